@@ -1,0 +1,54 @@
+# Every target works as the first command in a fresh clone: the Python environment is made in
+# .venv when it is missing or older than the lock file.
+
+PYTHON ?=
+FORMAT ?= e4m3
+ACCUMULATOR ?= aligned:13
+LANES ?= 32
+OUT ?= build/dot.v
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+# SEED and JOBS are handed on only when given: mxdot picks and prints its own otherwise.
+SIM_FLAGS := $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) \
+	$(if $(filter-out 0,$(FULL)),--full) $(if $(filter-out 0,$(WAVES)),--waves)
+
+.DEFAULT_GOAL := help
+.PHONY: help venv sim verilog test lint bench lock clean
+
+help: ## this list
+	@echo 'usage: make TARGET [NAME=value ...]'
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | \
+		awk -F'|' '{ printf "%-10s %s\n", $$1, $$2 }'
+
+sim: $(READY) ## simulate the RTL against the golden model (SEED=n FULL=1 WAVES=1 JOBS=n)
+	@$(BIN)/mxdot sim $(SIM_FLAGS)
+
+verilog: $(READY) ## write one unit as Verilog (FORMAT=e4m3 ACCUMULATOR=aligned:13 LANES=32 OUT=build/dot.v)
+	@$(BIN)/mxdot verilog --format $(FORMAT) --accumulator $(ACCUMULATOR) --lanes $(LANES) -o $(OUT)
+
+test: $(READY) ## run the tests (ARGS='-k name' for some of them)
+	@$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist loadgroup $(ARGS)
+
+lint: $(READY) ## check style and types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
+
+bench: $(READY) ## measure the speed of the golden model
+	@$(BIN)/python -m pytest -q tests/benchmarks --benchmark-enable --benchmark-only $(ARGS)
+
+venv: $(READY) ## make the Python environment in .venv (PYTHON=interpreter to choose)
+
+$(READY): pyproject.toml requirements.lock tools/venv.sh
+	@PYTHON='$(PYTHON)' bash tools/venv.sh $(VENV)
+	@touch $@
+
+lock: ## resolve the dependencies afresh into requirements.lock
+	@PYTHON='$(PYTHON)' bash tools/lock.sh
+
+clean: ## remove build/ and the caches, keep .venv
+	@rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .benchmarks
+	@find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

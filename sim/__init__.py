@@ -1,0 +1,1 @@
+"""Co-simulation: Verilator runs the generated Verilog, cocotb compares it with the model."""

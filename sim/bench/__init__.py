@@ -1,0 +1,1 @@
+"""What runs inside the simulator: the bench top and its cocotb test modules."""

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Makes the environment of this project: tools/venv.sh DIRECTORY
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source tools/common.sh
+
+venv=$1
+log=$venv/install.log
+
+command -v g++ >/dev/null || die "g++ not found; it compiles the simulation" \
+    "(Debian, Ubuntu: apt install g++)"
+command -v perl >/dev/null || die "perl not found; Verilator is started by it" \
+    "(Debian, Ubuntu: apt install perl)"
+
+run() {
+    "$@" >>"$log" 2>&1 || {
+        tail -n 30 "$log" >&2
+        die "the installation failed at: ${*:1:6} ... (the whole log: $log)"
+    }
+}
+
+isolate_pip
+python=$(find_python)
+echo "installing the locked packages into $venv ($("$python" --version))"
+"$python" -m venv --clear "$venv"
+run "$venv/bin/python" -m pip install --require-hashes -r requirements.lock
+run "$venv/bin/python" -m pip install --no-build-isolation --no-deps -e .
+
+# cocotb embeds Python in the simulator and so needs it as a shared library.
+[ -n "$("$venv/bin/python" -m find_libpython)" ] ||
+    die "the shared library of $("$python" --version) not found" \
+        "(Debian, Ubuntu: apt install libpython3-dev; pyenv: build with --enable-shared)"

@@ -1,1 +1,67 @@
-""""""
+"""mxdot.model: the numeric contract in NumPy, the golden model of every executor."""
+
+from .accumulators import (
+    PRESETS,
+    Accumulator,
+    Aligned,
+    Exact,
+    Fixed,
+    Float32,
+    Fused,
+    Int32,
+    Preset,
+    accumulator,
+)
+from .blocks import MXArray
+from .config import DotConfig, format_pairs
+from .dot import dot, matmul
+from .formats import (
+    E2M1,
+    E2M3,
+    E3M2,
+    E4M3,
+    E5M2,
+    E8M0,
+    FORMATS,
+    INT8,
+    ElementFormat,
+    ScaleFormat,
+    element_format,
+)
+from .packing import pack, unpack
+from .quantize import quantize
+from .trace import Flags, Trace
+
+__all__ = [
+    "E2M1",
+    "E2M3",
+    "E3M2",
+    "E4M3",
+    "E5M2",
+    "E8M0",
+    "FORMATS",
+    "INT8",
+    "PRESETS",
+    "Accumulator",
+    "Aligned",
+    "DotConfig",
+    "ElementFormat",
+    "Exact",
+    "Fixed",
+    "Flags",
+    "Float32",
+    "Fused",
+    "Int32",
+    "MXArray",
+    "Preset",
+    "ScaleFormat",
+    "Trace",
+    "accumulator",
+    "dot",
+    "element_format",
+    "format_pairs",
+    "matmul",
+    "pack",
+    "quantize",
+    "unpack",
+]

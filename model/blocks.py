@@ -1,0 +1,104 @@
+"""MXArray: element codes and their block scales."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import integer
+from .formats import E8M0, ElementFormat, element_format
+
+LARGEST_BLOCK = 65536  # block sums of every format stay exact in two float64 up to this length
+
+
+@dataclass(frozen=True)
+class MXArray:
+    """Blocks of `block_size` consecutive elements along `axis` that share an E8M0 scale.
+
+    codes: uint8, any shape; the axis a multiple of `block_size` long.
+    scales: uint8, the shape of `codes` with that axis divided by `block_size`.
+    format: an ElementFormat or its name. padding: zeros that quantisation appended to the axis.
+    Raises TypeError for a wrong dtype and ValueError for a wrong shape, size or code.
+    """
+
+    codes: NDArray[np.uint8]
+    scales: NDArray[np.uint8]
+    format: ElementFormat
+    block_size: int = 32
+    axis: int = -1
+    padding: int = 0
+
+    def __post_init__(self) -> None:
+        set_field = object.__setattr__  # the dataclass is frozen
+        set_field(self, "format", element_format(self.format))
+        set_field(self, "codes", self.format.check(self.codes))
+        set_field(self, "scales", np.asarray(self.scales))
+        integer("block_size", self.block_size, 1, LARGEST_BLOCK)
+        check_axis(self.codes.shape, self.axis)
+        if self.scales.dtype != np.uint8:
+            raise TypeError(f"scales must have dtype uint8, not {self.scales.dtype}")
+        want = scale_shape(self.codes.shape, self.axis, self.block_size)
+        if self.scales.shape != want:
+            raise ValueError(f"scales must have shape {want}, not {self.scales.shape}")
+        integer("padding", self.padding, 0, max(self.block_size - 1, 0))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.codes.shape
+
+    def dequantize(self) -> NDArray[np.float32]:
+        """element x 2^(scale - 127) as float32 in the shape of `codes`; NaN under a NaN scale.
+
+        Products below float32's range round to nearest even, above it they are infinite.
+        """
+        elements = self.format.values[self.codes]
+        scales = np.repeat(self.scales, self.block_size, axis=self.axis)
+        values = np.ldexp(elements, scales.astype(np.int64) - E8M0.bias)
+        values = np.where(scales == E8M0.nan_code, np.nan, values)
+        with np.errstate(over="ignore", under="ignore"):
+            return values.astype(np.float32)
+
+    def blocks_last(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """codes as (..., blocks, block_size) and scales as (..., blocks), the axis moved last."""
+        codes = np.moveaxis(self.codes, self.axis, -1)
+        shape = (*codes.shape[:-1], codes.shape[-1] // self.block_size, self.block_size)
+        return codes.reshape(shape), np.moveaxis(self.scales, self.axis, -1)
+
+
+def check_axis(shape: tuple[int, ...], axis: int) -> None:
+    """ValueError unless `axis` is an axis of `shape`."""
+    if not shape:
+        raise ValueError("x must have at least one axis, not shape ()")
+    integer("axis", axis, -len(shape), len(shape) - 1)
+
+
+def scale_shape(shape: tuple[int, ...], axis: int, block_size: int) -> tuple[int, ...]:
+    """`shape` with `axis` divided by `block_size`; ValueError when it does not divide."""
+    length = shape[axis]
+    if length % block_size:
+        raise ValueError(
+            f"axis {axis} must be a multiple of block_size {block_size} long, not {length}"
+            " (pad=True of quantize pads with zeros)"
+        )
+    scales = list(shape)
+    scales[axis] = length // block_size
+    return tuple(scales)
+
+
+def as_float32(x: ArrayLike) -> NDArray[np.float32]:
+    """`x` as float32 without loss.
+
+    float32, float16 and bfloat16 convert exactly; float64 is taken when every value is a float32.
+    Raises TypeError for other dtypes and ValueError for float64 values that would be rounded.
+    """
+    x = np.asarray(x)
+    if x.dtype.name not in ("float32", "float16", "bfloat16", "float64"):
+        raise TypeError(f"x must be float32, float16, bfloat16 or float64, not {x.dtype}")
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        narrow = x.astype(np.float32)
+    if x.dtype == np.float64:
+        lost = (narrow.astype(np.float64) != x) & ~np.isnan(x)
+        if lost.any():
+            value = float(x[lost].flat[0])
+            raise ValueError(f"x of dtype float64 must hold float32 values, not {value!r}")
+    return narrow

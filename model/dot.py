@@ -1,0 +1,199 @@
+"""Dot products and matrix products of MX arrays, bit for bit as the numeric contract says."""
+
+from dataclasses import replace
+from typing import Literal, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .accumulators import Accumulator, Preset, accumulator
+from .blocks import MXArray, as_float32
+from .products import ProductTable, product_table
+from .rounding import F32
+from .rules import RULES
+from .steps import Steps
+from .trace import Flags, Recorder, Trace
+
+CHUNK_ELEMENTS = 2**17  # element products handled at once: their temporaries stay in the cache
+
+
+@overload
+def dot(
+    a: MXArray, b: MXArray, accumulator: Accumulator | str, c: ArrayLike | None = None
+) -> F32: ...
+@overload
+def dot(
+    a: MXArray,
+    b: MXArray,
+    accumulator: Accumulator | str,
+    c: ArrayLike | None = None,
+    *,
+    trace: Literal[True],
+    stages: bool = True,
+) -> Trace: ...
+def dot(
+    a: MXArray,
+    b: MXArray,
+    accumulator: Accumulator | str,
+    c: ArrayLike | None = None,
+    *,
+    trace: bool = False,
+    stages: bool = True,
+) -> F32 | Trace:
+    """Dot products over the last axis of `a` and `b`.
+
+    a, b: MXArrays of one shape and block size, blocked along the last axis; their element formats
+    may differ. accumulator: an object or its text. c: float32 running values, broadcastable to the
+    leading shape; +0 when None. Returns float32 of the leading shape; with `trace` a Trace with the
+    status flags, and with the intermediates unless `stages` is False.
+    Raises TypeError or ValueError, naming the argument, before any work.
+    """
+    rule = _check(a, b, accumulator)
+    if a.shape != b.shape:
+        raise ValueError(f"a and b must have equal shapes, not {a.shape} and {b.shape}")
+    lead = a.shape[:-1]
+    start = _running_value(c, lead)
+    rows = np.arange(start.size)
+    return _products(rule, a, b, rows, rows, start, lead, trace, stages)
+
+
+@overload
+def matmul(
+    a: MXArray, b: MXArray, accumulator: Accumulator | str, c: ArrayLike | None = None
+) -> F32: ...
+@overload
+def matmul(
+    a: MXArray,
+    b: MXArray,
+    accumulator: Accumulator | str,
+    c: ArrayLike | None = None,
+    *,
+    trace: Literal[True],
+    stages: bool = True,
+) -> Trace: ...
+def matmul(
+    a: MXArray,
+    b: MXArray,
+    accumulator: Accumulator | str,
+    c: ArrayLike | None = None,
+    *,
+    trace: bool = False,
+    stages: bool = True,
+) -> F32 | Trace:
+    """The (M, N) dot products of the rows of `a` (M, K) and `b` (N, K).
+
+    As `dot`; c is broadcastable to (M, N).
+    """
+    rule = _check(a, b, accumulator)
+    if a.codes.ndim != 2 or b.codes.ndim != 2 or a.shape[1] != b.shape[1]:
+        raise ValueError(f"a and b must have shapes (M, K) and (N, K), not {a.shape} and {b.shape}")
+    lead = (a.shape[0], b.shape[0])
+    start = _running_value(c, lead)
+    rows_a, rows_b = np.divmod(np.arange(start.size), max(lead[1], 1))
+    return _products(rule, a, b, rows_a, rows_b, start, lead, trace, stages)
+
+
+def _check(a: MXArray, b: MXArray, value: Accumulator | str) -> Accumulator:
+    rule = accumulator(value)
+    for name, operand in (("a", a), ("b", b)):
+        if not isinstance(operand, MXArray):
+            raise TypeError(f"{name} must be an MXArray, not {type(operand).__name__}")
+        if operand.axis not in (-1, operand.codes.ndim - 1):
+            raise ValueError(f"axis of {name} must be the last axis, not {operand.axis}")
+    if a.block_size != b.block_size:
+        raise ValueError(
+            f"block_size of a and b must be equal, not {a.block_size} and {b.block_size}"
+        )
+    rule.check_formats(a.format, b.format)
+    return rule
+
+
+def _running_value(c: ArrayLike | None, lead: tuple[int, ...]) -> F32:
+    """`c` broadcast to `lead`, flattened; -0 counts as +0."""
+    size = int(np.prod(lead, dtype=np.int64))
+    if c is None:
+        return np.zeros(size, np.float32)
+    values = np.asarray(c)
+    if values.dtype != np.float32:
+        raise TypeError(f"c must have dtype float32, not {values.dtype}")
+    try:
+        values = np.broadcast_to(values, lead)
+    except ValueError:
+        raise ValueError(f"c must broadcast to shape {lead}, not {values.shape}") from None
+    return values.reshape(size) + np.float32(0)
+
+
+def _flat(x: MXArray) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Codes (n, blocks, k) and scales (n, blocks)."""
+    codes, scales = x.blocks_last()
+    n = int(np.prod(codes.shape[:-2], dtype=np.int64))
+    return codes.reshape(n, *codes.shape[-2:]), scales.reshape(n, scales.shape[-1])
+
+
+def _products(
+    rule: Accumulator,
+    a: MXArray,
+    b: MXArray,
+    rows_a: NDArray[np.int64],
+    rows_b: NDArray[np.int64],
+    c: F32,
+    lead: tuple[int, ...],
+    trace: bool,
+    stages: bool,
+) -> F32 | Trace:
+    """Products of the rows `rows_a` of `a` and `rows_b` of `b`, a chunk at a time."""
+    codes_a, scales_a = _flat(a)
+    codes_b, scales_b = _flat(b)
+    table = product_table(a.format, b.format)
+    chunk = max(1, CHUNK_ELEMENTS // max(1, a.shape[-1]))
+    parts = []
+    for i in range(0, max(c.size, 1), chunk):
+        at_a, at_b = rows_a[i : i + chunk], rows_b[i : i + chunk]
+        index = table.index(codes_a[at_a], codes_b[at_b])
+        steps = _cut(rule, table, index, scales_a[at_a], scales_b[at_b])
+        record = Recorder(at_a.shape, flags=trace, keep_stages=trace and stages)
+        result = RULES[type(rule)](rule, steps, c[i : i + chunk], record)
+        bits = np.where(np.isnan(result), np.uint32(rule.nan_bits), result.view(np.uint32))
+        parts.append(record.trace(bits.view(np.float32)))
+    if not trace:
+        return np.concatenate([p.result for p in parts]).reshape(lead)
+    return _join(parts, lead)
+
+
+def _cut(
+    rule: Accumulator,
+    table: ProductTable,
+    index: NDArray[np.uint16],
+    scales_a: NDArray[np.uint8],
+    scales_b: NDArray[np.uint8],
+) -> Steps:
+    """The steps in which `rule` takes the blocks of `index` (n, blocks, k)."""
+    n, blocks, k = index.shape
+    terms = min(rule.terms, k) if isinstance(rule, Preset) else k
+    per_block = -(-k // terms)
+    fill = per_block * terms - k
+    if fill:
+        index = np.pad(index, ((0, 0), (0, 0), (0, fill)))  # code pair (0, 0): a zero product
+    return Steps(
+        table,
+        index.reshape(n, blocks * per_block, terms),
+        np.repeat(scales_a, per_block, axis=1),
+        np.repeat(scales_b, per_block, axis=1),
+        (terms,) * (per_block - 1) + (terms - fill,),
+    )
+
+
+def _join(parts: list[Trace], lead: tuple[int, ...]) -> Trace:
+    """One Trace of shape `lead` from those of its chunks."""
+
+    def merge(arrays: list[NDArray]) -> NDArray:
+        whole = np.concatenate(arrays)
+        return whole.reshape(*lead, *whole.shape[1:])
+
+    first = parts[0]
+    return replace(
+        first,
+        result=merge([p.result for p in parts]),
+        flags=Flags(*(merge([getattr(p.flags, f) for p in parts]) for f in Flags.__annotations__)),
+        stages={name: merge([p.stages[name] for p in parts]) for name in first.stages},
+    )

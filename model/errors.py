@@ -1,0 +1,20 @@
+"""Argument checks whose messages name the parameter, the allowed range and the value."""
+
+from collections.abc import Iterable
+
+
+def choice(name: str, value: str, allowed: Iterable[str]) -> str:
+    """`value` if it is one of `allowed`, else ValueError."""
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
+    return value
+
+
+def integer(name: str, value: object, low: int, high: int | None = None) -> int:
+    """`value` if it is an int from `low` to `high` (no upper limit when None)."""
+    limits = f"at least {low}" if high is None else f"from {low} to {high}"
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} must be an integer {limits}, not {value!r}")
+    if value < low or (high is not None and value > high):
+        raise ValueError(f"{name} must be {limits}, not {value}")
+    return value

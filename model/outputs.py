@@ -1,0 +1,69 @@
+"""The output formats of a dot unit: float32, or a narrower float by one final RNE."""
+
+from dataclasses import dataclass, replace
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import choice
+from .trace import Trace
+
+
+@dataclass(frozen=True)
+class OutputFormat:
+    """An IEEE-like float of 1 + exponent_bits + fraction_bits bits."""
+
+    name: str
+    exponent_bits: int
+    fraction_bits: int
+    dtype: np.dtype
+
+    @property
+    def bits(self) -> int:
+        return 1 + self.exponent_bits + self.fraction_bits
+
+    @property
+    def emin(self) -> int:
+        """Exponent of the smallest normal value."""
+        return 2 - 2 ** (self.exponent_bits - 1)
+
+
+FLOAT32 = OutputFormat("float32", 8, 23, np.dtype(np.float32))
+BFLOAT16 = OutputFormat("bfloat16", 8, 7, np.dtype(ml_dtypes.bfloat16))
+FLOAT16 = OutputFormat("float16", 5, 10, np.dtype(np.float16))
+OUTPUTS = {f.name: f for f in (FLOAT32, BFLOAT16, FLOAT16)}
+
+
+def output_format(value: OutputFormat | str) -> OutputFormat:
+    """The OutputFormat of a name or of itself; ValueError lists the known names."""
+    return value if isinstance(value, OutputFormat) else OUTPUTS[choice("out", value, OUTPUTS)]
+
+
+def convert(x: NDArray[np.float32], out: OutputFormat) -> NDArray:
+    """RNE of float32 `x`, subnormals kept; a NaN keeps its leading fraction bits."""
+    if out is FLOAT32:
+        return x
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        narrow = x.astype(out.dtype)
+    fraction = (x.view(np.uint32) & 0x7FFFFF) >> (23 - out.fraction_bits)
+    nan = ((2**out.exponent_bits - 1) << out.fraction_bits) | fraction
+    bits = np.where(np.isnan(x), nan, narrow.view(np.uint16))
+    return bits.astype(np.uint16).view(out.dtype)
+
+
+def convert_trace(trace: Trace, out: OutputFormat) -> Trace:
+    """`trace` with its result in `out`, the conversion's flags added to the sum's."""
+    if out is FLOAT32:
+        return trace
+    result = convert(trace.result, out)
+    wide, narrow = trace.result, result.astype(np.float32)
+    finite = np.isfinite(wide)
+    lost = finite & (wide != narrow)
+    flags = replace(
+        trace.flags,
+        overflow=trace.flags.overflow | (finite & np.isinf(narrow)),
+        underflow=trace.flags.underflow | (lost & (np.abs(narrow) < 2.0**out.emin)),
+        inexact=trace.flags.inexact | lost,
+    )
+    return replace(trace, result=result, flags=flags)

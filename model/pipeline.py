@@ -1,0 +1,140 @@
+"""The sections of a dot unit's datapath and where its registers stand, as data.
+
+A section is combinational; a register may stand after each one. Some registers are part of the
+function: the one that holds the running value is always there. The others are chosen so that the
+slowest stretch between two registers is as fast as it can be, by the sections' rough delays.
+"""
+
+from dataclasses import dataclass
+
+from .accumulators import Accumulator, Aligned, Exact, Fixed, Float32, Fused, Int32, Preset
+
+
+@dataclass(frozen=True)
+class Section:
+    """`delay` is a rough number of gate levels: it places registers and predicts no time.
+
+    `holds` marks the register after it as the running value's; `loop` marks sections through which
+    that value passes on its way round.
+    """
+
+    name: str
+    delay: int
+    holds: bool = False
+    loop: bool = False
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Sections in order, and the indices of those with a register after them."""
+
+    sections: tuple[Section, ...]
+    registered: frozenset[int]
+
+    @property
+    def latency(self) -> int:
+        """Cycles from accepting a dot product's last block to its result being valid."""
+        return len(self.registered)
+
+    @property
+    def interval(self) -> int:
+        """Cycles between two blocks of one dot product that wait for each other's result.
+
+        Blocks that start a sum of their own are accepted every cycle.
+        """
+        loop = [i for i in self.registered if self.sections[i].loop]
+        return max(1, len(loop))
+
+
+def steps_per_block(accumulator: Accumulator, lanes: int) -> int:
+    """Steps in which a block of `lanes` elements is taken: more than one for presets only."""
+    return -(-lanes // accumulator.terms) if isinstance(accumulator, Preset) else 1
+
+
+def sections(accumulator: Accumulator, lanes: int, out: str) -> tuple[Section, ...]:
+    """The datapath of an accumulator: `lanes` elements a block, result in format `out`."""
+    tree = 4 * (lanes - 1).bit_length()
+    body: list[Section]
+    if isinstance(accumulator, Aligned):
+        body = [
+            Section("largest", tree),
+            Section("align", 12),
+            Section("sum", 10 + tree),
+            Section("normalize", 18),
+            Section("accumulate", 40, holds=True, loop=True),
+        ]
+    elif isinstance(accumulator, Exact):
+        body = [
+            Section("place", 12),
+            Section("sum", 14 + tree),
+            Section("normalize", 22),
+            Section("accumulate", 45, holds=True, loop=True),
+        ]
+    elif isinstance(accumulator, Int32):
+        body = [
+            Section("sum", 10 + tree),
+            Section("normalize", 18),
+            Section("accumulate", 40, holds=True, loop=True),
+        ]
+    elif isinstance(accumulator, Fixed):
+        body = [
+            Section("place", 12),
+            Section("sum", 14 + tree),
+            Section("scale", 24),
+            Section("accumulate", 20, holds=True, loop=True),
+            Section("round", 26),
+        ]
+    elif isinstance(accumulator, Float32):
+        levels = (lanes - 1).bit_length()
+        body = [Section(f"tree{i + 1}", 40) for i in range(levels)]
+        body.append(Section("accumulate", 40, holds=True, loop=True))
+    elif isinstance(accumulator, Fused | Preset):
+        steps = steps_per_block(accumulator, lanes)
+        promoted = isinstance(accumulator, Preset) and accumulator.promote is not None
+        # A partial sum that is promoted after every block has no way round.
+        around = not (promoted and lanes >= accumulator.promote)
+        body = [Section("largest", tree)]
+        for i in range(steps):
+            body += [
+                Section(f"join{i}", 22, loop=around),
+                Section(f"sum{i}", 10 + tree, loop=around),
+                Section(f"round{i}", 24, holds=i == steps - 1, loop=around),
+            ]
+        if promoted:
+            body.append(Section("promote", 40, holds=True))
+    else:
+        raise TypeError(f"accumulator {accumulator} has no datapath")
+    convert = [] if out == "float32" else [Section("convert", 14)]
+    return (Section("multiply", 18), *body, *convert)
+
+
+def stage_limits(parts: tuple[Section, ...]) -> tuple[int, int]:
+    """The fewest and the most registers that these sections can have."""
+    return sum(s.holds for s in parts), len(parts)
+
+
+def place(parts: tuple[Section, ...], stages: int) -> Pipeline:
+    """The pipeline of `stages` registers whose slowest stretch is fastest (earliest cuts on ties)."""
+    for limit in sorted({sum(s.delay for s in parts[i:j])
+                         for i in range(len(parts)) for j in range(i + 1, len(parts) + 1)}):
+        cuts = _cuts(parts, limit)
+        if cuts is not None and len(cuts) <= stages:
+            break
+    else:
+        raise ValueError(f"stages must be at least {stage_limits(parts)[0]}, not {stages}")
+    spare = [i for i in reversed(range(len(parts))) if i not in cuts]
+    return Pipeline(parts, frozenset(cuts) | frozenset(spare[: stages - len(cuts)]))
+
+
+def _cuts(parts: tuple[Section, ...], limit: int) -> set[int] | None:
+    """The fewest registers, the mandatory ones included, with no stretch slower than `limit`."""
+    cuts = {i for i, s in enumerate(parts) if s.holds}
+    stretch = 0
+    for i, section in enumerate(parts):
+        if section.delay > limit:
+            return None
+        if stretch + section.delay > limit:
+            cuts.add(i - 1)
+            stretch = 0
+        stretch = 0 if section.holds else stretch + section.delay
+    return cuts

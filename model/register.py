@@ -1,0 +1,131 @@
+"""The rule of `fixed:W:L`: a W-bit two's-complement register in units of 2^L.
+
+A register of up to 51 bits runs in float64, which then holds register and addend exactly; a wider
+one (a Kulisch register, say) runs in Python integers.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import rounding
+from .accumulators import Fixed
+from .rounding import F32, F64
+from .specials import special_class, special_value
+from .steps import Steps
+from .trace import Recorder
+from .wide import CARRIER_BITS, WideSum, integers
+
+FLOAT64_WIDTH = 51
+FLOAT32_LSB = -149  # exponent of float32's smallest subnormal
+Objects = NDArray[np.object_]
+
+
+def run_fixed(rule: Fixed, sums: WideSum, steps: Steps, c: F32, record: Recorder) -> F32:
+    """The float32 results of n registers that start at `c` and take the block sums in turn.
+
+    A special term, or a special `c`, leaves the register as it is and decides the result.
+    """
+    classes = special_class(c)
+    start = np.where(classes == 0, c, 0.0).astype(np.float64)
+    if rule.width <= FLOAT64_WIDTH and isinstance(sums.low, float):
+        register = _Float64Register(rule, record, steps.n)
+        terms, lsb = sums.high, 0
+        register.add(start, np.full(steps.n, -rule.lsb), classes == 0)
+    else:
+        register = _IntegerRegister(rule, record, steps.n)
+        terms, lsb = sums.integers(steps.table.lsb), steps.table.lsb
+        start_units = integers(np.ldexp(start, -FLOAT32_LSB))
+        register.add(start_units, np.full(steps.n, FLOAT32_LSB - rule.lsb), classes == 0)
+    for j in steps.walk(record):
+        classes = classes | steps.special_of(j)
+        register.add(terms[:, j], steps.scale[:, j] + lsb - rule.lsb, classes == 0)
+        if record.keep_stages:
+            record.stage("integer_sum", sums.of_step(j).integers(steps.table.lsb))
+            record.stage("accumulator", register.integers())
+    exact = np.ldexp(register.rounded_to_odd(), rule.lsb)
+    result = rounding.nearest_even(exact)
+    record.rounded(exact, result, classes == 0)
+    return np.where(classes == 0, result, special_value(classes))
+
+
+class _Float64Register:
+    def __init__(self, rule: Fixed, record: Recorder, n: int) -> None:
+        self.rule, self.record = rule, record
+        self.value = np.zeros(n)
+
+    def add(self, term: F64, exponent: NDArray[np.int64], active: NDArray[np.bool_]) -> None:
+        """Add RZ(term x 2^exponent) where `active`."""
+        # Far outside the register's range the exact distance no longer matters.
+        scaled = np.ldexp(term, np.clip(exponent, -400, 200))
+        units = np.trunc(scaled)
+        self.record.lost((units != scaled) & active)
+        size = 2.0**self.rule.width
+        low, high = -size / 2, size / 2 - 1
+        total = self.value + units
+        outside = (total < low) | (total > high)
+        self.record.saturated |= outside & active
+        if self.rule.overflow == "saturate":
+            total = np.clip(total, low, high)
+        else:
+            total = np.mod(self.value + np.fmod(units, size) - low, size) + low
+        self.value = np.where(active, total, self.value)
+
+    def rounded_to_odd(self) -> F64:
+        return self.value
+
+    def integers(self) -> Objects:
+        return integers(self.value)
+
+
+class _IntegerRegister:
+    def __init__(self, rule: Fixed, record: Recorder, n: int) -> None:
+        self.rule, self.record = rule, record
+        self.value: Objects = np.full(n, 0, dtype=object)
+
+    def add(self, term: Objects, exponent: NDArray[np.int64], active: NDArray[np.bool_]) -> None:
+        """Add RZ(term x 2^exponent) where `active`."""
+        size = 1 << self.rule.width
+        low, high = -size // 2, size // 2 - 1
+        units = _scale_toward_zero(term, exponent.astype(object))
+        back = _scale_toward_zero(units, -exponent.astype(object))
+        self.record.lost((back != term).astype(bool) & active)
+        total = self.value + units
+        outside = ((total < low) | (total > high)).astype(bool)
+        self.record.saturated |= outside & active
+        if self.rule.overflow == "saturate":
+            total = np.minimum(np.maximum(total, low), high)
+        else:
+            total = (total - low) % size + low
+        self.value = np.where(active, total, self.value)
+
+    def rounded_to_odd(self) -> F64:
+        return _integer_to_odd(self.value).astype(np.float64)
+
+    def integers(self) -> Objects:
+        return self.value
+
+
+def _shift(value: int, exponent: int) -> int:
+    if exponent >= 0:
+        return value << exponent
+    return value >> -exponent if value >= 0 else -(-value >> -exponent)
+
+
+_scale_toward_zero: Callable[..., Objects] = np.frompyfunc(_shift, 2, 1)
+
+
+def _jam(value: int) -> float:
+    """`value` as the float64 that rounding to odd at 53 bits gives."""
+    magnitude = abs(value)
+    excess = magnitude.bit_length() - CARRIER_BITS
+    if excess <= 0:
+        return float(value)
+    kept = magnitude >> excess
+    lost = kept << excess != magnitude
+    odd = float((kept | lost) << excess) if excess < 970 else float("inf")
+    return -odd if value < 0 else odd
+
+
+_integer_to_odd: Callable[..., Objects] = np.frompyfunc(_jam, 1, 1)

@@ -1,0 +1,64 @@
+"""Rounding of exact sums to float32.
+
+Real numbers travel as float64, which holds every intermediate of the fast path exactly. A sum that
+does not fit is rounded to odd first (Boldo and Melquiond, "Emulation of FMA and correctly rounded
+sums: proved algorithms using rounding to odd", IEEE Trans. Computers 57(4), 2008): the 53rd bit then
+keeps "something was lost", and a second rounding to 24 bits or fewer is correct.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+F64 = NDArray[np.float64]
+F32 = NDArray[np.float32]
+LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
+
+
+def two_sum(a: F64, b: F64) -> tuple[F64, F64]:
+    """(RN(a + b), its exact error), Knuth's branch-free TwoSum."""
+    total = a + b
+    b_part = total - a
+    return total, (a - (total - b_part)) + (b - b_part)
+
+
+def to_odd(total: F64, error: F64) -> F64:
+    """total + error (a TwoSum pair) rounded to odd at 53 bits."""
+    bits = np.asarray(total).view(np.int64)
+    inexact_even = (error != 0) & ((bits & 1) == 0)
+    # The odd neighbour on the side of the error: away from zero where the signs agree.
+    away = (error > 0) == (total > 0)
+    return (bits + np.where(inexact_even, np.where(away, 1, -1), 0)).view(np.float64)
+
+
+def add_to_odd(a: F64, b: F64) -> F64:
+    """a + b rounded to odd at 53 bits."""
+    return to_odd(*two_sum(a, b))
+
+
+def sum3_to_odd(high: F64, low: F64, c: F64) -> F64:
+    """high + low + c rounded once, to odd; (high, low) is a TwoSum pair."""
+    total, error = two_sum(high, c)
+    return add_to_odd(total, add_to_odd(error, low))
+
+
+def nearest_even(x: F64) -> F32:
+    """RNE to float32, subnormals kept, overflow to infinity; a zero is +0."""
+    with np.errstate(over="ignore", under="ignore"):
+        return np.asarray(x, dtype=np.float64).astype(np.float32) + np.float32(0)
+
+
+def toward_zero(x: F64, fraction_bits: int = 23) -> F32:
+    """RZ to float32 with `fraction_bits` (0 to 23) fraction bits, subnormals on the same grid.
+
+    A magnitude of 2^128 or more is infinite; below that it truncates. A zero is +0.
+    """
+    x = np.asarray(x, dtype=np.float64)
+    finite = np.clip(x, -LARGEST_FLOAT32, LARGEST_FLOAT32)
+    with np.errstate(under="ignore"):
+        rounded = finite.astype(np.float32)
+    too_far = np.abs(rounded.astype(np.float64)) > np.abs(finite)
+    bits = rounded.view(np.uint32) - too_far.astype(np.uint32)
+    truncated = (bits & np.uint32(0xFFFFFFFF << (23 - fraction_bits) & 0xFFFFFFFF)).view(np.float32)
+    overflow = np.abs(x) >= 2.0**128
+    with np.errstate(over="ignore"):
+        return np.where(overflow, np.copysign(np.float32(np.inf), truncated), truncated) + np.float32(0)

@@ -1,0 +1,174 @@
+// The bench top: one dot-product unit with every port as a variable of the same name.
+//
+// Two ways to drive it:
+//   - per cycle: cocotb writes the variables, the clock included, as if they were ports;
+//   - bulk: a cocotb test raises bulk_start and waits for bulk_done, and everything in between
+//     runs here, without Python: the clock, operand records from +bulk_input=FILE, results to
+//     +bulk_output=FILE. Both file formats are defined in sim/bulk.py.
+//
+// Bulk options: +bulk_gap=N and +bulk_stall=N give the chance, in 1/256, that the input is
+// withheld and that the output is not taken in a cycle; +bulk_seed=N seeds both; +bulk_timeout=N
+// is the number of cycles without any transfer after which the run is given up; +bulk_drain=N is
+// how many cycles are waited at the end for results that nobody asked for.
+
+`timescale 1ns / 1ps
+
+module mxdot_bench #(
+    parameter int LANES = 32,
+    parameter int A_BITS = 8,
+    parameter int B_BITS = 8,
+    parameter int MODE_BITS = 1,
+    parameter int RESULT_BITS = 32
+);
+  // Driven from outside (cocotb) or by the bulk process below, never by both.
+  logic clk = 0;
+  logic rst = 0;
+  logic in_valid = 0;
+  logic in_ready;
+  logic [LANES*A_BITS-1:0] in_a = 0;
+  logic [LANES*B_BITS-1:0] in_b = 0;
+  logic [7:0] in_scale_a = 0;
+  logic [7:0] in_scale_b = 0;
+  logic [31:0] in_c = 0;
+  logic in_first = 0;
+  logic in_last = 0;
+  logic [MODE_BITS-1:0] in_mode = 0;
+  logic out_valid;
+  logic out_ready = 0;
+  logic [RESULT_BITS-1:0] out_result;
+  logic out_invalid;
+  logic out_overflow;
+  logic out_underflow;
+  logic out_inexact;
+  logic out_saturated;
+
+  // A unit with a single pair of formats has no in_mode; .* leaves the variable unconnected.
+  mxdot_dot dut (.*);
+
+  // ---------------------------------------------------------------------------------- bulk mode
+
+  logic bulk_start = 0;
+  logic bulk_done = 0;
+  // 0 success, 1 a file cannot be opened, 2 the input ends inside a record, 3 no transfer for
+  // +bulk_timeout cycles.
+  int bulk_status = 0;
+  int bulk_blocks = 0;   // accepted by the unit
+  int bulk_results = 0;  // taken from the unit
+  int bulk_cycles = 0;   // from the first offer to the last result
+
+  localparam int A_BYTES = (LANES * A_BITS + 7) / 8;
+  localparam int B_BYTES = (LANES * B_BITS + 7) / 8;
+
+  // A record, most significant byte first in the file, so that one $fread fills it.
+  typedef struct packed {
+    logic [5:0] mode;
+    logic last;
+    logic first;
+    logic [31:0] c;
+    logic [7:0] scale_b;
+    logic [7:0] scale_a;
+    logic [8*B_BYTES-1:0] b;
+    logic [8*A_BYTES-1:0] a;
+  } record_t;
+  localparam int RECORD_BYTES = $bits(record_t) / 8;
+
+  logic [$bits(record_t)-1:0] buffer[1];  // $fread fills an unpacked array
+  int input_file, output_file;
+  int gap = 0, stall = 0, seed = 1, timeout = 10000, drain = 256;
+  int idle;      // cycles since the last transfer
+  int expected;  // results owed for the accepted blocks
+  logic [31:0] random;
+
+  function automatic logic [31:0] xorshift32(logic [31:0] state);
+    state ^= state << 13;
+    state ^= state >> 17;
+    state ^= state << 5;
+    return state;
+  endfunction
+
+  // Offers the next record, or nothing at the end of the file or in a random gap.
+  task automatic offer;
+    int count;
+    record_t block;
+    if ({1'b0, random[7:0]} < gap[8:0]) return;
+    count = $fread(buffer, input_file);
+    block = buffer[0];
+    if (count == 0) begin
+      $fclose(input_file);
+      input_file = 0;
+    end else if (count != RECORD_BYTES) begin
+      bulk_status = 2;
+    end else begin
+      in_valid = 1;
+      in_a = block.a[LANES*A_BITS-1:0];
+      in_b = block.b[LANES*B_BITS-1:0];
+      in_scale_a = block.scale_a;
+      in_scale_b = block.scale_b;
+      in_c = block.c;
+      in_first = block.first;
+      in_last = block.last;
+      in_mode = block.mode[MODE_BITS-1:0];
+    end
+  endtask
+
+  // One clock cycle: inputs change while the clock is low, transfers are decided just before the
+  // rising edge.
+  task automatic cycle;
+    logic sent;
+    random = xorshift32(random);
+    if (!in_valid && input_file != 0) offer;
+    out_ready = {1'b0, random[15:8]} >= stall[8:0];
+    #1;
+    idle = idle + 1;
+    sent = in_valid && in_ready;
+    if (sent) begin
+      bulk_blocks = bulk_blocks + 1;
+      if (in_last) expected = expected + 1;
+      idle = 0;
+    end
+    if (out_valid && out_ready) begin
+      $fwrite(output_file, "%u", {
+        27'b0, out_saturated, out_inexact, out_underflow, out_overflow, out_invalid,
+        32'(out_result)
+      });
+      bulk_results = bulk_results + 1;
+      idle = 0;
+    end
+    clk = 1;
+    #1;
+    clk = 0;
+    if (sent) in_valid = 0;
+  endtask
+
+  initial begin
+    string input_path, output_path;
+    wait (bulk_start);
+    if ($value$plusargs("bulk_input=%s", input_path)) input_file = $fopen(input_path, "rb");
+    if ($value$plusargs("bulk_output=%s", output_path)) output_file = $fopen(output_path, "wb");
+    void'($value$plusargs("bulk_gap=%d", gap));
+    void'($value$plusargs("bulk_stall=%d", stall));
+    void'($value$plusargs("bulk_seed=%d", seed));
+    void'($value$plusargs("bulk_timeout=%d", timeout));
+    void'($value$plusargs("bulk_drain=%d", drain));
+    random = seed == 0 ? 32'd1 : seed;
+    if (input_file == 0 || output_file == 0) begin
+      bulk_status = 1;
+    end else begin
+      rst = 1;
+      repeat (2) begin
+        #1 clk = 1;
+        #1 clk = 0;
+      end
+      rst = 0;
+      while (bulk_status == 0 && (input_file != 0 || in_valid || bulk_results < expected)) begin
+        cycle;
+        bulk_cycles = bulk_cycles + 1;
+        if (idle > timeout) bulk_status = 3;
+      end
+      stall = 0;
+      repeat (drain) cycle;
+      $fclose(output_file);
+    end
+    bulk_done = 1;
+  end
+endmodule

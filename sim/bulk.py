@@ -1,0 +1,173 @@
+"""Bulk mode: operand records in a file, streamed through the unit without Python in the loop.
+
+`write_records` writes what the bench top (bench/bench.sv) reads, `run` simulates, and
+`read_results` reads what the bench top wrote:
+
+    write_records(records, a, b, scale_a, scale_b, c, first, last, a_bits=8, b_bits=8)
+    report = run(build, records, results)
+    got = read_results(results)          # got.result, got.flags
+
+A record is one block. Its fields, each of whole bytes, from the last byte of the record to the
+first: a, b (element i in the bits from i * width on), scale_a, scale_b, c (32 bits), control
+(bit 0 first, bit 1 last, bits 2 to 7 mode). The most significant byte comes first in the file
+because that is the order in which $fread fills a vector.
+
+A result is 8 bytes: the result bits as a little-endian 32-bit word, then a word of flags (FLAGS
+names them from bit 0 up).
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .verilator import Build, SimulationError
+
+FLAGS = ("invalid", "overflow", "underflow", "inexact", "saturated")
+MAX_MODES = 64
+
+_RESULT = np.dtype([("result", "<u4"), ("flags", "<u4")])
+_CHUNK = 1 << 15  # blocks converted at a time, to bound the memory used for single bits
+
+_STATUS = {
+    1: "a record or result file cannot be opened",
+    2: "the record file ends inside a record",
+    3: "deadlock: no transfer for {timeout} cycles",
+}
+
+
+@dataclass(frozen=True)
+class BulkReport:
+    """Counts of one bulk run, made by the bench top."""
+
+    blocks: int
+    """Blocks that the unit accepted."""
+    results: int
+    """Results that it gave, one per dot product."""
+    cycles: int
+    """Clock cycles from the first offer to the last result."""
+    seconds: float
+    """Wall-clock time of these cycles, the simulator's start not included."""
+
+
+@dataclass(frozen=True)
+class BulkResults:
+    """Results in the order of the dot products, each of shape (dot products,)."""
+
+    result: NDArray[np.uint32]
+    """Result bits; a 16-bit output format leaves the high half zero."""
+    flags: NDArray[np.uint8]
+    """Status flags, FLAGS[i] in bit i."""
+
+
+def write_records(
+    path: Path,
+    a: NDArray[np.uint8],
+    b: NDArray[np.uint8],
+    scale_a: ArrayLike,
+    scale_b: ArrayLike,
+    c: ArrayLike,
+    first: ArrayLike,
+    last: ArrayLike,
+    mode: ArrayLike = 0,
+    *,
+    a_bits: int = 8,
+    b_bits: int = 8,
+) -> None:
+    """Writes one record per block.
+
+    `a` and `b` are element codes of shape (blocks, lanes); the others are of shape (blocks,) or
+    one value for all: scale codes, the bits of c (uint32), two booleans, and the mode number.
+    `a_bits` and `b_bits` are the widths of the unit's element inputs.
+    """
+    if a.ndim != 2 or a.shape != b.shape:
+        raise ValueError(f"a and b must be (blocks, lanes) alike, not {a.shape} and {b.shape}")
+    mode = np.asarray(mode)
+    if mode.size and not 0 <= mode.min() <= mode.max() < MAX_MODES:
+        raise ValueError(f"mode must be from 0 to {MAX_MODES - 1}, not {mode.max()}")
+    control = mode << 2 | np.asarray(last, bool) << 1 | np.asarray(first, bool)
+    columns = [
+        np.broadcast_to(np.asarray(column, dtype), len(a))
+        for column, dtype in [(scale_a, "u1"), (scale_b, "u1"), (c, "<u4"), (control, "u1")]
+    ]
+    beside = path.with_name(path.name + ".part")
+    with beside.open("wb") as file:
+        for start in range(0, len(a), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            fields = [_pack(a[part], a_bits), _pack(b[part], b_bits)]
+            fields += [_bytes_of(column[part]) for column in columns]
+            np.concatenate(fields, axis=1)[:, ::-1].tofile(file)
+    beside.replace(path)
+
+
+def read_results(path: Path) -> BulkResults:
+    """Reads the results of a bulk run; ValueError when the file ends inside a result."""
+    if path.stat().st_size % _RESULT.itemsize:
+        raise ValueError(f"{path} ends inside a result")
+    rows = np.fromfile(path, _RESULT)
+    return BulkResults(rows["result"].copy(), rows["flags"].astype(np.uint8))
+
+
+def run(
+    build: Build,
+    records: Path,
+    results: Path,
+    *,
+    gap: int = 0,
+    stall: int = 0,
+    seed: int = 1,
+    timeout: int = 10_000,
+    waves: Path | None = None,
+    time_limit: float | None = None,
+) -> BulkReport:
+    """Streams the records through the unit in a build of the bench top.
+
+    `gap` and `stall` are the chances, in 1/256 per cycle, that the input is withheld and that the
+    output is not taken. SimulationError when the unit makes no transfer for `timeout` cycles, or
+    when a file is unusable; the log is kept beside the results.
+    """
+    for name, value in (("gap", gap), ("stall", stall)):
+        if not 0 <= value < 256:
+            raise ValueError(f"{name} must be from 0 to 255, not {value}")
+    report = results.with_name(results.name + ".json")
+    report.unlink(missing_ok=True)
+    build.run(
+        f"{__package__}.bench.bulk_test",
+        results_xml=results.with_name(results.name + ".xml"),
+        log_file=results.with_name(results.name + ".log"),
+        env={"MXDOT_BULK_REPORT": str(report.resolve())},
+        plusargs={
+            "bulk_input": records.resolve(),
+            "bulk_output": results.resolve(),
+            "bulk_gap": gap,
+            "bulk_stall": stall,
+            "bulk_seed": seed,
+            "bulk_timeout": timeout,
+        },
+        waves=waves,
+        time_limit=time_limit,
+    )
+    counts = json.loads(report.read_text())
+    status = counts.pop("status")
+    if status:
+        reason = _STATUS[status].format(timeout=timeout)
+        raise SimulationError(
+            f"bulk run of {records}: {reason} after {counts['blocks']} blocks, "
+            f"{counts['results']} results and {counts['cycles']} cycles"
+        )
+    return BulkReport(**counts)
+
+
+def _pack(codes: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
+    """(blocks, lanes) codes to (blocks, bytes), element i in the bits from i * width on."""
+    if width == 8:
+        return codes
+    bits = np.unpackbits(codes[:, :, None], axis=2, count=width, bitorder="little")
+    return np.packbits(bits.reshape(len(codes), -1), axis=1, bitorder="little")
+
+
+def _bytes_of(column: NDArray) -> NDArray[np.uint8]:
+    """(blocks,) integers to (blocks, bytes), least significant byte first."""
+    return np.ascontiguousarray(column).view(np.uint8).reshape(len(column), -1)

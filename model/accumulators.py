@@ -100,6 +100,7 @@ class Int32(Accumulator):
     keyword = "int32"
 
     def check_formats(self, a: ElementFormat, b: ElementFormat) -> None:
+        """ValueError unless both formats are integers."""
         if not (a.is_integer and b.is_integer):
             raise ValueError(
                 f"accumulator int32 takes formats int8 x int8 only, not {a.name} x {b.name}"
@@ -126,6 +127,7 @@ class Preset(Accumulator):
 
     @property
     def nan_bits(self) -> int:
+        """The float32 bit pattern of every NaN result."""
         return self.nan
 
     @property

@@ -11,7 +11,7 @@ from .formats import E8M0, ElementFormat, element_format
 LARGEST_BLOCK = 65536  # block sums of every format stay exact in two float64 up to this length
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays have no single truth value to compare by
 class MXArray:
     """Blocks of `block_size` consecutive elements along `axis` that share an E8M0 scale.
 
@@ -44,22 +44,23 @@ class MXArray:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The shape of `codes`."""
         return self.codes.shape
 
     def dequantize(self) -> NDArray[np.float32]:
-        """element x 2^(scale - 127) as float32 in the shape of `codes`; NaN under a NaN scale.
+        """Values, element x 2^(scale - 127), in the shape of `codes`; NaN under a NaN scale.
 
-        Products below float32's range round to nearest even, above it they are infinite.
+        Every value is exact but those of 2^128 and above, which are infinite.
         """
         elements = self.format.values[self.codes]
         scales = np.repeat(self.scales, self.block_size, axis=self.axis)
         values = np.ldexp(elements, scales.astype(np.int64) - E8M0.bias)
         values = np.where(scales == E8M0.nan_code, np.nan, values)
-        with np.errstate(over="ignore", under="ignore"):
+        with np.errstate(over="ignore"):
             return values.astype(np.float32)
 
     def blocks_last(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """codes as (..., blocks, block_size) and scales as (..., blocks), the axis moved last."""
+        """Codes (..., blocks, block_size) and scales (..., blocks): the axis comes last."""
         codes = np.moveaxis(self.codes, self.axis, -1)
         shape = (*codes.shape[:-1], codes.shape[-1] // self.block_size, self.block_size)
         return codes.reshape(shape), np.moveaxis(self.scales, self.axis, -1)
@@ -68,7 +69,7 @@ class MXArray:
 def check_axis(shape: tuple[int, ...], axis: int) -> None:
     """ValueError unless `axis` is an axis of `shape`."""
     if not shape:
-        raise ValueError("x must have at least one axis, not shape ()")
+        raise ValueError("an array in blocks must have at least one axis, not shape ()")
     integer("axis", axis, -len(shape), len(shape) - 1)
 
 

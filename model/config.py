@@ -6,7 +6,7 @@ from functools import cached_property
 
 from numpy.typing import ArrayLike
 
-from .accumulators import Accumulator, accumulator
+from .accumulators import Accumulator, Aligned, accumulator
 from .blocks import MXArray
 from .dot import dot
 from .errors import integer
@@ -17,6 +17,7 @@ from .trace import Trace
 
 Pair = tuple[ElementFormat, ElementFormat]
 LANES = (4, 8, 16, 32, 64, 128)
+DEFAULT_ACCUMULATOR = Aligned(13)
 DEFAULT_STAGES = 4
 
 
@@ -69,7 +70,7 @@ class DotConfig:
 
     formats: tuple[Pair, ...] = format_pairs("e4m3")
     lanes: int = 32
-    accumulator: Accumulator = accumulator("aligned:13")
+    accumulator: Accumulator = DEFAULT_ACCUMULATOR
     stages: int = None  # type: ignore[assignment]  # None is replaced in __post_init__
     out: OutputFormat = FLOAT32
     status: bool = True
@@ -81,7 +82,9 @@ class DotConfig:
         set_field(self, "accumulator", accumulator(self.accumulator))
         set_field(self, "out", output_format(self.out))
         if self.lanes not in LANES or isinstance(self.lanes, bool):
-            raise ValueError(f"lanes must be one of {', '.join(map(str, LANES))}, not {self.lanes!r}")
+            raise ValueError(
+                f"lanes must be one of {', '.join(map(str, LANES))}, not {self.lanes!r}"
+            )
         for a, b in self.formats:
             self.accumulator.check_formats(a, b)
         low, high = stage_limits(self._sections)
@@ -118,6 +121,7 @@ class DotConfig:
 
     @property
     def bits_b(self) -> int:
+        """Width of an element of b."""
         return max(b.bits for _, b in self.formats)
 
     @property
@@ -137,7 +141,9 @@ class DotConfig:
         """The formats as `format_pairs` reads them."""
         return ",".join(a.name if a is b else f"{a.name}x{b.name}" for a, b in self.formats)
 
-    def dot(self, a: MXArray, b: MXArray, c: ArrayLike | None = None, stages: bool = False) -> Trace:
+    def dot(
+        self, a: MXArray, b: MXArray, c: ArrayLike | None = None, stages: bool = False
+    ) -> Trace:
         """What this unit computes for blocks of `lanes` elements: results in `out`, with flags.
 
         a, b, c as for `dot`; ValueError when the operands do not fit the unit.

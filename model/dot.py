@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .accumulators import Accumulator, Preset, accumulator
-from .blocks import MXArray, as_float32
+from .blocks import MXArray
 from .products import ProductTable, product_table
 from .rounding import F32
 from .rules import RULES

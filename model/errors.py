@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 
-def choice(name: str, value: str, allowed: Iterable[str]) -> str:
+def choice(name: str, value: object, allowed: Iterable[str]) -> str:
     """`value` if it is one of `allowed`, else ValueError."""
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
     return value
 

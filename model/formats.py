@@ -25,6 +25,12 @@ class Specials(Enum):
     IEEE = "all-ones exponent is infinity (mantissa 0) or NaN"
 
 
+def read_only(table: NDArray) -> NDArray:
+    """`table` itself, closed to writing: it is shared by everyone who asks for it."""
+    table.flags.writeable = False
+    return table
+
+
 class Triple(NamedTuple):
     """Exact value (-1)^sign x significand x 2^exponent; all int64, the shape of the codes."""
 
@@ -51,6 +57,7 @@ class ElementFormat:
 
     @property
     def is_integer(self) -> bool:
+        """Whether codes are two's-complement numbers and not floats."""
         return self.exponent_bits == 0
 
     @property
@@ -65,6 +72,7 @@ class ElementFormat:
 
     @property
     def bias(self) -> int:
+        """Exponent field minus exponent; 0 for an integer format."""
         return 0 if self.is_integer else 2 ** (self.exponent_bits - 1) - 1
 
     @property
@@ -90,10 +98,12 @@ class ElementFormat:
 
     @property
     def largest_finite(self) -> float:
+        """Where quantisation saturates."""
         return float(self.values[self.largest_code])
 
     @property
     def smallest_subnormal(self) -> float:
+        """The least positive value; every finite value is a multiple of it."""
         return 2.0 ** (self.emin - self.mantissa_bits)
 
     @property
@@ -117,13 +127,15 @@ class ElementFormat:
         sign = codes >> (self.bits - 1)
         if self.is_integer:
             magnitude = np.where(sign == 1, 2**self.bits - codes, codes)
-            return Triple(sign, magnitude, np.full_like(codes, -self.mantissa_bits))
+            return Triple(
+                *map(read_only, (sign, magnitude, np.full_like(codes, -self.mantissa_bits)))
+            )
         field = (codes >> self.mantissa_bits) & (2**self.exponent_bits - 1)
         fraction = codes & (2**self.mantissa_bits - 1)
         significand = np.where(field > 0, fraction + 2**self.mantissa_bits, fraction)
         significand[(codes & (2 ** (self.bits - 1) - 1)) > self.largest_code] = 0
         exponent = np.maximum(field, 1) - self.bias - self.mantissa_bits
-        return Triple(sign, significand, exponent)
+        return Triple(*map(read_only, (sign, significand, exponent)))
 
     @cached_property
     def values(self) -> NDArray[np.float64]:
@@ -131,12 +143,12 @@ class ElementFormat:
         sign, significand, exponent = self.triples
         values = np.ldexp(np.where(sign == 1, -1.0, 1.0) * significand, exponent)
         if self.is_integer:
-            return values + 0.0  # one zero
+            return read_only(values + 0.0)  # one zero
         magnitude = np.arange(2**self.bits) & (2 ** (self.bits - 1) - 1)
         values[magnitude > self.largest_code] = np.nan
         if self.inf_code is not None:
             values[magnitude == self.inf_code] = [np.inf, -np.inf]
-        return values
+        return read_only(values)
 
     def check(self, codes: ArrayLike, name: str = "codes") -> NDArray[np.uint8]:
         """`codes` as a uint8 array. TypeError for another dtype, ValueError for a code too wide."""
@@ -171,7 +183,7 @@ class ElementFormat:
 
         NaN and infinity become the format's own where it has them; infinity saturates where it
         has none, and NaN without a code raises ValueError. ``stochastic`` rounding needs `random`,
-        one uint32 word r per value: the magnitude rounds up with floor(fraction x 2^32) + r >= 2^32.
+        one uint32 word r per value: a magnitude rounds up if floor(fraction x 2^32) + r >= 2^32.
         """
         choice("rounding", rounding, ROUNDINGS)
         x = np.asarray(values, dtype=np.float64)
@@ -208,8 +220,9 @@ def _round_units(
     below = np.floor(units)
     if rounding == "toward_zero":
         return below
-    if random is None or random.dtype != np.uint32 or random.shape != units.shape:
-        got = "None" if random is None else f"{random.dtype} {random.shape}"
+    random = np.asarray(random)
+    if random.dtype != np.uint32 or random.shape != units.shape:
+        got = f"{random.dtype} {random.shape}" if random.dtype != object else repr(random.item())
         raise ValueError(f"random must be uint32 words of shape {units.shape}, not {got}")
     fraction = np.floor(np.ldexp(units - below, 32))
     return below + (fraction + random >= 2.0**32)
@@ -227,14 +240,17 @@ class ScaleFormat:
 
     @property
     def bias(self) -> int:
+        """Code minus exponent."""
         return 2 ** (self.bits - 1) - 1
 
     @property
     def nan_code(self) -> int:
+        """The one code that is no scale: every element under it is NaN."""
         return 2**self.bits - 1
 
     @property
     def exponent_range(self) -> tuple[int, int]:
+        """Smallest and largest exponent."""
         return -self.bias, self.nan_code - 1 - self.bias
 
     def decode(self, codes: ArrayLike) -> NDArray[np.float32]:

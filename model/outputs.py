@@ -21,6 +21,7 @@ class OutputFormat:
 
     @property
     def bits(self) -> int:
+        """Width of the result."""
         return 1 + self.exponent_bits + self.fraction_bits
 
     @property

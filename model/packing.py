@@ -29,7 +29,9 @@ def pack(codes: ArrayLike, fmt: ElementFormat | str) -> NDArray[np.uint8]:
         )
     *lead, count = codes.shape
     groups = codes.reshape(*lead, count // elements, elements).astype(np.uint32)
-    word = np.bitwise_or.reduce(groups << (fmt.bits * np.arange(elements, dtype=np.uint32)), axis=-1)
+    word = np.bitwise_or.reduce(
+        groups << (fmt.bits * np.arange(elements, dtype=np.uint32)), axis=-1
+    )
     packed = word[..., None] >> (8 * np.arange(size, dtype=np.uint32))
     return (packed & 0xFF).astype(np.uint8).reshape(*lead, count // elements * size)
 

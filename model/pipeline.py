@@ -63,18 +63,12 @@ def sections(accumulator: Accumulator, lanes: int, out: str) -> tuple[Section, .
             Section("normalize", 18),
             Section("accumulate", 40, holds=True, loop=True),
         ]
-    elif isinstance(accumulator, Exact):
+    elif isinstance(accumulator, Exact | Int32):
         body = [
             Section("place", 12),
             Section("sum", 14 + tree),
             Section("normalize", 22),
             Section("accumulate", 45, holds=True, loop=True),
-        ]
-    elif isinstance(accumulator, Int32):
-        body = [
-            Section("sum", 10 + tree),
-            Section("normalize", 18),
-            Section("accumulate", 40, holds=True, loop=True),
         ]
     elif isinstance(accumulator, Fixed):
         body = [
@@ -90,9 +84,9 @@ def sections(accumulator: Accumulator, lanes: int, out: str) -> tuple[Section, .
         body.append(Section("accumulate", 40, holds=True, loop=True))
     elif isinstance(accumulator, Fused | Preset):
         steps = steps_per_block(accumulator, lanes)
-        promoted = isinstance(accumulator, Preset) and accumulator.promote is not None
+        promote = accumulator.promote if isinstance(accumulator, Preset) else None
         # A partial sum that is promoted after every block has no way round.
-        around = not (promoted and lanes >= accumulator.promote)
+        around = promote is None or lanes < promote
         body = [Section("largest", tree)]
         for i in range(steps):
             body += [
@@ -100,7 +94,7 @@ def sections(accumulator: Accumulator, lanes: int, out: str) -> tuple[Section, .
                 Section(f"sum{i}", 10 + tree, loop=around),
                 Section(f"round{i}", 24, holds=i == steps - 1, loop=around),
             ]
-        if promoted:
+        if promote is not None:
             body.append(Section("promote", 40, holds=True))
     else:
         raise TypeError(f"accumulator {accumulator} has no datapath")
@@ -114,9 +108,10 @@ def stage_limits(parts: tuple[Section, ...]) -> tuple[int, int]:
 
 
 def place(parts: tuple[Section, ...], stages: int) -> Pipeline:
-    """The pipeline of `stages` registers whose slowest stretch is fastest (earliest cuts on ties)."""
-    for limit in sorted({sum(s.delay for s in parts[i:j])
-                         for i in range(len(parts)) for j in range(i + 1, len(parts) + 1)}):
+    """The pipeline of `stages` registers whose slowest stretch is as fast as it can be."""
+    ends = range(1, len(parts) + 1)
+    stretches = {sum(s.delay for s in parts[i:j]) for j in ends for i in range(j)}
+    for limit in sorted(stretches):
         cuts = _cuts(parts, limit)
         if cuts is not None and len(cuts) <= stages:
             break

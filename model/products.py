@@ -1,12 +1,12 @@
 """Exact element products by table: one entry per pair of codes (section 3 of the contract)."""
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .formats import ElementFormat
+from .formats import ElementFormat, read_only
 from .specials import special_class
 
 NO_EXPONENT = -(2**14)  # the unit exponent of a zero product: below every other
@@ -33,7 +33,7 @@ class ProductTable:
         with np.errstate(invalid="ignore"):
             product = a * b
         product[np.isinf(product)] = np.nan
-        return product
+        return read_only(product)
 
     @cached_property
     def significands(self) -> NDArray[np.int64]:
@@ -41,13 +41,13 @@ class ProductTable:
         sign_a, sig_a, _ = self.a.triples
         sign_b, sig_b, _ = self.b.triples
         a, b = self._pair(np.where(sign_a, -sig_a, sig_a), np.where(sign_b, -sig_b, sig_b))
-        return a * b
+        return read_only(a * b)
 
     @cached_property
     def exponents(self) -> NDArray[np.int64]:
         """Exponent E of each product: value = significand x 2^E."""
         a, b = self._pair(self.a.triples.exponent, self.b.triples.exponent)
-        return a + b
+        return read_only(a + b)
 
     @property
     def fraction_bits(self) -> int:
@@ -58,14 +58,14 @@ class ProductTable:
     def unit_exponents(self) -> NDArray[np.int16]:
         """U of each product; NO_EXPONENT for zero and special products."""
         units = np.where(self.significands == 0, NO_EXPONENT, self.exponents + self.fraction_bits)
-        return units.astype(np.int16)
+        return read_only(units.astype(np.int16))
 
     @cached_property
     def specials(self) -> NDArray[np.uint8]:
         """The special class of each product, 0 when finite."""
         a, b = self._pair(self.a.values, self.b.values)
         with np.errstate(invalid="ignore"):
-            return special_class((a * b).astype(np.float32))
+            return read_only(special_class((a * b).astype(np.float32)))
 
     @property
     def lsb(self) -> int:
@@ -79,7 +79,7 @@ class ProductTable:
         return int(np.ldexp(largest, -self.lsb)).bit_length()
 
 
-@lru_cache(maxsize=None)
+@cache
 def product_table(a: ElementFormat, b: ElementFormat) -> ProductTable:
     """The (shared) table of products of formats `a` and `b`."""
     return ProductTable(a, b)

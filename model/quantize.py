@@ -96,9 +96,11 @@ def _quantize_blocks(
     exponent = np.clip(shared_exponent(amax, fmt, scale_rule), *E8M0.exponent_range)
     exponent = np.where(amax == 0, E8M0.exponent_range[0], exponent)
 
-    poisons = ~finite if nonfinite == "poison" else np.isnan(blocks) & (fmt.nan_code is None)
-    poisoned = poisons.any(axis=-1)
-    taken = np.where(poisoned[..., None], np.float32(0), blocks).astype(np.float64)
+    kept = finite
+    if nonfinite == "element":
+        kept = ~np.isnan(blocks) if fmt.nan_code is None else np.ones_like(finite)
+    poisoned = (~kept).any(axis=-1)
+    taken = np.where(np.expand_dims(poisoned, -1), np.float32(0), blocks).astype(np.float64)
     codes = fmt.encode(np.ldexp(taken, -exponent[..., None]), rounding, words)
     scales = np.where(poisoned, E8M0.nan_code, E8M0.encode(exponent)).astype(np.uint8)
     return codes, scales

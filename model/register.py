@@ -29,7 +29,7 @@ def run_fixed(rule: Fixed, sums: WideSum, steps: Steps, c: F32, record: Recorder
     """
     classes = special_class(c)
     start = np.where(classes == 0, c, 0.0).astype(np.float64)
-    if rule.width <= FLOAT64_WIDTH and isinstance(sums.low, float):
+    if rule.width <= FLOAT64_WIDTH and sums.low is None:
         register = _Float64Register(rule, record, steps.n)
         terms, lsb = sums.high, 0
         register.add(start, np.full(steps.n, -rule.lsb), classes == 0)
@@ -44,7 +44,8 @@ def run_fixed(rule: Fixed, sums: WideSum, steps: Steps, c: F32, record: Recorder
         if record.keep_stages:
             record.stage("integer_sum", sums.of_step(j).integers(steps.table.lsb))
             record.stage("accumulator", register.integers())
-    exact = np.ldexp(register.rounded_to_odd(), rule.lsb)
+    with np.errstate(over="ignore"):
+        exact = np.ldexp(register.rounded_to_odd(), rule.lsb)
     result = rounding.nearest_even(exact)
     record.rounded(exact, result, classes == 0)
     return np.where(classes == 0, result, special_value(classes))
@@ -55,7 +56,7 @@ class _Float64Register:
         self.rule, self.record = rule, record
         self.value = np.zeros(n)
 
-    def add(self, term: F64, exponent: NDArray[np.int64], active: NDArray[np.bool_]) -> None:
+    def add(self, term: NDArray, exponent: NDArray[np.int64], active: NDArray[np.bool_]) -> None:
         """Add RZ(term x 2^exponent) where `active`."""
         # Far outside the register's range the exact distance no longer matters.
         scaled = np.ldexp(term, np.clip(exponent, -400, 200))
@@ -84,7 +85,7 @@ class _IntegerRegister:
         self.rule, self.record = rule, record
         self.value: Objects = np.full(n, 0, dtype=object)
 
-    def add(self, term: Objects, exponent: NDArray[np.int64], active: NDArray[np.bool_]) -> None:
+    def add(self, term: NDArray, exponent: NDArray[np.int64], active: NDArray[np.bool_]) -> None:
         """Add RZ(term x 2^exponent) where `active`."""
         size = 1 << self.rule.width
         low, high = -size // 2, size // 2 - 1
@@ -124,7 +125,7 @@ def _jam(value: int) -> float:
         return float(value)
     kept = magnitude >> excess
     lost = kept << excess != magnitude
-    odd = float((kept | lost) << excess) if excess < 970 else float("inf")
+    odd = float((kept | lost) << excess)  # within float64: a register has at most 1024 bits
     return -odd if value < 0 else odd
 
 

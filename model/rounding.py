@@ -2,8 +2,8 @@
 
 Real numbers travel as float64, which holds every intermediate of the fast path exactly. A sum that
 does not fit is rounded to odd first (Boldo and Melquiond, "Emulation of FMA and correctly rounded
-sums: proved algorithms using rounding to odd", IEEE Trans. Computers 57(4), 2008): the 53rd bit then
-keeps "something was lost", and a second rounding to 24 bits or fewer is correct.
+sums: proved algorithms using rounding to odd", IEEE Trans. Computers 57(4), 2008): the 53rd bit
+then keeps "something was lost", and a second rounding to 24 bits or fewer is correct.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ def two_sum(a: F64, b: F64) -> tuple[F64, F64]:
 
 
 def to_odd(total: F64, error: F64) -> F64:
-    """total + error (a TwoSum pair) rounded to odd at 53 bits."""
+    """The sum total + error (a TwoSum pair) rounded to odd at 53 bits."""
     bits = np.asarray(total).view(np.int64)
     inexact_even = (error != 0) & ((bits & 1) == 0)
     # The odd neighbour on the side of the error: away from zero where the signs agree.
@@ -31,12 +31,12 @@ def to_odd(total: F64, error: F64) -> F64:
 
 
 def add_to_odd(a: F64, b: F64) -> F64:
-    """a + b rounded to odd at 53 bits."""
+    """The sum a + b rounded to odd at 53 bits."""
     return to_odd(*two_sum(a, b))
 
 
 def sum3_to_odd(high: F64, low: F64, c: F64) -> F64:
-    """high + low + c rounded once, to odd; (high, low) is a TwoSum pair."""
+    """The sum high + low + c rounded once, to odd; (high, low) is a TwoSum pair."""
     total, error = two_sum(high, c)
     return add_to_odd(total, add_to_odd(error, low))
 
@@ -60,5 +60,5 @@ def toward_zero(x: F64, fraction_bits: int = 23) -> F32:
     bits = rounded.view(np.uint32) - too_far.astype(np.uint32)
     truncated = (bits & np.uint32(0xFFFFFFFF << (23 - fraction_bits) & 0xFFFFFFFF)).view(np.float32)
     overflow = np.abs(x) >= 2.0**128
-    with np.errstate(over="ignore"):
-        return np.where(overflow, np.copysign(np.float32(np.inf), truncated), truncated) + np.float32(0)
+    infinity = np.copysign(np.float32(np.inf), truncated)
+    return np.where(overflow, infinity, truncated) + np.float32(0)

@@ -24,12 +24,15 @@ SMALLEST_EXPONENT = -126  # of a float32 normal; stands for zero and subnormals
 
 
 def _add_blocks(
-    blocks: Callable[[int], WideSum], steps: Steps, c: F32, record: Recorder
+    blocks: Callable[[int, NDArray[np.bool_]], WideSum], steps: Steps, c: F32, record: Recorder
 ) -> F32:
-    """c' = RNE_fp32(c + 2^s x block), block by block."""
+    """Add 2^s x block to c by RNE, block by block.
+
+    blocks(j, active): the sums of block j; bits that it loses count where `active`.
+    """
     for j in steps.walk(record):
         update = Update(c, steps.special_of(j))
-        block = blocks(j)
+        block = blocks(j, update.active)
         if record.keep_stages:
             record.stage("block_result", block.rounded_to_odd())
         total = block.scaled(steps.scale[:, j]).plus(update.c)
@@ -44,7 +47,7 @@ def _run_exact(accumulator: Accumulator, steps: Steps, c: F32, record: Recorder)
     table = steps.table
     sums = exact_sum(steps.finite_products, table.bits, table.lsb)
 
-    def block(j: int) -> WideSum:
+    def block(j: int, _: NDArray[np.bool_]) -> WideSum:
         step = sums.of_step(j)
         if record.keep_stages:
             record.stage("integer_sum", step.integers(table.lsb))
@@ -67,8 +70,7 @@ def _run_aligned(accumulator: Aligned, steps: Steps, c: F32, record: Recorder) -
     units = steps.table.unit_exponents[steps.index].max(axis=-1)
     largest = np.where(units < -1000, 0, units).astype(np.int64)  # all-zero blocks: any grid
 
-    def block(j: int) -> WideSum:
-        active = steps.special_of(j) == 0
+    def block(j: int, active: NDArray[np.bool_]) -> WideSum:
         terms = _truncate(
             steps.finite_products[:, j], fraction_bits - largest[:, j], record, active
         )
@@ -80,7 +82,7 @@ def _run_aligned(accumulator: Aligned, steps: Steps, c: F32, record: Recorder) -
         record.stage("aligned", terms)
         if record.keep_stages:
             record.stage("integer_sum", total.integers(0))
-        return WideSum(result, 0.0)
+        return WideSum(result)
 
     return _add_blocks(block, steps, c, record)
 
@@ -151,7 +153,7 @@ def _run_preset(accumulator: Preset, steps: Steps, c: F32, record: Recorder) -> 
 
 
 def _promote(c: F32, partial: F32, record: Recorder) -> F32:
-    """c' = RNE_fp32(c + partial)."""
+    """Add the partial sum to c by RNE."""
     update = Update(c, special_class(partial))
     total = rounding.add_to_odd(update.c, np.where(update.active, partial, 0.0))
     rounded = rounding.nearest_even(total)
@@ -160,8 +162,7 @@ def _promote(c: F32, partial: F32, record: Recorder) -> F32:
 
 
 def _run_float32(accumulator: Float32, steps: Steps, c: F32, record: Recorder) -> F32:
-    def block(j: int) -> WideSum:
-        active = steps.special_of(j) == 0
+    def block(j: int, active: NDArray[np.bool_]) -> WideSum:
         level = steps.finite_products[:, j].astype(np.float32)
         while level.shape[-1] > 1:
             paired = level.shape[-1] // 2 * 2
@@ -170,7 +171,7 @@ def _run_float32(accumulator: Float32, steps: Steps, c: F32, record: Recorder) -
             total, error = rounding.two_sum(left.astype(np.float64), right.astype(np.float64))
             record.lost(((sums != total) | (error != 0)).any(axis=-1) & active)
             level = np.concatenate([sums, level[:, paired:]], axis=-1)
-        return WideSum(level[:, 0].astype(np.float64), 0.0)
+        return WideSum(level[:, 0].astype(np.float64))
 
     return _add_blocks(block, steps, c, record)
 

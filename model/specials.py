@@ -9,6 +9,7 @@ NAN, POSITIVE_INF, NEGATIVE_INF = 1, 2, 4  # bits of a class; 0 is finite
 
 
 def special_class(c: F32) -> NDArray[np.uint8]:
+    """The class of each element of `c`."""
     classes = np.where(np.isnan(c), NAN, 0)
     classes[c == np.inf] = POSITIVE_INF
     classes[c == -np.inf] = NEGATIVE_INF

@@ -30,15 +30,17 @@ class Steps:
 
     @property
     def count(self) -> int:
+        """Steps of each dot product."""
         return self.index.shape[1]
 
     @property
     def n(self) -> int:
+        """Dot products."""
         return self.index.shape[0]
 
     @cached_property
     def scale(self) -> NDArray[np.int64]:
-        """s = exponents of both scales added, in [-254, 254]; (n, steps)."""
+        """The exponents s of both scales added, in [-254, 254]; (n, steps)."""
         return self.scale_a.astype(np.int64) + self.scale_b.astype(np.int64) - 2 * E8M0.bias
 
     @cached_property
@@ -48,7 +50,7 @@ class Steps:
 
     @cached_property
     def special(self) -> NDArray[np.uint8] | None:
-        """Bits NAN, POSITIVE_INF, NEGATIVE_INF of each step (n, steps); None when there are none."""
+        """Bits NAN, POSITIVE_INF, NEGATIVE_INF of each step (n, steps); None if there are none."""
         nan_scale = (self.scale_a == E8M0.nan_code) | (self.scale_b == E8M0.nan_code)
         terms = np.isnan(self.products.sum(axis=-1))
         if not (nan_scale.any() or terms.any()):
@@ -64,6 +66,7 @@ class Steps:
         return self.products if self.special is None else np.nan_to_num(self.products, nan=0.0)
 
     def special_of(self, j: int) -> NDArray[np.uint8]:
+        """Column `j` of `special`, 0 where nothing is."""
         return np.zeros(self.n, np.uint8) if self.special is None else self.special[:, j]
 
     def walk(self, record: Recorder) -> Iterator[int]:
@@ -88,6 +91,7 @@ class Update:
         self.c = c.astype(np.float64) if self.all_active else np.where(self.active, c, 0.0)
 
     def result(self, computed: F32) -> F32:
+        """The c' of the step: `computed` from finite terms, or what the special terms give."""
         if self.all_active:
             return computed
         return np.where(self.active, computed, special_value(self.classes))

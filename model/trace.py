@@ -80,12 +80,14 @@ class Recorder:
         if not self.flags:
             return
         got = result.astype(np.float64)
-        lost = (got != exact) & active
+        overflow = np.isinf(got) & active
+        lost = ((got != exact) & active) | overflow
         self.inexact |= lost
-        self.overflow |= np.isinf(got) & active
+        self.overflow |= overflow
         self.underflow |= lost & (np.abs(got) < SMALLEST_NORMAL)
 
     def trace(self, result: NDArray) -> Trace:
+        """What was collected, with the `result` of shape `shape`."""
         flags = Flags(
             np.isnan(result.astype(np.float32)),
             self.overflow,

@@ -13,42 +13,45 @@ CARRIER_BITS = 53  # significant bits of a float64
 
 @dataclass(frozen=True)
 class WideSum:
-    """An exact sum `high` + `low`; `low` is 0.0 when the sum fits float64."""
+    """An exact sum `high` + `low`; `low` is None when the sum fits one float64."""
 
     high: F64
-    low: F64 | float
+    low: F64 | None = None
 
     def plus(self, c: F64) -> F64:
         """The sum plus `c`, rounded to odd."""
-        if isinstance(self.low, float):
+        if self.low is None:
             return rounding.add_to_odd(self.high, c)
         return rounding.sum3_to_odd(self.high, self.low, c)
 
     def scaled(self, exponent: NDArray[np.int64]) -> "WideSum":
-        low = self.low if isinstance(self.low, float) else np.ldexp(self.low, exponent)
+        """The sum x 2^exponent."""
+        low = None if self.low is None else np.ldexp(self.low, exponent)
         return WideSum(np.ldexp(self.high, exponent), low)
 
     def of_step(self, j: int) -> "WideSum":
         """Column `j` of sums of shape (n, steps)."""
-        return WideSum(self.high[:, j], self.low if isinstance(self.low, float) else self.low[:, j])
+        return WideSum(self.high[:, j], None if self.low is None else self.low[:, j])
 
     def rounded_to_odd(self) -> F64:
+        """The sum as one float64."""
         return self.plus(np.zeros_like(self.high))
 
     def integers(self, lsb: int) -> NDArray[np.object_]:
         """The sum as Python integers in units of 2^lsb."""
         high = integers(np.ldexp(self.high, -lsb))
-        return high if isinstance(self.low, float) else high + integers(np.ldexp(self.low, -lsb))
+        return high if self.low is None else high + integers(np.ldexp(self.low, -lsb))
 
 
 def integers(values: F64) -> NDArray[np.object_]:
-    return np.frompyfunc(int, 1, 1)(np.where(np.isnan(values), 0.0, values)).astype(object)
+    """Python integers of integral `values`; 0 for a NaN."""
+    return np.array(np.frompyfunc(int, 1, 1)(np.nan_to_num(values, nan=0.0)), np.object_)
 
 
 def exact_sum(terms: F64, bits: int, lsb: int) -> WideSum:
-    """Exact sum over the last axis of multiples of 2^lsb with magnitudes below 2^(bits + lsb)."""
+    """Exact sum over the last axis of multiples of 2^lsb of at most 2^(bits + lsb) each."""
     if bits + (terms.shape[-1] - 1).bit_length() <= CARRIER_BITS:
-        return WideSum(terms.sum(axis=-1), 0.0)
+        return WideSum(terms.sum(axis=-1))
     # Halves: multiples of 2^middle and the rest; either sums exactly.
     middle = 2.0 ** (lsb + bits // 2)
     upper = np.trunc(terms * (1 / middle)) * middle

@@ -1,0 +1,84 @@
+"""Element decoder: a code of a run-time selectable format to sign, significand and exponent."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..model.formats import ElementFormat, Specials
+from .widths import OperandWidths
+
+
+class ElementLayout(data.StructLayout):
+    """value = (-1)^sign x significand x 2^(unit + unit_min - fraction), or a special value."""
+
+    def __init__(self, widths: OperandWidths) -> None:
+        super().__init__(
+            {
+                "significand": widths.significand,
+                "unit": widths.unit,
+                "sign": 1,
+                "nan": 1,
+                "inf": 1,
+            }
+        )
+
+
+class ElementDecoder(wiring.Component):
+    """Combinational decoder of the operand formats `widths.formats`, selected by `mode`.
+
+    Ports: code in (the widest format's bits, a narrower code in the low bits), mode in (index of
+    the format, present width 0 when there is one), element out (`ElementLayout`). A special code's
+    significand and exponent are not meaningful.
+    """
+
+    def __init__(self, widths: OperandWidths) -> None:
+        self.widths = widths
+        super().__init__(
+            {
+                "code": In(widths.bits),
+                "mode": In((len(widths.formats) - 1).bit_length()),
+                "element": Out(ElementLayout(widths)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        formats = self.widths.formats
+        distinct = tuple(dict.fromkeys(formats))
+        if len(distinct) == 1:
+            self._decode(m, distinct[0])
+            return m
+        with m.Switch(self.mode):
+            for fmt in distinct[:-1]:
+                with m.Case(*(i for i, f in enumerate(formats) if f is fmt)):
+                    self._decode(m, fmt)
+            with m.Default():
+                self._decode(m, distinct[-1])
+        return m
+
+    def _decode(self, m: Module, fmt: ElementFormat) -> None:
+        out, widths = self.element, self.widths
+        code = self.code[: fmt.bits]
+        align = widths.fraction - fmt.mantissa_bits
+        m.d.comb += out.sign.eq(code[-1])
+        if fmt.is_integer:
+            magnitude = Signal(fmt.bits, name=f"{fmt.name}_magnitude")
+            m.d.comb += [
+                magnitude.eq(Mux(code[-1], -code, code)),
+                out.significand.eq(magnitude << align),
+                out.unit.eq(fmt.emin - widths.unit_min),
+            ]
+            return
+        fraction = code[: fmt.mantissa_bits]
+        field = code[fmt.mantissa_bits : -1]
+        normal = field.any()
+        # A subnormal has the exponent of the smallest normal and no hidden one.
+        m.d.comb += [
+            out.significand.eq(Cat(Const(0, align), fraction, normal)),
+            out.unit.eq(field - normal + (fmt.emin - widths.unit_min)),
+        ]
+        if fmt.specials is Specials.NAN_ONLY:
+            m.d.comb += out.nan.eq(field.all() & fraction.all())
+        elif fmt.specials is Specials.IEEE:
+            m.d.comb += out.nan.eq(field.all() & fraction.any())
+            m.d.comb += out.inf.eq(field.all() & ~fraction.any())

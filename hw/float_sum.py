@@ -1,0 +1,59 @@
+"""Alignment and addition of two floating-point values, exact but for a sticky bit."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from .floats import FloatLayout
+from .shift import ShiftRight
+from .widths import EXPONENT_BITS
+
+
+class FloatSum(wiring.Component):
+    """a + b, ready for one rounding to at most as many bits as the wider operand; combinational.
+
+    Ports: a, b in (`FloatLayout` of `width_a` and `width_b`), sign and magnitude (`sum_width`) out,
+    exponent out (signed, that of the magnitude's top bit). Bits of the smaller operand beyond the
+    three below the wider operand's last are or-ed into the last bit: an odd last bit rounds as
+    whatever was lost would have.
+    """
+
+    def __init__(self, width_a: int, width_b: int) -> None:
+        self.width_a, self.width_b = width_a, width_b
+        self.window = max(width_a, width_b) + 3
+        self.sum_width = self.window + 1
+        super().__init__(
+            {
+                "a": In(FloatLayout(width_a)),
+                "b": In(FloatLayout(width_b)),
+                "sign": Out(1),
+                "magnitude": Out(self.sum_width),
+                "exponent": Out(signed(EXPONENT_BITS)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        a, b = self.a, self.b
+        m.submodules.align = align = ShiftRight(self.window, EXPONENT_BITS)
+        difference = Signal(signed(EXPONENT_BITS + 1))
+        b_larger, big_sign, subtract = Signal(), Signal(), Signal()
+        big, small = Signal(self.window), Signal(self.window)
+        a_window = Cat(Const(0, self.window - self.width_a), a.significand)
+        b_window = Cat(Const(0, self.window - self.width_b), b.significand)
+        total = Signal(signed(self.window + 2))
+        m.d.comb += [
+            difference.eq(b.exponent - a.exponent),
+            b_larger.eq(~b.zero & (a.zero | (difference > 0))),
+            align.amount.eq(Mux(b_larger, difference, -difference)),
+            big.eq(Mux(b_larger, b_window, a_window)),
+            align.value.eq(Mux(b_larger, a_window, b_window)),
+            small.eq(align.result | align.lost),
+            big_sign.eq(Mux(b_larger, b.sign, a.sign)),
+            subtract.eq(a.sign ^ b.sign),
+            total.eq(big + Mux(subtract, -small, small)),
+            self.sign.eq(big_sign ^ total[-1]),
+            self.magnitude.eq(Mux(total[-1], -total, total)),
+            self.exponent.eq(Mux(b_larger, b.exponent, a.exponent) + 1),
+        ]
+        return m

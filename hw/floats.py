@@ -1,0 +1,73 @@
+"""Layouts of floating-point values between the sections, and of the status flags."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike, signed
+from amaranth.lib import data
+
+from .lane import SpecialLayout
+from .widths import EXPONENT_BITS
+
+FLOAT32_BIAS = 127
+FLOAT32_EMIN = -126
+FLOAT32_FRACTION = 23
+
+
+class FloatLayout(data.StructLayout):
+    """value = (-1)^sign x significand x 2^(exponent - width + 1); `zero` when it is zero.
+
+    The leading one is at the top, but for a float32 subnormal at exponent -126.
+    """
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        super().__init__(
+            {"significand": width, "exponent": signed(EXPONENT_BITS), "sign": 1, "zero": 1}
+        )
+
+
+class FlagsLayout(data.StructLayout):
+    """Sticky status flags of a sum; invalid follows from the result."""
+
+    def __init__(self) -> None:
+        super().__init__({"overflow": 1, "underflow": 1, "inexact": 1, "saturated": 1})
+
+
+class RunningLayout(data.StructLayout):
+    """The running value c (float32 bits) and the flags so far."""
+
+    def __init__(self) -> None:
+        super().__init__({"c": 32, "flags": FlagsLayout()})
+
+
+def unpack_float32(m: Module, bits: Value, name: str) -> data.View:
+    """`bits` of a finite float32 as a FloatLayout(24) whose `zero` is never set, so that a zero
+    keeps the exponent -126 in an alignment."""
+    unpacked = Signal(FloatLayout(FLOAT32_FRACTION + 1), name=name)
+    field, fraction = bits[FLOAT32_FRACTION:31], bits[:FLOAT32_FRACTION]
+    normal = field.any()
+    m.d.comb += [
+        unpacked.significand.eq(Cat(fraction, normal)),
+        unpacked.exponent.eq(Mux(normal, field, 1) - FLOAT32_BIAS),
+        unpacked.sign.eq(bits[31]),
+    ]
+    return unpacked
+
+
+def merge_special(
+    m: Module, name: str, c: Value, special: ValueLike, nan_bits: int
+) -> tuple[Value, Value]:
+    """(active, bits): whether neither c nor the terms are special, and else the float32 result."""
+    terms = data.View(SpecialLayout(), special)
+    c_special = c[FLOAT32_FRACTION:31].all()
+    c_infinite = c_special & ~c[:FLOAT32_FRACTION].any()
+    nan, positive, negative = Signal(name=f"{name}_nan"), Signal(name=f"{name}_pos_inf"), Signal(
+        name=f"{name}_neg_inf"
+    )
+    active, bits = Signal(name=f"{name}_active"), Signal(32, name=f"{name}_bits")
+    m.d.comb += [
+        positive.eq(terms.pos_inf | (c_infinite & ~c[31])),
+        negative.eq(terms.neg_inf | (c_infinite & c[31])),
+        nan.eq(terms.nan | (c_special & ~c_infinite) | (positive & negative)),
+        active.eq(~(nan | positive | negative)),
+        bits.eq(Mux(nan, Const(nan_bits, 32), Cat(Const(0, 23), Const(-1, 8), negative))),
+    ]
+    return active, bits

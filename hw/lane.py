@@ -1,0 +1,69 @@
+"""Product lane: two elements to an exact, never renormalised product (section 3 of the contract)."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from .decode import ElementDecoder
+from .widths import Widths
+
+
+class SpecialLayout(data.StructLayout):
+    """Which special values occur among a set of terms."""
+
+    def __init__(self) -> None:
+        super().__init__({"nan": 1, "pos_inf": 1, "neg_inf": 1})
+
+
+class ProductLayout(data.StructLayout):
+    """value = (-1)^sign x product x 2^(unit + unit_min - fraction)."""
+
+    def __init__(self, widths: Widths) -> None:
+        super().__init__({"product": widths.product, "unit": widths.unit, "sign": 1, "nonzero": 1})
+
+
+class ProductLane(wiring.Component):
+    """Decoders and multiplier of one lane; combinational.
+
+    Ports: a, b in (codes), mode in (index into the unit's format pairs), o out (`ProductLayout`),
+    special out (`SpecialLayout`; `o` is not meaningful when one of its bits is set).
+    """
+
+    def __init__(self, widths: Widths) -> None:
+        self.widths = widths
+        super().__init__(
+            {
+                "a": In(widths.a.bits),
+                "b": In(widths.b.bits),
+                "mode": In(widths.config.mode_bits),
+                "o": Out(ProductLayout(widths)),
+                "special": Out(SpecialLayout()),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.decode_a = decode_a = ElementDecoder(self.widths.a)
+        m.submodules.decode_b = decode_b = ElementDecoder(self.widths.b)
+        a, b = decode_a.element, decode_b.element
+        a_zero, b_zero, negative = Signal(), Signal(), Signal()
+        nan, infinite = Signal(), Signal()
+        m.d.comb += [
+            decode_a.code.eq(self.a),
+            decode_b.code.eq(self.b),
+            decode_a.mode.eq(self.mode),
+            decode_b.mode.eq(self.mode),
+            a_zero.eq(a.significand == 0),
+            b_zero.eq(b.significand == 0),
+            negative.eq(a.sign ^ b.sign),
+            self.o.product.eq(a.significand * b.significand),
+            self.o.unit.eq(a.unit + b.unit),
+            self.o.sign.eq(negative),
+            self.o.nonzero.eq(~a_zero & ~b_zero),
+            nan.eq(a.nan | b.nan | (a.inf & b_zero) | (a_zero & b.inf)),
+            infinite.eq((a.inf | b.inf) & ~nan),
+            self.special.nan.eq(nan),
+            self.special.pos_inf.eq(infinite & ~negative),
+            self.special.neg_inf.eq(infinite & negative),
+        ]
+        return m

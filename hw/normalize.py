@@ -1,0 +1,70 @@
+"""Leading-zero count and normalisation."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+
+def leading_zeros(m: Module, value: Value) -> Value:
+    """Number of zeros above the leading one of `value`; the width of `value` when it is zero."""
+    width = len(value)
+    size = 1 << (width - 1).bit_length()
+    # Ones below the value stop the count at its width.
+    padded = Cat(Const((1 << (size - width)) - 1, size - width), value)
+    # counts[i] belongs to bits i x span and up; its top bit says that all of them are zero.
+    counts: list[Value] = [~padded[i] for i in range(size)]
+    span = 1
+    while len(counts) > 1:
+        span *= 2
+        merged = []
+        for i in range(0, len(counts), 2):
+            low, high = counts[i], counts[i + 1]
+            count = Signal(span.bit_length(), name=f"zeros{span}_{i // 2}")
+            empty = high[-1]
+            m.d.comb += count.eq(
+                Cat(Mux(empty, low[:-1], high[:-1]), empty & ~low[-1], empty & low[-1])
+            )
+            merged.append(count)
+        counts = merged
+    return counts[0]
+
+
+def shift_left(m: Module, value: Value, amount: Value, name: str = "shifted") -> Value:
+    """`value` shifted left by `amount`, in the width of `value`; a logarithmic shifter."""
+    for level in range(len(amount)):
+        shifted = Signal(len(value), name=f"{name}{level}")
+        m.d.comb += shifted.eq(Mux(amount[level], Cat(Const(0, 2**level), value), value))
+        value = shifted
+    return value
+
+
+class Normalizer(wiring.Component):
+    """Shifts the leading one of `value` to the top; combinational.
+
+    Ports: value in (`width`), limit in (`limit_width` bits, the shift stops there; no such port
+    when 0), result out (`width`), amount out (the smaller of the leading zeros and `limit`).
+    """
+
+    def __init__(self, width: int, *, limit_width: int = 0) -> None:
+        self.width, self.limit_width = width, limit_width
+        ports = {
+            "value": In(width),
+            "result": Out(width),
+            "amount": Out(width.bit_length()),
+        }
+        if limit_width:
+            ports["limit"] = In(limit_width)
+        super().__init__(ports)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        probe = Signal(self.width)
+        m.d.comb += probe.eq(self.value)
+        if self.limit_width:
+            # A one at the limit stops the count there.
+            stop = Signal(self.width)
+            m.d.comb += stop.eq(Const(1 << (self.width - 1), self.width) >> self.limit)
+            m.d.comb += probe.eq(self.value | stop)
+        m.d.comb += self.amount.eq(leading_zeros(m, probe))
+        m.d.comb += self.result.eq(shift_left(m, self.value, self.amount))
+        return m

@@ -1,0 +1,73 @@
+"""Normaliser and rounder: a sign-magnitude integer to float32 bits."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from .floats import FLOAT32_BIAS, FLOAT32_EMIN, FLOAT32_FRACTION
+from .normalize import Normalizer
+from .widths import EXPONENT_BITS
+
+
+class FloatRounder(wiring.Component):
+    """Rounds (-1)^sign x magnitude x 2^(exponent - width + 1) to float32 once; combinational.
+
+    Ports: sign, magnitude (`width` bits) and exponent (signed, that of the top bit, at least -126)
+    in; result out (32 bits; a zero is +0), overflow, underflow and inexact out. `nearest` rounds to
+    nearest even, otherwise toward zero to `fraction_bits` fraction bits. Subnormals are kept;
+    a magnitude of 2^128 or more, after rounding, is infinite.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        *,
+        nearest: bool,
+        fraction_bits: int = FLOAT32_FRACTION,
+        exponent_bits: int = EXPONENT_BITS,
+    ) -> None:
+        if nearest and fraction_bits != FLOAT32_FRACTION:
+            raise ValueError(f"fraction_bits must be 23 to round to nearest, not {fraction_bits}")
+        self.width, self.nearest, self.fraction_bits = width, nearest, fraction_bits
+        self.exponent_bits = exponent_bits
+        super().__init__(
+            {
+                "sign": In(1),
+                "magnitude": In(width),
+                "exponent": In(signed(exponent_bits)),
+                "result": Out(32),
+                "overflow": Out(1),
+                "underflow": Out(1),
+                "inexact": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        # Room for the significand, a guard bit and a sticky bit.
+        width = max(self.width, self.fraction_bits + 3)
+        m.submodules.normalizer = normalizer = Normalizer(width, limit_width=self.exponent_bits)
+        exponent, top = Signal(signed(self.exponent_bits + 1)), Signal()
+        m.d.comb += [
+            normalizer.value.eq(Cat(Const(0, width - self.width), self.magnitude)),
+            # No shift below the exponent of the subnormals.
+            normalizer.limit.eq(self.exponent - FLOAT32_EMIN),
+            exponent.eq(self.exponent - normalizer.amount),
+            top.eq(normalizer.result[-1]),
+        ]
+        kept = normalizer.result[width - 1 - self.fraction_bits : width - 1]
+        rest = normalizer.result[: width - 1 - self.fraction_bits]
+        up = rest[-1] & (rest[:-1].any() | kept[0]) if self.nearest else Const(0, 1)
+        field = Signal(self.exponent_bits)
+        packed = Signal(FLOAT32_FRACTION + self.exponent_bits)
+        m.d.comb += [
+            field.eq(Mux(top, exponent + FLOAT32_BIAS, 0)),
+            packed.eq(Cat(Const(0, FLOAT32_FRACTION - self.fraction_bits), kept, field) + up),
+            self.overflow.eq(packed[FLOAT32_FRACTION:] >= 255),
+            self.inexact.eq(rest.any() | self.overflow),
+            self.underflow.eq(rest.any() & (packed[FLOAT32_FRACTION:] == 0)),
+        ]
+        infinity = Const(0xFF << FLOAT32_FRACTION, 31)
+        magnitude = Mux(self.overflow, infinity, packed[:31])
+        m.d.comb += self.result.eq(Cat(magnitude, self.sign & magnitude.any()))
+        return m

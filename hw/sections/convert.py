@@ -1,0 +1,69 @@
+"""Section `convert`: float32 to a narrower output by one RNE."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.lib import data
+
+from ...model.outputs import OutputFormat
+from ..floats import FLOAT32_FRACTION, FlagsLayout, RunningLayout, unpack_float32
+from ..shift import ShiftRight
+from ..widths import EXPONENT_BITS
+from .base import Section
+
+
+class NarrowLayout(data.StructLayout):
+    """The result in the output format, and the flags."""
+
+    def __init__(self, out: OutputFormat) -> None:
+        super().__init__({"c": out.bits, "flags": FlagsLayout()})
+
+
+class Convert(Section):
+    """Subnormals are kept; a NaN keeps its leading fraction bits."""
+
+    def __init__(self, out: OutputFormat) -> None:
+        self.out = out
+        super().__init__(RunningLayout(), NarrowLayout(out))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        out, bits = self.out, self.i.c
+        wide = unpack_float32(m, bits, "wide")
+        top = 2**out.exponent_bits - 1
+        # A guard bit and a sticky bit below; a value below the smallest normal moves right.
+        m.submodules.shift = shift = ShiftRight(FLOAT32_FRACTION + 3, EXPONENT_BITS)
+        below = Signal(signed(EXPONENT_BITS))
+        value = Signal(FLOAT32_FRACTION + 3)
+        m.d.comb += [
+            below.eq(out.emin - wide.exponent),
+            shift.value.eq(Cat(Const(0, 2), wide.significand)),
+            shift.amount.eq(Mux(below > 0, below, 0)),
+            value.eq(shift.result | shift.lost),
+        ]
+        cut = FLOAT32_FRACTION + 2 - out.fraction_bits
+        kept, rest = value[cut:-1], value[:cut]
+        field = Signal(EXPONENT_BITS)
+        rounded = Signal(out.fraction_bits + EXPONENT_BITS)
+        up = rest[-1] & (rest[:-1].any() | kept[0])
+        overflow = rounded[out.fraction_bits :] >= top
+        m.d.comb += [
+            field.eq(Mux(value[-1], Mux(below > 0, 1, 1 - below), 0)),
+            rounded.eq(Cat(kept, field) + up),
+        ]
+        special = bits[FLOAT32_FRACTION:31].all()
+        fraction = bits[FLOAT32_FRACTION - out.fraction_bits : FLOAT32_FRACTION]
+        infinity = Const(top << out.fraction_bits, out.bits - 1)
+        magnitude = Mux(overflow, infinity, rounded[: out.bits - 1])
+        magnitude = Mux(special, Cat(fraction, Const(top, out.exponent_bits)), magnitude)
+        m.d.comb += [
+            self.o.c.eq(Cat(magnitude, bits[31] & magnitude.any())),
+            self.o.flags.eq(self.i.flags),
+        ]
+        inexact = rest.any() | overflow
+        tiny = rest.any() & (rounded[out.fraction_bits :] == 0)
+        flags = self.i.flags
+        m.d.comb += [
+            self.o.flags.overflow.eq(flags.overflow | (~special & overflow)),
+            self.o.flags.underflow.eq(flags.underflow | (~special & tiny)),
+            self.o.flags.inexact.eq(flags.inexact | (~special & inexact)),
+        ]
+        return m

@@ -120,7 +120,7 @@ def _running_value(c: ArrayLike | None, lead: tuple[int, ...]) -> F32:
         values = np.broadcast_to(values, lead)
     except ValueError:
         raise ValueError(f"c must broadcast to shape {lead}, not {values.shape}") from None
-    return values.reshape(size) + np.float32(0)
+    return np.where(values == 0, np.float32(0), values).reshape(size)
 
 
 def _flat(x: MXArray) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
@@ -188,7 +188,7 @@ def _join(parts: list[Trace], lead: tuple[int, ...]) -> Trace:
 
     def merge(arrays: list[NDArray]) -> NDArray:
         whole = np.concatenate(arrays)
-        return whole.reshape(*lead, *whole.shape[1:])
+        return whole.reshape((*lead, *whole.shape[1:]))
 
     first = parts[0]
     return replace(

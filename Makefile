@@ -35,6 +35,8 @@ test: $(READY) ## run the tests (ARGS='-k name' for some of them)
 lint: $(READY) ## check style and types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@mkdir -p build/typing/mxdot
+	@for package in model hw sim cli; do ln -sfn "$(CURDIR)/$$package" build/typing/mxdot/; done
 	@PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
 
 bench: $(READY) ## measure the speed of the golden model

@@ -35,6 +35,7 @@ _STATUS = {
     1: "a record or result file cannot be opened",
     2: "the record file ends inside a record",
     3: "deadlock: no transfer for {timeout} cycles",
+    4: "more results than dot products",
 }
 
 

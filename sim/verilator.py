@@ -181,9 +181,7 @@ def find_tools() -> Tools:
         ("perl", "it starts Verilator"),
     ):
         if shutil.which(program) is None:
-            raise ToolError(
-                f"{program} not found; {role} (Debian, Ubuntu: apt install {program})"
-            )
+            raise ToolError(f"{program} not found; {role} (Debian, Ubuntu: apt install {program})")
     libpython = find_libpython.find_libpython()
     if libpython is None:
         raise ToolError(

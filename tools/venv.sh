@@ -22,7 +22,8 @@ run() {
 isolate_pip
 python=$(find_python)
 echo "installing the locked packages into $venv ($("$python" --version))"
-"$python" -m venv --clear "$venv"
+# An environment that is merely out of date is brought up to date in place.
+[ -x "$venv/bin/pip" ] && [ -z "${PYTHON:-}" ] || "$python" -m venv --clear "$venv"
 run "$venv/bin/python" -m pip install --require-hashes -r requirements.lock
 run "$venv/bin/python" -m pip install --no-build-isolation --no-deps -e .
 

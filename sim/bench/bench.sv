@@ -50,7 +50,7 @@ module mxdot_bench #(
   logic bulk_start = 0;
   logic bulk_done = 0;
   // 0 success, 1 a file cannot be opened, 2 the input ends inside a record, 3 no transfer for
-  // +bulk_timeout cycles.
+  // +bulk_timeout cycles, 4 more results than dot products.
   int bulk_status = 0;
   int bulk_blocks = 0;   // accepted by the unit
   int bulk_results = 0;  // taken from the unit
@@ -167,6 +167,7 @@ module mxdot_bench #(
       end
       stall = 0;
       repeat (drain) cycle;
+      if (bulk_results > expected) bulk_status = 4;
       $fclose(output_file);
     end
     bulk_done = 1;

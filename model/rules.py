@@ -155,7 +155,7 @@ def _run_preset(accumulator: Preset, steps: Steps, c: F32, record: Recorder) -> 
 def _promote(c: F32, partial: F32, record: Recorder) -> F32:
     """Add the partial sum to c by RNE."""
     update = Update(c, special_class(partial))
-    total = rounding.add_to_odd(update.c, np.where(update.active, partial, 0.0))
+    total = rounding.add_to_odd(update.c, update.finite(partial))
     rounded = rounding.nearest_even(total)
     record.rounded(total, rounded, update.active)
     return update.result(rounded)

@@ -88,7 +88,12 @@ class Update:
         self.classes = classes | special_class(c)
         self.active = self.classes == 0
         self.all_active = bool(self.active.all())
-        self.c = c.astype(np.float64) if self.all_active else np.where(self.active, c, 0.0)
+        self.c = self.finite(c)
+
+    def finite(self, values: F32) -> F64:
+        """`values` as float64, 0 where special terms decide."""
+        kept = values if self.all_active else np.where(self.active, values, np.float32(0))
+        return kept.astype(np.float64)
 
     def result(self, computed: F32) -> F32:
         """The c' of the step: `computed` from finite terms, or what the special terms give."""

@@ -1,0 +1,96 @@
+"""Comparison of the fast model with the rational oracle, and what a failure prints."""
+
+import os
+import zlib
+
+import numpy as np
+
+import rational
+from cases import Cases
+from mxdot.model import Accumulator, dot
+
+FLAGS = rational.Result._fields[1:]
+
+
+def seed() -> int:
+    """The seed of this run's random cases: MXDOT_SEED, or 1."""
+    return int(os.environ.get("MXDOT_SEED", "1"))
+
+
+def generator(*key: object) -> np.random.Generator:
+    """The run's random generator for the test that `key` names."""
+    return np.random.default_rng([seed(), zlib.crc32(repr(key).encode())])
+
+
+def fast_results(cases: Cases, accumulator: Accumulator | str) -> list[rational.Result]:
+    """Bits and flags by `mxdot.model.dot`."""
+    trace = dot(cases.a, cases.b, accumulator, cases.c, trace=True, stages=False)
+    columns = [trace.result.view(np.uint32), *(getattr(trace.flags, name) for name in FLAGS)]
+    return [rational.Result(*row) for row in zip(*(c.tolist() for c in columns), strict=True)]
+
+
+def oracle_results(cases: Cases, accumulator: Accumulator | str) -> list[rational.Result]:
+    """Bits and flags by the oracle, one dot product at a time."""
+    fmt_a, fmt_b, text = cases.a.format.name, cases.b.format.name, str(accumulator)
+    bits = cases.c.view(np.uint32).tolist()
+    return [
+        rational.dot(fmt_a, fmt_b, blocks, text, c)
+        for blocks, c in zip(all_blocks(cases), bits, strict=True)
+    ]
+
+
+def all_blocks(cases: Cases) -> list[list[tuple[list[int], list[int], int, int]]]:
+    """Each dot product's blocks (codes of a, codes of b, scale of a, scale of b)."""
+    codes_a, scales_a = cases.a.blocks_last()
+    codes_b, scales_b = cases.b.blocks_last()
+    columns = (x.tolist() for x in (codes_a, codes_b, scales_a, scales_b))
+    return [list(zip(*row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def difference(cases: Cases, accumulator: Accumulator | str) -> str | None:
+    """None where the fast model and the oracle agree in every bit and flag, else a report."""
+    got, want = fast_results(cases, accumulator), oracle_results(cases, accumulator)
+    wrong = [i for i in range(len(cases)) if got[i] != want[i]]
+    if not wrong:
+        return None
+    first = min(wrong, key=lambda i: sum(map(bool, cases.a.codes[i] & cases.b.codes[i])))
+    return "\n".join(
+        [
+            f"{len(wrong)} of {len(cases)} dot products differ; one with few terms, row {first}:",
+            describe(cases[first : first + 1], accumulator),
+            f"got         {_line(got[first])}",
+            f"want        {_line(want[first])}",
+            f"repeat      {repeat_command()}",
+        ]
+    )
+
+
+def describe(cases: Cases, accumulator: Accumulator | str) -> str:
+    """The first dot product of `cases`, operands in hex."""
+    lines = [
+        f"seed        {seed()}",
+        f"accumulator {accumulator}",
+        f"formats     {cases.a.format} x {cases.b.format}, block size {cases.a.block_size}",
+        f"c           {cases.c.view(np.uint32)[0]:#010x}",
+    ]
+    for j, (a, b, scale_a, scale_b) in enumerate(all_blocks(cases[:1])[0]):
+        lines.append(f"block {j}  a  {bytes(a).hex(' ')}  scale {scale_a:02x}")
+        lines.append(f"         b  {bytes(b).hex(' ')}  scale {scale_b:02x}")
+    return "\n".join(lines)
+
+
+def _line(result: rational.Result) -> str:
+    flags = [name for name in FLAGS if getattr(result, name)]
+    return f"{result.bits:#010x}  flags: {' '.join(flags) or 'none'}"
+
+
+def repeat_command() -> str:
+    """The command that runs the present test alone, with the present seed."""
+    node = os.environ.get("PYTEST_CURRENT_TEST", "tests").removesuffix(" (call)")
+    return f"MXDOT_SEED={seed()} .venv/bin/python -m pytest '{node}'"
+
+
+def check(cases: Cases, accumulator: Accumulator | str) -> None:
+    """Fail, with a report, unless the fast model and the oracle agree."""
+    report = difference(cases, accumulator)
+    assert report is None, f"\n{report}"

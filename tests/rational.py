@@ -408,7 +408,9 @@ def float32(c: Fraction, step: Step, status: Status) -> Number:
 
 def rounded_sum(pair: list[Fraction], status: Status) -> Fraction:
     """A node of the tree; an odd one out passes up as it is."""
-    result = round_float32(sum(pair, Fraction(0)), "nearest_even", status)
+    if len(pair) == 1:
+        return pair[0]
+    result = round_float32(pair[0] + pair[1], "nearest_even", status)
     assert isinstance(result, Fraction)  # without scales no block comes near 2^128
     return result
 

@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Const, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from .hierarchy import submodule
 from .shift import ShiftRight
 from .widths import Widths
 
@@ -33,7 +34,7 @@ class AlignShifter(wiring.Component):
         # With fewer kept bits than product bits, the last ones always go.
         below = max(widths.fraction - widths.kept, 0)
         above = max(widths.kept - widths.fraction, 0)
-        m.submodules.shift = shift = ShiftRight(widths.product + above, self.distance_width)
+        shift = submodule(m, "shift", ShiftRight(widths.product + above, self.distance_width))
         m.d.comb += [
             shift.value.eq(Cat(Const(0, above), self.product)),
             shift.amount.eq(self.distance),

@@ -33,6 +33,7 @@ class ElementDecoder(wiring.Component):
 
     def __init__(self, widths: OperandWidths) -> None:
         self.widths = widths
+        self.variant = "_".join(fmt.name for fmt in widths.formats)
         super().__init__(
             {
                 "code": In(widths.bits),

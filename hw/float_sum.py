@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from .hierarchy import submodule
 from .floats import FloatLayout
 from .shift import ShiftRight
 from .widths import EXPONENT_BITS
@@ -20,8 +21,6 @@ class FloatSum(wiring.Component):
 
     def __init__(self, width_a: int, width_b: int) -> None:
         self.width_a, self.width_b = width_a, width_b
-        self.window = max(width_a, width_b) + 3
-        self.sum_width = self.window + 1
         super().__init__(
             {
                 "a": In(FloatLayout(width_a)),
@@ -32,10 +31,19 @@ class FloatSum(wiring.Component):
             }
         )
 
+    @property
+    def window(self) -> int:
+        """Bits of the aligned operands."""
+        return max(self.width_a, self.width_b) + 3
+
+    @property
+    def sum_width(self) -> int:
+        return self.window + 1
+
     def elaborate(self, platform: object) -> Module:
         m = Module()
         a, b = self.a, self.b
-        m.submodules.align = align = ShiftRight(self.window, EXPONENT_BITS)
+        align = submodule(m, "align", ShiftRight(self.window, EXPONENT_BITS))
         difference = Signal(signed(EXPONENT_BITS + 1))
         b_larger, big_sign, subtract = Signal(), Signal(), Signal()
         big, small = Signal(self.window), Signal(self.window)

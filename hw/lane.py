@@ -4,6 +4,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from .hierarchy import submodule
 from .decode import ElementDecoder
 from .widths import Widths
 
@@ -43,8 +44,8 @@ class ProductLane(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.decode_a = decode_a = ElementDecoder(self.widths.a)
-        m.submodules.decode_b = decode_b = ElementDecoder(self.widths.b)
+        decode_a = submodule(m, "decode_a", ElementDecoder(self.widths.a))
+        decode_b = submodule(m, "decode_b", ElementDecoder(self.widths.b))
         a, b = decode_a.element, decode_b.element
         a_zero, b_zero, negative = Signal(), Signal(), Signal()
         nan, infinite = Signal(), Signal()

@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from .hierarchy import submodule
 from .floats import FLOAT32_BIAS, FLOAT32_EMIN, FLOAT32_FRACTION
 from .normalize import Normalizer
 from .widths import EXPONENT_BITS
@@ -46,7 +47,7 @@ class FloatRounder(wiring.Component):
         m = Module()
         # Room for the significand, a guard bit and a sticky bit.
         width = max(self.width, self.fraction_bits + 3)
-        m.submodules.normalizer = normalizer = Normalizer(width, limit_width=self.exponent_bits)
+        normalizer = submodule(m, "normalizer", Normalizer(width, limit_width=self.exponent_bits))
         exponent, top = Signal(signed(self.exponent_bits + 1)), Signal()
         m.d.comb += [
             normalizer.value.eq(Cat(Const(0, width - self.width), self.magnitude)),

@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from .hierarchy import submodule
 from ..model.config import DotConfig
 from ..model.trace import FLAG_NAMES
 from .sections import Section, build
@@ -89,7 +90,7 @@ class DotUnit(wiring.Component):
         ]
         token = self._accept(m, sections[0])
         for index, (part, section) in enumerate(zip(pipeline.sections, sections, strict=True)):
-            if section.has_state:
+            if section.has("state"):
                 holder = next(i for i, s in enumerate(pipeline.sections[index:], index) if s.holds)
                 m.d.comb += section.state.eq(slices[holder].data)
                 if part.loop:
@@ -181,7 +182,7 @@ class _Slice:
         self.valid = Signal(name=f"{name}_register_valid")
         self.data = Signal(section.o.shape(), name=f"{name}_register", reset_less=True)
         self.control = Signal(ControlLayout(), name=f"{name}_register_control", reset_less=True)
-        m.submodules[name] = section
+        submodule(m, name, section)
 
     def connect(self, m: Module, token: _Token) -> _Token:
         """The token that leaves this slice, of the one that enters."""
@@ -190,10 +191,11 @@ class _Slice:
         probe = Signal(self.section.o.shape().size, name=f"stage_{self.name}_data")
         m.d.comb += [
             self.section.i.eq(token.data),
-            self.section.control.eq(token.control),
             leaves.eq(token.valid & token.ready),
             probe.eq(self.section.o.as_value()),
         ]
+        if self.section.has("control"):
+            m.d.comb += self.section.control.eq(token.control)
         if not self.registered:
             m.d.comb += [
                 after.data.eq(self.section.o),

@@ -3,6 +3,7 @@
 from amaranth.hdl import Module, Mux
 from amaranth.hdl import Signal
 
+from ..hierarchy import submodule
 from ..float_sum import FloatSum
 from ..floats import RunningLayout, merge_special, unpack_float32
 from ..round import FloatRounder
@@ -15,12 +16,12 @@ class Accumulate(Section):
 
     def __init__(self, width: int, nan_bits: int) -> None:
         self.width, self.nan_bits = width, nan_bits
-        super().__init__(BlockResultLayout(width), RunningLayout(), state=RunningLayout())
+        super().__init__(BlockResultLayout(width), RunningLayout(), control=True, state=RunningLayout())
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.adder = adder = FloatSum(24, self.width)
-        m.submodules.rounder = rounder = FloatRounder(adder.sum_width, nearest=True)
+        adder = submodule(m, "adder", FloatSum(24, self.width))
+        rounder = submodule(m, "rounder", FloatRounder(adder.sum_width, nearest=True))
         first = self.control.first
         c = Signal(32)
         m.d.comb += c.eq(Mux(first, self.control.c, self.state.c))

@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data
 
+from ..hierarchy import submodule
 from ..floats import FLOAT32_FRACTION
 from ..largest import LargestExponent
 from ..align import AlignShifter
@@ -29,7 +30,7 @@ class Largest(Section):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         lanes = self.widths.config.lanes
-        m.submodules.tree = tree = LargestExponent(lanes, self.widths.unit)
+        tree = submodule(m, "tree", LargestExponent(lanes, self.widths.unit))
         for index in range(lanes):
             m.d.comb += tree.exponent[index].eq(self.i.lanes[index].unit)
         m.d.comb += tree.nonzero.eq(Cat(self.i.lanes[index].nonzero for index in range(lanes)))
@@ -51,7 +52,7 @@ class Align(Section):
         lost = []
         for index in range(widths.config.lanes):
             lane, term = self.i.lanes[index], self.o.terms[index]
-            m.submodules[f"shift{index}"] = shift = AlignShifter(widths, widths.unit)
+            shift = submodule(m, f"shift{index}", AlignShifter(widths, widths.unit))
             m.d.comb += [
                 shift.product.eq(lane.product),
                 shift.distance.eq(self.i.unit - lane.unit),

@@ -21,21 +21,27 @@ class ControlLayout(data.StructLayout):
 class Section(wiring.Component):
     """A combinational piece of the datapath.
 
-    Ports: i in and o out (the layouts given), control in (`ControlLayout`, of the same block), and,
-    where the running value takes part, state in: the contents of the register that holds it.
+    Ports: i in and o out (the layouts given); where asked for, control in (`ControlLayout`, of the
+    same block) and state in: the contents of the register that holds the running value.
     """
 
     def __init__(
-        self, i: data.Layout, o: data.Layout, *, state: data.Layout | None = None
+        self,
+        i: data.Layout,
+        o: data.Layout,
+        *,
+        control: bool = False,
+        state: data.Layout | None = None,
     ) -> None:
-        ports = {"i": In(i), "o": Out(o), "control": In(ControlLayout())}
+        ports = {"i": In(i), "o": Out(o)}
+        if control:
+            ports["control"] = In(ControlLayout())
         if state is not None:
             ports["state"] = In(state)
         super().__init__(ports)
 
-    @property
-    def has_state(self) -> bool:
-        return "state" in self.signature.members
+    def has(self, port: str) -> bool:
+        return port in self.signature.members
 
     def carry(self, m: Module, names: Iterable[str]) -> None:
         """Pass fields of the input on unchanged."""

@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data
 
+from ..hierarchy import submodule
 from ...model.outputs import OutputFormat
 from ..floats import FLOAT32_FRACTION, FlagsLayout, RunningLayout, unpack_float32
 from ..shift import ShiftRight
@@ -30,7 +31,7 @@ class Convert(Section):
         wide = unpack_float32(m, bits, "wide")
         top = 2**out.exponent_bits - 1
         # A guard bit and a sticky bit below; a value below the smallest normal moves right.
-        m.submodules.shift = shift = ShiftRight(FLOAT32_FRACTION + 3, EXPONENT_BITS)
+        shift = submodule(m, "shift", ShiftRight(FLOAT32_FRACTION + 3, EXPONENT_BITS))
         below = Signal(signed(EXPONENT_BITS))
         value = Signal(FLOAT32_FRACTION + 3)
         m.d.comb += [

@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
 
+from ..hierarchy import submodule
 from ...model.accumulators import Fixed
 from ..floats import (
     FLOAT32_EMIN,
@@ -52,7 +53,7 @@ class Scale(Section):
 
     def __init__(self, widths: Widths, rule: Fixed) -> None:
         self.widths, self.rule = widths, rule
-        super().__init__(TotalLayout(widths, 0), ScaledLayout(rule.width))
+        super().__init__(TotalLayout(widths, 0), ScaledLayout(rule.width), control=True)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -76,7 +77,7 @@ class Scale(Section):
         # Start W + 1 digits too far left; every exponent is then a shift to the right.
         wide = Cat(Const(0, width + 1), magnitude)
         amount = Signal(signed(EXPONENT_BITS + 2), name=f"{name}_amount")
-        m.submodules[f"{name}_shift"] = shift = ShiftRight(len(wide), EXPONENT_BITS + 1)
+        shift = submodule(m, f"{name}_shift", ShiftRight(len(wide), EXPONENT_BITS + 1))
         m.d.comb += [
             amount.eq(width + 1 - exponent),
             shift.value.eq(wide),
@@ -94,7 +95,7 @@ class Accumulate(Section):
     def __init__(self, rule: Fixed) -> None:
         self.rule = rule
         layout = RegisterLayout(rule.width)
-        super().__init__(ScaledLayout(rule.width), layout, state=layout)
+        super().__init__(ScaledLayout(rule.width), layout, control=True, state=layout)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -160,7 +161,7 @@ class Round(Section):
         rule = self.rule
         # Zeros on top where the register's top lies below the exponent of the subnormals.
         width = max(rule.width, FLOAT32_EMIN - rule.lsb + 1)
-        m.submodules.rounder = rounder = FloatRounder(width, nearest=True)
+        rounder = submodule(m, "rounder", FloatRounder(width, nearest=True, exponent_bits=EXPONENT_BITS + 1))
         register = self.i.register
         zero = Const(0, 32)
         active, special_bits = merge_special(m, "special", zero, self.i.special, rule.nan_bits)

@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..hierarchy import submodule
 from ..float_sum import FloatSum
 from ..floats import FLOAT32_FRACTION, FloatLayout
 from ..lane import SpecialLayout
@@ -39,8 +40,8 @@ class TreeAdder(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.adder = adder = FloatSum(SIGNIFICAND, SIGNIFICAND)
-        m.submodules.normalizer = normalizer = Normalizer(adder.sum_width)
+        adder = submodule(m, "adder", FloatSum(SIGNIFICAND, SIGNIFICAND))
+        normalizer = submodule(m, "normalizer", Normalizer(adder.sum_width))
         cut = adder.sum_width - SIGNIFICAND
         kept, rest = normalizer.result[cut:], normalizer.result[:cut]
         rounded = Signal(SIGNIFICAND + 1)
@@ -70,7 +71,7 @@ class ProductToFloat(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         width = self.widths.product
-        m.submodules.normalizer = normalizer = Normalizer(width)
+        normalizer = submodule(m, "normalizer", Normalizer(width))
         m.d.comb += [
             normalizer.value.eq(self.i.product),
             self.o.significand.eq(Cat(Const(0, SIGNIFICAND - width), normalizer.result)),
@@ -86,18 +87,25 @@ class Level(Section):
 
     def __init__(self, widths: Widths, count: int) -> None:
         self.widths, self.count = widths, count
-        self.is_first, self.is_last = count == widths.config.lanes, count == 2
         super().__init__(
             ProductsLayout(widths) if self.is_first else LevelLayout(count),
             BlockResultLayout(SIGNIFICAND) if self.is_last else LevelLayout(count // 2),
         )
+
+    @property
+    def is_first(self) -> bool:
+        return self.count == self.widths.config.lanes
+
+    @property
+    def is_last(self) -> bool:
+        return self.count == 2
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         terms = self._floats(m) if self.is_first else self.i.terms
         lost = [] if self.is_first else [self.i.lost]
         for index in range(self.count // 2):
-            m.submodules[f"adder{index}"] = adder = TreeAdder()
+            adder = submodule(m, f"adder{index}", TreeAdder())
             m.d.comb += [adder.a.eq(terms[2 * index]), adder.b.eq(terms[2 * index + 1])]
             lost.append(adder.inexact)
             if self.is_last:
@@ -115,7 +123,7 @@ class Level(Section):
     def _floats(self, m: Module) -> list:
         floats = []
         for index in range(self.count):
-            m.submodules[f"to_float{index}"] = convert = ProductToFloat(self.widths)
+            convert = submodule(m, f"to_float{index}", ProductToFloat(self.widths))
             m.d.comb += convert.i.eq(self.i.lanes[index])
             floats.append(convert.o)
         return floats

@@ -4,6 +4,7 @@ block, then promote where a partial sum is kept apart."""
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data
 
+from ..hierarchy import submodule
 from ...model.accumulators import Fused, Preset
 from ..adder_tree import AdderTree, TermLayout
 from ..align import AlignShifter
@@ -90,7 +91,7 @@ class Largest(Section):
         m = Module()
         terms = self.widths.terms
         for step in range(self.widths.steps):
-            m.submodules[f"tree{step}"] = tree = LargestExponent(terms, self.widths.unit)
+            tree = submodule(m, f"tree{step}", LargestExponent(terms, self.widths.unit))
             lanes = [self.i.lanes[index] for index in range(step * terms, (step + 1) * terms)]
             for index, lane in enumerate(lanes):
                 m.d.comb += tree.exponent[index].eq(lane.unit)
@@ -112,6 +113,7 @@ class Join(Section):
         super().__init__(
             StepsLayout(widths, left),
             StepLayout(widths, left - 1, _terms_shape(widths)),
+            control=step == 0,
             state=RunningLayout() if step == 0 else None,
         )
 
@@ -137,7 +139,7 @@ class Join(Section):
         lost = []
         for index in range(widths.terms):
             lane, term = self.i.lanes[index], self.o.value[index]
-            m.submodules[f"shift{index}"] = shift = AlignShifter(widths, EXPONENT_BITS)
+            shift = submodule(m, f"shift{index}", AlignShifter(widths, EXPONENT_BITS))
             m.d.comb += [
                 shift.product.eq(lane.product),
                 shift.distance.eq(base - lane.unit),
@@ -168,7 +170,7 @@ class Join(Section):
         kept = self.widths.kept
         above = max(kept - FLOAT32_FRACTION, 0)
         below = max(FLOAT32_FRACTION - kept, 0)
-        m.submodules.shift_c = shift = ShiftRight(FLOAT32_FRACTION + 1 + above, EXPONENT_BITS)
+        shift = submodule(m, "shift_c", ShiftRight(FLOAT32_FRACTION + 1 + above, EXPONENT_BITS))
         term = self.o.value[self.widths.terms]
         m.d.comb += [
             shift.value.eq(Cat(Const(0, above), c.significand)),
@@ -183,7 +185,7 @@ class Sum(Section):
     """The adder tree over the step's terms and the running value."""
 
     def __init__(self, widths: Widths, step: int) -> None:
-        self.widths = widths
+        self.widths, self.step = widths, step
         left = widths.steps - step - 1
         super().__init__(
             StepLayout(widths, left, _terms_shape(widths)),
@@ -193,7 +195,7 @@ class Sum(Section):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         width = max(self.widths.term, self.widths.kept + 1)
-        m.submodules.tree = tree = AdderTree(self.widths.terms + 1, width, self.widths.total)
+        tree = submodule(m, "tree", AdderTree(self.widths.terms + 1, width, self.widths.total))
         m.d.comb += [tree.terms.eq(self.i.value), self.o.value.eq(tree.total)]
         self.carry(m, ["exponent", "lost", "special", "rest"])
         return m
@@ -203,20 +205,24 @@ class Round(Section):
     """The step's total toward zero to float32, or to the machine's fewer fraction bits."""
 
     def __init__(self, widths: Widths, step: int) -> None:
-        self.widths = widths
-        left = widths.steps - step - 1
+        self.widths, self.step = widths, step
+        left = self.left
         super().__init__(
             StepLayout(widths, left, signed(widths.total)),
             StepsLayout(widths, left) if left else RunningLayout(),
         )
-        self.left = left
+
+    @property
+    def left(self) -> int:
+        """Steps still to come."""
+        return self.widths.steps - self.step - 1
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         widths, rule = self.widths, self.widths.config.accumulator
         bits = rule.result_bits if isinstance(rule, Preset) else FLOAT32_FRACTION
         size = widths.total - 1
-        m.submodules.rounder = rounder = FloatRounder(size, nearest=False, fraction_bits=bits)
+        rounder = submodule(m, "rounder", FloatRounder(size, nearest=False, fraction_bits=bits))
         total, before = self.i.value, self.i.rest.running
         active, special_bits = merge_special(
             m, "special", before.c, self.i.special, rule.nan_bits
@@ -247,12 +253,12 @@ class Promote(Section):
 
     def __init__(self, nan_bits: int) -> None:
         self.nan_bits = nan_bits
-        super().__init__(RunningLayout(), RunningLayout(), state=RunningLayout())
+        super().__init__(RunningLayout(), RunningLayout(), control=True, state=RunningLayout())
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.adder = adder = FloatSum(24, 24)
-        m.submodules.rounder = rounder = FloatRounder(adder.sum_width, nearest=True)
+        adder = submodule(m, "adder", FloatSum(24, 24))
+        rounder = submodule(m, "rounder", FloatRounder(adder.sum_width, nearest=True))
         control, partial = self.control, self.i.c
         c = Signal(32)
         m.d.comb += c.eq(Mux(control.first, control.c, self.state.c))

@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Module
 from amaranth.lib import data
 
+from ..hierarchy import submodule
 from ...model.formats import E8M0
 from ..lane import ProductLane, ProductLayout, SpecialLayout
 from ..scale import SCALE_SHAPE, ScaleAdder
@@ -48,7 +49,7 @@ class Multiply(Section):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.scale = scale = ScaleAdder()
+        scale = submodule(m, "scale", ScaleAdder())
         m.d.comb += [
             scale.a.eq(self.i.scale_a),
             scale.b.eq(self.i.scale_b),
@@ -56,8 +57,7 @@ class Multiply(Section):
         ]
         lanes = []
         for index in range(self.widths.config.lanes):
-            lane = ProductLane(self.widths)
-            m.submodules[f"lane{index}"] = lane
+            lane = submodule(m, f"lane{index}", ProductLane(self.widths))
             m.d.comb += [
                 lane.a.eq(self.i.a[index]),
                 lane.b.eq(self.i.b[index]),

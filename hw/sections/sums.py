@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data
 
+from ..hierarchy import submodule
 from ..adder_tree import AdderTree, TermLayout
 from ..floats import FloatLayout
 from ..lane import SpecialLayout
@@ -46,7 +47,7 @@ class Sum(Section):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         widths = self.widths
-        m.submodules.tree = tree = AdderTree(widths.config.lanes, widths.term, widths.total)
+        tree = submodule(m, "tree", AdderTree(widths.config.lanes, widths.term, widths.total))
         m.d.comb += [tree.terms.eq(self.i.terms), self.o.total.eq(tree.total)]
         self.carry(m, ["unit", *BESIDE])
         return m
@@ -66,7 +67,7 @@ class Normalize(Section):
         m = Module()
         size = self.widths.total - 1
         width = max(size, self.kept)
-        m.submodules.normalizer = normalizer = Normalizer(width)
+        normalizer = submodule(m, "normalizer", Normalizer(width))
         total = self.i.total
         magnitude = Signal(size)
         x = self.o.x

@@ -1,0 +1,101 @@
+"""Component boundaries that survive in the Verilog.
+
+Amaranth's own Verilog merges nets across submodules, which names ports after whatever they connect
+to and repeats every lane. Here each distinct component becomes one Verilog module with the ports of
+its signature, and the design instantiates it. In an Amaranth simulation components stay what they
+are.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TypeVar
+
+from amaranth.hdl import Elaboratable, Instance, Module, Value
+from amaranth.lib import wiring
+
+
+class Library:
+    """The components met during one generation, by module name."""
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+        self.components: dict[str, wiring.Component] = {}
+
+    def add(self, component: wiring.Component) -> str:
+        """The module name of `component`; two that differ never share one."""
+        name = self.prefix + module_name(component)
+        known = self.components.setdefault(name, component)
+        if _parameters(known) != _parameters(component):
+            raise ValueError(
+                f"module name {name} must stand for one component, not {_parameters(known)} "
+                f"and {_parameters(component)}"
+            )
+        return name
+
+
+_library: ContextVar[Library | None] = ContextVar("library", default=None)
+
+
+@contextmanager
+def collecting(library: Library) -> Iterator[None]:
+    """Make `submodule` build instances and add their components to `library`."""
+    token = _library.set(library)
+    try:
+        yield
+    finally:
+        _library.reset(token)
+
+
+T = TypeVar("T", bound=wiring.Component)
+E = TypeVar("E", bound=Elaboratable)
+
+
+def submodule(m: Module, name: str, component: T) -> T:
+    """Make `component` a submodule of `m`: itself, or an instance of its module while collecting."""
+    library = _library.get()
+    if library is None:
+        m.submodules[name] = component
+    else:
+        m.submodules[name] = _instance(library.add(component), name, component)
+    return component
+
+
+def _instance(module: str, name: str, component: wiring.Component) -> Instance:
+    ports = {}
+    for port, value in module_ports(used(component)).items():
+        flow = component.signature.members[port].flow
+        ports[f"{'i' if flow is wiring.In else 'o'}_{port}"] = value
+        value.name = f"{name}_{port}"  # in the module around it
+    return Instance(module, **ports)
+
+
+def used(elaboratable: E) -> E:
+    """`elaboratable`, marked so that Amaranth does not warn that nobody elaborates it."""
+    elaboratable._MustUse__used = True  # type: ignore[attr-defined]
+    return elaboratable
+
+
+def module_ports(component: wiring.Component) -> dict[str, Value]:
+    """The ports of a component without nested signatures; those of width 0 left out."""
+    values = {port: Value.cast(getattr(component, port)) for port in component.signature.members}
+    return {port: value for port, value in values.items() if len(value)}
+
+
+def _parameters(component: wiring.Component) -> dict[str, object]:
+    """What its constructor kept, apart from the ports."""
+    ports = set(component.signature.members)
+    kept = {k: v for k, v in vars(component).items() if k not in ports and not k.startswith("_")}
+    return {"class": type(component), **kept}
+
+
+def module_name(component: wiring.Component) -> str:
+    """Class name, sizes and variant: `ShiftRight(26, 11)` is `shift_right_26_11`."""
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(component).__name__).lower()
+    sizes = [
+        str(int(value) if isinstance(value, bool) else value)
+        for key, value in _parameters(component).items()
+        if isinstance(value, int | str) and key != "nan_bits"
+    ]
+    return "_".join([name, *sizes]).replace("-", "m")

@@ -193,7 +193,8 @@ class ElementFormat:
         magnitude = np.where(nan, 0.0, np.abs(x))
         saturates = magnitude >= 2.0 ** (self.emax + 1)
         in_range = np.where(saturates, 0.0, magnitude)
-        exponent = np.maximum(np.frexp(in_range)[1] - 1, self.emin)
+        exponent = np.where(in_range == 0, self.emin, np.frexp(in_range)[1] - 1)
+        exponent = np.maximum(exponent, self.emin)
         units = np.ldexp(in_range, self.mantissa_bits - exponent)
         rounded = _round_units(units, rounding, random).astype(np.int64)
         # A carry out of the significand runs into the exponent field, as it should.

@@ -1,0 +1,175 @@
+"""Rounding of real numbers to element codes: every tie and its neighbours, in every format."""
+
+from fractions import Fraction
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rational
+from mxdot.model import FORMATS
+from test_formats import FLOATS, ML_DTYPES, all_codes
+
+DETERMINISTIC = ("nearest_even", "toward_zero")
+
+
+def oracle_codes(name, values, rounding, words=None):
+    """Codes by the oracle of finite float64 values, a zero keeping its sign."""
+    words = [None] * len(values) if words is None else words.tolist()
+    return [
+        rational.encode_signed(name, int(np.signbit(x)), abs(Fraction(float(x))), rounding, word)
+        for x, word in zip(values, words, strict=True)
+    ]
+
+
+def boundaries(name):
+    """Every value, every midpoint of two neighbours, and the float64 next to each of them."""
+    fmt = FORMATS[name]
+    values = np.unique(fmt.values[np.isfinite(fmt.values)])
+    midpoints = (values[:-1] + values[1:]) / 2  # exact in float64
+    quarters = (values[:-1] + midpoints) / 2
+    beyond = fmt.largest_finite * np.array([1 + 2**-10, 1.01, 1.06, 1.1, 1.13, 1.2, 2, 1e5, 1e300])
+    points = np.concatenate([values, midpoints, quarters, beyond, -beyond, [5e-324, -5e-324, -0.0]])
+    return np.concatenate([points, np.nextafter(points, np.inf), np.nextafter(points, -np.inf)])
+
+
+@pytest.mark.parametrize("rounding", DETERMINISTIC)
+@pytest.mark.parametrize("name", FORMATS)
+def test_encode_at_every_boundary(name, rounding):
+    points = boundaries(name)
+    got = FORMATS[name].encode(points, rounding)
+    assert got.tolist() == oracle_codes(name, points, rounding)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_nearest_is_nearest(name):
+    """No oracle's algorithm: the chosen value has the least distance of all, the even code wins."""
+    fmt = FORMATS[name]
+    codes = np.flatnonzero(np.isfinite(fmt.values) & (all_codes(name) != 0x80 * fmt.is_integer))
+    values = [Fraction(float(fmt.values[code])) for code in codes]
+    for x in boundaries(name):
+        got = int(fmt.encode(x))
+        clamped = max(min(Fraction(float(x)), max(values)), min(values))
+        distance = abs(Fraction(float(fmt.values[got])) - clamped)
+        distances = [abs(v - clamped) for v in values]
+        assert distance == min(distances)
+        # Two values at the same distance, both zeros aside: their codes differ in the last bit.
+        ties = [c for c, d in zip(codes, distances, strict=True) if d == distance and fmt.values[c]]
+        if len(ties) == 2:
+            assert got % 2 == 0
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_code_encodes_to_itself(name):
+    fmt = FORMATS[name]
+    codes = all_codes(name)
+    special = np.isnan(fmt.values) | ((codes == 0x80) & fmt.is_integer)
+    for rounding in DETERMINISTIC:
+        again = fmt.encode(fmt.values[codes[~special]], rounding)
+        np.testing.assert_array_equal(again, codes[~special])
+
+
+@pytest.mark.parametrize("rounding", DETERMINISTIC)
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_bfloat16(name, rounding):
+    """All finite bfloat16 values equal the oracle, and ml_dtypes where that is defined.
+
+    Exceptions: the ml_dtypes of E4M3 and E5M2 overflow to NaN and Inf where this model, as the
+    contract says, saturates; and ml_dtypes has RNE only.
+    """
+    bits = np.arange(2**16, dtype=np.uint16)
+    x = bits[bits & 0x7F80 != 0x7F80].view(ml_dtypes.bfloat16).astype(np.float64)
+    got = FORMATS[name].encode(x, rounding)
+    # Far outside the range of every format a sample is enough for the slow oracle.
+    ordinary = (np.abs(x) > 2.0**-30) & (np.abs(x) < 2.0**30)
+    chosen = ordinary | (np.arange(len(x)) % 97 == 0)
+    assert got[chosen].tolist() == oracle_codes(name, x[chosen], rounding)
+    if name in ML_DTYPES and rounding == "nearest_even":
+        with np.errstate(over="ignore"):
+            theirs = x.astype(np.float32).astype(ML_DTYPES[name])
+        finite = np.isfinite(theirs.astype(np.float32))
+        np.testing.assert_array_equal(got[finite], theirs.view(np.uint8)[finite])
+        largest = FORMATS[name].largest_finite
+        assert (np.abs(FORMATS[name].values[got[~finite]]) == largest).all()
+        assert finite.all() == (name not in ("e4m3", "e5m2"))
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_saturates_and_keeps_signs(name):
+    fmt = FORMATS[name]
+    sign = 1 << (fmt.bits - 1)
+    big = fmt.largest_code
+    zeros = fmt.encode(np.array([0.0, -0.0, 1e-300, -1e-300]))
+    assert zeros.tolist() == [0, sign, 0, sign]
+    assert fmt.encode(np.array([1e300, -1e300])).tolist() == [big, big | sign]
+    infinite = big if fmt.inf_code is None else fmt.inf_code
+    assert fmt.encode(np.array([np.inf, -np.inf])).tolist() == [infinite, infinite | sign]
+
+
+def test_int8_has_one_zero_and_no_minus_two():
+    fmt = FORMATS["int8"]
+    got = fmt.encode(np.array([0.0, -0.0, -1e-9, -2.0, -np.inf, np.inf, -1.0, 1.992]))
+    assert got.tolist() == [0, 0, 0, 0x81, 0x81, 0x7F, 0xC0, 0x7F]
+
+
+def test_nan():
+    nans = np.array([np.nan, -np.nan])
+    assert FORMATS["e4m3"].encode(nans).tolist() == [0x7F, 0x7F]
+    assert FORMATS["e5m2"].encode(nans).tolist() == [0x7E, 0x7E]
+    for name in ("e3m2", "e2m3", "e2m1", "int8"):
+        with pytest.raises(ValueError, match=f"^values must hold no NaN: format {name} has none$"):
+            FORMATS[name].encode(nans)
+
+
+# Stochastic rounding ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_stochastic_equals_the_oracle(name):
+    rng = np.random.default_rng(1)
+    points = np.concatenate([boundaries(name)] * 3)
+    thresholds = np.array([0, 1, 2**30, 2**31 - 1, 2**31, 2**32 - 1], np.uint32)
+    edge = rng.random(len(points)) < 0.5
+    words = np.where(edge, rng.choice(thresholds, len(points)), rng.integers(0, 2**32, len(points)))
+    words = words.astype(np.uint32)
+    got = FORMATS[name].encode(points, "stochastic", words)
+    assert got.tolist() == oracle_codes(name, points, "stochastic", words)
+
+
+def test_stochastic_rounds_up_in_proportion():
+    words = (np.arange(4096, dtype=np.uint64) << 20).astype(np.uint32)  # evenly over 2^32
+    for quarters in range(5):
+        x = np.full(4096, 1 + quarters / 4 * 0.125)
+        up = FORMATS["e4m3"].encode(x, "stochastic", words) == 0x39
+        assert up.sum() == 1024 * quarters
+
+
+def test_stochastic_needs_words():
+    e4m3, x = FORMATS["e4m3"], np.zeros((2, 3))
+    for random, got in [
+        (None, "None"),
+        (np.zeros((2, 3), np.uint64), r"uint64 \(2, 3\)"),
+        (np.zeros(6, np.uint32), r"uint32 \(6,\)"),
+    ]:
+        match = rf"^random must be uint32 words of shape \(2, 3\), not {got}$"
+        with pytest.raises(ValueError, match=match):
+            e4m3.encode(x, "stochastic", random)
+    with pytest.raises(
+        ValueError,
+        match="^rounding must be one of nearest_even, toward_zero, stochastic, not 'up'$",
+    ):
+        e4m3.encode(x, "up")
+
+
+@given(x=st.floats(allow_nan=False), name=st.sampled_from(sorted(FORMATS)))
+def test_any_float64(x, name):
+    for rounding in DETERMINISTIC:
+        got = int(FORMATS[name].encode(x, rounding))
+        infinity = FORMATS[name].inf_code
+        if np.isinf(x) and infinity is not None:
+            assert got == infinity | (0x80 if x < 0 else 0)
+        else:
+            finite = float(np.clip(x, -1e300, 1e300))
+            assert [got] == oracle_codes(name, [finite], rounding)

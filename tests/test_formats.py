@@ -1,0 +1,172 @@
+"""The format table of the contract, and every code against ml_dtypes, gfloat and the oracle."""
+
+from fractions import Fraction
+
+import gfloat
+import gfloat.formats
+import ml_dtypes
+import numpy as np
+import pytest
+
+import rational
+from mxdot.model import E8M0, FORMATS, element_format
+
+FLOATS = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
+ML_DTYPES = {
+    "e4m3": ml_dtypes.float8_e4m3fn,
+    "e5m2": ml_dtypes.float8_e5m2,
+    "e3m2": ml_dtypes.float6_e3m2fn,
+    "e2m3": ml_dtypes.float6_e2m3fn,
+    "e2m1": ml_dtypes.float4_e2m1fn,
+}
+GFLOAT = {
+    "e4m3": gfloat.formats.format_info_ocp_e4m3,
+    "e5m2": gfloat.formats.format_info_ocp_e5m2,
+    "e3m2": gfloat.formats.format_info_ocp_e3m2,
+    "e2m3": gfloat.formats.format_info_ocp_e2m3,
+    "e2m1": gfloat.formats.format_info_ocp_e2m1,
+    "int8": gfloat.formats.format_info_ocp_int8,
+}
+
+
+def all_codes(name):
+    return np.arange(2 ** FORMATS[name].bits, dtype=np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("name", "bits", "fields", "bias", "emax", "largest", "smallest"),
+    [
+        ("e4m3", 8, (4, 3), 7, 8, 448, 2**-9),
+        ("e5m2", 8, (5, 2), 15, 15, 57344, 2**-16),
+        ("e3m2", 6, (3, 2), 3, 4, 28, 2**-4),
+        ("e2m3", 6, (2, 3), 1, 2, 7.5, 2**-3),
+        ("e2m1", 4, (2, 1), 1, 2, 6, 2**-1),
+        ("int8", 8, (0, 6), 0, 0, 127 / 64, 1 / 64),
+    ],
+)
+def test_table_of_the_contract(name, bits, fields, bias, emax, largest, smallest):
+    fmt = FORMATS[name]
+    assert fmt.name == str(fmt) == name
+    assert fmt.bits == bits
+    assert (fmt.exponent_bits, fmt.mantissa_bits) == fields
+    assert (fmt.bias, fmt.emax) == (bias, emax)
+    assert fmt.largest_finite == largest
+    assert fmt.smallest_subnormal == smallest
+    finite = fmt.values[np.isfinite(fmt.values)]
+    assert max(finite) == largest
+    assert min(finite[finite > 0]) == smallest
+
+
+def test_special_codes_of_the_contract():
+    def specials(name):
+        fmt = FORMATS[name]
+        return {c: str(v) for c, v in enumerate(fmt.values) if not np.isfinite(v)}
+
+    assert specials("e4m3") == {0x7F: "nan", 0xFF: "nan"}
+    nans = dict.fromkeys((0x7D, 0x7E, 0x7F, 0xFD, 0xFE, 0xFF), "nan")
+    assert specials("e5m2") == {0x7C: "inf", 0xFC: "-inf"} | nans
+    assert specials("e3m2") == specials("e2m3") == specials("e2m1") == specials("int8") == {}
+    assert (FORMATS["e4m3"].nan_code, FORMATS["e4m3"].inf_code) == (0x7F, None)
+    assert (FORMATS["e5m2"].nan_code, FORMATS["e5m2"].inf_code) == (0x7E, 0x7C)
+    assert all(FORMATS[n].nan_code is FORMATS[n].inf_code is None for n in ("e3m2", "int8"))
+
+
+def test_most_negative_int8():
+    int8 = FORMATS["int8"]
+    assert int8.decode(np.array([0x80, 0xFF, 0x00, 0x7F], np.uint8)).tolist() == [
+        -2.0,
+        -1 / 64,
+        0.0,
+        127 / 64,
+    ]
+    assert int8.largest_code == 0x7F
+    assert not np.signbit(int8.values[0])
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_decode_equals_ml_dtypes(name):
+    codes = all_codes(name)
+    theirs = codes.view(ML_DTYPES[name]).astype(np.float32)
+    ours = FORMATS[name].decode(codes)
+    assert ours.dtype == np.float32
+    np.testing.assert_array_equal(ours, theirs)
+    finite = np.isfinite(ours)
+    np.testing.assert_array_equal(np.signbit(ours[finite]), np.signbit(theirs[finite]))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_decode_equals_gfloat(name):
+    codes = all_codes(name)
+    info = GFLOAT[name]
+    assert info.k == FORMATS[name].bits
+    theirs = [gfloat.decode_float(info, int(code)).fval for code in codes]
+    np.testing.assert_array_equal(FORMATS[name].decode(codes), theirs)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_triples_equal_the_oracle(name):
+    fmt = FORMATS[name]
+    for code in range(2**fmt.bits):
+        element = rational.decode(name, code)
+        if len(element) == 3:
+            triple = fmt.triple(np.uint8(code))
+            assert tuple(int(part) for part in triple) == element
+            assert Fraction(float(fmt.values[code])) == rational.value(name, code)
+        else:
+            assert not np.isfinite(fmt.values[code])
+
+
+def test_triple_refuses_what_is_not_finite():
+    with pytest.raises(ValueError, match=r"^codes of format e5m2 must be finite to have a triple$"):
+        FORMATS["e5m2"].triple(np.array([0, 0x7C], np.uint8))
+
+
+def test_tables_are_read_only():
+    fmt = FORMATS["e4m3"]
+    for table in (fmt.values, *fmt.triples):
+        with pytest.raises(ValueError, match="read-only"):
+            table[0] = 1
+
+
+# E8M0 -------------------------------------------------------------------------------------------
+
+
+def test_scale_decode_equals_ml_dtypes():
+    codes = np.arange(256, dtype=np.uint8)
+    theirs = codes.view(ml_dtypes.float8_e8m0fnu).astype(np.float32)
+    np.testing.assert_array_equal(E8M0.decode(codes), theirs)
+    assert E8M0.decode(codes)[[0, 127, 254]].tolist() == [2.0**-127, 1.0, 2.0**127]
+    assert np.flatnonzero(np.isnan(E8M0.decode(codes))).tolist() == [0xFF]
+
+
+def test_scale_encode_clamps():
+    assert E8M0.encode([-500, -128, -127, 0, 1, 127, 128]).tolist() == [0, 0, 0, 127, 128, 254, 254]
+    assert E8M0.exponent_range == (-127, 127)
+    exponents = np.arange(-127, 128)
+    np.testing.assert_array_equal(E8M0.decode(E8M0.encode(exponents)), 2.0**exponents)
+
+
+# Bad input --------------------------------------------------------------------------------------
+
+
+def test_unknown_format():
+    names = "e4m3, e5m2, e3m2, e2m3, e2m1, int8"
+    with pytest.raises(ValueError, match=f"^format must be one of {names}, not 'e4m4'$"):
+        element_format("E4M4")
+    with pytest.raises(ValueError, match=f"^fmt must be one of {names}, not ''$"):
+        element_format("", "fmt")
+    with pytest.raises(TypeError, match="^format must be an ElementFormat or its name, not 8$"):
+        element_format(8)  # type: ignore[arg-type]
+    assert element_format("E4M3") is FORMATS["e4m3"]
+    assert element_format(FORMATS["int8"]) is FORMATS["int8"]
+
+
+def test_bad_codes():
+    fmt = FORMATS["e2m1"]
+    with pytest.raises(TypeError, match="^codes must have dtype uint8, not int64$"):
+        fmt.decode(np.array([1]))
+    with pytest.raises(ValueError, match="^codes of format e2m1 must be from 0 to 15, not 16$"):
+        fmt.decode(np.array([3, 16, 2], np.uint8))
+    with pytest.raises(TypeError, match="^scales must have dtype uint8, not float64$"):
+        E8M0.decode(np.array([1.0]))
+    assert fmt.decode(np.zeros((0, 3), np.uint8)).shape == (0, 3)

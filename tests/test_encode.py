@@ -119,7 +119,7 @@ def test_nan():
     assert FORMATS["e4m3"].encode(nans).tolist() == [0x7F, 0x7F]
     assert FORMATS["e5m2"].encode(nans).tolist() == [0x7E, 0x7E]
     for name in ("e3m2", "e2m3", "e2m1", "int8"):
-        with pytest.raises(ValueError, match=f"^values must hold no NaN: format {name} has none$"):
+        with pytest.raises(ValueError, match=rf"^values must hold no NaN: format {name} has none$"):
             FORMATS[name].encode(nans)
 
 
@@ -158,7 +158,7 @@ def test_stochastic_needs_words():
             e4m3.encode(x, "stochastic", random)
     with pytest.raises(
         ValueError,
-        match="^rounding must be one of nearest_even, toward_zero, stochastic, not 'up'$",
+        match=r"^rounding must be one of nearest_even, toward_zero, stochastic, not 'up'$",
     ):
         e4m3.encode(x, "up")
 

@@ -124,7 +124,7 @@ def test_triple_refuses_what_is_not_finite():
 def test_tables_are_read_only():
     fmt = FORMATS["e4m3"]
     for table in (fmt.values, *fmt.triples):
-        with pytest.raises(ValueError, match="read-only"):
+        with pytest.raises(ValueError, match=r"read-only"):
             table[0] = 1
 
 
@@ -151,11 +151,11 @@ def test_scale_encode_clamps():
 
 def test_unknown_format():
     names = "e4m3, e5m2, e3m2, e2m3, e2m1, int8"
-    with pytest.raises(ValueError, match=f"^format must be one of {names}, not 'e4m4'$"):
+    with pytest.raises(ValueError, match=rf"^format must be one of {names}, not 'e4m4'$"):
         element_format("E4M4")
-    with pytest.raises(ValueError, match=f"^fmt must be one of {names}, not ''$"):
+    with pytest.raises(ValueError, match=rf"^fmt must be one of {names}, not ''$"):
         element_format("", "fmt")
-    with pytest.raises(TypeError, match="^format must be an ElementFormat or its name, not 8$"):
+    with pytest.raises(TypeError, match=r"^format must be an ElementFormat or its name, not 8$"):
         element_format(8)  # type: ignore[arg-type]
     assert element_format("E4M3") is FORMATS["e4m3"]
     assert element_format(FORMATS["int8"]) is FORMATS["int8"]
@@ -163,10 +163,10 @@ def test_unknown_format():
 
 def test_bad_codes():
     fmt = FORMATS["e2m1"]
-    with pytest.raises(TypeError, match="^codes must have dtype uint8, not int64$"):
+    with pytest.raises(TypeError, match=r"^codes must have dtype uint8, not int64$"):
         fmt.decode(np.array([1]))
-    with pytest.raises(ValueError, match="^codes of format e2m1 must be from 0 to 15, not 16$"):
+    with pytest.raises(ValueError, match=r"^codes of format e2m1 must be from 0 to 15, not 16$"):
         fmt.decode(np.array([3, 16, 2], np.uint8))
-    with pytest.raises(TypeError, match="^scales must have dtype uint8, not float64$"):
+    with pytest.raises(TypeError, match=r"^scales must have dtype uint8, not float64$"):
         E8M0.decode(np.array([1.0]))
     assert fmt.decode(np.zeros((0, 3), np.uint8)).shape == (0, 3)

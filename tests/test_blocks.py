@@ -1,0 +1,217 @@
+"""MXArray: axes, padding, input dtypes, dequantisation, and what is refused."""
+
+from fractions import Fraction
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import rational
+from mxdot.model import FORMATS, MXArray, quantize
+
+
+def normal(*shape, seed=1):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+# Axes and padding -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3])
+def test_axis(axis):
+    x = normal(8, 12, 16)
+    got = quantize(x, "e4m3", block_size=4, axis=axis)
+    last = quantize(np.moveaxis(x, axis, -1), "e4m3", block_size=4)
+    assert (got.shape, got.axis) == (x.shape, axis)
+    np.testing.assert_array_equal(got.codes, np.moveaxis(last.codes, -1, axis))
+    np.testing.assert_array_equal(got.scales, np.moveaxis(last.scales, -1, axis))
+    np.testing.assert_array_equal(got.dequantize(), np.moveaxis(last.dequantize(), -1, axis))
+    codes, scales = got.blocks_last()
+    np.testing.assert_array_equal(codes.reshape(last.codes.shape), last.codes)
+    np.testing.assert_array_equal(scales, last.scales)
+
+
+def test_stochastic_words_follow_the_axis():
+    x = normal(8, 6)
+    words = np.random.default_rng(2).integers(0, 2**32, x.shape, dtype=np.uint32)
+    got = quantize(x, "e4m3", block_size=4, axis=0, rounding="stochastic", rng=words)
+    want = quantize(x.T, "e4m3", block_size=4, rounding="stochastic", rng=words.T)
+    np.testing.assert_array_equal(got.codes, want.codes.T)
+
+
+@pytest.mark.parametrize(("length", "padding"), [(0, 0), (1, 31), (31, 1), (32, 0), (33, 31)])
+def test_pad(length, padding):
+    x = normal(3, length)
+    got = quantize(x, "e4m3", pad=True)
+    assert got.padding == padding
+    assert got.shape == (3, length + padding)
+    zeros = np.zeros((3, padding), np.float32)
+    want = quantize(np.concatenate([x, zeros], axis=1), "e4m3")
+    assert want.padding == 0
+    np.testing.assert_array_equal(got.codes, want.codes)
+    np.testing.assert_array_equal(got.scales, want.scales)
+
+
+def test_empty():
+    got = quantize(np.zeros((0, 64), np.float32), "e2m1")
+    assert (got.codes.shape, got.scales.shape, got.dequantize().shape) == ((0, 64), (0, 2), (0, 64))
+
+
+# Input dtypes -----------------------------------------------------------------------------------
+
+
+def test_dtypes():
+    wide = normal(4, 32)
+    for dtype in (np.float16, ml_dtypes.bfloat16):
+        x = wide.astype(dtype)
+        got, want = quantize(x, "e4m3"), quantize(x.astype(np.float32), "e4m3")
+        np.testing.assert_array_equal(got.codes, want.codes)
+        np.testing.assert_array_equal(got.scales, want.scales)
+    got = quantize(wide.astype(np.float64), "e4m3")
+    np.testing.assert_array_equal(got.codes, quantize(wide, "e4m3").codes)
+    got = quantize([[1.0, np.nan, np.inf, -0.0]], "e5m2", block_size=4, nonfinite="element")
+    np.testing.assert_array_equal(got.dequantize(), np.float32([[1.0, np.nan, np.inf, -0.0]]))
+
+
+def test_dtypes_refused():
+    for x, got in [([1, 2], "int64"), (np.zeros(2, np.complex64), "complex64"), (["a"], "<U1")]:
+        match = rf"^x must be float32, float16, bfloat16 or float64, not {got}$"
+        with pytest.raises(TypeError, match=match):
+            quantize(x, "e4m3", block_size=1)
+    with pytest.raises(
+        ValueError, match=r"^x of dtype float64 must hold float32 values, not 0\.1$"
+    ):
+        quantize([1.0, 0.1], "e4m3", block_size=2)
+    with pytest.raises(
+        ValueError, match=r"^x of dtype float64 must hold float32 values, not 1e\+300$"
+    ):
+        quantize([1e300], "e4m3", block_size=1)
+    with pytest.raises(
+        ValueError, match=r"^x of dtype float64 must hold float32 values, not 1e-50$"
+    ):
+        quantize([1e-50], "e4m3", block_size=1)
+
+
+# Dequantisation ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_dequantize_is_exact(name):
+    """Every code under scales of every kind, against the oracle; 2^128 and above is infinite."""
+    codes = np.arange(2 ** FORMATS[name].bits, dtype=np.uint8)
+    for scale in (0, 1, 100, 126, 127, 128, 200, 253, 254):
+        x = MXArray(codes, np.full(len(codes), scale, np.uint8), name, block_size=1)
+        for code, got in zip(codes.tolist(), x.dequantize(), strict=True):
+            element = rational.decode(name, code)
+            if len(element) == 3:
+                want = rational.value(name, code) * rational.pow2(scale - 127)
+                if abs(want) < 2**128:
+                    assert Fraction(float(got)) == want
+                else:
+                    assert got == (np.inf if want > 0 else -np.inf)
+                assert np.signbit(got) == (element[0] if name != "int8" else want < 0)
+            elif element[0] == "inf":
+                assert got == (-np.inf if element[1] else np.inf)
+            else:
+                assert np.isnan(got)
+
+
+def test_dequantize_nan_scale():
+    x = MXArray(np.zeros(64, np.uint8), np.array([0xFF, 127], np.uint8), "e4m3")
+    assert np.isnan(x.dequantize()[:32]).all()
+    assert (x.dequantize()[32:] == 0).all()
+
+
+@pytest.mark.parametrize("rule", ["floor", "ceil", "even"])
+@pytest.mark.parametrize("name", FORMATS)
+def test_quantisation_error(name, rule):
+    """What is not saturated lies within half a step of the element format."""
+    x = normal(64, 32, seed=3)
+    got = quantize(x, name, scale_rule=rule)
+    scale = np.repeat(np.ldexp(1.0, got.scales.astype(int) - 127), 32, axis=-1)
+    largest = FORMATS[name].largest_finite * scale
+    binade = np.maximum(np.abs(x), 2.0 ** FORMATS[name].emin * scale)
+    half_step = binade * 2.0 ** -(FORMATS[name].mantissa_bits + 1)
+    inside = np.abs(x) <= largest
+    assert inside.all() or rule != "ceil"
+    assert (np.abs(got.dequantize() - x) <= half_step)[inside].all()
+    np.testing.assert_array_equal(np.abs(got.dequantize()[~inside]), largest[~inside])
+
+
+# Refusals ---------------------------------------------------------------------------------------
+
+
+def test_lengths_refused():
+    with pytest.raises(
+        ValueError,
+        match=r"^axis -1 must be a multiple of block_size 32 long, not 40 "
+        r"\(pad=True of quantize pads with zeros\)$",
+    ):
+        quantize(normal(2, 40), "e4m3")
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "arguments"),
+    [
+        (ValueError, "scale_rule must be one of floor, ceil, even, not 'round'",
+         {"scale_rule": "round"}),
+        (ValueError, "rounding must be one of nearest_even, toward_zero, stochastic, not None",
+         {"rounding": None}),
+        (ValueError, "nonfinite must be one of poison, element, not ['poison']",
+         {"nonfinite": ["poison"]}),
+        (ValueError, "block_size must be from 1 to 65536, not 0", {"block_size": 0}),
+        (TypeError, "block_size must be an integer from 1 to 65536, not 32.0",
+         {"block_size": 32.0}),
+        (TypeError, "block_size must be an integer from 1 to 65536, not True",
+         {"block_size": True}),
+        (ValueError, "axis must be from -2 to 1, not 2", {"axis": 2}),
+        (TypeError, "axis must be an integer from -2 to 1, not None", {"axis": None}),
+        (ValueError, ("rng must be a numpy Generator or uint32 words of shape (2, 32) "
+         "for stochastic rounding, not None"), {"rounding": "stochastic"}),
+        (ValueError, ("rng must be a numpy Generator or uint32 words of shape (2, 32) "
+         "for stochastic rounding, not uint32 (32,)"),
+         {"rounding": "stochastic", "rng": np.zeros(32, np.uint32)}),
+        (ValueError, "fmt must be one of e4m3, e5m2, e3m2, e2m3, e2m1, int8, not 'fp8'",
+         {"fmt": "fp8"}),
+    ],
+)  # fmt: skip
+def test_arguments_refused(error, message, arguments):
+    arguments = {"fmt": "e4m3"} | arguments
+    with pytest.raises(error) as refusal:
+        quantize(normal(2, 32), **arguments)
+    assert str(refusal.value) == message
+
+
+def test_scalar_refused():
+    with pytest.raises(
+        ValueError, match=r"^an array in blocks must have at least one axis, not shape \(\)$"
+    ):
+        quantize(np.float32(1), "e4m3")
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "arguments"),
+    [
+        (TypeError, "codes must have dtype uint8, not int64", {"codes": np.zeros((2, 32), int)}),
+        (TypeError, "scales must have dtype uint8, not int8",
+         {"scales": np.zeros((2, 1), np.int8)}),
+        (ValueError, "scales must have shape (2, 1), not (2,)", {"scales": np.zeros(2, np.uint8)}),
+        (ValueError, "codes of format e2m1 must be from 0 to 15, not 200",
+         {"codes": np.full((2, 32), 200, np.uint8), "format": "e2m1"}),
+        (ValueError, "axis must be from -2 to 1, not -3", {"axis": -3}),
+        (ValueError, ("axis -1 must be a multiple of block_size 24 long, not 32 "
+         "(pad=True of quantize pads with zeros)"), {"block_size": 24}),
+        (ValueError, "padding must be from 0 to 31, not 32", {"padding": 32}),
+        (TypeError, "format must be an ElementFormat or its name, not None", {"format": None}),
+    ],
+)  # fmt: skip
+def test_raw_codes_refused(error, message, arguments):
+    legal = {
+        "codes": np.zeros((2, 32), np.uint8),
+        "scales": np.zeros((2, 1), np.uint8),
+        "format": "e4m3",
+    }
+    assert MXArray(**legal).shape == (2, 32)  # type: ignore[arg-type]
+    with pytest.raises(error) as refusal:
+        MXArray(**(legal | arguments))  # type: ignore[arg-type]
+    assert str(refusal.value) == message

@@ -4,8 +4,8 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from .hierarchy import submodule
 from .floats import FloatLayout
+from .hierarchy import submodule
 from .shift import ShiftRight
 from .widths import EXPONENT_BITS
 

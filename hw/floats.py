@@ -43,10 +43,9 @@ def unpack_float32(m: Module, bits: Value, name: str) -> data.View:
     keeps the exponent -126 in an alignment."""
     unpacked = Signal(FloatLayout(FLOAT32_FRACTION + 1), name=name)
     field, fraction = bits[FLOAT32_FRACTION:31], bits[:FLOAT32_FRACTION]
-    normal = field.any()
     m.d.comb += [
-        unpacked.significand.eq(Cat(fraction, normal)),
-        unpacked.exponent.eq(Mux(normal, field, 1) - FLOAT32_BIAS),
+        unpacked.significand.eq(Cat(fraction, field.any())),
+        unpacked.exponent.eq(Mux(field == 0, 1, field) - FLOAT32_BIAS),
         unpacked.sign.eq(bits[31]),
     ]
     return unpacked
@@ -59,8 +58,10 @@ def merge_special(
     terms = data.View(SpecialLayout(), special)
     c_special = c[FLOAT32_FRACTION:31].all()
     c_infinite = c_special & ~c[:FLOAT32_FRACTION].any()
-    nan, positive, negative = Signal(name=f"{name}_nan"), Signal(name=f"{name}_pos_inf"), Signal(
-        name=f"{name}_neg_inf"
+    nan, positive, negative = (
+        Signal(name=f"{name}_nan"),
+        Signal(name=f"{name}_pos_inf"),
+        Signal(name=f"{name}_neg_inf"),
     )
     active, bits = Signal(name=f"{name}_active"), Signal(32, name=f"{name}_bits")
     m.d.comb += [

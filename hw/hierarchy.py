@@ -67,7 +67,7 @@ def _instance(module: str, name: str, component: wiring.Component) -> Instance:
     for port, value in module_ports(used(component)).items():
         flow = component.signature.members[port].flow
         ports[f"{'i' if flow is wiring.In else 'o'}_{port}"] = value
-        value.name = f"{name}_{port}"  # in the module around it
+        value.name = f"{name}_{port}"  # type: ignore[attr-defined]  # in the module around it
     return Instance(module, **ports)
 
 
@@ -78,9 +78,16 @@ def used(elaboratable: E) -> E:
 
 
 def module_ports(component: wiring.Component) -> dict[str, Value]:
-    """The ports of a component without nested signatures; those of width 0 left out."""
+    """The ports of a component without nested signatures, by name; those of width 0 left out."""
     values = {port: Value.cast(getattr(component, port)) for port in component.signature.members}
     return {port: value for port, value in values.items() if len(value)}
+
+
+def own_names(component: wiring.Component) -> wiring.Component:
+    """`component` with its signals called as its ports, no longer as in the module around it."""
+    for port, value in module_ports(component).items():
+        value.name = port  # type: ignore[attr-defined]
+    return component
 
 
 def _parameters(component: wiring.Component) -> dict[str, object]:

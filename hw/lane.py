@@ -4,8 +4,8 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from .hierarchy import submodule
 from .decode import ElementDecoder
+from .hierarchy import submodule
 from .widths import Widths
 
 

@@ -26,7 +26,9 @@ class LargestExponent(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         # A zero term's exponent is masked, so that it takes no part.
-        level = [self.exponent[i] & self.nonzero[i].replicate(self.width) for i in range(self.count)]
+        level = [
+            self.exponent[i] & self.nonzero[i].replicate(self.width) for i in range(self.count)
+        ]
         depth = 0
         while len(level) > 1:
             depth += 1

@@ -21,9 +21,8 @@ def leading_zeros(m: Module, value: Value) -> Value:
             low, high = counts[i], counts[i + 1]
             count = Signal(span.bit_length(), name=f"zeros{span}_{i // 2}")
             empty = high[-1]
-            m.d.comb += count.eq(
-                Cat(Mux(empty, low[:-1], high[:-1]), empty & ~low[-1], empty & low[-1])
-            )
+            within = [Mux(empty, low[:-1], high[:-1])] if span > 2 else []
+            m.d.comb += count.eq(Cat(*within, empty & ~low[-1], empty & low[-1]))
             merged.append(count)
         counts = merged
     return counts[0]

@@ -4,8 +4,8 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from .hierarchy import submodule
 from .floats import FLOAT32_BIAS, FLOAT32_EMIN, FLOAT32_FRACTION
+from .hierarchy import submodule
 from .normalize import Normalizer
 from .widths import EXPONENT_BITS
 

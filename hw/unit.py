@@ -4,9 +4,9 @@ from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .hierarchy import submodule
 from ..model.config import DotConfig
 from ..model.trace import FLAG_NAMES
+from .hierarchy import submodule
 from .sections import Section, build
 from .sections.base import ControlLayout
 from .sections.multiply import BlockLayout
@@ -102,11 +102,12 @@ class DotUnit(wiring.Component):
     def _accept(self, m: Module, multiply: Section) -> "_Token":
         """The input stream as a token, with its place in the promotion group."""
         payload = self.i.payload
-        token = _Token(m, "input", multiply.i.shape())
+        block = Signal(multiply.i.shape(), name="in_block")
+        control = Signal(ControlLayout(), name="in_control")
+        token = _Token("in", block, control, self.i.valid)
         for name, _ in multiply.i.shape():
-            m.d.comb += token.data[name].eq(payload[name])
+            m.d.comb += block[name].eq(payload[name])
         m.d.comb += [
-            token.valid.eq(self.i.valid),
             self.i.ready.eq(token.ready),
             token.control.first.eq(payload.first),
             token.control.last.eq(payload.last),
@@ -160,18 +161,15 @@ class DotUnit(wiring.Component):
 class _Token:
     """A block on its way: data and control with a valid/ready handshake."""
 
-    def __init__(self, m: Module, name: str, layout: data.Layout) -> None:
-        self.name = name
-        self.data = Signal(layout, name=f"{name}_data")
-        self.control = Signal(ControlLayout(), name=f"{name}_control")
-        self.valid = Signal(name=f"{name}_valid")
+    def __init__(self, name: str, content: data.View, control: data.View, valid: Value) -> None:
+        self.data, self.control, self.valid = content, control, valid
         self.ready = Signal(name=f"{name}_ready")
 
     def gate(self, m: Module, go: Value) -> None:
         """Let the token pass only with `go`."""
-        valid, ready = self.valid, self.ready
-        self.valid, self.ready = Signal(name="gated_valid"), Signal(name="gated_ready")
-        m.d.comb += [self.valid.eq(valid & go), ready.eq(self.ready & go)]
+        ready, self.ready = self.ready, Signal(name="gated_ready")
+        self.valid = self.valid & go
+        m.d.comb += ready.eq(self.ready & go)
 
 
 class _Slice:
@@ -186,9 +184,10 @@ class _Slice:
 
     def connect(self, m: Module, token: _Token) -> _Token:
         """The token that leaves this slice, of the one that enters."""
-        after = _Token(m, f"{self.name}_out", self.section.o.shape())
-        leaves = Signal(name=f"stage_{self.name}_valid")
-        probe = Signal(self.section.o.shape().size, name=f"stage_{self.name}_data")
+        # Kept in the Verilog for benches: what leaves this section, and when.
+        leaves = Signal(name=f"stage_{self.name}_valid", attrs={"keep": 1})
+        size = self.section.o.shape().size
+        probe = Signal(size, name=f"stage_{self.name}_data", attrs={"keep": 1})
         m.d.comb += [
             self.section.i.eq(token.data),
             leaves.eq(token.valid & token.ready),
@@ -197,19 +196,11 @@ class _Slice:
         if self.section.has("control"):
             m.d.comb += self.section.control.eq(token.control)
         if not self.registered:
-            m.d.comb += [
-                after.data.eq(self.section.o),
-                after.control.eq(token.control),
-                after.valid.eq(token.valid),
-                token.ready.eq(after.ready),
-            ]
+            after = _Token(self.name, self.section.o, token.control, token.valid)
+            m.d.comb += token.ready.eq(after.ready)
             return after
-        m.d.comb += [
-            token.ready.eq(after.ready | ~self.valid),
-            after.data.eq(self.data),
-            after.control.eq(self.control),
-            after.valid.eq(self.valid),
-        ]
+        after = _Token(self.name, self.data, self.control, self.valid)
+        m.d.comb += token.ready.eq(after.ready | ~self.valid)
         with m.If(token.ready):
             m.d.sync += self.valid.eq(token.valid)
         with m.If(leaves):

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
 
 from amaranth.back import rtlil
@@ -10,7 +11,7 @@ from amaranth.hdl import ClockDomain, Elaboratable, Module, Signal, Value
 
 from ..model.config import DotConfig
 from ..model.trace import FLAG_NAMES
-from .hierarchy import Library, collecting, module_ports, used
+from .hierarchy import Library, collecting, module_ports, own_names, used
 from .unit import DotUnit
 
 TOP = "mxdot_dot"
@@ -19,8 +20,6 @@ read_rtlil <<rtlil
 {rtlil}
 rtlil
 proc -norom
-opt_expr
-opt_clean
 write_verilog -noattr -
 """
 
@@ -125,16 +124,36 @@ def generate(config: DotConfig, top: str = TOP) -> str:
         done = 0
         while done < len(library.components):  # converting one may add others
             name, component = list(library.components.items())[done]
-            texts.append(_convert(component, name, module_ports(component)))
+            texts.append(_convert(own_names(component), name, module_ports(component)))
             done += 1
     return f"{header(config, top)}\n{_verilog(''.join(texts))}"
 
 
 def _convert(design: Elaboratable, name: str, ports: dict[str, Value]) -> str:
+    """RTLIL text of one module, without the wires that only repeat others."""
     directed = {port: (value, None) for port, value in ports.items()}  # Amaranth infers them
     text = rtlil.convert(design, name=name, ports=directed, emit_src=False)
-    # Aliases of structure fields (\\block.scale) become private names, which Yosys drops.
-    return re.sub(r"\\([\w$]+[.\[]\S*)", r"$\1", text)
+    # A structure's fields: \\block.scale or \\lanes[3].
+    text = re.sub(r"^ *(wire( width \d+)?|connect) \\[\w$]+[.\[].*\n", "", text, flags=re.M)
+    while True:
+        shorter = _drop_unread(text)
+        if shorter == text:
+            return text
+        text = shorter
+
+
+def _drop_unread(text: str) -> str:
+    """`text` without the wires that are only ever assigned to."""
+    counts = Counter(re.findall(r"\\[\w$]+", text))
+    wires = re.findall(r"^ *wire(?: width \d+)? (\\[\w$]+)$", text, flags=re.M)
+    unread = {wire for wire in wires if counts[wire] == 2 and not wire.startswith("\\stage_")}
+    lines = [
+        line
+        for line in text.splitlines(keepends=True)
+        if not (found := re.match(r" *(?:wire(?: width \d+)?|connect) (\\[\w$]+)(?= |$)", line))
+        or found[1] not in unread
+    ]
+    return "".join(lines)
 
 
 def _verilog(text: str) -> str:

@@ -1,11 +1,10 @@
 """Section `accumulate` of the accumulators that keep a float32: c' = RNE(c + x)."""
 
-from amaranth.hdl import Module, Mux
-from amaranth.hdl import Signal
+from amaranth.hdl import Module, Mux, Signal
 
-from ..hierarchy import submodule
 from ..float_sum import FloatSum
 from ..floats import RunningLayout, merge_special, unpack_float32
+from ..hierarchy import submodule
 from ..round import FloatRounder
 from .base import Section
 from .sums import BlockResultLayout
@@ -16,7 +15,9 @@ class Accumulate(Section):
 
     def __init__(self, width: int, nan_bits: int) -> None:
         self.width, self.nan_bits = width, nan_bits
-        super().__init__(BlockResultLayout(width), RunningLayout(), control=True, state=RunningLayout())
+        super().__init__(
+            BlockResultLayout(width), RunningLayout(), control=True, state=RunningLayout()
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

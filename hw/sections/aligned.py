@@ -1,12 +1,12 @@
 """Sections of `aligned:F`: largest, align, sum, normalize, accumulate."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module
 from amaranth.lib import data
 
-from ..hierarchy import submodule
-from ..floats import FLOAT32_FRACTION
-from ..largest import LargestExponent
 from ..align import AlignShifter
+from ..floats import FLOAT32_FRACTION
+from ..hierarchy import submodule
+from ..largest import LargestExponent
 from ..widths import Widths
 from .accumulate import Accumulate
 from .base import Section

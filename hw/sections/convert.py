@@ -3,9 +3,9 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data
 
-from ..hierarchy import submodule
 from ...model.outputs import OutputFormat
 from ..floats import FLOAT32_FRACTION, FlagsLayout, RunningLayout, unpack_float32
+from ..hierarchy import submodule
 from ..shift import ShiftRight
 from ..widths import EXPONENT_BITS
 from .base import Section

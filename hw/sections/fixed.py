@@ -3,7 +3,6 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
 
-from ..hierarchy import submodule
 from ...model.accumulators import Fixed
 from ..floats import (
     FLOAT32_EMIN,
@@ -13,6 +12,7 @@ from ..floats import (
     merge_special,
     unpack_float32,
 )
+from ..hierarchy import submodule
 from ..lane import SpecialLayout
 from ..round import FloatRounder
 from ..shift import ShiftRight
@@ -161,7 +161,9 @@ class Round(Section):
         rule = self.rule
         # Zeros on top where the register's top lies below the exponent of the subnormals.
         width = max(rule.width, FLOAT32_EMIN - rule.lsb + 1)
-        rounder = submodule(m, "rounder", FloatRounder(width, nearest=True, exponent_bits=EXPONENT_BITS + 1))
+        rounder = submodule(
+            m, "rounder", FloatRounder(width, nearest=True, exponent_bits=EXPONENT_BITS + 1)
+        )
         register = self.i.register
         zero = Const(0, 32)
         active, special_bits = merge_special(m, "special", zero, self.i.special, rule.nan_bits)

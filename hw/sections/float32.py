@@ -4,12 +4,10 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..hierarchy import submodule
 from ..float_sum import FloatSum
 from ..floats import FLOAT32_FRACTION, FloatLayout
-from ..lane import SpecialLayout
+from ..hierarchy import submodule
 from ..normalize import Normalizer
-from ..scale import SCALE_SHAPE
 from ..widths import Widths
 from .accumulate import Accumulate
 from .base import Section

@@ -4,19 +4,17 @@ block, then promote where a partial sum is kept apart."""
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data
 
-from ..hierarchy import submodule
 from ...model.accumulators import Fused, Preset
 from ..adder_tree import AdderTree, TermLayout
 from ..align import AlignShifter
 from ..float_sum import FloatSum
 from ..floats import (
-    FLOAT32_EMIN,
     FLOAT32_FRACTION,
-    FlagsLayout,
     RunningLayout,
     merge_special,
     unpack_float32,
 )
+from ..hierarchy import submodule
 from ..lane import ProductLayout, SpecialLayout
 from ..largest import LargestExponent
 from ..round import FloatRounder
@@ -224,9 +222,7 @@ class Round(Section):
         size = widths.total - 1
         rounder = submodule(m, "rounder", FloatRounder(size, nearest=False, fraction_bits=bits))
         total, before = self.i.value, self.i.rest.running
-        active, special_bits = merge_special(
-            m, "special", before.c, self.i.special, rule.nan_bits
-        )
+        active, special_bits = merge_special(m, "special", before.c, self.i.special, rule.nan_bits)
         after = self.o.running if self.left else self.o
         m.d.comb += [
             rounder.sign.eq(total < 0),

@@ -3,8 +3,8 @@
 from amaranth.hdl import Cat, Module
 from amaranth.lib import data
 
-from ..hierarchy import submodule
 from ...model.formats import E8M0
+from ..hierarchy import submodule
 from ..lane import ProductLane, ProductLayout, SpecialLayout
 from ..scale import SCALE_SHAPE, ScaleAdder
 from ..widths import Widths

@@ -3,9 +3,9 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data
 
-from ..hierarchy import submodule
 from ..adder_tree import AdderTree, TermLayout
 from ..floats import FloatLayout
+from ..hierarchy import submodule
 from ..lane import SpecialLayout
 from ..normalize import Normalizer
 from ..scale import SCALE_SHAPE
@@ -77,9 +77,7 @@ class Normalize(Section):
             x.sign.eq(total < 0),
             x.zero.eq(total == 0),
             x.significand.eq(normalizer.result[width - self.kept :]),
-            x.exponent.eq(
-                self.i.scale + self.i.unit + (self.lsb + size - 1) - normalizer.amount
-            ),
+            x.exponent.eq(self.i.scale + self.i.unit + (self.lsb + size - 1) - normalizer.amount),
             self.o.lost.eq(self.i.lost | normalizer.result[: width - self.kept].any()),
         ]
         self.carry(m, ["special"])

@@ -1,1 +1,59 @@
-""""""
+"""mxdot.cli: the command line. A bad argument is one line on standard error and exit status 2."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+
+COMMANDS = ("verilog",)
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str):
+        self.exit(2, f"mxdot: error: {message} (see {self.prog} --help)\n")
+
+
+def _version() -> str:
+    try:
+        return version("mxdot")
+    except PackageNotFoundError:
+        return "(source tree)"
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of `mxdot` and its subcommands."""
+    parser = _Parser(prog="mxdot", description="Bit-accurate MX dot-product units.")
+    parser.add_argument("--version", action="version", version=f"mxdot {_version()}")
+    subparsers = parser.add_subparsers(
+        dest="command", metavar="COMMAND", required=True, parser_class=_Parser
+    )
+    for name in COMMANDS:
+        import_module(f".{name}", __package__).add_parser(subparsers)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `mxdot` with `arguments` (those of the process when None); the exit status."""
+    args = build_parser().parse_args(arguments)
+    if os.environ.get("MXDOT_TRACEBACK"):  # for a report of a defect
+        return args.run(args)
+    try:
+        return args.run(args)
+    except (ValueError, TypeError) as error:
+        print(f"mxdot: error: {error}", file=sys.stderr)
+    except ModuleNotFoundError as error:
+        print(
+            f"mxdot: error: {args.command} needs the Python package {error.name}, which is not "
+            "installed (make venv, or pip install 'mxdot[sim]')",
+            file=sys.stderr,
+        )
+    except OSError as error:
+        print(f"mxdot: error: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("mxdot: interrupted", file=sys.stderr)
+        return 130
+    return 2

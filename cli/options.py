@@ -1,0 +1,67 @@
+"""Options that several subcommands share, and the output of files."""
+
+import argparse
+import os
+import tempfile
+from pathlib import Path
+
+from ..model.config import DotConfig
+
+
+def add_config_options(parser: argparse.ArgumentParser) -> None:
+    """Options that describe one unit; defaults are those of `DotConfig`."""
+    group = parser.add_argument_group("unit")
+    group.add_argument(
+        "--format",
+        default="e4m3",
+        metavar="F[,F...]",
+        help="element formats: e4m3, e5m2, e3m2, e2m3, e2m1, int8, pairs such as e5m2xe4m3, or a "
+        "list that the mode input selects from (default: %(default)s)",
+    )
+    group.add_argument(
+        "--accumulator",
+        default="aligned:13",
+        metavar="A",
+        help="exact, aligned:F, fused:F, fixed:W:L[:wrap], float32, int32, or a preset: hopper, "
+        "hopper-promoted, ada, blackwell (default: %(default)s)",
+    )
+    group.add_argument(
+        "--lanes", type=int, default=32, help="block size, 4 to 128 (default: %(default)s)"
+    )
+    group.add_argument("--stages", type=int, help="registers, and so latency (default: 4)")
+    group.add_argument(
+        "--output",
+        dest="result_format",
+        default="float32",
+        metavar="FORMAT",
+        help="float32, bfloat16 or float16 (default: %(default)s)",
+    )
+    group.add_argument("--no-status", action="store_true", help="leave the flag outputs out")
+    group.add_argument("--no-c", action="store_true", help="leave the input in_c out")
+
+
+def config_of(args: argparse.Namespace) -> DotConfig:
+    """The DotConfig of the options of `add_config_options`."""
+    return DotConfig(
+        formats=args.format,
+        lanes=args.lanes,
+        accumulator=args.accumulator,
+        stages=args.stages,
+        out=args.result_format,
+        status=not args.no_status,
+        load_c=not args.no_c,
+    )
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write `text` beside `path` and rename: the file is whole or is not there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

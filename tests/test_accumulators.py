@@ -1,0 +1,157 @@
+"""The accumulators as data: text, ranges, messages, and the formats that they take."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mxdot.model import (
+    FORMATS,
+    PRESETS,
+    Aligned,
+    Exact,
+    Fixed,
+    Float32,
+    Fused,
+    Int32,
+    accumulator,
+)
+
+ACCEPTED = (
+    "accumulator must be one of exact, aligned:F, fused:F, fixed:W:L[:wrap], float32, int32, "
+    "hopper, hopper-promoted, ada, blackwell, not "
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("exact", Exact()),
+        ("aligned:13", Aligned(13)),
+        ("fused:25", Fused(25)),
+        ("fixed:48:-20", Fixed(48, -20)),
+        ("fixed:48:-20:wrap", Fixed(width=48, lsb=-20, overflow="wrap")),
+        ("float32", Float32()),
+        ("int32", Int32()),
+        ("hopper", PRESETS["hopper"]),
+        ("hopper-promoted", PRESETS["hopper-promoted"]),
+        ("ada", PRESETS["ada"]),
+        ("blackwell", PRESETS["blackwell"]),
+    ],
+)
+def test_text_and_object(text, want):
+    got = accumulator(text)
+    assert got == want
+    assert hash(got) == hash(want)
+    assert str(got) == text
+    assert accumulator(want) is want
+    assert accumulator(f" {text.upper()} ") == want
+    assert got.rule
+
+
+def test_saturate_is_the_default():
+    assert accumulator("fixed:48:-20:saturate") == accumulator("fixed:48:-20") == Fixed(48, -20)
+
+
+@given(
+    st.one_of(
+        st.integers(0, 64).map(Aligned),
+        st.integers(0, 64).map(Fused),
+        st.builds(
+            Fixed,
+            st.integers(2, 1024),
+            st.integers(-1024, 1023),
+            st.sampled_from(["saturate", "wrap"]),
+        ),
+    )
+)
+def test_text_round_trips(value):
+    assert accumulator(str(value)) == value
+
+
+def test_presets_are_the_rows_of_the_contract():
+    rows = {
+        name: (p.terms, p.fraction_bits, p.result_bits, p.nan_bits, p.promote)
+        for name, p in PRESETS.items()
+    }
+    assert rows == {
+        "hopper": (32, 13, 13, 0x7FFFFFFF, None),
+        "hopper-promoted": (32, 13, 13, 0x7FFFFFFF, 128),
+        "ada": (16, 13, 13, 0x7FFFFFFF, None),
+        "blackwell": (32, 25, 23, 0x7FFFFFFF, None),
+    }
+    assert [PRESETS[name].rule for name in rows] == [
+        "fused:13 in steps of 32 terms, results RZ to 13 fraction bits",
+        (
+            "fused:13 in steps of 32 terms, results RZ to 13 fraction bits, "
+            "promoted by a float32 RNE add every 128 elements"
+        ),
+        "fused:13 in steps of 16 terms, results RZ to 13 fraction bits",
+        "fused:25 in steps of 32 terms",
+    ]
+    assert all(p.source for p in PRESETS.values())
+    assert Exact().nan_bits == Fixed(48, 0).nan_bits == 0x7FC00000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "aligned",
+        "aligned:",
+        "aligned:x",
+        "aligned:13:2",
+        "aligned:1.5",
+        "fixed:48",
+        "fixed:48:-20:wrap:1",
+        "exact:1",
+        "float16",
+        "hopper:13",
+        "preset",
+        "tensor core",
+    ],
+)
+def test_bad_text(text):
+    with pytest.raises(ValueError) as refusal:  # noqa: PT011  # the whole message follows
+        accumulator(text)
+    assert str(refusal.value) == f"{ACCEPTED}{text!r}"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("aligned:65", "F of aligned must be from 0 to 64, not 65"),
+        ("fused:-1", "F of fused must be from 0 to 64, not -1"),
+        ("fixed:1:0", "W of fixed must be from 2 to 1024, not 1"),
+        ("fixed:1025:0", "W of fixed must be from 2 to 1024, not 1025"),
+        ("fixed:32:1024", "L of fixed must be from -1024 to 1023, not 1024"),
+        ("fixed:32:-1025", "L of fixed must be from -1024 to 1023, not -1025"),
+        ("fixed:32:0:clip", "overflow of fixed must be one of saturate, wrap, not 'clip'"),
+    ],
+)
+def test_numbers_out_of_range(text, message):
+    with pytest.raises(ValueError) as refusal:  # noqa: PT011  # the whole message follows
+        accumulator(text)
+    assert str(refusal.value) == message
+
+
+def test_wrong_types():
+    with pytest.raises(
+        TypeError, match=r"^F of aligned must be an integer from 0 to 64, not 13\.0$"
+    ):
+        Aligned(13.0)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^W of fixed must be an integer from 2 to 1024, not '8'$"):
+        Fixed("8", 0)  # type: ignore[arg-type]
+    with pytest.raises(
+        TypeError, match=r"^accumulator must be an Accumulator or its text, not 13$"
+    ):
+        accumulator(13)  # type: ignore[arg-type]
+
+
+def test_int32_takes_int8_only():
+    int8, e4m3 = FORMATS["int8"], FORMATS["e4m3"]
+    Int32().check_formats(int8, int8)
+    for a, b in ((int8, e4m3), (e4m3, int8), (e4m3, e4m3)):
+        match = rf"^accumulator int32 takes formats int8 x int8 only, not {a} x {b}$"
+        with pytest.raises(ValueError, match=match):
+            Int32().check_formats(a, b)
+        Exact().check_formats(a, b)

@@ -42,14 +42,14 @@ def output_format(value: OutputFormat | str) -> OutputFormat:
 
 
 def convert(x: NDArray[np.float32], out: OutputFormat) -> NDArray:
-    """RNE of float32 `x`, subnormals kept, a zero +0; a NaN keeps its leading fraction bits."""
+    """RNE of float32 `x`, subnormals kept, a zero +0; a NaN quiet, with its leading bits."""
     if out is FLOAT32:
         return x
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         narrow = x.astype(out.dtype) + out.dtype.type(0)  # a zero is +0
     fraction = (x.view(np.uint32) & 0x7FFFFF) >> (23 - out.fraction_bits)
-    nan = ((2**out.exponent_bits - 1) << out.fraction_bits) | fraction
-    bits = np.where(np.isnan(x), nan, narrow.view(np.uint16))
+    quiet_nan = (2 ** (out.exponent_bits + 1) - 1) << (out.fraction_bits - 1)
+    bits = np.where(np.isnan(x), quiet_nan | fraction, narrow.view(np.uint16))
     return bits.astype(np.uint16).view(out.dtype)
 
 

@@ -1,0 +1,92 @@
+"""What `dot` and `matmul` refuse, with the whole message."""
+
+import numpy as np
+import pytest
+
+from mxdot.model import MXArray, dot, matmul
+
+
+def mx(*shape, fmt="e4m3", k=32, axis=-1):
+    scales = list(shape)
+    scales[axis] //= k
+    return MXArray(np.zeros(shape, np.uint8), np.full(scales, 127, np.uint8), fmt, k, axis)
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "arguments"),
+    [
+        (TypeError, "a must be an MXArray, not ndarray", (np.zeros(32), mx(32), "exact")),
+        (TypeError, "b must be an MXArray, not list", (mx(32), [1.0], "exact")),
+        (
+            ValueError,
+            "a and b must have equal shapes, not (2, 32) and (3, 32)",
+            (mx(2, 32), mx(3, 32), "exact"),
+        ),
+        (
+            ValueError,
+            "block_size of a and b must be equal, not 32 and 16",
+            (mx(32), mx(32, k=16), "exact"),
+        ),
+        (
+            ValueError,
+            "axis of a must be the last axis, not 0",
+            (mx(32, 32, axis=0), mx(32, 32), "exact"),
+        ),
+        (
+            ValueError,
+            "axis of b must be the last axis, not -2",
+            (mx(32, 32), mx(32, 32, axis=-2), "exact"),
+        ),
+        (
+            ValueError,
+            "accumulator int32 takes formats int8 x int8 only, not int8 x e4m3",
+            (mx(32, fmt="int8"), mx(32), "int32"),
+        ),
+        (TypeError, "accumulator must be an Accumulator or its text, not None", (mx(32),) * 2),
+        (
+            TypeError,
+            "c must have dtype float32, not float64",
+            (mx(2, 32), mx(2, 32), "exact", [1.0, 2.0]),
+        ),
+        (
+            ValueError,
+            "c must broadcast to shape (2,), not (3,)",
+            (mx(2, 32), mx(2, 32), "exact", np.zeros(3, np.float32)),
+        ),
+    ],
+)
+def test_dot(error, message, arguments):
+    with pytest.raises(error) as refusal:
+        dot(*((*arguments, None) if len(arguments) == 2 else arguments))
+    assert str(refusal.value) == message
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "arguments"),
+    [
+        (
+            ValueError,
+            "a and b must have shapes (M, K) and (N, K), not (2, 32) and (2, 64)",
+            (mx(2, 32), mx(2, 64), "exact"),
+        ),
+        (
+            ValueError,
+            "a and b must have shapes (M, K) and (N, K), not (32,) and (2, 32)",
+            (mx(32), mx(2, 32), "exact"),
+        ),
+        (
+            ValueError,
+            "c must broadcast to shape (2, 3), not (2, 2)",
+            (mx(2, 32), mx(3, 32), "exact", np.zeros((2, 2), np.float32)),
+        ),
+        (TypeError, "b must be an MXArray, not NoneType", (mx(2, 32), None, "exact")),
+    ],
+)
+def test_matmul(error, message, arguments):
+    with pytest.raises(error) as refusal:
+        matmul(*arguments)
+    assert str(refusal.value) == message
+
+
+def test_the_last_axis_by_its_positive_number():
+    assert dot(mx(2, 32, axis=1), mx(2, 32), "exact").tolist() == [0, 0]

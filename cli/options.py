@@ -30,8 +30,7 @@ def add_config_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--stages", type=int, help="registers, and so latency (default: 4)")
     group.add_argument(
-        "--output",
-        dest="result_format",
+        "--result",
         default="float32",
         metavar="FORMAT",
         help="float32, bfloat16 or float16 (default: %(default)s)",
@@ -47,7 +46,7 @@ def config_of(args: argparse.Namespace) -> DotConfig:
         lanes=args.lanes,
         accumulator=args.accumulator,
         stages=args.stages,
-        out=args.result_format,
+        out=args.result,
         status=not args.no_status,
         load_c=not args.no_c,
     )

@@ -14,7 +14,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add_config_options(parser)
     parser.add_argument("--top", default="mxdot_dot", help="top module (default: %(default)s)")
     parser.add_argument(
-        "-o", "--out", type=Path, help="file to write (default: standard output)", metavar="FILE"
+        "-o", "--output", type=Path, help="file to write (default: standard output)", metavar="FILE"
     )
     parser.set_defaults(run=run)
 
@@ -24,9 +24,9 @@ def run(args: argparse.Namespace) -> int:
     from ..hw.verilog import generate  # Amaranth: only when a unit is built
 
     text = generate(config, args.top)
-    if args.out is None:
+    if args.output is None:
         sys.stdout.write(text)
         return 0
-    write_text(args.out, text)
-    print(f"{args.out}: {args.top}, {config}, latency {config.latency}, interval {config.interval}")
+    write_text(args.output, text)
+    print(f"{args.output}: {args.top}, {config}, latency {config.latency}, interval {config.interval}")
     return 0

@@ -47,7 +47,7 @@ class Exact(Accumulator):
 
 @dataclass(frozen=True)
 class Aligned(Accumulator):
-    """Terms truncated `fraction_bits` below the largest product's unit digit; then RNE into c."""
+    """Terms truncated F bits below the largest product's unit digit; RZ block result; RNE into c."""
 
     fraction_bits: int
     keyword = "aligned"
@@ -58,7 +58,7 @@ class Aligned(Accumulator):
 
 @dataclass(frozen=True)
 class Fused(Accumulator):
-    """As Aligned, with the scale and c inside the alignment; the result is RZ to float32."""
+    """As aligned:F, with the scale and c inside the alignment; RZ result."""
 
     fraction_bits: int
     keyword = "fused"
@@ -69,7 +69,7 @@ class Fused(Accumulator):
 
 @dataclass(frozen=True)
 class Fixed(Accumulator):
-    """A `width`-bit two's-complement register in units of 2^`lsb`, kept between blocks."""
+    """W-bit two's-complement register in units of 2^L; saturates or wraps; RNE result."""
 
     width: int
     lsb: int

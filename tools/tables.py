@@ -1,0 +1,146 @@
+"""Regenerate the tables of the documentation from the code.
+
+    python tools/tables.py          rewrite them
+    python tools/tables.py --check  exit with 1, naming the files, when one is out of date
+
+A table stands between `<!-- table: NAME -->` and `<!-- end -->`.
+"""
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from mxdot.model import E8M0, FORMATS, PRESETS, DotConfig
+from mxdot.model.accumulators import KINDS, SYNTAX
+from mxdot.model.formats import Specials
+from mxdot.model.pipeline import stage_limits
+from mxdot.model.products import product_table
+
+ROOT = Path(__file__).parent.parent
+FILES = ("README.md", "docs/numerics.md", "docs/architecture.md")
+SAMPLES = {"aligned": "aligned:13", "fused": "fused:25", "fixed": "fixed:48:-20"}
+
+
+def power(value: float) -> str:
+    """A power of two as text, or the number itself."""
+    exponent = value.hex().split("p")[1]
+    return f"2^{int(exponent)}" if value == 2.0 ** int(exponent) and value < 1 else f"{value:g}"
+
+
+def rows(header: str, lines: list[str]) -> str:
+    columns = header.count("|") - 1
+    return "\n".join([header, "|" + "---|" * columns, *lines])
+
+
+def formats() -> str:
+    lines = []
+    for fmt in FORMATS.values():
+        fields = "two's complement" if fmt.is_integer else f"1.{fmt.exponent_bits}.{fmt.mantissa_bits}"
+        largest = "127/64" if fmt.is_integer else f"{fmt.largest_finite:g}"
+        nan = {Specials.NONE: "none", Specials.NAN_ONLY: "`s.1111.111`"}.get(
+            fmt.specials, "`s.11111.{01,10,11}`"
+        )
+        inf = "none" if fmt.inf_code is None else "`s.11111.00`"
+        bias = "-" if fmt.is_integer else fmt.bias
+        lines.append(
+            f"| `{fmt.name}` | {fmt.bits} | {fields} | {bias} | {fmt.emax} | {largest} "
+            f"| {power(fmt.smallest_subnormal)} | {inf} | {nan} |"
+        )
+    low, high = E8M0.exponent_range
+    lines.append(
+        f"| `{E8M0.name}` (scale) | {E8M0.bits} | exponent | {E8M0.bias} | - | 2^{high} "
+        f"| 2^{low} | none | `0x{E8M0.nan_code:X}` |"
+    )
+    return rows(
+        "| format | bits | fields s.e.m | bias | emax | largest finite | smallest positive | Inf | NaN |",
+        lines,
+    )
+
+
+def accumulators() -> str:
+    lines = []
+    for keyword, kind in KINDS.items():
+        text = SAMPLES.get(keyword, keyword)
+        config = DotConfig("int8" if keyword == "int32" else "e4m3", accumulator=text)
+        low, high = stage_limits(config.pipeline.sections)
+        rule = (kind.__doc__ or "").split("\n")[0].rstrip(".")
+        lines.append(f"| `{SYNTAX[keyword]}` | {rule} | {low} to {high} |")
+    for name, preset in PRESETS.items():
+        low, high = stage_limits(DotConfig(accumulator=name).pipeline.sections)
+        lines.append(f"| `{name}` | {preset.rule} | {low} to {high} |")
+    return rows("| accumulator | rule | registers at 32 lanes |", lines)
+
+
+def presets() -> str:
+    lines = [
+        f"| `{p.name}` | {p.terms} | `fused:{p.fraction_bits}` "
+        f"| {'float32' if p.result_bits == 23 else f'RZ to {p.result_bits} fraction bits'} "
+        f"| {p.promote or '-'} | `0x{p.nan_bits:X}` | {p.source} |"
+        for p in PRESETS.values()
+    ]
+    return rows("| preset | terms a step | rule | step's result | promoted every | NaN | source |", lines)
+
+
+def widths() -> str:
+    lines = []
+    for fmt in FORMATS.values():
+        table = product_table(fmt, fmt)
+        largest = float(abs(table.values[table.values == table.values]).max())
+        total = int(32 * largest * 2.0**-table.lsb).bit_length()
+        lines.append(
+            f"| {fmt.name} x {fmt.name} | 2^{table.lsb} | 32 x {largest:.16g} | {total} + sign |"
+        )
+    return rows("| product | unit | largest sum of 32 | bits for the exact sum |", lines)
+
+
+def sections() -> str:
+    lines = []
+    for text in ("exact", "aligned:13", "fused:25", "fixed:48:-20", "float32", "int32", *PRESETS):
+        fmt = "int8" if text == "int32" else "e4m3"
+        config = DotConfig(fmt, accumulator=text)
+        parts = config.pipeline.sections
+        low, high = stage_limits(parts)
+        path = " ".join(s.name + (" **\\|**" if s.holds else "") for s in parts)
+        intervals = [DotConfig(fmt, accumulator=text, stages=n).interval for n in (low, high)]
+        interval = " to ".join(map(str, dict.fromkeys(intervals)))
+        lines.append(f"| `{text}` | {path} | {low} to {high} | {interval} |")
+    return rows("| accumulator | sections at 32 lanes | registers | interval when chained |", lines)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "formats": formats,
+    "accumulators": accumulators,
+    "presets": presets,
+    "widths": widths,
+    "sections": sections,
+}
+
+
+def render(text: str) -> str:
+    """`text` with every marked table made anew."""
+
+    def table(match: re.Match[str]) -> str:
+        return f"<!-- table: {match[1]} -->\n{TABLES[match[1]]()}\n<!-- end -->"
+
+    return re.sub(r"<!-- table: (\w+) -->.*?<!-- end -->", table, text, flags=re.S)
+
+
+def main() -> int:
+    stale = []
+    for name in FILES:
+        path = ROOT / name
+        old = path.read_text(encoding="utf-8")
+        new = render(old)
+        if new != old:
+            stale.append(name)
+            if "--check" not in sys.argv:
+                path.write_text(new, encoding="utf-8")
+    if stale and "--check" in sys.argv:
+        print(f"tables out of date in {', '.join(stale)}: run python tools/tables.py")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

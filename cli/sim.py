@@ -1,0 +1,136 @@
+"""`mxdot sim`: simulate units against the golden model."""
+
+import argparse
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+from .options import add_config_options, config_of
+
+UNIT_OPTIONS = ("format", "accumulator", "lanes", "stages", "result", "no_status", "no_c")
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add the subcommand to those of `mxdot`."""
+    parser = subparsers.add_parser(
+        "sim",
+        help="simulate units against the golden model",
+        description="Without unit options, the regression matrix; with any, that one unit.",
+    )
+    add_config_options(parser)
+    # A unit option that is given asks for one unit, even with its default value.
+    for action in parser._actions:
+        if action.dest in UNIT_OPTIONS:
+            action.help = (action.help or "").replace("%(default)s", str(action.default))
+    parser.set_defaults(**dict.fromkeys(UNIT_OPTIONS))
+    group = parser.add_argument_group("regression")
+    group.add_argument("--full", action="store_true", help="the full matrix (hours)")
+    group.add_argument(
+        "--only", action="append", metavar="NAME", help="this unit of the matrix (patterns: *)"
+    )
+    group.add_argument("--list", action="store_true", help="print the matrix and exit")
+    group.add_argument("--seed", type=int, help="repeat the run of this seed (default: random)")
+    group.add_argument("--count", type=int, help="dot products in bulk mode, for each unit")
+    group.add_argument("--traffic", type=int, help="dot products cycle by cycle, for each unit")
+    group.add_argument("--waves", action="store_true", help="record FST waves (slow)")
+    group.add_argument("--jobs", type=int, help="units at a time (default: all cores)")
+    group.add_argument(
+        "--tensors", type=Path, metavar="FILE", help="real tensors, .safetensors or .npz"
+    )
+    group.add_argument(
+        "--name",
+        nargs="+",
+        default=[],
+        metavar="TENSOR",
+        help="one or two tensors of the file; rows of the first meet rows of the second",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Simulate; 0 when every unit passed, 1 when not."""
+    _check(args)
+    from ..sim.matrix import Unit, default_matrix, full_matrix
+    from ..sim.regression import TRAFFIC, Settings, random_seed, run_regression, select
+    from ..sim.verilator import ToolError
+
+    if any(getattr(args, name) is not None for name in UNIT_OPTIONS):
+        units = [Unit(_config(args))]
+    else:
+        units = full_matrix() if args.full else default_matrix()
+        if args.only:
+            units = select(units, args.only)
+    if args.list:
+        for unit in units:
+            print(f"{unit.name:48} {unit.config}")
+        return 0
+    seed = random_seed() if args.seed is None else args.seed
+    settings = Settings(
+        seed=seed,
+        workers=args.jobs,
+        traffic=TRAFFIC if args.traffic is None else args.traffic,
+        bulk=args.count,
+        waves=args.waves,
+        tensors=args.tensors,
+        tensor_names=tuple(args.name),
+        repeat=_repeat(args, seed),
+    )
+    try:
+        return 0 if run_regression(units, settings) else 1
+    except ToolError as error:
+        raise ValueError(str(error)) from None
+
+
+def _check(args: argparse.Namespace) -> None:
+    for name, low, high in (
+        ("seed", 0, 2**63 - 1),
+        ("count", 1, 10**8),
+        ("traffic", 1, 10**6),
+        ("jobs", 1, 1024),
+    ):
+        value = getattr(args, name)
+        if value is not None and not low <= value <= high:
+            raise ValueError(f"{name} must be from {low} to {high}, not {value}")
+    if len(args.name) > 2:
+        raise ValueError(f"name must give one or two tensors, not {len(args.name)}")
+    if args.name and args.tensors is None:
+        raise ValueError("name needs a file of tensors: --tensors FILE")
+    if args.only and any(getattr(args, name) is not None for name in UNIT_OPTIONS):
+        raise ValueError("only selects from the matrix and takes no unit options")
+
+
+def _config(args: argparse.Namespace):
+    """The unit of the options given, with the defaults of `mxdot verilog` for the others."""
+    parser = argparse.ArgumentParser()
+    add_config_options(parser)
+    unit = parser.parse_args([])
+    for name in UNIT_OPTIONS:
+        if getattr(args, name) is not None:
+            setattr(unit, name, getattr(args, name))
+    return config_of(unit)
+
+
+def _repeat(args: argparse.Namespace, seed: int) -> str:
+    """The command that repeats one unit of this run; {name} stands for the unit."""
+    program = sys.argv[0]
+    if shutil.which("mxdot") == program or not Path(program).is_file():
+        program = "mxdot"
+    elif Path(program).is_relative_to(Path.cwd()):
+        program = str(Path(program).relative_to(Path.cwd()))
+    words = [program, "sim"]
+    unit = [(name, getattr(args, name)) for name in UNIT_OPTIONS]
+    if any(value is not None for _, value in unit):
+        for name, value in unit:
+            if value is not None:
+                option = "--" + name.replace("_", "-")
+                words += [option] + [str(value)] * (value is not True)
+    else:
+        words += ["--full"] * args.full + ["--only", "{name}"]
+    for name in ("count", "traffic", "tensors"):
+        if getattr(args, name) is not None:
+            words += [f"--{name}", str(getattr(args, name))]
+    words += ["--seed", str(seed), "--waves"]
+    if args.name:
+        words += ["--name", *args.name]
+    return " ".join(word if word == "{name}" else shlex.quote(word) for word in words)

@@ -1,0 +1,123 @@
+"""The regression test of one unit, cycle by cycle: every sequence under every kind of timing."""
+
+import os
+import time
+from pathlib import Path
+
+import cocotb
+import numpy as np
+import pyuvm
+from cocotb.clock import Clock
+from cocotb.triggers import select
+from pyuvm import ConfigDB, uvm_test
+
+from ..item import Batch, Product, products
+from ..job import UnitJob
+from ..stimulus import traffic
+from ..tensors import tensor_traffic
+from .context import Context, Pins, Timing, make
+from .uvm_env import DotEnv, DotSequence
+
+PROFILES = (
+    Timing(),
+    Timing(gap=0.3, length=2),
+    Timing(stall=0.3, length=2),
+    Timing(gap=0.15, stall=0.15, length=4),
+    Timing(stall=0.1, length=10),
+)
+RESET_TIMING = Timing(gap=0.1, stall=0.2, length=3)
+RESET_SHARE = 6  # one dot product in so many runs among resets
+RESETS = 60
+TENSOR_BLOCKS = 1000
+SETTLE = 50  # cycles after the last result, for results that nobody asked for
+
+
+@pyuvm.test()
+class DotTest(uvm_test):
+    """Runs everything and writes the report; fails when there is anything to complain about."""
+
+    def build_phase(self) -> None:
+        """Load the job and make the environment."""
+        job = UnitJob.load(Path(os.environ["MXDOT_JOB"]))
+        self.context = Context(job, Pins(cocotb.top, job.config))
+        ConfigDB().set(None, "*", "context", self.context)
+        self.env = make(DotEnv, "env", self)
+
+    async def run_phase(self) -> None:
+        """All traffic."""
+        self.raise_objection()
+        job = self.context.job
+        batches = traffic(job.config, job.rng("traffic"), job.traffic)
+        batches += tensor_traffic(job, TENSOR_BLOCKS)
+        items = self._shuffled(batches)
+        start = time.perf_counter()
+        Clock(self.context.pins.clk, 2, "ns").start()
+        await self._reset(2)
+        share = len(items) // RESET_SHARE
+        parts = np.array_split(np.arange(share, len(items)), len(PROFILES))
+        for timing, part in zip(PROFILES, parts, strict=True):
+            await self._run(timing, [items[i] for i in part])
+        await self._run_with_resets(items[:share])
+        await self._run(Timing(), items[: len(items) // 20])
+        report = self.context.report
+        report.seconds = time.perf_counter() - start
+        report.cycles = self.env.protocol.now
+        self.drop_objection()
+
+    def _shuffled(self, batches: list[Batch]) -> list[Product]:
+        items = [item for batch in batches for item in products(self.context.config, batch)]
+        order = self.context.job.rng("order").permutation(len(items))
+        return [items[i] for i in order]
+
+    async def _cycles(self, count: int) -> None:
+        for _ in range(count):
+            await self.context.pins.edge
+
+    async def _reset(self, cycles: int) -> None:
+        self.context.pins.rst.value = 1
+        await self._cycles(cycles)
+        self.context.pins.rst.value = 0
+
+    async def _run(self, timing: Timing, items: list[Product]) -> None:
+        """Send `items` with `timing`, then wait for every result."""
+        if self.env.protocol.hung:
+            return
+        vars(self.context.timing).update(vars(timing))
+        await select(DotSequence(items).start(self.env.input.sequencer), self._hangs())
+        vars(self.context.timing).update(vars(Timing()))
+        while self.env.protocol.owed and not self.env.protocol.hung:
+            await self.context.pins.edge
+        await self._cycles(SETTLE)
+
+    async def _hangs(self) -> None:
+        while not self.env.protocol.hung:
+            await self._cycles(100)
+
+    async def _run_with_resets(self, items: list[Product]) -> None:
+        """Resets of one to three cycles in every state of the unit, while `items` are sent."""
+        if self.env.protocol.hung:
+            return
+        await self._reset(1)
+        resets = cocotb.start_soon(self._resets())
+        await self._run(RESET_TIMING, items)
+        resets.cancel()
+        await self._reset(2)
+
+    async def _resets(self) -> None:
+        rng = self.context.random("resets")
+        states = ("partial product", "result on its way", "result stalled")
+        for i in range(RESETS):
+            await self._cycles(rng.randrange(40))
+            for _ in range(100):
+                if self.env.protocol.state == states[i % len(states)]:
+                    break
+                await self.context.pins.edge
+            await self._reset(rng.randrange(1, 4))
+
+    def report_phase(self) -> None:
+        """Write the report."""
+        report = self.context.report
+        if report.mismatches:
+            report.errors.append(f"{report.mismatches} results differ from the model's")
+        report.save(self.context.job.directory / "cycle.json")
+        assert not report.errors, "; ".join(report.errors)

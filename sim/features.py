@@ -1,0 +1,256 @@
+"""What a batch of dot products exercises, for functional coverage: features and their goals.
+
+A feature is a set of bins that a dot product hits; its goal holds the bins that the configuration
+can reach at all.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..model import DotConfig, ElementFormat
+from ..model.accumulators import Fixed, Fused, Preset
+from ..model.outputs import BFLOAT16, FLOAT16, FLOAT32
+from ..model.products import product_table
+from ..model.trace import FLAG_NAMES
+from .item import Batch, Outcome
+from .operands import (
+    C_CLASSES,
+    CLASSES,
+    SCALE_CLASSES,
+    c_class,
+    class_codes,
+    class_table,
+    scale_class,
+)
+from .target import pairs_of
+
+Bins = Sequence[object]
+Hits = list[set[object]]
+
+DEPTHS = {"none": 0, "1 to 3 bits": 1, "4 to 7 bits": 4, "8 to 15 bits": 8, "16 or more bits": 16}
+DISTANCES = {"0": 0, "1 to 7": 1, "8 to 15": 8, "16 to 31": 16, "32 or more": 32}
+LENGTHS = {"1": 1, "2": 2, "3 to 7": 3, "8 to 63": 8, "64 or more": 64}
+FAR = 25  # digits between c and the block at which one does not reach the other
+
+
+def pair_name(pair: tuple[ElementFormat, ElementFormat]) -> str:
+    """A format pair as the command line writes it."""
+    return "x".join(fmt.name for fmt in pair)
+
+
+def goals(config: DotConfig) -> dict[str, Bins]:
+    """The bins of every feature that `config` can hit."""
+    bins: dict[str, Bins] = {
+        "format": [pair_name(pair) for pair in config.formats],
+        "operand_a": [(pair_name(p), name) for p in config.formats for name in class_codes(p[0])],
+        "operand_b": [(pair_name(p), name) for p in config.formats for name in class_codes(p[1])],
+        "operand_pair": _class_pairs(config),
+        "scale_a": list(SCALE_CLASSES),
+        "scale_b": list(SCALE_CLASSES),
+        "cancellation": _depth_bins(config),
+        "alignment": _distance_bins(config),
+        "chain_length": list(LENGTHS),
+        "result": _result_bins(config),
+    }
+    if config.load_c:
+        bins["c"] = list(C_CLASSES)
+        bins["c_distance"] = ["far above the block", "within reach", "far below the block"]
+    if config.status:
+        bins["flags"] = _flag_bins(config)
+    if isinstance(config.accumulator, Fixed) and config.status:
+        ends = ["left, result positive", "left, result negative"] * _can_saturate(config)
+        bins["saturation"] = ["within range", *ends]
+    return bins
+
+
+def hits(config: DotConfig, batch: Batch, outcome: Outcome) -> dict[str, Hits]:
+    """For every feature, the bins that each dot product of `batch` hits."""
+    n = len(batch)
+    pair = config.formats[batch.mode]
+    name = pair_name(pair)
+    classes_a, classes_b = class_table(pair[0])[batch.a], class_table(pair[1])[batch.b]
+    result = result_class(config, outcome.result)
+    found: dict[str, Hits] = {
+        "format": [{name}] * n,
+        "operand_a": _present(classes_a, lambda i: (name, CLASSES[i])),
+        "operand_b": _present(classes_b, lambda i: (name, CLASSES[i])),
+        "operand_pair": _present(
+            classes_a * np.uint8(len(CLASSES)) + classes_b,
+            lambda i: (CLASSES[i // len(CLASSES)], CLASSES[i % len(CLASSES)]),
+        ),
+        "scale_a": _present(scale_class(batch.scale_a), list(SCALE_CLASSES).__getitem__),
+        "scale_b": _present(scale_class(batch.scale_b), list(SCALE_CLASSES).__getitem__),
+        "cancellation": _depths(batch, pair),
+        "alignment": _distances(batch, pair),
+        "chain_length": [{_range_of(LENGTHS, batch.blocks)}] * n,
+        "result": [{C_CLASSES[i] if i > 1 else "zero"} for i in result],
+    }
+    if config.load_c:
+        found["c"] = [{C_CLASSES[i]} for i in c_class(batch.c)]
+        found["c_distance"] = _c_distances(batch, pair)
+    if config.status:
+        found["flags"] = [
+            {(flag, bool(flags >> bit & 1)) for bit, flag in enumerate(FLAG_NAMES)}
+            for flags in outcome.flags.tolist()
+        ]
+        saturated = outcome.flags >> FLAG_NAMES.index("saturated") & 1
+        negative = outcome.result >> (config.out.bits - 1) & 1
+        found["saturation"] = [
+            {"within range" if not s else f"left, result {'negative' if m else 'positive'}"}
+            for s, m in zip(saturated.tolist(), negative.tolist(), strict=True)
+        ]
+    return found
+
+
+def result_class(config: DotConfig, bits: NDArray[np.uint32]) -> NDArray[np.uint8]:
+    """Index into C_CLASSES of results in the output format."""
+    fraction_bits, exponent_ones = config.out.fraction_bits, 2**config.out.exponent_bits - 1
+    exponent = bits >> fraction_bits & exponent_ones
+    fraction = bits & np.uint32(2**fraction_bits - 1)
+    conditions = [
+        (exponent == 0) & (fraction == 0),
+        exponent == 0,
+        exponent < exponent_ones,
+        fraction == 0,
+    ]
+    names = ("+0", "subnormal", "normal", "inf")
+    return np.select(conditions, [C_CLASSES.index(k) for k in names], C_CLASSES.index("nan"))
+
+
+def _present(indices: NDArray[np.uint8], label: Callable[[int], object]) -> Hits:
+    """The labels of the indices that occur in each row."""
+    rows = indices.reshape(len(indices), -1)
+    seen = np.zeros((len(rows), int(rows.max(initial=0)) + 1), np.bool_)
+    np.put_along_axis(seen, rows.astype(np.intp), True, axis=1)
+    labels = [label(i) for i in range(seen.shape[1])]
+    return [{labels[i] for i in np.flatnonzero(row)} for row in seen]
+
+
+def _range_of(starts: dict[str, int], value: float) -> str:
+    return [name for name, start in starts.items() if value >= start][-1]
+
+
+def _products(batch: Batch, pair: tuple[ElementFormat, ElementFormat]) -> NDArray[np.uint16]:
+    return product_table(*pair).index(batch.a, batch.b)
+
+
+def _depths(batch: Batch, pair: tuple[ElementFormat, ElementFormat]) -> Hits:
+    """How far the largest product of each block exceeds the block's sum, in bits."""
+    products = np.nan_to_num(product_table(*pair).values[_products(batch, pair)], nan=0.0)
+    largest, total = np.abs(products).max(axis=2), np.abs(products.sum(axis=2))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        depth = np.log2(largest) - np.log2(total)
+    return [
+        {
+            "total" if t == 0 else _range_of(DEPTHS, max(float(d), 0.0))
+            for d, t, most in zip(*row, strict=True)
+            if most > 0
+        }
+        for row in zip(depth, total, largest, strict=True)
+    ]
+
+
+def _distances(batch: Batch, pair: tuple[ElementFormat, ElementFormat]) -> Hits:
+    """Distance of unit exponents between a block's largest and smallest product."""
+    table = product_table(*pair)
+    index = _products(batch, pair)
+    units = table.unit_exponents[index].astype(np.int64)
+    some = table.significands[index] != 0
+    largest = np.where(some, units, -(2**20)).max(axis=2)
+    smallest = np.where(some, units, 2**20).min(axis=2)
+    return [
+        {_range_of(DISTANCES, high - low) for high, low in zip(*row, strict=True) if high >= low}
+        for row in zip(largest.tolist(), smallest.tolist(), strict=True)
+    ]
+
+
+def _c_distances(batch: Batch, pair: tuple[ElementFormat, ElementFormat]) -> Hits:
+    """Where c lies beside the first block's scaled sum, where both are finite and not zero."""
+    products = product_table(*pair).values[_products(batch, pair)[:, 0]]
+    block = np.frexp(np.nan_to_num(products, nan=0.0).sum(axis=1))[1].astype(np.int64)
+    scale = batch.scale_a[:, 0].astype(np.int64) + batch.scale_b[:, 0] - 254
+    c = batch.c.view(np.float32)
+    with np.errstate(invalid="ignore"):
+        usable = np.isfinite(c) & (c != 0) & np.isfinite(products.sum(axis=1))
+        usable &= products.sum(axis=1) != 0
+        wide = np.where(usable, c, 1).astype(np.float64)
+    distance = np.frexp(wide)[1] - (block + scale)
+    names = np.select(
+        [distance >= FAR, distance <= -FAR],
+        ["far above the block", "far below the block"],
+        "within reach",
+    )
+    return [{str(name)} if ok else set() for name, ok in zip(names, usable, strict=True)]
+
+
+@lru_cache(maxsize=64)
+def _class_pairs(config: DotConfig) -> Bins:
+    pairs = {(x, y) for a, b in config.formats for x in class_codes(a) for y in class_codes(b)}
+    return sorted(pairs)
+
+
+def _depth_bins(config: DotConfig) -> Bins:
+    spans = [high - low for low, high in (pairs_of(*p).limits for p in config.formats)]
+    return [name for name, start in DEPTHS.items() if start < max(spans)] + ["total"]
+
+
+def _distance_bins(config: DotConfig) -> Bins:
+    spans = []
+    for pair in config.formats:
+        table = product_table(*pair)
+        units = table.unit_exponents[table.significands != 0]
+        spans.append(int(units.max()) - int(units.min()))
+    return [name for name, start in DISTANCES.items() if start <= max(spans)]
+
+
+def _can_saturate(config: DotConfig) -> bool:
+    rule = config.accumulator
+    high = max(pairs_of(*pair).limits[1] for pair in config.formats)
+    return isinstance(rule, Fixed) and rule.width - 1 + rule.lsb <= 254 + high
+
+
+def _result_bins(config: DotConfig) -> Bins:
+    rule, out = config.accumulator, config.out
+    bins = ["zero", "normal", "nan"]
+    if not isinstance(rule, Fixed) or rule.lsb < out.emin:
+        bins.append("subnormal")
+    has_inf = any(fmt.inf_code is not None for pair in config.formats for fmt in pair)
+    if has_inf or config.load_c or _can_overflow(config):
+        bins.append("inf")
+    return bins
+
+
+def _can_overflow(config: DotConfig) -> bool:
+    rule, out = config.accumulator, config.out
+    if not isinstance(rule, Fixed):
+        return True
+    return rule.width - 1 + rule.lsb >= (16 if out is FLOAT16 else 128)
+
+
+def _can_underflow(config: DotConfig) -> bool:
+    """A float32 sum of float32 values below 2^-126 is exact; truncated grids may be, too."""
+    rule, out = config.accumulator, config.out
+    if isinstance(rule, Fixed):
+        digit = {FLOAT32: -149, BFLOAT16: -133, FLOAT16: -24}[out]
+        return rule.lsb < digit
+    if out is not FLOAT32:
+        return True
+    if isinstance(rule, Preset):
+        return rule.fraction_bits > rule.result_bits
+    if isinstance(rule, Fused):
+        return rule.fraction_bits > 23
+    return True
+
+
+def _flag_bins(config: DotConfig) -> Bins:
+    can = {
+        "invalid": True,
+        "overflow": _can_overflow(config),
+        "underflow": _can_underflow(config),
+        "inexact": True,
+        "saturated": _can_saturate(config),
+    }
+    return [(name, raised) for name in FLAG_NAMES for raised in (False, True)[: 1 + can[name]]]

@@ -1,0 +1,120 @@
+"""A unit's share of a regression, as data that crosses into the simulator's process."""
+
+import json
+import zlib
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+
+from ..model import DotConfig
+from .item import Batch, Outcome
+
+Predictor = Callable[[DotConfig, Batch], Outcome]
+
+
+@dataclass(frozen=True)
+class UnitJob:
+    """What to simulate of one unit.
+
+    name: unique in a regression; files go to `directory`. traffic, bulk: dot products simulated
+    cycle by cycle and in bulk mode. verilog: simulate this file instead of the generated unit.
+    predictor: "module:function" that predicts results; the golden model's. repeat: the command that
+    repeats this job, for reports. tensors: a file of real data and the names of two arrays in it,
+    of which all dot products are simulated in bulk mode, or a sample.
+    """
+
+    name: str
+    config: DotConfig
+    seed: int
+    directory: Path
+    traffic: int = 2000
+    bulk: int = 0
+    waves: bool = False
+    verilog: Path | None = None
+    predictor: str = "mxdot.sim.item:predict"
+    repeat: str = ""
+    tensors: Path | None = None
+    tensor_names: tuple[str, ...] = ()
+    all_tensors: bool = False
+
+    def rng(self, purpose: str) -> np.random.Generator:
+        """Random numbers for one purpose: of the seed, the job's name and the purpose alone."""
+        return np.random.default_rng([self.seed, zlib.crc32(f"{self.name}/{purpose}".encode())])
+
+    def predict(self) -> Predictor:
+        """The function that predicts results."""
+        module, _, function = self.predictor.partition(":")
+        return getattr(import_module(module), function)
+
+    def save(self, path: Path) -> None:
+        """Write the job as JSON."""
+        values = {
+            **{name: getattr(self, name) for name in self.__dataclass_fields__},
+            "config": config_values(self.config),
+        }
+        path.write_text(json.dumps(values, indent=1, default=str) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> "UnitJob":
+        """The job that `save` wrote."""
+        values = json.loads(path.read_text())
+        values["config"] = DotConfig(**values["config"])
+        values["directory"] = Path(values["directory"])
+        values["tensor_names"] = tuple(values["tensor_names"])
+        for name in ("verilog", "tensors"):
+            values[name] = None if values[name] is None else Path(values[name])
+        return cls(**values)
+
+
+def config_values(config: DotConfig) -> dict[str, object]:
+    """The arguments of DotConfig as plain values."""
+    return {
+        "formats": config.formats_text,
+        "lanes": config.lanes,
+        "accumulator": str(config.accumulator),
+        "stages": config.stages,
+        "out": config.out.name,
+        "status": config.status,
+        "load_c": config.load_c,
+    }
+
+
+@dataclass
+class Failure:
+    """One dot product that came out wrong. `product` holds its operands as plain values."""
+
+    product: dict[str, object]
+    got: int
+    want: int
+    got_flags: int
+    want_flags: int
+    where: str
+    """Which run, and the number of the dot product in it."""
+
+
+@dataclass
+class CycleReport:
+    """What the cycle-by-cycle bench found out; written as JSON by bench/dot_test.py."""
+
+    products: int = 0
+    cycles: int = 0
+    seconds: float = 0.0
+    mismatches: int = 0
+    errors: list[str] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    coverage: float = 0.0
+    missed: list[str] = field(default_factory=list)
+
+    def save(self, path: Path) -> None:
+        """Write the report as JSON."""
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> "CycleReport":
+        """The report that `save` wrote."""
+        values = json.loads(path.read_text())
+        values["failures"] = [Failure(**failure) for failure in values["failures"]]
+        return cls(**values)

@@ -1,0 +1,105 @@
+"""Jobs side by side, each in a process of its own, with progress and a clean way out."""
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+
+from .job import UnitJob
+from .unit import UnitResult, run_unit
+
+Report = Callable[[str, str], None]
+"""Called with a job's name and the phase it has entered."""
+
+
+def run_jobs(jobs: Sequence[UnitJob], workers: int, report: Report) -> Iterator[UnitResult]:
+    """Results in the order in which the jobs end, at most `workers` at a time.
+
+    However the caller leaves (KeyboardInterrupt, SIGTERM, an error), no process stays behind.
+    """
+    spawn = multiprocessing.get_context("spawn")
+    waiting = list(reversed(jobs))
+    running: dict[Connection, tuple[UnitJob, BaseProcess]] = {}
+    try:
+        with _terminate_as_interrupt():
+            while waiting or running:
+                while waiting and len(running) < workers:
+                    job = waiting.pop()
+                    ours, theirs = spawn.Pipe(duplex=False)
+                    process = spawn.Process(target=_work, args=(job, theirs))
+                    process.start()
+                    theirs.close()
+                    running[ours] = (job, process)
+                for connection in wait(list(running)):
+                    assert isinstance(connection, Connection)
+                    job, process = running[connection]
+                    result = _receive(connection, job, process, report)
+                    if result is not None:
+                        del running[connection]
+                        connection.close()
+                        process.join()
+                        yield result
+    finally:
+        for _, process in running.values():
+            _kill(process)
+
+
+def _receive(
+    connection: Connection,
+    job: UnitJob,
+    process: BaseProcess,
+    report: Report,
+) -> UnitResult | None:
+    """The job's result, once it is there; a process that died without one has failed."""
+    try:
+        message = connection.recv()
+    except EOFError:
+        process.join()
+        result = UnitResult(job.name, str(job.config))
+        result.errors.append(f"the job's process ended with status {process.exitcode}")
+        return result
+    if isinstance(message, UnitResult):
+        return message
+    report(job.name, message)
+    return None
+
+
+def _work(job: UnitJob, connection: Connection) -> None:
+    # A session of its own: a Ctrl-C at the terminal reaches the parent alone, which then ends this
+    # process and all of its compilers and simulators together.
+    os.setsid()
+    try:
+        result = run_unit(job, connection.send)
+    except Exception as error:
+        result = UnitResult(job.name, str(job.config))
+        result.errors.append(f"{type(error).__name__}: {error}")
+        import traceback
+
+        result.report = traceback.format_exc()
+    connection.send(result)
+
+
+def _kill(process: BaseProcess) -> None:
+    if process.pid is not None and process.is_alive():
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:  # killed before it had its own session
+            process.kill()
+    process.join()
+
+
+@contextmanager
+def _terminate_as_interrupt() -> Iterator[None]:
+    """SIGTERM raises KeyboardInterrupt, so that it ends the jobs too."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

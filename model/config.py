@@ -29,7 +29,9 @@ def format_pairs(value: "str | ElementFormat | Sequence") -> tuple[Pair, ...]:
     or pairs (a, b) of formats or names. ValueError for unknown formats, none, or duplicates.
     """
     items = value.split(",") if isinstance(value, str) else value
-    items = [items] if isinstance(items, ElementFormat) else list(items)
+    items = [items] if isinstance(items, ElementFormat) else items
+    if not isinstance(items, Sequence):
+        raise TypeError(f"formats must be text or a sequence of format pairs, not {value!r}")
     pairs = tuple(_pair(item) for item in items)
     if not pairs:
         raise ValueError("formats must name at least one format pair, not none")
@@ -41,10 +43,10 @@ def format_pairs(value: "str | ElementFormat | Sequence") -> tuple[Pair, ...]:
 def _pair(item: "str | ElementFormat | Sequence") -> Pair:
     if isinstance(item, str):
         item = item.strip().split("x")
-    halves = [item, item] if isinstance(item, ElementFormat) else list(item) * (3 - len(item))
-    if len(halves) != 2:
+    halves = item if isinstance(item, Sequence) else [item]
+    if len(halves) not in (1, 2):
         raise ValueError(f"formats must hold formats or pairs of formats, not {item!r}")
-    return element_format(halves[0], "formats"), element_format(halves[1], "formats")
+    return element_format(halves[0], "formats"), element_format(halves[-1], "formats")
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class DotConfig:
         set_field(self, "formats", format_pairs(self.formats))
         set_field(self, "accumulator", accumulator(self.accumulator))
         set_field(self, "out", output_format(self.out))
-        if self.lanes not in LANES or isinstance(self.lanes, bool):
+        if type(self.lanes) is not int or self.lanes not in LANES:
             raise ValueError(
                 f"lanes must be one of {', '.join(map(str, LANES))}, not {self.lanes!r}"
             )

@@ -117,7 +117,9 @@ def place(parts: tuple[Section, ...], stages: int) -> Pipeline:
             break
     else:
         raise ValueError(f"stages must be at least {stage_limits(parts)[0]}, not {stages}")
-    spare = [i for i in reversed(range(len(parts))) if i not in cuts]
+    # What is left over comes late, where values are narrow, and last into a loop, which it slows.
+    spare = [i for i in range(len(parts)) if i not in cuts]
+    spare.sort(key=lambda i: (parts[i].loop, -i))
     return Pipeline(parts, frozenset(cuts) | frozenset(spare[: stages - len(cuts)]))
 
 

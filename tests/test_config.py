@@ -1,0 +1,186 @@
+"""DotConfig: legal values, messages, text, and what a configured unit computes."""
+
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cases import random_cases
+from compare import generator
+from mxdot.model import E4M3, E5M2, FORMATS, INT8, PRESETS, Aligned, DotConfig, dot, format_pairs
+from mxdot.model.outputs import FLOAT32
+
+
+def test_defaults():
+    unit = DotConfig()
+    assert unit.formats == ((E4M3, E4M3),)
+    assert (unit.lanes, unit.accumulator, unit.stages) == (32, Aligned(13), 4)
+    assert unit.out is FLOAT32
+    assert (unit.status, unit.load_c) == (True, True)
+    assert (unit.latency, unit.interval, unit.mode_bits) == (4, 1, 0)
+    assert str(unit) == "e4m3 aligned:13 x32 stages 4"
+
+
+def test_text_and_objects_make_equal_units():
+    by_text = DotConfig("e5m2xe4m3, int8", 64, "hopper", out="float16")
+    by_objects = DotConfig(((E5M2, E4M3), (INT8, INT8)), 64, PRESETS["hopper"], out=by_text.out)
+    assert by_text == by_objects
+    assert hash(by_text) == hash(by_objects)
+    assert DotConfig(E4M3).formats == DotConfig("E4M3").formats == DotConfig(["e4m3"]).formats
+    with pytest.raises(FrozenInstanceError):
+        by_text.lanes = 4  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("text", "pairs"),
+    [
+        ("e4m3", [("e4m3", "e4m3")]),
+        ("e5m2xe4m3", [("e5m2", "e4m3")]),
+        ("e4m3xe5m2,e5m2xe4m3", [("e4m3", "e5m2"), ("e5m2", "e4m3")]),
+        ("e2m1, e3m2 ,int8xe4m3", [("e2m1", "e2m1"), ("e3m2", "e3m2"), ("int8", "e4m3")]),
+    ],
+)
+def test_format_pairs(text, pairs):
+    want = tuple((FORMATS[a], FORMATS[b]) for a, b in pairs)
+    assert format_pairs(text) == format_pairs(pairs) == format_pairs(want) == want
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(sorted(FORMATS)), st.sampled_from(sorted(FORMATS))),
+        min_size=1,
+        max_size=8,
+        unique=True,
+    )
+)
+def test_formats_text_round_trips(pairs):
+    unit = DotConfig(pairs, 8, "exact")
+    assert format_pairs(unit.formats_text) == unit.formats
+    assert DotConfig(unit.formats_text, 8, str(unit.accumulator)) == unit
+    assert unit.mode_bits == max(0, (len(pairs) - 1).bit_length())
+    assert unit.bits_a == max(FORMATS[a].bits for a, _ in pairs)
+    assert unit.bits_b == max(FORMATS[b].bits for _, b in pairs)
+
+
+def test_str_names_every_choice():
+    unit = DotConfig(
+        "e2m1,int8xe4m3", 8, "fixed:48:-20:wrap", 3, "bfloat16", status=False, load_c=False
+    )
+    assert str(unit) == ("e2m1,int8xe4m3 fixed:48:-20:wrap x8 stages 3 bfloat16 no-status no-c")
+
+
+NAMES = "e4m3, e5m2, e3m2, e2m3, e2m1, int8"
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "arguments"),
+    [
+        (ValueError, "lanes must be one of 4, 8, 16, 32, 64, 128, not 3", {"lanes": 3}),
+        (ValueError, "lanes must be one of 4, 8, 16, 32, 64, 128, not 256", {"lanes": 256}),
+        (ValueError, "lanes must be one of 4, 8, 16, 32, 64, 128, not '32'", {"lanes": "32"}),
+        (ValueError, "lanes must be one of 4, 8, 16, 32, 64, 128, not True", {"lanes": True}),
+        (ValueError, "lanes must be one of 4, 8, 16, 32, 64, 128, not 4.0", {"lanes": 4.0}),
+        (ValueError, f"formats must be one of {NAMES}, not 'e4m4'", {"formats": "e4m4"}),
+        (ValueError, f"formats must be one of {NAMES}, not ''", {"formats": ""}),
+        (ValueError, f"formats must be one of {NAMES}, not ''", {"formats": "e4m3x"}),
+        (
+            ValueError,
+            "formats must hold formats or pairs of formats, not ['e4m3', 'e4m3', 'e4m3']",
+            {"formats": "e4m3xe4m3xe4m3"},
+        ),
+        (ValueError, "formats must name at least one format pair, not none", {"formats": []}),
+        (
+            ValueError,
+            "formats must not repeat a pair, as 'e4m3,e4m3xe4m3' does",
+            {"formats": "e4m3,e4m3xe4m3"},
+        ),
+        (TypeError, "formats must be text or a sequence of format pairs, not 8", {"formats": 8}),
+        (TypeError, "formats must be an ElementFormat or its name, not 8", {"formats": [8]}),
+        (
+            ValueError,
+            (
+                "accumulator must be one of exact, aligned:F, fused:F, fixed:W:L[:wrap], float32, "
+                "int32, hopper, hopper-promoted, ada, blackwell, not 'volta'"
+            ),
+            {"accumulator": "volta"},
+        ),
+        (
+            ValueError,
+            "accumulator int32 takes formats int8 x int8 only, not e4m3 x e4m3",
+            {"accumulator": "int32"},
+        ),
+        (
+            ValueError,
+            "accumulator int32 takes formats int8 x int8 only, not int8 x e2m1",
+            {"formats": "int8,int8xe2m1", "accumulator": "int32"},
+        ),
+        (
+            ValueError,
+            "stages of accumulator aligned:13 must be from 1 to 6, not 0",
+            {"stages": 0},
+        ),
+        (
+            ValueError,
+            "stages of accumulator aligned:13 must be from 1 to 6, not 7",
+            {"stages": 7},
+        ),
+        (
+            ValueError,
+            "stages of accumulator hopper-promoted must be from 2 to 6, not 1",
+            {"accumulator": "hopper-promoted", "stages": 1},
+        ),
+        (
+            TypeError,
+            "stages of accumulator aligned:13 must be an integer from 1 to 6, not 2.5",
+            {"stages": 2.5},
+        ),
+        (
+            ValueError,
+            "out must be one of float32, bfloat16, float16, not 'float64'",
+            {"out": "float64"},
+        ),
+        (TypeError, "status must be True or False, not 1", {"status": 1}),
+        (TypeError, "load_c must be True or False, not None", {"load_c": None}),
+    ],
+)
+def test_refused(error, message, arguments):
+    with pytest.raises(error) as refusal:
+        DotConfig(**arguments)
+    assert str(refusal.value) == message
+
+
+# What a unit computes ---------------------------------------------------------------------------
+
+
+def test_dot_is_the_accumulators_dot():
+    unit = DotConfig("e4m3,e5m2xe4m3", 16, "fused:25")
+    cases = random_cases(generator("config"), ("e5m2", "e4m3"), 100, 2, 16)
+    got = unit.dot(cases.a, cases.b, cases.c, stages=True)
+    want = dot(cases.a, cases.b, "fused:25", cases.c, trace=True)
+    np.testing.assert_array_equal(got.result.view(np.uint32), want.result.view(np.uint32))
+    np.testing.assert_array_equal(got.flags.inexact, want.flags.inexact)
+    assert got.stages.keys() == want.stages.keys()
+    assert not unit.dot(cases.a, cases.b).stages
+
+
+def test_dot_refuses_what_does_not_fit():
+    unit = DotConfig("e4m3,e5m2xe4m3", 16, "exact", load_c=False)
+
+    def cases(fmt_a, fmt_b, k):
+        return random_cases(np.random.default_rng(1), (fmt_a, fmt_b), 2, 1, k)
+
+    fits, blocks, formats = (
+        cases("e5m2", "e4m3", 16),
+        cases("e4m3", "e4m3", 32),
+        cases("e4m3", "e5m2", 16),
+    )
+    assert unit.dot(fits.a, fits.b).result.shape == (2,)
+    for bad, c, message in (
+        (blocks, None, "block_size of a must be the unit's 16, not 32"),
+        (formats, None, "formats of a and b must be among e4m3,e5m2xe4m3, not e4m3xe5m2"),
+        (fits, fits.c, "c must be None: this unit has no c input"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            unit.dot(bad.a, bad.b, c)

@@ -45,20 +45,19 @@ class ElementDecoder(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         formats = self.widths.formats
-        distinct = tuple(dict.fromkeys(formats))
-        if len(distinct) == 1:
-            self._decode(m, distinct[0])
-            return m
-        with m.Switch(self.mode):
-            for fmt in distinct[:-1]:
-                with m.Case(*(i for i, f in enumerate(formats) if f is fmt)):
-                    self._decode(m, fmt)
-            with m.Default():
-                self._decode(m, distinct[-1])
+        *others, last = dict.fromkeys(formats)
+        chosen = self._decode(m, last)
+        # A chain of two-way choices: Yosys writes wider ones as overlapping case patterns.
+        for fmt in others:
+            modes = [mode for mode, selected in enumerate(formats) if selected is fmt]
+            chosen = Mux(self.mode.matches(*modes), self._decode(m, fmt), chosen)
+        m.d.comb += self.element.eq(chosen)
         return m
 
-    def _decode(self, m: Module, fmt: ElementFormat) -> None:
-        out, widths = self.element, self.widths
+    def _decode(self, m: Module, fmt: ElementFormat) -> data.View:
+        """The element that the code is in format `fmt`."""
+        widths = self.widths
+        out = Signal(ElementLayout(widths), name=fmt.name)
         code = self.code[: fmt.bits]
         align = widths.fraction - fmt.mantissa_bits
         m.d.comb += out.sign.eq(code[-1])
@@ -69,7 +68,7 @@ class ElementDecoder(wiring.Component):
                 out.significand.eq(magnitude << align),
                 out.unit.eq(fmt.emin - widths.unit_min),
             ]
-            return
+            return out
         fraction = code[: fmt.mantissa_bits]
         field = code[fmt.mantissa_bits : -1]
         normal = field.any()
@@ -83,3 +82,4 @@ class ElementDecoder(wiring.Component):
         elif fmt.specials is Specials.IEEE:
             m.d.comb += out.nan.eq(field.all() & fraction.any())
             m.d.comb += out.inf.eq(field.all() & ~fraction.any())
+        return out

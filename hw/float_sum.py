@@ -45,8 +45,11 @@ class FloatSum(wiring.Component):
         a, b = self.a, self.b
         align = submodule(m, "align", ShiftRight(self.window, EXPONENT_BITS))
         difference = Signal(signed(EXPONENT_BITS + 1))
-        b_larger, big_sign, subtract = Signal(), Signal(), Signal()
-        big, small = Signal(self.window), Signal(self.window)
+        b_larger = Signal()
+        larger_sign = Signal()
+        subtract = Signal()
+        larger = Signal(self.window)
+        smaller = Signal(self.window)
         a_window = Cat(Const(0, self.window - self.width_a), a.significand)
         b_window = Cat(Const(0, self.window - self.width_b), b.significand)
         total = Signal(signed(self.window + 2))
@@ -54,13 +57,13 @@ class FloatSum(wiring.Component):
             difference.eq(b.exponent - a.exponent),
             b_larger.eq(~b.zero & (a.zero | (difference > 0))),
             align.amount.eq(Mux(b_larger, difference, -difference)),
-            big.eq(Mux(b_larger, b_window, a_window)),
+            larger.eq(Mux(b_larger, b_window, a_window)),
             align.value.eq(Mux(b_larger, a_window, b_window)),
-            small.eq(align.result | align.lost),
-            big_sign.eq(Mux(b_larger, b.sign, a.sign)),
+            smaller.eq(align.result | align.lost),
+            larger_sign.eq(Mux(b_larger, b.sign, a.sign)),
             subtract.eq(a.sign ^ b.sign),
-            total.eq(big + Mux(subtract, -small, small)),
-            self.sign.eq(big_sign ^ total[-1]),
+            total.eq(larger + Mux(subtract, -smaller, smaller)),
+            self.sign.eq(larger_sign ^ total[-1]),
             self.magnitude.eq(Mux(total[-1], -total, total)),
             self.exponent.eq(Mux(b_larger, b.exponent, a.exponent) + 1),
         ]

@@ -53,7 +53,7 @@ E = TypeVar("E", bound=Elaboratable)
 
 
 def submodule(m: Module, name: str, component: T) -> T:
-    """Make `component` a submodule of `m`: itself, or an instance of its module while collecting."""
+    """Make `component` a submodule of `m`; while collecting, an instance of its module."""
     library = _library.get()
     if library is None:
         m.submodules[name] = component

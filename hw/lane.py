@@ -1,4 +1,4 @@
-"""Product lane: two elements to an exact, never renormalised product (section 3 of the contract)."""
+"""Product lane: two elements to an exact product, never renormalised (contract, section 3)."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import data, wiring
@@ -47,8 +47,11 @@ class ProductLane(wiring.Component):
         decode_a = submodule(m, "decode_a", ElementDecoder(self.widths.a))
         decode_b = submodule(m, "decode_b", ElementDecoder(self.widths.b))
         a, b = decode_a.element, decode_b.element
-        a_zero, b_zero, negative = Signal(), Signal(), Signal()
-        nan, infinite = Signal(), Signal()
+        a_zero = Signal()
+        b_zero = Signal()
+        negative = Signal()
+        nan = Signal()
+        infinite = Signal()
         m.d.comb += [
             decode_a.code.eq(self.a),
             decode_b.code.eq(self.b),

@@ -1,6 +1,6 @@
 """DotUnit: the MX dot-product unit."""
 
-from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -127,7 +127,7 @@ class DotUnit(wiring.Component):
         place = Signal(range(blocks), name="group_place")
         here = Signal(range(blocks), name="group_here")
         end = here == blocks - 1
-        m.d.comb += here.eq(Value.cast(place) & ~token.control.first.replicate(len(here)))
+        m.d.comb += here.eq(Mux(token.control.first, 0, place))
         m.d.comb += token.control.starts.eq(token.control.first | (here == 0))
         m.d.comb += token.control.promotes.eq(token.control.last | end)
         with m.If(token.valid & token.ready):
@@ -144,18 +144,18 @@ class DotUnit(wiring.Component):
     def _deliver(self, m: Module, token: "_Token") -> None:
         """Results leave with the last block; the tokens of the others end here."""
         payload, out = self.o.payload, self.config.out
-        running = token.data
+        c, flags = Value.cast(token.data.c), token.data.flags
         m.d.comb += [
-            payload.result.eq(running.c),
+            payload.result.eq(c),
             self.o.valid.eq(token.valid & token.control.last),
             token.ready.eq(self.o.ready | ~token.control.last),
         ]
         if not self.config.status:
             return
-        special = running.c[out.fraction_bits : out.bits - 1].all()
-        m.d.comb += payload.flags.invalid.eq(special & running.c[: out.fraction_bits].any())
+        special = c[out.fraction_bits : out.bits - 1].all()
+        m.d.comb += payload.flags.invalid.eq(special & c[: out.fraction_bits].any())
         for name in FLAG_NAMES[1:]:
-            m.d.comb += payload.flags[name].eq(running.flags[name])
+            m.d.comb += payload.flags[name].eq(flags[name])
 
 
 class _Token:

@@ -22,6 +22,7 @@ rtlil
 proc -norom
 write_verilog -noattr -
 """
+WIRE = r"wire(?: width \d+)?(?: signed)?"  # of RTLIL, before its name
 
 
 class DotTop(Elaboratable):
@@ -134,7 +135,7 @@ def _convert(design: Elaboratable, name: str, ports: dict[str, Value]) -> str:
     directed = {port: (value, None) for port, value in ports.items()}  # Amaranth infers them
     text = rtlil.convert(design, name=name, ports=directed, emit_src=False)
     # A structure's fields: \\block.scale or \\lanes[3].
-    text = re.sub(r"^ *(wire( width \d+)?|connect) \\[\w$]+[.\[].*\n", "", text, flags=re.M)
+    text = re.sub(rf"^ *({WIRE}|connect) \\[\w$]+[.\[].*\n", "", text, flags=re.M)
     while True:
         shorter = _drop_unread(text)
         if shorter == text:
@@ -145,12 +146,12 @@ def _convert(design: Elaboratable, name: str, ports: dict[str, Value]) -> str:
 def _drop_unread(text: str) -> str:
     """`text` without the wires that are only ever assigned to."""
     counts = Counter(re.findall(r"\\[\w$]+", text))
-    wires = re.findall(r"^ *wire(?: width \d+)? (\\[\w$]+)$", text, flags=re.M)
+    wires = re.findall(rf"^ *{WIRE} (\\[\w$]+)$", text, flags=re.M)
     unread = {wire for wire in wires if counts[wire] == 2 and not wire.startswith("\\stage_")}
     lines = [
         line
         for line in text.splitlines(keepends=True)
-        if not (found := re.match(r" *(?:wire(?: width \d+)?|connect) (\\[\w$]+)(?= |$)", line))
+        if not (found := re.match(rf" *(?:{WIRE}|connect) (\\[\w$]+)(?= |$)", line))
         or found[1] not in unread
     ]
     return "".join(lines)

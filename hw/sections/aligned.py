@@ -23,6 +23,8 @@ class LargestLayout(data.StructLayout):
 
 
 class Largest(Section):
+    """The largest unit exponent of the block's non-zero products."""
+
     def __init__(self, widths: Widths) -> None:
         self.widths = widths
         super().__init__(ProductsLayout(widths), LargestLayout(widths))
@@ -66,6 +68,7 @@ class Align(Section):
 
 
 def build(widths: Widths) -> list[Section]:
+    """The sections of `aligned:F` between multiply and convert."""
     kept = FLOAT32_FRACTION + 1  # D is RZ to float32; it is never subnormal and never overflows
     lsb = widths.unit_min - widths.kept
     nan_bits = widths.config.accumulator.nan_bits

@@ -38,6 +38,7 @@ class Place(Section):
 
 
 def build(widths: Widths) -> list[Section]:
+    """The sections of `exact` and `int32` between multiply and convert."""
     kept = widths.total - 1  # all of it
     nan_bits = widths.config.accumulator.nan_bits
     return [

@@ -104,7 +104,7 @@ class Accumulate(Section):
         c_bits = self.control.c
         c_special = c_bits[FLOAT32_FRACTION:31].all()
         c_nan = c_special & c_bits[:FLOAT32_FRACTION].any()
-        before = Signal(RegisterLayout(self.rule.width))
+        before = Signal(RegisterLayout(self.rule.width), name="previous")
         with m.If(first):
             m.d.comb += [
                 before.special.nan.eq(c_nan),
@@ -181,6 +181,7 @@ class Round(Section):
 
 
 def build(widths: Widths) -> list[Section]:
+    """The sections of `fixed:W:L` between multiply and convert."""
     rule = widths.config.accumulator
     assert isinstance(rule, Fixed)
     return [Place(widths), Sum(widths), Scale(widths, rule), Accumulate(rule), Round(rule)]

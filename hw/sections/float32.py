@@ -128,6 +128,7 @@ class Level(Section):
 
 
 def build(widths: Widths) -> list[Section]:
+    """The sections of `float32` between multiply and convert."""
     counts = [widths.config.lanes >> level for level in range(widths.config.lanes.bit_length() - 1)]
     nan_bits = widths.config.accumulator.nan_bits
     return [*(Level(widths, count) for count in counts), Accumulate(SIGNIFICAND, nan_bits)]

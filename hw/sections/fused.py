@@ -154,7 +154,7 @@ class Join(Section):
         control, state = self.control, self.state
         rule = self.widths.config.accumulator
         promoted = isinstance(rule, Preset) and rule.promote is not None
-        before = Signal(RunningLayout())
+        before = Signal(RunningLayout(), name="previous")
         with m.If(control.starts):
             m.d.comb += before.c.eq(Const(0, 32) if promoted else control.c)
         with m.Else():
@@ -284,6 +284,7 @@ class Promote(Section):
 
 
 def build(widths: Widths) -> list[Section]:
+    """The sections of `fused:F` and of the presets between multiply and convert."""
     rule = widths.config.accumulator
     assert isinstance(rule, Fused | Preset)
     sections: list[Section] = [Largest(widths)]

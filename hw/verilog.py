@@ -136,11 +136,21 @@ def _convert(design: Elaboratable, name: str, ports: dict[str, Value]) -> str:
     text = rtlil.convert(design, name=name, ports=directed, emit_src=False)
     # A structure's fields: \\block.scale or \\lanes[3].
     text = re.sub(rf"^ *({WIRE}|connect) \\[\w$]+[.\[].*\n", "", text, flags=re.M)
+    text = _name_registers(text)
     while True:
         shorter = _drop_unread(text)
         if shorter == text:
             return text
         text = shorter
+
+
+def _name_registers(text: str) -> str:
+    """`text` with each register called NAME_register, where Amaranth took another name it has."""
+    whole = r"^ *connect (\\\w+_register\w*) (\\\w+)(?: \[[\d:]+\])?$"
+    for register, driver in re.findall(whole, text, flags=re.M):
+        other = {register: driver, driver: register}
+        text = re.sub(r"\\[\w$]+", lambda found, other=other: other.get(found[0], found[0]), text)
+    return text
 
 
 def _drop_unread(text: str) -> str:

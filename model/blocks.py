@@ -11,7 +11,7 @@ from .formats import E8M0, ElementFormat, element_format
 LARGEST_BLOCK = 65536  # block sums of every format stay exact in two float64 up to this length
 
 
-@dataclass(frozen=True, eq=False)  # arrays have no single truth value to compare by
+@dataclass(frozen=True, init=False, eq=False)  # arrays have no one truth value to compare by
 class MXArray:
     """Blocks of `block_size` consecutive elements along `axis` that share an E8M0 scale.
 
@@ -24,23 +24,37 @@ class MXArray:
     codes: NDArray[np.uint8]
     scales: NDArray[np.uint8]
     format: ElementFormat
-    block_size: int = 32
-    axis: int = -1
-    padding: int = 0
+    block_size: int
+    axis: int
+    padding: int
 
-    def __post_init__(self) -> None:
-        set_field = object.__setattr__  # the dataclass is frozen
-        set_field(self, "format", element_format(self.format))
-        set_field(self, "codes", self.format.check(self.codes))
-        set_field(self, "scales", np.asarray(self.scales))
-        integer("block_size", self.block_size, 1, LARGEST_BLOCK)
-        check_axis(self.codes.shape, self.axis)
-        if self.scales.dtype != np.uint8:
-            raise TypeError(f"scales must have dtype uint8, not {self.scales.dtype}")
-        want = scale_shape(self.codes.shape, self.axis, self.block_size)
-        if self.scales.shape != want:
-            raise ValueError(f"scales must have shape {want}, not {self.scales.shape}")
-        integer("padding", self.padding, 0, max(self.block_size - 1, 0))
+    def __init__(
+        self,
+        codes: ArrayLike,
+        scales: ArrayLike,
+        format: ElementFormat | str,  # noqa: A002  # the field's name
+        block_size: int = 32,
+        axis: int = -1,
+        padding: int = 0,
+    ) -> None:
+        fmt = element_format(format)
+        codes, scales = fmt.check(codes), np.asarray(scales)
+        integer("block_size", block_size, 1, LARGEST_BLOCK)
+        check_axis(codes.shape, axis)
+        if scales.dtype != np.uint8:
+            raise TypeError(f"scales must have dtype uint8, not {scales.dtype}")
+        want = scale_shape(codes.shape, axis, block_size)
+        if scales.shape != want:
+            raise ValueError(f"scales must have shape {want}, not {scales.shape}")
+        integer("padding", padding, 0, block_size - 1)
+        vars(self).update(  # the dataclass is frozen
+            codes=codes,
+            scales=scales,
+            format=fmt,
+            block_size=block_size,
+            axis=axis,
+            padding=padding,
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -6,7 +6,8 @@ from functools import cached_property
 
 from numpy.typing import ArrayLike
 
-from .accumulators import Accumulator, Aligned, accumulator
+from .accumulators import Accumulator
+from .accumulators import accumulator as as_accumulator
 from .blocks import MXArray
 from .dot import dot
 from .errors import integer
@@ -17,7 +18,6 @@ from .trace import Trace
 
 Pair = tuple[ElementFormat, ElementFormat]
 LANES = (4, 8, 16, 32, 64, 128)
-DEFAULT_ACCUMULATOR = Aligned(13)
 DEFAULT_STAGES = 4
 
 
@@ -49,7 +49,7 @@ def _pair(item: "str | ElementFormat | Sequence") -> Pair:
     return element_format(halves[0], "formats"), element_format(halves[-1], "formats")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class DotConfig:
     """A validated dot unit.
 
@@ -70,41 +70,53 @@ class DotConfig:
     Raises TypeError or ValueError, naming the parameter, its range and the value.
     """
 
-    formats: tuple[Pair, ...] = format_pairs("e4m3")
-    lanes: int = 32
-    accumulator: Accumulator = DEFAULT_ACCUMULATOR
-    stages: int = None  # type: ignore[assignment]  # None is replaced in __post_init__
-    out: OutputFormat = FLOAT32
-    status: bool = True
-    load_c: bool = True
+    formats: tuple[Pair, ...]
+    lanes: int
+    accumulator: Accumulator
+    stages: int
+    out: OutputFormat
+    status: bool
+    load_c: bool
 
-    def __post_init__(self) -> None:
-        set_field = object.__setattr__  # the dataclass is frozen
-        set_field(self, "formats", format_pairs(self.formats))
-        set_field(self, "accumulator", accumulator(self.accumulator))
-        set_field(self, "out", output_format(self.out))
-        if type(self.lanes) is not int or self.lanes not in LANES:
-            raise ValueError(
-                f"lanes must be one of {', '.join(map(str, LANES))}, not {self.lanes!r}"
-            )
-        for a, b in self.formats:
-            self.accumulator.check_formats(a, b)
-        low, high = stage_limits(self._sections)
-        if self.stages is None:
-            set_field(self, "stages", min(max(DEFAULT_STAGES, low), high))
-        integer(f"stages of accumulator {self.accumulator}", self.stages, low, high)
-        for name in ("status", "load_c"):
-            if not isinstance(getattr(self, name), bool):
-                raise TypeError(f"{name} must be True or False, not {getattr(self, name)!r}")
-
-    @property
-    def _sections(self):
-        return sections(self.accumulator, self.lanes, self.out.name)
+    def __init__(
+        self,
+        formats: str | ElementFormat | Sequence = "e4m3",
+        lanes: int = 32,
+        accumulator: Accumulator | str = "aligned:13",
+        stages: int | None = None,
+        out: OutputFormat | str = FLOAT32,
+        status: bool = True,
+        load_c: bool = True,
+    ) -> None:
+        pairs = format_pairs(formats)
+        rule = as_accumulator(accumulator)
+        out = output_format(out)
+        if type(lanes) is not int or lanes not in LANES:
+            raise ValueError(f"lanes must be one of {', '.join(map(str, LANES))}, not {lanes!r}")
+        for a, b in pairs:
+            rule.check_formats(a, b)
+        parts = sections(rule, lanes, out.name)
+        low, high = stage_limits(parts)
+        if stages is None:
+            stages = min(max(DEFAULT_STAGES, low), high)
+        integer(f"stages of accumulator {rule}", stages, low, high)
+        for name, value in (("status", status), ("load_c", load_c)):
+            if not isinstance(value, bool):
+                raise TypeError(f"{name} must be True or False, not {value!r}")
+        vars(self).update(  # the dataclass is frozen
+            formats=pairs,
+            lanes=lanes,
+            accumulator=rule,
+            stages=stages,
+            out=out,
+            status=status,
+            load_c=load_c,
+        )
 
     @cached_property
     def pipeline(self) -> Pipeline:
         """The sections of the datapath and where their registers stand."""
-        return place(self._sections, self.stages)
+        return place(sections(self.accumulator, self.lanes, self.out.name), self.stages)
 
     @property
     def latency(self) -> int:

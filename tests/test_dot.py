@@ -152,7 +152,7 @@ def assert_sum_rounded_once(terms, c, result):
         assert bits(np.float32(near) + np.float32(0)) == bits(result)
     else:
         error = abs(Fraction(float(result)) - total)
-        for neighbour in np.nextafter(result, np.float32([-np.inf, np.inf])):
+        for neighbour in np.nextafter(result, np.array([-np.inf, np.inf], np.float32)):
             assert error <= abs(Fraction(float(neighbour)) - total)
 
 
@@ -328,7 +328,7 @@ def test_empty_shapes():
         assert dot(zeros(0, 32), zeros(0, 32), accumulator).shape == (0,)
         assert matmul(zeros(0, 32), zeros(3, 32), accumulator).shape == (0, 3)
         assert matmul(zeros(3, 32), zeros(0, 32), accumulator, trace=True).result.shape == (3, 0)
-        c = np.float32([1, 2])
+        c = np.array([1, 2], np.float32)
         np.testing.assert_array_equal(dot(zeros(2, 0), zeros(2, 0), accumulator, c), c)
 
 

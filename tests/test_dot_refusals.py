@@ -42,7 +42,11 @@ def mx(*shape, fmt="e4m3", k=32, axis=-1):
             "accumulator int32 takes formats int8 x int8 only, not int8 x e4m3",
             (mx(32, fmt="int8"), mx(32), "int32"),
         ),
-        (TypeError, "accumulator must be an Accumulator or its text, not None", (mx(32),) * 2),
+        (
+            TypeError,
+            "accumulator must be an Accumulator or its text, not None",
+            (mx(32), mx(32), None),
+        ),
         (
             TypeError,
             "c must have dtype float32, not float64",
@@ -57,7 +61,7 @@ def mx(*shape, fmt="e4m3", k=32, axis=-1):
 )
 def test_dot(error, message, arguments):
     with pytest.raises(error) as refusal:
-        dot(*((*arguments, None) if len(arguments) == 2 else arguments))
+        dot(*arguments)
     assert str(refusal.value) == message
 
 

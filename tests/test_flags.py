@@ -96,7 +96,7 @@ def test_underflow(accumulator):
 
 def test_underflow_to_the_smallest_normal():
     """Tininess is that of the rounded result: RNE up to 2^-126 is inexact alone."""
-    c = np.uint32(0x7FFFFF).view(np.float32)  # one ulp below 2^-126
+    c = 2.0**-126 - 2.0**-149
     assert flags("exact", [one(0.5, s=-149)], c=c) == {"inexact"}
     assert flags("exact", [one(0.375, s=-149)], c=c) == {"underflow", "inexact"}
 

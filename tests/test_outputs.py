@@ -80,7 +80,7 @@ def test_nans_keep_their_leading_bits():
 
 
 def test_zero_is_positive():
-    tiny = np.float32([-(2.0**-149), -0.0, 0.0])
+    tiny = np.array([-(2.0**-149), -0.0, 0.0], np.float32)
     for out in NARROW:
         assert convert(tiny, out).view(np.uint16).tolist() == [0, 0, 0]
 

@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import rational
 from cases import random_cases
@@ -46,28 +47,29 @@ def finite_trace(text, fmt="e5m2", n=300, blocks=2, k=32):
     return cases, dot(cases.a, cases.b, text, cases.c, trace=True)
 
 
+def each(function, array) -> NDArray[np.object_]:
+    """`function` of every element."""
+    return np.array(np.frompyfunc(function, 1, 1)(array), np.object_)
+
+
 def fractions(array):
     """Float or integer elements as Fractions, any shape."""
-    return np.frompyfunc(
-        lambda x: Fraction(float(x)) if isinstance(x, float) else Fraction(x), 1, 1
-    )(np.asarray(array).astype(object))
+    return each(Fraction, np.asarray(array).astype(float if array.dtype != object else object))
 
 
 def power(exponents):
-    return np.frompyfunc(lambda e: rational.pow2(int(e)), 1, 1)(exponents)
+    return each(lambda e: rational.pow2(int(e)), exponents)
 
 
 def rounded(exact, rounding, fraction_bits=23):
     def one(x):
-        result = rational.round_float32(x, rounding, rational.Status(), fraction_bits)
-        assert isinstance(result, Fraction)
-        return result
+        return rational.round_float32(x, rounding, rational.Status(), fraction_bits)
 
-    return np.frompyfunc(one, 1, 1)(exact)
+    return each(one, exact)
 
 
 def truncated(exact):
-    return np.frompyfunc(lambda x: Fraction(int(x)), 1, 1)(exact)
+    return each(lambda x: Fraction(int(x)), exact)
 
 
 def before(cases, stage):

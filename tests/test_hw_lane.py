@@ -1,0 +1,146 @@
+"""Element decoder, product lane and scale adder: every code and every pair of codes."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from hw_bench import Evaluator, assert_same
+from mxdot.hw.decode import ElementDecoder
+from mxdot.hw.lane import ProductLane
+from mxdot.hw.scale import ScaleAdder
+from mxdot.hw.widths import Widths
+from mxdot.model import E8M0, FORMATS, DotConfig, ElementFormat, format_pairs
+from mxdot.model.products import product_table
+from mxdot.model.specials import NAN, NEGATIVE_INF, POSITIVE_INF
+
+FORMAT_PAIRS = list(product(FORMATS, FORMATS))
+# Lists with every format on each side, and with the same format under several modes.
+MIXED = [
+    "e4m3,e5m2,e3m2,e2m3,e2m1,int8",
+    "e4m3,e5m2,int8xe4m3",
+    "e5m2xe4m3,e4m3xe5m2",
+    "e2m1,e2m1xint8,e4m3xe2m1,e3m2xe2m3,int8xe5m2",
+    "e2m1xe3m2,e2m3xe2m1",
+]
+
+
+def widths_of(formats) -> Widths:
+    return Widths(DotConfig(formats=formats, lanes=4))
+
+
+def all_codes(fmt: ElementFormat, bits: int) -> np.ndarray:
+    """Every code of `fmt`, once with zeros and once with ones in the bits above it."""
+    codes = np.arange(2**fmt.bits)
+    return np.concatenate([codes, codes | (2**bits - 2**fmt.bits)])
+
+
+def check_decoder(evaluator: Evaluator, widths, fmt: ElementFormat, mode: int) -> None:
+    codes = all_codes(fmt, widths.bits)
+    got = evaluator(code=codes, mode=mode)["element"]
+    low = codes % 2**fmt.bits
+    values = fmt.values[low]
+    sign, significand, exponent = (table[low] for table in fmt.triples)
+    finite = np.isfinite(values)
+    assert_same(got["nan"], np.isnan(values), code=codes)
+    assert_same(got["inf"], np.isinf(values), code=codes)
+    assert_same(got["sign"], sign, code=codes)
+    assert_same(
+        {name: got[name][finite] for name in ("significand", "unit")},
+        {
+            "significand": significand[finite] << (widths.fraction - fmt.mantissa_bits),
+            "unit": exponent[finite] + fmt.mantissa_bits - widths.unit_min,
+        },
+        code=codes[finite],
+    )
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_code_of_a_decoder_of_one_format(name):
+    widths = widths_of(name).a
+    check_decoder(Evaluator(ElementDecoder(widths)), widths, FORMATS[name], 0)
+
+
+@pytest.mark.parametrize("formats", MIXED)
+def test_every_code_of_a_decoder_in_every_mode(formats):
+    pairs = format_pairs(formats)
+    for side, widths in enumerate((widths_of(formats).a, widths_of(formats).b)):
+        evaluator = Evaluator(ElementDecoder(widths))
+        for mode, pair in enumerate(pairs):
+            check_decoder(evaluator, widths, pair[side], mode)
+
+
+def test_a_decoded_element_is_its_value():
+    """The decoder's own reading of its outputs, against the values themselves."""
+    fmt, widths = FORMATS["e5m2"], widths_of("e4m3,e5m2,int8").a
+    codes = np.flatnonzero(np.isfinite(fmt.values))
+    got = Evaluator(ElementDecoder(widths))(code=codes, mode=1)["element"]
+    exponent = got["unit"] + widths.unit_min - widths.fraction
+    signed = np.where(got["sign"], -1.0, 1.0) * got["significand"]
+    assert_same(np.ldexp(signed, exponent), fmt.values[codes])
+
+
+def check_lane(evaluator: Evaluator, widths: Widths, mode: int) -> None:
+    """All code pairs of one mode against the model's table."""
+    fmt_a, fmt_b = widths.config.formats[mode]
+    table = product_table(fmt_a, fmt_b)
+    a = np.repeat(np.arange(2**fmt_a.bits), 2**fmt_b.bits)
+    b = np.tile(np.arange(2**fmt_b.bits), 2**fmt_a.bits)
+    index = table.index(a.astype(np.uint8), b.astype(np.uint8))
+    got = evaluator(a=a, b=b, mode=mode)
+    specials = table.specials[index]
+    want = {
+        "nan": specials & NAN != 0,
+        "pos_inf": specials & POSITIVE_INF != 0,
+        "neg_inf": specials & NEGATIVE_INF != 0,
+    }
+    assert_same(got["special"], want, a=a, b=b)
+
+    finite = specials == 0
+    a, b, index = a[finite], b[finite], index[finite]
+    lane = {name: values[finite] for name, values in got["o"].items()}
+    significands = table.significands[index]
+    nonzero = significands != 0
+    magnitude = np.abs(significands) << (widths.fraction - table.fraction_bits)
+    sign = fmt_a.triples.sign[a] ^ fmt_b.triples.sign[b]
+    assert_same(
+        {name: lane[name] for name in ("product", "sign", "nonzero")},
+        {"product": magnitude, "sign": sign, "nonzero": nonzero},
+        a=a,
+        b=b,
+    )
+    units = table.unit_exponents[index].astype(int) - widths.unit_min
+    assert_same(lane["unit"][nonzero], units[nonzero], a=a[nonzero], b=b[nonzero])
+
+
+@pytest.mark.parametrize(("a", "b"), FORMAT_PAIRS)
+def test_every_code_pair_through_the_lane(a, b):
+    widths = widths_of(f"{a}x{b}")
+    check_lane(Evaluator(ProductLane(widths)), widths, 0)
+
+
+@pytest.mark.parametrize("formats", MIXED)
+def test_every_code_pair_through_a_lane_in_every_mode(formats):
+    widths = widths_of(formats)
+    evaluator = Evaluator(ProductLane(widths))
+    for mode in range(len(widths.config.formats)):
+        check_lane(evaluator, widths, mode)
+
+
+@pytest.mark.parametrize(("a", "b"), FORMAT_PAIRS)
+def test_a_lane_is_as_wide_as_its_largest_product(a, b):
+    widths = widths_of(f"{a}x{b}")
+    table = product_table(FORMATS[a], FORMATS[b])
+    assert widths.product == int(np.abs(table.significands).max()).bit_length()
+    units = table.unit_exponents[table.significands != 0].astype(int)
+    assert widths.unit_min <= units.min()
+    assert units.max() == widths.unit_min + widths.unit_span < widths.unit_min + 2**widths.unit
+
+
+def test_every_pair_of_scales():
+    a, b = np.repeat(np.arange(256), 256), np.tile(np.arange(256), 256)
+    got = Evaluator(ScaleAdder())(a=a, b=b)
+    nan = (a == E8M0.nan_code) | (b == E8M0.nan_code)
+    assert_same(got["nan"], nan, a=a, b=b)
+    assert_same(got["exponent"][~nan], (a + b - 254)[~nan], a=a[~nan], b=b[~nan])
+    assert (got["exponent"][~nan].min(), got["exponent"][~nan].max()) == (-254, 254)

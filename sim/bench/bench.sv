@@ -42,8 +42,23 @@ module mxdot_bench #(
   logic out_inexact;
   logic out_saturated;
 
-  // A unit with a single pair of formats has no in_mode; .* leaves the variable unconnected.
-  mxdot_dot dut (.*);
+  // Whatever hangs on a variable that may be written from outside is evaluated several times per
+  // cycle. The operands therefore reach the unit as copies, made when they change.
+  logic [LANES*A_BITS-1:0] a;
+  logic [LANES*B_BITS-1:0] b;
+  logic [7:0] scale_a, scale_b;
+
+  initial
+    forever begin
+      a = in_a;
+      b = in_b;
+      scale_a = in_scale_a;
+      scale_b = in_scale_b;
+      @(in_a or in_b or in_scale_a or in_scale_b);
+    end
+
+  // The rest by name: a port that a configuration lacks (in_mode, in_c, flags) stays unconnected.
+  mxdot_dot dut (.*, .in_a(a), .in_b(b), .in_scale_a(scale_a), .in_scale_b(scale_b));
 
   // ---------------------------------------------------------------------------------- bulk mode
 

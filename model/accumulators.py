@@ -2,7 +2,8 @@
 and the documentation read. The rules are those of the numeric contract, docs/numerics.md.
 
 To add an accumulator, add a dataclass here, register it in `KINDS`, and give it a rule in
-model/dot.py and a datapath in hw/. To add a real machine, add a row to `PRESETS`.
+model/rules.py, sections in model/pipeline.py and a datapath in hw/sections/. To add a real machine,
+add a row to `PRESETS`.
 """
 
 from dataclasses import dataclass, fields
@@ -47,7 +48,7 @@ class Exact(Accumulator):
 
 @dataclass(frozen=True)
 class Aligned(Accumulator):
-    """Terms truncated F bits below the largest product's unit digit; RZ block result; RNE into c."""
+    """Terms truncated F bits below the largest product's unit digit; RZ block sum; RNE into c."""
 
     fraction_bits: int
     keyword = "aligned"

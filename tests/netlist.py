@@ -157,7 +157,7 @@ class Emitter:
 
     def _operator(self, operator: str, a: Bits, b: Bits) -> Bits:
         if operator in REDUCTIONS:
-            return [f" {REDUCTIONS[operator]} ".join(a)]
+            return [f" {REDUCTIONS[operator]} ".join(a) or ("ones" if operator == "r&" else "0")]
         if operator == "+":
             return self._add(a, b, "0")
         if operator == "-":  # of one operand or two

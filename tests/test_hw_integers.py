@@ -1,0 +1,214 @@
+"""The integer pieces of the datapath: trees, shifters, normaliser, alignment."""
+
+# Components defined here get their attributes while they run.
+# pyright: reportAttributeAccessIssue=false
+
+from itertools import product
+
+import numpy as np
+import pytest
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from compare import generator
+from hw_bench import Evaluator, assert_same
+from mxdot.hw.adder_tree import AdderTree
+from mxdot.hw.align import AlignShifter
+from mxdot.hw.largest import LargestExponent
+from mxdot.hw.normalize import Normalizer, leading_zeros, shift_left
+from mxdot.hw.shift import ShiftRight
+from mxdot.hw.widths import Widths
+from mxdot.model import DotConfig
+
+
+def integers(rng: np.random.Generator, width: int, shape) -> np.ndarray:
+    """Uniform, sparse and dense numbers of `width` bits, ends among them."""
+    any_bits = rng.integers(0, 2**width, shape)
+    sparse = any_bits & rng.integers(0, 2**width, shape) & rng.integers(0, 2**width, shape)
+    ends = rng.choice([0, 1, 2 ** (width - 1), 2**width - 1], shape)
+    kind = rng.integers(0, 4, shape)
+    return np.choose(kind, [any_bits, sparse, 2**width - 1 - sparse, ends])
+
+
+# Largest exponent --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [1, 2, 6, 7])
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 7, 16, 31, 32, 128])
+def test_largest_exponent(count, width):
+    rng = generator("largest", count, width)
+    n = 3000
+    exponent = integers(rng, width, (n, count))
+    share = rng.choice([0.0, 0.1, 0.9, 1.0], (n, 1))
+    nonzero = rng.random((n, count)) < share
+    weights = 1 << np.arange(count, dtype=object)
+    got = Evaluator(LargestExponent(count, width))(
+        exponent=exponent, nonzero=(nonzero * weights).sum(axis=1)
+    )
+    want = {"largest": np.where(nonzero, exponent, 0).max(axis=1), "any": nonzero.any(axis=1)}
+    assert_same(got, want, exponent=exponent, nonzero=nonzero)
+
+
+def test_largest_exponent_of_every_case_of_three_terms():
+    exponent = np.stack(np.meshgrid(*[np.arange(4)] * 3), axis=-1).reshape(-1, 3)
+    got = Evaluator(LargestExponent(3, 2))
+    for mask in range(8):
+        nonzero = np.array([mask >> i & 1 for i in range(3)])
+        want = {"largest": (exponent * nonzero).max(axis=1), "any": np.full(64, mask != 0)}
+        assert_same(got(exponent=exponent, nonzero=mask), want, exponent=exponent)
+
+
+# Shifters ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("width", "amount_width"), [(1, 1), (1, 3), (2, 1), (5, 5), (8, 2), (8, 6)]
+)
+def test_shift_right_of_every_value_by_every_amount(width, amount_width):
+    value = np.repeat(np.arange(2**width), 2**amount_width)
+    amount = np.tile(np.arange(2**amount_width), 2**width)
+    got = Evaluator(ShiftRight(width, amount_width))(value=value, amount=amount)
+    want = {"result": value >> amount, "lost": value & ((1 << amount) - 1) != 0}
+    assert_same(got, want, value=value, amount=amount)
+
+
+@pytest.mark.parametrize("width", [7, 16, 17, 27, 33, 63])
+@pytest.mark.parametrize("amount_width", [3, 6, 11])
+def test_shift_right_by_every_amount(width, amount_width):
+    """Far beyond the width too, where all is lost."""
+    rng = generator("shift", width)
+    amount = np.repeat(np.arange(2**amount_width), 20)
+    value = integers(rng, width, len(amount))
+    got = Evaluator(ShiftRight(width, amount_width))(value=value, amount=amount)
+    near = np.minimum(amount, 63)  # what NumPy can shift by
+    result = value >> near
+    assert_same(
+        got, {"result": result, "lost": result << near != value}, value=value, amount=amount
+    )
+
+
+class ShiftLeft(wiring.Component):
+    """`shift_left` behind ports."""
+
+    def __init__(self, width, amount_width):
+        super().__init__({"value": In(width), "amount": In(amount_width), "o": Out(width)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += self.o.eq(shift_left(m, self.value, self.amount))
+        return m
+
+
+@pytest.mark.parametrize(("width", "amount_width"), [(1, 1), (5, 4), (12, 3), (9, 4)])
+def test_shift_left_by_every_amount(width, amount_width):
+    value = np.repeat(np.arange(2**width), 2**amount_width)
+    amount = np.tile(np.arange(2**amount_width), 2**width)
+    got = Evaluator(ShiftLeft(width, amount_width))(value=value, amount=amount)
+    assert_same(got["o"], (value << amount) % 2**width, value=value, amount=amount)
+
+
+# Adder tree --------------------------------------------------------------------------------------
+
+
+def check_tree(count: int, width: int, total_width: int, magnitude, sign) -> None:
+    got = Evaluator(AdderTree(count, width, total_width))(
+        terms={"magnitude": magnitude, "sign": sign}
+    )
+    want = np.where(sign, -magnitude, magnitude).sum(axis=1)
+    assert_same(got["total"], want, magnitude=magnitude, sign=sign)
+
+
+@pytest.mark.parametrize(
+    ("count", "width"),
+    [*product([1, 2, 3, 4, 5, 6, 7, 8, 9], [1, 5, 41]), *product([17, 32, 33], [2, 15]), (129, 3)],
+)
+def test_adder_tree(count, width):
+    """Random terms and the extremes: all largest, all most negative, all minus zero."""
+    rng = generator("tree", count, width)
+    n = 1000
+    magnitude = integers(rng, width, (n, count))
+    sign = rng.random((n, count)) < rng.choice([0.0, 0.1, 0.5, 1.0], (n, 1))
+    largest = 2**width - 1
+    magnitude[:4] = np.array([[largest], [largest], [0], [0]])
+    sign[:4] = np.array([[False], [True], [True], [False]])
+    # The narrowest total that holds the sum, and a wider one.
+    exact = (count * largest).bit_length() + 1
+    check_tree(count, width, exact, magnitude, sign)
+    if count < 10:
+        check_tree(count, width, exact + 7, magnitude, sign)
+
+
+def test_adder_tree_of_every_case_of_three_terms():
+    bits = np.arange(2**9)
+    magnitude = np.stack([bits & 3, bits >> 2 & 3, bits >> 4 & 3], axis=1)
+    sign = np.stack([bits >> 6 & 1, bits >> 7 & 1, bits >> 8 & 1], axis=1) == 1
+    check_tree(3, 2, 5, magnitude, sign)
+
+
+# Normaliser --------------------------------------------------------------------------------------
+
+
+class LeadingZeros(wiring.Component):
+    """`leading_zeros` behind ports."""
+
+    def __init__(self, width):
+        super().__init__({"value": In(width), "o": Out(width.bit_length())})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += self.o.eq(leading_zeros(m, self.value))
+        return m
+
+
+def every_pattern(rng: np.random.Generator, width: int) -> np.ndarray:
+    """Every value of a small width; else every position of the leading one, random below it."""
+    if width <= 12:
+        return np.arange(2**width)
+    tops = 1 << np.repeat(np.arange(width), 50)
+    return np.concatenate([[0], 1 << np.arange(width), tops | rng.integers(0, tops)])
+
+
+def bit_lengths(values: np.ndarray) -> np.ndarray:
+    return np.array([int(v).bit_length() for v in values])
+
+
+@pytest.mark.parametrize("width", range(1, 34))
+def test_leading_zeros_and_normalizer(width):
+    value = every_pattern(generator("normalize", width), width)
+    zeros = width - bit_lengths(value)
+    assert_same(Evaluator(LeadingZeros(width))(value=value)["o"], zeros, value=value)
+    want = {"result": value << zeros, "amount": zeros}
+    assert_same(Evaluator(Normalizer(width))(value=value), want, value=value)
+
+
+@pytest.mark.parametrize("limit_width", [1, 3, 7])
+@pytest.mark.parametrize("width", [1, 2, 5, 8, 9, 28])
+def test_normalizer_stops_at_its_limit(width, limit_width):
+    value = every_pattern(generator("limit", width), width)
+    normalizer = Evaluator(Normalizer(width, limit_width=limit_width))
+    for limit in range(2**limit_width):
+        got = normalizer(value=value, limit=limit)
+        amount = np.minimum(width - bit_lengths(value), limit)
+        want = {"result": value << amount, "amount": amount}
+        assert_same(got, want, value=value, limit=np.full(len(value), limit))
+
+
+# Alignment ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fraction_bits", [0, 1, 3, 6, 7, 13, 25])
+@pytest.mark.parametrize("formats", ["e4m3", "e5m2", "e2m1", "int8", "e5m2xe2m3", "e2m1xint8"])
+def test_align_shifter(formats, fraction_bits):
+    """RZ(product x 2^(F - fraction - distance)) at every distance, over products of every size."""
+    widths = Widths(DotConfig(formats=formats, lanes=4, accumulator=f"aligned:{fraction_bits}"))
+    distance_width = widths.unit
+    some = np.arange(2**widths.product)[:: max(1, 2**widths.product // 512)]
+    distance = np.repeat(np.arange(2**distance_width), len(some))
+    terms = np.tile(some, 2**distance_width)
+    got = Evaluator(AlignShifter(widths, distance_width))(product=terms, distance=distance)
+    shift = fraction_bits - widths.fraction - distance
+    left, right = np.maximum(shift, 0), np.minimum(np.maximum(-shift, 0), 62)
+    magnitude = (terms << left) >> right
+    lost = (magnitude << right) >> left != terms
+    assert_same(got, {"magnitude": magnitude, "lost": lost}, product=terms, distance=distance)

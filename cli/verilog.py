@@ -8,6 +8,7 @@ from .options import add_config_options, config_of, write_text
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add the subcommand."""
     parser = subparsers.add_parser(
         "verilog", help="write one dot unit as Verilog", description=__doc__
     )
@@ -20,6 +21,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Write the file; the exit status."""
     config = config_of(args)
     from ..hw.verilog import generate  # Amaranth: only when a unit is built
 
@@ -28,5 +30,7 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(text)
         return 0
     write_text(args.output, text)
-    print(f"{args.output}: {args.top}, {config}, latency {config.latency}, interval {config.interval}")
+    print(
+        f"{args.output}: {args.top}, {config}, latency {config.latency}, interval {config.interval}"
+    )
     return 0

@@ -29,14 +29,18 @@ def power(value: float) -> str:
 
 
 def rows(header: str, lines: list[str]) -> str:
+    """A Markdown table."""
     columns = header.count("|") - 1
     return "\n".join([header, "|" + "---|" * columns, *lines])
 
 
 def formats() -> str:
+    """The element formats and the scale."""
     lines = []
     for fmt in FORMATS.values():
-        fields = "two's complement" if fmt.is_integer else f"1.{fmt.exponent_bits}.{fmt.mantissa_bits}"
+        fields = (
+            "two's complement" if fmt.is_integer else f"1.{fmt.exponent_bits}.{fmt.mantissa_bits}"
+        )
         largest = "127/64" if fmt.is_integer else f"{fmt.largest_finite:g}"
         nan = {Specials.NONE: "none", Specials.NAN_ONLY: "`s.1111.111`"}.get(
             fmt.specials, "`s.11111.{01,10,11}`"
@@ -59,6 +63,7 @@ def formats() -> str:
 
 
 def accumulators() -> str:
+    """The accumulators and presets, in one line each."""
     lines = []
     for keyword, kind in KINDS.items():
         text = SAMPLES.get(keyword, keyword)
@@ -73,16 +78,20 @@ def accumulators() -> str:
 
 
 def presets() -> str:
+    """The presets' data."""
     lines = [
         f"| `{p.name}` | {p.terms} | `fused:{p.fraction_bits}` "
         f"| {'float32' if p.result_bits == 23 else f'RZ to {p.result_bits} fraction bits'} "
         f"| {p.promote or '-'} | `0x{p.nan_bits:X}` | {p.source} |"
         for p in PRESETS.values()
     ]
-    return rows("| preset | terms a step | rule | step's result | promoted every | NaN | source |", lines)
+    return rows(
+        "| preset | terms a step | rule | step's result | promoted every | NaN | source |", lines
+    )
 
 
 def widths() -> str:
+    """Bits of the exact sum of 32 products."""
     lines = []
     for fmt in FORMATS.values():
         table = product_table(fmt, fmt)
@@ -95,6 +104,7 @@ def widths() -> str:
 
 
 def sections() -> str:
+    """The datapath of each accumulator."""
     lines = []
     for text in ("exact", "aligned:13", "fused:25", "fixed:48:-20", "float32", "int32", *PRESETS):
         fmt = "int8" if text == "int32" else "e4m3"
@@ -127,6 +137,7 @@ def render(text: str) -> str:
 
 
 def main() -> int:
+    """Rewrite or check the files; the exit status."""
     stale = []
     for name in FILES:
         path = ROOT / name

@@ -1,0 +1,7 @@
+"""`python -m mxdot.cli`."""
+
+import sys
+
+from . import main
+
+sys.exit(main())

@@ -1,0 +1,107 @@
+"""The command line: what it writes, and how it refuses."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from mxdot.cli import main
+from mxdot.cli.options import write_text
+
+
+def run(capsys, *arguments):
+    """(exit status, standard output, standard error) of `mxdot` with these arguments."""
+    try:
+        status = main(arguments)
+    except SystemExit as stop:
+        status = stop.code
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--lanes 3", "lanes must be one of 4, 8, 16, 32, 64, 128, not 3"),
+        ("--format e9m9", "formats must be one of e4m3, e5m2, e3m2, e2m3, e2m1, int8, not 'e9m9'"),
+        ("--accumulator int32", "accumulator int32 takes formats int8 x int8 only"),
+        ("--accumulator fixed:48", "accumulator must be one of exact, aligned:F, fused:F"),
+        ("--accumulator aligned:65", "F of aligned must be from 0 to 64, not 65"),
+        ("--stages 9", "stages of accumulator aligned:13 must be from 1 to 6, not 9"),
+        ("--result float64", "out must be one of float32, bfloat16, float16, not 'float64'"),
+        ("--top 1unit", "top must be a Verilog identifier (letters, digits, _), not '1unit'"),
+        ("--lanes many", "argument --lanes: invalid int value: 'many'"),
+        ("--colour red", "unrecognized arguments: --colour red"),
+    ],
+)
+def test_verilog_refuses_in_one_line(capsys, arguments, message):
+    status, out, err = run(capsys, "verilog", *arguments.split())
+    assert status == 2
+    assert out == ""
+    assert err.startswith(f"mxdot: error: {message}")
+    assert err.count("\n") == 1
+
+
+def test_unknown_command(capsys):
+    status, _, err = run(capsys, "simulate")
+    assert status == 2
+    assert err.startswith("mxdot: error: argument COMMAND: invalid choice: 'simulate'")
+    assert err.count("\n") == 1
+
+
+def test_verilog_to_a_file(capsys, tmp_path):
+    path = tmp_path / "new" / "dot.v"
+    arguments = ["verilog", "--lanes", "4", "--accumulator", "hopper", "--stages", "1"]
+    status, out, _ = run(capsys, *arguments, "-o", str(path))
+    assert status == 0
+    assert out == f"{path}: mxdot_dot, e4m3 hopper x4 stages 1, latency 1, interval 1\n"
+    text = path.read_text()
+    assert "// accumulator  hopper: fused:13 in steps of 32 terms" in text
+    assert "module mxdot_dot(" in text
+    assert [p.name for p in path.parent.iterdir()] == ["dot.v"]
+
+
+def test_verilog_to_standard_output_in_another_name(capsys):
+    status, out, _ = run(capsys, *["verilog", "--lanes", "4", "--top", "mine", "--no-c", "--no-status"])
+    assert status == 0
+    assert "module mine(" in out
+    assert " in_c;" not in out
+    assert "out_invalid" not in out
+
+
+def test_a_file_that_cannot_be_written(capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    status, _, err = run(capsys, "verilog", "--lanes", "4", "-o", str(tmp_path / "file" / "dot.v"))
+    assert status == 2
+    assert err.startswith("mxdot: error: ")
+    assert err.count("\n") == 1
+
+
+def test_a_file_is_whole_or_not_there(tmp_path):
+    path = tmp_path / "text"
+    write_text(path, "before")
+    with pytest.raises(UnicodeEncodeError):
+        write_text(path, "half \ud800")
+    assert path.read_text() == "before"
+    assert [p.name for p in tmp_path.iterdir()] == ["text"]
+
+
+def test_a_missing_package_is_named(tmp_path):
+    (tmp_path / "amaranth.py").write_text("raise ModuleNotFoundError(name='amaranth')")
+    done = subprocess.run(
+        [sys.executable, "-m", "mxdot.cli", "verilog"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("mxdot: error: verilog needs the Python package amaranth")
+    assert done.stderr.count("\n") == 1
+
+
+def test_version(capsys):
+    status, out, _ = run(capsys, "--version")
+    assert status == 0
+    assert out.startswith("mxdot 0.1.0")

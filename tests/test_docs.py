@@ -1,0 +1,50 @@
+"""The documentation says what the code does."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCS = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
+
+
+def load_tables():
+    spec = importlib.util.spec_from_file_location("tables", ROOT / "tools" / "tables.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", load_tables().FILES)
+def test_tables_are_current(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert load_tables().render(text) == text, "run python tools/tables.py"
+
+
+def test_a_stale_table_is_noticed():
+    stale = "<!-- table: widths -->\nnothing\n<!-- end -->"
+    assert "41 + sign" in load_tables().render(stale)
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
+def test_links_lead_somewhere(path):
+    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
+        if not target.startswith("https://"):
+            assert (path.parent / target).exists(), target
+
+
+def test_the_example_of_the_readme_runs(capsys):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", text, flags=re.S)
+    exec(compile(example, "README.md", "exec"), {})
+    assert "5 3" in capsys.readouterr().out
+
+
+def test_named_tests_exist():
+    text = (ROOT / "docs" / "testplan.md").read_text(encoding="utf-8")
+    names = set(re.findall(r"`(test_\w+\*?\.py)`", text))
+    assert names
+    assert not [name for name in names if not list((ROOT / "tests").glob(name))]

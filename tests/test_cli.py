@@ -63,7 +63,8 @@ def test_verilog_to_a_file(capsys, tmp_path):
 
 
 def test_verilog_to_standard_output_in_another_name(capsys):
-    status, out, _ = run(capsys, *["verilog", "--lanes", "4", "--top", "mine", "--no-c", "--no-status"])
+    arguments = ["verilog", "--lanes", "4", "--top", "mine", "--no-c", "--no-status"]
+    status, out, _ = run(capsys, *arguments)
     assert status == 0
     assert "module mine(" in out
     assert " in_c;" not in out

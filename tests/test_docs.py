@@ -12,7 +12,8 @@ DOCS = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
 
 def load_tables():
     spec = importlib.util.spec_from_file_location("tables", ROOT / "tools" / "tables.py")
-    assert spec and spec.loader
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

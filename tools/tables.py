@@ -57,7 +57,8 @@ def formats() -> str:
         f"| 2^{low} | none | `0x{E8M0.nan_code:X}` |"
     )
     return rows(
-        "| format | bits | fields s.e.m | bias | emax | largest finite | smallest positive | Inf | NaN |",
+        "| format | bits | fields s.e.m | bias | emax | largest finite | smallest positive "
+        "| Inf | NaN |",
         lines,
     )
 

@@ -1,0 +1,67 @@
+"""`mxdot vectors`: write test vectors of one unit for other benches."""
+
+import argparse
+import shlex
+from importlib.metadata import version
+from pathlib import Path
+
+from ..model.config import DotConfig
+from .options import add_config_options, config_of
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add the subcommand to those of `mxdot`."""
+    parser = subparsers.add_parser(
+        "vectors",
+        help="write test vectors of one unit for other benches",
+        description="Operands and the golden model's results and flags; see docs/vectors.md.",
+    )
+    add_config_options(parser)
+    group = parser.add_argument_group("vectors")
+    group.add_argument(
+        "--count", type=int, default=1000, help="dot products (default: %(default)s)"
+    )
+    group.add_argument(
+        "--blocks",
+        type=int,
+        default=8,
+        help="the most blocks of a dot product; longer ones are cut (default: %(default)s)",
+    )
+    group.add_argument("--seed", type=int, default=1, help="default: %(default)s")
+    group.add_argument("--out", type=Path, metavar="FILE", help="write an npz file")
+    group.add_argument("--hex", type=Path, metavar="DIR", help="write files for $readmemh")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write what was asked for."""
+    config = config_of(args)
+    if args.out is None and args.hex is None:
+        raise ValueError("vectors needs --out FILE, --hex DIR or both")
+    if args.out is not None and args.out.is_dir():
+        raise ValueError(f"out must be a file, not the directory {args.out}")
+    if args.hex is not None and args.hex.is_file():
+        raise ValueError(f"hex must be a directory, not the file {args.hex}")
+    from ..sim.readmemh import save_hex
+    from ..sim.vectors import draw, evaluate, save
+
+    batches, order = draw(config, args.count, args.blocks, args.seed)
+    origin = {"command": _command(config, args), "mxdot": version("mxdot")}
+    vectors = evaluate([config], batches, order, origin)
+    if args.out is not None:
+        save(vectors, args.out)
+    if args.hex is not None:
+        save_hex(vectors, args.hex)
+    places = " ".join(str(path) for path in (args.out, args.hex) if path is not None)
+    print(f"{places}: {len(vectors)} dot products, {len(vectors.scale_a)} blocks, {config}")
+    return 0
+
+
+def _command(config: DotConfig, args: argparse.Namespace) -> str:
+    """The options that decide the vectors: not where they go, nor the unit's registers."""
+    words = ["mxdot", "vectors", "--format", config.formats_text]
+    words += ["--accumulator", str(config.accumulator), "--lanes", str(config.lanes)]
+    words += ["--result", config.out.name]
+    words += ["--no-status"] * (not config.status) + ["--no-c"] * (not config.load_c)
+    words += [f"--{name}={getattr(args, name)}" for name in ("blocks", "count", "seed")]
+    return shlex.join(words)

@@ -1,0 +1,380 @@
+"""Golden vectors: the model and the oracle reproduce them; the file format; `mxdot vectors`."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rational
+from compare import FLAGS
+from mxdot.cli import main
+from mxdot.model import PRESETS, DotConfig, MXArray, accumulator, dot
+from mxdot.sim.readmemh import save_hex
+from mxdot.sim.vectors import ARRAYS, Vectors, draw, evaluate, load, save
+from vectors import generate
+
+GOLDEN = Path(__file__).parent / "vectors"
+NAMES = list(generate.FILES)
+LIMIT = 2 * 2**20
+TEXTS = (*generate.ACCUMULATORS, "int32")
+
+
+def products(vectors: Vectors) -> list[list[tuple[list[int], list[int], int, int]]]:
+    """Each dot product's blocks (codes of a, codes of b, scale of a, scale of b)."""
+    columns = (vectors.a, vectors.b, vectors.scale_a, vectors.scale_b)
+    rows = list(zip(*(column.tolist() for column in columns), strict=True))
+    spans = zip(vectors.first.tolist(), vectors.last.tolist(), strict=True)
+    return [rows[first : last + 1] for first, last in spans]
+
+
+def want(vectors: Vectors, unit: int) -> list[rational.Result]:
+    """Results and flags in the file."""
+    flags = vectors.flags[unit][:, None] >> np.arange(len(FLAGS)) & 1
+    return [
+        rational.Result(result, *map(bool, row))
+        for result, row in zip(vectors.result[unit].tolist(), flags.tolist(), strict=True)
+    ]
+
+
+def model_results(vectors: Vectors, unit: int, index: int) -> rational.Result:
+    """What `mxdot.model.dot` gives for one dot product, alone."""
+    config = vectors.configs[unit]
+    rows = slice(vectors.first[index], vectors.last[index] + 1)
+    (formats,) = config.formats
+    operands = [
+        MXArray(codes[rows].reshape(1, -1), scales[None, rows], fmt, config.lanes)
+        for codes, scales, fmt in zip(
+            (vectors.a, vectors.b), (vectors.scale_a, vectors.scale_b), formats, strict=True
+        )
+    ]
+    with np.errstate(invalid="ignore"):  # a signalling NaN
+        c = vectors.c[index : index + 1].view(np.float32)
+        trace = dot(operands[0], operands[1], config.accumulator, c, trace=True, stages=False)
+    flags = (bool(getattr(trace.flags, name)[0]) for name in FLAGS)
+    return rational.Result(int(trace.result.view(np.uint32)[0]), *flags)
+
+
+def report(vectors: Vectors, unit: int, got: list[rational.Result]) -> str:
+    """Every dot product that differs, in a line; empty when none does."""
+    pairs = zip(got, want(vectors, unit), strict=True)
+    return "\n".join(
+        f"{i} ({vectors.cases[vectors.case[i]]}): got {g}, want {w}"
+        for i, (g, w) in enumerate(pairs)
+        if g != w
+    )
+
+
+# Golden vectors ---------------------------------------------------------------------------------
+
+
+def test_files_are_all_there_is_and_small():
+    files = sorted(GOLDEN.glob("*.npz"))
+    assert {file.stem for file in files} == set(NAMES)
+    assert sum(file.stat().st_size for file in files) <= LIMIT
+
+
+def test_every_accumulator_and_format_is_there():
+    keywords = {accumulator(text).keyword for text in TEXTS}
+    assert keywords == {"exact", "aligned", "fused", "fixed", "float32", "int32", "preset"}
+    assert set(PRESETS) <= set(TEXTS)
+    assert {"e4m3", "e5m2", "e3m2", "e2m3", "e2m1", "int8"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_regenerating_gives_the_same_bytes(name, tmp_path):
+    """And so: the model computes what the files hold."""
+    save(generate.golden(name), tmp_path / "again.npz")
+    assert (tmp_path / "again.npz").read_bytes() == (GOLDEN / f"{name}.npz").read_bytes()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_model_reproduces_one_at_a_time(name):
+    """Every ninth dot product by itself, with another accumulator each time."""
+    vectors = load(GOLDEN / f"{name}.npz")
+    units = len(vectors.configs)
+    for index in range(0, len(vectors), 9):
+        unit = index // 9 % units
+        assert model_results(vectors, unit, index) == want(vectors, unit)[index], index
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("name", NAMES)
+def test_oracle_reproduces(name, text):
+    if text == "int32" and name != "int8":
+        with pytest.raises(ValueError, match="int32"):
+            rational.dot(*pair(name), [], text)
+        return
+    vectors = load(GOLDEN / f"{name}.npz")
+    unit = [str(config.accumulator) for config in vectors.configs].index(text)
+    starts = vectors.c.tolist()
+    got = [
+        rational.dot(*pair(name), blocks, text, c)
+        for blocks, c in zip(products(vectors), starts, strict=True)
+    ]
+    assert report(vectors, unit, got) == ""
+
+
+def pair(name: str) -> tuple[str, str]:
+    first, _, second = generate.FILES[name][0].partition("x")
+    return first, second or first
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_vectors_exercise_every_flag(name):
+    vectors = load(GOLDEN / f"{name}.npz")
+    for config, flags, result in zip(vectors.configs, vectors.flags, vectors.result, strict=True):
+        raised = {flag for bit, flag in enumerate(FLAGS) if (flags >> bit & 1).any()}
+        expected = {"invalid", "inexact"}
+        if config.accumulator.keyword == "fixed":
+            wide = config.accumulator == accumulator("fixed:640:-286")
+            expected |= {"overflow", "underflow"} if wide else {"saturated"}
+        else:
+            expected |= {"overflow"}
+        assert expected <= raised, config
+        assert len(np.unique(result)) > len(result) // 10, config
+
+
+def test_hopper_facts_are_among_the_vectors():
+    vectors = load(GOLDEN / "e4m3.npz")
+    unit = [str(config.accumulator) for config in vectors.configs].index("hopper")
+    facts = vectors.result[unit][vectors.case == vectors.cases.index("facts")].view(np.float32)
+    alone, with_c = facts[0::2].tolist(), facts[1::2].tolist()
+    assert alone == with_c == [65544.0, 65536.0, 65784.0, 65536.0]
+    assert 0x7FFFFFFF in vectors.result[unit]
+
+
+def test_a_changed_model_is_noticed(monkeypatch, tmp_path):
+    """One bit of one result, and the regenerated bytes differ."""
+    vectors = generate.golden("e2m1")
+    vectors.result[0, 7] ^= 1
+    save(vectors, tmp_path / "e2m1.npz")
+    assert (tmp_path / "e2m1.npz").read_bytes() != (GOLDEN / "e2m1.npz").read_bytes()
+    vectors = load(tmp_path / "e2m1.npz")
+    got = [
+        rational.dot("e2m1", "e2m1", b, "exact", c)
+        for b, c in zip(products(vectors), vectors.c.tolist(), strict=True)
+    ]
+    assert report(vectors, 0, got).startswith("7 (zeros): got ")
+
+
+# The file format --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small() -> Vectors:
+    config = DotConfig(formats="e2m1,e3m2xe4m3", accumulator="exact", lanes=4)
+    return evaluate([config], *draw(config, 40, 3, 5), {"command": "none"})
+
+
+def test_load_gives_what_was_saved(small, tmp_path):
+    save(small, tmp_path / "small.npz")
+    loaded = load(tmp_path / "small.npz")
+    assert (loaded.configs, loaded.cases, loaded.origin) == (
+        small.configs,
+        small.cases,
+        small.origin,
+    )
+    for name, array in small.arrays.items():
+        np.testing.assert_array_equal(loaded.arrays[name], array)
+
+
+def test_draw_is_deterministic_and_counts(small):
+    assert len(small) == 40
+    assert small.blocks.max() == 3
+    assert set(small.mode.tolist()) == {0, 1}
+    again = evaluate(small.configs, *draw(small.configs[0], 40, 3, 5), {"command": "none"})
+    other = evaluate(small.configs, *draw(small.configs[0], 40, 3, 6), {"command": "none"})
+    assert all((again.arrays[name] == small.arrays[name]).all() for name in ARRAYS)
+    assert not np.array_equal(other.c, small.c)
+
+
+def test_every_sequence_takes_part():
+    config = DotConfig(lanes=4)
+    batches, order = draw(config, 5000, 100, 1)
+    vectors = evaluate([config], batches, order, {})
+    assert len(vectors) == 5000
+    assert set(vectors.case.tolist()) == set(range(len(vectors.cases)))
+    assert len(vectors.cases) > 10
+    assert vectors.blocks.max() == 100
+
+
+BAD_ARRAYS = {
+    "dtype": ({"c": np.zeros(40, np.int64)}, "c of .* must be uint32 of 1 axes, not int64"),
+    "axes": ({"a": np.zeros(40, np.uint8)}, "a of .* must be uint8 of 2 axes, not uint8"),
+    "rows": ({"case": np.zeros(3, np.uint8)}, r"case of .* must have shape \(40,\), not \(3,\)"),
+    "blocks": ({"blocks": np.ones(40, np.uint16)}, "must have shape"),
+    "no blocks": ({"blocks": 0}, "blocks of .* must be from 1 to 1024, not from 0"),
+    "code": ({"a": 64}, "a of .* must be from 0 to 15, not from 64 to 64"),
+    "mode": ({"mode": 2}, "mode of .* must be from 0 to 1, not from 2 to 2"),
+    "case": ({"case": 200}, "case of .* must be from 0 to"),
+    "flags": ({"flags": 32}, "flags of .* must be from 0 to 31, not from 32 to 32"),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), BAD_ARRAYS.values(), ids=BAD_ARRAYS)
+def test_load_checks_arrays(small, tmp_path, change, message):
+    ((name, value),) = change.items()
+    if isinstance(value, int):
+        value = np.full_like(small.arrays[name], value)
+    if name == "blocks" and not value.all():
+        value = small.blocks.copy()
+        value[:2] = 0, value[0] + value[1]
+    save(replace(small, **{name: value}), tmp_path / "bad.npz")
+    with pytest.raises(ValueError, match=message) as error:
+        load(tmp_path / "bad.npz")
+    assert "\n" not in str(error.value)
+
+
+BAD_MANIFESTS = {
+    "schema": ({"schema": 2}, "schema of .* must be 1"),
+    "accumulator": ({"accumulators": ["best"]}, "does not hold .* accumulator must be one of"),
+    "format": ({"formats": "e9m9"}, "does not hold what its schema says: formats must be"),
+    "lanes": ({"lanes": 3}, "does not hold what its schema says: lanes must be"),
+    "unknown": ({"extra": 1}, "does not hold what its schema says: manifest"),
+    "units": ({"accumulators": ["exact", "float32"]}, r"must have shape \(2, 40\)"),
+    "narrow": ({"out": "float16"}, "result of .* must be from 0 to 65535"),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), BAD_MANIFESTS.values(), ids=BAD_MANIFESTS)
+def test_load_checks_the_manifest(small, tmp_path, change, message):
+    manifest = json.dumps({**small.manifest(), **change})
+    np.savez(tmp_path / "bad.npz", manifest=np.array(manifest), **small.arrays)
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path / "bad.npz")
+
+
+def test_load_refuses_other_files(small, tmp_path):
+    path = tmp_path / "vectors.npz"
+    save(small, path)
+    whole = path.read_bytes()
+    np.save(tmp_path / "array.npy", small.a)
+    contents = {
+        "truncated": whole[:-100],
+        "empty": b"",
+        "text": b"not a zip file",
+        "array": (tmp_path / "array.npy").read_bytes(),
+    }
+    for content in contents.values():
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"vectors\.npz cannot be read as test vectors: "):
+            load(path)
+    np.savez(path, a=small.a)
+    with pytest.raises(ValueError, match="cannot be read as test vectors: 'manifest'"):
+        load(path)
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "nowhere.npz")
+
+
+# Files for $readmemh ----------------------------------------------------------------------------
+
+
+def words(path: Path) -> list[int]:
+    return [int(line, 16) for line in path.read_text().splitlines()]
+
+
+def test_hex_files_hold_the_vectors(small, tmp_path):
+    save_hex(small, tmp_path)
+    config = small.configs[0]
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *manifest["files"],
+        "manifest.json",
+        "README.txt",
+        "vectors.vh",
+    }
+    assert {k: v for k, v in manifest.items() if k != "files"} == small.manifest()
+    for name, about in manifest["files"].items():
+        lines = (tmp_path / name).read_text().splitlines()
+        assert len(lines) == about["lines"]
+        assert {len(line) for line in lines} == {-(-about["bits"] // 8) * 2}
+        assert max(words(tmp_path / name)) < 2 ** about["bits"]
+    for side, width in (("a", config.bits_a), ("b", config.bits_b)):
+        got = words(tmp_path / f"{side}.hex")
+        mask = 2**width - 1
+        codes = [[word >> width * i & mask for i in range(config.lanes)] for word in got]
+        np.testing.assert_array_equal(codes, small.arrays[side])
+        assert words(tmp_path / f"scale_{side}.hex") == small.arrays[f"scale_{side}"].tolist()
+    assert words(tmp_path / "c.hex") == np.repeat(small.c, small.blocks).tolist()
+    assert words(tmp_path / "expected.hex") == small.result[0].tolist()
+    assert words(tmp_path / "flags.hex") == small.flags[0].tolist()
+    control = np.array(words(tmp_path / "control.hex"))
+    assert np.flatnonzero(control & 1).tolist() == small.first.tolist()
+    assert np.flatnonzero(control & 2).tolist() == small.last.tolist()
+    assert (control >> 2).tolist() == np.repeat(small.mode, small.blocks).tolist()
+
+
+def test_header_names_the_ports_that_there_are(tmp_path):
+    for load_c, status, out in ((True, True, "float32"), (False, False, "float16")):
+        config = DotConfig(lanes=4, load_c=load_c, status=status, out=out)
+        save_hex(evaluate([config], *draw(config, 5, 2, 0), {}), tmp_path)
+        header = (tmp_path / "vectors.vh").read_text()
+        assert "`define MXDOT_PRODUCTS 5\n" in header
+        assert "`define MXDOT_A_BITS 32\n" in header
+        assert f"`define MXDOT_RESULT_BITS {config.out.bits}\n" in header
+        assert ("`define MXDOT_C 1\n" in header) == load_c
+        assert ("`define MXDOT_STATUS 1\n" in header) == status
+        assert "MXDOT_MODE_BITS" not in header
+        # Files of the first unit that the second has not are gone.
+        assert (tmp_path / "c.hex").exists() == load_c
+        assert (tmp_path / "flags.hex").exists() == status
+
+
+def test_hex_files_are_of_one_unit(tmp_path):
+    with pytest.raises(ValueError, match="vectors must be of one unit, not of 14"):
+        save_hex(load(GOLDEN / "e2m1.npz"), tmp_path / "hex")
+    assert not (tmp_path / "hex").exists()
+
+
+# The command line -------------------------------------------------------------------------------
+
+OPTIONS = ["--format", "e5m2xe4m3", "--accumulator", "hopper", "--lanes", "4", "--count", "50"]
+
+
+def test_command_writes_both(tmp_path, capsys):
+    npz, directory = tmp_path / "new" / "vectors.npz", tmp_path / "hex"
+    assert main(["vectors", *OPTIONS, "--out", str(npz), "--hex", str(directory)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"{npz} {directory}: 50 dot products, ")
+    assert len(out.splitlines()) == 1
+    vectors = load(npz)
+    assert vectors.origin["command"] == (
+        "mxdot vectors --format e5m2xe4m3 --accumulator hopper --lanes 4 --result float32 "
+        "--blocks=8 --count=50 --seed=1"
+    )
+    assert words(directory / "expected.hex") == vectors.result[0].tolist()
+    first = {path.name: path.read_bytes() for path in [npz, *directory.iterdir()]}
+    assert main([*vectors.origin["command"].split()[1:], "--out", str(npz)]) == 0
+    shutil.rmtree(directory)
+    assert main(["vectors", *OPTIONS, "--stages", "1", "--hex", str(directory)]) == 0
+    again = {path.name: path.read_bytes() for path in [npz, *directory.iterdir()]}
+    assert again == first
+
+
+BAD_COMMANDS = {
+    "nowhere to write": ([], "vectors needs --out FILE, --hex DIR or both"),
+    "count": (["--out", "x.npz", "--count", "0"], "count must be from 1 to 1000000, not 0"),
+    "blocks": (["--out", "x.npz", "--blocks", "0"], "blocks must be from 1 to 1024, not 0"),
+    "seed": (["--out", "x.npz", "--seed", "-1"], "seed must be at least 0, not -1"),
+    "lanes": (["--out", "x.npz", "--lanes", "3"], "lanes must be one of 4, 8, 16, 32, 64, 128"),
+    "format": (["--out", "x.npz", "--format", "fp8"], "formats must be one of e4m3"),
+    "int32": (["--out", "x.npz", "--accumulator", "int32"], "int32 takes formats int8 x int8"),
+    "a directory": (["--out", "."], "out must be a file, not the directory ."),
+    "a file": (["--hex", "file"], "hex must be a directory, not the file file"),
+}
+
+
+@pytest.mark.parametrize(("options", "message"), BAD_COMMANDS.values(), ids=BAD_COMMANDS)
+def test_command_refuses_in_one_line(options, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    assert main(["vectors", *options]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("mxdot: error: ")
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -19,7 +19,7 @@ class NarrowLayout(data.StructLayout):
 
 
 class Convert(Section):
-    """Subnormals are kept; a NaN keeps its leading fraction bits."""
+    """Subnormals are kept; a NaN keeps its leading fraction bits, which no NaN result lacks."""
 
     def __init__(self, out: OutputFormat) -> None:
         self.out = out

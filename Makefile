@@ -36,7 +36,7 @@ lint: $(READY) ## check style and types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@mkdir -p build/typing/mxdot
-	@for package in model hw sim cli; do ln -sfn "$(CURDIR)/$$package" build/typing/mxdot/; done
+	@for init in */__init__.py; do ln -sfn "$(CURDIR)/$${init%/*}" build/typing/mxdot/; done
 	@PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
 
 bench: $(READY) ## measure the speed of the golden model

@@ -158,9 +158,7 @@ class Join(Section):
         with m.If(control.starts):
             m.d.comb += before.c.eq(Const(0, 32) if promoted else control.c)
         with m.Else():
-            m.d.comb += before.c.eq(state.c)
-        with m.If(~control.first):
-            m.d.comb += before.flags.eq(state.flags)
+            m.d.comb += before.eq(state)
         return before
 
     def _align_running(self, m: Module, c: data.View, emax: Signal):

@@ -29,8 +29,10 @@ sim: $(READY) ## simulate the RTL against the golden model (SEED=n FULL=1 WAVES=
 verilog: $(READY) ## write one unit as Verilog (FORMAT=e4m3 ACCUMULATOR=aligned:13 LANES=32 OUT=build/dot.v)
 	@$(BIN)/mxdot verilog --format $(FORMAT) --accumulator $(ACCUMULATOR) --lanes $(LANES) -o $(OUT)
 
-test: $(READY) ## run the tests (ARGS='-k name' for some of them)
-	@$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist loadgroup $(ARGS)
+TEST_ENV := $(if $(filter-out 0,$(FULL)),MXDOT_FULL=1) $(if $(SEED),MXDOT_SEED=$(SEED))
+
+test: $(READY) ## run the tests (ARGS='-k name' for some, FULL=1 for more, SEED=n)
+	@$(TEST_ENV) $(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist loadgroup $(ARGS)
 
 lint: $(READY) ## check style and types
 	@$(BIN)/ruff check .

@@ -1,0 +1,68 @@
+"""Error measures between results and a reference."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from .reference import F64
+
+LEAST = 2.0**-149  # float32's smallest subnormal: stands for a reference of zero
+LARGEST = float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True)
+class Errors:
+    """How far results are from a reference, over n dot products.
+
+    sqnr_db: 10 log10(sum reference^2 / sum error^2); infinite without error. max_relative,
+    mean_relative: |error / reference|. ulp_max, ulp_mean: |error| in float32 ulps of the reference.
+    bias: mean of the errors away from zero / mean |reference|; negative when results are too small.
+    """
+
+    sqnr_db: float
+    max_relative: float
+    mean_relative: float
+    ulp_max: float
+    ulp_mean: float
+    bias: float
+
+
+def errors(results: F64, reference: F64) -> Errors:
+    """Measure finite `results` against a finite `reference`, both (n,), n at least 1."""
+    error = results - reference
+    magnitude = np.maximum(np.abs(reference), LEAST)
+    relative = np.abs(error) / magnitude
+    ulps = np.abs(error) / ulp(reference)
+    away = error * np.sign(reference)
+    return Errors(
+        sqnr_db(reference, error),
+        float(relative.max()),
+        float(relative.mean()),
+        float(ulps.max()),
+        float(ulps.mean()),
+        float(away.mean() / magnitude.mean()),
+    )
+
+
+def sqnr_db(signal: F64, error: F64) -> float:
+    """Signal-to-error power ratio in dB; infinite without error, finite otherwise."""
+    largest = float(np.abs(error).max())
+    if largest == 0:
+        return math.inf
+    # Both are scaled before squaring, so that nothing overflows or vanishes.
+    scale = max(float(np.abs(signal).max()), LEAST)
+    power = float(np.square(np.maximum(np.abs(signal), LEAST) / scale).mean())
+    noise = float(np.square(error / largest).mean())
+    return 10 * math.log10(power / noise) + 20 * math.log10(scale / largest)
+
+
+def ulp(values: F64) -> F64:
+    """The spacing of float32 numbers at `values`: 2^(exponent - 23), at least 2^-149."""
+    exponent = np.where(values == 0, -126, np.frexp(values)[1] - 1)
+    return np.ldexp(1.0, np.maximum(exponent, -126) - 23)
+
+
+def finite(values: F64) -> F64:
+    """Infinities as float32's largest finite number, NaN as 0: errors stay numbers."""
+    return np.nan_to_num(values, nan=0.0, posinf=LARGEST, neginf=-LARGEST)

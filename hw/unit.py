@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..model.config import DotConfig
 from ..model.trace import FLAG_NAMES
-from .hierarchy import submodule
+from .hierarchy import submodule, used
 from .sections import Section, build
 from .sections.base import ControlLayout
 from .sections.multiply import BlockLayout
@@ -210,7 +210,7 @@ class _Slice:
 
 def stage_layouts(config: DotConfig) -> dict[str, data.Layout]:
     """What the wire `stage_NAME_data` of the generated Verilog holds, for every section NAME."""
-    sections = build(Widths(config))
+    sections = [used(section) for section in build(Widths(config))]
     names = [part.name for part in config.pipeline.sections]
     return {name: section.o.shape() for name, section in zip(names, sections, strict=True)}
 

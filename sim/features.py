@@ -215,8 +215,13 @@ def _can_saturate(config: DotConfig) -> bool:
 def _result_bins(config: DotConfig) -> Bins:
     rule, out = config.accumulator, config.out
     bins = ["zero", "normal", "nan"]
-    if not isinstance(rule, Fixed) or rule.lsb < out.emin:
-        bins.append("subnormal")
+    if isinstance(rule, Fixed):
+        subnormal = rule.lsb < out.emin
+    elif isinstance(rule, Fused | Preset):  # multiples of 2^(-126 - F)
+        subnormal = rule.fraction_bits > 0 or out is FLOAT16
+    else:
+        subnormal = True
+    bins += ["subnormal"] * subnormal
     has_inf = any(fmt.inf_code is not None for pair in config.formats for fmt in pair)
     if has_inf or config.load_c or _can_overflow(config):
         bins.append("inf")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -49,17 +50,21 @@ class UnitJob:
         module, _, function = self.predictor.partition(":")
         return getattr(import_module(module), function)
 
-    def save(self, path: Path) -> None:
-        """Write the job as JSON."""
+    def write(self) -> Path:
+        """Write the job as JSON to job.json in its directory."""
         values = {
             **{name: getattr(self, name) for name in self.__dataclass_fields__},
             "config": config_values(self.config),
         }
-        path.write_text(json.dumps(values, indent=1, default=str) + "\n")
+        self.directory.mkdir(parents=True, exist_ok=True)
+        path = self.directory.resolve() / "job.json"
+        # Paths become absolute: the simulator has another current directory.
+        path.write_text(json.dumps(values, indent=1, default=_absolute) + "\n")
+        return path
 
     @classmethod
     def load(cls, path: Path) -> "UnitJob":
-        """The job that `save` wrote."""
+        """The job that `write` wrote."""
         values = json.loads(path.read_text())
         values["config"] = DotConfig(**values["config"])
         values["directory"] = Path(values["directory"])
@@ -67,6 +72,10 @@ class UnitJob:
         for name in ("verilog", "tensors"):
             values[name] = None if values[name] is None else Path(values[name])
         return cls(**values)
+
+
+def _absolute(path: Path) -> str:
+    return str(path.resolve())
 
 
 def config_values(config: DotConfig) -> dict[str, object]:
@@ -86,7 +95,7 @@ def config_values(config: DotConfig) -> dict[str, object]:
 class Failure:
     """One dot product that came out wrong. `product` holds its operands as plain values."""
 
-    product: dict[str, object]
+    product: dict[str, Any]
     got: int
     want: int
     got_flags: int

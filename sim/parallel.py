@@ -3,10 +3,12 @@
 import multiprocessing
 import os
 import signal
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 
 from .job import UnitJob
 from .unit import UnitResult, run_unit
@@ -29,7 +31,7 @@ def run_jobs(jobs: Sequence[UnitJob], workers: int, report: Report) -> Iterator[
                 while waiting and len(running) < workers:
                     job = waiting.pop()
                     ours, theirs = spawn.Pipe(duplex=False)
-                    process = spawn.Process(target=_work, args=(job, theirs))
+                    process = spawn.Process(target=_work, args=(job.write(), theirs))
                     process.start()
                     theirs.close()
                     running[ours] = (job, process)
@@ -67,7 +69,8 @@ def _receive(
     return None
 
 
-def _work(job: UnitJob, connection: Connection) -> None:
+def _work(job_file: Path, connection: Connection) -> None:
+    job = UnitJob.load(job_file)
     # A session of its own: a Ctrl-C at the terminal reaches the parent alone, which then ends this
     # process and all of its compilers and simulators together.
     os.setsid()
@@ -76,8 +79,6 @@ def _work(job: UnitJob, connection: Connection) -> None:
     except Exception as error:
         result = UnitResult(job.name, str(job.config))
         result.errors.append(f"{type(error).__name__}: {error}")
-        import traceback
-
         result.report = traceback.format_exc()
     connection.send(result)
 

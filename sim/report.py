@@ -1,8 +1,135 @@
-"""The failure report."""
+"""The failure report: operands, got and want, the first stage that differs, how to repeat."""
 
+import json
+from itertools import groupby
 from pathlib import Path
+
+from ..model.trace import FLAG_NAMES
+from . import verilator
+from .features import pair_name
+from .item import Product, batch_of, model_trace, outcome
 from .job import Failure, UnitJob
+from .stages import Row, compare_stages
+from .unit_build import build_unit
+
+SHOWN_BLOCKS = 8
+SHOWN_ROWS = 6  # that differ, of one section
 
 
 def describe_failure(job: UnitJob, verilog: Path, failure: Failure) -> str:
-    return str(failure)
+    """The report of one dot product that came out wrong; replays it alone."""
+    lines = [
+        f"{failure.where}: {'flags differ' if failure.got == failure.want else 'result differs'}",
+        f"seed {job.seed}, unit {job.name}: {job.config}",
+        *_operands(job, failure),
+        f"got  {_result(job, failure.got, failure.got_flags)}",
+        f"want {_result(job, failure.want, failure.want_flags)}",
+        *_replayed(job, verilog, failure),
+    ]
+    if job.repeat:
+        lines.append(f"repeat with: {job.repeat}")
+    return "\n".join(lines)
+
+
+def _operands(job: UnitJob, failure: Failure) -> list[str]:
+    config, product = job.config, failure.product
+    lines = [f"formats {pair_name(config.formats[product['mode']])} (mode {product['mode']})"]
+    if config.load_c:
+        lines.append(f"c       0x{product['c']:08x}")
+    blocks = product["blocks"]
+    for number, (a, b, scale_a, scale_b) in enumerate(blocks[:SHOWN_BLOCKS]):
+        lines += [
+            f"block {number}: scale_a 0x{scale_a:02x}, scale_b 0x{scale_b:02x}; lane 0 first:",
+            f"  a {_codes(a, config.bits_a, config.lanes)}",
+            f"  b {_codes(b, config.bits_b, config.lanes)}",
+        ]
+    if len(blocks) > SHOWN_BLOCKS:
+        lines.append(f"({len(blocks) - SHOWN_BLOCKS} more blocks: {_failure_file(job)})")
+    return lines
+
+
+def _codes(word: int, bits: int, lanes: int) -> str:
+    return " ".join(f"{word >> bits * lane & 2**bits - 1:02x}" for lane in range(lanes))
+
+
+def _result(job: UnitJob, bits: int, flags: int) -> str:
+    names = [name for i, name in enumerate(FLAG_NAMES) if flags >> i & 1]
+    return f"0x{bits:0{job.config.out.bits // 4}x} {job.config.out.name}, flags {names or 'none'}"
+
+
+def _failure_file(job: UnitJob) -> Path:
+    return job.directory / "failure.json"
+
+
+def _replayed(job: UnitJob, verilog: Path, failure: Failure) -> list[str]:
+    """What the dot product does alone after a reset, stage by stage beside the golden model."""
+    _failure_file(job).write_text(json.dumps(failure.product) + "\n")
+    try:
+        record = _replay(job, verilog)
+    except (verilator.BuildError, verilator.SimulationError) as error:
+        return [f"(the replay of this dot product failed: {str(error).splitlines()[0]})"]
+    product = failure.product
+    item = Product(product["mode"], product["c"], tuple(map(tuple, product["blocks"])))
+    batch = batch_of(job.config, [item])
+    trace = model_trace(job.config, batch, stages=True)
+    model = outcome(job.config, trace)
+    if record["result"] is None:
+        lines = ["alone after a reset: no result at all"]
+    else:
+        lines = [f"alone after a reset: {_result(job, *record['result'])}"]
+        if tuple(record["result"]) == (failure.want, failure.want_flags):
+            lines[0] += ", as wanted: it depends on the traffic before it"
+    if (int(model.result[0]), int(model.flags[0])) != (failure.want, failure.want_flags):
+        lines.append(f"the golden model has {_result(job, *_both(model))}")
+    return lines + _stages(compare_stages(job.config, batch, trace, record["stages"]))
+
+
+def _both(model) -> tuple[int, int]:
+    return int(model.result[0]), int(model.flags[0])
+
+
+def _replay(job: UnitJob, verilog: Path) -> dict:
+    """Simulate the product in failure.json alone, in a build whose stages can be watched."""
+    build = build_unit(job.config, verilog, job.directory / "probed", probes=True)
+    record = job.directory / "replay.json"
+    record.unlink(missing_ok=True)
+    run = build.run(
+        "mxdot.sim.bench.replay_test",
+        results_xml=job.directory / "replay.xml",
+        env={
+            "MXDOT_JOB": str(job.write()),
+            "MXDOT_REPLAY": str(_failure_file(job).resolve()),
+            "MXDOT_RECORD": str(record.resolve()),
+        },
+        time_limit=120,
+    )
+    if not record.is_file():
+        raise verilator.SimulationError(f"no record (log: {run.log_file})")
+    return json.loads(record.read_text())
+
+
+def _stages(rows: list[Row]) -> list[str]:
+    if not rows:
+        return ["no stage could be compared"]
+    wrong = [row for row in rows if row.differs]
+    if not wrong:
+        return ["no stage differs from the golden model: see the flags, or the model compared with"]
+    first = wrong[0]
+    lines = [
+        f"first difference: section {first.stage} of block {first.block}, {first.what}",
+        f"  {'block':5} {'section':12} {'value':20} {'got':>28} {'want':>28}",
+    ]
+    last_block = min(first.block, rows[-1].block)
+    shown = [row for row in rows if row.block == last_block]
+    for section, group in groupby(shown, key=lambda row: row.stage):
+        entries = list(group)
+        differing = [row for row in entries if row.differs]
+        if not differing:
+            lines.append(f"  {last_block:<5} {section:12} {len(entries)} values equal")
+        lines += [
+            f"  {row.block:<5} {section:12} {row.what:20} {row.got:>28} {row.want:>28}  <--"
+            for row in differing[:SHOWN_ROWS]
+        ]
+        if len(differing) > SHOWN_ROWS:
+            lines.append(f"  {last_block:<5} {section:12} and {len(differing) - SHOWN_ROWS} more")
+    return lines

@@ -15,12 +15,13 @@ from .job import CycleReport, Failure, UnitJob
 from .report import describe_failure
 from .stimulus import traffic
 from .tensors import tensor_traffic
+from .unit_build import build_unit
 
 Progress = Callable[[str], None]
 
 CYCLE_LIMIT = 900.0  # seconds, for each simulation
 BULK_GAP, BULK_STALL = 8, 16  # chances in 256 per cycle
-TENSOR_BLOCKS = 20_000  # of real tensors in bulk mode, unless all are asked for
+TENSOR_BLOCKS = 25_000  # of real tensors in bulk mode, unless all are asked for
 KEPT_FAILURES = 5
 
 
@@ -46,33 +47,6 @@ class UnitResult:
     def passed(self) -> bool:
         """True when dot products were compared and nothing was wrong."""
         return self.products > 0 and not self.errors
-
-
-def build_unit(
-    config: DotConfig, verilog: Path, directory: Path, *, waves: bool = False, probes: bool = False
-) -> verilator.Build:
-    """A simulation of the unit in the bench top; with `probes` its stages can be watched."""
-    probe_file = None
-    if probes:
-        probe_file = directory.parent / "probes.vlt"
-        probe_file.write_text(
-            '`verilator_config\npublic_flat_rd -module "mxdot_dot*" -var "stage_*"\n'
-        )
-    return verilator.build(
-        verilog,
-        verilator.BENCH_TOP,
-        directory,
-        extra_sources=[verilator.BENCH],
-        parameters={
-            "LANES": config.lanes,
-            "A_BITS": config.bits_a,
-            "B_BITS": config.bits_b,
-            "MODE_BITS": max(config.mode_bits, 1),
-            "RESULT_BITS": config.out.bits,
-        },
-        public_vlt=probe_file,
-        waves=waves,
-    )
 
 
 def run_unit(job: UnitJob, progress: Progress = lambda phase: None) -> UnitResult:
@@ -118,13 +92,12 @@ def _generate(job: UnitJob) -> Path:
 
 
 def _run_cycles(job: UnitJob, build: verilator.Build, result: UnitResult) -> list[Failure]:
-    job_file, report_file = job.directory / "job.json", job.directory / "cycle.json"
-    job.save(job_file)
+    report_file = job.directory / "cycle.json"
     report_file.unlink(missing_ok=True)
     run = build.run(
         "mxdot.sim.bench.dot_test",
         results_xml=job.directory / "cycle.xml",
-        env={"MXDOT_JOB": str(job_file.resolve())},
+        env={"MXDOT_JOB": str(job.write())},
         seed=job.seed % 2**31,
         waves=job.directory / "cycle.fst" if job.waves else None,
         time_limit=CYCLE_LIMIT,
@@ -238,6 +211,3 @@ def _failure(
         int(want.flags[place]),
         f"bulk, dot product {place}",
     )
-
-
-__all__ = ["UnitResult", "build_unit", "run_unit"]

@@ -40,6 +40,7 @@ RUNTIME_CACHE = Path("build/verilator-runtime")
 _WAVE_HEADERS = Path(__file__).parent / "wave_headers"
 _CFLAGS = "-std=gnu++17 -fcoroutines"
 _OPTIMIZE = ("OPT_FAST=-O1", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
+_QUICK = ("OPT_FAST=-O0", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
 
 
 class ToolError(RuntimeError):
@@ -216,22 +217,25 @@ def build(
     public_vlt: Path | None = None,
     waves: bool = False,
     jobs: int = 2,
+    optimize: bool = True,
 ) -> Build:
     """Compiles a design for cocotb; at once when nothing changed since the last time.
 
     cocotb sees the variables of `toplevel`, and those that `public_vlt` (a Verilator control
     file) makes public: a public signal is kept from being optimised away. `parameters` are those
     of `toplevel`. `waves` makes the build able to record them, which slows it down. `jobs` is the
-    number of compilers at a time. BuildError holds the complete log.
+    number of compilers at a time. Without `optimize` the build is quick and the simulation slow.
+    BuildError holds the complete log.
     """
     tools = find_tools()
     build_dir = _makeable(build_dir)
     sources = [source, *extra_sources]
     arguments = [f"-G{name}={value}" for name, value in (parameters or {}).items()]
     arguments += ["--trace-fst"] if waves else []
+    switches = _OPTIMIZE if optimize else _QUICK
     if public_vlt is not None:
         sources.insert(0, public_vlt)
-    inputs = [tools.versions, str(tools.root), toplevel, *arguments]
+    inputs = [tools.versions, str(tools.root), toplevel, *arguments, *switches]
     key = _digest(inputs + [path.read_text() for path in (Path(__file__), *sources)])
 
     objects = build_dir / "obj"
@@ -244,7 +248,7 @@ def build(
         shutil.rmtree(objects, ignore_errors=True)
         objects.mkdir()
         _verilate(sources, toplevel, objects, arguments, tools)
-        _compile(objects, tools, jobs, waves)
+        _compile(objects, tools, jobs, waves, switches)
         stamp.write_text(key)
     return result
 
@@ -268,10 +272,10 @@ def _verilate(
     _execute(command, tools, f"Verilator on {toplevel}")
 
 
-def _compile(objects: Path, tools: Tools, jobs: int, waves: bool) -> None:
+def _compile(objects: Path, tools: Tools, jobs: int, waves: bool, switches: Sequence[str]) -> None:
     """Compiles and links what `_verilate` wrote."""
     make = ["make", "-C", str(objects), "-f", "Vtop.mk", f"-j{jobs}"]
-    make += ["AR=ar", "CXX=g++", "LINK=g++", f"PYTHON3={sys.executable}", *_OPTIMIZE]
+    make += ["AR=ar", "CXX=g++", "LINK=g++", f"PYTHON3={sys.executable}", *switches]
     libraries = []
     if waves:
         if _has_headers(tools, "lz4.h", "zlib.h"):
@@ -295,7 +299,8 @@ def _runtime(objects: Path, tools: Tools, make: Sequence[str]) -> Path:
     switches = re.findall(r"^VM_\w+ = \d$", classes, re.MULTILINE)
     _, _, section = classes.partition("VM_GLOBAL_FAST")
     names = re.findall(r"^  (\w+) \\$", section, re.MULTILINE)
-    variables = [item for item in make if "=" in item]
+    own = ("OPT_FAST=", "OPT_SLOW=")  # for the design, not the runtime
+    variables = [item for item in make if "=" in item and not item.startswith(own)]
     key = _digest([tools.versions, str(tools.root), _CFLAGS, *variables, *switches, *names])
     archive = RUNTIME_CACHE.resolve() / f"{key[:16]}.a"
     with _locked(archive.parent / "lock"):

@@ -1,0 +1,34 @@
+"""The simulation of one unit: its Verilog inside the bench top."""
+
+from pathlib import Path
+
+from ..model import DotConfig
+from . import verilator
+
+
+def build_unit(
+    config: DotConfig, verilog: Path, directory: Path, *, waves: bool = False, probes: bool = False
+) -> verilator.Build:
+    """A simulation of the unit in the bench top; with `probes` its stages can be watched."""
+    probe_file = None
+    if probes:
+        probe_file = directory.parent / "probes.vlt"
+        probe_file.write_text(
+            '`verilator_config\npublic_flat_rd -module "mxdot_dot*" -var "stage_*"\n'
+        )
+    return verilator.build(
+        verilog,
+        verilator.BENCH_TOP,
+        directory,
+        extra_sources=[verilator.BENCH],
+        parameters={
+            "LANES": config.lanes,
+            "A_BITS": config.bits_a,
+            "B_BITS": config.bits_b,
+            "MODE_BITS": max(config.mode_bits, 1),
+            "RESULT_BITS": config.out.bits,
+        },
+        public_vlt=probe_file,
+        waves=waves,
+        optimize=not probes,
+    )

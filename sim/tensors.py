@@ -1,6 +1,10 @@
 """Real tensors as stimulus: two arrays of a file, quantised, row against row."""
 
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.random import Generator
@@ -22,58 +26,88 @@ def load_tensors(path: Path, names: tuple[str, ...] = ()) -> tuple[NDArray, NDAr
     Without names the first two arrays that fit each other; with one name that array against itself.
     ValueError, naming the file, when it cannot be read or holds nothing that fits.
     """
-    arrays = _read(path)
-    if not names:
-        names = _fitting(arrays)
-        if not names:
-            raise ValueError(f"{path} must hold two float arrays of equal last axis; name them")
-    for name in names:
-        if name not in arrays:
-            raise ValueError(f"name must be one of {', '.join(arrays)} in {path}, not {name!r}")
-    chosen = [_rows(arrays[name], name) for name in (names[0], names[-1])]
-    if chosen[0].shape[1] != chosen[1].shape[1]:
+    try:
+        with _open(path) as (available, read):
+            for name in names:
+                if name not in available:
+                    raise ValueError(f"name must be one of {_some(available)}, not {name!r}")
+            if not names:
+                names = _fitting(available, read)
+            x, y = (_rows(read(name), name) for name in (names[0], names[-1]))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    if x.shape[1] != y.shape[1]:
         raise ValueError(
             f"{names[0]} and {names[-1]} must have equal last axes, "
-            f"not {chosen[0].shape[1]} and {chosen[1].shape[1]}"
+            f"not {x.shape[1]} and {y.shape[1]}"
         )
-    return chosen[0], chosen[1]
+    return x, y
 
 
-def _read(path: Path) -> dict[str, NDArray]:
-    try:
-        if path.suffix == ".safetensors":
-            return _read_safetensors(path)
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (OSError, EOFError, AttributeError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read as npz or safetensors: {error}") from None
-    except Exception as error:  # zip and safetensors errors share no base class
-        if type(error).__name__ not in ("BadZipFile", "SafetensorError", "zlib.error"):
-            raise
-        raise ValueError(f"{path} cannot be read as npz or safetensors: {error}") from None
+Reader = Callable[[str], NDArray]
 
 
-def _read_safetensors(path: Path) -> dict[str, NDArray]:
+@contextmanager
+def _open(path: Path) -> Iterator[tuple[list[str], Reader]]:
+    """The names of a file's arrays, and a function that reads one; ValueError when it cannot."""
     import ml_dtypes  # noqa: F401  # makes bfloat16 a NumPy dtype
-    from safetensors import safe_open
 
-    with safe_open(path, framework="numpy") as file:
-        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    with ExitStack() as stack:
+        if path.suffix == ".safetensors":
+            import safetensors
+
+            problems: tuple[type[Exception], ...] = (OSError, safetensors.SafetensorError)
+            try:
+                tensors = stack.enter_context(safetensors.safe_open(path, framework="numpy"))
+            except problems as error:
+                raise ValueError(f"cannot be read as safetensors: {error}") from None
+            names, get = list(tensors.keys()), tensors.get_tensor
+            problems += (TypeError, AttributeError)  # a dtype that NumPy has not
+        else:
+            problems = (OSError, EOFError, ValueError, BadZipFile, zlib.error)
+            try:
+                arrays = np.load(stack.enter_context(path.open("rb")), allow_pickle=False)
+            except problems as error:
+                raise ValueError(f"cannot be read as npz: {error}") from None
+            if isinstance(arrays, np.ndarray):
+                raise ValueError("must be an npz or safetensors file, not a single npy array")
+            names, get = list(arrays.files), arrays.__getitem__
+
+        def read(name: str) -> NDArray:
+            try:
+                return get(name)
+            except problems as error:
+                raise ValueError(f"{name} cannot be read: {error}") from None
+
+        yield names, read
 
 
-def _fitting(arrays: dict[str, NDArray]) -> tuple[str, ...]:
-    usable = {n: x for n, x in arrays.items() if x.ndim >= 2 and x.dtype.kind in "fV"}
-    for first, x in usable.items():
-        for second, y in usable.items():
-            if first != second and x.shape[-1] == y.shape[-1]:
-                return first, second
-    return ()
+def _some(names: list[str]) -> str:
+    """The names, or the first few of many."""
+    more = f", ... ({len(names)} in all)" if len(names) > 8 else ""
+    return ", ".join(names[:8]) + more
+
+
+def _fitting(available: list[str], read: Reader) -> tuple[str, str]:
+    """The first two float arrays of equal last axis."""
+    usable = {}
+    for name in available:
+        array = read(name)
+        if array.ndim >= 2 and array.dtype.kind in "fV":
+            for earlier, length in usable.items():
+                if length == array.shape[-1]:
+                    return earlier, name
+            usable[name] = array.shape[-1]
+    raise ValueError("must hold two float arrays of equal last axis (--name chooses them)")
 
 
 def _rows(x: NDArray, name: str) -> NDArray[np.float32]:
     if x.ndim < 1 or x.size == 0:
         raise ValueError(f"{name} must have rows to multiply, not shape {x.shape}")
-    return as_float32(x).reshape(-1, x.shape[-1])
+    try:
+        return as_float32(x).reshape(-1, x.shape[-1])
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
 def tensor_batch(

@@ -26,7 +26,7 @@ class Evaluator:
     def __init__(self, component: wiring.Component) -> None:
         self.netlist = Netlist(component)
         self.shapes = {
-            ".".join(map(str, path)): _shape(value)
+            ".".join(map(str, path)): shape_of(value)
             for path, _, value in component.signature.flatten(component)
         }
         self.registers: Planes | None = None
@@ -37,19 +37,20 @@ class Evaluator:
         if self.registers is None:
             self.registers = [-bit & ones for bit in self.netlist.registers]
         planes = {
-            name: _pack(self.shapes.get(name, Shape(1)), inputs.get(name, 0), n)
+            name: pack(self.shapes.get(name, Shape(1)), inputs.get(name, 0), n)
             for name in self.netlist.inputs
         }
         unknown = set(inputs) - set(self.netlist.inputs)
         assert not unknown, f"no such inputs: {unknown}"
         outputs, self.registers = self.netlist.step(ones, planes, self.registers)
         return {
-            name: _unpack(self.shapes[name], outputs.get(name, []), n)
+            name: unpack(self.shapes[name], outputs.get(name, []), n)
             for name in self.netlist.outputs
         }
 
 
-def _shape(value: Any) -> Any:
+def shape_of(value: Any) -> Any:
+    """The layout or shape of a port."""
     return value.shape() if isinstance(value, data.View) else wiring_value(value).shape()
 
 
@@ -59,14 +60,15 @@ def _cases(value: Any) -> int:
     return np.shape(value)[0] if np.shape(value) else 1
 
 
-def _pack(shape: Any, value: Any, n: int) -> Planes:
+def pack(shape: Any, value: Any, n: int) -> Planes:
+    """The bits of n cases of a port of this shape."""
     if isinstance(shape, data.StructLayout):
         value = value if isinstance(value, dict) else dict.fromkeys((f for f, _ in shape), value)
         assert set(value) <= {name for name, _ in shape}, f"{set(value)} are not all in {shape}"
-        return [bit for name, field in shape for bit in _pack(field.shape, value.get(name, 0), n)]
+        return [bit for name, field in shape for bit in pack(field.shape, value.get(name, 0), n)]
     if isinstance(shape, data.ArrayLayout):
         elements = range(shape.length)
-        return [bit for i in elements for bit in _pack(shape.elem_shape, _element(value, i), n)]
+        return [bit for i in elements for bit in pack(shape.elem_shape, _element(value, i), n)]
     return to_planes(np.broadcast_to(np.asarray(value), n), Shape.cast(shape).width)
 
 
@@ -76,17 +78,19 @@ def _element(value: Any, index: int) -> Any:
     return value[:, index] if np.ndim(value) else value
 
 
-def _unpack(shape: Any, planes: Planes, n: int) -> Any:
+def unpack(shape: Any, planes: Planes, n: int) -> Any:
+    """The values of n cases of a port of this shape."""
     if isinstance(shape, data.StructLayout):
         size = {name: Shape.cast(field.shape).width for name, field in shape}
         return {
-            name: _unpack(field.shape, planes[field.offset : field.offset + size[name]], n)
+            name: unpack(field.shape, planes[field.offset : field.offset + size[name]], n)
             for name, field in shape
         }
     if isinstance(shape, data.ArrayLayout):
         size = Shape.cast(shape.elem_shape).width
         parts = [planes[i * size : (i + 1) * size] for i in range(shape.length)]
-        return _stack([_unpack(shape.elem_shape, part, n) for part in parts])
+        elements = [unpack(shape.elem_shape, part, n) for part in parts]
+        return _stack(elements) if elements else np.zeros((n, 0), np.int64)
     cast = Shape.cast(shape)
     return from_planes(planes, n, cast.signed)
 
@@ -99,6 +103,7 @@ def _stack(values: list) -> Any:
 
 def to_planes(values: NDArray, width: int) -> Planes:
     """The low `width` bits of integer `values`, in two's complement; any width."""
+    values = values if values.dtype == object else values.astype(np.int64)
     planes = []
     for low in range(0, width, 32):
         limb = ((values >> low) & 0xFFFFFFFF).astype(np.uint32)
@@ -127,7 +132,7 @@ def differing(got: Any, want: Any) -> NDArray:
         wrong = [differing(got[name], value) for name, value in want.items()]
         return np.unique(np.concatenate(wrong))
     unequal = np.asarray(got) != np.asarray(want)
-    return np.flatnonzero(unequal.reshape(len(unequal), -1).any(axis=1))
+    return np.flatnonzero(unequal.any(axis=tuple(range(1, unequal.ndim))))
 
 
 def assert_same(got: Any, want: Any, **operands: NDArray) -> None:

@@ -1,0 +1,148 @@
+"""DotUnit against the model: results and flags of every accumulator, under gaps and stalls."""
+
+import numpy as np
+import pytest
+from amaranth.hdl import Shape
+
+from compare import generator
+from mxdot.hw.unit import InputLayout, ResultLayout, stage_layouts
+from mxdot.model import PRESETS, DotConfig
+from unit_bench import Run, drive, evaluate, random_work, simulate
+
+ALL = "e4m3,e5m2,e3m2,e2m3,e2m1,int8,e5m2xe4m3,int8xe2m1"
+FP8 = "e4m3,e5m2xe4m3"
+
+
+def unit(accumulator: str, formats: str = ALL, lanes: int = 4, **options) -> DotConfig:
+    return DotConfig(formats=formats, lanes=lanes, accumulator=accumulator, **options)
+
+
+# Every accumulator and preset with every format; then what changes its datapath.
+UNITS = [
+    unit("exact"),
+    unit("exact", "e2m1", out="bfloat16"),
+    unit("aligned:0", stages=1),
+    unit("aligned:3"),
+    unit("aligned:13", stages=6),
+    unit("aligned:40", "e4m3,int8"),
+    unit("fused:0"),
+    unit("fused:13", stages=1),
+    unit("fused:25", stages=5),
+    unit("fused:60", "e5m2"),
+    unit("fixed:48:-20"),
+    unit("fixed:24:-8:wrap", stages=1),
+    unit("fixed:2:3", "e4m3,int8"),
+    unit("fixed:20:-145", "e5m2,e2m1", out="float16"),
+    unit("fixed:40:100", "e4m3", stages=6),
+    unit("fixed:100:-60", "e4m3"),
+    unit("float32", lanes=8),
+    unit("int32", "int8", lanes=16),
+    unit("hopper", FP8, lanes=32),
+    unit("hopper", out="float16", stages=2),
+    unit("hopper-promoted"),
+    unit("hopper-promoted", "e4m3", lanes=16, stages=6),
+    unit("ada", FP8, lanes=32, stages=8),
+    unit("blackwell", lanes=8, out="bfloat16", stages=6),
+    unit("aligned:13", status=False),
+    unit("fused:13", load_c=False),
+    unit("hopper-promoted", FP8, load_c=False, status=False, out="float16"),
+    unit("fixed:30:-12", load_c=False),
+]
+
+
+def sides(config: DotConfig, n: int, longest: int = 5) -> tuple:
+    rng = generator("unit", str(config))
+    return random_work(config, rng, rng.integers(1, longest + 1, n)), rng
+
+
+def test_the_list_has_every_accumulator():
+    keywords = {config.accumulator.keyword for config in UNITS}
+    assert keywords == {"exact", "aligned", "fused", "fixed", "float32", "int32", "preset"}
+    assert {str(config.accumulator) for config in UNITS} >= set(PRESETS)
+
+
+@pytest.mark.parametrize("config", UNITS, ids=str)
+def test_results_and_flags(config):
+    """Many streams at once, each with gaps and stalls of its own."""
+    work, rng = sides(config, 1200 if config.lanes < 32 else 400)
+    for gap, stall in ((0.0, 0.0), (0.4, 0.4)):
+        run: Run = evaluate(config, drive(work, rng, streams=len(work) // 8, gap=gap, stall=stall))
+        run.check()
+        assert not run.lost.any()
+    if config.status:
+        seen = {name for name in work.want if work.want[name].any()}
+        assert seen >= {"result", "invalid", "inexact"}
+
+
+SMALL = list({type(c.accumulator): c for c in reversed(UNITS) if c.lanes <= 16}.values())
+
+
+@pytest.mark.parametrize("config", SMALL, ids=str)
+def test_results_and_flags_in_the_simulator(config):
+    """The same in Amaranth's own simulator, which is slower."""
+    work, rng = sides(config, 12)
+    run: Run = simulate(config, drive(work, rng, gap=0.3, stall=0.4))
+    run.check()
+
+
+def test_results_of_a_stream_that_stalls_for_long():
+    config = unit("fused:13", FP8)
+    work, rng = sides(config, 60, longest=8)
+    for gap, stall in ((0.0, 0.9), (0.9, 0.0), (0.8, 0.8)):
+        evaluate(config, drive(work, rng, streams=20, gap=gap, stall=stall)).check()
+
+
+@pytest.mark.parametrize(
+    "config",
+    [unit("aligned:13", "int8"), unit("fused:25", "int8"), unit("hopper", "int8")],
+    ids=str,
+)
+def test_a_long_chain(config):
+    """A hundred blocks of one product and more; c grows until most of a block is cut off."""
+    rng = generator("chain", str(config))
+    work = random_work(config, rng, [200, 1, 100, 7], scales=["unit"], operands=["finite"])
+    run: Run = evaluate(config, drive(work, rng, gap=0.1, stall=0.1))
+    run.check()
+
+
+def test_products_that_follow_each_other_share_nothing():
+    """A NaN, an infinity, a saturated register: none of it reaches the next product."""
+    for accumulator in ("fixed:24:-8", "fused:13", "exact", "hopper-promoted"):
+        config = unit(accumulator, FP8)
+        rng = generator("sticky", accumulator)
+        lengths = [2] * 300
+        bad = random_work(config, rng, lengths, scales=["nan", "high end"], running=["nan", "huge"])
+        assert bad.want["invalid"].mean() > 0.1
+        tame = {"scales": ["low end"], "operands": ["tiny"], "running": ["zero"]}
+        good = random_work(config, rng, lengths, **tame)
+        assert not good.want["invalid"].any()
+        blocks = {name: _alternate(bad.blocks[name], good.blocks[name], 2) for name in bad.blocks}
+        want = {name: _alternate(bad.want[name], good.want[name], 1) for name in bad.want}
+        work = type(bad)(config, blocks, np.arange(0, 1201, 2), want)
+        evaluate(config, drive(work, rng, streams=10, stall=0.2)).check()
+
+
+def _alternate(x: np.ndarray, y: np.ndarray, size: int) -> np.ndarray:
+    """Pieces of `size` of x and y in turn."""
+    pieces = np.stack([v.reshape(-1, size, *v.shape[1:]) for v in (x, y)], axis=1)
+    return pieces.reshape(-1, *x.shape[1:])
+
+
+def test_stage_layouts_name_every_section():
+    config = unit("ada", FP8, lanes=32)
+    layouts = stage_layouts(config)
+    assert list(layouts) == [section.name for section in config.pipeline.sections]
+    assert all(layout.size for layout in layouts.values())
+
+
+def test_payloads():
+    config = DotConfig(formats="e4m3,e2m1xint8,e2m1", lanes=8, accumulator="exact", out="float16")
+    inputs = {name: Shape.cast(field.shape).width for name, field in InputLayout(config)}
+    assert inputs == {
+        "a": 64, "b": 64, "scale_a": 8, "scale_b": 8, "mode": 2, "c": 32, "first": 1, "last": 1,
+    }  # fmt: skip
+    outputs = {name: Shape.cast(field.shape).width for name, field in ResultLayout(config)}
+    assert outputs == {"result": 16, "flags": 5}
+    bare = DotConfig(lanes=8, status=False, load_c=False)
+    assert InputLayout(bare).size == 2 * 64 + 2 * 8 + 2
+    assert ResultLayout(bare).size == 32

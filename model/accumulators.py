@@ -6,7 +6,8 @@ model/rules.py, sections in model/pipeline.py and a datapath in hw/sections/. To
 add a row to `PRESETS`.
 """
 
-from dataclasses import dataclass, fields
+import re
+from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
 from .errors import choice, integer
@@ -14,23 +15,30 @@ from .formats import ElementFormat
 
 NAN_DEFAULT = 0x7FC00000
 NAN_NVIDIA = 0x7FFFFFFF
+MAX_FRACTION_BITS = 64
 
 
 @dataclass(frozen=True)
 class Accumulator:
     """Base of all accumulators; `str()` gives the text that `accumulator()` parses."""
 
-    keyword: ClassVar[str]
+    syntax: ClassVar[str]
+    summary: ClassVar[str]
 
     @property
     def rule(self) -> str:
-        """The rule in one line, for tables: the first line of the class's docstring."""
-        return (self.__doc__ or "").split("\n")[0]
+        """The rule in one line, for tables."""
+        return self.summary
 
     @property
     def nan_bits(self) -> int:
         """The float32 bit pattern of every NaN result."""
         return NAN_DEFAULT
+
+    @property
+    def keyword(self) -> str:
+        """The first word of the text."""
+        return self.syntax.split(":")[0]
 
     def __str__(self) -> str:
         return ":".join([self.keyword, *(str(getattr(self, f.name)) for f in fields(self))])
@@ -38,48 +46,59 @@ class Accumulator:
     def check_formats(self, a: ElementFormat, b: ElementFormat) -> None:
         """ValueError when the accumulator is not defined for products of these formats."""
 
+    def _check(self, field: str, name: str, low: int, high: int) -> None:
+        """Make a field a Python int in its range; TypeError or ValueError calls it `name`."""
+        vars(self)[field] = integer(name, getattr(self, field), low, high)
+
 
 @dataclass(frozen=True)
 class Exact(Accumulator):
-    """c' = RNE(c + 2^s x sum p), one rounding per block."""
+    """An exact block sum, added to c with one rounding."""
 
-    keyword = "exact"
+    syntax = "exact"
+    summary = "c' = RNE(c + 2^s x sum p), one rounding per block"
 
 
 @dataclass(frozen=True)
 class Aligned(Accumulator):
-    """Terms truncated F bits below the largest product's unit digit; RZ block sum; RNE into c."""
+    """Terms truncated `fraction_bits` (0 to 64) below the largest product's unit digit."""
 
     fraction_bits: int
-    keyword = "aligned"
+    syntax = "aligned:F"
+    summary = "terms cut F bits below the largest product's unit digit; RZ block sum; RNE into c"
 
     def __post_init__(self) -> None:
-        integer("F of aligned", self.fraction_bits, 0, 64)
+        self._check("fraction_bits", "F of aligned", 0, MAX_FRACTION_BITS)
 
 
 @dataclass(frozen=True)
 class Fused(Accumulator):
-    """As aligned:F, with the scale and c inside the alignment; RZ result."""
+    """As Aligned, with the scale and c inside the alignment."""
 
     fraction_bits: int
-    keyword = "fused"
+    syntax = "fused:F"
+    summary = "as aligned:F, with the scale and c inside the alignment; RZ result"
 
     def __post_init__(self) -> None:
-        integer("F of fused", self.fraction_bits, 0, 64)
+        self._check("fraction_bits", "F of fused", 0, MAX_FRACTION_BITS)
 
 
 @dataclass(frozen=True)
 class Fixed(Accumulator):
-    """W-bit two's-complement register in units of 2^L; saturates or wraps; RNE result."""
+    """A `width`-bit (2 to 1024) register in units of 2^`lsb` (-1024 to 1023).
+
+    `overflow` is ``saturate`` or ``wrap``.
+    """
 
     width: int
     lsb: int
     overflow: str = "saturate"
-    keyword = "fixed"
+    syntax = "fixed:W:L[:wrap]"
+    summary = "W-bit two's-complement register in units of 2^L; saturates or wraps; RNE result"
 
     def __post_init__(self) -> None:
-        integer("W of fixed", self.width, 2, 1024)
-        integer("L of fixed", self.lsb, -1024, 1023)
+        self._check("width", "W of fixed", 2, 1024)
+        self._check("lsb", "L of fixed", -1024, 1023)
         choice("overflow of fixed", self.overflow, ("saturate", "wrap"))
 
     def __str__(self) -> str:
@@ -89,16 +108,18 @@ class Fixed(Accumulator):
 
 @dataclass(frozen=True)
 class Float32(Accumulator):
-    """float32 RNE tree of adjacent pairs inside the block, then RNE into c."""
+    """A tree of float32 additions."""
 
-    keyword = "float32"
+    syntax = "float32"
+    summary = "float32 RNE tree of adjacent pairs inside the block; RNE into c"
 
 
 @dataclass(frozen=True)
 class Int32(Accumulator):
-    """Exact 32-bit integer block sum (INT8 x INT8 only), then RNE into c."""
+    """The exact integer sum of a block of INT8 products."""
 
-    keyword = "int32"
+    syntax = "int32"
+    summary = "exact 32-bit integer block sum (INT8 x INT8 only); RNE into c"
 
     def check_formats(self, a: ElementFormat, b: ElementFormat) -> None:
         """ValueError unless both formats are integers."""
@@ -108,13 +129,14 @@ class Int32(Accumulator):
             )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Preset(Accumulator):
     """A real machine: `fused:fraction_bits` applied to steps of up to `terms` elements of a block.
 
-    `result_bits` is the number of fraction bits of each step's result (23: float32; fewer are
-    truncated toward zero). `promote` is the number of elements after which the partial sum, started
-    from +0, is added to c by RNE ("slow accumulation"); None accumulates in c itself.
+    terms: a power of two up to 128. result_bits: fraction bits of each step's result (23: float32;
+    fewer are truncated toward zero). nan: the bits of a NaN result. promote: the number of elements
+    (a power of two, at least `terms`) after which the partial sum, started from +0, is added to c
+    by RNE ("slow accumulation"); None accumulates in c itself. source: where the facts are from.
     """
 
     name: str
@@ -122,9 +144,21 @@ class Preset(Accumulator):
     fraction_bits: int
     result_bits: int
     nan: int
-    promote: int | None
+    promote: int | None = None
     source: str
-    keyword = "preset"
+    syntax = "preset"
+
+    def __post_init__(self) -> None:
+        self._check("terms", f"terms of {self.name}", 1, 128)
+        self._check("fraction_bits", f"fraction_bits of {self.name}", 0, MAX_FRACTION_BITS)
+        self._check("result_bits", f"result_bits of {self.name}", 0, 23)
+        self._check("nan", f"nan of {self.name}", 0x7F800001, 0x7FFFFFFF)
+        if self.promote is not None:
+            self._check("promote", f"promote of {self.name}", self.terms, 2**16)
+        for field in ("terms", "promote"):
+            value = getattr(self, field) or 1
+            if value & (value - 1):
+                raise ValueError(f"{field} of {self.name} must be a power of two, not {value}")
 
     @property
     def nan_bits(self) -> int:
@@ -145,42 +179,37 @@ class Preset(Accumulator):
         return self.name
 
 
+_HOPPER = Preset(
+    name="hopper",
+    terms=32,
+    fraction_bits=13,
+    result_bits=13,
+    nan=NAN_NVIDIA,
+    source="H100/H200 FP8 wgmma, measured on an H200",
+)
 PRESETS = {
-    p.name: p
-    for p in (
-        Preset("hopper", 32, 13, 13, NAN_NVIDIA, None, "H100/H200 FP8 wgmma, measured on an H200"),
-        Preset(
-            "hopper-promoted",
-            32,
-            13,
-            13,
-            NAN_NVIDIA,
-            128,
-            "H100/H200 FP8 wgmma with slow accumulation, measured on an H200",
+    preset.name: preset
+    for preset in (
+        _HOPPER,
+        replace(
+            _HOPPER,
+            name="hopper-promoted",
+            promote=128,
+            source="H100/H200 FP8 wgmma with slow accumulation, measured on an H200",
         ),
-        Preset("ada", 16, 13, 13, NAN_NVIDIA, None, "Ada FP8 (published bit-level studies)"),
+        replace(_HOPPER, name="ada", terms=16, source="Ada FP8 (published bit-level studies)"),
         Preset(
-            "blackwell",
-            32,
-            25,
-            23,
-            NAN_NVIDIA,
-            None,
-            "Blackwell MXFP8/6/4 block-scaled MMA (published bit-level studies)",
+            name="blackwell",
+            terms=32,
+            fraction_bits=25,
+            result_bits=23,
+            nan=NAN_NVIDIA,
+            source="Blackwell MXFP8/6/4 block-scaled MMA (published bit-level studies)",
         ),
     )
 }
-
 KINDS: dict[str, type[Accumulator]] = {
-    c.keyword: c for c in (Exact, Aligned, Fused, Fixed, Float32, Int32)
-}
-SYNTAX = {
-    "exact": "exact",
-    "aligned": "aligned:F",
-    "fused": "fused:F",
-    "fixed": "fixed:W:L[:wrap]",
-    "float32": "float32",
-    "int32": "int32",
+    kind.syntax.split(":")[0]: kind for kind in (Exact, Aligned, Fused, Fixed, Float32, Int32)
 }
 
 
@@ -199,12 +228,12 @@ def accumulator(value: Accumulator | str) -> Accumulator:
     try:
         return KINDS[keyword](*_arguments(keyword, arguments))
     except (KeyError, TypeError):
-        accepted = ", ".join([*SYNTAX.values(), *PRESETS])
+        accepted = ", ".join([*(kind.syntax for kind in KINDS.values()), *PRESETS])
         raise ValueError(f"accumulator must be one of {accepted}, not {value!r}") from None
 
 
 def _arguments(keyword: str, texts: list[str]) -> list[int | str]:
-    try:
-        return [t if keyword == "fixed" and i == 2 else int(t) for i, t in enumerate(texts)]
-    except ValueError:
-        raise TypeError(f"not integers: {texts}") from None
+    for number in texts[:2]:
+        if not re.fullmatch(r"-?[0-9]+", number):
+            raise TypeError(f"{number!r} is no integer")
+    return [*map(int, texts[:2]), *texts[2:]]

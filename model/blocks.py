@@ -17,7 +17,8 @@ class MXArray:
 
     codes: uint8, any shape; the axis a multiple of `block_size` long.
     scales: uint8, the shape of `codes` with that axis divided by `block_size`.
-    format: an ElementFormat or its name. padding: zeros that quantisation appended to the axis.
+    Both are kept as read-only copies. format: an ElementFormat or its name.
+    padding: zeros that quantisation appended to the axis.
     Raises TypeError for a wrong dtype and ValueError for a wrong shape, size or code.
     """
 
@@ -38,15 +39,17 @@ class MXArray:
         padding: int = 0,
     ) -> None:
         fmt = element_format(format)
-        codes, scales = fmt.check(codes), np.asarray(scales)
-        integer("block_size", block_size, 1, LARGEST_BLOCK)
-        check_axis(codes.shape, axis)
+        codes, scales = np.array(fmt.check(codes)), np.array(scales)
+        block_size = integer("block_size", block_size, 1, LARGEST_BLOCK)
+        axis = check_axis(codes.shape, axis)
         if scales.dtype != np.uint8:
             raise TypeError(f"scales must have dtype uint8, not {scales.dtype}")
         want = scale_shape(codes.shape, axis, block_size)
         if scales.shape != want:
             raise ValueError(f"scales must have shape {want}, not {scales.shape}")
-        integer("padding", padding, 0, block_size - 1)
+        padding = integer("padding", padding, 0, block_size - 1)
+        for kept in (codes, scales):
+            kept.flags.writeable = False
         vars(self).update(  # the dataclass is frozen
             codes=codes,
             scales=scales,
@@ -80,11 +83,11 @@ class MXArray:
         return codes.reshape(shape), np.moveaxis(self.scales, self.axis, -1)
 
 
-def check_axis(shape: tuple[int, ...], axis: int) -> None:
-    """ValueError unless `axis` is an axis of `shape`."""
+def check_axis(shape: tuple[int, ...], axis: int) -> int:
+    """`axis` if it is an axis of `shape`, else ValueError."""
     if not shape:
         raise ValueError("an array in blocks must have at least one axis, not shape ()")
-    integer("axis", axis, -len(shape), len(shape) - 1)
+    return integer("axis", axis, -len(shape), len(shape) - 1)
 
 
 def scale_shape(shape: tuple[int, ...], axis: int, block_size: int) -> tuple[int, ...]:
@@ -100,20 +103,22 @@ def scale_shape(shape: tuple[int, ...], axis: int, block_size: int) -> tuple[int
     return tuple(scales)
 
 
-def as_float32(x: ArrayLike) -> NDArray[np.float32]:
-    """`x` as float32 without loss.
+def as_float32(x: ArrayLike, name: str = "x") -> NDArray[np.float32]:
+    """`x` as float32 without loss; messages call it `name`.
 
     float32, float16 and bfloat16 convert exactly; float64 is taken when every value is a float32.
     Raises TypeError for other dtypes and ValueError for float64 values that would be rounded.
     """
+    if isinstance(x, np.ma.MaskedArray):
+        raise TypeError(f"{name} must be an array without a mask, not {type(x).__name__}")
     x = np.asarray(x)
     if x.dtype.name not in ("float32", "float16", "bfloat16", "float64"):
-        raise TypeError(f"x must be float32, float16, bfloat16 or float64, not {x.dtype}")
+        raise TypeError(f"{name} must be float32, float16, bfloat16 or float64, not {x.dtype}")
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         narrow = x.astype(np.float32)
     if x.dtype == np.float64:
         lost = (narrow.astype(np.float64) != x) & ~np.isnan(x)
         if lost.any():
             value = float(x[lost].flat[0])
-            raise ValueError(f"x of dtype float64 must hold float32 values, not {value!r}")
+            raise ValueError(f"{name} of dtype float64 must hold float32 values, not {value!r}")
     return narrow

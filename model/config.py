@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 from .accumulators import Accumulator
 from .accumulators import accumulator as as_accumulator
 from .blocks import MXArray
-from .dot import dot
-from .errors import integer
+from .dot import check_operands, dot
+from .errors import flag, integer
 from .formats import ElementFormat, element_format
 from .outputs import FLOAT32, OutputFormat, convert_trace, output_format
 from .pipeline import Pipeline, place, sections, stage_limits
@@ -26,7 +26,8 @@ def format_pairs(value: "str | ElementFormat | Sequence") -> tuple[Pair, ...]:
 
     ``"e4m3"`` is both operands in E4M3, ``"e5m2xe4m3"`` an E5M2 and an E4M3 operand, and
     ``"e4m3,e5m2xe4m3"`` a list, of which the mode input selects one. A sequence holds such items,
-    or pairs (a, b) of formats or names. ValueError for unknown formats, none, or duplicates.
+    or pairs (a, b) of formats or names: ``[(E5M2, E4M3)]`` is one pair, ``[E5M2, E4M3]`` two modes.
+    ValueError for unknown formats, none, or duplicates.
     """
     items = value.split(",") if isinstance(value, str) else value
     items = [items] if isinstance(items, ElementFormat) else items
@@ -42,7 +43,7 @@ def format_pairs(value: "str | ElementFormat | Sequence") -> tuple[Pair, ...]:
 
 def _pair(item: "str | ElementFormat | Sequence") -> Pair:
     if isinstance(item, str):
-        item = item.strip().split("x")
+        item = item.split("x")
     halves = item if isinstance(item, Sequence) else [item]
     if len(halves) not in (1, 2):
         raise ValueError(f"formats must hold formats or pairs of formats, not {item!r}")
@@ -97,12 +98,14 @@ class DotConfig:
             rule.check_formats(a, b)
         parts = sections(rule, lanes, out.name)
         low, high = stage_limits(parts)
+        promote = getattr(rule, "promote", None)
+        if promote is not None and lanes > promote:
+            raise ValueError(f"lanes must be at most {promote} with {rule}, not {lanes}")
         if stages is None:
             stages = min(max(DEFAULT_STAGES, low), high)
-        integer(f"stages of accumulator {rule}", stages, low, high)
-        for name, value in (("status", status), ("load_c", load_c)):
-            if not isinstance(value, bool):
-                raise TypeError(f"{name} must be True or False, not {value!r}")
+        stages = integer(f"stages of accumulator {rule}", stages, low, high)
+        flag("status", status)
+        flag("load_c", load_c)
         vars(self).update(  # the dataclass is frozen
             formats=pairs,
             lanes=lanes,
@@ -162,6 +165,7 @@ class DotConfig:
 
         a, b, c as for `dot`; ValueError when the operands do not fit the unit.
         """
+        check_operands(a, b, self.accumulator)
         if a.block_size != self.lanes:
             raise ValueError(f"block_size of a must be the unit's {self.lanes}, not {a.block_size}")
         if (a.format, b.format) not in self.formats:

@@ -7,14 +7,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .accumulators import Accumulator, Preset, accumulator
-from .blocks import MXArray
-from .products import ProductTable, product_table
+from .blocks import MXArray, as_float32
+from .products import product_table
 from .rounding import F32
 from .rules import RULES
 from .steps import Steps
 from .trace import Flags, Recorder, Trace
 
-CHUNK_ELEMENTS = 2**17  # element products handled at once: their temporaries stay in the cache
+CHUNK_STEP = 2**17  # products of one step at once: their temporaries stay in the cache
+CHUNK_CODES = 2**26  # codes of one operand at once
 
 
 @overload
@@ -43,12 +44,13 @@ def dot(
     """Dot products over the last axis of `a` and `b`.
 
     a, b: MXArrays of one shape and block size, blocked along the last axis; their element formats
-    may differ. accumulator: an object or its text. c: float32 running values, broadcastable to the
-    leading shape; +0 when None. Returns float32 of the leading shape; with `trace` a Trace with the
-    status flags, and with the intermediates unless `stages` is False.
+    may differ. accumulator: an object or its text. c: running values, floats that are float32,
+    broadcastable to the leading shape; +0 when None.
+    Returns float32 of the leading shape; with `trace` a Trace with the status flags, and with the
+    intermediates unless `stages` is False.
     Raises TypeError or ValueError, naming the argument, before any work.
     """
-    rule = _check(a, b, accumulator)
+    rule = check_operands(a, b, accumulator)
     if a.shape != b.shape:
         raise ValueError(f"a and b must have equal shapes, not {a.shape} and {b.shape}")
     lead = a.shape[:-1]
@@ -84,7 +86,7 @@ def matmul(
 
     As `dot`; c is broadcastable to (M, N).
     """
-    rule = _check(a, b, accumulator)
+    rule = check_operands(a, b, accumulator)
     if a.codes.ndim != 2 or b.codes.ndim != 2 or a.shape[1] != b.shape[1]:
         raise ValueError(f"a and b must have shapes (M, K) and (N, K), not {a.shape} and {b.shape}")
     lead = (a.shape[0], b.shape[0])
@@ -93,8 +95,11 @@ def matmul(
     return _products(rule, a, b, rows_a, rows_b, start, lead, trace, stages)
 
 
-def _check(a: MXArray, b: MXArray, value: Accumulator | str) -> Accumulator:
+def check_operands(a: MXArray, b: MXArray, value: Accumulator | str) -> Accumulator:
+    """The accumulator of `value`, if it takes `a` and `b`; TypeError or ValueError if not."""
     rule = accumulator(value)
+    if type(rule) not in RULES:
+        raise TypeError(f"accumulator must be one of mxdot.model's, not {type(rule).__name__}")
     for name, operand in (("a", a), ("b", b)):
         if not isinstance(operand, MXArray):
             raise TypeError(f"{name} must be an MXArray, not {type(operand).__name__}")
@@ -113,9 +118,7 @@ def _running_value(c: ArrayLike | None, lead: tuple[int, ...]) -> F32:
     size = int(np.prod(lead, dtype=np.int64))
     if c is None:
         return np.zeros(size, np.float32)
-    values = np.asarray(c)
-    if values.dtype != np.float32:
-        raise TypeError(f"c must have dtype float32, not {values.dtype}")
+    values = as_float32(c, "c")
     try:
         values = np.broadcast_to(values, lead)
     except ValueError:
@@ -145,12 +148,13 @@ def _products(
     codes_a, scales_a = _flat(a)
     codes_b, scales_b = _flat(b)
     table = product_table(a.format, b.format)
-    chunk = max(1, CHUNK_ELEMENTS // max(1, a.shape[-1]))
+    terms = min(rule.terms if isinstance(rule, Preset) else a.block_size, a.block_size)
+    chunk = max(1, min(CHUNK_STEP // terms, CHUNK_CODES // max(1, a.shape[-1])))
     parts = []
     for i in range(0, max(c.size, 1), chunk):
         at_a, at_b = rows_a[i : i + chunk], rows_b[i : i + chunk]
-        index = table.index(codes_a[at_a], codes_b[at_b])
-        steps = _cut(rule, table, index, scales_a[at_a], scales_b[at_b])
+        codes = codes_a[at_a], codes_b[at_b]
+        steps = Steps(table, *codes, scales_a[at_a], scales_b[at_b], terms)
         record = Recorder(at_a.shape, flags=trace, keep_stages=trace and stages)
         result = RULES[type(rule)](rule, steps, c[i : i + chunk], record)
         bits = np.where(np.isnan(result), np.uint32(rule.nan_bits), result.view(np.uint32))
@@ -158,29 +162,6 @@ def _products(
     if not trace:
         return np.concatenate([p.result for p in parts]).reshape(lead)
     return _join(parts, lead)
-
-
-def _cut(
-    rule: Accumulator,
-    table: ProductTable,
-    index: NDArray[np.uint16],
-    scales_a: NDArray[np.uint8],
-    scales_b: NDArray[np.uint8],
-) -> Steps:
-    """The steps in which `rule` takes the blocks of `index` (n, blocks, k)."""
-    n, blocks, k = index.shape
-    terms = min(rule.terms, k) if isinstance(rule, Preset) else k
-    per_block = -(-k // terms)
-    fill = per_block * terms - k
-    if fill:
-        index = np.pad(index, ((0, 0), (0, 0), (0, fill)))  # code pair (0, 0): a zero product
-    return Steps(
-        table,
-        index.reshape(n, blocks * per_block, terms),
-        np.repeat(scales_a, per_block, axis=1),
-        np.repeat(scales_b, per_block, axis=1),
-        (terms,) * (per_block - 1) + (terms - fill,),
-    )
 
 
 def _join(parts: list[Trace], lead: tuple[int, ...]) -> Trace:

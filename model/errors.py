@@ -1,6 +1,8 @@
 """Argument checks whose messages name the parameter, the allowed range and the value."""
 
 from collections.abc import Iterable
+from operator import index
+from typing import SupportsIndex
 
 
 def choice(name: str, value: object, allowed: Iterable[str]) -> str:
@@ -11,10 +13,18 @@ def choice(name: str, value: object, allowed: Iterable[str]) -> str:
 
 
 def integer(name: str, value: object, low: int, high: int | None = None) -> int:
-    """`value` if it is an int from `low` to `high` (no upper limit when None)."""
+    """`value` as an int from `low` to `high` (no upper limit when None); NumPy's integers too."""
     limits = f"at least {low}" if high is None else f"from {low} to {high}"
-    if not isinstance(value, int) or isinstance(value, bool):
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
         raise TypeError(f"{name} must be an integer {limits}, not {value!r}")
+    value = index(value)
     if value < low or (high is not None and value > high):
         raise ValueError(f"{name} must be {limits}, not {value}")
+    return value
+
+
+def flag(name: str, value: object) -> bool:
+    """`value` if it is a bool, else TypeError."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, not {value!r}")
     return value

@@ -285,4 +285,4 @@ def element_format(value: "ElementFormat | str", name: str = "format") -> Elemen
         return value
     if not isinstance(value, str):
         raise TypeError(f"{name} must be an ElementFormat or its name, not {value!r}")
-    return FORMATS[choice(name, value.lower(), FORMATS)]
+    return FORMATS[choice(name, value.strip().lower(), FORMATS)]

@@ -38,7 +38,10 @@ OUTPUTS = {f.name: f for f in (FLOAT32, BFLOAT16, FLOAT16)}
 
 def output_format(value: OutputFormat | str) -> OutputFormat:
     """The OutputFormat of a name or of itself; ValueError lists the known names."""
-    return value if isinstance(value, OutputFormat) else OUTPUTS[choice("out", value, OUTPUTS)]
+    if isinstance(value, OutputFormat):
+        return value
+    name = value.strip().lower() if isinstance(value, str) else value
+    return OUTPUTS[choice("out", name, OUTPUTS)]
 
 
 def convert(x: NDArray[np.float32], out: OutputFormat) -> NDArray:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .blocks import LARGEST_BLOCK, MXArray, as_float32, check_axis, scale_shape
-from .errors import choice, integer
+from .errors import choice, flag, integer
 from .formats import E8M0, ROUNDINGS, ElementFormat, element_format
 
 SCALE_RULES = ("floor", "ceil", "even")
@@ -34,16 +34,18 @@ def quantize(
     nonfinite: ``poison`` gives a block that holds NaN or Inf the NaN scale and zero codes;
     ``element`` passes them as elements where the format has them.
     rng: for ``stochastic`` rounding, a Generator or one uint32 word per element (shape of the
-    padded `x`). pad: append zeros up to a whole block; the result's `padding` says how many.
+    padded `x`); other roundings ignore it.
+    pad: append zeros up to a whole block; the result's `padding` says how many.
     Raises TypeError or ValueError, naming the argument, for anything else.
     """
     fmt = element_format(fmt, "fmt")
     choice("scale_rule", scale_rule, SCALE_RULES)
     choice("rounding", rounding, ROUNDINGS)
     choice("nonfinite", nonfinite, NONFINITE)
-    integer("block_size", block_size, 1, LARGEST_BLOCK)
+    block_size = integer("block_size", block_size, 1, LARGEST_BLOCK)
+    flag("pad", pad)
     values = as_float32(x)
-    check_axis(values.shape, axis)
+    axis = check_axis(values.shape, axis)
     padding = -values.shape[axis] % block_size if pad else 0
     if padding:
         widths = [(0, 0)] * values.ndim
@@ -100,7 +102,9 @@ def _quantize_blocks(
     if nonfinite == "element":
         kept = ~np.isnan(blocks) if fmt.nan_code is None else np.ones_like(finite)
     poisoned = (~kept).any(axis=-1)
-    taken = np.where(np.expand_dims(poisoned, -1), np.float32(0), blocks).astype(np.float64)
+    taken = np.where(np.expand_dims(poisoned, -1), np.float32(0), blocks)
+    with np.errstate(invalid="ignore"):  # a signalling NaN
+        taken = taken.astype(np.float64)
     codes = fmt.encode(np.ldexp(taken, -exponent[..., None]), rounding, words)
     scales = np.where(poisoned, E8M0.nan_code, E8M0.encode(exponent)).astype(np.uint8)
     return codes, scales

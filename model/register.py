@@ -1,7 +1,7 @@
 """The rule of `fixed:W:L`: a W-bit two's-complement register in units of 2^L.
 
-A register of up to 51 bits runs in float64, which then holds register and addend exactly; a wider
-one (a Kulisch register, say) runs in Python integers.
+A register of up to 51 bits whose block sums fit float64 runs in float64, which then holds register
+and addend exactly; any other (a Kulisch register, or E5M2 x E5M2) runs in Python integers.
 """
 
 from collections.abc import Callable
@@ -15,34 +15,40 @@ from .rounding import F32, F64
 from .specials import special_class, special_value
 from .steps import Steps
 from .trace import Recorder
-from .wide import CARRIER_BITS, WideSum, integers
+from .wide import CARRIER_BITS, exact_sum, exact_sum_fits, integers
 
 FLOAT64_WIDTH = 51
 FLOAT32_LSB = -149  # exponent of float32's smallest subnormal
 Objects = NDArray[np.object_]
 
 
-def run_fixed(rule: Fixed, sums: WideSum, steps: Steps, c: F32, record: Recorder) -> F32:
+def run_fixed(rule: Fixed, steps: Steps, c: F32, record: Recorder) -> F32:
     """The float32 results of n registers that start at `c` and take the block sums in turn.
 
     A special term, or a special `c`, leaves the register as it is and decides the result.
     """
     classes = special_class(c)
     start = np.where(classes == 0, c, 0.0).astype(np.float64)
-    if rule.width <= FLOAT64_WIDTH and sums.low is None:
+    table = steps.table
+    fits = exact_sum_fits(table.bits, steps.codes_a.shape[-1])
+    if rule.width <= FLOAT64_WIDTH and fits:
         register = _Float64Register(rule, record, steps.n)
-        terms, lsb = sums.high, 0
         register.add(start, np.full(steps.n, -rule.lsb), classes == 0)
     else:
         register = _IntegerRegister(rule, record, steps.n)
-        terms, lsb = sums.integers(steps.table.lsb), steps.table.lsb
         start_units = integers(np.ldexp(start, -FLOAT32_LSB))
         register.add(start_units, np.full(steps.n, FLOAT32_LSB - rule.lsb), classes == 0)
-    for j in steps.walk(record):
-        classes = classes | steps.special_of(j)
-        register.add(terms[:, j], steps.scale[:, j] + lsb - rule.lsb, classes == 0)
+    for step in steps.walk(record):
+        classes = classes | step.special
+        total = exact_sum(step.products, table.bits, table.lsb)
+        if isinstance(register, _Float64Register):
+            addend = register.add(total.high, step.scale - rule.lsb, classes == 0)
+        else:
+            exponent = step.scale + table.lsb - rule.lsb
+            addend = register.add(total.integers(table.lsb), exponent, classes == 0)
         if record.keep_stages:
-            record.stage("integer_sum", sums.of_step(j).integers(steps.table.lsb))
+            record.stage("integer_sum", total.integers(table.lsb))
+            record.stage("addend", integers(addend))
             record.stage("accumulator", register.integers())
     with np.errstate(over="ignore"):
         exact = np.ldexp(register.rounded_to_odd(), rule.lsb)
@@ -56,8 +62,8 @@ class _Float64Register:
         self.rule, self.record = rule, record
         self.value = np.zeros(n)
 
-    def add(self, term: NDArray, exponent: NDArray[np.int64], active: NDArray[np.bool_]) -> None:
-        """Add RZ(term x 2^exponent) where `active`."""
+    def add(self, term: NDArray, exponent: NDArray[np.int64], active: NDArray[np.bool_]) -> NDArray:
+        """Add RZ(term x 2^exponent) where `active`; that addend."""
         # Far outside the register's range the exact distance no longer matters.
         scaled = np.ldexp(term, np.clip(exponent, -400, 200))
         units = np.trunc(scaled)
@@ -72,6 +78,7 @@ class _Float64Register:
         else:
             total = np.mod(self.value + np.fmod(units, size) - low, size) + low
         self.value = np.where(active, total, self.value)
+        return units
 
     def rounded_to_odd(self) -> F64:
         return self.value
@@ -85,8 +92,8 @@ class _IntegerRegister:
         self.rule, self.record = rule, record
         self.value: Objects = np.full(n, 0, dtype=object)
 
-    def add(self, term: NDArray, exponent: NDArray[np.int64], active: NDArray[np.bool_]) -> None:
-        """Add RZ(term x 2^exponent) where `active`."""
+    def add(self, term: NDArray, exponent: NDArray[np.int64], active: NDArray[np.bool_]) -> NDArray:
+        """Add RZ(term x 2^exponent) where `active`; that addend."""
         size = 1 << self.rule.width
         low, high = -size // 2, size // 2 - 1
         units = _scale_toward_zero(term, exponent.astype(object))
@@ -100,6 +107,7 @@ class _IntegerRegister:
         else:
             total = (total - low) % size + low
         self.value = np.where(active, total, self.value)
+        return units
 
     def rounded_to_odd(self) -> F64:
         return _integer_to_odd(self.value).astype(np.float64)

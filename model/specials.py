@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from .rounding import F32
+from .rounding import F32, F64
 
 NAN, POSITIVE_INF, NEGATIVE_INF = 1, 2, 4  # bits of a class; 0 is finite
 
@@ -24,3 +24,24 @@ def special_value(classes: NDArray[np.uint8]) -> F32:
     result[classes == NEGATIVE_INF] = -np.inf
     result[(classes & NAN != 0) | (classes & both == both)] = np.nan
     return result
+
+
+class Update:
+    """One step's c -> c': special terms decide where there are any, arithmetic elsewhere."""
+
+    def __init__(self, c: F32, classes: NDArray[np.uint8]) -> None:
+        self.classes = classes | special_class(c)
+        self.active = self.classes == 0
+        self.all_active = bool(self.active.all())
+        self.c = self.finite(c)
+
+    def finite(self, values: F32) -> F64:
+        """`values` as float64, 0 where special terms decide."""
+        kept = values if self.all_active else np.where(self.active, values, np.float32(0))
+        return kept.astype(np.float64)
+
+    def result(self, computed: F32) -> F32:
+        """The c' of the step: `computed` from finite terms, or what the special terms give."""
+        if self.all_active:
+            return computed
+        return np.where(self.active, computed, special_value(self.classes))

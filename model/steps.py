@@ -9,94 +9,103 @@ from numpy.typing import NDArray
 
 from .formats import E8M0
 from .products import ProductTable
-from .rounding import F32, F64
-from .specials import NAN, special_class, special_value
+from .rounding import F64
+from .specials import NAN
 from .trace import Recorder
 
 
 @dataclass(frozen=True)
-class Steps:
-    """Code pairs of n dot products cut into steps of t terms, and each step's scale codes.
+class Step:
+    """One step of n dot products: t products each, and a scale.
 
-    index: (n, steps, t) into the table; scale_a, scale_b: uint8 (n, steps). lengths: elements in
-    each step of a block, in order (a shorter last one is filled with zero products).
+    index: (n, t) into the table; scale_a, scale_b: uint8 (n,). size: elements that the step stands
+    for (a block's shorter last step is filled with zero products). is_last: of its dot product.
     """
 
     table: ProductTable
     index: NDArray[np.uint16]
     scale_a: NDArray[np.uint8]
     scale_b: NDArray[np.uint8]
-    lengths: tuple[int, ...]
+    size: int
+    is_last: bool
 
-    @property
-    def count(self) -> int:
-        """Steps of each dot product."""
-        return self.index.shape[1]
+    @cached_property
+    def scale(self) -> NDArray[np.int64]:
+        """The exponents s of both scales added, in [-254, 254]; (n,)."""
+        return self.scale_a.astype(np.int64) + self.scale_b.astype(np.int64) - 2 * E8M0.bias
+
+    @cached_property
+    def _products(self) -> F64:
+        return self.table.values[self.index]
+
+    @cached_property
+    def special(self) -> NDArray[np.uint8]:
+        """The class of special terms of each dot product (n,), 0 where all are finite."""
+        nan_scale = (self.scale_a == E8M0.nan_code) | (self.scale_b == E8M0.nan_code)
+        classes = np.where(nan_scale, np.uint8(NAN), np.uint8(0))
+        terms = np.isnan(self._products.sum(axis=-1))
+        if terms.any():
+            found = self.table.specials[self.index[terms]]
+            classes[terms] |= np.bitwise_or.reduce(found, axis=-1)
+        return classes
+
+    @cached_property
+    def products(self) -> F64:
+        """(n, t), special terms as 0."""
+        return np.nan_to_num(self._products, nan=0.0) if self.special.any() else self._products
+
+    @cached_property
+    def largest_unit(self) -> NDArray[np.int64]:
+        """The largest unit exponent of each step's products (n,); NO_EXPONENT when all are zero."""
+        return self.table.unit_exponents[self.index].max(axis=-1).astype(np.int64)
+
+    def record(self, record: Recorder) -> None:
+        """Record the stages that every accumulator shares."""
+        if record.keep_stages:
+            table, index = self.table, self.index
+            record.stage("product", table.significands[index])
+            record.stage("product_exponent", table.exponents[index])
+            record.stage("unit_exponent", table.unit_exponents[index].astype(np.int64))
+            record.stage("scale", self.scale)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Codes of n dot products, in blocks of k, that are taken in steps of at most `terms`.
+
+    codes_a, codes_b: uint8 (n, blocks, k); scales_a, scales_b: uint8 (n, blocks). Steps are made
+    one at a time, so that what they need stays small however long the dot products are.
+    """
+
+    table: ProductTable
+    codes_a: NDArray[np.uint8]
+    codes_b: NDArray[np.uint8]
+    scales_a: NDArray[np.uint8]
+    scales_b: NDArray[np.uint8]
+    terms: int
 
     @property
     def n(self) -> int:
         """Dot products."""
-        return self.index.shape[0]
+        return self.codes_a.shape[0]
 
-    @cached_property
-    def scale(self) -> NDArray[np.int64]:
-        """The exponents s of both scales added, in [-254, 254]; (n, steps)."""
-        return self.scale_a.astype(np.int64) + self.scale_b.astype(np.int64) - 2 * E8M0.bias
+    def walk(self, record: Recorder) -> Iterator[Step]:
+        """The steps in order."""
+        _, blocks, k = self.codes_a.shape
+        for block in range(blocks):
+            for start in range(0, k, self.terms):
+                step = self._step(block, start)
+                step.record(record)
+                yield step
 
-    @cached_property
-    def products(self) -> F64:
-        """(n, steps, t), NaN for special terms."""
-        return self.table.values[self.index]
-
-    @cached_property
-    def special(self) -> NDArray[np.uint8] | None:
-        """Bits NAN, POSITIVE_INF, NEGATIVE_INF of each step (n, steps); None if there are none."""
-        nan_scale = (self.scale_a == E8M0.nan_code) | (self.scale_b == E8M0.nan_code)
-        terms = np.isnan(self.products.sum(axis=-1))
-        if not (nan_scale.any() or terms.any()):
-            return None
-        classes = np.where(nan_scale, np.uint8(NAN), np.uint8(0))
-        found = self.table.specials[self.index[terms]]
-        classes[terms] |= np.bitwise_or.reduce(found, axis=-1)
-        return classes
-
-    @cached_property
-    def finite_products(self) -> F64:
-        """(n, steps, t) with special terms as 0."""
-        return self.products if self.special is None else np.nan_to_num(self.products, nan=0.0)
-
-    def special_of(self, j: int) -> NDArray[np.uint8]:
-        """Column `j` of `special`, 0 where nothing is."""
-        return np.zeros(self.n, np.uint8) if self.special is None else self.special[:, j]
-
-    def walk(self, record: Recorder) -> Iterator[int]:
-        """Step numbers, recording the stages that every accumulator shares."""
-        for j in range(self.count):
-            if record.keep_stages:
-                index = self.index[:, j]
-                record.stage("product", self.table.significands[index])
-                record.stage("product_exponent", self.table.exponents[index])
-                record.stage("unit_exponent", self.table.unit_exponents[index].astype(np.int64))
-                record.stage("scale", self.scale[:, j])
-            yield j
-
-
-class Update:
-    """One step's c -> c': special terms decide where there are any, arithmetic elsewhere."""
-
-    def __init__(self, c: F32, classes: NDArray[np.uint8]) -> None:
-        self.classes = classes | special_class(c)
-        self.active = self.classes == 0
-        self.all_active = bool(self.active.all())
-        self.c = self.finite(c)
-
-    def finite(self, values: F32) -> F64:
-        """`values` as float64, 0 where special terms decide."""
-        kept = values if self.all_active else np.where(self.active, values, np.float32(0))
-        return kept.astype(np.float64)
-
-    def result(self, computed: F32) -> F32:
-        """The c' of the step: `computed` from finite terms, or what the special terms give."""
-        if self.all_active:
-            return computed
-        return np.where(self.active, computed, special_value(self.classes))
+    def _step(self, block: int, start: int) -> Step:
+        _, blocks, k = self.codes_a.shape
+        end = min(start + self.terms, k)
+        codes = (codes[:, block, start:end] for codes in (self.codes_a, self.codes_b))
+        index = self.table.index(*codes)
+        fill = min(self.terms, k) - (end - start)
+        if fill:
+            index = np.pad(index, ((0, 0), (0, fill)))  # code pair (0, 0): a zero product
+        scales = self.scales_a[:, block], self.scales_b[:, block]
+        is_last = block == blocks - 1 and end == k
+        return Step(self.table, index, *scales, end - start, is_last)

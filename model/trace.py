@@ -36,9 +36,12 @@ class Trace:
     product, product_exponent: int64, value = product x 2^product_exponent (0 for special terms).
     unit_exponent: int64, NO_EXPONENT for a zero product. scale: int64, s of the step.
     largest_exponent: int64, the emax of the alignment (0 for `aligned` zeros alone).
-    aligned: float64 integers t_i. integer_sum: object (Python integers), the sum of the products or
-    t_i; in units of 2^(emax - F) behind an alignment, c included, else of the products' last digit.
+    aligned: float64 integers t_i; aligned_c: c on the same grid (fused).
+    tree1, tree2, ...: float32, the terms left after each level (float32).
+    integer_sum: object (Python integers), the sum of the products or of t_i; in units of
+    2^(emax - F) behind an alignment, c included, else of the products' last digit.
     block_result: float64, D (aligned), the tree (float32) or the exact block sum rounded to odd.
+    addend: object (Python integers), what a fixed register adds, in units of 2^L.
     partial: float32, a promoted preset's partial sum. accumulator: c after the step, float32;
     for a fixed register, Python integers.
     """

@@ -29,10 +29,6 @@ class WideSum:
         low = None if self.low is None else np.ldexp(self.low, exponent)
         return WideSum(np.ldexp(self.high, exponent), low)
 
-    def of_step(self, j: int) -> "WideSum":
-        """Column `j` of sums of shape (n, steps)."""
-        return WideSum(self.high[:, j], None if self.low is None else self.low[:, j])
-
     def rounded_to_odd(self) -> F64:
         """The sum as one float64."""
         return self.plus(np.zeros_like(self.high))
@@ -48,9 +44,14 @@ def integers(values: F64) -> NDArray[np.object_]:
     return np.array(np.frompyfunc(int, 1, 1)(np.nan_to_num(values, nan=0.0)), np.object_)
 
 
+def exact_sum_fits(bits: int, count: int) -> bool:
+    """Whether `exact_sum` of `count` terms of `bits` bits fits one float64."""
+    return bits + (count - 1).bit_length() <= CARRIER_BITS
+
+
 def exact_sum(terms: F64, bits: int, lsb: int) -> WideSum:
     """Exact sum over the last axis of multiples of 2^lsb of at most 2^(bits + lsb) each."""
-    if bits + (terms.shape[-1] - 1).bit_length() <= CARRIER_BITS:
+    if exact_sum_fits(bits, terms.shape[-1]):
         return WideSum(terms.sum(axis=-1))
     # Halves: multiples of 2^middle and the rest; either sums exactly.
     middle = 2.0 ** (lsb + bits // 2)

@@ -219,11 +219,9 @@ def _block_result(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
 
 
 def _level(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
-    level = np.array([float(p) for p in step.products], np.float32)
     terms = view["terms"]
-    while len(level) > len(terms):
-        level = level[0::2] + level[1::2]
-    for index, want in enumerate(level):
+    depth = (step.config.lanes // len(terms)).bit_length() - 1
+    for index, want in enumerate(step[f"tree{depth}"]):
         got = _float(terms[index], 24)
         yield _pair(f"partial sum {index}", got, Fraction(float(want)))
 
@@ -233,7 +231,7 @@ def _step(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
         yield _pair("sum", view["value"], int(step["integer_sum"]))
         return
     yield "largest exponent", str(view["exponent"]), str(int(step["largest_exponent"]))
-    for index, want in enumerate(step["aligned"]):
+    for index, want in enumerate([*step["aligned"], step["aligned_c"]]):
         term = view["value"][index]
         yield _pair(f"term {index}", _signed(term["sign"], term["magnitude"]), int(want))
 

@@ -1,5 +1,6 @@
 """The accumulators as data: text, ranges, messages, and the formats that they take."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from mxdot.model import (
     Float32,
     Fused,
     Int32,
+    Preset,
     accumulator,
 )
 
@@ -155,3 +157,35 @@ def test_int32_takes_int8_only():
         with pytest.raises(ValueError, match=match):
             Int32().check_formats(a, b)
         Exact().check_formats(a, b)
+
+
+PRESET = {"name": "own", "terms": 16, "fraction_bits": 14, "result_bits": 14, "nan": 0x7FC00000}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"terms": 0}, "terms of own must be from 1 to 128, not 0"),
+        ({"terms": 24}, "terms of own must be a power of two, not 24"),
+        ({"fraction_bits": 65}, "fraction_bits of own must be from 0 to 64, not 65"),
+        ({"result_bits": 24}, "result_bits of own must be from 0 to 23, not 24"),
+        ({"nan": 0x7F800000}, "nan of own must be from 2139095041 to 2147483647, not 2139095040"),
+        ({"promote": 8}, "promote of own must be from 16 to 65536, not 8"),
+        ({"promote": 96}, "promote of own must be a power of two, not 96"),
+    ],
+)
+def test_a_preset_is_checked(change, message):
+    assert str(Preset(**PRESET, source="here")) == "own"
+    with pytest.raises(ValueError) as refusal:  # noqa: PT011  # the whole message below
+        Preset(**PRESET | change, source="here")
+    assert str(refusal.value) == message
+
+
+@pytest.mark.parametrize("text", ["aligned:1_3", "aligned:\u0663", "aligned:+3", "aligned: 3"])
+def test_numbers_are_plain_digits(text):
+    with pytest.raises(ValueError, match="accumulator must be one of exact, aligned:F"):
+        accumulator(text)
+
+
+def test_numpy_integers_become_python_integers():
+    assert type(Aligned(np.int64(13)).fraction_bits) is int

@@ -217,3 +217,33 @@ def test_raw_codes_refused(error, message, arguments):
     with pytest.raises(error) as refusal:
         MXArray(**(legal | arguments))  # type: ignore[arg-type]
     assert str(refusal.value) == message
+
+
+def test_codes_and_scales_are_read_only_copies():
+    codes, scales = np.zeros(32, np.uint8), np.full(1, 127, np.uint8)
+    array = MXArray(codes, scales, "e2m1")
+    codes[:] = 200
+    assert array.codes.max() == 0
+    with pytest.raises(ValueError, match="read-only"):
+        array.codes[0] = 1
+
+
+def test_masked_arrays_and_other_flags_are_refused():
+    with pytest.raises(TypeError, match="x must be an array without a mask, not MaskedArray"):
+        quantize(np.ma.zeros(32, np.float32), "e4m3")
+    with pytest.raises(TypeError, match="pad must be True or False, not 'no'"):
+        quantize(np.zeros(32, np.float32), "e4m3", pad="no")  # type: ignore[arg-type]
+
+
+def test_byte_order_and_integer_types_do_not_matter():
+    x = np.linspace(-3, 3, 64, dtype=np.float32)
+    want = quantize(x, "e4m3").codes
+    got = quantize(x.astype(">f4"), " E4M3 ", block_size=np.int64(32), axis=np.int8(0))
+    np.testing.assert_array_equal(got.codes, want)
+
+
+def test_signalling_nan():
+    x = np.zeros(32, np.float32)
+    x.view(np.uint32)[3] = 0x7F800001
+    assert quantize(x, "e4m3", nonfinite="element").codes[3] == 0x7F
+    assert quantize(x, "e4m3").scales[0] == 0xFF

@@ -9,7 +9,18 @@ from hypothesis import strategies as st
 
 from cases import random_cases
 from compare import generator
-from mxdot.model import E4M3, E5M2, FORMATS, INT8, PRESETS, Aligned, DotConfig, dot, format_pairs
+from mxdot.model import (
+    E4M3,
+    E5M2,
+    FORMATS,
+    INT8,
+    PRESETS,
+    Aligned,
+    DotConfig,
+    Preset,
+    dot,
+    format_pairs,
+)
 from mxdot.model.outputs import FLOAT32
 
 
@@ -184,3 +195,33 @@ def test_dot_refuses_what_does_not_fit():
     ):
         with pytest.raises(ValueError, match=message):
             unit.dot(bad.a, bad.b, c)
+
+
+def test_text_may_have_spaces_and_capitals():
+    spaced = DotConfig(" E5M2 x e4m3, INT8", accumulator=" Exact ", out=" Float16 ")
+    assert spaced == DotConfig("e5m2xe4m3,int8", accumulator="exact", out="float16")
+
+
+def test_a_sequence_of_formats_is_modes_and_a_pair_is_nested():
+    assert DotConfig([E5M2, E4M3]).formats_text == "e5m2,e4m3"
+    assert DotConfig([(E5M2, E4M3)]).formats_text == "e5m2xe4m3"
+
+
+def test_lanes_do_not_pass_a_promotion():
+    preset = Preset(
+        name="own",
+        terms=16,
+        fraction_bits=13,
+        result_bits=13,
+        nan=0x7FC00000,
+        promote=32,
+        source="",
+    )
+    assert DotConfig(lanes=32, accumulator=preset).lanes == 32
+    with pytest.raises(ValueError, match="lanes must be at most 32 with own, not 64"):
+        DotConfig(lanes=64, accumulator=preset)
+
+
+def test_dot_refuses_plain_arrays():
+    with pytest.raises(TypeError, match="a must be an MXArray, not ndarray"):
+        DotConfig().dot(np.zeros(32), np.zeros(32))  # type: ignore[arg-type]

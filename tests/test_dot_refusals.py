@@ -49,8 +49,13 @@ def mx(*shape, fmt="e4m3", k=32, axis=-1):
         ),
         (
             TypeError,
-            "c must have dtype float32, not float64",
-            (mx(2, 32), mx(2, 32), "exact", [1.0, 2.0]),
+            "c must be float32, float16, bfloat16 or float64, not int64",
+            (mx(2, 32), mx(2, 32), "exact", [1, 2]),
+        ),
+        (
+            ValueError,
+            "c of dtype float64 must hold float32 values, not 0.1",
+            (mx(2, 32), mx(2, 32), "exact", [1.0, 0.1]),
         ),
         (
             ValueError,

@@ -23,9 +23,9 @@ NAMES = {
         "block_result",
         "accumulator",
     ],
-    "fused": [*SHARED, "largest_exponent", "aligned", "integer_sum", "accumulator"],
-    "fixed": [*SHARED, "integer_sum", "accumulator"],
-    "float32": [*SHARED, "block_result", "accumulator"],
+    "fused": [*SHARED, "largest_exponent", "aligned", "aligned_c", "integer_sum", "accumulator"],
+    "fixed": [*SHARED, "integer_sum", "addend", "accumulator"],
+    "float32": [*SHARED, *(f"tree{i}" for i in range(1, 6)), "block_result", "accumulator"],
     "int32": [*SHARED, "integer_sum", "block_result", "accumulator"],
 }
 NAMES |= dict.fromkeys(PRESETS, NAMES["fused"])
@@ -88,7 +88,10 @@ def test_names_shapes_and_terms(text):
     terms = 64 // steps
     for name, stage in stages.items():
         per_term = name in ("product", "product_exponent", "unit_exponent", "aligned")
-        assert stage.shape == ((300, steps, terms) if per_term else (300, steps)), name
+        shape = (300, steps, terms) if per_term else (300, steps)
+        if name.startswith("tree"):
+            shape = (300, steps, terms >> int(name[4:]))
+        assert stage.shape == shape, name
 
     a, b = cases.a.format.values[cases.a.codes], cases.b.format.values[cases.b.codes]
     products = fractions(a * b).reshape(300, steps, terms)
@@ -158,6 +161,7 @@ def test_fused(text):
     products = fractions(stages["product"]) * power(stages["product_exponent"])
     terms = truncated(products * power(stages["scale"])[..., None] / grid[..., None])
     assert (fractions(stages["aligned"]) == terms).all()
+    assert (fractions(stages["aligned_c"]) == truncated(c / grid)).all()
     total = terms.sum(axis=-1) + truncated(c / grid)
     assert (fractions(stages["integer_sum"]) == total).all()
     assert (fractions(running) == rounded(total * grid, "toward_zero", result_bits)).all()
@@ -186,6 +190,7 @@ def test_fixed(text):
         held = register.load(Fraction(float(cases.c[i])), status)
         for j in range(2):
             added = int(sums[i, j] * rational.pow2(int(stages["scale"][i, j])) / unit)
+            assert stages["addend"][i, j] == added
             held = register.hold(held + added, status)
             assert stages["accumulator"][i, j] == held
         result = rational.round_float32(held * unit, "nearest_even", status)
@@ -200,8 +205,9 @@ def test_float32():
     total += power(stages["scale"]) * fractions(stages["block_result"])
     assert (fractions(stages["accumulator"]) == rounded(total, "nearest_even")).all()
     tree = (stages["product"] * np.ldexp(1.0, stages["product_exponent"])).astype(np.float32)
-    while tree.shape[-1] > 1:
+    for level in range(1, 6):
         tree = tree[..., 0::2] + tree[..., 1::2]
+        np.testing.assert_array_equal(stages[f"tree{level}"], tree)
     np.testing.assert_array_equal(stages["block_result"], tree[..., 0])
 
 

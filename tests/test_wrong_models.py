@@ -5,7 +5,7 @@ import pytest
 
 from cases import random_cases
 from compare import difference, generator
-from mxdot.model import register, rounding, rules, specials, steps
+from mxdot.model import register, rounding, rules, specials
 from mxdot.model.products import ProductTable
 from mxdot.model.trace import Recorder
 
@@ -29,7 +29,7 @@ def floor_for_truncation(patch):
 
 
 def special_c_forgotten(patch):
-    patch.setattr(steps, "special_class", lambda c: np.zeros(c.shape, np.uint8))
+    patch.setattr(specials, "special_class", lambda c: np.zeros(c.shape, np.uint8))
     patch.setattr(register, "special_class", lambda c: np.zeros(c.shape, np.uint8))
 
 
@@ -40,7 +40,7 @@ def opposite_infinities_cancel(patch):
         return np.where(classes == both, np.float32(0), result)
 
     specials_value = specials.special_value
-    patch.setattr(steps, "special_value", value)
+    patch.setattr(specials, "special_value", value)
 
 
 def subnormal_c_by_its_own_exponent(patch):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mxdot.model import E8M0, FORMATS, PRESETS, DotConfig
-from mxdot.model.accumulators import KINDS, SYNTAX
+from mxdot.model.accumulators import KINDS
 from mxdot.model.formats import Specials
 from mxdot.model.pipeline import stage_limits
 from mxdot.model.products import product_table
@@ -70,8 +70,7 @@ def accumulators() -> str:
         text = SAMPLES.get(keyword, keyword)
         config = DotConfig("int8" if keyword == "int32" else "e4m3", accumulator=text)
         low, high = stage_limits(config.pipeline.sections)
-        rule = (kind.__doc__ or "").split("\n")[0].rstrip(".")
-        lines.append(f"| `{SYNTAX[keyword]}` | {rule} | {low} to {high} |")
+        lines.append(f"| `{kind.syntax}` | {kind.summary} | {low} to {high} |")
     for name, preset in PRESETS.items():
         low, high = stage_limits(DotConfig(accumulator=name).pipeline.sections)
         lines.append(f"| `{name}` | {preset.rule} | {low} to {high} |")

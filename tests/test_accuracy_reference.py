@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import rational
 from cases import random_cases
 from mxdot.explore.accuracy.metrics import LEAST, errors, finite, sqnr_db, ulp
 from mxdot.explore.accuracy.reference import exact_sums
 from mxdot.explore.accuracy.terms import NEVER, terms_of
-from mxdot.model import FORMATS, MXArray, element_format
-from rational import Special, Status, decode, round_float32
+from mxdot.model import FORMATS, MXArray
+from rational import Special, Status, round_float32
 
 FINITE = ("finite", "near one", "wide", "tiny", "largest", "sparse", "cancelling", "one large")
 SCALES = ("unit", "moderate", "low end", "high end", "bottom", "top", "any")
@@ -77,15 +78,13 @@ def test_terms_against_fractions(pair):
     codes_a, scale_a = case.a.blocks_last()
     codes_b, scale_b = case.b.blocks_last()
     for at in np.ndindex(got.values.shape):
-        sign_a, sig_a, e_a = decode(pair[0], int(codes_a[at]))
-        sign_b, sig_b, e_b = decode(pair[1], int(codes_b[at]))
+        product = rational.product(*pair, int(codes_a[at]), int(codes_b[at]))
+        assert isinstance(product, rational.Product)
         s = int(scale_a[at[:2]]) + int(scale_b[at[:2]]) - 254
-        value = (-1) ** (sign_a + sign_b) * sig_a * sig_b * Fraction(2) ** (e_a + e_b + s)
-        assert Fraction(got.values[at]) == value
-        mantissa = sum(element_format(f).mantissa_bits for f in pair)
-        digit = e_a + e_b + s
-        assert got.digit[at] == (digit if value else NEVER)
-        assert got.unit[at] == (digit + mantissa if value else -NEVER)
+        value = product.significand * Fraction(2) ** (product.exponent + s)
+        assert Fraction(float(got.values[at])) == value
+        assert got.digit[at] == (product.exponent + s if value else NEVER)
+        assert got.unit[at] == (product.unit + s if value else -NEVER)
 
 
 def test_terms_in_smaller_steps():

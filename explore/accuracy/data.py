@@ -6,7 +6,7 @@ rows. To add one, write a function and a row of `DATA_SETS`; a file of tensors n
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -32,12 +32,14 @@ class DataSet:
     """A name, what it stands for in one line, and its generator.
 
     draw(rng, count, length, block) gives x and y; `block` is the accumulator's block size, which
-    only adversarial data looks at.
+    only adversarial data looks at. modified: a file's time of change, ns; data sets that are equal
+    draw the same.
     """
 
     name: str
     summary: str
-    draw: Draw
+    draw: Draw = field(compare=False)
+    modified: int = 0
 
 
 def _normal(rng: Generator, count: int, length: int, block: int) -> Operands:
@@ -78,11 +80,11 @@ def _cancellation(rng: Generator, count: int, length: int, block: int) -> Operan
     block = min(block, length)
     blocks = length // block
     whole = slice(0, blocks * block)
-    in_blocks = tuple(v[:, whole].reshape(count, blocks, block) for v in (x, y))
-    _take_back(*in_blocks, -1, block // 4, CANCELLING_GAIN)
-    _take_back(*in_blocks, -2, blocks // 4, OPPOSING_GAIN)
-    for v, changed in zip((x, y), in_blocks, strict=True):
-        v[:, whole] = changed.reshape(count, blocks * block)
+    x_blocks, y_blocks = (v[:, whole].reshape(count, blocks, block) for v in (x, y))
+    _take_back(x_blocks, y_blocks, -1, block // 4, CANCELLING_GAIN)
+    _take_back(x_blocks, y_blocks, -2, blocks // 4, OPPOSING_GAIN)
+    x[:, whole] = x_blocks.reshape(count, blocks * block)
+    y[:, whole] = y_blocks.reshape(count, blocks * block)
     return x, y
 
 
@@ -139,7 +141,7 @@ def _tensor_set(text: str, path: Path, names: tuple[str, ...]) -> DataSet:
     def draw(rng: Generator, count: int, length: int, block: int) -> Operands:
         return draw_rows(pairs, rng, count, length)
 
-    return DataSet(text, f"rows of tensors of {path.name}", draw)
+    return DataSet(text, f"rows of tensors of {path.name}", draw, modified)
 
 
 @lru_cache(maxsize=4)

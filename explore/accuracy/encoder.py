@@ -61,7 +61,8 @@ class EncoderAccuracy:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
         """The inverse of `to_dict`; TypeError for missing or unknown names."""
-        return cls(**values | {"cosines": tuple(values["cosines"])})
+        read: dict[str, Any] = values | {"cosines": tuple(values["cosines"])}
+        return cls(**read)
 
 
 def evaluate_encoder(

@@ -14,7 +14,7 @@ from ...model import Accumulator, ElementFormat, Fixed, MXArray, Preset, dot, fo
 from ...model import accumulator as as_accumulator
 from ...model.errors import integer
 from .bounds import bound, can_overflow, can_saturate
-from .data import data_set
+from .data import DataSet, data_set
 from .metrics import LEAST, Errors, errors, finite, sqnr_db
 from .reference import F32, F64, ExactSums, exact_sums
 from .terms import Terms, terms_of
@@ -23,6 +23,7 @@ Pair = tuple[ElementFormat, ElementFormat]
 Bound = Callable[..., F64]
 LENGTHS = tuple(2**i for i in range(5, 15))  # 32 to 16384
 COUNT = 128
+SQNR = ("sqnr_accumulator_db", "sqnr_format_db", "sqnr_total_db")
 CHUNK = 2**17  # products handled at once: their temporaries stay in the cache
 
 
@@ -88,8 +89,10 @@ class Accuracy:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
         """The inverse of `to_dict`; TypeError for missing or unknown names."""
-        known = {f.name for f in fields(cls)}
-        return cls(**{k: math.inf if v is None and k in known else v for k, v in values.items()})
+        read: dict[str, Any] = {
+            k: math.inf if v is None and k in SQNR else v for k, v in values.items()
+        }
+        return cls(**read)
 
 
 @dataclass(frozen=True)
@@ -129,10 +132,10 @@ def evaluate(
     integer("count", count, 1, 2**20)
     for length in lengths:
         integer("length", length, 1, 2**24)
-    data_set(data)
+    source = data_set(data)
     results = []
     for length in lengths:
-        operands = prepare(formats, data, length, lanes, seed, count, scale_rule)
+        operands = prepare(formats, source, length, lanes, seed, count, scale_rule)
         measured = measure(rule, operands, error_bound)
         settings = (str(rule), pair_name(formats), data, length, lanes, seed, count, scale_rule)
         results.append(Accuracy(*settings, **measured))
@@ -154,11 +157,11 @@ def pair_name(pair: Pair) -> str:
 
 @lru_cache(maxsize=2 * len(LENGTHS))
 def prepare(
-    pair: Pair, data: str, length: int, lanes: int, seed: int, count: int, scale_rule: str
+    pair: Pair, data: DataSet, length: int, lanes: int, seed: int, count: int, scale_rule: str
 ) -> Operands:
     """The operands of `evaluate`; kept, because every accumulator is measured on the same."""
-    rng = np.random.default_rng([seed, zlib.crc32(data.encode()), length])
-    x, y = data_set(data).draw(rng, count, length, lanes)
+    rng = np.random.default_rng([seed, zlib.crc32(data.name.encode()), length])
+    x, y = data.draw(rng, count, length, lanes)
     a, b = (
         quantize(v, fmt, block_size=lanes, pad=True, scale_rule=scale_rule)
         for v, fmt in zip((x, y), pair, strict=True)

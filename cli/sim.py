@@ -33,7 +33,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     group.add_argument("--seed", type=int, help="repeat the run of this seed (default: random)")
     group.add_argument("--count", type=int, help="dot products in bulk mode, for each unit")
     group.add_argument("--traffic", type=int, help="dot products cycle by cycle, for each unit")
-    group.add_argument("--waves", action="store_true", help="record FST waves (slow)")
+    group.add_argument(
+        "--waves", action="store_true", help="record FST waves (in bulk mode up to --count 5000)"
+    )
     group.add_argument("--jobs", type=int, help="units at a time (default: all cores)")
     group.add_argument(
         "--tensors", type=Path, metavar="FILE", help="real tensors, .safetensors or .npz"

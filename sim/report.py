@@ -26,6 +26,8 @@ def describe_failure(job: UnitJob, verilog: Path, failure: Failure) -> str:
         f"want {_result(job, failure.want, failure.want_flags)}",
         *_replayed(job, verilog, failure),
     ]
+    if job.waves:
+        lines.append(f"waves: {job.directory}/cycle.fst and, of this dot product alone, replay.fst")
     if job.repeat:
         lines.append(f"repeat with: {job.repeat}")
     return "\n".join(lines)
@@ -90,7 +92,7 @@ def _both(model) -> tuple[int, int]:
 
 def _replay(job: UnitJob, verilog: Path) -> dict:
     """Simulate the product in failure.json alone, in a build whose stages can be watched."""
-    build = build_unit(job.config, verilog, job.directory / "probed", probes=True)
+    build = build_unit(job.config, verilog, job.directory / "probed", waves=job.waves, probes=True)
     record = job.directory / "replay.json"
     record.unlink(missing_ok=True)
     run = build.run(
@@ -101,6 +103,7 @@ def _replay(job: UnitJob, verilog: Path) -> dict:
             "MXDOT_REPLAY": str(_failure_file(job).resolve()),
             "MXDOT_RECORD": str(record.resolve()),
         },
+        waves=job.directory / "replay.fst" if job.waves else None,
         time_limit=120,
     )
     if not record.is_file():

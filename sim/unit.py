@@ -19,7 +19,8 @@ from .unit_build import build_unit
 
 Progress = Callable[[str], None]
 
-CYCLE_LIMIT = 900.0  # seconds, for each simulation
+TIME_LIMIT = 600.0  # seconds, for each simulation
+WAVES_LIMIT = 5000  # dot products in bulk mode up to which waves of it are recorded
 BULK_GAP, BULK_STALL = 8, 16  # chances in 256 per cycle
 TENSOR_BLOCKS = 25_000  # of real tensors in bulk mode, unless all are asked for
 KEPT_FAILURES = 5
@@ -100,7 +101,7 @@ def _run_cycles(job: UnitJob, build: verilator.Build, result: UnitResult) -> lis
         env={"MXDOT_JOB": str(job.write())},
         seed=job.seed % 2**31,
         waves=job.directory / "cycle.fst" if job.waves else None,
-        time_limit=CYCLE_LIMIT,
+        time_limit=TIME_LIMIT,
     )
     if not report_file.is_file():
         raise verilator.SimulationError(
@@ -131,8 +132,8 @@ def _run_bulk(job: UnitJob, build: verilator.Build, result: UnitResult) -> list[
         gap=BULK_GAP,
         stall=BULK_STALL,
         seed=job.seed % 2**31,
-        waves=job.directory / "bulk.fst" if job.waves else None,
-        time_limit=CYCLE_LIMIT,
+        waves=job.directory / "bulk.fst" if job.waves and job.bulk <= WAVES_LIMIT else None,
+        time_limit=TIME_LIMIT,
     )
     got = bulk.read_results(results)
     if not job.waves:

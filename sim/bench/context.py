@@ -1,5 +1,7 @@
 """What the components of the bench share: the pins, the job, how traffic is timed, and errors."""
 
+import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
@@ -12,6 +14,8 @@ from pyuvm import ConfigDB, uvm_component, uvm_tlm_analysis_fifo
 from ...model import DotConfig
 from ...model.trace import FLAG_NAMES
 from ..job import CycleReport, UnitJob
+
+KEPT_ERRORS = 2  # of a kind
 
 
 @dataclass
@@ -70,6 +74,7 @@ class Context:
     pins: Pins
     timing: Timing = field(default_factory=Timing)
     report: CycleReport = field(default_factory=CycleReport)
+    kinds: Counter[str] = field(default_factory=Counter)
 
     @property
     def config(self) -> DotConfig:
@@ -81,9 +86,19 @@ class Context:
         return Random(int(self.job.rng(purpose).integers(2**63)))
 
     def error(self, text: str) -> None:
-        """Note an error; the run goes on, and fails. Of many, the first are kept."""
-        if len(self.report.errors) < 20:
+        """Note an error: the run goes on, and fails. Of a kind, the first two are kept."""
+        kind = re.sub(r"\d+", "#", text)
+        self.kinds[kind] += 1
+        if self.kinds[kind] <= KEPT_ERRORS:
             self.report.errors.append(text)
+
+    def finish(self) -> None:
+        """Say how many errors were left out."""
+        self.report.errors += [
+            f"{count - KEPT_ERRORS} more: {kind}"
+            for kind, count in self.kinds.items()
+            if count > KEPT_ERRORS
+        ]
 
 
 def context_of(component: uvm_component) -> Context:

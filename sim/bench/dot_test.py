@@ -118,6 +118,7 @@ class DotTest(uvm_test):
         """Write the report."""
         report = self.context.report
         if report.mismatches:
-            report.errors.append(f"{report.mismatches} results differ from the model's")
+            self.context.error(f"{report.mismatches} results differ from the model's")
+        self.context.finish()
         report.save(self.context.job.directory / "cycle.json")
         assert not report.errors, "; ".join(report.errors)

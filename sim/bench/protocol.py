@@ -15,7 +15,7 @@ from pyuvm import uvm_analysis_port, uvm_component
 from ...model import DotConfig
 from .context import context_of
 
-HANG = 2000  # cycles with something to do and no transfer
+HANG = 2000  # cycles that a block is kept waiting, or that a result is owed and none comes
 
 
 @dataclass
@@ -87,6 +87,8 @@ class ProtocolChecker(uvm_component):
         self.line = Timeline(self.context.config)
         self.now = 0
         self.last_transfer = 0
+        self.waiting = 0
+        """Cycles that the block offered has not been accepted."""
         self.hung = False
         self._empty()
 
@@ -130,7 +132,7 @@ class ProtocolChecker(uvm_component):
                 if not previous_reset:
                     self.ap.write(Event("reset", "reset", reset=self.state))
                 self._empty()
-                self.last_transfer = self.now
+                self.last_transfer, self.waiting = self.now, 0
                 previous_reset = True
                 continue
             if previous_reset and out_valid:
@@ -146,7 +148,8 @@ class ProtocolChecker(uvm_component):
             self._result(out_valid, taken, event)
             self._block(in_valid, accepted, event)
             self.ap.write(event)
-            self._progress(bool(accepted or taken), bool(in_valid))
+            self.waiting = self.waiting + 1 if event.source == "blocked" else 0
+            self._progress(bool(accepted or taken))
 
     def _block(self, in_valid: int, accepted: int, event: Event) -> None:
         first = bool(in_valid and int(self.context.pins.in_first.value))
@@ -195,12 +198,17 @@ class ProtocolChecker(uvm_component):
         elif self.now > due and self.exact:
             self.context.error(f"cycle {self.now}: a result after its time, cycle {due}")
 
-    def _progress(self, transfer: bool, in_valid: bool) -> None:
+    def _progress(self, transfer: bool) -> None:
         if transfer:
             self.last_transfer = self.now
         quiet = self.now - self.last_transfer
         if quiet > self.line.after + (self.line.before + 1) * self.line.interval and not self.owed:
             self.exact = True
-        if quiet > HANG and (in_valid or self.owed) and not self.hung:
+        if self.hung:
+            return
+        if self.waiting > HANG:
             self.hung = True
-            self.context.error(f"cycle {self.now}: no transfer for {HANG} cycles, {self.owed} owed")
+            self.context.error(f"cycle {self.now}: in_ready has been low for {HANG} cycles")
+        elif quiet > HANG and self.owed:
+            self.hung = True
+            self.context.error(f"cycle {self.now}: no result for {HANG} cycles, {self.owed} owed")

@@ -1,4 +1,4 @@
-"""Layouts of floating-point values between the sections, and of the status flags."""
+"""Floating-point values between the sections: their layouts, special values and status flags."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike, signed
 from amaranth.lib import data
@@ -51,23 +51,31 @@ def unpack_float32(m: Module, bits: Value, name: str) -> data.View:
     return unpacked
 
 
+def special_of_float32(m: Module, bits: Value, name: str) -> data.View:
+    """Which special value the float32 `bits` are, if any."""
+    special = Signal(SpecialLayout(), name=name)
+    ones, fraction = bits[FLOAT32_FRACTION:31].all(), bits[:FLOAT32_FRACTION].any()
+    m.d.comb += [
+        special.nan.eq(ones & fraction),
+        special.pos_inf.eq(ones & ~fraction & ~bits[31]),
+        special.neg_inf.eq(ones & ~fraction & bits[31]),
+    ]
+    return special
+
+
 def merge_special(
     m: Module, name: str, c: Value, special: ValueLike, nan_bits: int
 ) -> tuple[Value, Value]:
     """(active, bits): whether neither c nor the terms are special, and else the float32 result."""
     terms = data.View(SpecialLayout(), special)
-    c_special = c[FLOAT32_FRACTION:31].all()
-    c_infinite = c_special & ~c[:FLOAT32_FRACTION].any()
-    nan, positive, negative = (
-        Signal(name=f"{name}_nan"),
-        Signal(name=f"{name}_pos_inf"),
-        Signal(name=f"{name}_neg_inf"),
-    )
-    active, bits = Signal(name=f"{name}_active"), Signal(32, name=f"{name}_bits")
+    running = special_of_float32(m, c, f"{name}_c")
+    positive, negative = Signal(name=f"{name}_pos_inf"), Signal(name=f"{name}_neg_inf")
+    nan, active = Signal(name=f"{name}_nan"), Signal(name=f"{name}_active")
+    bits = Signal(32, name=f"{name}_bits")
     m.d.comb += [
-        positive.eq(terms.pos_inf | (c_infinite & ~c[31])),
-        negative.eq(terms.neg_inf | (c_infinite & c[31])),
-        nan.eq(terms.nan | (c_special & ~c_infinite) | (positive & negative)),
+        positive.eq(terms.pos_inf | running.pos_inf),
+        negative.eq(terms.neg_inf | running.neg_inf),
+        nan.eq(terms.nan | running.nan | (positive & negative)),
         active.eq(~(nan | positive | negative)),
         bits.eq(Mux(nan, Const(nan_bits, 32), Cat(Const(0, 23), Const(-1, 8), negative))),
     ]

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
 
-from amaranth.hdl import Elaboratable, Instance, Module, Value
-from amaranth.lib import wiring
+from amaranth.hdl import Elaboratable, Instance, Module, Shape, Value
+from amaranth.lib import data, wiring
 
 
 class Library:
@@ -88,6 +88,33 @@ def own_names(component: wiring.Component) -> wiring.Component:
     for port, value in module_ports(component).items():
         value.name = port  # type: ignore[attr-defined]
     return component
+
+
+def describe_ports(component: wiring.Component) -> list[str]:
+    """A line for each port that is a structure: which bits hold which field."""
+    lines = []
+    for port in module_ports(component):
+        shape = component.signature.members[port].shape
+        if isinstance(shape, data.Layout):
+            lines.append(f"{port}: {_fields(shape)}")
+    return lines
+
+
+def _fields(shape: data.Layout) -> str:
+    """The fields of a layout with their bits; of an array, those of one element."""
+    if isinstance(shape, data.ArrayLayout):
+        element = shape.elem_shape
+        inner = f" of {{{_fields(element)}}}" if isinstance(element, data.Layout) else ""
+        return f"{shape.length} x {Shape.cast(element).width} bits{inner}"
+    fields = []
+    for name, field in shape:
+        if not field.width:
+            continue
+        end = field.offset + field.width - 1
+        bits = f"[{end}]" if field.width == 1 else f"[{end}:{field.offset}]"
+        inner = f" = {{{_fields(field.shape)}}}" if isinstance(field.shape, data.Layout) else ""
+        fields.append(f"{name} {bits}{inner}")
+    return ", ".join(fields)
 
 
 def _parameters(component: wiring.Component) -> dict[str, object]:

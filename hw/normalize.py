@@ -4,6 +4,8 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from .shift import shift_left
+
 
 def leading_zeros(m: Module, value: Value) -> Value:
     """Number of zeros above the leading one of `value`; the width of `value` when it is zero."""
@@ -26,15 +28,6 @@ def leading_zeros(m: Module, value: Value) -> Value:
             merged.append(count)
         counts = merged
     return counts[0]
-
-
-def shift_left(m: Module, value: Value, amount: Value, name: str = "shifted") -> Value:
-    """`value` shifted left by `amount`, in the width of `value`; a logarithmic shifter."""
-    for level in range(len(amount)):
-        shifted = Signal(len(value), name=f"{name}{level}")
-        m.d.comb += shifted.eq(Mux(amount[level], Cat(Const(0, 2**level), value), value))
-        value = shifted
-    return value
 
 
 class Normalizer(wiring.Component):

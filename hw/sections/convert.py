@@ -6,6 +6,7 @@ from amaranth.lib import data
 from ...model.outputs import OutputFormat
 from ..floats import FLOAT32_FRACTION, FlagsLayout, RunningLayout, unpack_float32
 from ..hierarchy import submodule
+from ..round import rounds_up
 from ..shift import ShiftRight
 from ..widths import EXPONENT_BITS
 from .base import Section
@@ -44,7 +45,7 @@ class Convert(Section):
         kept, rest = value[cut:-1], value[:cut]
         field = Signal(EXPONENT_BITS)
         rounded = Signal(out.fraction_bits + EXPONENT_BITS)
-        up = rest[-1] & (rest[:-1].any() | kept[0])
+        up = rounds_up(kept, rest)
         overflow = rounded[out.fraction_bits :] >= top
         m.d.comb += [
             field.eq(Mux(value[-1], Mux(below > 0, 1, 1 - below), 0)),

@@ -3,7 +3,7 @@
 from amaranth.hdl import Cat, Const, Module
 from amaranth.lib import data
 
-from ..normalize import shift_left
+from ..shift import shift_left
 from ..widths import Widths, magnitude_bits
 from .accumulate import Accumulate
 from .base import Section

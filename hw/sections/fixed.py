@@ -10,6 +10,7 @@ from ..floats import (
     FlagsLayout,
     RunningLayout,
     merge_special,
+    special_of_float32,
     unpack_float32,
 )
 from ..hierarchy import submodule
@@ -101,18 +102,15 @@ class Accumulate(Section):
         m = Module()
         first, state, c = self.control.first, self.state, self.i.c
         started, started_outside = self._limit(m, "start", c.value, c.outside, c.negative)
-        c_bits = self.control.c
-        c_special = c_bits[FLOAT32_FRACTION:31].all()
-        c_nan = c_special & c_bits[:FLOAT32_FRACTION].any()
+        start = special_of_float32(m, self.control.c, "start_special")
+        starts_special = start.as_value().any()
         before = Signal(RegisterLayout(self.rule.width), name="previous")
         with m.If(first):
             m.d.comb += [
-                before.special.nan.eq(c_nan),
-                before.special.pos_inf.eq(c_special & ~c_nan & ~c_bits[31]),
-                before.special.neg_inf.eq(c_special & ~c_nan & c_bits[31]),
-                before.register.eq(Mux(c_special, 0, started)),
-                before.flags.saturated.eq(started_outside & ~c_special),
-                before.flags.inexact.eq(c.lost & ~c_special),
+                before.special.eq(start),
+                before.register.eq(Mux(starts_special, 0, started)),
+                before.flags.saturated.eq(started_outside & ~starts_special),
+                before.flags.inexact.eq(c.lost & ~starts_special),
             ]
         with m.Else():
             m.d.comb += before.eq(state)

@@ -8,6 +8,7 @@ from ..float_sum import FloatSum
 from ..floats import FLOAT32_FRACTION, FloatLayout
 from ..hierarchy import submodule
 from ..normalize import Normalizer
+from ..round import rounds_up
 from ..widths import Widths
 from .accumulate import Accumulate
 from .base import Section
@@ -48,7 +49,7 @@ class TreeAdder(wiring.Component):
             adder.a.eq(self.a),
             adder.b.eq(self.b),
             normalizer.value.eq(adder.magnitude),
-            rounded.eq(kept + (rest[-1] & (rest[:-1].any() | kept[0]))),
+            rounded.eq(kept + rounds_up(kept, rest)),
             self.o.significand.eq(Mux(carry, rounded[1:], rounded[:-1])),
             self.o.exponent.eq(adder.exponent - normalizer.amount + carry),
             self.o.sign.eq(adder.sign),

@@ -12,6 +12,7 @@ from ..floats import (
     FLOAT32_FRACTION,
     RunningLayout,
     merge_special,
+    special_of_float32,
     unpack_float32,
 )
 from ..hierarchy import submodule
@@ -256,13 +257,7 @@ class Promote(Section):
         control, partial = self.control, self.i.c
         c = Signal(32)
         m.d.comb += c.eq(Mux(control.first, control.c, self.state.c))
-        special = Signal(SpecialLayout())
-        exponent_ones, fraction = partial[FLOAT32_FRACTION:31].all(), partial[:FLOAT32_FRACTION]
-        m.d.comb += [
-            special.nan.eq(exponent_ones & fraction.any()),
-            special.pos_inf.eq(exponent_ones & ~fraction.any() & ~partial[31]),
-            special.neg_inf.eq(exponent_ones & ~fraction.any() & partial[31]),
-        ]
+        special = special_of_float32(m, partial, "partial_special")
         active, special_bits = merge_special(m, "special", c, special, self.nan_bits)
         rounds = control.promotes & active
         promoted = Mux(active, rounder.result, special_bits)

@@ -51,8 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "installed (make venv, or pip install 'mxdot[sim]')",
             file=sys.stderr,
         )
-    except OSError as error:
-        print(f"mxdot: error: {error}", file=sys.stderr)
+    except (OSError, RuntimeError) as error:  # files; tools that are missing or fail
+        print(f"mxdot: error: {str(error).splitlines()[0]}", file=sys.stderr)
     except KeyboardInterrupt:
         print("mxdot: interrupted", file=sys.stderr)
         return 130

@@ -28,7 +28,9 @@ def add_config_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--lanes", type=int, default=32, help="block size, 4 to 128 (default: %(default)s)"
     )
-    group.add_argument("--stages", type=int, help="registers, and so latency (default: 4)")
+    group.add_argument(
+        "--stages", type=int, help="registers, and so latency (default: 4 or the nearest possible)"
+    )
     group.add_argument(
         "--result",
         default="float32",

@@ -23,6 +23,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the file; the exit status."""
     config = config_of(args)
+    if args.output is not None and args.output.is_dir():
+        raise ValueError(f"output must be a file, not the directory {args.output}")
     from ..hw.verilog import generate  # Amaranth: only when a unit is built
 
     text = generate(config, args.top)

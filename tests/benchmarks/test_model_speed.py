@@ -81,6 +81,17 @@ def test_matmul(benchmark, blocks):
     measure(benchmark, lambda: matmul(a, b, "hopper"), rows * rows * 1024)
 
 
+@pytest.mark.parametrize("length", [4096, 16384])
+@pytest.mark.parametrize("accumulator", ["aligned:13", "exact"])
+def test_long(benchmark, blocks, accumulator, length):
+    """Few long dot products: the blocks of each come one after the other."""
+    a, b = (
+        MXArray(x.codes.reshape(-1, length), x.scales.reshape(-1, length // 32), x.format)
+        for x in operands("e4m3", -(-blocks * 32 // length) * length // 32)
+    )
+    measure(benchmark, lambda: dot(a, b, accumulator), a.codes.size)
+
+
 def test_quantize(benchmark, blocks):
     x = np.random.default_rng(1).standard_normal((blocks, 32)).astype(np.float32)
     measure(benchmark, lambda: quantize(x, "e4m3", scale_rule="ceil"), x.size)

@@ -6,7 +6,7 @@ exhaustive and random tests of the datapath; tests/test_hw_netlist.py compares i
 own simulator. The netlist is an inside of Amaranth, whose version is pinned.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from amaranth.hdl import Fragment, Value
@@ -15,6 +15,7 @@ from amaranth.hdl._ir import build_netlist
 from amaranth.hdl._nir import Net
 from amaranth.lib import wiring
 
+Step = Callable[[int, dict[str, list[int]], list[int]], tuple[dict[str, list[int]], list[int]]]
 Bits = list[str]  # expressions, lowest bit first
 REDUCTIONS = {"b": "|", "r|": "|", "r&": "&", "r^": "^"}
 
@@ -33,8 +34,6 @@ class Netlist:
     integer of one bit per case, `ones` the one that is set in all of them.
     """
 
-    step: Callable[[int, dict[str, list[int]], list[int]], tuple[dict[str, list[int]], list[int]]]
-
     def __init__(self, component: wiring.Component) -> None:
         values, self.inputs, self.outputs = {}, {}, {}
         for path, member, value in component.signature.flatten(component):
@@ -42,22 +41,30 @@ class Netlist:
             values[name] = (wiring_value(value), None)
             side = self.inputs if member.flow is wiring.In else self.outputs
             side[name] = len(wiring_value(value))
-        self._cells = build_netlist(Fragment.get(component, None), ports=values).cells
-        self._known = {Net(0): "0", Net(1): "ones"}
-        flops = [(i, cell) for i, cell in enumerate(self._cells) if isinstance(cell, nir.FlipFlop)]
+        cells = build_netlist(Fragment.get(component, None), ports=values).cells
+        flops = [(i, cell) for i, cell in enumerate(cells) if isinstance(cell, nir.FlipFlop)]
         if flops:
             self.inputs["rst"] = 1
         self.registers = [
             cell.init >> bit & 1 for _, cell in flops for bit in range(len(cell.data))
         ]
-        self._compile(flops)
+        self.step = Compiler(cells).compile(self.inputs, flops)
 
-    def _compile(self, flops: list[tuple[int, nir.FlipFlop]]) -> None:
-        top = self._cells[0]
+
+class Compiler:
+    """Makes a Python function of cells; `known` names the nets that it has dealt with."""
+
+    def __init__(self, cells: list[nir.Cell]) -> None:
+        self.cells = cells
+        self.known = {Net(0): "0", Net(1): "ones"}
+
+    def compile(self, inputs: Collection[str], flops: list[tuple[int, nir.FlipFlop]]) -> Step:
+        """The function; `inputs` are the ports that it reads, `flops` the registers' cells."""
+        top = self.cells[0]
         assert isinstance(top, nir.Top)
         lines = ["def step(ones, inputs, registers):"]
         for name, (start, width) in top.ports_i.items():
-            if name in self.inputs:  # and not the clock
+            if name in inputs:  # and not the clock
                 lines.append(f"{self._name(0, range(start, start + width))} = inputs[{name!r}]")
         states = [self._name(index, range(len(cell.data))) for index, cell in flops]
         lines.append(f"[{', '.join(state[1:-1] for state in states)}] = registers")
@@ -67,16 +74,16 @@ class Netlist:
         lines.append(f"return {{{', '.join(outputs)}}}, {self._list(following)}")
         scope: dict[str, Callable] = {}
         exec("\n  ".join(lines), scope)
-        self.step = scope["step"]
+        return scope["step"]
 
     def _name(self, cell: int, bits: Iterable[int]) -> str:
         """Names for outputs of a cell, as the target of an assignment."""
         nets = [Net.from_cell(cell, bit) for bit in bits]
-        self._known.update((net, f"n{net.cell}_{net.bit}") for net in nets)
+        self.known.update((net, f"n{net.cell}_{net.bit}") for net in nets)
         return self._list(nets)
 
     def _list(self, nets: Iterable[Net]) -> str:
-        return f"[{', '.join(self._known[net] for net in nets)}]"
+        return f"[{', '.join(self.known[net] for net in nets)}]"
 
     def _body(self, roots: list[Net]) -> list[str]:
         """Statements that compute `roots`, in an order in which they can be executed."""
@@ -84,8 +91,8 @@ class Netlist:
         stack: list[tuple[Net, Iterator]] = []
 
         def visit(net: Net) -> None:
-            if net not in self._known:
-                stack.append((net, iter(self._cells[net.cell].comb_edges_to(net.bit))))
+            if net not in self.known:
+                stack.append((net, iter(self.cells[net.cell].comb_edges_to(net.bit))))
 
         for root in roots:
             visit(root)
@@ -96,8 +103,8 @@ class Netlist:
                     visit(source[0])
                     continue
                 stack.pop()
-                if net not in self._known:
-                    lines += Emitter(self._known, net).cell(self._cells[net.cell])
+                if net not in self.known:
+                    lines += Emitter(self.known, net).cell(self.cells[net.cell])
         return lines
 
 

@@ -133,7 +133,7 @@ def drive(
     stall: float = 0.0,
     reset: float = 0.0,
     reset_at: NDArray[np.int64] | None = None,
-    pace: int = 1,
+    pace: int | NDArray[np.int64] = 1,
     limit: int = 100_000,
 ) -> Driver:
     """Sends `work`, cut into `streams` equal parts, and returns a Run.
@@ -141,7 +141,7 @@ def drive(
     gap, stall, reset: the chance in each cycle that no block is offered, that no result is taken,
     and that the unit is reset; after a reset the stream goes on with the next product. `reset_at`:
     one cycle for each stream in which it is reset as well. A new block is offered in every
-    `pace`-th cycle only. Checks that a result that waits does not change, that none is lost, that
+    `pace`-th cycle only (of each stream, if several). Checks that a result that waits does not change, that none is lost, that
     none comes from nowhere, and that a reset unit is empty.
     """
     share = np.linspace(0, len(work), streams + 1).astype(int)

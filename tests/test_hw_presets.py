@@ -1,0 +1,173 @@
+"""Facts about real tensor cores (docs/numerics.md) on the RTL, in literal numbers."""
+
+import numpy as np
+import pytest
+
+from cases import Cases
+from compare import generator
+from mxdot.model import E4M3, E5M2, DotConfig, ElementFormat, MXArray
+from unit_bench import Run, Work, drive, evaluate, join, products, random_work
+
+HOPPER = DotConfig(formats="e4m3,e5m2", lanes=32, accumulator="hopper")
+CLASSES = {"operands": ["wide", "finite", "cancelling", "sparse"], "scales": ["unit", "moderate"]}
+
+
+def one_block(fmt: ElementFormat, a: list[float], b: list[float], c: float = 0.0) -> Cases:
+    """One dot product of 32 elements with unit scales; shorter lists end in zeros."""
+    rows = [np.array([v + [0.0] * (32 - len(v))]) for v in (a, b)]
+    scale = np.full((1, 1), 127, np.uint8)
+    a_blocks, b_blocks = (MXArray(fmt.encode(row), scale, fmt, 32) for row in rows)
+    for row, blocks in zip(rows, (a_blocks, b_blocks), strict=True):
+        np.testing.assert_array_equal(fmt.decode(blocks.codes), row)
+    return Cases(a_blocks, b_blocks, np.array([c], np.float32))
+
+
+def results(cases: list[Cases]) -> list[int]:
+    """Result bits of the hopper unit."""
+    parts = [p for case in cases for p in products(HOPPER, case, int(case.a.format is E5M2))]
+    run: Run = evaluate(HOPPER, drive(join(HOPPER, parts), generator("facts")))
+    run.check()
+    return run.got["result"].tolist()
+
+
+def bits(x: float) -> int:
+    return int(np.float32(x).view(np.uint32))
+
+
+BIG = [256.0]  # 256 x 256 = 2^16
+FACTS = {
+    "2^16 + 2^3 keeps the 2^3": ([*BIG, 8], [*BIG, 1], 2**16 + 8),
+    "2^16 + 2^2 drops the 2^2": ([*BIG, 4], [*BIG, 1], 2**16),
+    "2^16 + 31 x 7": (BIG + [7] * 31, BIG + [1] * 31, 2**16),
+    "2^16 + 31 x -7": (BIG + [7] * 31, BIG + [-1] * 31, 2**16),
+    "2^16 + 31 x 8": (BIG + [8] * 31, BIG + [1] * 31, 2**16 + 248),
+    "2^16 + 31 x -8": (BIG + [-8] * 31, BIG + [1] * 31, 2**16 - 248),
+    "-2^16 + 31 x 7": ([-256] + [7] * 31, BIG + [1] * 31, -(2**16)),
+    "448 x 0 beside 2^-18": ([448, 2.0**-9], [0, 2.0**-9], 2.0**-18),
+    "448 x 448 beside 2^-18": ([448, 2.0**-9], [448, 2.0**-9], 448 * 448),
+    "-0 terms": ([-0.0] * 32, [1.0] * 32, 0.0),
+    "x - x": ([3.0, 3.0], [1.0, -1.0], 0.0),
+}
+
+
+def test_facts_of_hopper_sums():
+    got = results([one_block(E4M3, a, b) for a, b, _ in FACTS.values()])
+    want = [bits(value) for *_, value in FACTS.values()]
+    assert dict(zip(FACTS, map(hex, got), strict=True)) == dict(
+        zip(FACTS, map(hex, want), strict=True)
+    )
+
+
+def test_facts_of_hopper_specials():
+    nan, inf = float("nan"), float("inf")
+    blocks = [
+        one_block(E4M3, [nan], [1]),
+        one_block(E5M2, [inf], [1]),
+        one_block(E5M2, [-inf], [1]),
+        one_block(E5M2, [inf], [0]),
+        one_block(E5M2, [inf, -inf], [1, 1]),
+    ]
+    assert [hex(v) for v in results(blocks)] == [
+        "0x7fffffff", "0x7f800000", "0xff800000", "0x7fffffff", "0x7fffffff",
+    ]  # fmt: skip
+
+
+RUNNING = {
+    # c alone is cut to 13 fraction bits, toward zero.
+    1 + 2.0**-13: 1 + 2.0**-13,
+    1 + 2.0**-13 + 2.0**-14: 1 + 2.0**-13,
+    -(1 + 2.0**-14): -1.0,
+    2.0**-139: 2.0**-139,  # a subnormal c to multiples of 2^-139
+    2.0**-139 + 2.0**-149: 2.0**-139,
+    2.0**-140: 0.0,
+    -0.0: 0.0,
+    float("inf"): float("inf"),
+    float("-inf"): float("-inf"),
+}
+
+
+def test_facts_of_hopper_running_values():
+    zero = [0.0] * 32
+    got = results([one_block(E4M3, zero, zero, c) for c in RUNNING])
+    assert [hex(v) for v in got] == [hex(bits(v)) for v in RUNNING.values()]
+    nan = results([one_block(E4M3, zero, zero, float("nan"))])
+    assert [hex(v) for v in nan] == ["0x7fffffff"]
+    # c takes part in the alignment: 2^13 x 1 hides what is below 1.
+    hidden = results([one_block(E4M3, [0.75, 0.75], [1, 1], 2.0**13)])
+    assert hidden == [bits(2.0**13)]
+
+
+def test_hopper_leaves_the_low_ten_bits_zero():
+    work = random_work(HOPPER, generator("low bits"), [1] * 300, **CLASSES)
+    run: Run = evaluate(HOPPER, drive(work, generator("drive"), streams=10))
+    run.check()
+    finite = run.got["invalid"] == 0
+    assert not (run.got["result"][finite] & 0x3FF).any()
+
+
+# Promotion ---------------------------------------------------------------------------------------
+
+
+def promoted_work(lanes: int, lengths: list[int]) -> Work:
+    config = DotConfig(formats="e4m3,e5m2xe4m3", lanes=lanes, accumulator="hopper-promoted")
+    return random_work(config, generator("promoted", lanes), lengths, **CLASSES)
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 32])
+def test_promotion_groups(lanes):
+    """Products shorter than, as long as and longer than 128 elements, in every order: a product
+    begins its own group, wherever in one the product before it ended."""
+    group = 128 // lanes
+    lengths = [1, group - 1, group, group + 1, 2 * group, 2 * group + 1, 3, 5 * group // 2]
+    rng = generator("groups", lanes)
+    order = [int(v) for _ in range(8) for v in rng.permutation(lengths)]
+    work = promoted_work(lanes, order)
+    for gap, stall in ((0.0, 0.0), (0.2, 0.2)):
+        run: Run = evaluate(work.config, drive(work, rng, streams=16, gap=gap, stall=stall))
+        run.check()
+
+
+def test_promotion_happens_after_128_elements():
+    """2^13 in c, then ones: in `hopper` they vanish below c's grid; a promoted sum keeps them."""
+    lanes, blocks = 4, 64
+    results = {}
+    for name in ("hopper", "hopper-promoted"):
+        config = DotConfig(formats="e4m3", lanes=lanes, accumulator=name)
+        half = np.full((1, blocks * lanes), E4M3.encode(0.5), np.uint8)
+        scale = np.full((1, blocks), 127, np.uint8)
+        ones = MXArray(half, scale, E4M3, lanes)
+        cases = Cases(ones, ones, np.array([2.0**14], np.float32))
+        run: Run = evaluate(config, drive(join(config, products(config, cases)), generator("c")))
+        results[name] = float(run.got["result"].astype(np.uint32).view(np.float32)[0])
+    # A block adds 4 x 0.25: each term lies below the grid of 2 that c spans.
+    assert results == {"hopper": 2.0**14, "hopper-promoted": 2.0**14 + 0.25 * lanes * blocks}
+
+
+def test_ada_takes_sixteen_terms_at_a_time():
+    """The second step sees the first one's sum, truncated to 13 fraction bits."""
+    config = DotConfig(formats="e4m3", lanes=32, accumulator="ada")
+    # First 2^16 alone; then 16 terms of 4: each is below the grid of 8, though not their sum.
+    late = one_block(E4M3, BIG + [0.0] * 15 + [4.0] * 16, BIG + [0.0] * 15 + [1.0] * 16)
+    # The other way round the fours are summed before 2^16 comes.
+    early = one_block(E4M3, [4.0] * 16 + BIG, [1.0] * 16 + BIG)
+    work = join(config, products(config, late) + products(config, early))
+    run: Run = evaluate(config, drive(work, generator("ada")))
+    assert run.got["result"].tolist() == [bits(2**16), bits(2**16 + 64)]
+
+
+def test_blackwell_keeps_25_fraction_bits_and_rounds_toward_zero():
+    config = DotConfig(formats="e4m3", lanes=32, accumulator="blackwell")
+    exact = 2.0**16 + 2.0**-7
+    blocks = [
+        one_block(E4M3, [*BIG, 2.0 ** (-7)], [*BIG, 1.0]),
+        # 2^-9 is the grid's last digit: what comes to less than float32's 2^-7 is cut after the sum.
+        one_block(E4M3, BIG + [2.0**-9] * 16, BIG + [1.0] * 16),
+        one_block(E4M3, BIG + [2.0**-9] * 3, BIG + [1.0] * 3),
+        one_block(E4M3, BIG + [2.0**-9] * 3, BIG + [-1.0] * 3),
+        one_block(E4M3, BIG + [2.0**-9] * 31, BIG + [0.5] * 31),
+    ]
+    work = join(config, [p for block in blocks for p in products(config, block)])
+    run: Run = evaluate(config, drive(work, generator("blackwell")))
+    below = 2.0**16 - 2.0**-7  # 1.5 units of 2^-8 below 2^16, toward zero
+    want = [exact, 2.0**16 + 2.0**-5, 2.0**16, below, 2.0**16]
+    assert [hex(v) for v in run.got["result"].tolist()] == [hex(bits(v)) for v in want]

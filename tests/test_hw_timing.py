@@ -1,0 +1,151 @@
+"""DotUnit's cycles: latency and interval as the configuration says, for every number of stages."""
+
+import numpy as np
+import pytest
+
+from compare import generator
+from mxdot.model import DotConfig
+from mxdot.model.pipeline import stage_limits
+from unit_bench import Run, Work, drive, evaluate, random_work, simulate
+
+KINDS = {
+    "exact": {"formats": "e2m1"},
+    "int32": {"formats": "int8"},
+    "aligned:13": {"formats": "e2m1", "out": "bfloat16"},
+    "fused:13": {"formats": "e2m1"},
+    "fixed:24:-8": {"formats": "e2m1"},
+    "float32": {"formats": "e2m1"},
+    "hopper": {"formats": "e2m1", "out": "float16"},
+    "hopper-promoted": {"formats": "e2m1"},
+    "blackwell": {"formats": "e2m1"},
+    "ada": {"formats": "e2m1", "lanes": 32},  # two steps
+}
+
+
+def config_of(name: str, stages: int | None = None, **options) -> DotConfig:
+    stages_option = {} if stages is None else {"stages": stages}
+    return DotConfig(**{"lanes": 4, "accumulator": name, **KINDS[name], **stages_option, **options})
+
+
+EVERY = [
+    config_of(name, stages)
+    for name in KINDS
+    for low, high in [stage_limits(config_of(name).pipeline.sections)]
+    for stages in range(low, high + 1)
+]
+
+
+def short_work(config: DotConfig, lengths: list[int]) -> tuple[Work, np.random.Generator]:
+    rng = generator("timing", str(config))
+    return random_work(config, rng, lengths), rng
+
+
+def starts(work: Work) -> np.ndarray:
+    """Blocks that need no running value: first ones, and those that begin a promotion group."""
+    first = work.blocks["first"].astype(bool)
+    promote = getattr(work.config.accumulator, "promote", None)
+    if promote is None:
+        return first
+    number = np.arange(len(first)) - np.repeat(work.start[:-1], np.diff(work.start))
+    return first | (number % max(1, promote // work.config.lanes) == 0)
+
+
+def check_schedule(run: Run, product: int = 0) -> None:
+    """A stream, from this product on, that never pauses: each block enters one cycle after the one
+    before or, where it must wait for it, `interval` cycles; each result comes `latency` cycles
+    after its last block."""
+    work, config = run.work, run.work.config
+    block = work.start[product]
+    enters = np.cumsum(np.where(starts(work), 1, config.interval))[block:]
+    accepted = run.accepted[block:]
+    enters += accepted[0] - enters[0]
+    want = enters[work.start[product + 1 :] - 1 - block] + config.latency
+    assert run.delivered[product:].tolist() == want.tolist()
+    # Registers before the loop fill up with blocks that wait.
+    assert (accepted <= enters).all()
+    assert (accepted >= enters - config.latency * config.interval).all()
+
+
+def test_every_number_of_stages_is_here():
+    assert len(EVERY) > 50  # each legal number of each accumulator
+    assert {config.stages for config in EVERY if str(config.accumulator) == "aligned:13"} == {
+        1, 2, 3, 4, 5, 6, 7,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("config", EVERY, ids=str)
+def test_every_number_of_stages(config):
+    """Latency exact when nothing waits, the schedule exact when nothing pauses, results right."""
+    lengths = [1, 1, 4, 1, 3, 2, 1] + [35, 1] * (str(config.accumulator) == "hopper-promoted")
+    work, rng = short_work(config, 2 * lengths)
+    pace = np.array([config.interval, 1])
+    run: Run = evaluate(config, drive(work, rng, streams=2, pace=pace))
+    run.check()
+    assert config.latency == config.stages == len(config.pipeline.registered)
+    assert set(run.latencies()[: len(lengths)]) == {config.latency}
+    check_schedule(run, len(lengths))
+
+
+@pytest.mark.parametrize("config", [config_of(name) for name in KINDS], ids=str)
+def test_latency_and_schedule_in_the_simulator(config):
+    work, rng = short_work(config, [1, 3, 1, 2])
+    run: Run = simulate(config, drive(work, rng, pace=config.interval))
+    run.check()
+    assert set(run.latencies()) == {config.latency}
+    run = simulate(config, drive(work, rng))
+    run.check()
+    check_schedule(run)
+
+
+@pytest.mark.parametrize("config", [config_of(name) for name in KINDS], ids=str)
+def test_single_blocks_stream_one_per_cycle(config):
+    """With a c from outside, no accumulator pauses."""
+    work, rng = short_work(config, [1] * 40)
+    run: Run = evaluate(config, drive(work, rng))
+    run.check()
+    assert set(np.diff(run.accepted)) == {1}
+    assert set(np.diff(run.delivered)) == {1}
+
+
+@pytest.mark.parametrize("name", ["exact", "int32", "aligned:13", "fixed:24:-8", "float32"])
+def test_chains_stream_one_block_per_cycle(name):
+    for config in (config for config in EVERY if str(config.accumulator) == name):
+        assert config.interval == 1
+        work, rng = short_work(config, [5, 1, 9, 2])
+        run: Run = evaluate(config, drive(work, rng))
+        assert set(np.diff(run.accepted)) == {1}
+
+
+@pytest.mark.parametrize("config", [c for c in EVERY if c.interval > 1], ids=str)
+def test_waiting_chained_blocks_are_accepted_every_interval(config):
+    blocks = 24  # within a promotion group
+    work, rng = short_work(config, [blocks])
+    run: Run = evaluate(config, drive(work, rng))
+    waiting = run.accepted[config.latency + 1 :]
+    assert set(np.diff(waiting)) == {config.interval}
+    assert run.delivered[0] == run.accepted[0] + (blocks - 1) * config.interval + config.latency
+
+
+def test_a_deeper_loop_has_a_longer_interval():
+    intervals = {c.stages: c.interval for c in EVERY if str(c.accumulator) == "fused:13"}
+    assert intervals[1] == 1
+    assert max(intervals.values()) == 3
+    assert sorted(intervals.values()) == list(intervals.values())
+    ada = [c.interval for c in EVERY if str(c.accumulator) == "ada"]
+    assert max(ada) == 6  # two steps of three sections each
+
+
+def test_a_promotion_every_block_needs_no_loop():
+    """128 lanes are a whole promotion group: chains stream one block per cycle."""
+    config = DotConfig(formats="e2m1", lanes=128, accumulator="hopper-promoted")
+    assert config.interval == 1
+    work, rng = short_work(config, [1, 3, 1, 5, 2, 1])
+    run: Run = evaluate(config, drive(work, rng))
+    run.check()
+    assert set(np.diff(run.accepted)) == {1}
+    assert set(run.latencies()) == {config.latency}
+    # Flags of one product do not reach the next one through the partial sums.
+    lengths = rng.integers(1, 4, 120)
+    work = random_work(config, rng, lengths, scales=["top", "bottom", "moderate"])
+    assert 0 < work.want["overflow"].mean() < 0.9
+    evaluate(config, drive(work, rng, streams=12, gap=0.2, stall=0.2)).check()

@@ -160,7 +160,7 @@ def test_blackwell_keeps_25_fraction_bits_and_rounds_toward_zero():
     exact = 2.0**16 + 2.0**-7
     blocks = [
         one_block(E4M3, [*BIG, 2.0 ** (-7)], [*BIG, 1.0]),
-        # 2^-9 is the grid's last digit: what comes to less than float32's 2^-7 is cut after the sum.
+        # 2^-9 is the grid's last digit; what float32 cannot hold (2^-7) is cut after the sum.
         one_block(E4M3, BIG + [2.0**-9] * 16, BIG + [1.0] * 16),
         one_block(E4M3, BIG + [2.0**-9] * 3, BIG + [1.0] * 3),
         one_block(E4M3, BIG + [2.0**-9] * 3, BIG + [-1.0] * 3),

@@ -1,0 +1,246 @@
+"""The generated Verilog: the same bytes every time, documented ports, clean under lint."""
+
+import os
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In
+
+from mxdot import hw
+from mxdot.hw import generate
+from mxdot.hw.hierarchy import Library, describe_ports, module_name, used
+from mxdot.hw.lane import ProductLane
+from mxdot.hw.normalize import Normalizer
+from mxdot.hw.round import FloatRounder
+from mxdot.hw.sections.fused import Promote
+from mxdot.hw.shift import ShiftRight
+from mxdot.hw.widths import Widths
+from mxdot.model import DotConfig
+from mxdot.sim.verilator import lint
+
+WAIVERS = Path(hw.__file__).parent / "verilator.vlt"
+CONFIG = DotConfig(
+    formats="e4m3,e5m2xe4m3,int8", lanes=4, accumulator="hopper-promoted", stages=5, out="bfloat16"
+)
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    return generate(CONFIG)
+
+
+def modules(text: str) -> dict[str, str]:
+    """The text of each module, by name."""
+    found = re.findall(r"^module (\S+)\(.*?^endmodule$", text, flags=re.M | re.S)
+    bodies = re.findall(r"^module \S+\(.*?^endmodule$", text, flags=re.M | re.S)
+    assert len(found) == len(set(found)) == text.count("endmodule")
+    return dict(zip(found, bodies, strict=True))
+
+
+def ports(module: str) -> dict[str, tuple[str, int]]:
+    """(direction, width) of each port."""
+    found = re.findall(r"^  (input|output) (?:\[(\d+):0\] )?(\w+);$", module, flags=re.M)
+    return {name: (direction, int(top or 0) + 1) for direction, top, name in found}
+
+
+def test_the_same_bytes_whatever_the_hash_seed():
+    script = (
+        "import sys; from mxdot.hw import generate; from mxdot.model import DotConfig\n"
+        "config = DotConfig('e4m3,int8', lanes=4, accumulator='fused:13')\n"
+        "sys.stdout.write(generate(config))"
+    )
+    texts = [
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "12345")
+    ]
+    assert texts[0] == texts[1]
+    assert texts[0].decode() == generate(DotConfig("e4m3,int8", lanes=4, accumulator="fused:13"))
+
+
+def test_the_header(text):
+    lines = text.split("\n\n", 1)[0].splitlines()
+    assert all(line.startswith("//") for line in lines)
+    assert lines[0] == f"// mxdot {version('mxdot')}: MX dot-product unit mxdot_dot"
+    for line in (
+        "// formats      e4m3,e5m2xe4m3,int8",
+        f"// accumulator  hopper-promoted: {CONFIG.accumulator.rule}",
+        "// lanes        4",
+        "// output       bfloat16",
+        f"// latency      {CONFIG.latency} cycles from the last block to the result",
+        f"// interval     {CONFIG.interval} cycles between chained blocks of one dot product",
+        "// in  [1:0]     in_mode        formats of a and b: 0 e4m3, 1 e5m2xe4m3, 2 int8",
+    ):
+        assert line in lines
+    path = next(line for line in lines if line.startswith("// registers"))
+    assert path.count("|") == CONFIG.stages
+    assert re.findall(r"\w+", path)[1:] == [s.name for s in CONFIG.pipeline.sections]
+
+
+def test_the_ports(text):
+    assert ports(modules(text)["mxdot_dot"]) == {
+        "clk": ("input", 1),
+        "rst": ("input", 1),
+        "in_valid": ("input", 1),
+        "in_ready": ("output", 1),
+        "in_a": ("input", 32),
+        "in_b": ("input", 32),
+        "in_scale_a": ("input", 8),
+        "in_scale_b": ("input", 8),
+        "in_c": ("input", 32),
+        "in_first": ("input", 1),
+        "in_last": ("input", 1),
+        "in_mode": ("input", 2),
+        "out_valid": ("output", 1),
+        "out_ready": ("input", 1),
+        "out_result": ("output", 16),
+        "out_invalid": ("output", 1),
+        "out_overflow": ("output", 1),
+        "out_underflow": ("output", 1),
+        "out_inexact": ("output", 1),
+        "out_saturated": ("output", 1),
+    }
+
+
+def test_ports_that_a_configuration_leaves_out():
+    config = DotConfig("e2m1xe2m3", lanes=8, accumulator="exact", status=False, load_c=False)
+    found = ports(modules(generate(config))["mxdot_dot"])
+    assert sorted(found) == sorted(
+        [
+            "clk", "rst", "in_valid", "in_ready", "in_a", "in_b", "in_scale_a", "in_scale_b",
+            "in_first", "in_last", "out_valid", "out_ready", "out_result",
+        ]
+    )  # fmt: skip
+    assert found["in_a"] == ("input", 8 * 4)
+    assert found["in_b"] == ("input", 8 * 6)
+    assert found["out_result"] == ("output", 32)
+
+
+def test_the_header_lists_the_ports_of_the_module(text):
+    listed = re.findall(r"^// (in|out) +(?:\[(\d+):0\])? +(\w+) ", text, flags=re.M)
+    directions = {"in": "input", "out": "output"}
+    as_ports = {name: (directions[d], int(top or 0) + 1) for d, top, name in listed}
+    assert as_ports == ports(modules(text)["mxdot_dot"])
+
+
+def test_every_module_carries_the_name_of_the_top():
+    found = modules(generate(CONFIG, "fp8_core"))
+    assert next(iter(found)) == "fp8_core"
+    assert all(name.startswith("fp8_core_") for name in list(found)[1:])
+    # Every module is used, and every instance has its module.
+    used_modules = {
+        name
+        for body in found.values()
+        for name in re.findall(r"^  (fp8_core_\w+) \w+ \($", body, re.M)
+    }
+    assert used_modules == set(found) - {"fp8_core"}
+
+
+def test_two_units_have_no_module_name_in_common():
+    other = DotConfig("e4m3", lanes=8, accumulator="hopper-promoted")
+    assert not set(modules(generate(CONFIG, "a"))) & set(modules(generate(other, "b")))
+
+
+def test_wires_for_benches_are_kept(text):
+    top = modules(text)["mxdot_dot"]
+    for section in CONFIG.pipeline.sections:
+        assert re.search(rf"^  wire stage_{section.name}_valid;$", top, re.M)
+        assert re.search(rf"^  wire \[\d+:0\] stage_{section.name}_data;$", top, re.M)
+
+
+def test_structures_in_ports_are_explained(text):
+    lane = ProductLane(Widths(CONFIG))
+    lines = describe_ports(used(lane))
+    assert [line.split(":")[0] for line in lines] == ["o", "special"]
+    assert lines[1] == "special: nan [0], pos_inf [1], neg_inf [2]"
+    name = f"mxdot_dot_{module_name(lane)}"
+    assert f"// {lines[0]}\n// {lines[1]}\nmodule {name}(" in text
+
+
+@pytest.mark.parametrize("top", ["", "1dot", "dot unit", "dot-unit", "dot.v", "\\dot", "dot\n"])
+def test_a_top_that_is_no_identifier(top):
+    message = f"top must be a Verilog identifier (letters, digits, _), not {top!r}"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        generate(CONFIG, top)
+
+
+# Module names ------------------------------------------------------------------------------------
+
+
+class Pass(wiring.Component):
+    """A component with a parameter that its name does not show."""
+
+    def __init__(self, table):
+        self.table = table
+        super().__init__({"i": In(1)})
+
+
+def test_a_library_keeps_one_module_per_component():
+    library = Library("x_")
+    assert library.add(used(ShiftRight(26, 11))) == "x_shift_right_26_11"
+    assert library.add(used(ShiftRight(26, 11))) == "x_shift_right_26_11"
+    assert library.add(used(ShiftRight(27, 11))) == "x_shift_right_27_11"
+    assert len(library.components) == 2
+
+
+def test_a_library_refuses_two_components_of_one_name():
+    library = Library("x_")
+    library.add(used(Pass((1, 2))))
+    library.add(used(Pass((1, 2))))
+    with pytest.raises(ValueError, match="module name x_pass must stand for one component, not "):
+        library.add(used(Pass((1, 3))))
+    library.add(used(Promote(1)))
+    with pytest.raises(ValueError, match="module name x_promote must stand for one component"):
+        library.add(used(Promote(2)))
+
+
+def test_module_names():
+    names = {
+        "normalizer_37_0": Normalizer(37),
+        "normalizer_37_9": Normalizer(37, limit_width=9),
+        "float_rounder_30_1_23_11": FloatRounder(30, nearest=True),
+        "product_lane": ProductLane(Widths(CONFIG)),
+    }
+    assert [module_name(used(component)) for component in names.values()] == list(names)
+
+
+# Lint --------------------------------------------------------------------------------------------
+
+CLEAN = [
+    CONFIG,
+    DotConfig("e4m3,e5m2,int8xe4m3", lanes=4, accumulator="aligned:13"),
+    DotConfig("e4m3,e5m2,e3m2,e2m3,e2m1,int8", lanes=4, accumulator="exact", stages=1),
+    DotConfig("e2m1", lanes=8, accumulator="aligned:0", stages=6, status=False),
+    DotConfig("int8", lanes=4, accumulator="int32", load_c=False),
+    DotConfig("e3m2xe2m3", lanes=4, accumulator="fused:30", stages=1, out="float16"),
+    DotConfig("e5m2", lanes=4, accumulator="fixed:48:-20"),
+    DotConfig("e5m2,e2m1", lanes=4, accumulator="fixed:16:-150:wrap", stages=1, load_c=False),
+    DotConfig("e4m3", lanes=4, accumulator="float32", status=False, load_c=False),
+    DotConfig("e4m3", lanes=32, accumulator="ada", stages=8),
+    DotConfig("e2m1,e2m3", lanes=4, accumulator="blackwell", out="bfloat16"),
+    DotConfig("e4m3", lanes=128, accumulator="hopper-promoted", stages=2),
+]
+
+
+@pytest.mark.parametrize("config", CLEAN, ids=str)
+def test_clean_under_lint(config, tmp_path):
+    source = tmp_path / "dot.v"
+    source.write_text(generate(config))
+    lint(source, "mxdot_dot", WAIVERS)
+
+
+def test_every_waiver_has_a_reason():
+    lines = WAIVERS.read_text().splitlines()
+    rules = [index for index, line in enumerate(lines) if line.startswith("lint_off")]
+    assert len(rules) >= 5
+    for index in rules:
+        assert lines[index - 1].startswith("// "), lines[index]

@@ -1,5 +1,7 @@
 """The accumulators as data: text, ranges, messages, and the formats that they take."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -188,4 +190,5 @@ def test_numbers_are_plain_digits(text):
 
 
 def test_numpy_integers_become_python_integers():
-    assert type(Aligned(np.int64(13)).fraction_bits) is int
+    number: Any = np.int64(13)
+    assert type(Aligned(number).fraction_bits) is int

@@ -1,6 +1,7 @@
 """MXArray: axes, padding, input dtypes, dequantisation, and what is refused."""
 
 from fractions import Fraction
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -238,7 +239,9 @@ def test_masked_arrays_and_other_flags_are_refused():
 def test_byte_order_and_integer_types_do_not_matter():
     x = np.linspace(-3, 3, 64, dtype=np.float32)
     want = quantize(x, "e4m3").codes
-    got = quantize(x.astype(">f4"), " E4M3 ", block_size=np.int64(32), axis=np.int8(0))
+    size: Any = np.int64(32)
+    axis: Any = np.int8(0)
+    got = quantize(x.astype(">f4"), " E4M3 ", block_size=size, axis=axis)
     np.testing.assert_array_equal(got.codes, want)
 
 

@@ -1,5 +1,7 @@
 """What is known of an H200's FP8 unit, in literal bits, on the RTL of the preset `hopper`."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from amaranth.sim import Simulator
@@ -22,7 +24,7 @@ def hopper(pairs, c=0):
     for codes, fmt, column in ((a, E5M2, 0), (b, E4M3, 1)):
         values = [pair[column] for pair in pairs]
         np.testing.assert_array_equal(fmt.values[codes][: len(values)], values)
-    unit = DotUnit(CONFIG)
+    unit: Any = DotUnit(CONFIG)  # Amaranth makes the ports while it runs
     results = []
 
     async def bench(ctx):

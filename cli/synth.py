@@ -1,0 +1,153 @@
+"""`mxdot synth`: what the hardware of any Verilog costs."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..explore.cost import Cost
+
+FLOWS = ("gates", "cells", "xilinx", "ecp5")
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add the subcommand to those of `mxdot`."""
+    parser = subparsers.add_parser(
+        "synth",
+        help="area, depth and timing of any Verilog",
+        description="Synthesise one module of a Verilog file (.sv: SystemVerilog) by Yosys. "
+        "docs/cost.md says what the numbers mean.",
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="Verilog with all modules")
+    parser.add_argument("--top", required=True, metavar="NAME", help="module to synthesise")
+    parser.add_argument(
+        "--flow",
+        choices=FLOWS,
+        default="gates",
+        help="gates: NAND2 equivalents and levels; cells: a Liberty library; xilinx: 7 series "
+        "LUTs; ecp5: placed and routed (default: %(default)s)",
+    )
+    parser.add_argument("--liberty", type=Path, metavar="FILE", help="library of the flow cells")
+    parser.add_argument(
+        "--parameter",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a parameter of the module; may be repeated",
+    )
+    parser.add_argument(
+        "--effort", choices=("area", "speed"), default="speed", help="(default: %(default)s)"
+    )
+    parser.add_argument(
+        "--target-levels", type=int, metavar="N", help="smallest area of this depth (gates)"
+    )
+    parser.add_argument(
+        "--target-ps", type=int, metavar="N", help="smallest area of this delay (cells, ecp5)"
+    )
+    parser.add_argument("--no-dsp", action="store_true", help="no multiplier blocks (xilinx, ecp5)")
+    parser.add_argument(
+        "--sections",
+        action=argparse.BooleanOptionalAction,
+        help="area of each instance in the module (default: for gates and cells)",
+    )
+    parser.add_argument(
+        "--timing",
+        choices=("auto", "abc", "opensta"),
+        default="auto",
+        help="who times cells; auto is OpenSTA where it is installed (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=1800.0,
+        metavar="S",
+        help="seconds for one run of a tool (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        default=Path("build/synth"),
+        metavar="DIR",
+        help="where results are kept (default: %(default)s)",
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument(
+        "--script", action="store_true", help="print the Yosys script, and synthesise nothing"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Synthesise, or print the script."""
+    from ..explore.cost import Flow, measure, script
+
+    if not args.limit > 0:
+        raise ValueError(f"limit must be more than 0 seconds, not {args.limit:g}")
+    flow = Flow(
+        args.flow,
+        liberty=args.liberty,
+        effort=args.effort,
+        target_levels=args.target_levels,
+        target_ps=args.target_ps,
+        dsp=not args.no_dsp,
+        sections=args.sections,
+        timing=args.timing,
+    )
+    options = {
+        "parameters": dict(_parameter(text) for text in args.parameter),
+        "systemverilog": args.file.suffix == ".sv",
+        "source": str(args.file),
+    }
+    text = _read(args.file)
+    if args.script:
+        print(script(text, args.top, flow, **options), end="")
+        return 0
+    cost = measure(text, args.top, flow, cache_dir=args.cache, limit=args.limit, **options)
+    print(json.dumps(cost.to_dict(), indent=2) if args.json else describe(args.top, cost))
+    return 0
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _parameter(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"parameter must be NAME=VALUE, not {text!r}")
+    return name, value
+
+
+def describe(top: str, cost: "Cost") -> str:
+    """A Cost in words, for people."""
+    lines = [f"{top}: {cost.tool}, {cost.seconds:.1f} s"]
+    area = f"{cost.area:,.1f} {cost.unit}"
+    if cost.unit not in ("NAND2", "LUT4", "LUT6"):
+        area += f" = {cost.nand2:,.1f} NAND2"
+    lines.append(_row("area", area))
+    if "sequential" in cost.extra:
+        share = cost.extra["sequential"] / cost.area if cost.area else 0.0
+        lines.append(_row("flip-flops", f"{cost.flipflops}, {share:.1%} of the area"))
+    else:
+        lines.append(_row("flip-flops", str(cost.flipflops)))
+        blocks = [name for name in ("carry", "dsp", "block_ram", "lut_ram") if name in cost.extra]
+        lines += [_row(name, str(cost.extra[name])) for name in blocks]
+    if cost.depth is not None:
+        lines.append(_row("depth", f"{cost.depth} levels"))
+    if cost.delay_ps is not None:
+        clock = f", {cost.fmax_mhz:,.1f} MHz" if cost.fmax_mhz else ""
+        lines.append(_row("delay", f"{cost.delay_ps:,.0f} ps{clock}"))
+    total = sum(cost.stages.values())
+    if len(cost.stages) > 1:
+        lines.append(_row("sections", f"{total:,.1f} when kept apart"))
+        for name, part in sorted(cost.stages.items(), key=lambda item: -item[1]):
+            lines.append(_row(f"  {name}", f"{part:,.1f} ({part / (total or 1):.1%})"))
+    return "\n".join(lines)
+
+
+def _row(name: str, text: str) -> str:
+    return f"  {name:<18} {text}"

@@ -1,0 +1,191 @@
+"""The flows `gates` and `cells`: Yosys and ABC onto a library of cells."""
+
+import gzip
+import zlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from . import gates
+from .errors import SynthesisError
+from .flow import Cost, Flow
+from .function import Function
+from .liberty import Library, LibraryCell, parse
+from .netlist import Count, Netlist, count, depth, load, sections
+from .scripts import Design, latches, mapped
+from .timing import abc_delay, sta_delay
+from .tools import run_yosys, sta_version, yosys_version
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A design on cells."""
+
+    netlist: Netlist
+    library: Library
+    effort: str
+    aim: float | None
+    """ABC's target in picoseconds."""
+    depth: int
+    abc_ps: float
+    """The longest path as ABC sees it."""
+    delay_ps: float | None
+
+
+def library_bytes(flow: Flow) -> bytes:
+    """The Liberty text of a flow; SynthesisError when there is no such file."""
+    if flow.liberty is None:
+        return gates.liberty_text().encode()
+    try:
+        raw = flow.liberty.read_bytes()
+        return gzip.decompress(raw) if flow.liberty.suffix == ".gz" else raw
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise SynthesisError(f"the Liberty file {flow.liberty} cannot be read: {reason}") from None
+
+
+def timer(flow: Flow) -> str | None:
+    """Who times the flow, with its version; None when nobody does."""
+    if flow.kind == "gates":
+        return None
+    sta = sta_version() if flow.timing != "abc" else None
+    if flow.timing == "opensta" and sta is None:
+        raise SynthesisError(
+            "OpenSTA is not installed: there is no program sta (Debian, Ubuntu: apt install "
+            "opensta; or take timing abc)"
+        )
+    return sta or "ABC"
+
+
+def first_attempt(flow: Flow) -> tuple[str, float | None]:
+    """Effort, and ABC's target in picoseconds, of a flow's first run."""
+    if flow.target_levels:
+        # Inverters, which are no levels, cost ABC a picosecond each.
+        return "area", flow.target_levels * gates.LEVEL_PS + gates.LEVEL_PS - 1.0
+    return ("area", float(flow.target_ps)) if flow.target_ps else (flow.effort, None)
+
+
+class Asic:
+    """One synthesis in `directory`."""
+
+    def __init__(self, design: Design, flow: Flow, directory: Path, limit: float) -> None:
+        self.design, self.flow, self.directory, self.limit = design, flow, directory, limit
+        raw = library_bytes(flow)
+        (directory / "design.v").write_text(design.verilog)
+        (directory / "cells.lib").write_bytes(raw)
+        if flow.liberty is None:
+            self.library = gates.library()
+        else:
+            self.library = parse(raw.decode(errors="replace"), str(flow.liberty))
+            self.nand2 = self.library.nand2  # its absence is an error before work starts
+        (directory / "latches.v").write_text(latches(self.library))
+
+    def map(self) -> Mapped:
+        """The design made flat, within the target if there is one."""
+        flow = self.flow
+        first = first_attempt(flow)
+        target, aim = flow.target_levels or flow.target_ps, first[1]
+        if target is None or aim is None:
+            return self._run(*first)
+        attempts: list[tuple[str, float | None]] = [("speed", None), ("speed", aim), first]
+        fastest = float("inf")
+        while attempts:
+            found = self._run(*attempts.pop())
+            reached = found.depth if flow.target_levels else found.delay_ps or 0.0
+            if reached <= target:
+                return found
+            fastest = min(fastest, reached)
+            excess = reached - target
+            if flow.target_ps and found.effort == "speed" and found.aim == aim and excess < aim / 2:
+                attempts.append(("speed", aim - excess))  # for what ABC does not see
+        name, unit = ("target_levels", "levels") if flow.target_levels else ("target_ps", "ps")
+        raise SynthesisError(
+            f"{name} of {target} cannot be met: the fastest {self.design.top} that was found has "
+            f"{fastest:.0f} {unit}"
+        )
+
+    def _run(self, effort: str, aim: float | None) -> Mapped:
+        script = mapped(self.design, self.flow, effort, aim)
+        log = run_yosys(script, self.directory, self.design.source, self.limit)
+        netlist = load(self.directory / "netlist.json")[""]
+        library = self._complete(netlist)
+        levels = depth(netlist, library)
+        abc_ps, delay = levels * gates.LEVEL_PS + gates.LEVEL_PS - 1.0, None
+        if self.flow.kind == "cells":
+            abc_ps = delay = abc_delay(log)
+            if timer(self.flow) != "ABC":
+                delay = sta_delay(
+                    netlist,
+                    library,
+                    self.directory,
+                    guess_ps=abc_ps,
+                    source=self.design.source,
+                    limit=self.limit,
+                )
+        return Mapped(netlist, library, effort, aim, levels, abc_ps, delay)
+
+    def _complete(self, netlist: Netlist) -> Library:
+        """The library with the cells that nothing was mapped onto; SynthesisError for others."""
+        cells = dict(self.library.cells)
+        for name, number in netlist.types.items():
+            if name in cells:
+                continue
+            area = gates.unmapped_area(name) if self.flow.kind == "gates" else None
+            if area is None:
+                raise SynthesisError(
+                    f"the library {self.library.name} has no cell for {number} x {name} of "
+                    f"{self.design.source}"
+                )
+            cells[name] = LibraryCell(name, area, {}, {}, {}, Function("0", ()), is_latch=True)
+        return replace(self.library, cells=cells)
+
+    def sections(self, found: Mapped) -> dict[str, Count]:
+        """What each section takes when the instances in the top are kept apart.
+
+        None has to be faster than the whole: alone, each would be made as fast as it goes.
+        """
+        aim = found.abc_ps if found.effort == "speed" else found.aim
+        script = mapped(self.design, self.flow, found.effort, aim, keep=True)
+        run_yosys(script, self.directory, self.design.source, self.limit)
+        modules = load(self.directory / "netlist.json")
+        return sections(modules, _measure(found.library))
+
+    def cost(self, found: Mapped) -> Cost:
+        """The cost of a mapped design; `seconds` is left to the caller."""
+        total = count({"": found.netlist}, "", _measure(found.library))
+        parts = self.sections(found) if self.flow.keeps_sections else {}
+        who = timer(self.flow)
+        timed = who is not None and who != "ABC" and found.delay_ps and total.flipflops
+        generic = self.flow.kind == "gates"
+        extra = {
+            "combinational": total.area - total.sequential,
+            "sequential": total.sequential,
+            "latches": total.latches,
+            "cells": dict(sorted(found.netlist.types.items())),
+            "effort": found.effort,
+            "abc_target_ps": found.aim,
+            "timing": who,
+            "library": found.library.name,
+            "nand2_area": 1.0 if generic else self.nand2.area,
+            "stages_total": sum(part.area for part in parts.values()),
+            "stage_flipflops": {name: part.flipflops for name, part in parts.items()},
+        }
+        return Cost(
+            area=total.area,
+            unit="NAND2" if generic else "um2",
+            nand2=total.area if generic else total.area / self.nand2.area,
+            flipflops=total.flipflops,
+            depth=found.depth,
+            delay_ps=found.delay_ps,
+            fmax_mhz=1e6 / found.delay_ps if timed and found.delay_ps else None,
+            stages={name: part.area for name, part in parts.items()},
+            extra=extra,
+            tool="; ".join(filter(None, [yosys_version(), who if who != "ABC" else None])),
+        )
+
+
+def _measure(library: Library):
+    def measure(name: str) -> tuple[float, str]:
+        cell = library.cells[name]
+        return cell.area, "latch" if cell.is_latch else "flipflop" if cell.clock else "gate"
+
+    return measure

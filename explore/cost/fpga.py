@@ -1,0 +1,201 @@
+"""The flows `xilinx` and `ecp5`: LUTs, carry, DSPs, and a placed and routed clock frequency."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from .errors import SynthesisError
+from .flow import Cost, Flow
+from .netlist import IGNORED, Netlist, count, load, sections
+from .scripts import Design, fpga
+from .tools import nextpnr_version, run_nextpnr, run_yosys, yosys_version
+
+# For each cell, by the start of its name: LUTs that it takes, and what it is.
+RESOURCES = {
+    "xilinx": {
+        "LUT": (1, "lut"),
+        "INV": (1, "lut"),
+        "SRL": (1, "shift_register"),
+        "RAM": (1, "lut_ram"),
+        "CARRY": (0, "carry"),
+        "MUXF": (0, "mux"),
+        "DSP48": (0, "dsp"),
+        "FD": (0, "flipflop"),
+        "LD": (0, "latch"),
+        "BUF": (0, "buffer"),
+    },
+    "ecp5": {
+        "LUT4": (1, "lut"),
+        "CCU2C": (2, "carry"),
+        "TRELLIS_DPR16X4": (2, "lut_ram"),
+        "PFUMX": (0, "mux"),
+        "L6MUX21": (0, "mux"),
+        "MULT18X18D": (0, "dsp"),
+        "ALU54B": (0, "alu"),
+        "DP16KD": (0, "block_ram"),
+        "PDPW16KD": (0, "block_ram"),
+        "TRELLIS_FF": (0, "flipflop"),
+    },
+}
+DEVICES = {"25k": 24288, "45k": 43848, "85k": 83640}
+"""ECP5 devices by nextpnr's names, and their LUTs."""
+FILL = 0.85
+"""A fuller device takes long to route, or is never."""
+FREQUENCY_MHZ = 100.0
+"""What nextpnr is asked for without a target."""
+
+
+def cost(design: Design, flow: Flow, directory: Path, limit: float) -> Cost:
+    """The cost of a design on an FPGA, by a synthesis in `directory`."""
+    router = nextpnr_version() if flow.kind == "ecp5" else None  # its absence, before work starts
+    (directory / "design.v").write_text(design.verilog)
+    run_yosys(fpga(design, flow), directory, design.source, limit)
+    modules = load(directory / "netlist.json")
+
+    def measure(cell: str) -> tuple[float, str]:
+        luts, what = _resource(flow.kind, cell)
+        return luts, what if what in ("flipflop", "latch") else "gate"
+
+    total = count(modules, "", measure)
+    resources: Counter[str] = Counter()
+    for cell, number in modules[""].types.items():
+        resources[_resource(flow.kind, cell)[1]] += number
+    fmax = place(directory, modules[""], flow, design, total.area, limit) if router else None
+    parts = {}
+    if flow.keeps_sections:
+        run_yosys(fpga(design, flow, keep=True), directory, design.source, limit)
+        parts = sections(load(directory / "netlist.json"), measure)
+    return Cost(
+        area=total.area,
+        unit="LUT4" if flow.kind == "ecp5" else "LUT6",
+        nand2=None,
+        flipflops=total.flipflops,
+        depth=None,
+        delay_ps=1e6 / fmax if fmax else None,
+        fmax_mhz=fmax if total.flipflops else None,
+        stages={name: part.area for name, part in parts.items()},
+        extra={
+            **dict(sorted(resources.items())),
+            "cells": dict(sorted(modules[""].types.items())),
+            "stages_total": sum(part.area for part in parts.values()),
+            "stage_flipflops": {name: part.flipflops for name, part in parts.items()},
+        },
+        tool="; ".join(filter(None, [yosys_version(), router])),
+    )
+
+
+def _resource(kind: str, cell: str) -> tuple[int, str]:
+    for start, resource in RESOURCES[kind].items():
+        if cell.startswith(start):
+            return (0, "block_ram") if cell.startswith("RAMB") else resource
+    raise SynthesisError(f"the flow {kind} has no figure for the cell {cell}")
+
+
+def place(
+    directory: Path, netlist: Netlist, flow: Flow, design: Design, luts: float, limit: float
+) -> float:
+    """Place and route netlist.json of `directory`; MHz of the longest path between registers.
+
+    Registers before all inputs and after all outputs, which the cost leaves out, make every path
+    one between registers. SynthesisError when the target is missed or no device is large enough.
+    """
+    device = next((name for name, size in DEVICES.items() if luts <= FILL * size), None)
+    if device is None:
+        raise SynthesisError(
+            f"{design.top} with {luts:.0f} LUTs does not fit the largest ECP5, "
+            f"{FILL:.0%} of {max(DEVICES.values())} LUTs"
+        )
+    content = json.loads((directory / "netlist.json").read_bytes())
+    module = surround(content["modules"][netlist.name], _clock(netlist))
+    content["modules"] = {netlist.name: module}
+    (directory / "harness.json").write_text(json.dumps(content))
+    wanted = 1e6 / flow.target_ps if flow.target_ps else FREQUENCY_MHZ
+    arguments = ["--json", "harness.json", f"--{device}", "--package", "CABGA381"]
+    arguments += [
+        "--out-of-context",
+        "--seed",
+        "1",
+        "--freq",
+        f"{wanted:.3f}",
+        "--timing-allow-fail",
+        "--report",
+        "report.json",
+    ]
+    run_nextpnr([*arguments, "--quiet"], directory, design.source, limit)
+    clocks = json.loads((directory / "report.json").read_bytes())["fmax"]
+    if not clocks:
+        raise SynthesisError(f"nextpnr found no path in {design.top} to time")
+    fmax = min(clock["achieved"] for clock in clocks.values())
+    if flow.target_ps and fmax < wanted:
+        raise SynthesisError(
+            f"target_ps of {flow.target_ps} cannot be met: the fastest {design.top} that was "
+            f"found has {1e6 / fmax:.0f} ps"
+        )
+    return fmax
+
+
+def _clock(netlist: Netlist) -> int | None:
+    """The net of the one clock, None without flip-flops."""
+    pins = ("CLK", "CLK0", "CLKA", "CLKB", "WCK")
+    nets = {bit for c in netlist.cells for pin in pins for bit in c.pins.get(pin, [])}
+    nets = {bit for bit in nets if isinstance(bit, int)}
+    inputs = {bit: name for name, _, bit in netlist.inputs()}
+    if any(bit not in inputs for bit in nets):
+        raise SynthesisError(f"the flow ecp5 needs a clock that is an input of {netlist.name}")
+    if len(nets) > 1:
+        names = ", ".join(sorted(inputs[bit] for bit in nets))
+        raise SynthesisError(f"the flow ecp5 needs one clock, and {netlist.name} has {names}")
+    return next(iter(nets), None)
+
+
+def surround(module: dict[str, Any], clock: int | None) -> dict[str, Any]:
+    """A module of Yosys's JSON with its inputs fed by a shift register, its outputs registered."""
+    ports, cells = module["ports"], dict(module["cells"])
+    used = [bit for port in ports.values() for bit in port["bits"]]
+    used += [
+        bit for cell in cells.values() for bits in cell["connections"].values() for bit in bits
+    ]
+    new = max((bit for bit in used if isinstance(bit, int)), default=1) + 1
+    if clock is None:
+        clock, new = new, new + 1
+    shifted, new = new, new + 1
+    ends = [bit for port in ports.values() if port["direction"] == "output" for bit in port["bits"]]
+    starts = {
+        bit for port in ports.values() if port["direction"] != "output" for bit in port["bits"]
+    }
+    module = module | {
+        "ports": {
+            "clk": {"direction": "input", "bits": [clock]},
+            "in": {"direction": "input", "bits": [shifted]},
+        },
+        "cells": {
+            name: cell for name, cell in cells.items() if not cell["type"].startswith(IGNORED)
+        },
+        "netnames": {"clk": {"hide_name": 0, "bits": [clock], "attributes": {}}},
+    }
+    for bit in sorted(starts - {clock}):
+        module["cells"][f"harness_{bit}"] = _register(clock, shifted, bit)
+        shifted = bit
+    for bit in dict.fromkeys(bit for bit in ends if isinstance(bit, int)):
+        module["cells"][f"harness_out_{bit}"] = _register(clock, bit, new)
+        new += 1
+    return module
+
+
+def _register(clock: int, source: int, target: int) -> dict[str, Any]:
+    return {
+        "hide_name": 0,
+        "type": "TRELLIS_FF",
+        "parameters": {
+            "GSR": "DISABLED",
+            "CEMUX": "1 ",  # the space tells Yosys and nextpnr that it is text
+            "CLKMUX": "CLK",
+            "LSRMUX": "LSR",
+            "REGSET": "RESET",
+            "SRMODE": "LSR_OVER_CE",
+        },
+        "attributes": {},
+        "port_directions": {"CLK": "input", "DI": "input", "LSR": "input", "Q": "output"},
+        "connections": {"CLK": [clock], "DI": [source], "LSR": ["0"], "Q": [target]},
+    }

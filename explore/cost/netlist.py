@@ -1,0 +1,202 @@
+"""Netlists that Yosys wrote as JSON: cells, areas, depth and clocks."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from .errors import SynthesisError
+from .liberty import Library, LibraryCell
+
+Bit = int | str  # the number of a net, or "0", "1", "x"
+IGNORED = ("$scopeinfo", "$print", "$check", "$assert", "$assume", "$cover", "$specify")
+"""Cells of Yosys that are not hardware."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell or instance: its name, its type, and the bits at its pins."""
+
+    name: str
+    type: str
+    pins: dict[str, list[Bit]]
+
+
+@dataclass(frozen=True)
+class Netlist:
+    """One module."""
+
+    name: str
+    ports: dict[str, tuple[str, list[Bit]]]
+    """Direction (`input`, `output`, `inout`) and bits, lowest first."""
+    cells: list[Cell]
+
+    @cached_property
+    def types(self) -> Counter[str]:
+        """How many cells there are of each type."""
+        return Counter(cell.type for cell in self.cells)
+
+    def inputs(self) -> Iterator[tuple[str, int, Bit]]:
+        """Name, place and net of each input bit."""
+        for name, (direction, bits) in self.ports.items():
+            if direction != "output":
+                yield from ((name, place, bit) for place, bit in enumerate(bits))
+
+    def outputs(self) -> Iterator[tuple[str, int, Bit]]:
+        """Name, place and net of each output bit."""
+        for name, (direction, bits) in self.ports.items():
+            if direction == "output":
+                yield from ((name, place, bit) for place, bit in enumerate(bits))
+
+
+def load(path: Path) -> dict[str, Netlist]:
+    """The modules of a file of `write_json`, the top under the name ""."""
+    modules = {}
+    for name, module in json.loads(path.read_bytes())["modules"].items():
+        attributes = module.get("attributes", {})
+        if "blackbox" in attributes or "whitebox" in attributes:
+            continue  # a cell of the library
+        netlist = Netlist(
+            name,
+            {port: (p["direction"], p["bits"]) for port, p in module.get("ports", {}).items()},
+            [
+                Cell(key, cell["type"], cell["connections"])
+                for key, cell in module.get("cells", {}).items()
+                if not cell["type"].startswith(IGNORED)
+            ],
+        )
+        modules[name] = netlist
+        if int(attributes.get("top", "0"), 2):
+            modules[""] = netlist
+    if "" not in modules:
+        raise SynthesisError("the synthesised design has no top module")
+    return modules
+
+
+@dataclass(frozen=True)
+class Count:
+    """The cells of a module and of everything below it."""
+
+    area: float
+    sequential: float
+    """Area of the flip-flops and latches in it."""
+    flipflops: int
+    latches: int
+
+
+Measure = Callable[[str], tuple[float, str]]
+"""The area of a type of cell and its kind: `gate`, `flipflop`, `latch`."""
+
+
+def count(modules: dict[str, Netlist], name: str, measure: Measure) -> Count:
+    """What `measure` says of the cells of module `name`, instances included."""
+    area = sequential = 0.0
+    flipflops = latches = 0
+    for kind, number in modules[name].types.items():
+        if kind in modules:
+            inner = count(modules, kind, measure)
+        else:
+            size, role = measure(kind)
+            held = role != "gate"
+            inner = Count(size, size * held, role == "flipflop", role == "latch")
+        area += number * inner.area
+        sequential += number * inner.sequential
+        flipflops += number * inner.flipflops
+        latches += number * inner.latches
+    return Count(area, sequential, flipflops, latches)
+
+
+def sections(modules: dict[str, Netlist], measure: Measure) -> dict[str, Count]:
+    """The count of each instance in the top module, and of its own cells under `(top)`."""
+    top = modules[""]
+    found = {}
+    for cell in top.cells:
+        if cell.type in modules:
+            found[cell.name] = count(modules, cell.type, measure)
+    total = count(modules, "", measure)
+    parts = found.values()
+    found["(top)"] = Count(
+        total.area - sum(part.area for part in parts),
+        total.sequential - sum(part.sequential for part in parts),
+        total.flipflops - sum(part.flipflops for part in parts),
+        total.latches - sum(part.latches for part in parts),
+    )
+    return found
+
+
+def in_order(netlist: Netlist, library: Library) -> list[tuple[Cell, LibraryCell]]:
+    """The combinational cells, each after those that drive it; SynthesisError for a loop."""
+    drivers: dict[Bit, int] = {}
+    gates = [(cell, library.cells[cell.type]) for cell in netlist.cells]
+    gates = [(cell, kind) for cell, kind in gates if kind.clock is None]
+    for index, (cell, kind) in enumerate(gates):
+        for pin in kind.outputs:
+            drivers |= dict.fromkeys(cell.pins.get(pin, []), index)
+    waiting = []
+    readers: list[list[int]] = [[] for _ in gates]
+    for index, (cell, kind) in enumerate(gates):
+        sources = {
+            drivers[b] for pin in kind.inputs for b in cell.pins.get(pin, []) if b in drivers
+        }
+        waiting.append(len(sources))
+        for source in sources:
+            readers[source].append(index)
+    order = [index for index, number in enumerate(waiting) if number == 0]
+    for index in order:
+        for reader in readers[index]:
+            waiting[reader] -= 1
+            if waiting[reader] == 0:
+                order.append(reader)
+    if len(order) < len(gates):
+        loop = next(index for index, number in enumerate(waiting) if number > 0)
+        raise SynthesisError(f"the design has a combinational loop near {gates[loop][0].name}")
+    return [gates[index] for index in order]
+
+
+def depth(netlist: Netlist, library: Library) -> int:
+    """Two-input gates in series on the longest path between ports and flip-flops."""
+    level: dict[Bit, int] = {}
+    for cell, kind in in_order(netlist, library):
+        bits = (bit for pin in kind.inputs for bit in cell.pins.get(pin, []))
+        here = max((level.get(bit, 0) for bit in bits), default=0) + kind.levels
+        for pin in kind.outputs:
+            level |= dict.fromkeys(cell.pins.get(pin, []), here)
+    return max(level.values(), default=0)
+
+
+def clocks(netlist: Netlist, library: Library) -> set[str]:
+    """Names of the input bits, as `clk` or `clks[1]`, that clock flip-flops.
+
+    A clock may pass inverters and buffers; SynthesisError when it comes from other logic.
+    """
+    drivers: dict[Bit, Bit] = {}
+    for cell in netlist.cells:
+        kind = library.cells[cell.type]
+        if len(kind.inputs) == 1 and kind.clock is None:
+            (pin,) = kind.inputs
+            outputs = [bit for out in kind.outputs for bit in cell.pins.get(out, [])]
+            drivers |= dict.fromkeys(outputs, cell.pins[pin][0])
+    names = {bit: name for name, bit in named_inputs(netlist).items()}
+    found = set()
+    for cell in netlist.cells:
+        kind = library.cells[cell.type]
+        if kind.clock is None:
+            continue
+        for pin in kind.clock.names:
+            bit = cell.pins[pin][0]
+            while bit in drivers:
+                bit = drivers[bit]
+            if bit not in names:
+                raise SynthesisError(f"{cell.name} is clocked by logic, not by an input of the top")
+            found.add(names[bit])
+    return found
+
+
+def named_inputs(netlist: Netlist) -> dict[str, Bit]:
+    """The net of each input bit, called as in the Verilog: `clk`, `data[3]`."""
+    return {
+        name if len(netlist.ports[name][1]) == 1 else f"{name}[{place}]": bit
+        for name, place, bit in netlist.inputs()
+    }

@@ -1,0 +1,96 @@
+"""Static timing of a mapped netlist: OpenSTA's, or what ABC printed."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from .liberty import Library
+from .netlist import Bit, Netlist, clocks, named_inputs
+from .tools import run_sta
+
+RESET = re.compile(r"(\w*_)?[ans]?(rst|reset)(_?[nlb])?(_?i)?", re.IGNORECASE)
+"""Inputs of these names are left out of the timing: a reset has more than a cycle."""
+
+
+def abc_delay(log: str) -> float:
+    """Picoseconds of the last `stime` in a log of Yosys; 0 when ABC had nothing to do."""
+    found = re.findall(r"^ABC:.*\bDelay = *([\d.]+) ps", log, re.MULTILINE)
+    return float(found[-1]) if found else 0.0
+
+
+def sta_delay(
+    netlist: Netlist,
+    library: Library,
+    directory: Path,
+    *,
+    guess_ps: float,
+    source: str,
+    limit: float,
+) -> float:
+    """Picoseconds of the longest path between ports and flip-flops, flip-flops included.
+
+    `directory` holds cells.lib. Inputs arrive with the clock edge and outputs are wanted at one;
+    without flip-flops the clock is imaginary. `guess_ps` is about what will come out: OpenSTA has
+    single precision, and a period of that order keeps the digits of the slack.
+    """
+    period = max(4 * guess_ps, 1000.0) / library.time_ps
+    names = {name: _net(bit) for name, bit in named_inputs(netlist).items()}
+    clocked = sorted(clocks(netlist, library)) if any(_held(netlist, library)) else []
+    clock = f"-clock {{{(clocked or ['none'])[0]}}}"
+    script = ["read_liberty cells.lib", "read_verilog mapped.v", "link_design mapped"]
+    script += [
+        f"create_clock -name {{{name}}} -period {period:.9g} [get_ports {names[name]}]"
+        for name in clocked
+    ] or [f"create_clock -name none -period {period:.9g}"]
+    script += [
+        f"set_input_delay 0 {clock} [get_ports {net}]"
+        for name, net in names.items()
+        if name not in clocked
+    ]
+    script += [f"set_output_delay 0 {clock} [get_ports o{i}]" for i, _ in _ends(netlist)]
+    script += [
+        f"set_false_path -from [get_ports {net}]"
+        for name, net in names.items()
+        if name not in clocked and RESET.fullmatch(name)
+    ]
+    script += ["report_worst_slack -digits 6", ""]
+    (directory / "mapped.v").write_text(structural(netlist))
+    log = run_sta("\n".join(script), directory, source, limit)
+    slack = re.search(r"^worst slack (?:max )?(\S+)$", log, re.MULTILINE)
+    if slack is None or slack[1].upper().lstrip("-") == "INF":
+        return 0.0  # no path at all
+    return max(0.0, period - float(slack[1])) * library.time_ps
+
+
+def structural(netlist: Netlist) -> str:
+    """The netlist as Verilog of single-bit wires, which any reader of Verilog understands.
+
+    Inputs are called after their nets, outputs o0, o1, ...
+    """
+    inputs = sorted({_net(bit) for _, _, bit in netlist.inputs()})
+    outputs = _ends(netlist)
+    ports = inputs + [f"o{index}" for index, _ in outputs]
+    lines = [f"module mapped ({', '.join(ports)});"]
+    lines += [f"  input {name};" for name in inputs]
+    lines += [f"  output o{index};" for index, _ in outputs]
+    lines += [f"  assign o{index} = {_net(bit)};" for index, bit in outputs]
+    for index, cell in enumerate(netlist.cells):
+        pins = ", ".join(f".{pin}({_net(bits[0])})" for pin, bits in cell.pins.items() if bits)
+        lines.append(f"  {cell.type} c{index} ({pins});")
+    return "\n".join([*lines, "endmodule", ""])
+
+
+def _net(bit: Bit) -> str:
+    if isinstance(bit, int):
+        return f"n{bit}"
+    return "1'b1" if bit == "1" else "1'b0"
+
+
+def _ends(netlist: Netlist) -> list[tuple[int, Bit]]:
+    """Outputs that are not constant."""
+    bits = [bit for _, _, bit in netlist.outputs() if isinstance(bit, int)]
+    return list(enumerate(dict.fromkeys(bits)))
+
+
+def _held(netlist: Netlist, library: Library) -> Iterator[bool]:
+    return (library.cells[kind].clock is not None for kind in netlist.types)

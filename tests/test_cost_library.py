@@ -1,0 +1,147 @@
+"""Liberty files, Boolean functions of cells, and the generic library."""
+
+import itertools
+import re
+
+import pytest
+
+from mxdot.explore.cost import SynthesisError, gates
+from mxdot.explore.cost.function import Function
+from mxdot.explore.cost.liberty import parse
+
+SMALL = """
+/* a library, with what real ones have: comments, continued lines, missing semicolons */
+library (small) {
+  time_unit : "10ps"; capacitive_load_unit (2, ff) ;
+  nom_voltage : 1.1
+  lu_table_template (t) { variable_1 : input_net_transition; index_1 ("1, 2"); }
+  cell (NAND2_X2) { area : 3.0 ; pin (A) { direction : input; } pin (B) { direction : input; }
+    pin (Z) { direction : output; function : "!(A B)"; } }
+  cell ("NAND2_X1") {
+    area : 2.5;
+    pin (A, B) { direction : input; capacitance : 1.5; } // both at once
+    pin (Z) { direction : output; function : "(A' + B')";
+      timing () { related_pin : "A"; cell_rise (t) { values ("1, \\
+        2"); } } }
+  }
+  cell (DFFRQ) { area : 9; ff (Q1, Q1N) { clocked_on : "CP"; next_state : "D"; clear : "RN'"; }
+    pin (CP) { direction : input; clock : true; capacitance : 1; }
+    pin (D) { direction : input; } pin (RN) { direction : input; }
+    pin (Q) { direction : output; function : "Q1"; } }
+  cell (LATX) { area : 6; latch (L, LN) { enable : "G"; data_in : "D"; }
+    pin (G) { direction : input; } pin (D) { direction : input; }
+    pin (Q) { direction : output; function : "L"; } }
+  cell (NAND2_TINY) { area : 1; dont_use : true; pin (A) { direction : input; } }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("!A", lambda a, b, c: not a),
+        ("A'", lambda a, b, c: not a),
+        ("(A*B)+C", lambda a, b, c: (a and b) or c),
+        ("A B + C", lambda a, b, c: (a and b) or c),
+        ("A+B C", lambda a, b, c: a or (b and c)),
+        ("A B'", lambda a, b, c: a and not b),
+        ("!(A ^ B & C)", lambda a, b, c: not ((a ^ b) and c)),
+        ("!A&!B|C'", lambda a, b, c: (not a and not b) or not c),
+        ("((A)')'", lambda a, b, c: a),
+        ("1", lambda a, b, c: True),
+        ("A & 0", lambda a, b, c: False),
+    ],
+)
+def test_function(text, want):
+    function = Function.parse(text)
+    for bits in itertools.product((0, 1), repeat=3):
+        values = dict(zip("ABC", bits, strict=True))
+        assert function.evaluate(values, 1) == int(bool(want(*bits))), bits
+
+
+def test_function_serves_many_cases_at_a_time():
+    assert Function.parse("!(A & B)").evaluate({"A": 0b1010, "B": 0b1100}, 0b1111) == 0b0111
+
+
+@pytest.mark.parametrize("text", ["", "A &", "(A", "A)", "A # B", "& A", "'"])
+def test_function_refuses(text):
+    with pytest.raises(ValueError, match=re.escape(f"{text!r} is no Boolean function")):
+        Function.parse(text)
+
+
+def test_library():
+    library = parse(SMALL, "small.lib")
+    assert (library.name, library.time_ps, library.capacitance_ff) == ("small", 10.0, 2.0)
+    assert library.voltage == 1.1
+    assert set(library.cells) == {"NAND2_X1", "NAND2_X2", "DFFRQ", "LATX"}
+    assert library.nand2.name == "NAND2_X1"
+    assert library.nand2.inputs == {"A": 1.5, "B": 1.5}
+
+
+def test_flipflop_and_latch():
+    cells = parse(SMALL, "small.lib").cells
+    assert cells["DFFRQ"].is_flipflop
+    assert cells["LATX"].is_latch
+    assert not cells["LATX"].is_flipflop
+    clear = cells["DFFRQ"].state["Q1"]
+    assert [clear.evaluate({"D": d, "RN": r}, 1) for d, r in ((1, 1), (1, 0), (0, 1))] == [1, 0, 0]
+    assert cells["DFFRQ"].state["Q1N"].evaluate({"D": 1, "RN": 0}, 1) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("area : 2.5", "area : big"), "line 9: area must be a number, not 'big'"),
+        (('"!(A B)"', '"!(A B"'), "line 8: '!(A B' is no Boolean function"),
+        (("cell (LATX) {", "cell (LATX {"), "line 20: the parenthesis after cell is not closed"),
+        (('"10ps"', '"10 days"'), "time_unit must be a number of fs or ps or ns, not '10 days'"),
+        (("library (small) {", "{"), "line 3: a statement cannot begin with '{'"),
+    ],
+)
+def test_library_refuses(change, message):
+    text = SMALL.replace(*change)
+    assert text != SMALL
+    with pytest.raises(SynthesisError, match=re.escape(message)):
+        parse(text, "small.lib")
+
+
+def test_library_that_breaks_off():
+    text = SMALL[: SMALL.rindex("}")]
+    with pytest.raises(SynthesisError, match="the group library of line 3 is not closed"):
+        parse(text, "small.lib")
+
+
+def test_not_a_library():
+    with pytest.raises(SynthesisError, match="has no library group: this is not a Liberty file"):
+        parse("", "empty.lib")
+    with pytest.raises(SynthesisError, match=r"library x\.lib defines no cells"):
+        parse("library (x) { }", "x.lib")
+
+
+def test_library_without_nand2():
+    library = parse(SMALL.replace("!(A B)", "A B").replace("(A' + B')", "A + B"), "small.lib")
+    with pytest.raises(SynthesisError, match="library small has no two-input NAND cell"):
+        _ = library.nand2
+
+
+def test_generic_library():
+    cells = gates.library().cells
+    assert {n: cells[n].area for n in ("INV", "NAND2", "AND2", "XOR2", "MUX2", "DFF", "DFFR")} == {
+        "INV": 0.5,
+        "NAND2": 1.0,
+        "AND2": 1.5,
+        "XOR2": 2.5,
+        "MUX2": 3.0,
+        "DFF": 6.0,
+        "DFFR": 7.0,
+    }
+    assert gates.library().nand2.name == "NAND2"
+    levels = {name: cell.levels for name, cell in cells.items() if cell.clock is None}
+    assert [levels[n] for n in ("INV", "NAND2", "XOR2", "NAND3", "AOI22", "MUX2")] == [
+        0,
+        1,
+        1,
+        2,
+        2,
+        2,
+    ]

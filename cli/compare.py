@@ -1,0 +1,240 @@
+"""`mxdot compare`: what accumulators cost and what they do to the result, side by side."""
+
+import argparse
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+SWEEP = ("format", "accumulator", "lanes", "stages", "result")
+FORMATS = "e4m3,e5m2,int8"
+ACCUMULATORS = "exact,aligned:6..14/2,aligned:18,float32,hopper"
+OUTPUT = Path("build/compare")
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add the subcommand to those of `mxdot`."""
+    parser = subparsers.add_parser(
+        "compare",
+        help="compare what accumulators cost and what they do to the result",
+        description="Synthesise units and evaluate their accuracy: a table here; files, plots and "
+        "a report in the output directory. Without options, the default study. Sweeps are texts "
+        "such as exact,aligned:6..25/2,fixed:24..48/8:-12; see docs/compare.md.",
+    )
+    _unit_options(parser.add_argument_group("units, each a list or range, in every combination"))
+    _cost_options(parser.add_argument_group("cost"))
+    _accuracy_options(parser.add_argument_group("accuracy"))
+    _search_options(parser.add_argument_group("narrowest accumulator"))
+    _run_options(parser.add_argument_group("run"))
+    parser.set_defaults(run=run)
+
+
+def _unit_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--format", metavar="F,...", help="e4m3,e5m2,int8, pairs as e5m2xe4m3")
+    group.add_argument("--accumulator", metavar="A,...", help="exact,aligned:6..25,hopper, ...")
+    group.add_argument("--lanes", metavar="N,...", help="block sizes, 4 to 128 (default: 32)")
+    group.add_argument("--stages", metavar="N,...", help="registers (default: 4)")
+    group.add_argument("--result", metavar="FORMAT,...", help="float32, bfloat16, float16")
+    group.add_argument("--no-status", action="store_true", help="leave the flag outputs out")
+    group.add_argument("--no-c", action="store_true", help="leave the input in_c out")
+    group.add_argument("--study", type=Path, metavar="FILE", help="a study in TOML instead")
+    group.add_argument(
+        "--extra", type=Path, metavar="FILE", help="add units in other Verilog, described in TOML"
+    )
+
+
+def _cost_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--flow",
+        metavar="FLOW,...",
+        help="gates, cells, xilinx, xilinx-dsp, ecp5, ecp5-dsp, or none (default: gates)",
+    )
+    group.add_argument("--liberty", type=Path, metavar="FILE", help="cell library of flow cells")
+    group.add_argument("--effort", help="speed or area, where there is no target (default: speed)")
+    group.add_argument(
+        "--target-ps", metavar="N,...", help="delay targets of cells and ecp5, in ps"
+    )
+    group.add_argument("--no-energy", action="store_true", help="leave the energy proxy out")
+    group.add_argument("--target-levels", metavar="N,...", help="depth targets of gates")
+
+
+def _accuracy_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--data", metavar="DATA,...", help="normal, outliers, real, FILE.npz#A,B, ...; or none"
+    )
+    group.add_argument("--tensors", type=Path, metavar="FILE", help="data of .npz or .safetensors")
+    group.add_argument(
+        "--name", nargs="+", default=[], metavar="TENSOR", help="one or two tensors of that file"
+    )
+    group.add_argument("--lengths", metavar="N,...", help="of dot products (default: 32,512,4096)")
+    group.add_argument("--count", type=int, help="dot products of each length (default: 256)")
+    group.add_argument("--seed", type=int, help="of the data (default: 1)")
+
+
+def _search_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--find", choices=("narrowest",), help="search the smallest F and W:L that meet a target"
+    )
+    group.add_argument("--sqnr", type=float, metavar="DB", help="the target, in dB")
+    group.add_argument("--match", metavar="A", help="the target: as good as this accumulator")
+    group.add_argument(
+        "--quality", help="which SQNR counts: accumulator (default), or total, with the format"
+    )
+
+
+def _run_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "-o", "--output", type=Path, default=OUTPUT, metavar="DIR", help="default: %(default)s"
+    )
+    group.add_argument("--sort", default="area", help="area, delay, sqnr or total")
+    group.add_argument("--jobs", type=int, help="points at a time (default: all cores)")
+    group.add_argument("--scheduler", metavar="ADDRESS", help="run on this Dask cluster")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compare or search; 0 when every point was measured and within its bounds, 1 when not."""
+    if args.jobs is not None and not 1 <= args.jobs <= 1024:
+        raise ValueError(f"jobs must be from 1 to 1024, not {args.jobs}")
+    from rich.console import Console
+
+    from ..explore.compare import Target
+    from ..explore.compare.backends import dask, processes
+    from ..explore.compare.table import check_sort
+
+    check_sort(args.sort)
+    target = None
+    if args.find is not None:
+        target = Target(args.sqnr, args.match, args.quality or "accumulator")
+    elif (args.sqnr, args.match, args.quality) != (None, None, None):
+        raise ValueError("sqnr, match and quality are targets of --find narrowest")
+    notes: list[str] = []
+    study = _study(args, notes)
+    console = Console(width=None if os.isatty(1) else 200)
+    if target is None:
+        study.points()  # refuses what cannot be done before a cluster is asked
+    backend = processes(args.jobs) if args.scheduler is None else dask(args.scheduler)
+    command = _compare if target is None else _search
+    try:
+        with _terminate_as_interrupt():
+            return command(args, study, backend, console, notes, target)
+    except KeyboardInterrupt:
+        console.print(f"interrupted; results are kept in {args.output}, run it again to go on")
+        return 130
+
+
+def _compare(args: Any, study: Any, backend: Any, console: Any, notes: list[str], _: Any) -> int:
+    from ..explore.compare import compare, write
+    from ..explore.compare.display import display
+    from ..explore.compare.table import show
+
+    with display(console) as observer:
+        comparison = compare(study, args.output, backend, observer, cache_dir=_cache())
+    comparison = replace(comparison, notes=(*notes, *comparison.notes))
+    show(console, comparison, args.sort)
+    files = write(comparison, args.output)
+    console.print(f"report: {files.report}; tables and plots: {args.output}/", soft_wrap=True)
+    return 1 if comparison.failed else 0
+
+
+def _search(
+    args: Any, study: Any, backend: Any, console: Any, notes: list[str], target: Any
+) -> int:
+    from ..explore.compare import search
+    from ..explore.compare.display import display
+    from ..explore.compare.table import show_found
+
+    with display(console) as observer:
+        found = search(study, target, args.output, backend, observer)
+    show_found(console, found, notes)
+    return 1 if any(result.error for result in found) else 0
+
+
+def _cache() -> Path:
+    """Where all syntheses keep their results."""
+    return Path("build/synth")
+
+
+def _study(args: argparse.Namespace, notes: list[str]) -> Any:
+    """The study of the options: a file's or the default one, with what the options change."""
+    from ..explore.compare.extra import load_extra
+    from ..explore.compare.points import Sweep
+    from ..explore.compare.study import DEFAULT, Study, load_study, without_absent
+
+    given = {name: getattr(args, name) for name in SWEEP if getattr(args, name) is not None}
+    switches = args.no_status or args.no_c
+    if args.study is not None and (given or switches):
+        option = next(iter(given), "no-status" if args.no_status else "no-c")
+        raise ValueError(f"{option} and study exclude each other: the study names its units")
+    study: Study = load_study(args.study or DEFAULT)
+    if given or switches:
+        formats = given.setdefault("format", FORMATS)
+        int32 = ",int32" if "int8" in formats.split(",") else ""
+        given.setdefault("accumulator", ACCUMULATORS + int32)
+        sweep = Sweep(**given, status=not args.no_status, load_c=not args.no_c)
+        study = replace(study, title="Comparison", sweeps=(sweep,))
+    if args.extra is not None:
+        study = replace(study, extra=(*study.extra, *load_extra(args.extra)))
+    study = replace(study, synthesis=_synthesis(args, study), sampling=_sampling(args, study))
+    data = _data(args)
+    if data is not None:
+        return replace(study, data=data)
+    return without_absent(study, notes.append) if args.study is None else study
+
+
+def _synthesis(args: argparse.Namespace, study: Any) -> Any:
+    from ..explore.compare.study import number_list
+
+    changes = {
+        name: getattr(args, name)
+        for name in ("flow", "liberty", "effort")
+        if getattr(args, name) is not None
+    }
+    if args.no_energy:
+        changes["energy"] = False
+    for name in ("target_ps", "target_levels"):
+        text = getattr(args, name)
+        if text is not None:
+            changes[name] = number_list(text, name.replace("_", "-"))
+    return replace(study.synthesis, **changes)
+
+
+def _sampling(args: argparse.Namespace, study: Any) -> Any:
+    from ..explore.compare.study import number_list
+
+    changes = {
+        name: getattr(args, name) for name in ("count", "seed") if getattr(args, name) is not None
+    }
+    if args.lengths is not None:
+        changes["lengths"] = number_list(args.lengths, "lengths")
+    return replace(study.sampling, **changes)
+
+
+def _data(args: argparse.Namespace) -> tuple[str, ...] | None:
+    """The data sets that the options name; None when they name none."""
+    from ..explore.compare.study import data_names
+
+    if args.name and args.tensors is None:
+        raise ValueError("name needs a file of tensors: --tensors FILE")
+    if len(args.name) > 2:
+        raise ValueError(f"name must give one or two tensors, not {len(args.name)}")
+    names = [] if args.data is None else data_names(args.data)
+    if args.tensors is not None:
+        names.append("#".join([str(args.tensors), ",".join(args.name)]).rstrip("#"))
+    return tuple(names) if args.data is not None or args.tensors is not None else None
+
+
+@contextmanager
+def _terminate_as_interrupt() -> Iterator[None]:
+    """SIGTERM keeps what is done, as Ctrl-C does."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

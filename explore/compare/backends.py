@@ -1,0 +1,90 @@
+"""Executors: processes of this machine, or an existing Dask cluster."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from .runner import Backend
+
+DASK_DEPTH = 2
+"""Tasks per thread of a cluster that are handed over at a time: one runs, one is there."""
+
+
+def processes(workers: int | None = None) -> Backend:
+    """Processes of this machine: one per core when None."""
+    count = workers or len(os.sched_getaffinity(0))
+    return Backend(_pool, count)
+
+
+@contextmanager
+def _pool(workers: int) -> Iterator[Executor]:
+    """A process pool that leaves no process behind, whichever way it or this process ends."""
+    spawn = multiprocessing.get_context("spawn")
+    theirs, ours = spawn.Pipe(duplex=False)
+    executor = ProcessPoolExecutor(workers, spawn, _follow, (theirs,))
+    try:
+        yield executor
+    finally:
+        ours.close()
+        executor.shutdown(wait=True, cancel_futures=True)
+        theirs.close()
+
+
+def _follow(lifeline: Connection) -> None:
+    """Make this worker and all that it starts end with the parent.
+
+    The parent alone holds the other end of `lifeline`, which closes when the parent lets go of it
+    or dies, were it by kill -9. In a session of its own the worker does not see Ctrl-C.
+    """
+    os.setsid()
+
+    def end() -> None:
+        wait([lifeline])
+        os.killpg(0, signal.SIGKILL)
+
+    threading.Thread(target=end, daemon=True).start()
+
+
+def dask(address: str, patience: float = 10.0) -> Backend:
+    """The workers of the Dask scheduler at `address` (`tcp://HOST:PORT` or `HOST:PORT`).
+
+    Workers need mxdot installed and see the same files. A task whose worker dies runs on another.
+    ValueError when nothing answers there within `patience` seconds.
+    """
+    from distributed import Client
+
+    @contextmanager
+    def cluster(_: int) -> Iterator[Executor]:
+        client = _connect(Client, address, patience)
+        try:
+            with client.get_executor(pure=False) as executor:
+                try:
+                    yield executor
+                except BaseException:
+                    executor.shutdown(wait=False)  # cancels what is under way
+                    raise
+        finally:
+            client.close()
+
+    client = _connect(Client, address, patience)
+    try:
+        threads = sum(client.nthreads().values())
+    finally:
+        client.close()
+    if not threads:
+        raise ValueError(f"scheduler {address} has no workers: start some (dask worker {address})")
+    return Backend(cluster, max(threads * DASK_DEPTH, 1))
+
+
+def _connect(client: Any, address: str, patience: float) -> Any:
+    try:
+        return client(address, timeout=patience, set_as_default=False)
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(f"scheduler {address} does not answer: {reason}") from None

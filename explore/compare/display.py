@@ -1,0 +1,124 @@
+"""Progress of a run: a bar with the time that remains on a terminal, a line per task elsewhere."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from .runner import Observer, Task
+from .store import Outcome
+
+
+class Remaining:
+    """The time that remains, from the work that is done: tasks differ, so each has its weight."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self.total = sum(task.weight for task in tasks)
+        self.done = 0.0
+        self.begun = time.monotonic()
+
+    def end(self, task: Task) -> None:
+        """`task` is done."""
+        self.done += task.weight
+
+    def text(self) -> str:
+        """The remaining time in words; empty while nothing is known of it."""
+        if not 0 < self.done < self.total:
+            return ""
+        elapsed = time.monotonic() - self.begun
+        return f"about {duration(elapsed * (self.total - self.done) / self.done)} left"
+
+
+def duration(seconds: float) -> str:
+    """`40 s`, `3 min`, `1 h 20 min`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+@contextmanager
+def display(console: Console) -> Iterator[Observer]:
+    """An observer that shows what happens."""
+    if not console.is_terminal:
+        yield _Lines(console)
+        return
+    columns = (
+        TextColumn("measuring"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[left]}"),
+        TextColumn("{task.fields[running]}", style="dim"),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        yield _Live(progress)
+
+
+def _line(outcome: Outcome) -> str:
+    if outcome.error is not None:
+        return f"FAILED {outcome.label}: {outcome.error}"
+    return f"done   {outcome.label}, {outcome.seconds:.1f} s"
+
+
+def _kept(kept: int, todo: int) -> str | None:
+    if not kept:
+        return None
+    return f"{kept} of {kept + todo} results are there already"
+
+
+class _Lines:
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.count = self.total = 0
+        self.remaining = Remaining([])
+
+    def begin(self, tasks: Sequence[Task], kept: int) -> None:
+        self.count, self.total, self.remaining = 0, len(tasks), Remaining(tasks)
+        self._print(_kept(kept, len(tasks)))
+
+    def start(self, task: Task) -> None:
+        pass
+
+    def end(self, task: Task, outcome: Outcome) -> None:
+        self.count += 1
+        self.remaining.end(task)
+        left = self.remaining.text()
+        place = f"[{self.count:{len(str(self.total))}}/{self.total}]"
+        self._print(f"{place} {_line(outcome)}{left and f'; {left}'}")
+
+    def _print(self, text: str | None) -> None:
+        if text is not None:
+            self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+class _Live:
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+        self.running: dict[str, str] = {}
+        self.remaining = Remaining([])
+        self.task = progress.add_task("", total=None, running="", left="")
+
+    def begin(self, tasks: Sequence[Task], kept: int) -> None:
+        self.remaining = Remaining(tasks)
+        text = _kept(kept, len(tasks))
+        if text is not None:
+            self.progress.console.print(text, markup=False, highlight=False)
+        self.progress.update(self.task, total=len(tasks))
+
+    def start(self, task: Task) -> None:
+        self.running[task.key] = task.label
+        self._update()
+
+    def end(self, task: Task, outcome: Outcome) -> None:
+        self.running.pop(task.key, None)
+        self.remaining.end(task)
+        if outcome.error is not None:
+            self.progress.console.print(_line(outcome), markup=False, highlight=False)
+        self.progress.advance(self.task)
+        self._update()
+
+    def _update(self) -> None:
+        labels = "  ".join(list(self.running.values())[:4])
+        self.progress.update(self.task, running=labels, left=self.remaining.text())

@@ -1,0 +1,61 @@
+"""Colours, symbols and order of plots, the same in files and in the report.
+
+The colours are those of Okabe and Ito (Color Universal Design, 2008), which people of any colour
+vision can tell apart; symbols say the same again.
+"""
+
+from collections.abc import Iterable, Mapping
+
+BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
+    "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7",
+)  # fmt: skip
+GREY = "#999999"
+
+FORMATS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)
+
+SYMBOLS = {  # family: matplotlib's marker, and the report's shape
+    "exact": "D",
+    "int32": "P",
+    "aligned": "o",
+    "fused": "s",
+    "fixed": "^",
+    "float32": "v",
+    "preset": "*",
+    "other": "X",
+}
+
+SECTIONS = {  # what a section does: its colour, and the sections of `model/pipeline.py` that do it
+    "multiply": (BLUE, ("multiply",)),
+    "largest exponent": (SKY, ("largest",)),
+    "align": (ORANGE, ("align", "place", "join")),
+    "sum": (GREEN, ("sum", "tree")),
+    "normalize": (YELLOW, ("normalize",)),
+    "scale": (PURPLE, ("scale",)),
+    "accumulate": (VERMILION, ("accumulate", "promote")),
+    "round": (BLACK, ("round", "convert")),
+    "registers and control": (GREY, ()),
+}
+OTHER = "registers and control"
+
+
+def format_colours(formats: Iterable[str | None]) -> dict[str, str]:
+    """A colour for each format, in the order in which they come; extra units are black."""
+    names = [name for name in dict.fromkeys(formats) if name]
+    return {name: FORMATS[i % len(FORMATS)] for i, name in enumerate(names)}
+
+
+def family(accumulator: str | None) -> str:
+    """The family of an accumulator's text, as `SYMBOLS` has it."""
+    if accumulator is None:
+        return "other"
+    keyword = accumulator.partition(":")[0]
+    return keyword if keyword in SYMBOLS else "preset"
+
+
+def grouped(sections: Mapping[str, float]) -> dict[str, float]:
+    """Areas by what the sections do, in the order of `SECTIONS`."""
+    areas = dict.fromkeys(SECTIONS, 0.0)
+    for name, area in sections.items():
+        stem = name.rstrip("0123456789")
+        areas[next((g for g, (_, stems) in SECTIONS.items() if stem in stems), OTHER)] += area
+    return {name: area for name, area in areas.items() if area}

@@ -1,0 +1,95 @@
+"""Which rows are Pareto-optimal in area and accuracy, and which are as good within the noise."""
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+
+from .rows import Row
+
+AREA_NOISE = 0.03
+"""Renaming or reordering alone moves a synthesised area by about 2%: less than this is equal."""
+SQNR_DIGITS = 1
+"""SQNRs that agree to so many decimals of a dB are equal."""
+
+Measure = Callable[[Row], float | None]
+FRONT, NEAR = "front", "near"
+
+
+def total(row: Row) -> float | None:
+    """What format and accumulator do together."""
+    return row.sqnr_total_db
+
+
+def accumulator(row: Row) -> float | None:
+    """What the accumulator does."""
+    return row.sqnr_accumulator_db
+
+
+def peers(row: Row) -> Hashable:
+    """Rows are compared that do the same work per cycle and were measured in the same way."""
+    return row.flow, row.target, row.lanes, row.stages, row.data
+
+
+def front(rows: Sequence[Row], quality: Measure) -> list[Row]:
+    """The rows that no other one beats in area or `quality` without being worse in the other.
+
+    In ascending area. Rows without either, or that failed, take no part.
+    """
+    chosen: list[Row] = []
+    for area, negative, row in sorted(_measured(rows, quality), key=lambda item: item[:2]):
+        last = (chosen[-1].area, _quality(chosen[-1], quality)) if chosen else None
+        if last is None or -negative > (last[1] or 0) or (area, -negative) == last:
+            chosen.append(row)
+    return chosen
+
+
+def _measured(rows: Sequence[Row], quality: Measure) -> list[tuple[float, float, Row]]:
+    """(area, -quality, row) of the rows that have both."""
+    found = []
+    for row in rows:
+        value = _quality(row, quality)
+        if row.status == "ok" and row.area is not None and value is not None:
+            found.append((row.area, -value, row))
+    return found
+
+
+def _quality(row: Row, quality: Measure) -> float | None:
+    value = quality(row)
+    return None if value is None else round(value, SQNR_DIGITS)
+
+
+def marked(rows: Sequence[Row]) -> list[Row]:
+    """`rows` with their columns `pareto_total` and `pareto_format` set."""
+    overall = _marks(rows, peers, total)
+    own = _marks(rows, lambda row: (peers(row), row.format), accumulator)
+    return [
+        replace(row, pareto_total=overall.get(i), pareto_format=own.get(i))
+        for i, row in enumerate(rows)
+    ]
+
+
+def _marks(
+    rows: Sequence[Row], group: Callable[[Row], Hashable], quality: Measure
+) -> dict[int, str]:
+    """The mark of each row that has one, by its index."""
+    groups: dict[Hashable, list[int]] = defaultdict(list)
+    for i, row in enumerate(rows):
+        groups[group(row)].append(i)
+    marks: dict[int, str] = {}
+    for indices in groups.values():
+        best = front([rows[i] for i in indices], quality)
+        for i in indices:
+            if any(rows[i] is row for row in best):
+                marks[i] = FRONT
+            elif best and _near(rows[i], best, quality):
+                marks[i] = NEAR
+    return marks
+
+
+def _near(row: Row, best: Sequence[Row], quality: Measure) -> bool:
+    """No row of the front that is as good is smaller by more than the noise."""
+    value = _quality(row, quality)
+    if row.status != "ok" or row.area is None or value is None:
+        return False
+    rivals = [r.area or 0 for r in best if (_quality(r, quality) or 0) >= value]
+    return all(row.area * (1 - AREA_NOISE) <= area for area in rivals)

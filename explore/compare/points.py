@@ -1,0 +1,139 @@
+"""Points of a comparison, and the sweeps that name many of them.
+
+A point is a unit, how it is synthesised, and the data that its accuracy is measured on.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import product
+from typing import Any
+
+from ...model import DotConfig, accumulator, format_pairs
+from ...model.outputs import output_format
+from ..cost import Flow
+from .sweep import LIMIT, expand, integers, items
+from .units import Generated, Unit
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How accuracy is measured: dot product lengths, their number, and the seed of the data."""
+
+    lengths: tuple[int, ...] = (32, 512, 4096)
+    """Ascending; the last is the one that tables and plots show."""
+    count: int = 256
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.lengths:
+            raise ValueError("lengths must name at least one length, not none")
+        for length in self.lengths:
+            if not 1 <= length <= 1 << 20:
+                raise ValueError(f"lengths must be from 1 to {1 << 20}, not {length}")
+        object.__setattr__(self, "lengths", tuple(sorted(set(self.lengths))))
+        if not 1 <= self.count <= 10**6:
+            raise ValueError(f"count must be from 1 to {10**6}, not {self.count}")
+        if not 0 <= self.seed < 2**63:
+            raise ValueError(f"seed must be from 0 to {2**63 - 1}, not {self.seed}")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One row: `flow` None for no synthesis, `data` None for no accuracy."""
+
+    unit: Unit
+    flow: Flow | None
+    data: str | None
+    sampling: Sampling
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Units as a cartesian product of sweep texts (`sweep.py`); the names are the options'."""
+
+    format: str = "e4m3"
+    accumulator: str = "aligned:13"
+    lanes: str = "32"
+    stages: str | None = None
+    result: str = "float32"
+    status: bool = True
+    load_c: bool = True
+
+
+_TEXTS = ("format", "accumulator", "lanes", "stages", "result")
+
+
+def units_of(sweep: Sweep, note: Callable[[str], None] = lambda text: None) -> list[Generated]:
+    """The units of a sweep, in its order, each once.
+
+    A combination that cannot be built (int32 with FP8) is left out, and `note(text)` told why. A
+    value that is wrong by itself, and a sweep without any unit, are a ValueError.
+    """
+    axes = [_axis(sweep, name) for name in _TEXTS]
+    total = math.prod(map(len, axes))
+    if total > LIMIT:
+        raise ValueError(f"a sweep must stand for at most {LIMIT} units, not {total}")
+    found: dict[DotConfig, Generated] = {}
+    refused: dict[str, list[str]] = {}
+    for formats, rule, lanes, stages, result in product(*axes):
+        try:
+            config = DotConfig(formats, lanes, rule, stages, result, sweep.status, sweep.load_c)
+        except (ValueError, TypeError) as error:
+            refused.setdefault(str(error), []).append(f"{formats} {rule}")
+        else:
+            found.setdefault(config, Generated(config))
+    if not found:
+        raise ValueError(next(iter(refused)))
+    for reason, names in refused.items():
+        names = list(dict.fromkeys(names))
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        note(f"left out {', '.join(names[:3])}{more}: {reason}")
+    return list(found.values())
+
+
+def _axis(sweep: Sweep, name: str) -> list[Any]:
+    """The values of one axis, each checked by itself; stages are checked with their accumulator."""
+    text = getattr(sweep, name)
+    if text is None:
+        return [None]
+    read = integers if name in ("lanes", "stages") else expand
+    values: list[Any] = [value for item in items(text, name) for value in read(item, name)]
+    for value in values:
+        _CHECKS[name](value)
+    return values
+
+
+_CHECKS: dict[str, Callable[[Any], object]] = {
+    "format": format_pairs,
+    "accumulator": accumulator,
+    "lanes": lambda value: DotConfig(lanes=value),
+    "stages": int,
+    "result": output_format,
+}
+
+
+def points_of(
+    all_units: Sequence[Unit],
+    flows: Sequence[Flow | None],
+    data: Sequence[str | None],
+    sampling: Sampling,
+) -> list[Point]:
+    """Every unit in every flow on all data; a unit of unknown accuracy once in every flow."""
+    return [
+        Point(unit, flow, where, sampling)
+        for unit in all_units
+        for flow in flows
+        for where in (data if unit.rule is not None else [None])
+        if flow is not None or where is not None
+    ]
+
+
+def changed(sweep: Sweep, **values: Any) -> Sweep:
+    """`sweep` with those `values` that are not None."""
+    return replace(sweep, **{name: value for name, value in values.items() if value is not None})
+
+
+def parameters() -> Iterator[str]:
+    """The names of a sweep's parameters."""
+    return (f.name for f in fields(Sweep))

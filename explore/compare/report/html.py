@@ -1,0 +1,62 @@
+"""Puts template, style, scripts and data into one HTML file."""
+
+import html
+import json
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from ..answers import WISHES, answers
+from ..export import as_json
+from ..palette import BLACK, SECTIONS, family, format_colours, grouped
+from ..rows import Row
+from ..session import Comparison
+from ..store import write_file
+
+HERE = Path(__file__).parent
+SCRIPTS = ("scale.js", "marks.js", "charts.js", "table.js", "page.js")
+
+
+def report(comparison: Comparison, path: Path) -> Path:
+    """Write the report to `path`."""
+    write_file(path, render(comparison))
+    return path
+
+
+def render(comparison: Comparison) -> str:
+    """The text of the report."""
+    return Template(_part("report.html")).substitute(
+        title=html.escape(comparison.title),
+        style=_part("report.css"),
+        data=_embedded(_data(comparison)),
+        script="\n".join(_part(name) for name in SCRIPTS),
+    )
+
+
+def _part(name: str) -> str:
+    return (HERE / name).read_text(encoding="utf-8")
+
+
+def _data(comparison: Comparison) -> dict[str, Any]:
+    content = as_json(comparison)
+    for row, values in zip(comparison.rows, content["rows"], strict=True):
+        values |= {"family": family(row.accumulator), "areas": grouped(row.sections)}
+        values["name"] = short_name(row)
+    return content | {
+        "formats": format_colours(row.format for row in comparison.rows),
+        "other": BLACK,
+        "answers": [answer.to_dict() for answer in answers(comparison.rows)],
+        "wishes": [[name, meaning] for name, (meaning, _) in WISHES.items()],
+        "sections": {name: colour for name, (colour, _) in SECTIONS.items()},
+    }
+
+
+def short_name(row: Row) -> str:
+    """What a plot calls a unit: its accumulator, or the name of an extra unit."""
+    return row.accumulator if row.generated and row.accumulator else row.unit
+
+
+def _embedded(data: dict[str, Any]) -> str:
+    """JSON inside a script element, which no text in it can end."""
+    text = json.dumps(data, allow_nan=False, ensure_ascii=True, separators=(",", ":"))
+    return text.replace("<", "\\u003c")

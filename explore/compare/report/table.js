@@ -1,0 +1,109 @@
+"use strict";
+// The table of all units, sortable, and the table of answers.
+
+const STAR = { front: "★", near: "≈" };
+
+function columns(rows) {
+  const unit = rows.find((row) => row.area_unit)?.area_unit ?? "";
+  const smallest = Math.min(...rows.filter((row) => row.area).map((row) => row.area));
+  const all = [
+    { name: "all", text: true, of: (r) => r.pareto_total ?? "", show: (x) => STAR[x] ?? "",
+      title: "Pareto-optimal in area and SQNR with format, among all formats" },
+    { name: "fmt", text: true, of: (r) => r.pareto_format ?? "", show: (x) => STAR[x] ?? "",
+      title: "Pareto-optimal in area and SQNR of the accumulator, within the format" },
+    { name: "format", text: true, of: (r) => r.format ?? "", key: true },
+    { name: "accumulator", text: true, of: (r) => r.name },
+    { name: "lanes", of: (r) => r.lanes, show: whole },
+    { name: "stages", of: (r) => r.stages, show: whole },
+    { name: "target", of: (r) => r.target },
+    { name: `area (${unit})`, of: (r) => r.area, show: whole },
+    { name: "× smallest", of: (r) => r.area && r.area / smallest, show: (x) => x.toFixed(2) },
+    { name: "flip-flops", of: (r) => r.flipflops, show: whole },
+    { name: "carry", of: (r) => r.carry, show: whole },
+    { name: "DSP", of: (r) => r.dsp, show: whole },
+    { name: "depth", of: (r) => r.depth, show: whole },
+    { name: "delay (ps)", of: (r) => r.delay_ps, show: whole },
+    { name: "Fmax (MHz)", of: (r) => r.fmax_mhz, show: whole },
+    { name: "energy proxy", of: (r) => r.energy, show: whole,
+      title: "What one product of two elements switches: NAND2 equivalents of area, or fJ" },
+    { name: "SQNR, accumulator", of: (r) => value(r.sqnr_accumulator_db), show: decibels },
+    { name: "SQNR, with format", of: (r) => value(r.sqnr_total_db), show: decibels },
+    { name: "bias", of: (r) => r.bias, show: (x) => x.toExponential(1) },
+    { name: "exact", of: (r) => r.exact_fraction, show: (x) => `${Math.round(100 * x)}%` },
+    { name: "error / bound", of: (r) => r.bound_ratio, show: (x) => x.toPrecision(2) },
+    { name: "saturated", of: (r) => r.saturated || null, show: whole },
+    { name: "status", text: true, of: (r) => (r.status === "ok" ? "" : r.status) },
+  ];
+  return all.filter((c) => rows.some((r) => known(c.of(r)) && c.of(r) !== ""));
+}
+
+/** Unknown values last, whichever way the others run. */
+function compare_values(a, b, descending) {
+  const [no_a, no_b] = [!known(a) || a === "", !known(b) || b === ""];
+  if (no_a || no_b) return no_a - no_b;
+  const order = typeof a === "string" ? a.localeCompare(b, "en", { numeric: true }) : a === b ? 0 : a - b;
+  return descending ? -order : order;
+}
+
+function draw_table(rows) {
+  const shown = columns(rows);
+  const by = shown.find((c) => c.name === STATE.sort) ?? shown.find((c) => c.name.startsWith("area")) ?? shown[0];
+  if (!by) return document.getElementById("table").replaceChildren();
+  const ordered = [...rows].sort((a, b) => compare_values(by.of(a), by.of(b), STATE.descending));
+  const sort = (column) => {
+    STATE.descending = by === column ? !STATE.descending : false;
+    STATE.sort = column.name;
+    draw_table(rows);
+  };
+  const head = shown.map((c) => element("th", {
+    class: c.text && "text", scope: "col", title: c.title, tabindex: 0,
+    "aria-sort": c === by ? (STATE.descending ? "descending" : "ascending") : false,
+    onclick: () => sort(c),
+    onkeydown: (event) => event.key === "Enter" && sort(c),
+  }, c.name));
+  const body = ordered.map((row) => {
+    const best = row.pareto_total === "front";
+    const cells = shown.map((c) => {
+      const x = c.of(row);
+      const text = known(x) ? (c.show ?? String)(x) : "";
+      const key = c.key && text && element("span", { class: "key", style: `background:${colour(row)}` });
+      return element("td", { class: c.text && "text" }, key || null, text);
+    });
+    const line = element("tr", { class: row.status !== "ok" ? "failed" : best && "best" }, ...cells);
+    attach(line, row);
+    return line;
+  });
+  document.getElementById("table").replaceChildren(
+    element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...body));
+}
+
+function draw_answers(rows) {
+  const here = DATA.answers.filter((a) => a.flow === STATE.flow && a.data === STATE.data
+    && !STATE.hidden.has(a.format));
+  document.getElementById("answers").hidden = !here.length;
+  const wishes = DATA.wishes.filter(([name]) => here.some((a) => a.units[name]));
+  const several = new Set(here.map(variant)).size > 1;
+  const head = [["format"], ...(several ? [["unit"]] : []), ...wishes];
+  const of_unit = new Map(DATA.rows.filter((r) => r.flow === STATE.flow && r.data === STATE.data)
+    .map((r) => [identity(r), r]));
+  const body = here.map((answer) => {
+    const find = (wish) => of_unit.get(identity({ ...answer, unit: answer.units[wish] }));
+    const reference = find("exact")?.area;
+    const cells = wishes.map(([name]) => {
+      const row = find(name);
+      if (!row) return element("td", { class: "text" }, "–");
+      const ratio = reference ? `, ${(row.area / reference).toFixed(2)} × exact` : "";
+      const cell = element("td", { class: "text" }, row.name, element("br"),
+        element("small", {}, `${whole(row.area)}${ratio}`));
+      attach(cell, row);
+      return cell;
+    });
+    const key = element("span", { class: "key", style: `background:${DATA.formats[answer.format]}` });
+    const which = several ? [element("td", { class: "text" }, variant(answer))] : [];
+    return element("tr", {}, element("td", { class: "text" }, key, answer.format), ...which, ...cells);
+  });
+  document.getElementById("answer-table").replaceChildren(
+    element("thead", {}, element("tr", {}, ...head.map(([name, meaning]) =>
+      element("th", { class: "text", scope: "col" }, name, meaning && element("small", {}, meaning))))),
+    element("tbody", {}, ...body));
+}

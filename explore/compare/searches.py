@@ -1,0 +1,79 @@
+"""The narrowest accumulators of a study: its searches as tasks, and their table of results."""
+
+import csv
+import io
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+from .narrowest import FAMILIES, Found, SearchTask, Target
+from .runner import Backend, Observer, run
+from .store import Outcome, Store, write_file
+from .study import Study
+from .tasks import Instruments, instruments
+
+
+def search(
+    study: Study,
+    target: Target,
+    directory: Path,
+    backend: Backend,
+    observer: Observer,
+    tools: Instruments | None = None,
+) -> list[Found]:
+    """The narrowest accumulator of each family for the formats, lanes and data of `study`.
+
+    Results are kept in `directory` as they come, and written there as `narrowest.json` and
+    `narrowest.csv`. A search that fails has its `error` set.
+    """
+    tools = tools or instruments()
+    points = [p for p in study.points() if p.data is not None and p.unit.rule is not None]
+    if not points:
+        raise ValueError("find narrowest needs data: --data")
+    where = dict.fromkeys((p.unit.format, p.unit.lanes, p.data) for p in points)
+    tasks = [
+        SearchTask(family, str(fmt), lanes or 0, str(data), target, study.sampling, tools)
+        for fmt, lanes, data in where
+        for family in FAMILIES
+    ]
+    outcomes = run(tasks, Store(directory / "results"), backend, observer)
+    found = [_found(task, outcomes[task.key]) for task in tasks]
+    write_file(directory / "narrowest.json", _json(found))
+    write_file(directory / "narrowest.csv", _csv(found))
+    return found
+
+
+def _found(task: SearchTask, outcome: Outcome) -> Found:
+    return Found(**outcome.value) if outcome.ok else replace(task.unknown, error=outcome.error)
+
+
+def _json(found: list[Found]) -> str:
+    rows = [
+        {k: "inf" if v == math.inf else v for k, v in result.to_dict().items()} for result in found
+    ]
+    return json.dumps(rows, indent=1, allow_nan=False) + "\n"
+
+
+def _csv(found: list[Found]) -> str:
+    text = io.StringIO()
+    rows = [result.to_dict() | {"lengths": " ".join(map(str, result.lengths))} for result in found]
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def measure_command(found: list[Found]) -> str | None:
+    """The command that compares what was found with float32 and exact sums; None for nothing."""
+    there = [result for result in found if result.accumulator is not None]
+    if not there:
+        return None
+    formats, accumulators, lanes, data = (
+        ",".join(dict.fromkeys(str(getattr(result, name)) for result in there))
+        for name in ("format", "accumulator", "lanes", "data")
+    )
+    return (
+        f"mxdot compare --format {formats} --accumulator {accumulators},float32,exact "
+        f"--lanes {lanes} --data {data}"
+    )

@@ -1,0 +1,155 @@
+"""One comparison from end to end: points to tasks, outcomes to rows."""
+
+import shlex
+import time
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from ..cost import Flow
+from .flows import flow_options, flow_text, target_text
+from .pareto import marked
+from .points import Point, Sampling
+from .rows import Row, accuracy_columns, cost_columns, status_of
+from .runner import Backend, Observer, Task, run
+from .store import Outcome, Store
+from .study import Study
+from .tasks import Instruments, accuracy_task, cost_task, instruments
+from .units import Foreign, Generated
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a study found."""
+
+    title: str
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+    """What was left out, and why."""
+    finished: float
+    """When the last result was made, seconds since the epoch: the same for the same results."""
+
+    @property
+    def made_by(self) -> str:
+        """Versions of everything that made the numbers."""
+        tools = dict.fromkeys(row.tool for row in self.rows if row.tool)
+        return ", ".join([f"mxdot {_version()}", *tools])
+
+    @property
+    def date(self) -> str:
+        """The day of the last result."""
+        return time.strftime("%Y-%m-%d", time.gmtime(self.finished))
+
+    @property
+    def failed(self) -> list[Row]:
+        """Rows that failed, or whose error exceeded its bound."""
+        return [row for row in self.rows if row.status != "ok"]
+
+
+def _version() -> str:
+    try:
+        return version("mxdot")
+    except PackageNotFoundError:
+        return "(source tree)"
+
+
+def compare(
+    study: Study,
+    directory: Path,
+    backend: Backend,
+    observer: Observer,
+    cache_dir: Path | None = None,
+    tools: Instruments | None = None,
+) -> Comparison:
+    """Measure every point of `study`; results are kept in `directory` as they come.
+
+    Points that the directory has results of are not measured again, unless the code or the tools
+    that made them have changed. `cache_dir` is where synthesis keeps its own.
+    """
+    notes: list[str] = []
+    points = study.points(notes.append)
+    tools = tools or instruments()
+    cache_dir = (cache_dir or directory / "cache").resolve()
+    pairs = [
+        (cost_task(p, study.synthesis.energy, cache_dir, tools), accuracy_task(p, tools))
+        for p in points
+    ]
+    tasks: dict[str, Task] = {task.key: task for pair in pairs for task in pair if task}
+    # Rules of the same operands one behind the other: an evaluation keeps its operands.
+    ordered = sorted(tasks.values(), key=lambda task: getattr(task, "data", ""))
+    outcomes = run(ordered, Store(directory / "results"), backend, observer)
+    rows = [
+        row_of(
+            point,
+            outcomes.get(cost.key) if cost else None,
+            outcomes.get(rule.key) if rule else None,
+        )
+        for point, (cost, rule) in zip(points, pairs, strict=True)
+    ]
+    finished = max((outcome.finished for outcome in outcomes.values()), default=0.0)
+    return Comparison(study.title, tuple(marked(rows)), tuple(notes), finished)
+
+
+def row_of(point: Point, cost: Outcome | None, accuracy: Outcome | None) -> Row:
+    """The row of a point from the outcomes of its tasks; a failed one leaves its columns empty."""
+    unit, sampling = point.unit, point.sampling
+    columns: dict[str, Any] = {
+        name: getattr(unit, name)
+        for name in ("format", "accumulator", "lanes", "stages", "latency", "interval")
+    }
+    if accuracy is not None:
+        columns |= {"data": point.data, "count": sampling.count, "seed": sampling.seed}
+        columns |= {"length": sampling.lengths[-1]}
+    if cost is not None and cost.ok:
+        columns |= cost_columns(cost.value)
+    if accuracy is not None and accuracy.ok:
+        columns |= accuracy_columns(accuracy.value)
+    return Row(
+        unit=unit.name,
+        generated=isinstance(unit, Generated),
+        flow=flow_text(point.flow),
+        target=target_text(point.flow),
+        command=command_of(point),
+        verilog=verilog_command(point),
+        **columns,
+        **status_of((cost, accuracy), columns.get("bound_ok")),
+    )
+
+
+def command_of(point: Point) -> str:
+    """The command that measures this point again, alone."""
+    unit = point.unit
+    if not isinstance(unit, Generated):
+        return synth_command(unit, point.flow)
+    words = ["mxdot compare", unit.options, flow_options(point.flow)]
+    if point.data is None:
+        return " ".join([*words, "--data none"])
+    return " ".join([*words, shlex.join(["--data", point.data]), sampling_options(point.sampling)])
+
+
+def synth_command(unit: Foreign, flow: Flow | None) -> str:
+    """The command that synthesises a unit of other Verilog."""
+    first, words = "", ["mxdot", "synth", unit.files[0], "--top", unit.top]
+    if len(unit.files) > 1:
+        first = f"cat {shlex.join(unit.files)} > unit.v && "
+        words[2] = "unit.v"
+    for name, value in unit.parameters:
+        words += ["--parameter", f"{name}={value}"]
+    if flow is None:
+        return first + shlex.join(words)
+    options = flow_options(flow).replace("-dsp", "")
+    no_dsp = " --no-dsp" if flow.kind in ("xilinx", "ecp5") and not flow.dsp else ""
+    return f"{first}{shlex.join(words)} {options}{no_dsp}"
+
+
+def sampling_options(sampling: Sampling) -> str:
+    """The options of `mxdot compare` that evaluate in the same way."""
+    lengths = ",".join(map(str, sampling.lengths))
+    return f"--lengths {lengths} --count {sampling.count} --seed {sampling.seed}"
+
+
+def verilog_command(point: Point) -> str | None:
+    """The command that writes the unit's Verilog; None for an extra unit, which has its own."""
+    unit = point.unit
+    return f"mxdot verilog {unit.options} -o dot.v" if isinstance(unit, Generated) else None

@@ -1,0 +1,69 @@
+"""Results on disk, one file each: what is done stays done, however the run ends."""
+
+import json
+import os
+import re
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one task ended: a value of plain JSON types, or an error in one line."""
+
+    key: str
+    label: str
+    value: Any = None
+    error: str | None = None
+    seconds: float = 0.0
+    finished: float = 0.0
+    """Seconds since the epoch."""
+
+    @property
+    def ok(self) -> bool:
+        """There is a value."""
+        return self.error is None
+
+
+class Store:
+    """Outcomes by key in a directory, each written beside and renamed: whole, or not there."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def path(self, key: str) -> Path:
+        """The file of `key`, whether it is there or not."""
+        if not re.fullmatch(r"[0-9a-z-]+", key):
+            raise ValueError(f"key must be lower-case letters, digits and -, not {key!r}")
+        return self.directory / f"{key}.json"
+
+    def get(self, key: str) -> Outcome | None:
+        """The outcome kept under `key`; None when there is none that can be read."""
+        try:
+            outcome = Outcome(**json.loads(self.path(key).read_text(encoding="utf-8")))
+        except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError, TypeError):
+            return None
+        return outcome if outcome.key == key else None
+
+    def put(self, outcome: Outcome) -> None:
+        """Keep `outcome` under its key."""
+        write_file(self.path(outcome.key), json.dumps(asdict(outcome), indent=1) + "\n")
+
+
+def write_file(path: Path, content: str | bytes) -> None:
+    """Write beside and rename, so that a reader finds the old file or the whole new one."""
+    data = content.encode() if isinstance(content, str) else content
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,241 @@
+"""The comparison on a terminal: a table for each flow, with the accuracy on each data set."""
+
+import math
+from collections.abc import Callable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from .answers import WISHES, answers
+from .narrowest import Found
+from .pareto import FRONT, NEAR
+from .rows import Row
+from .searches import measure_command
+from .session import Comparison
+
+SORTS: dict[str, Callable[[Row], float]] = {
+    "area": lambda row: _or_last(row.area),
+    "delay": lambda row: _or_last(row.delay),
+    "sqnr": lambda row: _or_last(row.sqnr_accumulator_db, -1),
+    "total": lambda row: _or_last(row.sqnr_total_db, -1),
+}
+MARKS = {FRONT: "★", NEAR: "≈"}
+Cells = list[Row]
+"""The rows of one unit in one flow, one for each data set."""
+
+
+def _or_last(value: float | None, sign: int = 1) -> float:
+    return math.inf if value is None else sign * value
+
+
+def check_sort(sort: str) -> str:
+    """`sort` if it names an order."""
+    if sort not in SORTS:
+        raise ValueError(f"sort must be one of {', '.join(SORTS)}, not {sort!r}")
+    return sort
+
+
+def show(console: Console, comparison: Comparison, sort: str = "area") -> None:
+    """Print a table for each flow, what to build, and what failed or was left out."""
+    rows = comparison.rows
+    for flow in dict.fromkeys(row.flow for row in rows):
+        units: dict[tuple, Cells] = {}
+        for row in rows:
+            if row.flow == flow:
+                units.setdefault((row.unit, row.target), []).append(row)
+        # A unit is placed by the first data set.
+        ordered = sorted(units.values(), key=lambda cells: SORTS[check_sort(sort)](cells[0]))
+        console.print(_table(flow, ordered))
+        console.print()
+    _legend(console, rows)
+    _answers(console, rows)
+    for note in comparison.notes:
+        _line(console, f"note: {note}", "yellow")
+    for reason, failed in failures(rows).items():
+        more = f" and {len(failed) - 3} more" if len(failed) > 3 else ""
+        _line(console, f"{failed[0].status.upper()} {_names(failed[:3])}{more}: {reason}", "red")
+
+
+def _line(console: Console, text: str, style: str) -> None:
+    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def _names(rows: Sequence[Row]) -> str:
+    return ", ".join(f"{row.unit} ({row.flow or 'no synthesis'})" for row in rows)
+
+
+def _answers(console: Console, rows: Sequence[Row]) -> None:
+    """What to build, for the first data set."""
+    found = answers(rows)
+    found = [answer for answer in found if answer.data == found[0].data]
+    if not found:
+        return
+    table = Table(
+        title=f"What to build ({found[0].data} data): smallest unit of each format, area x exact's",
+        title_justify="left", box=None, pad_edge=False,
+    )  # fmt: skip
+    columns = ["flow", "format", "lanes", "stages", *WISHES]
+    for name in columns:
+        table.add_column(name, no_wrap=True)
+    for answer in found:
+        about = [answer.flow, answer.format, str(answer.lanes), str(answer.stages)]
+        cells = [_answer(answer.units.get(wish), answer.reference) for wish in WISHES]
+        table.add_row(*about, *cells)
+    console.print()
+    console.print(table)
+
+
+def _answer(row: Row | None, reference: float | None) -> str:
+    if row is None:
+        return "-"
+    ratio = f" {row.area / reference:.2f}x" if row.area and reference else ""
+    return f"{row.accumulator}{ratio}"
+
+
+def _legend(console: Console, rows: Sequence[Row]) -> None:
+    data = [name for name in dict.fromkeys(row.data for row in rows) if name]
+    lines = []
+    if any(row.energy for row in rows):
+        lines.append("energy: a proxy, what one product of two elements switches (docs/cost.md)")
+    if data:
+        length = max(row.length or 0 for row in rows)
+        lines.append(
+            f"SQNR in dB, dot products of {length}: accumulator alone / with the format's own error"
+        )
+    if any(row.pareto_total or row.pareto_format for row in rows):
+        lines.append(
+            f"Pareto-optimal on {data[0]} data, in area and SQNR: ★ in 'all' with the format's "
+            "error among all units, in 'fmt' of the accumulator among units of its format; "
+            "≈ within 3% of the area of such a unit"
+        )
+    for line in lines:
+        console.print(line, style="dim", highlight=False)
+
+
+def failures(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Units that are not ok, each once, by what is wrong with them."""
+    found: dict[str, dict[tuple, Row]] = {}
+    for row in rows:
+        if row.status != "ok":
+            found.setdefault(why(row), {})[row.unit, row.flow, row.target] = row
+    return {reason: list(units.values()) for reason, units in found.items()}
+
+
+def why(row: Row) -> str:
+    """What is wrong with a row, in one line."""
+    if row.error is not None:
+        return row.error
+    return f"on {row.data} data errors reach {row.bound_ratio or 0:.3g} of their bound"
+
+
+def _table(flow: str | None, units: Sequence[Cells]) -> Table:
+    table = Table(title=flow or "no synthesis", title_justify="left", box=None, pad_edge=False)
+    columns = _columns(units)
+    for name, (justify, _) in columns.items():
+        table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    for cells in units:
+        failed = any(row.status != "ok" for row in cells)
+        best = cells[0].pareto_total == FRONT
+        texts = [Text(cell(cells)) for _, cell in columns.values()]
+        table.add_row(*texts, style="red" if failed else "bold" if best else None)
+    return table
+
+
+Cell = Callable[[Cells], str]
+
+
+def _columns(units: Sequence[Cells]) -> dict[str, tuple[str, Cell]]:
+    """The columns in which some unit has something to say."""
+    first = [cells[0] for cells in units]
+    smallest = min((row.area for row in first if row.area), default=0.0)
+    area_unit = next((row.area_unit for row in first if row.area_unit), "")
+    columns: dict[str, tuple[str, Cell]] = {
+        "all": ("left", lambda c: MARKS.get(c[0].pareto_total or "", "")),
+        "fmt": ("left", lambda c: MARKS.get(c[0].pareto_format or "", "")),
+        "format": ("left", lambda c: c[0].format or ""),
+        "accumulator": ("left", lambda c: (c[0].generated and c[0].accumulator) or c[0].unit),
+        "lanes": ("right", lambda c: _number(c[0].lanes)),
+        "stages": ("right", lambda c: _number(c[0].stages)),
+        "target": ("right", lambda c: c[0].target or ""),
+        f"area ({area_unit})": ("right", lambda c: _number(c[0].area)),
+        "x": ("right", lambda c: f"{c[0].area / smallest:.2f}" if c[0].area and smallest else ""),
+        "flip-flops": ("right", lambda c: _number(c[0].flipflops)),
+        "carry": ("right", lambda c: _number(c[0].carry)),
+        "DSP": ("right", lambda c: _number(c[0].dsp)),
+        "depth": ("right", lambda c: _number(c[0].depth)),
+        "delay (ps)": ("right", lambda c: _number(c[0].delay_ps)),
+        "Fmax (MHz)": ("right", lambda c: _number(c[0].fmax_mhz)),
+    }
+    energy_unit = next((row.energy_unit for row in first if row.energy_unit), "")
+    columns[f"energy ({energy_unit})"] = ("right", lambda c: _number(c[0].energy))
+    for data in dict.fromkeys(row.data for cells in units for row in cells):
+        if data is not None:
+            columns[data] = ("right", _accuracy(data))
+    columns["saturated"] = ("right", lambda c: _number(max(r.saturated or 0 for r in c) or None))
+    columns["status"] = ("left", _status)
+    return {name: (j, cell) for name, (j, cell) in columns.items() if any(map(cell, units))}
+
+
+def _accuracy(data: str) -> Cell:
+    def cell(cells: Cells) -> str:
+        for row in cells:
+            if row.data == data and row.sqnr_total_db is not None:
+                own, total = decibels(row.sqnr_accumulator_db), decibels(row.sqnr_total_db)
+                return f"{own} / {total}"
+        return ""
+
+    return cell
+
+
+def _status(cells: Cells) -> str:
+    return ", ".join(dict.fromkeys(row.status for row in cells if row.status != "ok"))
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:,.0f}"
+
+
+def decibels(value: float | None) -> str:
+    """An SQNR in dB; `exact` when there is no error at all."""
+    if value is None:
+        return ""
+    return "exact" if value == math.inf else f"{value:.1f}"
+
+
+def show_found(console: Console, found: Sequence[Found], notes: Sequence[str] = ()) -> None:
+    """Print the results of a search, and the command that measures what they cost."""
+    lengths = ", ".join(map(str, found[0].lengths))
+    title = f"Narrowest accumulators: {found[0].target}, at lengths {lengths}"
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for name in ("format", "lanes", "data", "family", "narrowest"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("SQNR in dB, where worst", no_wrap=True)
+    table.add_column("one bit narrower", no_wrap=True)
+    table.add_column("tried", justify="right", no_wrap=True)
+    for result in found:
+        narrower = "-"
+        if result.next_narrower is not None:
+            sqnr = _at(result.next_sqnr_db, result.next_length)
+            narrower = f"{result.next_narrower}: {sqnr}"
+        table.add_row(
+            result.format,
+            str(result.lanes),
+            result.data,
+            result.family,
+            result.error or result.accumulator or "none is accurate enough",
+            _at(result.sqnr_db, result.length),
+            narrower,
+            str(result.evaluations),
+            style="red" if result.error else None,
+        )
+    console.print(table)
+    for note in notes:
+        _line(console, f"note: {note}", "yellow")
+    command = measure_command(list(found))
+    if command is not None:
+        console.print(f"\nto compare what they cost: {command}", highlight=False, soft_wrap=True)
+
+
+def _at(sqnr: float | None, length: int | None) -> str:
+    return "" if sqnr is None else f"{decibels(sqnr)} at {length}"

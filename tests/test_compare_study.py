@@ -1,0 +1,167 @@
+"""Study files and files of extra units: what they mean, and what is said when they are wrong."""
+
+import pytest
+
+from mxdot.explore.compare import DEFAULT, Foreign, Generated, load_extra, load_study
+from mxdot.explore.compare.flows import Synthesis
+from mxdot.explore.compare.study import Study, without_absent
+from mxdot.explore.cost import Flow
+
+STUDY = """
+title = "Two formats"
+[[sweep]]
+format = ["e4m3", "int8"]
+accumulator = "exact,aligned:6..8/2"
+lanes = [4, 8]
+status = false
+[[sweep]]
+format = "e5m2"
+accumulator = "fixed:40:-20"
+lanes = 8
+stages = "2..3"
+[[extra]]
+name = "mine"
+verilog = ["a.v", "b.v"]
+top = "mac"
+parameters = { WIDTH = 8 }
+[cost]
+flow = "gates"
+target_levels = [30, 40]
+effort = "area"
+[accuracy]
+data = ["normal", "outliers"]
+lengths = [64, 32]
+count = 10
+seed = 3
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    (tmp_path / "a.v").write_text("module mac; endmodule")
+    (tmp_path / "b.v").write_text("module sub; endmodule")
+
+    def write(text):
+        path = tmp_path / "study.toml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_a_study(write):
+    study = load_study(write(STUDY))
+    assert study.title == "Two formats"
+    assert study.synthesis == Synthesis(target_levels=(30, 40), effort="area")
+    assert study.sampling.lengths == (32, 64)
+    points = study.points()
+    generated = [p.unit for p in points if isinstance(p.unit, Generated)]
+    assert len(generated) == (2 * 3 * 2 + 2) * 2 * 2
+    assert not generated[0].config.status
+    foreign = [p for p in points if isinstance(p.unit, Foreign)]
+    assert [(p.unit.name, p.data) for p in foreign] == [("mine", None), ("mine", None)]
+    (unit,) = study.extra
+    assert unit.verilog == "module mac; endmodule\nmodule sub; endmodule\n"
+    assert unit.reading["parameters"] == {"WIDTH": 8}
+
+
+def test_the_default_study_is_the_classical_question():
+    points = load_study(DEFAULT).points(lambda note: pytest.fail(note))
+    units = {p.unit for p in points}
+    assert {unit.format for unit in units} == {"e4m3", "e5m2", "int8"}
+    for fmt in ("e4m3", "e5m2"):
+        rules = {str(unit.accumulator) for unit in units if unit.format == fmt}
+        assert {"exact", "float32", "hopper"} < rules
+        assert sum(rule.startswith("aligned") for rule in rules) >= 4
+        assert any(rule.startswith("fixed") for rule in rules)
+    assert "int32" in {unit.accumulator for unit in units if unit.format == "int8"}
+    assert {unit.lanes for unit in units} == {32}
+    assert {p.flow for p in points} == {Flow("gates")}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[[sweep", "is not valid TOML"),
+        ("speed = 3", "the study's keys are title, sweep, extra, cost, accuracy, not 'speed'"),
+        ("title = 3", "title must be text, not 3"),
+        ("[sweep]\nformat='e4m3'", r"sweep must be a table \[\[sweep\]\], with two brackets"),
+        ("[[sweep]]\nform='e4m3'", r"\[\[sweep\]\] keys are format, .*, not 'form'"),
+        ("[[sweep]]\nlanes=[8.5]", r"\[\[sweep\]\] lanes must be text, a number or a list"),
+        ("[[sweep]]\nstatus=1", r"\[\[sweep\]\] status must be true or false, not 1"),
+        ("cost = 3", r"cost must be a table \[cost\], not 3"),
+        ("[cost]\nflows='gates'", r"\[cost\] keys are flow, .*, not 'flows'"),
+        ("[cost]\nliberty=3", r"\[cost\] liberty must be text, not 3"),
+        ("[cost]\nenergy='no'", r"\[cost\] energy must be true or false, not 'no'"),
+        ("[cost]\ntarget_ps='fast'", "target_ps must be integers or ranges a..b, not 'fast'"),
+        ("[accuracy]\ncount='3'", r"\[accuracy\] count must be an integer, not '3'"),
+        ("[accuracy]\ncount=0", "count must be from 1 to 1000000, not 0"),
+        ("[accuracy]\ndata=3", r"\[accuracy\] data must be text or a list of texts, not 3"),
+        ("[accuracy]\nlengths='a'", "lengths must be integers or ranges a..b, not 'a'"),
+        ("extra = []", r"must hold at least one table \[\[extra\]\]"),
+    ],
+)
+def test_a_malformed_study_is_one_clear_line(write, text, message):
+    path = write(text)
+    with pytest.raises(ValueError, match=message) as error:
+        load_study(path)
+    assert str(error.value).startswith(str(path))
+    assert "\n" not in str(error.value)
+
+
+def test_a_study_that_is_not_there(tmp_path):
+    with pytest.raises(ValueError, match=r"no.toml cannot be read: No such file or directory"):
+        load_study(tmp_path / "no.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"a study must hold at least one \[\[sweep\]\] or \[\[extra\]\]"),
+        ("[[sweep]]\n[accuracy]\ndata='weird'", "data must be one of normal"),
+        ("[[sweep]]\n[cost]\nflow='none'\n[accuracy]\ndata='none'", "leave nothing to measure"),
+        ("[[sweep]]\n[accuracy]\ndata='no.npz'", "no.npz.* cannot be read"),
+    ],
+)
+def test_a_study_that_cannot_be_done(write, text, message):
+    study = load_study(write(text))
+    with pytest.raises(ValueError, match=message):
+        study.points()
+
+
+def test_real_data_that_is_there_stays():
+    study = Study("t", (), data=("normal", "real"))
+    assert without_absent(study, lambda note: pytest.fail(note)) is study
+
+
+MINE = '[[extra]]\nname = "mine"\nverilog = "a.v"\ntop = "mac"\n'
+
+
+def test_an_extra_unit_of_a_known_rule_has_an_accuracy(write):
+    (unit,) = load_extra(write(MINE + 'format="int8"\naccumulator="int32"\nlanes=16'))
+    assert unit.rule is not None
+    assert str(unit.rule[1]) == "int32"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"must hold at least one table \[\[extra\]\]"),
+        ("title='x'\n" + MINE, r"tables must be \[\[extra\]\], not 'title'"),
+        ("extra = [3]", r"extra must be a table \[\[extra\]\], not 3"),
+        ('[[extra]]\nname = "m"\ntop = "t"', "extra 'm': verilog is missing"),
+        (MINE.replace("a.v", "c.v"), "extra 'mine': .*c.v cannot be read: No such file"),
+        (MINE + "lanes = 'many'", "extra 'mine': lanes must be a positive integer, not 'many'"),
+        (MINE + "area = 3", "extra 'mine': keys are name, .* not 'area'"),
+        (MINE + "format = 'e9m9'", "extra 'mine': formats must be one of"),
+        (MINE + "format = 'e4m3,int8'", "extra 'mine': format must be one format or pair"),
+        (MINE + "accumulator = 'best'", "extra 'mine': accumulator must be one of"),
+        (MINE + "format='e4m3'\naccumulator='int32'\nlanes=8", "extra 'mine': .*int8 x int8 only"),
+        (MINE + "parameters = { W = 1.5 }", "parameters must be a table of numbers and texts"),
+        (MINE + MINE, "names of extra units must differ, 'mine' is there twice"),
+    ],
+)
+def test_a_malformed_extra_file_is_one_clear_line(write, text, message):
+    with pytest.raises(ValueError, match=message) as error:
+        load_extra(write(text))
+    assert "\n" not in str(error.value)

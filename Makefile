@@ -16,12 +16,12 @@ SIM_FLAGS := $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) \
 	$(if $(filter-out 0,$(FULL)),--full) $(if $(filter-out 0,$(WAVES)),--waves)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sim verilog test lint bench lock clean
+.PHONY: help venv sim verilog test test-explore lint bench lock clean
 
 help: ## this list
 	@echo 'usage: make TARGET [NAME=value ...]'
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | \
-		awk -F'|' '{ printf "%-10s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | \
+		awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
 
 sim: $(READY) ## simulate the RTL against the golden model (SEED=n FULL=1 WAVES=1 JOBS=n)
 	@$(BIN)/mxdot sim $(SIM_FLAGS)
@@ -33,6 +33,11 @@ TEST_ENV := $(if $(filter-out 0,$(FULL)),MXDOT_FULL=1) $(if $(SEED),MXDOT_SEED=$
 
 test: $(READY) ## run the tests (ARGS='-k name' for some, FULL=1 for more, SEED=n)
 	@$(TEST_ENV) $(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist loadgroup $(ARGS)
+
+test-explore: $(READY) ## install the extra explore and test synthesis and comparison
+	@$(BIN)/python -m pip install -q -e '.[explore]'
+	@$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist loadgroup \
+		-o addopts='--import-mode=importlib --strict-markers --benchmark-disable' tests/explore $(ARGS)
 
 lint: $(READY) ## check style and types
 	@$(BIN)/ruff check .

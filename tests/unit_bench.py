@@ -141,8 +141,8 @@ def drive(
     gap, stall, reset: the chance in each cycle that no block is offered, that no result is taken,
     and that the unit is reset; after a reset the stream goes on with the next product. `reset_at`:
     one cycle for each stream in which it is reset as well. A new block is offered in every
-    `pace`-th cycle only (of each stream, if several). Checks that a result that waits does not change, that none is lost, that
-    none comes from nowhere, and that a reset unit is empty.
+    `pace`-th cycle only (of each stream, if several). Checks that a result that waits does not
+    change, that none is lost, that none comes from nowhere, and that a reset unit is empty.
     """
     share = np.linspace(0, len(work), streams + 1).astype(int)
     product, end = share[:-1].copy(), share[1:]  # the product whose result comes next

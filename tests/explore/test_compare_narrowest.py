@@ -5,12 +5,12 @@ import math
 from dataclasses import replace
 
 import pytest
+from compare_fakes import FAKES, broken
+from compare_sample import Quiet
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from compare_fakes import FAKES, broken
-from compare_sample import Quiet
 from mxdot.explore.accuracy import evaluate
 from mxdot.explore.compare import Sampling, Study, Sweep, Target, processes, search
 from mxdot.explore.compare.narrowest import AS_GOOD_DB, Search, SearchTask, smallest

@@ -10,9 +10,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from compare_fakes import Job
 from rich.console import Console
 
-from compare_fakes import Job
 from mxdot.explore.compare import processes
 from mxdot.explore.compare.display import Remaining, display, duration
 from mxdot.explore.compare.runner import run

@@ -9,8 +9,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-
 from compare_fakes import Job
+
 from mxdot.explore.compare import dask
 from mxdot.explore.compare.runner import run
 from mxdot.explore.compare.store import Store

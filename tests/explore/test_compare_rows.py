@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pyarrow.parquet
 import pytest
-
 from compare_fakes import FAKES
 from compare_sample import Quiet, sample
+
 from mxdot.explore.compare import Comparison, Row, Sampling, Study, Sweep, compare, processes
 from mxdot.explore.compare.answers import WISHES, answers
 from mxdot.explore.compare.export import column_type, export, schema_markdown
@@ -270,3 +270,8 @@ def test_every_section_of_the_datapath_has_a_group():
 def test_families_and_colours():
     assert [family(t) for t in ("fixed:8:0", "hopper", None)] == ["fixed", "preset", "other"]
     assert list(format_colours(["e4m3", None, "int8", "e4m3"])) == ["e4m3", "int8"]
+
+
+def test_the_default_study_in_the_documentation_is_current():
+    study = (ROOT / "explore" / "compare" / "default.toml").read_text()
+    assert f"```toml\n{study}```\n" in (ROOT / "docs" / "compare.md").read_text()

@@ -8,8 +8,8 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-
 from compare_sample import sample
+
 from mxdot.explore.compare.report import report
 
 BROWSER = next(

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from compare_fakes import FAKES
+
 from mxdot.explore.compare import (
     Comparison,
     Sampling,

@@ -6,10 +6,10 @@ import re
 from dataclasses import replace
 
 import pytest
+from compare_sample import sample
 from matplotlib.image import imread
 from rich.console import Console
 
-from compare_sample import sample
 from mxdot.explore.compare import Comparison, Row, write
 from mxdot.explore.compare.plots import plot
 from mxdot.explore.compare.report.html import render

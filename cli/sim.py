@@ -115,12 +115,7 @@ def _config(args: argparse.Namespace):
 
 def _repeat(args: argparse.Namespace, seed: int) -> str:
     """The command that repeats one unit of this run; {name} stands for the unit."""
-    program = sys.argv[0]
-    if shutil.which("mxdot") == program or not Path(program).is_file():
-        program = "mxdot"
-    elif Path(program).is_relative_to(Path.cwd()):
-        program = str(Path(program).relative_to(Path.cwd()))
-    words = [program, "sim"]
+    words = [_program(), "sim"]
     unit = [(name, getattr(args, name)) for name in UNIT_OPTIONS]
     if any(value is not None for _, value in unit):
         for name, value in unit:
@@ -136,3 +131,12 @@ def _repeat(args: argparse.Namespace, seed: int) -> str:
     if args.name:
         words += ["--name", *args.name]
     return " ".join(word if word == "{name}" else shlex.quote(word) for word in words)
+
+
+def _program() -> str:
+    """What to type for `mxdot`: the script that runs, where it is not on the path."""
+    program = Path(sys.argv[0])
+    if program.name != "mxdot" or shutil.which("mxdot") == str(program):
+        return "mxdot"
+    inside = program.is_relative_to(Path.cwd())
+    return str(program.relative_to(Path.cwd()) if inside else program)

@@ -22,7 +22,8 @@ class UnitJob:
 
     name: unique in a regression; files go to `directory`. traffic, bulk: dot products simulated
     cycle by cycle and in bulk mode. verilog: simulate this file instead of the generated unit.
-    predictor: "module:function" that predicts results; the golden model's. repeat: the command that
+    predictor: "module:function" that predicts results; the golden model's. builds: where
+    simulations are compiled and kept; the job's directory when None. repeat: the command that
     repeats this job, for reports. tensors: a file of real data and the names of two arrays in it,
     of which all dot products are simulated in bulk mode, or a sample.
     """
@@ -36,10 +37,16 @@ class UnitJob:
     waves: bool = False
     verilog: Path | None = None
     predictor: str = "mxdot.sim.item:predict"
+    builds: Path | None = None
     repeat: str = ""
     tensors: Path | None = None
     tensor_names: tuple[str, ...] = ()
     all_tensors: bool = False
+
+    @property
+    def build_directory(self) -> Path:
+        """Where simulations are compiled and kept."""
+        return self.builds or self.directory
 
     def rng(self, purpose: str) -> np.random.Generator:
         """Random numbers for one purpose: of the seed, the job's name and the purpose alone."""
@@ -69,7 +76,7 @@ class UnitJob:
         values["config"] = DotConfig(**values["config"])
         values["directory"] = Path(values["directory"])
         values["tensor_names"] = tuple(values["tensor_names"])
-        for name in ("verilog", "tensors"):
+        for name in ("verilog", "tensors", "builds"):
             values[name] = None if values[name] is None else Path(values[name])
         return cls(**values)
 

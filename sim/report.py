@@ -46,7 +46,7 @@ def _operands(job: UnitJob, failure: Failure) -> list[str]:
             f"  b {_codes(b, config.bits_b, config.lanes)}",
         ]
     if len(blocks) > SHOWN_BLOCKS:
-        lines.append(f"({len(blocks) - SHOWN_BLOCKS} more blocks: {_failure_file(job)})")
+        lines.append(f"({len(blocks) - SHOWN_BLOCKS} more blocks: {failure_file(job)})")
     return lines
 
 
@@ -59,15 +59,16 @@ def _result(job: UnitJob, bits: int, flags: int) -> str:
     return f"0x{bits:0{job.config.out.bits // 4}x} {job.config.out.name}, flags {names or 'none'}"
 
 
-def _failure_file(job: UnitJob) -> Path:
+def failure_file(job: UnitJob) -> Path:
+    """Where the operands of the dot product under replay are."""
     return job.directory / "failure.json"
 
 
 def _replayed(job: UnitJob, verilog: Path, failure: Failure) -> list[str]:
     """What the dot product does alone after a reset, stage by stage beside the golden model."""
-    _failure_file(job).write_text(json.dumps(failure.product) + "\n")
+    failure_file(job).write_text(json.dumps(failure.product) + "\n")
     try:
-        record = _replay(job, verilog)
+        record = replay(job, verilog)
     except (verilator.BuildError, verilator.SimulationError) as error:
         return [f"(the replay of this dot product failed: {str(error).splitlines()[0]})"]
     product = failure.product
@@ -83,16 +84,18 @@ def _replayed(job: UnitJob, verilog: Path, failure: Failure) -> list[str]:
             lines[0] += ", as wanted: it depends on the traffic before it"
     if (int(model.result[0]), int(model.flags[0])) != (failure.want, failure.want_flags):
         lines.append(f"the golden model has {_result(job, *_both(model))}")
-    return lines + _stages(compare_stages(job.config, batch, trace, record["stages"]))
+    return lines + stage_table(compare_stages(job.config, batch, trace, record["stages"]))
 
 
 def _both(model) -> tuple[int, int]:
     return int(model.result[0]), int(model.flags[0])
 
 
-def _replay(job: UnitJob, verilog: Path) -> dict:
+def replay(job: UnitJob, verilog: Path) -> dict:
     """Simulate the product in failure.json alone, in a build whose stages can be watched."""
-    build = build_unit(job.config, verilog, job.directory / "probed", waves=job.waves, probes=True)
+    build = build_unit(
+        job.config, verilog, job.build_directory / "probed", waves=job.waves, probes=True
+    )
     record = job.directory / "replay.json"
     record.unlink(missing_ok=True)
     run = build.run(
@@ -100,7 +103,7 @@ def _replay(job: UnitJob, verilog: Path) -> dict:
         results_xml=job.directory / "replay.xml",
         env={
             "MXDOT_JOB": str(job.write()),
-            "MXDOT_REPLAY": str(_failure_file(job).resolve()),
+            "MXDOT_REPLAY": str(failure_file(job).resolve()),
             "MXDOT_RECORD": str(record.resolve()),
         },
         waves=job.directory / "replay.fst" if job.waves else None,
@@ -111,7 +114,8 @@ def _replay(job: UnitJob, verilog: Path) -> dict:
     return json.loads(record.read_text())
 
 
-def _stages(rows: list[Row]) -> list[str]:
+def stage_table(rows: list[Row]) -> list[str]:
+    """The first difference, and its block section by section."""
     if not rows:
         return ["no stage could be compared"]
     wrong = [row for row in rows if row.differs]

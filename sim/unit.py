@@ -63,7 +63,7 @@ def run_unit(job: UnitJob, progress: Progress = lambda phase: None) -> UnitResul
         progress("verilog")
         verilog = job.verilog or _generate(job)
         progress("build")
-        build = build_unit(job.config, verilog, job.directory / "build", waves=job.waves)
+        build = build_unit(job.config, verilog, job.build_directory / "build", waves=job.waves)
         progress("traffic")
         failures += _run_cycles(job, build, result)
         if job.bulk:

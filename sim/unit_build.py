@@ -12,10 +12,7 @@ def build_unit(
     """A simulation of the unit in the bench top; with `probes` its stages can be watched."""
     probe_file = None
     if probes:
-        probe_file = directory.parent / "probes.vlt"
-        probe_file.write_text(
-            '`verilator_config\npublic_flat_rd -module "mxdot_dot*" -var "stage_*"\n'
-        )
+        probe_file = Path(__file__).parent / "bench" / "probes.vlt"
     return verilator.build(
         verilog,
         verilator.BENCH_TOP,

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Signal
 
 from mxdot.hw.lane import ProductLane
 from mxdot.hw.scale import ScaleAdder
@@ -16,13 +16,20 @@ from mxdot.sim.unit import UnitResult, run_unit
 
 CONFIG = DotConfig(formats="e4m3", lanes=4, accumulator="aligned:13", stages=3)
 
-# Wrong models run in the right unit's build, and so in its directory: one after the other.
-in_one_directory = pytest.mark.xdist_group("bench")
+
+def run(directory: Path, builds: Path, **options) -> UnitResult:
+    """Run the bench in `directory`; simulations are kept in `builds`."""
+    repeat = "mxdot sim --seed 1"
+    return run_unit(UnitJob("small", CONFIG, 1, directory, builds=builds, repeat=repeat, **options))
 
 
-def run(directory: Path, **options) -> UnitResult:
-    job = UnitJob("small", CONFIG, 1, directory, repeat="mxdot sim --seed 1", **options)
-    return run_unit(job)
+def run_wrong(wrong, builds: Path, directory: Path, **options) -> UnitResult:
+    """Run the bench on the unit that `wrong` makes."""
+    verilog = directory / "wrong.v"
+    with pytest.MonkeyPatch.context() as patch:
+        wrong(patch)
+        verilog.write_text(generate(CONFIG))
+    return run(directory, builds / f"wrong-{wrong.__name__}", verilog=verilog, **options)
 
 
 def overridden(patch: pytest.MonkeyPatch, component: type, override) -> None:
@@ -82,14 +89,8 @@ def lost_under_backpressure(patch):
         (lost_nan, "section accumulate of block 0, c'"),
     ],
 )
-def test_wrong_unit_is_caught_and_located(wrong, section, simulation_dir, monkeypatch):
-    directory = simulation_dir / f"wrong-{wrong.__name__}"
-    directory.mkdir(parents=True, exist_ok=True)
-    verilog = directory / "wrong.v"
-    wrong(monkeypatch)
-    verilog.write_text(generate(CONFIG))
-    monkeypatch.undo()
-    result = run(directory, verilog=verilog, traffic=1000, bulk=5000)
+def test_wrong_unit_is_caught_and_located(wrong, section, simulation_dir, tmp_path):
+    result = run_wrong(wrong, simulation_dir, tmp_path, traffic=1000, bulk=5000)
     assert not result.passed
     assert any("results differ from the model's" in error for error in result.errors)
     assert result.mismatches > 0
@@ -99,22 +100,57 @@ def test_wrong_unit_is_caught_and_located(wrong, section, simulation_dir, monkey
         assert f"first difference: {section}" in result.report
 
 
-def test_lost_transaction_is_caught(simulation_dir, monkeypatch):
-    directory = simulation_dir / "wrong-lost"
-    directory.mkdir(parents=True, exist_ok=True)
-    verilog = directory / "wrong.v"
-    lost_under_backpressure(monkeypatch)
-    verilog.write_text(generate(CONFIG))
-    monkeypatch.undo()
-    result = run(directory, verilog=verilog, traffic=500)
+def never_ready(patch):
+    def override(unit, m):
+        m.d.comb += unit.i.ready.eq(0)
+
+    overridden(patch, DotUnit, override)
+
+
+def never_valid(patch):
+    def override(unit, m):
+        m.d.comb += unit.o.valid.eq(0)
+
+    overridden(patch, DotUnit, override)
+
+
+def unstable_result(patch):
+    def override(unit, m):
+        count = Signal(32)
+        m.d.sync += count.eq(count + 1)
+        m.d.comb += unit.o.payload.result.eq(count)
+
+    overridden(patch, DotUnit, override)
+
+
+def valid_in_reset(patch):
+    def override(unit, m):
+        m.d.comb += unit.o.valid.eq(1)
+
+    overridden(patch, DotUnit, override)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "messages"),
+    [
+        (lost_under_backpressure, ["left without a result"]),
+        (never_ready, ["in_ready has been low", "no dot product went through the unit"]),
+        (never_valid, ["no result, due in cycle", "no result for 2000 cycles"]),
+        (unstable_result, ["the result changed while it was stalled", "results differ"]),
+        (valid_in_reset, ["valid right after a reset", "a result that no dot product asked for"]),
+    ],
+)
+def test_broken_stream_is_caught(wrong, messages, simulation_dir, tmp_path):
+    result = run_wrong(wrong, simulation_dir, tmp_path, traffic=300)
     assert not result.passed
-    assert any("left without a result" in error for error in result.errors)
+    for message in messages:
+        assert any(message in error for error in result.errors)
 
 
-@in_one_directory
 @pytest.mark.parametrize("predictor", ["one_bit_less", "subnormals_flushed"])
-def test_wrong_model_is_caught(predictor, simulation_dir):
+def test_wrong_model_is_caught(predictor, simulation_dir, tmp_path):
     result = run(
+        tmp_path,
         simulation_dir / "bench",
         traffic=500,
         bulk=5000,
@@ -125,9 +161,8 @@ def test_wrong_model_is_caught(predictor, simulation_dir):
     assert "no stage differs from the golden model" in result.report
 
 
-@in_one_directory
-def test_right_unit_passes(simulation_dir):
-    result = run(simulation_dir / "bench", traffic=1500, bulk=5000)
+def test_right_unit_passes(simulation_dir, tmp_path):
+    result = run(tmp_path, simulation_dir / "bench", traffic=1500, bulk=5000)
     assert result.errors == []
     assert result.passed
     assert (result.mismatches, result.coverage) == (0, 100.0)

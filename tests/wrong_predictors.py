@@ -1,5 +1,6 @@
 """Deliberately wrong models for test_bench_catches.py, imported inside the simulator."""
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -18,3 +19,8 @@ def subnormals_flushed(config: DotConfig, batch: Batch) -> Outcome:
     fmt = config.formats[batch.mode][0]
     subnormal = np.abs(fmt.values) < 2.0**fmt.emin
     return predict(config, replace(batch, a=np.where(subnormal[batch.a], np.uint8(0), batch.a)))
+
+
+def dies(config: DotConfig, batch: Batch) -> Outcome:
+    """Takes the whole simulator down."""
+    os._exit(3)

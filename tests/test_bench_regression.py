@@ -1,0 +1,300 @@
+"""The regression runner: verdicts, files, the command line, and the ways out."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+import yaml
+
+from mxdot.cli import main
+from mxdot.model import DotConfig
+from mxdot.sim import matrix, regression
+from mxdot.sim.job import CycleReport, Failure, UnitJob
+from mxdot.sim.matrix import Unit
+from mxdot.sim.merge import HITS, merge_coverage
+from mxdot.sim.parallel import run_jobs
+from mxdot.sim.regression import Settings, random_seed, run_regression, select
+from mxdot.sim.unit import UnitResult
+
+SMALL = Unit(DotConfig(formats="e2m1", lanes=4, accumulator="exact", stages=2), 1000)
+
+
+def settings(directory: Path, **options) -> Settings:
+    return Settings(seed=7, workers=1, directory=directory, repeat="repeat {name}", **options)
+
+
+def fake_runs(monkeypatch, *results: UnitResult) -> None:
+    monkeypatch.setattr(regression, "run_jobs", lambda jobs, workers, report: iter(results))
+
+
+def good(name: str = SMALL.name) -> UnitResult:
+    return UnitResult(name, "a unit", products=10, coverage=100.0, cycle_rate=1, bulk_rate=9)
+
+
+def xml(path: Path) -> ET.Element:
+    root = ET.parse(path).getroot()
+    assert root is not None
+    return root
+
+
+def found(root: ET.Element, path: str) -> ET.Element:
+    element = root.find(path)
+    assert element is not None
+    return element
+
+
+def test_a_good_run(monkeypatch, tmp_path, capsys):
+    fake_runs(monkeypatch, good())
+    assert run_regression([SMALL], settings(tmp_path)) is True
+    output = capsys.readouterr().out
+    assert "seed 7" in output
+    assert "10 dot products compared with the model, 0 mismatches" in output
+    assert "all passed" in output
+    root = xml(tmp_path / "results.xml")
+    assert (root.get("tests"), root.get("failures")) == ("1", "0")
+    assert found(root, ".//property[@name='seed']").get("value") == "7"
+    assert root.find(".//failure") is None
+    assert (tmp_path / "coverage.yml").is_file()
+    assert (tmp_path / "coverage.xml").is_file()
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        UnitResult(SMALL.name, "a unit"),  # nothing was compared
+        UnitResult(SMALL.name, "a unit", 10, 1, errors=["1 results differ from the model's"]),
+        UnitResult(
+            SMALL.name, "a unit", 10, errors=["3 accepted dot products left"], report="\x1b"
+        ),
+    ],
+)
+def test_a_bad_run(monkeypatch, tmp_path, capsys, bad):
+    fake_runs(monkeypatch, bad)
+    assert run_regression([SMALL], settings(tmp_path)) is False
+    message = bad.errors[0] if bad.errors else "nothing was compared"
+    output = capsys.readouterr().out
+    assert f"FAILED: {SMALL.name}" in output
+    assert message in output
+    root = xml(tmp_path / "results.xml")
+    assert root.get("failures") == "1"
+    assert found(root, ".//failure").get("message") == message
+
+
+def test_no_units(tmp_path):
+    with pytest.raises(ValueError, match="there must be at least one unit to simulate, not none"):
+        run_regression([], settings(tmp_path))
+
+
+def test_jobs_travel_as_files(tmp_path):
+    config = DotConfig(formats="e5m2xe4m3,int8", accumulator="fixed:20:-3:wrap", out="bfloat16")
+    job = UnitJob("name", config, 3, tmp_path, waves=True, tensors=tmp_path / "x.npz")
+    again = UnitJob.load(job.write())
+    assert again == job
+    assert again.rng("a").integers(2**60) == job.rng("a").integers(2**60)
+    assert again.rng("a").integers(2**60) != job.rng("b").integers(2**60)
+    report = CycleReport(3, 5, 0.5, 1, ["e"], [Failure({"mode": 0}, 1, 2, 3, 4, "here")], 99.0)
+    report.save(tmp_path / "report.json")
+    assert CycleReport.load(tmp_path / "report.json") == report
+
+
+def test_a_design_that_does_not_compile(tmp_path):
+    verilog = tmp_path / "bad.v"
+    verilog.write_text("module mxdot_dot(input clk; endmodule\n")
+    job = UnitJob("bad", SMALL.config, 1, tmp_path / "bad", verilog=verilog)
+    phases = []
+    (result,) = run_jobs([job], 1, lambda name, phase: phases.append((name, phase)))
+    assert not result.passed
+    assert "Verilator on mxdot_bench failed" in result.errors[0]
+    assert "bad.v" in result.report
+    assert phases == [("bad", "verilog"), ("bad", "build")]
+
+
+def test_a_job_that_breaks(tmp_path):
+    job = UnitJob("broken", SMALL.config, 1, tmp_path, verilog=tmp_path / "missing.v")
+    (result,) = run_jobs([job], 1, lambda name, phase: None)
+    assert not result.passed
+    assert result.errors[0].startswith("FileNotFoundError: ")
+
+
+def test_a_simulator_that_dies(simulation_dir, tmp_path):
+    options = {"builds": simulation_dir / "dies", "predictor": "wrong_predictors:dies"}
+    job = UnitJob("dies", SMALL.config, 1, tmp_path, traffic=50, **options)
+    (result,) = run_jobs([job], 1, lambda name, phase: None)
+    assert not result.passed
+    assert "the simulator ended with 3" in result.errors[0]
+
+
+def test_an_interrupt_leaves_nothing_behind(simulation_dir):
+    """SIGINT to the command alone: a terminal would send it to the whole group."""
+    command = [sys.executable, "-m", "mxdot.cli", "sim", "--only", "hopper-e4m3-x64-s6"]
+    process = subprocess.Popen(
+        [*command, "--seed", "1"],
+        cwd=simulation_dir.resolve().parents[1],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while not (workers := descendants(process.pid)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    time.sleep(2)  # into the elaboration or the build
+    workers |= descendants(process.pid)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert errors.strip().splitlines()[-1] == "mxdot: interrupted"
+    assert workers
+    time.sleep(0.5)
+    assert not {pid for pid in workers if alive(pid)}
+
+
+def descendants(root: int) -> set[int]:
+    """Process ids below `root`."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            children.setdefault(parent, []).append(int(entry.name))
+    found, waiting = set(), [root]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        found.update(below)
+        waiting += below
+    return found
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_coverage_is_added_up(tmp_path):
+    points = [
+        {"mxdot.data.c": {"zero": 3, "nan": 0}},
+        {"mxdot.data.c": {"zero": 1, "nan": 2, "inf": 0}, "mxdot.data.flags": {"('a', True)": 1}},
+    ]
+    files = []
+    for i, unit in enumerate(points):
+        files.append(tmp_path / f"{i}.yml")
+        entries = {name: {"size": len(bins), HITS: bins} for name, bins in unit.items()}
+        files[-1].write_text(yaml.safe_dump({"mxdot": {"size": 9}, **entries}))
+    percent = merge_coverage(files, tmp_path / "all.yml", tmp_path / "all.xml")
+    assert percent == 75.0
+    merged = yaml.safe_load((tmp_path / "all.yml").read_text())
+    assert merged["mxdot.data.c"][HITS] == {"zero": 4, "nan": 2, "inf": 0}
+    assert (merged["mxdot"]["size"], merged["mxdot"]["coverage"]) == (4, 3)
+    point = found(xml(tmp_path / "all.xml"), "mxdot/data/c")
+    bins = {entry.get("bin"): entry.get("hits") for entry in point}
+    assert bins == {"zero": "4", "nan": "2", "inf": "0"}
+
+
+def test_select():
+    units = matrix.default_matrix()
+    assert select(units, [units[3].name]) == [units[3]]
+    assert all("hopper" in unit.name for unit in select(units, ["hopper*", "hopper-e4m3*"]))
+    with pytest.raises(ValueError, match=r"only must name units of the matrix .*not 'nothing'"):
+        select(units, ["exact*", "nothing"])
+
+
+def test_random_seeds_differ():
+    assert random_seed() != random_seed()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--only", "nothing"], "only must name units of the matrix (see --list), not 'nothing'"),
+        (["--lanes", "3"], "lanes must be one of 4, 8, 16, 32, 64, 128, not 3"),
+        (["--seed", "-1"], "seed must be from 0 to 9223372036854775807, not -1"),
+        (["--count", "0"], "count must be from 1 to 100000000, not 0"),
+        (["--jobs", "0"], "jobs must be from 1 to 1024, not 0"),
+        (["--name", "weight"], "name needs a file of tensors: --tensors FILE"),
+        (
+            ["--only", "exact*", "--lanes", "8"],
+            "only selects from the matrix and takes no unit options",
+        ),
+    ],
+)
+def test_bad_arguments(arguments, message, capsys):
+    assert main(["sim", *arguments]) == 2
+    assert capsys.readouterr().err == f"mxdot: error: {message}\n"
+
+
+def test_missing_compiler(monkeypatch, capsys):
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
+    assert main(["sim", "--format", "e2m1", "--lanes", "4"]) == 2
+    assert capsys.readouterr().err.startswith("mxdot: error: g++ not found; ")
+
+
+def test_list(capsys):
+    assert main(["sim", "--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(matrix.default_matrix())
+    assert lines[0].startswith(matrix.default_matrix()[0].name)
+
+
+def command_of(monkeypatch, arguments: Sequence[str]) -> tuple[list[Unit], Settings]:
+    """What `mxdot sim` with these arguments would run."""
+    asked = []
+
+    def keep(units, settings):
+        asked.append((list(units), settings))
+        return True
+
+    monkeypatch.setattr(regression, "run_regression", keep)
+    assert main(["sim", *arguments]) == 0
+    return asked[0]
+
+
+def test_command_to_repeat_one_of_the_matrix(monkeypatch):
+    units, chosen = command_of(monkeypatch, ["--seed", "9", "--count", "500"])
+    assert [unit.name for unit in units] == [unit.name for unit in matrix.default_matrix()]
+    assert chosen.repeat.endswith(" sim --only {name} --count 500 --seed 9 --waves")
+    assert chosen.bulk == 500
+
+
+def test_command_to_repeat_a_unit(monkeypatch):
+    arguments = ["--format", "e2m1,int8", "--stages", "2", "--no-c", "--seed", "9"]
+    units, chosen = command_of(monkeypatch, arguments)
+    assert [str(unit.config) for unit in units] == ["e2m1,int8 aligned:13 x32 stages 2 no-c"]
+    words = "sim --format e2m1,int8 --stages 2 --no-c --seed 9 --waves"
+    assert chosen.repeat.endswith(words)
+    again, repeated = command_of(monkeypatch, words.split()[1:])
+    assert again == units
+    assert repeated.seed == chosen.seed
+
+
+def test_a_random_seed_is_handed_to_every_job(monkeypatch, tmp_path):
+    _, chosen = command_of(monkeypatch, [])
+    jobs = []
+
+    def keep(given, workers, report):
+        jobs.extend(given)
+        return iter([good(job.name) for job in given])
+
+    monkeypatch.setattr(regression, "run_jobs", keep)
+    monkeypatch.undo()
+    monkeypatch.setattr(regression, "run_jobs", keep)
+    run_regression([SMALL], Settings(chosen.seed, directory=tmp_path, repeat="x --only {name}"))
+    assert [job.seed for job in jobs] == [chosen.seed]
+    assert jobs[0].repeat == f"x --only {SMALL.name}"
+
+
+def test_full(monkeypatch):
+    units, chosen = command_of(monkeypatch, ["--full", "--waves"])
+    assert len(units) == len(matrix.full_matrix())
+    assert chosen.waves
+    assert "--full --only" in chosen.repeat

@@ -1,0 +1,87 @@
+"""Stage by stage: a right unit shows the model's intermediates in every section."""
+
+import json
+
+import numpy as np
+import pytest
+
+from mxdot.hw.verilog import generate
+from mxdot.model import DotConfig
+from mxdot.sim import report
+from mxdot.sim.item import model_trace, outcome, products
+from mxdot.sim.job import Failure, UnitJob
+from mxdot.sim.stages import Row, compare_stages
+from mxdot.sim.stimulus import SEQUENCES
+from mxdot.sim.target import Target
+
+UNITS = {
+    "aligned": DotConfig(formats="e5m2,e2m1", lanes=4, accumulator="aligned:13", out="bfloat16"),
+    "exact": DotConfig(formats="e4m3,int8", lanes=4, accumulator="exact", stages=5),
+    "fixed": DotConfig(formats="e4m3", lanes=4, accumulator="fixed:40:-20:wrap", stages=1),
+    "float32": DotConfig(formats="e3m2", lanes=8, accumulator="float32"),
+    "steps": DotConfig(formats="e4m3", lanes=32, accumulator="ada", stages=6),
+    "promoted": DotConfig(formats="e4m3", lanes=4, accumulator="hopper-promoted", stages=6),
+}
+UNCOMPARED = {"scale"}  # sections without a counterpart in the model
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_right_unit_agrees_in_every_section(name, simulation_dir, tmp_path):
+    config = UNITS[name]
+    job = UnitJob(name, config, 1, tmp_path, builds=simulation_dir / f"stages-{name}")
+    job.write()
+    verilog = job.directory / "unit.v"
+    verilog.write_text(generate(config))
+    seen = set()
+    for sequence in ("random_classes", "sticky", "chains"):
+        make, _ = SEQUENCES[sequence]
+        batch = make(Target(config, 0), np.random.default_rng(5), 8)[-1].take(slice(0, 1))
+        (product,) = products(config, batch)
+        values = {"mode": 0, "c": product.c, "blocks": [list(b) for b in product.blocks]}
+        report.failure_file(job).write_text(json.dumps(values))
+        record = report.replay(job, verilog)
+        trace = model_trace(config, batch, stages=True)
+        want = outcome(config, trace)
+        assert record["result"] == [int(want.result[0]), int(want.flags[0])]
+        rows = compare_stages(config, batch, trace, record["stages"])
+        assert [row for row in rows if row.differs] == []
+        seen |= {row.stage for row in rows}
+    assert seen == {section.name for section in config.pipeline.sections} - UNCOMPARED
+
+
+def test_text_of_a_difference():
+    rows = [
+        Row(0, "multiply", "product 0", "1", "1"),
+        Row(0, "sum", "sum", "3", "5 x 2^-3"),
+        Row(1, "multiply", "product 0", "9", "9"),
+    ]
+    lines = report.stage_table(rows)
+    assert lines[0] == "first difference: section sum of block 0, sum"
+    assert lines[2].split() == ["0", "multiply", "1", "values", "equal"]
+    assert lines[3].split() == ["0", "sum", "sum", "3", "5", "x", "2^-3", "<--"]
+    assert len(lines) == 4
+    assert report.stage_table(rows[:1])[0].startswith("no stage differs from the golden model")
+    assert report.stage_table([]) == ["no stage could be compared"]
+
+
+def test_a_verilog_that_cannot_be_replayed_is_still_reported(tmp_path):
+    verilog = tmp_path / "bad.v"
+    verilog.write_text("module mxdot_dot(; endmodule\n")
+    config = UNITS["float32"]
+    job = UnitJob("bad", config, 4, tmp_path / "bad", repeat="mxdot sim --seed 4")
+    job.write()
+    blocks = [[0x0102030405060708, 0, 127, 128]] * 10
+    failure = Failure({"mode": 0, "c": 1, "blocks": blocks}, 0x3F800000, 0, 8, 9, "traffic")
+    text = report.describe_failure(job, verilog, failure)
+    for part in (
+        "traffic: result differs",
+        "seed 4, unit bad: e3m2 float32 x8 stages 4",
+        "c       0x00000001",
+        "block 7: scale_a 0x7f, scale_b 0x80; lane 0 first:",
+        "(2 more blocks: ",
+        "got  0x3f800000 float32, flags ['inexact']",
+        "want 0x00000000 float32, flags ['invalid', 'inexact']",
+        "the replay of this dot product failed: Verilator on mxdot_bench failed",
+        "repeat with: mxdot sim --seed 4",
+    ):
+        assert part in text

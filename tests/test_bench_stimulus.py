@@ -1,0 +1,201 @@
+"""Stimulus, features and the form in which dot products travel between them."""
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from mxdot.model import FORMATS, DotConfig
+from mxdot.model.pipeline import sections, stage_limits
+from mxdot.sim import features, matrix
+from mxdot.sim.bench.protocol import Timeline
+from mxdot.sim.item import Batch, batch_of, concatenate, predict, products
+from mxdot.sim.operands import CLASSES, SPECIAL_C, class_codes, class_table, split_scale, weighted
+from mxdot.sim.stimulus import LONG_CHAIN, SEQUENCES, traffic
+from mxdot.sim.target import Target, negated, pairs_of
+
+UNITS = [unit for unit in matrix.default_matrix() if unit.config.lanes <= 32]
+PAIRS = matrix.EVERY_FORMAT.split(",")
+
+
+def rng(seed: int = 1) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def test_classes_of_a_format():
+    assert {name: codes.tolist() for name, codes in class_codes(FORMATS["e2m1"]).items()} == {
+        "zero": [0, 8],
+        "subnormal": [1, 9],
+        "smallest_normal": [2, 10],
+        "normal": [3, 4, 5, 6, 11, 12, 13, 14],
+        "largest": [7, 15],
+    }
+    e5m2 = class_codes(FORMATS["e5m2"])
+    assert e5m2["inf"].tolist() == [0x7C, 0xFC]
+    assert e5m2["nan"].tolist() == [0x7D, 0x7E, 0x7F, 0xFD, 0xFE, 0xFF]
+    int8 = class_codes(FORMATS["int8"])
+    assert int8["most_negative"].tolist() == [0x80]
+    assert int8["largest"].tolist() == [0x7F, 0x81]
+    assert "subnormal" not in int8
+
+
+@pytest.mark.parametrize("fmt", FORMATS.values(), ids=str)
+def test_every_class_is_drawn(fmt):
+    codes = weighted(rng(), fmt, (500, 8), special=1.0)
+    seen = set(class_table(fmt)[codes].flatten().tolist())
+    assert {CLASSES[i] for i in seen} == set(class_codes(fmt))
+
+
+@pytest.mark.parametrize("fmt", FORMATS.values(), ids=str)
+def test_negation(fmt):
+    codes = np.arange(2**fmt.bits, dtype=np.uint8)
+    values, flipped = fmt.values[codes], fmt.values[negated(fmt, codes)]
+    same = (values == -flipped) | (np.isnan(values) & np.isnan(flipped))
+    assert codes[~same].tolist() == ([0x80] if fmt.is_integer else [])
+
+
+def test_scales_add_up():
+    wanted = np.arange(-300, 301)
+    for seed in range(5):
+        a, b = split_scale(rng(seed), wanted)
+        assert max(a.max(), b.max()) < 255
+        total = a.astype(int) + b - 254
+        assert np.array_equal(total, np.clip(wanted, -254, 254))
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_pairs_are_drawn_by_sign_and_exponent(name):
+    (pair,) = DotConfig(formats=name).formats
+    pairs = pairs_of(*pair)
+    low, high = pairs.limits
+    exponent = np.repeat(np.arange(low, high + 1), 20)
+    negative = rng().random(len(exponent)) < 0.5
+    a, b = pairs.draw(rng(), exponent, negative)
+    product = pair[0].values[a] * pair[1].values[b]
+    found = np.frexp(product)[1] - 1
+    if not pair[0].is_integer:
+        assert np.array_equal(product < 0, negative)
+        assert np.array_equal(found, exponent)
+    # INT8's largest product, (-2)^2, has no negative: the nearest there is takes its place.
+    assert np.array_equal(found[~negative], exponent[~negative])
+    a, b = pairs.draw(rng(), exponent, negative, power=True)
+    assert (np.abs(np.frexp(pair[0].values[a] * pair[1].values[b])[0]) == 0.5).all()
+
+
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_sequences_make_dot_products_of_every_unit(name):
+    make, _ = SEQUENCES[name]
+    for config in (
+        DotConfig(formats=matrix.EVERY_FORMAT, lanes=8, accumulator="fixed:48:-20"),
+        DotConfig(formats="int8", lanes=4, accumulator="int32", out="float16"),
+        DotConfig(formats="e3m2", lanes=8, load_c=False),
+    ):
+        for mode, (a, b) in enumerate(config.formats):
+            for batch in make(Target(config, mode), rng(), 16):
+                assert batch.mode == mode
+                assert batch.a.shape == batch.b.shape == (len(batch), batch.blocks, config.lanes)
+                assert batch.scale_a.shape == batch.scale_b.shape == (len(batch), batch.blocks)
+                assert (batch.a.max(), batch.b.max()) < (2**a.bits, 2**b.bits)
+                assert {batch.a.dtype, batch.b.dtype, batch.scale_a.dtype} == {np.dtype(np.uint8)}
+                assert batch.c.dtype == np.uint32
+                assert config.load_c or not batch.c.any()
+                predict(config, batch)
+
+
+def test_traffic_repeats_by_seed():
+    config = UNITS[0].config
+
+    def first(seed: int) -> Batch:
+        return concatenate(traffic(config, rng(seed), 500))[0]
+
+    for field in fields(Batch):
+        assert np.array_equal(getattr(first(1), field.name), getattr(first(1), field.name))
+    assert not np.array_equal(first(1).a, first(2).a)
+
+
+def test_traffic_has_long_chains_every_special_c_and_the_facts():
+    config = DotConfig(formats="e4m3", lanes=32, accumulator="hopper")
+    batches = traffic(config, rng(), 2000)
+    assert max(batch.blocks for batch in batches) > LONG_CHAIN
+    classes = next(batch for batch in batches if batch.sequence == "c_classes")
+    assert set(SPECIAL_C.tolist()) == set(classes.c.tolist())
+    facts = next(batch for batch in batches if batch.sequence == "facts")
+    result = predict(config, facts.take(slice(0, 8))).result.view(np.float32)
+    # 2^16 and -2^16 keep 2^3, lose 31 x 7, keep 31 x 8, lose 31 x -7.
+    gains = [8, 8, 0, 0, 248, 248, 0, 0]
+    assert result.tolist() == [(-1) ** i * 65536 + gain for i, gain in enumerate(gains)]
+
+
+def test_products_travel_as_words_and_back():
+    config = DotConfig(formats="e3m2xe2m1", lanes=8)
+    for batch in concatenate(traffic(config, rng(), 300)):
+        again = batch_of(config, products(config, batch))
+        for name in ("a", "b", "scale_a", "scale_b", "c"):
+            assert np.array_equal(getattr(again, name), getattr(batch, name))
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_traffic_reaches_every_bin_and_no_other(unit):
+    """Goals hold the bins that a unit can reach: all of them, and only them."""
+    config = unit.config
+    goals = features.goals(config)
+    seen: dict[str, set] = {name: set() for name in goals}
+    for batch in concatenate(traffic(config, rng(), 2000)):
+        found = features.hits(config, batch, predict(config, batch))
+        for name in goals:
+            seen[name].update(*found[name])
+    assert seen == {name: set(bins) for name, bins in goals.items()}
+
+
+def test_the_default_matrix_holds_every_accumulator_with_every_format():
+    units = matrix.default_matrix()
+    assert len({unit.name for unit in units}) == len(units)
+    covered = {
+        (str(unit.config.accumulator).split(":")[0], features.pair_name(pair))
+        for unit in units
+        for pair in unit.config.formats
+    }
+    rules = {rule.split(":")[0] for rule in matrix.ACCUMULATORS} - {"int32"}
+    pairs = {features.pair_name(p) for p in DotConfig(formats=matrix.EVERY_FORMAT).formats}
+    assert {(rule, pair) for rule in rules for pair in pairs} - covered == set()
+    assert ("int32", "int8xint8") in covered
+    assert {unit.config.lanes for unit in units} == {4, 8, 16, 32, 64, 128}
+    assert {unit.config.out.name for unit in units} == {"float32", "bfloat16", "float16"}
+    depths = [(u.config.stages, *stage_limits(sections_of(u.config))) for u in units]
+    assert any(stages == low for stages, low, _ in depths)
+    assert any(stages == high for stages, _, high in depths)
+    assert sum(unit.bulk for unit in units) >= 1_000_000
+
+
+def sections_of(config: DotConfig):
+    return sections(config.accumulator, config.lanes, config.out.name)
+
+
+def test_the_full_matrix_is_the_cross_product():
+    names = {unit.name for unit in matrix.full_matrix()}
+    assert names > {unit.name for unit in matrix.default_matrix()}
+    for rule in matrix.ACCUMULATORS:
+        for pair in ["int8"] if rule == "int32" else PAIRS:
+            prefix = f"{rule.replace(':', '_')}-{pair}-x16-"
+            assert sum(name.startswith(prefix) for name in names) >= 2
+
+
+@pytest.mark.parametrize("stages", [1, 3, 5])
+def test_timeline_of_a_fused_loop(stages):
+    config = DotConfig(accumulator="fused:13", stages=stages)
+    line = Timeline(config)
+    assert line.before + line.after == config.latency
+    # Blocks that start products of their own enter every cycle, each due after the latency.
+    for now in range(5):
+        assert line.must_accept(now, first=True)
+        line.accept(now, first=True, last=True)
+    assert list(line.due) == [now + config.latency for now in range(5)]
+    # A chain offered without pause enters the loop once per interval.
+    line.reset()
+    now, accepted = 0, 0
+    while accepted < 6:
+        if line.must_accept(now, first=accepted == 0):
+            line.accept(now, first=accepted == 0, last=accepted == 5)
+            accepted += 1
+        now += 1
+    assert list(line.due) == [config.latency + 5 * config.interval]

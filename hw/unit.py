@@ -65,9 +65,10 @@ class DotUnit(wiring.Component):
 
     Ports: i in (stream of `InputLayout`), o out (stream of `ResultLayout`). A dot product is the
     blocks from `first` to `last`; its result comes `config.latency` cycles after its last block was
-    accepted, when nothing stalls. Blocks are accepted one per cycle; one that must wait for the
-    running value of its own product is accepted `config.interval` cycles after the block before.
-    Reset, at any moment, empties the unit.
+    accepted, when nothing stalls. Blocks are accepted one per cycle; one that needs the running
+    value of its own product enters the loop `config.interval` cycles after the block before, and
+    until then waits in the registers before the loop and, when these are full, at the input. Reset,
+    at any moment, empties the unit.
     """
 
     def __init__(self, config: DotConfig) -> None:

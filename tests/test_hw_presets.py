@@ -113,7 +113,7 @@ def promoted_work(lanes: int, lengths: list[int]) -> Work:
     return random_work(config, generator("promoted", lanes), lengths, **CLASSES)
 
 
-@pytest.mark.parametrize("lanes", [4, 8, 32])
+@pytest.mark.parametrize("lanes", [4, 32])
 def test_promotion_groups(lanes):
     """Products shorter than, as long as and longer than 128 elements, in every order: a product
     begins its own group, wherever in one the product before it ended."""

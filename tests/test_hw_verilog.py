@@ -145,11 +145,6 @@ def test_every_module_carries_the_name_of_the_top():
     assert used_modules == set(found) - {"fp8_core"}
 
 
-def test_two_units_have_no_module_name_in_common():
-    other = DotConfig("e4m3", lanes=8, accumulator="hopper-promoted")
-    assert not set(modules(generate(CONFIG, "a"))) & set(modules(generate(other, "b")))
-
-
 def test_wires_for_benches_are_kept(text):
     top = modules(text)["mxdot_dot"]
     for section in CONFIG.pipeline.sections:
@@ -227,7 +222,6 @@ CLEAN = [
     DotConfig("e4m3", lanes=4, accumulator="float32", status=False, load_c=False),
     DotConfig("e4m3", lanes=32, accumulator="ada", stages=8),
     DotConfig("e2m1,e2m3", lanes=4, accumulator="blackwell", out="bfloat16"),
-    DotConfig("e4m3", lanes=128, accumulator="hopper-promoted", stages=2),
 ]
 
 

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Column
 
 from .runner import Observer, Task
 from .store import Outcome
@@ -45,14 +46,15 @@ def display(console: Console) -> Iterator[Observer]:
     if not console.is_terminal:
         yield _Lines(console)
         return
+    rest = Column(ratio=1, no_wrap=True, overflow="ellipsis")
     columns = (
         TextColumn("measuring"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[left]}"),
-        TextColumn("{task.fields[running]}", style="dim"),
+        BarColumn(bar_width=24, table_column=Column(min_width=24)),
+        MofNCompleteColumn(table_column=Column(min_width=7)),
+        TextColumn("{task.fields[left]}", table_column=Column(min_width=18)),
+        TextColumn("{task.fields[running]}", style="dim", table_column=rest),
     )
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=console, transient=True, expand=True) as progress:
         yield _Live(progress)
 
 

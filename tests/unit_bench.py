@@ -7,7 +7,7 @@ with as many streams as one likes; `simulate` runs it in Amaranth's simulator, w
 
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -195,7 +195,7 @@ def _at(values: dict[str, NDArray], where: NDArray) -> dict[str, NDArray]:
     return {name: column[where] for name, column in values.items()}
 
 
-@lru_cache(maxsize=8)
+@cache
 def evaluator_of(config: DotConfig) -> Evaluator:
     return Evaluator(DotUnit(config))
 

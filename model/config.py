@@ -148,7 +148,7 @@ class DotConfig:
 
     def __str__(self) -> str:
         """One line that names the unit, and that the command line's options repeat."""
-        extra = "" if self.out is FLOAT32 else f" {self.out.name}"
+        extra = "" if self.out == FLOAT32 else f" {self.out.name}"
         extra += "" if self.status else " no-status"
         extra += "" if self.load_c else " no-c"
         return f"{self.formats_text} {self.accumulator} x{self.lanes} stages {self.stages}{extra}"

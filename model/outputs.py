@@ -46,7 +46,7 @@ def output_format(value: OutputFormat | str) -> OutputFormat:
 
 def convert(x: NDArray[np.float32], out: OutputFormat) -> NDArray:
     """RNE of float32 `x`, subnormals kept, a zero +0; a NaN quiet, with its leading bits."""
-    if out is FLOAT32:
+    if out == FLOAT32:
         return x
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         narrow = x.astype(out.dtype) + out.dtype.type(0)  # a zero is +0
@@ -58,7 +58,7 @@ def convert(x: NDArray[np.float32], out: OutputFormat) -> NDArray:
 
 def convert_trace(trace: Trace, out: OutputFormat) -> Trace:
     """`trace` with its result in `out`, the conversion's flags added to the sum's."""
-    if out is FLOAT32:
+    if out == FLOAT32:
         return trace
     result = convert(trace.result, out)
     wide, narrow = trace.result, result.astype(np.float32)

@@ -241,7 +241,7 @@ def _can_underflow(config: DotConfig) -> bool:
     if isinstance(rule, Fixed):
         digit = {FLOAT32: -149, BFLOAT16: -133, FLOAT16: -24}[out]
         return rule.lsb < digit
-    if out is not FLOAT32:
+    if out != FLOAT32:
         return True
     if isinstance(rule, Preset):
         return rule.fraction_bits > rule.result_bits

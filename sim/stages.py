@@ -247,7 +247,7 @@ def _steps(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
 def _running(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
     rule = step.config.accumulator
     if isinstance(rule, Fixed):  # the register rounded, of which the model has the last
-        if step.is_last and step.config.out is FLOAT32:
+        if step.is_last and step.config.out == FLOAT32:
             yield from _result(view, step)
         return
     partial = isinstance(rule, Preset) and rule.promote is not None and step.section != "promote"

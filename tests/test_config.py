@@ -1,5 +1,6 @@
 """DotConfig: legal values, messages, text, and what a configured unit computes."""
 
+import pickle
 from dataclasses import FrozenInstanceError
 
 import numpy as np
@@ -225,3 +226,10 @@ def test_lanes_do_not_pass_a_promotion():
 def test_dot_refuses_plain_arrays():
     with pytest.raises(TypeError, match="a must be an MXArray, not ndarray"):
         DotConfig().dot(np.zeros(32), np.zeros(32))  # type: ignore[arg-type]
+
+
+def test_a_pickled_unit_is_the_same_unit():
+    unit = DotConfig("e5m2xe4m3", accumulator="hopper")
+    again = pickle.loads(pickle.dumps(unit))
+    assert again == unit
+    assert str(again) == str(unit)

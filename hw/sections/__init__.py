@@ -23,6 +23,6 @@ def build(widths: Widths) -> list[Section]:
     """The sections of a unit, one for each name of its `DotConfig.pipeline.sections`."""
     config = widths.config
     sections = [Multiply(widths), *BUILDERS[type(config.accumulator)](widths)]
-    if config.out is not FLOAT32:
+    if config.out != FLOAT32:
         sections.append(Convert(config.out))
     return sections

@@ -10,13 +10,14 @@ OUT ?= build/dot.v
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+EXPLORE := $(VENV)/.ready-explore
 
 # SEED and JOBS are handed on only when given: mxdot picks and prints its own otherwise.
 SIM_FLAGS := $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) \
 	$(if $(filter-out 0,$(FULL)),--full) $(if $(filter-out 0,$(WAVES)),--waves)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sim verilog test test-explore lint bench lock clean
+.PHONY: help venv sim compare verilog test test-explore lint bench lock clean
 
 help: ## this list
 	@echo 'usage: make TARGET [NAME=value ...]'
@@ -26,6 +27,9 @@ help: ## this list
 sim: $(READY) ## simulate the RTL against the golden model (SEED=n FULL=1 WAVES=1 JOBS=n)
 	@$(BIN)/mxdot sim $(SIM_FLAGS)
 
+compare: $(EXPLORE) ## what each accumulator costs and does to the result (ARGS='--format e4m3 ...')
+	@$(BIN)/mxdot compare $(if $(JOBS),--jobs $(JOBS)) $(ARGS)
+
 verilog: $(READY) ## write one unit as Verilog (FORMAT=e4m3 ACCUMULATOR=aligned:13 LANES=32 OUT=build/dot.v)
 	@$(BIN)/mxdot verilog --format $(FORMAT) --accumulator $(ACCUMULATOR) --lanes $(LANES) -o $(OUT)
 
@@ -34,8 +38,7 @@ TEST_ENV := $(if $(filter-out 0,$(FULL)),MXDOT_FULL=1) $(if $(SEED),MXDOT_SEED=$
 test: $(READY) ## run the tests (ARGS='-k name' for some, FULL=1 for more, SEED=n)
 	@$(TEST_ENV) $(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist loadgroup $(ARGS)
 
-test-explore: $(READY) ## install the extra explore and test synthesis and comparison
-	@$(BIN)/python -m pip install -q -e '.[explore]'
+test-explore: $(EXPLORE) ## test synthesis and comparison (ARGS='-k name' for some)
 	@$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist loadgroup \
 		-o addopts='--import-mode=importlib --strict-markers --benchmark-disable' tests/explore $(ARGS)
 
@@ -55,7 +58,11 @@ $(READY): pyproject.toml requirements.lock tools/venv.sh
 	@PYTHON='$(PYTHON)' bash tools/venv.sh $(VENV)
 	@touch $@
 
-lock: ## resolve the dependencies afresh into requirements.lock
+$(EXPLORE): requirements-explore.lock $(READY)
+	@bash tools/venv.sh $(VENV) explore
+	@touch $@
+
+lock: ## resolve the dependencies afresh into the lock files
 	@PYTHON='$(PYTHON)' bash tools/lock.sh
 
 clean: ## remove build/ and the caches, keep .venv

@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         print(
             f"mxdot: error: {args.command} needs the Python package {error.name}, which is not "
-            "installed (make venv, or pip install 'mxdot[sim]')",
+            f"installed: pip install 'mxdot[{getattr(args, 'needs', 'sim')}]'",
             file=sys.stderr,
         )
     except (OSError, RuntimeError) as error:  # files; tools that are missing or fail

@@ -29,7 +29,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     _accuracy_options(parser.add_argument_group("accuracy"))
     _search_options(parser.add_argument_group("narrowest accumulator"))
     _run_options(parser.add_argument_group("run"))
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, needs="explore")
 
 
 def _unit_options(group: argparse._ArgumentGroup) -> None:

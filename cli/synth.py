@@ -75,7 +75,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--script", action="store_true", help="print the Yosys script, and synthesise nothing"
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, needs="explore")
 
 
 def run(args: argparse.Namespace) -> int:

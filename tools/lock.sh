@@ -1,15 +1,23 @@
 #!/usr/bin/env bash
-# Resolves all extras but `real` into requirements.lock, valid for every supported Python.
+# Resolves all extras together, so that they fit beside each other, into requirements.lock and
+# requirements-explore.lock, valid for every supported Python. `real` is left out: it brings PyTorch.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/common.sh
+
+resolve() { # resolve OUTPUT OPTION...
+    build/lock/bin/uv pip compile pyproject.toml "${@:2}" \
+        --universal --python-version 3.11 --fork-strategy fewest --generate-hashes \
+        --no-emit-index-url --no-emit-find-links --no-emit-package mxdot --no-annotate \
+        --custom-compile-command 'make lock' --quiet --output-file "$1"
+}
 
 isolate_pip
 python=$(find_python)
 "$python" -m venv --clear build/lock
 build/lock/bin/python -m pip install -q uv==0.13.9
-build/lock/bin/uv pip compile pyproject.toml --extra test --extra lint --upgrade \
-    --universal --python-version 3.11 --fork-strategy fewest --generate-hashes \
-    --no-emit-index-url --no-emit-find-links --no-emit-package mxdot --no-annotate \
-    --custom-compile-command 'make lock' --quiet --output-file build/requirements.lock
-mv build/requirements.lock requirements.lock
+resolve build/all.lock --upgrade --extra test --extra lint --extra explore
+rm -f build/requirements*.lock
+resolve build/requirements.lock --constraint build/all.lock --extra test --extra lint
+resolve build/requirements-explore.lock --constraint build/all.lock --extra explore
+mv build/requirements.lock build/requirements-explore.lock .

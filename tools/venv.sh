@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Makes the environment of this project: tools/venv.sh DIRECTORY
+# Makes the environment of this project, or adds an extra to it: tools/venv.sh DIRECTORY [EXTRA]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/common.sh
 
 venv=$1
+extra=${2:-}
 log=$venv/install.log
 
 command -v g++ >/dev/null || die "g++ not found; it compiles the simulation" \
@@ -20,6 +21,11 @@ run() {
 }
 
 isolate_pip
+if [ -n "$extra" ]; then
+    echo "adding the locked packages of the extra $extra to $venv"
+    run "$venv/bin/python" -m pip install --require-hashes -r "requirements-$extra.lock"
+    exit
+fi
 python=$(find_python)
 echo "installing the locked packages into $venv ($("$python" --version))"
 # An environment that is merely out of date is brought up to date in place.

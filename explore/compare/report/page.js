@@ -93,7 +93,7 @@ function texts() {
   document.getElementById("about").textContent =
     `${units} units; ${DATA.made_by}; ${DATA.date}.`;
   document.getElementById("footer").textContent =
-    `${DATA.title}. Made by ${DATA.made_by}; results of ${DATA.date}.`;
+    `Made by ${DATA.made_by}; results of ${DATA.date}.`;
   document.getElementById("notes").append(...DATA.notes.map((note) => element("li", {}, note)));
   const failed = new Map(DATA.rows.filter((row) => row.status !== "ok")
     .map((row) => [`${row.unit}, ${row.flow}: ${row.status}${row.error ? `, ${row.error}` : ""}`, row]));

@@ -1,0 +1,23 @@
+"""mxdot.gpu: the numeric contract on PyTorch tensors, CPU or CUDA, bit for bit as mxdot.model.
+
+Needs PyTorch. Triton kernels are used on CUDA where they exist, and imported only then.
+"""
+
+from .layout import tile_scales, untile_scales
+from .matmul import matmul
+from .packing import pack, unpack
+from .quantize import quantize
+from .store import load, save
+from .tensor import MXTensor
+
+__all__ = [
+    "MXTensor",
+    "load",
+    "matmul",
+    "pack",
+    "quantize",
+    "save",
+    "tile_scales",
+    "unpack",
+    "untile_scales",
+]

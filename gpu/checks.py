@@ -1,0 +1,58 @@
+"""Argument checks of tensors: messages name the parameter, what is allowed and what was given."""
+
+import torch
+from torch import Tensor
+
+FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """A dtype as messages write it: ``float32``."""
+    return str(dtype).removeprefix("torch.")
+
+
+def tensor(name: str, value: object) -> Tensor:
+    """`value` if it is a dense tensor, else TypeError."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name} must be a torch.Tensor, not {type(value).__name__}")
+    if value.layout != torch.strided:
+        raise TypeError(f"{name} must be a dense tensor, not {value.layout}")
+    return value.detach()
+
+
+def uint8(name: str, value: object) -> Tensor:
+    """`value` if it is a uint8 tensor, else TypeError."""
+    checked = tensor(name, value)
+    if checked.dtype != torch.uint8:
+        raise TypeError(f"{name} must have dtype uint8, not {dtype_name(checked.dtype)}")
+    return checked
+
+
+def floats(name: str, value: object) -> Tensor:
+    """`value` if it is a tensor of float32, or of what converts to it exactly.
+
+    float64 must hold float32 values: ValueError names one that would be rounded.
+    """
+    x = tensor(name, value)
+    if x.dtype not in FLOATS:
+        raise TypeError(
+            f"{name} must be float32, float16, bfloat16 or float64, not {dtype_name(x.dtype)}"
+        )
+    if x.dtype == torch.float64:
+        lost = (x.to(torch.float32).to(torch.float64) != x) & ~x.isnan()
+        if lost.any():
+            rounded = float(x[lost][0])
+            raise ValueError(f"{name} of dtype float64 must hold float32 values, not {rounded!r}")
+        return x.to(torch.float32)
+    return x
+
+
+def same_device(**tensors: Tensor | None) -> torch.device:
+    """The one device of all `tensors`; ValueError names two that differ."""
+    (first, one), *others = ((name, x) for name, x in tensors.items() if x is not None)
+    for name, other in others:
+        if other.device != one.device:
+            raise ValueError(
+                f"{first} and {name} must be on one device, not {one.device} and {other.device}"
+            )
+    return one.device

@@ -1,0 +1,26 @@
+"""Work cut into pieces, so that temporaries stay small however large the tensors are."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+CHUNK = {"cpu": 2**18, "cuda": 2**25}  # elements at once: a CPU's cache, a GPU's few GB
+
+
+def chunk_size(device: torch.device) -> int:
+    """How many elements to work on at once."""
+    return CHUNK.get(device.type, CHUNK["cpu"])
+
+
+def split(rows: Tensor) -> Iterator[slice]:
+    """Slices of the first axis of a 2-D tensor, each of a bounded number of elements.
+
+    A compiler that sees the whole makes no temporaries: under torch.compile it is one slice.
+    """
+    n, width = rows.shape
+    step = max(1, chunk_size(rows.device) // max(1, width))
+    if torch.compiler.is_compiling():
+        step = max(1, n)
+    for start in range(0, n, step):
+        yield slice(start, start + step)

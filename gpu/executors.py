@@ -1,0 +1,57 @@
+"""Who carries a request out: plain PyTorch, Triton kernels, or the matrix unit itself.
+
+An executor is a module with `refusal(request)`, which says in words why it cannot take a request
+(None when it can), and `run(request)`. It is imported only when it is asked.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any, Protocol
+
+import torch
+
+from ..model.errors import choice
+
+# By name; in the order of preference on CUDA. Elsewhere plain PyTorch is taken.
+QUANTIZE = {"triton": ".kernels.quantize", "torch": ".quantize"}
+MATMUL = {"triton": ".kernels.matmul", "torch": ".rules", "silicon": ".silicon"}
+BY_ITSELF = ("triton", "torch")  # the others run only when they are named
+NEEDS_TRITON = ("triton",)
+
+
+class Request(Protocol):
+    """What executors take: anything that is on one device."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+
+@cache
+def _module(path: str) -> ModuleType:
+    return import_module(path, __package__)
+
+
+def refusal(modules: dict[str, str], name: str, request: Request) -> str | None:
+    """Why the executor `name` cannot take `request`; None when it can."""
+    if name in NEEDS_TRITON and find_spec("triton") is None:
+        return "Triton is not installed"
+    return _module(modules[name]).refusal(request)
+
+
+def choose(modules: dict[str, str], wanted: str | None, request: Request) -> Callable[..., Any]:
+    """The `run` of the executor `wanted`, or of the best one that takes `request` when None.
+
+    ValueError says why a wanted executor cannot.
+    """
+    if wanted is None:
+        names = BY_ITSELF if request.device.type == "cuda" else ("torch",)
+        takers = (name for name in names if refusal(modules, name, request) is None)
+        return _module(modules[next(takers)]).run
+    choice("executor", wanted, modules)
+    reason = refusal(modules, wanted, request)
+    if reason is not None:
+        raise ValueError(f"executor {wanted} cannot take this: {reason}")
+    return _module(modules[wanted]).run

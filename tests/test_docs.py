@@ -48,4 +48,4 @@ def test_named_tests_exist():
     text = (ROOT / "docs" / "testplan.md").read_text(encoding="utf-8")
     names = set(re.findall(r"`(test_\w+\*?\.py)`", text))
     assert names
-    assert not [name for name in names if not list((ROOT / "tests").glob(name))]
+    assert not [name for name in names if not list((ROOT / "tests").rglob(name))]

@@ -1,15 +1,62 @@
 """The product of two matrices by the rules, a tile of the result at a time."""
 
+from collections.abc import Callable, Iterator
+from math import isqrt
+
 import torch
 from torch import Tensor
 
+from ...model.accumulators import (
+    Accumulator,
+    Aligned,
+    Exact,
+    Fixed,
+    Float32,
+    Fused,
+    Int32,
+    Preset,
+)
+from ..chunks import chunk_size
 from ..matmul import Product
+from .blocks import run_aligned, run_exact, run_float32
+from .fixed import run_fixed
+from .fused import run_fused, run_preset
+from .steps import Steps
+
+RULES: dict[type[Accumulator], Callable[..., Tensor]] = {
+    Exact: run_exact,
+    Aligned: run_aligned,
+    Fused: run_fused,
+    Fixed: run_fixed,
+    Float32: run_float32,
+    Int32: run_exact,
+    Preset: run_preset,
+}
 
 
-def refusal(_: Product) -> None:
-    """Plain PyTorch takes every product."""
+def refusal(product: Product) -> str | None:
+    """Why plain PyTorch cannot take `product`: only for an accumulator without a rule."""
+    rule = type(product.accumulator)
+    return None if rule in RULES else f"accumulator {rule.__name__} has no rule"
 
 
 def run(product: Product) -> Tensor:
     """The (M, N) float32 results."""
-    raise NotImplementedError
+    rule, (m, n) = product.accumulator, product.shape
+    terms = min(rule.terms if isinstance(rule, Preset) else product.block_size, product.block_size)
+    result = torch.zeros((m, n), device=product.device)
+    if product.c is not None:
+        result.copy_(product.c)
+    for rows, columns in _tiles(m, n, max(1, chunk_size(product.device) // terms)):
+        steps = Steps(product, rows, columns, terms)
+        result[rows, columns] = RULES[type(rule)](rule, steps, result[rows, columns])
+    return result
+
+
+def _tiles(m: int, n: int, area: int) -> Iterator[tuple[slice, slice]]:
+    """Tiles of an (m, n) matrix, as square as they can be, of at most `area` elements."""
+    width = min(n, max(isqrt(area), area // max(m, 1)))
+    height = area // max(width, 1)
+    for row in range(0, m if n else 0, height):
+        for column in range(0, n, width):
+            yield slice(row, row + height), slice(column, column + width)

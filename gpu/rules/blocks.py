@@ -1,0 +1,54 @@
+"""Accumulators that round a block's sum into c: exact, int32, aligned, float32."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from ...model.accumulators import Accumulator, Aligned
+from ..floats import power64
+from . import rounding
+from .steps import NO_UNIT, Step, Steps
+from .sums import WideSum, exact_sum
+
+
+def _add_blocks(block_sum: Callable[[Step], WideSum], steps: Steps, c: Tensor) -> Tensor:
+    """Add 2^s x block to float32 `c` by RNE, block by block."""
+    for step in steps.walk():
+        total = block_sum(step).scaled(step.scale).plus(c.to(torch.float64))
+        c = rounding.nearest_even(total)
+    return c
+
+
+def run_exact(_: Accumulator, steps: Steps, c: Tensor) -> Tensor:
+    """One rounding per block; the integer sum of `int32` is the exact sum too."""
+    return _add_blocks(Step.sum, steps, c)
+
+
+def run_aligned(accumulator: Aligned, steps: Steps, c: Tensor) -> Tensor:
+    """Terms cut F bits below the largest unit digit; RZ block sum."""
+    fraction_bits = accumulator.fraction_bits
+
+    def block_sum(step: Step) -> WideSum:
+        units = step.largest_unit
+        largest = torch.where(units > NO_UNIT // 2, units, 0)  # all-zero blocks: any grid
+        terms = (step.products * power64(fraction_bits - largest)[..., None]).trunc_()
+        total = exact_sum(terms, fraction_bits + 2, 0)
+        odd = total.rounded_to_odd() * power64(largest - fraction_bits)
+        return WideSum(rounding.toward_zero(odd).to(torch.float64))
+
+    return _add_blocks(block_sum, steps, c)
+
+
+def run_float32(_: Accumulator, steps: Steps, c: Tensor) -> Tensor:
+    """A tree of float32 additions of adjacent pairs; an odd one out passes up."""
+
+    def block_sum(step: Step) -> WideSum:
+        level = step.products.to(torch.float32)
+        while level.shape[-1] > 1:
+            paired = level.shape[-1] // 2 * 2
+            sums = level[..., 0:paired:2] + level[..., 1:paired:2]
+            level = torch.cat([sums, level[..., paired:]], dim=-1)
+        return WideSum(level[..., 0].to(torch.float64))
+
+    return _add_blocks(block_sum, steps, c)

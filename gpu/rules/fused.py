@@ -1,0 +1,51 @@
+"""Accumulators that align c with the terms: fused, and the presets of real machines."""
+
+import torch
+from torch import Tensor
+
+from ...model.accumulators import Fused, Preset
+from ..floats import exponent64, power64
+from . import rounding
+from .steps import Step, Steps
+from .sums import exact_sum
+
+FLOAT32_FRACTION = 23
+SMALLEST_EXPONENT, LARGEST_EXPONENT = -126, 127  # of float32; a subnormal c counts as the smallest
+
+
+def _fuse(step: Step, c: Tensor, fraction_bits: int, result_bits: int) -> Tensor:
+    """One `fused:F` update of float32 `c`: the scale and c join the alignment."""
+    wide = c.to(torch.float64)
+    exponent = exponent64(wide.abs()).clamp(SMALLEST_EXPONENT, LARGEST_EXPONENT)
+    largest = torch.maximum(exponent, step.largest_unit + step.scale)
+    shift = fraction_bits - largest
+    terms = (step.products * power64(step.scale + shift)[..., None]).trunc_()
+    aligned_c = (wide * power64(shift)).trunc_()
+    total = exact_sum(terms, fraction_bits + 2, 0)
+    return rounding.toward_zero(total.plus(aligned_c) * power64(-shift), result_bits)
+
+
+def run_fused(accumulator: Fused, steps: Steps, c: Tensor) -> Tensor:
+    """A block at a time, RZ to float32."""
+    for step in steps.walk():
+        c = _fuse(step, c, accumulator.fraction_bits, FLOAT32_FRACTION)
+    return c
+
+
+def run_preset(accumulator: Preset, steps: Steps, c: Tensor) -> Tensor:
+    """In the machine's steps; with promotion by way of partial sums that start from +0."""
+    bits = accumulator.fraction_bits, accumulator.result_bits
+    if accumulator.promote is None:
+        for step in steps.walk():
+            c = _fuse(step, c, *bits)
+        return c
+    partial, taken = torch.zeros_like(c), 0
+    for step in steps.walk():
+        partial = _fuse(step, partial, *bits)
+        taken += step.size
+        if taken >= accumulator.promote or step.is_last:
+            c = rounding.nearest_even(
+                rounding.add_to_odd(c.to(torch.float64), partial.to(torch.float64))
+            )
+            partial, taken = torch.zeros_like(c), 0
+    return c

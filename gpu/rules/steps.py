@@ -1,0 +1,113 @@
+"""The terms of a tile of dot products, cut into the steps in which an accumulator takes them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import torch
+from torch import Tensor
+
+from ...model.formats import E8M0, ElementFormat
+from ...model.products import ProductTable, product_table
+from ...model.wide import exact_sum_fits
+from ..matmul import Product
+from .sums import WideSum, exact_sum
+
+NO_UNIT = -(2**12)  # unit exponent of a zero or special element: far below every other
+
+
+@cache
+def _values(fmt: ElementFormat, device: torch.device) -> Tensor:
+    """The value of every code, float64."""
+    return torch.tensor(fmt.values, device=device)
+
+
+@cache
+def _units(fmt: ElementFormat, device: torch.device) -> Tensor:
+    """The exponent of every code's unit digit, int16; NO_UNIT for zero and special codes."""
+    _, significand, exponent = fmt.triples
+    units = torch.tensor(exponent + fmt.mantissa_bits, dtype=torch.int16, device=device)
+    units[torch.tensor(significand == 0, device=device)] = NO_UNIT
+    return units
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of (m, n) dot products: t products each, and a scale.
+
+    a (m, t), b (n, t): float64 values, NaN where the block's scale is NaN, so that IEEE 754
+    arithmetic finds the special results. a_units, b_units: int16, their unit exponents.
+    scale (m, n): int32, the exponents s of both scales added.
+    size: elements taken. is_last: of its dot product.
+    """
+
+    table: ProductTable
+    a: Tensor
+    b: Tensor
+    a_units: Tensor
+    b_units: Tensor
+    scale: Tensor
+    size: int
+    is_last: bool
+
+    @cached_property
+    def products(self) -> Tensor:
+        """(m, n, t) exact products, special ones included."""
+        return self.a[:, None, :] * self.b[None, :, :]
+
+    @cached_property
+    def largest_unit(self) -> Tensor:
+        """The largest unit exponent of the products, int32 (m, n).
+
+        NO_UNIT or less, by at most 2^7, when all products are zero or special.
+        """
+        return (self.a_units[:, None, :] + self.b_units[None, :, :]).amax(dim=-1).to(torch.int32)
+
+    def sum(self) -> WideSum:
+        """The exact sums of the products (m, n)."""
+        if not exact_sum_fits(self.table.bits, self.size):
+            return exact_sum(self.products, self.table.bits, self.table.lsb)
+        if bool(self.a.isfinite().all()) and bool(self.b.isfinite().all()):
+            return WideSum(self.a @ self.b.T)  # exact in any order
+        # A library's product may leave out zeros, and with them an infinity times zero.
+        total = torch.zeros_like(self.scale, dtype=torch.float64)
+        for i in range(self.size):
+            total.addcmul_(self.a[:, i, None], self.b[None, :, i])
+        return WideSum(total)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A tile of a product: `rows` of a against `columns` of b, in steps of at most `terms`."""
+
+    product: Product
+    rows: slice
+    columns: slice
+    terms: int
+
+    def walk(self) -> Iterator[Step]:
+        """The steps in order."""
+        p = self.product
+        k, length = p.block_size, p.a_codes.shape[1]
+        table = product_table(p.a_format, p.b_format)
+        for block in range(length // k):
+            a_scales, b_scales = p.a_scales[self.rows, block], p.b_scales[self.columns, block]
+            scale = a_scales.to(torch.int32)[:, None] + b_scales.to(torch.int32)[None, :]
+            scale = scale - 2 * E8M0.bias
+            for start in range(0, k, self.terms):
+                end = min(start + self.terms, k)
+                where = slice(block * k + start, block * k + end)
+                a, a_units = _elements(p.a_codes[self.rows, where], a_scales, p.a_format)
+                b, b_units = _elements(p.b_codes[self.columns, where], b_scales, p.b_format)
+                is_last = block * k + end == length
+                yield Step(table, a, b, a_units, b_units, scale, end - start, is_last)
+
+
+def _elements(codes: Tensor, scales: Tensor, fmt: ElementFormat) -> tuple[Tensor, Tensor]:
+    """Values and unit exponents of codes (n, t) whose block has the scales (n,)."""
+    index = codes.to(torch.int32)
+    values = _values(fmt, codes.device)[index]
+    return (
+        torch.where((scales == E8M0.nan_code)[:, None], torch.nan, values),
+        _units(fmt, codes.device)[index],
+    )

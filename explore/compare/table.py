@@ -75,11 +75,12 @@ def _answers(console: Console, rows: Sequence[Row]) -> None:
         title=f"What to build ({found[0].data} data): smallest unit of each format, area x exact's",
         title_justify="left", box=None, pad_edge=False,
     )  # fmt: skip
-    columns = ["flow", "format", "lanes", "stages", *WISHES]
-    for name in columns:
+    targets = any(answer.target for answer in found)
+    for name in ("flow", "format", "lanes", "stages", *["target"] * targets, *WISHES):
         table.add_column(name, no_wrap=True)
     for answer in found:
         about = [answer.flow, answer.format, str(answer.lanes), str(answer.stages)]
+        about += [answer.target or ""] * targets
         cells = [_answer(answer.units.get(wish), answer.reference) for wish in WISHES]
         table.add_row(*about, *cells)
     console.print()

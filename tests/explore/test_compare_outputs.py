@@ -43,6 +43,16 @@ def test_table(comparison, capsys):
     assert re.search(r"^ +mine +13,300 ", text, flags=re.M)
 
 
+def test_answers_for_several_targets_say_which(comparison, capsys):
+    assert "stages  target  smallest" not in shown(comparison, capsys)
+    rows = tuple(
+        replace(row, target=f"{levels} levels") for levels in (40, 60) for row in comparison.rows
+    )
+    text = shown(replace(comparison, rows=rows), capsys)
+    assert "stages  target     smallest" in text
+    assert re.search(r"^gates  e4m3 +8 +4 +60 levels +aligned", text, flags=re.M)
+
+
 @pytest.mark.parametrize(
     ("sort", "first"), [("area", "int8"), ("sqnr", "exact"), ("delay", "aligned:6")]
 )

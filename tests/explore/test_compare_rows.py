@@ -22,7 +22,7 @@ from mxdot.model import accumulator as parse
 from mxdot.model.accumulators import KINDS
 from mxdot.model.config import sections as sections_of
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 INF = math.inf
 
 

@@ -99,7 +99,8 @@ class ElementFormat:
     @property
     def largest_finite(self) -> float:
         """Where quantisation saturates."""
-        return float(self.values[self.largest_code])
+        one = 2**self.mantissa_bits
+        return (one + self.largest_code % one) * 2.0 ** (self.emax - self.mantissa_bits)
 
     @property
     def smallest_subnormal(self) -> float:

@@ -12,12 +12,19 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 EXPLORE := $(VENV)/.ready-explore
 
+# The GPU path is tested in an environment of its own. Where the package index has PyTorch for CUDA,
+# PIP_INDEX_URL=https://download.pytorch.org/whl/cpu gives the small one for a CPU.
+TORCH ?= torch==2.13.0
+TRITON ?= triton==3.6.0
+GPU_VENV := .venv-gpu
+GPU := $(GPU_VENV)/.ready
+
 # SEED and JOBS are handed on only when given: mxdot picks and prints its own otherwise.
 SIM_FLAGS := $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) \
 	$(if $(filter-out 0,$(FULL)),--full) $(if $(filter-out 0,$(WAVES)),--waves)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sim compare verilog test test-explore lint bench lock clean
+.PHONY: help venv sim compare verilog test test-explore test-gpu lint bench lock clean
 
 help: ## this list
 	@echo 'usage: make TARGET [NAME=value ...]'
@@ -42,6 +49,10 @@ test-explore: $(EXPLORE) ## test synthesis and comparison (ARGS='-k name' for so
 	@$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist loadgroup \
 		-o addopts='--import-mode=importlib --strict-markers --benchmark-disable' tests/explore $(ARGS)
 
+test-gpu: $(GPU) ## install torch==2.13.0 and test the GPU path (ARGS='-k name' for some, FULL=1, SEED=n)
+	@$(TEST_ENV) $(GPU_VENV)/bin/python -m pytest -q -n auto --maxprocesses 8 --dist loadgroup \
+		-o addopts='--import-mode=importlib --strict-markers --benchmark-disable' tests/gpu $(ARGS)
+
 lint: $(READY) ## check style and types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -62,9 +73,13 @@ $(EXPLORE): requirements-explore.lock $(READY)
 	@bash tools/venv.sh $(VENV) explore
 	@touch $@
 
+$(GPU): pyproject.toml requirements.lock tools/venv_gpu.sh
+	@PYTHON='$(PYTHON)' bash tools/venv_gpu.sh $(GPU_VENV) '$(TORCH)' '$(TRITON)'
+	@touch $@
+
 lock: ## resolve the dependencies afresh into the lock files
 	@PYTHON='$(PYTHON)' bash tools/lock.sh
 
-clean: ## remove build/ and the caches, keep .venv
+clean: ## remove build/ and the caches, keep .venv and .venv-gpu
 	@rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .benchmarks
-	@find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+	@find . -name __pycache__ -not -path './$(VENV)*/*' -prune -exec rm -rf {} +

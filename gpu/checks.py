@@ -11,6 +11,11 @@ def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+def shown(dtype: object) -> str:
+    """What was given where a dtype is wanted, as messages write it."""
+    return dtype_name(dtype) if isinstance(dtype, torch.dtype) else repr(dtype)
+
+
 def tensor(name: str, value: object) -> Tensor:
     """`value` if it is a dense tensor, else TypeError."""
     if not isinstance(value, Tensor):
@@ -28,16 +33,19 @@ def uint8(name: str, value: object) -> Tensor:
     return checked
 
 
+def float_dtype(name: str, dtype: object) -> None:
+    """TypeError unless `dtype` is a float of PyTorch's that values may have."""
+    if dtype not in FLOATS:
+        raise TypeError(f"{name} must be float32, float16, bfloat16 or float64, not {shown(dtype)}")
+
+
 def floats(name: str, value: object) -> Tensor:
     """`value` if it is a tensor of float32, or of what converts to it exactly.
 
     float64 must hold float32 values: ValueError names one that would be rounded.
     """
     x = tensor(name, value)
-    if x.dtype not in FLOATS:
-        raise TypeError(
-            f"{name} must be float32, float16, bfloat16 or float64, not {dtype_name(x.dtype)}"
-        )
+    float_dtype(name, x.dtype)
     if x.dtype == torch.float64:
         lost = (x.to(torch.float32).to(torch.float64) != x) & ~x.isnan()
         if lost.any():

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..model.accumulators import Accumulator
+from ..model.accumulators import KINDS, Accumulator, Preset
 from ..model.accumulators import accumulator as as_accumulator
 from ..model.formats import ElementFormat
 from . import checks, executors
@@ -64,7 +64,9 @@ def matmul(
     rule = check_operands(a, b, accumulator)
     if out_dtype not in OUTPUTS:
         known = ", ".join(map(checks.dtype_name, OUTPUTS))
-        got = checks.dtype_name(out_dtype) if isinstance(out_dtype, torch.dtype) else out_dtype
+        got = (
+            checks.dtype_name(out_dtype) if isinstance(out_dtype, torch.dtype) else f"{out_dtype!r}"
+        )
         raise ValueError(f"out_dtype must be one of {known}, not {got}")
     product = Product(
         a.codes.contiguous(),
@@ -85,6 +87,8 @@ def matmul(
 def check_operands(a: MXTensor, b: MXTensor, value: Accumulator | str) -> Accumulator:
     """The accumulator of `value`, if it takes `a` and `b`; TypeError or ValueError if not."""
     rule = as_accumulator(value)
+    if type(rule) not in (*KINDS.values(), Preset):
+        raise TypeError(f"accumulator must be one of mxdot.model's, not {type(rule).__name__}")
     for name, operand in (("a", a), ("b", b)):
         if not isinstance(operand, MXTensor):
             raise TypeError(f"{name} must be an MXTensor, not {type(operand).__name__}")

@@ -119,6 +119,7 @@ class MXTensor:
         float32 values are exact but those of 2^128 and above, which are infinite; a narrower
         `dtype` rounds them once more.
         """
+        checks.float_dtype("dtype", dtype)
         codes, scales = self.blocks_last()
         lead, k = codes.shape[:-1], self.block_size
         codes, scales = codes.reshape(-1, k), scales.reshape(-1, 1)

@@ -4,6 +4,8 @@ A register of up to 51 bits whose block sums fit one float64 is a float64; any o
 register, or E5M2 x E5M2) is a row of 32-bit limbs in int64, lowest first, the highest signed.
 """
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor
 
@@ -121,7 +123,7 @@ class LimbRegister:
 
 def _carry(values: Tensor) -> None:
     """Bring all limbs but the highest into 0 to 2^32 - 1, in place."""
-    for lower, upper in zip(values[:-1], values[1:], strict=True):
+    for lower, upper in pairwise(values):
         upper += lower >> LIMB
         lower &= MASK
 

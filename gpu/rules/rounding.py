@@ -1,8 +1,8 @@
 """Rounding of exact sums to float32, as `mxdot.model.rounding` says it for NumPy.
 
 Real numbers travel as float64; a sum that does not fit is rounded to odd, which makes a second
-rounding to 24 bits or fewer correct. NaN and infinities pass as IEEE 754 has them, and with them the
-contract's rules for special values: no sum of finite terms comes near float64's overflow.
+rounding to 24 bits or fewer correct. NaN and infinities pass as IEEE 754 has them, which is what
+the contract says of special values: no sum of finite terms comes near float64's overflow.
 """
 
 import torch

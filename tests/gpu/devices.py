@@ -1,0 +1,34 @@
+"""What the tests of the GPU path share: devices to run on, and equality in every bit."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from mxdot.gpu import MXTensor
+from mxdot.model import MXArray
+
+CUDA = pytest.param("cuda", marks=pytest.mark.cuda)
+on_devices = pytest.mark.parametrize("device", ["cpu", CUDA])
+
+
+def bits(x: NDArray) -> NDArray:
+    """The bit patterns of an array of floats, every NaN as one."""
+    unsigned = np.dtype(f"u{x.dtype.itemsize}")
+    return np.where(np.isnan(x), np.array(np.nan, x.dtype).view(unsigned), x.view(unsigned))
+
+
+def assert_same_blocks(got: MXTensor, want: MXArray) -> None:
+    """Codes, scales and every other field are equal."""
+    np.testing.assert_array_equal(got.codes.cpu().numpy(), want.codes)
+    np.testing.assert_array_equal(got.scales.cpu().numpy(), want.scales)
+    assert got.format == want.format
+    facts = (got.block_size, got.axis, got.padding)
+    assert facts == (want.block_size, want.axis, want.padding)
+
+
+def tensor(x: NDArray, device: str) -> torch.Tensor:
+    """A copy of an array that may be read-only, or bfloat16, which PyTorch does not take."""
+    if x.dtype.name == "bfloat16":
+        return tensor(x.view(np.int16), device).view(torch.bfloat16)
+    return torch.tensor(x, device=device)

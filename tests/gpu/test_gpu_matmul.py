@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cases import random_cases
+from cases import Cases, random_cases
 from compare import describe, generator, repeat_command
 from devices import bits, on_devices, tensor
 from mxdot import gpu, model
@@ -41,31 +41,34 @@ def takes(accumulator, fmt_a, fmt_b):
     return accumulator != "int32" or (fmt_a, fmt_b) == ("int8", "int8")
 
 
-def check(a, b, accumulator, c=None, device="cpu"):
-    """The product of two MXArrays on `device` is the model's."""
+def check(a, b, accumulator, c=None, device="cpu", executor=None):
+    """The bits of a product of two MXArrays on `device`, and the model's, NaNs made one."""
     want = bits(model.matmul(a, b, accumulator, c)).view(np.uint32)
     start = None if c is None else tensor(c, device)
     moved_a, moved_b = (MXTensor.from_model(x, device) for x in (a, b))
-    got = gpu.matmul(moved_a, moved_b, accumulator, start)
+    got = gpu.matmul(moved_a, moved_b, accumulator, start, executor=executor)
     assert (got.dtype, got.device.type, got.is_contiguous()) == (torch.float32, device, True)
+    if device == "cuda":  # what was chosen may be a kernel: the rules are there too
+        rules = gpu.matmul(moved_a, moved_b, accumulator, start, executor="torch")
+        assert torch.equal(rules.view(torch.int32), got.view(torch.int32))
     got = got.cpu().numpy()
     nan = model.accumulator(accumulator).nan_bits
     assert (got.view(np.uint32)[np.isnan(got)] == nan).all()
     return bits(got).view(np.uint32), want
 
 
-def check_cases(cases, accumulator, device="cpu"):
+def check_cases(cases, accumulator, device="cpu", executor=None):
     """Every row of a against every row of b, each row of a with its c."""
-    got, want = check(cases.a, cases.b, accumulator, cases.c[:, None], device)
+    got, want = check(cases.a, cases.b, accumulator, cases.c[:, None], device, executor)
     wrong = np.argwhere(got != want)
     if wrong.size:
         i, j = wrong[0]
         a, b = cases[i : i + 1], cases[j : j + 1]
         pytest.fail(
             f"{len(wrong)} of {got.size} dot products differ; the first, row {i} and row {j}:\n"
-            f"{describe(type(cases)(a.a, b.b, a.c), accumulator)}\n"
-            f"got  {got[i, j]:#010x}\nwant {want[i, j]:#010x}\n"
-            f"repeat {repeat_command().replace('.venv', '.venv-gpu')}"
+            f"{describe(Cases(a.a, b.b, a.c), accumulator)}\n"
+            f"got         {got[i, j]:#010x}\nwant        {want[i, j]:#010x}\n"
+            f"repeat      {repeat_command().replace('.venv', '.venv-gpu')}"
         )
 
 
@@ -252,3 +255,43 @@ def test_every_rounding_to_16_bits(name, device):
     a, b = (MXTensor.from_model(x, device) for x in (none, seven))
     got = gpu.matmul(a, b, "exact", tensor(c, device), out_dtype=getattr(torch, name))
     np.testing.assert_array_equal(got.view(torch.int16).cpu().numpy().view(np.uint16), want)
+
+
+# The last of many bits ----------------------------------------------------------------------------
+
+
+def e5m2_product(terms, device):
+    """Operands of one dot product in E5M2: pairs of values, at a scale of 1."""
+    sides = (np.array([side], np.float32) for side in zip(*terms, strict=True))
+    blocks = [FORMATS["e5m2"].encode(side) for side in sides]
+    scales = np.full((1, 1), 127, np.uint8)
+    return [MXTensor.from_model(MXArray(x, scales, "e5m2", x.size), device) for x in blocks]
+
+
+@on_devices
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("accumulator", ["exact", "fixed:640:-320", "fixed:70:-32"])
+def test_the_last_of_63_bits_breaks_a_tie(accumulator, sign, device):
+    large, half, least = (2.0**15, 2.0**15), (2.0**-9, 2.0**15), (2.0**-16, 2.0**-16)
+    a, b = e5m2_product([large, half, least], device)
+    a = MXTensor(a.codes ^ (0x80 if sign < 0 else 0), a.scales, "e5m2", 3)
+    assert gpu.matmul(a, b, accumulator).item() == sign * (2.0**30 + 2.0**7)
+    without = MXTensor(a.codes * torch.tensor([1, 1, 0], device=device).byte(), a.scales, "e5m2", 3)
+    assert gpu.matmul(without, b, accumulator).item() == sign * 2.0**30  # to even
+
+
+@on_devices
+@pytest.mark.parametrize("accumulator", ["aligned:64", "fused:64"])
+def test_the_last_of_63_bits_truncates(accumulator, device):
+    large, least = (2.0**15, 2.0**15), (-(2.0**-16), 2.0**-16)
+    a, b = e5m2_product([large, least], device)
+    below = np.nextafter(np.float32(2.0**30), np.float32(0))
+    assert gpu.matmul(a, b, accumulator).item() == below
+
+
+@on_devices
+def test_c_takes_the_leading_bits_away(device):
+    a, b = e5m2_product([(2.0**15, 2.0**15), (2.0**-16, 2.0**-16)], device)
+    c = torch.full((1, 1), -(2.0**30), device=device)
+    for accumulator in ("exact", "fused:64", "fixed:640:-320", "fixed:70:-32"):
+        assert gpu.matmul(a, b, accumulator, c).item() == 2.0**-32

@@ -26,6 +26,9 @@ def check(x, device, fmt, rng=None, **options):
     got = gpu.quantize(tensor(x, device), fmt, rng=words, **options)
     assert got.codes.device.type == got.scales.device.type == device
     assert_same_blocks(got, want)
+    if device == "cuda":  # what was chosen may be a kernel: plain PyTorch is there too
+        plain = gpu.quantize(tensor(x, device), fmt, rng=words, executor="torch", **options)
+        assert_same_blocks(plain, want)
     np.testing.assert_array_equal(bits(got.dequantize().cpu().numpy()), bits(want.dequantize()))
 
 

@@ -87,7 +87,10 @@ def quantize(
     request = Quantization(
         values, fmt, block_size, axis % values.ndim, scale_rule, rounding, nonfinite, words
     )
-    codes, scales = executors.choose(executors.QUANTIZE, executor, request)(request)
+    if executor is None and torch.compiler.is_compiling():
+        codes, scales = run(request)  # which the compiler fuses
+    else:
+        codes, scales = executors.choose(executors.QUANTIZE, executor, request)(request)
     return MXTensor.of_valid_codes(codes, scales, fmt, block_size, axis, padding)
 
 

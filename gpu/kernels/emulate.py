@@ -1,0 +1,390 @@
+"""Emulation of the accumulators on ordinary arithmetic units, any block size.
+
+A program computes a tile of dot products. Per step it goes over the terms twice: for the largest
+unit digit (a power of two, found as a float32 maximum), and for the sum of the terms as integers on
+the grid that follows. A product of two elements, and its scaling by a power of two, is exact in
+float32; the conversion to an integer truncates it as the contract says.
+"""
+
+import math
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from ...model.accumulators import (
+    Accumulator,
+    Aligned,
+    Exact,
+    Float32,
+    Fused,
+    Int32,
+    Preset,
+)
+from ...model.formats import ElementFormat
+from ...model.products import product_table
+from .arithmetic import (
+    INT32,
+    INT64,
+    PAIR,
+    add_to_odd,
+    exponent32,
+    is_finite,
+    nearest_even,
+    power32,
+    power64,
+    sum3_to_odd,
+    sum_as_two,
+    sum_to_odd,
+    toward_zero,
+    truncate,
+)
+from .operands import Operand, operand
+
+EXACT, ALIGNED, FUSED, FLOAT32 = range(4)  # the values of the constexpr RULE
+WIDEST_SUM = 78  # bits of a pair
+LONGEST_TREE = 128  # terms of a `float32` tree, which is unrolled
+FLOAT32_FRACTION = 23
+
+
+def refusal(rule: Accumulator, a: ElementFormat, b: ElementFormat, block_size: int) -> str | None:
+    """Why these kernels cannot emulate `rule`; None when they can."""
+    if isinstance(rule, Float32) and block_size > LONGEST_TREE:
+        return f"float32 takes blocks of at most {LONGEST_TREE} elements, not {block_size}"
+    bits = _settings(rule, a, b, block_size)["sum_bits"]
+    return too_wide(bits)
+
+
+def _settings(
+    rule: Accumulator, a: ElementFormat, b: ElementFormat, block_size: int
+) -> dict[str, Any]:
+    """The kernel's constants for a rule, and the width of its sums."""
+    table = product_table(a, b)
+    terms, dropped, promote, fraction_bits = block_size, 0, 0, 0
+    match rule:
+        case Exact() | Int32():
+            kind, term_bits, fraction_bits = EXACT, table.bits, -table.lsb
+        case Float32():
+            kind, term_bits = FLOAT32, 0
+        case Aligned(fraction_bits=fraction_bits):
+            kind, term_bits = ALIGNED, fraction_bits + 2
+        case Fused(fraction_bits=fraction_bits):
+            kind, term_bits = FUSED, fraction_bits + 2
+        case Preset():
+            kind, fraction_bits = FUSED, rule.fraction_bits
+            term_bits = fraction_bits + 2
+            terms = min(rule.terms, block_size)
+            dropped = FLOAT32_FRACTION - rule.result_bits
+            promote = rule.promote or 0
+        case _:
+            raise TypeError(f"{type(rule).__name__} has kernels of its own")
+    with_c = kind == FUSED
+    return {
+        "RULE": kind,
+        "F": fraction_bits,
+        "TERMS": terms,
+        "DROPPED": dropped,
+        "PROMOTE": promote,
+        "sum_bits": term_bits + math.ceil(math.log2(terms + with_c)),
+    }
+
+
+def too_wide(sum_bits: int) -> str | None:
+    """Why block sums of magnitude up to 2^sum_bits cannot be taken; None when they can."""
+    if sum_bits > WIDEST_SUM:
+        return f"block sums must fit {WIDEST_SUM} bits, not {sum_bits}"
+    return None
+
+
+def sum_width(bits: int) -> int:
+    """The WIDTH that holds sums of magnitude up to 2^bits."""
+    return INT32 if bits <= 30 else INT64 if bits <= 62 else PAIR
+
+
+def run(
+    rule: Accumulator,
+    a_codes: Tensor,
+    a_scales: Tensor,
+    a_format: ElementFormat,
+    b_codes: Tensor,
+    b_scales: Tensor,
+    b_format: ElementFormat,
+    block_size: int,
+    c: Tensor | None,
+) -> Tensor:
+    """Dot products of the rows of `a` (M, K) and `b` (N, K): float32 (M, N)."""
+    m, n = a_codes.shape[0], b_codes.shape[0]
+    settings = _settings(rule, a_format, b_format, block_size)
+    width = sum_width(settings.pop("sum_bits"))
+    a, b = operand(a_codes, a_scales, a_format), operand(b_codes, b_scales, b_format)
+    result = torch.empty((m, n), dtype=torch.float32, device=a_codes.device)
+    tile = 64 if width == INT32 else 32
+    grid = (triton.cdiv(m, tile), triton.cdiv(n, tile))
+    _emulate[grid](
+        *_tensors(a),
+        *_tensors(b),
+        result if c is None else c,
+        result,
+        m,
+        n,
+        a.values.shape[1],
+        b.values.shape[1],
+        a_scales.shape[1],
+        BLOCK=block_size,
+        WIDTH=width,
+        HAS_C=c is not None,
+        HAS_INF=a_format.inf_code is not None or b_format.inf_code is not None,
+        TILE=tile,
+        **settings,
+    )
+    return result
+
+
+def _tensors(x: Operand) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return x.values, x.units, x.scales, x.nan
+
+
+@triton.jit
+def _product(a_column, b_column, k, a_stride, b_stride):
+    """The outer product of the tiles' row k, float32 (exact for values and for units)."""
+    a = tl.load(a_column + k * a_stride).to(tl.float32)
+    b = tl.load(b_column + k * b_stride).to(tl.float32)
+    return a[:, None] * b[None, :]
+
+
+@triton.jit
+def largest_unit(a_units, b_units, count, a_stride, b_stride, TILE: tl.constexpr):
+    """2^U of the largest unit digit of each dot product's terms, float32; 0 where all are zero."""
+    largest = tl.zeros((TILE, TILE), tl.float32)
+    for k in range(count):
+        largest = tl.maximum(largest, _product(a_units, b_units, k, a_stride, b_stride))
+    return largest
+
+
+@triton.jit
+def sum_terms(
+    a_values,
+    b_values,
+    count,
+    a_stride,
+    b_stride,
+    scale,
+    WIDTH: tl.constexpr,
+    HAS_INF: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    """(high, low, special): the sum of RZ(term x scale), and the float32 sum of the terms, which
+    says what infinite terms give (0 where there can be none)."""
+    dtype: tl.constexpr = tl.int32 if WIDTH == 0 else tl.int64
+    low = tl.zeros((TILE, TILE), dtype)
+    high = tl.zeros((TILE, TILE), dtype)
+    special = tl.zeros((TILE, TILE), tl.float32)
+    for k in range(count):
+        term = _product(a_values, b_values, k, a_stride, b_stride)
+        upper, lower = truncate(term * scale, WIDTH)
+        low += lower
+        if WIDTH == 2:
+            high += upper
+        if HAS_INF:
+            special += term
+    return high, low, special
+
+
+@triton.jit
+def _tree(a_column, b_column, a_stride, b_stride, COUNT: tl.constexpr, LEFT: tl.constexpr):
+    """The float32 sum of COUNT terms in adjacent pairs, an odd one out passing up.
+
+    LEFT: a power of two, at least half of COUNT.
+    """
+    if COUNT == 1:
+        return _product(a_column, b_column, 0, a_stride, b_stride)
+    elif LEFT >= COUNT:
+        return _tree(a_column, b_column, a_stride, b_stride, COUNT, LEFT // 2)
+    else:
+        left = _tree(a_column, b_column, a_stride, b_stride, LEFT, LEFT // 2)
+        a_column += LEFT * a_stride
+        b_column += LEFT * b_stride
+        return left + _tree(a_column, b_column, a_stride, b_stride, COUNT - LEFT, LEFT // 2)
+
+
+@triton.jit
+def start_tile(a_nan, b_nan, c, row, column, m, n, HAS_C: tl.constexpr, TILE: tl.constexpr):
+    """The tile's running values: c or +0, NaN where a row of the operands holds a NaN."""
+    if HAS_C:
+        at = row.to(tl.int64)[:, None] * n + column[None, :]
+        value = tl.load(c + at, mask=(row < m)[:, None] & (column < n)[None, :], other=0.0)
+        value = tl.where(value == 0, 0.0, value)
+    else:
+        value = tl.zeros((TILE, TILE), tl.float32)
+    nan = (tl.load(a_nan + row)[:, None] | tl.load(b_nan + column)[None, :]) != 0
+    return tl.where(nan, float("nan"), value)
+
+
+@triton.jit
+def _add_block(c, block, s):
+    """RNE_fp32(c + 2^s x block) of finite float32 c and float64 block."""
+    return nearest_even(add_to_odd(c.to(tl.float64), block * power64(s)))
+
+
+@triton.jit
+def _add_exact(c, high, low, exponent, WIDTH: tl.constexpr):
+    """RNE_fp32(c + 2^exponent x sum) of an integer sum."""
+    upper, lower = sum_as_two(high, low, WIDTH)
+    unit = power64(exponent)
+    return nearest_even(sum3_to_odd(upper * unit, lower * unit, c.to(tl.float64)))
+
+
+@triton.jit
+def _add_aligned(c, high, low, exponent, s, F: tl.constexpr, WIDTH: tl.constexpr):
+    """`aligned`: the sum on the grid 2^(exponent - F), rounded, is added to c."""
+    total = sum_to_odd(high, low, WIDTH) * power64(exponent - F)
+    return _add_block(c, toward_zero(total, 0).to(tl.float64), s)
+
+
+@triton.jit
+def _fuse(c, high, low, exponent, F: tl.constexpr, WIDTH: tl.constexpr, DROPPED: tl.constexpr):
+    """`fused`: the sum and c on the grid 2^(exponent - F)."""
+    c_high, c_low = truncate(c.to(tl.float64) * power64(F - exponent), WIDTH)
+    total = sum_to_odd(high + c_high, low + c_low, WIDTH)
+    return toward_zero(total * power64(exponent - F), DROPPED)
+
+
+@triton.jit
+def _exponent(largest, c, s, RULE: tl.constexpr):
+    """The exponent that the grid hangs from: of the largest unit digit, or, in `fused`, with s and
+    c."""
+    if RULE == 1:
+        return tl.where(largest == 0, 0, exponent32(largest))
+    else:
+        # 2^-2000 stands for no unit digit: below every other.
+        terms = tl.where(largest == 0, -2000, exponent32(largest) + s)
+        return tl.maximum(terms, exponent32(c))
+
+
+@triton.jit
+def _step(
+    c,
+    s,
+    a_values,
+    a_units,
+    b_values,
+    b_units,
+    count,
+    a_stride,
+    b_stride,
+    RULE: tl.constexpr,
+    F: tl.constexpr,
+    DROPPED: tl.constexpr,
+    BLOCK: tl.constexpr,
+    WIDTH: tl.constexpr,
+    HAS_INF: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    """c' of one step; infinite terms, or a special c, decide where there are any."""
+    known = tl.where(is_finite(c), c, 0.0)
+    if RULE == 3:
+        special = _tree(a_values, b_values, a_stride, b_stride, BLOCK, 64)
+        new = _add_block(known, tl.where(is_finite(special), special, 0.0).to(tl.float64), s)
+    elif RULE == 0:
+        high, low, special = sum_terms(
+            a_values, b_values, count, a_stride, b_stride, 2.0**F, WIDTH, HAS_INF, TILE
+        )
+        new = _add_exact(known, high, low, s - F, WIDTH)
+    else:
+        largest = largest_unit(a_units, b_units, count, a_stride, b_stride, TILE)
+        exponent = _exponent(largest, known, s, RULE)
+        grid = F - exponent + (s if RULE == 2 else 0)
+        # Beyond these limits every term is far below the grid, or zero.
+        scale = power32(tl.minimum(tl.maximum(grid, -126), 126))
+        high, low, special = sum_terms(
+            a_values, b_values, count, a_stride, b_stride, scale, WIDTH, HAS_INF, TILE
+        )
+        if RULE == 1:
+            new = _add_aligned(known, high, low, exponent, s, F, WIDTH)
+        else:
+            new = _fuse(known, high, low, exponent, F, WIDTH, DROPPED)
+    plain = is_finite(c) & is_finite(special)
+    return tl.where(plain, new, tl.where(is_finite(special), c, c + special))
+
+
+@triton.jit
+def _emulate(
+    a_values,
+    a_units,
+    a_scales,
+    a_nan,
+    b_values,
+    b_units,
+    b_scales,
+    b_nan,
+    c_start,
+    result,
+    m,
+    n,
+    a_stride,
+    b_stride,
+    blocks,
+    RULE: tl.constexpr,
+    F: tl.constexpr,
+    TERMS: tl.constexpr,
+    DROPPED: tl.constexpr,
+    PROMOTE: tl.constexpr,
+    BLOCK: tl.constexpr,
+    WIDTH: tl.constexpr,
+    HAS_C: tl.constexpr,
+    HAS_INF: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    row = tl.program_id(0) * TILE + tl.arange(0, TILE)
+    column = tl.program_id(1) * TILE + tl.arange(0, TILE)
+    c = start_tile(a_nan, b_nan, c_start, row, column, m, n, HAS_C, TILE)
+    a_values += row
+    a_units += row
+    a_scales += row
+    b_values += column
+    b_units += column
+    b_scales += column
+    promoted = c  # with PROMOTE, `c` is the partial sum
+    taken = 0
+    if PROMOTE > 0:
+        c = tl.zeros((TILE, TILE), tl.float32)
+    for block in range(blocks):
+        s = tl.load(a_scales)[:, None] + tl.load(b_scales)[None, :]
+        a_scales += a_stride
+        b_scales += b_stride
+        for start in range(0, BLOCK, TERMS):
+            count = tl.minimum(TERMS, BLOCK - start)
+            c = _step(
+                c,
+                s,
+                a_values,
+                a_units,
+                b_values,
+                b_units,
+                count,
+                a_stride,
+                b_stride,
+                RULE,
+                F,
+                DROPPED,
+                BLOCK,
+                WIDTH,
+                HAS_INF,
+                TILE,
+            )
+            a_values += count * a_stride
+            a_units += count * a_stride
+            b_values += count * b_stride
+            b_units += count * b_stride
+            if PROMOTE > 0:
+                taken += count
+                if (taken >= PROMOTE) | ((block == blocks - 1) & (start + TERMS >= BLOCK)):
+                    promoted += c
+                    c = tl.zeros((TILE, TILE), tl.float32)
+                    taken = 0
+    if PROMOTE > 0:
+        c = promoted
+    at = row.to(tl.int64)[:, None] * n + column[None, :]
+    tl.store(result + at, c, mask=(row < m)[:, None] & (column < n)[None, :])

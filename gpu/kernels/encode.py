@@ -1,0 +1,219 @@
+"""Triton functions that quantise a tile of blocks: scales, rounding, packing (section 2).
+
+A block's amax is an integer maximum over the bits of the magnitudes, which also finds a NaN or an
+infinity; its exponent follows from the bits of amax. A scaled element is exact in float32 wherever
+a rounding can see it.
+"""
+
+from typing import Any
+
+import triton
+import triton.language as tl
+
+from ...model.formats import E8M0, ROUNDINGS, ElementFormat
+from ...model.quantize import NONFINITE, SCALE_RULES
+
+NEAREST_EVEN, TOWARD_ZERO, STOCHASTIC = range(len(ROUNDINGS))
+FLOOR, CEIL, EVEN = range(len(SCALE_RULES))
+POISON, ELEMENT = range(len(NONFINITE))
+
+
+def constants(
+    fmt: ElementFormat, scale_rule: str, rounding: str, nonfinite: str, instruction: bool
+) -> dict[str, Any]:
+    """The constexpr arguments of `quantize_tile`.
+
+    instruction: whether the GPU converts float32 to E4M3 and E5M2 by itself.
+    """
+    element = nonfinite == NONFINITE[ELEMENT]
+    # The conversion saturates, and has another NaN for E5M2.
+    converts = instruction and fmt.name in ("e4m3", "e5m2") and rounding == "nearest_even"
+    return {
+        "M": fmt.mantissa_bits,
+        "EMIN": fmt.emin,
+        "EMAX": fmt.emax,
+        "BITS": fmt.bits,
+        "INTEGER": fmt.is_integer,
+        "LARGEST": fmt.largest_finite,
+        "CEILING": 2**24 - 1 - int(fmt.largest_finite * 2.0 ** (23 - fmt.emax)),
+        "LARGEST_CODE": fmt.largest_code,
+        "INF_CODE": -1 if fmt.inf_code is None else fmt.inf_code,
+        "NAN_CODE": -1 if fmt.nan_code is None else fmt.nan_code,
+        "SCALE_RULE": SCALE_RULES.index(scale_rule),
+        "ROUNDING": ROUNDINGS.index(rounding),
+        "ELEMENT": element,
+        "CONVERT": converts and not (element and fmt.inf_code is not None),
+    }
+
+
+SCALE_BIAS, NAN_SCALE = tl.constexpr(E8M0.bias), tl.constexpr(E8M0.nan_code)
+
+
+@triton.jit
+def shared_exponent(
+    amax, M: tl.constexpr, EMAX: tl.constexpr, CEILING: tl.constexpr, SCALE_RULE: tl.constexpr
+):
+    """The exponent before clamping, from the bits of a finite amax; far below the range for 0."""
+    value = amax.to(tl.float32, bitcast=True)
+    small = amax < 0x00800000  # a subnormal has its leading digit anywhere
+    bits = tl.where(small, value * 18446744073709551616.0, value).to(tl.int32, bitcast=True)
+    if SCALE_RULE == 2:
+        bits += 1 << (22 - M)  # half of the last place; a carry runs into the exponent
+    elif SCALE_RULE == 1:
+        # This carries exactly when amax's significand exceeds the largest finite element's.
+        bits += CEILING
+    return (bits >> 23) - 127 - EMAX - tl.where(small, 64, 0)
+
+
+@triton.jit
+def _nearest_even(size, M: tl.constexpr, EMIN: tl.constexpr, LARGEST: tl.constexpr):
+    """Magnitude codes of float32 magnitudes: adding 2^23 last places rounds to one of them."""
+    size = tl.minimum(size, LARGEST)
+    lowest: tl.constexpr = (EMIN + 127) << 23
+    exponent = tl.maximum(size.to(tl.int32, bitcast=True) & 0x7F800000, lowest)
+    offset = exponent + ((23 - M) << 23)
+    total = size + offset.to(tl.float32, bitcast=True)
+    units = total.to(tl.int32, bitcast=True) - offset
+    return units + ((exponent - lowest) >> (23 - M))
+
+
+@triton.jit
+def _by_fraction(
+    size, words, M: tl.constexpr, EMIN: tl.constexpr, CODE: tl.constexpr, ROUNDING: tl.constexpr
+):
+    """Magnitude codes, at most CODE, of float32 magnitudes, toward zero or by random `words`."""
+    bits = size.to(tl.int32, bitcast=True)
+    own = (bits >> 23) - 127
+    exponent = tl.maximum(own, EMIN)
+    shift = 23 - M + exponent - own  # of the significand, to units of the last place
+    significand = (bits & 0x7FFFFF) | 0x800000
+    units = significand >> tl.minimum(shift, 31)
+    if ROUNDING == 2:
+        # The fraction in units of 2^-32; both are unsigned, and a carry wraps.
+        left = tl.maximum(32 - shift, 0)
+        right = tl.minimum(tl.maximum(shift - 32, 0), 31)
+        fraction = (significand << left).to(tl.uint32, bitcast=True) >> right.to(tl.uint32)
+        total = fraction + words.to(tl.uint32, bitcast=True)
+        units += (total < fraction).to(tl.int32)
+    return tl.minimum(units + ((exponent - EMIN) << M), CODE)
+
+
+@triton.jit
+def _convert(y, M: tl.constexpr):
+    """uint8 codes of float32 `y` by the GPU's conversion: nearest-even, saturating."""
+    if M == 3:
+        return tl.inline_asm_elementwise(
+            """{
+            .reg .b16 low, high;
+            cvt.rn.satfinite.e4m3x2.f32 low, $2, $1;
+            cvt.rn.satfinite.e4m3x2.f32 high, $4, $3;
+            mov.b32 $0, {low, high};
+            }""",
+            "=r,f,f,f,f",
+            [y],
+            dtype=tl.uint8,
+            is_pure=True,
+            pack=4,
+        )
+    else:
+        return tl.inline_asm_elementwise(
+            """{
+            .reg .b16 low, high;
+            cvt.rn.satfinite.e5m2x2.f32 low, $2, $1;
+            cvt.rn.satfinite.e5m2x2.f32 high, $4, $3;
+            mov.b32 $0, {low, high};
+            }""",
+            "=r,f,f,f,f",
+            [y],
+            dtype=tl.uint8,
+            is_pure=True,
+            pack=4,
+        )
+
+
+@triton.jit
+def quantize_tile(
+    x,
+    words,
+    AXIS: tl.constexpr,
+    M: tl.constexpr,
+    EMIN: tl.constexpr,
+    EMAX: tl.constexpr,
+    BITS: tl.constexpr,
+    INTEGER: tl.constexpr,
+    LARGEST: tl.constexpr,
+    CEILING: tl.constexpr,
+    LARGEST_CODE: tl.constexpr,
+    INF_CODE: tl.constexpr,
+    NAN_CODE: tl.constexpr,
+    SCALE_RULE: tl.constexpr,
+    ROUNDING: tl.constexpr,
+    ELEMENT: tl.constexpr,
+    CONVERT: tl.constexpr,
+):
+    """uint8 (codes, scales) of float32 `x`, whose AXIS is one block; scales keep it, of length 1.
+
+    words: int32 random bits for stochastic rounding, else anything.
+    """
+    bits = x.to(tl.int32, bitcast=True)
+    magnitude = bits & 0x7FFFFFFF
+    largest = tl.max(magnitude, axis=AXIS, keep_dims=True)
+    if ELEMENT:
+        poisoned = largest > (0x7F800000 if NAN_CODE < 0 else 0x7FFFFFFF)
+        finite = tl.where(magnitude < 0x7F800000, magnitude, 0)
+        amax = tl.max(finite, axis=AXIS, keep_dims=True)
+    else:
+        poisoned = largest >= 0x7F800000
+        amax = tl.where(poisoned, 0, largest)
+    exponent = shared_exponent(amax, M, EMAX, CEILING, SCALE_RULE)
+    scale = tl.minimum(tl.maximum(exponent + SCALE_BIAS, 0), NAN_SCALE - 1)
+    # 2^-exponent; the least of them is a subnormal.
+    factor = tl.where(scale == NAN_SCALE - 1, 0x00400000, (NAN_SCALE - 1 - scale) << 23)
+    y = tl.where(poisoned, 0.0, x) * factor.to(tl.float32, bitcast=True)
+    if CONVERT:
+        codes = _convert(y, M)
+    else:
+        size = tl.abs(y)
+        if ROUNDING == 0:
+            code = _nearest_even(size, M, EMIN, LARGEST)
+        else:
+            code = _by_fraction(size, words, M, EMIN, LARGEST_CODE, ROUNDING)
+        y_bits = y.to(tl.int32, bitcast=True)
+        if ELEMENT and INF_CODE >= 0:
+            code = tl.where((y_bits & 0x7FFFFFFF) == 0x7F800000, INF_CODE, code)
+        if INTEGER:
+            code = tl.where(y_bits < 0, -code, code) & ((1 << BITS) - 1)
+        else:
+            code |= (y_bits >> 31) & (1 << (BITS - 1))
+        if ELEMENT and NAN_CODE >= 0:
+            code = tl.where((y_bits & 0x7FFFFFFF) > 0x7F800000, NAN_CODE, code)
+        codes = code.to(tl.uint8)
+    return codes, tl.where(poisoned, NAN_SCALE, scale).to(tl.uint8)
+
+
+@triton.jit
+def store_codes(out, codes, row, column, rows, columns, BITS: tl.constexpr, PACKED: tl.constexpr):
+    """Store a tile (R, C) of codes at (row, column) of `out` (rows, columns), dense when PACKED."""
+    R: tl.constexpr = codes.shape[0]
+    C: tl.constexpr = codes.shape[1]
+    i = row + tl.arange(0, R)
+    if PACKED and BITS == 4:
+        low, high = tl.split(codes.reshape((R, C // 2, 2)))
+        j = column // 2 + tl.arange(0, C // 2)
+        inside = (i < rows)[:, None] & (j < columns // 2)[None, :]
+        at = i.to(tl.int64)[:, None] * (columns // 2) + j[None, :]
+        tl.store(out + at, low | (high << 4), mask=inside)
+    elif PACKED and BITS == 6:
+        even, odd = tl.split(codes.to(tl.int32).reshape((R, C // 4, 2, 2)))
+        low, high = tl.split(even | (odd << 6))
+        word = low | (high << 12)
+        j = column // 4 + tl.arange(0, C // 4)
+        inside = (i < rows)[:, None] & (j < columns // 4)[None, :]
+        at = i.to(tl.int64)[:, None] * (columns // 4 * 3) + 3 * j[None, :]
+        for byte in tl.static_range(3):
+            tl.store(out + at + byte, (word >> (8 * byte)).to(tl.uint8), mask=inside)
+    else:
+        j = column + tl.arange(0, C)
+        inside = (i < rows)[:, None] & (j < columns)[None, :]
+        at = i.to(tl.int64)[:, None] * columns + j[None, :]
+        tl.store(out + at, codes, mask=inside)

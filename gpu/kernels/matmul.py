@@ -1,0 +1,53 @@
+"""Which kernel computes a product: the executor ``triton`` of `mxdot.gpu.matmul`."""
+
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from ...model.accumulators import Exact, Fixed, Int32
+from . import device, emulate, matrix, register
+
+if TYPE_CHECKING:
+    from ..matmul import Product
+
+LARGEST_ROWS = 2**31 - 2**16  # rows of an operand, and of c, are counted in int32
+
+
+def refusal(product: "Product") -> str | None:
+    """Why no kernel takes `product`; None when one does."""
+    reason = device.refusal(product.device)
+    if reason is not None:
+        return reason
+    for rows in product.shape:
+        if rows > LARGEST_ROWS:
+            return f"a and b must have at most {LARGEST_ROWS} rows, not {rows}"
+    rule = product.accumulator
+    formats = product.a_format, product.b_format
+    if isinstance(rule, Fixed):
+        return register.refusal(rule, *formats, product.block_size)
+    return emulate.refusal(rule, *formats, product.block_size)
+
+
+def run(product: "Product") -> Tensor:
+    """float32 (M, N), a zero as +0; the bits of a NaN are any."""
+    m, n = product.shape
+    if not m or not n:
+        return product.a_codes.new_zeros((m, n)).float()
+    rule, formats = product.accumulator, (product.a_format, product.b_format)
+    sums = isinstance(rule, Exact | Int32)
+    kernel = emulate
+    if isinstance(rule, Fixed):
+        kernel = register
+    elif sums and matrix.refusal(*formats, product.block_size) is None:
+        kernel = matrix
+    return kernel.run(
+        rule,
+        product.a_codes,
+        product.a_scales,
+        product.a_format,
+        product.b_codes,
+        product.b_scales,
+        product.b_format,
+        product.block_size,
+        product.c,
+    )

@@ -1,0 +1,86 @@
+"""Operands as the kernels of products read them: decoded once, rows side by side.
+
+A product's rows are (R, K) codes; the kernels walk over K with a tile of rows, so values are laid
+out (K, R), R filled up with rows of zeros.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from ...model.formats import E8M0, ElementFormat
+
+TILE = 64  # rows and codes of a program; a multiple of every kernel's tile of rows
+
+
+@dataclass(frozen=True)
+class Operand:
+    """values, units: bfloat16 (K, R); the elements (0 for a NaN) and the powers of two of their
+    unit digits (0 for zero and non-finite elements). scales: int32 (blocks, R), the exponents
+    (any for the NaN scale). nan: int32 (R,), not 0 where the row holds a NaN element or scale.
+    """
+
+    values: Tensor
+    units: Tensor
+    scales: Tensor
+    nan: Tensor
+
+
+@cache
+def _tables(fmt: ElementFormat, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Value and unit of every code, bfloat16 (which holds every element exactly)."""
+    values = torch.from_numpy(fmt.values.copy())
+    _, significand, exponent = (torch.from_numpy(x.copy()) for x in fmt.triples)
+    units = torch.where(significand == 0, 0.0, 2.0 ** (exponent + fmt.mantissa_bits))
+    return values.to(torch.bfloat16).to(device), units.to(torch.bfloat16).to(device)
+
+
+def padded_rows(rows: int) -> int:
+    """`rows` filled up to whole tiles."""
+    return triton.cdiv(rows, TILE) * TILE
+
+
+def operand(codes: Tensor, scales: Tensor, fmt: ElementFormat) -> Operand:
+    """The Operand of codes (R, K) and scales (R, blocks)."""
+    rows, length = codes.shape
+    padded = padded_rows(rows)
+    values = torch.empty((length, padded), dtype=torch.bfloat16, device=codes.device)
+    units = torch.empty_like(values)
+    nan = torch.zeros(padded, dtype=torch.int32, device=codes.device)
+    nan[:rows] = (scales == E8M0.nan_code).any(dim=1)
+    grid = (padded // TILE, triton.cdiv(length, TILE))
+    tables = _tables(fmt, codes.device)
+    _decode[grid](codes, *tables, values, units, nan, rows, padded, length, TILE=TILE)
+    exponents = torch.zeros((scales.shape[1], padded), dtype=torch.int32, device=codes.device)
+    exponents[:, :rows] = scales.t().to(torch.int32) - E8M0.bias
+    return Operand(values, units, exponents, nan)
+
+
+@triton.jit
+def _decode(
+    codes,
+    value_table,
+    unit_table,
+    values,
+    units,
+    nan,
+    rows,
+    padded,
+    length,
+    TILE: tl.constexpr,
+):
+    r = tl.program_id(0) * TILE + tl.arange(0, TILE)
+    k = tl.program_id(1).to(tl.int64) * TILE + tl.arange(0, TILE)
+    inside = (r < rows)[:, None] & (k < length)[None, :]
+    code = tl.load(codes + r.to(tl.int64)[:, None] * length + k[None, :], mask=inside, other=0)
+    value = tl.load(value_table + code).to(tl.float32)
+    is_nan = value != value
+    tl.atomic_max(nan + r, tl.max(is_nan.to(tl.int32), axis=1))
+    at = k[None, :] * padded + r[:, None]
+    stored = (k < length)[None, :] & (r < padded)[:, None]
+    tl.store(values + at, tl.where(is_nan, 0.0, value).to(tl.bfloat16), mask=stored)
+    tl.store(units + at, tl.load(unit_table + code), mask=stored)

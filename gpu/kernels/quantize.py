@@ -1,0 +1,357 @@
+"""Quantisation kernels: along rows, along columns, or both in one pass; also packed.
+
+The executor ``triton`` of `mxdot.gpu.quantize`. A tensor is seen as (outer, length, inner), with
+blocks along `length`; where `inner` is 1, blocks are contiguous.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from ...model.formats import ElementFormat
+from . import device
+from .encode import constants, quantize_tile, store_codes
+
+if TYPE_CHECKING:
+    from ..quantize import Quantization
+
+LARGEST_BLOCK = 256
+ROW_TILE = 4096  # elements of a program with contiguous blocks
+COLUMN_TILE = 8192  # and of one with blocks along columns
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How blocks are quantised; the words of `mxdot.gpu.quantize`."""
+
+    format: ElementFormat
+    block_size: int = 32
+    scale_rule: str = "floor"
+    rounding: str = "nearest_even"
+    nonfinite: str = "poison"
+
+    @classmethod
+    def of(cls, request: "Quantization") -> "Rules":
+        """The rules of a checked request."""
+        return cls(
+            request.format,
+            request.block_size,
+            request.scale_rule,
+            request.rounding,
+            request.nonfinite,
+        )
+
+    def refusal(self, where: torch.device) -> str | None:
+        """Why the kernels cannot quantise on the device `where`; None when they can."""
+        k = self.block_size
+        if k > LARGEST_BLOCK or k & (k - 1):
+            return f"block_size must be a power of two up to {LARGEST_BLOCK}, not {k}"
+        return device.refusal(where)
+
+    def constants(self, where: torch.device) -> dict[str, object]:
+        """The kernels' constants."""
+        instruction = device.has_fp8_conversion(where)
+        return constants(self.format, self.scale_rule, self.rounding, self.nonfinite, instruction)
+
+
+def refusal(request: "Quantization") -> str | None:
+    """Why the kernels cannot take `request`; None when they can."""
+    return Rules.of(request).refusal(request.device)
+
+
+def run(request: "Quantization") -> tuple[Tensor, Tensor]:
+    """Codes (the shape of x) and scales, contiguous."""
+    rules, shape, axis = Rules.of(request), request.x.shape, request.axis
+    scale_shape = list(shape)
+    scale_shape[axis] //= rules.block_size
+    view = (shape[:axis].numel(), shape[axis], shape[axis + 1 :].numel())
+    x = request.x.contiguous().view(view)
+    words = None if request.words is None else request.words.reshape(view)
+    kernel = quantize_rows if view[2] == 1 else quantize_columns
+    codes, scales = kernel(x, rules, words)
+    return codes.view(shape), scales.view(scale_shape)
+
+
+def quantize_rows(
+    x: Tensor, rules: Rules, words: Tensor | None = None, *, packed: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Codes and scales of contiguous blocks of `x`, a contiguous float tensor of any shape.
+
+    words: uint32 of the shape of `x` for stochastic rounding. Returns flat uint8 tensors; codes
+    are dense (`mxdot.gpu.pack`) when `packed`.
+    """
+    k, total = rules.block_size, x.numel()
+    count = total // k
+    codes = _codes(total, rules, packed, x)
+    scales = torch.empty(count, dtype=torch.uint8, device=x.device)
+    tile = max(1, ROW_TILE // k)
+    if count:
+        _quantize_rows[(triton.cdiv(count, tile),)](
+            x,
+            _signed(words, x),
+            codes,
+            scales,
+            count,
+            BLOCK=k,
+            BLOCKS=tile,
+            PACKED=packed,
+            HAS_WORDS=words is not None,
+            **rules.constants(x.device),
+        )
+    return codes, scales
+
+
+def quantize_columns(
+    x: Tensor,
+    rules: Rules,
+    words: Tensor | None = None,
+    *,
+    packed: bool = False,
+    transposed: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Codes and scales of blocks along the middle axis of contiguous `x` (outer, length, inner).
+
+    As `quantize_rows`. Codes lie as `x` does and scales as (outer, length / block, inner), or, when
+    `transposed`, both with their last two axes exchanged.
+    """
+    codes = _codes(x.numel(), rules, packed, x)
+    scales = torch.empty(x.numel() // rules.block_size, dtype=torch.uint8, device=x.device)
+    _launch_columns(x, rules, words, packed, transposed, codes, scales)
+    return codes, scales
+
+
+def quantize_both(
+    x: Tensor,
+    rules: Rules,
+    row_words: Tensor | None = None,
+    column_words: Tensor | None = None,
+    *,
+    packed: bool = False,
+    transposed: bool = True,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Row codes, row scales, column codes, column scales of `x` (M, K), which is read once.
+
+    M and K are multiples of the block size. Columns are as `quantize_columns` gives them, by
+    default as the (K, M) codes of the transpose.
+    """
+    count = x.numel() // rules.block_size
+    codes = [_codes(x.numel(), rules, packed, x) for _ in range(2)]
+    scales = [torch.empty(count, dtype=torch.uint8, device=x.device) for _ in range(2)]
+    rows = (codes[0], scales[0], row_words)
+    _launch_columns(x[None], rules, column_words, packed, transposed, codes[1], scales[1], rows)
+    return codes[0], scales[0], codes[1], scales[1]
+
+
+def _codes(count: int, rules: Rules, packed: bool, x: Tensor) -> Tensor:
+    size = count * rules.format.bits // 8 if packed else count
+    return torch.empty(size, dtype=torch.uint8, device=x.device)
+
+
+def _signed(words: Tensor | None, x: Tensor) -> Tensor:
+    """Contiguous int32 words; `x` where there are none, which is not read."""
+    return x if words is None else words.view(torch.int32).contiguous()
+
+
+def _launch_columns(
+    x: Tensor,
+    rules: Rules,
+    words: Tensor | None,
+    packed: bool,
+    transposed: bool,
+    codes: Tensor,
+    scales: Tensor,
+    rows: tuple[Tensor, Tensor, Tensor | None] | None = None,
+) -> None:
+    outer, length, inner = x.shape
+    if not x.numel():
+        return
+    k = rules.block_size
+    row_codes, row_scales, row_words = rows or (codes, scales, None)
+    blocks = max(1, 32 // k) if not transposed else max(1, 64 // k)
+    width = max(16, k, min(COLUMN_TILE // (blocks * k), triton.next_power_of_2(inner)))
+    grid = (triton.cdiv(inner, width), triton.cdiv(length, blocks * k), outer)
+    _quantize_columns[grid](
+        x,
+        _signed(words, x),
+        codes,
+        scales,
+        _signed(row_words, x),
+        row_codes,
+        row_scales,
+        length,
+        inner,
+        BLOCK=k,
+        BLOCKS=blocks,
+        WIDTH=width,
+        PACKED=packed,
+        TRANSPOSED=transposed,
+        ROWS=rows is not None,
+        HAS_WORDS=words is not None,
+        **rules.constants(x.device),
+    )
+
+
+@triton.jit
+def _quantize_rows(
+    x,
+    words,
+    codes,
+    scales,
+    count,
+    BLOCK: tl.constexpr,
+    BLOCKS: tl.constexpr,
+    PACKED: tl.constexpr,
+    HAS_WORDS: tl.constexpr,
+    M: tl.constexpr,
+    EMIN: tl.constexpr,
+    EMAX: tl.constexpr,
+    BITS: tl.constexpr,
+    INTEGER: tl.constexpr,
+    LARGEST: tl.constexpr,
+    CEILING: tl.constexpr,
+    LARGEST_CODE: tl.constexpr,
+    INF_CODE: tl.constexpr,
+    NAN_CODE: tl.constexpr,
+    SCALE_RULE: tl.constexpr,
+    ROUNDING: tl.constexpr,
+    ELEMENT: tl.constexpr,
+    CONVERT: tl.constexpr,
+):
+    first = tl.program_id(0).to(tl.int64) * BLOCKS
+    block = first + tl.arange(0, BLOCKS)
+    inside = (block < count)[:, None]
+    at = block[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
+    tile = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
+    random = tile
+    if HAS_WORDS:
+        random = tl.load(words + at, mask=inside, other=0)
+    tile_codes, tile_scales = quantize_tile(
+        tile,
+        random,
+        1,
+        M,
+        EMIN,
+        EMAX,
+        BITS,
+        INTEGER,
+        LARGEST,
+        CEILING,
+        LARGEST_CODE,
+        INF_CODE,
+        NAN_CODE,
+        SCALE_RULE,
+        ROUNDING,
+        ELEMENT,
+        CONVERT,
+    )
+    store_codes(codes, tile_codes, first, 0, count, BLOCK, BITS, PACKED)
+    tl.store(scales + block[:, None], tile_scales, mask=inside)
+
+
+@triton.jit
+def _quantize_columns(
+    x,
+    words,
+    codes,
+    scales,
+    row_words,
+    row_codes,
+    row_scales,
+    length,
+    inner,
+    BLOCK: tl.constexpr,
+    BLOCKS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    PACKED: tl.constexpr,
+    TRANSPOSED: tl.constexpr,
+    ROWS: tl.constexpr,
+    HAS_WORDS: tl.constexpr,
+    M: tl.constexpr,
+    EMIN: tl.constexpr,
+    EMAX: tl.constexpr,
+    BITS: tl.constexpr,
+    INTEGER: tl.constexpr,
+    LARGEST: tl.constexpr,
+    CEILING: tl.constexpr,
+    LARGEST_CODE: tl.constexpr,
+    INF_CODE: tl.constexpr,
+    NAN_CODE: tl.constexpr,
+    SCALE_RULE: tl.constexpr,
+    ROUNDING: tl.constexpr,
+    ELEMENT: tl.constexpr,
+    CONVERT: tl.constexpr,
+):
+    HEIGHT: tl.constexpr = BLOCKS * BLOCK
+    column = tl.program_id(0) * WIDTH
+    row = tl.program_id(1) * HEIGHT
+    slab = tl.program_id(2).to(tl.int64) * length * inner
+    i = row + tl.arange(0, HEIGHT)
+    j = column + tl.arange(0, WIDTH)
+    inside = (i < length)[:, None] & (j < inner)[None, :]
+    at = slab + i.to(tl.int64)[:, None] * inner + j[None, :]
+    tile = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
+    random = tile
+    if HAS_WORDS:
+        random = tl.load(words + at, mask=inside, other=0)
+    found, found_scales = quantize_tile(
+        tile.reshape((BLOCKS, BLOCK, WIDTH)),
+        random.reshape((BLOCKS, BLOCK, WIDTH)),
+        1,
+        M,
+        EMIN,
+        EMAX,
+        BITS,
+        INTEGER,
+        LARGEST,
+        CEILING,
+        LARGEST_CODE,
+        INF_CODE,
+        NAN_CODE,
+        SCALE_RULE,
+        ROUNDING,
+        ELEMENT,
+        CONVERT,
+    )
+    column_codes = found.reshape((HEIGHT, WIDTH))
+    column_scales = found_scales.reshape((BLOCKS, WIDTH))
+    # Scales are bytes: their tiles are stored as codes that are never packed.
+    codes += slab * BITS // 8 if PACKED else slab
+    scales += slab // BLOCK
+    blocks = length // BLOCK
+    if TRANSPOSED:
+        store_codes(codes, column_codes.trans(), column, row, inner, length, BITS, PACKED)
+        store_codes(scales, column_scales.trans(), column, row // BLOCK, inner, blocks, BITS, False)
+    else:
+        store_codes(codes, column_codes, row, column, length, inner, BITS, PACKED)
+        store_codes(scales, column_scales, row // BLOCK, column, blocks, inner, BITS, False)
+    if ROWS:
+        if HAS_WORDS:
+            random = tl.load(row_words + at, mask=inside, other=0)
+        across: tl.constexpr = WIDTH // BLOCK
+        found, found_scales = quantize_tile(
+            tile.reshape((HEIGHT, across, BLOCK)),
+            random.reshape((HEIGHT, across, BLOCK)),
+            2,
+            M,
+            EMIN,
+            EMAX,
+            BITS,
+            INTEGER,
+            LARGEST,
+            CEILING,
+            LARGEST_CODE,
+            INF_CODE,
+            NAN_CODE,
+            SCALE_RULE,
+            ROUNDING,
+            ELEMENT,
+            CONVERT,
+        )
+        row_tile = found.reshape((HEIGHT, WIDTH))
+        store_codes(row_codes, row_tile, row, column, length, inner, BITS, PACKED)
+        row_tile = found_scales.reshape((HEIGHT, across))
+        store_codes(row_scales, row_tile, row, column // BLOCK, length, inner // BLOCK, BITS, False)

@@ -1,0 +1,340 @@
+"""The rule of `fixed:W:L` on ordinary arithmetic units: a register of W bits in units of 2^L.
+
+A register of up to 61 bits whose block sums fit int64 stays in int64. Any other lies in memory as
+32-bit limbs, lowest first: each program has the limbs of its own tile, which the cache holds.
+"""
+
+import math
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from ...model.accumulators import Fixed
+from ...model.formats import ElementFormat
+from ...model.products import product_table
+from .arithmetic import (
+    INT64,
+    PAIR,
+    exponent32,
+    integer_to_odd,
+    is_finite,
+    nearest_even,
+    pair_magnitude,
+    power64,
+)
+from .emulate import start_tile, sum_terms, sum_width, too_wide
+from .operands import Operand, operand
+
+INT64_WIDTH = 61  # register and addend then add in int64 without overflow
+LARGEST_SCALE = 256  # the sum of two scales' exponents is below this
+SCRATCH = 2**28  # limbs at once: 1 GiB
+
+
+def _sum_bits(a: ElementFormat, b: ElementFormat, block_size: int) -> int:
+    return product_table(a, b).bits + math.ceil(math.log2(block_size))
+
+
+def refusal(_: Fixed, a: ElementFormat, b: ElementFormat, block_size: int) -> str | None:
+    """Why these kernels cannot take products in blocks of `block_size`; None when they can."""
+    return too_wide(_sum_bits(a, b, block_size))
+
+
+def run(
+    rule: Fixed,
+    a_codes: Tensor,
+    a_scales: Tensor,
+    a_format: ElementFormat,
+    b_codes: Tensor,
+    b_scales: Tensor,
+    b_format: ElementFormat,
+    block_size: int,
+    c: Tensor | None,
+) -> Tensor:
+    """Dot products of the rows of `a` (M, K) and `b` (N, K): float32 (M, N)."""
+    m, n = a_codes.shape[0], b_codes.shape[0]
+    sum_bits, tile = _sum_bits(a_format, b_format, block_size), 32
+    lsb = product_table(a_format, b_format).lsb
+    b = operand(b_codes, b_scales, b_format)
+    result = torch.empty((m, n), dtype=torch.float32, device=a_codes.device)
+    wide = rule.width > INT64_WIDTH or sum_width(sum_bits) == PAIR
+    wraps = rule.overflow == "wrap"
+    # A saturating register also needs room for the largest addend; a wrapping one may lose it.
+    addend_bits = 0 if wraps else sum_bits + LARGEST_SCALE + max(0, lsb - rule.lsb, -rule.lsb)
+    limbs = triton.cdiv(max(rule.width, addend_bits) + 2, 32) if wide else 0
+    rows = m
+    if wide:
+        rows = max(tile, SCRATCH // (limbs * b.values.shape[1]) // tile * tile)
+    for first in range(0, m, rows):
+        part = slice(first, first + rows)
+        a = operand(a_codes[part], a_scales[part], a_format)
+        height, shape = result[part].shape[0], (a.values.shape[1], b.values.shape[1])
+        scratch = torch.zeros((limbs, *shape), dtype=torch.int32, device=result.device)
+        kernel = _wide_register if wide else _int64_register
+        kernel[(triton.cdiv(height, tile), triton.cdiv(n, tile))](
+            *_tensors(a),
+            *_tensors(b),
+            result if c is None else c[part],
+            result[part],
+            scratch,
+            height,
+            n,
+            *shape,
+            a_scales.shape[1],
+            limbs,
+            W=rule.width,
+            L=rule.lsb,
+            WRAPS=wraps,
+            LSB=lsb,
+            BLOCK=block_size,
+            WIDTH=PAIR if wide else INT64,
+            HAS_C=c is not None,
+            HAS_INF=a_format.inf_code is not None or b_format.inf_code is not None,
+            TILE=tile,
+        )
+    return result
+
+
+def _tensors(x: Operand) -> tuple[Tensor, Tensor, Tensor]:
+    return x.values, x.scales, x.nan
+
+
+@triton.jit
+def _significand(c):
+    """The signed integer significand of a finite float32: c = significand x 2^(exponent - 23)."""
+    bits = c.to(tl.int32, bitcast=True)
+    fraction = bits & 0x7FFFFF
+    significand = tl.where((bits & 0x7F800000) == 0, fraction, fraction | 0x800000).to(tl.int64)
+    return tl.where(bits < 0, -significand, significand)
+
+
+@triton.jit
+def _to_float32(magnitude, exponent):
+    """RNE of an int64 x 2^exponent; what lies beyond the limits is infinite or zero anyway."""
+    limited = tl.minimum(tl.maximum(exponent, -400), 400)
+    return nearest_even(integer_to_odd(magnitude) * power64(limited))
+
+
+@triton.jit
+def _add_int64(value, term, exponent, W: tl.constexpr, WRAPS: tl.constexpr):
+    """The register after adding RZ(term x 2^exponent)."""
+    magnitude = tl.where(term < 0, -term, term)
+    left = tl.minimum(tl.maximum(exponent, 0), 63).to(tl.int64)
+    right = tl.minimum(tl.maximum(-exponent, 0), 63).to(tl.int64)
+    units = (magnitude >> right) << left
+    if WRAPS:
+        units = tl.where(exponent > 63, 0, units)
+        total = value + tl.where(term < 0, -units, units)
+        return (total << (64 - W)) >> (64 - W)
+    else:
+        largest: tl.constexpr = 1 << 61
+        units = tl.where(magnitude > (largest >> left), largest, units)
+        total = value + tl.where(term < 0, -units, units)
+        high: tl.constexpr = (1 << (W - 1)) - 1
+        return tl.minimum(tl.maximum(total, -high - 1), high)
+
+
+@triton.jit
+def _int64_register(
+    a_values,
+    a_scales,
+    a_nan,
+    b_values,
+    b_scales,
+    b_nan,
+    c_start,
+    result,
+    limbs,
+    m,
+    n,
+    a_stride,
+    b_stride,
+    blocks,
+    limb_count,
+    W: tl.constexpr,
+    L: tl.constexpr,
+    WRAPS: tl.constexpr,
+    LSB: tl.constexpr,
+    BLOCK: tl.constexpr,
+    WIDTH: tl.constexpr,
+    HAS_C: tl.constexpr,
+    HAS_INF: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    row = tl.program_id(0) * TILE + tl.arange(0, TILE)
+    column = tl.program_id(1) * TILE + tl.arange(0, TILE)
+    c = start_tile(a_nan, b_nan, c_start, row, column, m, n, HAS_C, TILE)
+    a_values += row
+    a_scales += row
+    b_values += column
+    b_scales += column
+    known = tl.where(is_finite(c), c, 0.0)
+    special = c - known  # 0, or what c is: infinite or NaN
+    value = _add_int64(
+        tl.zeros((TILE, TILE), tl.int64), _significand(known), exponent32(known) - 23 - L, W, WRAPS
+    )
+    for _ in range(blocks):
+        s = tl.load(a_scales)[:, None] + tl.load(b_scales)[None, :]
+        _, low, terms = sum_terms(
+            a_values, b_values, BLOCK, a_stride, b_stride, 2.0**-LSB, WIDTH, HAS_INF, TILE
+        )
+        exponent = s + (LSB - L)
+        value = _add_int64(value, low, exponent, W, WRAPS)
+        special += tl.where(is_finite(terms), 0.0, terms)
+        a_scales += a_stride
+        b_scales += b_stride
+        a_values += BLOCK * a_stride
+        b_values += BLOCK * b_stride
+    rounded = _to_float32(value, tl.full((TILE, TILE), L, tl.int32))
+    at = row.to(tl.int64)[:, None] * n + column[None, :]
+    inside = (row < m)[:, None] & (column < n)[None, :]
+    tl.store(result + at, tl.where(special == 0, rounded, special), mask=inside)
+
+
+@triton.jit
+def _window(w0, w1, w2, position):
+    """32 bits of the magnitude of words w0 (lowest) to w2 from bit `position` on."""
+    index, shift = position >> 5, (position & 31).to(tl.int64)
+    lower = _word(w0, w1, w2, index)
+    upper = _word(w0, w1, w2, index + 1)
+    return (((upper << 32) | lower) >> shift) & 0xFFFFFFFF
+
+
+@triton.jit
+def _word(w0, w1, w2, index):
+    zero = w0 * 0
+    return tl.where(index == 0, w0, tl.where(index == 1, w1, tl.where(index == 2, w2, zero)))
+
+
+@triton.jit
+def _bits_from(bit, j):
+    """How many of limb j's 32 bits lie below `bit`."""
+    return tl.minimum(tl.maximum(bit - 32 * j, 0), 32)
+
+
+@triton.jit
+def _add_limbs(
+    limbs, limb_stride, limb_count, high, low, exponent, W: tl.constexpr, WRAPS: tl.constexpr
+):
+    """Add RZ((high x 2^32 + low) x 2^exponent) to the register at `limbs`."""
+    negative, high, low = pair_magnitude(high, low)
+    w1, w2 = high & 0xFFFFFFFF, high >> 32
+    # A negative addend is added as its complement plus one.
+    invert = tl.where(negative, 0xFFFFFFFF, 0).to(tl.int64)
+    carry = negative.to(tl.int64)
+    above_zero = carry >= 0  # whether all bits from W - 1 on are 0
+    above_one = carry >= 0
+    for j in range(limb_count):
+        at = limbs + j * limb_stride
+        addend = _window(low, w1, w2, 32 * j - exponent) ^ invert
+        total = (tl.load(at).to(tl.int64) & 0xFFFFFFFF) + addend + carry
+        tl.store(at, total.to(tl.int32))
+        carry = total >> 32
+        total = total & 0xFFFFFFFF
+        kept = _bits_from(W - 1, j)
+        ones = 0xFFFFFFFF >> kept.to(tl.int64)
+        above_zero = above_zero & ((total >> kept) == 0)
+        above_one = above_one & ((total >> kept) == ones)
+        negative = total >= (1 << 31)  # in the end, the sign
+    tl.debug_barrier()
+    if not WRAPS:
+        outside = (above_zero | above_one) == 0
+        if tl.max(outside.to(tl.int32)) > 0:
+            for j in range(limb_count):
+                at = limbs + j * limb_stride
+                largest = 0xFFFFFFFF >> (32 - _bits_from(W - 1, j)).to(tl.int64)
+                limit = tl.where(negative, 0xFFFFFFFF - largest, largest)
+                kept_limb = tl.load(at).to(tl.int64)
+                tl.store(at, tl.where(outside, limit, kept_limb).to(tl.int32))
+        tl.debug_barrier()
+
+
+@triton.jit
+def _round_limbs(limbs, limb_stride, W: tl.constexpr, L: tl.constexpr):
+    """RNE of the register to float32; it is left as its magnitude."""
+    count: tl.constexpr = (W + 31) // 32
+    top: tl.constexpr = (W - 1) % 32 + 1  # bits of the highest limb
+    last = tl.load(limbs + (count - 1) * limb_stride).to(tl.int64)
+    negative = ((last >> (top - 1)) & 1) != 0
+    carry = negative.to(tl.int64)
+    for j in range(count):
+        at = limbs + j * limb_stride
+        mask = 0xFFFFFFFF >> (32 - _bits_from(W, j)).to(tl.int64)
+        limb = tl.load(at).to(tl.int64) & mask
+        limb = tl.where(negative, limb ^ mask, limb) + carry
+        carry = tl.where(limb > mask, 1, 0).to(tl.int64)
+        tl.store(at, (limb & mask).to(tl.int32))
+    tl.debug_barrier()
+    leading = carry * 0
+    exponent = leading.to(tl.int32)
+    lost = leading
+    for i in range(count):
+        j = count - 1 - i
+        limb = tl.load(limbs + j * limb_stride).to(tl.int64) & 0xFFFFFFFF
+        takes = leading < (1 << 30)
+        lost = lost | tl.where(takes, 0, limb)
+        exponent = tl.where(takes, 32 * j, exponent)
+        leading = tl.where(takes, (leading << 32) | limb, leading)
+    leading = leading | (lost != 0).to(tl.int64)
+    return _to_float32(tl.where(negative, -leading, leading), exponent + L)
+
+
+@triton.jit
+def _wide_register(
+    a_values,
+    a_scales,
+    a_nan,
+    b_values,
+    b_scales,
+    b_nan,
+    c_start,
+    result,
+    limbs,
+    m,
+    n,
+    a_stride,
+    b_stride,
+    blocks,
+    limb_count,
+    W: tl.constexpr,
+    L: tl.constexpr,
+    WRAPS: tl.constexpr,
+    LSB: tl.constexpr,
+    BLOCK: tl.constexpr,
+    WIDTH: tl.constexpr,
+    HAS_C: tl.constexpr,
+    HAS_INF: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    row = tl.program_id(0) * TILE + tl.arange(0, TILE)
+    column = tl.program_id(1) * TILE + tl.arange(0, TILE)
+    c = start_tile(a_nan, b_nan, c_start, row, column, m, n, HAS_C, TILE)
+    a_values += row
+    a_scales += row
+    b_values += column
+    b_scales += column
+    known = tl.where(is_finite(c), c, 0.0)
+    special = c - known  # 0, or what c is: infinite or NaN
+    limbs += row.to(tl.int64)[:, None] * b_stride + column[None, :]
+    limb_stride = a_stride.to(tl.int64) * b_stride
+    zero = tl.zeros((TILE, TILE), tl.int64)
+    start = _significand(known)
+    exponent = exponent32(known) - 23 - L
+    _add_limbs(limbs, limb_stride, limb_count, zero, start, exponent, W, WRAPS)
+    for _ in range(blocks):
+        s = tl.load(a_scales)[:, None] + tl.load(b_scales)[None, :]
+        high, low, terms = sum_terms(
+            a_values, b_values, BLOCK, a_stride, b_stride, 2.0**-LSB, WIDTH, HAS_INF, TILE
+        )
+        exponent = s + (LSB - L)
+        _add_limbs(limbs, limb_stride, limb_count, high, low, exponent, W, WRAPS)
+        special += tl.where(is_finite(terms), 0.0, terms)
+        a_scales += a_stride
+        b_scales += b_stride
+        a_values += BLOCK * a_stride
+        b_values += BLOCK * b_stride
+    rounded = _round_limbs(limbs, limb_stride, W, L)
+    at = row.to(tl.int64)[:, None] * n + column[None, :]
+    inside = (row < m)[:, None] & (column < n)[None, :]
+    tl.store(result + at, tl.where(special == 0, rounded, special), mask=inside)

@@ -1,0 +1,39 @@
+"""Where the tests of Triton kernels run: on CUDA, or on the CPU under Triton's interpreter.
+
+Import this before any kernel.
+"""
+
+import importlib.util
+import os
+
+import pytest
+import torch
+
+
+def prepare() -> None:
+    """Switch the interpreter on.
+
+    Triton 3.6 makes loop bounds of arrays of one element by int(), which NumPy 2.4 refuses.
+    """
+    os.environ["TRITON_INTERPRET"] = "1"
+    from triton.runtime import interpreter
+
+    patch = interpreter._patch_lang_tensor
+
+    def patched(tensor, scope):
+        patch(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
+
+    interpreter._patch_lang_tensor = patched
+
+
+HAS_TRITON = importlib.util.find_spec("triton") is not None
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+if HAS_TRITON and DEVICE == "cpu":
+    prepare()
+
+for_kernels = [
+    pytest.mark.skipif(not HAS_TRITON, reason="Triton is not installed"),
+    # The interpreter truncates infinite terms, whose sum is not looked at, by NumPy.
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+]

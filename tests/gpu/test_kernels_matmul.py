@@ -1,0 +1,53 @@
+"""The Triton kernels of products equal the model in every bit."""
+
+import pytest
+
+from cases import random_cases
+from compare import generator
+from interpreter import DEVICE, for_kernels
+from test_gpu_matmul import PAIRS, check_cases, takes
+
+pytestmark = for_kernels
+ACCUMULATORS = [
+    "exact",
+    *("aligned:0", "aligned:13", "aligned:24", "aligned:50", "aligned:64"),
+    *("fused:0", "fused:23", "fused:51", "fused:64"),
+    *("hopper", "hopper-promoted", "ada", "blackwell"),
+    *("float32", "int32"),
+    # registers in int64, in limbs, at the seam, and at both ends of W and L
+    *("fixed:48:-20", "fixed:48:-20:wrap", "fixed:61:-40", "fixed:61:-30:wrap", "fixed:2:1023"),
+    *("fixed:62:-30", "fixed:64:-20:wrap", "fixed:96:-20", "fixed:640:-320", "fixed:640:-300:wrap"),
+    *("fixed:2:-1024", "fixed:1024:-1024:wrap", "fixed:1024:1023"),
+]
+
+
+def check(cases, accumulator):
+    check_cases(cases, accumulator, DEVICE, "triton")
+
+
+@pytest.mark.parametrize("accumulator", ACCUMULATORS)
+def test_random_products(accumulator):
+    rng = generator("kernels", accumulator)
+    for pair in PAIRS:
+        if takes(accumulator, *pair):
+            check(random_cases(rng, pair, 24, 2, 32), accumulator)
+
+
+@pytest.mark.parametrize("accumulator", ["exact", "aligned:13", "hopper-promoted", "fixed:48:-20"])
+@pytest.mark.parametrize("block_size", [1, 4, 16, 33, 64, 128])
+def test_block_sizes(block_size, accumulator):
+    rng = generator("kernels", accumulator, block_size)
+    for pair in (("e4m3", "e4m3"), ("e5m2", "e5m2")):
+        check(random_cases(rng, pair, 9, 3, block_size), accumulator)
+
+
+@pytest.mark.parametrize("block_size", [1, 2, 3, 5, 7, 31, 48, 128])
+def test_pairs_of_a_tree(block_size):
+    check(
+        random_cases(generator("tree", block_size), ("e4m3", "e5m2"), 9, 2, block_size), "float32"
+    )
+
+
+@pytest.mark.parametrize("accumulator", ["exact", "aligned:13", "fixed:40:-12", "fixed:100:-12"])
+def test_more_rows_than_a_tile(accumulator):
+    check(random_cases(generator("tiles"), ("e4m3", "e4m3"), 67, 1, 16), accumulator)

@@ -1,0 +1,113 @@
+"""The Triton kernels of quantisation equal the model in every bit."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+
+from compare import generator
+from devices import assert_same_blocks, tensor
+from interpreter import DEVICE, for_kernels
+from mxdot import gpu, model
+from mxdot.gpu.tensor import MXTensor
+from mxdot.model import FORMATS
+from mxdot.model.formats import ROUNDINGS
+from mxdot.model.quantize import NONFINITE, SCALE_RULES
+
+pytestmark = for_kernels
+RULES = [(s, r, n) for s in SCALE_RULES for r in ROUNDINGS for n in NONFINITE]
+
+
+def values(rng, shape=(64, 96)):
+    """Blocks of every kind: normal, wide, at ties, zero, special, subnormal, random bits."""
+    x = rng.standard_normal(shape).astype(np.float32)
+    x *= np.exp2(rng.integers(-12, 6, shape)).astype(np.float32)
+    blocks = x.reshape(-1, 32)
+    blocks[::5] *= np.exp2(rng.integers(-120, 110, (len(blocks[::5]), 1))).astype(np.float32)
+    blocks[1::7] = np.round(blocks[1::7] * 8) / 8
+    blocks[2], blocks[9] = 0.0, -0.0
+    blocks[3, 4], blocks[4, 2], blocks[5, 3] = np.nan, np.inf, -np.inf
+    blocks[10] = rng.integers(0, 2**32, 32, dtype=np.uint32).view(np.float32)
+    blocks[11] = rng.integers(0, 2**23, 32, dtype=np.uint32).view(np.float32)
+    # just below the smallest normal, where rounding amax to its significand carries
+    blocks[12] = (2**23 - rng.integers(1, 2**18, 32, dtype=np.uint32)).view(np.float32)
+    return x
+
+
+def random_words(rng, shape):
+    words = rng.integers(0, 2**32, shape, dtype=np.uint32)
+    words[0], words[1] = 0, 2**32 - 1
+    return words
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+@pytest.mark.parametrize(("scale_rule", "rounding", "nonfinite"), RULES)
+def test_every_rule_along_each_axis(fmt, scale_rule, rounding, nonfinite):
+    rng = generator("kernels", fmt, scale_rule, rounding, nonfinite)
+    x = values(rng)
+    words = random_words(rng, x.shape) if rounding == "stochastic" else None
+    rules = {"scale_rule": scale_rule, "rounding": rounding, "nonfinite": nonfinite}
+    moved = None if words is None else tensor(words, DEVICE)
+    for axis in (0, 1):
+        want = model.quantize(x, fmt, axis=axis, rng=words, **rules)
+        got = gpu.quantize(tensor(x, DEVICE), fmt, axis=axis, rng=moved, executor="triton", **rules)
+        assert_same_blocks(got, want)
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16, np.float32])
+@pytest.mark.parametrize("block_size", [1, 2, 16, 32, 64, 128])
+def test_dtypes_block_sizes_and_axes(dtype, block_size):
+    rng = generator("kernels", str(dtype), block_size)
+    x = rng.standard_normal((128, 3, 256)).astype(dtype)
+    for axis in (0, 2):
+        want = model.quantize(x, "e4m3", axis=axis, block_size=block_size)
+        got = gpu.quantize(
+            tensor(x, DEVICE), "e4m3", axis=axis, block_size=block_size, executor="triton"
+        )
+        assert_same_blocks(got, want)
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("packed", [False, True])
+def test_rows_and_columns_in_one_pass(fmt, transposed, packed):
+    from mxdot.gpu.kernels.quantize import Rules, quantize_both
+
+    rng = generator("both", fmt, transposed, packed)
+    x = values(rng)
+    row_words, column_words = (random_words(rng, x.shape) for _ in range(2))
+    for rounding in ("nearest_even", "stochastic"):
+        rows = model.quantize(x, fmt, axis=1, rounding=rounding, rng=row_words)
+        columns = model.quantize(x, fmt, axis=0, rounding=rounding, rng=column_words)
+        want = [rows.codes, rows.scales, columns.codes, columns.scales]
+        if transposed:
+            want[2:] = [part.T for part in want[2:]]
+        if packed:
+            want[::2] = [model.pack(codes, fmt) for codes in want[::2]]
+        words = (
+            tensor(w, DEVICE) if rounding == "stochastic" else None
+            for w in (row_words, column_words)
+        )
+        rules = Rules(FORMATS[fmt], rounding=rounding)
+        got = quantize_both(tensor(x, DEVICE), rules, *words, packed=packed, transposed=transposed)
+        for part, expected in zip(got, want, strict=True):
+            np.testing.assert_array_equal(part.cpu().numpy(), expected.reshape(-1))
+
+
+@pytest.mark.parametrize("fmt", ["e2m1", "e3m2"])
+def test_packed_rows_unpack_to_the_codes(fmt):
+    from mxdot.gpu.kernels.quantize import Rules, quantize_rows
+
+    x = values(generator("packed", fmt))
+    want = model.quantize(x, fmt)
+    codes, scales = quantize_rows(tensor(x, DEVICE), Rules(FORMATS[fmt]), packed=True)
+    codes = gpu.unpack(codes.view(x.shape[0], -1), fmt)
+    got = MXTensor(codes, scales.view(want.scales.shape), fmt)
+    assert_same_blocks(got, want)
+
+
+def test_a_block_size_that_is_no_power_of_two_is_left_to_pytorch():
+    x = torch.ones(2, 48)
+    with pytest.raises(ValueError, match=r"block_size must be a power of two up to 256, not 48$"):
+        gpu.quantize(x, "e4m3", block_size=48, executor="triton")
+    assert gpu.quantize(x, "e4m3", block_size=48).scales.shape == (2, 1)

@@ -3,15 +3,21 @@
 Needs PyTorch. Triton kernels are used on CUDA where they exist, and imported only then.
 """
 
+from .convert import convert
 from .layout import tile_scales, untile_scales
+from .linear import MXLinear
 from .matmul import matmul
 from .packing import pack, unpack
 from .quantize import quantize
+from .recipe import Recipe
 from .store import load, save
 from .tensor import MXTensor
 
 __all__ = [
+    "MXLinear",
     "MXTensor",
+    "Recipe",
+    "convert",
     "load",
     "matmul",
     "pack",

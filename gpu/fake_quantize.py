@@ -1,0 +1,45 @@
+"""The values that quantisation leaves, without codes: what fast products in networks multiply."""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from ..model.formats import E8M0, FORMATS
+from .elements import decode, encode
+from .floats import power32
+from .quantize import shared_exponent
+
+
+def fake_quantize(
+    x: Tensor,
+    fmt: str,
+    *,
+    block_size: int = 32,
+    scale_rule: str = "floor",
+    rounding: str = "nearest_even",
+    words: Tensor | None = None,
+) -> Tensor:
+    """`quantize(x, fmt, ..., pad=True).dequantize()` of the last axis, bit for bit, traceable.
+
+    x: float32, float16 or bfloat16 (..., K); a block that holds NaN or Inf becomes NaN.
+    words: for ``stochastic`` rounding, int64 from 0 to 2^32 - 1, the shape of the padded `x`.
+    Returns float32 (..., K + padding). Arguments are not checked here: `Recipe` has done it.
+
+    A format is given by name, because torch.compile compiles once for each string, where it would
+    take the fields of two ElementFormats for variables and trace one graph for both.
+    """
+    known = FORMATS[fmt]
+    x = x.to(torch.float32)
+    padding = -x.shape[-1] % block_size
+    if padding:
+        x = pad(x, (0, padding))
+    shape = x.shape
+    # Sizes are spelt out: -1 is ambiguous where another axis is empty.
+    blocks = x.unflatten(-1, (shape[-1] // block_size, block_size))
+    amax = blocks.abs().amax(dim=-1, keepdim=True)
+    low, high = E8M0.exponent_range
+    exponent = shared_exponent(amax, known, scale_rule).clamp(low, high)
+    chosen = words.reshape(blocks.shape) if rounding == "stochastic" else None
+    codes = encode(blocks * power32(-exponent), known, rounding, chosen)
+    values = decode(codes, known) * power32(exponent)
+    return torch.where(amax.isfinite(), values, torch.nan).reshape(shape)

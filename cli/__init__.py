@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
-COMMANDS = ("sim", "verilog", "vectors", "synth", "compare")
+COMMANDS = ("sim", "verilog", "vectors", "synth", "compare", "probe")
 
 
 class _Parser(argparse.ArgumentParser):

@@ -23,7 +23,7 @@ def add_config_options(parser: argparse.ArgumentParser) -> None:
         default="aligned:13",
         metavar="A",
         help="exact, aligned:F, fused:F, fixed:W:L[:wrap], float32, int32, or a preset: hopper, "
-        "hopper-promoted, ada, blackwell (default: %(default)s)",
+        "hopper-promoted, hopper-mx, hopper-fp16, ada, blackwell (default: %(default)s)",
     )
     group.add_argument(
         "--lanes", type=int, default=32, help="block size, 4 to 128 (default: %(default)s)"

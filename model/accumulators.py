@@ -197,6 +197,20 @@ PRESETS = {
             promote=128,
             source="H100/H200 FP8 wgmma with slow accumulation, measured on an H200",
         ),
+        replace(
+            _HOPPER,
+            name="hopper-mx",
+            promote=32,
+            source="H100/H200 FP8 wgmma from 0 for each 32 elements, measured on an H200",
+        ),
+        Preset(
+            name="hopper-fp16",
+            terms=16,
+            fraction_bits=25,
+            result_bits=23,
+            nan=NAN_NVIDIA,
+            source="H100/H200 FP16 wgmma and mma.sync, measured on an H200 with E5M2 values",
+        ),
         replace(_HOPPER, name="ada", terms=16, source="Ada FP8 (published bit-level studies)"),
         Preset(
             name="blackwell",

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from ..model import DotConfig, accumulator
+from ..model.config import LANES
 from ..model.pipeline import sections, stage_limits
 
 EVERY_FORMAT = "e4m3,e5m2,e3m2,e2m3,e2m1,int8,e5m2xe4m3,e4m3xe5m2"
@@ -67,6 +68,8 @@ def default_matrix() -> list[Unit]:
         _unit("aligned:13", EVERY_FORMAT, 16, 6),
         _unit("fused:25", EVERY_FORMAT, 8, 3),
         _unit("hopper-promoted", EVERY_FORMAT, 8, 4),
+        _unit("hopper-mx", EVERY_FORMAT, 16, 3, bulk=30_000),
+        _unit("hopper-fp16", EVERY_FORMAT, 32, 4, bulk=30_000),
         _unit("exact", "e4m3", 32, 5),
         _unit("aligned:13", "e4m3", 32, 4),
         _unit("hopper", "e4m3", 32, 1),
@@ -94,6 +97,8 @@ ACCUMULATORS = (
     "int32",
     "hopper",
     "hopper-promoted",
+    "hopper-mx",
+    "hopper-fp16",
     "ada",
     "blackwell",
 )
@@ -110,7 +115,8 @@ def full_matrix() -> list[Unit]:
                 _unit(rule, pair, 16, stages, FULL_BULK)
                 for stages in sorted({low, (low + high) // 2, high})
             ]
-        for lanes in (4, 32, 64, 128):
+        promote = getattr(accumulator(rule), "promote", None) or max(LANES)
+        for lanes in (n for n in (4, 32, 64, 128) if n <= promote):
             _, high = stage_limits(sections(accumulator(rule), lanes, "float32"))
             units.append(_unit(rule, formats[0], lanes, high - 1, FULL_BULK))
     return list({unit.name: unit for unit in units}.values())

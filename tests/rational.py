@@ -469,9 +469,13 @@ class Result(NamedTuple):
 PRESETS = {
     "hopper": (32, 13, 13),
     "hopper-promoted": (32, 13, 13),
+    "hopper-mx": (32, 13, 13),
+    "hopper-fp16": (16, 25, 23),
     "ada": (16, 13, 13),
     "blackwell": (32, 25, 23),
 }
+# Elements after which a partial sum joins c.
+PROMOTED = {"hopper-promoted": 128, "hopper-mx": 32}
 
 
 def dot(
@@ -499,9 +503,9 @@ def dot(
             c = run(c, steps, int32, status)
         case "fixed", [width, lsb, *wrap] if int(width) >= 1 and wrap in ([], ["wrap"]):
             c = run_fixed(c, steps, FixedRegister(int(width), int(lsb), wrap != []), status)
-        case "hopper-promoted", []:
-            c = run_promoted(c, steps, status)
-        case (("hopper" | "ada" | "blackwell"), []):
+        case (("hopper-promoted" | "hopper-mx"), []):
+            c = run_promoted(c, steps, status, PROMOTED[name])
+        case (("hopper" | "hopper-fp16" | "ada" | "blackwell"), []):
             c = run(c, steps, fused, status, *PRESETS[name][1:])
         case _:
             raise ValueError(f"no accumulator of the contract: {accumulator_text!r}")
@@ -543,14 +547,14 @@ def run_fixed(c: Number, steps: list[Step], register: FixedRegister, status: Sta
     return special or register.read(held, status)
 
 
-def run_promoted(c: Number, steps: list[Step], status: Status) -> Number:
-    """Hopper steps into a partial, which joins c every 128 elements and at the end."""
+def run_promoted(c: Number, steps: list[Step], status: Status, elements: int) -> Number:
+    """Hopper steps into a partial, which joins c every so many elements and at the end."""
     partial: Number = Fraction(0)
     taken = 0
     for i, step in enumerate(steps):
         partial = run(partial, [step], fused, status, *PRESETS["hopper-promoted"][1:])
         taken += len(step.products)
-        if taken >= 128 or i == len(steps) - 1:
+        if taken >= elements or i == len(steps) - 1:
             if isinstance(c, Fraction) and isinstance(partial, Fraction):
                 c = round_float32(c + partial, "nearest_even", status)
             else:

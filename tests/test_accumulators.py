@@ -22,7 +22,7 @@ from mxdot.model import (
 
 ACCEPTED = (
     "accumulator must be one of exact, aligned:F, fused:F, fixed:W:L[:wrap], float32, int32, "
-    "hopper, hopper-promoted, ada, blackwell, not "
+    "hopper, hopper-promoted, hopper-mx, hopper-fp16, ada, blackwell, not "
 )
 
 
@@ -80,6 +80,8 @@ def test_presets_are_the_rows_of_the_contract():
     assert rows == {
         "hopper": (32, 13, 13, 0x7FFFFFFF, None),
         "hopper-promoted": (32, 13, 13, 0x7FFFFFFF, 128),
+        "hopper-mx": (32, 13, 13, 0x7FFFFFFF, 32),
+        "hopper-fp16": (16, 25, 23, 0x7FFFFFFF, None),
         "ada": (16, 13, 13, 0x7FFFFFFF, None),
         "blackwell": (32, 25, 23, 0x7FFFFFFF, None),
     }
@@ -89,6 +91,11 @@ def test_presets_are_the_rows_of_the_contract():
             "fused:13 in steps of 32 terms, results RZ to 13 fraction bits, "
             "promoted by a float32 RNE add every 128 elements"
         ),
+        (
+            "fused:13 in steps of 32 terms, results RZ to 13 fraction bits, "
+            "promoted by a float32 RNE add every 32 elements"
+        ),
+        "fused:25 in steps of 16 terms",
         "fused:13 in steps of 16 terms, results RZ to 13 fraction bits",
         "fused:25 in steps of 32 terms",
     ]

@@ -114,7 +114,8 @@ NAMES = "e4m3, e5m2, e3m2, e2m3, e2m1, int8"
             ValueError,
             (
                 "accumulator must be one of exact, aligned:F, fused:F, fixed:W:L[:wrap], float32, "
-                "int32, hopper, hopper-promoted, ada, blackwell, not 'volta'"
+                "int32, hopper, hopper-promoted, hopper-mx, hopper-fp16, ada, blackwell, "
+                "not 'volta'"
             ),
             {"accumulator": "volta"},
         ),

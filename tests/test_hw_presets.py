@@ -5,7 +5,7 @@ import pytest
 
 from cases import Cases
 from compare import generator
-from mxdot.model import E4M3, E5M2, DotConfig, ElementFormat, MXArray
+from mxdot.model import E4M3, E5M2, PRESETS, DotConfig, ElementFormat, MXArray
 from unit_bench import Run, Work, drive, evaluate, join, products, random_work
 
 HOPPER = DotConfig(formats="e4m3,e5m2", lanes=32, accumulator="hopper")
@@ -108,20 +108,22 @@ def test_hopper_leaves_the_low_ten_bits_zero():
 # Promotion ---------------------------------------------------------------------------------------
 
 
-def promoted_work(lanes: int, lengths: list[int]) -> Work:
-    config = DotConfig(formats="e4m3,e5m2xe4m3", lanes=lanes, accumulator="hopper-promoted")
+def promoted_work(name: str, lanes: int, lengths: list[int]) -> Work:
+    config = DotConfig(formats="e4m3,e5m2xe4m3", lanes=lanes, accumulator=name)
     return random_work(config, generator("promoted", lanes), lengths, **CLASSES)
 
 
-@pytest.mark.parametrize("lanes", [4, 32])
-def test_promotion_groups(lanes):
-    """Products shorter than, as long as and longer than 128 elements, in every order: a product
-    begins its own group, wherever in one the product before it ended."""
-    group = 128 // lanes
+@pytest.mark.parametrize(
+    ("name", "lanes"), [("hopper-promoted", 4), ("hopper-promoted", 32), ("hopper-mx", 8)]
+)
+def test_promotion_groups(name, lanes):
+    """Products shorter than, as long as and longer than 128 (32) elements, in every order: a
+    product begins its own group, wherever in one the product before it ended."""
+    group = (PRESETS[name].promote or 0) // lanes
     lengths = [1, group - 1, group, group + 1, 2 * group, 2 * group + 1, 3, 5 * group // 2]
     rng = generator("groups", lanes)
     order = [int(v) for _ in range(8) for v in rng.permutation(lengths)]
-    work = promoted_work(lanes, order)
+    work = promoted_work(name, lanes, order)
     for gap, stall in ((0.0, 0.0), (0.2, 0.2)):
         run: Run = evaluate(work.config, drive(work, rng, streams=16, gap=gap, stall=stall))
         run.check()

@@ -18,7 +18,7 @@ ML_DTYPES = {
     "e2m3": ml_dtypes.float6_e2m3fn,
     "e2m1": ml_dtypes.float4_e2m1fn,
 }
-PRESETS = ("hopper", "hopper-promoted", "ada", "blackwell")
+PRESETS = ("hopper", "hopper-promoted", "hopper-mx", "hopper-fp16", "ada", "blackwell")
 ACCUMULATORS = (
     "exact", "aligned:13", "fused:25", "fixed:48:-20", "fixed:48:-20:wrap", "float32", *PRESETS,
 )  # fmt: skip

@@ -29,7 +29,7 @@ NAMES = {
     "int32": [*SHARED, "integer_sum", "block_result", "accumulator"],
 }
 NAMES |= dict.fromkeys(PRESETS, NAMES["fused"])
-NAMES["hopper-promoted"] = [*NAMES["fused"][:-1], "partial", "accumulator"]
+NAMES["hopper-promoted"] = NAMES["hopper-mx"] = [*NAMES["fused"][:-1], "partial", "accumulator"]
 LSB = -32  # below every product of E5M2
 
 
@@ -84,7 +84,7 @@ def test_names_shapes_and_terms(text):
     cases, trace = finite_trace(full, fmt)
     stages = trace.stages
     assert sorted(stages) == sorted(NAMES[text])
-    steps = 4 if text == "ada" else 2
+    steps = 64 // getattr(accumulator(full), "terms", 32)
     terms = 64 // steps
     for name, stage in stages.items():
         per_term = name in ("product", "product_exponent", "unit_exponent", "aligned")
@@ -141,7 +141,7 @@ def test_aligned(f):
 
 
 @pytest.mark.parametrize(
-    "text", ["fused:4", "fused:25", "hopper", "ada", "blackwell", "hopper-promoted"]
+    "text", ["fused:4", "fused:25", "hopper", "hopper-fp16", "ada", "blackwell", "hopper-promoted"]
 )
 def test_fused(text):
     blocks = 5 if text == "hopper-promoted" else 2

@@ -108,7 +108,11 @@ def test_oracle_reproduces(name, text):
             rational.dot(*pair(name), [], text)
         return
     vectors = load(GOLDEN / f"{name}.npz")
-    unit = [str(config.accumulator) for config in vectors.configs].index(text)
+    texts = [str(config.accumulator) for config in vectors.configs]
+    if text not in texts:
+        assert (name, text) == ("e5m2-128-lanes", "hopper-mx")  # no such unit: lanes up to 32
+        return
+    unit = texts.index(text)
     starts = vectors.c.tolist()
     got = [
         rational.dot(*pair(name), blocks, text, c)
@@ -341,7 +345,7 @@ def test_header_names_the_ports_that_there_are(tmp_path):
 
 
 def test_hex_files_are_of_one_unit(tmp_path):
-    with pytest.raises(ValueError, match="vectors must be of one unit, not of 14"):
+    with pytest.raises(ValueError, match="vectors must be of one unit, not of 16"):
         save_hex(load(GOLDEN / "e2m1.npz"), tmp_path / "hex")
     assert not (tmp_path / "hex").exists()
 

@@ -1,0 +1,87 @@
+"""`mxdot probe`: find out from results alone what a matrix unit computes."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .options import write_text
+
+if TYPE_CHECKING:
+    from ..explore.probe import MatrixUnit
+
+DEVICE = "cuda:"
+MODEL_FORMATS = "e5m2"  # the widest products show the most
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add the subcommand to those of `mxdot`."""
+    parser = subparsers.add_parser(
+        "probe",
+        help="find out from results alone what a matrix unit computes",
+        description="Characterise a matrix unit as a black box and name the accumulator or preset "
+        "that fits, or the rules that it breaks; see docs/probe.md.",
+    )
+    parser.add_argument(
+        "--unit",
+        required=True,
+        metavar="U",
+        help="an accumulator or preset of the model (aligned:13, hopper, ...), or a unit of this "
+        "machine's GPU (cuda:fp8, ...; --unit cuda:list names them)",
+    )
+    parser.add_argument(
+        "--format",
+        metavar="F",
+        help="element format or pair, such as e5m2xe4m3 (default: the unit's widest)",
+    )
+    parser.add_argument(
+        "--lanes", type=int, help="block size of a unit of the model, 4 to 128 (default: 32)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the random data (default: 0)")
+    parser.add_argument(
+        "--rows",
+        type=int,
+        default=256,
+        help="random dot products of each class and length (default: %(default)s)",
+    )
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the report here")
+    parser.set_defaults(run=run, needs="gpu")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what was found; 0 when something of the model fits, 1 when nothing does."""
+    from ..explore.probe import probe
+    from ..model.errors import integer
+
+    integer("seed", args.seed, 0)
+    integer("rows", args.rows, 1, 10**6)
+    if args.unit == f"{DEVICE}list":
+        from ..gpu.units import UNITS
+
+        print("\n".join(f"{name:20} {unit.summary}" for name, unit in UNITS.items()))
+        return 0
+    report = probe(_unit(args), args.seed, args.rows)
+    text = json.dumps(report.as_json(), indent=1) if args.json else "\n".join(report.lines())
+    if args.output is None:
+        print(text)
+    else:
+        write_text(args.output, text + "\n")
+    return 0 if report.fits else 1
+
+
+def _unit(args: argparse.Namespace) -> "MatrixUnit":
+    if args.unit.startswith(DEVICE):
+        if args.lanes is not None:
+            raise ValueError(f"lanes is for units of the model, not for {args.unit}")
+        from ..gpu.units import cuda_unit
+
+        return cuda_unit(args.unit, args.format)
+    from ..explore.probe import ModelUnit
+    from ..model import Int32, accumulator
+    from ..model.errors import integer
+
+    rule = accumulator(args.unit)
+    formats = args.format or ("int8" if isinstance(rule, Int32) else MODEL_FORMATS)
+    lanes = 32 if args.lanes is None else integer("lanes", args.lanes, 4, 128)
+    return ModelUnit(rule, formats, lanes)

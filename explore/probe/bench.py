@@ -1,0 +1,97 @@
+"""Asks a unit about rows that are written as values: `{place: product}`, every other product 0."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...model.products import product_table
+from .units import MatrixUnit
+
+Row = Mapping[int, float | tuple[float, float]]
+"""Place in the row: the product's value, or the values of both elements."""
+
+EXPONENTS = range(-64, 64)  # of the products of every format
+LONGEST = 256  # elements of the rows that look for terms and promotion
+
+
+class Bench:
+    """A unit, and what its formats can ask of it.
+
+    Results are float64 of the float32 that the unit gives; `bits` gives the bits themselves.
+    """
+
+    def __init__(self, unit: MatrixUnit) -> None:
+        self.unit = unit
+        self.table = product_table(*unit.formats)
+        self.short = unit.multiple * -(-4 // unit.multiple)
+        self.long = unit.multiple * -(-LONGEST // unit.multiple)
+
+    @cached_property
+    def _pair_of(self) -> dict[float, int]:
+        """Table index for each finite product value; normal operands and products in [1, 2) first.
+
+        A product's unit digit is then its leading digit wherever that is possible.
+        """
+        table = self.table
+        values = table.values
+        finite = np.flatnonzero(np.isfinite(values) & (values != 0))
+        a, b = np.divmod(finite, 1 << table.b.bits)
+        subnormal = sum(
+            (np.abs(fmt.values[codes]) < 2.0**fmt.emin).astype(int)
+            for fmt, codes in ((table.a, a), (table.b, b))
+        )
+        leading = np.frexp(values[finite])[1] - 1
+        carried = table.unit_exponents[finite] != leading
+        best = finite[np.argsort(2 * subnormal + carried, kind="stable")]
+        unique, first = np.unique(values[best], return_index=True)
+        return dict(zip(unique.tolist(), best[first].tolist(), strict=True))
+
+    @cached_property
+    def clean(self) -> list[int]:
+        """The e for which 2^e is a product whose unit digit is its leading digit."""
+        units = self.table.unit_exponents
+        return [e for e in EXPONENTS if self.has(2.0**e) and units[self._pair_of[2.0**e]] == e]
+
+    @cached_property
+    def bottom(self) -> int:
+        """The smallest e for which 2^e is a product."""
+        return min(e for e in EXPONENTS if self.has(2.0**e))
+
+    @property
+    def top(self) -> int:
+        """The largest e of `clean`."""
+        return self.clean[-1]
+
+    def has(self, value: float) -> bool:
+        """Whether `value` is a product of two elements."""
+        return value in self._pair_of
+
+    def _codes(self, product: float | tuple[float, float]) -> tuple[int, int]:
+        if isinstance(product, tuple):
+            a, b = (
+                int(np.flatnonzero(fmt.values == value)[0])
+                for fmt, value in zip(self.unit.formats, product, strict=True)
+            )
+            return a, b
+        a, b = divmod(self._pair_of[product], 1 << self.table.b.bits)
+        return a, b
+
+    def bits(
+        self, rows: Sequence[Row], c: Sequence[float] | None = None, length: int | None = None
+    ) -> NDArray[np.uint32]:
+        """The unit's bits (n,) for `rows` of `length` elements, started from `c`."""
+        length = length or self.short
+        a, b = np.zeros((2, len(rows), length), np.uint8)
+        for i, row in enumerate(rows):
+            for place, product in row.items():
+                a[i, place], b[i, place] = self._codes(product)
+        start = None if c is None else np.asarray(c, np.float32)
+        return self.unit(a, b, start)
+
+    def __call__(
+        self, rows: Sequence[Row], c: Sequence[float] | None = None, length: int | None = None
+    ) -> NDArray[np.float64]:
+        """As `bits`, as values."""
+        return self.bits(rows, c, length).view(np.float32).astype(np.float64)

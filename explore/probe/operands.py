@@ -1,0 +1,101 @@
+"""Random dot products, by classes, on which an accumulator must agree with a unit to fit it."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from ...model import ElementFormat
+from .units import Codes
+
+Shape = tuple[int, int]
+Draw = Callable[[Generator, ElementFormat, Shape], Codes]
+
+
+def _pick(rng: Generator, fmt: ElementFormat, shape: Shape, keep: NDArray[np.bool_]) -> Codes:
+    codes = np.flatnonzero(keep).astype(np.uint8)
+    return codes[rng.integers(0, len(codes), shape)]
+
+
+def _magnitude(fmt: ElementFormat) -> NDArray[np.float64]:
+    return np.abs(fmt.values)
+
+
+def _normal(rng: Generator, fmt: ElementFormat, shape: Shape) -> Codes:
+    """A normal distribution of deviation 1, rounded; subnormal results become zero."""
+    codes = fmt.encode(rng.standard_normal(shape))
+    flushed = (_magnitude(fmt) < 2.0**fmt.emin) & (not fmt.is_integer)
+    return np.where(flushed[codes], np.uint8(0), codes)
+
+
+def _wide(rng: Generator, fmt: ElementFormat, shape: Shape) -> Codes:
+    """Finite codes without subnormal ones."""
+    size = _magnitude(fmt)
+    least = fmt.smallest_subnormal if fmt.is_integer else 2.0**fmt.emin
+    return _pick(rng, fmt, shape, np.isfinite(fmt.values) & (size >= least))
+
+
+def _tiny(rng: Generator, fmt: ElementFormat, shape: Shape) -> Codes:
+    """Subnormal codes and zeros, with others here and there."""
+    tiny = _pick(rng, fmt, shape, _magnitude(fmt) < max(2.0**fmt.emin, fmt.smallest_subnormal))
+    finite = _pick(rng, fmt, shape, np.isfinite(fmt.values))
+    return np.where(rng.random(shape) < 0.05, finite, tiny)
+
+
+def _sparse(rng: Generator, fmt: ElementFormat, shape: Shape) -> Codes:
+    """Zeros of both signs, and one code in twenty another."""
+    zeros = _pick(rng, fmt, shape, fmt.values == 0)
+    return np.where(rng.random(shape) < 0.05, _wide(rng, fmt, shape), zeros)
+
+
+def _any(rng: Generator, fmt: ElementFormat, shape: Shape) -> Codes:
+    """Every code; NaN and infinities in few of the rows."""
+    codes = rng.integers(0, 1 << fmt.bits, shape).astype(np.uint8)
+    finite = np.isfinite(fmt.values)[codes]
+    special = rng.random((shape[0], 1)) < 0.2
+    rare = special & (rng.random(shape) < 2 / shape[1])
+    return np.where(finite | rare, codes, _wide(rng, fmt, shape))
+
+
+def _twice(draw: Draw) -> Draw:
+    """Rows whose second half repeats the first."""
+
+    def drawn(rng: Generator, fmt: ElementFormat, shape: Shape) -> Codes:
+        first = draw(rng, fmt, (shape[0], shape[1] // 2))
+        return np.concatenate([first, first], axis=1)
+
+    return drawn
+
+
+def _opposed(rng: Generator, fmt: ElementFormat, shape: Shape) -> Codes:
+    """Rows whose second half negates the first, but for one element in sixteen."""
+    first = _wide(rng, fmt, (shape[0], shape[1] // 2))
+    second = -first if fmt.is_integer else first ^ np.uint8(1 << (fmt.bits - 1))
+    other = _wide(rng, fmt, second.shape)
+    second = np.where(rng.random(second.shape) < 1 / 16, other, second)
+    return np.concatenate([first, second], axis=1)
+
+
+CLASSES: dict[str, tuple[Draw, Draw]] = {
+    "normal": (_normal, _normal),
+    "wide": (_wide, _wide),
+    "cancelling": (_twice(_wide), _opposed),
+    "sparse": (_sparse, _wide),
+    "subnormal": (_tiny, _tiny),
+    "any code": (_any, _any),
+}
+"""Name: how a and b are drawn."""
+
+EXTREME_C = (0.0, -0.0, 2.0**-149, -(2.0**-130), 2.0**-126, 3.4e38, -3.4e38, np.inf, -np.inf)
+
+
+def running_values(rng: Generator, sums: NDArray[np.float64]) -> NDArray[np.float32]:
+    """c near `sums` (n,) in size, near minus them, +0, and extreme ones, each in some rows."""
+    n = len(sums)
+    scale = np.where(np.isfinite(sums) & (sums != 0), sums, 1.0)
+    beside = np.ldexp(scale * rng.uniform(-2, 2, n), rng.integers(-20, 21, n))
+    against = -scale * rng.choice([1.0, 1 + 2.0**-20, 1 - 2.0**-12], n)
+    kinds = [np.zeros(n), beside, beside, against, rng.choice([*EXTREME_C, np.nan], n)]
+    chosen = rng.choice(len(kinds), n, p=[0.2, 0.3, 0.2, 0.2, 0.1])
+    return np.select([chosen == i for i in range(len(kinds))], kinds).astype(np.float32)

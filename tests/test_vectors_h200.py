@@ -1,0 +1,136 @@
+"""What an H200 computed (tests/vectors/h200), by the golden model and by the RTL."""
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mxdot.hw.verilog import generate
+from mxdot.model import DotConfig, MXArray, matmul
+from mxdot.sim import bulk
+from mxdot.sim.unit_build import build_unit
+
+DIRECTORY = Path(__file__).parent / "vectors" / "h200"
+PRESETS = ("hopper", "hopper-promoted", "hopper-mx")
+FORMATS = ("e4m3xe4m3", "e4m3xe5m2", "e5m2xe4m3", "e5m2xe5m2")
+CLASSES = ("normal", "wide", "subnormal", "sparse", "special", "cancelling")
+LIMIT = 3 * 2**20
+BLOCK = 32
+ROWS = 48
+NAN = 0x7FFFFFFF
+
+
+@dataclass(frozen=True)
+class Case:
+    """One matrix product: operands, c (None for +0) and the bits of the result."""
+
+    name: str
+    a: MXArray
+    b: MXArray
+    c: NDArray[np.float32] | None
+    result: NDArray[np.uint32]
+
+
+@cache
+def cases(preset: str) -> dict[str, Case]:
+    with np.load(DIRECTORY / f"{preset}.npz", allow_pickle=False) as file:
+        arrays = dict(file)
+    names = dict.fromkeys(key.split(".")[0] for key in arrays)
+    return {
+        name: case(name, {k: v for k, v in arrays.items() if k.split(".")[0] == name})
+        for name in names
+    }
+
+
+def case(name: str, arrays: dict[str, NDArray]) -> Case:
+    formats = name.removeprefix("cublas-").split("-")[0].split("x")
+    operands = []
+    for side, fmt in zip("ab", formats, strict=True):
+        codes = arrays[f"{name}.{side}"]
+        unit = np.full((len(codes), codes.shape[1] // BLOCK), 127, np.uint8)
+        operands.append(MXArray(codes, arrays.get(f"{name}.scale_{side}", unit), fmt, BLOCK))
+    c = arrays.get(f"{name}.c")
+    start = None if c is None else c.view(np.float32)
+    return Case(name, *operands, start, arrays[f"{name}.result"])
+
+
+def test_files_hold_what_their_description_says():
+    assert {path.stem for path in DIRECTORY.glob("*.npz")} == set(PRESETS)
+    assert sum(path.stat().st_size for path in DIRECTORY.iterdir()) <= LIMIT
+    for preset, length in zip(PRESETS, (64, 256, 128), strict=True):
+        names = {f"{pair}-{kind}-{length}" for pair in FORMATS for kind in CLASSES}
+        if preset != "hopper-mx":
+            names |= {f"cublas-{name}" for name in names if "e5m2xe5m2" not in name}
+        assert set(cases(preset)) == names
+        for one in cases(preset).values():
+            assert one.result.shape == (ROWS, ROWS)
+            assert one.a.shape == one.b.shape == (ROWS, length)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_the_captures_are_worth_comparing(preset):
+    """Specials, both signs, c and scales in play, and results of many exponents."""
+    every = cases(preset).values()
+    results = np.concatenate([one.result.ravel() for one in every])
+    values = results.view(np.float32)
+    assert (results == NAN).any()
+    assert np.isposinf(values).any()
+    assert np.isneginf(values).any()
+    assert (values == 0).any()
+    assert len(np.unique(results >> 23 & 0xFF)) > 40
+    assert sum(one.c is not None for one in every) >= 20
+    scales = np.unique(np.concatenate([one.a.scales.ravel() for one in every]))
+    assert (len(scales) > 60) == (preset == "hopper-mx")
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_model_computes_what_the_silicon_did(preset):
+    for one in cases(preset).values():
+        got = matmul(one.a, one.b, preset, one.c).view(np.uint32)
+        wrong = np.argwhere(got != one.result)
+        assert not len(wrong), (one.name, wrong[0], len(wrong))
+
+
+@pytest.mark.parametrize("other", ["aligned:13", "fused:13", "hopper", "ada", "exact"])
+def test_other_rules_are_refuted(other):
+    """The comparison tells rules apart: none of these computed the products of hopper-mx."""
+    one = cases("hopper-mx")["e4m3xe4m3-wide-128"]
+    got = matmul(one.a, one.b, other, one.c).view(np.uint32)
+    assert (got != one.result).mean() > 0.05
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_rtl_computes_what_the_silicon_did(preset, tmp_path):
+    """All dot products of a file streamed through one unit with the four pairs as modes."""
+    config = DotConfig(",".join(FORMATS), lanes=BLOCK, accumulator=preset)
+    verilog = tmp_path / "mxdot_dot.v"
+    verilog.write_text(generate(config))
+    build = build_unit(config, verilog, tmp_path / "build")
+    every = list(cases(preset).values())
+    parts = [records(config, one) for one in every]
+    bulk.write_records(tmp_path / "records", *map(np.concatenate, zip(*parts, strict=True)))
+    bulk.run(build, tmp_path / "records", tmp_path / "results", gap=8, stall=16)
+    got = bulk.read_results(tmp_path / "results").result
+    want = np.concatenate([one.result.ravel() for one in every])
+    assert got.shape == want.shape
+    wrong = np.flatnonzero(got != want)
+    assert not len(wrong), (every[wrong[0] // ROWS**2].name, wrong[0] % ROWS**2, len(wrong))
+
+
+def records(config: DotConfig, one: Case) -> tuple[NDArray, ...]:
+    """The arguments of write_records, a block a row, dot products in the order of the result."""
+    i, j = np.divmod(np.arange(ROWS**2), ROWS)
+    columns = []
+    for operand, rows in ((one.a, i), (one.b, j)):
+        codes, scales = operand.blocks_last()
+        columns += [codes[rows].reshape(-1, BLOCK), scales[rows].reshape(-1)]
+    count = one.a.scales.shape[1]
+    place = np.tile(np.arange(count), ROWS**2)
+    c = np.zeros(ROWS**2, np.uint32) if one.c is None else one.c.view(np.uint32).ravel()
+    mode = config.formats.index((one.a.format, one.b.format))
+    a, scale_a, b, scale_b = columns
+    c, modes = np.repeat(c, count), np.full(len(a), mode)
+    return a, b, scale_a, scale_b, c, place == 0, place == count - 1, modes

@@ -1,0 +1,113 @@
+"""Table and picture of the losses that train_lm.py wrote."""
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+RESULTS, TABLE, PICTURE = "losses.jsonl", "losses.md", "losses.svg"
+BASE = "bfloat16"
+HEADER = (
+    "| variant | seeds | validation loss | minus bfloat16 | standard error | worst seed |\n"
+    "|---|---|---|---|---|---|\n"
+)
+STYLE: dict[Any, Any] = {
+    "font.size": 9,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": "#dddddd",
+    "legend.frameon": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "mxdot",
+}
+Runs = dict[str, dict[int, dict[str, Any]]]
+
+
+def report(out: Path) -> str:
+    """Write OUT/losses.md and, where matplotlib is, OUT/losses.svg; returns the table."""
+    runs = load(out / RESULTS)
+    text = table(runs)
+    (out / TABLE).write_text(text)
+    if find_spec("matplotlib") is None:
+        return text + "\nno picture: matplotlib is missing (--report where it is)"
+    picture(runs, out / PICTURE)
+    return text
+
+
+def load(path: Path) -> Runs:
+    """Results by variant and seed; ValueError where there are none."""
+    if not path.exists():
+        raise ValueError(f"out must hold {RESULTS}, not {path.parent}")
+    runs: Runs = {}
+    for line in path.read_text().splitlines():
+        run = json.loads(line)
+        runs.setdefault(run["variant"], {})[run["seed"]] = run
+    return runs
+
+
+def differences(runs: Runs, variant: str) -> list[float]:
+    """Final validation loss minus that of bfloat16 with the same seed."""
+    base = runs.get(BASE, {})
+    return [
+        run["final"] - base[seed]["final"] for seed, run in runs[variant].items() if seed in base
+    ]
+
+
+def table(runs: Runs) -> str:
+    """Nats per byte, means over seeds, differences seed by seed; best variant first."""
+    rows = []
+    for variant in sorted(runs, key=lambda name: mean(r["final"] for r in runs[name].values())):
+        finals, delta = [r["final"] for r in runs[variant].values()], differences(runs, variant)
+        row = [variant, str(len(finals)), f"{mean(finals):.4f}"]
+        if variant == BASE or not delta:
+            row += ["", "", ""]
+        else:
+            error = f"{stdev(delta) / len(delta) ** 0.5:.4f}" if len(delta) > 1 else ""
+            row += [f"{mean(delta):+.4f}", error, f"{max(delta):+.4f}"]
+        rows.append("| " + " | ".join(row) + " |\n")
+    return HEADER + "".join(rows)
+
+
+def picture(runs: Runs, path: Path) -> None:
+    """Validation loss, and its difference to bfloat16 seed by seed, over the steps."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    colours = dict(zip(sorted(runs), mpl.colormaps["tab20"].colors, strict=False))  # pyright: ignore
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(9.5, 3.8), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        for variant, seeds in runs.items():
+            style = {"color": "black" if variant == BASE else colours[variant], "lw": 1.2}
+            steps, values = _curves(seeds)
+            left.plot(steps, [mean(v) for v in values], label=variant, **style)
+            if variant != BASE and BASE in runs:
+                steps, values = _curves(seeds, runs[BASE])
+                right.plot(steps, [mean(v) for v in values], **style)
+                low, high = map(min, values), map(max, values)
+                right.fill_between(steps, [*low], [*high], color=style["color"], alpha=0.12, lw=0)
+        right.axhline(0, color="black", lw=1)
+        right.set_yscale("symlog", linthresh=0.01, linscale=1.5)
+        left.set_ylabel("validation loss (nats per byte)")
+        right.set_ylabel("minus bfloat16, same seed")
+        left.set_yscale("log")
+        for ax in (left, right):
+            ax.set_xlabel("step")
+        figure.legend(loc="outside right upper", fontsize=8)
+        figure.savefig(path, metadata={"Date": None})
+
+
+def _curves(
+    seeds: dict[int, dict[str, Any]], base: dict[int, dict[str, Any]] | None = None
+) -> tuple[list[int], list[list[float]]]:
+    """Steps, and at each the losses of all seeds; less those of `base` where it is given."""
+    chosen = [run for seed, run in seeds.items() if base is None or seed in base]
+    steps = [step for step, _ in chosen[0]["validation"]] if chosen else []
+    values = []
+    for i in range(len(steps)):
+        less = [0.0 if base is None else base[run["seed"]]["validation"][i][1] for run in chosen]
+        values.append([run["validation"][i][1] - b for run, b in zip(chosen, less, strict=True)])
+    return steps, values

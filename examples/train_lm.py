@@ -1,0 +1,234 @@
+"""Train a small language model in bfloat16 and in MX formats, and compare the losses.
+
+    python examples/train_lm.py --out build/train              # all of it; minutes on one GPU
+    python examples/train_lm.py --out build/train --report     # table and picture again
+    python examples/train_lm.py --out build/try --device cpu --steps 20 --variants bfloat16 mxfp8
+
+Every variant trains the same network from the same start on the same batches; a seed decides both,
+so variants are compared seed by seed. Each is a process of its own, and on a GPU they share it.
+Embedding, output layer, norms and attention's own products stay in bfloat16 or float32, and so do
+optimiser and parameters (float32), as in the published MXFP8 recipe; the linear layers of the
+blocks are converted. Results are appended to OUT/losses.jsonl as each run ends.
+"""
+
+import argparse
+import json
+import math
+import multiprocessing
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from lm_network import Size, Transformer
+from lm_report import RESULTS, report
+from lm_text import Text, read_text, windows
+from torch import Tensor, nn
+
+from mxdot.gpu import Recipe, convert
+
+VARIANTS: dict[str, Recipe | None] = {
+    "bfloat16": None,
+    "mxfp8": Recipe(),  # E4M3 everywhere, scales rounded up
+    "mxfp8-floor": Recipe(scale_rule="floor"),
+    "mxfp8-even": Recipe(scale_rule="even"),
+    "mxfp8-e5m2-gradients": Recipe(gradient="e5m2"),
+    "mxfp8-e5m2": Recipe("e5m2", "e5m2", "e5m2"),
+    "mxfp6-e2m3": Recipe("e2m3", "e2m3", "e2m3"),
+    "mxfp6-e3m2": Recipe("e3m2", "e3m2", "e3m2"),
+    "mxint8": Recipe("int8", "int8", "int8"),
+    "mxfp4": Recipe("e2m1", "e2m1", "e2m1"),
+    "mxfp4-stochastic": Recipe("e2m1", "e2m1", "e2m1", gradient_rounding="stochastic"),
+}
+LEAST_RATE = 0.1  # of the learning rate, at the end of the cosine
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What every run does.
+
+    Validation: `checks` batches every `interval` steps, four times as many at the end.
+    """
+
+    device: str
+    steps: int
+    batch: int
+    rate: float
+    warmup: int
+    interval: int
+    checks: int
+    compile: bool
+    size: Size
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command line: train, then report."""
+    options = _parser().parse_args(arguments)
+    out = Path(options.out)
+    if not options.report:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / RESULTS).unlink(missing_ok=True)
+        run_all(_plan(options), options.variants, options.seeds, options.jobs, out)
+    print(report(out))
+
+
+def run_all(
+    plan: Plan, variants: Sequence[str], seeds: Sequence[int], jobs: int, out: Path
+) -> None:
+    """Every variant with every seed, `jobs` variants at a time."""
+    # Set before CUDA starts: the same seed gives the same numbers.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(min(jobs, len(variants)), maxtasksperchild=1) as pool:
+        tasks = [pool.apply_async(run_variant, (plan, name, seeds, out)) for name in variants]
+        for task in tasks:
+            task.get()
+
+
+def run_variant(plan: Plan, name: str, seeds: Sequence[int], out: Path) -> None:
+    """One variant with each seed, one after the other; a line of results for each."""
+    torch.use_deterministic_algorithms(True)
+    text = read_text()
+    for seed in seeds:
+        started = time.perf_counter()
+        losses = train(plan, VARIANTS[name], seed, text)
+        result = {"variant": name, "seed": seed} | losses | {"sha256": text.sha256}
+        result |= {"seconds": time.perf_counter() - started, "plan": asdict(plan)}
+        with (out / RESULTS).open("a") as file:  # one small write: lines of processes do not mix
+            file.write(json.dumps(result) + "\n")
+        print(f"{name} seed {seed}: {result['final']:.4f}, {result['seconds']:.1f} s", flush=True)
+
+
+def train(plan: Plan, recipe: Recipe | None, seed: int, text: Text) -> dict[str, Any]:
+    """Losses in nats per byte: `train` and `validation` as [step, loss], `final`, ms per step."""
+    torch.manual_seed(seed)
+    model: nn.Module = Transformer(plan.size).to(plan.device)
+    if recipe is not None:
+        model = convert(model, recipe, skip=["head"])
+    if plan.compile:
+        for block in model.blocks:  # all blocks share what is compiled for the first
+            block.compile(fullgraph=True)
+    parameters = list(model.parameters())
+    optimizer = torch.optim.AdamW(parameters, lr=plan.rate, betas=(0.9, 0.95), weight_decay=0.1)
+    batches = _batches(text.train, plan, plan.steps, seed)
+    held_out = list(_batches(text.validation, plan, 4 * plan.checks, 0))
+    losses, checked, clock = [], [], _Clock(plan.device)
+    for step, (x, y) in enumerate(batches):
+        if step % plan.interval == 0:
+            checked.append([step, _mean_loss(model, held_out[: plan.checks], plan)])
+            clock.start()
+        for group in optimizer.param_groups:
+            group["lr"] = plan.rate * _schedule(step, plan)
+        loss = _loss(model, x, y, plan)
+        loss.backward()
+        nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.detach())
+        clock.count(step % plan.interval == plan.interval - 1)
+    final = _mean_loss(model, held_out, plan)
+    smooth = [
+        [i, torch.stack(losses[i : i + plan.interval]).mean().item()]
+        for i in range(0, len(losses), plan.interval)
+    ]
+    return {
+        "train": _rounded(smooth),
+        "validation": _rounded([*checked, [plan.steps, final]]),
+        "final": final,
+        "milliseconds": clock.milliseconds,
+    }
+
+
+def _batches(text: Tensor, plan: Plan, count: int, seed: int) -> Any:
+    generator = torch.Generator().manual_seed(seed)
+    last = len(text) - plan.size.length - 1
+    starts = torch.randint(0, last, (count, plan.batch), generator=generator).to(plan.device)
+    text = text.to(plan.device)
+    for row in starts:
+        yield windows(text, row, plan.size.length)
+
+
+def _loss(model: nn.Module, x: Tensor, y: Tensor, plan: Plan) -> Tensor:
+    with torch.autocast(torch.device(plan.device).type, torch.bfloat16):
+        logits = model(x)
+    return nn.functional.cross_entropy(logits.flatten(0, 1).float(), y.flatten())
+
+
+def _mean_loss(model: nn.Module, batches: Sequence[tuple[Tensor, Tensor]], plan: Plan) -> float:
+    # Gradients stay on: without them everything would be compiled a second time.
+    return torch.stack([_loss(model, x, y, plan).detach() for x, y in batches]).mean().item()
+
+
+def _schedule(step: int, plan: Plan) -> float:
+    """Linear warm-up, then a cosine down to LEAST_RATE."""
+    if step < plan.warmup:
+        return (step + 1) / plan.warmup
+    done = (step - plan.warmup) / max(1, plan.steps - plan.warmup)
+    return LEAST_RATE + (1 - LEAST_RATE) * (1 + math.cos(math.pi * done)) / 2
+
+
+def _rounded(points: list[list[float]]) -> list[list[float]]:
+    return [[step, round(loss, 5)] for step, loss in points]
+
+
+class _Clock:
+    """Milliseconds a training step takes: the median over intervals."""
+
+    def __init__(self, device: str) -> None:
+        self._device, self._begin, self._steps, self._means = device, 0.0, 0, []
+
+    def start(self) -> None:
+        self._wait()
+        self._begin, self._steps = time.perf_counter(), 0
+
+    def count(self, last: bool) -> None:
+        self._steps += 1
+        if last:
+            self._wait()
+            self._means.append(1e3 * (time.perf_counter() - self._begin) / self._steps)
+
+    def _wait(self) -> None:
+        if self._device.startswith("cuda"):
+            torch.cuda.synchronize()
+
+    @property
+    def milliseconds(self) -> float | None:
+        return sorted(self._means)[len(self._means) // 2] if self._means else None
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    cuda = torch.cuda.is_available()
+    add = parser.add_argument
+    add("--out", required=True, help="folder of results")
+    add("--report", action="store_true", help="only table and picture, from results that are there")
+    add("--device", default="cuda" if cuda else "cpu")
+    add("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), metavar="NAME")
+    add("--seeds", nargs="+", type=int, default=[0, 1, 2], metavar="N")
+    add("--steps", type=int, default=800)
+    add("--batch", type=int, default=64, help="sequences a step")
+    add("--rate", type=float, default=1.5e-3, help="largest learning rate")
+    add("--warmup", type=int, default=50, help="steps")
+    add("--interval", type=int, default=50, help="steps between validations")
+    add("--checks", type=int, default=4, help="batches of a validation, four times at the end")
+    add("--layers", type=int, default=Size.layers)
+    add("--width", type=int, default=Size.width)
+    add("--heads", type=int, default=Size.heads)
+    add("--length", type=int, default=Size.length, help="bytes of a sequence")
+    add("--jobs", type=int, default=len(VARIANTS) if cuda else 1, help="variants at a time")
+    add("--eager", action="store_true", help="do not compile")
+    return parser
+
+
+def _plan(options: argparse.Namespace) -> Plan:
+    size = Size(options.layers, options.width, options.heads, options.length)
+    names = ("device", "steps", "batch", "rate", "warmup", "interval", "checks")
+    chosen = {name: getattr(options, name) for name in names}
+    return Plan(**chosen, compile=not options.eager, size=size)
+
+
+if __name__ == "__main__":
+    main()

@@ -264,7 +264,9 @@ def _slope(ax: "Axes", curves: dict[Any, set[tuple[int, float]]]) -> None:
     high = max(max(at)[0] for at in curves.values())
     ends = [(b, low[1] + (b - low[0]) * DECIBELS_PER_BIT - 6) for b in (low[0], high)]
     ax.plot(*zip(*ends, strict=True), color=GREY, lw=1, ls="--", zorder=1, label="6.02 dB per bit")
-    ax.annotate("6.02 dB per bit", ends[1], ha="right", va="top", fontsize=8, color="#555555")
+    middle = ((ends[0][0] + ends[1][0]) / 2, (ends[0][1] + ends[1][1]) / 2)
+    ax.annotate("6.02 dB per bit", middle, (8, -2), textcoords="offset points", va="top",
+                fontsize=8, color="#555555")  # fmt: skip
 
 
 def _end_labels(ax: "Axes", ends: dict[str, tuple[float, float]], ceiling: float) -> None:

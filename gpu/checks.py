@@ -1,5 +1,7 @@
 """Argument checks of tensors: messages name the parameter, what is allowed and what was given."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -16,7 +18,7 @@ def shown(dtype: object) -> str:
     return dtype_name(dtype) if isinstance(dtype, torch.dtype) else repr(dtype)
 
 
-def tensor(name: str, value: object) -> Tensor:
+def tensor(name: str, value: Any) -> Tensor:
     """`value` if it is a dense tensor, else TypeError."""
     if not isinstance(value, Tensor):
         raise TypeError(f"{name} must be a torch.Tensor, not {type(value).__name__}")
@@ -25,7 +27,7 @@ def tensor(name: str, value: object) -> Tensor:
     return value.detach()
 
 
-def uint8(name: str, value: object) -> Tensor:
+def uint8(name: str, value: Any) -> Tensor:
     """`value` if it is a uint8 tensor, else TypeError."""
     checked = tensor(name, value)
     if checked.dtype != torch.uint8:
@@ -39,7 +41,7 @@ def float_dtype(name: str, dtype: object) -> None:
         raise TypeError(f"{name} must be float32, float16, bfloat16 or float64, not {shown(dtype)}")
 
 
-def floats(name: str, value: object) -> Tensor:
+def floats(name: str, value: Any) -> Tensor:
     """`value` if it is a tensor of float32, or of what converts to it exactly.
 
     float64 must hold float32 values: ValueError names one that would be rounded.

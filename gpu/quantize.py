@@ -5,6 +5,7 @@ flushes is so far below the element's last place that no rounding can see it.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -94,7 +95,7 @@ def quantize(
     return MXTensor.of_valid_codes(codes, scales, fmt, block_size, axis, padding)
 
 
-def _random_words(rng: torch.Generator | Tensor | None, x: Tensor) -> Tensor:
+def _random_words(rng: Any, x: Tensor) -> Tensor:
     if isinstance(rng, torch.Generator):
         words = torch.empty(x.shape, dtype=torch.int32, device=x.device)
         return words.random_(-(2**31), 2**31, generator=rng).view(torch.uint32)

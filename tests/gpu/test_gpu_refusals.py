@@ -1,7 +1,10 @@
 """Wrong input is refused with one sentence that names it, before any work."""
 
+import os
 import re
+import subprocess
 import sys
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -290,6 +293,8 @@ def test_files(tmp_path):
 
 # Executors --------------------------------------------------------------------------------------
 
+needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
+
 
 @pytest.fixture
 def without_triton(monkeypatch):
@@ -308,3 +313,49 @@ def test_no_triton():
     with refused(ValueError, message):
         gpu.quantize(X, "e4m3", executor="triton")
     assert torch.equal(gpu.matmul(A, A, "exact"), torch.zeros(4, 4))
+
+
+def in_another_process(script):
+    """Run without Triton's interpreter, which takes every device; other tests switch it on."""
+    env = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    subprocess.run([sys.executable, "-c", script], check=True, env=env)
+
+
+@needs_triton
+def test_a_cpu_tensor_to_a_kernel():
+    in_another_process("""
+import torch
+from mxdot import gpu
+x = torch.ones(2, 32)
+a = gpu.quantize(x, "e4m3")
+for call in (
+    lambda: gpu.quantize(x, "e4m3", executor="triton"),
+    lambda: gpu.matmul(a, a, "exact", executor="triton"),
+):
+    try:
+        call()
+    except ValueError as error:
+        want = "executor triton cannot take this: Triton kernels take CUDA tensors, not cpu"
+        assert str(error) == want, error
+    else:
+        raise AssertionError("taken")
+""")
+
+
+@needs_triton
+def test_an_old_gpu_is_left_to_pytorch():
+    in_another_process("""
+import torch
+from mxdot.gpu import executors
+from mxdot.gpu.quantize import Quantization
+from mxdot.model import E4M3
+
+class OnAnOldGpu(Quantization):
+    device = torch.device("cuda")
+
+torch.cuda.get_device_capability = lambda device: (7, 5)
+request = OnAnOldGpu(torch.ones(32), E4M3, 32, 0, "floor", "nearest_even", "poison", None)
+reason = executors.refusal(executors.QUANTIZE, "triton", request)
+assert reason == "Triton needs compute capability 8.0 or later, not 7.5", reason
+assert executors.choose(executors.QUANTIZE, None, request).__module__ == "mxdot.gpu.quantize"
+""")

@@ -1,5 +1,8 @@
 """MXTensor: conversions, moves, files, packed codes, scale tiles."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -73,6 +76,12 @@ def test_on_another_device():
     x = MXTensor.from_model(random_blocks("e4m3")).to("meta")
     assert (x.device.type, x.codes.device, x.scales.device) == ("meta", x.device, x.device)
     assert x.shape == (6, 64)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_a_copy(copied):
+    x = random_blocks("e2m1", axis=0, shape=(32, 5), padding=1)
+    assert_same_blocks(copied(MXTensor.from_model(x)), x)
 
 
 @pytest.mark.cuda

@@ -19,7 +19,7 @@ from ..model.errors import choice
 QUANTIZE = {"triton": ".kernels.quantize", "torch": ".quantize"}
 MATMUL = {"triton": ".kernels.matmul", "torch": ".rules", "silicon": ".silicon"}
 BY_ITSELF = ("triton", "torch")  # the others run only when they are named
-NEEDS_TRITON = ("triton",)
+NEEDS_TRITON = ("triton", "silicon")
 
 
 class Request(Protocol):
@@ -47,7 +47,9 @@ def choose(modules: dict[str, str], wanted: str | None, request: Request) -> Cal
     ValueError says why a wanted executor cannot.
     """
     if wanted is None:
-        names = BY_ITSELF if request.device.type == "cuda" else ("torch",)
+        # A compiled graph takes plain PyTorch, of which the compiler makes a kernel of its own.
+        on_cuda = request.device.type == "cuda" and not torch.compiler.is_compiling()
+        names = BY_ITSELF if on_cuda else ("torch",)
         takers = (name for name in names if refusal(modules, name, request) is None)
         return _module(modules[next(takers)]).run
     choice("executor", wanted, modules)

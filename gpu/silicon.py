@@ -1,4 +1,4 @@
-"""The executor that runs the real FP8 tensor cores of a Hopper GPU.
+"""The executor that runs the real tensor cores of a Hopper GPU.
 
 What they compute was measured on an H200 and is a preset of the model (docs/probe.md):
 
@@ -8,32 +8,38 @@ accumulator         on the tensor core
 `hopper`            wgmma with the running value inside; it has no block scales, so all are 2^0
 `hopper-promoted`   the same, every 128 elements from 0 and added in float32
 `hopper-mx`         each 32 elements from 0, scaled and added in float32: products with block scales
+`hopper-fp16`       wgmma of FP16 elements, which E5M2's are; without block scales
 ==================  ==============================================================================
 
-Blocks must be multiples of the 32 elements that a step takes.
+Blocks must be multiples of the elements that a step takes.
 """
 
 import torch
 from torch import Tensor
 
-from ..model.accumulators import PRESETS
+from ..model.accumulators import PRESETS, Preset
 from ..model.formats import E4M3, E5M2, E8M0, ElementFormat
 from .matmul import Product
 from .tensor import FLOAT8
 
 HOPPER, PROMOTED, BLOCKS = PRESETS["hopper"], PRESETS["hopper-promoted"], PRESETS["hopper-mx"]
+HALF = PRESETS["hopper-fp16"]
+# The formats whose numbers the unit takes as they are, subnormal ones too.
+FORMATS = {rule.name: (E4M3, E5M2) for rule in (HOPPER, PROMOTED, BLOCKS)} | {HALF.name: (E5M2,)}
 CAPABILITY = (9, 0)
 
 
 def refusal(product: Product) -> str | None:
     """Why the tensor cores cannot take `product`; None when they can."""
     rule, formats = product.accumulator, (product.a_format, product.b_format)
-    if rule not in (HOPPER, PROMOTED, BLOCKS):
-        return f"accumulator must be {HOPPER}, {PROMOTED} or {BLOCKS}, not {rule}"
-    if not set(formats) <= {E4M3, E5M2}:
-        return f"formats must be e4m3 or e5m2, not {formats[0].name}x{formats[1].name}"
-    if product.block_size % HOPPER.terms:
-        return f"block_size must be a multiple of {HOPPER.terms}, not {product.block_size}"
+    if not isinstance(rule, Preset) or rule not in (HOPPER, PROMOTED, BLOCKS, HALF):
+        return f"accumulator must be one of {', '.join(FORMATS)}, not {rule}"
+    taken = FORMATS[rule.name]
+    if not set(formats) <= set(taken):
+        known = " or ".join(fmt.name for fmt in taken)
+        return f"formats of {rule} must be {known}, not {formats[0].name}x{formats[1].name}"
+    if product.block_size % rule.terms:
+        return f"block_size must be a multiple of {rule.terms}, not {product.block_size}"
     if product.device.type != "cuda":
         return f"tensors must be on a CUDA device, not {product.device}"
     found = torch.cuda.get_device_capability(product.device)
@@ -44,27 +50,28 @@ def refusal(product: Product) -> str | None:
 
 def _scales_refusal(product: Product) -> str | None:
     """Why the block scales do not fit the rule."""
-    extremes = (
-        [int(x) for scales in (product.a_scales, product.b_scales) for x in scales.aminmax()]
-        if product.a_scales.numel() and product.b_scales.numel()
-        else []
+    if not product.a_scales.numel() or not product.b_scales.numel():
+        return None
+    (low_a, high_a), (low_b, high_b) = (
+        map(int, scales.aminmax()) for scales in (product.a_scales, product.b_scales)
     )
-    if product.accumulator is not BLOCKS:
-        if set(extremes) - {E8M0.bias}:
+    if product.accumulator != BLOCKS:
+        if {low_a, high_a, low_b, high_b} != {E8M0.bias}:
             return f"{product.accumulator} has no block scales: all must be 2^0 (code {E8M0.bias})"
         return None
+    if E8M0.nan_code in (high_a, high_b):
+        return f"scales must hold no NaN (code {E8M0.nan_code})"
     low, high = scale_limits(product.a_format, product.b_format)
-    for s in (extremes[0] + extremes[2], extremes[1] + extremes[3]) if extremes else ():
-        if not low <= s - 2 * E8M0.bias <= high:
-            found = s - 2 * E8M0.bias
-            return f"the scales' exponents must add to {low} to {high}, not {found}"
+    for s in (low_a + low_b - 2 * E8M0.bias, high_a + high_b - 2 * E8M0.bias):
+        if not low <= s <= high:
+            return f"the exponents of both scales must add to {low} to {high}, not {s}"
     return None
 
 
 def scale_limits(a: ElementFormat, b: ElementFormat) -> tuple[int, int]:
-    """The s between which 2^s and every step's scaled result are normal float32 or zero.
+    """The s for which scaling a step's result is what the rule asks: scaling before the alignment.
 
-    Outside, scaling after the tensor core's rounding is not scaling before it.
+    Below, the alignment would end at float32's smallest exponent; above, results would overflow.
     """
     carries = 2 + (HOPPER.terms - 1).bit_length()  # products reach 4 units, and there are 32
     low = -126 - (a.emin + b.emin)
@@ -75,9 +82,14 @@ def run(product: Product) -> Tensor:
     """The (M, N) float32 results."""
     from .kernels import tensor_core  # Triton: only when it is used
 
+    rule = product.accumulator
     a = product.a_codes.view(FLOAT8[product.a_format])
     b = product.b_codes.view(FLOAT8[product.b_format])
-    if product.accumulator is BLOCKS:
+    if 0 in product.shape:
+        return torch.zeros(product.shape, device=product.device)
+    if rule == BLOCKS:
         scales = product.a_scales, product.b_scales
         return tensor_core.blocks(a, b, *scales, product.block_size, product.c)
-    return tensor_core.matrix(a, b, product.c, product.accumulator.promote or 0)
+    if rule == HALF:
+        a, b = a.to(torch.float16), b.to(torch.float16)
+    return tensor_core.matrix(a, b, product.c, getattr(rule, "promote", None) or 0)

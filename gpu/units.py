@@ -56,12 +56,12 @@ class CudaUnit:
         self, a: NDArray[np.uint8], b: NDArray[np.uint8], c: NDArray[np.float32] | None
     ) -> NDArray[np.uint32]:
         """Bits (n,) of the dot products of codes a and b (n, K), started from c (n,) or +0."""
-        operands = (
-            _elements(torch.from_numpy(np.ascontiguousarray(x)).cuda(), fmt, self.kind.dtype)
-            for x, fmt in zip((a, b), self.formats, strict=True)
+        x, y = (
+            _elements(torch.from_numpy(np.ascontiguousarray(codes)).cuda(), fmt, self.kind.dtype)
+            for codes, fmt in zip((a, b), self.formats, strict=True)
         )
         start = None if c is None else torch.from_numpy(np.array(c, np.float32)).cuda()
-        result, self.instructions = self.kind.multiply(*operands, start)
+        result, self.instructions = self.kind.multiply(x, y, start)
         return result.cpu().numpy().view(np.uint32)
 
 
@@ -173,7 +173,7 @@ def cuda_unit(name: str, formats: str | None = None) -> CudaUnit:
     ValueError for an unknown name, formats that it does not take, or a machine without CUDA.
     """
     kind = UNITS[choice("unit", name, UNITS)]
-    pair = (kind.formats[0],) * 2
+    pair = kind.formats[0], kind.formats[0]
     if formats is not None:
         (pair, *more) = format_pairs(formats)
         if more or not set(pair) <= set(kind.formats):

@@ -54,7 +54,8 @@ def case(name: str, arrays: dict[str, NDArray]) -> Case:
         operands.append(MXArray(codes, arrays.get(f"{name}.scale_{side}", unit), fmt, BLOCK))
     c = arrays.get(f"{name}.c")
     start = None if c is None else c.view(np.float32)
-    return Case(name, *operands, start, arrays[f"{name}.result"])
+    a, b = operands
+    return Case(name, a, b, start, arrays[f"{name}.result"])
 
 
 def test_files_hold_what_their_description_says():

@@ -1,4 +1,4 @@
-"""Capture operands and results of the FP8 tensor cores of an H200 into tests/vectors/h200.
+"""Capture operands and results of the tensor cores of an H200 into tests/vectors/h200.
 
     python tools/capture_h200.py DIRECTORY
 
@@ -17,16 +17,16 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-import torch
-from torch import Tensor
+import torch  # type: ignore[import-not-found]
+from torch import Tensor  # type: ignore[import-not-found]
 
-from mxdot.gpu import agreement
+from mxdot.gpu import agreement, silicon
 from mxdot.gpu.agreement import CLASSES, PAIRS, Operands
 from mxdot.gpu.units import scaled_mm
 from mxdot.model import E5M2
 
 ROWS = 48
-LENGTHS = {"hopper": 64, "hopper-promoted": 256, "hopper-mx": 128}
+LENGTHS = {"hopper": 64, "hopper-promoted": 256, "hopper-mx": 128, "hopper-fp16": 96}
 CUBLAS = {"hopper": True, "hopper-promoted": False}  # preset: fast accumulation
 
 
@@ -35,6 +35,8 @@ def capture(rule: str, rng: torch.Generator) -> dict[str, np.ndarray]:
     arrays: dict[str, np.ndarray] = {}
     length = LENGTHS[rule]
     for formats, operands in product(PAIRS, CLASSES):
+        if not set(formats) <= set(silicon.FORMATS[rule]):
+            continue
         name = f"{formats[0].name}x{formats[1].name}-{operands}-{length}"
         scaled = rule == "hopper-mx"
         shape = (ROWS, ROWS, length)

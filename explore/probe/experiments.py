@@ -201,9 +201,8 @@ def _result_rounding(
 
 def _rounding_of(got: NDArray[np.float64], start: float, ulp: float) -> str | None:
     """RZ or RNE of start + 3/4 ulp and of its negative."""
-    results = tuple(float(x) for x in got)
     names = {(start, -start): "RZ", (start + ulp, -start - ulp): "RNE"}
-    return names.get(results)
+    return names.get((float(got[0]), float(got[1])))
 
 
 def c_joins(bench: Bench, fraction_bits: int) -> str | None:
@@ -374,7 +373,7 @@ def find(bench: Bench) -> Findings:
     elif not has_c and bits is not None:
         partial = promotion(bench, bits)
     nan, inf, minus_zero = specials(bench)
-    aligned = depth is not None and shape == "together"
+    reach = depth if shape == "together" else None
     return Findings(
         grid=where.kind,
         fraction_bits=where.fraction_bits,
@@ -382,9 +381,9 @@ def find(bench: Bench) -> Findings:
         cut=how,
         order=shape,
         terms=terms,
-        largest_from=largest_from(bench, depth) if aligned else None,
-        subnormals=subnormals(bench, depth if aligned else None),
-        zero_counts=zero_counts(bench, depth) if aligned else None,
+        largest_from=None if reach is None else largest_from(bench, reach),
+        subnormals=subnormals(bench, reach),
+        zero_counts=None if reach is None else zero_counts(bench, reach),
         result_bits=bits,
         result_rounding=rounding,
         c_joins=joins,

@@ -120,7 +120,7 @@ def run(
     width = sum_width(settings.pop("sum_bits"))
     a, b = operand(a_codes, a_scales, a_format), operand(b_codes, b_scales, b_format)
     result = torch.empty((m, n), dtype=torch.float32, device=a_codes.device)
-    tile = 64 if width == INT32 else 32
+    tile = 32
     grid = (triton.cdiv(m, tile), triton.cdiv(n, tile))
     _emulate[grid](
         *_tensors(a),
@@ -137,6 +137,7 @@ def run(
         HAS_C=c is not None,
         HAS_INF=a_format.inf_code is not None or b_format.inf_code is not None,
         TILE=tile,
+        num_warps=4 if width == INT32 else 8,
         **settings,
     )
     return result
@@ -158,7 +159,7 @@ def _product(a_column, b_column, k, a_stride, b_stride):
 def largest_unit(a_units, b_units, count, a_stride, b_stride, TILE: tl.constexpr):
     """2^U of the largest unit digit of each dot product's terms, float32; 0 where all are zero."""
     largest = tl.zeros((TILE, TILE), tl.float32)
-    for k in range(count):
+    for k in tl.range(0, count, loop_unroll_factor=4):
         largest = tl.maximum(largest, _product(a_units, b_units, k, a_stride, b_stride))
     return largest
 
@@ -181,7 +182,7 @@ def sum_terms(
     low = tl.zeros((TILE, TILE), dtype)
     high = tl.zeros((TILE, TILE), dtype)
     special = tl.zeros((TILE, TILE), tl.float32)
-    for k in range(count):
+    for k in tl.range(0, count, loop_unroll_factor=4):
         term = _product(a_values, b_values, k, a_stride, b_stride)
         upper, lower = truncate(term * scale, WIDTH)
         low += lower
@@ -355,7 +356,7 @@ def _emulate(
         a_scales += a_stride
         b_scales += b_stride
         for start in range(0, BLOCK, TERMS):
-            count = tl.minimum(TERMS, BLOCK - start)
+            count = TERMS if BLOCK % TERMS == 0 else tl.minimum(TERMS, BLOCK - start)
             c = _step(
                 c,
                 s,

@@ -99,18 +99,23 @@ def _by_fraction(
 
 
 @triton.jit
-def _convert(y, M: tl.constexpr):
-    """uint8 codes of float32 `y` by the GPU's conversion: nearest-even, saturating."""
+def _convert(y, kept, M: tl.constexpr):
+    """uint8 codes of float32 `y` by the GPU's conversion: nearest-even, saturating.
+
+    kept: uint8, the bits of a code that are kept.
+    """
     if M == 3:
         return tl.inline_asm_elementwise(
             """{
             .reg .b16 low, high;
+            .reg .b32 codes;
             cvt.rn.satfinite.e4m3x2.f32 low, $2, $1;
             cvt.rn.satfinite.e4m3x2.f32 high, $4, $3;
-            mov.b32 $0, {low, high};
+            mov.b32 codes, {low, high};
+            and.b32 $0, codes, $5;
             }""",
-            "=r,f,f,f,f",
-            [y],
+            "=r,f,f,f,f,r",
+            [y, kept],
             dtype=tl.uint8,
             is_pure=True,
             pack=4,
@@ -119,12 +124,14 @@ def _convert(y, M: tl.constexpr):
         return tl.inline_asm_elementwise(
             """{
             .reg .b16 low, high;
+            .reg .b32 codes;
             cvt.rn.satfinite.e5m2x2.f32 low, $2, $1;
             cvt.rn.satfinite.e5m2x2.f32 high, $4, $3;
-            mov.b32 $0, {low, high};
+            mov.b32 codes, {low, high};
+            and.b32 $0, codes, $5;
             }""",
-            "=r,f,f,f,f",
-            [y],
+            "=r,f,f,f,f,r",
+            [y, kept],
             dtype=tl.uint8,
             is_pure=True,
             pack=4,
@@ -169,10 +176,11 @@ def quantize_tile(
     scale = tl.minimum(tl.maximum(exponent + SCALE_BIAS, 0), NAN_SCALE - 1)
     # 2^-exponent; the least of them is a subnormal.
     factor = tl.where(scale == NAN_SCALE - 1, 0x00400000, (NAN_SCALE - 1 - scale) << 23)
-    y = tl.where(poisoned, 0.0, x) * factor.to(tl.float32, bitcast=True)
+    factor = factor.to(tl.float32, bitcast=True)
     if CONVERT:
-        codes = _convert(y, M)
+        codes = _convert(x * factor, tl.where(poisoned, 0, 255).to(tl.uint8), M)
     else:
+        y = tl.where(poisoned, 0.0, x) * factor
         size = tl.abs(y)
         if ROUNDING == 0:
             code = _nearest_even(size, M, EMIN, LARGEST)

@@ -28,6 +28,7 @@ from .operands import TILE, padded_rows
 CHUNK = 32  # terms that a matrix unit sums before float64 takes over
 SHORTEST, LONGEST = 16, 256  # blocks: a matrix unit's step; what is unrolled, and float64 holds
 FLOAT16_BITS, FLOAT32_BITS, FLOAT64_BITS = 11, 24, 53
+STAGED = 160 * 2**10  # bytes of operands in flight
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,10 @@ def _looked_up(codes: Tensor, table: Tensor) -> Tensor:
 def _look_up(codes, table, result, total, padded, count, entries, SIZE: tl.constexpr):
     at = tl.program_id(0).to(tl.int64) * SIZE + tl.arange(0, SIZE)
     code = tl.load(codes + at, mask=at < total, other=0).to(tl.int32)
-    for i in range(count):
-        tl.store(result + i * padded + at, tl.load(table + i * entries + code), mask=at < padded)
+    for _ in range(count):
+        tl.store(result + at, tl.load(table + code), mask=at < padded)
+        result += padded
+        table += entries
 
 
 def _scale_values(scales: Tensor, unit: int) -> Tensor:
@@ -127,7 +130,8 @@ def run(
 ) -> Tensor:
     """Dot products of the rows of `a` (M, K) and `b` (N, K): float32 (M, N)."""
     m, n, length = a_codes.shape[0], *b_codes.shape
-    cut, device = digits(a_format, b_format), a_codes.device
+    device = a_codes.device
+    cut = digits(a_format, b_format)
     table = product_table(a_format, b_format)
     a = _looked_up(a_codes, _digit_table(a_format, cut.bits, cut.a, device))
     b = _looked_up(b_codes, _digit_table(b_format, cut.bits, cut.b, device))
@@ -136,6 +140,8 @@ def run(
     b_value = _looked_up(b_codes, _value_table(b_format, device)) if has_inf else b
     result = torch.empty((m, n), dtype=torch.float32, device=device)
     sum_bits = table.bits + int(math.log2(block_size))
+    parts = cut.a + cut.b + 2 * has_inf
+    two = sum_bits > FLOAT64_BITS
     _exact[(triton.cdiv(m, TILE), triton.cdiv(n, TILE))](
         a,
         b,
@@ -156,11 +162,13 @@ def run(
         B_DIGITS=cut.b,
         BLOCK=block_size,
         CHUNK=min(CHUNK, block_size),
-        TWO=sum_bits > FLOAT64_BITS,
+        TWO=two,
         HAS_C=c is not None,
         HAS_INF=has_inf,
         DIRECTED=not interpreted(),
         TILE=TILE,
+        num_warps=8 if two else 4,
+        num_stages=max(1, min(3, STAGED // (2 * parts * TILE * block_size))),
     )
     return result
 

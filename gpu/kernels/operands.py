@@ -77,6 +77,7 @@ def _decode(
     k = tl.program_id(1).to(tl.int64) * TILE + tl.arange(0, TILE)
     inside = (r < rows)[:, None] & (k < length)[None, :]
     code = tl.load(codes + r.to(tl.int64)[:, None] * length + k[None, :], mask=inside, other=0)
+    code = code.to(tl.int32)
     value = tl.load(value_table + code).to(tl.float32)
     is_nan = value != value
     tl.atomic_max(nan + r, tl.max(is_nan.to(tl.int32), axis=1))

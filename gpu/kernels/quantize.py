@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LARGEST_BLOCK = 256
 ROW_TILE = 4096  # elements of a program with contiguous blocks
-COLUMN_TILE = 8192  # and of one with blocks along columns
+WARP_TILE = 2048  # elements of a warp with blocks along columns
 
 
 @dataclass(frozen=True)
@@ -171,8 +171,9 @@ def _launch_columns(
         return
     k = rules.block_size
     row_codes, row_scales, row_words = rows or (codes, scales, None)
-    blocks = max(1, 32 // k) if not transposed else max(1, 64 // k)
-    width = max(16, k, min(COLUMN_TILE // (blocks * k), triton.next_power_of_2(inner)))
+    blocks = max(1, 32 // k)
+    # As narrow as a warp can own: then no other warp takes part in a column's maximum.
+    width = max(16, k, WARP_TILE // (blocks * k))
     grid = (triton.cdiv(inner, width), triton.cdiv(length, blocks * k), outer)
     _quantize_columns[grid](
         x,
@@ -191,6 +192,7 @@ def _launch_columns(
         TRANSPOSED=transposed,
         ROWS=rows is not None,
         HAS_WORDS=words is not None,
+        num_warps=min(8, blocks * k * width // WARP_TILE),
         **rules.constants(x.device),
     )
 

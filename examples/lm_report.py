@@ -12,6 +12,10 @@ HEADER = (
     "| variant | seeds | validation loss | minus bfloat16 | standard error | worst seed |\n"
     "|---|---|---|---|---|---|\n"
 )
+STEP_HEADER = (
+    "| one step from bfloat16's weights | loss minus float32 | gradient error | mean gradient |\n"
+    "|---|---|---|---|\n"
+)
 STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.grid": True,
@@ -29,7 +33,7 @@ Runs = dict[str, dict[int, dict[str, Any]]]
 def report(out: Path) -> str:
     """Write OUT/losses.md and, where matplotlib is, OUT/losses.svg; returns the table."""
     runs = load(out / RESULTS)
-    text = table(runs)
+    text = table(runs) + "\n" + step_table(runs)
     (out / TABLE).write_text(text)
     if find_spec("matplotlib") is None:
         return text + "\nno picture: matplotlib is missing (--report where it is)"
@@ -69,6 +73,20 @@ def table(runs: Runs) -> str:
             row += [f"{mean(delta):+.4f}", error, f"{max(delta):+.4f}"]
         rows.append("| " + " | ".join(row) + " |\n")
     return HEADER + "".join(rows)
+
+
+def step_table(runs: Runs) -> str:
+    """Errors of single steps, means over the seeds of bfloat16; least gradient error first."""
+    measured = [run["steps"] for run in runs.get(BASE, {}).values()]
+    means = {
+        name: {key: mean(steps[name][key] for steps in measured) for key in measured[0][name]}
+        for name in (measured[0] if measured else ())
+    }
+    rows = [
+        f"| {name} | {e['loss']:+.5f} | {e['gradient']:.4f} | {e['mean_gradient']:.4f} |\n"
+        for name, e in sorted(means.items(), key=lambda item: item[1]["gradient"])
+    ]
+    return STEP_HEADER + "".join(rows)
 
 
 def picture(runs: Runs, path: Path) -> None:

@@ -6,6 +6,7 @@
 
 Every variant trains the same network from the same start on the same batches; a seed decides both,
 so variants are compared seed by seed. Each is a process of its own, and on a GPU they share it.
+The weights that bfloat16 ends with serve to compare single steps of all variants (lm_fidelity.py).
 Embedding, output layer, norms and attention's own products stay in bfloat16 or float32, and so do
 optimiser and parameters (float32), as in the published MXFP8 recipe; the linear layers of the
 blocks are converted. Results are appended to OUT/losses.jsonl as each run ends.
@@ -19,12 +20,14 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from lm_fidelity import step_errors
 from lm_network import Size, Transformer
-from lm_report import RESULTS, report
+from lm_report import BASE, RESULTS, report
 from lm_text import Text, read_text, windows
 from torch import Tensor, nn
 
@@ -44,13 +47,14 @@ VARIANTS: dict[str, Recipe | None] = {
     "mxfp4-stochastic": Recipe("e2m1", "e2m1", "e2m1", gradient_rounding="stochastic"),
 }
 LEAST_RATE = 0.1  # of the learning rate, at the end of the cosine
+STEPS_COMPARED = 8  # batches for which single steps are compared
 
 
 @dataclass(frozen=True)
 class Plan:
     """What every run does.
 
-    Validation: `checks` batches every `interval` steps, four times as many at the end.
+    Validation: `checks` batches every `interval` steps, eight times as many at the end.
     """
 
     device: str
@@ -94,16 +98,23 @@ def run_variant(plan: Plan, name: str, seeds: Sequence[int], out: Path) -> None:
     text = read_text()
     for seed in seeds:
         started = time.perf_counter()
-        losses = train(plan, VARIANTS[name], seed, text)
+        losses, model = train(plan, VARIANTS[name], seed, text)
         result = {"variant": name, "seed": seed} | losses | {"sha256": text.sha256}
+        if name == BASE:
+            result["steps"] = compare_steps(plan, model, seed, text)
         result |= {"seconds": time.perf_counter() - started, "plan": asdict(plan)}
-        with (out / RESULTS).open("a") as file:  # one small write: lines of processes do not mix
-            file.write(json.dumps(result) + "\n")
+        # One write for a line, so that the lines of two processes do not mix.
+        with (out / RESULTS).open("ab", buffering=0) as file:
+            file.write(json.dumps(result).encode() + b"\n")
         print(f"{name} seed {seed}: {result['final']:.4f}, {result['seconds']:.1f} s", flush=True)
 
 
-def train(plan: Plan, recipe: Recipe | None, seed: int, text: Text) -> dict[str, Any]:
-    """Losses in nats per byte: `train` and `validation` as [step, loss], `final`, ms per step."""
+def train(
+    plan: Plan, recipe: Recipe | None, seed: int, text: Text
+) -> tuple[dict[str, Any], nn.Module]:
+    """Losses in nats per byte (`train` and `validation` as [step, loss], `final`) with the
+    milliseconds of a step, and the model.
+    """
     torch.manual_seed(seed)
     model: nn.Module = Transformer(plan.size).to(plan.device)
     if recipe is not None:
@@ -114,7 +125,7 @@ def train(plan: Plan, recipe: Recipe | None, seed: int, text: Text) -> dict[str,
     parameters = list(model.parameters())
     optimizer = torch.optim.AdamW(parameters, lr=plan.rate, betas=(0.9, 0.95), weight_decay=0.1)
     batches = _batches(text.train, plan, plan.steps, seed)
-    held_out = list(_batches(text.validation, plan, 4 * plan.checks, 0))
+    held_out = list(_batches(text.validation, plan, 8 * plan.checks, 0))
     losses, checked, clock = [], [], _Clock(plan.device)
     for step, (x, y) in enumerate(batches):
         if step % plan.interval == 0:
@@ -122,7 +133,7 @@ def train(plan: Plan, recipe: Recipe | None, seed: int, text: Text) -> dict[str,
             clock.start()
         for group in optimizer.param_groups:
             group["lr"] = plan.rate * _schedule(step, plan)
-        loss = _loss(model, x, y, plan)
+        loss = _loss(plan, model, x, y)
         loss.backward()
         nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
@@ -134,12 +145,20 @@ def train(plan: Plan, recipe: Recipe | None, seed: int, text: Text) -> dict[str,
         [i, torch.stack(losses[i : i + plan.interval]).mean().item()]
         for i in range(0, len(losses), plan.interval)
     ]
-    return {
+    result = {
         "train": _rounded(smooth),
         "validation": _rounded([*checked, [plan.steps, final]]),
         "final": final,
         "milliseconds": clock.milliseconds,
     }
+    return result, model
+
+
+def compare_steps(plan: Plan, model: nn.Module, seed: int, text: Text) -> dict[str, Any]:
+    """Errors of one step of every variant from the weights of `model`, by variant."""
+    batches = list(_batches(text.train, plan, STEPS_COMPARED, 1000 + seed))
+    errors = step_errors(model, VARIANTS, batches, partial(_loss, plan))
+    return {name: asdict(error) for name, error in errors.items()}
 
 
 def _batches(text: Tensor, plan: Plan, count: int, seed: int) -> Any:
@@ -151,7 +170,7 @@ def _batches(text: Tensor, plan: Plan, count: int, seed: int) -> Any:
         yield windows(text, row, plan.size.length)
 
 
-def _loss(model: nn.Module, x: Tensor, y: Tensor, plan: Plan) -> Tensor:
+def _loss(plan: Plan, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     with torch.autocast(torch.device(plan.device).type, torch.bfloat16):
         logits = model(x)
     return nn.functional.cross_entropy(logits.flatten(0, 1).float(), y.flatten())
@@ -159,7 +178,7 @@ def _loss(model: nn.Module, x: Tensor, y: Tensor, plan: Plan) -> Tensor:
 
 def _mean_loss(model: nn.Module, batches: Sequence[tuple[Tensor, Tensor]], plan: Plan) -> float:
     # Gradients stay on: without them everything would be compiled a second time.
-    return torch.stack([_loss(model, x, y, plan).detach() for x, y in batches]).mean().item()
+    return torch.stack([_loss(plan, model, x, y).detach() for x, y in batches]).mean().item()
 
 
 def _schedule(step: int, plan: Plan) -> float:
@@ -196,7 +215,7 @@ class _Clock:
 
     @property
     def milliseconds(self) -> float | None:
-        return sorted(self._means)[len(self._means) // 2] if self._means else None
+        return sorted(self._means)[(len(self._means) - 1) // 2] if self._means else None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -213,7 +232,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--rate", type=float, default=1.5e-3, help="largest learning rate")
     add("--warmup", type=int, default=50, help="steps")
     add("--interval", type=int, default=50, help="steps between validations")
-    add("--checks", type=int, default=4, help="batches of a validation, four times at the end")
+    add(
+        "--checks",
+        type=int,
+        default=2,
+        help="batches of a validation, eight times as many at the end",
+    )
     add("--layers", type=int, default=Size.layers)
     add("--width", type=int, default=Size.width)
     add("--heads", type=int, default=Size.heads)

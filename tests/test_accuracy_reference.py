@@ -154,6 +154,12 @@ def test_sqnr_of_extreme_numbers():
     assert sqnr_db(np.array([1e-40]), np.array([1e-43])) == pytest.approx(60)
 
 
+def test_sqnr_of_results_that_all_vanish_is_none():
+    """References below float32's range: every result is zero, and the error is the signal."""
+    signal = np.array([3e-77, -2e-78])
+    assert sqnr_db(signal, -signal) == pytest.approx(0, abs=1e-9)
+
+
 @given(float32)
 def test_ulp(value):
     field = int(np.float32(value).view(np.uint32)) >> 23 & 0xFF

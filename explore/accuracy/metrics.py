@@ -46,13 +46,17 @@ def errors(results: F64, reference: F64) -> Errors:
 
 
 def sqnr_db(signal: F64, error: F64) -> float:
-    """Signal-to-error power ratio in dB; infinite without error, finite otherwise."""
+    """Signal-to-error power ratio in dB; infinite without error, finite otherwise.
+
+    A signal that is zero everywhere counts as float32's smallest subnormal.
+    """
     largest = float(np.abs(error).max())
     if largest == 0:
         return math.inf
     # Both are scaled before squaring, so that nothing overflows or vanishes.
-    scale = max(float(np.abs(signal).max()), LEAST)
-    power = float(np.square(np.maximum(np.abs(signal), LEAST) / scale).mean())
+    scale = float(np.abs(signal).max())
+    power = float(np.square(signal / scale).mean()) if scale else 1.0
+    scale = scale or LEAST
     noise = float(np.square(error / largest).mean())
     return 10 * math.log10(power / noise) + 20 * math.log10(scale / largest)
 

@@ -5,7 +5,7 @@ from typing import cast
 import numpy as np
 import pytest
 
-from mxdot.explore.accuracy import DATA_SETS, data_set
+from mxdot.explore.accuracy import DATA_SETS, data_set, evaluate
 from mxdot.explore.accuracy.data import OUTLIER_SHARE, draw_rows
 from mxdot.model import quantize
 
@@ -148,6 +148,17 @@ def test_file_with_named_arrays(tmp_path):
     x, y = draw(f"{path}#w,u", 8)
     assert (x == 4).all()
     assert (y == 1).all()
+
+
+def test_a_file_draws_the_same_rows_from_any_directory(tmp_path, monkeypatch):
+    rows = np.arange(320, dtype=np.float32).reshape(40, 8)
+    np.savez(tmp_path / "rows.npz", u=rows, v=rows)
+    monkeypatch.chdir(tmp_path)
+    names = ["rows.npz", "./rows.npz", str(tmp_path / "rows.npz")]
+    assert len({data_set(name).stream for name in names}) == 1
+    assert data_set("rows.npz").stream != data_set("rows.npz#u,v").stream
+    got = [evaluate("aligned:4", "e4m3", name, (8,), count=16)[0].sqnr_total_db for name in names]
+    assert got[0] == got[1] == got[2]
 
 
 def test_changed_file_is_read_again(tmp_path):

@@ -5,6 +5,7 @@ rows. To add one, write a function and a row of `DATA_SETS`; a file of tensors n
 `data_set("FILE.npz")`.
 """
 
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -40,6 +41,12 @@ class DataSet:
     summary: str
     draw: Draw = field(compare=False)
     modified: int = 0
+
+    @property
+    def stream(self) -> int:
+        """What a seed is joined with; it is the same for a file in any directory."""
+        file, mark, tensors = self.name.partition("#")
+        return zlib.crc32(f"{Path(file).name}{mark}{tensors}".encode())
 
 
 def _normal(rng: Generator, count: int, length: int, block: int) -> Operands:

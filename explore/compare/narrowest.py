@@ -8,11 +8,12 @@ the turn need not be sharp.
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from ...model import accumulator, format_pairs
 from .points import Sampling
-from .tasks import Instruments, data_digest, fingerprint, task_key
+from .tasks import Instruments, data_digest, fingerprint, located, task_key
 
 FAMILIES = ("aligned", "fused", "fixed")
 LARGEST_F = 64
@@ -108,6 +109,8 @@ class SearchTask:
     target: Target
     sampling: Sampling
     tools: Instruments = field(repr=False)
+    folder: Path = field(default_factory=Path.cwd)
+    """As in `AccuracyTask`."""
 
     @property
     def key(self) -> str:
@@ -154,7 +157,7 @@ class Search:
         results = task.tools.evaluate(
             accumulator(rule),
             format_pairs(task.format)[0],
-            task.data,
+            located(task.data, task.folder),
             sampling.lengths,
             lanes=task.lanes,
             seed=sampling.seed,

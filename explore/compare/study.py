@@ -30,6 +30,7 @@ from .extra import extras, read_toml
 from .flows import NONE, Synthesis
 from .points import Point, Sampling, Sweep, parameters, points_of, units_of
 from .sweep import integers, items
+from .tasks import FILES
 from .units import Foreign
 
 DEFAULT = Path(__file__).with_name("default.toml")
@@ -201,9 +202,6 @@ def _data(value: Any, path: Path) -> tuple[str, ...]:
         str(path.parent / name) if name.partition("#")[0].endswith(FILES) else name
         for name in names
     )
-
-
-FILES = (".npz", ".safetensors")
 
 
 def data_names(text: str) -> list[str]:

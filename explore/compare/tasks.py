@@ -6,8 +6,9 @@ unit synthesised again for other data.
 
 import hashlib
 import json
+import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,6 +16,8 @@ from typing import Any
 
 from ...model import Exact, Fixed, Float32, accumulator, format_pairs
 from ..cost import Flow
+from ..cost.asic import timer
+from ..cost.tools import CHOICE
 from .flows import flow_text, target_text
 from .points import Point, Sampling
 from .units import TOP, Generated, Unit
@@ -25,6 +28,9 @@ SLOWER = {"gates": 1.0, "cells": 1.3, "xilinx": 8.0, "ecp5": 8.0}
 """Rough time of the flows, for the estimate of what remains."""
 WITH_ENERGY = ("gates", "cells")
 """Flows whose netlists tell the energy proxy."""
+
+FILES = (".npz", ".safetensors")
+"""How the names of data sets end that are files of tensors."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +96,8 @@ class CostTask:
     @property
     def key(self) -> str:
         code = fingerprint(self.tools.cost_sources)
-        what = [self.unit.key, self.flow.to_dict(), flow_files(self.flow), self.energy]
-        return task_key("cost", *what, code)
+        flow = [self.flow.to_dict() | {"liberty": None}, flow_files(self.flow)]
+        return task_key("cost", self.unit.key, *flow, self.energy, chosen_tools(self.flow), code)
 
     @property
     def label(self) -> str:
@@ -131,6 +137,8 @@ class AccuracyTask:
     data: str
     sampling: Sampling
     tools: Instruments = field(repr=False)
+    folder: Path = field(default_factory=Path.cwd)
+    """Where a file of `data` is: a worker may have another directory."""
 
     @property
     def key(self) -> str:
@@ -154,7 +162,7 @@ class AccuracyTask:
         results = self.tools.evaluate(
             accumulator(self.accumulator),
             format_pairs(self.format)[0],
-            self.data,
+            located(self.data, self.folder),
             self.sampling.lengths,
             lanes=self.lanes,
             seed=self.sampling.seed,
@@ -167,7 +175,10 @@ def cost_task(point: Point, energy: bool, cache_dir: Path, tools: Instruments) -
     """The synthesis that `point` needs, if any."""
     if point.flow is None:
         return None
-    return CostTask(point.unit, point.flow, energy, cache_dir, tools)
+    flow = point.flow
+    if flow.liberty is not None:  # a worker may have another directory
+        flow = replace(flow, liberty=flow.liberty.absolute())
+    return CostTask(point.unit, flow, energy, cache_dir, tools)
 
 
 def accuracy_task(point: Point, tools: Instruments) -> AccuracyTask | None:
@@ -206,6 +217,11 @@ def _version(package: str) -> str:
         return "-"
 
 
+def chosen_tools(flow: Flow) -> list[str | None]:
+    """Which of the tools that are installed a flow takes."""
+    return [os.environ.get(CHOICE), timer(flow) if flow.kind == "cells" else None]
+
+
 def flow_files(flow: Flow) -> str:
     """Hash of the cell library of a flow; empty without one."""
     return _digest(flow.liberty) if flow.liberty is not None else ""
@@ -213,8 +229,14 @@ def flow_files(flow: Flow) -> str:
 
 def data_digest(data: str) -> str:
     """Hash of the file of a data set; empty for a synthetic one."""
-    path = Path(data.partition("#")[0])
-    return _digest(path) if path.suffix in (".npz", ".safetensors") else ""
+    file = data.partition("#")[0]
+    return _digest(Path(file)) if file.endswith(FILES) else ""
+
+
+def located(data: str, folder: Path) -> str:
+    """The data set `data`; a file that is named without its directory is in `folder`."""
+    file, mark, tensors = data.partition("#")
+    return f"{folder / file}{mark}{tensors}" if file.endswith(FILES) else data
 
 
 def _digest(path: Path) -> str:

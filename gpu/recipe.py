@@ -41,7 +41,7 @@ class Recipe:
     scale_rule: str = "ceil"
     gradient_rounding: str = "nearest_even"
     accumulator: Accumulator | str = FAST
-    high_precision: tuple[str, ...] = ()
+    high_precision: Iterable[str] = ()
 
     def __post_init__(self) -> None:
         for role in ROLES:

@@ -21,7 +21,7 @@ def test_formats_and_accumulators_in_either_form():
     assert Recipe(weight=" E2M1 ").weight == "e2m1"
     assert Recipe(accumulator="aligned:13") == Recipe(accumulator=Aligned(13))
     assert not Recipe(accumulator="exact").fast
-    assert Recipe(high_precision=["lm_head"]).high_precision == ("lm_head",)
+    assert Recipe(high_precision=iter(["lm_head"])).high_precision == ("lm_head",)
 
 
 def test_only_gradients_are_rounded_stochastically():

@@ -115,8 +115,10 @@ def rule(element: Element, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
         products = x[:, None, step] * y[None, :, step]
         units = (units_x[:, None, step] + units_y[None, :, step]).amax(dim=-1)
         wide = c.to(torch.float64)
-        largest = torch.maximum(exponent64(wide.abs()).clamp(FLOAT32_EMIN, 127), units)
-        shift = FRACTION_BITS - largest
+        exponent = exponent64(wide.abs()).clamp(FLOAT32_EMIN, 127)
+        # A zero c takes no part, which products of FP8 are too large to show.
+        largest = torch.maximum(torch.where(c == 0, NO_UNIT, exponent), units)
+        shift = FRACTION_BITS - torch.where(largest < NO_UNIT // 2, 0, largest)
         total = (products * power64(shift)[..., None]).trunc_().sum(dim=-1)
         total += (wide * power64(shift)).trunc()
         c = toward_zero(total * power64(-shift))

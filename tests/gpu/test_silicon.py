@@ -150,7 +150,8 @@ def test_comparison_of_equals(monkeypatch, operands):
 
 
 def test_comparison_sees_a_bit(monkeypatch):
-    fake_silicon(monkeypatch, lambda bits: bits ^ (torch.arange(24) == 3).int())
+    column = (torch.arange(24, device=DEVICE) == 3).int()
+    fake_silicon(monkeypatch, lambda bits: bits ^ column)
     drawn = agreement.draw(rng(), "wide", PAIRS[1], (20, 24, 64), True, False)
     assert agreement.compare("hopper", drawn, "torch") == (480, 20, 16)
 
@@ -198,6 +199,25 @@ def test_native_rule_is_the_model(operands):
     got = native.rule(native.ELEMENTS["fp16"], a, b, c)
     want = matmul(drawn.a, drawn.b, "hopper-fp16", c, executor="torch")
     assert torch.equal(got, want.view(torch.int32))
+
+
+@pytest.mark.parametrize("name", ["bf16", "tf32"])
+def test_native_rule_below_float32(name):
+    """One step of products of 2^-152, each below float32 and below the grid of 2^(-126 - 25).
+
+    A zero c takes no part in the largest exponent, so that their sum is not lost.
+    """
+    element = native.ELEMENTS[name]
+    tiny = torch.full((1, element.terms), 2.0**-76, device=DEVICE).to(element.dtype)
+    zeros, zero = torch.zeros_like(tiny), torch.zeros((1, 1), device=DEVICE)
+
+    def result(x: torch.Tensor, c: torch.Tensor) -> float:
+        return native.rule(element, x, x, c).view(torch.float32).item()
+
+    assert result(zeros, zero) == 0
+    assert result(zeros, zero + 2.0**-126) == 2.0**-126
+    assert result(tiny, zero) == element.terms * 2.0**-152
+    assert result(tiny, zero + 2.0**-126) == 2.0**-126
 
 
 @pytest.mark.parametrize("name", native.ELEMENTS)

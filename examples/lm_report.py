@@ -90,7 +90,10 @@ def step_table(runs: Runs) -> str:
 
 
 def picture(runs: Runs, path: Path) -> None:
-    """Validation loss, and its difference to bfloat16 seed by seed, over the steps."""
+    """Validation loss, and its difference to bfloat16 seed by seed, over the steps.
+
+    Bands run from the least to the largest seed; the grey one is bfloat16 about its own mean.
+    """
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -99,15 +102,19 @@ def picture(runs: Runs, path: Path) -> None:
         figure = Figure(figsize=(9.5, 3.8), layout="constrained")
         left, right = figure.subplots(1, 2)
         for variant, seeds in runs.items():
-            style = {"color": "black" if variant == BASE else colours[variant], "lw": 1.2}
+            colour = "black" if variant == BASE else colours[variant]
             steps, values = _curves(seeds)
-            left.plot(steps, [mean(v) for v in values], label=variant, **style)
-            if variant != BASE and BASE in runs:
+            means = [mean(v) for v in values]
+            left.plot(steps, means, label=variant, color=colour, lw=1.2)
+            if variant == BASE:
+                values = [[x - m for x in v] for v, m in zip(values, means, strict=True)]
+                means = [0.0] * len(steps)
+            elif BASE in runs:
                 steps, values = _curves(seeds, runs[BASE])
-                right.plot(steps, [mean(v) for v in values], **style)
-                low, high = map(min, values), map(max, values)
-                right.fill_between(steps, [*low], [*high], color=style["color"], alpha=0.12, lw=0)
-        right.axhline(0, color="black", lw=1)
+                means = [mean(v) for v in values]
+            right.plot(steps, means, color=colour, lw=1.2)
+            low, high = [min(v) for v in values], [max(v) for v in values]
+            right.fill_between(steps, low, high, color=colour, alpha=0.12, lw=0)
         right.set_yscale("symlog", linthresh=0.01, linscale=1.5)
         left.set_ylabel("validation loss (nats per byte)")
         right.set_ylabel("minus bfloat16, same seed")

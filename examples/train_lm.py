@@ -140,15 +140,15 @@ def train(
         optimizer.zero_grad()
         losses.append(loss.detach())
         clock.count(step % plan.interval == plan.interval - 1)
-    final = _mean_loss(model, held_out, plan)
+    checked.append([plan.steps, _mean_loss(model, held_out[: plan.checks], plan)])
     smooth = [
         [i, torch.stack(losses[i : i + plan.interval]).mean().item()]
         for i in range(0, len(losses), plan.interval)
     ]
     result = {
         "train": _rounded(smooth),
-        "validation": _rounded([*checked, [plan.steps, final]]),
-        "final": final,
+        "validation": _rounded(checked),
+        "final": _mean_loss(model, held_out, plan),
         "milliseconds": clock.milliseconds,
     }
     return result, model

@@ -12,8 +12,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 EXPLORE := $(VENV)/.ready-explore
 
-# The GPU path is tested in an environment of its own. Where the package index has PyTorch for CUDA,
-# PIP_INDEX_URL=https://download.pytorch.org/whl/cpu gives the small one for a CPU.
+# The GPU path is tested in an environment of its own. pip's settings (PIP_INDEX_URL) choose between
+# PyTorch for CUDA and the smaller one for a CPU.
 TORCH ?= torch==2.13.0
 TRITON ?= triton==3.6.0
 GPU_VENV := .venv-gpu

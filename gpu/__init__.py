@@ -3,6 +3,7 @@
 Needs PyTorch. Triton kernels are used on CUDA where they exist, and imported only then.
 """
 
+from .both import quantize_both
 from .convert import convert
 from .layout import tile_scales, untile_scales
 from .linear import MXLinear
@@ -22,6 +23,7 @@ __all__ = [
     "matmul",
     "pack",
     "quantize",
+    "quantize_both",
     "save",
     "tile_scales",
     "unpack",

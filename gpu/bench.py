@@ -155,9 +155,14 @@ def part(x: MXTensor, rows: slice) -> model.MXArray:
     return model.MXArray(codes, scales, x.format, x.block_size)
 
 
-def products(size: int) -> Iterator[Row]:
-    """Rows on products (size, size) x (size, size), and of half that size for the emulations."""
+def products(size: int, only: str | None = None) -> Iterator[Row]:
+    """Rows on products (size, size) x (size, size), and of half that size for the emulations.
+
+    only: the one accumulator to measure.
+    """
     for accumulator, name in PRODUCTS:
+        if only not in (None, accumulator):
+            continue
         exact = accumulator in ("exact", "int32")
         n = size if exact else size // 2
         a, b = operand(name, n, n, 1), operand(name, n, n, 2)
@@ -176,15 +181,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m mxdot.gpu.bench", description=__doc__)
     parser.add_argument("--size", type=int, default=8192, help="rows and columns (default 8192)")
     parser.add_argument("--only", choices=("quantize", "matmul"), help="one half of the table")
-    size = parser.parse_args()
+    parser.add_argument("--accumulator", help="one accumulator of the second half")
+    options = parser.parse_args()
     if not torch.cuda.is_available():
         sys.exit("the speed of the GPU path can only be measured with a CUDA device")
-    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, size {size.size}\n")
+    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, size {options.size}\n")
     print(Row("what", "speed", "ratio", "to"))
     print("|---|---|---|---|")
-    for name, table in (("quantize", quantisation), ("matmul", products)):
-        if size.only in (None, name):
-            for row in table(size.size):
+    tables = {
+        "quantize": lambda: quantisation(options.size),
+        "matmul": lambda: products(options.size, options.accumulator),
+    }
+    for name, table in tables.items():
+        if options.only in (None, name):
+            for row in table():
                 print(row, flush=True)
     print("\nevery sample has the bits of mxdot.model")
 

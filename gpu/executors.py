@@ -17,6 +17,7 @@ from ..model.errors import choice
 
 # By name; in the order of preference on CUDA. Elsewhere plain PyTorch is taken.
 QUANTIZE = {"triton": ".kernels.quantize", "torch": ".quantize"}
+BOTH = {"triton": ".kernels.both", "torch": ".both"}
 MATMUL = {"triton": ".kernels.matmul", "torch": ".rules", "silicon": ".silicon"}
 BY_ITSELF = ("triton", "torch")  # the others run only when they are named
 NEEDS_TRITON = ("triton", "silicon")

@@ -70,12 +70,8 @@ def quantize(
     The result is on the device of `x`, cut from its gradient.
     Raises TypeError or ValueError, naming the argument, for anything else.
     """
-    fmt = element_format(fmt, "fmt")
-    choice("scale_rule", scale_rule, SCALE_RULES)
-    choice("rounding", rounding, ROUNDINGS)
-    choice("nonfinite", nonfinite, NONFINITE)
-    block_size = integer("block_size", block_size, 1, LARGEST_BLOCK)
     flag("pad", pad)
+    block_size = integer("block_size", block_size, 1, LARGEST_BLOCK)
     values = checks.floats("x", x)
     axis = check_axis(tuple(values.shape), axis)
     padding = -values.shape[axis] % block_size if pad else 0
@@ -83,16 +79,32 @@ def quantize(
         shape = list(values.shape)
         shape[axis] = padding
         values = torch.cat([values, values.new_zeros(shape)], dim=axis)
-    scale_shape(tuple(values.shape), axis, block_size)
-    words = _random_words(rng, values) if rounding == "stochastic" else None
-    request = Quantization(
-        values, fmt, block_size, axis % values.ndim, scale_rule, rounding, nonfinite, words
-    )
+    request = checked(values, fmt, block_size, axis, scale_rule, rounding, nonfinite, rng)
     if executor is None and torch.compiler.is_compiling():
         codes, scales = run(request)  # which the compiler fuses
     else:
         codes, scales = executors.choose(executors.QUANTIZE, executor, request)(request)
-    return MXTensor.of_valid_codes(codes, scales, fmt, block_size, axis, padding)
+    return MXTensor.of_valid_codes(codes, scales, request.format, block_size, axis, padding)
+
+
+def checked(
+    x: Tensor,
+    fmt: ElementFormat | str,
+    block_size: int,
+    axis: int,
+    scale_rule: str,
+    rounding: str,
+    nonfinite: str,
+    rng: torch.Generator | Tensor | None,
+) -> Quantization:
+    """The request to quantise `x`, a float tensor in whole blocks; the arguments of `quantize`."""
+    fmt = element_format(fmt, "fmt")
+    choice("scale_rule", scale_rule, SCALE_RULES)
+    choice("rounding", rounding, ROUNDINGS)
+    choice("nonfinite", nonfinite, NONFINITE)
+    scale_shape(tuple(x.shape), axis, block_size)
+    words = _random_words(rng, x) if rounding == "stochastic" else None
+    return Quantization(x, fmt, block_size, axis % x.ndim, scale_rule, rounding, nonfinite, words)
 
 
 def _random_words(rng: Any, x: Tensor) -> Tensor:

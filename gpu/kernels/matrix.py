@@ -175,7 +175,7 @@ def run(
 
 @triton.jit
 def _add_once(c, total, scale, DIRECTED: tl.constexpr):
-    """RNE_fp32(c + total x scale), rounded once; float32 c, float64 total and scale.
+    """RNE_fp32(c + total x scale), rounded once, a zero of either sign; float64 but for c.
 
     On a GPU: of the sums rounded down and up, the odd one is the sum rounded to odd.
     """
@@ -290,4 +290,4 @@ def _exact(
         if HAS_INF:
             new = tl.where(is_finite(special), new, c + special)
         c = new
-    tl.store(result + at, c, mask=inside)
+    tl.store(result + at, tl.where(c == 0, 0.0, c), mask=inside)  # a zero is +0

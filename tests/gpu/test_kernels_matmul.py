@@ -1,10 +1,14 @@
 """The Triton kernels of products equal the model in every bit."""
 
+import numpy as np
 import pytest
+import torch
 
 from cases import random_cases
 from compare import generator
 from interpreter import DEVICE, for_kernels
+from mxdot import gpu
+from mxdot.model import MXArray
 from test_gpu_matmul import PAIRS, check_cases, takes
 
 pytestmark = for_kernels
@@ -51,3 +55,15 @@ def test_pairs_of_a_tree(block_size):
 @pytest.mark.parametrize("accumulator", ["exact", "aligned:13", "fixed:40:-12", "fixed:100:-12"])
 def test_more_rows_than_a_tile(accumulator):
     check(random_cases(generator("tiles"), ("e4m3", "e4m3"), 67, 1, 16), accumulator)
+
+
+@pytest.mark.parametrize("accumulator", ["exact", "int32"])
+def test_a_result_below_every_float32_is_a_positive_zero(accumulator):
+    one = np.full((1, 32), 0x40, np.uint8)  # INT8: 1
+    minus = np.full((1, 32), 0xC0, np.uint8)
+    scales = np.zeros((1, 1), np.uint8)
+    a, b = (
+        gpu.MXTensor.from_model(MXArray(codes, scales, "int8"), DEVICE) for codes in (one, minus)
+    )
+    got = gpu.matmul(a, b, accumulator, executor="triton")
+    assert got.view(torch.int32).item() == 0

@@ -1,5 +1,7 @@
 """The Triton kernels of quantisation equal the model in every bit."""
 
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -92,6 +94,39 @@ def test_rows_and_columns_in_one_pass(fmt, transposed, packed):
         got = quantize_both(tensor(x, DEVICE), rules, *words, packed=packed, transposed=transposed)
         for part, expected in zip(got, want, strict=True):
             np.testing.assert_array_equal(part.cpu().numpy(), expected.reshape(-1))
+
+
+@pytest.mark.parametrize("executor", ["triton", "torch"])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_both_are_what_each_alone_is(executor, transposed):
+    rng = generator("quantize_both", executor)
+    x = values(rng, (96, 64))
+    words = tuple(tensor(random_words(rng, x.shape), DEVICE) for _ in range(2))
+    given = {"scale_rule": "ceil", "rounding": "stochastic"}
+    rows, columns = gpu.quantize_both(
+        tensor(x, DEVICE), "e4m3", rng=words, transposed=transposed, executor=executor, **given
+    )
+    want = [
+        model.quantize(x, "e4m3", axis=axis, rng=part.cpu().numpy(), **given)
+        for axis, part in zip((1, 0), words, strict=True)
+    ]
+    if transposed:
+        want[1] = model.MXArray(want[1].codes.T, want[1].scales.T, "e4m3", axis=1)
+    assert_same_blocks(rows, want[0])
+    assert_same_blocks(columns, want[1])
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ((32,), "x must have shape (M, K), not (32,)"),
+        ((48, 64), "axis 0 must be a multiple of block_size 32 long, not 48"),
+        ((64, 48), "axis 1 must be a multiple of block_size 32 long, not 48"),
+    ],
+)
+def test_shapes_that_both_refuses(shape, message):
+    with pytest.raises(ValueError, match="^" + re.escape(message)):
+        gpu.quantize_both(torch.ones(shape), "e4m3")
 
 
 @pytest.mark.parametrize("fmt", ["e2m1", "e3m2"])

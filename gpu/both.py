@@ -1,0 +1,84 @@
+"""A matrix quantised along both axes, each from the values themselves, as training needs it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..model.blocks import LARGEST_BLOCK
+from ..model.errors import flag, integer
+from ..model.formats import ElementFormat
+from . import checks, executors
+from .quantize import Quantization, checked
+from .quantize import run as quantize_axis
+from .tensor import MXTensor
+
+
+@dataclass(frozen=True)
+class Both:
+    """A checked request: a matrix in blocks along its last axis (`rows`) and first (`columns`).
+
+    transposed: whether the codes and scales of the columns are wanted transposed.
+    """
+
+    rows: Quantization
+    columns: Quantization
+    transposed: bool
+
+    @property
+    def device(self) -> torch.device:
+        """Where the input is."""
+        return self.rows.device
+
+
+def quantize_both(
+    x: Tensor,
+    fmt: ElementFormat | str,
+    *,
+    block_size: int = 32,
+    scale_rule: str = "floor",
+    rounding: str = "nearest_even",
+    nonfinite: str = "poison",
+    rng: torch.Generator | tuple[Tensor, Tensor] | None = None,
+    transposed: bool = False,
+    executor: str | None = None,
+) -> tuple[MXTensor, MXTensor]:
+    """`quantize(x, ..., axis=1)` and `quantize(x, ..., axis=0)` of a matrix, read once by Triton.
+
+    x: (M, K), both multiples of `block_size`. rng: for ``stochastic`` rounding, a torch.Generator,
+    of which the rows draw first, or the words of the rows and those of the columns, in the shape of
+    `x`. transposed: give the columns as the transpose (K, M), along its last axis, as `matmul`
+    takes it. Everything else, and what is refused, is as in `quantize`.
+    """
+    flag("transposed", transposed)
+    block_size = integer("block_size", block_size, 1, LARGEST_BLOCK)
+    values = checks.floats("x", x)
+    if values.ndim != 2:
+        raise ValueError(f"x must have shape (M, K), not {tuple(values.shape)}")
+    words: tuple[Any, Any] = rng if isinstance(rng, tuple) else (rng, rng)
+    rules = scale_rule, rounding, nonfinite
+    rows = checked(values, fmt, block_size, 1, *rules, words[0])
+    columns = checked(values, fmt, block_size, 0, *rules, words[1])
+    request = Both(rows, columns, transposed)
+    if executor is None and torch.compiler.is_compiling():
+        parts = run(request)  # which the compiler fuses
+    else:
+        parts = executors.choose(executors.BOTH, executor, request)(request)
+    axis = 1 if transposed else 0
+    return (
+        MXTensor.of_valid_codes(*parts[:2], rows.format, block_size, 1),
+        MXTensor.of_valid_codes(*parts[2:], rows.format, block_size, axis),
+    )
+
+
+def refusal(_: Both) -> None:
+    """Plain PyTorch takes every request."""
+
+
+def run(request: Both) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Codes and scales of the rows, then of the columns, by plain PyTorch."""
+    codes, scales = quantize_axis(request.columns)
+    if request.transposed:
+        codes, scales = codes.t().contiguous(), scales.t().contiguous()
+    return *quantize_axis(request.rows), codes, scales

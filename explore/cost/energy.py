@@ -110,7 +110,9 @@ def energy(
     if kept is not None:
         return Energy(**kept)
     started = time.perf_counter()
-    library = gates.library() if flow.liberty is None else parse(raw.decode(), str(flow.liberty))
+    library = gates.library()
+    if flow.liberty is not None:
+        library = parse(raw.decode(errors="replace"), str(flow.liberty))
     run = Run(config, Activity(netlist, library, streams), Feed(config, products, seed, streams))
     run.reset()
     for _ in range(fill):

@@ -267,7 +267,7 @@ def _statement(tokens: _Tokens, group: Group, name: str) -> None:
         group.attributes[name] = " ".join(words)
         return
     if after != "(":
-        raise ValueError(f"{name!r} must be followed by ':' or '('")
+        raise ValueError(f"{name[:40]!r} must be followed by ':' or '('")
     arguments = []
     while (token := tokens.next()) != ")":
         if token in ("", "{", "}", ";"):

@@ -117,6 +117,8 @@ def test_not_a_library():
         parse("", "empty.lib")
     with pytest.raises(SynthesisError, match=r"library x\.lib defines no cells"):
         parse("library (x) { }", "x.lib")
+    with pytest.raises(SynthesisError, match=r"line 1: '\?{40}' must be followed by ':' or '\('"):
+        parse("?" * 5000, "binary.lib")
 
 
 def test_library_without_nand2():

@@ -105,6 +105,7 @@ def run(args: argparse.Namespace) -> int:
     from ..explore.compare.table import check_sort
 
     check_sort(args.sort)
+    _check_output(args.output)
     target = None
     if args.find is not None:
         target = Target(args.sqnr, args.match, args.quality or "accumulator")
@@ -150,6 +151,13 @@ def _search(
         found = search(study, target, args.output, backend, observer)
     show_found(console, found, notes)
     return 1 if any(result.error for result in found) else 0
+
+
+def _check_output(directory: Path) -> None:
+    """ValueError unless `directory` can be written, or made where it is to be."""
+    place = next(p for p in (directory, *directory.absolute().parents) if p.exists())
+    if not (place.is_dir() and os.access(place, os.W_OK)):
+        raise ValueError(f"output must be a directory that can be written, not {directory}")
 
 
 def _cache() -> Path:

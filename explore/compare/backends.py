@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import tempfile
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
@@ -27,22 +28,25 @@ def _pool(workers: int) -> Iterator[Executor]:
     """A process pool that leaves no process behind, whichever way it or this process ends."""
     spawn = multiprocessing.get_context("spawn")
     theirs, ours = spawn.Pipe(duplex=False)
-    executor = ProcessPoolExecutor(workers, spawn, _follow, (theirs,))
-    try:
-        yield executor
-    finally:
-        ours.close()
-        executor.shutdown(wait=True, cancel_futures=True)
-        theirs.close()
+    # Workers are killed and leave their temporary files behind: these are in one place.
+    with tempfile.TemporaryDirectory(prefix="mxdot-", ignore_cleanup_errors=True) as scratch:
+        executor = ProcessPoolExecutor(workers, spawn, _follow, (theirs, scratch))
+        try:
+            yield executor
+        finally:
+            ours.close()
+            executor.shutdown(wait=True, cancel_futures=True)
+            theirs.close()
 
 
-def _follow(lifeline: Connection) -> None:
-    """Make this worker and all that it starts end with the parent.
+def _follow(lifeline: Connection, scratch: str) -> None:
+    """Make this worker and all that it starts end with the parent, temporary files in `scratch`.
 
     The parent alone holds the other end of `lifeline`, which closes when the parent lets go of it
     or dies, were it by kill -9. In a session of its own the worker does not see Ctrl-C.
     """
     os.setsid()
+    tempfile.tempdir = scratch
 
     def end() -> None:
         wait([lifeline])

@@ -53,7 +53,10 @@ class Store:
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Write beside and rename, so that a reader finds the old file or the whole new one."""
+    """Write beside and rename, so that a reader finds the old file or the whole new one.
+
+    OSError naming `path` when that cannot be done.
+    """
     data = content.encode() if isinstance(content, str) else content
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -64,6 +67,8 @@ def write_file(path: Path, content: str | bytes) -> None:
             os.fsync(file.fileno())
         Path(name).chmod(0o644)
         Path(name).replace(path)
-    except BaseException:
+    except BaseException as error:
         Path(name).unlink(missing_ok=True)
+        if isinstance(error, OSError):  # a full disk does not say whose
+            raise OSError(error.errno, error.strerror, str(path)) from None
         raise

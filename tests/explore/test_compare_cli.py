@@ -134,6 +134,8 @@ def test_find_narrowest(folder, capsys):
         ("--sqnr 40", "sqnr, match and quality are targets of --find narrowest"),
         ("--sort size", "sort must be one of area, delay, sqnr, total, not 'size'"),
         ("--jobs 0", "jobs must be from 1 to 1024, not 0"),
+        (f"-o {__file__}", "output must be a directory that can be written, not "),
+        (f"-o {__file__}/a/b", "output must be a directory that can be written, not "),
     ],
 )
 def test_bad_input_is_one_clear_line(folder, capsys, arguments, message):

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -127,6 +128,13 @@ def test_nothing_is_lost_when_the_run_is_killed(tmp_path, log, store, number):
     assert all(runs(log)[name] == before[name] for name in done)
 
 
+def test_workers_leave_no_temporary_files():
+    with processes(1).open(1) as executor:
+        made = Path(executor.submit(tempfile.mkdtemp).result())
+        assert made.is_dir()
+    assert not made.exists()
+
+
 def _done(store: Store) -> set[str]:
     return {path.stem.removeprefix("job-") for path in store.directory.glob("job-*.json")}
 
@@ -163,8 +171,9 @@ def test_the_store_gives_back_what_it_was_given(store):
 
 def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path):
     (tmp_path / "taken").mkdir()
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(IsADirectoryError) as caught:
         write_file(tmp_path / "taken", "text")
+    assert caught.value.filename == str(tmp_path / "taken")
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
 
 

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -73,7 +74,6 @@ def measure_command(found: list[Found]) -> str | None:
         ",".join(dict.fromkeys(str(getattr(result, name)) for result in there))
         for name in ("format", "accumulator", "lanes", "data")
     )
-    return (
-        f"mxdot compare --format {formats} --accumulator {accumulators},float32,exact "
-        f"--lanes {lanes} --data {data}"
-    )
+    words = ["--format", formats, "--accumulator", f"{accumulators},float32,exact"]
+    words += ["--lanes", lanes, "--data", data, "--lengths", ",".join(map(str, there[0].lengths))]
+    return shlex.join(["mxdot", "compare", *words])

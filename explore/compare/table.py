@@ -91,7 +91,12 @@ def _answer(row: Row | None, reference: float | None) -> str:
     if row is None:
         return "-"
     ratio = f" {row.area / reference:.2f}x" if row.area and reference else ""
-    return f"{row.accumulator}{ratio}"
+    return f"{_name(row)}{ratio}"
+
+
+def _name(row: Row) -> str:
+    """What a table calls a unit: its accumulator, or the name of an extra unit."""
+    return row.accumulator if row.generated and row.accumulator else row.unit
 
 
 def _legend(console: Console, rows: Sequence[Row]) -> None:
@@ -103,6 +108,10 @@ def _legend(console: Console, rows: Sequence[Row]) -> None:
         length = max(row.length or 0 for row in rows)
         lines.append(
             f"SQNR in dB, dot products of {length}: accumulator alone / with the format's own error"
+        )
+        lines.append(
+            "error / bound: largest error / sum of the terms' magnitudes, and what it may be at "
+            "most a priori, on the data where they are closest (docs/accuracy.md)"
         )
     if any(row.pareto_total or row.pareto_format for row in rows):
         lines.append(
@@ -155,7 +164,7 @@ def _columns(units: Sequence[Cells]) -> dict[str, tuple[str, Cell]]:
         "all": ("left", lambda c: MARKS.get(c[0].pareto_total or "", "")),
         "fmt": ("left", lambda c: MARKS.get(c[0].pareto_format or "", "")),
         "format": ("left", lambda c: c[0].format or ""),
-        "accumulator": ("left", lambda c: (c[0].generated and c[0].accumulator) or c[0].unit),
+        "accumulator": ("left", lambda c: _name(c[0])),
         "lanes": ("right", lambda c: _number(c[0].lanes)),
         "stages": ("right", lambda c: _number(c[0].stages)),
         "target": ("right", lambda c: c[0].target or ""),
@@ -173,6 +182,7 @@ def _columns(units: Sequence[Cells]) -> dict[str, tuple[str, Cell]]:
     for data in dict.fromkeys(row.data for cells in units for row in cells):
         if data is not None:
             columns[data] = ("right", _accuracy(data))
+    columns["error / bound"] = ("right", _bound)
     columns["saturated"] = ("right", lambda c: _number(max(r.saturated or 0 for r in c) or None))
     columns["status"] = ("left", _status)
     return {name: (j, cell) for name, (j, cell) in columns.items() if any(map(cell, units))}
@@ -187,6 +197,15 @@ def _accuracy(data: str) -> Cell:
         return ""
 
     return cell
+
+
+def _bound(cells: Cells) -> str:
+    """The largest error and its bound, on the data where they are closest."""
+    known = [row for row in cells if row.observed is not None and row.bound is not None]
+    if not known:
+        return ""
+    row = max(known, key=lambda row: row.bound_ratio or 0.0)
+    return f"{row.observed:.1e} / {row.bound:.1e}"
 
 
 def _status(cells: Cells) -> str:

@@ -117,7 +117,13 @@ def test_a_study_is_searched_and_kept(tmp_path, capsys):
     show_found(Console(width=160), found)
     shown = capsys.readouterr().out
     assert found[0].accumulator in shown
-    assert measure_command(found) in shown
+    command = measure_command(found)
+    assert command is not None
+    assert command in shown
+    assert command.endswith(f"--lengths {','.join(map(str, SAMPLING.lengths))}")
+    odd = measure_command([replace(found[0], data="my data.npz")])
+    assert odd is not None
+    assert "--data 'my data.npz' " in odd
 
 
 def test_a_search_that_fails_says_why(tmp_path, capsys):

@@ -33,7 +33,8 @@ def test_table(comparison, capsys):
     line = re.findall(r"^.*e4m3 +aligned:10 .*$", text, flags=re.M)[0]
     assert line.split() == [
         "★", "e4m3", "aligned:10", "8", "4", "6,900", "1.34", "340", "40", "20",
-        "66.0", "/", "26.8", "66.0", "/", "26.8", "bound", "exceeded",
+        "66.0", "/", "26.8", "66.0", "/", "26.8", "2.4e-04", "/", "9.8e-04",
+        "bound", "exceeded",
     ]  # fmt: skip
     assert re.search(r"exact +8 +4 .* exact / 26.9", text)
     assert "note: left out e4m3 int32: accumulator int32 takes" in text
@@ -51,6 +52,18 @@ def test_answers_for_several_targets_say_which(comparison, capsys):
     text = shown(replace(comparison, rows=rows), capsys)
     assert "stages  target     smallest" in text
     assert re.search(r"^gates  e4m3 +8 +4 +60 levels +aligned", text, flags=re.M)
+
+
+def test_answers_name_an_extra_unit(comparison, capsys):
+    def other(row):
+        return replace(row, generated=False, unit="our MAC", area=1000.0)
+
+    rows = tuple(
+        other(row) if (row.format, row.accumulator) == ("e4m3", "aligned:14") else row
+        for row in comparison.rows
+    )
+    text = shown(replace(comparison, rows=rows), capsys)
+    assert re.search(r"^gates  e4m3 +8 +4 +our MAC", text, flags=re.M)
 
 
 @pytest.mark.parametrize(

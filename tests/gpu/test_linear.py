@@ -289,44 +289,25 @@ COMPILED = {
 }
 
 
-def compiling(test):
-    """PyTorch's compiler warns of its own code."""
-    for message in ("script_method", "should not be instantiated"):
-        test = pytest.mark.filterwarnings(f"ignore:.*{message}:DeprecationWarning")(test)
-    return test
-
-
-@compiling
-@pytest.mark.parametrize("autocast", [False, True])
-def test_the_fast_path_compiles_without_graph_breaks(autocast):
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # PyTorch's
+def test_the_fast_path_compiles_without_graph_breaks():
     """Forward and backward, one recipe after the other through the same code."""
     torch.compiler.reset()
-    for recipe in COMPILED.values():
-        net = nn.Sequential(MXLinear(40, 48, recipe=recipe), nn.GELU(), MXLinear(48, 40))
-        compiled = torch.compile(net, fullgraph=True, backend="aot_eager")
-        x = torch.randn(24, 40)
+    x, g = torch.randn(24, 40), torch.randn(24, 48)
+    for name, recipe in COMPILED.items():
+        layer = MXLinear(40, 48, recipe=recipe)
+        compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
         results = []
-        for function in (net, compiled):
+        for function in (layer, compiled):
             torch.manual_seed(0)
-            net.zero_grad()
-            with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
-                y = function(x)
-            y.float().square().sum().backward()
-            results.append([y.detach(), *(p.grad.clone() for p in net.parameters())])
+            layer.zero_grad()
+            leaf = x.clone().requires_grad_()
+            with torch.autocast("cpu", torch.bfloat16, enabled=name == "mxfp8"):
+                y = function(leaf)
+            y.backward(g.to(y.dtype))
+            results.append([y.detach(), leaf.grad, *(p.grad.clone() for p in layer.parameters())])
         for eager, traced in zip(*results, strict=True):
             torch.testing.assert_close(traced, eager)
-
-
-@compiling
-def test_compiled_code_computes_the_same():
-    """With the default compiler, which generates code of its own."""
-    torch.compiler.reset()
-    layer = MXLinear(64, 32)
-    x, g = torch.randn(32, 64), torch.randn(32, 32)
-    eager = run(layer, x, g)
-    layer.zero_grad()
-    for got, want in zip(run(torch.compile(layer, fullgraph=True), x, g), eager, strict=True):
-        torch.testing.assert_close(got, want)
 
 
 # Refusals -----------------------------------------------------------------------------------------

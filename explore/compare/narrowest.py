@@ -115,7 +115,8 @@ class SearchTask:
     @property
     def key(self) -> str:
         code = fingerprint((*self.tools.accuracy_sources, "explore/compare"))
-        what = [self.family, self.format, self.lanes, self.data, data_digest(self.data)]
+        digest = data_digest(located(self.data, self.folder))
+        what = [self.family, self.format, self.lanes, self.data, digest]
         return task_key("narrowest", what, asdict(self.target), asdict(self.sampling), code)
 
     @property

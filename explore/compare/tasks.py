@@ -143,9 +143,10 @@ class AccuracyTask:
     @property
     def key(self) -> str:
         code = fingerprint(self.tools.accuracy_sources)
+        digest = data_digest(located(self.data, self.folder))
         how = [self.sampling.lengths, self.sampling.count, self.sampling.seed]
         rule = [self.format, self.accumulator, self.lanes]
-        return task_key("accuracy", rule, self.data, data_digest(self.data), how, code)
+        return task_key("accuracy", rule, self.data, digest, how, code)
 
     @property
     def label(self) -> str:

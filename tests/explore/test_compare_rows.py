@@ -149,7 +149,10 @@ def test_files_are_found_from_any_directory(tmp_path, monkeypatch):
     search = SearchTask(
         "aligned", "e4m3", 8, point.data or "", Target(20.0), point.sampling, real()
     )
+    tasks = (cost, accuracy, search)
+    keys = [task.key for task in tasks]
     monkeypatch.chdir("elsewhere")
+    assert [task.key for task in tasks] == keys
     assert cost.flow.liberty == tmp_path / "cells.lib"
     assert accuracy.run()[0]["length"] == 8
     assert search.run()["data"] == point.data

@@ -21,7 +21,9 @@ def decode(codes: Tensor, fmt: ElementFormat) -> Tensor:
         value = torch.where(magnitude > fmt.largest_code, torch.nan, value)
     if fmt.inf_code is not None:
         value = torch.where(magnitude == fmt.inf_code, torch.inf, value)
-    return torch.where(codes >= sign_bit, -value, value)
+    # By its bit: a compiled -value may be 0 - value, which makes +0 of +0.
+    sign = (codes & sign_bit) << (32 - fmt.bits)
+    return (value.view(torch.int32) | sign).view(torch.float32)
 
 
 def decode_scales(scales: Tensor) -> Tensor:

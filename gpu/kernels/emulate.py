@@ -41,7 +41,7 @@ from .arithmetic import (
     toward_zero,
     truncate,
 )
-from .operands import Operand, operand
+from .operands import Operand, operand, tile_origin
 
 EXACT, ALIGNED, FUSED, FLOAT32 = range(4)  # the values of the constexpr RULE
 WIDEST_SUM = 78  # bits of a pair
@@ -121,7 +121,7 @@ def run(
     a, b = operand(a_codes, a_scales, a_format), operand(b_codes, b_scales, b_format)
     result = torch.empty((m, n), dtype=torch.float32, device=a_codes.device)
     tile = 32
-    grid = (triton.cdiv(m, tile), triton.cdiv(n, tile))
+    grid = (triton.cdiv(m, tile) * triton.cdiv(n, tile),)
     _emulate[grid](
         *_tensors(a),
         *_tensors(b),
@@ -338,8 +338,9 @@ def _emulate(
     HAS_INF: tl.constexpr,
     TILE: tl.constexpr,
 ):
-    row = tl.program_id(0) * TILE + tl.arange(0, TILE)
-    column = tl.program_id(1) * TILE + tl.arange(0, TILE)
+    first_row, first_column = tile_origin(m, TILE)
+    row = first_row + tl.arange(0, TILE)
+    column = first_column + tl.arange(0, TILE)
     c = start_tile(a_nan, b_nan, c_start, row, column, m, n, HAS_C, TILE)
     a_values += row
     a_units += row

@@ -23,7 +23,7 @@ from ...model.products import product_table
 from ..floats import power64
 from .arithmetic import add_to_odd, is_finite, nearest_even, sum3_to_odd
 from .device import interpreted
-from .operands import TILE, padded_rows
+from .operands import TILE, padded_rows, tile_origin
 
 CHUNK = 32  # terms that a matrix unit sums before float64 takes over
 SHORTEST, LONGEST = 16, 256  # blocks: a matrix unit's step; what is unrolled, and float64 holds
@@ -142,7 +142,7 @@ def run(
     sum_bits = table.bits + int(math.log2(block_size))
     parts = cut.a + cut.b + 2 * has_inf
     two = sum_bits > FLOAT64_BITS
-    _exact[(triton.cdiv(m, TILE), triton.cdiv(n, TILE))](
+    _exact[(triton.cdiv(m, TILE) * triton.cdiv(n, TILE),)](
         a,
         b,
         a_value,
@@ -244,8 +244,9 @@ def _exact(
     DIRECTED: tl.constexpr,
     TILE: tl.constexpr,
 ):
-    row = tl.program_id(0) * TILE + tl.arange(0, TILE)
-    column = tl.program_id(1) * TILE + tl.arange(0, TILE)
+    first_row, first_column = tile_origin(m, TILE)
+    row = first_row + tl.arange(0, TILE)
+    column = first_column + tl.arange(0, TILE)
     inside = (row < m)[:, None] & (column < n)[None, :]
     at = row.to(tl.int64)[:, None] * n + column[None, :]
     c = tl.zeros((TILE, TILE), tl.float32)

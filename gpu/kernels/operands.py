@@ -52,12 +52,23 @@ def operand(codes: Tensor, scales: Tensor, fmt: ElementFormat) -> Operand:
     units = torch.empty_like(values)
     nan = torch.zeros(padded, dtype=torch.int32, device=codes.device)
     nan[:rows] = (scales == E8M0.nan_code).any(dim=1)
-    grid = (padded // TILE, triton.cdiv(length, TILE))
+    grid = (padded // TILE * triton.cdiv(length, TILE),)
     tables = _tables(fmt, codes.device)
     _decode[grid](codes, *tables, values, units, nan, rows, padded, length, TILE=TILE)
     exponents = torch.zeros((scales.shape[1], padded), dtype=torch.int32, device=codes.device)
     exponents[:, :rows] = scales.t().to(torch.int32) - E8M0.bias
     return Operand(values, units, exponents, nan)
+
+
+@triton.jit
+def tile_origin(rows, TILE: tl.constexpr):
+    """(row, column) where this program's tile begins; tiles follow each other down the rows.
+
+    One axis of programs: the others of a grid end at 65,535.
+    """
+    tiles = tl.cdiv(rows, TILE)
+    tile = tl.program_id(0)
+    return tile % tiles * TILE, tile // tiles * TILE
 
 
 @triton.jit
@@ -73,8 +84,9 @@ def _decode(
     length,
     TILE: tl.constexpr,
 ):
-    r = tl.program_id(0) * TILE + tl.arange(0, TILE)
-    k = tl.program_id(1).to(tl.int64) * TILE + tl.arange(0, TILE)
+    first_row, first = tile_origin(padded, TILE)
+    r = first_row + tl.arange(0, TILE)
+    k = first.to(tl.int64) + tl.arange(0, TILE)
     inside = (r < rows)[:, None] & (k < length)[None, :]
     code = tl.load(codes + r.to(tl.int64)[:, None] * length + k[None, :], mask=inside, other=0)
     code = code.to(tl.int32)

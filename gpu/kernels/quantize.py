@@ -174,7 +174,7 @@ def _launch_columns(
     blocks = max(1, 32 // k)
     # As narrow as a warp can own: then no other warp takes part in a column's maximum.
     width = max(16, k, WARP_TILE // (blocks * k))
-    grid = (triton.cdiv(inner, width), triton.cdiv(length, blocks * k), outer)
+    grid = (triton.cdiv(inner, width) * triton.cdiv(length, blocks * k) * outer,)
     _quantize_columns[grid](
         x,
         _signed(words, x),
@@ -288,9 +288,11 @@ def _quantize_columns(
     CONVERT: tl.constexpr,
 ):
     HEIGHT: tl.constexpr = BLOCKS * BLOCK
-    column = tl.program_id(0) * WIDTH
-    row = tl.program_id(1) * HEIGHT
-    slab = tl.program_id(2).to(tl.int64) * length * inner
+    across, down = tl.cdiv(inner, WIDTH), tl.cdiv(length, HEIGHT)
+    tile_row = tl.program_id(0) // across
+    column = tl.program_id(0) % across * WIDTH
+    row = tile_row % down * HEIGHT
+    slab = (tile_row // down).to(tl.int64) * length * inner
     i = row + tl.arange(0, HEIGHT)
     j = column + tl.arange(0, WIDTH)
     inside = (i < length)[:, None] & (j < inner)[None, :]
@@ -333,10 +335,10 @@ def _quantize_columns(
     if ROWS:
         if HAS_WORDS:
             random = tl.load(row_words + at, mask=inside, other=0)
-        across: tl.constexpr = WIDTH // BLOCK
+        PER_ROW: tl.constexpr = WIDTH // BLOCK
         found, found_scales = quantize_tile(
-            tile.reshape((HEIGHT, across, BLOCK)),
-            random.reshape((HEIGHT, across, BLOCK)),
+            tile.reshape((HEIGHT, PER_ROW, BLOCK)),
+            random.reshape((HEIGHT, PER_ROW, BLOCK)),
             2,
             M,
             EMIN,
@@ -355,5 +357,5 @@ def _quantize_columns(
         )
         row_tile = found.reshape((HEIGHT, WIDTH))
         store_codes(row_codes, row_tile, row, column, length, inner, BITS, PACKED)
-        row_tile = found_scales.reshape((HEIGHT, across))
+        row_tile = found_scales.reshape((HEIGHT, PER_ROW))
         store_codes(row_scales, row_tile, row, column // BLOCK, length, inner // BLOCK, BITS, False)

@@ -25,7 +25,7 @@ from .arithmetic import (
     power64,
 )
 from .emulate import start_tile, sum_terms, sum_width, too_wide
-from .operands import Operand, operand
+from .operands import Operand, operand, tile_origin
 
 INT64_WIDTH = 61  # register and addend then add in int64 without overflow
 LARGEST_SCALE = 256  # the sum of two scales' exponents is below this
@@ -72,7 +72,7 @@ def run(
         height, shape = result[part].shape[0], (a.values.shape[1], b.values.shape[1])
         scratch = torch.zeros((limbs, *shape), dtype=torch.int32, device=result.device)
         kernel = _wide_register if wide else _int64_register
-        kernel[(triton.cdiv(height, tile), triton.cdiv(n, tile))](
+        kernel[(triton.cdiv(height, tile) * triton.cdiv(n, tile),)](
             *_tensors(a),
             *_tensors(b),
             result if c is None else c[part],
@@ -162,8 +162,9 @@ def _int64_register(
     HAS_INF: tl.constexpr,
     TILE: tl.constexpr,
 ):
-    row = tl.program_id(0) * TILE + tl.arange(0, TILE)
-    column = tl.program_id(1) * TILE + tl.arange(0, TILE)
+    first_row, first_column = tile_origin(m, TILE)
+    row = first_row + tl.arange(0, TILE)
+    column = first_column + tl.arange(0, TILE)
     c = start_tile(a_nan, b_nan, c_start, row, column, m, n, HAS_C, TILE)
     a_values += row
     a_scales += row
@@ -307,8 +308,9 @@ def _wide_register(
     HAS_INF: tl.constexpr,
     TILE: tl.constexpr,
 ):
-    row = tl.program_id(0) * TILE + tl.arange(0, TILE)
-    column = tl.program_id(1) * TILE + tl.arange(0, TILE)
+    first_row, first_column = tile_origin(m, TILE)
+    row = first_row + tl.arange(0, TILE)
+    column = first_column + tl.arange(0, TILE)
     c = start_tile(a_nan, b_nan, c_start, row, column, m, n, HAS_C, TILE)
     a_values += row
     a_scales += row

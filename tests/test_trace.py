@@ -84,7 +84,7 @@ def test_names_shapes_and_terms(text):
     cases, trace = finite_trace(full, fmt)
     stages = trace.stages
     assert sorted(stages) == sorted(NAMES[text])
-    steps = 64 // getattr(accumulator(full), "terms", 32)
+    steps = 64 // getattr(accumulator(str(full)), "terms", 32)
     terms = 64 // steps
     for name, stage in stages.items():
         per_term = name in ("product", "product_exponent", "unit_exponent", "aligned")

@@ -27,6 +27,7 @@ HALF = PRESETS["hopper-fp16"]
 # The formats whose numbers the unit takes as they are, subnormal ones too.
 FORMATS = {rule.name: (E4M3, E5M2) for rule in (HOPPER, PROMOTED, BLOCKS)} | {HALF.name: (E5M2,)}
 CAPABILITY = (9, 0)
+LARGEST_ROWS = 128 * 65535  # of b: tiles of 128 along an axis of the grid of programs
 
 
 def refusal(product: Product) -> str | None:
@@ -40,6 +41,8 @@ def refusal(product: Product) -> str | None:
         return f"formats of {rule} must be {known}, not {formats[0].name}x{formats[1].name}"
     if product.block_size % rule.terms:
         return f"block_size must be a multiple of {rule.terms}, not {product.block_size}"
+    if product.shape[1] > LARGEST_ROWS:
+        return f"b must have at most {LARGEST_ROWS} rows, not {product.shape[1]}"
     if product.device.type != "cuda":
         return f"tensors must be on a CUDA device, not {product.device}"
     found = torch.cuda.get_device_capability(product.device)

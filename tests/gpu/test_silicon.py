@@ -78,6 +78,11 @@ def test_refuses(monkeypatch, changed, message):
     assert (silicon.refusal(product(**changed)) or "").startswith(message)
 
 
+def test_refuses_more_rows_than_programs(monkeypatch):
+    monkeypatch.setattr(Product, "shape", (1, 128 * 65535 + 1))
+    assert silicon.refusal(product()) == "b must have at most 8388480 rows, not 8388481"
+
+
 def test_refuses_other_machines(monkeypatch):
     assert silicon.refusal(product()) == "tensors must be on a CUDA device, not cpu"
     on_hopper(monkeypatch)

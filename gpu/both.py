@@ -57,18 +57,20 @@ def quantize_both(
     if values.ndim != 2:
         raise ValueError(f"x must have shape (M, K), not {tuple(values.shape)}")
     words: tuple[Any, Any] = rng if isinstance(rng, tuple) else (rng, rng)
-    rules = scale_rule, rounding, nonfinite
-    rows = checked(values, fmt, block_size, 1, *rules, words[0])
-    columns = checked(values, fmt, block_size, 0, *rules, words[1])
+    rows, columns = (
+        checked(values, fmt, block_size, axis, scale_rule, rounding, nonfinite, words[1 - axis])
+        for axis in (1, 0)
+    )
     request = Both(rows, columns, transposed)
     if executor is None and torch.compiler.is_compiling():
         parts = run(request)  # which the compiler fuses
     else:
         parts = executors.choose(executors.BOTH, executor, request)(request)
+    codes, scales, column_codes, column_scales = parts
     axis = 1 if transposed else 0
     return (
-        MXTensor.of_valid_codes(*parts[:2], rows.format, block_size, 1),
-        MXTensor.of_valid_codes(*parts[2:], rows.format, block_size, axis),
+        MXTensor.of_valid_codes(codes, scales, rows.format, block_size, 1),
+        MXTensor.of_valid_codes(column_codes, column_scales, rows.format, block_size, axis),
     )
 
 

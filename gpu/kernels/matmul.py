@@ -1,5 +1,6 @@
 """Which kernel computes a product: the executor ``triton`` of `mxdot.gpu.matmul`."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from torch import Tensor
@@ -35,12 +36,12 @@ def run(product: "Product") -> Tensor:
         return product.a_codes.new_zeros((m, n)).float()
     rule, formats = product.accumulator, (product.a_format, product.b_format)
     sums = isinstance(rule, Exact | Int32)
-    kernel = emulate
+    kernel: Callable[..., Tensor] = emulate.run
     if isinstance(rule, Fixed):
-        kernel = register
+        kernel = register.run
     elif sums and matrix.refusal(*formats, product.block_size) is None:
-        kernel = matrix
-    return kernel.run(
+        kernel = matrix.run
+    return kernel(
         rule,
         product.a_codes,
         product.a_scales,

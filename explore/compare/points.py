@@ -10,7 +10,9 @@ from itertools import product
 from typing import Any
 
 from ...model import DotConfig, accumulator, format_pairs
+from ...model.errors import integer
 from ...model.outputs import output_format
+from ..accuracy.sentences import SENTENCES
 from ..cost import Flow
 from .sweep import LIMIT, expand, integers, items
 from .units import Generated, Unit
@@ -18,12 +20,14 @@ from .units import Generated, Unit
 
 @dataclass(frozen=True)
 class Sampling:
-    """How accuracy is measured: dot product lengths, their number, and the seed of the data."""
+    """How accuracy is measured: dot product lengths, their number, the seed of the data; and the
+    sentences of the fixed set that go through the encoder, 0 for none of it."""
 
     lengths: tuple[int, ...] = (32, 512, 4096)
     """Ascending; the last is the one that tables and plots show."""
     count: int = 256
     seed: int = 1
+    encoder: int = 0
 
     def __post_init__(self) -> None:
         if not self.lengths:
@@ -36,6 +40,7 @@ class Sampling:
             raise ValueError(f"count must be from 1 to {10**6}, not {self.count}")
         if not 0 <= self.seed < 2**63:
             raise ValueError(f"seed must be from 0 to {2**63 - 1}, not {self.seed}")
+        integer("encoder", self.encoder, 0, len(SENTENCES))
 
 
 @dataclass(frozen=True)
@@ -119,13 +124,16 @@ def points_of(
     data: Sequence[str | None],
     sampling: Sampling,
 ) -> list[Point]:
-    """Every unit in every flow on all data; a unit of unknown accuracy once in every flow."""
+    """Every unit in every flow on all data; a unit of unknown accuracy once in every flow.
+
+    A point that leaves nothing to measure is none.
+    """
     return [
         Point(unit, flow, where, sampling)
         for unit in all_units
         for flow in flows
         for where in (data if unit.rule is not None else [None])
-        if flow is not None or where is not None
+        if flow is not None or where is not None or (sampling.encoder and unit.rule is not None)
     ]
 
 

@@ -75,6 +75,14 @@ class Row:
     bound: float | None = _column("the same of the largest error that the a priori bound allows")
     bound_ratio: float | None = _column("largest error / its own bound")
     bound_ok: bool | None = _column("no observation above its bound, at any length")
+    encoder_sentences: int | None = _column(
+        "sentences that went through the encoder with the accumulator in every linear layer"
+    )
+    encoder_mean: float | None = _column(
+        "mean cosine similarity of their embeddings to float32's, with format and accumulator"
+    )
+    encoder_min: float | None = _column("the smallest of these similarities")
+    encoder_format_mean: float | None = _column("their mean with the format's own error only")
     pareto_total: str | None = _column(
         "`front`: no unit of the same flow, target, lanes, stages and data is smaller at equal "
         "`sqnr_total_db`, or better at equal area; `near`: within 3% of the area of such a unit"
@@ -151,6 +159,16 @@ def accuracy_columns(lengths: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return columns | {
         "bound_ok": all(checks) if checks else None,
         "lengths": ordered,
+    }
+
+
+def encoder_columns(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of an `EncoderAccuracy` as a dict."""
+    return {
+        "encoder_sentences": values["sentences"],
+        "encoder_mean": values["cosine_mean"],
+        "encoder_min": values["cosine_min"],
+        "encoder_format_mean": values["format_mean"],
     }
 
 

@@ -29,6 +29,8 @@ def search(
     `narrowest.csv`. A search that fails has its `error` set.
     """
     tools = tools or instruments()
+    if study.sampling.encoder:
+        raise ValueError(f"encoder must be 0 with find narrowest, not {study.sampling.encoder}")
     points = [p for p in study.points() if p.data is not None and p.unit.rule is not None]
     if not points:
         raise ValueError("find narrowest needs data: --data")

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from ..cost import Flow
-from .flows import flow_options, flow_text, target_text
+from .flows import NONE, flow_options, flow_text, target_text
 from .pareto import marked
 from .points import Point, Sampling
-from .rows import Row, accuracy_columns, cost_columns, status_of
+from .rows import Row, accuracy_columns, cost_columns, encoder_columns, status_of
 from .runner import Backend, Observer, Task, run
 from .store import Outcome, Store
 from .study import Study
-from .tasks import Instruments, accuracy_task, cost_task, instruments
+from .tasks import Instruments, accuracy_task, cost_task, encoder_task, instruments
 from .units import Foreign, Generated
 
 
@@ -65,33 +65,38 @@ def compare(
     """Measure every point of `study`; results are kept in `directory` as they come.
 
     Points that the directory has results of are not measured again, unless the code or the tools
-    that made them have changed. `cache_dir` is where synthesis keeps its own.
+    that made them have changed. `cache_dir` is where synthesis keeps its own. ImportError before
+    any work when the study asks for the encoder and its packages are not there.
     """
     notes: list[str] = []
     points = study.points(notes.append)
     tools = tools or instruments()
+    if study.sampling.encoder:
+        tools.check_encoder()
     cache_dir = (cache_dir or directory / "cache").resolve()
-    pairs = [
-        (cost_task(p, study.synthesis.energy, cache_dir, tools), accuracy_task(p, tools))
+    needs = [
+        (
+            cost_task(p, study.synthesis.energy, cache_dir, tools),
+            accuracy_task(p, tools),
+            encoder_task(p, tools),
+        )
         for p in points
     ]
-    tasks: dict[str, Task] = {task.key: task for pair in pairs for task in pair if task}
+    tasks: dict[str, Task] = {task.key: task for some in needs for task in some if task}
     # Rules of the same operands one behind the other: an evaluation keeps its operands.
     ordered = sorted(tasks.values(), key=lambda task: getattr(task, "data", ""))
     outcomes = run(ordered, Store(directory / "results"), backend, observer)
     rows = [
-        row_of(
-            point,
-            outcomes.get(cost.key) if cost else None,
-            outcomes.get(rule.key) if rule else None,
-        )
-        for point, (cost, rule) in zip(points, pairs, strict=True)
+        row_of(point, *(outcomes[task.key] if task else None for task in some))
+        for point, some in zip(points, needs, strict=True)
     ]
     finished = max((outcome.finished for outcome in outcomes.values()), default=0.0)
     return Comparison(study.title, tuple(marked(rows)), tuple(notes), finished)
 
 
-def row_of(point: Point, cost: Outcome | None, accuracy: Outcome | None) -> Row:
+def row_of(
+    point: Point, cost: Outcome | None, accuracy: Outcome | None, encoder: Outcome | None
+) -> Row:
     """The row of a point from the outcomes of its tasks; a failed one leaves its columns empty."""
     unit, sampling = point.unit, point.sampling
     columns: dict[str, Any] = {
@@ -105,6 +110,8 @@ def row_of(point: Point, cost: Outcome | None, accuracy: Outcome | None) -> Row:
         columns |= cost_columns(cost.value)
     if accuracy is not None and accuracy.ok:
         columns |= accuracy_columns(accuracy.value)
+    if encoder is not None and encoder.ok:
+        columns |= encoder_columns(encoder.value)
     return Row(
         unit=unit.name,
         generated=isinstance(unit, Generated),
@@ -113,7 +120,7 @@ def row_of(point: Point, cost: Outcome | None, accuracy: Outcome | None) -> Row:
         command=command_of(point),
         verilog=verilog_command(point),
         **columns,
-        **status_of((cost, accuracy), columns.get("bound_ok")),
+        **status_of((cost, accuracy, encoder), columns.get("bound_ok")),
     )
 
 
@@ -123,9 +130,10 @@ def command_of(point: Point) -> str:
     if not isinstance(unit, Generated):
         return synth_command(unit, point.flow)
     words = ["mxdot compare", unit.options, flow_options(point.flow)]
-    if point.data is None:
-        return " ".join([*words, "--data none"])
-    return " ".join([*words, shlex.join(["--data", point.data]), sampling_options(point.sampling)])
+    words.append(shlex.join(["--data", point.data or NONE]))
+    words += [sampling_options(point.sampling)] if point.data is not None else []
+    words += [f"--encoder {point.sampling.encoder}"] if point.sampling.encoder else []
+    return " ".join(words)
 
 
 def synth_command(unit: Foreign, flow: Flow | None) -> str:

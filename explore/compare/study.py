@@ -19,6 +19,7 @@ data = ["normal", "real"]
 lengths = [32, 4096]
 count = 256
 seed = 1
+encoder = 0                                # sentences through the real encoder, end to end
 """
 
 from collections.abc import Callable, Sequence
@@ -34,6 +35,8 @@ from .tasks import FILES
 from .units import Foreign
 
 DEFAULT = Path(__file__).with_name("default.toml")
+NUMBERS = ("count", "seed", "encoder")
+"""Keys of `[accuracy]` that are those of `Sampling`."""
 Note = Callable[[str], None]
 
 
@@ -101,7 +104,7 @@ def _study(content: dict[str, Any], path: Path) -> Study:
     sweeps = content.get("sweep", [])
     if not isinstance(sweeps, list):
         raise ValueError("sweep must be a table [[sweep]], with two brackets")
-    accuracy = _table(content, "accuracy", ("data", "lengths", "count", "seed"))
+    accuracy = _table(content, "accuracy", ("data", "lengths", *NUMBERS))
     sampling = Sampling()
     lengths = sampling.lengths
     if "lengths" in accuracy:
@@ -114,8 +117,11 @@ def _study(content: dict[str, Any], path: Path) -> Study:
         data=_data(accuracy.get("data", "normal"), path),
         sampling=Sampling(
             lengths,
-            _number(accuracy.get("count", sampling.count), "[accuracy] count"),
-            _number(accuracy.get("seed", sampling.seed), "[accuracy] seed"),
+            **{
+                key: _number(accuracy[key], f"[accuracy] {key}")
+                for key in NUMBERS
+                if key in accuracy
+            },
         ),
     )
 

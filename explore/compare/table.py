@@ -113,6 +113,12 @@ def _legend(console: Console, rows: Sequence[Row]) -> None:
             "error / bound: largest error / sum of the terms' magnitudes, and what it may be at "
             "most a priori, on the data where they are closest (docs/accuracy.md)"
         )
+    sentences = max((row.encoder_sentences or 0 for row in rows), default=0)
+    if sentences:
+        lines.append(
+            f"encoder: cosine similarity of embeddings to float32's (sentences: {sentences}), "
+            "mean / smallest / mean with the format's own error only"
+        )
     if any(row.pareto_total or row.pareto_format for row in rows):
         lines.append(
             f"Pareto-optimal on {data[0]} data, in area and SQNR: ★ in 'all' with the format's "
@@ -182,6 +188,7 @@ def _columns(units: Sequence[Cells]) -> dict[str, tuple[str, Cell]]:
     for data in dict.fromkeys(row.data for cells in units for row in cells):
         if data is not None:
             columns[data] = ("right", _accuracy(data))
+    columns["encoder"] = ("right", _encoder)
     columns["error / bound"] = ("right", _bound)
     columns["saturated"] = ("right", lambda c: _number(max(r.saturated or 0 for r in c) or None))
     columns["status"] = ("left", _status)
@@ -197,6 +204,13 @@ def _accuracy(data: str) -> Cell:
         return ""
 
     return cell
+
+
+def _encoder(cells: Cells) -> str:
+    """Mean and smallest similarity of embeddings, and the mean that the format alone leaves."""
+    row = cells[0]
+    known = (row.encoder_mean, row.encoder_min, row.encoder_format_mean)
+    return " / ".join(f"{value:.4f}" for value in known if value is not None)
 
 
 def _bound(cells: Cells) -> str:

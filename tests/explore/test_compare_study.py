@@ -2,7 +2,7 @@
 
 import pytest
 
-from mxdot.explore.compare import DEFAULT, Foreign, Generated, load_extra, load_study
+from mxdot.explore.compare import DEFAULT, Foreign, Generated, Sampling, load_extra, load_study
 from mxdot.explore.compare.flows import Synthesis
 from mxdot.explore.compare.study import Study, without_absent
 from mxdot.explore.cost import Flow
@@ -33,6 +33,7 @@ data = ["normal", "outliers"]
 lengths = [64, 32]
 count = 10
 seed = 3
+encoder = 2
 """
 
 
@@ -53,7 +54,7 @@ def test_a_study(write):
     study = load_study(write(STUDY))
     assert study.title == "Two formats"
     assert study.synthesis == Synthesis(target_levels=(30, 40), effort="area")
-    assert study.sampling.lengths == (32, 64)
+    assert study.sampling == Sampling((32, 64), 10, 3, 2)
     points = study.points()
     generated = [p.unit for p in points if isinstance(p.unit, Generated)]
     assert len(generated) == (2 * 3 * 2 + 2) * 2 * 2
@@ -95,6 +96,7 @@ def test_the_default_study_is_the_classical_question():
         ("[cost]\nenergy='no'", r"\[cost\] energy must be true or false, not 'no'"),
         ("[cost]\ntarget_ps='fast'", "target_ps must be integers or ranges a..b, not 'fast'"),
         ("[accuracy]\ncount='3'", r"\[accuracy\] count must be an integer, not '3'"),
+        ("[accuracy]\nencoder=41", "encoder must be from 0 to 40, not 41"),
         ("[accuracy]\ncount=0", "count must be from 1 to 1000000, not 0"),
         ("[accuracy]\ndata=3", r"\[accuracy\] data must be text or a list of texts, not 3"),
         ("[accuracy]\nlengths='a'", "lengths must be integers or ranges a..b, not 'a'"),

@@ -81,6 +81,9 @@ function description(row) {
     [`SQNR at ${row.length}, ${row.data}`, known(row.sqnr_total_db) &&
       `${decibels(value(row.sqnr_accumulator_db))} dB, with format ` +
       `${decibels(value(row.sqnr_total_db))} dB`],
+    [`encoder, sentences: ${row.encoder_sentences}`, known(row.encoder_mean) &&
+      `${similarity(row.encoder_mean)}, least ${similarity(row.encoder_min)}, ` +
+      `format alone ${similarity(row.encoder_format_mean)}`],
     ["largest error / bound", known(row.bound_ratio) && row.bound_ratio.toPrecision(2)],
     ["exact results", known(row.exact_fraction) && `${(100 * row.exact_fraction).toFixed(0)}%`],
     ["saturated", row.saturated ? `${row.saturated} of ${row.count}` : false],

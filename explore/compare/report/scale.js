@@ -9,6 +9,8 @@ const known = (x) => x !== null && x !== undefined;
 const whole = (x) => Math.round(x).toLocaleString("en-US");
 const decibels = (x) => (!known(x) ? "" : x === Infinity ? "exact" : x.toFixed(1));
 
+const similarity = (x) => x.toFixed(4);
+
 function element(name, attributes = {}, ...children) {
   const node = document.createElement(name);
   for (const [key, content] of Object.entries(attributes)) {

@@ -91,10 +91,14 @@ def units_of(sweep: Sweep, note: Callable[[str], None] = lambda text: None) -> l
     if not found:
         raise ValueError(next(iter(refused)))
     for reason, names in refused.items():
-        names = list(dict.fromkeys(names))
-        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        note(f"left out {', '.join(names[:3])}{more}: {reason}")
+        note(f"left out {listed(list(dict.fromkeys(names)))}: {reason}")
     return list(found.values())
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first three names, and how many more there are."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more
 
 
 def _axis(sweep: Sweep, name: str) -> list[Any]:

@@ -44,6 +44,7 @@ class Row:
         "`energy_unit`",
     )
     energy_unit: str | None = _column("NAND2 equivalents of area switched, or fJ")
+    energy_error: str | None = _column("why the energy proxy failed, in one line; no failed row")
     data: str | None = _column("the data set of the accuracy; empty for none")
     length: int | None = _column("length of the dot products of the accuracy that follows")
     count: int | None = _column("dot products evaluated at each length")
@@ -142,6 +143,7 @@ def cost_columns(cost: Mapping[str, Any]) -> dict[str, Any]:
     return columns | {
         "energy": energy.get("per_product"),
         "energy_unit": energy.get("unit"),
+        "energy_error": cost.get("energy_error"),
         "area_unit": cost.get("unit"),
         "area_nand2": cost.get("nand2"),
         "carry": (cost.get("extra") or {}).get("carry"),

@@ -67,10 +67,16 @@ def execute(task: Task) -> Outcome:
     begun = time.time()
     try:
         return _outcome(task, begun, value=task.run())
-    except (ValueError, TypeError, OSError) as error:
-        return _outcome(task, begun, error=_line(str(error) or type(error).__name__))
     except Exception as error:
-        return _outcome(task, begun, error=_line(f"{type(error).__name__}: {error}"))
+        return _outcome(task, begun, error=reason(error))
+
+
+def reason(error: Exception) -> str:
+    """What went wrong, in one line."""
+    name = type(error).__name__
+    if isinstance(error, ValueError | TypeError | OSError):
+        return _line(str(error) or name)
+    return _line(f"{name}: {error}")
 
 
 def _outcome(task: Task, begun: float, value: Any = None, error: str | None = None) -> Outcome:

@@ -2,6 +2,7 @@
 
 import shlex
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 from ..cost import Flow
 from .flows import NONE, flow_options, flow_text, target_text
 from .pareto import marked
-from .points import Point, Sampling
+from .points import Point, Sampling, listed
 from .rows import Row, accuracy_columns, cost_columns, encoder_columns, status_of
 from .runner import Backend, Observer, Task, run
 from .store import Outcome, Store
@@ -26,7 +27,7 @@ class Comparison:
     title: str
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
-    """What was left out, and why."""
+    """What was left out or could not be told, and why."""
     finished: float
     """When the last result was made, seconds since the epoch: the same for the same results."""
 
@@ -91,7 +92,17 @@ def compare(
         for point, some in zip(points, needs, strict=True)
     ]
     finished = max((outcome.finished for outcome in outcomes.values()), default=0.0)
+    notes += energy_notes(rows)
     return Comparison(study.title, tuple(marked(rows)), tuple(notes), finished)
+
+
+def energy_notes(rows: Iterable[Row]) -> list[str]:
+    """A note for each reason why units have no energy proxy."""
+    units: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if row.energy_error is not None:
+            units.setdefault(row.energy_error, {})[f"{row.unit} ({row.flow})"] = None
+    return [f"no energy proxy of {listed(list(names))}: {why}" for why, names in units.items()]
 
 
 def row_of(

@@ -10,6 +10,7 @@ from rich.text import Text
 from .answers import WISHES, answers
 from .narrowest import Found
 from .pareto import FRONT, NEAR
+from .points import listed
 from .rows import Row
 from .searches import measure_command
 from .session import Comparison
@@ -53,16 +54,12 @@ def show(console: Console, comparison: Comparison, sort: str = "area") -> None:
     for note in comparison.notes:
         _line(console, f"note: {note}", "yellow")
     for reason, failed in failures(rows).items():
-        more = f" and {len(failed) - 3} more" if len(failed) > 3 else ""
-        _line(console, f"{failed[0].status.upper()} {_names(failed[:3])}{more}: {reason}", "red")
+        names = listed([f"{row.unit} ({row.flow or 'no synthesis'})" for row in failed])
+        _line(console, f"{failed[0].status.upper()} {names}: {reason}", "red")
 
 
 def _line(console: Console, text: str, style: str) -> None:
     console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
-
-
-def _names(rows: Sequence[Row]) -> str:
-    return ", ".join(f"{row.unit} ({row.flow or 'no synthesis'})" for row in rows)
 
 
 def _answers(console: Console, rows: Sequence[Row]) -> None:

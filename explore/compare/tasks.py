@@ -21,6 +21,7 @@ from ..cost.asic import timer
 from ..cost.tools import CHOICE
 from .flows import flow_text, target_text
 from .points import Point, Sampling
+from .runner import reason
 from .units import TOP, Generated, Unit
 
 ROOT = Path(__file__).parents[2]
@@ -102,7 +103,8 @@ def _check_encoder() -> None:
 class CostTask:
     """Synthesis of one unit in one flow; the value is a `Cost` as plain JSON types.
 
-    With `energy`, its entry `energy` is an `Energy`, for generated units and flows that have one.
+    With `energy`, its entry `energy` is an `Energy`, for generated units and flows that have one;
+    where that fails, `energy_error` says why in one line.
     """
 
     unit: Unit
@@ -140,9 +142,18 @@ class CostTask:
             options |= self.unit.reading
         cost = self.tools.measure(verilog, top, self.flow, **options).to_dict()
         if self.energy and isinstance(self.unit, Generated) and self.flow.kind in WITH_ENERGY:
-            options = {"cache_dir": self.cache_dir, "verilog": verilog}
-            cost["energy"] = self.tools.energy(self.unit.config, self.flow, **options).to_dict()
+            cost |= self._energy(self.unit, verilog)
         return cost
+
+    def _energy(self, unit: Generated, verilog: str) -> dict[str, Any]:
+        """The entry `energy` or `energy_error`: area and delay stand without a proxy."""
+        options = {"cache_dir": self.cache_dir, "verilog": verilog}
+        try:
+            return {"energy": self.tools.energy(unit.config, self.flow, **options).to_dict()}
+        except OSError:  # a full disk: the next run tries again
+            raise
+        except Exception as error:
+            return {"energy_error": reason(error)}
 
 
 @dataclass(frozen=True)

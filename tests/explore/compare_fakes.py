@@ -98,6 +98,10 @@ def broken(*arguments: Any, **options: Any) -> Any:
     raise ArithmeticError("no number")
 
 
+def full_disk(*arguments: Any, **options: Any) -> Any:
+    raise OSError("no space left")
+
+
 def energy(config: Any, flow: Any, *, cache_dir: Path, verilog: str) -> Record:
     return Record({"per_product": len(verilog) / 2, "unit": "NAND2"})
 

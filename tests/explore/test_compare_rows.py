@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet
 import pytest
-from compare_fakes import FAKES, broken, missing
+from compare_fakes import FAKES, broken, full_disk, missing
 from compare_sample import Quiet, sample
+from rich.console import Console
 
 from mxdot.explore.compare import Comparison, Row, Sampling, Study, Sweep, compare, processes
 from mxdot.explore.compare.answers import WISHES, answers
@@ -22,6 +23,7 @@ from mxdot.explore.compare.palette import SECTIONS, family, format_colours, grou
 from mxdot.explore.compare.pareto import accumulator, front, marked, total
 from mxdot.explore.compare.points import Point, units_of
 from mxdot.explore.compare.rows import COLUMNS, NESTED, accuracy_columns
+from mxdot.explore.compare.table import show
 from mxdot.explore.compare.tasks import accuracy_task, cost_task
 from mxdot.explore.compare.tasks import instruments as real
 from mxdot.explore.cost import Flow
@@ -158,6 +160,33 @@ def test_an_encoder_that_fails_leaves_the_other_columns(tmp_path):
     assert found.encoder_mean is None
     assert found.area
     assert found.sqnr_total_db
+
+
+def test_without_an_energy_proxy_a_row_keeps_its_area_and_says_why(tmp_path, capsys):
+    study = Study("t", (Sweep("e4m3", "aligned:6..9", "8"),), sampling=Sampling((32,), 4))
+    tools = replace(FAKES, energy=broken)
+    found = compare(study, tmp_path, processes(1), Quiet(), tools=tools)
+    for r in found.rows:
+        assert (r.status, r.error, r.energy) == ("ok", None, None)
+        assert r.energy_error == "ArithmeticError: no number"
+        assert r.area
+        assert r.depth
+    assert found.failed == []
+    names = ", ".join(f"e4m3 aligned:{f} x8 stages 4 (gates)" for f in (6, 7, 8))
+    note = f"no energy proxy of {names} and 1 more: ArithmeticError: no number"
+    assert found.notes == (note,)
+    show(Console(width=200), found)
+    assert f"note: {note}" in capsys.readouterr().out
+
+
+def test_a_full_disk_fails_the_task_that_the_next_run_tries_again(tmp_path):
+    study = Study("t", (Sweep("e4m3", "aligned:6", "8"),), sampling=Sampling((32,), 4))
+    (r,) = compare(
+        study, tmp_path, processes(1), Quiet(), tools=replace(FAKES, energy=full_disk)
+    ).rows
+    assert (r.status, r.error) == ("failed", "no space left")
+    (r,) = compare(study, tmp_path, processes(1), Quiet(), tools=FAKES).rows
+    assert (r.status, r.energy) == ("ok", 19.5)
 
 
 def test_an_encoder_whose_packages_are_missing_is_refused_before_any_work(tmp_path):

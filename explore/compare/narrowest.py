@@ -67,6 +67,14 @@ class Target:
         if self.quality not in QUALITIES:
             raise ValueError(f"quality must be one of {', '.join(QUALITIES)}, not {self.quality!r}")
 
+    def check_format(self, formats: str) -> None:
+        """ValueError unless the accumulator to match, if any, takes `formats`."""
+        if self.match is not None:
+            try:
+                accumulator(self.match).check_formats(*format_pairs(formats)[0])
+            except ValueError as error:
+                raise ValueError(f"match: {error}") from None
+
     def __str__(self) -> str:
         goal = f"{self.sqnr_db:g} dB" if self.match is None else f"as good as {self.match}"
         return goal if self.quality == "accumulator" else f"{goal} (format and accumulator)"
@@ -82,6 +90,8 @@ class Found:
     data: str
     target: str
     lengths: list[int]
+    count: int
+    seed: int
     accumulator: str | None = None
     sqnr_db: float | None = None
     """That of `accumulator`, or of the widest when there is none, at `length`."""
@@ -132,8 +142,9 @@ class SearchTask:
     @property
     def unknown(self) -> Found:
         """The result before the search."""
-        lengths = list(self.sampling.lengths)
-        return Found(self.family, self.format, self.lanes, self.data, str(self.target), lengths)
+        how = self.sampling
+        about = (self.family, self.format, self.lanes, self.data, str(self.target))
+        return Found(*about, list(how.lengths), how.count, how.seed)
 
     def run(self) -> dict[str, Any]:
         return Search(self).found().to_dict()

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from .narrowest import FAMILIES, Found, SearchTask, Target
+from .points import Sampling
 from .runner import Backend, Observer, run
 from .store import Outcome, Store, write_file
 from .study import Study
@@ -35,6 +36,8 @@ def search(
     if not points:
         raise ValueError("find narrowest needs data: --data")
     where = dict.fromkeys((p.unit.format, p.unit.lanes, p.data) for p in points)
+    for fmt in dict.fromkeys(str(fmt) for fmt, _, _ in where):
+        target.check_format(fmt)
     tasks = [
         SearchTask(family, str(fmt), lanes or 0, str(data), target, study.sampling, tools)
         for fmt, lanes, data in where
@@ -78,4 +81,7 @@ def measure_command(found: list[Found]) -> str | None:
     )
     words = ["--format", formats, "--accumulator", f"{accumulators},float32,exact"]
     words += ["--lanes", lanes, "--data", data, "--lengths", ",".join(map(str, there[0].lengths))]
+    for name in ("count", "seed"):
+        value = getattr(there[0], name)
+        words += [f"--{name}", str(value)] if value != getattr(Sampling, name) else []
     return shlex.join(["mxdot", "compare", *words])

@@ -120,7 +120,10 @@ def test_a_study_is_searched_and_kept(tmp_path, capsys):
     command = measure_command(found)
     assert command is not None
     assert command in shown
-    assert command.endswith(f"--lengths {','.join(map(str, SAMPLING.lengths))}")
+    assert command.endswith(" --lengths 32,256 --count 64")
+    mine = replace(found[0], count=256, seed=1)
+    assert "--count" not in str(measure_command([mine]))
+    assert str(measure_command([replace(mine, seed=7)])).endswith(" --seed 7")
     odd = measure_command([replace(found[0], data="my data.npz")])
     assert odd is not None
     assert "--data 'my data.npz' " in odd
@@ -134,6 +137,13 @@ def test_a_search_that_fails_says_why(tmp_path, capsys):
     assert measure_command(found) is None
     show_found(Console(width=160), found)
     assert "ArithmeticError: no number" in capsys.readouterr().out
+
+
+def test_a_format_that_the_accumulator_to_match_does_not_take_is_refused(tmp_path):
+    study = Study("t", (Sweep("int8,e4m3", "exact", "8"),), data=("normal",))
+    with pytest.raises(ValueError, match="match: accumulator int32 takes formats int8 x int8 only"):
+        search(study, Target(match="int32"), tmp_path, processes(1), Quiet(), FAKES)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_search_needs_data(tmp_path):

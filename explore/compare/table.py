@@ -172,6 +172,7 @@ def _columns(units: Sequence[Cells]) -> dict[str, tuple[str, Cell]]:
         "stages": ("right", lambda c: _number(c[0].stages)),
         "target": ("right", lambda c: c[0].target or ""),
         f"area ({area_unit})": ("right", lambda c: _number(c[0].area)),
+        "NAND2": ("right", lambda c: _number(_gates(c[0]))),
         "x": ("right", lambda c: f"{c[0].area / smallest:.2f}" if c[0].area and smallest else ""),
         "flip-flops": ("right", lambda c: _number(c[0].flipflops)),
         "carry": ("right", lambda c: _number(c[0].carry)),
@@ -190,6 +191,11 @@ def _columns(units: Sequence[Cells]) -> dict[str, tuple[str, Cell]]:
     columns["saturated"] = ("right", lambda c: _number(max(r.saturated or 0 for r in c) or None))
     columns["status"] = ("left", _status)
     return {name: (j, cell) for name, (j, cell) in columns.items() if any(map(cell, units))}
+
+
+def _gates(row: Row) -> float | None:
+    """Area in NAND2 equivalents, where `area` is in another unit."""
+    return None if row.area_unit == "NAND2" else row.area_nand2
 
 
 def _accuracy(data: str) -> Cell:

@@ -52,6 +52,17 @@ def test_the_encoder_is_shown_only_when_it_was_asked_for(comparison, capsys):
     assert "encoder" not in shown(replace(comparison, rows=tuple(rows)), capsys)
 
 
+def test_an_area_in_other_units_is_shown_in_gates_too(comparison, capsys):
+    assert "NAND2 " not in shown(comparison, capsys).replace("(NAND2)", "")
+    rows = tuple(
+        replace(row, area=row.area * 3, area_unit="um2") if row.area else row
+        for row in comparison.rows
+    )
+    text = shown(replace(comparison, rows=rows), capsys)
+    assert re.search(r"area \(um2\) +NAND2 +x ", text)
+    assert re.search(r"e4m3 +aligned:10 +8 +4 +20,700 +6,900 ", text)
+
+
 def test_answers_for_several_targets_say_which(comparison, capsys):
     assert "stages  target  smallest" not in shown(comparison, capsys)
     rows = tuple(

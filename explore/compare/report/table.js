@@ -17,6 +17,7 @@ function columns(rows) {
     { name: "stages", of: (r) => r.stages, show: whole },
     { name: "target", of: (r) => r.target },
     { name: `area (${unit})`, of: (r) => r.area, show: whole },
+    { name: "NAND2", of: (r) => (r.area_unit === "NAND2" ? null : r.area_nand2), show: whole },
     { name: "× smallest", of: (r) => r.area && r.area / smallest, show: (x) => x.toFixed(2) },
     { name: "flip-flops", of: (r) => r.flipflops, show: whole },
     { name: "carry", of: (r) => r.carry, show: whole },

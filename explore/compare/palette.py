@@ -35,6 +35,10 @@ SECTIONS = {  # what a section does: its colour, and the sections of `model/pipe
     "round": (BLACK, ("round", "convert")),
     "registers and control": (GREY, ()),
 }
+SECTIONS_CAPTION = (
+    "Sections are synthesised apart, with nothing shared across their borders: bars are as a rule "
+    "longer than the unit's area, printed beside them. Shares are what to read from them."
+)
 OTHER = "registers and control"
 
 

@@ -8,7 +8,16 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .palette import BLACK, GREY, SECTIONS, SYMBOLS, family, format_colours, grouped
+from .palette import (
+    BLACK,
+    GREY,
+    SECTIONS,
+    SECTIONS_CAPTION,
+    SYMBOLS,
+    family,
+    format_colours,
+    grouped,
+)
 from .pareto import accumulator, front, peers, total
 from .rows import Row, number
 from .session import Comparison
@@ -188,7 +197,7 @@ def _delay_area(rows: Sequence[Row], colours: dict[str, str]) -> "Figure":
 def _sections(rows: Sequence[Row]) -> "Figure":
     ordered = sorted((row for row in rows if row.sections), key=lambda row: -(row.area or 0))
     title = f"What the area is spent on: {rows[0].flow}"
-    with _axes(title, 10, 1.4 + 0.27 * len(ordered)) as (figure, (ax,)):
+    with _axes(title, 10, 1.6 + 0.27 * len(ordered)) as (figure, (ax,)):
         left = [0.0] * len(ordered)
         split = [grouped(row.sections) for row in ordered]
         for name, (colour, _) in SECTIONS.items():
@@ -197,8 +206,13 @@ def _sections(rows: Sequence[Row]) -> "Figure":
                 ax.barh(range(len(ordered)), widths, 0.75, left, label=name, color=colour,
                         edgecolor="white", linewidth=0.5)  # fmt: skip
                 left = [a + b for a, b in zip(left, widths, strict=True)]
+        for i, (row, end) in enumerate(zip(ordered, left, strict=True)):
+            ax.annotate(f"{row.area or 0:,.0f}", (end, i), (4, 0), textcoords="offset points",
+                        va="center", fontsize=7.5)  # fmt: skip
         ax.set_yticks(range(len(ordered)), [label(row) for row in ordered], fontsize=8.5)
         ax.set_ylim(-0.6, len(ordered) - 0.4)
+        ax.margins(x=0.09)
+        figure.supxlabel(SECTIONS_CAPTION, x=0.01, ha="left", fontsize=8, color="#555555")
         ax.set_xlabel(f"area ({ordered[0].area_unit})")
         ax.grid(axis="y", visible=False)
         ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))

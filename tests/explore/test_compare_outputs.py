@@ -1,5 +1,6 @@
 """The table on the terminal, the plots and the report."""
 
+import html
 import html.parser
 import json
 import re
@@ -11,6 +12,7 @@ from matplotlib.image import imread
 from rich.console import Console
 
 from mxdot.explore.compare import Comparison, Row, write
+from mxdot.explore.compare.palette import SECTIONS_CAPTION
 from mxdot.explore.compare.plots import plot
 from mxdot.explore.compare.report.html import render
 from mxdot.explore.compare.table import decibels, show
@@ -141,6 +143,13 @@ def test_plots_show_something(folder):
         assert image[..., :3].min() < 0.5 < image[..., :3].max()
     text = (folder / "plots" / "area-sqnr-gates-normal.svg").read_text()
     assert "Area and accuracy: gates, normal data" in text
+
+
+def test_the_sections_say_that_they_are_longer_than_the_area_beside_them(comparison, folder):
+    text = (folder / "plots" / "sections-gates.svg").read_text()
+    assert SECTIONS_CAPTION in text
+    assert ">13,300<" in text
+    assert html.escape(SECTIONS_CAPTION) in render(comparison)
 
 
 def test_plots_are_the_same_bytes_every_time(comparison, tmp_path):

@@ -189,7 +189,7 @@ function sections_chart(rows) {
       group.append(node);
       at += area;
     }
-    const name = [row.format, row.name, several && `x${row.lanes} s${row.stages}`, several && row.target].filter(Boolean).join(" ");
+    const name = [row.format, row.name, several && known(row.lanes) && `x${row.lanes} s${row.stages}`, several && row.target].filter(Boolean).join(" ");
     group.append(shape("text", { x: margin.left - 8, y: y + 12, "text-anchor": "end" }, name));
     group.append(shape("text", { x: x(at) + 6, y: y + 12 }, whole(row.area)));
     attach(group, row);

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..answers import WISHES, answers
 from ..export import as_json
-from ..palette import BLACK, SECTIONS, family, format_colours, grouped
+from ..palette import BLACK, SECTIONS, SECTIONS_CAPTION, family, format_colours, grouped
 from ..rows import Row
 from ..session import Comparison
 from ..store import write_file
@@ -27,6 +27,7 @@ def render(comparison: Comparison) -> str:
     """The text of the report."""
     return Template(_part("report.html")).substitute(
         title=html.escape(comparison.title),
+        sections=html.escape(SECTIONS_CAPTION),
         style=_part("report.css"),
         data=_embedded(_data(comparison)),
         script="\n".join(_part(name) for name in SCRIPTS),

@@ -1,4 +1,4 @@
-"""The element formats and the block scale as data: the only place that knows a bit layout.
+"""The MX element formats and their scale as data: the only place that knows their bit layout.
 
 Sources: OCP Microscaling Formats (MX) v1.0, section 5, and OCP 8-bit Floating Point (OFP8) v1.0.
 To add an element format, add a row to the table at the end; every other fact is derived.

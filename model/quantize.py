@@ -3,6 +3,8 @@
 Only exponents and significands are looked at: no logarithm and no division is rounded anywhere.
 """
 
+from typing import Protocol
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -110,9 +112,18 @@ def _quantize_blocks(
     return codes, scales
 
 
-def shared_exponent(
-    amax: NDArray[np.float64], fmt: ElementFormat, scale_rule: str
-) -> NDArray[np.int64]:
+class Range(Protocol):
+    """What a shared exponent depends on: the largest value's exponent and its mantissa bits."""
+
+    @property
+    def emax(self) -> int: ...
+    @property
+    def mantissa_bits(self) -> int: ...
+    @property
+    def largest_finite(self) -> float: ...
+
+
+def shared_exponent(amax: NDArray[np.float64], fmt: Range, scale_rule: str) -> NDArray[np.int64]:
     """The block's exponent before clamping, for positive `amax` (any value for 0)."""
     fraction, exponent = np.frexp(amax)
     exponent = exponent.astype(np.int64) - 1  # floor(log2(amax)); amax = 2 fraction x 2^exponent

@@ -37,12 +37,16 @@ def test_links_lead_somewhere(path):
             assert (path.parent / target).exists(), target
 
 
-def test_the_example_of_the_readme_runs(capsys):
+def test_the_examples_of_the_readme_run(capsys):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     examples = re.findall(r"```python\n(.*?)```", text, flags=re.S)
-    (example,) = (e for e in examples if "mxdot.gpu" not in e)  # those: tests/gpu
-    exec(compile(example, "README.md", "exec"), {})
-    assert "5 3" in capsys.readouterr().out
+    names: dict[str, object] = {}
+    for example in examples:
+        if "mxdot.gpu" not in example:  # those: tests/gpu
+            exec(compile(example, "README.md", "exec"), names)
+    output = capsys.readouterr().out
+    assert "5 3" in output
+    assert "9217/2048" in output  # 4.5 bits and one float32 for 64 x 1024 elements
 
 
 def test_named_tests_exist():

@@ -16,6 +16,7 @@ from mxdot.model.accumulators import KINDS
 from mxdot.model.formats import Specials
 from mxdot.model.pipeline import stage_limits
 from mxdot.model.products import product_table
+from mxdot.model.schemes import SCHEMES, bits_per_element
 
 ROOT = Path(__file__).parent.parent
 FILES = ("README.md", "docs/numerics.md", "docs/architecture.md")
@@ -118,12 +119,26 @@ def sections() -> str:
     return rows("| accumulator | sections at 32 lanes | registers | interval when chained |", lines)
 
 
+def schemes() -> str:
+    """The schemes' data."""
+    lines = []
+    for scheme in SCHEMES.values():
+        elements = ", ".join(map(str, scheme.elements))
+        levels = "; ".join(map(str, scheme.levels))
+        lines.append(
+            f"| `{scheme.name}` | {elements} | {levels} | {'yes' if scheme.zero_point else '-'} "
+            f"| {float(bits_per_element(scheme)):.9g} | {scheme.source} |"
+        )
+    return rows("| scheme | elements | scales, outermost first | z | bits | source |", lines)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "formats": formats,
     "accumulators": accumulators,
     "presets": presets,
     "widths": widths,
     "sections": sections,
+    "schemes": schemes,
 }
 
 

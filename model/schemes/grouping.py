@@ -1,0 +1,69 @@
+"""Which elements share a scale: granularities, and groups of a matrix."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import integer
+
+
+@dataclass(frozen=True)
+class Granularity:
+    """Groups of `rows` x `columns`; columns run along the contraction axis, None is all of them."""
+
+    rows: int | None
+    columns: int | None
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "columns"):
+            if getattr(self, name) is not None:
+                integer(name, getattr(self, name), 1)
+
+    def __str__(self) -> str:
+        names = {(None, None): "tensor", (1, None): "channel"}
+        if (self.rows, self.columns) in names:
+            return names[self.rows, self.columns]
+        if self.rows == 1:
+            return f"block {self.columns}"
+        return f"tile {self.rows or 'all'} x {self.columns or 'all'}"
+
+    def holds(self, inner: "Granularity") -> bool:
+        """Whether every group of `inner` lies in one group of this."""
+        pairs = ((self.rows, inner.rows), (self.columns, inner.columns))
+        return all(mine is None or (its is not None and mine % its == 0) for mine, its in pairs)
+
+    def group(self, shape: tuple[int, int]) -> tuple[int, int]:
+        """(rows, columns) of a group in a matrix of `shape`; ValueError if it does not divide."""
+        size = (self.rows or shape[0], self.columns or shape[1])
+        for what, length, part in zip(("row count", "row length"), shape, size, strict=True):
+            if length % part:
+                raise ValueError(f"{what} must be a multiple of {part} for {self}, not {length}")
+        return size
+
+
+TENSOR = Granularity(None, None)
+CHANNEL = Granularity(1, None)
+
+
+def block(size: int) -> Granularity:
+    """`size` consecutive elements of a row."""
+    return Granularity(1, size)
+
+
+def tile(rows: int, columns: int) -> Granularity:
+    """`rows` x `columns` elements of a matrix."""
+    return Granularity(rows, columns)
+
+
+def reduce(matrix: NDArray, group: tuple[int, int], function: Callable[..., NDArray]) -> NDArray:
+    """function(..., axis) of every group of a matrix, one entry for each."""
+    rows, columns = group
+    parts = matrix.reshape(matrix.shape[0] // rows, rows, matrix.shape[1] // columns, columns)
+    return function(parts, axis=(1, 3))
+
+
+def expand(groups: NDArray, group: tuple[int, int]) -> NDArray:
+    """The matrix in which every group holds its entry."""
+    return np.repeat(np.repeat(groups, group[0], axis=0), group[1], axis=1)

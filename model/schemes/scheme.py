@@ -1,0 +1,145 @@
+"""A block-scaling scheme as data: elements, scale levels, zero point."""
+
+from dataclasses import dataclass
+from math import prod
+
+from ..errors import choice, flag
+from ..formats import ElementFormat
+from ..quantize import SCALE_RULES
+from .elements import Element, IntegerFormat
+from .grouping import Granularity
+from .scales import FloatScale, IntegerScale, PowerScale, Scale
+
+EXACT_BITS = 53  # a product of scales and an element is one exact float64
+
+
+@dataclass(frozen=True)
+class Level:
+    """Scales of one format, one for each group.
+
+    rule: ``amax`` for floats and integers, the scale at which the largest magnitude meets the
+    largest value that elements and inner scales can make; ``floor``, ``ceil`` or ``even`` (section
+    2 of docs/numerics.md) for powers of two.
+    """
+
+    granularity: Granularity
+    format: Scale
+    rule: str = "amax"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.granularity, Granularity):
+            raise TypeError(f"granularity must be a Granularity, not {self.granularity!r}")
+        if not isinstance(self.format, FloatScale | PowerScale | IntegerScale):
+            raise TypeError(f"format must be a format of scales, not {self.format!r}")
+        rules = SCALE_RULES if isinstance(self.format, PowerScale) else ("amax",)
+        choice(f"rule of {self.format} scales", self.rule, rules)
+
+    def __str__(self) -> str:
+        rule = "" if self.rule == "amax" else f", {self.rule}"
+        return f"{self.format} per {self.granularity}{rule}"
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """x = s_0 x s_1 x ... x (q - z): how real numbers become codes, scales and zero points.
+
+    elements: the format of q; several are a code book, from which each group takes the one with
+    the least squared error. levels: the scales, outermost first, each group inside a group of the
+    level before. zero_point: whether each group has an integer z in the range of q.
+    source: what defines the scheme. Raises TypeError or ValueError for what cannot be combined.
+    """
+
+    name: str
+    elements: tuple[Element, ...]
+    levels: tuple[Level, ...]
+    source: str
+    zero_point: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.elements or not all(
+            isinstance(e, ElementFormat | IntegerFormat) for e in self.elements
+        ):
+            raise TypeError(f"elements of {self.name} must be element formats: {self.elements!r}")
+        if not self.levels or not all(isinstance(level, Level) for level in self.levels):
+            raise TypeError(f"levels of {self.name} must be one Level or more: {self.levels!r}")
+        flag("zero_point", self.zero_point)
+        self._check_levels()
+        self._check_zero_point()
+        self._check_code_book()
+
+    def _check_levels(self) -> None:
+        for outer, inner in zip(self.levels, self.levels[1:], strict=False):
+            if not outer.granularity.holds(inner.granularity):
+                raise ValueError(
+                    f"levels of {self.name} must nest: no {outer.granularity} is made of whole "
+                    f"groups of {inner.granularity}"
+                )
+        powers = [isinstance(level.format, PowerScale) for level in self.levels]
+        if any(powers) and not all(powers):
+            raise ValueError(
+                f"levels of {self.name} must all be powers of two, or none, not "
+                f"{' and '.join(str(level.format) for level in self.levels)}"
+            )
+        if all(level.format.nan is None for level in self.levels):
+            raise ValueError(
+                f"levels of {self.name} must have one whose scales can be NaN, not only "
+                f"{' and '.join(str(level.format) for level in self.levels)}"
+            )
+        bits = sum(level.format.significand_bits for level in self.levels) + max(
+            element.significand_bits + self.zero_point for element in self.elements
+        )
+        if bits > EXACT_BITS:
+            raise ValueError(
+                f"significands of {self.name} must have at most {EXACT_BITS} bits together, "
+                f"not {bits}"
+            )
+
+    def _check_zero_point(self) -> None:
+        if not self.zero_point:
+            if any(isinstance(e, IntegerFormat) and e.lowest >= 0 for e in self.elements):
+                raise ValueError(f"unsigned elements of {self.name} must have a zero point")
+            return
+        for element in self.elements:
+            whole = isinstance(element, IntegerFormat) and not (
+                element.fraction_bits or element.sign_magnitude
+            )
+            if not whole:
+                raise ValueError(
+                    f"zero_point must be False for elements {element}: only two's-complement and "
+                    "unsigned integers have one"
+                )
+        if len(self.levels) > 1 or any(isinstance(lev.format, PowerScale) for lev in self.levels):
+            raise ValueError(
+                f"zero_point must be False for {self.name}: only one level of scales chosen by "
+                f"amax has one, not {', '.join(str(level) for level in self.levels)}"
+            )
+
+    def _check_code_book(self) -> None:
+        if len(self.elements) == 1:
+            return
+        if len(self.levels) > 1 or self.zero_point:
+            raise ValueError(
+                f"elements of {self.name} must be one format: a code book has one level of scales "
+                "and no zero point"
+            )
+        if len({element.bits for element in self.elements}) > 1:
+            widths = ", ".join(f"{element} has {element.bits}" for element in self.elements)
+            raise ValueError(f"elements of {self.name} must have equally many bits: {widths}")
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def selector_bits(self) -> int:
+        """Bits that name an element of the code book: 0 when there is one."""
+        return (len(self.elements) - 1).bit_length()
+
+    @property
+    def poisoned_level(self) -> int:
+        """The innermost level whose scales can be NaN: its groups are what a NaN destroys."""
+        return max(i for i, level in enumerate(self.levels) if level.format.nan is not None)
+
+    def room(self, level: int, element: Element) -> float:
+        """The largest value that `element` and the scales inside `level` can make."""
+        inner = prod(scale.format.largest for scale in self.levels[level + 1 :])
+        return element.largest_finite * inner

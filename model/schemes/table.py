@@ -1,0 +1,125 @@
+"""The schemes of the field, one row each. To add a scheme, add a row.
+
+`source` of a row cites what defines it; where that text leaves a rounding open, section 6 of
+docs/numerics.md decides.
+"""
+
+from ..errors import choice
+from ..formats import E2M1, E2M3, E3M2, E4M3, E5M2, INT8, ElementFormat
+from .elements import (
+    INT4_FULL,
+    INT4_SYMMETRIC,
+    INT8_FULL,
+    INT8_SYMMETRIC,
+    UINT8,
+    Element,
+    sign_magnitude,
+)
+from .grouping import CHANNEL, TENSOR, block, tile
+from .scales import (
+    E1M0_SCALE,
+    E4M3_SCALE,
+    E8M0_SCALE,
+    FLOAT16_SCALE,
+    FLOAT32_SCALE,
+    IntegerScale,
+)
+from .scheme import Level, Scheme
+
+OCP_MX = "OCP Microscaling Formats (MX) v1.0"
+FP8 = "Micikevicius et al., FP8 Formats for Deep Learning, arXiv:2209.05433"
+FP8_TILES = "DeepSeek-V3 Technical Report, section 3.3, arXiv:2412.19437"
+FP8_BLOCKS = f"after {FP8_TILES} (1 x 128)"
+JACOB = "Jacob et al., Integer-Arithmetic-Only Inference, CVPR 2018, arXiv:1712.05877"
+INTEGERS = "Krishnamoorthi, Quantizing deep convolutional networks, arXiv:1806.08342"
+GROUPS = "after Frantar et al., GPTQ, ICLR 2023, arXiv:2210.17323"
+GROUPS_AFFINE = "after Lin et al., AWQ, MLSys 2024, arXiv:2306.00978"
+MSFP = "Darvish Rouhani et al., Microsoft Floating Point, NeurIPS 2020"
+MICROEXPONENTS = "Darvish Rouhani et al., With Shared Microexponents, arXiv:2302.08007"
+VS_QUANT = "Dai et al., VS-Quant, MLSys 2021, arXiv:2102.04503"
+NVFP4 = "NVIDIA, Pretraining Large Language Models with NVFP4, arXiv:2509.25149"
+CODE_BOOK = "after Jang and Tambe, BlockDialect, ICML 2025, arXiv:2501.01144"
+
+
+def _mx(name: str, fmt: ElementFormat) -> Scheme:
+    return Scheme(name, (fmt,), (Level(block(32), E8M0_SCALE, "floor"),), OCP_MX)
+
+
+def _fp8(fmt: ElementFormat) -> list[Scheme]:
+    """Max-based scales, from one for a tensor to one for 16 elements."""
+    rows = [
+        Scheme(f"fp8_{fmt}_tensor", (fmt,), (Level(TENSOR, FLOAT32_SCALE),), FP8),
+        Scheme(f"fp8_{fmt}_row", (fmt,), (Level(CHANNEL, FLOAT32_SCALE),), FP8),
+        Scheme(f"fp8_{fmt}_128x128", (fmt,), (Level(tile(128, 128), FLOAT32_SCALE),), FP8_TILES),
+    ]
+    for size in (16, 32, 64, 128):
+        for scale, suffix in ((FLOAT32_SCALE, ""), (FLOAT16_SCALE, "_f16")):
+            level = Level(block(size), scale)
+            rows.append(Scheme(f"fp8_{fmt}_b{size}{suffix}", (fmt,), (level,), FP8_BLOCKS))
+    return rows
+
+
+def _microexponents(name: str, bits: int) -> Scheme:
+    levels = (Level(block(16), E8M0_SCALE, "floor"), Level(block(2), E1M0_SCALE, "floor"))
+    return Scheme(name, (sign_magnitude(bits),), levels, MICROEXPONENTS)
+
+
+def _vs_quant(element: Element, bits: int) -> Scheme:
+    levels = (Level(CHANNEL, FLOAT32_SCALE), Level(block(16), IntegerScale(bits)))
+    return Scheme(f"vsquant{element.bits}_u{bits}", (element,), levels, VS_QUANT)
+
+
+def _code_book(name: str, *elements: Element) -> Scheme:
+    return Scheme(name, elements, (Level(block(32), E8M0_SCALE, "floor"),), CODE_BOOK)
+
+
+ROWS = (
+    _mx("mxfp8_e4m3", E4M3),
+    _mx("mxfp8_e5m2", E5M2),
+    _mx("mxfp6_e3m2", E3M2),
+    _mx("mxfp6_e2m3", E2M3),
+    _mx("mxfp4", E2M1),
+    _mx("mxint8", INT8),
+    *_fp8(E4M3),
+    *_fp8(E5M2),
+    Scheme("int8_tensor", (INT8_SYMMETRIC,), (Level(TENSOR, FLOAT32_SCALE),), INTEGERS),
+    Scheme("int8_channel", (INT8_SYMMETRIC,), (Level(CHANNEL, FLOAT32_SCALE),), INTEGERS),
+    Scheme("int8_affine", (INT8_FULL,), (Level(TENSOR, FLOAT32_SCALE),), INTEGERS, True),
+    Scheme("int8_affine_channel", (INT8_FULL,), (Level(CHANNEL, FLOAT32_SCALE),), INTEGERS, True),
+    Scheme("uint8_affine", (UINT8,), (Level(TENSOR, FLOAT32_SCALE),), JACOB, True),
+    *(
+        Scheme(f"int4_g{size}", (INT4_SYMMETRIC,), (Level(block(size), FLOAT16_SCALE),), GROUPS)
+        for size in (32, 64, 128)
+    ),
+    Scheme(
+        "int4_affine_g128", (INT4_FULL,), (Level(block(128), FLOAT16_SCALE),), GROUPS_AFFINE, True
+    ),
+    *(
+        Scheme(
+            f"msfp{bits + 9}",
+            (sign_magnitude(bits),),
+            (Level(block(16), E8M0_SCALE, "floor"),),
+            MSFP,
+        )
+        for bits in (2, 3, 4, 5, 6, 7)
+    ),
+    _microexponents("mx9", 7),
+    _microexponents("mx6", 4),
+    _microexponents("mx4", 2),
+    _vs_quant(INT4_SYMMETRIC, 4),
+    _vs_quant(INT8_SYMMETRIC, 6),
+    Scheme("nvfp4", (E2M1,), (Level(TENSOR, FLOAT32_SCALE), Level(block(16), E4M3_SCALE)), NVFP4),
+    _code_book("mixed8", E4M3, E5M2, INT8),
+    _code_book("mixed6", E2M3, E3M2),
+    _code_book("mixed4", E2M1, INT4_SYMMETRIC),
+)
+SCHEMES = {row.name: row for row in ROWS}
+
+
+def scheme(value: Scheme | str, name: str = "scheme") -> Scheme:
+    """The Scheme of a name or of itself; ValueError lists the known names."""
+    if isinstance(value, Scheme):
+        return value
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a Scheme or its name, not {value!r}")
+    return SCHEMES[choice(name, value.strip().lower(), SCHEMES)]

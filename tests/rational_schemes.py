@@ -1,0 +1,214 @@
+"""Section 6 of docs/numerics.md in exact rational arithmetic, one group at a time.
+
+The oracle of the schemes: it reads a scheme's names and numbers, and shares no arithmetic with
+`mxdot`. Matrices are lists of rows; a scale is its exact value, or None for NaN.
+"""
+
+import math
+from fractions import Fraction
+from itertools import chain
+from typing import NamedTuple
+
+import rational
+from rational import floor_log2, pow2
+
+# name: (bits, lowest, highest, fraction bits, sign and magnitude)
+INTEGERS = {
+    "int8_symmetric": (8, -127, 127, 0, False),
+    "int8_full": (8, -128, 127, 0, False),
+    "uint8": (8, 0, 255, 0, False),
+    "int4_symmetric": (4, -7, 7, 0, False),
+    "int4_full": (4, -8, 7, 0, False),
+    **{f"sm{m + 1}": (m + 1, 1 - 2**m, 2**m - 1, m - 1, True) for m in range(1, 8)},
+}
+# name: (significand bits, exponent of the smallest positive, largest)
+FLOATS = {
+    "float32": (24, -149, (2 - pow2(-23)) * pow2(127)),
+    "float16": (11, -24, Fraction(65504)),
+    "bfloat16": (8, -133, (2 - pow2(-7)) * pow2(127)),
+    "e4m3": (4, -9, Fraction(448)),
+}
+POWERS = {"e8m0": (-127, 127), "e1m0": (-1, 0)}  # exponents
+
+
+def largest_element(name: str) -> Fraction:
+    if name in INTEGERS:
+        _, _, highest, fraction_bits, _ = INTEGERS[name]
+        return highest * pow2(-fraction_bits)
+    return rational.format_of(name).largest
+
+
+def largest_scale(name: str) -> Fraction:
+    if name in POWERS:
+        return pow2(POWERS[name][1])
+    return FLOATS[name][2] if name in FLOATS else Fraction(2 ** int(name[1:]) - 1)
+
+
+def round_scale(x: Fraction, name: str) -> Fraction:
+    """RNE of x >= 0 to a float or an unsigned integer, from its smallest positive value on."""
+    if name not in FLOATS:
+        return min(max(Fraction(round(x)), Fraction(1)), largest_scale(name))
+    bits, lowest, largest = FLOATS[name]
+    unit = pow2(max(floor_log2(x) - bits + 1, lowest)) if x else pow2(lowest)
+    return min(max(round(x / unit) * unit, pow2(lowest)), largest)
+
+
+def leading(amax: Fraction, element: str, rule: str) -> int:
+    """The shared exponent of section 2, for elements that it does not name too."""
+    if element not in INTEGERS:
+        return rational.shared_exponent(amax, element, rule)
+    largest = largest_element(element)
+    emax = floor_log2(largest)
+    if rule == "floor":
+        return floor_log2(amax) - emax
+    if rule == "ceil":
+        e = floor_log2(amax) - emax - 1
+        while amax > largest * pow2(e):
+            e += 1
+        return e
+    unit = pow2(floor_log2(amax) - (INTEGERS[element][2].bit_length() - 1))
+    return floor_log2(math.floor(amax / unit + Fraction(1, 2)) * unit) - emax
+
+
+class Coded(NamedTuple):
+    codes: list[list[int]]
+    scales: list
+    zero_points: list[list[int]] | None
+    selectors: list[list[int]] | None
+    values: list  # exact
+
+
+def groups_of(shape, granularity):
+    """(row, column) of every element of each group, the groups in rows."""
+    rows, columns = granularity.rows or shape[0], granularity.columns or shape[1]
+    return [
+        [
+            [(r, c) for r in range(top, top + rows) for c in range(left, left + columns)]
+            for left in range(0, shape[1], columns)
+        ]
+        for top in range(0, shape[0], rows)
+    ]
+
+
+def quantize(matrix, scheme) -> Coded:
+    """Codes and scales of rows of Python floats that are float32 values."""
+    shape = len(matrix), len(matrix[0])
+    with_nan = [i for i, lev in enumerate(scheme.levels) if lev.format.name in (*FLOATS, "e8m0")]
+    level = with_nan[-1]
+    x = {(r, c): matrix[r][c] for r in range(shape[0]) for c in range(shape[1])}
+    poisoned = set()
+    for group in chain(*groups_of(shape, scheme.levels[level].granularity)):
+        if not all(math.isfinite(x[at]) for at in group):
+            poisoned |= set(group)
+    x |= dict.fromkeys(poisoned, 0.0)
+    tries = [encode(x, shape, scheme, element.name) for element in scheme.elements]
+    inner = groups_of(shape, scheme.levels[-1].granularity)
+    chosen = [[best(x, group, tries) for group in row] for row in inner]
+    codes, values, scales = dict(tries[0][0]), dict(tries[0][2]), tries[0][1]
+    for i, row in enumerate(inner):
+        for j, group in enumerate(row):
+            pick = tries[chosen[i][j]]
+            scales[-1][i][j] = pick[1][-1][i][j]
+            codes |= {at: pick[0][at] for at in group}
+            values |= {at: pick[2][at] for at in group}
+    for i, row in enumerate(groups_of(shape, scheme.levels[level].granularity)):
+        for j, group in enumerate(row):
+            if group[0] in poisoned:
+                scales[level][i][j] = None
+    values |= dict.fromkeys(poisoned)
+    return Coded(
+        unflatten(codes, shape),
+        scales,
+        tries[0][3] if scheme.zero_point else None,
+        chosen if len(tries) > 1 else None,
+        unflatten(values, shape),
+    )
+
+
+def unflatten(flat, shape):
+    return [[flat[r, c] for c in range(shape[1])] for r in range(shape[0])]
+
+
+def best(x, group, tries) -> int:
+    errors = []
+    for _, _, values, _ in tries:
+        level = [float(Fraction(x[at]) - values[at]) ** 2 for at in group]
+        while len(level) > 1:
+            level = [sum(level[i : i + 2]) for i in range(0, len(level), 2)]
+        errors.append(level[0])
+    return errors.index(min(errors))
+
+
+def encode(x, shape, scheme, element):
+    """(codes, scales of each level, exact values, zero points)."""
+    product = dict.fromkeys(x, Fraction(1))
+    zero = dict.fromkeys(x, 0)
+    scales, zero_points = [], []
+    for i, level in enumerate(scheme.levels):
+        inner = math.prod(largest_scale(lev.format.name) for lev in scheme.levels[i + 1 :])
+        scales.append([])
+        for row in groups_of(shape, level.granularity):
+            scales[-1].append([])
+            zero_points.append([])
+            for group in row:
+                if scheme.zero_point:
+                    s, z = affine(x, group, element, level.format.name)
+                    zero_points[-1].append(z)
+                    zero |= dict.fromkeys(group, z)
+                else:
+                    amax = max(abs(Fraction(x[at])) for at in group) / product[group[0]]
+                    s = scale(amax, inner, element, level)
+                scales[-1][-1].append(s)
+                product |= {at: product[at] * s for at in group}
+    codes = {at: code(x[at], product[at], zero[at], element) for at in x}
+    values = {at: (decode(codes[at], element) - zero[at]) * product[at] for at in x}
+    return codes, scales, values, zero_points
+
+
+def scale(amax, inner, element, level) -> Fraction:
+    name = level.format.name
+    if name not in POWERS:
+        return round_scale(amax / (inner * largest_element(element)), name)
+    low, high = POWERS[name]
+    exponent = leading(amax / inner, element, level.rule) if amax else low
+    return pow2(max(low, min(high, exponent)))
+
+
+def affine(x, group, element, name) -> tuple[Fraction, int]:
+    _, lowest, highest, _, _ = INTEGERS[element]
+    low = min(Fraction(0), *(Fraction(x[at]) for at in group))
+    high = max(Fraction(0), *(Fraction(x[at]) for at in group))
+    s = round_scale((high - low) / (highest - lowest), name)
+    return s, max(lowest, min(highest, lowest - round(low / s)))
+
+
+def code(x: float, s: Fraction, zero: int, element: str) -> int:
+    ratio = Fraction(x) / s
+    negative = math.copysign(1, x) < 0
+    if element not in INTEGERS:
+        return rational.encode_signed(element, int(negative), abs(ratio), "nearest_even", None)
+    bits, lowest, highest, fraction_bits, sign_magnitude = INTEGERS[element]
+    integer = max(lowest, min(highest, round(ratio * 2**fraction_bits) + zero))
+    if sign_magnitude:
+        return abs(integer) | int(negative) << (bits - 1)
+    return integer % 2**bits
+
+
+def decode(code: int, element: str) -> Fraction:
+    if element not in INTEGERS:
+        return rational.value(element, code)
+    bits, lowest, _, fraction_bits, sign_magnitude = INTEGERS[element]
+    top = 1 << (bits - 1)
+    if sign_magnitude:
+        integer = -(code - top) if code >= top else code
+    else:
+        integer = code - 2 * top if code >= top and lowest < 0 else code
+    return integer * pow2(-fraction_bits)
+
+
+def dequantized_bits(exact: Fraction | None) -> int:
+    """The float32 bits of an exact value, +0 for a zero; NaN for None."""
+    if exact is None:
+        return 0x7FC00000
+    rounded = rational.round_float32(exact, "nearest_even", rational.Status())
+    return rational.encode_float32(rounded, 0x7FC00000)

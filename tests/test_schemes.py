@@ -1,0 +1,204 @@
+"""Every scheme of the table equals exact rational arithmetic; MX rows equal `quantize`."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import gfloat
+import numpy as np
+import pytest
+from gfloat.formats import format_info_ocp_e2m1, format_info_ocp_e4m3, format_info_ocp_e5m2
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rational_schemes as oracle
+from compare import generator, repeat_command
+from mxdot.model import element_format
+from mxdot.model import quantize as quantize_mx
+from mxdot.model.schemes import (
+    BFLOAT16_SCALE,
+    E8M0_SCALE,
+    SCHEMES,
+    Granularity,
+    IntegerScale,
+    Level,
+    block,
+    quantize,
+)
+from mxdot.model.schemes.exact import quotient
+from test_quantize import FLOAT32_MAX, random_blocks, with_nonfinite
+
+MX = {
+    "mxfp8_e4m3": "e4m3",
+    "mxfp8_e5m2": "e5m2",
+    "mxfp6_e3m2": "e3m2",
+    "mxfp6_e2m3": "e2m3",
+    "mxfp4": "e2m1",
+    "mxint8": "int8",
+}
+
+
+def values_of(level, stored):
+    """Exact scales, None for NaN, from what is stored: read by name, not by `decode`."""
+    name = level.format.name
+    if name == "e4m3":
+        codes = stored.tolist()
+        fmt = element_format("e4m3").values.tolist()
+        return [[None if c == 0x7F else Fraction(fmt[c]) for c in row] for row in codes]
+    if name == "e8m0":
+        return [
+            [None if c == 255 else oracle.pow2(c - 127) for c in row] for row in stored.tolist()
+        ]
+    if name == "e1m0":
+        return [[oracle.pow2(-c) for c in row] for row in stored.tolist()]
+    rows = stored.astype(np.float64).tolist()
+    return [[None if s != s else Fraction(s) for s in row] for row in rows]
+
+
+def check(matrix, scheme):
+    """A float32 matrix gives the oracle's codes, scales, zero points, selectors and values."""
+    got = quantize(matrix, scheme)
+    want = oracle.quantize(matrix.tolist(), scheme)
+    context = f"\n{scheme}\n{matrix.view(np.uint32).tolist()}\nrepeat {repeat_command()}"
+    for i, (level, stored) in enumerate(zip(scheme.levels, got.scales, strict=True)):
+        assert values_of(level, stored) == want.scales[i], f"scales of level {i}{context}"
+    for part in ("zero_points", "selectors"):
+        stored = getattr(got, part)
+        assert (None if stored is None else stored.tolist()) == getattr(want, part), part + context
+    assert got.codes.tolist() == want.codes, f"codes{context}"
+    bits = [[oracle.dequantized_bits(v) for v in row] for row in want.values]
+    dequantized = got.dequantize() + np.float32(0)  # one zero
+    assert dequantized.view(np.uint32).tolist() == bits, f"values{context}"
+
+
+def shrunk(scheme):
+    """The scheme, groups of 32 and more a sixteenth as long: the oracle is slow."""
+
+    def size(n):
+        return n if n is None or n < 32 else n // 16
+
+    levels = tuple(
+        replace(
+            lev, granularity=Granularity(size(lev.granularity.rows), size(lev.granularity.columns))
+        )
+        for lev in scheme.levels
+    )
+    return replace(scheme, levels=levels)
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_random_matrices(name):
+    scheme = shrunk(SCHEMES[name])
+    rng = generator("schemes", name)
+    for finite in (True, True, False):
+        matrix = random_blocks(rng, 8, 16)
+        check(matrix if finite else with_nonfinite(rng, matrix), scheme)
+    normal = rng.standard_normal((8, 32)).astype(np.float32)
+    check(normal, scheme)
+    check(normal**5, scheme)  # heavy tails: a code book's choices differ
+    check(np.zeros((8, 16), np.float32), scheme)
+    check(np.full((8, 16), FLOAT32_MAX) * np.where(normal[:, :16] < 0, np.float32(-1), 1), scheme)
+    check(np.float32(2.0**-149) * rng.integers(-3, 4, (8, 16)).astype(np.float32), scheme)
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_ties(name):
+    """Multiples of half a step under a scale that is a power of two, where codes are ties."""
+    scheme = shrunk(SCHEMES[name])
+    element = scheme.elements[0]
+    rng = generator("ties", name)
+    largest = 255 if scheme.zero_point else element.largest_finite
+    step = 1.0 if scheme.zero_point else element.largest_finite / 2**8
+    matrix = np.round(rng.uniform(-largest, largest, (8, 16)) / step * 2) / 2 * step
+    matrix[:, 0::8] = largest
+    check(np.clip(matrix, -largest, largest).astype(np.float32), scheme)
+
+
+@settings(max_examples=60)
+@given(
+    bits=st.lists(st.integers(0, 2**32 - 1), min_size=32, max_size=32),
+    name=st.sampled_from(sorted(SCHEMES)),
+)
+def test_any_float32(bits, name):
+    matrix = np.array(bits, np.uint32).view(np.float32).reshape(2, 16)
+    scheme = SCHEMES[name]
+    columns = [lev.granularity.columns for lev in scheme.levels]
+    levels = tuple(
+        replace(lev, granularity=Granularity(1, n and min(n, 16)))
+        for lev, n in zip(scheme.levels, columns, strict=True)
+    )
+    check(matrix, replace(scheme, levels=levels))
+
+
+@pytest.mark.parametrize("rule", ["floor", "ceil", "even"])
+@pytest.mark.parametrize("name", [*MX, "msfp12", "mx9"])
+def test_rules_of_powers_of_two(name, rule):
+    scheme = shrunk(SCHEMES[name])
+    scheme = replace(scheme, levels=tuple(replace(lev, rule=rule) for lev in scheme.levels))
+    check(random_blocks(generator("rules", name, rule), 8, 16), scheme)
+
+
+@pytest.mark.parametrize("rule", ["floor", "ceil", "even"])
+@pytest.mark.parametrize("name", MX)
+def test_mx_rows_are_the_same_as_before(name, rule):
+    rng = generator("mx rows", name, rule)
+    scheme = replace(SCHEMES[name], levels=(Level(block(32), E8M0_SCALE, rule),))
+    x = with_nonfinite(rng, random_blocks(rng, 200, 96)).reshape(10, 20, 96)
+    for axis, values in ((-1, x), (1, np.ascontiguousarray(np.moveaxis(x, 2, 1)))):
+        got = quantize(values, scheme, axis=axis)
+        want = quantize_mx(values, MX[name], axis=axis, scale_rule=rule)
+        np.testing.assert_array_equal(got.codes, want.codes)
+        np.testing.assert_array_equal(got.scales[0], want.scales)
+        np.testing.assert_array_equal(got.dequantize(), want.dequantize())
+
+
+@pytest.mark.parametrize(
+    ("name", "info"),
+    [
+        ("fp8_e4m3_row", format_info_ocp_e4m3),
+        ("fp8_e5m2_b16", format_info_ocp_e5m2),
+        ("nvfp4", format_info_ocp_e2m1),
+    ],
+)
+def test_elements_agree_with_gfloat(name, info):
+    """gfloat rounds x / s to the element format, and reads E4M3 scales."""
+    x = generator("gfloat", name).standard_normal((8, 64)).astype(np.float32)
+    got = quantize(x, name)
+    scales = [s.astype(np.float64) for s in got.scales]
+    if name == "nvfp4":
+        scales[1] = gfloat.decode_ndarray(format_info_ocp_e4m3, got.scales[1].astype(int))
+    factor = np.ones((1, 1))
+    for s in scales:
+        factor = factor * np.repeat(s, x.shape[1] // s.shape[1], axis=1)
+    want = gfloat.round_ndarray(info, x / factor, gfloat.RoundMode.TiesToEven, sat=True)
+    np.testing.assert_array_equal(gfloat.decode_ndarray(info, got.codes.astype(int)), want)
+
+
+def test_scales_of_bfloat16():
+    scheme = replace(SCHEMES["int4_g32"], levels=(Level(block(4), BFLOAT16_SCALE),))
+    rng = generator("bfloat16")
+    check(random_blocks(rng, 16, 8), scheme)
+    check(rng.standard_normal((16, 8)).astype(np.float32), scheme)
+
+
+def test_three_levels():
+    """Float scales per tensor, then NVFP4's blocks, then integers per pair."""
+    levels = (*SCHEMES["nvfp4"].levels, Level(block(2), IntegerScale(2)))
+    scheme = replace(SCHEMES["nvfp4"], levels=levels)
+    check(generator("three").standard_normal((4, 32)).astype(np.float32), scheme)
+
+
+def test_quotients_are_rounded_to_odd():
+    """Against exact fractions, among them exact quotients and ones next to a short number."""
+    rng = generator("quotient")
+    b = rng.integers(2**27, 2**28, 3000).astype(np.float64)
+    near = b * rng.integers(2**24, 2**25, 3000) + rng.integers(-1, 2, 3000).astype(np.float64)
+    short = rng.integers(-(2**24), 2**24, 3000).astype(np.float64)
+    a = np.concatenate([near, short])
+    b = np.tile(b, 2) * np.ldexp(1.0, rng.integers(-150, 100, 6000))
+    for numerator, denominator, got in zip(a, b, quotient(a, b), strict=True):
+        exact = Fraction(numerator) / Fraction(denominator)
+        if Fraction(got) != exact:
+            towards = -np.inf if Fraction(got) > exact else np.inf
+            other = Fraction(np.nextafter(got, towards))
+            assert min(Fraction(got), other) < exact < max(Fraction(got), other)
+            assert np.float64(got).view(np.int64) & 1

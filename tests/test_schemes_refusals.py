@@ -1,0 +1,195 @@
+"""What schemes and their quantisation refuse, with the whole message."""
+
+import re
+
+import numpy as np
+import pytest
+
+from mxdot.model import E2M1, E4M3, E5M2
+from mxdot.model.schemes import (
+    CHANNEL,
+    E1M0_SCALE,
+    E4M3_SCALE,
+    E8M0_SCALE,
+    FLOAT32_SCALE,
+    INT4_FULL,
+    INT8_FULL,
+    TENSOR,
+    UINT8,
+    IntegerFormat,
+    IntegerScale,
+    Level,
+    Scheme,
+    block,
+    quantize,
+    sign_magnitude,
+)
+
+FLOAT = Level(TENSOR, FLOAT32_SCALE)
+MX = Level(block(32), E8M0_SCALE, "floor")
+
+
+@pytest.mark.parametrize(
+    ("elements", "levels", "zero_point", "message"),
+    [
+        (
+            (E4M3,),
+            (FLOAT,),
+            True,
+            (
+                "zero_point must be False for elements e4m3: only two's-complement and unsigned "
+                "integers have one"
+            ),
+        ),
+        (
+            (sign_magnitude(3),),
+            (FLOAT,),
+            True,
+            (
+                "zero_point must be False for elements sm4: only two's-complement and unsigned "
+                "integers have one"
+            ),
+        ),
+        (
+            (INT8_FULL,),
+            (MX,),
+            True,
+            (
+                "zero_point must be False for s: only one level of scales chosen by amax has one, "
+                "not e8m0 per block 32, floor"
+            ),
+        ),
+        ((UINT8,), (FLOAT,), False, "unsigned elements of s must have a zero point"),
+        (
+            (E4M3,),
+            (Level(block(16), FLOAT32_SCALE), Level(CHANNEL, FLOAT32_SCALE)),
+            False,
+            "levels of s must nest: no block 16 is made of whole groups of channel",
+        ),
+        (
+            (E4M3,),
+            (Level(block(24), FLOAT32_SCALE), Level(block(16), E4M3_SCALE)),
+            False,
+            "levels of s must nest: no block 24 is made of whole groups of block 16",
+        ),
+        (
+            (E2M1,),
+            (FLOAT, MX),
+            False,
+            "levels of s must all be powers of two, or none, not float32 and e8m0",
+        ),
+        (
+            (E2M1,),
+            (FLOAT, Level(CHANNEL, FLOAT32_SCALE), Level(block(16), E4M3_SCALE)),
+            False,
+            "significands of s must have at most 53 bits together, not 54",
+        ),
+        (
+            (E2M1,),
+            (Level(block(16), IntegerScale(4)),),
+            False,
+            "levels of s must have one whose scales can be NaN, not only u4",
+        ),
+        (
+            (E2M1, INT4_FULL),
+            (FLOAT, Level(block(16), E4M3_SCALE)),
+            False,
+            (
+                "elements of s must be one format: a code book has one level of scales and no zero "
+                "point"
+            ),
+        ),
+        (
+            (E2M1, E5M2),
+            (MX,),
+            False,
+            "elements of s must have equally many bits: e2m1 has 4, e5m2 has 8",
+        ),
+    ],
+)
+def test_combinations(elements, levels, zero_point, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        Scheme("s", elements, levels, "a test", zero_point)
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "make"),
+    [
+        (TypeError, "elements of s must be element formats: ('e4m3',)", ("e4m3",)),
+        (TypeError, "elements of s must be element formats: ()", ()),
+    ],
+)
+def test_elements(error, message, make):
+    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+        Scheme("s", make, (FLOAT,), "a test")
+
+
+def test_levels():
+    with pytest.raises(TypeError, match=r"^levels of s must be one Level or more: \(\)$"):
+        Scheme("s", (E4M3,), (), "a test")
+    for fmt, rule, message in (
+        (FLOAT32_SCALE, "floor", "rule of float32 scales must be one of amax, not 'floor'"),
+        (E1M0_SCALE, "amax", "rule of e1m0 scales must be one of floor, ceil, even, not 'amax'"),
+    ):
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            Level(TENSOR, fmt, rule)
+    with pytest.raises(TypeError, match=r"^granularity must be a Granularity, not 32$"):
+        Level(32, FLOAT32_SCALE)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^format must be a format of scales, not 'e8m0'$"):
+        Level(TENSOR, "e8m0")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"^columns must be at least 1, not 0$"):
+        block(0)
+
+
+def test_formats():
+    for arguments, message in (
+        (("i", 9, -1, 1), "bits of i must be from 2 to 8, not 9"),
+        (("i", 4, -9, 7), "lowest of i must be from -8 to 0, not -9"),
+        (("i", 4, -8, 8), "highest of i must be from 1 to 7, not 8"),
+        (("i", 4, -8, 7, 0, True), "lowest of i must be from -7 to 0, not -8"),
+    ):
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            IntegerFormat(*arguments)  # type: ignore[arg-type]
+    with pytest.raises(
+        ValueError, match=r"^bits of an integer scale must be from 1 to 16, not 17$"
+    ):
+        IntegerScale(17)
+
+
+@pytest.mark.parametrize(
+    ("message", "shape", "scheme", "axis"),
+    [
+        ("row length must be a multiple of 32 for block 32, not 48", (4, 48), "mxfp4", -1),
+        ("row length must be a multiple of 32 for block 32, not 4", (4, 64), "mxfp4", 0),
+        (
+            "row count must be a multiple of 128 for tile 128 x 128, not 64",
+            (2, 64, 128),  # its 128 rows are of two matrices
+            "fp8_e4m3_128x128",
+            -1,
+        ),
+        (
+            "row count must be a multiple of 128 for tile 128 x 128, not 1",
+            (128,),
+            "fp8_e4m3_128x128",
+            0,
+        ),
+        ("x must hold at least one value, not have shape (0, 32)", (0, 32), "mxfp4", -1),
+        ("axis must be from -2 to 1, not 2", (4, 32), "mxfp4", 2),
+    ],
+)
+def test_shapes(message, shape, scheme, axis):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        quantize(np.zeros(shape, np.float32), scheme, axis=axis)
+
+
+def test_names_and_values():
+    x = np.zeros((4, 32), np.float32)
+    with pytest.raises(ValueError, match=r"^scheme must be one of mxfp8_e4m3, .*, not 'fp9'$"):
+        quantize(x, "fp9")
+    with pytest.raises(TypeError, match=r"^scheme must be a Scheme or its name, not 4$"):
+        quantize(x, 4)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^x must be float32, float16, .*, not int64$"):
+        quantize(np.zeros((4, 32), np.int64), "mxfp4")
+    with pytest.raises(ValueError, match=r"^x of dtype float64 must hold float32 values, not 0.1$"):
+        quantize(np.full((4, 32), 0.1), "mxfp4")
+    assert quantize(x, " NVFP4 ").scheme.name == "nvfp4"

@@ -5,8 +5,9 @@ from math import lcm
 import torch
 from torch import Tensor
 
-from ..model.formats import ElementFormat, element_format
+from ..model.formats import ElementFormat
 from . import checks
+from .formats import element_format
 
 
 def _group(fmt: ElementFormat) -> tuple[int, int]:

@@ -12,12 +12,13 @@ from torch import Tensor
 
 from ..model.blocks import LARGEST_BLOCK, check_axis, scale_shape
 from ..model.errors import choice, flag, integer
-from ..model.formats import E8M0, ROUNDINGS, ElementFormat, element_format
+from ..model.formats import E8M0, ROUNDINGS, ElementFormat
 from ..model.quantize import NONFINITE, SCALE_RULES
 from . import checks, executors
 from .chunks import split
 from .elements import encode
 from .floats import FLOAT64_BIAS, FLOAT64_FRACTION, power32
+from .formats import element_format
 from .tensor import MXTensor
 
 

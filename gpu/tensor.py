@@ -7,10 +7,11 @@ from torch import Tensor
 
 from ..model.blocks import LARGEST_BLOCK, MXArray, check_axis, scale_shape
 from ..model.errors import integer
-from ..model.formats import E4M3, E5M2, ElementFormat, element_format
+from ..model.formats import E4M3, E5M2, ElementFormat
 from . import checks
 from .chunks import split
 from .elements import decode, decode_scales
+from .formats import element_format
 from .packing import pack, unpack
 
 FLOAT8 = {E4M3: torch.float8_e4m3fn, E5M2: torch.float8_e5m2}
@@ -123,9 +124,10 @@ class MXTensor:
         codes, scales = self.blocks_last()
         lead, k = codes.shape[:-1], self.block_size
         codes, scales = codes.reshape(-1, k), scales.reshape(-1, 1)
+        fmt = element_format(self.format)
         values = torch.empty(codes.shape, dtype=dtype, device=self.device)
         for rows in split(codes):
-            values[rows] = decode(codes[rows], self.format) * decode_scales(scales[rows])
+            values[rows] = decode(codes[rows], fmt) * decode_scales(scales[rows])
         return values.reshape(*lead[:-1], lead[-1] * k).movedim(-1, self.axis).contiguous()
 
     def blocks_last(self) -> tuple[Tensor, Tensor]:

@@ -69,7 +69,7 @@ def _elements(codes: Tensor, fmt: ElementFormat, dtype: torch.dtype | None) -> T
     """Codes as elements of `dtype`, exactly."""
     if dtype is not None:
         return decode(codes, fmt).to(dtype)
-    return codes.view(torch.int8 if fmt is INT8 else FLOAT8[fmt])
+    return codes.view(torch.int8 if fmt == INT8 else FLOAT8[fmt])
 
 
 def _triton(small: bool, promote: int = 0) -> Multiply:

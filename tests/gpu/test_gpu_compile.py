@@ -7,7 +7,9 @@ import torch
 from compare import generator
 from devices import assert_same_blocks, bits, on_devices, tensor
 from mxdot import gpu, model
-from test_quantize import random_blocks, with_nonfinite
+from mxdot.model import FORMATS, ElementFormat
+from mxdot.model.formats import Specials
+from test_quantize import RULES, random_blocks, with_nonfinite
 
 CASES = [
     ("e4m3", "ceil", "nearest_even", "element"),
@@ -15,6 +17,7 @@ CASES = [
     ("int8", "floor", "toward_zero", "poison"),
     ("e5m2", "floor", "nearest_even", "element"),
 ]
+OWN = ElementFormat("own", 3, 4, Specials.IEEE)  # which is not in the table
 
 
 @on_devices
@@ -35,3 +38,39 @@ def test_the_compiler_changes_no_bit(fmt, rule, rounding, policy, device):
     want = model.quantize(x, fmt, rng=words, **options)
     assert_same_blocks(got, want)
     np.testing.assert_array_equal(bits(values.cpu().numpy()), bits(want.dequantize()))
+
+
+def traced(function):
+    """`function` as one graph, run as it is: code of the compiler's own takes long to make."""
+    torch.compiler.reset()
+    return torch.compile(function, fullgraph=True, backend="eager")
+
+
+@pytest.mark.parametrize(
+    ("rule", "formats"),
+    [*((rule, [*FORMATS.values(), OWN]) for rule in RULES), ("ceil", list(FORMATS))],
+    ids=[*RULES, "names"],
+)
+def test_no_format_is_taken_for_another(rule, formats):
+    """The compiler would take the numbers of several formats for variables of one graph."""
+    quantize = traced(lambda x, fmt: gpu.quantize(x, fmt, scale_rule=rule))
+    x = random_blocks(generator("gpu formats", rule), 16, 64)
+    for fmt in formats:
+        got = quantize(torch.tensor(x), fmt)
+        assert_same_blocks(got, model.quantize(x, fmt, scale_rule=rule))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [gpu.MXTensor.dequantize, lambda x: gpu.unpack(x.pack(), x.format)],
+    ids=["dequantize", "pack"],
+)
+def test_blocks_from_outside_the_graph(function):
+    compiled = traced(function)
+    rng = generator("gpu blocks from outside")
+    for fmt in [*FORMATS.values(), OWN]:
+        codes = rng.integers(0, 2**fmt.bits, (4, 64), dtype=np.uint8)
+        scales = rng.integers(0, 256, (4, 2), dtype=np.uint8)
+        blocks = gpu.MXTensor(torch.tensor(codes), torch.tensor(scales), fmt)
+        got, want = compiled(blocks).numpy(), function(blocks).numpy()
+        assert got.tobytes() == want.tobytes(), fmt

@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 from ...model import Accumulator, ElementFormat, MXArray, dot, format_pairs
 from ...model import accumulator as as_accumulator
 from ...model.errors import integer
+from ...model.formats import E8M0
 
 Codes = NDArray[np.uint8]
-UNIT_SCALE = 127
+UNIT_SCALE = E8M0.bias
 
 
 class MatrixUnit(Protocol):

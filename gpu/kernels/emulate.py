@@ -25,6 +25,7 @@ from ...model.accumulators import (
 )
 from ...model.formats import ElementFormat
 from ...model.products import product_table
+from ..floats import FLOAT32_FRACTION
 from .arithmetic import (
     INT32,
     INT64,
@@ -46,7 +47,6 @@ from .operands import Operand, operand, tile_origin
 EXACT, ALIGNED, FUSED, FLOAT32 = range(4)  # the values of the constexpr RULE
 WIDEST_SUM = 78  # bits of a pair
 LONGEST_TREE = 128  # terms of a `float32` tree, which is unrolled
-FLOAT32_FRACTION = 23
 
 
 def refusal(rule: Accumulator, a: ElementFormat, b: ElementFormat, block_size: int) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any
 import triton
 import triton.language as tl
 
-from ...model.formats import E8M0, ROUNDINGS, ElementFormat
+from ...model.formats import E4M3, E5M2, E8M0, ROUNDINGS, ElementFormat
 from ...model.quantize import NONFINITE, SCALE_RULES
 
 NEAREST_EVEN, TOWARD_ZERO, STOCHASTIC = range(len(ROUNDINGS))
@@ -27,7 +27,7 @@ def constants(
     """
     element = nonfinite == NONFINITE[ELEMENT]
     # The conversion saturates, and has another NaN for E5M2.
-    converts = instruction and fmt.name in ("e4m3", "e5m2") and rounding == "nearest_even"
+    converts = instruction and fmt in (E4M3, E5M2) and rounding == "nearest_even"
     return {
         "M": fmt.mantissa_bits,
         "EMIN": fmt.emin,

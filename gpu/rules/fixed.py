@@ -13,7 +13,7 @@ from ...model.accumulators import Fixed
 from ...model.products import product_table
 from ...model.register import FLOAT64_WIDTH
 from ...model.wide import exact_sum_fits
-from ..floats import exponent64, power64
+from ..floats import FLOAT32_FRACTION, exponent64, power64
 from . import rounding
 from .steps import Steps
 from .sums import WideSum
@@ -21,7 +21,6 @@ from .sums import WideSum
 LIMB = 32
 MASK = (1 << LIMB) - 1
 SUM_LIMBS = 3  # of a block sum: at most 80 bits, E5M2 x E5M2 in the largest block
-FLOAT32_FRACTION = 23
 
 
 def run_fixed(rule: Fixed, steps: Steps, c: Tensor) -> Tensor:

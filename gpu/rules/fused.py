@@ -4,12 +4,11 @@ import torch
 from torch import Tensor
 
 from ...model.accumulators import Fused, Preset
-from ..floats import exponent64, power64
+from ..floats import FLOAT32_FRACTION, exponent64, power64
 from . import rounding
 from .steps import Step, Steps
 from .sums import exact_sum
 
-FLOAT32_FRACTION = 23
 SMALLEST_EXPONENT, LARGEST_EXPONENT = -126, 127  # of float32; a subnormal c counts as the smallest
 
 

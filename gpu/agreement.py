@@ -22,13 +22,14 @@ from torch import Generator, Tensor
 from ..model import E4M3, E5M2, ElementFormat
 from ..model import matmul as model_matmul
 from ..model.accumulators import accumulator
-from . import silicon
+from ..model.formats import E8M0
+from . import checks, silicon
 from .elements import encode
 from .matmul import Product, matmul
 from .tensor import MXTensor
 
 BLOCK = 32
-UNIT_SCALE = 127
+UNIT_SCALE = E8M0.bias
 CORNER = 16  # rows and columns that the model computes too
 PAIRS = ((E4M3, E4M3), (E4M3, E5M2), (E5M2, E4M3), (E5M2, E5M2))
 Draw = Callable[[Generator, ElementFormat, tuple[int, int]], Tensor]
@@ -221,6 +222,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, metavar="FILE")
     args = parser.parse_args()
+    checks.cuda_is_there()
     start = time.perf_counter()
     cases = list(run(args.size, args.lengths, args.rules, args.reference, args.seed))
     for rule, operands in combinations(args.rules, CLASSES):

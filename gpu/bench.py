@@ -16,6 +16,7 @@ from torch import Tensor
 
 from .. import model
 from ..model.formats import FORMATS
+from . import checks
 from .matmul import matmul
 from .packing import unpack
 from .quantize import quantize
@@ -183,8 +184,7 @@ def main() -> None:
     parser.add_argument("--only", choices=("quantize", "matmul"), help="one half of the table")
     parser.add_argument("--accumulator", help="one accumulator of the second half")
     options = parser.parse_args()
-    if not torch.cuda.is_available():
-        sys.exit("the speed of the GPU path can only be measured with a CUDA device")
+    checks.cuda_is_there()
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, size {options.size}\n")
     print(Row("what", "speed", "ratio", "to"))
     print("|---|---|---|---|")

@@ -56,7 +56,12 @@ def quantize_both(
     values = checks.floats("x", x)
     if values.ndim != 2:
         raise ValueError(f"x must have shape (M, K), not {tuple(values.shape)}")
-    words: tuple[Any, Any] = rng if isinstance(rng, tuple) else (rng, rng)
+    words: tuple[Any, ...] = rng if isinstance(rng, tuple) else (rng, rng)
+    if len(words) != 2:
+        raise ValueError(
+            "rng must be a torch.Generator or the words of rows and columns, "
+            f"not {len(words)} tensors"
+        )
     rows, columns = (
         checked(values, fmt, block_size, axis, scale_rule, rounding, nonfinite, words[1 - axis])
         for axis in (1, 0)

@@ -1,5 +1,6 @@
 """Argument checks of tensors: messages name the parameter, what is allowed and what was given."""
 
+import sys
 from typing import Any
 
 import torch
@@ -66,3 +67,9 @@ def same_device(**tensors: Tensor | None) -> torch.device:
                 f"{first} and {name} must be on one device, not {one.device} and {other.device}"
             )
     return one.device
+
+
+def cuda_is_there() -> None:
+    """SystemExit, for a program that measures a GPU, unless PyTorch sees one."""
+    if not torch.cuda.is_available():
+        sys.exit("this is measured on a CUDA GPU, and PyTorch sees none")

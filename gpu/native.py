@@ -18,6 +18,7 @@ from pathlib import Path
 import torch
 from torch import Generator, Tensor
 
+from . import checks
 from .agreement import running_values
 from .floats import exponent64, power64
 from .rules.rounding import toward_zero
@@ -163,6 +164,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, metavar="FILE")
     args = parser.parse_args()
+    checks.cuda_is_there()
     rng = torch.Generator("cuda").manual_seed(args.seed)
     cases = []
     for name, operands in combinations(ELEMENTS, CLASSES):

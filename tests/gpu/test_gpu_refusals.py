@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -243,6 +244,22 @@ def test_float8():
         MXTensor.from_float8(CODES, scales)
     with refused(TypeError, "scales must have dtype float8_e8m0fnu, not uint8"):
         MXTensor.from_float8(elements, SCALES)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_words_of_both_axes(count):
+    words = (torch.zeros(32, 64, dtype=torch.uint32),) * count
+    message = f"rng must be a torch.Generator or the words of rows and columns, not {count} tensors"
+    with refused(ValueError, message):
+        gpu.quantize_both(torch.ones(32, 64), "e4m3", rounding="stochastic", rng=words)
+
+
+@pytest.mark.parametrize("program", ["agreement", "bench", "native"])
+def test_measurements_without_a_gpu(program, monkeypatch):
+    monkeypatch.setattr(sys, "argv", [program])
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with refused(SystemExit, "this is measured on a CUDA GPU, and PyTorch sees none"):
+        import_module(f"mxdot.gpu.{program}").main()
 
 
 def test_conversions():

@@ -90,8 +90,11 @@ def groups_of(shape, granularity):
     ]
 
 
-def quantize(matrix, scheme) -> Coded:
-    """Codes and scales of rows of Python floats that are float32 values."""
+def quantize(matrix, scheme, limits=None) -> Coded:
+    """Codes and scales of rows of Python floats that are float32 values.
+
+    limits: rows of (low, high) for the outermost groups.
+    """
     shape = len(matrix), len(matrix[0])
     with_nan = [i for i, lev in enumerate(scheme.levels) if lev.format.name in (*FLOATS, "e8m0")]
     level = with_nan[-1]
@@ -101,7 +104,7 @@ def quantize(matrix, scheme) -> Coded:
         if not all(math.isfinite(x[at]) for at in group):
             poisoned |= set(group)
     x |= dict.fromkeys(poisoned, 0.0)
-    tries = [encode(x, shape, scheme, element.name) for element in scheme.elements]
+    tries = [encode(x, shape, scheme, element.name, limits) for element in scheme.elements]
     inner = groups_of(shape, scheme.levels[-1].granularity)
     chosen = [[best(x, group, tries) for group in row] for row in inner]
     codes, values, scales = dict(tries[0][0]), dict(tries[0][2]), tries[0][1]
@@ -139,7 +142,7 @@ def best(x, group, tries) -> int:
     return errors.index(min(errors))
 
 
-def encode(x, shape, scheme, element):
+def encode(x, shape, scheme, element, limits):
     """(codes, scales of each level, exact values, zero points)."""
     product = dict.fromkeys(x, Fraction(1))
     zero = dict.fromkeys(x, 0)
@@ -147,16 +150,17 @@ def encode(x, shape, scheme, element):
     for i, level in enumerate(scheme.levels):
         inner = math.prod(largest_scale(lev.format.name) for lev in scheme.levels[i + 1 :])
         scales.append([])
-        for row in groups_of(shape, level.granularity):
+        for r, row in enumerate(groups_of(shape, level.granularity)):
             scales[-1].append([])
             zero_points.append([])
-            for group in row:
+            for c, group in enumerate(row):
+                values = limits[r][c] if limits and i == 0 else [x[at] for at in group]
                 if scheme.zero_point:
-                    s, z = affine(x, group, element, level.format.name)
+                    s, z = affine(values, element, level.format.name)
                     zero_points[-1].append(z)
                     zero |= dict.fromkeys(group, z)
                 else:
-                    amax = max(abs(Fraction(x[at])) for at in group) / product[group[0]]
+                    amax = max(abs(Fraction(v)) for v in values) / product[group[0]]
                     s = scale(amax, inner, element, level)
                 scales[-1][-1].append(s)
                 product |= {at: product[at] * s for at in group}
@@ -174,10 +178,10 @@ def scale(amax, inner, element, level) -> Fraction:
     return pow2(max(low, min(high, exponent)))
 
 
-def affine(x, group, element, name) -> tuple[Fraction, int]:
+def affine(values, element, name) -> tuple[Fraction, int]:
     _, lowest, highest, _, _ = INTEGERS[element]
-    low = min(Fraction(0), *(Fraction(x[at]) for at in group))
-    high = max(Fraction(0), *(Fraction(x[at]) for at in group))
+    low = min(Fraction(0), *map(Fraction, values))
+    high = max(Fraction(0), *map(Fraction, values))
     s = round_scale((high - low) / (highest - lowest), name)
     return s, max(lowest, min(highest, lowest - round(low / s)))
 

@@ -1,6 +1,7 @@
 """mxdot.model.schemes: every block-scaling scheme under one description (docs/numerics.md, 6)."""
 
 from .array import ScaledArray
+from .calibrate import CALIBRATORS, calibrate
 from .elements import (
     INT4_FULL,
     INT4_SYMMETRIC,
@@ -11,6 +12,7 @@ from .elements import (
     sign_magnitude,
 )
 from .grouping import CHANNEL, TENSOR, Granularity, block, tile
+from .limits import Limits
 from .quantize import quantize
 from .scales import (
     BFLOAT16_SCALE,
@@ -29,6 +31,7 @@ from .table import SCHEMES, scheme
 
 __all__ = [
     "BFLOAT16_SCALE",
+    "CALIBRATORS",
     "CHANNEL",
     "E1M0_SCALE",
     "E4M3_SCALE",
@@ -47,12 +50,14 @@ __all__ = [
     "IntegerFormat",
     "IntegerScale",
     "Level",
+    "Limits",
     "PowerScale",
     "ScaledArray",
     "Scheme",
     "Storage",
     "bits_per_element",
     "block",
+    "calibrate",
     "quantize",
     "scheme",
     "sign_magnitude",

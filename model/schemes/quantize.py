@@ -3,6 +3,7 @@
 Quotients are exact up to the one rounding that makes a scale or a code of them.
 """
 
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from .array import ScaledArray
 from .elements import Element, IntegerFormat
 from .exact import quotient
 from .grouping import Granularity, expand, reduce
+from .limits import Limits
 from .scales import PowerScale
 from .scheme import Scheme
 from .table import scheme as find
@@ -31,7 +33,9 @@ class Coded(NamedTuple):
     values: F64  # what the codes stand for, exact
 
 
-def quantize(x: ArrayLike, scheme: Scheme | str, *, axis: int = -1) -> ScaledArray:
+def quantize(
+    x: ArrayLike, scheme: Scheme | str, *, axis: int = -1, limits: Limits | None = None
+) -> ScaledArray:
     """Quantise `x` by a Scheme or a name in SCHEMES, the groups' columns along `axis`.
 
     x: float32, float16, bfloat16, or float64 that holds float32 values; any shape but an empty one.
@@ -39,6 +43,8 @@ def quantize(x: ArrayLike, scheme: Scheme | str, *, axis: int = -1) -> ScaledArr
     the last (`axis` moved behind it) to be a multiple of their rows.
     Each group of the innermost scales that can be NaN is poisoned by a value that is not finite:
     its values count as +0, and its scale is NaN.
+    limits: of the outermost groups, instead of the extremes of x (`calibrate` finds some); what
+    lies beyond saturates.
     Raises TypeError or ValueError, naming the argument, for anything else.
     """
     scheme = find(scheme)
@@ -55,7 +61,8 @@ def quantize(x: ArrayLike, scheme: Scheme | str, *, axis: int = -1) -> ScaledArr
     taken = np.where(expand(poisoned, poisoned_group), np.float32(0), matrix)
     with np.errstate(invalid="ignore"):  # a signalling NaN
         taken = taken.astype(np.float64)
-    choices = [_encode(taken, scheme, element, groups) for element in scheme.elements]
+    given = _given(limits, moved.shape, groups[0], axis)
+    choices = [_encode(taken, scheme, element, groups, given) for element in scheme.elements]
     coded, selectors = choices[0], None
     if scheme.selector_bits:
         coded, selectors = _select(taken, choices, groups[-1])
@@ -64,11 +71,7 @@ def quantize(x: ArrayLike, scheme: Scheme | str, *, axis: int = -1) -> ScaledArr
 
     def back(part: NDArray, rows: int) -> NDArray:
         """`part` of the matrix, one entry for `rows` of its rows, in the axes of x."""
-        lead = list(moved.shape[:-1])
-        if rows == matrix.shape[0]:
-            lead = [1] * len(lead)
-        elif rows > 1:
-            lead[-1] //= rows
+        lead = _lead(moved.shape, rows)
         return np.ascontiguousarray(np.moveaxis(part.reshape(*lead, -1), -1, axis))
 
     z = coded.zero_points
@@ -83,6 +86,33 @@ def quantize(x: ArrayLike, scheme: Scheme | str, *, axis: int = -1) -> ScaledArr
     )
 
 
+def _lead(moved: tuple[int, ...], rows: int) -> list[int]:
+    """All axes but the last of an array with one entry for `rows` rows of one of shape `moved`."""
+    lead = list(moved[:-1])
+    if rows == prod(lead):
+        return [1] * len(lead)
+    if rows > 1:
+        lead[-1] //= rows
+    return lead
+
+
+def _given(
+    limits: Limits | None, moved: tuple[int, ...], group: Group, axis: int
+) -> tuple[F64, F64] | None:
+    """Low and high of the outermost groups of the matrix; ValueError for another shape."""
+    if limits is None:
+        return None
+    if not isinstance(limits, Limits):
+        raise TypeError(f"limits must be Limits or None, not {type(limits).__name__}")
+    shape = (*_lead(moved, group[0]), moved[-1] // group[1])
+    want = np.moveaxis(np.empty(shape), -1, axis).shape
+    if limits.low.shape != want:
+        raise ValueError(f"limits must have shape {want}, not {limits.low.shape}")
+    low, high = (np.moveaxis(side, axis, -1) for side in (limits.low, limits.high))
+    rows = (-1, shape[-1])
+    return low.reshape(rows).astype(np.float64), high.reshape(rows).astype(np.float64)
+
+
 def _group(granularity: Granularity, moved: tuple[int, ...], shape: Group) -> Group:
     """The group's size in a matrix of `shape`, which is an array of shape `moved`."""
     rows = granularity.rows
@@ -93,7 +123,13 @@ def _group(granularity: Granularity, moved: tuple[int, ...], shape: Group) -> Gr
     return granularity.group(shape)
 
 
-def _encode(taken: F64, scheme: Scheme, element: Element, groups: list[Group]) -> Coded:
+def _encode(
+    taken: F64,
+    scheme: Scheme,
+    element: Element,
+    groups: list[Group],
+    given: tuple[F64, F64] | None,
+) -> Coded:
     """Scales from the outermost to the innermost, then codes."""
     magnitude = np.abs(taken)
     product = np.ones_like(taken)  # of the scales so far
@@ -101,13 +137,15 @@ def _encode(taken: F64, scheme: Scheme, element: Element, groups: list[Group]) -
     zero_points = None
     for i, (level, group) in enumerate(zip(scheme.levels, groups, strict=True)):
         outer = product[:: group[0], :: group[1]]
+        amax = reduce(magnitude, group, np.max)
+        if given is not None and i == 0:
+            amax = np.maximum(-given[0], given[1])
         if isinstance(level.format, PowerScale):
-            amax = reduce(magnitude, group, np.max)
             stored = _power(amax, outer, scheme, i, element)
         elif scheme.zero_point and isinstance(element, IntegerFormat):
-            stored, zero_points = _affine(taken, scheme, element, group)
+            low, high = given or (reduce(taken, group, f) for f in (np.min, np.max))
+            stored, zero_points = _affine(low, high, scheme, element)
         else:
-            amax = reduce(magnitude, group, np.max)
             stored = level.format.encode(quotient(amax, outer * scheme.room(i, element)))
         scales.append(stored)
         product = product * expand(level.format.decode(stored), group)
@@ -134,11 +172,10 @@ def _power(
 
 
 def _affine(
-    taken: F64, scheme: Scheme, element: IntegerFormat, group: Group
+    low: F64, high: F64, scheme: Scheme, element: IntegerFormat
 ) -> tuple[NDArray, NDArray[np.int64]]:
-    """Scales and zero points that spread min(x, 0) to max(x, 0) over the element's range."""
-    low = np.minimum(reduce(taken, group, np.min), 0.0)
-    high = np.maximum(reduce(taken, group, np.max), 0.0)
+    """Scales and zero points that spread min(low, 0) to max(high, 0) over the element's range."""
+    low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
     spread = to_odd(*two_sum(high, -low))
     steps = float(element.highest - element.lowest)
     fmt = scheme.levels[0].format

@@ -1,0 +1,39 @@
+"""Limits: the least and greatest values that the outermost scales of a scheme are made for."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..blocks import as_float32
+
+
+@dataclass(frozen=True, init=False, eq=False)  # arrays have no one truth value to compare by
+class Limits:
+    """One `low` of 0 or less and one `high` of 0 or more for each group of the outermost level.
+
+    Both float32 (or what converts exactly), finite, in the shape of the outermost scales, kept as
+    read-only copies. A scheme
+    without a zero point takes the larger magnitude of the two.
+    Raises TypeError for a wrong dtype and ValueError for a wrong shape or value.
+    """
+
+    low: NDArray[np.float32]
+    high: NDArray[np.float32]
+
+    def __init__(self, low: ArrayLike, high: ArrayLike) -> None:
+        lowest, highest = as_float32(low, "low"), as_float32(high, "high")
+        if lowest.shape != highest.shape:
+            raise ValueError(
+                f"low and high must have equal shapes, not {lowest.shape} and {highest.shape}"
+            )
+        for name, values, good in (
+            ("low must be finite and at most 0", lowest, lowest <= 0),
+            ("high must be finite and at least 0", highest, highest >= 0),
+        ):
+            bad = ~(good & np.isfinite(values))
+            if bad.any():
+                raise ValueError(f"{name}, not {values[bad].flat[0]}")
+        for side in (lowest, highest):
+            side.flags.writeable = False
+        vars(self).update(low=lowest, high=highest)  # the dataclass is frozen

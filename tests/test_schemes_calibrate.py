@@ -105,7 +105,13 @@ def test_mse_by_trying_all():
                 )
             )
         assert errors[low, high] <= min(errors.values()) * (1 + 1e-6)  # float32 values there
-        assert errors[low, high] < errors[float(row.min()), float(row.max())]
+
+
+def test_mse_gives_up_an_outlier():
+    x = np.array([[*np.tile(np.arange(-6, 7), 8), 8]], np.float32)
+    limits = calibrate([x], INT4, "mse")  # 7 makes every step 1, and 8 costs 1 alone
+    assert (limits.low[0, 0], limits.high[0, 0]) == (np.float32(-6 * 0.88), np.float32(8 * 0.88))
+    assert ((quantize(x, INT4, limits=limits).dequantize() - x) ** 2).sum() < 2
 
 
 @pytest.mark.parametrize(("draw", "optimum"), [("normal", 2.55), ("laplace", 5.03)])

@@ -210,7 +210,7 @@ def kl(samples: Sequence[Sample], scheme: Scheme, fraction: Fraction) -> Bounds:
     values = _joined(samples)
     element = scheme.elements[0]
     assert isinstance(element, IntegerFormat)
-    levels = (element.highest - element.lowest + 1) // 2
+    levels = (element.highest - element.lowest) // 2 + 1
     thresholds = [_kl(np.abs(row), levels) for row in values]
     return _clipped(values, np.array(thresholds))
 

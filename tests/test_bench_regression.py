@@ -141,6 +141,8 @@ def test_an_interrupt_leaves_nothing_behind(simulation_dir):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # A background job ignores SIGINT, and so do its children unless told otherwise.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 60
     while not (workers := descendants(process.pid)) and time.monotonic() < deadline:

@@ -110,7 +110,11 @@ def test_nothing_is_lost_when_the_run_is_killed(tmp_path, log, store, number):
     script.write_text(SCRIPT)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     process = subprocess.Popen(
-        [sys.executable, script, tmp_path], env=environment, stderr=subprocess.DEVNULL
+        [sys.executable, script, tmp_path],
+        env=environment,
+        stderr=subprocess.DEVNULL,
+        # A background job ignores SIGINT, and so do its children unless told otherwise.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     _until(lambda: len(_done(store)) >= 3)
     process.send_signal(number)

@@ -40,7 +40,7 @@ class Row:
     delay_ps: float | None = _column("longest path between registers", "ps")
     fmax_mhz: float | None = _column("clock frequency", "MHz")
     energy: float | None = _column(
-        "energy proxy of one product, switched by the regression's stimulus; see docs/cost.md",
+        "energy proxy of one product, switched by normal data; see docs/cost.md",
         "`energy_unit`",
     )
     energy_unit: str | None = _column("NAND2 equivalents of area switched, or fJ")

@@ -26,7 +26,7 @@ from .flow import Flow
 from .liberty import Library, parse
 from .measure import TIME_LIMIT, measure_netlist
 from .netlist import Bit
-from .stimulus import REGRESSION, Feed, batches
+from .stimulus import NORMAL, Feed, batches
 
 STREAMS, CYCLES = 256, 48
 CLOCK_PIN = 1.0
@@ -69,7 +69,7 @@ def energy(
     *,
     cache_dir: Path,
     verilog: str | None = None,
-    data: str = REGRESSION,
+    data: str = NORMAL,
     seed: int = 1,
     streams: int = STREAMS,
     cycles: int = CYCLES,
@@ -77,9 +77,9 @@ def energy(
 ) -> Energy:
     """The energy proxy of a unit, for the flows `gates` and `cells`.
 
-    verilog: the text of the unit with the top `mxdot_dot`, generated when None. data:
-    `regression`, the traffic of `mxdot sim`, or a data set of `explore.accuracy` (normal, ...),
-    quantised. The netlist runs with `streams` sequences of blocks side by side, a block offered in
+    verilog: the text of the unit with the top `mxdot_dot`, generated when None. data: a data set of
+    `explore.accuracy` (normal, ...), quantised, or `regression`, the traffic of `mxdot sim`. The
+    netlist runs with `streams` sequences of blocks side by side, a block offered in
     every cycle; `cycles` are counted after the pipeline has filled. Cached as in `measure`.
     """
     from ...hw.verilog import TOP, generate

@@ -7,6 +7,7 @@ from ...model import DotConfig, quantize
 from ...sim.item import Batch, concatenate
 from ..accuracy.data import data_set
 
+NORMAL = "normal"
 REGRESSION = "regression"
 """The traffic of the regression; every other name is a data set of `explore.accuracy`."""
 BLOCKS = 8

@@ -115,9 +115,10 @@ def test_energy_proxy(cache):
     assert found.clock == 2 * cost.flipflops
     assert 0.02 < found.activity < 0.5
     assert found.per_block < cost.area + found.clock  # not everything switches in every cycle
-    normal = energy(config, data="normal", **options)
-    assert normal.data == "normal"
-    assert normal.gates != found.gates
+    assert found.data == "normal"
+    traffic = energy(config, data=stimulus.REGRESSION, **options)
+    assert traffic.data == "regression"
+    assert traffic.gates != found.gates
 
 
 def test_energy_by_capacitance(cache, tmp_path):

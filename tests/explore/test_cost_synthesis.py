@@ -2,10 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
-import time
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -259,29 +255,6 @@ def test_crash_is_told(tmp_path, monkeypatch):
     monkeypatch.setitem(tools.YOSYS, "pyosys", ("pyosys", crash))
     with pytest.raises(SynthesisError, match=r"Yosys on design\.v ended with signal 11"):
         cost(ADDER, "adder", tmp_path)
-
-
-def test_tools_end_with_a_killed_caller(tmp_path):
-    """`kill -9` of who waits for Yosys leaves no Yosys behind."""
-    sleep = tools._BOUND + "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
-    wait = (
-        "import sys; from pathlib import Path; from mxdot.explore.cost import tools; "
-        f"tools._run([sys.executable, '-c', {sleep!r}], Path('.'), 'x', 60, 'x', {{}})"
-    )
-    caller = subprocess.Popen([sys.executable, "-c", wait], cwd=tmp_path)
-    log = tmp_path / "log.txt"
-    wait_until(lambda: log.is_file() and log.read_text().endswith("\n"))
-    caller.kill()
-    caller.wait()
-    stat = Path(f"/proc/{log.read_text().strip()}/stat")
-    wait_until(lambda: not stat.is_file() or stat.read_text().rpartition(")")[2].split()[0] == "Z")
-
-
-def wait_until(condition: Callable[[], bool], limit: float = 30.0) -> None:
-    end = time.monotonic() + limit
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_no_yosys(tmp_path, monkeypatch):

@@ -9,6 +9,8 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+from .errors import naming
+
 FORMAT = 1
 """Of the entries; a change of what they mean makes all old ones unknown."""
 
@@ -41,7 +43,7 @@ class Cache:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{key[:8]}.")
         try:
-            with os.fdopen(handle, "wb") as file:
+            with naming(path.parent), os.fdopen(handle, "wb") as file:
                 file.write(gzip.compress(json.dumps(value).encode(), mtime=0))
             Path(name).chmod(0o644)
             Path(name).replace(path)

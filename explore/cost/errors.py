@@ -1,5 +1,20 @@
 """What can go wrong in a synthesis, told in one line."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 
 class SynthesisError(ValueError):
     """A design, library or target that a flow cannot serve; the message is one line."""
+
+
+@contextmanager
+def naming(directory: Path) -> Iterator[None]:
+    """An OSError that names no file, as that of a full disk, names `directory`."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(directory)
+        raise

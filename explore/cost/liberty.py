@@ -65,7 +65,8 @@ class LibraryCell:
         if len(self.inputs) != 2 or len(self.outputs) != 1 or self.clock is not None:
             return False
         values = dict(zip(self.inputs, (0b1010, 0b1100), strict=True))
-        return next(iter(self.outputs.values())).evaluate(values, 0b1111) == 0b0111
+        function = next(iter(self.outputs.values()))
+        return set(function.names) == set(values) and function.evaluate(values, 0b1111) == 0b0111
 
 
 @dataclass(frozen=True)
@@ -105,12 +106,13 @@ class Library:
 
 
 def parse(text: str, source: str) -> Library:
-    """The library of a Liberty text; SynthesisError names `source` and the line."""
+    """The library of a Liberty text; SynthesisError names `source`, the cell and the line."""
     root = _parse_groups(text, source)
     cells = {}
     for group in root.of("cell"):
         if group.arguments and group.attributes.get("dont_use", "").lower() != "true":
-            cells[group.arguments[0]] = _cell(group, source)
+            name = group.arguments[0]
+            cells[name] = _cell(group, f"{source}, cell {name}")
     if not cells:
         raise SynthesisError(f"library {source} defines no cells")
     return Library(

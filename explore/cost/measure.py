@@ -11,6 +11,7 @@ from typing import Any
 from . import fpga
 from .asic import Asic, first_attempt, library_bytes, timer
 from .cache import Cache
+from .errors import naming
 from .flow import Cost, Flow
 from .netlist import Cell, Netlist
 from .scripts import Design, mapped
@@ -107,7 +108,7 @@ def _synthesise(
     if kept is not None and (netlist is not None or not wanted):
         return Cost.from_dict(kept), None if netlist is None else _unpack(netlist)
     started = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="mxdot-synth-") as name:
+    with tempfile.TemporaryDirectory(prefix="mxdot-synth-") as name, naming(Path(name)):
         if flow.kind in ("gates", "cells"):
             run = Asic(design, flow, Path(name), limit)
             found = run.map()

@@ -52,9 +52,16 @@ class Netlist:
 
 
 def load(path: Path) -> dict[str, Netlist]:
-    """The modules of a file of `write_json`, the top under the name ""."""
+    """The modules of a file of `write_json`, the top under the name "".
+
+    SynthesisError where the file breaks off: Yosys does not tell that the disk was full.
+    """
+    try:
+        content = json.loads(path.read_bytes())
+    except ValueError:
+        raise SynthesisError(f"the netlist {path} breaks off: is the disk full?") from None
     modules = {}
-    for name, module in json.loads(path.read_bytes())["modules"].items():
+    for name, module in content["modules"].items():
         attributes = module.get("attributes", {})
         if "blackbox" in attributes or "whitebox" in attributes:
             continue  # a cell of the library

@@ -92,8 +92,14 @@ def test_flipflop_and_latch():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("area : 2.5", "area : big"), "line 9: area must be a number, not 'big'"),
-        (('"!(A B)"', '"!(A B"'), "line 8: '!(A B' is no Boolean function"),
+        (
+            ("area : 2.5", "area : big"),
+            "cell NAND2_X1, line 9: area must be a number, not 'big'",
+        ),
+        (
+            ('"!(A B)"', '"!(A B"'),
+            "library small.lib, cell NAND2_X2, line 8: '!(A B' is no Boolean function",
+        ),
         (("cell (LATX) {", "cell (LATX {"), "line 20: the parenthesis after cell is not closed"),
         (('"10ps"', '"10 days"'), "time_unit must be a number of fs or ps or ns, not '10 days'"),
         (("library (small) {", "{"), "line 3: a statement cannot begin with '{'"),
@@ -125,6 +131,12 @@ def test_library_without_nand2():
     library = parse(SMALL.replace("!(A B)", "A B").replace("(A' + B')", "A + B"), "small.lib")
     with pytest.raises(SynthesisError, match="library small has no two-input NAND cell"):
         _ = library.nand2
+
+
+def test_nand2_is_a_function_of_its_pins():
+    """A cell may name an inner node, which nothing here knows."""
+    text = SMALL.replace("(A' + B')", "!(A inner)")
+    assert parse(text, "small.lib").nand2.name == "NAND2_X2"
 
 
 def test_generic_library():

@@ -2,12 +2,18 @@
 
 import json
 import re
+import resource
+import tempfile
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from mxdot.explore.cost import Cost, Flow, SynthesisError, gates, measure, script, tools
+from mxdot.explore.cost.cache import Cache
+from mxdot.explore.cost.netlist import load
 from mxdot.explore.cost.scripts import latches
 
 ADDER = """
@@ -188,6 +194,34 @@ def test_second_time_comes_from_the_cache(tmp_path, monkeypatch):
     assert Cost.from_dict(json.loads(json.dumps(first.to_dict()))) == first
     with pytest.raises(TypeError):
         cost(ADDER + " ", "adder", tmp_path)
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Writing more than `size` bytes fails without the name of a file, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with files_of_at_most(10), pytest.raises(OSError, match=f"'{tmp_path}/mxdot-synth-"):
+        cost(ADDER, "adder", tmp_path / "cache")
+    cache = Cache(tmp_path / "cache")
+    with files_of_at_most(10), pytest.raises(OSError, match=f"'{tmp_path}/cache/ab'"):
+        cache.write("abcd", "cost", {"area": 1.0})
+    assert list((tmp_path / "cache" / "ab").iterdir()) == []
+
+
+def test_a_netlist_that_breaks_off(tmp_path):
+    (tmp_path / "netlist.json").write_text('{"modules": {"adder": {"ports": {')
+    message = f"the netlist {tmp_path}/netlist.json breaks off: is the disk full?"
+    with pytest.raises(SynthesisError, match=re.escape(message)):
+        load(tmp_path / "netlist.json")
 
 
 def test_damaged_cache_is_made_again(tmp_path):

@@ -168,6 +168,13 @@ def test_a_top_that_is_no_identifier(top):
         generate(CONFIG, top)
 
 
+@pytest.mark.parametrize("top", ["module", "wire", "endprimitive", "logic", "until_with"])
+def test_a_top_that_is_a_reserved_word(top):
+    message = f"top must be no reserved word of Verilog, not {top!r}"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        generate(CONFIG, top)
+
+
 # Module names ------------------------------------------------------------------------------------
 
 

@@ -1,22 +1,36 @@
-"""CUDA tests run where a CUDA device is; a run without one says what it did not run."""
+"""Tests run where what they need is there; a run without it says what it did not run, and why."""
 
 from collections import Counter
+from importlib.util import find_spec
 
 import pytest
 import torch
 
-WITHOUT_CUDA = "no CUDA device"
+MISSING = {
+    # marker: why a test that has it is not run, None where it is
+    "two_gpus": "fewer than two GPUs" if torch.cuda.device_count() < 2 else None,
+    "cuda": None if torch.cuda.is_available() else "no CUDA device",
+    "triton": None if find_spec("triton") else "Triton is not installed",
+}
+
+
+def pytest_configure(config):
+    for line in (
+        "two_gpus: needs two CUDA devices",
+        "triton: needs Triton, on a GPU or in its interpreter",
+    ):
+        config.addinivalue_line("markers", line)
 
 
 def pytest_collection_modifyitems(items):
-    if torch.cuda.is_available():
-        return
     for item in items:
-        if item.get_closest_marker("cuda"):
-            item.add_marker(pytest.mark.skip(reason=WITHOUT_CUDA))
+        reasons = [why for name, why in MISSING.items() if why and item.get_closest_marker(name)]
+        if reasons:
+            item.add_marker(pytest.mark.skip(reason=reasons[0]))
 
 
 def pytest_terminal_summary(terminalreporter):
     skipped = terminalreporter.stats.get("skipped", [])
-    for reason, count in Counter(report.longrepr[2] for report in skipped).items():
-        terminalreporter.write_line(f"not run: {count} tests, {reason.removeprefix('Skipped: ')}")
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+    for reason, count in reasons.items():
+        terminalreporter.write_line(f"not run: {count} test{'s' * (count > 1)}, {reason}")

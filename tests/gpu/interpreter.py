@@ -27,13 +27,12 @@ def prepare() -> None:
     interpreter._patch_lang_tensor = patched
 
 
-HAS_TRITON = importlib.util.find_spec("triton") is not None
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-if HAS_TRITON and DEVICE == "cpu":
+if importlib.util.find_spec("triton") and DEVICE == "cpu":
     prepare()
 
 for_kernels = [
-    pytest.mark.skipif(not HAS_TRITON, reason="Triton is not installed"),
+    pytest.mark.triton,
     # The interpreter truncates infinite terms, whose sum is not looked at, by NumPy.
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),
 ]

@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -310,8 +309,6 @@ def test_files(tmp_path):
 
 # Executors --------------------------------------------------------------------------------------
 
-needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
-
 
 @pytest.fixture
 def without_triton(monkeypatch):
@@ -338,7 +335,7 @@ def in_another_process(script):
     subprocess.run([sys.executable, "-c", script], check=True, env=env)
 
 
-@needs_triton
+@pytest.mark.triton
 def test_a_cpu_tensor_to_a_kernel():
     in_another_process("""
 import torch
@@ -359,7 +356,7 @@ for call in (
 """)
 
 
-@needs_triton
+@pytest.mark.triton
 def test_an_old_gpu_is_left_to_pytorch():
     in_another_process("""
 import torch

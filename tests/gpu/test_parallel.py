@@ -24,8 +24,6 @@ def test_gloo_on_two_processes():
 
 
 @pytest.mark.cuda
+@pytest.mark.two_gpus
 def test_nccl_on_every_gpu():
-    ranks = torch.cuda.device_count()
-    if ranks < 2:
-        pytest.skip("fewer than two GPUs")
-    run_ranks("nccl", min(ranks, 8))
+    run_ranks("nccl", min(torch.cuda.device_count(), 8))

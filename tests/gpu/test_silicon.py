@@ -246,6 +246,7 @@ def test_native_operands_are_of_their_class(name):
 
 
 @pytest.mark.cuda
+@pytest.mark.triton
 @pytest.mark.parametrize("operands", CLASSES)
 @pytest.mark.parametrize("rule", RULES)
 def test_silicon_is_the_model(rule, operands):
@@ -256,6 +257,7 @@ def test_silicon_is_the_model(rule, operands):
 
 
 @pytest.mark.cuda
+@pytest.mark.triton
 @pytest.mark.parametrize("rule", RULES)
 def test_matmul_runs_on_silicon(rule):
     pair = (E5M2, E5M2)
@@ -266,6 +268,7 @@ def test_matmul_runs_on_silicon(rule):
 
 
 @pytest.mark.cuda
+@pytest.mark.triton
 @pytest.mark.parametrize("operands", native.CLASSES)
 @pytest.mark.parametrize("name", native.ELEMENTS)
 def test_native_elements(name, operands):
@@ -288,6 +291,7 @@ FITS = {
 
 
 @pytest.mark.cuda
+@pytest.mark.triton
 @pytest.mark.parametrize("name", FITS)
 def test_the_probe_names_the_unit(name, capsys):
     assert main(["probe", "--unit", name]) == 0

@@ -9,9 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..model.accumulators import KINDS, PRESETS
+from ..model.formats import FORMATS
+
 SWEEP = ("format", "accumulator", "lanes", "stages", "result")
-FORMATS = "e4m3,e5m2,int8"
-ACCUMULATORS = "exact,aligned:6..14/2,aligned:18,float32,hopper"
+DEFAULT_FORMATS = "e4m3,e5m2,int8"
+DEFAULT_ACCUMULATORS = "exact,aligned:6..14/2,aligned:18,float32,hopper"
 OUTPUT = Path("build/compare")
 
 
@@ -33,8 +36,14 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def _unit_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--format", metavar="F,...", help="e4m3,e5m2,int8, pairs as e5m2xe4m3")
-    group.add_argument("--accumulator", metavar="A,...", help="exact,aligned:6..25,hopper, ...")
+    group.add_argument(
+        "--format", metavar="F,...", help=f"{', '.join(FORMATS)}, pairs as e5m2xe4m3"
+    )
+    group.add_argument(
+        "--accumulator",
+        metavar="A,...",
+        help=", ".join([*(k.syntax for k in KINDS.values()), *PRESETS]),
+    )
     group.add_argument("--lanes", metavar="N,...", help="block sizes, 4 to 128 (default: 32)")
     group.add_argument("--stages", metavar="N,...", help="registers (default: 4)")
     group.add_argument("--result", metavar="FORMAT,...", help="float32, bfloat16, float16")
@@ -185,9 +194,9 @@ def _study(args: argparse.Namespace, notes: list[str]) -> Any:
         raise ValueError(f"{option} and study exclude each other: the study names its units")
     study: Study = load_study(args.study or DEFAULT)
     if given or switches:
-        formats = given.setdefault("format", FORMATS)
+        formats = given.setdefault("format", DEFAULT_FORMATS)
         int32 = ",int32" if "int8" in formats.split(",") else ""
-        given.setdefault("accumulator", ACCUMULATORS + int32)
+        given.setdefault("accumulator", DEFAULT_ACCUMULATORS + int32)
         sweep = Sweep(**given, status=not args.no_status, load_c=not args.no_c)
         study = replace(study, title="Comparison", sweeps=(sweep,))
     if args.extra is not None:

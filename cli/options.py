@@ -5,7 +5,9 @@ import os
 import tempfile
 from pathlib import Path
 
+from ..model.accumulators import KINDS, PRESETS
 from ..model.config import DotConfig
+from ..model.formats import FORMATS
 
 
 def add_config_options(parser: argparse.ArgumentParser) -> None:
@@ -15,15 +17,15 @@ def add_config_options(parser: argparse.ArgumentParser) -> None:
         "--format",
         default="e4m3",
         metavar="F[,F...]",
-        help="element formats: e4m3, e5m2, e3m2, e2m3, e2m1, int8, pairs such as e5m2xe4m3, or a "
-        "list that the mode input selects from (default: %(default)s)",
+        help=f"element formats: {', '.join(FORMATS)}, pairs such as e5m2xe4m3, or a list that the "
+        "mode input selects from (default: %(default)s)",
     )
     group.add_argument(
         "--accumulator",
         default="aligned:13",
         metavar="A",
-        help="exact, aligned:F, fused:F, fixed:W:L[:wrap], float32, int32, or a preset: hopper, "
-        "hopper-promoted, hopper-mx, hopper-fp16, ada, blackwell (default: %(default)s)",
+        help=f"{', '.join(kind.syntax for kind in KINDS.values())}, or a preset: "
+        f"{', '.join(PRESETS)} (default: %(default)s)",
     )
     group.add_argument(
         "--lanes", type=int, default=32, help="block size, 4 to 128 (default: %(default)s)"

@@ -5,29 +5,44 @@ import pytest
 
 from cases import Cases
 from compare import generator
-from mxdot.model import E4M3, E5M2, PRESETS, DotConfig, ElementFormat, MXArray
-from unit_bench import Run, Work, drive, evaluate, join, products, random_work
+from mxdot.model import E4M3, PRESETS, DotConfig, ElementFormat, MXArray
+from unit_bench import Run, Work, drive, evaluate, join, products, random_work, simulate
 
 HOPPER = DotConfig(formats="e4m3,e5m2", lanes=32, accumulator="hopper")
+MIXED = DotConfig("e5m2xe4m3", lanes=32, accumulator="hopper", stages=5)
 CLASSES = {"operands": ["wide", "finite", "cancelling", "sparse"], "scales": ["unit", "moderate"]}
+UNITS = {
+    # unit, its mode, and what runs it
+    "e4m3": (HOPPER, 0, evaluate),
+    "e5m2": (HOPPER, 1, evaluate),
+    "e5m2xe4m3": (MIXED, 0, simulate),
+}
+every_unit = pytest.mark.parametrize("unit", UNITS)
+with_infinities = pytest.mark.parametrize("unit", ["e5m2", "e5m2xe4m3"])
+NAN, INF = float("nan"), float("inf")
 
 
-def one_block(fmt: ElementFormat, a: list[float], b: list[float], c: float = 0.0) -> Cases:
+def one_block(
+    a_format: ElementFormat, b_format: ElementFormat, a: list[float], b: list[float], c: float = 0.0
+) -> Cases:
     """One dot product of 32 elements with unit scales; shorter lists end in zeros."""
-    rows = [np.array([v + [0.0] * (32 - len(v))]) for v in (a, b)]
     scale = np.full((1, 1), 127, np.uint8)
-    a_blocks, b_blocks = (MXArray(fmt.encode(row), scale, fmt, 32) for row in rows)
-    for row, blocks in zip(rows, (a_blocks, b_blocks), strict=True):
-        np.testing.assert_array_equal(fmt.decode(blocks.codes), row)
-    return Cases(a_blocks, b_blocks, np.array([c], np.float32))
+    operands = []
+    for fmt, values in ((a_format, a), (b_format, b)):
+        row = np.array([values + [0.0] * (32 - len(values))])
+        operands.append(MXArray(fmt.encode(row), scale, fmt, 32))
+        np.testing.assert_array_equal(fmt.decode(operands[-1].codes), row)
+    return Cases(operands[0], operands[1], np.array([c], np.float32))
 
 
-def results(cases: list[Cases]) -> list[int]:
-    """Result bits of the hopper unit."""
-    parts = [p for case in cases for p in products(HOPPER, case, int(case.a.format is E5M2))]
-    run: Run = evaluate(HOPPER, drive(join(HOPPER, parts), generator("facts")))
+def results(unit: str, blocks: list[tuple[list[float], list[float], float]]) -> list[str]:
+    """Result bits, in hex, of products of one block: a, b and c of each."""
+    config, mode, run_with = UNITS[unit]
+    cases = [one_block(*config.formats[mode], *block) for block in blocks]
+    parts = [p for case in cases for p in products(config, case, mode)]
+    run: Run = run_with(config, drive(join(config, parts), generator("facts")))
     run.check()
-    return run.got["result"].tolist()
+    return [hex(value) for value in run.got["result"].tolist()]
 
 
 def bits(x: float) -> int:
@@ -44,31 +59,32 @@ FACTS = {
     "2^16 + 31 x -8": (BIG + [-8] * 31, BIG + [1] * 31, 2**16 - 248),
     "-2^16 + 31 x 7": ([-256] + [7] * 31, BIG + [1] * 31, -(2**16)),
     "448 x 0 beside 2^-18": ([448, 2.0**-9], [0, 2.0**-9], 2.0**-18),
+    "0 x 448 beside 2^-18": ([0, 2.0**-9], [448, 2.0**-9], 2.0**-18),
     "448 x 448 beside 2^-18": ([448, 2.0**-9], [448, 2.0**-9], 448 * 448),
     "-0 terms": ([-0.0] * 32, [1.0] * 32, 0.0),
     "x - x": ([3.0, 3.0], [1.0, -1.0], 0.0),
 }
 
 
-def test_facts_of_hopper_sums():
-    got = results([one_block(E4M3, a, b) for a, b, _ in FACTS.values()])
-    want = [bits(value) for *_, value in FACTS.values()]
-    assert dict(zip(FACTS, map(hex, got), strict=True)) == dict(
-        zip(FACTS, map(hex, want), strict=True)
-    )
+@every_unit
+def test_facts_of_hopper_sums(unit):
+    got = results(unit, [(a, b, 0.0) for a, b, _ in FACTS.values()])
+    want = [hex(bits(value)) for *_, value in FACTS.values()]
+    assert dict(zip(FACTS, got, strict=True)) == dict(zip(FACTS, want, strict=True))
 
 
-def test_facts_of_hopper_specials():
-    nan, inf = float("nan"), float("inf")
-    blocks = [
-        one_block(E4M3, [nan], [1]),
-        one_block(E5M2, [inf], [1]),
-        one_block(E5M2, [-inf], [1]),
-        one_block(E5M2, [inf], [0]),
-        one_block(E5M2, [inf, -inf], [1, 1]),
-    ]
-    assert [hex(v) for v in results(blocks)] == [
-        "0x7fffffff", "0x7f800000", "0xff800000", "0x7fffffff", "0x7fffffff",
+@every_unit
+def test_facts_of_hopper_nan(unit):
+    payload = float(np.uint32(0x7FC00001).view(np.float32))
+    blocks = [([NAN], [1.0], 0.0), ([], [], NAN), ([], [], payload)]
+    assert results(unit, blocks) == ["0x7fffffff"] * 3
+
+
+@with_infinities
+def test_facts_of_hopper_infinities(unit):
+    blocks = [([INF], [1.0]), ([-INF], [1.0]), ([INF], [0.0]), ([INF, -INF], [1.0, 1.0])]
+    assert results(unit, [(a, b, 0.0) for a, b in blocks]) == [
+        "0x7f800000", "0xff800000", "0x7fffffff", "0x7fffffff",
     ]  # fmt: skip
 
 
@@ -76,25 +92,27 @@ RUNNING = {
     # c alone is cut to 13 fraction bits, toward zero.
     1 + 2.0**-13: 1 + 2.0**-13,
     1 + 2.0**-13 + 2.0**-14: 1 + 2.0**-13,
+    1 + 2.0**-14: 1.0,
+    2 - 2.0**-23: 2 - 2.0**-13,
     -(1 + 2.0**-14): -1.0,
+    -(1 + 2.0**-14 + 2.0**-23): -1.0,
     2.0**-139: 2.0**-139,  # a subnormal c to multiples of 2^-139
     2.0**-139 + 2.0**-149: 2.0**-139,
+    2.0**-138 - 2.0**-149: 2.0**-139,
     2.0**-140: 0.0,
+    2.0**-149: 0.0,
     -0.0: 0.0,
-    float("inf"): float("inf"),
-    float("-inf"): float("-inf"),
+    INF: INF,
+    -INF: -INF,
 }
 
 
-def test_facts_of_hopper_running_values():
-    zero = [0.0] * 32
-    got = results([one_block(E4M3, zero, zero, c) for c in RUNNING])
-    assert [hex(v) for v in got] == [hex(bits(v)) for v in RUNNING.values()]
-    nan = results([one_block(E4M3, zero, zero, float("nan"))])
-    assert [hex(v) for v in nan] == ["0x7fffffff"]
+@every_unit
+def test_facts_of_hopper_running_values(unit):
+    got = results(unit, [([], [], c) for c in RUNNING])
+    assert got == [hex(bits(v)) for v in RUNNING.values()]
     # c takes part in the alignment: 2^13 x 1 hides what is below 1.
-    hidden = results([one_block(E4M3, [0.75, 0.75], [1, 1], 2.0**13)])
-    assert hidden == [bits(2.0**13)]
+    assert results(unit, [([0.75, 0.75], [1, 1], 2.0**13)]) == [hex(bits(2.0**13))]
 
 
 def test_hopper_leaves_the_low_ten_bits_zero():
@@ -149,9 +167,9 @@ def test_ada_takes_sixteen_terms_at_a_time():
     """The second step sees the first one's sum, truncated to 13 fraction bits."""
     config = DotConfig(formats="e4m3", lanes=32, accumulator="ada")
     # First 2^16 alone; then 16 terms of 4: each is below the grid of 8, though not their sum.
-    late = one_block(E4M3, BIG + [0.0] * 15 + [4.0] * 16, BIG + [0.0] * 15 + [1.0] * 16)
+    late = one_block(E4M3, E4M3, BIG + [0.0] * 15 + [4.0] * 16, BIG + [0.0] * 15 + [1.0] * 16)
     # The other way round the fours are summed before 2^16 comes.
-    early = one_block(E4M3, [4.0] * 16 + BIG, [1.0] * 16 + BIG)
+    early = one_block(E4M3, E4M3, [4.0] * 16 + BIG, [1.0] * 16 + BIG)
     work = join(config, products(config, late) + products(config, early))
     run: Run = evaluate(config, drive(work, generator("ada")))
     assert run.got["result"].tolist() == [bits(2**16), bits(2**16 + 64)]
@@ -161,12 +179,12 @@ def test_blackwell_keeps_25_fraction_bits_and_rounds_toward_zero():
     config = DotConfig(formats="e4m3", lanes=32, accumulator="blackwell")
     exact = 2.0**16 + 2.0**-7
     blocks = [
-        one_block(E4M3, [*BIG, 2.0 ** (-7)], [*BIG, 1.0]),
+        one_block(E4M3, E4M3, [*BIG, 2.0 ** (-7)], [*BIG, 1.0]),
         # 2^-9 is the grid's last digit; what float32 cannot hold (2^-7) is cut after the sum.
-        one_block(E4M3, BIG + [2.0**-9] * 16, BIG + [1.0] * 16),
-        one_block(E4M3, BIG + [2.0**-9] * 3, BIG + [1.0] * 3),
-        one_block(E4M3, BIG + [2.0**-9] * 3, BIG + [-1.0] * 3),
-        one_block(E4M3, BIG + [2.0**-9] * 31, BIG + [0.5] * 31),
+        one_block(E4M3, E4M3, BIG + [2.0**-9] * 16, BIG + [1.0] * 16),
+        one_block(E4M3, E4M3, BIG + [2.0**-9] * 3, BIG + [1.0] * 3),
+        one_block(E4M3, E4M3, BIG + [2.0**-9] * 3, BIG + [-1.0] * 3),
+        one_block(E4M3, E4M3, BIG + [2.0**-9] * 31, BIG + [0.5] * 31),
     ]
     work = join(config, [p for block in blocks for p in products(config, block)])
     run: Run = evaluate(config, drive(work, generator("blackwell")))

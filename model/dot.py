@@ -11,7 +11,7 @@ from .blocks import MXArray, as_float32
 from .products import product_table
 from .rounding import F32
 from .rules import RULES
-from .steps import Steps
+from .steps import TableSteps
 from .trace import Flags, Recorder, Trace
 
 CHUNK_STEP = 2**17  # products of one step at once: their temporaries stay in the cache
@@ -54,7 +54,7 @@ def dot(
     if a.shape != b.shape:
         raise ValueError(f"a and b must have equal shapes, not {a.shape} and {b.shape}")
     lead = a.shape[:-1]
-    start = _running_value(c, lead)
+    start = running_value(c, lead)
     rows = np.arange(start.size)
     return _products(rule, a, b, rows, rows, start, lead, trace, stages)
 
@@ -90,7 +90,7 @@ def matmul(
     if a.codes.ndim != 2 or b.codes.ndim != 2 or a.shape[1] != b.shape[1]:
         raise ValueError(f"a and b must have shapes (M, K) and (N, K), not {a.shape} and {b.shape}")
     lead = (a.shape[0], b.shape[0])
-    start = _running_value(c, lead)
+    start = running_value(c, lead)
     rows_a, rows_b = np.divmod(np.arange(start.size), max(lead[1], 1))
     return _products(rule, a, b, rows_a, rows_b, start, lead, trace, stages)
 
@@ -113,7 +113,7 @@ def check_operands(a: MXArray, b: MXArray, value: Accumulator | str) -> Accumula
     return rule
 
 
-def _running_value(c: ArrayLike | None, lead: tuple[int, ...]) -> F32:
+def running_value(c: ArrayLike | None, lead: tuple[int, ...]) -> F32:
     """`c` broadcast to `lead`, flattened; -0 counts as +0."""
     size = int(np.prod(lead, dtype=np.int64))
     if c is None:
@@ -154,7 +154,7 @@ def _products(
     for i in range(0, max(c.size, 1), chunk):
         at_a, at_b = rows_a[i : i + chunk], rows_b[i : i + chunk]
         codes = codes_a[at_a], codes_b[at_b]
-        steps = Steps(table, *codes, scales_a[at_a], scales_b[at_b], terms)
+        steps = TableSteps(table, *codes, scales_a[at_a], scales_b[at_b], terms)
         record = Recorder(at_a.shape, flags=trace, keep_stages=trace and stages)
         result = RULES[type(rule)](rule, steps, c[i : i + chunk], record)
         bits = np.where(np.isnan(result), np.uint32(rule.nan_bits), result.view(np.uint32))

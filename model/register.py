@@ -15,7 +15,7 @@ from .rounding import F32, F64
 from .specials import special_class, special_value
 from .steps import Steps
 from .trace import Recorder
-from .wide import CARRIER_BITS, exact_sum, exact_sum_fits, integers
+from .wide import CARRIER_BITS, exact_sum, integers
 
 FLOAT64_WIDTH = 51
 FLOAT32_LSB = -149  # exponent of float32's smallest subnormal
@@ -29,9 +29,7 @@ def run_fixed(rule: Fixed, steps: Steps, c: F32, record: Recorder) -> F32:
     """
     classes = special_class(c)
     start = np.where(classes == 0, c, 0.0).astype(np.float64)
-    table = steps.table
-    fits = exact_sum_fits(table.bits, steps.codes_a.shape[-1])
-    if rule.width <= FLOAT64_WIDTH and fits:
+    if rule.width <= FLOAT64_WIDTH and steps.exact_sums_fit:
         register = _Float64Register(rule, record, steps.n)
         register.add(start, np.full(steps.n, -rule.lsb), classes == 0)
     else:
@@ -40,14 +38,14 @@ def run_fixed(rule: Fixed, steps: Steps, c: F32, record: Recorder) -> F32:
         register.add(start_units, np.full(steps.n, FLOAT32_LSB - rule.lsb), classes == 0)
     for step in steps.walk(record):
         classes = classes | step.special
-        total = exact_sum(step.products, table.bits, table.lsb)
+        total = exact_sum(step.terms, step.bits, step.lsb)
         if isinstance(register, _Float64Register):
             addend = register.add(total.high, step.scale - rule.lsb, classes == 0)
         else:
-            exponent = step.scale + table.lsb - rule.lsb
-            addend = register.add(total.integers(table.lsb), exponent, classes == 0)
+            exponent = step.scale + step.lsb - rule.lsb
+            addend = register.add(total.integers(step.lsb), exponent, classes == 0)
         if record.keep_stages:
-            record.stage("integer_sum", total.integers(table.lsb))
+            record.stage("integer_sum", total.integers(step.lsb))
             record.stage("addend", integers(addend))
             record.stage("accumulator", register.integers())
     with np.errstate(over="ignore"):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 F64 = NDArray[np.float64]
 F32 = NDArray[np.float32]
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
+SPLITTER = 2.0**27 + 1  # cuts a float64 into two halves of at most 26 bits
 
 
 def two_sum(a: F64, b: F64) -> tuple[F64, F64]:
@@ -19,6 +20,20 @@ def two_sum(a: F64, b: F64) -> tuple[F64, F64]:
     total = a + b
     b_part = total - a
     return total, (a - (total - b_part)) + (b - b_part)
+
+
+def two_product(a: F64, b: F64) -> tuple[F64, F64]:
+    """(RN(a x b), its exact error), Dekker's and Veltkamp's; factors and product in mid range."""
+    product = a * b
+    (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
+    error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+    return product, error
+
+
+def _halves(a: F64) -> tuple[F64, F64]:
+    shifted = SPLITTER * a
+    high = shifted - (shifted - a)
+    return high, a - high
 
 
 def to_odd(total: F64, error: F64) -> F64:

@@ -1,7 +1,8 @@
 """The accumulators' rules, vectorised over n dot products (section 4 of the numeric contract).
 
 Every number is an exact float64: element products have at most 16 significant bits and an exponent
-between -64 and 64, and a sum too wide for 53 bits is kept as two float64 (`WideSum`).
+between -64 and 64, and a sum too wide for 53 bits is kept as two float64 (`WideSum`). A block's
+scale is g x 2^s, and g is 1 in MX (`model/schemes/` has others).
 """
 
 from collections.abc import Callable
@@ -28,7 +29,7 @@ def _add_blocks(
 ) -> F32:
     """Add 2^s x block to c by RNE, block by block.
 
-    block_sum(step, active): the sums of a block; bits that it loses count where `active`.
+    block_sum(step, active): g x the sums of a block; bits that it loses count where `active`.
     """
     for step in steps.walk(record):
         update = Update(c, step.special)
@@ -45,9 +46,9 @@ def _add_blocks(
 
 def _run_exact(accumulator: Accumulator, steps: Steps, c: F32, record: Recorder) -> F32:
     def block_sum(step: Step, _: NDArray[np.bool_]) -> WideSum:
-        total = exact_sum(step.products, step.table.bits, step.table.lsb)
+        total = exact_sum(step.terms, step.bits, step.lsb)
         if record.keep_stages:
-            record.stage("integer_sum", total.integers(step.table.lsb))
+            record.stage("integer_sum", total.integers(step.lsb))
         return total
 
     return _add_blocks(block_sum, steps, c, record)
@@ -60,6 +61,13 @@ def _truncate(terms: F64, exponent: NDArray[np.int64], record: Recorder, active:
     if record.flags:
         record.lost((truncated != scaled).any(axis=-1) & active)
     return truncated
+
+
+def _times_factor(block: F64, step: Step) -> WideSum:
+    """g x the float32 result of a block, exact."""
+    if step.factor is None:
+        return WideSum(block)
+    return WideSum(*rounding.two_product(block, step.factor))
 
 
 def _run_aligned(accumulator: Aligned, steps: Steps, c: F32, record: Recorder) -> F32:
@@ -77,7 +85,7 @@ def _run_aligned(accumulator: Aligned, steps: Steps, c: F32, record: Recorder) -
         record.stage("aligned", terms)
         if record.keep_stages:
             record.stage("integer_sum", total.integers(0))
-        return WideSum(result)
+        return _times_factor(result, step)
 
     return _add_blocks(block_sum, steps, c, record)
 
@@ -89,9 +97,9 @@ def _fuse(step: Step, c: F32, fraction_bits: int, result_bits: int, record: Reco
     exponent = np.maximum(exponent, SMALLEST_EXPONENT)
     largest = np.maximum(exponent, step.largest_unit + step.scale)
     shift = fraction_bits - largest
-    terms = _truncate(step.products, step.scale + shift, record, update.active)
+    terms = _truncate(step.terms, step.scale + shift, record, update.active)
     aligned_c = _truncate(update.c[:, None], shift, record, update.active)[:, 0]
-    total = exact_sum(terms, fraction_bits + 2, 0)
+    total = exact_sum(terms, fraction_bits + step.term_bits, 0)
     odd = np.ldexp(total.plus(aligned_c), -shift)
     rounded = rounding.toward_zero(odd, result_bits)
     record.rounded(odd, rounded, update.active)
@@ -151,7 +159,7 @@ def _run_float32(accumulator: Float32, steps: Steps, c: F32, record: Recorder) -
                 record.lost(((sums != total) | (error != 0)).any(axis=-1) & active)
             level = np.concatenate([sums, level[:, paired:]], axis=-1)
             record.stage(f"tree{depth}", level)
-        return WideSum(level[:, 0].astype(np.float64))
+        return _times_factor(level[:, 0].astype(np.float64), step)
 
     return _add_blocks(block_sum, steps, c, record)
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +13,89 @@ from .products import ProductTable
 from .rounding import F64
 from .specials import NAN
 from .trace import Recorder
+from .wide import exact_sum_fits
+
+
+class Step(Protocol):
+    """What an accumulator takes of n dot products at once: t products each, under one scale."""
+
+    @property
+    def products(self) -> F64:
+        """(n, t), special terms as 0."""
+        ...
+
+    @property
+    def factor(self) -> F64 | None:
+        """The scales' significand g (n,), as in g x 2^scale; None where all of them are 1."""
+        ...
+
+    @property
+    def terms(self) -> F64:
+        """Products x factor, (n, t)."""
+        ...
+
+    @property
+    def bits(self) -> int:
+        """Width of the largest term in units of 2^lsb."""
+        ...
+
+    @property
+    def lsb(self) -> int:
+        """Every term is a multiple of 2^lsb."""
+        ...
+
+    @property
+    def term_bits(self) -> int:
+        """Every term is at most 2^term_bits of its unit digit."""
+        ...
+
+    @property
+    def scale(self) -> NDArray[np.int64]:
+        """The exponent s of the scale; (n,)."""
+        ...
+
+    @property
+    def largest_unit(self) -> NDArray[np.int64]:
+        """The largest unit exponent of the products (n,); NO_EXPONENT when all are zero."""
+        ...
+
+    @property
+    def special(self) -> NDArray[np.uint8]:
+        """The class of special terms of each dot product (n,), 0 where all are finite."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Elements that the step stands for."""
+        ...
+
+    @property
+    def is_last(self) -> bool:
+        """Whether it is the last of its dot product."""
+        ...
+
+
+class Steps(Protocol):
+    """The steps of n dot products."""
+
+    @property
+    def n(self) -> int:
+        """Dot products."""
+        ...
+
+    @property
+    def exact_sums_fit(self) -> bool:
+        """Whether the exact sum of any block is one float64."""
+        ...
+
+    def walk(self, record: Recorder) -> Iterator[Step]:
+        """The steps in order."""
+        ...
 
 
 @dataclass(frozen=True)
-class Step:
-    """One step of n dot products: t products each, and a scale.
+class TableStep:
+    """One step of blocks of codes.
 
     index: (n, t) into the table; scale_a, scale_b: uint8 (n,). size: elements that the step stands
     for (a block's shorter last step is filled with zero products). is_last: of its dot product.
@@ -54,6 +133,31 @@ class Step:
         """(n, t), special terms as 0."""
         return np.nan_to_num(self._products, nan=0.0) if self.special.any() else self._products
 
+    @property
+    def factor(self) -> None:
+        """Powers of two have none."""
+        return
+
+    @property
+    def terms(self) -> F64:
+        """The products."""
+        return self.products
+
+    @property
+    def bits(self) -> int:
+        """Width of the largest product in units of 2^lsb."""
+        return self.table.bits
+
+    @property
+    def lsb(self) -> int:
+        """Every product is a multiple of 2^lsb."""
+        return self.table.lsb
+
+    @property
+    def term_bits(self) -> int:
+        """Products lie in [1, 4) of their unit digit (INT8's reach 4)."""
+        return 2
+
     @cached_property
     def largest_unit(self) -> NDArray[np.int64]:
         """The largest unit exponent of each step's products (n,); NO_EXPONENT when all are zero."""
@@ -70,7 +174,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Steps:
+class TableSteps:
     """Codes of n dot products, in blocks of k, that are taken in steps of at most `terms`.
 
     codes_a, codes_b: uint8 (n, blocks, k); scales_a, scales_b: uint8 (n, blocks). Steps are made
@@ -89,7 +193,12 @@ class Steps:
         """Dot products."""
         return self.codes_a.shape[0]
 
-    def walk(self, record: Recorder) -> Iterator[Step]:
+    @property
+    def exact_sums_fit(self) -> bool:
+        """Whether the exact sum of any block is one float64."""
+        return exact_sum_fits(self.table.bits, self.codes_a.shape[-1])
+
+    def walk(self, record: Recorder) -> Iterator[TableStep]:
         """The steps in order."""
         _, blocks, k = self.codes_a.shape
         for block in range(blocks):
@@ -98,7 +207,7 @@ class Steps:
                 step.record(record)
                 yield step
 
-    def _step(self, block: int, start: int) -> Step:
+    def _step(self, block: int, start: int) -> TableStep:
         _, blocks, k = self.codes_a.shape
         end = min(start + self.terms, k)
         codes = (codes[:, block, start:end] for codes in (self.codes_a, self.codes_b))
@@ -108,4 +217,4 @@ class Steps:
             index = np.pad(index, ((0, 0), (0, fill)))  # code pair (0, 0): a zero product
         scales = self.scales_a[:, block], self.scales_b[:, block]
         is_last = block == blocks - 1 and end == k
-        return Step(self.table, index, *scales, end - start, is_last)
+        return TableStep(self.table, index, *scales, end - start, is_last)

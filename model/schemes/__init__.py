@@ -1,4 +1,4 @@
-"""mxdot.model.schemes: every block-scaling scheme under one description (docs/numerics.md, 6)."""
+"""mxdot.model.schemes: block-scaling schemes under one description (docs/numerics.md, 6 and 7)."""
 
 from .array import ScaledArray
 from .calibrate import CALIBRATORS, calibrate
@@ -12,7 +12,9 @@ from .elements import (
     sign_magnitude,
 )
 from .grouping import CHANNEL, TENSOR, Granularity, block, tile
+from .integer import IntegerSums, integer_sums, largest_length
 from .limits import Limits
+from .products import matmul
 from .quantize import quantize
 from .scales import (
     BFLOAT16_SCALE,
@@ -49,6 +51,7 @@ __all__ = [
     "Granularity",
     "IntegerFormat",
     "IntegerScale",
+    "IntegerSums",
     "Level",
     "Limits",
     "PowerScale",
@@ -58,6 +61,9 @@ __all__ = [
     "bits_per_element",
     "block",
     "calibrate",
+    "integer_sums",
+    "largest_length",
+    "matmul",
     "quantize",
     "scheme",
     "sign_magnitude",

@@ -32,31 +32,36 @@ class ScaledArray:
         """The shape of `codes`."""
         return self.codes.shape
 
+    @property
+    def matrix_shape(self) -> tuple[int, int]:
+        """(rows, columns): `axis` as the columns, everything else as rows."""
+        columns = self.codes.shape[self.axis]
+        return self.codes.size // columns, columns
+
     def dequantize(self) -> NDArray[np.float32]:
         """RNE_fp32 of the exact s_0 x s_1 x ... x (q - z), in the shape of `codes`.
 
         NaN under a NaN scale; infinite where float32 overflows.
         """
-        codes = self._matrix(self.codes)
+        codes = self.matrix(self.codes)
         tables = np.stack([element.values for element in self.scheme.elements])
-        book = 0 if self.selectors is None else self._spread(self.selectors, -1)
+        book = 0 if self.selectors is None else self.spread(self.selectors, -1)
         values = tables[book, codes]
         if self.zero_points is not None:
-            values = values - self._spread(self.zero_points, -1)
+            values = values - self.spread(self.zero_points, -1)
         for i, (level, stored) in enumerate(zip(self.scheme.levels, self.scales, strict=True)):
-            values = values * self._spread(level.format.decode(stored), i)
+            values = values * self.spread(level.format.decode(stored), i)
         with np.errstate(over="ignore", under="ignore"):
             narrow = values.astype(np.float32)
         moved = np.moveaxis(self.codes, self.axis, -1).shape
         return np.ascontiguousarray(np.moveaxis(narrow.reshape(moved), -1, self.axis))
 
-    def _matrix(self, array: NDArray) -> NDArray:
+    def matrix(self, array: NDArray) -> NDArray:
         """`array` with `axis` as its columns and everything else as rows."""
         moved = np.moveaxis(array, self.axis, -1)
         return moved.reshape(-1, moved.shape[-1])
 
-    def _spread(self, groups: NDArray, level: int) -> NDArray:
+    def spread(self, groups: NDArray, level: int) -> NDArray:
         """The entry of every element's group."""
-        shape = self._matrix(self.codes).shape
-        group = self.scheme.levels[level].granularity.group(shape)
-        return expand(self._matrix(groups), group)
+        group = self.scheme.levels[level].granularity.group(self.matrix_shape)
+        return expand(self.matrix(groups), group)

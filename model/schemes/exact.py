@@ -2,23 +2,7 @@
 
 import numpy as np
 
-from ..rounding import F64, to_odd
-
-SPLITTER = 2.0**27 + 1  # cuts a float64 into two halves of at most 26 bits
-
-
-def two_product(a: F64, b: F64) -> tuple[F64, F64]:
-    """(RN(a x b), its exact error), Dekker's and Veltkamp's; factors and product in mid range."""
-    product = a * b
-    (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
-    error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
-    return product, error
-
-
-def _halves(a: F64) -> tuple[F64, F64]:
-    shifted = SPLITTER * a
-    high = shifted - (shifted - a)
-    return high, a - high
+from ..rounding import F64, to_odd, two_product
 
 
 def quotient(a: F64, b: F64) -> F64:

@@ -1,0 +1,149 @@
+"""Matrix products of schemes by every accumulator (section 7 of docs/numerics.md)."""
+
+from math import fsum
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..accumulators import Accumulator, Exact, Fused, Int32, Preset
+from ..accumulators import accumulator as find_rule
+from ..blocks import LARGEST_BLOCK, as_float32
+from ..dot import CHUNK_STEP, running_value
+from ..errors import integer
+from ..rounding import F32, F64, nearest_even, to_odd
+from ..rules import RULES
+from ..specials import special_class, special_value
+from ..trace import Recorder
+from .array import ScaledArray
+from .integer import check_elements, check_length, integer_sums
+from .operand import Operand, float_operand, operand
+from .regions import check_pair, check_shapes, regions, rescaled, split
+from .scales import PowerScale
+from .steps import ScaledSteps, check_exact
+
+FLOATS = ("float32", "float16", "bfloat16")
+
+
+def matmul(
+    a: ScaledArray | ArrayLike,
+    b: ScaledArray,
+    accumulator: Accumulator | str,
+    c: ArrayLike | None = None,
+    *,
+    lanes: int = 128,
+) -> F32:
+    """The (M, N) dot products of the rows of `a` (M, K) and `b` (N, K).
+
+    a: a ScaledArray, or floats (float32, float16, bfloat16): b is then dequantised to their type
+    (weight-only), and the accumulator is ``exact``, a ``fused:F`` or a preset.
+    accumulator: an object or its text; ``int32`` takes integer elements. c: running values,
+    floats that are float32, broadcastable to (M, N); +0 when None. lanes: what stands under one
+    scale of each operand is taken at once up to this length (1 to 65536), else in parts of it.
+    Raises TypeError or ValueError, naming the argument, before any work.
+    """
+    rule = find_rule(accumulator)
+    if type(rule) not in RULES:
+        raise TypeError(f"accumulator must be one of mxdot.model's, not {type(rule).__name__}")
+    lanes = integer("lanes", lanes, 1, LARGEST_BLOCK)
+    if not isinstance(b, ScaledArray):
+        raise TypeError(f"b must be a ScaledArray, not {type(b).__name__}")
+    if isinstance(a, ScaledArray):
+        check_pair(a, b)
+        return _scaled(a, b, rule, _running(c, a.shape[0], b.shape[0]), lanes)
+    matrix = _floats(a)
+    check_shapes(matrix.shape, b.shape)
+    return _weight_only(matrix, b, rule, _running(c, matrix.shape[0], b.shape[0]), lanes)
+
+
+def _running(c: ArrayLike | None, rows: int, columns: int) -> F32:
+    return running_value(c, (rows, columns)).reshape(rows, columns)
+
+
+def _scaled(a: ScaledArray, b: ScaledArray, rule: Accumulator, c: F32, lanes: int) -> F32:
+    if isinstance(rule, Int32):
+        check_elements(a.scheme, b.scheme)
+        if not (_has_powers(a) or _has_powers(b)):
+            return _with_nan(integer_sums(a, b).rescale(c), rule)
+    left, right = operand(a), operand(b)
+    parts = regions(left, right)
+    cuts = [region.cuts(left, right, lanes) for region in parts]
+    longest = max(stop - start for blocks in cuts for start, stop in blocks)
+    if isinstance(rule, Int32):
+        check_length(a.scheme, b.scheme, longest)
+    check_exact(left, right, longest)
+    if left.regions is None and right.regions is None:
+        return _with_nan(_accumulate(rule, left, right, cuts[0], c), rule)
+    for region, blocks in zip(parts, cuts, strict=True):
+        partial = _accumulate(rule, left, right, blocks, np.zeros_like(c))
+        c = rescaled(c, region.scale(left, right), partial)
+    return _with_nan(c, rule)
+
+
+def _has_powers(array: ScaledArray) -> bool:
+    return any(isinstance(level.format, PowerScale) for level in array.scheme.levels)
+
+
+def _with_nan(result: F32, rule: Accumulator) -> F32:
+    """The result with the rule's NaN."""
+    bits = np.where(np.isnan(result), np.uint32(rule.nan_bits), result.view(np.uint32))
+    return bits.view(np.float32)
+
+
+def _accumulate(
+    rule: Accumulator, a: Operand, b: Operand, blocks: tuple[tuple[int, int], ...], c: F32
+) -> F32:
+    """What the rule makes of c and the blocks, a chunk of dot products at a time."""
+    cuts = split(blocks, rule.terms) if isinstance(rule, Preset) else blocks
+    longest = max(stop - start for start, stop in cuts)
+    rows_a, rows_b = np.divmod(np.arange(c.size), c.shape[1])
+    result = np.empty(c.size, np.float32)
+    chunk = max(1, CHUNK_STEP // longest)
+    for i in range(0, c.size, chunk):
+        part = slice(i, i + chunk)
+        steps = ScaledSteps(a, b, rows_a[part], rows_b[part], cuts)
+        record = Recorder((steps.n,), flags=False)
+        result[part] = RULES[type(rule)](rule, steps, c.reshape(-1)[part], record)
+    return result.reshape(c.shape)
+
+
+# Weight-only products ---------------------------------------------------------------------------
+
+
+def _floats(a: ArrayLike) -> NDArray:
+    """`a` in its own float type; float64 that holds float32 values is float32."""
+    array = np.asarray(a)
+    return array if array.dtype.name in FLOATS else as_float32(array, "a")
+
+
+def _weight_only(a: NDArray, b: ScaledArray, rule: Accumulator, c: F32, lanes: int) -> F32:
+    if not isinstance(rule, Exact | Fused | Preset):
+        raise ValueError(
+            f"accumulator of a weight-only product must be exact, fused:F or a preset, not {rule}"
+        )
+    with np.errstate(over="ignore"):
+        weights = b.dequantize().astype(a.dtype)
+    if isinstance(rule, Exact):
+        return _with_nan(_exact(a.astype(np.float64), weights.astype(np.float64), c), rule)
+    blocks = split([(0, a.shape[1])], lanes)
+    return _with_nan(_accumulate(rule, float_operand(a), float_operand(weights), blocks, c), rule)
+
+
+def _exact(a: F64, b: F64, c: F32) -> F32:
+    """RNE_fp32(c + sum of all products), exact, one rounding."""
+    result = np.empty(c.shape, np.float32)
+    for i, row in enumerate(a):
+        with np.errstate(invalid="ignore"):
+            products = row * b  # of two float32: exact
+        for j, terms in enumerate(products):
+            result[i, j] = _one_rounding([float(c[i, j]), *terms.tolist()])
+    return result
+
+
+def _one_rounding(terms: list[float]) -> np.float32:
+    values = np.array(terms)
+    if not np.isfinite(values).all():
+        classes = np.bitwise_or.reduce(special_class(values.astype(np.float32)[None]), axis=-1)
+        return special_value(classes)[0]
+    total = fsum(terms)
+    rest = fsum([*terms, -total])
+    return nearest_even(to_odd(np.array([total]), np.array([rest])))[0]

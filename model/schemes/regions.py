@@ -1,0 +1,79 @@
+"""Regions: columns over which the outermost float scales of both operands are constant."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from ..rounding import F32, add_to_odd, nearest_even
+from .array import ScaledArray
+from .operand import Operand
+
+
+@dataclass(frozen=True)
+class Region:
+    """Columns `start` to `stop`."""
+
+    start: int
+    stop: int
+
+    @property
+    def length(self) -> int:
+        """Columns."""
+        return self.stop - self.start
+
+    def scale(self, a: Operand, b: Operand) -> F32:
+        """S = RNE_fp32(s_a x s_b) of every pair of rows."""
+        return nearest_even(a.region_scale(self.start)[:, None] * b.region_scale(self.start))
+
+    def cuts(self, a: Operand, b: Operand, longest: int) -> tuple[tuple[int, int], ...]:
+        """(start, stop) of its blocks: under one scale of each operand, and at most `longest`."""
+        lengths = [scale.length for side in (a, b) for scale in side.blocks]
+        parts = _stretches(self.start, self.stop, lengths)
+        return split(parts, longest)
+
+
+def split(parts: Iterable[tuple[int, int]], longest: int) -> tuple[tuple[int, int], ...]:
+    """The parts, none longer than `longest`."""
+    return tuple(
+        (at, min(at + longest, stop)) for start, stop in parts for at in range(start, stop, longest)
+    )
+
+
+def regions(a: Operand, b: Operand) -> list[Region]:
+    """The regions of a product, in order."""
+    lengths = [side.region_length for side in (a, b) if side.regions is not None]
+    return [Region(*ends) for ends in _stretches(0, a.shape[1], lengths)]
+
+
+def _stretches(start: int, stop: int, lengths: list[int]) -> list[tuple[int, int]]:
+    """`start` to `stop`, cut at every multiple of any of the lengths."""
+    inner = {at for length in lengths for at in range(0, stop, length) if at > start}
+    return list(pairwise(sorted({start, stop} | inner)))
+
+
+def rescaled(c: F32, scale: F32, partial: F32) -> F32:
+    """RNE_fp32(c + scale x partial), a fused multiply-add; a zero is +0."""
+    with np.errstate(invalid="ignore"):
+        term = scale.astype(np.float64) * partial
+        total = c + term  # what IEEE makes of infinities and NaN
+        finite = np.isfinite(total)
+        odd = add_to_odd(np.where(finite, c, 0.0), np.where(finite, term, 0.0))
+    return nearest_even(np.where(finite, odd, total))
+
+
+def check_pair(a: ScaledArray, b: ScaledArray) -> None:
+    """TypeError or ValueError unless a (M, K) and b (N, K) can be multiplied."""
+    for name, array in (("a", a), ("b", b)):
+        if not isinstance(array, ScaledArray):
+            raise TypeError(f"{name} must be a ScaledArray, not {type(array).__name__}")
+        if array.codes.ndim == 2 and array.axis not in (-1, 1):
+            raise ValueError(f"axis of {name} must be the last axis, not {array.axis}")
+    check_shapes(a.shape, b.shape)
+
+
+def check_shapes(a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    """ValueError unless they are (M, K) and (N, K)."""
+    if len(a) != 2 or len(b) != 2 or a[1] != b[1]:
+        raise ValueError(f"a and b must have shapes (M, K) and (N, K), not {a} and {b}")

@@ -1,0 +1,289 @@
+"""INT32 sums of integer schemes: exact, with zero points, up to the length where they overflow."""
+
+import re
+
+import numpy as np
+import pytest
+
+import rational_products as oracle
+from compare import generator
+from mxdot.model.schemes import (
+    FLOAT32_SCALE,
+    INT4_FULL,
+    INT8_FULL,
+    SCHEMES,
+    TENSOR,
+    Level,
+    ScaledArray,
+    Scheme,
+    integer_sums,
+    largest_length,
+    matmul,
+    quantize,
+)
+from test_schemes import shrunk
+from test_schemes_products import random_array, random_c
+
+FLOAT = SCHEMES["int8_tensor"].levels[0]
+FULL8 = Scheme("full8", (INT8_FULL,), (FLOAT,), "a test")
+FULL4 = Scheme("full4", (INT4_FULL,), (FLOAT,), "a test")
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "length"),
+    [
+        ("int8_tensor", "int8_channel", 133144),  # (2^31 - 1) // 127^2
+        (FULL8, FULL8, 131071),  # 2^31 / (-128)^2 less one: only the positive end overflows
+        (FULL8, "int8_tensor", 132104),  # (2^31 - 1) // (128 x 127)
+        ("int8_affine", "int8_affine", 33025),  # q - z from -255 to 255
+        ("uint8_affine", "int8_tensor", 66311),
+        ("int4_g32", "int8_channel", 2415617),
+        (FULL4, FULL4, 33554431),
+        ("int4_affine_g128", "int8_channel", 1127288),
+        ("vsquant4_u4", "vsquant4_u4", 194783),  # 7 x 15 each
+        ("vsquant8_u6", "vsquant8_u6", 33),
+        ("msfp16", "msfp16", 133144),
+        ("mx9", "mx9", 33286),  # a shifted 127 is 254 of the smaller unit
+        ("mxint8", "mxint8", 131071),
+    ],
+)
+def test_largest_lengths(a, b, length):
+    assert largest_length(a, b) == length
+
+
+def full(scheme, code, length, zero=None):
+    """One row of one code, scale 1."""
+    scales = (np.ones((1, 1), np.float32),)
+    zero_points = None if zero is None else np.full((1, 1), zero, np.int32)
+    return ScaledArray(scheme, np.full((1, length), code, np.uint8), scales, zero_points, None, -1)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "codes", "zeros", "term"),
+    [
+        ("int8_tensor", (127, 127), (None, None), 127 * 127),
+        ("int8_tensor", (127, 129), (None, None), -127 * 127),
+        (FULL8, (128, 128), (None, None), 128 * 128),
+        (FULL8, (128, 127), (None, None), -128 * 127),
+        ("int8_affine", (127, 127), (-128, -128), 255 * 255),
+        ("int8_affine", (127, 128), (-128, 127), -255 * 255),
+        ("uint8_affine", (255, 0), (0, 255), -255 * 255),
+        ("uint8_affine", (0, 0), (255, 255), 255 * 255),
+    ],
+)
+def test_sums_up_to_the_largest_length(scheme, codes, zeros, term):
+    scheme = SCHEMES.get(scheme, scheme) if isinstance(scheme, str) else scheme
+    longest = largest_length(scheme, scheme)
+    for length in (longest, longest + 1):
+        a, b = (full(scheme, code, length, z) for code, z in zip(codes, zeros, strict=True))
+        sums = integer_sums(a, b, overflow="wrap")
+        exact = term * length
+        wraps = not -(2**31) <= exact < 2**31
+        assert sums.sums.tolist() == [[[(exact + 2**31) % 2**32 - 2**31]]]
+        assert sums.overflowed.tolist() == [[[wraps]]]
+        assert wraps <= (length > longest)
+        if length == longest:
+            assert integer_sums(a, b).sums.tolist() == sums.sums.tolist()
+            assert matmul(a, b, "int32").tolist() == [[float(np.float32(exact))]]
+            continue
+        message = (
+            f"K of an INT32 sum of {scheme} x {scheme} must be at most {longest}, not {length}: it "
+            "could overflow"
+        )
+        for call in (lambda: integer_sums(a, b), lambda: matmul(a, b, "int32")):  # noqa: B023
+            with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+                call()
+
+
+def test_some_sum_overflows_one_past_the_largest_length():
+    """The lengths are the largest ones: the worst codes overflow with one term more."""
+    for scheme, codes, zeros in (
+        (SCHEMES["int8_tensor"], (127, 127), (None, None)),
+        (FULL8, (128, 128), (None, None)),
+        (SCHEMES["int8_affine"], (127, 127), (-128, -128)),
+    ):
+        length = largest_length(scheme, scheme) + 1
+        a, b = (full(scheme, code, length, z) for code, z in zip(codes, zeros, strict=True))
+        assert integer_sums(a, b, overflow="wrap").overflowed.all()
+
+
+def test_correction_terms():
+    """sum q_a q_b - z_b sum q_a - z_a sum q_b + K z_a z_b, each modulo 2^32, is the sum."""
+    rng = generator("corrections")
+    for names in (("int8_affine", "uint8_affine"), ("int8_affine_channel", "int8_channel")):
+        for kind in ("one", "ends"):
+            a, b = (random_array(rng, SCHEMES[name], 6, 500, kind) for name in names)
+            q = [x.scheme.elements[0].values[x.codes].astype(np.int32) for x in (a, b)]
+            z = [
+                np.zeros((6, 1), np.int32) if x.zero_points is None
+                else np.broadcast_to(x.zero_points, (6, 1)) for x in (a, b)
+            ]  # fmt: skip
+            sums = [v.sum(axis=1, keepdims=True, dtype=np.int32) for v in q]
+            corrected = q[0] @ q[1].T - sums[0] * z[1].T - z[0] * sums[1].T + 500 * z[0] * z[1].T
+            np.testing.assert_array_equal(integer_sums(a, b).sums[..., 0], corrected)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "regions"),
+    [
+        ("int8_channel", "int8_tensor", 1),
+        ("int4_g32", "int8_channel", 8),
+        ("int4_affine_g128", "int8_affine_channel", 2),
+        ("int4_g32", "int4_affine_g128", 8),
+        ("vsquant4_u4", "int8_channel", 1),
+    ],
+)
+def test_regions_and_their_scales(a, b, regions):
+    rng = generator("regions", a, b)
+    schemes = [shrunk(SCHEMES[name]) for name in (a, b)]
+    left, right = (random_array(rng, scheme, 4, 16, "one") for scheme in schemes)
+    got = integer_sums(left, right)
+    assert got.sums.shape == got.scales.shape == got.overflowed.shape == (4, 4, regions)
+    assert (got.sums.dtype, got.scales.dtype, got.unit) == (np.int32, np.float32, 0)
+    exact = np.zeros((4, 4))
+    for i in range(regions):
+        exact += got.scales[..., i].astype(np.float64) * got.sums[..., i]
+    want = left.dequantize().astype(np.float64) @ right.dequantize().astype(np.float64).T
+    np.testing.assert_allclose(exact, want, rtol=1e-5, atol=1e-5)
+    c = random_c(rng, (4, 4), "one")
+    np.testing.assert_array_equal(got.rescale(c), matmul(left, right, "int32", c))
+
+
+def test_a_sum_beyond_24_bits_is_rounded_before_it_is_scaled():
+    """2^24 + 1 becomes 2^24, as when a register is converted to float32, and then times 3."""
+    a = full(SCHEMES["int8_tensor"], 127, 1041)
+    b = full(SCHEMES["int8_tensor"], 127, 1041)
+    codes = b.codes.copy()
+    exact = 127 * 127 * 1040 + 127 * 72  # even
+    codes[0, 0] = 72
+    b = ScaledArray(b.scheme, codes, (np.full((1, 1), 3, np.float32),), None, None, -1)
+    assert integer_sums(a, b).sums.item() == exact
+    want = np.float32(np.float32(exact) * np.float32(3))
+    assert matmul(a, b, "int32").item() == want
+    assert oracle.matmul(a, b, "int32", np.zeros((1, 1))).view(np.float32).item() == want
+
+
+def test_wide_sums_are_exact_modulo_2_32():
+    """Products beyond 53 bits run in 64-bit integers."""
+    scheme = SCHEMES["vsquant8_u6"]
+    rng = generator("wide")
+    a, b = (random_array(rng, scheme, 3, 4096, "ends") for _ in range(2))
+    got = integer_sums(a, b, overflow="wrap")
+    factors = [
+        x.scheme.elements[0].values[x.codes].astype(np.int64)
+        * np.repeat(x.scales[1].astype(np.int64), 16, axis=1)
+        for x in (a, b)
+    ]
+    exact = factors[0] @ factors[1].T
+    np.testing.assert_array_equal(got.sums[..., 0], exact.astype(np.int32))
+    np.testing.assert_array_equal(got.overflowed[..., 0], np.abs(exact) >= 2**31)
+    assert got.overflowed.any()
+
+
+def test_nan_scales():
+    x = np.ones((2, 32), np.float32)
+    x[1, 3] = np.nan
+    got = matmul(quantize(x, "int8_channel"), quantize(x[:1], "int8_channel"), "int32")
+    assert got.view(np.uint32).tolist()[1] == [0x7FC00000]
+    assert np.isfinite(got[0]).all()
+
+
+SMALL = np.zeros((2, 128), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "message"),
+    [
+        ("nvfp4", "int8_tensor", "INT32 sums take integer elements, not e2m1 of nvfp4"),
+        (
+            "int8_tensor",
+            "mx9",
+            (
+                "INT32 sums take float scales outermost and integer ones inside, not e8m0 per "
+                "block 16, floor of mx9"
+            ),
+        ),
+    ],
+)
+def test_refusals_of_integer_sums(a, b, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        integer_sums(quantize(SMALL, a), quantize(SMALL, b))
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "call"),
+    [
+        (
+            ValueError,
+            "overflow must be one of refuse, wrap, not 'clip'",
+            lambda q: integer_sums(q, q, overflow="clip"),
+        ),
+        (
+            TypeError,
+            "a must be a ScaledArray, not ndarray",
+            lambda q: integer_sums(SMALL, q),  # type: ignore[arg-type]
+        ),
+        (
+            TypeError,
+            "b must be a ScaledArray, not ndarray",
+            lambda q: matmul(q, SMALL, "exact"),  # type: ignore[arg-type]
+        ),
+        (
+            ValueError,
+            "lanes must be from 1 to 65536, not 0",
+            lambda q: matmul(q, q, "exact", lanes=0),
+        ),
+        (
+            ValueError,
+            "a and b must have shapes (M, K) and (N, K), not (2, 128) and (2, 64)",
+            lambda q: matmul(q, quantize(SMALL[:, :64], "int8_channel"), "exact"),
+        ),
+        (
+            ValueError,
+            "a and b must have shapes (M, K) and (N, K), not (128,) and (2, 128)",
+            lambda q: matmul(SMALL[0], q, "exact"),
+        ),
+        (
+            ValueError,
+            "axis of a must be the last axis, not 0",
+            lambda q: matmul(quantize(SMALL, "int8_channel", axis=0), q, "exact"),
+        ),
+        (
+            ValueError,
+            "c must broadcast to shape (2, 2), not (3,)",
+            lambda q: matmul(q, q, "exact", np.zeros(3, np.float32)),
+        ),
+        (
+            ValueError,
+            "INT32 sums take integer elements, not e4m3 of fp8_e4m3_row",
+            lambda q: matmul(quantize(SMALL, "fp8_e4m3_row"), q, "int32"),
+        ),
+        (
+            ValueError,
+            "accumulator of a weight-only product must be exact, fused:F or a preset, not int32",
+            lambda q: matmul(SMALL, q, "int32"),
+        ),
+        (
+            TypeError,
+            "a must be float32, float16, bfloat16 or float64, not int64",
+            lambda q: matmul(SMALL.astype(np.int64), q, "exact"),
+        ),
+        (
+            ValueError,
+            "codes of int8_tensor must stand for numbers of int8_symmetric, not be 0x80",
+            lambda q: matmul(full(SCHEMES["int8_tensor"], 128, 128), q, "exact"),
+        ),
+    ],
+)
+def test_refusals(error, message, call):
+    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+        call(quantize(SMALL, "int8_channel"))
+
+
+def test_unit_of_fixed_point_elements():
+    scheme = Scheme("sm", SCHEMES["msfp16"].elements, (Level(TENSOR, FLOAT32_SCALE),), "a test")
+    a = quantize(np.array([[1.5, -0.25]], np.float32), scheme)
+    sums = integer_sums(a, a)
+    assert sums.unit == -12
+    want = oracle.matmul(a, a, "int32", np.zeros((1, 1)))
+    assert sums.rescale().view(np.uint32).tolist() == want.tolist()

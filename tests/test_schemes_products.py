@@ -1,0 +1,306 @@
+"""Products of every scheme equal exact rational arithmetic; MX rows give what `matmul` gives."""
+
+from dataclasses import replace
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rational_products as oracle
+from compare import generator, repeat_command
+from mxdot.model import PRESETS, MXArray
+from mxdot.model import matmul as matmul_mx
+from mxdot.model import quantize as quantize_mx
+from mxdot.model.schemes import (
+    E4M3_SCALE,
+    FLOAT16_SCALE,
+    FLOAT32_SCALE,
+    INT8_FULL,
+    SCHEMES,
+    TENSOR,
+    IntegerFormat,
+    IntegerScale,
+    Level,
+    PowerScale,
+    ScaledArray,
+    Scheme,
+    block,
+    matmul,
+    quantize,
+)
+from test_schemes import MX, shrunk
+
+RULES = [
+    "exact",
+    "aligned:13",
+    "aligned:3",
+    "aligned:40",
+    "fused:13",
+    "fused:25",
+    "fused:2",
+    "fused:64",
+    "fixed:40:-20",
+    "fixed:20:-8:wrap",
+    "fixed:90:-60",
+    "float32",
+    *PRESETS,
+]
+PAIRS = [
+    ("int4_g32", "int8_channel"),
+    ("mxfp8_e4m3", "fp8_e4m3_row"),
+    ("nvfp4", "mxfp4"),
+    ("mx9", "int8_channel"),
+    ("vsquant4_u4", "int8_affine"),
+    ("fp8_e4m3_b128", "fp8_e5m2_128x128"),
+    ("int4_affine_g128", "uint8_affine"),
+    ("mixed8", "mx6"),
+    ("msfp12", "nvfp4"),
+]
+
+
+def random_scales(rng, fmt, shape, kind):
+    """Stored scales: about 1, at the ends, anything, or with NaN."""
+    if isinstance(fmt, IntegerScale):
+        top = 2**fmt.bits - 1
+        scales = rng.integers(1, top + 1, shape)
+        ends = rng.choice([1, top], shape)
+        return np.where(kind == "ends", ends, scales).astype(
+            np.uint16 if fmt.bits > 8 else np.uint8
+        )
+    if isinstance(fmt, PowerScale):
+        middle = rng.integers(max(fmt.low, -4), min(fmt.high, 4) + 1, shape)
+        far = rng.choice([fmt.low, fmt.low + 1, fmt.high - 1, fmt.high], shape)
+        anywhere = rng.integers(fmt.low, fmt.high + 1, shape)
+        stored = fmt.encode({"ends": far, "any": anywhere}.get(kind, middle))
+    else:
+        values = rng.uniform(0.5, 2, shape)
+        if kind == "ends":
+            values = rng.choice([0.0, 3 * fmt.smallest, fmt.largest, fmt.largest / 3], shape)
+        elif kind == "any":
+            low, high = np.log2(fmt.smallest), np.log2(fmt.largest)
+            values = values * np.exp2(rng.uniform(low, high, shape) / 2)
+        stored = fmt.encode(values)
+    if kind == "nan" and fmt.nan is not None:
+        stored = np.where(rng.random(shape) < 0.2, fmt.nan, stored).astype(stored.dtype)
+    return stored
+
+
+def random_array(rng, scheme, rows, columns, kind):
+    """Any codes of the scheme's elements (finite ones unless `kind` is nan), any scales."""
+    groups = [lev.granularity.group((rows, columns)) for lev in scheme.levels]
+    shapes = [(rows // height, columns // width) for height, width in groups]
+    scales = [
+        random_scales(rng, lev.format, shape, kind)
+        for lev, shape in zip(scheme.levels, shapes, strict=True)
+    ]
+    selectors = zero_points = None
+    chosen = np.zeros((rows, columns), np.int64)
+    if scheme.selector_bits:
+        selectors = rng.integers(0, len(scheme.elements), shapes[-1]).astype(np.uint8)
+        height, width = groups[-1]
+        chosen = np.repeat(np.repeat(selectors, height, 0), width, 1)
+    codes = np.zeros((rows, columns), np.uint8)
+    for i, element in enumerate(scheme.elements):
+        values = element.values
+        allowed = np.isfinite(values) | (kind == "nan")
+        if isinstance(element, IntegerFormat):
+            top = element.highest * 2.0**-element.fraction_bits
+            bottom = element.lowest * 2.0**-element.fraction_bits
+            allowed = (values >= bottom) & (values <= top)
+            if kind == "ends":
+                allowed = np.isin(values, [bottom, top])
+        codes = np.where(chosen == i, rng.choice(np.flatnonzero(allowed), codes.shape), codes)
+    if scheme.zero_point:
+        element = scheme.elements[0]
+        ends = rng.choice([element.lowest, element.highest], shapes[-1])
+        inside = rng.integers(element.lowest, element.highest + 1, shapes[-1])
+        zero_points = np.where(kind == "ends", ends, inside).astype(np.int32)
+    return ScaledArray(scheme, codes.astype(np.uint8), tuple(scales), zero_points, selectors, -1)
+
+
+def random_c(rng, shape, kind):
+    c = rng.standard_normal(shape).astype(np.float32) * np.float32(2) ** rng.integers(
+        -20, 20, shape
+    )
+    c[rng.random(shape) < 0.3] = 0
+    if kind in ("nan", "any"):
+        c = np.where(rng.random(shape) < 0.2, rng.choice([np.inf, -np.inf, np.nan], shape), c)
+    return c.astype(np.float32)
+
+
+def check(a, b, text, c, lanes=128):
+    got = matmul(a, b, text, c, lanes=lanes).view(np.uint32)
+    want = oracle.matmul(a, b, text, c, lanes)
+    context = f"{a.scheme} x {b.scheme}, {text}, lanes {lanes}, repeat {repeat_command()}"
+    np.testing.assert_array_equal(got, want, context)
+
+
+def size(*schemes):
+    """Rows, and columns of two groups and more of every level."""
+    levels = [lev.granularity for scheme in schemes for lev in scheme.levels]
+    rows = max([5, *(g.rows or 0 for g in levels)])
+    return rows, max(16, *(2 * (g.columns or 0) for g in levels))
+
+
+@pytest.mark.parametrize("names", [*((name, name) for name in SCHEMES), *PAIRS], ids="x".join)
+def test_every_scheme_and_accumulator(names):
+    rng = generator("products", names)
+    schemes = [shrunk(SCHEMES[name]) for name in names]
+    rows, columns = size(*schemes)
+    integer = all(isinstance(e, IntegerFormat) or e.is_integer for s in schemes for e in s.elements)
+    for i, text in enumerate([*RULES, "fused:25"]):
+        kind = ["one", "ends", "any", "nan"][i % 4]
+        a, b = (random_array(rng, scheme, rows, columns, kind) for scheme in schemes)
+        check(a, b, text, random_c(rng, (rows, rows), kind), int(rng.choice([4, 6, 128])))
+    for kind in ("one", "ends", "any", "nan") if integer else ():
+        a, b = (random_array(rng, scheme, rows, columns, kind) for scheme in schemes)
+        check(a, b, "int32", random_c(rng, (rows, rows), kind))
+
+
+@pytest.mark.parametrize("name", MX)
+def test_mx_is_the_same_as_before(name):
+    rng = generator("mx products", name)
+    rows = (random_array(rng, SCHEMES[name], 40, 128, "any") for _ in range(2))
+    a, b = rows
+    c = random_c(rng, (40, 40), "any")
+    for text in [*RULES, *(["int32"] if name == "mxint8" else [])]:
+        got = matmul(a, b, text, c).view(np.uint32)
+        left, right = (MXArray(x.codes, x.scales[0], MX[name]) for x in (a, b))
+        np.testing.assert_array_equal(got, matmul_mx(left, right, text, c).view(np.uint32), text)
+    x = rng.standard_normal((2, 5, 64)).astype(np.float32)
+    got = matmul(quantize(x[0], name), quantize(x[1], name), "exact")
+    want = matmul_mx(quantize_mx(x[0], MX[name]), quantize_mx(x[1], MX[name]), "exact")
+    np.testing.assert_array_equal(got, want)
+
+
+def every_element(scheme):
+    """One row for each element of a pair of micro-exponent codes: (code, shift), then a zero."""
+    codes = 2 ** scheme.elements[0].bits
+    every = np.arange(2 * codes)
+    array = np.zeros((2 * codes, 16), np.uint8)
+    array[:, 0], array[:, 2] = every % codes, every[::-1] % codes
+    shifts = np.zeros((2 * codes, 8), np.uint8)
+    shifts[:, 0], shifts[:, 1] = every // codes, every[::-1] // codes
+    scales = np.full((2 * codes, 1), 127, np.uint8)
+    return ScaledArray(scheme, array, (scales, shifts), None, None, -1)
+
+
+@pytest.mark.parametrize("text", ["exact", "aligned:1", "aligned:3", "fused:2", "float32"])
+def test_every_pair_of_microexponent_elements(text):
+    """Both shifts and both signs of every code of MX4: sums of two products, cut short."""
+    array = every_element(SCHEMES["mx4"])
+    check(array, array, text, np.zeros((16, 16), np.float32))
+
+
+@pytest.mark.parametrize("text", ["exact", "aligned:2", "fused:3", "fixed:24:-12", "blackwell"])
+def test_every_scale_of_nvfp4(text):
+    """Every E4M3 scale (subnormal ones and NaN too, no zero), over one product of two terms."""
+    rng = generator("nvfp4 scales")
+    stored = np.arange(1, 128, dtype=np.uint8)[:, None]
+    scheme = replace(
+        SCHEMES["nvfp4"], levels=(SCHEMES["nvfp4"].levels[0], Level(block(4), E4M3_SCALE))
+    )
+    codes = rng.integers(0, 16, (127, 4)).astype(np.uint8)
+    one = np.ones((1, 1), np.float32)
+    a = ScaledArray(scheme, codes, (one, stored), None, None, -1)
+    some = [0, 3, 6, 7, 8, 60, 125, 126]
+    b = ScaledArray(scheme, codes[some], (one, stored[some]), None, None, -1)
+    check(a, b, text, np.zeros((127, 8), np.float32))
+
+
+def test_three_levels_and_wide_scales():
+    """Two inner levels, and significands of blocks that need the exact product of two float64."""
+    rng = generator("levels")
+    outer = Level(TENSOR, SCHEMES["nvfp4"].levels[0].format)
+    schemes = (
+        Scheme(
+            "three",
+            SCHEMES["nvfp4"].elements,
+            (outer, Level(block(8), E4M3_SCALE), Level(block(4), IntegerScale(2))),
+            "a test",
+        ),
+        Scheme("wide", (INT8_FULL,), (outer, Level(block(8), IntegerScale(15))), "a test"),
+        Scheme("half", (INT8_FULL,), (outer, Level(block(4), FLOAT16_SCALE)), "a test"),
+        Scheme(
+            "e8m0 twice",
+            (INT8_FULL,),
+            (
+                Level(block(8), SCHEMES["mxfp4"].levels[0].format, "floor"),
+                replace(SCHEMES["mxfp4"].levels[0], granularity=block(4)),
+            ),
+            "a test",
+        ),
+    )
+    for left in schemes:
+        for right in schemes:
+            for text in ("exact", "aligned:13", "fused:25", "float32", "fixed:60:-30"):
+                a, b = (random_array(rng, s, 3, 16, "one") for s in (left, right))
+                check(a, b, text, random_c(rng, (3, 3), "one"))
+
+
+@pytest.mark.parametrize("text", ["exact", "float32", "aligned:40", "fixed:64:0"])
+def test_a_block_and_its_scale_may_need_more_than_53_bits(text):
+    """(2^23 + 1)(2^15 + 1)^2 is odd and has 54 bits; the block before takes the leading ones."""
+    levels = (Level(TENSOR, FLOAT32_SCALE), Level(block(1024), IntegerScale(16)))
+    scheme = Scheme("wide", (INT8_FULL,), levels, "a test")
+    a, b = np.zeros((2, 1, 2048), np.int8)
+    a[0, :518] = [-128] * 516 + [-127, -1]  # -(2^23 + 2^9 + 1), times 2^30
+    b[0, :518] = [127] * 516 + [8, 9]
+    a[0, 1024:1536] = b[0, 1024:1536] = -128
+    a[0, 1536] = b[0, 1536] = 1
+    scales = np.array([[2**15, 2**15 + 1]], np.uint16)
+    one = np.ones((1, 1), np.float32)
+    x, y = (ScaledArray(scheme, v.view(np.uint8), (one, scales), None, None, -1) for v in (a, b))
+    assert matmul(x, y, text, lanes=1024).item() == 2**23 + 2**16 + 1
+
+
+@settings(max_examples=40)
+@given(
+    names=st.tuples(*[st.sampled_from(sorted(SCHEMES))] * 2),
+    text=st.sampled_from(RULES),
+    kind=st.sampled_from(["one", "ends", "any", "nan"]),
+    number=st.integers(0, 2**32 - 1),
+    lanes=st.integers(1, 40),
+)
+def test_any_pair_of_schemes(names, text, kind, number, lanes):
+    rng = np.random.default_rng(number)
+    schemes = [shrunk(SCHEMES[name]) for name in names]
+    rows, columns = size(*schemes)
+    a, b = (random_array(rng, scheme, rows, columns, kind) for scheme in schemes)
+    check(a, b, text, random_c(rng, (rows, rows), kind), lanes)
+
+
+# Weight-only ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("name", ["int4_g32", "int4_affine_g128", "int8_channel", "nvfp4", "mx9"])
+def test_weight_only(name, dtype):
+    rng = generator("weight-only", name, np.dtype(dtype).name)
+    scheme = shrunk(SCHEMES[name])
+    for kind in ("one", "any", "nan"):
+        x = rng.standard_normal((4, 16)) * 2.0 ** rng.integers(-24, 12, (4, 16))
+        x[0, :3] = [0, -0.0, 2.0**-24]
+        x[1, 8:] = -x[1, :8]
+        if kind == "nan":
+            x[2, rng.integers(0, 16)] = np.inf
+        x = x.astype(dtype)
+        weights = random_array(rng, scheme, 4, 16, kind)
+        with np.errstate(over="ignore"):
+            rounded = weights.dequantize().astype(dtype)
+        c = random_c(rng, (4, 4), kind)
+        for text in ("exact", "fused:13", "fused:40", "hopper-fp16", "hopper-promoted"):
+            got = matmul(x, weights, text, c, lanes=12).view(np.uint32)
+            want = oracle.weight_only(x, rounded, text, c, 12)
+            np.testing.assert_array_equal(got, want, f"{name}, {text}, {kind}; {repeat_command()}")
+
+
+def test_exact_weight_only_keeps_what_cancels():
+    """Far apart terms that cancel but for the least, which two float64 would not hold."""
+    x = np.array([[2.0**127, 2.0**60, 2.0**-120, -(2.0**127)] + [0] * 28], np.float32)
+    w = np.array([[1, 1, 1, 1] + [0] * 28], np.float32)
+    coded = quantize(w, "mxint8")
+    assert matmul(x, coded, "exact", np.float32(-(2.0**60))) == np.float32(2.0**-120)
+    assert matmul(x, coded, "exact")[0, 0] == np.float32(2.0**60)

@@ -11,9 +11,11 @@ from .elements import (
     IntegerFormat,
     sign_magnitude,
 )
+from .files import load, save
 from .grouping import CHANNEL, TENSOR, Granularity, block, tile
 from .integer import IntegerSums, integer_sums, largest_length
 from .limits import Limits
+from .packing import PackedArray, pack, unpack
 from .products import matmul
 from .quantize import quantize
 from .scales import (
@@ -54,6 +56,7 @@ __all__ = [
     "IntegerSums",
     "Level",
     "Limits",
+    "PackedArray",
     "PowerScale",
     "ScaledArray",
     "Scheme",
@@ -63,10 +66,14 @@ __all__ = [
     "calibrate",
     "integer_sums",
     "largest_length",
+    "load",
     "matmul",
+    "pack",
     "quantize",
+    "save",
     "scheme",
     "sign_magnitude",
     "storage",
     "tile",
+    "unpack",
 ]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,3 +68,13 @@ def reduce(matrix: NDArray, group: tuple[int, int], function: Callable[..., NDAr
 def expand(groups: NDArray, group: tuple[int, int]) -> NDArray:
     """The matrix in which every group holds its entry."""
     return np.repeat(np.repeat(groups, group[0], axis=0), group[1], axis=1)
+
+
+def lead_axes(moved: tuple[int, ...], rows: int) -> list[int]:
+    """All axes but the last of an array with one entry for `rows` rows of one of shape `moved`."""
+    lead = list(moved[:-1])
+    if rows == prod(lead):
+        return [1] * len(lead)
+    if rows > 1:
+        lead[-1] //= rows
+    return lead

@@ -3,7 +3,6 @@
 Quotients are exact up to the one rounding that makes a scale or a code of them.
 """
 
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from ..rounding import F64, to_odd, two_sum
 from .array import ScaledArray
 from .elements import Element, IntegerFormat
 from .exact import quotient
-from .grouping import Granularity, expand, reduce
+from .grouping import Granularity, expand, lead_axes, reduce
 from .limits import Limits
 from .scales import PowerScale
 from .scheme import Scheme
@@ -71,7 +70,7 @@ def quantize(
 
     def back(part: NDArray, rows: int) -> NDArray:
         """`part` of the matrix, one entry for `rows` of its rows, in the axes of x."""
-        lead = _lead(moved.shape, rows)
+        lead = lead_axes(moved.shape, rows)
         return np.ascontiguousarray(np.moveaxis(part.reshape(*lead, -1), -1, axis))
 
     z = coded.zero_points
@@ -86,16 +85,6 @@ def quantize(
     )
 
 
-def _lead(moved: tuple[int, ...], rows: int) -> list[int]:
-    """All axes but the last of an array with one entry for `rows` rows of one of shape `moved`."""
-    lead = list(moved[:-1])
-    if rows == prod(lead):
-        return [1] * len(lead)
-    if rows > 1:
-        lead[-1] //= rows
-    return lead
-
-
 def _given(
     limits: Limits | None, moved: tuple[int, ...], group: Group, axis: int
 ) -> tuple[F64, F64] | None:
@@ -104,7 +93,7 @@ def _given(
         return None
     if not isinstance(limits, Limits):
         raise TypeError(f"limits must be Limits or None, not {type(limits).__name__}")
-    shape = (*_lead(moved, group[0]), moved[-1] // group[1])
+    shape = (*lead_axes(moved, group[0]), moved[-1] // group[1])
     want = np.moveaxis(np.empty(shape), -1, axis).shape
     if limits.low.shape != want:
         raise ValueError(f"limits must have shape {want}, not {limits.low.shape}")

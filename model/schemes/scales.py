@@ -164,3 +164,14 @@ E8M0_SCALE = PowerScale("e8m0", E8M0.bits, *E8M0.exponent_range, E8M0.bias, nan=
 E1M0_SCALE = PowerScale("e1m0", 1, -1, 0, 0, sign=-1)  # the code counts places to the right
 
 Scale = FloatScale | PowerScale | IntegerScale
+SCALES: dict[str, Scale] = {  # by name; integers are uN
+    fmt.name: fmt
+    for fmt in (
+        FLOAT32_SCALE,
+        FLOAT16_SCALE,
+        BFLOAT16_SCALE,
+        E4M3_SCALE,
+        E8M0_SCALE,
+        E1M0_SCALE,
+    )
+}

@@ -1,0 +1,104 @@
+"""Quantised arrays and limits in npz files, with the description of their scheme."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from ..errors import choice
+from ..formats import FORMATS, ElementFormat
+from .array import ScaledArray
+from .elements import Element, IntegerFormat
+from .grouping import Granularity
+from .limits import Limits
+from .packing import PackedArray, pack, unpack
+from .scales import SCALES, IntegerScale, Scale
+from .scheme import Level, Scheme
+from .table import SCHEMES
+
+
+def save(path: Path | str, value: ScaledArray | Limits) -> None:
+    """Write an array, packed as `storage` counts it, or limits to an npz file."""
+    if isinstance(value, Limits):
+        parts: dict[str, Any] = {"low": value.low, "high": value.high}
+        header: dict[str, Any] = {"kind": "limits"}
+    elif isinstance(value, ScaledArray):
+        packed = pack(value)
+        header = {"kind": "array", "shape": packed.shape, "axis": packed.axis}
+        header["scheme"] = _describe(packed.scheme)
+        parts = {"elements": packed.elements}
+        parts |= {f"scales{i}": scales for i, scales in enumerate(packed.scales)}
+        optional = {"zero_points": packed.zero_points, "selectors": packed.selectors}
+        parts |= {name: part for name, part in optional.items() if part is not None}
+    else:
+        raise TypeError(f"value must be a ScaledArray or Limits, not {type(value).__name__}")
+    with Path(path).open("wb") as file:
+        np.savez(file, header=np.array(json.dumps(header)), **parts)
+
+
+def load(path: Path | str) -> ScaledArray | Limits:
+    """What `save` wrote; ValueError, naming the file, for anything else."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            parts = dict(file)
+        header = json.loads(str(parts.pop("header")))
+        if choice("kind", header["kind"], ("array", "limits")) == "limits":
+            return Limits(parts["low"], parts["high"])
+        scheme = _read(header["scheme"])
+        return unpack(
+            PackedArray(
+                scheme,
+                tuple(header["shape"]),
+                header["axis"],
+                parts["elements"],
+                tuple(parts[f"scales{i}"] for i in range(len(scheme.levels))),
+                parts["zero_points"] if scheme.zero_point else None,
+                parts["selectors"] if scheme.selector_bits else None,
+            )
+        )
+    except (BadZipFile, EOFError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} must hold a quantised array or limits: {error}") from None
+
+
+def _describe(scheme: Scheme) -> dict[str, Any]:
+    """A scheme in JSON types; `_read` is the inverse."""
+    return {
+        "name": scheme.name,
+        "elements": [
+            element.name if isinstance(element, ElementFormat) else asdict(element)
+            for element in scheme.elements
+        ],
+        "levels": [
+            {**asdict(level.granularity), "format": level.format.name, "rule": level.rule}
+            for level in scheme.levels
+        ],
+        "source": scheme.source,
+        "zero_point": scheme.zero_point,
+    }
+
+
+def _read(text: dict[str, Any]) -> Scheme:
+    known = SCHEMES.get(text["name"])
+    if known is not None and _describe(known) == text:
+        return known
+    elements = tuple(map(_element, text["elements"]))
+    levels = tuple(
+        Level(Granularity(level["rows"], level["columns"]), _scale(level["format"]), level["rule"])
+        for level in text["levels"]
+    )
+    return Scheme(text["name"], elements, levels, text["source"], text["zero_point"])
+
+
+def _element(text: str | dict[str, Any]) -> Element:
+    if isinstance(text, dict):
+        return IntegerFormat(**text)
+    return FORMATS[choice("elements", text, FORMATS)]
+
+
+def _scale(name: str) -> Scale:
+    if name in SCALES:
+        return SCALES[name]
+    return IntegerScale(int(name.removeprefix("u")))

@@ -1,0 +1,140 @@
+"""Dense packing of quantised arrays: the bytes that `storage` counts.
+
+Codes, scales, zero points and selectors are each packed along a row of their matrix, entry 0 in
+the lowest bits (INT4 and FP4 two to a byte, the first in the low nibble), every row from a whole
+byte on.
+"""
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .array import ScaledArray
+from .grouping import lead_axes
+from .scales import FloatScale, Scale
+from .scheme import Scheme
+
+Bytes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, eq=False)  # arrays have no one truth value to compare by
+class PackedArray:
+    """A ScaledArray of `shape` and `axis` as bytes.
+
+    Every part is uint8 (rows, bytes of a row), the rows those of a matrix with `axis` as its
+    columns; zero points are as wide as the elements, and None where the scheme has none.
+    """
+
+    scheme: Scheme
+    shape: tuple[int, ...]
+    axis: int
+    elements: Bytes
+    scales: tuple[Bytes, ...]
+    zero_points: Bytes | None
+    selectors: Bytes | None
+
+    @property
+    def nbytes(self) -> int:
+        """All bytes."""
+        parts = (self.elements, *self.scales, self.zero_points, self.selectors)
+        return sum(part.nbytes for part in parts if part is not None)
+
+
+def pack(array: ScaledArray) -> PackedArray:
+    """The bytes of `array`."""
+    if not isinstance(array, ScaledArray):
+        raise TypeError(f"array must be a ScaledArray, not {type(array).__name__}")
+    scheme = array.scheme
+    width = scheme.elements[0].bits
+    scales = tuple(
+        _pack_scales(array.matrix(stored), level.format)
+        for level, stored in zip(scheme.levels, array.scales, strict=True)
+    )
+    zero_points, selectors = array.zero_points, array.selectors
+    return PackedArray(
+        scheme,
+        array.shape,
+        array.axis,
+        pack_rows(array.matrix(array.codes), width),
+        scales,
+        None if zero_points is None else pack_rows(array.matrix(zero_points), width),
+        None if selectors is None else pack_rows(array.matrix(selectors), scheme.selector_bits),
+    )
+
+
+def unpack(packed: PackedArray) -> ScaledArray:
+    """The inverse of `pack`; ValueError where a part has not the bytes that its shape needs."""
+    if not isinstance(packed, PackedArray):
+        raise TypeError(f"packed must be a PackedArray, not {type(packed).__name__}")
+    scheme, axis = packed.scheme, packed.axis
+    moved = np.moveaxis(np.empty(packed.shape, np.bool_), axis, -1).shape
+    matrix = prod(moved[:-1]), moved[-1]
+    groups = [level.granularity.group(matrix) for level in scheme.levels]
+    formats = [level.format for level in scheme.levels]
+    width = scheme.elements[0].bits
+
+    def checked(name: str, rows: Bytes, bits: int, group: tuple[int, int]) -> int:
+        """Entries of a row; ValueError for other bytes."""
+        height, count = matrix[0] // group[0], matrix[1] // group[1]
+        want = height, -(-count * bits // 8)
+        if rows.shape != want or rows.dtype != np.uint8:
+            raise ValueError(
+                f"{name} of a packed {scheme} must be uint8 of shape {want}, not {rows.dtype} "
+                f"{rows.shape}"
+            )
+        return count
+
+    def back(entries: NDArray, group: tuple[int, int]) -> NDArray:
+        lead = lead_axes(moved, group[0])
+        return np.ascontiguousarray(np.moveaxis(entries.reshape(*lead, -1), -1, axis))
+
+    def part(name: str, rows: Bytes, bits: int, group: tuple[int, int]) -> NDArray:
+        return back(unpack_rows(rows, bits, checked(name, rows, bits, group)), group)
+
+    scales = [
+        back(_unpack_scales(rows, fmt, checked("scales", rows, fmt.bits, group)), group)
+        for fmt, rows, group in zip(formats, packed.scales, groups, strict=True)
+    ]
+    zero_points = selectors = None
+    if packed.zero_points is not None:
+        stored = part("zero_points", packed.zero_points, width, groups[-1])
+        zero_points = scheme.elements[0].values[stored].astype(np.int32)
+    if packed.selectors is not None:
+        selectors = part("selectors", packed.selectors, scheme.selector_bits, groups[-1])
+    codes = part("elements", packed.elements, width, (1, 1))
+    return ScaledArray(scheme, codes, tuple(scales), zero_points, selectors, axis)
+
+
+def pack_rows(entries: NDArray, bits: int) -> Bytes:
+    """The low `bits` of each entry of (rows, count), entry 0 lowest, in whole bytes."""
+    size = _size(bits)
+    little = np.ascontiguousarray(entries.astype(f"<u{size}"))  # negative ones: two's complement
+    each = np.unpackbits(little.view(np.uint8).reshape(*entries.shape, size), -1, None, "little")
+    return np.packbits(each[..., :bits].reshape(entries.shape[0], -1), 1, "little")
+
+
+def unpack_rows(packed: Bytes, bits: int, count: int) -> NDArray:
+    """The inverse of `pack_rows`: (rows, count) entries, unsigned."""
+    size = _size(bits)
+    each = np.unpackbits(packed, 1, count * bits, "little").reshape(packed.shape[0], count, bits)
+    whole = np.pad(each, ((0, 0), (0, 0), (0, 8 * size - bits)))
+    little = np.packbits(whole, -1, "little").view(f"<u{size}")
+    return little.astype(little.dtype.newbyteorder("="))[..., 0]
+
+
+def _size(bits: int) -> int:
+    """Bytes of the least unsigned integer that has the bits."""
+    return next(size for size in (1, 2, 4) if bits <= 8 * size)
+
+
+def _pack_scales(stored: NDArray, fmt: Scale) -> Bytes:
+    """Floats by their bits."""
+    unsigned = stored.view(f"u{stored.itemsize}") if isinstance(fmt, FloatScale) else stored
+    return pack_rows(unsigned, fmt.bits)
+
+
+def _unpack_scales(rows: Bytes, fmt: Scale, count: int) -> NDArray:
+    entries = unpack_rows(rows, fmt.bits, count)
+    return entries.view(fmt.dtype) if isinstance(fmt, FloatScale) and fmt.bits > 8 else entries

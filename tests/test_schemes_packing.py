@@ -1,0 +1,148 @@
+"""Packed arrays: round trips, bytes laid out by hand, totals equal to `storage`; files."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from compare import generator
+from mxdot.model import pack as pack_mx
+from mxdot.model.schemes import (
+    SCHEMES,
+    IntegerScale,
+    Level,
+    Limits,
+    PackedArray,
+    ScaledArray,
+    block,
+    calibrate,
+    load,
+    pack,
+    quantize,
+    save,
+    storage,
+    unpack,
+)
+from test_schemes import shrunk
+from test_schemes_products import random_array
+
+
+def same(got, want):
+    """Two ScaledArrays are equal in every part, dtypes included."""
+    assert isinstance(got, ScaledArray)
+    assert (got.scheme, got.axis) == (want.scheme, want.axis)
+    parts = [(got.codes, want.codes), *zip(got.scales, want.scales, strict=True)]
+    parts += [(got.zero_points, want.zero_points), (got.selectors, want.selectors)]
+    for mine, its in parts:
+        assert (mine is None) == (its is None)
+        if mine is not None:
+            assert (mine.dtype, mine.shape) == (its.dtype, its.shape)
+            assert mine.tobytes() == its.tobytes()
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_round_trips_and_totals(name, tmp_path):
+    rng = generator("packing", name)
+    for kind in ("any", "nan", "ends"):
+        scheme = shrunk(SCHEMES[name])
+        array = random_array(rng, scheme, 24, 48, kind)
+        packed = pack(array)
+        same(unpack(packed), array)
+        assert packed.nbytes == storage(scheme, 24, 48).total
+    save(tmp_path / "array.npz", array)
+    same(load(tmp_path / "array.npz"), array)
+    x = rng.standard_normal((2, 128, 3, 128)).astype(np.float32)
+    for values, axis in ((x, -1), (x, 1), (x[0, 0, 0], -1)):
+        if name.endswith("128x128") and values.ndim > 2:
+            values, axis = np.moveaxis(values, 2, 1), 3 if axis == -1 else 2
+        elif name.endswith("128x128"):
+            continue
+        array = quantize(values, name, axis=axis)
+        same(unpack(pack(array)), array)
+        rows = array.matrix_shape
+        assert pack(array).nbytes == storage(name, *rows).total
+    save(tmp_path / "array.npz", array)
+    got = load(tmp_path / "array.npz")
+    same(got, array)
+    assert isinstance(got, ScaledArray)
+    assert got.scheme is SCHEMES[name]
+
+
+def test_bytes_by_hand():
+    """INT4 two to a byte, the first in the low nibble; micro-exponents eight to a byte."""
+    (level,) = SCHEMES["int4_g32"].levels
+    scheme = replace(SCHEMES["int4_g32"], levels=(replace(level, granularity=block(4)),))
+    packed = pack(quantize(np.array([7, -3.5, 0.5, 1.5, 14, 14, -14, 1], np.float32), scheme))
+    assert packed.elements.tolist() == [[0xC7, 0x20, 0x77, 0x09]]
+    assert packed.scales[0].view(np.float16).tolist() == [[1, 2]]
+
+    x = np.array([1.5, 0.25, 0.75, 0.5, 0.25, 0.125] + [0] * 10, np.float32)
+    packed = pack(quantize(x, "mx4"))  # codes 3 0 3 2 1 0, three bits each
+    assert packed.elements.tolist()[0][:3] == [0b11_000_011, 0b0_001_010_0, 0]
+    assert packed.scales[0].tolist() == [[127]]
+    assert packed.scales[1].tolist() == [[0b11111110]]
+
+    peaked = np.where(np.arange(32) == 5, 4.0, 0.5)
+    rows = np.concatenate([peaked, np.arange(32) % 8, peaked]).astype(np.float32)
+    packed = pack(quantize(rows, "mixed4"))
+    assert packed.selectors is not None
+    assert packed.selectors.tolist() == [[0b010]]
+
+    affine = quantize(np.repeat(np.array([-1, 14, -8, 7], np.float32), 64), "int4_affine_g128")
+    packed = pack(affine)
+    assert np.asarray(affine.zero_points).tolist() == [-7, 0]
+    assert np.asarray(packed.zero_points).tolist() == [[0x09]]  # -7 is 1001
+
+
+@pytest.mark.parametrize("name", ["mxfp4", "mxfp6_e2m3", "mxfp8_e4m3"])
+def test_mx_codes_are_packed_as_by_pack(name):
+    array = random_array(generator("as before", name), SCHEMES[name], 5, 96, "any")
+    want = pack_mx(array.codes, array.scheme.elements[0])  # type: ignore[arg-type]
+    np.testing.assert_array_equal(pack(array).elements, want)
+
+
+def test_own_schemes_and_limits_in_files(tmp_path):
+    levels = (*SCHEMES["nvfp4"].levels, Level(block(2), IntegerScale(11)))
+    own = replace(SCHEMES["nvfp4"], name="own", levels=levels)
+    changed = replace(SCHEMES["mx9"], source="another")  # a name of the table, but not its row
+    for scheme in (own, changed):
+        array = random_array(generator("own", scheme.name), scheme, 4, 32, "any")
+        save(tmp_path / "own.npz", array)
+        same(load(tmp_path / "own.npz"), array)
+    x = generator("limits").standard_normal((6, 64)).astype(np.float32)
+    limits = calibrate([x], "int8_channel", "percentile:99")
+    save(tmp_path / "limits.npz", limits)
+    got = load(tmp_path / "limits.npz")
+    assert isinstance(got, Limits)
+    np.testing.assert_array_equal(got.low, limits.low)
+    np.testing.assert_array_equal(got.high, limits.high)
+
+
+def test_refusals(tmp_path):
+    array = quantize(np.ones((4, 32), np.float32), "int4_g32")
+    packed = pack(array)
+    message = r"elements of a packed int4_g32 must be uint8 of shape (4, 16), not uint8 (4, 15)"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        unpack(replace(packed, elements=packed.elements[:, 1:]))
+    message = r"scales of a packed int4_g32 must be uint8 of shape (4, 2), not uint8 (3, 2)"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        unpack(replace(packed, scales=(packed.scales[0][1:],)))
+    with pytest.raises(TypeError, match=r"^array must be a ScaledArray, not ndarray$"):
+        pack(np.ones(4))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^packed must be a PackedArray, not ScaledArray$"):
+        unpack(array)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^value must be a ScaledArray or Limits, not int$"):
+        save(tmp_path / "x.npz", 1)  # type: ignore[arg-type]
+    assert not (tmp_path / "x.npz").exists()
+    np.savez(tmp_path / "other.npz", x=np.ones(3))
+    (tmp_path / "text.npz").write_text("no zip")
+    for name in ("other", "text"):
+        path = tmp_path / f"{name}.npz"
+        with pytest.raises(
+            ValueError, match=f"^{re.escape(str(path))} must hold a quantised array or limits: "
+        ):
+            load(path)
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "none.npz")
+    assert isinstance(packed, PackedArray)

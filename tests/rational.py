@@ -4,264 +4,27 @@ Slow and obvious on purpose: one element at a time, plain Python, a `Fraction` f
 number, written from the contract (docs/numerics.md; "section n" below refers to it) and sharing
 no code with `mxdot`. Where an integer stands for a number, its unit is written beside it.
 
-A number is a `Fraction` when it is finite and a `Special` when it is not; there is no negative
-zero among them, because no zero in a dot product has a sign that matters.
+Here are products, accumulators and dot products; formats and quantisation are in rational_formats.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from fractions import Fraction
-from functools import cache, lru_cache
-from typing import Literal, NamedTuple
+from functools import lru_cache
+from typing import NamedTuple
 
-
-class Special(Enum):
-    """What a number is when it is not finite."""
-
-    NAN = "nan"
-    PLUS_INF = "+inf"
-    MINUS_INF = "-inf"
-
-
-Number = Fraction | Special
-
-
-@cache
-def pow2(exponent: int) -> Fraction:
-    return Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
-
-
-def floor_log2(x: Fraction) -> int:
-    """The exponent of the leading bit of x > 0."""
-    exponent = x.numerator.bit_length() - x.denominator.bit_length()
-    return exponent if pow2(exponent) <= x else exponent - 1
-
-
-# Element formats (section 1) --------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Format:
-    """One row of the format table; INT8 has no exponent field and counts as m = 6."""
-
-    bits: int
-    mantissa_bits: int
-    bias: int
-    emax: int
-    largest: Fraction
-    nan_code: int | None = None
-    inf_code: int | None = None
-
-
-FORMATS = {
-    "e4m3": Format(8, 3, 7, 8, Fraction(448), nan_code=0x7F),
-    "e5m2": Format(8, 2, 15, 15, Fraction(57344), nan_code=0x7E, inf_code=0x7C),
-    "e3m2": Format(6, 2, 3, 4, Fraction(28)),
-    "e2m3": Format(6, 3, 1, 2, Fraction(15, 2)),
-    "e2m1": Format(4, 1, 1, 2, Fraction(6)),
-    "int8": Format(8, 6, 0, 0, Fraction(127, 64)),
-}
-
-
-def format_of(fmt: str) -> Format:
-    if fmt not in FORMATS:
-        raise ValueError(f"format must be one of {', '.join(FORMATS)}, not {fmt!r}")
-    return FORMATS[fmt]
-
-
-Element = tuple[int, int, int] | tuple[Literal["inf"], int] | tuple[Literal["nan"]]
-
-
-@cache
-def decode(fmt: str, code: int) -> Element:
-    """(sign, significand, exponent), or ("inf", sign), or ("nan",) (section 1)."""
-    row = format_of(fmt)
-    if not 0 <= code < 1 << row.bits:
-        raise ValueError(f"code of {fmt} must be from 0 to {(1 << row.bits) - 1}, not {code}")
-    sign = code >> (row.bits - 1)
-    if fmt == "int8":
-        return sign, abs(code - 256 * sign), -6
-    m = row.mantissa_bits
-    fraction = code & ((1 << m) - 1)
-    field = (code >> m) & ((1 << (row.bits - 1 - m)) - 1)
-    if fmt == "e4m3" and field == 15 and fraction == 7:
-        return ("nan",)
-    if fmt == "e5m2" and field == 31:
-        return ("inf", sign) if fraction == 0 else ("nan",)
-    if field == 0:
-        return sign, fraction, 1 - row.bias - m
-    return sign, (1 << m) + fraction, field - row.bias - m
-
-
-def value(fmt: str, code: int) -> Fraction:
-    """The finite value of a code; ValueError for a NaN or an Inf."""
-    element = decode(fmt, code)
-    if len(element) != 3:
-        raise ValueError(f"{fmt} code {code:#04x} is {element[0]}, not a finite value")
-    sign, significand, exponent = element
-    return (-significand if sign else significand) * pow2(exponent)
-
-
-def round_magnitude(x: Fraction, rounding: str, random_bits: int | None) -> int:
-    """x >= 0 rounded to an integer; a stochastic one takes a 32-bit word (section 2)."""
-    if rounding == "nearest_even":
-        return round(x)
-    low = int(x)
-    if rounding == "toward_zero":
-        return low
-    if rounding == "stochastic":
-        if random_bits is None or not 0 <= random_bits < 1 << 32:
-            raise ValueError(f"random_bits must be from 0 to 2^32 - 1, not {random_bits}")
-        fraction = int((x - low) * (1 << 32))
-        return low + 1 if fraction + random_bits >= 1 << 32 else low
-    raise ValueError(f"rounding must be nearest_even, toward_zero or stochastic, not {rounding!r}")
-
-
-def encode_signed(
-    fmt: str, sign: int, magnitude: Fraction, rounding: str, random_bits: int | None
-) -> int:
-    """The code of (-1)^sign x magnitude, saturating; the sign of a zero is kept (section 2)."""
-    row = format_of(fmt)
-    if fmt == "int8":
-        integer = min(round_magnitude(magnitude * 64, rounding, random_bits), 127)
-        return (-integer if sign else integer) & 0xFF
-    smallest_normal = 1 - row.bias
-    exponent = max(floor_log2(magnitude), smallest_normal) if magnitude else smallest_normal
-    unit = pow2(exponent - row.mantissa_bits)
-    significand = round_magnitude(magnitude / unit, rounding, random_bits)
-    if significand * unit > row.largest:
-        return encode_signed(fmt, sign, row.largest, "toward_zero", None)
-    # The hidden bit of a normal significand adds the missing one to the exponent field, and a
-    # significand that was rounded up to the next power of two adds one more.
-    code = ((exponent - smallest_normal) << row.mantissa_bits) + significand
-    return code | sign << (row.bits - 1)
-
-
-def encode(fmt: str, x: Fraction, rounding: str, random_bits: int | None = None) -> int:
-    """The code of x, saturating; a negative x that rounds to zero gives -0 (section 2)."""
-    return encode_signed(fmt, int(x < 0), abs(x), rounding, random_bits)
-
-
-# float32 ----------------------------------------------------------------------------------------
-
-
-def decode_float32(bits: int) -> Number:
-    if not 0 <= bits < 1 << 32:
-        raise ValueError(f"float32 bits must be from 0 to 2^32 - 1, not {bits}")
-    sign, field, fraction = bits >> 31, bits >> 23 & 0xFF, bits & 0x7FFFFF
-    if field == 255:
-        if fraction:
-            return Special.NAN
-        return Special.MINUS_INF if sign else Special.PLUS_INF
-    significand, exponent = (fraction, -149) if field == 0 else (fraction + (1 << 23), field - 150)
-    return (-significand if sign else significand) * pow2(exponent)
-
-
-def encode_float32(x: Number, nan_bits: int) -> int:
-    """The bits of a number that float32 holds exactly; zero is +0 (section 3)."""
-    if x is Special.NAN:
-        return nan_bits
-    if isinstance(x, Special):
-        return 0x7F800000 if x is Special.PLUS_INF else 0xFF800000
-    if x == 0:
-        return 0
-    exponent = max(floor_log2(abs(x)), -126)
-    significand = abs(x) / pow2(exponent - 23)
-    if significand.denominator != 1 or exponent > 127:
-        raise ValueError(f"{x} is no float32")
-    return int(x < 0) << 31 | ((exponent + 126) << 23) + significand.numerator
-
-
-@dataclass
-class Status:
-    """The sticky flags of one dot product."""
-
-    overflow: bool = False
-    underflow: bool = False
-    inexact: bool = False
-    saturated: bool = False
-
-
-def round_float32(x: Fraction, rounding: str, status: Status, fraction_bits: int = 23) -> Number:
-    """RNE_fp32 or RZ_fp32 of x, overflowing to Inf; fewer fraction bits for Hopper and Ada.
-
-    Rounding happens as if exponents had no upper end; 2^128 and above is then Inf. So RNE
-    overflows from 2^128 - 2^103, and RZ keeps everything below 2^128 finite.
-    """
-    if x == 0:
-        return x
-    magnitude = abs(x)
-    unit = pow2(max(floor_log2(magnitude), -126) - fraction_bits)
-    rounded = round_magnitude(magnitude / unit, rounding, None) * unit
-    if rounded >= pow2(128):
-        status.overflow = status.inexact = True
-        return Special.MINUS_INF if x < 0 else Special.PLUS_INF
-    if rounded != magnitude:
-        status.inexact = True
-        if rounded < pow2(-126):
-            status.underflow = True
-    return -rounded if x < 0 else rounded
-
-
-# Quantisation of one block (section 2) ----------------------------------------------------------
-
-
-def shared_exponent(amax: Fraction, fmt: str, scale_rule: str) -> int:
-    """The exponent of the block scale before clamping, for amax > 0."""
-    row = format_of(fmt)
-    leading = floor_log2(amax)
-    if scale_rule == "floor":
-        return leading - row.emax
-    if scale_rule == "even":
-        unit = pow2(leading - row.mantissa_bits)
-        rounded = int(amax / unit + Fraction(1, 2)) * unit  # half away from zero
-        return floor_log2(rounded) - row.emax
-    if scale_rule == "ceil":
-        exponent = leading - row.emax - 1
-        while amax > row.largest * pow2(exponent):
-            exponent += 1
-        return exponent
-    raise ValueError(f"scale_rule must be floor, ceil or even, not {scale_rule!r}")
-
-
-def quantize_block(
-    values: Sequence[int],
-    fmt: str,
-    scale_rule: str,
-    rounding: str,
-    nonfinite: str,
-    random_words: Sequence[int] | None = None,
-) -> tuple[int, list[int]]:
-    """(scale code, element codes) of one block of float32 bit patterns."""
-    row = format_of(fmt)
-    if nonfinite not in ("poison", "element"):
-        raise ValueError(f"nonfinite must be poison or element, not {nonfinite!r}")
-    numbers = [decode_float32(bits) for bits in values]
-    poisoned = (0xFF, [0] * len(numbers))
-    if nonfinite == "poison" and any(isinstance(x, Special) for x in numbers):
-        return poisoned
-    if Special.NAN in numbers and row.nan_code is None:
-        return poisoned
-
-    amax = max((abs(x) for x in numbers if isinstance(x, Fraction)), default=Fraction(0))
-    exponent = shared_exponent(amax, fmt, scale_rule) if amax else -127
-    exponent = max(-127, min(127, exponent))
-
-    codes = []
-    for i, x in enumerate(numbers):
-        sign = values[i] >> 31
-        if isinstance(x, Fraction):
-            word = random_words[i] if random_words is not None else None
-            codes.append(encode_signed(fmt, sign, abs(x) / pow2(exponent), rounding, word))
-        elif x is Special.NAN and row.nan_code is not None:
-            codes.append(row.nan_code)
-        elif row.inf_code is not None:
-            codes.append(row.inf_code | sign << (row.bits - 1))
-        else:
-            codes.append(encode_signed(fmt, sign, row.largest, "toward_zero", None))
-    return exponent + 127, codes
-
+from rational_formats import (
+    FORMATS,
+    Number,
+    Special,
+    Status,
+    decode,
+    decode_float32,
+    encode_float32,
+    floor_log2,
+    pow2,
+    round_float32,
+)
 
 # Products and special values (section 3) --------------------------------------------------------
 

@@ -12,7 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 import rational
-from rational import PRESETS, PROMOTED, Number, Special, Status, floor_log2, pow2, round_float32
+import rational_formats
+from rational import PRESETS, PROMOTED
+from rational_formats import Number, Special, Status, floor_log2, pow2, round_float32
 from rational_schemes import FLOATS, INTEGERS, POWERS, decode
 
 
@@ -45,7 +47,7 @@ class Row:
 def stored_scale(name: str, stored) -> Fraction | None:
     """The value of one stored scale, None for NaN."""
     if name == "e4m3":
-        return None if stored == 0x7F else rational.value("e4m3", int(stored))
+        return None if stored == 0x7F else rational_formats.value("e4m3", int(stored))
     if name == "e8m0":
         return None if stored == 255 else pow2(int(stored) - 127)
     if name == "e1m0":
@@ -75,14 +77,14 @@ def factor(element: str, code: int, zero: int | None, shift: int) -> Factor:
         if zero is not None:
             value, unit = value - zero, (highest - lowest).bit_length() - 1
         return Factor(value / pow2(shift), unit - shift)
-    match rational.decode(element, code):
+    match rational_formats.decode(element, code):
         case ("nan",):
             return Factor(Special.NAN, 0)
         case ("inf", sign):
             return Factor(Special.MINUS_INF if sign else Special.PLUS_INF, 0)
         case (sign, significand, exponent):
             value = (-significand if sign else significand) * pow2(exponent - shift)
-            unit = exponent + rational.FORMATS[element].mantissa_bits - shift
+            unit = exponent + rational_formats.FORMATS[element].mantissa_bits - shift
             return Factor(value, unit)
     raise AssertionError("decode gives nothing else")
 
@@ -285,7 +287,7 @@ def dot(a: Row, b: Row, text: str, c_bits: int, lanes: int) -> int:
     """The float32 bits of one dot product."""
     name = text.split(":")[0]
     nan = 0x7FFFFFFF if name in PRESETS else 0x7FC00000
-    c = rational.decode_float32(c_bits)
+    c = rational_formats.decode_float32(c_bits)
     k = len(a.factors)
     ends = sorted(a.region_cuts | b.region_cuts | {k})
     scaled = a.regions is not None or b.regions is not None
@@ -299,10 +301,10 @@ def dot(a: Row, b: Row, text: str, c_bits: int, lanes: int) -> int:
                 blocks = [part for at, end in blocks for part in blocks_of(set(), at, end, size)]
             steps = [step_of(a, b, *block) for block in blocks]
             if not scaled:
-                return rational.encode_float32(accumulate(text, steps, c), nan)
+                return rational_formats.encode_float32(accumulate(text, steps, c), nan)
             partial = accumulate(text, steps, Fraction(0))
         c = rescaled(c, region_scale(a, b, start), partial)
-    return rational.encode_float32(c, nan)
+    return rational_formats.encode_float32(c, nan)
 
 
 def integer_term(a: Row, b: Row, i: int) -> Fraction:

@@ -9,8 +9,8 @@ from fractions import Fraction
 from itertools import chain
 from typing import NamedTuple
 
-import rational
-from rational import floor_log2, pow2
+import rational_formats
+from rational_formats import floor_log2, pow2
 
 # name: (bits, lowest, highest, fraction bits, sign and magnitude)
 INTEGERS = {
@@ -35,7 +35,7 @@ def largest_element(name: str) -> Fraction:
     if name in INTEGERS:
         _, _, highest, fraction_bits, _ = INTEGERS[name]
         return highest * pow2(-fraction_bits)
-    return rational.format_of(name).largest
+    return rational_formats.format_of(name).largest
 
 
 def largest_scale(name: str) -> Fraction:
@@ -56,7 +56,7 @@ def round_scale(x: Fraction, name: str) -> Fraction:
 def leading(amax: Fraction, element: str, rule: str) -> int:
     """The shared exponent of section 2, for elements that it does not name too."""
     if element not in INTEGERS:
-        return rational.shared_exponent(amax, element, rule)
+        return rational_formats.shared_exponent(amax, element, rule)
     largest = largest_element(element)
     emax = floor_log2(largest)
     if rule == "floor":
@@ -190,7 +190,9 @@ def code(x: float, s: Fraction, zero: int, element: str) -> int:
     ratio = Fraction(x) / s
     negative = math.copysign(1, x) < 0
     if element not in INTEGERS:
-        return rational.encode_signed(element, int(negative), abs(ratio), "nearest_even", None)
+        return rational_formats.encode_signed(
+            element, int(negative), abs(ratio), "nearest_even", None
+        )
     bits, lowest, highest, fraction_bits, sign_magnitude = INTEGERS[element]
     integer = max(lowest, min(highest, round(ratio * 2**fraction_bits) + zero))
     if sign_magnitude:
@@ -200,7 +202,7 @@ def code(x: float, s: Fraction, zero: int, element: str) -> int:
 
 def decode(code: int, element: str) -> Fraction:
     if element not in INTEGERS:
-        return rational.value(element, code)
+        return rational_formats.value(element, code)
     bits, lowest, _, fraction_bits, sign_magnitude = INTEGERS[element]
     top = 1 << (bits - 1)
     if sign_magnitude:
@@ -214,5 +216,5 @@ def dequantized_bits(exact: Fraction | None) -> int:
     """The float32 bits of an exact value, +0 for a zero; NaN for None."""
     if exact is None:
         return 0x7FC00000
-    rounded = rational.round_float32(exact, "nearest_even", rational.Status())
-    return rational.encode_float32(rounded, 0x7FC00000)
+    rounded = rational_formats.round_float32(exact, "nearest_even", rational_formats.Status())
+    return rational_formats.encode_float32(rounded, 0x7FC00000)

@@ -14,7 +14,7 @@ from mxdot.explore.accuracy.metrics import LEAST, errors, finite, sqnr_db, ulp
 from mxdot.explore.accuracy.reference import exact_sums
 from mxdot.explore.accuracy.terms import NEVER, terms_of
 from mxdot.model import FORMATS, MXArray
-from rational import Special, Status, round_float32
+from rational_formats import Special, Status, round_float32
 
 FINITE = ("finite", "near one", "wide", "tiny", "largest", "sparse", "cancelling", "one large")
 SCALES = ("unit", "moderate", "low end", "high end", "bottom", "top", "any")

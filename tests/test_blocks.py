@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import rational
+import rational_formats
 from mxdot.model import FORMATS, MXArray, quantize
 
 
@@ -105,9 +105,9 @@ def test_dequantize_is_exact(name):
     for scale in (0, 1, 100, 126, 127, 128, 200, 253, 254):
         x = MXArray(codes, np.full(len(codes), scale, np.uint8), name, block_size=1)
         for code, got in zip(codes.tolist(), x.dequantize(), strict=True):
-            element = rational.decode(name, code)
+            element = rational_formats.decode(name, code)
             if len(element) == 3:
-                want = rational.value(name, code) * rational.pow2(scale - 127)
+                want = rational_formats.value(name, code) * rational_formats.pow2(scale - 127)
                 if abs(want) < 2**128:
                     assert Fraction(float(got)) == want
                 else:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import rational
 from mxdot.model import FORMATS
+from rational_formats import encode_signed
 from test_formats import FLOATS, ML_DTYPES, all_codes
 
 DETERMINISTIC = ("nearest_even", "toward_zero")
@@ -19,7 +19,7 @@ def oracle_codes(name, values, rounding, words=None):
     """Codes by the oracle of finite float64 values, a zero keeping its sign."""
     words = [None] * len(values) if words is None else words.tolist()
     return [
-        rational.encode_signed(name, int(np.signbit(x)), abs(Fraction(float(x))), rounding, word)
+        encode_signed(name, int(np.signbit(x)), abs(Fraction(float(x))), rounding, word)
         for x, word in zip(values, words, strict=True)
     ]
 

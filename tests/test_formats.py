@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import rational
+import rational_formats
 from mxdot.model import E8M0, FORMATS, element_format
 
 FLOATS = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
@@ -107,11 +107,11 @@ def test_decode_equals_gfloat(name):
 def test_triples_equal_the_oracle(name):
     fmt = FORMATS[name]
     for code in range(2**fmt.bits):
-        element = rational.decode(name, code)
+        element = rational_formats.decode(name, code)
         if len(element) == 3:
             triple = fmt.triple(np.uint8(code))
             assert tuple(int(part) for part in triple) == element
-            assert Fraction(float(fmt.values[code])) == rational.value(name, code)
+            assert Fraction(float(fmt.values[code])) == rational_formats.value(name, code)
         else:
             assert not np.isfinite(fmt.values[code])
 

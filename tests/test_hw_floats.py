@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import rational
+import rational_formats
 from compare import generator
 from hw_bench import Evaluator, assert_same
 from mxdot.hw.float_sum import FloatSum
@@ -112,14 +112,14 @@ def test_float_sum_and_rounder_add_like_numpy(zero):
 
 def number(sign: int, significand: int, exponent: int, width: int) -> Fraction:
     """(-1)^sign x significand x 2^(exponent - width + 1)."""
-    return (-significand if sign else significand) * rational.pow2(exponent - width + 1)
+    return (-significand if sign else significand) * rational_formats.pow2(exponent - width + 1)
 
 
 def rounded(x: Fraction, rounding: str, fraction_bits: int = 23) -> dict[str, int]:
-    status = rational.Status()
-    result = rational.round_float32(x, rounding, status, fraction_bits)
+    status = rational_formats.Status()
+    result = rational_formats.round_float32(x, rounding, status, fraction_bits)
     flags = {name: getattr(status, name) for name in ("overflow", "underflow", "inexact")}
-    return {"result": rational.encode_float32(result, 0), **flags}
+    return {"result": rational_formats.encode_float32(result, 0), **flags}
 
 
 def columns(rows: list[dict[str, int]]) -> dict[str, NDArray]:

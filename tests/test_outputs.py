@@ -6,11 +6,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import rational
 from cases import random_cases
 from compare import generator
 from mxdot.model import DotConfig, dot
 from mxdot.model.outputs import BFLOAT16, FLOAT16, FLOAT32, convert, output_format
+from rational_formats import floor_log2, pow2
 
 NARROW = [BFLOAT16, FLOAT16]
 
@@ -32,16 +32,16 @@ def fraction_of(bits, out):
     """The exact value of a finite narrow result."""
     field, fraction = divmod(bits & (2 ** (out.bits - 1) - 1), 2**out.fraction_bits)
     significand = fraction + (2**out.fraction_bits if field else 0)
-    magnitude = significand * rational.pow2(max(field, 1) - 1 + out.emin - out.fraction_bits)
+    magnitude = significand * pow2(max(field, 1) - 1 + out.emin - out.fraction_bits)
     return -magnitude if bits >> (out.bits - 1) else magnitude
 
 
 def nearest_even(x, out):
     """RNE of a Fraction to a narrow format, None for an overflow."""
-    exponent = max(rational.floor_log2(abs(x)), out.emin) if x else out.emin
-    unit = rational.pow2(exponent - out.fraction_bits)
+    exponent = max(floor_log2(abs(x)), out.emin) if x else out.emin
+    unit = pow2(exponent - out.fraction_bits)
     rounded = round(x / unit) * unit
-    return rounded if abs(rounded) < rational.pow2(2 - out.emin) else None
+    return rounded if abs(rounded) < pow2(2 - out.emin) else None
 
 
 def test_fields():
@@ -116,8 +116,7 @@ def test_dtypes_and_names():
     assert unit.out is BFLOAT16
     assert unit.out.dtype == ml_dtypes.bfloat16
     assert output_format(FLOAT16) is FLOAT16
-    for bad in ("float64", None, 16):
-        with pytest.raises(
-            ValueError, match=rf"^out must be one of float32, bfloat16, float16, not {bad!r}$"
-        ):
+    known = "float32, bfloat16, float16, int32, FORMAT:multiply, FORMAT:shift"
+    for bad in ("float64", None, 16, "int3:shift", "int8_full:add"):
+        with pytest.raises(ValueError, match=rf"^out must be one of {known}, not {bad!r}$"):
             output_format(bad)  # type: ignore[arg-type]

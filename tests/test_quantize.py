@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import rational
+import rational_formats
 from compare import generator, repeat_command
 from mxdot.model import FORMATS, quantize
 
@@ -31,7 +31,7 @@ def check(blocks, fmt, rule, rounding, policy, words=None):
     assert (x.scales.shape, x.scales.dtype) == ((len(blocks), 1), np.uint8)
     rows = [None] * len(blocks) if words is None else words.tolist()
     for i, (bits, row) in enumerate(zip(blocks.view(np.uint32).tolist(), rows, strict=True)):
-        want = rational.quantize_block(bits, fmt, rule, rounding, policy, row)
+        want = rational_formats.quantize_block(bits, fmt, rule, rounding, policy, row)
         got = int(x.scales[i, 0]), x.codes[i].tolist()
         assert got == want, (
             f"\nformat {fmt} rule {rule} rounding {rounding} policy {policy}"

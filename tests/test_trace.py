@@ -11,6 +11,7 @@ from cases import random_cases
 from compare import generator
 from mxdot.model import PRESETS, accumulator, dot
 from mxdot.model.products import NO_EXPONENT
+from rational_formats import Status, pow2, round_float32
 
 SHARED = ["product", "product_exponent", "unit_exponent", "scale"]
 NAMES = {
@@ -58,12 +59,12 @@ def fractions(array):
 
 
 def power(exponents):
-    return each(lambda e: rational.pow2(int(e)), exponents)
+    return each(lambda e: pow2(int(e)), exponents)
 
 
 def rounded(exact, rounding, fraction_bits=23):
     def one(x):
-        return rational.round_float32(x, rounding, rational.Status(), fraction_bits)
+        return round_float32(x, rounding, Status(), fraction_bits)
 
     return each(one, exact)
 
@@ -111,10 +112,10 @@ def test_exact(text):
     stages = trace.stages
     products = fractions(stages["product"]) * power(stages["product_exponent"])
     lsb = -12 if text == "int32" else LSB
-    assert (fractions(stages["integer_sum"]) * rational.pow2(lsb) == products.sum(axis=-1)).all()
+    assert (fractions(stages["integer_sum"]) * pow2(lsb) == products.sum(axis=-1)).all()
     # Rounded to odd at 53 bits, should the sum be wider.
     results = fractions(stages["block_result"])
-    exact = np.abs(results - products.sum(axis=-1)) <= np.abs(results) * rational.pow2(-52)
+    exact = np.abs(results - products.sum(axis=-1)) <= np.abs(results) * pow2(-52)
     assert exact.all()
     total = before(cases, stages["accumulator"]) + power(stages["scale"]) * products.sum(axis=-1)
     assert (fractions(stages["accumulator"]) == rounded(total, "nearest_even")).all()
@@ -181,19 +182,19 @@ def test_fixed(text):
     stages = trace.stages
     _, width, lsb, *_ = text.split(":")
     register = rational.FixedRegister(int(width), int(lsb), text.endswith("wrap"))
-    unit = rational.pow2(int(lsb))
+    unit = pow2(int(lsb))
     products = fractions(stages["product"]) * power(stages["product_exponent"])
     sums = products.sum(axis=-1)
-    assert (fractions(stages["integer_sum"]) * rational.pow2(LSB) == sums).all()
+    assert (fractions(stages["integer_sum"]) * pow2(LSB) == sums).all()
     for i in range(len(cases)):
-        status = rational.Status()
+        status = Status()
         held = register.load(Fraction(float(cases.c[i])), status)
         for j in range(2):
-            added = int(sums[i, j] * rational.pow2(int(stages["scale"][i, j])) / unit)
+            added = int(sums[i, j] * pow2(int(stages["scale"][i, j])) / unit)
             assert stages["addend"][i, j] == added
             held = register.hold(held + added, status)
             assert stages["accumulator"][i, j] == held
-        result = rational.round_float32(held * unit, "nearest_even", status)
+        result = round_float32(held * unit, "nearest_even", status)
         assert Fraction(float(trace.result[i])) == result
         assert trace.flags.saturated[i] == status.saturated
 

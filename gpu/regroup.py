@@ -1,0 +1,130 @@
+"""MX operands as FP8 with one float32 scale to 128 elements, which Hopper's FP8 products take."""
+
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from ..model.formats import E4M3, FORMATS, ElementFormat
+from . import executors
+from .elements import decode, decode_scales, encode
+from .floats import power32
+from .tensor import FLOAT8, MXTensor
+
+GROUP = 128  # elements that share a scale (torch.nn.functional.ScalingType.BlockWise1x128)
+ROWS = 16  # rows are filled up to a multiple of this, as the product wants them
+LEAST_SHIFT = -126  # where every finite element has long become zero
+
+
+@dataclass(frozen=True, eq=False)
+class Regrouped:
+    """An MX operand (R, K), regrouped for FP8 products; made by `regroup`.
+
+    elements: float8_e4m3fn or float8_e5m2, R and K filled up with zeros to multiples of 16 and 128.
+    scales: float32 (R, K / 128) of the filled up R and K, powers of two or NaN, strides (1, R).
+    shape: (R, K) without the filling.
+    """
+
+    elements: Tensor
+    scales: Tensor
+    shape: torch.Size
+
+    @property
+    def device(self) -> torch.device:
+        """Where elements and scales are."""
+        return self.elements.device
+
+    def dequantize(self) -> Tensor:
+        """Values, element x scale: float32 (R, K)."""
+        rows, length = self.shape
+        scales = self.scales.repeat_interleave(GROUP, dim=1)
+        return (self.elements.to(torch.float32) * scales)[:rows, :length]
+
+
+@dataclass(frozen=True)
+class Regrouping:
+    """A checked request: contiguous codes (R, K), scales of their blocks, and the FP8 format."""
+
+    codes: Tensor
+    scales: Tensor
+    source: ElementFormat
+    target: ElementFormat
+    block_size: int
+
+    @property
+    def device(self) -> torch.device:
+        """Where the codes are."""
+        return self.codes.device
+
+    @property
+    def padded(self) -> tuple[int, int]:
+        """Rows and elements of a row, filled up."""
+        rows, length = self.codes.shape
+        return rows + -rows % ROWS, length + -length % GROUP
+
+
+@cache
+def target(fmt: ElementFormat) -> ElementFormat | None:
+    """The FP8 format that holds every element of `fmt`: itself, or E4M3; None when neither does."""
+    if fmt in FLOAT8:
+        return fmt
+    return E4M3 if set(fmt.values) <= set(E4M3.values) else None
+
+
+def regroup(x: MXTensor, *, executor: str | None = None) -> Regrouped:
+    """`x` with one scale to every 128 elements of a row, the largest of its blocks' scales.
+
+    x: (R, K), blocked along the last axis, of E4M3, E5M2 or a format whose elements are E4M3
+    numbers (E3M2, E2M3, E2M1); the block size divides 128 or is a multiple of it. Elements of a
+    block whose scale is 2^-d of the group's become 2^-d times as large. They stay exact down to the
+    FP8 format's smallest normal number; below, they are rounded to nearest even in units of its
+    smallest subnormal: for E4M3 an error of at most 2^-10 where the group's scale is 1 and its
+    elements reach up to 448. A block with the NaN scale makes its group NaN.
+    executor: ``torch`` or ``triton``, as in `quantize`.
+    Raises TypeError or ValueError, naming what is wrong.
+    """
+    if not isinstance(x, MXTensor):
+        raise TypeError(f"x must be an MXTensor, not {type(x).__name__}")
+    if x.codes.ndim != 2 or x.axis not in (-1, 1):
+        raise ValueError(
+            f"x must have shape (R, K) and axis 1, not shape {tuple(x.shape)} and axis {x.axis}"
+        )
+    wanted = target(x.format)
+    if wanted is None:
+        known = ", ".join(name for name, fmt in FORMATS.items() if target(fmt))
+        raise ValueError(f"format of x must be one of {known}, not {x.format}")
+    if GROUP % x.block_size and x.block_size % GROUP:
+        raise ValueError(
+            f"block_size of x must divide {GROUP} or be a multiple of it, not {x.block_size}"
+        )
+    request = Regrouping(
+        x.codes.contiguous(), x.scales.contiguous(), x.format, wanted, x.block_size
+    )
+    codes, scales = executors.run(executors.REGROUP, executor, request, run)
+    return Regrouped(codes.view(FLOAT8[wanted]), scales.t(), x.shape)
+
+
+def refusal(_: Regrouping) -> None:
+    """Plain PyTorch takes every request."""
+
+
+def run(request: Regrouping) -> tuple[Tensor, Tensor]:
+    """Codes (R, K) and float32 scales (K / 128, R), all filled up, by plain PyTorch."""
+    (rows, length), (m, k) = request.codes.shape, request.padded
+    codes = pad(request.codes, (0, k - length, 0, m - rows))
+    if request.block_size > GROUP:
+        scales = request.scales.repeat_interleave(request.block_size // GROUP, dim=1)
+        parts = 1
+    else:
+        scales, parts = request.scales, GROUP // request.block_size
+    scales = pad(scales, (0, k // GROUP * parts - scales.shape[1], 0, m - rows))
+    scales = scales.reshape(m, k // GROUP, parts)
+    top = scales.amax(dim=2)
+    down = (scales.to(torch.int32) - top[..., None].to(torch.int32)).clamp(min=LEAST_SHIFT)
+    elements = decode(codes, request.source).reshape(m, k // GROUP, parts, GROUP // parts)
+    values = (elements * power32(down)[..., None]).reshape(m, k)
+    special = ~values.isfinite()
+    finite = encode(torch.where(special, 0.0, values), request.target, "nearest_even", None)
+    return torch.where(special, codes, finite), decode_scales(top).t().contiguous()

@@ -8,9 +8,11 @@ from .convert import convert
 from .layout import tile_scales, untile_scales
 from .linear import MXLinear
 from .matmul import matmul
+from .mx_matmul import mx_matmul
 from .packing import pack, unpack
 from .quantize import quantize
 from .recipe import Recipe
+from .regroup import Regrouped, regroup
 from .store import load, save
 from .tensor import MXTensor
 
@@ -18,12 +20,15 @@ __all__ = [
     "MXLinear",
     "MXTensor",
     "Recipe",
+    "Regrouped",
     "convert",
     "load",
     "matmul",
+    "mx_matmul",
     "pack",
     "quantize",
     "quantize_both",
+    "regroup",
     "save",
     "tile_scales",
     "unpack",

@@ -1,14 +1,14 @@
 """The speed of the GPU path, as ratios measured in one run: `python -m mxdot.gpu.bench`.
 
 Every result is compared with the golden model on a sample before it is timed; a differing bit stops
-the run. Quantisation is measured against a device copy that moves the same bytes, products are
-counted in products of two elements per second.
+the run. Quantisation is measured against a device copy that moves the same bytes, fast products
+against the library's product of bfloat16, the others are counted in products of two elements a
+second.
 """
 
 import argparse
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -17,10 +17,12 @@ from torch import Tensor
 from .. import model
 from ..model.formats import FORMATS
 from . import checks
+from .bench_fast import fast_products
 from .matmul import matmul
 from .packing import unpack
 from .quantize import quantize
 from .tensor import MXTensor
+from .timing import Row, copy_time, milliseconds
 
 PRODUCTS = [
     *(("exact", "e4m3"), ("exact", "int8"), ("int32", "int8"), ("exact", "e2m1")),
@@ -29,33 +31,6 @@ PRODUCTS = [
     *(("float32", "e4m3"), ("fixed:48:-20", "e4m3"), ("fixed:640:-320", "e4m3")),
 ]
 SAMPLE = 16  # rows and columns of a product, or rows of a tensor, that the model repeats
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the table. reference: what `ratio` compares the speed with, if anything."""
-
-    what: str
-    speed: str
-    ratio: str = ""
-    reference: str = ""
-
-    def __str__(self) -> str:
-        return f"| {self.what} | {self.speed} | {self.ratio} | {self.reference} |"
-
-
-def milliseconds(work: Callable[[], object]) -> float:
-    """The median time of `work`, the second-level cache flushed before each."""
-    from triton.testing import do_bench
-
-    return do_bench(work, warmup=25, rep=200, return_mode="median")
-
-
-def copy_time(size: int) -> float:
-    """The time of a device copy that reads and writes `size` bytes in all."""
-    source = torch.empty(size // 2, dtype=torch.uint8, device="cuda")
-    target = torch.empty_like(source)
-    return milliseconds(lambda: target.copy_(source))
 
 
 def same(name: str, got: Tensor, want: np.ndarray) -> None:
@@ -181,8 +156,10 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(prog="python -m mxdot.gpu.bench", description=__doc__)
     parser.add_argument("--size", type=int, default=8192, help="rows and columns (default 8192)")
-    parser.add_argument("--only", choices=("quantize", "matmul"), help="one half of the table")
-    parser.add_argument("--accumulator", help="one accumulator of the second half")
+    parser.add_argument(
+        "--only", choices=("quantize", "matmul", "fast"), help="one part of the table"
+    )
+    parser.add_argument("--accumulator", help="one accumulator of the part matmul")
     options = parser.parse_args()
     checks.cuda_is_there()
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, size {options.size}\n")
@@ -191,12 +168,13 @@ def main() -> None:
     tables = {
         "quantize": lambda: quantisation(options.size),
         "matmul": lambda: products(options.size, options.accumulator),
+        "fast": lambda: fast_products(options.size),
     }
     for name, table in tables.items():
         if options.only in (None, name):
             for row in table():
                 print(row, flush=True)
-    print("\nevery sample has the bits of mxdot.model")
+    print("\nevery sample has the bits of mxdot.model, or of fast products the documented error")
 
 
 if __name__ == "__main__":

@@ -67,10 +67,7 @@ def quantize_both(
         for axis in (1, 0)
     )
     request = Both(rows, columns, transposed)
-    if executor is None and torch.compiler.is_compiling():
-        parts = run(request)  # which the compiler fuses
-    else:
-        parts = executors.choose(executors.BOTH, executor, request)(request)
+    parts = executors.run(executors.BOTH, executor, request, run)
     codes, scales, column_codes, column_scales = parts
     axis = 1 if transposed else 0
     return (

@@ -18,6 +18,8 @@ from ..model.errors import choice
 # By name; in the order of preference on CUDA. Elsewhere plain PyTorch is taken.
 QUANTIZE = {"triton": ".kernels.quantize", "torch": ".quantize"}
 BOTH = {"triton": ".kernels.both", "torch": ".both"}
+DEQUANTIZE = {"triton": ".kernels.dequantize", "torch": ".dequantize"}
+REGROUP = {"triton": ".kernels.regroup", "torch": ".regroup"}
 MATMUL = {"triton": ".kernels.matmul", "torch": ".rules", "silicon": ".silicon"}
 BY_ITSELF = ("triton", "torch")  # the others run only when they are named
 NEEDS_TRITON = ("triton", "silicon")
@@ -48,7 +50,6 @@ def choose(modules: dict[str, str], wanted: str | None, request: Request) -> Cal
     ValueError says why a wanted executor cannot.
     """
     if wanted is None:
-        # A compiled graph takes plain PyTorch, of which the compiler makes a kernel of its own.
         on_cuda = request.device.type == "cuda" and not torch.compiler.is_compiling()
         names = BY_ITSELF if on_cuda else ("torch",)
         takers = (name for name in names if refusal(modules, name, request) is None)
@@ -58,3 +59,16 @@ def choose(modules: dict[str, str], wanted: str | None, request: Request) -> Cal
     if reason is not None:
         raise ValueError(f"executor {wanted} cannot take this: {reason}")
     return _module(modules[wanted]).run
+
+
+def run(
+    modules: dict[str, str], wanted: str | None, request: Request, plain: Callable[..., Any]
+) -> Any:
+    """What the executor of `choose` makes of `request`.
+
+    plain: the `run` of plain PyTorch; a compiled graph takes it, of which the compiler makes a
+    kernel of its own.
+    """
+    if wanted is None and torch.compiler.is_compiling():
+        return plain(request)
+    return choose(modules, wanted, request)(request)

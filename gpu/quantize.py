@@ -81,10 +81,7 @@ def quantize(
         shape[axis] = padding
         values = torch.cat([values, values.new_zeros(shape)], dim=axis)
     request = checked(values, fmt, block_size, axis, scale_rule, rounding, nonfinite, rng)
-    if executor is None and torch.compiler.is_compiling():
-        codes, scales = run(request)  # which the compiler fuses
-    else:
-        codes, scales = executors.choose(executors.QUANTIZE, executor, request)(request)
+    codes, scales = executors.run(executors.QUANTIZE, executor, request, run)
     return MXTensor.of_valid_codes(codes, scales, request.format, block_size, axis, padding)
 
 

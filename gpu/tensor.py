@@ -8,9 +8,8 @@ from torch import Tensor
 from ..model.blocks import LARGEST_BLOCK, MXArray, check_axis, scale_shape
 from ..model.errors import integer
 from ..model.formats import E4M3, E5M2, ElementFormat
-from . import checks
-from .chunks import split
-from .elements import decode, decode_scales
+from . import checks, executors
+from .dequantize import Dequantization, run
 from .formats import element_format
 from .packing import pack, unpack
 
@@ -114,20 +113,24 @@ class MXTensor:
             codes, scales, self.format, self.block_size, self.axis, self.padding
         )
 
-    def dequantize(self, dtype: torch.dtype = torch.float32) -> Tensor:
+    def dequantize(
+        self, dtype: torch.dtype = torch.float32, *, executor: str | None = None
+    ) -> Tensor:
         """Values, element x 2^(scale - 127), in the shape of `codes`; NaN under a NaN scale.
 
         float32 values are exact but those of 2^128 and above, which are infinite; a narrower
-        `dtype` rounds them once more.
+        `dtype` rounds them once more. executor: ``torch`` or ``triton``, as in `quantize`.
         """
         checks.float_dtype("dtype", dtype)
         codes, scales = self.blocks_last()
         lead, k = codes.shape[:-1], self.block_size
-        codes, scales = codes.reshape(-1, k), scales.reshape(-1, 1)
-        fmt = element_format(self.format)
-        values = torch.empty(codes.shape, dtype=dtype, device=self.device)
-        for rows in split(codes):
-            values[rows] = decode(codes[rows], fmt) * decode_scales(scales[rows])
+        request = Dequantization(
+            codes.reshape(-1, k).contiguous(),
+            scales.reshape(-1).contiguous(),
+            element_format(self.format),
+            dtype,
+        )
+        values = executors.run(executors.DEQUANTIZE, executor, request, run)
         return values.reshape(*lead[:-1], lead[-1] * k).movedim(-1, self.axis).contiguous()
 
     def blocks_last(self) -> tuple[Tensor, Tensor]:

@@ -66,7 +66,7 @@ def shared_exponent(
 
 
 @triton.jit
-def _nearest_even(size, M: tl.constexpr, EMIN: tl.constexpr, LARGEST: tl.constexpr):
+def nearest_even_code(size, M: tl.constexpr, EMIN: tl.constexpr, LARGEST: tl.constexpr):
     """Magnitude codes of float32 magnitudes: adding 2^23 last places rounds to one of them."""
     size = tl.minimum(size, LARGEST)
     lowest: tl.constexpr = (EMIN + 127) << 23
@@ -183,7 +183,7 @@ def quantize_tile(
         y = tl.where(poisoned, 0.0, x) * factor
         size = tl.abs(y)
         if ROUNDING == 0:
-            code = _nearest_even(size, M, EMIN, LARGEST)
+            code = nearest_even_code(size, M, EMIN, LARGEST)
         else:
             code = _by_fraction(size, words, M, EMIN, LARGEST_CODE, ROUNDING)
         y_bits = y.to(tl.int32, bitcast=True)

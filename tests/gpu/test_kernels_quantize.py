@@ -147,3 +147,30 @@ def test_a_block_size_that_is_no_power_of_two_is_left_to_pytorch():
     with pytest.raises(ValueError, match=r"block_size must be a power of two up to 256, not 48$"):
         gpu.quantize(x, "e4m3", block_size=48, executor="triton")
     assert gpu.quantize(x, "e4m3", block_size=48).scales.shape == (2, 1)
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("block_size", [1, 32, 256])
+def test_dequantisation(fmt, dtype, block_size):
+    """Every code under every scale, in executor ``torch``, which equals the model."""
+    codes = torch.arange(2 ** FORMATS[fmt].bits, dtype=torch.uint8)
+    codes = codes.repeat(max(1, block_size // len(codes))).expand(256, -1).contiguous()
+    scales = torch.arange(256, dtype=torch.uint8)[:, None].expand(-1, codes.shape[1] // block_size)
+    x = MXTensor(codes, scales, fmt, block_size).to(DEVICE)
+    got, want = (x.dequantize(dtype, executor=name) for name in ("triton", "torch"))
+    same = (got == want) | (got.isnan() & want.isnan())
+    assert same.all()
+    assert torch.equal(got.signbit() & ~got.isnan(), want.signbit() & ~want.isnan())
+
+
+@pytest.mark.cuda  # the interpreter truncates bfloat16 values below the normal range
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_dequantisation_to_bfloat16(fmt):
+    codes = torch.arange(2 ** FORMATS[fmt].bits, dtype=torch.uint8).expand(256, -1).contiguous()
+    codes = codes.repeat(1, max(1, 32 // codes.shape[1]))
+    scales = torch.arange(256, dtype=torch.uint8)[:, None].expand(-1, codes.shape[1] // 32)
+    x = MXTensor(codes, scales, fmt).to("cuda")
+    got, want = (x.dequantize(torch.bfloat16, executor=name) for name in ("triton", "torch"))
+    assert torch.equal(got.nan_to_num(7), want.nan_to_num(7))
+    assert torch.equal(got.isnan(), want.isnan())

@@ -96,6 +96,7 @@ def test_poison_reaches_the_result():
     assert y[1].isnan().all()
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the compiler's own
 def test_it_compiles_whole():
     def work(x, y):
         return mx_matmul(quantize(x, "e4m3"), quantize(y, "e4m3", scale_rule="ceil"))

@@ -12,7 +12,7 @@ from typing import Any
 from ..model.accumulators import KINDS, PRESETS
 from ..model.formats import FORMATS
 
-SWEEP = ("format", "accumulator", "lanes", "stages", "result")
+SWEEP = ("format", "accumulator", "lanes", "stages", "result", "scales", "zero_points")
 DEFAULT_FORMATS = "e4m3,e5m2,int8"
 DEFAULT_ACCUMULATORS = "exact,aligned:6..14/2,aligned:18,float32,hopper"
 OUTPUT = Path("build/compare")
@@ -46,7 +46,11 @@ def _unit_options(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("--lanes", metavar="N,...", help="block sizes, 4 to 128 (default: 32)")
     group.add_argument("--stages", metavar="N,...", help="registers (default: 4)")
-    group.add_argument("--result", metavar="FORMAT,...", help="float32, bfloat16, float16")
+    group.add_argument(
+        "--result", metavar="FORMAT,...", help="float32, bfloat16, float16; int8_full:shift, ..."
+    )
+    group.add_argument("--scales", metavar="FORMAT,...", help="of integer results: none, u2 to u8")
+    group.add_argument("--zero-points", metavar="OPERANDS,...", help="none, a, b, ab")
     group.add_argument("--no-status", action="store_true", help="leave the flag outputs out")
     group.add_argument("--no-c", action="store_true", help="leave the input in_c out")
     group.add_argument("--study", type=Path, metavar="FILE", help="a study in TOML instead")

@@ -37,7 +37,21 @@ def add_config_options(parser: argparse.ArgumentParser) -> None:
         "--result",
         default="float32",
         metavar="FORMAT",
-        help="float32, bfloat16 or float16 (default: %(default)s)",
+        help="float32, bfloat16, float16; of int32 sums int32, or an integer format requantised by "
+        "a multiplier and a shift or by a shift: int8_full:multiply, int8_full:shift, and so on "
+        "for int8_symmetric, uint8, int4_full, int4_symmetric (default: %(default)s)",
+    )
+    group.add_argument(
+        "--scales",
+        metavar="FORMAT",
+        help="scales of blocks; e8m0, and for integer results none or u2 to u8 (default: e8m0, "
+        "or none for integer results)",
+    )
+    group.add_argument(
+        "--zero-points",
+        default="none",
+        metavar="OPERANDS",
+        help="operands with a zero point, for integer results: a, b, ab (default: %(default)s)",
     )
     group.add_argument("--no-status", action="store_true", help="leave the flag outputs out")
     group.add_argument("--no-c", action="store_true", help="leave the input in_c out")
@@ -53,6 +67,8 @@ def config_of(args: argparse.Namespace) -> DotConfig:
         out=args.result,
         status=not args.no_status,
         load_c=not args.no_c,
+        scales=args.scales,
+        zero_points=args.zero_points,
     )
 
 

@@ -8,7 +8,17 @@ from pathlib import Path
 
 from .options import add_config_options, config_of
 
-UNIT_OPTIONS = ("format", "accumulator", "lanes", "stages", "result", "no_status", "no_c")
+UNIT_OPTIONS = (
+    "format",
+    "accumulator",
+    "lanes",
+    "stages",
+    "result",
+    "no_status",
+    "no_c",
+    "scales",
+    "zero_points",
+)
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:

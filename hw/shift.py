@@ -14,6 +14,23 @@ def shift_left(m: Module, value: Value, amount: Value, name: str = "shifted") ->
     return value
 
 
+def shift_right_signed(m: Module, value: Value, amount: Value) -> tuple[Value, Value]:
+    """(`value`, two's complement, shifted right toward -infinity; whether a one fell off)."""
+    width, lost = len(value), Const(0, 1)
+    for level in range(len(amount)):
+        distance = min(2**level, width)
+        shifted = Signal(width, name=f"shifted{level}")
+        fell = Signal(name=f"fell{level}")
+        m.d.comb += [
+            shifted.eq(
+                Mux(amount[level], Cat(value[distance:], value[-1].replicate(distance)), value)
+            ),
+            fell.eq(amount[level] & value[:distance].any()),
+        ]
+        value, lost = shifted, lost | fell
+    return value, lost
+
+
 class ShiftRight(wiring.Component):
     """Right shifter that says whether a one fell off its end; combinational.
 

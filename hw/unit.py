@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..model.config import DotConfig
+from ..model.outputs import IntegerOutput
 from ..model.trace import FLAG_NAMES
 from .hierarchy import submodule, used
 from .sections import Section, build
@@ -58,6 +59,8 @@ class DotUnit(wiring.Component):
     presets         bits; sum; round: RZ. `hopper-promoted` adds promote: c + partial, RNE
     fixed:W:L       place, sum as exact; scale: W + 1 bits; accumulate: W bits; round: RNE
     float32         tree1 ... tree(log2 k): RNE adders; accumulate: c + 2^s x tree, RNE
+    int32, integer  sum; correct: zero points and integer scales (if asked); accumulate: INT32,
+    results         saturating; rescale: x multiplier (if asked); limit: shift, zero point, clip
     ==============  ===========================================================================
 
     P, span and the other widths are those of `hw.widths.Widths`. A register may stand after every
@@ -153,8 +156,9 @@ class DotUnit(wiring.Component):
         ]
         if not self.config.status:
             return
-        special = c[out.fraction_bits : out.bits - 1].all()
-        m.d.comb += payload.flags.invalid.eq(special & c[: out.fraction_bits].any())
+        if not isinstance(out, IntegerOutput):
+            special = c[out.fraction_bits : out.bits - 1].all()
+            m.d.comb += payload.flags.invalid.eq(special & c[: out.fraction_bits].any())
         for name in FLAG_NAMES[1:]:
             m.d.comb += payload.flags[name].eq(flags[name])
 

@@ -20,6 +20,13 @@ from .rtlil import module_text, to_verilog
 from .unit import DotUnit
 
 TOP = "mxdot_dot"
+SIDE_INPUTS = {
+    "zero_a": "zero point of the block's a",
+    "zero_b": "zero point of the block's b",
+    "multiplier": "factor of the result, used with in_last",
+    "shift": "right shift of the result, used with in_last",
+    "zero_out": "zero point of the result, used with in_last",
+}
 
 
 class DotTop(Elaboratable):
@@ -35,10 +42,15 @@ class DotTop(Elaboratable):
         self._port("in_ready", 1, "out", "the block offered is taken at this clock edge")
         self._port("in_a", lanes * config.bits_a, "in", f"{lanes} codes of a, lane 0 lowest")
         self._port("in_b", lanes * config.bits_b, "in", f"{lanes} codes of b, lane 0 lowest")
-        self._port("in_scale_a", 8, "in", "E8M0 scale of a")
-        self._port("in_scale_b", 8, "in", "E8M0 scale of b")
+        if config.scale_bits:
+            kind = "integer" if config.has_integers else "E8M0"
+            self._port("in_scale_a", config.scale_bits, "in", f"{kind} scale of a")
+            self._port("in_scale_b", config.scale_bits, "in", f"{kind} scale of b")
+        for name, width in config.side_inputs.items():
+            self._port(f"in_{name}", width, "in", SIDE_INPUTS[name])
         if config.load_c:
-            self._port("in_c", 32, "in", "float32 value to start from, used with in_first")
+            kind = "INT32" if config.has_integers else "float32"
+            self._port("in_c", 32, "in", f"{kind} value to start from, used with in_first")
         self._port("in_first", 1, "in", "first block of a dot product")
         self._port("in_last", 1, "in", "last block of a dot product")
         if config.mode_bits:

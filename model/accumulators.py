@@ -119,13 +119,13 @@ class Int32(Accumulator):
     """The exact integer sum of a block of INT8 products."""
 
     syntax = "int32"
-    summary = "exact 32-bit integer block sum (INT8 x INT8 only); RNE into c"
+    summary = "exact 32-bit integer block sum (integer formats only); RNE into c"
 
     def check_formats(self, a: ElementFormat, b: ElementFormat) -> None:
         """ValueError unless both formats are integers."""
         if not (a.is_integer and b.is_integer):
             raise ValueError(
-                f"accumulator int32 takes formats int8 x int8 only, not {a.name} x {b.name}"
+                f"accumulator int32 takes integer formats only, not {a.name} x {b.name}"
             )
 
 

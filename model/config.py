@@ -3,22 +3,26 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from numpy.typing import ArrayLike
 
-from .accumulators import Accumulator
+from .accumulators import Accumulator, Int32
 from .accumulators import accumulator as as_accumulator
 from .blocks import MXArray
 from .dot import check_operands, dot
-from .errors import flag, integer
-from .formats import ElementFormat, element_format
-from .outputs import FLOAT32, OutputFormat, convert_trace, output_format
-from .pipeline import Pipeline, place, sections, stage_limits
+from .errors import choice, flag, integer
+from .formats import E8M0, ElementFormat, element_format
+from .outputs import FLOAT32, IntegerOutput, OutputFormat, convert_trace, output_format
+from .pipeline import Pipeline, Section, integer_sections, place, sections, stage_limits
 from .trace import Trace
 
 Pair = tuple[ElementFormat, ElementFormat]
 LANES = (4, 8, 16, 32, 64, 128)
 DEFAULT_STAGES = 4
+INTEGER_SCALES = {"none": 0, **{f"u{bits}": bits for bits in range(2, 9)}}
+"""Scales of a unit with integer results, and their bits."""
+ZERO_POINTS = ("none", "a", "b", "ab")
 
 
 def format_pairs(value: "str | ElementFormat | Sequence") -> tuple[Pair, ...]:
@@ -64,8 +68,15 @@ class DotConfig:
     `stages`        limits depend on the         registers from input to output = latency in
                     accumulator                  cycles; None takes 4 or the nearest legal number
     `out`           float32, bfloat16, float16   a narrower result by one final RNE
+    ..              int32, or an integer format  the running value is INT32 (accumulator `int32`),
+                    with ``:multiply`` or        requantised by a multiplier and a shift, or by a
+                    ``:shift``                   shift: ``int8_full:shift``
     `status`        bool                         False leaves the five flag outputs out
     `load_c`        bool                         False leaves `in_c` out: products start at +0
+    `scales`        e8m0; of integer results     integer scales of n bits multiply the block sums;
+                    none, u2 to u8               None is e8m0, or none for integer results
+    `zero_points`   none; of integer results     operands whose zero point is an input, subtracted
+                    a, b, ab too                 by correction terms
     ==============  ===========================  ==================================================
 
     Raises TypeError or ValueError, naming the parameter, its range and the value.
@@ -75,9 +86,11 @@ class DotConfig:
     lanes: int
     accumulator: Accumulator
     stages: int
-    out: OutputFormat
+    out: OutputFormat | IntegerOutput
     status: bool
     load_c: bool
+    scales: str
+    zero_points: str
 
     def __init__(
         self,
@@ -85,9 +98,11 @@ class DotConfig:
         lanes: int = 32,
         accumulator: Accumulator | str = "aligned:13",
         stages: int | None = None,
-        out: OutputFormat | str = FLOAT32,
+        out: OutputFormat | IntegerOutput | str = FLOAT32,
         status: bool = True,
         load_c: bool = True,
+        scales: str | None = None,
+        zero_points: str = "none",
     ) -> None:
         pairs = format_pairs(formats)
         rule = as_accumulator(accumulator)
@@ -96,7 +111,10 @@ class DotConfig:
             raise ValueError(f"lanes must be one of {', '.join(map(str, LANES))}, not {lanes!r}")
         for a, b in pairs:
             rule.check_formats(a, b)
-        parts = sections(rule, lanes, out.name)
+        if scales is None:
+            scales = "none" if isinstance(out, IntegerOutput) else E8M0.name
+        _check_integer(pairs, rule, out, scales, zero_points)
+        parts = _sections(rule, lanes, out, scales, zero_points)
         low, high = stage_limits(parts)
         promote = getattr(rule, "promote", None)
         if promote is not None and lanes > promote:
@@ -114,12 +132,15 @@ class DotConfig:
             out=out,
             status=status,
             load_c=load_c,
+            scales=scales,
+            zero_points=zero_points,
         )
 
     @cached_property
     def pipeline(self) -> Pipeline:
         """The sections of the datapath and where their registers stand."""
-        return place(sections(self.accumulator, self.lanes, self.out.name), self.stages)
+        parts = _sections(self.accumulator, self.lanes, self.out, self.scales, self.zero_points)
+        return place(parts, self.stages)
 
     @property
     def latency(self) -> int:
@@ -130,6 +151,41 @@ class DotConfig:
     def interval(self) -> int:
         """Cycles between chained blocks of one dot product; 1 but for pipelined fused loops."""
         return self.pipeline.interval
+
+    @property
+    def has_integers(self) -> bool:
+        """Whether running value and result are integers and not floats."""
+        return isinstance(self.out, IntegerOutput)
+
+    @property
+    def scale_bits(self) -> int:
+        """Width of each of a block's two scales; 0 when there are none."""
+        return INTEGER_SCALES.get(self.scales, E8M0.bits)
+
+    @property
+    def side_inputs(self) -> dict[str, int]:
+        """Widths of the inputs beside elements and scales, by name.
+
+        zero_a, zero_b: of the block's operands, two's complement. multiplier, shift, zero_out: how
+        the result is requantised, used with the last block.
+        """
+        widths = {"zero_a": self.bits_a, "zero_b": self.bits_b}
+        inputs = {f"zero_{side}": widths[f"zero_{side}"] for side in self.zero_sides}
+        if isinstance(self.out, IntegerOutput):
+            inputs |= self.out.parameters
+        return inputs
+
+    def is_signed(self, name: str) -> bool:
+        """Whether the side input of this name is two's complement."""
+        if name != "zero_out":
+            return name in ("zero_a", "zero_b")
+        out = self.out
+        return isinstance(out, IntegerOutput) and out.format is not None and out.format.lowest < 0
+
+    @property
+    def zero_sides(self) -> tuple[str, ...]:
+        """The operands that have zero points."""
+        return () if self.zero_points == "none" else tuple(self.zero_points)
 
     @property
     def bits_a(self) -> int:
@@ -151,7 +207,25 @@ class DotConfig:
         extra = "" if self.out == FLOAT32 else f" {self.out.name}"
         extra += "" if self.status else " no-status"
         extra += "" if self.load_c else " no-c"
+        if self.has_integers:
+            extra += "" if self.scales == "none" else f" scales {self.scales}"
+            extra += "" if self.zero_points == "none" else f" zero-points {self.zero_points}"
         return f"{self.formats_text} {self.accumulator} x{self.lanes} stages {self.stages}{extra}"
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The constructor's arguments as plain values."""
+        return {
+            "formats": self.formats_text,
+            "lanes": self.lanes,
+            "accumulator": str(self.accumulator),
+            "stages": self.stages,
+            "out": self.out.name,
+            "status": self.status,
+            "load_c": self.load_c,
+            "scales": self.scales,
+            "zero_points": self.zero_points,
+        }
 
     @property
     def formats_text(self) -> str:
@@ -163,8 +237,11 @@ class DotConfig:
     ) -> Trace:
         """What this unit computes for blocks of `lanes` elements: results in `out`, with flags.
 
-        a, b, c as for `dot`; ValueError when the operands do not fit the unit.
+        a, b, c as for `dot`; ValueError when the operands do not fit the unit. A unit with integer
+        results computes `integer_dot` (integers.py).
         """
+        if isinstance(self.out, IntegerOutput):
+            raise ValueError(f"out must be a float to multiply MXArrays, not {self.out.name}")
         check_operands(a, b, self.accumulator)
         if a.block_size != self.lanes:
             raise ValueError(f"block_size of a must be the unit's {self.lanes}, not {a.block_size}")
@@ -176,3 +253,37 @@ class DotConfig:
         if c is not None and not self.load_c:
             raise ValueError("c must be None: this unit has no c input")
         return convert_trace(dot(a, b, self.accumulator, c, trace=True, stages=stages), self.out)
+
+
+def _check_integer(
+    pairs: tuple[Pair, ...],
+    rule: Accumulator,
+    out: OutputFormat | IntegerOutput,
+    scales: str,
+    zero_points: str,
+) -> None:
+    """ValueError unless scales, zero points and output go together."""
+    if not isinstance(out, IntegerOutput):
+        choice(f"scales of {out.name} results", scales, (E8M0.name,))
+        choice(f"zero_points of {out.name} results", zero_points, ("none",))
+        return
+    if not isinstance(rule, Int32):
+        raise ValueError(f"accumulator must be int32 for {out.name} results, not {rule}")
+    if len(pairs) > 1:
+        names = ", ".join(f"{a.name} x {b.name}" for a, b in pairs)
+        raise ValueError(f"formats must be one pair for {out.name} results, not {names}")
+    choice(f"scales of {out.name} results", scales, INTEGER_SCALES)
+    choice("zero_points", zero_points, ZERO_POINTS)
+
+
+def _sections(
+    rule: Accumulator,
+    lanes: int,
+    out: OutputFormat | IntegerOutput,
+    scales: str,
+    zero_points: str,
+) -> tuple[Section, ...]:
+    if isinstance(out, IntegerOutput):
+        corrects = scales != "none" or zero_points != "none"
+        return integer_sections(lanes, out.rescale, corrects)
+    return sections(rule, lanes, out.name)

@@ -1,4 +1,7 @@
-"""The output formats of a dot unit: float32, or a narrower float by one final RNE."""
+"""The output formats of a dot unit: float32, a narrower float by one final RNE, or an integer.
+
+An integer is the INT32 sum itself, or the sum requantised (section 8 of docs/numerics.md).
+"""
 
 from dataclasses import dataclass, replace
 
@@ -7,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import choice
+from .requantize import INTEGERS, LARGEST_SHIFT_ALONE, MULTIPLIER_BITS, SHIFT_BITS, SUM_BITS
+from .schemes.elements import IntegerFormat
 from .trace import Trace
 
 
@@ -30,18 +35,61 @@ class OutputFormat:
         return 2 - 2 ** (self.exponent_bits - 1)
 
 
+MULTIPLY, SHIFT = "multiply", "shift"
+
+
+@dataclass(frozen=True)
+class IntegerOutput:
+    """The INT32 sum (`format` None), or that sum as an integer of `format`.
+
+    rescale: ``multiply``, a multiplier and a rounding right shift, or ``shift``, the shift alone.
+    """
+
+    format: IntegerFormat | None = None
+    rescale: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Its text: ``int32``, ``int8_full:shift``."""
+        return "int32" if self.format is None else f"{self.format}:{self.rescale}"
+
+    @property
+    def bits(self) -> int:
+        """Width of the result."""
+        return SUM_BITS if self.format is None else self.format.bits
+
+    @property
+    def parameters(self) -> dict[str, int]:
+        """Widths of the inputs that say how to requantise, by name."""
+        if self.format is None:
+            return {}
+        if self.rescale == SHIFT:
+            return {"shift": LARGEST_SHIFT_ALONE.bit_length(), "zero_out": self.format.bits}
+        return {"multiplier": MULTIPLIER_BITS, "shift": SHIFT_BITS, "zero_out": self.format.bits}
+
+
 FLOAT32 = OutputFormat("float32", 8, 23, np.dtype(np.float32))
 BFLOAT16 = OutputFormat("bfloat16", 8, 7, np.dtype(ml_dtypes.bfloat16))
 FLOAT16 = OutputFormat("float16", 5, 10, np.dtype(np.float16))
 OUTPUTS = {f.name: f for f in (FLOAT32, BFLOAT16, FLOAT16)}
+INTEGER_OUTPUTS = {
+    f.name: f
+    for f in (
+        IntegerOutput(),
+        *(IntegerOutput(fmt, rule) for fmt in INTEGERS.values() for rule in (MULTIPLY, SHIFT)),
+    )
+}
 
 
-def output_format(value: OutputFormat | str) -> OutputFormat:
-    """The OutputFormat of a name or of itself; ValueError lists the known names."""
-    if isinstance(value, OutputFormat):
+def output_format(value: OutputFormat | IntegerOutput | str) -> OutputFormat | IntegerOutput:
+    """The output of a name or of itself; ValueError lists the known names."""
+    if isinstance(value, OutputFormat | IntegerOutput):
         return value
     name = value.strip().lower() if isinstance(value, str) else value
-    return OUTPUTS[choice("out", name, OUTPUTS)]
+    if isinstance(name, str) and name in INTEGER_OUTPUTS:
+        return INTEGER_OUTPUTS[name]
+    known = (*OUTPUTS, "int32", "FORMAT:multiply", "FORMAT:shift")
+    return OUTPUTS[choice("out", name, known)]
 
 
 def convert(x: NDArray[np.float32], out: OutputFormat) -> NDArray:

@@ -102,6 +102,23 @@ def sections(accumulator: Accumulator, lanes: int, out: str) -> tuple[Section, .
     return (Section("multiply", 18), *body, *convert)
 
 
+def integer_sections(lanes: int, rescale: str | None, corrects: bool) -> tuple[Section, ...]:
+    """The datapath of a unit whose running value is INT32 and whose result is an integer.
+
+    rescale: how the sum is requantised, ``multiply``, ``shift`` or not at all (None). corrects:
+    whether block sums meet zero points or integer scales.
+    """
+    tree = 4 * (lanes - 1).bit_length()
+    return (
+        Section("multiply", max(18, 8 + tree) if corrects else 18),
+        Section("sum", 14 + tree),
+        *([Section("correct", 34)] if corrects else []),
+        Section("accumulate", 22, holds=True, loop=True),
+        *([Section("rescale", 40)] if rescale == "multiply" else []),
+        *([Section("limit", 30)] if rescale else []),
+    )
+
+
 def stage_limits(parts: tuple[Section, ...]) -> tuple[int, int]:
     """The fewest and the most registers that these sections can have."""
     return sum(s.holds for s in parts), len(parts)

@@ -9,14 +9,16 @@
 
 A record is one block. Its fields, each of whole bytes, from the last byte of the record to the
 first: a, b (element i in the bits from i * width on), scale_a, scale_b, c (32 bits), control
-(bit 0 first, bit 1 last, bits 2 to 7 mode). The most significant byte comes first in the file
-because that is the order in which $fread fills a vector.
+(bit 0 first, bit 1 last, bits 2 to 7 mode), and densely the unit's side inputs, where it has any.
+The most significant byte comes first in the file because that is the order in which $fread fills a
+vector.
 
 A result is 8 bytes: the result bits as a little-endian 32-bit word, then a word of flags (FLAGS
 names them from bit 0 up).
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,12 +78,14 @@ def write_records(
     *,
     a_bits: int = 8,
     b_bits: int = 8,
+    side: Sequence[tuple[NDArray[np.uint64], int]] = (),
 ) -> None:
     """Writes one record per block.
 
     `a` and `b` are element codes of shape (blocks, lanes); the others are of shape (blocks,) or
     one value for all: scale codes, the bits of c (uint32), two booleans, and the mode number.
-    `a_bits` and `b_bits` are the widths of the unit's element inputs.
+    `a_bits` and `b_bits` are the widths of the unit's element inputs. side: for each side input,
+    in the order of the bench top's parameters, its bits (blocks,) and its width.
     """
     if a.ndim != 2 or a.shape != b.shape:
         raise ValueError(f"a and b must be (blocks, lanes) alike, not {a.shape} and {b.shape}")
@@ -99,6 +103,8 @@ def write_records(
             part = slice(start, start + _CHUNK)
             fields = [_pack(a[part], a_bits), _pack(b[part], b_bits)]
             fields += [_bytes_of(column[part]) for column in columns]
+            if side:
+                fields.append(_dense([(bits[part], width) for bits, width in side]))
             np.concatenate(fields, axis=1)[:, ::-1].tofile(file)
     beside.replace(path)
 
@@ -167,6 +173,15 @@ def _pack(codes: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
         return codes
     bits = np.unpackbits(codes[:, :, None], axis=2, count=width, bitorder="little")
     return np.packbits(bits.reshape(len(codes), -1), axis=1, bitorder="little")
+
+
+def _dense(columns: Sequence[tuple[NDArray[np.uint64], int]]) -> NDArray[np.uint8]:
+    """(blocks,) integers of their widths, one behind the other, to (blocks, bytes)."""
+    bits = [
+        np.unpackbits(_bytes_of(column.astype("<u8")), axis=1, count=width, bitorder="little")
+        for column, width in columns
+    ]
+    return np.packbits(np.concatenate(bits, axis=1), axis=1, bitorder="little")
 
 
 def _bytes_of(column: NDArray) -> NDArray[np.uint8]:

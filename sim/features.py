@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from ..model import DotConfig, ElementFormat
 from ..model.accumulators import Fixed, Fused, Preset
-from ..model.outputs import BFLOAT16, FLOAT16, FLOAT32
+from ..model.outputs import BFLOAT16, FLOAT16, FLOAT32, OutputFormat
 from ..model.products import product_table
 from ..model.trace import FLAG_NAMES
+from . import integer_features
 from .item import Batch, Outcome
 from .operands import (
     C_CLASSES,
@@ -43,16 +44,20 @@ def pair_name(pair: tuple[ElementFormat, ElementFormat]) -> str:
 
 def goals(config: DotConfig) -> dict[str, Bins]:
     """The bins of every feature that `config` can hit."""
-    bins: dict[str, Bins] = {
+    common: dict[str, Bins] = {
         "format": [pair_name(pair) for pair in config.formats],
         "operand_a": [(pair_name(p), name) for p in config.formats for name in class_codes(p[0])],
         "operand_b": [(pair_name(p), name) for p in config.formats for name in class_codes(p[1])],
         "operand_pair": _class_pairs(config),
+        "chain_length": list(LENGTHS),
+    }
+    if config.has_integers:
+        return common | integer_features.goals(config)
+    bins = common | {
         "scale_a": list(SCALE_CLASSES),
         "scale_b": list(SCALE_CLASSES),
         "cancellation": _depth_bins(config),
         "alignment": _distance_bins(config),
-        "chain_length": list(LENGTHS),
         "result": _result_bins(config),
     }
     if config.load_c:
@@ -72,8 +77,7 @@ def hits(config: DotConfig, batch: Batch, outcome: Outcome) -> dict[str, Hits]:
     pair = config.formats[batch.mode]
     name = pair_name(pair)
     classes_a, classes_b = class_table(pair[0])[batch.a], class_table(pair[1])[batch.b]
-    result = result_class(config, outcome.result)
-    found: dict[str, Hits] = {
+    common: dict[str, Hits] = {
         "format": [{name}] * n,
         "operand_a": _present(classes_a, lambda i: (name, CLASSES[i])),
         "operand_b": _present(classes_b, lambda i: (name, CLASSES[i])),
@@ -81,11 +85,16 @@ def hits(config: DotConfig, batch: Batch, outcome: Outcome) -> dict[str, Hits]:
             classes_a * np.uint8(len(CLASSES)) + classes_b,
             lambda i: (CLASSES[i // len(CLASSES)], CLASSES[i % len(CLASSES)]),
         ),
+        "chain_length": [{_range_of(LENGTHS, batch.blocks)}] * n,
+    }
+    if config.has_integers:
+        return common | integer_features.hits(config, batch, outcome)
+    result = result_class(config, outcome.result)
+    found = common | {
         "scale_a": _present(scale_class(batch.scale_a), list(SCALE_CLASSES).__getitem__),
         "scale_b": _present(scale_class(batch.scale_b), list(SCALE_CLASSES).__getitem__),
         "cancellation": _depths(batch, pair),
         "alignment": _distances(batch, pair),
-        "chain_length": [{_range_of(LENGTHS, batch.blocks)}] * n,
         "result": [{C_CLASSES[i] if i > 1 else "zero"} for i in result],
     }
     if config.load_c:
@@ -105,9 +114,16 @@ def hits(config: DotConfig, batch: Batch, outcome: Outcome) -> dict[str, Hits]:
     return found
 
 
+def _float_out(config: DotConfig) -> OutputFormat:
+    """The output of a unit with float results."""
+    assert isinstance(config.out, OutputFormat)
+    return config.out
+
+
 def result_class(config: DotConfig, bits: NDArray[np.uint32]) -> NDArray[np.uint8]:
     """Index into C_CLASSES of results in the output format."""
-    fraction_bits, exponent_ones = config.out.fraction_bits, 2**config.out.exponent_bits - 1
+    out = _float_out(config)
+    fraction_bits, exponent_ones = out.fraction_bits, 2**out.exponent_bits - 1
     exponent = bits >> fraction_bits & exponent_ones
     fraction = bits & np.uint32(2**fraction_bits - 1)
     conditions = [
@@ -213,7 +229,7 @@ def _can_saturate(config: DotConfig) -> bool:
 
 
 def _result_bins(config: DotConfig) -> Bins:
-    rule, out = config.accumulator, config.out
+    rule, out = config.accumulator, _float_out(config)
     bins = ["zero", "normal", "nan"]
     if isinstance(rule, Fixed):
         subnormal = rule.lsb < out.emin
@@ -229,7 +245,7 @@ def _result_bins(config: DotConfig) -> Bins:
 
 
 def _can_overflow(config: DotConfig) -> bool:
-    rule, out = config.accumulator, config.out
+    rule, out = config.accumulator, _float_out(config)
     if not isinstance(rule, Fixed):
         return True
     return rule.width - 1 + rule.lsb >= (16 if out is FLOAT16 else 128)
@@ -237,7 +253,7 @@ def _can_overflow(config: DotConfig) -> bool:
 
 def _can_underflow(config: DotConfig) -> bool:
     """A float32 sum of float32 values below 2^-126 is exact; truncated grids may be, too."""
-    rule, out = config.accumulator, config.out
+    rule, out = config.accumulator, _float_out(config)
     if isinstance(rule, Fixed):
         digit = {FLOAT32: -149, BFLOAT16: -133, FLOAT16: -24}[out]
         return rule.lsb < digit

@@ -1,12 +1,13 @@
 """Dot products as data: what sequences make, monitors see, bulk records hold and models predict."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..model import DotConfig, MXArray
+from ..model.integers import integer_dot
 from ..model.trace import FLAG_NAMES, Trace
 
 
@@ -15,7 +16,8 @@ class Batch:
     """n dot products of one mode and one number of blocks.
 
     a, b: uint8 element codes (n, blocks, lanes). scale_a, scale_b: uint8 (n, blocks).
-    c: uint32 float32 bits (n,). mode: index into the unit's formats. sequence: who made them.
+    c: uint32 float32 or INT32 bits (n,). mode: index into the unit's formats. sequence: who made
+    them. side: uint64 bits (n, blocks) of each of the unit's side inputs, by name.
     """
 
     mode: int
@@ -25,6 +27,7 @@ class Batch:
     scale_b: NDArray[np.uint8]
     c: NDArray[np.uint32]
     sequence: str = ""
+    side: dict[str, NDArray[np.uint64]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.c)
@@ -37,16 +40,18 @@ class Batch:
     def take(self, rows: NDArray | slice) -> "Batch":
         """The dot products of these rows."""
         names = ("a", "b", "scale_a", "scale_b", "c")
-        return replace(self, **{name: getattr(self, name)[rows] for name in names})
+        side = {name: bits[rows] for name, bits in self.side.items()}
+        return replace(self, **{name: getattr(self, name)[rows] for name in names}, side=side)
 
 
 @dataclass(frozen=True)
 class Product:
-    """One dot product as pins carry it: a block is (a, b, scale_a, scale_b), element 0 lowest."""
+    """One dot product as pins carry it: a block is (a, b, scale_a, scale_b) and the unit's side
+    inputs, element 0 lowest."""
 
     mode: int
     c: int
-    blocks: tuple[tuple[int, int, int, int], ...]
+    blocks: tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -65,15 +70,20 @@ def concatenate(batches: Iterable[Batch]) -> list[Batch]:
             groups.setdefault((batch.mode, batch.blocks), []).append(batch)
     names = ("a", "b", "scale_a", "scale_b", "c")
     return [
-        replace(parts[0], **{k: np.concatenate([getattr(p, k) for p in parts]) for k in names})
+        replace(
+            parts[0],
+            **{k: np.concatenate([getattr(p, k) for p in parts]) for k in names},
+            side={k: np.concatenate([p.side[k] for p in parts]) for k in parts[0].side},
+        )
         for parts in groups.values()
     ]
 
 
 def outcome(config: DotConfig, trace: Trace) -> Outcome:
     """The bits of a Trace of n dot products, as the unit's pins carry them."""
-    word = np.uint32 if config.out.bits == 32 else np.uint16
+    word = np.uint16 if trace.result.itemsize == 2 else np.uint32
     result = np.ascontiguousarray(trace.result).view(word).astype(np.uint32)
+    result &= np.uint32(2**config.out.bits - 1)
     flags = np.zeros(result.shape, np.uint8)
     if config.status:
         for bit, name in enumerate(FLAG_NAMES):
@@ -83,6 +93,8 @@ def outcome(config: DotConfig, trace: Trace) -> Outcome:
 
 def model_trace(config: DotConfig, batch: Batch, stages: bool = False) -> Trace:
     """What the golden model computes for `batch`."""
+    if config.has_integers:
+        return _integer_trace(config, batch, stages)
     format_a, format_b = config.formats[batch.mode]
     shape = (len(batch), batch.blocks * config.lanes)
     a = MXArray(batch.a.reshape(shape), batch.scale_a, format_a, config.lanes)
@@ -90,6 +102,19 @@ def model_trace(config: DotConfig, batch: Batch, stages: bool = False) -> Trace:
     c = batch.c.view(np.float32) if config.load_c else None
     with np.errstate(invalid="ignore"):  # a signalling NaN in c
         return config.dot(a, b, c, stages=stages)
+
+
+def _integer_trace(config: DotConfig, batch: Batch, stages: bool) -> Trace:
+    inputs: dict[str, NDArray] = {}
+    if config.scale_bits:
+        inputs |= {"scale_a": batch.scale_a, "scale_b": batch.scale_b}
+    for name, width in config.side_inputs.items():
+        bits = batch.side[name].astype(np.int64)
+        if config.is_signed(name):
+            bits = bits - ((bits >> (width - 1)) << width)
+        inputs[name] = bits if name in ("zero_a", "zero_b") else bits[:, -1]
+    c = batch.c.view(np.int32) if config.load_c else 0
+    return integer_dot(config, batch.a, batch.b, c, inputs=inputs, stages=stages)
 
 
 def predict(config: DotConfig, batch: Batch) -> Outcome:
@@ -101,10 +126,11 @@ def products(config: DotConfig, batch: Batch) -> list[Product]:
     """The dot products of `batch` as pins carry them."""
     words_a, words_b = _words(batch.a, config.bits_a), _words(batch.b, config.bits_b)
     scales_a, scales_b = batch.scale_a.tolist(), batch.scale_b.tolist()
+    side = [batch.side[name].tolist() for name in config.side_inputs]
     return [
-        Product(batch.mode, c, tuple(zip(wa, wb, sa, sb, strict=True)))
-        for c, wa, wb, sa, sb in zip(
-            batch.c.tolist(), words_a, words_b, scales_a, scales_b, strict=True
+        Product(batch.mode, c, tuple(zip(*words, strict=True)))
+        for c, *words in zip(
+            batch.c.tolist(), words_a, words_b, scales_a, scales_b, *side, strict=True
         )
     ]
 
@@ -113,7 +139,8 @@ def batch_of(config: DotConfig, items: Sequence[Product]) -> Batch:
     """The batch of products of one mode and one number of blocks."""
     lanes = config.lanes
     blocks = [item.blocks for item in items]
-    scales = np.array([[[sa, sb] for _, _, sa, sb in row] for row in blocks], np.uint8)
+    scales = np.array([[block[2:4] for block in row] for row in blocks], np.uint8)
+    side = np.array([[block[4:] for block in row] for row in blocks], np.uint64)
     return Batch(
         items[0].mode,
         np.stack([_codes([word for word, *_ in row], config.bits_a, lanes) for row in blocks]),
@@ -121,6 +148,7 @@ def batch_of(config: DotConfig, items: Sequence[Product]) -> Batch:
         np.ascontiguousarray(scales[..., 0]),
         np.ascontiguousarray(scales[..., 1]),
         np.array([item.c for item in items], np.uint32),
+        side={name: side[..., index] for index, name in enumerate(config.side_inputs)},
     )
 
 

@@ -61,7 +61,7 @@ class UnitJob:
         """Write the job as JSON to job.json in its directory."""
         values = {
             **{name: getattr(self, name) for name in self.__dataclass_fields__},
-            "config": config_values(self.config),
+            "config": self.config.arguments,
         }
         self.directory.mkdir(parents=True, exist_ok=True)
         path = self.directory.resolve() / "job.json"
@@ -83,19 +83,6 @@ class UnitJob:
 
 def _absolute(path: Path) -> str:
     return str(path.resolve())
-
-
-def config_values(config: DotConfig) -> dict[str, object]:
-    """The arguments of DotConfig as plain values."""
-    return {
-        "formats": config.formats_text,
-        "lanes": config.lanes,
-        "accumulator": str(config.accumulator),
-        "stages": config.stages,
-        "out": config.out.name,
-        "status": config.status,
-        "load_c": config.load_c,
-    }
 
 
 @dataclass

@@ -37,7 +37,10 @@ def unit_name(config: DotConfig) -> str:
         f"s{config.stages}",
     ]
     if config.out.name != "float32":
-        parts.append(config.out.name)
+        parts.append(config.out.name.replace(":", "_"))
+    if config.has_integers:
+        parts += [f"scales_{config.scales}"] * (config.scales != "none")
+        parts += [f"zero_{config.zero_points}"] * (config.zero_points != "none")
     parts += ["nostatus"] * (not config.status) + ["noc"] * (not config.load_c)
     return "-".join(parts)
 

@@ -39,9 +39,11 @@ def _operands(job: UnitJob, failure: Failure) -> list[str]:
     if config.load_c:
         lines.append(f"c       0x{product['c']:08x}")
     blocks = product["blocks"]
-    for number, (a, b, scale_a, scale_b) in enumerate(blocks[:SHOWN_BLOCKS]):
+    for number, (a, b, *rest) in enumerate(blocks[:SHOWN_BLOCKS]):
+        names = ("scale_a", "scale_b", *config.side_inputs)
+        inputs = ", ".join(f"{n} 0x{bits:02x}" for n, bits in zip(names, rest, strict=True))
         lines += [
-            f"block {number}: scale_a 0x{scale_a:02x}, scale_b 0x{scale_b:02x}; lane 0 first:",
+            f"block {number}: {inputs}; lane 0 first:",
             f"  a {_codes(a, config.bits_a, config.lanes)}",
             f"  b {_codes(b, config.bits_b, config.lanes)}",
         ]

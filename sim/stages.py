@@ -18,6 +18,13 @@ from ..hw.sections.convert import NarrowLayout
 from ..hw.sections.fixed import RegisterLayout
 from ..hw.sections.float32 import LevelLayout
 from ..hw.sections.fused import StepLayout, StepsLayout
+from ..hw.sections.integer import (
+    AddendLayout,
+    IntegerTermsLayout,
+    IntegerTotalLayout,
+    LimitedLayout,
+    SumLayout,
+)
 from ..hw.sections.multiply import ProductsLayout
 from ..hw.sections.sums import BlockResultLayout, TermsLayout, TotalLayout
 from ..hw.unit import stage_layouts
@@ -122,7 +129,7 @@ def compare_stages(
 
 def _is_special(config: DotConfig, batch: Batch, block: int, layout: data.Layout) -> bool:
     """True where special terms make a section's numbers meaningless; running values never are."""
-    if isinstance(layout, RunningLayout | NarrowLayout):
+    if config.has_integers or isinstance(layout, RunningLayout | NarrowLayout):
         return False
     table = product_table(*config.formats[batch.mode])
     values = table.values[table.index(batch.a[0, : block + 1], batch.b[0, : block + 1])]
@@ -266,7 +273,30 @@ def _register(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
     yield _pair("register", view["register"], int(step["accumulator"]))
 
 
+def _integer_terms(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    for index, want in enumerate(step["product"]):
+        term = view["terms"][index]
+        yield _pair(f"product {index}", _signed(term["sign"], term["magnitude"]), int(want))
+
+
+def _integer_total(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    yield _pair("sum", view["total"], int(step["integer_sum"]))
+
+
+def _addend(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    yield _pair("addend", view["addend"], int(step["addend"]))
+
+
+def _integer_sum(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    yield _pair("INT32 sum", view["c"], int(step["accumulator"]))
+
+
 COMPARE: dict[type, Compare] = {
+    IntegerTermsLayout: _integer_terms,
+    IntegerTotalLayout: _integer_total,
+    AddendLayout: _addend,
+    SumLayout: _integer_sum,
+    LimitedLayout: _result,
     ProductsLayout: _products,
     TermsLayout: _terms,
     TotalLayout: _total,

@@ -8,6 +8,7 @@ from numpy.random import Generator
 
 from ..model import DotConfig
 from . import corners
+from .integer_stimulus import INTEGER_SEQUENCES
 from .item import Batch
 from .operands import (
     SCALE_CLASSES,
@@ -178,10 +179,11 @@ SEQUENCES: dict[str, tuple[Sequence, int]] = {
 
 def traffic(config: DotConfig, rng: Generator, count: int) -> list[Batch]:
     """About `count` dot products: every mode, every sequence by its share."""
-    total = sum(share for _, share in SEQUENCES.values()) * len(config.formats)
+    sequences = INTEGER_SEQUENCES if config.has_integers else SEQUENCES
+    total = sum(share for _, share in sequences.values()) * len(config.formats)
     return [
         replace(batch, sequence=name)
         for mode in range(len(config.formats))
-        for name, (make, share) in SEQUENCES.items()
+        for name, (make, share) in sequences.items()
         for batch in make(Target(config, mode), rng, max(count * share // total, 16))
     ]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..model import DotConfig, quantize
 from ..model.blocks import as_float32
+from .integer_stimulus import integer_batch
 from .item import Batch
 from .job import UnitJob
 from .target import Target
@@ -129,6 +130,9 @@ def tensor_batch(
         blocks.append(quantize(values, fmt, block_size=target.lanes, pad=True).blocks_last())
     (a, scale_a), (b, scale_b) = blocks
     scales = np.ascontiguousarray(scale_a[rows_x]), np.ascontiguousarray(scale_b[rows_y])
+    if target.config.has_integers:  # the codes under any scales and zero points
+        c = np.zeros(len(rows_x), np.int64)
+        return integer_batch(target, rng, a[rows_x], b[rows_y], c, sequence="tensors")
     return target.batch(a[rows_x], b[rows_y], scales, sequence="tensors")
 
 

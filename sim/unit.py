@@ -188,7 +188,13 @@ def _write(config: DotConfig, batches: list[Batch], order: NDArray[np.int64], pa
         np.repeat(mode, lengths),
         a_bits=config.bits_a,
         b_bits=config.bits_b,
+        side=[(_side(batches, name)[index], bits) for name, bits in config.side_inputs.items()],
     )
+
+
+def _side(batches: list[Batch], name: str) -> NDArray[np.uint64]:
+    """A side input of all blocks."""
+    return np.concatenate([batch.side[name].reshape(-1) for batch in batches])
 
 
 def _failure(

@@ -24,6 +24,8 @@ def build_unit(
             "B_BITS": config.bits_b,
             "MODE_BITS": max(config.mode_bits, 1),
             "RESULT_BITS": config.out.bits,
+            "SCALE_BITS": config.scale_bits,
+            **{f"{name.upper()}_BITS": bits for name, bits in config.side_inputs.items()},
         },
         public_vlt=probe_file,
         waves=waves,

@@ -108,6 +108,8 @@ def draw(
     No dot product has more than `blocks` blocks: longer ones are cut. The same arguments give the
     same dot products. ValueError for a count, number of blocks or seed out of range.
     """
+    if config.has_integers:
+        raise ValueError(f"out must be a float to write vectors, not {config.out.name}")
     integer("count", count, 1, LARGEST_COUNT)
     integer("blocks", blocks, 1, LARGEST_BLOCKS)
     rng = np.random.default_rng(integer("seed", seed, 0))

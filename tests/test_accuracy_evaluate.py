@@ -204,7 +204,7 @@ def test_formats_in_order():
     ("arguments", "message"),
     [
         ({"rule": "fast"}, "accumulator must be one of"),
-        ({"rule": "int32"}, "accumulator int32 takes formats int8 x int8 only"),
+        ({"rule": "int32"}, "accumulator int32 takes integer formats only"),
         ({"pair": "e4m3,e5m2"}, "pair must be one pair of formats, not 'e4m3,e5m2'"),
         ({"pair": "e9m9"}, "formats must be one of"),
         ({"data": "gauss"}, "data must be one of"),

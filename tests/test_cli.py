@@ -25,11 +25,11 @@ def run(capsys, *arguments):
     [
         ("--lanes 3", "lanes must be one of 4, 8, 16, 32, 64, 128, not 3"),
         ("--format e9m9", "formats must be one of e4m3, e5m2, e3m2, e2m3, e2m1, int8, not 'e9m9'"),
-        ("--accumulator int32", "accumulator int32 takes formats int8 x int8 only"),
+        ("--accumulator int32", "accumulator int32 takes integer formats only"),
         ("--accumulator fixed:48", "accumulator must be one of exact, aligned:F, fused:F"),
         ("--accumulator aligned:65", "F of aligned must be from 0 to 64, not 65"),
         ("--stages 9", "stages of accumulator aligned:13 must be from 1 to 6, not 9"),
-        ("--result float64", "out must be one of float32, bfloat16, float16, not 'float64'"),
+        ("--result float64", "out must be one of float32, bfloat16, float16, int32, FORMAT:"),
         ("--top 1unit", "top must be a Verilog identifier (letters, digits, _), not '1unit'"),
         ("--lanes many", "argument --lanes: invalid int value: 'many'"),
         ("--colour red", "unrecognized arguments: --colour red"),

@@ -121,12 +121,12 @@ NAMES = "e4m3, e5m2, e3m2, e2m3, e2m1, int8"
         ),
         (
             ValueError,
-            "accumulator int32 takes formats int8 x int8 only, not e4m3 x e4m3",
+            "accumulator int32 takes integer formats only, not e4m3 x e4m3",
             {"accumulator": "int32"},
         ),
         (
             ValueError,
-            "accumulator int32 takes formats int8 x int8 only, not int8 x e2m1",
+            "accumulator int32 takes integer formats only, not int8 x e2m1",
             {"formats": "int8,int8xe2m1", "accumulator": "int32"},
         ),
         (
@@ -151,7 +151,10 @@ NAMES = "e4m3, e5m2, e3m2, e2m3, e2m1, int8"
         ),
         (
             ValueError,
-            "out must be one of float32, bfloat16, float16, not 'float64'",
+            (
+                "out must be one of float32, bfloat16, float16, int32, FORMAT:multiply, "
+                "FORMAT:shift, not 'float64'"
+            ),
             {"out": "float64"},
         ),
         (TypeError, "status must be True or False, not 1", {"status": 1}),

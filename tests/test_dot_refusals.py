@@ -39,7 +39,7 @@ def mx(*shape, fmt="e4m3", k=32, axis=-1):
         ),
         (
             ValueError,
-            "accumulator int32 takes formats int8 x int8 only, not int8 x e4m3",
+            "accumulator int32 takes integer formats only, not int8 x e4m3",
             (mx(32, fmt="int8"), mx(32), "int32"),
         ),
         (

@@ -382,7 +382,7 @@ BAD_COMMANDS = {
     "seed": (["--out", "x.npz", "--seed", "-1"], "seed must be at least 0, not -1"),
     "lanes": (["--out", "x.npz", "--lanes", "3"], "lanes must be one of 4, 8, 16, 32, 64, 128"),
     "format": (["--out", "x.npz", "--format", "fp8"], "formats must be one of e4m3"),
-    "int32": (["--out", "x.npz", "--accumulator", "int32"], "int32 takes formats int8 x int8"),
+    "int32": (["--out", "x.npz", "--accumulator", "int32"], "int32 takes integer formats only"),
     "a directory": (["--out", "."], "out must be a file, not the directory ."),
     "a file": (["--hex", "file"], "hex must be a directory, not the file file"),
 }

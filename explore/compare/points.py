@@ -9,8 +9,9 @@ from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any
 
-from ...model import DotConfig, accumulator, format_pairs
-from ...model.errors import integer
+from ...model import E8M0, DotConfig, accumulator, format_pairs
+from ...model.config import INTEGER_SCALES, ZERO_POINTS
+from ...model.errors import choice, integer
 from ...model.outputs import output_format
 from ..accuracy.sentences import SENTENCES
 from ..cost import Flow
@@ -64,9 +65,11 @@ class Sweep:
     result: str = "float32"
     status: bool = True
     load_c: bool = True
+    scales: str | None = None
+    zero_points: str = "none"
 
 
-_TEXTS = ("format", "accumulator", "lanes", "stages", "result")
+_TEXTS = ("format", "accumulator", "lanes", "stages", "result", "scales", "zero_points")
 
 
 def units_of(sweep: Sweep, note: Callable[[str], None] = lambda text: None) -> list[Generated]:
@@ -81,9 +84,10 @@ def units_of(sweep: Sweep, note: Callable[[str], None] = lambda text: None) -> l
         raise ValueError(f"a sweep must stand for at most {LIMIT} units, not {total}")
     found: dict[DotConfig, Generated] = {}
     refused: dict[str, list[str]] = {}
-    for formats, rule, lanes, stages, result in product(*axes):
+    switches = sweep.status, sweep.load_c
+    for formats, rule, lanes, stages, result, *rest in product(*axes):
         try:
-            config = DotConfig(formats, lanes, rule, stages, result, sweep.status, sweep.load_c)
+            config = DotConfig(formats, lanes, rule, stages, result, *switches, *rest)
         except (ValueError, TypeError) as error:
             refused.setdefault(str(error), []).append(f"{formats} {rule}")
         else:
@@ -119,6 +123,8 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "lanes": lambda value: DotConfig(lanes=value),
     "stages": int,
     "result": output_format,
+    "scales": lambda value: choice("scales", value, (E8M0.name, *INTEGER_SCALES)),
+    "zero_points": lambda value: choice("zero_points", value, ZERO_POINTS),
 }
 
 

@@ -18,9 +18,7 @@ class Generated:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As texts: on the other side formats are again the objects of the format table."""
-        c = self.config
-        texts = (c.formats_text, c.lanes, str(c.accumulator), c.stages, c.out.name)
-        return _generated, (*texts, c.status, c.load_c)
+        return _generated, (self.config.arguments,)
 
     @property
     def name(self) -> str:
@@ -58,8 +56,11 @@ class Generated:
         return self.config.interval
 
     @property
-    def rule(self) -> tuple[tuple[ElementFormat, ElementFormat], Accumulator]:
-        """What the golden model needs to tell its accuracy."""
+    def rule(self) -> tuple[tuple[ElementFormat, ElementFormat], Accumulator] | None:
+        """What the golden model needs to tell its accuracy; None for integer results, whose error
+        is that of the scales around them."""
+        if self.config.has_integers:
+            return None
         return self.config.formats[0], self.config.accumulator
 
     @property
@@ -74,12 +75,14 @@ class Generated:
         words = ["--format", self.format, "--accumulator", self.accumulator]
         words += ["--lanes", str(config.lanes), "--stages", str(config.stages)]
         words += [] if config.out.name == "float32" else ["--result", config.out.name]
+        if config.has_integers:
+            words += ["--scales", config.scales, "--zero-points", config.zero_points]
         words += ["--no-status"] * (not config.status) + ["--no-c"] * (not config.load_c)
         return shlex.join(words)
 
 
-def _generated(*arguments: Any) -> Generated:
-    return Generated(DotConfig(*arguments))
+def _generated(arguments: dict[str, Any]) -> Generated:
+    return Generated(DotConfig(**arguments))
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model import DotConfig, quantize
+from ...sim.integer_stimulus import calibrated_batch
 from ...sim.item import Batch, concatenate
 from ..accuracy.data import data_set
 
@@ -34,7 +35,8 @@ def batches(config: DotConfig, data: str, seed: int, count: int) -> list[Batch]:
         shape = (rows, BLOCKS, config.lanes)
         codes_a, codes_b = a.codes.reshape(shape), b.codes.reshape(shape)
         c = np.zeros(rows, np.uint32)
-        found.append(Batch(mode, codes_a, codes_b, a.scales, b.scales, c, data))
+        batch = Batch(mode, codes_a, codes_b, a.scales, b.scales, c, data)
+        found.append(calibrated_batch(config, batch) if config.has_integers else batch)
     return found
 
 
@@ -63,11 +65,15 @@ class Feed:
         self._fields = {
             "in_a": _lanes(products, "a", config.bits_a),
             "in_b": _lanes(products, "b", config.bits_b),
-            "in_scale_a": _bits(_blocks(products, "scale_a"), 8),
-            "in_scale_b": _bits(_blocks(products, "scale_b"), 8),
             "in_first": np.isin(index, starts)[:, None],
             "in_last": np.isin(index, ends - 1)[:, None],
         }
+        if config.scale_bits:
+            for name in ("scale_a", "scale_b"):
+                self._fields[f"in_{name}"] = _bits(_blocks(products, name), config.scale_bits)
+        for name, width in config.side_inputs.items():
+            side = np.concatenate([batch.side[name].reshape(-1) for batch in products])
+            self._fields[f"in_{name}"] = _bits(side, width)
         if config.load_c:
             c = np.concatenate([batch.c for batch in products])
             self._fields["in_c"] = _bits(np.repeat(c, lengths), 32)

@@ -3,7 +3,6 @@
 from amaranth.hdl import Cat, Module
 from amaranth.lib import data
 
-from ...model.formats import E8M0
 from ..hierarchy import submodule
 from ..lane import ProductLane, ProductLayout, SpecialLayout
 from ..scale import SCALE_SHAPE, ScaleAdder
@@ -12,17 +11,18 @@ from .base import Section
 
 
 class BlockLayout(data.StructLayout):
-    """A block of codes with its scales and the mode that selects its format pair."""
+    """A block of codes with its scales, the mode that selects its format pair, and side inputs."""
 
     def __init__(self, widths: Widths) -> None:
-        lanes = widths.config.lanes
+        config, lanes = widths.config, widths.config.lanes
         super().__init__(
             {
                 "a": data.ArrayLayout(widths.a.bits, lanes),
                 "b": data.ArrayLayout(widths.b.bits, lanes),
-                "scale_a": E8M0.bits,
-                "scale_b": E8M0.bits,
-                "mode": widths.config.mode_bits,
+                "scale_a": config.scale_bits,
+                "scale_b": config.scale_bits,
+                "mode": config.mode_bits,
+                **config.side_inputs,
             }
         )
 

@@ -18,8 +18,19 @@ module mxdot_bench #(
     parameter int A_BITS = 8,
     parameter int B_BITS = 8,
     parameter int MODE_BITS = 1,
-    parameter int RESULT_BITS = 32
+    parameter int RESULT_BITS = 32,
+    parameter int SCALE_BITS = 8,
+    // Side inputs of units with integer results; 0 for those that the unit has not.
+    parameter int ZERO_A_BITS = 0,
+    parameter int ZERO_B_BITS = 0,
+    parameter int MULTIPLIER_BITS = 0,
+    parameter int SHIFT_BITS = 0,
+    parameter int ZERO_OUT_BITS = 0
 );
+  function automatic int at_least_one(int bits);
+    return bits > 0 ? bits : 1;
+  endfunction
+
   // Driven from outside (cocotb) or by the bulk process below, never by both.
   logic clk = 0;
   logic rst = 0;
@@ -27,8 +38,13 @@ module mxdot_bench #(
   logic in_ready;
   logic [LANES*A_BITS-1:0] in_a = 0;
   logic [LANES*B_BITS-1:0] in_b = 0;
-  logic [7:0] in_scale_a = 0;
-  logic [7:0] in_scale_b = 0;
+  logic [at_least_one(SCALE_BITS)-1:0] in_scale_a = 0;
+  logic [at_least_one(SCALE_BITS)-1:0] in_scale_b = 0;
+  logic [at_least_one(ZERO_A_BITS)-1:0] in_zero_a = 0;
+  logic [at_least_one(ZERO_B_BITS)-1:0] in_zero_b = 0;
+  logic [at_least_one(MULTIPLIER_BITS)-1:0] in_multiplier = 0;
+  logic [at_least_one(SHIFT_BITS)-1:0] in_shift = 0;
+  logic [at_least_one(ZERO_OUT_BITS)-1:0] in_zero_out = 0;
   logic [31:0] in_c = 0;
   logic in_first = 0;
   logic in_last = 0;
@@ -46,19 +62,16 @@ module mxdot_bench #(
   // cycle. The operands therefore reach the unit as copies, made when they change.
   logic [LANES*A_BITS-1:0] a;
   logic [LANES*B_BITS-1:0] b;
-  logic [7:0] scale_a, scale_b;
 
   initial
     forever begin
       a = in_a;
       b = in_b;
-      scale_a = in_scale_a;
-      scale_b = in_scale_b;
-      @(in_a or in_b or in_scale_a or in_scale_b);
+      @(in_a or in_b);
     end
 
-  // The rest by name: a port that a configuration lacks (in_mode, in_c, flags) stays unconnected.
-  mxdot_dot dut (.*, .in_a(a), .in_b(b), .in_scale_a(scale_a), .in_scale_b(scale_b));
+  // The rest by name: what a configuration lacks (in_mode, in_c, scales, flags) stays unconnected.
+  mxdot_dot dut (.*, .in_a(a), .in_b(b));
 
   // ---------------------------------------------------------------------------------- bulk mode
 
@@ -73,8 +86,11 @@ module mxdot_bench #(
 
   localparam int A_BYTES = (LANES * A_BITS + 7) / 8;
   localparam int B_BYTES = (LANES * B_BITS + 7) / 8;
+  localparam int SIDE_BITS = ZERO_A_BITS + ZERO_B_BITS + MULTIPLIER_BITS + SHIFT_BITS + ZERO_OUT_BITS;
+  localparam int SIDE_BYTES = (SIDE_BITS + 7) / 8;
 
-  // A record, most significant byte first in the file, so that one $fread fills it.
+  // A record, most significant byte first in the file, so that one $fread fills it. The side inputs
+  // lie above it, in the order of the parameters.
   typedef struct packed {
     logic [5:0] mode;
     logic last;
@@ -85,9 +101,9 @@ module mxdot_bench #(
     logic [8*B_BYTES-1:0] b;
     logic [8*A_BYTES-1:0] a;
   } record_t;
-  localparam int RECORD_BYTES = $bits(record_t) / 8;
+  localparam int RECORD_BYTES = $bits(record_t) / 8 + SIDE_BYTES;
 
-  logic [$bits(record_t)-1:0] buffer[1];  // $fread fills an unpacked array
+  logic [8*RECORD_BYTES-1:0] buffer[1];  // $fread fills an unpacked array
   int input_file, output_file;
   int gap = 0, stall = 0, seed = 1, timeout = 10000, drain = 256;
   int idle;      // cycles since the last transfer
@@ -105,9 +121,11 @@ module mxdot_bench #(
   task automatic offer;
     int count;
     record_t block;
+    logic [8*RECORD_BYTES-1:0] side;
     if ({1'b0, random[7:0]} < gap[8:0]) return;
     count = $fread(buffer, input_file);
-    block = buffer[0];
+    block = record_t'(buffer[0][$bits(record_t)-1:0]);
+    side = buffer[0] >> $bits(record_t);
     if (count == 0) begin
       $fclose(input_file);
       input_file = 0;
@@ -117,8 +135,17 @@ module mxdot_bench #(
       in_valid = 1;
       in_a = block.a[LANES*A_BITS-1:0];
       in_b = block.b[LANES*B_BITS-1:0];
-      in_scale_a = block.scale_a;
-      in_scale_b = block.scale_b;
+      in_scale_a = block.scale_a[$bits(in_scale_a)-1:0];
+      in_scale_b = block.scale_b[$bits(in_scale_b)-1:0];
+      in_zero_a = side[$bits(in_zero_a)-1:0];
+      side = side >> ZERO_A_BITS;
+      in_zero_b = side[$bits(in_zero_b)-1:0];
+      side = side >> ZERO_B_BITS;
+      in_multiplier = side[$bits(in_multiplier)-1:0];
+      side = side >> MULTIPLIER_BITS;
+      in_shift = side[$bits(in_shift)-1:0];
+      side = side >> SHIFT_BITS;
+      in_zero_out = side[$bits(in_zero_out)-1:0];
       in_c = block.c;
       in_first = block.first;
       in_last = block.last;

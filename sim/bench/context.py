@@ -47,8 +47,8 @@ class Pins:
         self.in_ready: LogicObject = dut.in_ready
         self.in_first: LogicObject = dut.in_first
         self.in_last: LogicObject = dut.in_last
-        self.in_a, self.in_b = dut.in_a, dut.in_b
-        self.in_scale_a, self.in_scale_b = dut.in_scale_a, dut.in_scale_b
+        names = ("a", "b", "scale_a", "scale_b", *config.side_inputs)
+        self.block: list[LogicObject] = [getattr(dut, f"in_{name}") for name in names]
         self.in_c = dut.in_c if config.load_c else None
         self.in_mode = dut.in_mode if config.mode_bits else None
         self.out_valid: LogicObject = dut.out_valid

@@ -52,7 +52,8 @@ async def replay(dut: Any) -> None:
 
 
 def _drive(pins: Pins, product: dict, index: int, block: list[int]) -> None:
-    pins.in_a.value, pins.in_b.value, pins.in_scale_a.value, pins.in_scale_b.value = block
+    for pin, bits in zip(pins.block, block, strict=True):
+        pin.value = bits
     pins.in_first.value = index == 0
     pins.in_last.value = index == len(product["blocks"]) - 1
     if pins.in_c is not None:

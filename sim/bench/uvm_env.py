@@ -79,9 +79,10 @@ class InputDriver(uvm_driver):
                     break
             pins.in_valid.value = 0
 
-    def _drive(self, product: Product, index: int, block: tuple[int, int, int, int]) -> None:
+    def _drive(self, product: Product, index: int, block: tuple[int, ...]) -> None:
         pins = self.context.pins
-        pins.in_a.value, pins.in_b.value, pins.in_scale_a.value, pins.in_scale_b.value = block
+        for pin, bits in zip(pins.block, block, strict=True):
+            pin.value = bits
         pins.in_first.value = index == 0
         pins.in_last.value = index == len(product.blocks) - 1
         if pins.in_c is not None:
@@ -125,7 +126,7 @@ class InputMonitor(uvm_monitor):
     async def run_phase(self) -> None:
         """Write a Product for each dot product, RESET for each reset."""
         pins = self.context.pins
-        blocks: list[tuple[int, int, int, int]] = []
+        blocks: list[tuple[int, ...]] = []
         mode = c = in_reset = 0
         while True:
             await pins.edge
@@ -141,9 +142,7 @@ class InputMonitor(uvm_monitor):
                 blocks = []
                 c = 0 if pins.in_c is None else int(pins.in_c.value)
                 mode = 0 if pins.in_mode is None else int(pins.in_mode.value)
-            words = pins.in_a, pins.in_b, pins.in_scale_a, pins.in_scale_b
-            a, b, scale_a, scale_b = (int(word.value) for word in words)
-            blocks.append((a, b, scale_a, scale_b))
+            blocks.append(tuple(int(pin.value) for pin in pins.block))
             if int(pins.in_last.value):
                 self.ap.write(Product(mode, c, tuple(blocks)))
 

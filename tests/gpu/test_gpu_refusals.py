@@ -184,7 +184,7 @@ def other(**changed):
         (
             {"accumulator": "int32"},
             ValueError,
-            "accumulator int32 takes formats int8 x int8 only, not e4m3 x e4m3",
+            "accumulator int32 takes integer formats only, not e4m3 x e4m3",
         ),
         ({"c": 0.0}, TypeError, "c must be a torch.Tensor, not float"),
         ({"c": torch.ones(3)}, ValueError, "c must broadcast to shape (4, 4), not (3,)"),

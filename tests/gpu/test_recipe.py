@@ -53,7 +53,7 @@ def test_recipes_pickle_and_hash():
             ValueError,
             "gradient must have a format with accumulator exact, not None",
         ),
-        ({"accumulator": "int32"}, ValueError, "accumulator int32 takes formats int8 x int8 only"),
+        ({"accumulator": "int32"}, ValueError, "accumulator int32 takes integer formats only"),
         (
             {"accumulator": "int32", "weight": "int8", "activation": "int8"},
             ValueError,

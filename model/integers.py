@@ -1,0 +1,155 @@
+"""Dot products of integers in INT32, as a unit with integer results computes them.
+
+Section 8 of docs/numerics.md: zero points, integer scales, the saturating INT32 sum, and its
+requantisation.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .config import DotConfig
+from .formats import ElementFormat
+from .outputs import SHIFT, IntegerOutput
+from .requantize import (
+    LARGEST_SHIFT,
+    SUM_BITS,
+    FixedRescale,
+    ShiftRescale,
+    requantize_traced,
+)
+from .trace import Recorder, Trace
+
+LOWEST, HIGHEST = -(2 ** (SUM_BITS - 1)), 2 ** (SUM_BITS - 1) - 1
+Ints = NDArray[np.int64]
+
+
+def integer_dot(
+    config: DotConfig,
+    a: NDArray[np.uint8],
+    b: NDArray[np.uint8],
+    c: ArrayLike = 0,
+    *,
+    inputs: Mapping[str, ArrayLike] | None = None,
+    stages: bool = False,
+) -> Trace:
+    """What the unit `config` computes for n dot products of `blocks` blocks: integers in `out`.
+
+    a, b: uint8 codes (n, blocks, lanes). c: INT32 to start from, (n,) or one for all. inputs: by
+    name, what else the unit needs and nothing more: scale_a, scale_b (unsigned) and zero_a, zero_b
+    (integers of the operand's format), which broadcast to (n, blocks); multiplier, shift and
+    zero_out, which broadcast to (n,).
+    Returns int32 (n,) with flags: `saturated` when the sum left INT32, `inexact` when requantising
+    discarded a non-zero bit, `overflow` when it clipped the result. Stages: product, integer_sum
+    (of the products), addend (corrected and scaled), accumulator, all int64 and in units of 1.
+    TypeError or ValueError, naming the argument.
+    """
+    out = config.out
+    if not isinstance(out, IntegerOutput):
+        raise ValueError(f"out must be an integer, not {out.name}")
+    format_a, format_b = config.formats[0]
+    shape = _check_codes(config, a, b)
+    given = _check_inputs(config, dict(inputs or {}), shape)
+    start = _broadcast("c", c, LOWEST, HIGHEST, shape[:1])
+    if not config.load_c and start.any():
+        raise ValueError("c must be 0: this unit has no c input")
+    record = Recorder(shape[:1], keep_stages=stages)
+    register = start
+    x, y = _integers(format_a, a), _integers(format_b, b)
+    for block in range(shape[1]):
+        product = x[:, block] * y[:, block]
+        zero = [given[name][:, block, None] for name in ("zero_a", "zero_b")]
+        scale = given["scale_a"][:, block] * given["scale_b"][:, block]
+        addend = ((x[:, block] - zero[0]) * (y[:, block] - zero[1])).sum(axis=-1) * scale
+        total = register + addend
+        register = np.clip(total, LOWEST, HIGHEST)
+        record.saturated |= register != total
+        for name, value in (
+            ("product", product),
+            ("integer_sum", product.sum(axis=-1)),
+            ("addend", addend),
+            ("accumulator", register),
+        ):
+            record.stage(name, value)
+    if out.format is None:
+        return record.trace(register.astype(np.int32))
+    rescale = (
+        ShiftRescale(given["shift"])
+        if out.rescale == SHIFT
+        else FixedRescale(given["multiplier"], given["shift"])
+    )
+    result = requantize_traced(register, rescale, out.format, zero_point=given["zero_out"])
+    record.inexact |= result.inexact
+    record.overflow |= result.clipped
+    return record.trace(result.integers)
+
+
+def operand_range(fmt: ElementFormat) -> tuple[int, int]:
+    """The least and the largest integer that a code of `fmt` stands for."""
+    return -(2 ** (fmt.bits - 1)), 2 ** (fmt.bits - 1) - 1
+
+
+def _integers(fmt: ElementFormat, codes: NDArray[np.uint8]) -> Ints:
+    """The integers of `codes`, in units of the format's last digit."""
+    sign, magnitude, _ = fmt.triples
+    return np.where(sign == 1, -magnitude, magnitude)[codes]
+
+
+def _check_codes(config: DotConfig, a: NDArray, b: NDArray) -> tuple[int, int]:
+    """(n, blocks) of the codes."""
+    for name, codes, fmt in zip("ab", (a, b), config.formats[0], strict=True):
+        fmt.check(codes, name)
+        if codes.ndim != 3 or codes.shape[2] != config.lanes:
+            raise ValueError(f"{name} must be (n, blocks, {config.lanes}), not {codes.shape}")
+    if a.shape != b.shape:
+        raise ValueError(f"a and b must have equal shapes, not {a.shape} and {b.shape}")
+    return a.shape[0], a.shape[1]
+
+
+def _check_inputs(
+    config: DotConfig, given: dict[str, ArrayLike], shape: tuple[int, int]
+) -> dict[str, Ints]:
+    """Every input at its full shape; those that the unit has not are neutral."""
+    out = config.out
+    assert isinstance(out, IntegerOutput)
+    scales = ("scale_a", "scale_b") if config.scale_bits else ()
+    wanted = [*scales, *config.side_inputs]
+    if set(given) != set(wanted):
+        names = ", ".join(wanted) or "nothing"
+        raise ValueError(f"inputs must be {names}, not {', '.join(given) or 'nothing'}")
+    top = 2**config.scale_bits - 1
+    zero_out = (0, 0) if out.format is None else (out.format.lowest, out.format.highest)
+    limits = {
+        "scale_a": (0, top, shape),
+        "scale_b": (0, top, shape),
+        "zero_a": (*operand_range(config.formats[0][0]), shape),
+        "zero_b": (*operand_range(config.formats[0][1]), shape),
+        "multiplier": (0, 2 ** config.side_inputs.get("multiplier", 0) - 1, shape[:1]),
+        "shift": (
+            0,
+            min(2 ** config.side_inputs.get("shift", 0) - 1, LARGEST_SHIFT),
+            shape[:1],
+        ),
+        "zero_out": (*zero_out, shape[:1]),
+    }
+    neutral = {"scale_a": 1, "scale_b": 1}
+    return {
+        name: _broadcast(name, given[name], low, high, full)
+        if name in given
+        else np.full(full, neutral.get(name, 0), np.int64)
+        for name, (low, high, full) in limits.items()
+    }
+
+
+def _broadcast(name: str, value: ArrayLike, low: int, high: int, shape: tuple[int, ...]) -> Ints:
+    array = np.asarray(value)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be integers from {low} to {high}, not {array.dtype}")
+    outside = (array < low) | (array > high)
+    if outside.any():
+        raise ValueError(f"{name} must be from {low} to {high}, not {array[outside].flat[0]}")
+    try:
+        return np.broadcast_to(array.astype(np.int64), shape)
+    except ValueError:
+        raise ValueError(f"{name} must broadcast to {shape}, not {array.shape}") from None

@@ -1,0 +1,230 @@
+"""Units with integer results: the model against Python's integers, and what is refused."""
+
+import re
+from fractions import Fraction
+from math import floor
+
+import numpy as np
+import pytest
+
+from mxdot.model import DotConfig, quantize
+from mxdot.model.integers import integer_dot
+
+LOW, HIGH = -(2**31), 2**31 - 1
+
+
+def by_hand(config, a, b, c, inputs, row):
+    """One dot product in Python integers: (result, saturated, inexact, clipped)."""
+
+    def signed(code, bits):
+        return code - 2**bits if code >= 2 ** (bits - 1) else code
+
+    bits = [fmt.bits for fmt in config.formats[0]]
+    total, saturated = int(c[row]), False
+    for block in range(a.shape[1]):
+        block_sum = 0
+        for x, y in zip(a[row, block].tolist(), b[row, block].tolist(), strict=True):
+            z_a = int(inputs["zero_a"][row, block]) if "zero_a" in inputs else 0
+            z_b = int(inputs["zero_b"][row, block]) if "zero_b" in inputs else 0
+            block_sum += (signed(x, bits[0]) - z_a) * (signed(y, bits[1]) - z_b)
+        if "scale_a" in inputs:
+            block_sum *= int(inputs["scale_a"][row, block]) * int(inputs["scale_b"][row, block])
+        total += block_sum
+        saturated |= not LOW <= total <= HIGH
+        total = min(max(total, LOW), HIGH)
+    fmt = config.out.format
+    if fmt is None:
+        return total, saturated, False, False
+    factor = int(inputs["multiplier"][row]) if "multiplier" in inputs else 1
+    exact = Fraction(total * factor, 2 ** int(inputs["shift"][row]))
+    moved = floor(exact + Fraction(1, 2)) + int(inputs["zero_out"][row])
+    result = min(max(moved, fmt.lowest), fmt.highest)
+    return result, saturated, exact.denominator > 1, result != moved
+
+
+def drawn(config, rng, n, blocks):
+    """Operands and inputs over their whole ranges."""
+    shape = (n, blocks, config.lanes)
+    a, b = (rng.integers(0, 2**fmt.bits, shape, dtype=np.uint8) for fmt in config.formats[0])
+    c = rng.integers(LOW, HIGH + 1, n) >> rng.integers(0, 32, n)
+    c = np.where(rng.random(n) < 0.2, rng.choice([LOW, HIGH], n), c)
+    inputs = {}
+    if config.scale_bits:
+        for name in ("scale_a", "scale_b"):
+            inputs[name] = rng.integers(0, 2**config.scale_bits, shape[:2])
+    for name, width in config.side_inputs.items():
+        if name.startswith("zero_") and name != "zero_out":
+            inputs[name] = rng.integers(-(2 ** (width - 1)), 2 ** (width - 1), shape[:2])
+        elif name == "zero_out":
+            inputs[name] = rng.integers(config.out.format.lowest, config.out.format.highest + 1, n)
+        else:
+            inputs[name] = rng.integers(0, min(2**width, 63 if name == "shift" else 2**31), n)
+    return a, b, c, inputs
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"out": "int32"},
+        {"out": "int32", "scales": "u8", "zero_points": "ab"},
+        {"out": "int8_full:shift"},
+        {"out": "int8_symmetric:multiply", "zero_points": "a"},
+        {"out": "uint8:multiply", "zero_points": "b", "scales": "u4"},
+        {"out": "int4_symmetric:shift", "scales": "u6"},
+        {"out": "int4_full:multiply", "zero_points": "ab"},
+    ],
+    ids=str,
+)
+def test_integers_by_hand(options):
+    config = DotConfig("int8", lanes=4, accumulator="int32", **options)
+    rng = np.random.default_rng(1)
+    a, b, c, inputs = drawn(config, rng, 300, 3)
+    trace = integer_dot(config, a, b, c, inputs=inputs)
+    flags = trace.flags
+    seen = set()
+    for row in range(len(a)):
+        want = by_hand(config, a, b, c, inputs, row)
+        got = (trace.result[row], flags.saturated[row], flags.inexact[row], flags.overflow[row])
+        assert got == want
+        seen.add(want[1:])
+    assert not flags.invalid.any()
+    assert not flags.underflow.any()
+    assert len(seen) > 1
+
+
+def test_sum_saturates_at_both_ends_and_comes_back():
+    config = DotConfig("int8", lanes=4, accumulator="int32", out="int32")
+    most = np.full((4, 2, 4), 0x7F, np.uint8)
+    other = most.copy()
+    other[:, 1] = 0x81  # -127
+    other[2:, 0], other[2:, 1] = 0x81, 0x7F
+    step = 4 * 127 * 127
+    c = np.array([HIGH - step, HIGH - step + 1, LOW + step, LOW + step - 1])
+    trace = integer_dot(config, most, other, c)
+    assert trace.result.tolist() == [HIGH - step, HIGH - step, LOW + step, LOW + step]
+    assert trace.flags.saturated.tolist() == [False, True, False, True]
+
+
+def test_unsigned_operands_are_signed_ones_with_their_top_bit_inverted():
+    rng = np.random.default_rng(2)
+    unsigned = rng.integers(0, 256, (50, 1, 8))
+    zero = rng.integers(0, 256, (50, 1))
+    weights = rng.integers(0, 256, (50, 1, 8), dtype=np.uint8)
+    config = DotConfig("int8", lanes=8, accumulator="int32", out="int32", zero_points="a")
+    got = integer_dot(
+        config, (unsigned ^ 0x80).astype(np.uint8), weights, inputs={"zero_a": zero - 128}
+    )
+    want = ((unsigned - zero[..., None]) * weights.astype(np.int8).astype(int)).sum(axis=(1, 2))
+    assert got.result.tolist() == want.tolist()
+
+
+def test_stages_lead_to_the_result():
+    config = DotConfig("int8", 4, "int32", out="int32", zero_points="ab", scales="u4")
+    a, b, c, inputs = drawn(config, np.random.default_rng(3), 20, 2)
+    c >>= 6
+    trace = integer_dot(config, a, b, c, inputs=inputs, stages=True)
+    stages = trace.stages
+    assert (stages["product"].sum(axis=2) == stages["integer_sum"]).all()
+    assert (stages["addend"].sum(axis=1) + c == trace.result).all()
+    assert (stages["accumulator"][:, -1] == trace.result).all()
+
+
+SHIFT = DotConfig("int8", 4, "int32", out="int8_full:shift")
+CODES = np.zeros((2, 1, 4), np.uint8)
+GOOD = {"shift": 0, "zero_out": 0}
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: DotConfig("int8", out="int32"),
+            ValueError,
+            "accumulator must be int32 for int32 results, not aligned:13",
+        ),
+        (
+            lambda: DotConfig("e4m3", accumulator="int32", out="int8_full:shift"),
+            ValueError,
+            "accumulator int32 takes integer formats only, not e4m3 x e4m3",
+        ),
+        (
+            lambda: DotConfig("int8", accumulator="int32", out="int32", scales="e8m0"),
+            ValueError,
+            "scales of int32 results must be one of none, u2, u3, u4, u5, u6, u7, u8, not 'e8m0'",
+        ),
+        (
+            lambda: DotConfig("int8", accumulator="int32", scales="u4"),
+            ValueError,
+            "scales of float32 results must be one of e8m0, not 'u4'",
+        ),
+        (
+            lambda: DotConfig("int8", zero_points="a"),
+            ValueError,
+            "zero_points of float32 results must be one of none, not 'a'",
+        ),
+        (
+            lambda: DotConfig("int8", accumulator="int32", out="int32", zero_points="ba"),
+            ValueError,
+            "zero_points must be one of none, a, b, ab, not 'ba'",
+        ),
+        (
+            lambda: integer_dot(SHIFT, CODES, CODES, inputs={"shift": 0}),
+            ValueError,
+            "inputs must be shift, zero_out, not shift",
+        ),
+        (
+            lambda: integer_dot(SHIFT, CODES, CODES, inputs=GOOD | {"shift": 32}),
+            ValueError,
+            "shift must be from 0 to 31, not 32",
+        ),
+        (
+            lambda: integer_dot(SHIFT, CODES, CODES, 2**31, inputs=GOOD),
+            ValueError,
+            "c must be from -2147483648 to 2147483647, not 2147483648",
+        ),
+        (
+            lambda: integer_dot(SHIFT, CODES, CODES, [0, 0, 0], inputs=GOOD),
+            ValueError,
+            "c must broadcast to (2,), not (3,)",
+        ),
+        (
+            lambda: integer_dot(SHIFT, CODES, CODES[:, :, :2], inputs=GOOD),
+            ValueError,
+            "b must be (n, blocks, 4), not (2, 1, 2)",
+        ),
+        (
+            lambda: integer_dot(DotConfig(), CODES, CODES),
+            ValueError,
+            "out must be an integer, not float32",
+        ),
+        (
+            lambda: SHIFT.dot(*2 * [quantize(np.zeros(4, np.float32), "int8", block_size=4)]),
+            ValueError,
+            "out must be a float to multiply MXArrays, not int8_full:shift",
+        ),
+    ],
+)
+def test_refusals(call, error, message):
+    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+        call()
+
+
+def test_a_unit_without_c_takes_none():
+    config = DotConfig("int8", 4, "int32", out="int32", load_c=False)
+    with pytest.raises(ValueError, match=r"^c must be 0: this unit has no c input$"):
+        integer_dot(config, CODES, CODES, 1)
+    assert not integer_dot(config, CODES, CODES).result.any()
+
+
+def test_names():
+    config = DotConfig("int8", 8, "int32", out="uint8:multiply", scales="u4", zero_points="ab")
+    text = f"int8 int32 x8 stages {config.stages} uint8:multiply scales u4 zero-points ab"
+    assert str(config) == text
+    assert DotConfig(**config.arguments) == config
+    assert config.side_inputs == {
+        "zero_a": 8,
+        "zero_b": 8,
+        "multiplier": 31,
+        "shift": 6,
+        "zero_out": 8,
+    }

@@ -10,7 +10,9 @@ from .floats import FLOAT32_BIAS, FLOAT32_FRACTION, exponent32, power32
 def decode(codes: Tensor, fmt: ElementFormat) -> Tensor:
     """Exact float32 values of uint8 `codes`, NaN and infinities included."""
     if fmt.is_integer:
-        return codes.view(torch.int8).to(torch.float32) * 2.0**-fmt.mantissa_bits
+        top = 2 ** (fmt.bits - 1)
+        signed = codes.view(torch.int8) if fmt.bits == 8 else (codes ^ top).view(torch.int8) - top
+        return signed.to(torch.float32) * 2.0**-fmt.mantissa_bits
     codes = codes.to(torch.int32)
     sign_bit = 1 << (fmt.bits - 1)
     magnitude = codes & (sign_bit - 1)

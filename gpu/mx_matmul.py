@@ -29,7 +29,7 @@ def mx_matmul(
 
     ``bfloat16``  both become bfloat16 values, exactly but below 2^-126 and from 2^128, and PyTorch
                   multiplies them: exact products, float32 sums in the library's order.
-    ``float8``    both are regrouped to FP8 with a scale to 128 elements (`regroup` says what that
+    ``float8``    both are regrouped to E4M3 with a scale to 128 elements (`regroup` says what that
                   rounds) and multiplied by the FP8 tensor cores of a Hopper GPU: 128 products are
                   summed with Hopper's 13 fraction bits, scaled, and added in float32.
 
@@ -88,8 +88,6 @@ def _float8(a: Operand, b: Operand, out_dtype: torch.dtype) -> Tensor:
             + (torch.cuda.get_device_name(a.device) if a.device.type == "cuda" else str(a.device))
         )
     x, y = (operand if isinstance(operand, Regrouped) else regroup(operand) for operand in (a, b))
-    if x.elements.dtype == y.elements.dtype == torch.float8_e5m2:
-        raise ValueError("method float8 takes E5M2 in one operand, not in both")
     (m, length), n = a.shape, b.shape[0]
     if not (m and n and length):
         return torch.zeros((m, n), dtype=out_dtype, device=a.device)

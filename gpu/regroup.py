@@ -1,4 +1,4 @@
-"""MX operands as FP8 with one float32 scale to 128 elements, which Hopper's FP8 products take."""
+"""MX operands as E4M3 with one float32 scale to 128 elements, which Hopper's FP8 products take."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -22,7 +22,7 @@ LEAST_SHIFT = -126  # where every finite element has long become zero
 class Regrouped:
     """An MX operand (R, K), regrouped for FP8 products; made by `regroup`.
 
-    elements: float8_e4m3fn or float8_e5m2, R and K filled up with zeros to multiples of 16 and 128.
+    elements: float8_e4m3fn (R, K), R and K filled up with zeros to multiples of 16 and 128.
     scales: float32 (R, K / 128) of the filled up R and K, powers of two or NaN, strides (1, R).
     shape: (R, K) without the filling.
     """
@@ -45,12 +45,11 @@ class Regrouped:
 
 @dataclass(frozen=True)
 class Regrouping:
-    """A checked request: contiguous codes (R, K), scales of their blocks, and the FP8 format."""
+    """A checked request: contiguous codes (R, K) and the scales of their blocks."""
 
     codes: Tensor
     scales: Tensor
-    source: ElementFormat
-    target: ElementFormat
+    format: ElementFormat
     block_size: int
 
     @property
@@ -66,22 +65,20 @@ class Regrouping:
 
 
 @cache
-def target(fmt: ElementFormat) -> ElementFormat | None:
-    """The FP8 format that holds every element of `fmt`: itself, or E4M3; None when neither does."""
-    if fmt in FLOAT8:
-        return fmt
-    return E4M3 if set(fmt.values) <= set(E4M3.values) else None
+def takes(fmt: ElementFormat) -> bool:
+    """Whether every element of `fmt` is a number of E4M3."""
+    return fmt == E4M3 or set(fmt.values) <= set(E4M3.values)
 
 
 def regroup(x: MXTensor, *, executor: str | None = None) -> Regrouped:
     """`x` with one scale to every 128 elements of a row, the largest of its blocks' scales.
 
-    x: (R, K), blocked along the last axis, of E4M3, E5M2 or a format whose elements are E4M3
-    numbers (E3M2, E2M3, E2M1); the block size divides 128 or is a multiple of it. Elements of a
-    block whose scale is 2^-d of the group's become 2^-d times as large. They stay exact down to the
-    FP8 format's smallest normal number; below, they are rounded to nearest even in units of its
-    smallest subnormal: for E4M3 an error of at most 2^-10 where the group's scale is 1 and its
-    elements reach up to 448. A block with the NaN scale makes its group NaN.
+    x: (R, K), blocked along the last axis, of E4M3 or a format whose elements are E4M3 numbers
+    (E3M2, E2M3, E2M1); the block size divides 128 or is a multiple of it. Elements of a block whose
+    scale is 2^-d of the group's become 2^-d times as large. They stay exact down to 2^-6, the
+    smallest normal number; below, they are rounded to nearest even in units of 2^-9: an error of at
+    most 2^-10 where the group's scale is 1 and E4M3 reaches 448. A block with the NaN scale makes
+    its group NaN.
     executor: ``torch`` or ``triton``, as in `quantize`.
     Raises TypeError or ValueError, naming what is wrong.
     """
@@ -91,19 +88,16 @@ def regroup(x: MXTensor, *, executor: str | None = None) -> Regrouped:
         raise ValueError(
             f"x must have shape (R, K) and axis 1, not shape {tuple(x.shape)} and axis {x.axis}"
         )
-    wanted = target(x.format)
-    if wanted is None:
-        known = ", ".join(name for name, fmt in FORMATS.items() if target(fmt))
+    if not takes(x.format):
+        known = ", ".join(name for name, fmt in FORMATS.items() if takes(fmt))
         raise ValueError(f"format of x must be one of {known}, not {x.format}")
     if GROUP % x.block_size and x.block_size % GROUP:
         raise ValueError(
             f"block_size of x must divide {GROUP} or be a multiple of it, not {x.block_size}"
         )
-    request = Regrouping(
-        x.codes.contiguous(), x.scales.contiguous(), x.format, wanted, x.block_size
-    )
+    request = Regrouping(x.codes.contiguous(), x.scales.contiguous(), x.format, x.block_size)
     codes, scales = executors.run(executors.REGROUP, executor, request, run)
-    return Regrouped(codes.view(FLOAT8[wanted]), scales.t(), x.shape)
+    return Regrouped(codes.view(FLOAT8[E4M3]), scales.t(), x.shape)
 
 
 def refusal(_: Regrouping) -> None:
@@ -123,8 +117,6 @@ def run(request: Regrouping) -> tuple[Tensor, Tensor]:
     scales = scales.reshape(m, k // GROUP, parts)
     top = scales.amax(dim=2)
     down = (scales.to(torch.int32) - top[..., None].to(torch.int32)).clamp(min=LEAST_SHIFT)
-    elements = decode(codes, request.source).reshape(m, k // GROUP, parts, GROUP // parts)
+    elements = decode(codes, request.format).reshape(m, k // GROUP, parts, GROUP // parts)
     values = (elements * power32(down)[..., None]).reshape(m, k)
-    special = ~values.isfinite()
-    finite = encode(torch.where(special, 0.0, values), request.target, "nearest_even", None)
-    return torch.where(special, codes, finite), decode_scales(top).t().contiguous()
+    return encode(values, E4M3, "nearest_even", None), decode_scales(top).t().contiguous()

@@ -2,17 +2,20 @@
 
 from typing import Any
 
+import torch
 import triton
 import triton.language as tl
 
-from ...model.formats import E8M0, ElementFormat
+from ...model.formats import E4M3, E5M2, E8M0, ElementFormat
 from ..floats import FLOAT32_BIAS, FLOAT32_FRACTION
+from . import device
 
 NAN_SCALE = tl.constexpr(E8M0.nan_code)
 
 
-def constants(fmt: ElementFormat) -> dict[str, Any]:
-    """The constexpr arguments of `decode`."""
+def constants(fmt: ElementFormat, where: torch.device) -> dict[str, Any]:
+    """The constexpr arguments of `decode` on the device `where`."""
+    converts = fmt in (E4M3, E5M2) and device.has_fp8_conversion(where)
     return {
         "SIGN": 1 << (fmt.bits - 1),
         "SHIFT": FLOAT32_FRACTION - fmt.mantissa_bits,
@@ -21,6 +24,7 @@ def constants(fmt: ElementFormat) -> dict[str, Any]:
         "LARGEST_CODE": fmt.largest_code,
         "HAS_INF": fmt.inf_code is not None,
         "HAS_NAN": fmt.nan_code is not None,
+        "CONVERT": converts,
     }
 
 
@@ -34,8 +38,13 @@ def decode(
     LARGEST_CODE: tl.constexpr,
     HAS_INF: tl.constexpr,
     HAS_NAN: tl.constexpr,
+    CONVERT: tl.constexpr,
 ):
     """float32 values of uint8 `codes`, NaN and infinities included."""
+    if CONVERT and HAS_INF:
+        return codes.to(tl.float8e5, bitcast=True).to(tl.float32)
+    if CONVERT:
+        return codes.to(tl.float8e4nv, bitcast=True).to(tl.float32)
     code = codes.to(tl.int32)
     if INTEGER:
         return tl.where(code >= SIGN, code - 2 * SIGN, code).to(tl.float32) * FACTOR

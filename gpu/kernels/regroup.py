@@ -7,6 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from ...model.formats import E4M3
 from ..regroup import GROUP, LEAST_SHIFT
 from . import device
 from .arithmetic import power32
@@ -14,7 +15,8 @@ from .decode import constants, decode, scale_value
 from .encode import nearest_even_code
 
 if TYPE_CHECKING:
-    from ..regroup import Regrouping
+    from ...model.formats import E4M3
+from ..regroup import Regrouping
 
 TILE_ROWS, TILE_GROUPS = 16, 4  # of a program
 LEAST = tl.constexpr(LEAST_SHIFT)
@@ -33,7 +35,6 @@ def run(request: "Regrouping") -> tuple[Tensor, Tensor]:
     groups = k // GROUP
     across = triton.cdiv(groups, TILE_GROUPS)
     if m and k:
-        wanted = request.target
         _regroup[(m // TILE_ROWS * across,)](
             request.codes,
             request.scales,
@@ -49,10 +50,11 @@ def run(request: "Regrouping") -> tuple[Tensor, Tensor]:
             PART=min(GROUP, request.block_size),
             ROWS=TILE_ROWS,
             GROUPS=TILE_GROUPS,
-            M=wanted.mantissa_bits,
-            EMIN=wanted.emin,
-            LARGEST=wanted.largest_finite,
-            **constants(request.source),
+            M=E4M3.mantissa_bits,
+            EMIN=E4M3.emin,
+            LARGEST=E4M3.largest_finite,
+            NAN_CODE=E4M3.nan_code,
+            **constants(request.format, request.device),
         )
     return codes, scales
 
@@ -76,6 +78,7 @@ def _regroup(
     M: tl.constexpr,
     EMIN: tl.constexpr,
     LARGEST: tl.constexpr,
+    NAN_CODE: tl.constexpr,
     SIGN: tl.constexpr,
     SHIFT: tl.constexpr,
     FACTOR: tl.constexpr,
@@ -83,6 +86,7 @@ def _regroup(
     LARGEST_CODE: tl.constexpr,
     HAS_INF: tl.constexpr,
     HAS_NAN: tl.constexpr,
+    CONVERT: tl.constexpr,
 ):
     across = tl.cdiv(groups, GROUPS)
     row = tl.program_id(0) // across * ROWS + tl.arange(0, ROWS).to(tl.int64)
@@ -96,14 +100,15 @@ def _regroup(
     k = first[:, :, None] + tl.arange(0, PART)[None, None, :]
     at = row[:, None, None, None] * length + k[None, :, :, :]
     code = tl.load(codes + at, mask=there[:, :, :, None], other=0)
-    element = decode(code, SIGN, SHIFT, FACTOR, INTEGER, LARGEST_CODE, HAS_INF, HAS_NAN)
+    element = decode(code, SIGN, SHIFT, FACTOR, INTEGER, LARGEST_CODE, HAS_INF, HAS_NAN, CONVERT)
     value = element * down[:, :, :, None]
-    bits = value.to(tl.int32, bitcast=True)
-    magnitude = bits & 0x7FFFFFFF
-    special = magnitude >= 0x7F800000
-    size = tl.where(special, 0, magnitude).to(tl.float32, bitcast=True)
-    finite = nearest_even_code(size, M, EMIN, LARGEST) | ((bits >> 31) & 0x80)
-    new = tl.where(special, code.to(tl.int32), finite).to(tl.uint8)
+    if CONVERT:
+        new = value.to(tl.float8e4nv).to(tl.uint8, bitcast=True)
+    else:
+        is_nan = value != value
+        sign = (value.to(tl.int32, bitcast=True) >> 31) & 0x80
+        new = nearest_even_code(tl.where(is_nan, 0.0, tl.abs(value)), M, EMIN, LARGEST) | sign
+        new = tl.where(is_nan, NAN_CODE, new).to(tl.uint8)
     padded = row[:, None, None, None] * groups * (PARTS * PART) + k[None, :, :, :]
     tl.store(new_codes + padded, new, mask=(group < groups)[None, :, None, None])
     at = group[None, :].to(tl.int64) * padded_rows + row[:, None]

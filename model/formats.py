@@ -275,9 +275,10 @@ E3M2 = ElementFormat("e3m2", 3, 2)
 E2M3 = ElementFormat("e2m3", 2, 3)
 E2M1 = ElementFormat("e2m1", 2, 1)
 INT8 = ElementFormat("int8", 0, 6)
+INT4 = ElementFormat("int4", 0, 2)
 E8M0 = ScaleFormat("e8m0", 8)
 
-FORMATS = {f.name: f for f in (E4M3, E5M2, E3M2, E2M3, E2M1, INT8)}
+FORMATS = {f.name: f for f in (E4M3, E5M2, E3M2, E2M3, E2M1, INT8, INT4)}
 
 
 def element_format(value: "ElementFormat | str", name: str = "format") -> ElementFormat:

@@ -6,7 +6,7 @@ from ..model import DotConfig, accumulator
 from ..model.config import LANES
 from ..model.pipeline import sections, stage_limits
 
-EVERY_FORMAT = "e4m3,e5m2,e3m2,e2m3,e2m1,int8,e5m2xe4m3,e4m3xe5m2"
+EVERY_FORMAT = "e4m3,e5m2,e3m2,e2m3,e2m1,int8,int4,e5m2xe4m3,e4m3xe5m2"
 """Every element format, and the mixed FP8 pairs, in one unit with a mode input."""
 
 BULK = 45_000
@@ -83,6 +83,8 @@ def default_matrix() -> list[Unit]:
         _unit("fixed:20:-8:wrap", "e4m3,int8,e2m1", 8, 1, bulk=60_000),
         _unit("int32", "int8", 128, 5),
         _unit("int32", "int8", 32, 2, bulk=80_000),
+        _unit("int32", "int8", 32, 3, out="int8_full:shift"),
+        _unit("int32", "int8xint4", 16, 6, out="uint8:multiply", scales="u4", zero_points="ab"),
         _unit("aligned:30", "e2m3", 4, 1, bulk=80_000, out="bfloat16"),
         _unit("fused:0", "e3m2", 4, 4, bulk=80_000),
         _unit("aligned:13", "e3m2", 8, 2, bulk=80_000, status=False, load_c=False),

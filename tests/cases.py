@@ -52,9 +52,9 @@ def _zero(fmt: ElementFormat) -> NDArray:
 
 
 def _negate(fmt: ElementFormat, codes: Codes) -> Codes:
-    """The codes of the negated values; INT8's -2 has none and stays."""
+    """The codes of the negated values; an integer format's -2 has none and stays."""
     if fmt.is_integer:
-        return -codes
+        return -codes & np.uint8(2**fmt.bits - 1)
     return codes ^ np.uint8(1 << (fmt.bits - 1))
 
 

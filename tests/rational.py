@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from rational_formats import (
     FORMATS,
+    INTEGERS,
     Number,
     Special,
     Status,
@@ -179,10 +180,11 @@ def rounded_sum(pair: list[Fraction], status: Status) -> Fraction:
 
 
 def int32(c: Fraction, step: Step, status: Status) -> Number:
-    total = sum(p.significand for p in step.finite)  # in units of 2^-12
+    total = sum(p.significand for p in step.finite)  # all products have one exponent
+    unit = step.finite[0].exponent if step.finite else 0
     if not -(2**31) <= total < 2**31:
         raise ValueError(f"the block's sum must fit in 32 bits, not be {total}")
-    return round_float32(c + pow2(step.scale - 12) * total, "nearest_even", status)
+    return round_float32(c + pow2(step.scale + unit) * total, "nearest_even", status)
 
 
 @dataclass(frozen=True)
@@ -261,8 +263,8 @@ def dot(
         case "float32", []:
             c = run(c, steps, float32, status)
         case "int32", []:
-            if (fmt_a, fmt_b) != ("int8", "int8"):
-                raise ValueError(f"int32 takes int8 elements only, not {fmt_a} x {fmt_b}")
+            if not {fmt_a, fmt_b} <= {*INTEGERS}:
+                raise ValueError(f"int32 takes integer elements only, not {fmt_a} x {fmt_b}")
             c = run(c, steps, int32, status)
         case "fixed", [width, lsb, *wrap] if int(width) >= 1 and wrap in ([], ["wrap"]):
             c = run_fixed(c, steps, FixedRegister(int(width), int(lsb), wrap != []), status)

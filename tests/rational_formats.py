@@ -40,7 +40,7 @@ def floor_log2(x: Fraction) -> int:
 
 @dataclass(frozen=True)
 class Format:
-    """One row of the format table; INT8 has no exponent field and counts as m = 6."""
+    """One row of the format table; INT8 and INT4 have no exponent field, their m is 6 and 2."""
 
     bits: int
     mantissa_bits: int
@@ -58,7 +58,9 @@ FORMATS = {
     "e2m3": Format(6, 3, 1, 2, Fraction(15, 2)),
     "e2m1": Format(4, 1, 1, 2, Fraction(6)),
     "int8": Format(8, 6, 0, 0, Fraction(127, 64)),
+    "int4": Format(4, 2, 0, 0, Fraction(7, 4)),
 }
+INTEGERS = ("int8", "int4")
 
 
 def format_of(fmt: str) -> Format:
@@ -77,8 +79,8 @@ def decode(fmt: str, code: int) -> Element:
     if not 0 <= code < 1 << row.bits:
         raise ValueError(f"code of {fmt} must be from 0 to {(1 << row.bits) - 1}, not {code}")
     sign = code >> (row.bits - 1)
-    if fmt == "int8":
-        return sign, abs(code - 256 * sign), -6
+    if fmt in INTEGERS:
+        return sign, abs(code - (sign << row.bits)), -row.mantissa_bits
     m = row.mantissa_bits
     fraction = code & ((1 << m) - 1)
     field = (code >> m) & ((1 << (row.bits - 1 - m)) - 1)
@@ -120,9 +122,10 @@ def encode_signed(
 ) -> int:
     """The code of (-1)^sign x magnitude, saturating; the sign of a zero is kept (section 2)."""
     row = format_of(fmt)
-    if fmt == "int8":
-        integer = min(round_magnitude(magnitude * 64, rounding, random_bits), 127)
-        return (-integer if sign else integer) & 0xFF
+    if fmt in INTEGERS:
+        units = magnitude * pow2(row.mantissa_bits)
+        integer = min(round_magnitude(units, rounding, random_bits), (1 << (row.bits - 1)) - 1)
+        return (-integer if sign else integer) & ((1 << row.bits) - 1)
     smallest_normal = 1 - row.bias
     exponent = max(floor_log2(magnitude), smallest_normal) if magnitude else smallest_normal
     unit = pow2(exponent - row.mantissa_bits)

@@ -17,7 +17,8 @@ from mxdot.model.specials import NAN, NEGATIVE_INF, POSITIVE_INF
 FORMAT_PAIRS = list(product(FORMATS, FORMATS))
 # Lists with every format on each side, and with the same format under several modes.
 MIXED = [
-    "e4m3,e5m2,e3m2,e2m3,e2m1,int8",
+    "e4m3,e5m2,e3m2,e2m3,e2m1,int8,int4",
+    "int8,int8xint4,int4xe2m1",
     "e4m3,e5m2,int8xe4m3",
     "e5m2xe4m3,e4m3xe5m2",
     "e2m1,e2m1xint8,e4m3xe2m1,e3m2xe2m3,int8xe5m2",

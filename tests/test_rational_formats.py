@@ -99,7 +99,11 @@ def test_decode_agrees_with_ml_dtypes(fmt):
 def test_every_finite_code_encodes_to_itself(fmt):
     for code in range(1 << FORMATS[fmt].bits):
         element = decode(fmt, code)
-        if len(element) == 3 and element[1] != 0 and (fmt, code) != ("int8", 0x80):
+        if (
+            len(element) == 3
+            and element[1] != 0
+            and (fmt, code) not in (("int8", 0x80), ("int4", 8))
+        ):
             for rounding in ("nearest_even", "toward_zero"):
                 assert encode(fmt, value(fmt, code), rounding) == code
 

@@ -42,7 +42,8 @@ def formats() -> str:
         fields = (
             "two's complement" if fmt.is_integer else f"1.{fmt.exponent_bits}.{fmt.mantissa_bits}"
         )
-        largest = "127/64" if fmt.is_integer else f"{fmt.largest_finite:g}"
+        one = 2**fmt.mantissa_bits
+        largest = f"{fmt.largest_code}/{one}" if fmt.is_integer else f"{fmt.largest_finite:g}"
         nan = {Specials.NONE: "none", Specials.NAN_ONLY: "`s.1111.111`"}.get(
             fmt.specials, "`s.11111.{01,10,11}`"
         )

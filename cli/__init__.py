@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
-COMMANDS = ("sim", "verilog", "vectors", "synth", "compare", "probe")
+COMMANDS = ("sim", "verilog", "vectors", "synth", "compare", "probe", "schemes")
 
 
 class _Parser(argparse.ArgumentParser):

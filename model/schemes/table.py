@@ -87,6 +87,8 @@ ROWS = (
     Scheme("int8_affine", (INT8_FULL,), (Level(TENSOR, FLOAT32_SCALE),), INTEGERS, True),
     Scheme("int8_affine_channel", (INT8_FULL,), (Level(CHANNEL, FLOAT32_SCALE),), INTEGERS, True),
     Scheme("uint8_affine", (UINT8,), (Level(TENSOR, FLOAT32_SCALE),), JACOB, True),
+    Scheme("int4_tensor", (INT4_SYMMETRIC,), (Level(TENSOR, FLOAT32_SCALE),), INTEGERS),
+    Scheme("int4_channel", (INT4_SYMMETRIC,), (Level(CHANNEL, FLOAT32_SCALE),), INTEGERS),
     *(
         Scheme(f"int4_g{size}", (INT4_SYMMETRIC,), (Level(block(size), FLOAT16_SCALE),), GROUPS)
         for size in (32, 64, 128)

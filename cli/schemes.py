@@ -1,0 +1,77 @@
+"""`mxdot schemes`: what every block-scaling scheme does to data, beside the bits that it takes."""
+
+import argparse
+import os
+from pathlib import Path
+
+OUTPUT = Path("build/schemes")
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add the subcommand to those of `mxdot`."""
+    parser = subparsers.add_parser(
+        "schemes",
+        help="error against bits per element of block-scaling schemes",
+        description="Quantise data by the schemes of docs/numerics.md, 6, and write their error "
+        "beside the bits per element as a table, CSV and SVG; docs/schemes.md has results.",
+    )
+    parser.add_argument(
+        "--scheme", default="all", metavar="S,...", help="schemes by name (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--data",
+        metavar="D,...",
+        help="data sets of mxdot compare (default: normal,student-t,outliers,real)",
+    )
+    parser.add_argument(
+        "--accumulator",
+        metavar="A",
+        help="of mxdot sim, for products by it too; some minutes (default: none, float64)",
+    )
+    parser.add_argument("--rows", type=int, default=128, help="of a matrix (default: %(default)s)")
+    parser.add_argument(
+        "--length", type=int, default=1024, help="of a row; real has its own (default: %(default)s)"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of the data (default: %(default)s)")
+    parser.add_argument(
+        "--calibrate",
+        default="int8_tensor,int4_tensor",
+        metavar="S,...",
+        help="schemes with a scale per tensor for error against clipping, or none "
+        "(default: %(default)s)",
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, default=OUTPUT, metavar="DIR", help="default: %(default)s"
+    )
+    parser.set_defaults(run=run, needs="explore")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure, print and write; 0."""
+    from rich.console import Console
+
+    from ..explore.schemes import DEFAULT_DATA, clip, matrices, measure, write
+    from ..explore.schemes.outputs import show
+    from ..model import accumulator
+    from ..model.schemes import SCHEMES
+    from ..model.schemes import scheme as find
+
+    data = DEFAULT_DATA if args.data is None else _names(args.data)
+    schemes = list(SCHEMES) if args.scheme == "all" else _names(args.scheme)
+    calibrated = [] if args.calibrate == "none" else _names(args.calibrate)
+    for name in (*schemes, *calibrated):
+        find(name)
+    if not schemes:
+        raise ValueError("scheme must name at least one scheme, not none")
+    rule = None if args.accumulator is None else accumulator(args.accumulator)
+    pairs = list(matrices(data, rows=args.rows, length=args.length, seed=args.seed))
+    clipped = clip(pairs, calibrated)
+    rows = measure(pairs, schemes, rule)
+    show(Console(width=None if os.isatty(1) else 200), rows, clipped)
+    for path in write(rows, clipped, args.output):
+        print(path)
+    return 0
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]

@@ -1,0 +1,103 @@
+"""What each scheme does to tensors and their products, beside the bits that it takes."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...model import Accumulator, ElementFormat, accumulator
+from ...model.schemes import SCHEMES, PowerScale, Scheme, matmul, quantize, storage
+from ...model.schemes import scheme as find
+from ..accuracy.metrics import finite, sqnr_db
+from .data import Pair
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One scheme for both operands of one pair of matrices.
+
+    bits: per element of `a`, everything counted. sqnr_a_db, sqnr_b_db: of the dequantised operands.
+    sqnr_product_db: of all products of their rows, computed in float64, with those of the
+    originals: what the scheme does, without any accumulator. sqnr_unit_db: the same of products
+    by the accumulator. Infinite without error. None, and `reason` says why, where the scheme does
+    not take the matrices, or the accumulator not the scheme.
+    """
+
+    scheme: str
+    family: str
+    data: str
+    bits: float | None = None
+    sqnr_a_db: float | None = None
+    sqnr_b_db: float | None = None
+    sqnr_product_db: float | None = None
+    accumulator: str = ""
+    sqnr_unit_db: float | None = None
+    reason: str = ""
+
+
+def measure(
+    pairs: Iterable[Pair],
+    schemes: Sequence[Scheme | str] = tuple(SCHEMES),
+    rule: Accumulator | str | None = None,
+) -> list[Measured]:
+    """Every scheme on every pair, pair by pair, with one accumulator or none.
+
+    ValueError lists the known names of schemes or accumulators.
+    """
+    found = [find(each) for each in schemes]
+    rule = None if rule is None else accumulator(rule)
+    return [_one(scheme, pair, rule) for pair in pairs for scheme in found]
+
+
+def _one(scheme: Scheme, pair: Pair, rule: Accumulator | None) -> Measured:
+    row = Measured(scheme.name, family(scheme), pair.name)
+    try:
+        bits = storage(scheme, *pair.a.shape).bits_per_element
+        coded = quantize(pair.a, scheme), quantize(pair.b, scheme)
+    except ValueError as error:  # a group does not divide the matrix
+        return replace(row, reason=str(error))
+    a, b = pair.a.astype(np.float64), pair.b.astype(np.float64)
+    product = a @ b.T
+    own_a, own_b = (each.dequantize().astype(np.float64) for each in coded)
+    row = replace(
+        row,
+        bits=float(bits),
+        sqnr_a_db=sqnr_db(a, own_a - a),
+        sqnr_b_db=sqnr_db(b, own_b - b),
+        sqnr_product_db=sqnr_db(product, own_a @ own_b.T - product),
+    )
+    if rule is None:
+        return row
+    row = replace(row, accumulator=str(rule))
+    try:
+        results = finite(matmul(*coded, rule).astype(np.float64))
+    except ValueError as error:  # elements or a length that the accumulator refuses
+        return replace(row, reason=str(error))
+    return replace(row, sqnr_unit_db=sqnr_db(product, results - product))
+
+
+def family(scheme: Scheme) -> str:
+    """The kind of scheme, for colours: told by its data."""
+    element, level = scheme.elements[0], scheme.levels[-1]
+    powers = isinstance(level.format, PowerScale)
+    floating = isinstance(element, ElementFormat) and not element.is_integer
+    if len(scheme.elements) > 1:
+        return "code book"
+    if len(scheme.levels) > 1:
+        return "micro-exponents" if powers else "two levels"
+    if powers:
+        return "MX" if isinstance(element, ElementFormat) else "MSFP"
+    return "float, float scale" if floating else "integer, float scale"
+
+
+def on_front(rows: Sequence[Measured]) -> set[str]:
+    """Schemes of rows of one pair that none beats: as few bits, and a better product."""
+    measured = [row for row in rows if row.bits is not None and row.sqnr_product_db is not None]
+    front: set[str] = set()
+    best = -np.inf
+    for row in sorted(measured, key=lambda row: (row.bits, -(row.sqnr_product_db or 0))):
+        assert row.sqnr_product_db is not None
+        if row.sqnr_product_db > best:
+            best = row.sqnr_product_db
+            front.add(row.scheme)
+    return front

@@ -7,6 +7,7 @@ import pytest
 
 import rational_products as oracle
 from compare import generator
+from mxdot.model.requantize import FixedRescale, FloatRescale, requantize
 from mxdot.model.schemes import (
     FLOAT32_SCALE,
     INT4_FULL,
@@ -121,6 +122,38 @@ def test_correction_terms():
             sums = [v.sum(axis=1, keepdims=True, dtype=np.int32) for v in q]
             corrected = q[0] @ q[1].T - sums[0] * z[1].T - z[0] * sums[1].T + 500 * z[0] * z[1].T
             np.testing.assert_array_equal(integer_sums(a, b).sums[..., 0], corrected)
+
+
+def test_every_int4_code_with_every_zero_point():
+    """All (q_a - z_a)(q_b - z_b): 256 rows of one element, each with a scale and z of its own."""
+    scheme = Scheme("every", (INT4_FULL,), (SCHEMES["int8_channel"].levels[0],), "a test", True)
+    code, zero = np.divmod(np.arange(256), 16)
+    one = np.ones((256, 1), np.float32)
+    codes = code.astype(np.uint8)[:, None]
+    a = ScaledArray(scheme, codes, (one,), (zero - 8).astype(np.int32)[:, None], None, -1)
+    integers = np.where(code > 7, code - 16, code) - (zero - 8)
+    want = np.outer(integers, integers)
+    np.testing.assert_array_equal(integer_sums(a, a).sums[..., 0], want)
+    for text in ("int32", "exact", "aligned:8", "fused:8", "float32"):
+        np.testing.assert_array_equal(matmul(a, a, text), want, text)
+
+
+def test_an_integer_layer():
+    """Sums, then each requantisation of section 8: within one step of the real product."""
+    rng = generator("layer")
+    x = quantize(rng.uniform(-1, 3, (20, 256)).astype(np.float32), "int8_affine")
+    w = quantize(rng.standard_normal((30, 256)).astype(np.float32), "int8_channel")
+    real = x.dequantize().astype(np.float64) @ w.dequantize().astype(np.float64).T
+    y = quantize(real.astype(np.float32), "int8_affine")
+    assert y.zero_points is not None
+    step, zero = float(y.scales[0].item()), int(y.zero_points.item())
+    found = integer_sums(x, w)
+    scale = (found.scales[..., 0].astype(np.float64) / step).astype(np.float32)
+    want = y.codes.view(np.int8).astype(int)
+    for rescale in (FloatRescale(scale), FixedRescale.of(scale)):
+        got = requantize(found.sums[..., 0], rescale, "int8_full", zero_point=zero)
+        assert np.abs(got - want).max() <= 1
+        assert (got == want).mean() > 0.99
 
 
 @pytest.mark.parametrize(

@@ -31,3 +31,13 @@ def copy_time(size: int) -> float:
     source = torch.empty(size // 2, dtype=torch.uint8, device="cuda")
     target = torch.empty_like(source)
     return milliseconds(lambda: target.copy_(source))
+
+
+def graphed(work: Callable[[], object]) -> Callable[[], None]:
+    """A replay of the kernels of `work` alone, without the time Python takes to launch them."""
+    work()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        work()
+    return graph.replay

@@ -38,8 +38,8 @@ RESOURCES = {
         "TRELLIS_FF": (0, "flipflop"),
     },
 }
-DEVICES = {"25k": 24288, "45k": 43848, "85k": 83640}
-"""ECP5 devices by nextpnr's names, and their LUTs."""
+DEVICES = {"25k": (24288, 28), "45k": (43848, 72), "85k": (83640, 156)}
+"""ECP5 devices by nextpnr's names: LUTs and multipliers."""
 FILL = 0.85
 """A fuller device takes long to route, or is never."""
 FREQUENCY_MHZ = 100.0
@@ -61,7 +61,10 @@ def cost(design: Design, flow: Flow, directory: Path, limit: float) -> Cost:
     resources: Counter[str] = Counter()
     for cell, number in modules[""].types.items():
         resources[_resource(flow.kind, cell)[1]] += number
-    fmax = place(directory, modules[""], flow, design, total.area, limit) if router else None
+    fmax = None
+    if router:
+        device = device_for(total.area, resources["dsp"], design.top)
+        fmax = place(directory, modules[""], flow, design, device, limit)
     parts = {}
     if flow.keeps_sections:
         run_yosys(fpga(design, flow, keep=True), directory, design.source, limit)
@@ -92,20 +95,26 @@ def _resource(kind: str, cell: str) -> tuple[int, str]:
     raise SynthesisError(f"the flow {kind} has no figure for the cell {cell}")
 
 
+def device_for(luts: float, multipliers: int, top: str) -> str:
+    """The smallest ECP5 with room, by nextpnr's name; SynthesisError when none is large enough."""
+    for name, (all_luts, all_multipliers) in DEVICES.items():
+        if luts <= FILL * all_luts and multipliers <= all_multipliers:
+            return name
+    all_luts, all_multipliers = max(DEVICES.values())
+    raise SynthesisError(
+        f"{top} with {luts:.0f} LUTs and {multipliers} multipliers does not fit the largest ECP5, "
+        f"{FILL:.0%} of {all_luts} LUTs and {all_multipliers} multipliers"
+    )
+
+
 def place(
-    directory: Path, netlist: Netlist, flow: Flow, design: Design, luts: float, limit: float
+    directory: Path, netlist: Netlist, flow: Flow, design: Design, device: str, limit: float
 ) -> float:
     """Place and route netlist.json of `directory`; MHz of the longest path between registers.
 
     Registers before all inputs and after all outputs, which the cost leaves out, make every path
-    one between registers. SynthesisError when the target is missed or no device is large enough.
+    one between registers. SynthesisError when the target is missed.
     """
-    device = next((name for name, size in DEVICES.items() if luts <= FILL * size), None)
-    if device is None:
-        raise SynthesisError(
-            f"{design.top} with {luts:.0f} LUTs does not fit the largest ECP5, "
-            f"{FILL:.0%} of {max(DEVICES.values())} LUTs"
-        )
     content = json.loads((directory / "netlist.json").read_bytes())
     module = surround(content["modules"][netlist.name], _clock(netlist))
     content["modules"] = {netlist.name: module}

@@ -59,8 +59,33 @@ def test_ecp5_needs_one_clock(tmp_path):
         measure(text, "m", Flow("ecp5"), cache_dir=tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("luts", "multipliers", "device"),
+    [
+        (20644, 28, "25k"),
+        (20645, 0, "45k"),
+        (0, 29, "45k"),
+        (37270, 72, "45k"),
+        (0, 73, "85k"),
+        (71094, 156, "85k"),
+    ],
+)
+def test_ecp5_has_room_for_luts_and_multipliers(luts, multipliers, device):
+    assert fpga.device_for(luts, multipliers, "top") == device
+
+
+@pytest.mark.parametrize(("luts", "multipliers"), [(71095, 0), (0, 157)])
+def test_no_ecp5_has_room(luts, multipliers):
+    message = (
+        f"top with {luts} LUTs and {multipliers} multipliers does not fit the largest ECP5, "
+        "85% of 83640 LUTs and 156 multipliers"
+    )
+    with pytest.raises(SynthesisError, match=message):
+        fpga.device_for(luts, multipliers, "top")
+
+
 def test_ecp5_too_large(tmp_path, monkeypatch):
-    monkeypatch.setattr(fpga, "DEVICES", {"25k": 10})
-    message = r"top with \d+ LUTs does not fit the largest ECP5, 85% of 10 LUTs"
+    monkeypatch.setattr(fpga, "DEVICES", {"25k": (10, 0)})
+    message = r"top with \d+ LUTs and 0 multipliers does not fit the largest ECP5, 85% of 10 LUTs"
     with pytest.raises(SynthesisError, match=message):
         measure(PRODUCT, "top", Flow("ecp5", dsp=False), cache_dir=tmp_path)

@@ -280,13 +280,15 @@ def test_any_pair_of_schemes(names, text, kind, number, lanes):
 def test_weight_only(name, dtype):
     rng = generator("weight-only", name, np.dtype(dtype).name)
     scheme = shrunk(SCHEMES[name])
-    for kind in ("one", "any", "nan"):
-        x = rng.standard_normal((4, 16)) * 2.0 ** rng.integers(-24, 12, (4, 16))
+    for kind in ("one", "any", "ends", "nan"):
+        low, high = (-140, 127) if kind == "ends" and dtype != np.float16 else (-24, 12)
+        x = rng.standard_normal((4, 16)) * 2.0 ** rng.integers(low, high, (4, 16))
         x[0, :3] = [0, -0.0, 2.0**-24]
         x[1, 8:] = -x[1, :8]
         if kind == "nan":
             x[2, rng.integers(0, 16)] = np.inf
-        x = x.astype(dtype)
+        with np.errstate(over="ignore"):
+            x = x.astype(dtype)
         weights = random_array(rng, scheme, 4, 16, kind)
         with np.errstate(over="ignore"):
             rounded = weights.dequantize().astype(dtype)
@@ -304,3 +306,13 @@ def test_exact_weight_only_keeps_what_cancels():
     coded = quantize(w, "mxint8")
     assert matmul(x, coded, "exact", np.float32(-(2.0**60))) == np.float32(2.0**-120)
     assert matmul(x, coded, "exact")[0, 0] == np.float32(2.0**60)
+
+
+@pytest.mark.parametrize("text", ["exact", "fused:13"])
+def test_a_product_beyond_float32_is_no_infinity(text):
+    """2^200 beside an infinity of the other sign gives that infinity; with -2^200 it cancels."""
+    coded = quantize(np.array([[2.0**100, 2.0**100] + [0] * 30], np.float32), "mxint8")
+    x = np.zeros((3, 32), np.float32)
+    x[:, 0] = 2.0**100
+    x[:, 1] = [0, -(2.0**100), -np.inf]
+    assert matmul(x, coded, text)[:, 0].tolist() == [np.inf, 0, -np.inf]

@@ -141,9 +141,10 @@ def _exact(a: F64, b: F64, c: F32) -> F32:
 
 def _one_rounding(terms: list[float]) -> np.float32:
     values = np.array(terms)
-    if not np.isfinite(values).all():
-        classes = np.bitwise_or.reduce(special_class(values.astype(np.float32)[None]), axis=-1)
-        return special_value(classes)[0]
+    finite = np.isfinite(values)
+    if not finite.all():
+        specials = np.where(finite, 0.0, values).astype(np.float32)
+        return special_value(np.bitwise_or.reduce(special_class(specials), keepdims=True))[0]
     total = fsum(terms)
     rest = fsum([*terms, -total])
     return nearest_even(to_odd(np.array([total]), np.array([rest])))[0]

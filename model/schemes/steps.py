@@ -106,8 +106,8 @@ class ScaledStep:
         nan = np.zeros(self.steps.n, np.bool_) if significand is None else np.isnan(significand)
         classes = np.where(nan, np.uint8(NAN), np.uint8(0))
         if not self._finite.all():
-            found = np.where(self._finite, np.float32(0), self._products.astype(np.float32))
-            classes |= np.bitwise_or.reduce(special_class(found), axis=-1)
+            specials = np.where(self._finite, 0.0, self._products).astype(np.float32)
+            classes |= np.bitwise_or.reduce(special_class(specials), axis=-1)
         return classes
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from ..model.accumulators import KINDS, PRESETS
 from ..model.formats import FORMATS
 
+SWITCHES = ("no_status", "no_c", "micro")
 SWEEP = ("format", "accumulator", "lanes", "stages", "result", "scales", "zero_points")
 DEFAULT_FORMATS = "e4m3,e5m2,int8"
 DEFAULT_ACCUMULATORS = "exact,aligned:6..14/2,aligned:18,float32,hopper"
@@ -48,6 +49,9 @@ def _unit_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--stages", metavar="N,...", help="registers (default: 4)")
     group.add_argument(
         "--result", metavar="FORMAT,...", help="float32, bfloat16, float16; int8_full:shift, ..."
+    )
+    group.add_argument(
+        "--micro", action="store_true", help="a micro-exponent for every two elements"
     )
     group.add_argument("--scales", metavar="FORMAT,...", help="of integer results: none, u2 to u8")
     group.add_argument("--zero-points", metavar="OPERANDS,...", help="none, a, b, ab")
@@ -192,16 +196,17 @@ def _study(args: argparse.Namespace, notes: list[str]) -> Any:
     from ..explore.compare.study import DEFAULT, Study, load_study, without_absent
 
     given = {name: getattr(args, name) for name in SWEEP if getattr(args, name) is not None}
-    switches = args.no_status or args.no_c
+    switches = args.no_status or args.no_c or args.micro
     if args.study is not None and (given or switches):
-        option = next(iter(given), "no-status" if args.no_status else "no-c")
+        option = next(name for name in (*given, *SWITCHES) if name in given or getattr(args, name))
+        option = option.replace("_", "-")
         raise ValueError(f"{option} and study exclude each other: the study names its units")
     study: Study = load_study(args.study or DEFAULT)
     if given or switches:
         formats = given.setdefault("format", DEFAULT_FORMATS)
         int32 = ",int32" if "int8" in formats.split(",") else ""
         given.setdefault("accumulator", DEFAULT_ACCUMULATORS + int32)
-        sweep = Sweep(**given, status=not args.no_status, load_c=not args.no_c)
+        sweep = Sweep(**given, status=not args.no_status, load_c=not args.no_c, micro=args.micro)
         study = replace(study, title="Comparison", sweeps=(sweep,))
     if args.extra is not None:
         study = replace(study, extra=(*study.extra, *load_extra(args.extra)))

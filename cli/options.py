@@ -53,6 +53,9 @@ def add_config_options(parser: argparse.ArgumentParser) -> None:
         metavar="OPERANDS",
         help="operands with a zero point, for integer results: a, b, ab (default: %(default)s)",
     )
+    group.add_argument(
+        "--micro", action="store_true", help="a micro-exponent for every two elements"
+    )
     group.add_argument("--no-status", action="store_true", help="leave the flag outputs out")
     group.add_argument("--no-c", action="store_true", help="leave the input in_c out")
 
@@ -69,6 +72,7 @@ def config_of(args: argparse.Namespace) -> DotConfig:
         load_c=not args.no_c,
         scales=args.scales,
         zero_points=args.zero_points,
+        micro=args.micro,
     )
 
 

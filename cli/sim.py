@@ -18,6 +18,7 @@ UNIT_OPTIONS = (
     "no_c",
     "scales",
     "zero_points",
+    "micro",
 )
 
 

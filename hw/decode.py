@@ -1,6 +1,6 @@
 """Element decoder: a code of a run-time selectable format to sign, significand and exponent."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -27,8 +27,9 @@ class ElementDecoder(wiring.Component):
     """Combinational decoder of the operand formats `widths.formats`, selected by `mode`.
 
     Ports: code in (the widest format's bits, a narrower code in the low bits), mode in (index of
-    the format, present width 0 when there is one), element out (`ElementLayout`). A special code's
-    significand and exponent are not meaningful.
+    the format, present width 0 when there is one), micro in (the micro-exponent, where operands
+    have one), element out (`ElementLayout`). A special code's significand and exponent are not
+    meaningful.
     """
 
     def __init__(self, widths: OperandWidths) -> None:
@@ -38,6 +39,7 @@ class ElementDecoder(wiring.Component):
             {
                 "code": In(widths.bits),
                 "mode": In((len(widths.formats) - 1).bit_length()),
+                "micro": In(int(widths.micro)),
                 "element": Out(ElementLayout(widths)),
             }
         )
@@ -54,6 +56,10 @@ class ElementDecoder(wiring.Component):
         m.d.comb += self.element.eq(chosen)
         return m
 
+    def _lowered(self, unit: ValueLike) -> ValueLike:
+        """A biased exponent, less the micro-exponent."""
+        return Value.cast(unit) - self.micro if self.widths.micro else unit
+
     def _decode(self, m: Module, fmt: ElementFormat) -> data.View:
         """The element that the code is in format `fmt`."""
         widths = self.widths
@@ -66,7 +72,7 @@ class ElementDecoder(wiring.Component):
             m.d.comb += [
                 magnitude.eq(Mux(code[-1], -code, code)),
                 out.significand.eq(magnitude << align),
-                out.unit.eq(fmt.emin - widths.unit_min),
+                out.unit.eq(self._lowered(fmt.emin - widths.unit_min)),
             ]
             return out
         fraction = code[: fmt.mantissa_bits]
@@ -75,7 +81,7 @@ class ElementDecoder(wiring.Component):
         # A subnormal has the exponent of the smallest normal and no hidden one.
         m.d.comb += [
             out.significand.eq(Cat(Const(0, align), fraction, normal)),
-            out.unit.eq(field - normal + (fmt.emin - widths.unit_min)),
+            out.unit.eq(self._lowered(field - normal + (fmt.emin - widths.unit_min))),
         ]
         if fmt.specials is Specials.NAN_ONLY:
             m.d.comb += out.nan.eq(field.all() & fraction.all())

@@ -26,7 +26,8 @@ class ProductLayout(data.StructLayout):
 class ProductLane(wiring.Component):
     """Decoders and multiplier of one lane; combinational.
 
-    Ports: a, b in (codes), mode in (index into the unit's format pairs), o out (`ProductLayout`),
+    Ports: a, b in (codes), mode in (index into the unit's format pairs), micro_a, micro_b in (1 bit
+    each, where the unit has micro-exponents), o out (`ProductLayout`),
     special out (`SpecialLayout`; `o` is not meaningful when one of its bits is set).
     """
 
@@ -37,6 +38,8 @@ class ProductLane(wiring.Component):
                 "a": In(widths.a.bits),
                 "b": In(widths.b.bits),
                 "mode": In(widths.config.mode_bits),
+                "micro_a": In(int(widths.config.micro)),
+                "micro_b": In(int(widths.config.micro)),
                 "o": Out(ProductLayout(widths)),
                 "special": Out(SpecialLayout()),
             }
@@ -57,6 +60,8 @@ class ProductLane(wiring.Component):
             decode_b.code.eq(self.b),
             decode_a.mode.eq(self.mode),
             decode_b.mode.eq(self.mode),
+            decode_a.micro.eq(self.micro_a),
+            decode_b.micro.eq(self.micro_b),
             a_zero.eq(a.significand == 0),
             b_zero.eq(b.significand == 0),
             negative.eq(a.sign ^ b.sign),

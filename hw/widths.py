@@ -24,6 +24,8 @@ class OperandWidths:
     """
 
     formats: tuple[ElementFormat, ...]
+    micro: bool = False
+    """Whether a micro-exponent lowers the exponent by one."""
 
     @property
     def bits(self) -> int:
@@ -39,7 +41,7 @@ class OperandWidths:
 
     @property
     def unit_min(self) -> int:
-        return min(f.emin for f in self.formats)
+        return min(f.emin for f in self.formats) - self.micro
 
     @property
     def unit_max(self) -> int:
@@ -59,11 +61,11 @@ class Widths:
 
     @cached_property
     def a(self) -> OperandWidths:
-        return OperandWidths(tuple(a for a, _ in self.config.formats))
+        return OperandWidths(tuple(a for a, _ in self.config.formats), self.config.micro)
 
     @cached_property
     def b(self) -> OperandWidths:
-        return OperandWidths(tuple(b for _, b in self.config.formats))
+        return OperandWidths(tuple(b for _, b in self.config.formats), self.config.micro)
 
     @property
     def fraction(self) -> int:

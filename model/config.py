@@ -75,6 +75,8 @@ class DotConfig:
     `load_c`        bool                         False leaves `in_c` out: products start at +0
     `scales`        e8m0; of integer results     integer scales of n bits multiply the block sums;
                     none, u2 to u8               None is e8m0, or none for integer results
+    `micro`         bool; not with integers      True adds a micro-exponent of one bit for every two
+                                                 elements of a and of b
     `zero_points`   none; of integer results     operands whose zero point is an input, subtracted
                     a, b, ab too                 by correction terms
     ==============  ===========================  ==================================================
@@ -91,6 +93,7 @@ class DotConfig:
     load_c: bool
     scales: str
     zero_points: str
+    micro: bool
 
     def __init__(
         self,
@@ -103,6 +106,7 @@ class DotConfig:
         load_c: bool = True,
         scales: str | None = None,
         zero_points: str = "none",
+        micro: bool = False,
     ) -> None:
         pairs = format_pairs(formats)
         rule = as_accumulator(accumulator)
@@ -113,6 +117,9 @@ class DotConfig:
             rule.check_formats(a, b)
         if scales is None:
             scales = "none" if isinstance(out, IntegerOutput) else E8M0.name
+        flag("micro", micro)
+        if micro and isinstance(out, IntegerOutput):
+            raise ValueError(f"micro must be False for {out.name} results, not True")
         _check_integer(pairs, rule, out, scales, zero_points)
         parts = _sections(rule, lanes, out, scales, zero_points)
         low, high = stage_limits(parts)
@@ -134,6 +141,7 @@ class DotConfig:
             load_c=load_c,
             scales=scales,
             zero_points=zero_points,
+            micro=micro,
         )
 
     @cached_property
@@ -167,12 +175,15 @@ class DotConfig:
         """Widths of the inputs beside elements and scales, by name.
 
         zero_a, zero_b: of the block's operands, two's complement. multiplier, shift, zero_out: how
-        the result is requantised, used with the last block.
+        the result is requantised, used with the last block. micro_a, micro_b: micro-exponents, the
+        first pair's lowest.
         """
         widths = {"zero_a": self.bits_a, "zero_b": self.bits_b}
         inputs = {f"zero_{side}": widths[f"zero_{side}"] for side in self.zero_sides}
         if isinstance(self.out, IntegerOutput):
             inputs |= self.out.parameters
+        if self.micro:
+            inputs |= dict.fromkeys(("micro_a", "micro_b"), self.lanes // 2)
         return inputs
 
     def is_signed(self, name: str) -> bool:
@@ -207,6 +218,7 @@ class DotConfig:
         extra = "" if self.out == FLOAT32 else f" {self.out.name}"
         extra += "" if self.status else " no-status"
         extra += "" if self.load_c else " no-c"
+        extra += " micro" if self.micro else ""
         if self.has_integers:
             extra += "" if self.scales == "none" else f" scales {self.scales}"
             extra += "" if self.zero_points == "none" else f" zero-points {self.zero_points}"
@@ -225,6 +237,7 @@ class DotConfig:
             "load_c": self.load_c,
             "scales": self.scales,
             "zero_points": self.zero_points,
+            "micro": self.micro,
         }
 
     @property
@@ -233,12 +246,17 @@ class DotConfig:
         return ",".join(a.name if a is b else f"{a.name}x{b.name}" for a, b in self.formats)
 
     def dot(
-        self, a: MXArray, b: MXArray, c: ArrayLike | None = None, stages: bool = False
+        self,
+        a: MXArray,
+        b: MXArray,
+        c: ArrayLike | None = None,
+        stages: bool = False,
+        micro: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> Trace:
         """What this unit computes for blocks of `lanes` elements: results in `out`, with flags.
 
-        a, b, c as for `dot`; ValueError when the operands do not fit the unit. A unit with integer
-        results computes `integer_dot` (integers.py).
+        a, b, c, micro as for `dot`; ValueError when the operands do not fit the unit. A unit with
+        integer results computes `integer_dot` (integers.py).
         """
         if isinstance(self.out, IntegerOutput):
             raise ValueError(f"out must be a float to multiply MXArrays, not {self.out.name}")
@@ -252,7 +270,11 @@ class DotConfig:
             )
         if c is not None and not self.load_c:
             raise ValueError("c must be None: this unit has no c input")
-        return convert_trace(dot(a, b, self.accumulator, c, trace=True, stages=stages), self.out)
+        if (micro is not None) != self.micro:
+            wanted = "those of a and b" if self.micro else "None: this unit has none"
+            raise ValueError(f"micro must be {wanted}")
+        trace = dot(a, b, self.accumulator, c, trace=True, stages=stages, micro=micro)
+        return convert_trace(trace, self.out)
 
 
 def _check_integer(

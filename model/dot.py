@@ -20,7 +20,12 @@ CHUNK_CODES = 2**26  # codes of one operand at once
 
 @overload
 def dot(
-    a: MXArray, b: MXArray, accumulator: Accumulator | str, c: ArrayLike | None = None
+    a: MXArray,
+    b: MXArray,
+    accumulator: Accumulator | str,
+    c: ArrayLike | None = None,
+    *,
+    micro: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> F32: ...
 @overload
 def dot(
@@ -31,6 +36,7 @@ def dot(
     *,
     trace: Literal[True],
     stages: bool = True,
+    micro: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> Trace: ...
 def dot(
     a: MXArray,
@@ -40,12 +46,15 @@ def dot(
     *,
     trace: bool = False,
     stages: bool = True,
+    micro: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> F32 | Trace:
     """Dot products over the last axis of `a` and `b`.
 
     a, b: MXArrays of one shape and block size, blocked along the last axis; their element formats
     may differ. accumulator: an object or its text. c: running values, floats that are float32,
-    broadcastable to the leading shape; +0 when None.
+    broadcastable to the leading shape; +0 when None. micro: micro-exponents of a and b, integers 0
+    or 1 of their shape but for the last axis, half as long: two neighbouring elements are worth
+    2^-micro of their codes (section 7 of docs/numerics.md).
     Returns float32 of the leading shape; with `trace` a Trace with the status flags, and with the
     intermediates unless `stages` is False.
     Raises TypeError or ValueError, naming the argument, before any work.
@@ -56,7 +65,8 @@ def dot(
     lead = a.shape[:-1]
     start = running_value(c, lead)
     rows = np.arange(start.size)
-    return _products(rule, a, b, rows, rows, start, lead, trace, stages)
+    shifts = None if micro is None else _shifts(a, *micro)
+    return _products(rule, a, b, rows, rows, start, lead, trace, stages, shifts)
 
 
 @overload
@@ -133,6 +143,23 @@ def _flat(x: MXArray) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     return codes.reshape(n, *codes.shape[-2:]), scales.reshape(n, scales.shape[-1])
 
 
+def _shifts(x: MXArray, a: ArrayLike, b: ArrayLike) -> NDArray[np.int64]:
+    """The micro-exponents of products, (n, blocks, k), of those of both operands."""
+    if x.shape[-1] % 2 or x.block_size % 2:
+        raise ValueError(f"block_size must be even for micro-exponents, not {x.block_size}")
+    shape = (*x.shape[:-1], x.shape[-1] // 2)
+    total = np.zeros(shape, np.int64)
+    for name, value in (("a", a), ("b", b)):
+        bits = np.asarray(value)
+        is_bit = bits.dtype.kind in "iu" and ((bits == 0) | (bits == 1)).all()
+        if not is_bit or bits.shape != shape:
+            raise ValueError(
+                f"micro of {name} must be 0 or 1 of shape {shape}, not {bits.dtype} {bits.shape}"
+            )
+        total += bits
+    return np.repeat(total, 2, axis=-1).reshape(-1, x.shape[-1] // x.block_size, x.block_size)
+
+
 def _products(
     rule: Accumulator,
     a: MXArray,
@@ -143,6 +170,7 @@ def _products(
     lead: tuple[int, ...],
     trace: bool,
     stages: bool,
+    shifts: NDArray[np.int64] | None = None,
 ) -> F32 | Trace:
     """Products of the rows `rows_a` of `a` and `rows_b` of `b`, a chunk at a time."""
     codes_a, scales_a = _flat(a)
@@ -154,7 +182,8 @@ def _products(
     for i in range(0, max(c.size, 1), chunk):
         at_a, at_b = rows_a[i : i + chunk], rows_b[i : i + chunk]
         codes = codes_a[at_a], codes_b[at_b]
-        steps = TableSteps(table, *codes, scales_a[at_a], scales_b[at_b], terms)
+        moved = None if shifts is None else shifts[at_a]
+        steps = TableSteps(table, *codes, scales_a[at_a], scales_b[at_b], terms, moved)
         record = Recorder(at_a.shape, flags=trace, keep_stages=trace and stages)
         result = RULES[type(rule)](rule, steps, c[i : i + chunk], record)
         bits = np.where(np.isnan(result), np.uint32(rule.nan_bits), result.view(np.uint32))

@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .formats import E8M0
-from .products import ProductTable
+from .products import NO_EXPONENT, ProductTable
 from .rounding import F64
 from .specials import NAN
 from .trace import Recorder
 from .wide import exact_sum_fits
+
+MICRO_DIGITS = 2  # one for each operand
 
 
 class Step(Protocol):
@@ -99,6 +101,7 @@ class TableStep:
 
     index: (n, t) into the table; scale_a, scale_b: uint8 (n,). size: elements that the step stands
     for (a block's shorter last step is filled with zero products). is_last: of its dot product.
+    shifts: int64 (n, t), 0 to 2, the products' micro-exponents; None where there are none.
     """
 
     table: ProductTable
@@ -107,6 +110,7 @@ class TableStep:
     scale_b: NDArray[np.uint8]
     size: int
     is_last: bool
+    shifts: NDArray[np.int64] | None = None
 
     @cached_property
     def scale(self) -> NDArray[np.int64]:
@@ -115,7 +119,8 @@ class TableStep:
 
     @cached_property
     def _products(self) -> F64:
-        return self.table.values[self.index]
+        values = self.table.values[self.index]
+        return values if self.shifts is None else np.ldexp(values, -self.shifts)
 
     @cached_property
     def special(self) -> NDArray[np.uint8]:
@@ -146,12 +151,12 @@ class TableStep:
     @property
     def bits(self) -> int:
         """Width of the largest product in units of 2^lsb."""
-        return self.table.bits
+        return self.table.bits + _below(self.shifts)
 
     @property
     def lsb(self) -> int:
         """Every product is a multiple of 2^lsb."""
-        return self.table.lsb
+        return self.table.lsb - _below(self.shifts)
 
     @property
     def term_bits(self) -> int:
@@ -161,15 +166,23 @@ class TableStep:
     @cached_property
     def largest_unit(self) -> NDArray[np.int64]:
         """The largest unit exponent of each step's products (n,); NO_EXPONENT when all are zero."""
-        return self.table.unit_exponents[self.index].max(axis=-1).astype(np.int64)
+        return self._units.max(axis=-1).astype(np.int64)
+
+    @property
+    def _units(self) -> NDArray[np.int16] | NDArray[np.int64]:
+        units = self.table.unit_exponents[self.index]
+        if self.shifts is None:
+            return units
+        return np.where(units == NO_EXPONENT, NO_EXPONENT, units - self.shifts)
 
     def record(self, record: Recorder) -> None:
         """Record the stages that every accumulator shares."""
         if record.keep_stages:
             table, index = self.table, self.index
             record.stage("product", table.significands[index])
-            record.stage("product_exponent", table.exponents[index])
-            record.stage("unit_exponent", table.unit_exponents[index].astype(np.int64))
+            shifts = 0 if self.shifts is None else self.shifts
+            record.stage("product_exponent", table.exponents[index] - shifts)
+            record.stage("unit_exponent", self._units.astype(np.int64))
             record.stage("scale", self.scale)
 
 
@@ -179,6 +192,7 @@ class TableSteps:
 
     codes_a, codes_b: uint8 (n, blocks, k); scales_a, scales_b: uint8 (n, blocks). Steps are made
     one at a time, so that what they need stays small however long the dot products are.
+    shifts: int64 (n, blocks, k), or None, as of `TableStep`.
     """
 
     table: ProductTable
@@ -187,6 +201,7 @@ class TableSteps:
     scales_a: NDArray[np.uint8]
     scales_b: NDArray[np.uint8]
     terms: int
+    shifts: NDArray[np.int64] | None = None
 
     @property
     def n(self) -> int:
@@ -196,7 +211,7 @@ class TableSteps:
     @property
     def exact_sums_fit(self) -> bool:
         """Whether the exact sum of any block is one float64."""
-        return exact_sum_fits(self.table.bits, self.codes_a.shape[-1])
+        return exact_sum_fits(self.table.bits + _below(self.shifts), self.codes_a.shape[-1])
 
     def walk(self, record: Recorder) -> Iterator[TableStep]:
         """The steps in order."""
@@ -217,4 +232,12 @@ class TableSteps:
             index = np.pad(index, ((0, 0), (0, fill)))  # code pair (0, 0): a zero product
         scales = self.scales_a[:, block], self.scales_b[:, block]
         is_last = block == blocks - 1 and end == k
-        return TableStep(self.table, index, *scales, end - start, is_last)
+        shifts = None if self.shifts is None else self.shifts[:, block, start:end]
+        if shifts is not None and fill:
+            shifts = np.pad(shifts, ((0, 0), (0, fill)))
+        return TableStep(self.table, index, *scales, end - start, is_last, shifts)
+
+
+def _below(shifts: NDArray[np.int64] | None) -> int:
+    """Digits that micro-exponents of two operands add below the products' last."""
+    return 0 if shifts is None else MICRO_DIGITS

@@ -14,9 +14,10 @@ from ..model import DotConfig, ElementFormat
 from ..model.accumulators import Fixed, Fused, Preset
 from ..model.outputs import BFLOAT16, FLOAT16, FLOAT32, OutputFormat
 from ..model.products import product_table
+from ..model.steps import MICRO_DIGITS
 from ..model.trace import FLAG_NAMES
 from . import integer_features
-from .item import Batch, Outcome
+from .item import Batch, Outcome, micro_bits
 from .operands import (
     C_CLASSES,
     CLASSES,
@@ -65,6 +66,9 @@ def goals(config: DotConfig) -> dict[str, Bins]:
         bins["c_distance"] = ["far above the block", "within reach", "far below the block"]
     if config.status:
         bins["flags"] = _flag_bins(config)
+    if config.micro:
+        for name in ("micro_a", "micro_b"):
+            bins[name] = [0, 1]
     if isinstance(config.accumulator, Fixed) and config.status:
         ends = ["left, result positive", "left, result negative"] * _can_saturate(config)
         bins["saturation"] = ["within range", *ends]
@@ -93,13 +97,15 @@ def hits(config: DotConfig, batch: Batch, outcome: Outcome) -> dict[str, Hits]:
     found = common | {
         "scale_a": _present(scale_class(batch.scale_a), list(SCALE_CLASSES).__getitem__),
         "scale_b": _present(scale_class(batch.scale_b), list(SCALE_CLASSES).__getitem__),
-        "cancellation": _depths(batch, pair),
-        "alignment": _distances(batch, pair),
+        "cancellation": _depths(config, batch),
+        "alignment": _distances(config, batch),
         "result": [{C_CLASSES[i] if i > 1 else "zero"} for i in result],
     }
     if config.load_c:
         found["c"] = [{C_CLASSES[i]} for i in c_class(batch.c)]
-        found["c_distance"] = _c_distances(batch, pair)
+        found["c_distance"] = _c_distances(config, batch)
+    for name in ("micro_a", "micro_b") if config.micro else ():
+        found[name] = [{*row} for row in micro_bits(config, batch, name).tolist()]
     if config.status:
         found["flags"] = [
             {(flag, bool(flags >> bit & 1)) for bit, flag in enumerate(FLAG_NAMES)}
@@ -149,13 +155,24 @@ def _range_of(starts: dict[str, int], value: float) -> str:
     return [name for name, start in starts.items() if value >= start][-1]
 
 
-def _products(batch: Batch, pair: tuple[ElementFormat, ElementFormat]) -> NDArray[np.uint16]:
-    return product_table(*pair).index(batch.a, batch.b)
+def _shifts(config: DotConfig, batch: Batch) -> NDArray[np.int64]:
+    """How far micro-exponents shift each product, (n, blocks, lanes)."""
+    total = np.zeros(batch.a.shape, np.int64)
+    for name in ("micro_a", "micro_b") if config.micro else ():
+        bits = np.repeat(micro_bits(config, batch, name), 2, axis=-1)
+        total += bits.reshape(batch.a.shape)
+    return total
 
 
-def _depths(batch: Batch, pair: tuple[ElementFormat, ElementFormat]) -> Hits:
+def _products(config: DotConfig, batch: Batch) -> NDArray[np.float64]:
+    """The products' values, (n, blocks, lanes); NaN for special terms."""
+    table = product_table(*config.formats[batch.mode])
+    return np.ldexp(table.values[table.index(batch.a, batch.b)], -_shifts(config, batch))
+
+
+def _depths(config: DotConfig, batch: Batch) -> Hits:
     """How far the largest product of each block exceeds the block's sum, in bits."""
-    products = np.nan_to_num(product_table(*pair).values[_products(batch, pair)], nan=0.0)
+    products = np.nan_to_num(_products(config, batch), nan=0.0)
     largest, total = np.abs(products).max(axis=2), np.abs(products.sum(axis=2))
     with np.errstate(divide="ignore", invalid="ignore"):
         depth = np.log2(largest) - np.log2(total)
@@ -169,11 +186,11 @@ def _depths(batch: Batch, pair: tuple[ElementFormat, ElementFormat]) -> Hits:
     ]
 
 
-def _distances(batch: Batch, pair: tuple[ElementFormat, ElementFormat]) -> Hits:
+def _distances(config: DotConfig, batch: Batch) -> Hits:
     """Distance of unit exponents between a block's largest and smallest product."""
-    table = product_table(*pair)
-    index = _products(batch, pair)
-    units = table.unit_exponents[index].astype(np.int64)
+    table = product_table(*config.formats[batch.mode])
+    index = table.index(batch.a, batch.b)
+    units = table.unit_exponents[index].astype(np.int64) - _shifts(config, batch)
     some = table.significands[index] != 0
     largest = np.where(some, units, -(2**20)).max(axis=2)
     smallest = np.where(some, units, 2**20).min(axis=2)
@@ -183,9 +200,9 @@ def _distances(batch: Batch, pair: tuple[ElementFormat, ElementFormat]) -> Hits:
     ]
 
 
-def _c_distances(batch: Batch, pair: tuple[ElementFormat, ElementFormat]) -> Hits:
+def _c_distances(config: DotConfig, batch: Batch) -> Hits:
     """Where c lies beside the first block's scaled sum, where both are finite and not zero."""
-    products = product_table(*pair).values[_products(batch, pair)[:, 0]]
+    products = _products(config, batch)[:, 0]
     block = np.frexp(np.nan_to_num(products, nan=0.0).sum(axis=1))[1].astype(np.int64)
     scale = batch.scale_a[:, 0].astype(np.int64) + batch.scale_b[:, 0] - 254
     c = batch.c.view(np.float32)
@@ -210,7 +227,8 @@ def _class_pairs(config: DotConfig) -> Bins:
 
 def _depth_bins(config: DotConfig) -> Bins:
     spans = [high - low for low, high in (pairs_of(*p).limits for p in config.formats)]
-    return [name for name, start in DEPTHS.items() if start < max(spans)] + ["total"]
+    reach = max(spans) + MICRO_DIGITS * config.micro
+    return [name for name, start in DEPTHS.items() if start < reach] + ["total"]
 
 
 def _distance_bins(config: DotConfig) -> Bins:
@@ -218,7 +236,7 @@ def _distance_bins(config: DotConfig) -> Bins:
     for pair in config.formats:
         table = product_table(*pair)
         units = table.unit_exponents[table.significands != 0]
-        spans.append(int(units.max()) - int(units.min()))
+        spans.append(int(units.max()) - int(units.min()) + MICRO_DIGITS * config.micro)
     return [name for name, start in DISTANCES.items() if start <= max(spans)]
 
 

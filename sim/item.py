@@ -100,8 +100,18 @@ def model_trace(config: DotConfig, batch: Batch, stages: bool = False) -> Trace:
     a = MXArray(batch.a.reshape(shape), batch.scale_a, format_a, config.lanes)
     b = MXArray(batch.b.reshape(shape), batch.scale_b, format_b, config.lanes)
     c = batch.c.view(np.float32) if config.load_c else None
+    micro = None
+    if config.micro:
+        micro = micro_bits(config, batch, "micro_a"), micro_bits(config, batch, "micro_b")
     with np.errstate(invalid="ignore"):  # a signalling NaN in c
-        return config.dot(a, b, c, stages=stages)
+        return config.dot(a, b, c, stages=stages, micro=micro)
+
+
+def micro_bits(config: DotConfig, batch: Batch, name: str) -> NDArray[np.uint8]:
+    """The micro-exponents of an operand, (n, elements / 2)."""
+    pairs = np.arange(config.lanes // 2, dtype=np.uint64)
+    bits = batch.side[name][..., None] >> pairs & np.uint64(1)
+    return bits.astype(np.uint8).reshape(len(batch), -1)
 
 
 def _integer_trace(config: DotConfig, batch: Batch, stages: bool) -> Trace:

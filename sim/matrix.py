@@ -41,6 +41,7 @@ def unit_name(config: DotConfig) -> str:
     if config.has_integers:
         parts += [f"scales_{config.scales}"] * (config.scales != "none")
         parts += [f"zero_{config.zero_points}"] * (config.zero_points != "none")
+    parts += ["micro"] * config.micro
     parts += ["nostatus"] * (not config.status) + ["noc"] * (not config.load_c)
     return "-".join(parts)
 
@@ -84,6 +85,7 @@ def default_matrix() -> list[Unit]:
         _unit("int32", "int8", 128, 5),
         _unit("int32", "int8", 32, 2, bulk=80_000),
         _unit("int32", "int8", 32, 3, out="int8_full:shift"),
+        _unit("aligned:13", "int8", 16, 3, bulk=30_000, micro=True),
         _unit("int32", "int8xint4", 16, 6, out="uint8:multiply", scales="u4", zero_points="ab"),
         _unit("aligned:30", "e2m3", 4, 1, bulk=80_000, out="bfloat16"),
         _unit("fused:0", "e3m2", 4, 4, bulk=80_000),

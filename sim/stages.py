@@ -33,6 +33,7 @@ from ..model import DotConfig
 from ..model.accumulators import Aligned, Fixed, Fused, Preset
 from ..model.outputs import FLOAT32
 from ..model.products import product_table
+from ..model.steps import MICRO_DIGITS
 from ..model.trace import Trace
 from .item import Batch, outcome
 
@@ -94,7 +95,8 @@ class Step:
         rule = self.config.accumulator
         if isinstance(rule, Aligned | Fused | Preset):
             return int(self["largest_exponent"]) - rule.fraction_bits
-        return product_table(*self.config.formats[self.batch.mode]).lsb
+        lsb = product_table(*self.config.formats[self.batch.mode]).lsb
+        return lsb - MICRO_DIGITS * self.config.micro
 
 
 Compare = Callable[[Any, Step], Iterator[tuple[str, str, str]]]

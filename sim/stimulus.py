@@ -177,12 +177,26 @@ SEQUENCES: dict[str, tuple[Sequence, int]] = {
 """Every sequence by name, with its share of the traffic."""
 
 
+def with_micro(config: DotConfig, rng: Generator, batch: Batch) -> Batch:
+    """`batch` with micro-exponents where the unit takes them: half of the rows have none set."""
+    if not config.micro:
+        return batch
+    shape = batch.scale_a.shape
+    some = rng.random((len(batch), 1)) < 0.5
+    most = 2 ** (config.lanes // 2) - 1
+    side = {
+        name: np.where(some, rng.integers(0, most, shape, np.uint64, endpoint=True), np.uint64(0))
+        for name in ("micro_a", "micro_b")
+    }
+    return replace(batch, side=side)
+
+
 def traffic(config: DotConfig, rng: Generator, count: int) -> list[Batch]:
     """About `count` dot products: every mode, every sequence by its share."""
     sequences = INTEGER_SEQUENCES if config.has_integers else SEQUENCES
     total = sum(share for _, share in sequences.values()) * len(config.formats)
     return [
-        replace(batch, sequence=name)
+        replace(with_micro(config, rng, batch), sequence=name)
         for mode in range(len(config.formats))
         for name, (make, share) in sequences.items()
         for batch in make(Target(config, mode), rng, max(count * share // total, 16))

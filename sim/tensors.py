@@ -15,6 +15,7 @@ from ..model.blocks import as_float32
 from .integer_stimulus import integer_batch
 from .item import Batch
 from .job import UnitJob
+from .stimulus import with_micro
 from .target import Target
 
 REAL_DATA = Path(__file__).parents[1] / "tests" / "vectors" / "real"
@@ -133,7 +134,8 @@ def tensor_batch(
     if target.config.has_integers:  # the codes under any scales and zero points
         c = np.zeros(len(rows_x), np.int64)
         return integer_batch(target, rng, a[rows_x], b[rows_y], c, sequence="tensors")
-    return target.batch(a[rows_x], b[rows_y], scales, sequence="tensors")
+    batch = target.batch(a[rows_x], b[rows_y], scales, sequence="tensors")
+    return with_micro(target.config, rng, batch)
 
 
 def tensor_traffic(job: UnitJob, blocks: int | None) -> list[Batch]:

@@ -110,6 +110,8 @@ def draw(
     """
     if config.has_integers:
         raise ValueError(f"out must be a float to write vectors, not {config.out.name}")
+    if config.micro:
+        raise ValueError("micro must be False to write vectors, not True")
     integer("count", count, 1, LARGEST_COUNT)
     integer("blocks", blocks, 1, LARGEST_BLOCKS)
     rng = np.random.default_rng(integer("seed", seed, 0))

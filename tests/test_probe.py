@@ -270,7 +270,7 @@ def test_writes_json(capsys, tmp_path):
         ("--unit hopper --seed=-1", "seed must be at least 0, not -1"),
         ("--unit hopper --format e9m9", "formats must be one of e4m3"),
         ("--unit hopper --format e4m3,e5m2", "formats of a probed unit must be one pair"),
-        ("--unit int32 --format e4m3", "accumulator int32 takes formats int8 x int8 only"),
+        ("--unit int32 --format e4m3", "accumulator int32 takes integer formats only"),
         ("--unit cuda:fp8 --lanes 8", "lanes is for units of the model, not for cuda:fp8"),
     ],
 )

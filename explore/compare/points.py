@@ -67,6 +67,7 @@ class Sweep:
     load_c: bool = True
     scales: str | None = None
     zero_points: str = "none"
+    micro: bool = False
 
 
 _TEXTS = ("format", "accumulator", "lanes", "stages", "result", "scales", "zero_points")
@@ -87,7 +88,9 @@ def units_of(sweep: Sweep, note: Callable[[str], None] = lambda text: None) -> l
     switches = sweep.status, sweep.load_c
     for formats, rule, lanes, stages, result, *rest in product(*axes):
         try:
-            config = DotConfig(formats, lanes, rule, stages, result, *switches, *rest)
+            config = DotConfig(
+                formats, lanes, rule, stages, result, *switches, *rest, micro=sweep.micro
+            )
         except (ValueError, TypeError) as error:
             refused.setdefault(str(error), []).append(f"{formats} {rule}")
         else:

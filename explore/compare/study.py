@@ -152,7 +152,7 @@ def _sweep(table: Any) -> Sweep:
     _known(table, tuple(parameters()), "[[sweep]] keys")
     values: dict[str, Any] = {}
     for key, value in table.items():
-        if key in ("status", "load_c"):
+        if key in ("status", "load_c", "micro"):
             values[key] = _switch(value, f"[[sweep]] {key}")
         else:
             values[key] = _text(value, f"[[sweep]] {key}")

@@ -58,8 +58,8 @@ class Generated:
     @property
     def rule(self) -> tuple[tuple[ElementFormat, ElementFormat], Accumulator] | None:
         """What the golden model needs to tell its accuracy; None for integer results, whose error
-        is that of the scales around them."""
-        if self.config.has_integers:
+        is that of the scales around them, and for micro-exponents, which only a scheme has."""
+        if self.config.has_integers or self.config.micro:
             return None
         return self.config.formats[0], self.config.accumulator
 
@@ -77,6 +77,7 @@ class Generated:
         words += [] if config.out.name == "float32" else ["--result", config.out.name]
         if config.has_integers:
             words += ["--scales", config.scales, "--zero-points", config.zero_points]
+        words += ["--micro"] * config.micro
         words += ["--no-status"] * (not config.status) + ["--no-c"] * (not config.load_c)
         return shlex.join(words)
 

@@ -1,5 +1,7 @@
 """What a dot unit is fed while its activity is counted: blocks in the order of arrival."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,7 +38,12 @@ def batches(config: DotConfig, data: str, seed: int, count: int) -> list[Batch]:
         codes_a, codes_b = a.codes.reshape(shape), b.codes.reshape(shape)
         c = np.zeros(rows, np.uint32)
         batch = Batch(mode, codes_a, codes_b, a.scales, b.scales, c, data)
-        found.append(calibrated_batch(config, batch) if config.has_integers else batch)
+        if config.has_integers:
+            batch = calibrated_batch(config, batch)
+        elif config.micro:  # as quantised without them
+            none = np.zeros((rows, BLOCKS), np.uint64)
+            batch = replace(batch, side=dict.fromkeys(config.side_inputs, none))
+        found.append(batch)
     return found
 
 

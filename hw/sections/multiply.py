@@ -64,6 +64,12 @@ class Multiply(Section):
                 lane.mode.eq(self.i.mode),
                 self.o.lanes[index].eq(lane.o),
             ]
+            if self.widths.config.micro:
+                pair = index // 2
+                m.d.comb += [
+                    lane.micro_a.eq(self.i.micro_a[pair]),
+                    lane.micro_b.eq(self.i.micro_b[pair]),
+                ]
             lanes.append(lane)
         for step in range(self.widths.steps):
             members = lanes[step * self.widths.terms : (step + 1) * self.widths.terms]

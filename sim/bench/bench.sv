@@ -20,12 +20,14 @@ module mxdot_bench #(
     parameter int MODE_BITS = 1,
     parameter int RESULT_BITS = 32,
     parameter int SCALE_BITS = 8,
-    // Side inputs of units with integer results; 0 for those that the unit has not.
+    // Side inputs; 0 for those that the unit has not.
     parameter int ZERO_A_BITS = 0,
     parameter int ZERO_B_BITS = 0,
     parameter int MULTIPLIER_BITS = 0,
     parameter int SHIFT_BITS = 0,
-    parameter int ZERO_OUT_BITS = 0
+    parameter int ZERO_OUT_BITS = 0,
+    parameter int MICRO_A_BITS = 0,
+    parameter int MICRO_B_BITS = 0
 );
   function automatic int at_least_one(int bits);
     return bits > 0 ? bits : 1;
@@ -45,6 +47,8 @@ module mxdot_bench #(
   logic [at_least_one(MULTIPLIER_BITS)-1:0] in_multiplier = 0;
   logic [at_least_one(SHIFT_BITS)-1:0] in_shift = 0;
   logic [at_least_one(ZERO_OUT_BITS)-1:0] in_zero_out = 0;
+  logic [at_least_one(MICRO_A_BITS)-1:0] in_micro_a = 0;
+  logic [at_least_one(MICRO_B_BITS)-1:0] in_micro_b = 0;
   logic [31:0] in_c = 0;
   logic in_first = 0;
   logic in_last = 0;
@@ -86,7 +90,8 @@ module mxdot_bench #(
 
   localparam int A_BYTES = (LANES * A_BITS + 7) / 8;
   localparam int B_BYTES = (LANES * B_BITS + 7) / 8;
-  localparam int SIDE_BITS = ZERO_A_BITS + ZERO_B_BITS + MULTIPLIER_BITS + SHIFT_BITS + ZERO_OUT_BITS;
+  localparam int SIDE_BITS = ZERO_A_BITS + ZERO_B_BITS + MULTIPLIER_BITS + SHIFT_BITS
+      + ZERO_OUT_BITS + MICRO_A_BITS + MICRO_B_BITS;
   localparam int SIDE_BYTES = (SIDE_BITS + 7) / 8;
 
   // A record, most significant byte first in the file, so that one $fread fills it. The side inputs
@@ -146,6 +151,10 @@ module mxdot_bench #(
       in_shift = side[$bits(in_shift)-1:0];
       side = side >> SHIFT_BITS;
       in_zero_out = side[$bits(in_zero_out)-1:0];
+      side = side >> ZERO_OUT_BITS;
+      in_micro_a = side[$bits(in_micro_a)-1:0];
+      side = side >> MICRO_A_BITS;
+      in_micro_b = side[$bits(in_micro_b)-1:0];
       in_c = block.c;
       in_first = block.first;
       in_last = block.last;

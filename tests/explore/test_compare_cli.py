@@ -110,7 +110,7 @@ def test_find_narrowest(folder, capsys):
     [
         ("--format e9m9", "formats must be one of "),
         ("--accumulator aligned:9..6", "accumulator: a range must run upwards, not '9..6'"),
-        ("--format e4m3 --accumulator int32", "accumulator int32 takes formats int8 x int8 only"),
+        ("--format e4m3 --accumulator int32", "accumulator int32 takes integer formats only"),
         ("--lanes 3", "lanes must be one of 4, 8, 16, 32, 64, 128, not 3"),
         ("--flow asic", "flow must be one of gates, cells,"),
         ("--flow cells", "flow cells needs a cell library: --liberty FILE"),
@@ -128,7 +128,7 @@ def test_find_narrowest(folder, capsys):
         ("--encoder 41", "encoder must be from 0 to 40, not 41"),
         (
             "--find narrowest --match int32",
-            "match: accumulator int32 takes formats int8 x int8 only",
+            "match: accumulator int32 takes integer formats only",
         ),
         ("--find narrowest --sqnr 40 --encoder 1", "encoder must be 0 with find narrowest, not 1"),
         ("--study no.toml", "no.toml cannot be read: No such file or directory"),

@@ -77,16 +77,16 @@ def test_an_incompatible_combination_of_a_product_is_left_out_with_a_note():
         "int8 int32",
     ]
     assert notes == [
-        "left out e4m3 int32: accumulator int32 takes formats int8 x int8 only, not e4m3 x e4m3",
-        "left out e5m2 int32: accumulator int32 takes formats int8 x int8 only, not e5m2 x e5m2",
+        "left out e4m3 int32: accumulator int32 takes integer formats only, not e4m3 x e4m3",
+        "left out e5m2 int32: accumulator int32 takes integer formats only, not e5m2 x e5m2",
     ]
 
 
 @pytest.mark.parametrize(
     ("sweep", "message"),
     [
-        (Sweep("e4m3", "int32"), "int32 takes formats int8 x int8 only, not e4m3 x e4m3"),
-        (Sweep("e4m3,e5m2", "int32"), "int32 takes formats int8 x int8 only"),
+        (Sweep("e4m3", "int32"), "int32 takes integer formats only, not e4m3 x e4m3"),
+        (Sweep("e4m3,e5m2", "int32"), "int32 takes integer formats only"),
         (Sweep("e4m3,e9m9", "exact"), "formats must be one of"),
         (Sweep("e4m3", "exact,alined:3"), "accumulator must be one of exact, aligned:F"),
         (Sweep("e4m3", "aligned:60..70,aligned:65..66"), "F of aligned must be from 0 to 64"),

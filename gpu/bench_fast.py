@@ -70,7 +70,7 @@ def fast_products(size: int) -> Iterator[Row]:
 
 
 def _few_rows(n: int, k: int) -> Iterator[Row]:
-    """As CUDA graphs, which is how networks with few rows run: Python is slower than the kernels."""
+    """As CUDA graphs, as networks with few rows run: Python launches slower than kernels end."""
     _, b = operands(1, n, k)
     y, y8 = b.dequantize(torch.bfloat16), regroup(b)
     for m in FEW_ROWS:

@@ -42,6 +42,16 @@ class Product:
         """(M, N)."""
         return self.a_codes.shape[0], self.b_codes.shape[0]
 
+    @property
+    def formats(self) -> tuple[ElementFormat, ElementFormat]:
+        """Of a and of b."""
+        return self.a_format, self.b_format
+
+    @property
+    def has_inf(self) -> bool:
+        """Whether an element may be infinite."""
+        return any(fmt.inf_code is not None for fmt in self.formats)
+
 
 def matmul(
     a: MXTensor,

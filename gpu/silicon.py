@@ -32,7 +32,7 @@ LARGEST_ROWS = 128 * 65535  # of b: tiles of 128 along an axis of the grid of pr
 
 def refusal(product: Product) -> str | None:
     """Why the tensor cores cannot take `product`; None when they can."""
-    rule, formats = product.accumulator, (product.a_format, product.b_format)
+    rule, formats = product.accumulator, product.formats
     if not isinstance(rule, Preset) or rule not in (HOPPER, PROMOTED, BLOCKS, HALF):
         return f"accumulator must be one of {', '.join(FORMATS)}, not {rule}"
     taken = FORMATS[rule.name]
@@ -64,7 +64,7 @@ def _scales_refusal(product: Product) -> str | None:
         return None
     if E8M0.nan_code in (high_a, high_b):
         return f"scales must hold no NaN (code {E8M0.nan_code})"
-    low, high = scale_limits(product.a_format, product.b_format)
+    low, high = scale_limits(*product.formats)
     for s in (low_a + low_b - 2 * E8M0.bias, high_a + high_b - 2 * E8M0.bias):
         if not low <= s <= high:
             return f"the exponents of both scales must add to {low} to {high}, not {s}"

@@ -7,7 +7,7 @@ float32; the conversion to an integer truncates it as the contract says.
 """
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import triton
@@ -43,6 +43,9 @@ from .arithmetic import (
     truncate,
 )
 from .operands import Operand, operand, tile_origin
+
+if TYPE_CHECKING:
+    from ..matmul import Product
 
 EXACT, ALIGNED, FUSED, FLOAT32 = range(4)  # the values of the constexpr RULE
 WIDEST_SUM = 78  # bits of a pair
@@ -103,39 +106,30 @@ def sum_width(bits: int) -> int:
     return INT32 if bits <= 30 else INT64 if bits <= 62 else PAIR
 
 
-def run(
-    rule: Accumulator,
-    a_codes: Tensor,
-    a_scales: Tensor,
-    a_format: ElementFormat,
-    b_codes: Tensor,
-    b_scales: Tensor,
-    b_format: ElementFormat,
-    block_size: int,
-    c: Tensor | None,
-) -> Tensor:
+def run(product: "Product") -> Tensor:
     """Dot products of the rows of `a` (M, K) and `b` (N, K): float32 (M, N)."""
-    m, n = a_codes.shape[0], b_codes.shape[0]
-    settings = _settings(rule, a_format, b_format, block_size)
+    m, n = product.shape
+    settings = _settings(product.accumulator, *product.formats, product.block_size)
     width = sum_width(settings.pop("sum_bits"))
-    a, b = operand(a_codes, a_scales, a_format), operand(b_codes, b_scales, b_format)
-    result = torch.empty((m, n), dtype=torch.float32, device=a_codes.device)
+    a = operand(product.a_codes, product.a_scales, product.a_format)
+    b = operand(product.b_codes, product.b_scales, product.b_format)
+    result = torch.empty((m, n), dtype=torch.float32, device=product.device)
     tile = 32
     grid = (triton.cdiv(m, tile) * triton.cdiv(n, tile),)
     _emulate[grid](
         *_tensors(a),
         *_tensors(b),
-        result if c is None else c,
+        result if product.c is None else product.c,
         result,
         m,
         n,
         a.values.shape[1],
         b.values.shape[1],
-        a_scales.shape[1],
-        BLOCK=block_size,
+        product.a_scales.shape[1],
+        BLOCK=product.block_size,
         WIDTH=width,
-        HAS_C=c is not None,
-        HAS_INF=a_format.inf_code is not None or b_format.inf_code is not None,
+        HAS_C=product.c is not None,
+        HAS_INF=product.has_inf,
         TILE=tile,
         num_warps=4 if width == INT32 else 8,
         **settings,

@@ -1,6 +1,5 @@
 """Which kernel computes a product: the executor ``triton`` of `mxdot.gpu.matmul`."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from torch import Tensor
@@ -23,7 +22,7 @@ def refusal(product: "Product") -> str | None:
         if rows > LARGEST_ROWS:
             return f"a and b must have at most {LARGEST_ROWS} rows, not {rows}"
     rule = product.accumulator
-    formats = product.a_format, product.b_format
+    formats = product.formats
     if isinstance(rule, Fixed):
         return register.refusal(rule, *formats, product.block_size)
     return emulate.refusal(rule, *formats, product.block_size)
@@ -34,21 +33,10 @@ def run(product: "Product") -> Tensor:
     m, n = product.shape
     if not m or not n:
         return product.a_codes.new_zeros((m, n)).float()
-    rule, formats = product.accumulator, (product.a_format, product.b_format)
+    rule, formats = product.accumulator, product.formats
     sums = isinstance(rule, Exact | Int32)
-    kernel: Callable[..., Tensor] = emulate.run
     if isinstance(rule, Fixed):
-        kernel = register.run
-    elif sums and matrix.refusal(*formats, product.block_size) is None:
-        kernel = matrix.run
-    return kernel(
-        rule,
-        product.a_codes,
-        product.a_scales,
-        product.a_format,
-        product.b_codes,
-        product.b_scales,
-        product.b_format,
-        product.block_size,
-        product.c,
-    )
+        return register.run(product)
+    if sums and matrix.refusal(*formats, product.block_size) is None:
+        return matrix.run(product)
+    return emulate.run(product)

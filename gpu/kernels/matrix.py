@@ -11,19 +11,22 @@ block is added to c with one rounding.
 import math
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from ...model.accumulators import Accumulator
 from ...model.formats import E8M0, ElementFormat
 from ...model.products import product_table
 from ..floats import power64
 from .arithmetic import add_to_odd, is_finite, nearest_even, sum3_to_odd
 from .device import interpreted
 from .operands import TILE, padded_rows, tile_origin
+
+if TYPE_CHECKING:
+    from ..matmul import Product
 
 CHUNK = 32  # terms that a matrix unit sums before float64 takes over
 SHORTEST, LONGEST = 16, 256  # blocks: a matrix unit's step; what is unrolled, and float64 holds
@@ -117,29 +120,19 @@ def _scale_values(scales: Tensor, unit: int) -> Tensor:
     return values
 
 
-def run(
-    _rule: Accumulator,
-    a_codes: Tensor,
-    a_scales: Tensor,
-    a_format: ElementFormat,
-    b_codes: Tensor,
-    b_scales: Tensor,
-    b_format: ElementFormat,
-    block_size: int,
-    c: Tensor | None,
-) -> Tensor:
+def run(product: "Product") -> Tensor:
     """Dot products of the rows of `a` (M, K) and `b` (N, K): float32 (M, N)."""
-    m, n, length = a_codes.shape[0], *b_codes.shape
-    device = a_codes.device
+    (m, n), length = product.shape, product.a_codes.shape[1]
+    device, (a_format, b_format) = product.device, product.formats
     cut = digits(a_format, b_format)
     table = product_table(a_format, b_format)
-    a = _looked_up(a_codes, _digit_table(a_format, cut.bits, cut.a, device))
-    b = _looked_up(b_codes, _digit_table(b_format, cut.bits, cut.b, device))
-    has_inf = a_format.inf_code is not None or b_format.inf_code is not None
-    a_value = _looked_up(a_codes, _value_table(a_format, device)) if has_inf else a
-    b_value = _looked_up(b_codes, _value_table(b_format, device)) if has_inf else b
+    a = _looked_up(product.a_codes, _digit_table(a_format, cut.bits, cut.a, device))
+    b = _looked_up(product.b_codes, _digit_table(b_format, cut.bits, cut.b, device))
+    has_inf = product.has_inf
+    a_value = _looked_up(product.a_codes, _value_table(a_format, device)) if has_inf else a
+    b_value = _looked_up(product.b_codes, _value_table(b_format, device)) if has_inf else b
     result = torch.empty((m, n), dtype=torch.float32, device=device)
-    sum_bits = table.bits + int(math.log2(block_size))
+    sum_bits = table.bits + int(math.log2(product.block_size))
     parts = cut.a + cut.b + 2 * has_inf
     two = sum_bits > FLOAT64_BITS
     _exact[(triton.cdiv(m, TILE) * triton.cdiv(n, TILE),)](
@@ -147,28 +140,28 @@ def run(
         b,
         a_value,
         b_value,
-        _scale_values(a_scales, a_format.emin - a_format.mantissa_bits),
-        _scale_values(b_scales, b_format.emin - b_format.mantissa_bits),
-        result if c is None else c,
+        _scale_values(product.a_scales, a_format.emin - a_format.mantissa_bits),
+        _scale_values(product.b_scales, b_format.emin - b_format.mantissa_bits),
+        result if product.c is None else product.c,
         result,
         m,
         n,
         length,
         a.shape[1],
         b.shape[1],
-        a_scales.shape[1],
+        product.a_scales.shape[1],
         BITS=cut.bits,
         A_DIGITS=cut.a,
         B_DIGITS=cut.b,
-        BLOCK=block_size,
-        CHUNK=min(CHUNK, block_size),
+        BLOCK=product.block_size,
+        CHUNK=min(CHUNK, product.block_size),
         TWO=two,
-        HAS_C=c is not None,
+        HAS_C=product.c is not None,
         HAS_INF=has_inf,
         DIRECTED=not interpreted(),
         TILE=TILE,
         num_warps=8 if two else 4,
-        num_stages=max(1, min(3, STAGED // (2 * parts * TILE * block_size))),
+        num_stages=max(1, min(3, STAGED // (2 * parts * TILE * product.block_size))),
     )
     return result
 

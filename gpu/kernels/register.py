@@ -5,6 +5,7 @@ A register of up to 61 bits whose block sums fit int64 stays in int64. Any other
 """
 
 import math
+from typing import TYPE_CHECKING
 
 import torch
 import triton
@@ -27,6 +28,9 @@ from .arithmetic import (
 from .emulate import start_tile, sum_terms, sum_width, too_wide
 from .operands import Operand, operand, tile_origin
 
+if TYPE_CHECKING:
+    from ..matmul import Product
+
 INT64_WIDTH = 61  # register and addend then add in int64 without overflow
 LARGEST_SCALE = 256  # the sum of two scales' exponents is below this
 SCRATCH = 2**28  # limbs at once: 1 GiB
@@ -41,23 +45,15 @@ def refusal(_: Fixed, a: ElementFormat, b: ElementFormat, block_size: int) -> st
     return too_wide(_sum_bits(a, b, block_size))
 
 
-def run(
-    rule: Fixed,
-    a_codes: Tensor,
-    a_scales: Tensor,
-    a_format: ElementFormat,
-    b_codes: Tensor,
-    b_scales: Tensor,
-    b_format: ElementFormat,
-    block_size: int,
-    c: Tensor | None,
-) -> Tensor:
+def run(product: "Product") -> Tensor:
     """Dot products of the rows of `a` (M, K) and `b` (N, K): float32 (M, N)."""
-    m, n = a_codes.shape[0], b_codes.shape[0]
-    sum_bits, tile = _sum_bits(a_format, b_format, block_size), 32
-    lsb = product_table(a_format, b_format).lsb
-    b = operand(b_codes, b_scales, b_format)
-    result = torch.empty((m, n), dtype=torch.float32, device=a_codes.device)
+    rule = product.accumulator
+    assert isinstance(rule, Fixed)
+    m, n = product.shape
+    sum_bits, tile = _sum_bits(*product.formats, product.block_size), 32
+    lsb = product_table(*product.formats).lsb
+    b = operand(product.b_codes, product.b_scales, product.b_format)
+    result = torch.empty((m, n), dtype=torch.float32, device=product.device)
     wide = rule.width > INT64_WIDTH or sum_width(sum_bits) == PAIR
     wraps = rule.overflow == "wrap"
     # A saturating register also needs room for the largest addend; a wrapping one may lose it.
@@ -68,29 +64,29 @@ def run(
         rows = max(tile, SCRATCH // (limbs * b.values.shape[1]) // tile * tile)
     for first in range(0, m, rows):
         part = slice(first, first + rows)
-        a = operand(a_codes[part], a_scales[part], a_format)
+        a = operand(product.a_codes[part], product.a_scales[part], product.a_format)
         height, shape = result[part].shape[0], (a.values.shape[1], b.values.shape[1])
         scratch = torch.zeros((limbs, *shape), dtype=torch.int32, device=result.device)
         kernel = _wide_register if wide else _int64_register
         kernel[(triton.cdiv(height, tile) * triton.cdiv(n, tile),)](
             *_tensors(a),
             *_tensors(b),
-            result if c is None else c[part],
+            result if product.c is None else product.c[part],
             result[part],
             scratch,
             height,
             n,
             *shape,
-            a_scales.shape[1],
+            product.a_scales.shape[1],
             limbs,
             W=rule.width,
             L=rule.lsb,
             WRAPS=wraps,
             LSB=lsb,
-            BLOCK=block_size,
+            BLOCK=product.block_size,
             WIDTH=PAIR if wide else INT64,
-            HAS_C=c is not None,
-            HAS_INF=a_format.inf_code is not None or b_format.inf_code is not None,
+            HAS_C=product.c is not None,
+            HAS_INF=product.has_inf,
             TILE=tile,
         )
     return result

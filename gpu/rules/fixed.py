@@ -29,7 +29,7 @@ def run_fixed(rule: Fixed, steps: Steps, c: Tensor) -> Tensor:
     Special terms, c among them, are summed beside the register and decide the result.
     """
     product = steps.product
-    table = product_table(product.a_format, product.b_format)
+    table = product_table(*product.formats)
     fits = exact_sum_fits(table.bits, product.block_size)
     kind = Float64Register if rule.width <= FLOAT64_WIDTH and fits else LimbRegister
     start = c.to(torch.float64)

@@ -1,0 +1,92 @@
+"""Wrong units with integer results, or micro-exponents: the bench fails, and says where."""
+
+import pytest
+from amaranth.hdl import Mux, Value
+
+from mxdot.hw.decode import ElementDecoder
+from mxdot.hw.requantize import RoundingShift
+from mxdot.hw.sections.integer import Accumulate, Correct, Multiply
+from mxdot.hw.verilog import generate
+from mxdot.model import DotConfig
+from mxdot.sim.job import UnitJob
+from mxdot.sim.unit import run_unit
+from test_bench_catches import overridden
+
+INTEGER = DotConfig(
+    "int8xint4", 4, "int32", out="int8_full:multiply", scales="u3", zero_points="ab", stages=2
+)
+MICRO = DotConfig("int8", 4, "aligned:6", micro=True, stages=2)
+
+
+def truncated(patch):
+    """The shift's last digit is dropped and not rounded."""
+
+    def override(shift, m):
+        floor = (shift.value >> shift.shift) + shift.zero.as_signed()
+        limited = Mux(floor > 127, 127, Mux(floor < -128, -128, floor))
+        m.d.comb += shift.result.eq(limited)
+
+    overridden(patch, RoundingShift, override)
+
+
+def wrapped(patch):
+    """The INT32 sum wraps."""
+
+    def override(section, m):
+        first = section.control.first
+        before = Mux(first, section.control.c.as_signed(), section.state.c)
+        m.d.comb += Value.cast(section.o.c).eq((before + section.i.addend)[:32])
+
+    overridden(patch, Accumulate, override)
+
+
+def uncorrected(patch):
+    """The block's sum as if both zero points were zero."""
+
+    def override(section, m):
+        m.d.comb += section.o.addend.eq(section.i.total * section.i.factor)
+
+    overridden(patch, Correct, override)
+
+
+def wrong_sum(patch):
+    """The codes of a summed as unsigned numbers."""
+
+    def override(section, m):
+        m.d.comb += section.o.sum_a.eq(sum(Value.cast(section.i.a[i]) for i in range(4)))
+
+    overridden(patch, Multiply, override)
+
+
+def no_micro(patch):
+    """The micro-exponent is ignored."""
+
+    def override(decoder, m):
+        m.d.comb += decoder.element.unit.eq(1)
+
+    overridden(patch, ElementDecoder, override)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "config", "section"),
+    [
+        (truncated, INTEGER, "section limit of block "),
+        (wrapped, INTEGER, "section accumulate of block "),
+        (uncorrected, INTEGER, "section correct of block "),
+        (wrong_sum, INTEGER, "section correct of block "),
+        (no_micro, MICRO, "section multiply of block 0, product"),
+    ],
+)
+def test_wrong_unit_is_caught_and_located(wrong, config, section, simulation_dir, tmp_path):
+    verilog = tmp_path / "wrong.v"
+    with pytest.MonkeyPatch.context() as patch:
+        wrong(patch)
+        verilog.write_text(generate(config))
+    builds = simulation_dir / f"wrong-{wrong.__name__}"
+    job = UnitJob(
+        "small", config, 1, tmp_path, traffic=600, bulk=3000, builds=builds, verilog=verilog
+    )
+    result = run_unit(job)
+    assert not result.passed
+    assert result.mismatches > 0
+    assert f"first difference: {section}" in result.report

@@ -44,7 +44,9 @@ class FloatSum(wiring.Component):
         m = Module()
         a, b = self.a, self.b
         align = submodule(m, "align", ShiftRight(self.window, EXPONENT_BITS))
-        difference = Signal(signed(EXPONENT_BITS + 1))
+        # Differences both ways: choosing one is faster than negating the other.
+        a_above_b = Signal(signed(EXPONENT_BITS + 1))
+        b_above_a = Signal(signed(EXPONENT_BITS + 1))
         b_larger = Signal()
         larger_sign = Signal()
         subtract = Signal()
@@ -54,15 +56,20 @@ class FloatSum(wiring.Component):
         b_window = Cat(Const(0, self.window - self.width_b), b.significand)
         total = Signal(signed(self.window + 2))
         m.d.comb += [
-            difference.eq(b.exponent - a.exponent),
-            b_larger.eq(~b.zero & (a.zero | (difference > 0))),
-            align.amount.eq(Mux(b_larger, difference, -difference)),
+            a_above_b.eq(a.exponent - b.exponent),
+            b_above_a.eq(b.exponent - a.exponent),
+            b_larger.eq(~b.zero & (a.zero | a_above_b[-1])),
+            align.amount.eq(Mux(b_larger, b_above_a, a_above_b)),
             larger.eq(Mux(b_larger, b_window, a_window)),
             align.value.eq(Mux(b_larger, a_window, b_window)),
             smaller.eq(align.result | align.lost),
             larger_sign.eq(Mux(b_larger, b.sign, a.sign)),
             subtract.eq(a.sign ^ b.sign),
-            total.eq(larger + Mux(subtract, -smaller, smaller)),
+        ]
+        # The lowest digit carries `subtract` into the sum, which is one carry chain that way.
+        addend = Cat(subtract, smaller ^ subtract.replicate(self.window), subtract.replicate(2))
+        m.d.comb += [
+            total.eq((Cat(Const(1, 1), larger) + addend)[1:]),
             self.sign.eq(larger_sign ^ total[-1]),
             self.magnitude.eq(Mux(total[-1], -total, total)),
             self.exponent.eq(Mux(b_larger, b.exponent, a.exponent) + 1),

@@ -53,13 +53,13 @@ class FloatRounder(wiring.Component):
         # Room for the significand, a guard bit and a sticky bit.
         width = max(self.width, self.fraction_bits + 3)
         normalizer = submodule(m, "normalizer", Normalizer(width, limit_width=self.exponent_bits))
-        normalized = Signal(signed(self.exponent_bits + 1))
+        biased = Signal(signed(self.exponent_bits + 1))
         top = Signal()
         m.d.comb += [
             normalizer.value.eq(Cat(Const(0, width - self.width), self.magnitude)),
             # No shift below the exponent of the subnormals.
             normalizer.limit.eq(self.exponent - FLOAT32_EMIN),
-            normalized.eq(self.exponent - normalizer.amount),
+            biased.eq(self.exponent + FLOAT32_BIAS),
             top.eq(normalizer.result[-1]),
         ]
         kept = normalizer.result[width - 1 - self.fraction_bits : width - 1]
@@ -68,7 +68,7 @@ class FloatRounder(wiring.Component):
         field = Signal(self.exponent_bits)
         packed = Signal(FLOAT32_FRACTION + self.exponent_bits)
         m.d.comb += [
-            field.eq(Mux(top, normalized + FLOAT32_BIAS, 0)),
+            field.eq(Mux(top, biased - normalizer.amount, 0)),
             packed.eq(Cat(Const(0, FLOAT32_FRACTION - self.fraction_bits), kept, field) + up),
             self.overflow.eq(packed[FLOAT32_FRACTION:] >= 255),
             self.inexact.eq(rest.any() | self.overflow),

@@ -118,6 +118,14 @@ class Row:
         return cls(**values)
 
     @property
+    def short_name(self) -> str:
+        """What tables and plots call a unit: its accumulator and what is unlike the default; the
+        name of an extra unit."""
+        if not (self.generated and self.accumulator):
+            return self.unit
+        return self.accumulator + self.unit.partition(f" stages {self.stages}")[2]
+
+    @property
     def delay(self) -> float | None:
         """The longest path: in ps where the flow times, else in gates."""
         return self.delay_ps if self.delay_ps is not None else self.depth

@@ -88,12 +88,7 @@ def _answer(row: Row | None, reference: float | None) -> str:
     if row is None:
         return "-"
     ratio = f" {row.area / reference:.2f}x" if row.area and reference else ""
-    return f"{_name(row)}{ratio}"
-
-
-def _name(row: Row) -> str:
-    """What a table calls a unit: its accumulator, or the name of an extra unit."""
-    return row.accumulator if row.generated and row.accumulator else row.unit
+    return f"{row.short_name}{ratio}"
 
 
 def _legend(console: Console, rows: Sequence[Row]) -> None:
@@ -167,7 +162,7 @@ def _columns(units: Sequence[Cells]) -> dict[str, tuple[str, Cell]]:
         "all": ("left", lambda c: MARKS.get(c[0].pareto_total or "", "")),
         "fmt": ("left", lambda c: MARKS.get(c[0].pareto_format or "", "")),
         "format": ("left", lambda c: c[0].format or ""),
-        "accumulator": ("left", lambda c: _name(c[0])),
+        "accumulator": ("left", lambda c: c[0].short_name),
         "lanes": ("right", lambda c: _number(c[0].lanes)),
         "stages": ("right", lambda c: _number(c[0].stages)),
         "target": ("right", lambda c: c[0].target or ""),

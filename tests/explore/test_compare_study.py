@@ -158,7 +158,10 @@ def test_an_extra_unit_of_a_known_rule_has_an_accuracy(write):
         (MINE + "format = 'e9m9'", "extra 'mine': formats must be one of"),
         (MINE + "format = 'e4m3,int8'", "extra 'mine': format must be one format or pair"),
         (MINE + "accumulator = 'best'", "extra 'mine': accumulator must be one of"),
-        (MINE + "format='e4m3'\naccumulator='int32'\nlanes=8", "extra 'mine': .*int8 x int8 only"),
+        (
+            MINE + "format='e4m3'\naccumulator='int32'\nlanes=8",
+            "extra 'mine': .*integer formats only",
+        ),
         (MINE + "parameters = { W = 1.5 }", "parameters must be a table of numbers and texts"),
         (MINE + MINE, "names of extra units must differ, 'mine' is there twice"),
     ],

@@ -12,6 +12,8 @@ from mxdot.model.trace import FLAG_NAMES
 from mxdot.sim.item import predict
 
 UNIT = DotConfig("e2m1", 4, "aligned:6")
+INTEGER = DotConfig("int4", 4, "int32", out="int8_full:shift", scales="u2", zero_points="ab")
+MICRO = DotConfig("int4", 4, "aligned:6", micro=True)
 TOGGLE = """
 module toggle (input clk, input [1:0] a, output reg q, output y);
   always @(posedge clk) q <= a[0] & a[1];
@@ -71,9 +73,9 @@ def test_circuits_without_one_clock(text, message, cache):
         activity(f"module m ({text} endmodule", "m", cache, 1)
 
 
-def test_netlist_computes_what_the_model_does(cache):
+@pytest.mark.parametrize("config", [UNIT, INTEGER, MICRO], ids=str)
+def test_netlist_computes_what_the_model_does(cache, config):
     """The gates after synthesis, fed with the regression's traffic, to the last bit and flag."""
-    config = UNIT
     streams, cycles = 64, 60
     run = activity(generate(config), "mxdot_dot", cache, streams)
     products = stimulus.batches(config, stimulus.REGRESSION, 3, streams * cycles)
@@ -85,7 +87,9 @@ def test_netlist_computes_what_the_model_does(cache):
     for _ in range(cycles):
         outputs = unit.cycle()
         valid = unpack(outputs["out_valid"], streams)[:, 0]
-        words = unpack(outputs["out_result"], streams) @ (1 << np.arange(32, dtype=np.int64))
+        words = unpack(outputs["out_result"], streams) @ (
+            1 << np.arange(config.out.bits, dtype=np.int64)
+        )
         raised = np.hstack([unpack(outputs[f"out_{name}"], streams) for name in FLAG_NAMES])
         codes = raised @ (1 << np.arange(len(FLAG_NAMES)))
         for stream in np.flatnonzero(valid):
@@ -134,6 +138,13 @@ def test_energy_by_capacitance(cache, tmp_path):
     assert found.unit == "fJ"
     assert found.clock == pytest.approx(2 * cost.flipflops * 2.0)
     assert found.gates > 0
+
+
+@pytest.mark.parametrize("config", [INTEGER, MICRO], ids=str)
+def test_energy_of_units_with_side_inputs(cache, config):
+    found = energy(config, cache_dir=cache, streams=32, cycles=20)
+    assert found.blocks > 0
+    assert 0.02 < found.activity < 0.5
 
 
 def test_energy_needs_cells(cache):

@@ -9,7 +9,6 @@ from typing import Any
 from ..answers import WISHES, answers
 from ..export import as_json
 from ..palette import BLACK, SECTIONS, SECTIONS_CAPTION, family, format_colours, grouped
-from ..rows import Row
 from ..session import Comparison
 from ..store import write_file
 
@@ -42,7 +41,7 @@ def _data(comparison: Comparison) -> dict[str, Any]:
     content = as_json(comparison)
     for row, values in zip(comparison.rows, content["rows"], strict=True):
         values |= {"family": family(row.accumulator), "areas": grouped(row.sections)}
-        values["name"] = short_name(row)
+        values["name"] = row.short_name
     return content | {
         "formats": format_colours(row.format for row in comparison.rows),
         "other": BLACK,
@@ -50,11 +49,6 @@ def _data(comparison: Comparison) -> dict[str, Any]:
         "wishes": [[name, meaning] for name, (meaning, _) in WISHES.items()],
         "sections": {name: colour for name, (colour, _) in SECTIONS.items()},
     }
-
-
-def short_name(row: Row) -> str:
-    """What a plot calls a unit: its accumulator, or the name of an extra unit."""
-    return row.accumulator if row.generated and row.accumulator else row.unit
 
 
 def _embedded(data: dict[str, Any]) -> str:

@@ -131,6 +131,7 @@ def test_stages_lead_to_the_result():
 
 SHIFT = DotConfig("int8", 4, "int32", out="int8_full:shift")
 CODES = np.zeros((2, 1, 4), np.uint8)
+ARRAY = quantize(np.zeros(4, np.float32), "int8", block_size=4)
 GOOD = {"shift": 0, "zero_out": 0}
 
 
@@ -198,7 +199,7 @@ GOOD = {"shift": 0, "zero_out": 0}
             "out must be an integer, not float32",
         ),
         (
-            lambda: SHIFT.dot(*2 * [quantize(np.zeros(4, np.float32), "int8", block_size=4)]),
+            lambda: SHIFT.dot(ARRAY, ARRAY),
             ValueError,
             "out must be a float to multiply MXArrays, not int8_full:shift",
         ),

@@ -114,7 +114,7 @@ def test_flags_of_the_conversion(out):
 def test_dtypes_and_names():
     unit = DotConfig("e4m3", 4, "exact", out="bfloat16")
     assert unit.out is BFLOAT16
-    assert unit.out.dtype == ml_dtypes.bfloat16
+    assert BFLOAT16.dtype == ml_dtypes.bfloat16
     assert output_format(FLOAT16) is FLOAT16
     known = "float32, bfloat16, float16, int32, FORMAT:multiply, FORMAT:shift"
     for bad in ("float64", None, 16, "int3:shift", "int8_full:add"):

@@ -13,7 +13,7 @@ from torch import Tensor
 from ..model.blocks import LARGEST_BLOCK, check_axis, scale_shape
 from ..model.errors import choice, flag, integer
 from ..model.formats import E8M0, ROUNDINGS, ElementFormat
-from ..model.quantize import NONFINITE, SCALE_RULES
+from ..model.quantize import NONFINITE, SCALE_RULES, Range
 from . import checks, executors
 from .chunks import split
 from .elements import encode
@@ -167,7 +167,7 @@ def _quantize_blocks(
     return codes, scales.to(torch.uint8)
 
 
-def shared_exponent(amax: Tensor, fmt: ElementFormat, scale_rule: str) -> Tensor:
+def shared_exponent(amax: Tensor, fmt: Range, scale_rule: str) -> Tensor:
     """The block's exponent before clamping, int32; far below the range for amax = 0."""
     bits = amax.to(torch.float64).view(torch.int64)  # float32's subnormals are normal there
     one = 1 << FLOAT64_FRACTION

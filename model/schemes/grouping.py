@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from ..errors import integer
 
+Group = tuple[int, int]  # rows and columns of a group, or of a matrix
+
 
 @dataclass(frozen=True)
 class Granularity:
@@ -35,7 +37,7 @@ class Granularity:
         pairs = ((self.rows, inner.rows), (self.columns, inner.columns))
         return all(mine is None or (its is not None and mine % its == 0) for mine, its in pairs)
 
-    def group(self, shape: tuple[int, int]) -> tuple[int, int]:
+    def group(self, shape: Group) -> Group:
         """(rows, columns) of a group in a matrix of `shape`; ValueError if it does not divide."""
         size = (self.rows or shape[0], self.columns or shape[1])
         for what, length, part in zip(("row count", "row length"), shape, size, strict=True):
@@ -58,14 +60,27 @@ def tile(rows: int, columns: int) -> Granularity:
     return Granularity(rows, columns)
 
 
-def reduce(matrix: NDArray, group: tuple[int, int], function: Callable[..., NDArray]) -> NDArray:
+def group_in(granularity: Granularity, moved: tuple[int, ...], shape: Group) -> Group:
+    """The group's size in a matrix of `shape`, which is an array of shape `moved`.
+
+    ValueError if it does not divide the matrix, or reaches over the array's axis before the last.
+    """
+    rows = granularity.rows
+    if rows is not None and rows > 1 and len(moved) > 2 and moved[-2] % rows:
+        raise ValueError(
+            f"row count must be a multiple of {rows} for {granularity}, not {moved[-2]}"
+        )
+    return granularity.group(shape)
+
+
+def reduce(matrix: NDArray, group: Group, function: Callable[..., NDArray]) -> NDArray:
     """function(..., axis) of every group of a matrix, one entry for each."""
     rows, columns = group
     parts = matrix.reshape(matrix.shape[0] // rows, rows, matrix.shape[1] // columns, columns)
     return function(parts, axis=(1, 3))
 
 
-def expand(groups: NDArray, group: tuple[int, int]) -> NDArray:
+def expand(groups: NDArray, group: Group) -> NDArray:
     """The matrix in which every group holds its entry."""
     return np.repeat(np.repeat(groups, group[0], axis=0), group[1], axis=1)
 

@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..blocks import as_float32
+from ..rounding import F64
+from .grouping import Group, lead_axes
 
 
 @dataclass(frozen=True, init=False, eq=False)  # arrays have no one truth value to compare by
@@ -37,3 +39,23 @@ class Limits:
         for side in (lowest, highest):
             side.flags.writeable = False
         vars(self).update(low=lowest, high=highest)  # the dataclass is frozen
+
+
+def matrix_limits(
+    limits: Limits | None, moved: tuple[int, ...], group: Group, axis: int
+) -> tuple[F64, F64] | None:
+    """Low and high of the outermost groups of the matrix of an array of shape `moved`.
+
+    axis: where the last axis of `moved` was. ValueError for limits of another shape.
+    """
+    if limits is None:
+        return None
+    if not isinstance(limits, Limits):
+        raise TypeError(f"limits must be Limits or None, not {type(limits).__name__}")
+    shape = (*lead_axes(moved, group[0]), moved[-1] // group[1])
+    want = np.moveaxis(np.empty(shape), -1, axis).shape
+    if limits.low.shape != want:
+        raise ValueError(f"limits must have shape {want}, not {limits.low.shape}")
+    low, high = (np.moveaxis(side, axis, -1) for side in (limits.low, limits.high))
+    rows = (-1, shape[-1])
+    return low.reshape(rows).astype(np.float64), high.reshape(rows).astype(np.float64)

@@ -14,13 +14,11 @@ from ..rounding import F64, to_odd, two_sum
 from .array import ScaledArray
 from .elements import Element, IntegerFormat
 from .exact import quotient
-from .grouping import Granularity, expand, lead_axes, reduce
-from .limits import Limits
+from .grouping import Group, expand, group_in, lead_axes, reduce
+from .limits import Limits, matrix_limits
 from .scales import PowerScale
 from .scheme import Scheme
 from .table import scheme as find
-
-Group = tuple[int, int]
 
 
 class Coded(NamedTuple):
@@ -53,14 +51,14 @@ def quantize(
         raise ValueError(f"x must hold at least one value, not have shape {array.shape}")
     moved = np.moveaxis(array, axis, -1)
     matrix = moved.reshape(-1, moved.shape[-1])
-    groups = [_group(level.granularity, moved.shape, matrix.shape) for level in scheme.levels]
+    groups = [group_in(level.granularity, moved.shape, matrix.shape) for level in scheme.levels]
 
     poisoned_group = groups[scheme.poisoned_level]
     poisoned = reduce(~np.isfinite(matrix), poisoned_group, np.any)
     taken = np.where(expand(poisoned, poisoned_group), np.float32(0), matrix)
     with np.errstate(invalid="ignore"):  # a signalling NaN
         taken = taken.astype(np.float64)
-    given = _given(limits, moved.shape, groups[0], axis)
+    given = matrix_limits(limits, moved.shape, groups[0], axis)
     choices = [_encode(taken, scheme, element, groups, given) for element in scheme.elements]
     coded, selectors = choices[0], None
     if scheme.selector_bits:
@@ -83,33 +81,6 @@ def quantize(
         None if selectors is None else back(selectors, inner),
         axis,
     )
-
-
-def _given(
-    limits: Limits | None, moved: tuple[int, ...], group: Group, axis: int
-) -> tuple[F64, F64] | None:
-    """Low and high of the outermost groups of the matrix; ValueError for another shape."""
-    if limits is None:
-        return None
-    if not isinstance(limits, Limits):
-        raise TypeError(f"limits must be Limits or None, not {type(limits).__name__}")
-    shape = (*lead_axes(moved, group[0]), moved[-1] // group[1])
-    want = np.moveaxis(np.empty(shape), -1, axis).shape
-    if limits.low.shape != want:
-        raise ValueError(f"limits must have shape {want}, not {limits.low.shape}")
-    low, high = (np.moveaxis(side, axis, -1) for side in (limits.low, limits.high))
-    rows = (-1, shape[-1])
-    return low.reshape(rows).astype(np.float64), high.reshape(rows).astype(np.float64)
-
-
-def _group(granularity: Granularity, moved: tuple[int, ...], shape: Group) -> Group:
-    """The group's size in a matrix of `shape`, which is an array of shape `moved`."""
-    rows = granularity.rows
-    if rows is not None and rows > 1 and len(moved) > 2 and moved[-2] % rows:
-        raise ValueError(
-            f"row count must be a multiple of {rows} for {granularity}, not {moved[-2]}"
-        )
-    return granularity.group(shape)
 
 
 def _encode(

@@ -1,0 +1,330 @@
+"""Every scheme on tensors equals the model in every code, scale and value, on every device."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compare import generator
+from devices import bits, on_devices, tensor
+from mxdot.gpu import chunks
+from mxdot.gpu.schemes import ScaledTensor, quantize
+from mxdot.model import E2M1
+from mxdot.model import schemes as model
+from mxdot.model.schemes import (
+    BFLOAT16_SCALE,
+    FLOAT32_SCALE,
+    INT4_FULL,
+    SCHEMES,
+    TENSOR,
+    Granularity,
+    IntegerScale,
+    Level,
+    Limits,
+    Scheme,
+    block,
+    tile,
+)
+from test_quantize import FLOAT32_MAX, random_blocks, with_nonfinite
+from test_schemes import MX, shrunk
+from test_schemes_products import random_array
+
+every_scheme = pytest.mark.parametrize("name", SCHEMES)
+
+
+def assert_same(got, want):
+    """Every part of two arrays of the model is equal in dtype, shape and bits."""
+    assert (got.scheme, got.axis) == (want.scheme, want.axis)
+    parts = [("codes", got.codes, want.codes)]
+    parts += [(f"scales[{i}]", got.scales[i], part) for i, part in enumerate(want.scales)]
+    parts += [(part, getattr(got, part), getattr(want, part)) for part in OPTIONAL]
+    for name, mine, its in parts:
+        if its is None:
+            assert mine is None, name
+            continue
+        assert (mine.dtype, mine.shape) == (its.dtype, its.shape), name
+        unsigned = np.dtype(f"u{its.dtype.itemsize}")
+        np.testing.assert_array_equal(mine.view(unsigned), its.view(unsigned), name)
+    assert len(got.scales) == len(want.scales)
+
+
+OPTIONAL = ("zero_points", "selectors")
+
+
+def check(x, scheme, device, **options):
+    """An array quantised on `device` gives the model's array, and the model's values."""
+    want = model.quantize(x, scheme, **options)
+    got = quantize(tensor(x, device), scheme, **options)
+    parts = [got.codes, *got.scales, *(getattr(got, p) for p in OPTIONAL)]
+    assert all(p.device.type == device and p.is_contiguous() for p in parts if p is not None)
+    assert_same(got.to_model(), want)
+    check_values(got, want)
+
+
+def check_values(got, want):
+    np.testing.assert_array_equal(bits(got.dequantize().cpu().numpy()), bits(want.dequantize()))
+
+
+@on_devices
+@every_scheme
+def test_random_matrices(name, device):
+    """As the model's own test, and a matrix of the scheme's whole groups."""
+    rng = generator("gpu schemes", name)
+    for scheme, (rows, columns) in ((shrunk(SCHEMES[name]), (8, 16)), (SCHEMES[name], (128, 256))):
+        for finite in (True, True, False):
+            matrix = random_blocks(rng, rows, columns)
+            check(matrix if finite else with_nonfinite(rng, matrix), scheme, device)
+        normal = rng.standard_normal((rows, columns)).astype(np.float32)
+        check(normal, scheme, device)
+        check(normal**5, scheme, device)  # heavy tails: a code book's choices differ
+        check(np.zeros((rows, columns), np.float32), scheme, device)
+        check(np.full_like(normal, -0.0), scheme, device)
+        check(np.copysign(np.float32(FLOAT32_MAX), normal), scheme, device)
+        tiny = rng.integers(-3, 4, (rows, columns)).astype(np.float32)
+        check(np.float32(2.0**-149) * tiny, scheme, device)
+
+
+@on_devices
+@every_scheme
+def test_ties(name, device):
+    """Multiples of half a step under a scale that is a power of two, where codes are ties."""
+    scheme = shrunk(SCHEMES[name])
+    element = scheme.elements[0]
+    rng = generator("gpu ties", name)
+    largest = 255 if scheme.zero_point else element.largest_finite
+    step = 1.0 if scheme.zero_point else element.largest_finite / 2**8
+    matrix = np.round(rng.uniform(-largest, largest, (64, 16)) / step * 2) / 2 * step
+    matrix[:, 0::8] = largest
+    check(np.clip(matrix, -largest, largest).astype(np.float32), scheme, device)
+
+
+@on_devices
+@every_scheme
+def test_next_to_every_code_and_tie(name, device):
+    """Under a scale of one: each value, each middle of two, and their neighbours in float32."""
+    scheme = SCHEMES[name]
+    for element in scheme.elements:
+        values = np.unique(element.values[np.isfinite(element.values)])
+        if scheme.zero_point:
+            values = values - values.min()
+        points = np.concatenate([values, (values[1:] + values[:-1]) / 2]).astype(np.float32)
+        near = [points, *(np.nextafter(points, np.float32(end)) for end in (-np.inf, np.inf))]
+        largest = np.float32(np.abs(values).max())
+        pair = np.stack([np.clip(np.concatenate(near), -largest, largest)] * 2, axis=1)
+        pair[:, 1] = largest
+        one = Level(block(2), scheme.levels[0].format, scheme.levels[0].rule)
+        check(pair, replace(scheme, elements=(element,), levels=(one,)), device)
+
+
+@on_devices
+@every_scheme
+def test_any_codes_and_scales(name, device):
+    """Dequantisation of codes and scales that no quantisation makes: ends of formats, NaN."""
+    rng = generator("gpu dequantize", name)
+    for scheme in (SCHEMES[name], shrunk(SCHEMES[name])):
+        for kind in ("one", "ends", "any", "nan"):
+            want = random_array(rng, scheme, 128, 256, kind)
+            got = ScaledTensor.from_model(want, device)
+            assert_same(got.to_model(), want)
+            check_values(got, want)
+
+
+@settings(max_examples=200)
+@given(
+    patterns=st.lists(st.integers(0, 2**32 - 1), min_size=32, max_size=32),
+    name=st.sampled_from(sorted(SCHEMES)),
+)
+def test_any_float32(patterns, name):
+    matrix = np.array(patterns, np.uint32).view(np.float32).reshape(2, 16)
+    scheme = SCHEMES[name]
+    levels = tuple(
+        replace(lev, granularity=Granularity(1, lev.granularity.columns and size))
+        for lev in scheme.levels
+        for size in [min(lev.granularity.columns or 16, 16)]
+    )
+    check(matrix, replace(scheme, levels=levels), "cpu")
+
+
+@on_devices
+@pytest.mark.parametrize("rule", ["floor", "ceil", "even"])
+@pytest.mark.parametrize("name", [*MX, "msfp12", "mx9", "mixed4", "mixed8"])
+def test_rules_of_powers_of_two(name, rule, device):
+    scheme = shrunk(SCHEMES[name])
+    scheme = replace(scheme, levels=tuple(replace(lev, rule=rule) for lev in scheme.levels))
+    rng = generator("gpu rules", name, rule)
+    check(random_blocks(rng, 64, 16), scheme, device)
+    check(rng.standard_normal((64, 16)).astype(np.float32), scheme, device)
+
+
+# Schemes that the table does not hold -------------------------------------------------------------
+
+
+@on_devices
+def test_scales_of_bfloat16_and_wide_integers(device):
+    rng = generator("gpu other scales")
+    nvfp4 = SCHEMES["nvfp4"].levels
+    for scheme in (
+        replace(SCHEMES["int4_g32"], levels=(Level(block(4), BFLOAT16_SCALE),)),
+        replace(SCHEMES["int8_affine"], levels=(Level(block(4), BFLOAT16_SCALE),)),
+        replace(SCHEMES["nvfp4"], levels=(nvfp4[0], Level(block(4), IntegerScale(16)))),
+        replace(SCHEMES["nvfp4"], levels=(*nvfp4, Level(block(2), IntegerScale(2)))),
+        Scheme("book", SCHEMES["mixed6"].elements, (Level(tile(2, 5), FLOAT32_SCALE),), "a test"),
+    ):
+        columns = 5 if scheme.name == "book" else 16
+        check(random_blocks(rng, 16, 2 * columns), scheme, device)
+        check(with_nonfinite(rng, random_blocks(rng, 16, columns)), scheme, device)
+        check(rng.standard_normal((16, columns)).astype(np.float32), scheme, device)
+
+
+# Limits -----------------------------------------------------------------------------------------
+
+
+@on_devices
+@every_scheme
+def test_limits(name, device):
+    """Of a calibrator, wider than the data, and at zero."""
+    rng = generator("gpu limits", name)
+    scheme = shrunk(SCHEMES[name])
+    x = rng.standard_normal((8, 16)).astype(np.float32)
+    low = model.calibrate([x], scheme, "percentile:80").low
+    for factors in ((1, 1), (0, 3), (4, 0), (0, 0), (2.0**100, 2.0**-100)):
+        limits = Limits(low * np.float32(factors[0]), -low * np.float32(factors[1]))
+        check(x, scheme, device, limits=limits)
+
+
+# Shapes -----------------------------------------------------------------------------------------
+
+
+@on_devices
+def test_axes_and_tiles(device):
+    x = generator("gpu tiles").standard_normal((2, 5, 8, 6)).astype(np.float32)
+    tiles = Scheme("tiles", (INT4_FULL,), (Level(tile(2, 4), FLOAT32_SCALE),), "a test", True)
+    check(x, tiles, device, axis=2)
+    check(x.swapaxes(2, 3), tiles, device)
+    whole = replace(tiles, levels=(Level(TENSOR, FLOAT32_SCALE),))
+    pairs = replace(
+        SCHEMES["nvfp4"], levels=(Level(TENSOR, FLOAT32_SCALE), Level(block(1), BFLOAT16_SCALE))
+    )
+    for scheme in (whole, pairs, SCHEMES["int8_channel"]):
+        for axis in range(-4, 4):
+            check(x, scheme, device, axis=axis)
+        check(x[0, 0, 0], scheme, device)
+    limits = model.calibrate([x], tiles, axis=2)
+    check(x, tiles, device, axis=2, limits=limits)
+
+
+@on_devices
+def test_dtypes_and_strides(device):
+    x = generator("gpu dtypes").standard_normal((32, 64)).astype(np.float16)
+    for name in ("mx9", "nvfp4", "int8_affine", "mixed8"):
+        want = model.quantize(x, name)
+        on_device = tensor(x, device)
+        for dtype in (torch.float16, torch.float32, torch.float64):
+            assert_same(quantize(on_device.to(dtype), name).to_model(), want)
+        turned = quantize(on_device.T, name)
+        assert_same(turned.to_model(), model.quantize(x.T, name))
+        rounded = on_device.to(torch.bfloat16)
+        want = model.quantize(rounded.to(torch.float32).cpu().numpy(), name)
+        assert_same(quantize(rounded, name).to_model(), want)
+
+
+@on_devices
+@every_scheme
+def test_more_than_one_chunk(name, device, monkeypatch):
+    monkeypatch.setitem(chunks.CHUNK, device, 100)
+    x = generator("gpu chunks", name).standard_normal((24, 32)).astype(np.float32)
+    check(x, shrunk(SCHEMES[name]), device)
+    check(x.T, shrunk(SCHEMES[name]), device, axis=0)
+
+
+@on_devices
+def test_values_of_narrower_dtypes(device):
+    x = generator("gpu narrow").standard_normal((16, 128)).astype(np.float32)
+    want = model.quantize(x, "int4_g128").dequantize()
+    got = quantize(tensor(x, device), "int4_g128")
+    for dtype in (torch.float16, torch.bfloat16, torch.float64):
+        assert torch.equal(got.dequantize(dtype).cpu(), torch.tensor(want).to(dtype))
+
+
+@pytest.mark.cuda
+def test_to_the_gpu_and_back():
+    x = generator("gpu moved").standard_normal((16, 32)).astype(np.float32)
+    for name in ("int8_affine", "mixed4", "nvfp4"):
+        want = model.quantize(x, name)
+        moved = quantize(torch.tensor(x), name).to("cuda")
+        assert moved.device.type == "cuda"
+        assert_same(moved.to("cpu").to_model(), want)
+
+
+def test_a_gradient_stops_here():
+    x = torch.ones(32, requires_grad=True)
+    assert not quantize(x, "nvfp4").dequantize().requires_grad
+
+
+# Refusals ---------------------------------------------------------------------------------------
+
+ONES = torch.ones(4, 32)
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "call"),
+    [
+        (TypeError, "x must be a torch.Tensor, not ndarray", lambda: quantize(np.ones(32), "mx9")),  # type: ignore[arg-type]
+        (
+            TypeError,
+            "x must be float32, float16, bfloat16 or float64, not int32",
+            lambda: quantize(ONES.int(), "mx9"),
+        ),
+        (
+            ValueError,
+            "x of dtype float64 must hold float32 values, not 0.1",
+            lambda: quantize(ONES.double() * 0.1, "mx9"),
+        ),
+        (
+            ValueError,
+            r"x must hold at least one value, not have shape \(0, 32\)",
+            lambda: quantize(ONES[:0], "mx9"),
+        ),
+        (ValueError, "scheme must be one of mxfp8_e4m3, .*", lambda: quantize(ONES, "mx7")),
+        (TypeError, "scheme must be a Scheme or its name, not 8", lambda: quantize(ONES, 8)),  # type: ignore[arg-type]
+        (ValueError, "axis must be from -2 to 1, not 2", lambda: quantize(ONES, "mx9", axis=2)),
+        (
+            ValueError,
+            "row length must be a multiple of 16 for block 16, not 20",
+            lambda: quantize(ONES[:, :20], "mx9"),
+        ),
+        (
+            ValueError,
+            "row count must be a multiple of 2 for tile 2 x 8, not 3",
+            lambda: quantize(
+                torch.ones(4, 3, 8), Scheme("t", (E2M1,), (Level(tile(2, 8), FLOAT32_SCALE),), "")
+            ),
+        ),
+        (
+            TypeError,
+            "limits must be Limits or None, not float",
+            lambda: quantize(ONES, "int8_tensor", limits=1.0),  # type: ignore[arg-type]
+        ),
+        (
+            ValueError,
+            r"limits must have shape \(1, 1\), not \(4, 1\)",
+            lambda: quantize(ONES, "int8_tensor", limits=Limits(np.zeros((4, 1)), np.ones((4, 1)))),
+        ),
+        (
+            TypeError,
+            "x must be a ScaledArray, not Tensor",
+            lambda: ScaledTensor.from_model(ONES),  # type: ignore[arg-type]
+        ),
+        (
+            TypeError,
+            "dtype must be float32, float16, bfloat16 or float64, not int8",
+            lambda: quantize(ONES, "mx9").dequantize(torch.int8),
+        ),
+    ],
+)
+def test_refusals(error, message, call):
+    with pytest.raises(error, match=f"^{message}$"):
+        call()

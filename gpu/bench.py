@@ -1,9 +1,9 @@
 """The speed of the GPU path, as ratios measured in one run: `python -m mxdot.gpu.bench`.
 
-Every result is compared with the golden model on a sample before it is timed; a differing bit stops
-the run. Quantisation is measured against a device copy that moves the same bytes, fast products
-against the library's product of bfloat16, the others are counted in products of two elements a
-second.
+Every result is compared with the golden model on a sample before it is timed, and a differing bit
+stops the run; fast products are held to an error against float64. Quantisation is measured against
+a device copy that moves the same bytes, fast products against the library's product of bfloat16,
+the others are counted in products of two elements a second.
 """
 
 import argparse
@@ -30,6 +30,7 @@ PRODUCTS = [
     *(("aligned:25", "e4m3"), ("blackwell", "e4m3"), ("aligned:13", "e5m2")),
     *(("float32", "e4m3"), ("fixed:48:-20", "e4m3"), ("fixed:640:-320", "e4m3")),
 ]
+GRANULE = 1024  # of --size: tiles of dot_scaled
 SAMPLE = 16  # rows and columns of a product, or rows of a tensor, that the model repeats
 
 
@@ -161,6 +162,8 @@ def main() -> None:
     )
     parser.add_argument("--accumulator", help="one accumulator of the part matmul")
     options = parser.parse_args()
+    if options.size < 1 or options.size % GRANULE:
+        parser.error(f"--size must be a multiple of {GRANULE}, not {options.size}")
     checks.cuda_is_there()
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, size {options.size}\n")
     print(Row("what", "speed", "ratio", "to"))

@@ -49,4 +49,8 @@ def convert(model: nn.Module, recipe: Recipe | None = None, skip: Sequence[str] 
     for name, module in linear.items():
         if id(module) in made:
             model.set_submodule(name, made[id(module)])
+    for module in model.modules():
+        if isinstance(module, nn.TransformerEncoderLayer):
+            # Its fused path would read the weights and never call MXLinear; this turns it off.
+            module.activation_relu_or_gelu = 0
     return model

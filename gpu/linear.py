@@ -1,5 +1,6 @@
 """MXLinear: torch.nn.Linear whose three matrix products take MX operands."""
 
+from math import prod
 from typing import Any
 
 import torch
@@ -67,7 +68,7 @@ class MXLinear(nn.Linear):
     def multiply(self, x: Tensor) -> Tensor:
         """x W^T without the bias: (..., K) to (..., N)."""
         dtype = self._result_dtype(x)
-        rows = x.reshape(-1, self.in_features)
+        rows = x.reshape(prod(x.shape[:-1]), self.in_features)
         product = _Products.apply(rows, self.weight, self.recipe, dtype)
         return product.reshape(*x.shape[:-1], self.out_features)
 
@@ -80,6 +81,9 @@ class MXLinear(nn.Linear):
 
     def _result_dtype(self, x: Tensor) -> torch.dtype:
         """The dtype of results; raises for an input that does not fit."""
+        if not isinstance(x, Tensor) or x.layout != torch.strided:
+            got = x.layout if isinstance(x, Tensor) else type(x).__name__
+            raise TypeError(f"input must be a dense torch.Tensor, not {got}")
         if x.ndim == 0 or x.shape[-1] != self.in_features:
             raise ValueError(
                 f"input must have shape (..., {self.in_features}), not {tuple(x.shape)}"

@@ -74,10 +74,7 @@ def matmul(
     rule = check_operands(a, b, accumulator)
     if out_dtype not in OUTPUTS:
         known = ", ".join(map(checks.dtype_name, OUTPUTS))
-        got = (
-            checks.dtype_name(out_dtype) if isinstance(out_dtype, torch.dtype) else f"{out_dtype!r}"
-        )
-        raise ValueError(f"out_dtype must be one of {known}, not {got}")
+        raise ValueError(f"out_dtype must be one of {known}, not {checks.shown(out_dtype)}")
     product = Product(
         a.codes.contiguous(),
         b.codes.contiguous(),

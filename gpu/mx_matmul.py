@@ -28,7 +28,8 @@ def mx_matmul(
     made of them. method:
 
     ``bfloat16``  both become bfloat16 values, exactly but below 2^-126 and from 2^128, and PyTorch
-                  multiplies them: exact products, float32 sums in the library's order.
+                  multiplies them: exact products, float32 sums in the library's order (partial
+                  sums may be bfloat16 where PyTorch's setting for CUDA allows it, as by default).
     ``float8``    both are regrouped to E4M3 with a scale to 128 elements (`regroup` says what that
                   rounds) and multiplied by the FP8 tensor cores of a Hopper GPU: 128 products are
                   summed with Hopper's 13 fraction bits, scaled, and added in float32.
@@ -36,7 +37,9 @@ def mx_matmul(
     None takes ``float8`` if an operand is a `Regrouped` (a weight is worth preparing once), else
     ``bfloat16``. out_dtype: bfloat16 or float32, rounded once at the end.
 
-    `matmul` is the product whose every bit is specified; here only operands are.
+    `matmul` is the product whose every bit is specified; this one's results depend on the library.
+    Few rows with a large weight are fast with a weight that is a `Regrouped`: ``bfloat16`` would
+    write the whole weight in bfloat16 first.
     Raises TypeError or ValueError, naming the argument, before any work.
     """
     _check(a, b, out_dtype)
@@ -60,8 +63,8 @@ def _check(a: Operand, b: Operand, out_dtype: torch.dtype) -> None:
     if len(a.shape) != 2 or len(b.shape) != 2 or a.shape[1] != b.shape[1]:
         shapes = f"{tuple(a.shape)} and {tuple(b.shape)}"
         raise ValueError(f"a and b must have shapes (M, K) and (N, K), not {shapes}")
-    if a.device != b.device:
-        raise ValueError(f"a and b must be on one device, not {a.device} and {b.device}")
+    devices = ((x.codes if isinstance(x, MXTensor) else x.elements) for x in (a, b))
+    checks.same_device(**dict(zip("ab", devices, strict=True)))
     if out_dtype not in OUTPUTS:
         known = " or ".join(map(checks.dtype_name, OUTPUTS))
         raise ValueError(f"out_dtype must be {known}, not {checks.shown(out_dtype)}")
@@ -74,11 +77,12 @@ def _values(name: str, operand: Operand) -> Tensor:
 
 
 def _bfloat16(x: Tensor, y: Tensor, out_dtype: torch.dtype) -> Tensor:
-    if out_dtype == torch.bfloat16:
-        return x @ y.t()
-    if x.is_cuda:
-        return torch.mm(x, y.t(), out_dtype=torch.float32)
-    return x.float() @ y.float().t()
+    with torch.autocast(x.device.type, enabled=False):  # which has dtypes of its own
+        if out_dtype == torch.bfloat16:
+            return x @ y.t()
+        if x.is_cuda:
+            return torch.mm(x, y.t(), out_dtype=torch.float32)
+        return x.float() @ y.float().t()
 
 
 def _float8(a: Operand, b: Operand, out_dtype: torch.dtype) -> Tensor:
@@ -92,7 +96,8 @@ def _float8(a: Operand, b: Operand, out_dtype: torch.dtype) -> Tensor:
     if not (m and n and length):
         return torch.zeros((m, n), dtype=out_dtype, device=a.device)
     scaling = functional.ScalingType.BlockWise1x128
-    product = functional.scaled_mm(
-        x.elements, y.elements.t(), x.scales, scaling, y.scales, scaling, output_dtype=out_dtype
-    )
+    with torch.autocast("cuda", enabled=False):
+        product = functional.scaled_mm(
+            x.elements, y.elements.t(), x.scales, scaling, y.scales, scaling, output_dtype=out_dtype
+        )
     return product[:m, :n].contiguous()

@@ -89,7 +89,8 @@ def _format_name(role: str, value: ElementFormat | str | None) -> str | None:
 
 def layer_names(name: str, value: Iterable[str]) -> tuple[str, ...]:
     """`value` as a tuple of strings; one string alone would be read letter by letter."""
-    names = (value,) if isinstance(value, str) else tuple(value)
-    if isinstance(value, str) or not all(isinstance(x, str) for x in names):
+    several = isinstance(value, Iterable) and not isinstance(value, str)
+    names = tuple(value) if several else ()
+    if not several or not all(isinstance(x, str) for x in names):
         raise TypeError(f"{name} must be a sequence of layer names, not {value!r}")
     return names

@@ -1,7 +1,6 @@
 """MX operands as E4M3 with one float32 scale to 128 elements, which Hopper's FP8 products take."""
 
 from dataclasses import dataclass
-from functools import cache
 
 import torch
 from torch import Tensor
@@ -23,7 +22,7 @@ class Regrouped:
     """An MX operand (R, K), regrouped for FP8 products; made by `regroup`.
 
     elements: float8_e4m3fn (R, K), R and K filled up with zeros to multiples of 16 and 128.
-    scales: float32 (R, K / 128) of the filled up R and K, powers of two or NaN, strides (1, R).
+    scales: float32 (R, K / 128) of the filled up R and K, powers of two or NaN, columns contiguous.
     shape: (R, K) without the filling.
     """
 
@@ -35,6 +34,10 @@ class Regrouped:
     def device(self) -> torch.device:
         """Where elements and scales are."""
         return self.elements.device
+
+    def to(self, device: torch.device | str) -> "Regrouped":
+        """The same on another device."""
+        return Regrouped(self.elements.to(device), self.scales.t().to(device).t(), self.shape)
 
     def dequantize(self) -> Tensor:
         """Values, element x scale: float32 (R, K)."""
@@ -64,17 +67,17 @@ class Regrouping:
         return rows + -rows % ROWS, length + -length % GROUP
 
 
-@cache
-def takes(fmt: ElementFormat) -> bool:
-    """Whether every element of `fmt` is a number of E4M3."""
-    return fmt == E4M3 or set(fmt.values) <= set(E4M3.values)
+# The formats whose every element is a number of E4M3.
+TAKEN = {
+    name: fmt for name, fmt in FORMATS.items() if fmt == E4M3 or set(fmt.values) <= set(E4M3.values)
+}
 
 
 def regroup(x: MXTensor, *, executor: str | None = None) -> Regrouped:
     """`x` with one scale to every 128 elements of a row, the largest of its blocks' scales.
 
     x: (R, K), blocked along the last axis, of E4M3 or a format whose elements are E4M3 numbers
-    (E3M2, E2M3, E2M1); the block size divides 128 or is a multiple of it. Elements of a block whose
+    (`TAKEN`); the block size divides 128 or is a multiple of it. Elements of a block whose
     scale is 2^-d of the group's become 2^-d times as large. They stay exact down to 2^-6, the
     smallest normal number; below, they are rounded to nearest even in units of 2^-9: an error of at
     most 2^-10 where the group's scale is 1 and E4M3 reaches 448. A block with the NaN scale makes
@@ -88,9 +91,8 @@ def regroup(x: MXTensor, *, executor: str | None = None) -> Regrouped:
         raise ValueError(
             f"x must have shape (R, K) and axis 1, not shape {tuple(x.shape)} and axis {x.axis}"
         )
-    if not takes(x.format):
-        known = ", ".join(name for name, fmt in FORMATS.items() if takes(fmt))
-        raise ValueError(f"format of x must be one of {known}, not {x.format}")
+    if TAKEN.get(x.format.name) != x.format:
+        raise ValueError(f"format of x must be one of {', '.join(TAKEN)}, not {x.format}")
     if GROUP % x.block_size and x.block_size % GROUP:
         raise ValueError(
             f"block_size of x must divide {GROUP} or be a multiple of it, not {x.block_size}"

@@ -89,7 +89,7 @@ def run(product: Product) -> Tensor:
     a = product.a_codes.view(FLOAT8[product.a_format])
     b = product.b_codes.view(FLOAT8[product.b_format])
     if 0 in product.shape:
-        return torch.zeros(product.shape, device=product.device)
+        return torch.zeros(product.shape, dtype=torch.float32, device=product.device)
     if rule == BLOCKS:
         scales = product.a_scales, product.b_scales
         return tensor_core.blocks(a, b, *scales, product.block_size, product.c)

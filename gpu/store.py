@@ -6,19 +6,30 @@ from os import PathLike
 
 import torch
 
+from ..model.formats import FORMATS
 from .tensor import MXTensor
 
 KEY = "mxdot"  # of the metadata: {name: {"format", "block_size", "axis", "padding"}} as JSON
 
 
 def save(path: str | PathLike[str], tensors: Mapping[str, MXTensor]) -> None:
-    """Write `tensors` by name; TypeError for anything that is not an MXTensor."""
+    """Write `tensors` by name.
+
+    TypeError for anything that is not an MXTensor, ValueError for a format that has no entry in
+    mxdot.model.FORMATS: a file keeps its name only.
+    """
     from safetensors.torch import save_file
 
+    if not isinstance(tensors, Mapping):
+        raise TypeError(f"tensors must map names to MXTensors, not be a {type(tensors).__name__}")
     parts, facts = {}, {}
     for name, x in tensors.items():
         if not isinstance(x, MXTensor):
             raise TypeError(f"tensors[{name!r}] must be an MXTensor, not {type(x).__name__}")
+        if FORMATS.get(x.format.name) != x.format:
+            raise ValueError(
+                f"tensors[{name!r}] must have a format of mxdot.model.FORMATS, not {x.format}"
+            )
         # Copies: safetensors refuses tensors that share memory.
         parts[f"{name}.codes"] = x.codes.clone(memory_format=torch.contiguous_format)
         parts[f"{name}.scales"] = x.scales.clone(memory_format=torch.contiguous_format)

@@ -99,6 +99,8 @@ class MXTensor:
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "MXTensor":
         """The same on another device; itself where it is there already."""
+        if not isinstance(device, torch.device | str | int):
+            raise TypeError(f"device must be a device, not {checks.shown(device)}")
         codes = self.codes.to(device, non_blocking=non_blocking)
         if codes is self.codes:
             return self

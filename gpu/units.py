@@ -106,7 +106,7 @@ def scaled_mm(a: Tensor, b: Tensor, fast: bool) -> Tensor:
 
     Operands of two E5M2 are none of cuBLAS's: RuntimeError.
     """
-    one = torch.ones((), device=a.device)
+    one = torch.ones((), dtype=torch.float32, device=a.device)
     return torch._scaled_mm(
         a, b.T, scale_a=one, scale_b=one, out_dtype=torch.float32, use_fast_accum=fast
     )

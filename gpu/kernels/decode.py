@@ -1,6 +1,6 @@
 """Triton functions that read codes: the values of elements and of scales, exact in float32."""
 
-from typing import Any
+from typing import NamedTuple
 
 import torch
 import triton
@@ -13,49 +13,56 @@ from . import device
 NAN_SCALE = tl.constexpr(E8M0.nan_code)
 
 
-def constants(fmt: ElementFormat, where: torch.device) -> dict[str, Any]:
-    """The constexpr arguments of `decode` on the device `where`."""
-    converts = fmt in (E4M3, E5M2) and device.has_fp8_conversion(where)
-    return {
-        "SIGN": 1 << (fmt.bits - 1),
-        "SHIFT": FLOAT32_FRACTION - fmt.mantissa_bits,
-        "FACTOR": 2.0**-fmt.mantissa_bits if fmt.is_integer else 2.0 ** (FLOAT32_BIAS - fmt.bias),
-        "INTEGER": fmt.is_integer,
-        "LARGEST_CODE": fmt.largest_code,
-        "HAS_INF": fmt.inf_code is not None,
-        "HAS_NAN": fmt.nan_code is not None,
-        "CONVERT": converts,
-    }
+class Codes(NamedTuple):
+    """What `decode` must know of a format, as one constexpr.
+
+    sign: its bit. shift: from a code's fields to where float32 has them; factor: what is then
+    missing, or an integer's unit. converts: whether the GPU has an instruction for the format.
+    """
+
+    sign: int
+    shift: int
+    factor: float
+    is_integer: bool
+    largest_code: int
+    has_inf: bool
+    has_nan: bool
+    converts: bool
+
+    @classmethod
+    def of(cls, fmt: ElementFormat, where: torch.device) -> "Codes":
+        """The constants of `fmt` on the device `where`."""
+        return cls(
+            1 << (fmt.bits - 1),
+            FLOAT32_FRACTION - fmt.mantissa_bits,
+            2.0**-fmt.mantissa_bits if fmt.is_integer else 2.0 ** (FLOAT32_BIAS - fmt.bias),
+            fmt.is_integer,
+            fmt.largest_code,
+            fmt.inf_code is not None,
+            fmt.nan_code is not None,
+            fmt in (E4M3, E5M2) and device.has_fp8_conversion(where),
+        )
 
 
 @triton.jit
-def decode(
-    codes,
-    SIGN: tl.constexpr,
-    SHIFT: tl.constexpr,
-    FACTOR: tl.constexpr,
-    INTEGER: tl.constexpr,
-    LARGEST_CODE: tl.constexpr,
-    HAS_INF: tl.constexpr,
-    HAS_NAN: tl.constexpr,
-    CONVERT: tl.constexpr,
-):
+def decode(codes, FORMAT: tl.constexpr):
     """float32 values of uint8 `codes`, NaN and infinities included."""
-    if CONVERT and HAS_INF:
+    if FORMAT.converts and FORMAT.has_inf:
         return codes.to(tl.float8e5, bitcast=True).to(tl.float32)
-    if CONVERT:
+    if FORMAT.converts:
         return codes.to(tl.float8e4nv, bitcast=True).to(tl.float32)
     code = codes.to(tl.int32)
-    if INTEGER:
-        return tl.where(code >= SIGN, code - 2 * SIGN, code).to(tl.float32) * FACTOR
-    magnitude = code & (SIGN - 1)
+    if FORMAT.is_integer:
+        units = tl.where(code >= FORMAT.sign, code - 2 * FORMAT.sign, code)
+        return units.to(tl.float32) * FORMAT.factor
+    magnitude = code & (FORMAT.sign - 1)
     # The fields, put where float32 has them: only the bias is wrong.
-    value = (magnitude << SHIFT).to(tl.float32, bitcast=True) * FACTOR
-    if HAS_NAN:
-        value = tl.where(magnitude > LARGEST_CODE, float("nan"), value)
-    if HAS_INF:
-        value = tl.where(magnitude == LARGEST_CODE + 1, float("inf"), value)
-    sign = tl.where(code >= SIGN, -2147483648, 0).to(tl.int32)
+    value = (magnitude << FORMAT.shift).to(tl.float32, bitcast=True) * FORMAT.factor
+    if FORMAT.has_nan:
+        value = tl.where(magnitude > FORMAT.largest_code, float("nan"), value)
+    if FORMAT.has_inf:
+        value = tl.where(magnitude == FORMAT.largest_code + 1, float("inf"), value)
+    sign = tl.where(code >= FORMAT.sign, -2147483648, 0).to(tl.int32)
     return (value.to(tl.int32, bitcast=True) | sign).to(tl.float32, bitcast=True)
 
 

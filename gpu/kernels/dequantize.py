@@ -8,7 +8,7 @@ import triton.language as tl
 from torch import Tensor
 
 from . import device
-from .decode import constants, decode, scale_value
+from .decode import Codes, decode, scale_value
 
 if TYPE_CHECKING:
     from ..dequantize import Dequantization
@@ -40,7 +40,7 @@ def run(request: "Dequantization") -> Tensor:
             count,
             BLOCK=block,
             BLOCKS=blocks,
-            **constants(request.format, request.device),
+            FORMAT=Codes.of(request.format, request.device),
         )
     return values
 
@@ -53,20 +53,13 @@ def _dequantize(
     count,
     BLOCK: tl.constexpr,
     BLOCKS: tl.constexpr,
-    SIGN: tl.constexpr,
-    SHIFT: tl.constexpr,
-    FACTOR: tl.constexpr,
-    INTEGER: tl.constexpr,
-    LARGEST_CODE: tl.constexpr,
-    HAS_INF: tl.constexpr,
-    HAS_NAN: tl.constexpr,
-    CONVERT: tl.constexpr,
+    FORMAT: tl.constexpr,
 ):
     block = tl.program_id(0).to(tl.int64) * BLOCKS + tl.arange(0, BLOCKS)
     inside = block < count
     at = block[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
     tile = tl.load(codes + at, mask=inside[:, None], other=0)
-    elements = decode(tile, SIGN, SHIFT, FACTOR, INTEGER, LARGEST_CODE, HAS_INF, HAS_NAN, CONVERT)
+    elements = decode(tile, FORMAT)
     scale = scale_value(tl.load(scales + block, mask=inside, other=0))
     value = elements * scale[:, None]
     tl.store(values + at, value.to(values.dtype.element_ty), mask=inside[:, None])

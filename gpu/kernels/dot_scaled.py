@@ -16,6 +16,10 @@ DOWN = tl.constexpr(8)  # tiles that follow each other down, for the cache's sak
 def multiply(a: MXTensor, b: MXTensor) -> Tensor:
     """bfloat16 (M, N) of MXFP8 E4M3 a (M, K), b (N, K): K a multiple of 64, M of 1024, N of 128."""
     (m, k), n = a.shape, b.shape[0]
+    rows = TILE["ROWS"] * DOWN.value
+    if m % rows or n % TILE["COLUMNS"] or k % TILE["LENGTH"]:
+        wanted = f"{rows}, {TILE['COLUMNS']} and {TILE['LENGTH']}"
+        raise ValueError(f"M, N and K must be multiples of {wanted}, not {m}, {n} and {k}")
     out = torch.empty((m, n), dtype=torch.bfloat16, device=a.device)
     x, y = a.to_float8()[0], b.to_float8()[0]
     grid = (m // TILE["ROWS"] * (n // TILE["COLUMNS"]),)

@@ -11,15 +11,16 @@ from ...model.formats import E4M3
 from ..regroup import GROUP, LEAST_SHIFT
 from . import device
 from .arithmetic import power32
-from .decode import constants, decode, scale_value
+from .decode import Codes, decode, scale_value
 from .encode import nearest_even_code
 
 if TYPE_CHECKING:
-    from ...model.formats import E4M3
-from ..regroup import Regrouping
+    from ..regroup import Regrouping
 
 TILE_ROWS, TILE_GROUPS = 16, 4  # of a program
 LEAST = tl.constexpr(LEAST_SHIFT)
+M, EMIN = tl.constexpr(E4M3.mantissa_bits), tl.constexpr(E4M3.emin)
+LARGEST, NAN_CODE = tl.constexpr(E4M3.largest_finite), tl.constexpr(E4M3.nan_code)
 
 
 def refusal(request: "Regrouping") -> str | None:
@@ -50,11 +51,8 @@ def run(request: "Regrouping") -> tuple[Tensor, Tensor]:
             PART=min(GROUP, request.block_size),
             ROWS=TILE_ROWS,
             GROUPS=TILE_GROUPS,
-            M=E4M3.mantissa_bits,
-            EMIN=E4M3.emin,
-            LARGEST=E4M3.largest_finite,
-            NAN_CODE=E4M3.nan_code,
-            **constants(request.format, request.device),
+            FORMAT=Codes.of(request.format, request.device),
+            CONVERT=device.has_fp8_conversion(request.device),
         )
     return codes, scales
 
@@ -75,17 +73,7 @@ def _regroup(
     PART: tl.constexpr,
     ROWS: tl.constexpr,
     GROUPS: tl.constexpr,
-    M: tl.constexpr,
-    EMIN: tl.constexpr,
-    LARGEST: tl.constexpr,
-    NAN_CODE: tl.constexpr,
-    SIGN: tl.constexpr,
-    SHIFT: tl.constexpr,
-    FACTOR: tl.constexpr,
-    INTEGER: tl.constexpr,
-    LARGEST_CODE: tl.constexpr,
-    HAS_INF: tl.constexpr,
-    HAS_NAN: tl.constexpr,
+    FORMAT: tl.constexpr,
     CONVERT: tl.constexpr,
 ):
     across = tl.cdiv(groups, GROUPS)
@@ -100,7 +88,7 @@ def _regroup(
     k = first[:, :, None] + tl.arange(0, PART)[None, None, :]
     at = row[:, None, None, None] * length + k[None, :, :, :]
     code = tl.load(codes + at, mask=there[:, :, :, None], other=0)
-    element = decode(code, SIGN, SHIFT, FACTOR, INTEGER, LARGEST_CODE, HAS_INF, HAS_NAN, CONVERT)
+    element = decode(code, FORMAT)
     value = element * down[:, :, :, None]
     if CONVERT:
         new = value.to(tl.float8e4nv).to(tl.uint8, bitcast=True)

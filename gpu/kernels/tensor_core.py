@@ -106,7 +106,7 @@ def matrix(a: Tensor, b: Tensor, c: Tensor | None, promote: int = 0) -> Tensor:
     promote: elements after which partial sums are added in float32 (0: never).
     """
     (m, k), n = a.shape, b.shape[0]
-    out = torch.empty((m, n), device=a.device)
+    out = torch.empty((m, n), dtype=torch.float32, device=a.device)
     tile = 128, 128
     grid = triton.cdiv(m, tile[0]), triton.cdiv(n, tile[1])
     _matrix[grid](
@@ -122,7 +122,7 @@ def blocks(
 ) -> Tensor:
     """As `matrix`, with E8M0 scales uint8 (M, K / block), (N, K / block); each step from 0."""
     (m, k), n = a.shape, b.shape[0]
-    out = torch.empty((m, n), device=a.device)
+    out = torch.empty((m, n), dtype=torch.float32, device=a.device)
     tile = 128, 128
     grid = triton.cdiv(m, tile[0]), triton.cdiv(n, tile[1])
     _blocks[grid](

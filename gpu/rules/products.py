@@ -42,7 +42,7 @@ def run(product: Product) -> Tensor:
     """The (M, N) float32 results."""
     rule, (m, n) = product.accumulator, product.shape
     terms = min(rule.terms if isinstance(rule, Preset) else product.block_size, product.block_size)
-    result = torch.zeros((m, n), device=product.device)
+    result = torch.zeros((m, n), dtype=torch.float32, device=product.device)
     if product.c is not None:
         result.copy_(product.c)
     for rows, columns in _tiles(m, n, max(1, chunk_size(product.device) // terms)):

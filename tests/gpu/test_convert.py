@@ -113,12 +113,24 @@ def test_a_training_step_changes_every_parameter():
     assert not any(torch.equal(p, before[name]) for name, p in model.named_parameters())
 
 
+def test_the_fused_path_of_encoder_layers_does_not_pass_a_layer_by():
+    """In eval mode without gradients PyTorch would read the weights itself."""
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True).eval()
+    x = torch.randn(2, 8, 64)
+    with torch.no_grad():
+        before = layer(x)
+        after = convert(layer, Recipe("e2m1", "e2m1", "e2m1"))(x)
+    assert (after - before).abs().max() > 0.01
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
         (("model",), TypeError, "model must be a torch.nn.Module, not str"),
         ((nn.Linear(2, 2), "mxfp8"), TypeError, "recipe must be a Recipe, not str"),
         ((Network(), None, "lm_head"), TypeError, "skip must be a sequence of layer names"),
+        ((Network(), None, None), TypeError, "skip must be a sequence of layer names, not None"),
         ((Network(), None, ["lmhead"]), ValueError, "not 'lmhead'"),
         ((nn.GELU(),), ValueError, "model must have a torch.nn.Linear to convert, not none"),
         ((Network(), None, ["*"]), ValueError, "must have a torch.nn.Linear to convert"),

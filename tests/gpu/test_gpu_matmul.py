@@ -197,6 +197,18 @@ def test_empty(shape, device):
 
 
 @on_devices
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("accumulator", ["exact", "aligned:9", "hopper", "float32", "fixed:64:-30"])
+def test_the_default_dtype_of_pytorch_changes_nothing(operands, accumulator, dtype, device):
+    torch.set_default_dtype(dtype)
+    try:
+        got, want = check(*operands, accumulator, None, device)
+        np.testing.assert_array_equal(got, want)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@on_devices
 @pytest.mark.parametrize("chunk", [1, 500, 7 * 32])
 def test_more_than_one_tile(operands, chunk, device, monkeypatch):
     monkeypatch.setitem(chunks.CHUNK, device, chunk)

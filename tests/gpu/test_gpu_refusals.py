@@ -373,3 +373,19 @@ reason = executors.refusal(executors.QUANTIZE, "triton", request)
 assert reason == "Triton needs compute capability 8.0 or later, not 7.5", reason
 assert executors.choose(executors.QUANTIZE, None, request).__module__ == "mxdot.gpu.quantize"
 """)
+
+
+def test_files_of_formats_that_have_no_entry(tmp_path):
+    own = MXTensor(CODES, SCALES, model.ElementFormat("e4m3", 4, 2))
+    message = "tensors['x'] must have a format of mxdot.model.FORMATS, not e4m3"
+    with refused(ValueError, message):
+        gpu.save(tmp_path / "x", {"x": own})
+    several: Any = [A]
+    with refused(TypeError, "tensors must map names to MXTensors, not be a list"):
+        gpu.save(tmp_path / "x", several)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_dtype_is_no_device():
+    with refused(TypeError, "device must be a device, not float32"):
+        A.to(torch.float32)

@@ -321,6 +321,8 @@ def test_the_fast_path_compiles_without_graph_breaks():
         (torch.zeros(2, 32).bfloat16(), TypeError, "input must have the weight's dtype float32"),
         (torch.zeros(2, 32).double(), TypeError, "input must have dtype float32, bfloat16 or"),
         (torch.zeros(2, 32).long(), TypeError, "not int64"),
+        ([1.0] * 32, TypeError, "input must be a dense torch.Tensor, not list"),
+        (torch.zeros(2, 32).to_sparse(), TypeError, "not torch.sparse_coo"),
     ],
 )
 def test_bad_input(x, error, message):

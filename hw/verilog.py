@@ -20,6 +20,7 @@ from .rtlil import module_text, to_verilog
 from .unit import DotUnit
 
 TOP = "mxdot_dot"
+INTEGER_RULE = "exact block sums in a running value of 32 bits, which saturates"
 SIDE_INPUTS = {
     "zero_a": "zero point of the block's a",
     "zero_b": "zero point of the block's b",
@@ -101,11 +102,12 @@ def header(config: DotConfig, top: str) -> str:
         section.name + (" |" if index in pipeline.registered else "")
         for index, section in enumerate(pipeline.sections)
     )
+    rule = INTEGER_RULE if config.has_integers else config.accumulator.rule
     lines = [
         f"mxdot {number}: MX dot-product unit {top}",
         "",
         f"formats      {config.formats_text}",
-        f"accumulator  {config.accumulator}: {config.accumulator.rule}",
+        f"accumulator  {config.accumulator}: {rule}",
         f"lanes        {config.lanes}",
         f"output       {config.out.name}",
         f"latency      {config.latency} cycles from the last block to the result",

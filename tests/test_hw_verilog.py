@@ -125,6 +125,21 @@ def test_ports_that_a_configuration_leaves_out():
     assert found["out_result"] == ("output", 32)
 
 
+def test_ports_of_side_inputs():
+    config = DotConfig("int8xint4", 8, "int32", out="uint8:multiply", scales="u4", zero_points="ab")
+    text = generate(config)
+    assert "// accumulator  int32: exact block sums in a running value of 32 bits" in text
+    found = ports(modules(text)["mxdot_dot"])
+    side = {"zero_a": 8, "zero_b": 4, "multiplier": 31, "shift": 6, "zero_out": 8}
+    for name, width in {**side, "scale_a": 4, "scale_b": 4, "c": 32}.items():
+        assert found[f"in_{name}"] == ("input", width)
+    assert found["out_result"] == ("output", 8)
+    plain = ports(modules(generate(DotConfig("int8", 8, "int32", out="int32")))["mxdot_dot"])
+    assert not {f"in_{name}" for name in ("scale_a", "scale_b", *side)} & set(plain)
+    micro = ports(modules(generate(DotConfig("int8", 8, "exact", micro=True)))["mxdot_dot"])
+    assert micro["in_micro_a"] == micro["in_micro_b"] == ("input", 4)
+
+
 def test_the_header_lists_the_ports_of_the_module(text):
     listed = re.findall(r"^// (in|out) +(?:\[(\d+):0\])? +(\w+) ", text, flags=re.M)
     directions = {"in": "input", "out": "output"}
@@ -223,6 +238,11 @@ CLEAN = [
     DotConfig("e4m3,e5m2,e3m2,e2m3,e2m1,int8", lanes=4, accumulator="exact", stages=1),
     DotConfig("e2m1", lanes=8, accumulator="aligned:0", stages=6, status=False),
     DotConfig("int8", lanes=4, accumulator="int32", load_c=False),
+    DotConfig("int8", 4, "int32", out="int32"),
+    DotConfig("int8", 4, "int32", out="int4_full:shift", status=False),
+    DotConfig("int8xint4", 8, "int32", out="uint8:multiply", scales="u4", zero_points="ab"),
+    DotConfig("int4", 4, "int32", out="int8_symmetric:shift", zero_points="b", load_c=False),
+    DotConfig("int8,e5m2", 4, "aligned:13", micro=True),
     DotConfig("e3m2xe2m3", lanes=4, accumulator="fused:30", stages=1, out="float16"),
     DotConfig("e5m2", lanes=4, accumulator="fixed:48:-20"),
     DotConfig("e5m2,e2m1", lanes=4, accumulator="fixed:16:-150:wrap", stages=1, load_c=False),

@@ -104,6 +104,11 @@ def test_command_writes_both(tmp_path, capsys):
 
 
 BAD_COMMANDS = {
+    "integer results": (
+        ["--out", "x.npz", "--format", "int8", "--accumulator", "int32", "--result", "int32"],
+        "out must be a float to write vectors, not int32",
+    ),
+    "micro": (["--out", "x.npz", "--micro"], "micro must be False to write vectors, not True"),
     "nowhere to write": ([], "vectors needs --out FILE, --hex DIR or both"),
     "count": (["--out", "x.npz", "--count", "0"], "count must be from 1 to 1000000, not 0"),
     "blocks": (["--out", "x.npz", "--blocks", "0"], "blocks must be from 1 to 1024, not 0"),

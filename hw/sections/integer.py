@@ -196,8 +196,9 @@ class Sum(Section):
         m.d.comb += [
             tree.terms.eq(self.i.terms),
             self.o.total.eq(tree.total),
-            self.o.factor.eq(self.i.scale_a * self.i.scale_b),
         ]
+        if config.scale_bits:
+            m.d.comb += self.o.factor.eq(self.i.scale_a * self.i.scale_b)
         terms: list[Value] = []
         if "zero_a" in config.side_inputs:
             terms.append(self.i.zero_a * self.i.sum_b)

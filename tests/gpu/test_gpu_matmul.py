@@ -202,7 +202,8 @@ def test_empty(shape, device):
 def test_the_default_dtype_of_pytorch_changes_nothing(operands, accumulator, dtype, device):
     torch.set_default_dtype(dtype)
     try:
-        got, want = check(*operands, accumulator, None, device)
+        a, b = operands
+        got, want = check(a, b, accumulator, None, device)
         np.testing.assert_array_equal(got, want)
     finally:
         torch.set_default_dtype(torch.float32)

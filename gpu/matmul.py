@@ -84,7 +84,7 @@ def matmul(
         b.format,
         a.block_size,
         rule,
-        None if c is None else _running_value(c, a, (a.shape[0], b.shape[0])),
+        None if c is None else running_value(c, a.codes, (a.shape[0], b.shape[0])),
     )
     result = executors.choose(executors.MATMUL, executor, product)(product)
     bits = torch.where(result.isnan(), rule.nan_bits, result.view(torch.int32))
@@ -113,10 +113,10 @@ def check_operands(a: MXTensor, b: MXTensor, value: Accumulator | str) -> Accumu
     return rule
 
 
-def _running_value(c: Tensor, a: MXTensor, shape: tuple[int, int]) -> Tensor:
-    """`c` broadcast to `shape`; -0 counts as +0."""
+def running_value(c: Tensor, a: Tensor, shape: tuple[int, int]) -> Tensor:
+    """`c`, on the device of `a`, broadcast to `shape`; -0 counts as +0."""
     values = checks.floats("c", c).to(torch.float32)
-    checks.same_device(a=a.codes, c=values)
+    checks.same_device(a=a, c=values)
     try:
         values = values.expand(shape)
     except RuntimeError:

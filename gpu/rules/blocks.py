@@ -25,6 +25,13 @@ def run_exact(_: Accumulator, steps: Steps, c: Tensor) -> Tensor:
     return _add_blocks(Step.sum, steps, c)
 
 
+def _times_factor(block: Tensor, step: Step) -> WideSum:
+    """g x the float32 result of a block, exact."""
+    if step.factor is None:
+        return WideSum(block)
+    return WideSum(*rounding.two_product(block, step.factor))
+
+
 def run_aligned(accumulator: Aligned, steps: Steps, c: Tensor) -> Tensor:
     """Terms cut F bits below the largest unit digit; RZ block sum."""
     fraction_bits = accumulator.fraction_bits
@@ -35,7 +42,7 @@ def run_aligned(accumulator: Aligned, steps: Steps, c: Tensor) -> Tensor:
         terms = (step.products * power64(fraction_bits - largest)[..., None]).trunc_()
         total = exact_sum(terms, fraction_bits + 2, 0)
         odd = total.rounded_to_odd() * power64(largest - fraction_bits)
-        return WideSum(rounding.toward_zero(odd).to(torch.float64))
+        return _times_factor(rounding.toward_zero(odd).to(torch.float64), step)
 
     return _add_blocks(block_sum, steps, c)
 
@@ -49,6 +56,6 @@ def run_float32(_: Accumulator, steps: Steps, c: Tensor) -> Tensor:
             paired = level.shape[-1] // 2 * 2
             sums = level[..., 0:paired:2] + level[..., 1:paired:2]
             level = torch.cat([sums, level[..., paired:]], dim=-1)
-        return WideSum(level[..., 0].to(torch.float64))
+        return _times_factor(level[..., 0].to(torch.float64), step)
 
     return _add_blocks(block_sum, steps, c)

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from ...model.accumulators import Fixed
-from ...model.products import product_table
 from ...model.register import FLOAT64_WIDTH
 from ...model.wide import exact_sum_fits
 from ..floats import FLOAT32_FRACTION, exponent64, power64
@@ -20,7 +19,6 @@ from .sums import WideSum
 
 LIMB = 32
 MASK = (1 << LIMB) - 1
-SUM_LIMBS = 3  # of a block sum: at most 80 bits, E5M2 x E5M2 in the largest block
 
 
 def run_fixed(rule: Fixed, steps: Steps, c: Tensor) -> Tensor:
@@ -28,13 +26,14 @@ def run_fixed(rule: Fixed, steps: Steps, c: Tensor) -> Tensor:
 
     Special terms, c among them, are summed beside the register and decide the result.
     """
-    product = steps.product
-    table = product_table(*product.formats)
-    fits = exact_sum_fits(table.bits, product.block_size)
-    kind = Float64Register if rule.width <= FLOAT64_WIDTH and fits else LimbRegister
-    start = c.to(torch.float64)
-    special = torch.where(start.isfinite(), 0.0, start)
-    register = kind(rule, table.lsb, torch.where(start.isfinite(), start, 0.0))
+    wide = c.to(torch.float64)
+    special = torch.where(wide.isfinite(), 0.0, wide)
+    start = torch.where(wide.isfinite(), wide, 0.0)
+    if rule.width <= FLOAT64_WIDTH and exact_sum_fits(steps.bits, steps.longest):
+        register = Float64Register(rule, start)
+    else:
+        bits = max(FLOAT32_FRACTION + 1, steps.bits + (steps.longest - 1).bit_length())
+        register = LimbRegister(rule, steps.lsb, bits, start)
     for step in steps.walk():
         total = step.sum()
         finite = total.high.isfinite()
@@ -49,7 +48,7 @@ def run_fixed(rule: Fixed, steps: Steps, c: Tensor) -> Tensor:
 class Float64Register:
     """Registers that start at RZ(`start` x 2^-L), limited."""
 
-    def __init__(self, rule: Fixed, lsb: int, start: Tensor) -> None:
+    def __init__(self, rule: Fixed, start: Tensor) -> None:
         self.rule = rule
         self.value = torch.zeros_like(start)
         self.add(WideSum(start), torch.zeros_like(start, dtype=torch.int32))
@@ -72,22 +71,26 @@ class Float64Register:
 
 
 class LimbRegister:
-    """As Float64Register; block sums are multiples of 2^`lsb`. value: int64 (limbs, m, n)."""
+    """As Float64Register; block sums are multiples of 2^`lsb`, of at most `bits` bits.
 
-    def __init__(self, rule: Fixed, lsb: int, start: Tensor) -> None:
+    value: int64 (limbs, m, n).
+    """
+
+    def __init__(self, rule: Fixed, lsb: int, bits: int, start: Tensor) -> None:
         self.rule, self.lsb = rule, lsb
+        self.sum_limbs = bits // LIMB + 1  # of a block sum, 2^bits among them
         count = -(-rule.width // LIMB)
         self.value = start.new_zeros((count, *start.shape), dtype=torch.int64)
         # c = significand x 2^exponent, the significand an integer of 24 bits
         exponent = exponent64(start.abs()) - FLOAT32_FRACTION
         exponent = torch.where(start == 0, 0, exponent)
-        magnitude = start.new_zeros((SUM_LIMBS, *start.shape), dtype=torch.int64)
+        magnitude = start.new_zeros((self.sum_limbs, *start.shape), dtype=torch.int64)
         magnitude[0] = (start.abs() * power64(-exponent)).to(torch.int64)
         self._add(magnitude, start < 0, exponent - rule.lsb)
 
     def add(self, total: WideSum, scale: Tensor) -> None:
         """Add RZ(total x 2^(scale - L))."""
-        magnitude = _magnitude(total, self.lsb)
+        magnitude = _magnitude(total, self.lsb, self.sum_limbs)
         self._add(magnitude, total.high < 0, scale + (self.lsb - self.rule.lsb))
 
     def _add(self, magnitude: Tensor, negative: Tensor, exponent: Tensor) -> None:
@@ -127,12 +130,12 @@ def _carry(values: Tensor) -> None:
         lower &= MASK
 
 
-def _magnitude(total: WideSum, lsb: int) -> Tensor:
-    """|total| in units of 2^lsb as limbs (3, m, n)."""
+def _magnitude(total: WideSum, lsb: int, limbs: int) -> Tensor:
+    """|total| in units of 2^lsb as limbs (limbs, m, n)."""
     unit = 2.0**-lsb
     rest = total.high.abs() * unit
-    magnitude = rest.new_empty((SUM_LIMBS, *rest.shape), dtype=torch.int64)
-    for i in reversed(range(SUM_LIMBS)):
+    magnitude = rest.new_empty((limbs, *rest.shape), dtype=torch.int64)
+    for i in reversed(range(limbs)):
         weight = 2.0 ** (LIMB * i)
         limb = (rest * (1 / weight)).floor_()
         magnitude[i] = limb.to(torch.int64)
@@ -146,7 +149,7 @@ def _magnitude(total: WideSum, lsb: int) -> Tensor:
 
 def _place(magnitude: Tensor, exponent: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """RZ(magnitude x 2^exponent) as `count` limbs, and whether there is more above them."""
-    exponent = exponent.to(torch.int64).clamp(-LIMB * (SUM_LIMBS + 1), LIMB * (count + 1))
+    exponent = exponent.to(torch.int64).clamp(-LIMB * (len(magnitude) + 1), LIMB * (count + 1))
     offset, shift = exponent >> 5, exponent & (LIMB - 1)
     empty = torch.zeros_like(magnitude[:1])
     shifted = torch.cat([magnitude << shift, empty])

@@ -18,9 +18,9 @@ def _fuse(step: Step, c: Tensor, fraction_bits: int, result_bits: int) -> Tensor
     exponent = exponent64(wide.abs()).clamp(SMALLEST_EXPONENT, LARGEST_EXPONENT)
     largest = torch.maximum(exponent, step.largest_unit + step.scale)
     shift = fraction_bits - largest
-    terms = (step.products * power64(step.scale + shift)[..., None]).trunc_()
+    terms = (step.terms * power64(step.scale + shift)[..., None]).trunc_()
     aligned_c = (wide * power64(shift)).trunc_()
-    total = exact_sum(terms, fraction_bits + 2, 0)
+    total = exact_sum(terms, fraction_bits + step.term_bits, 0)
     return rounding.toward_zero(total.plus(aligned_c) * power64(-shift), result_bits)
 
 

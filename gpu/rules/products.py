@@ -21,7 +21,7 @@ from ..matmul import Product
 from .blocks import run_aligned, run_exact, run_float32
 from .fixed import run_fixed
 from .fused import run_fused, run_preset
-from .steps import Steps
+from .steps import BlockSteps
 
 RULES: dict[type[Accumulator], Callable[..., Tensor]] = {
     Exact: run_exact,
@@ -45,13 +45,13 @@ def run(product: Product) -> Tensor:
     result = torch.zeros((m, n), dtype=torch.float32, device=product.device)
     if product.c is not None:
         result.copy_(product.c)
-    for rows, columns in _tiles(m, n, max(1, chunk_size(product.device) // terms)):
-        steps = Steps(product, rows, columns, terms)
+    for rows, columns in tiles(m, n, max(1, chunk_size(product.device) // terms)):
+        steps = BlockSteps(product, rows, columns, terms)
         result[rows, columns] = RULES[type(rule)](rule, steps, result[rows, columns])
     return result
 
 
-def _tiles(m: int, n: int, area: int) -> Iterator[tuple[slice, slice]]:
+def tiles(m: int, n: int, area: int) -> Iterator[tuple[slice, slice]]:
     """Tiles of an (m, n) matrix, as square as they can be, of at most `area` elements."""
     width = min(n, max(isqrt(area), area // max(m, 1)))
     height = area // max(width, 1)

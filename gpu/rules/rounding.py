@@ -8,6 +8,8 @@ the contract says of special values: no sum of finite terms comes near float64's
 import torch
 from torch import Tensor
 
+from ...model.rounding import SPLITTER
+
 LARGEST_FLOAT32 = torch.finfo(torch.float32).max
 
 
@@ -17,6 +19,23 @@ def two_sum(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     b_part = total - a
     error = (a - (total - b_part)) + (b - b_part)
     return total, torch.where(total.isfinite(), error, 0.0)
+
+
+def two_product(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """(RN(a x b), its exact error), Dekker's and Veltkamp's; factors and product in mid range.
+
+    The error of a special product is 0.
+    """
+    product = a * b
+    (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
+    error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+    return product, torch.where(product.isfinite(), error, 0.0)
+
+
+def _halves(a: Tensor) -> tuple[Tensor, Tensor]:
+    shifted = SPLITTER * a
+    high = shifted - (shifted - a)
+    return high, a - high
 
 
 def to_odd(total: Tensor, error: Tensor) -> Tensor:

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from ...model.formats import E8M0, ElementFormat
-from ...model.products import ProductTable, product_table
+from ...model.products import product_table
 from ...model.wide import exact_sum_fits
 from ..matmul import Product
 from .sums import WideSum, exact_sum
@@ -39,9 +40,13 @@ class Step:
     arithmetic finds the special results. a_units, b_units: int16, their unit exponents.
     scale (m, n): int32, the exponents s of both scales added.
     size: elements taken. is_last: of its dot product.
+    factor (m, n): float64, the scales' significand g, as in g x 2^scale, the product of `factors`
+    numbers below 2; None where it is 1, as in MX.
+    bits: width of the largest term, product x factor, in units of 2^lsb.
     """
 
-    table: ProductTable
+    bits: int
+    lsb: int
     a: Tensor
     b: Tensor
     a_units: Tensor
@@ -49,11 +54,23 @@ class Step:
     scale: Tensor
     size: int
     is_last: bool
+    factor: Tensor | None = None
+    factors: int = 0
 
     @cached_property
     def products(self) -> Tensor:
         """(m, n, t) exact products, special ones included."""
         return self.a[:, None, :] * self.b[None, :, :]
+
+    @property
+    def terms(self) -> Tensor:
+        """(m, n, t) products x factor, exact."""
+        return self.products if self.factor is None else self.products * self.factor[..., None]
+
+    @property
+    def term_bits(self) -> int:
+        """Every term is at most 2^term_bits of its unit digit: products lie below or at 4."""
+        return 2 + self.factors
 
     @cached_property
     def largest_unit(self) -> Tensor:
@@ -64,20 +81,48 @@ class Step:
         return (self.a_units[:, None, :] + self.b_units[None, :, :]).amax(dim=-1).to(torch.int32)
 
     def sum(self) -> WideSum:
-        """The exact sums of the products (m, n)."""
-        if not exact_sum_fits(self.table.bits, self.size):
-            return exact_sum(self.products, self.table.bits, self.table.lsb)
+        """The exact sums of the terms (m, n)."""
+        if not exact_sum_fits(self.bits, self.size):
+            return exact_sum(self.terms, self.bits, self.lsb)
+        total = self._sum_of_products()
+        return WideSum(total if self.factor is None else total * self.factor)
+
+    def _sum_of_products(self) -> Tensor:
+        """Where they fit one float64."""
         if bool(self.a.isfinite().all()) and bool(self.b.isfinite().all()):
-            return WideSum(self.a @ self.b.T)  # exact in any order
+            return self.a @ self.b.T  # exact in any order
         # A library's product may leave out zeros, and with them an infinity times zero.
         total = torch.zeros_like(self.scale, dtype=torch.float64)
         for i in range(self.size):
             total.addcmul_(self.a[:, i, None], self.b[None, :, i])
-        return WideSum(total)
+        return total
+
+
+class Steps(Protocol):
+    """The steps of a tile of dot products."""
+
+    @property
+    def bits(self) -> int:
+        """Width of the largest term in units of 2^lsb."""
+        ...
+
+    @property
+    def lsb(self) -> int:
+        """Every term is a multiple of 2^lsb."""
+        ...
+
+    @property
+    def longest(self) -> int:
+        """Terms of the largest block."""
+        ...
+
+    def walk(self) -> Iterator[Step]:
+        """The steps in order."""
+        ...
 
 
 @dataclass(frozen=True)
-class Steps:
+class BlockSteps:
     """A tile of a product: `rows` of a against `columns` of b, in steps of at most `terms`."""
 
     product: Product
@@ -85,11 +130,25 @@ class Steps:
     columns: slice
     terms: int
 
+    @property
+    def bits(self) -> int:
+        """Width of the largest product in units of 2^lsb."""
+        return product_table(*self.product.formats).bits
+
+    @property
+    def lsb(self) -> int:
+        """Every product is a multiple of 2^lsb."""
+        return product_table(*self.product.formats).lsb
+
+    @property
+    def longest(self) -> int:
+        """Terms of a block."""
+        return self.product.block_size
+
     def walk(self) -> Iterator[Step]:
         """The steps in order."""
         p = self.product
         k, length = p.block_size, p.a_codes.shape[1]
-        table = product_table(p.a_format, p.b_format)
         for block in range(length // k):
             a_scales, b_scales = p.a_scales[self.rows, block], p.b_scales[self.columns, block]
             scale = a_scales.to(torch.int32)[:, None] + b_scales.to(torch.int32)[None, :]
@@ -100,7 +159,7 @@ class Steps:
                 a, a_units = _elements(p.a_codes[self.rows, where], a_scales, p.a_format)
                 b, b_units = _elements(p.b_codes[self.columns, where], b_scales, p.b_format)
                 is_last = block * k + end == length
-                yield Step(table, a, b, a_units, b_units, scale, end - start, is_last)
+                yield Step(self.bits, self.lsb, a, b, a_units, b_units, scale, end - start, is_last)
 
 
 def _elements(codes: Tensor, scales: Tensor, fmt: ElementFormat) -> tuple[Tensor, Tensor]:

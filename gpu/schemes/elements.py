@@ -18,11 +18,11 @@ def values(formats: tuple[Element, ...], device: torch.device) -> Tensor:
     return torch.stack([torch.tensor(fmt.values, device=device) for fmt in formats])
 
 
-def decode(codes: Tensor, formats: tuple[Element, ...], book: Tensor | int = 0) -> Tensor:
-    """Exact float64 values of uint8 `codes`, each of the format of its index in `book`."""
-    if isinstance(book, Tensor):
-        book = book.to(torch.int32)  # a uint8 index would be a mask
-    return values(formats, codes.device)[book, codes.to(torch.int32)]
+def decode(codes: Tensor, formats: tuple[Element, ...], book: Tensor | None = None) -> Tensor:
+    """Exact float64 values of uint8 `codes`, each of the format that `book` names."""
+    # Not as they are: an index of uint8 would be a mask.
+    which = 0 if book is None else book.to(torch.int32)
+    return values(formats, codes.device)[which, codes.to(torch.int32)]
 
 
 def encode(ratio: Tensor, element: Element, zero_point: Tensor | int = 0) -> Tensor:

@@ -77,7 +77,7 @@ class ScaledTensor:
 
     def _values(self, codes: Tensor, rows: slice) -> Tensor:
         """Exact float64 values of some rows of the matrix."""
-        book = 0 if self.selectors is None else self.spread(self.selectors, -1, rows)
+        book = None if self.selectors is None else self.spread(self.selectors, -1, rows)
         values = elements.decode(codes, self.scheme.elements, book)
         if self.zero_points is not None:
             values = values - self.spread(self.zero_points, -1, rows)

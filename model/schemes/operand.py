@@ -5,8 +5,9 @@ float scale, and powers of two, make the scale of a block; the outermost float s
 region (section 7 of docs/numerics.md).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Protocol
 
 import ml_dtypes
 import numpy as np
@@ -21,6 +22,34 @@ from .scales import FloatScale, PowerScale, Scale
 from .scheme import Level, Scheme
 
 I64 = NDArray[np.int64]
+
+
+class BlockLayout(Protocol):
+    """Scales of blocks without their numbers: see `BlockScale`."""
+
+    @property
+    def length(self) -> int: ...
+    @property
+    def fraction_bits(self) -> int: ...
+    @property
+    def is_power(self) -> bool: ...
+
+
+class Layout(Protocol):
+    """An operand without its numbers: what cuts a product, and how wide its terms are."""
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+    @property
+    def lsb(self) -> int: ...
+    @property
+    def largest(self) -> int: ...
+    @property
+    def blocks(self) -> Sequence[BlockLayout]: ...
+    @property
+    def regions(self) -> object | None: ...
+    @property
+    def region_length(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -65,7 +94,7 @@ class Operand:
         """(rows, K)."""
         return self.values.shape[0], self.values.shape[1]
 
-    @cached_property
+    @property
     def largest(self) -> int:
         """The largest magnitude, in units of 2^lsb."""
         return max(-self.low, self.high)
@@ -93,13 +122,13 @@ def element_range(scheme: Scheme) -> tuple[int, int, int]:
     lsb = min(_lsb(element) for element in scheme.elements) - shifts
     lows, highs = [], []
     for element in scheme.elements:
-        low, high = _extremes(element)
+        low, high = extremes(element)
         lows.append(low - high if scheme.zero_point else low)
         highs.append(high - low if scheme.zero_point else high)
     return lsb, int(np.ldexp(min(lows), -lsb)), int(np.ldexp(max(highs), -lsb))
 
 
-def _extremes(element: Element) -> tuple[float, float]:
+def extremes(element: Element) -> tuple[float, float]:
     """The least and the greatest finite value."""
     if isinstance(element, ElementFormat):
         finite = element.values[np.isfinite(element.values)]
@@ -120,10 +149,10 @@ def operand(array: ScaledArray) -> Operand:
     book = 0 if array.selectors is None else array.spread(array.selectors, -1)
     _check_codes(array, book)
     values = np.stack([element.values for element in scheme.elements])[book, array.codes]
-    units = np.stack([_units(element) for element in scheme.elements])[book, array.codes]
+    units = np.stack([unit_exponents(element) for element in scheme.elements])[book, array.codes]
     if array.zero_points is not None:
         values = values - array.spread(array.zero_points, -1)
-        low, high = _extremes(scheme.elements[0])
+        low, high = extremes(scheme.elements[0])
         width = int(high - low).bit_length()
         units = np.where(values == 0, NO_EXPONENT, width - 1).astype(np.int16)
     blocks, regions, region_length = [], None, 0
@@ -145,7 +174,7 @@ def operand(array: ScaledArray) -> Operand:
 def _check_codes(array: ScaledArray, book: NDArray | int) -> None:
     """ValueError for an integer outside its format's range, by which sums are sized."""
     elements = array.scheme.elements
-    allowed = np.stack([_allowed(element) for element in elements])
+    allowed = np.stack([in_range(element) for element in elements])
     outside = ~allowed[book, array.codes]
     if outside.any():
         code = array.codes[outside].flat[0]
@@ -155,10 +184,11 @@ def _check_codes(array: ScaledArray, book: NDArray | int) -> None:
         )
 
 
-def _allowed(element: Element) -> NDArray[np.bool_]:
+def in_range(element: Element) -> NDArray[np.bool_]:
+    """Of every code: whether it stands for a number of the format's range, or for none."""
     if isinstance(element, ElementFormat):
         return np.ones(element.values.shape, np.bool_)
-    low, high = _extremes(element)
+    low, high = extremes(element)
     return (element.values >= low) & (element.values <= high)
 
 
@@ -171,7 +201,7 @@ def float_operand(matrix: NDArray) -> Operand:
     return Operand(values, units, 0, 0, 0)
 
 
-def _units(element: Element) -> NDArray[np.int16]:
+def unit_exponents(element: Element) -> NDArray[np.int16]:
     """The unit exponent of every code; NO_EXPONENT for zeros and what is not finite."""
     if isinstance(element, ElementFormat):
         zero = element.triples.significand == 0

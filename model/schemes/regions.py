@@ -8,7 +8,7 @@ import numpy as np
 
 from ..rounding import F32, add_to_odd, nearest_even
 from .array import ScaledArray
-from .operand import Operand
+from .operand import Layout, Operand
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Region:
         """S = RNE_fp32(s_a x s_b) of every pair of rows."""
         return nearest_even(a.region_scale(self.start)[:, None] * b.region_scale(self.start))
 
-    def cuts(self, a: Operand, b: Operand, longest: int) -> tuple[tuple[int, int], ...]:
+    def cuts(self, a: Layout, b: Layout, longest: int) -> tuple[tuple[int, int], ...]:
         """(start, stop) of its blocks: under one scale of each operand, and at most `longest`."""
         lengths = [scale.length for side in (a, b) for scale in side.blocks]
         parts = _stretches(self.start, self.stop, lengths)
@@ -41,7 +41,7 @@ def split(parts: Iterable[tuple[int, int]], longest: int) -> tuple[tuple[int, in
     )
 
 
-def regions(a: Operand, b: Operand) -> list[Region]:
+def regions(a: Layout, b: Layout) -> list[Region]:
     """The regions of a product, in order."""
     lengths = [side.region_length for side in (a, b) if side.regions is not None]
     return [Region(*ends) for ends in _stretches(0, a.shape[1], lengths)]

@@ -12,7 +12,7 @@ from ..rounding import F64
 from ..specials import NAN, special_class
 from ..trace import Recorder
 from ..wide import CARRIER_BITS, exact_sum_fits
-from .operand import I64, BlockScale, Operand
+from .operand import I64, BlockScale, Layout, Operand
 
 FACTOR_BITS = 32  # of the significands of a block's scales together: terms stay exact float64
 
@@ -161,18 +161,18 @@ class ScaledSteps:
             yield ScaledStep(self, start, stop, stop == self.cuts[-1][1])
 
 
-def significands(a: Operand, b: Operand) -> tuple[int, ...]:
+def significands(a: Layout, b: Layout) -> tuple[int, ...]:
     """Fraction bits of the blocks' scales that are not powers of two."""
     return tuple(s.fraction_bits for side in (a, b) for s in side.blocks if not s.is_power)
 
 
-def term_width(a: Operand, b: Operand) -> int:
+def term_width(a: Layout, b: Layout) -> int:
     """Bits of the largest term."""
     scales = significands(a, b)
     return (a.largest * b.largest).bit_length() + sum(scales) + len(scales)
 
 
-def check_exact(a: Operand, b: Operand, longest: int) -> None:
+def check_exact(a: Layout, b: Layout, longest: int) -> None:
     """ValueError where the sum of a block of `longest` terms is no two float64."""
     scales = significands(a, b)
     bits = sum(scales) + len(scales)

@@ -1,0 +1,130 @@
+"""Matrix products of schemes by every accumulator, as `mxdot.model.schemes.matmul`."""
+
+import torch
+from torch import Tensor
+
+from ...model.accumulators import Accumulator, Exact, Fixed, Fused, Int32, Preset
+from ...model.accumulators import accumulator as find_rule
+from ...model.blocks import LARGEST_BLOCK
+from ...model.errors import integer
+from ...model.schemes.integer import check_elements, check_length
+from ...model.schemes.regions import check_shapes, regions, split
+from ...model.schemes.scales import PowerScale
+from ...model.schemes.steps import check_exact
+from .. import checks
+from ..chunks import chunk_size
+from ..matmul import running_value
+from ..rules.products import RULES, tiles
+from .integer import rescaled_sums
+from .operand import Operand, float_operand, operand
+from .regions import check_pair, region_scale, rescaled
+from .steps import ScaledSteps
+from .tensor import ScaledTensor
+
+FLOAT32_LSB, FLOAT32_TOP = -149, 128  # c is a multiple of 2^lsb below 2^top
+Cuts = tuple[tuple[int, int], ...]
+
+
+def matmul(
+    a: ScaledTensor | Tensor,
+    b: ScaledTensor,
+    accumulator: Accumulator | str,
+    c: Tensor | None = None,
+    *,
+    lanes: int = 128,
+) -> Tensor:
+    """The float32 (M, N) dot products of the rows of `a` (M, K) and `b` (N, K).
+
+    a: a ScaledTensor, or floats (float32, float16, bfloat16): b is then dequantised to their type
+    (weight-only), and the accumulator is ``exact``, a ``fused:F`` or a preset.
+    accumulator: an object or its text; ``int32`` takes integer elements. c: running values,
+    floats that are float32, broadcastable to (M, N); +0 when None. lanes: what stands under one
+    scale of each operand is taken at once up to this length (1 to 65536), else in parts of it.
+    Raises TypeError or ValueError, naming the argument, before any work.
+    """
+    rule = find_rule(accumulator)
+    if type(rule) not in RULES:
+        raise TypeError(f"accumulator must be one of mxdot.model's, not {type(rule).__name__}")
+    lanes = integer("lanes", lanes, 1, LARGEST_BLOCK)
+    if not isinstance(b, ScaledTensor):
+        raise TypeError(f"b must be a ScaledTensor, not {type(b).__name__}")
+    if isinstance(a, ScaledTensor):
+        check_pair(a, b)
+        result = _scaled(a, b, rule, _running(c, a.codes, b), lanes)
+    else:
+        matrix = checks.floats("a", a)
+        check_shapes(tuple(matrix.shape), tuple(b.shape))
+        checks.same_device(a=matrix, b=b.codes)
+        result = _weight_only(matrix, b, rule, _running(c, matrix, b), lanes)
+    bits = torch.where(result.isnan(), rule.nan_bits, result.view(torch.int32))
+    return bits.view(torch.float32)
+
+
+def _running(c: Tensor | None, a: Tensor, b: ScaledTensor) -> Tensor:
+    shape = a.shape[0], b.shape[0]
+    if c is None:
+        return torch.zeros(shape, dtype=torch.float32, device=a.device)
+    return running_value(c, a, shape)
+
+
+def _scaled(a: ScaledTensor, b: ScaledTensor, rule: Accumulator, c: Tensor, lanes: int) -> Tensor:
+    if isinstance(rule, Int32):
+        check_elements(a.scheme, b.scheme)
+        if not (_has_powers(a) or _has_powers(b)):
+            return rescaled_sums(a, b, c)
+    left, right = operand(a), operand(b)
+    parts = regions(left, right)
+    cuts = [region.cuts(left, right, lanes) for region in parts]
+    longest = max(stop - start for blocks in cuts for start, stop in blocks)
+    if isinstance(rule, Int32):
+        check_length(a.scheme, b.scheme, longest)
+    check_exact(left, right, longest)
+    if left.regions is None and right.regions is None:
+        return _accumulate(rule, left, right, cuts[0], c)
+    for region, blocks in zip(parts, cuts, strict=True):
+        partial = _accumulate(rule, left, right, blocks, torch.zeros_like(c))
+        c = rescaled(c, region_scale(region, left, right), partial)
+    return c
+
+
+def _has_powers(array: ScaledTensor) -> bool:
+    return any(isinstance(level.format, PowerScale) for level in array.scheme.levels)
+
+
+def _accumulate(
+    rule: Accumulator, a: Operand, b: Operand, blocks: Cuts, c: Tensor, width: int = 1
+) -> Tensor:
+    """What the rule makes of c and the blocks, a tile at a time.
+
+    width: numbers that the rule keeps for each dot product, beside a block's terms.
+    """
+    cuts = split(blocks, rule.terms) if isinstance(rule, Preset) else blocks
+    longest = max(width, *(stop - start for start, stop in cuts))
+    result = torch.empty_like(c)
+    for rows, columns in tiles(c.shape[0], c.shape[1], max(1, chunk_size(c.device) // longest)):
+        steps = ScaledSteps(a, b, rows, columns, cuts)
+        result[rows, columns] = RULES[type(rule)](rule, steps, c[rows, columns])
+    return result
+
+
+# Weight-only products ---------------------------------------------------------------------------
+
+
+def _weight_only(a: Tensor, b: ScaledTensor, rule: Accumulator, c: Tensor, lanes: int) -> Tensor:
+    if not isinstance(rule, Exact | Fused | Preset):
+        raise ValueError(
+            f"accumulator of a weight-only product must be exact, fused:F or a preset, not {rule}"
+        )
+    left, right = float_operand(a), float_operand(b.dequantize(a.dtype))
+    if not isinstance(rule, Exact):
+        return _accumulate(rule, left, right, split([(0, a.shape[1])], lanes), c)
+    register = _register(left, right)
+    one_by_one = split([(0, a.shape[1])], 1)
+    return _accumulate(register, left, right, one_by_one, c, register.width // 16)
+
+
+def _register(a: Operand, b: Operand) -> Fixed:
+    """One that takes c and every product of the floats whole: its one rounding is the last."""
+    lsb = min(a.lsb + b.lsb, FLOAT32_LSB)
+    top = max((a.largest * b.largest).bit_length() + a.lsb + b.lsb, FLOAT32_TOP)
+    return Fixed(top - lsb + a.shape[1].bit_length() + 2, lsb)

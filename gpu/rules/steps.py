@@ -149,6 +149,7 @@ class BlockSteps:
         """The steps in order."""
         p = self.product
         k, length = p.block_size, p.a_codes.shape[1]
+        bits, lsb = self.bits, self.lsb
         for block in range(length // k):
             a_scales, b_scales = p.a_scales[self.rows, block], p.b_scales[self.columns, block]
             scale = a_scales.to(torch.int32)[:, None] + b_scales.to(torch.int32)[None, :]
@@ -159,7 +160,7 @@ class BlockSteps:
                 a, a_units = _elements(p.a_codes[self.rows, where], a_scales, p.a_format)
                 b, b_units = _elements(p.b_codes[self.columns, where], b_scales, p.b_format)
                 is_last = block * k + end == length
-                yield Step(self.bits, self.lsb, a, b, a_units, b_units, scale, end - start, is_last)
+                yield Step(bits, lsb, a, b, a_units, b_units, scale, end - start, is_last)
 
 
 def _elements(codes: Tensor, scales: Tensor, fmt: ElementFormat) -> tuple[Tensor, Tensor]:

@@ -11,6 +11,7 @@ from ...model.errors import choice
 from ...model.schemes.integer import INT32, check_integers, check_length
 from ...model.schemes.regions import regions
 from ..rules.rounding import nearest_even
+from .eager import eager
 from .grouping import expand
 from .operand import Operand, operand
 from .regions import check_pair, region_scale, rescaled
@@ -45,6 +46,7 @@ def _added(c: Tensor, sums: Tensor, scale: Tensor, unit: int) -> Tensor:
     return rescaled(c, scale, partial)
 
 
+@eager
 def integer_sums(a: ScaledTensor, b: ScaledTensor, *, overflow: str = "refuse") -> IntegerSums:
     """The exact sums over the last axes of a (M, K) and b (N, K), for every region.
 

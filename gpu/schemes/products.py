@@ -15,6 +15,7 @@ from .. import checks
 from ..chunks import chunk_size
 from ..matmul import running_value
 from ..rules.products import RULES, tiles
+from .eager import eager
 from .integer import rescaled_sums
 from .operand import Operand, float_operand, operand
 from .regions import check_pair, region_scale, rescaled
@@ -25,6 +26,7 @@ FLOAT32_LSB, FLOAT32_TOP = -149, 128  # c is a multiple of 2^lsb below 2^top
 Cuts = tuple[tuple[int, int], ...]
 
 
+@eager
 def matmul(
     a: ScaledTensor | Tensor,
     b: ScaledTensor,

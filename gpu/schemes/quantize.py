@@ -23,6 +23,7 @@ from ..floats import exponent64
 from ..quantize import shared_exponent
 from ..rules.rounding import to_odd, two_sum
 from . import elements, scales
+from .eager import eager
 from .exact import quotient
 from .grouping import expand, reduce, refine
 from .tensor import ScaledTensor
@@ -62,6 +63,7 @@ class Choice:
         return elements.decode(codes, (self.element,)) * self.product
 
 
+@eager
 def quantize(
     x: Tensor, scheme: Scheme | str, *, axis: int = -1, limits: Limits | None = None
 ) -> ScaledTensor:

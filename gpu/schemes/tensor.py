@@ -9,6 +9,7 @@ from ...model.schemes import ScaledArray, Scheme
 from .. import checks
 from ..chunks import split
 from . import elements, scales
+from .eager import eager
 from .grouping import expand
 
 
@@ -61,6 +62,7 @@ class ScaledTensor:
             selectors=None if selectors is None else moved(selectors),
         )
 
+    @eager
     def dequantize(self, dtype: torch.dtype = torch.float32) -> Tensor:
         """RNE_fp32 of the exact s_0 x s_1 x ... x (q - z), in the shape of `codes`.
 

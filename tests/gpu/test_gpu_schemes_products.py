@@ -278,6 +278,22 @@ def test_sums_beyond_64_bits_are_refused():
         integer_sums(*pair, overflow="wrap")
 
 
+# torch.compile ----------------------------------------------------------------------------------
+
+
+def test_a_compiled_function_calls_them_as_they_are():
+    def layer(x, w):
+        a, b = quantize(2 * x, "nvfp4"), quantize(w, "vsquant4_u4")
+        sums = integer_sums(b, b).rescale()
+        return matmul(a, b, "aligned:13") + 1, a.dequantize() - 1, 2 * sums
+
+    rng = generator("gpu compiled")
+    x, w = (tensor(rng.standard_normal((4, 64)).astype(np.float32), "cpu") for _ in range(2))
+    compiled = torch.compile(layer, backend="aot_eager")
+    for got, want in zip(compiled(x, w), layer(x, w), strict=True):
+        assert torch.equal(got, want)
+
+
 # Refusals ---------------------------------------------------------------------------------------
 
 SMALL = torch.zeros(2, 128)

@@ -12,6 +12,7 @@ from compare import generator
 from devices import bits, on_devices, tensor
 from mxdot.gpu import chunks
 from mxdot.gpu.schemes import ScaledTensor, quantize
+from mxdot.gpu.schemes.exact import quotient
 from mxdot.model import E2M1
 from mxdot.model import schemes as model
 from mxdot.model.schemes import (
@@ -28,6 +29,7 @@ from mxdot.model.schemes import (
     block,
     tile,
 )
+from mxdot.model.schemes.exact import quotient as model_quotient
 from test_quantize import FLOAT32_MAX, random_blocks, with_nonfinite
 from test_schemes import MX, shrunk
 from test_schemes_products import random_array
@@ -177,6 +179,21 @@ def test_scales_of_bfloat16_and_wide_integers(device):
         check(random_blocks(rng, 16, 2 * columns), scheme, device)
         check(with_nonfinite(rng, random_blocks(rng, 16, columns)), scheme, device)
         check(rng.standard_normal((16, columns)).astype(np.float32), scheme, device)
+
+
+@on_devices
+def test_quotients_are_rounded_to_odd(device):
+    """As the model's, which is tested against fractions: exact, next to a short number, any."""
+    rng = generator("gpu quotient")
+    b = rng.integers(2**27, 2**28, 100000).astype(np.float64)
+    near = b * rng.integers(2**24, 2**25, b.size) + rng.integers(-1, 2, b.size)
+    short = rng.integers(-(2**24), 2**24, b.size).astype(np.float64)
+    a = np.concatenate([near, short, [0.0, -0.0]])
+    b = np.append(np.tile(b, 2), [1.0, 3.0]) * np.ldexp(1.0, rng.integers(-150, 100, a.size))
+    want = model_quotient(a, b)
+    assert (want != a / b).mean() > 0.2
+    got = quotient(tensor(a, device), tensor(b, device)).cpu().numpy()
+    np.testing.assert_array_equal(got.view(np.uint64), want.view(np.uint64))
 
 
 # Limits -----------------------------------------------------------------------------------------

@@ -25,16 +25,8 @@ from mxdot.model.schemes import (
     quantize,
 )
 from mxdot.model.schemes.exact import quotient
+from scheme_cases import MX, shrunk
 from test_quantize import FLOAT32_MAX, random_blocks, with_nonfinite
-
-MX = {
-    "mxfp8_e4m3": "e4m3",
-    "mxfp8_e5m2": "e5m2",
-    "mxfp6_e3m2": "e3m2",
-    "mxfp6_e2m3": "e2m3",
-    "mxfp4": "e2m1",
-    "mxint8": "int8",
-}
 
 
 def values_of(level, stored):
@@ -68,21 +60,6 @@ def check(matrix, scheme):
     bits = [[oracle.dequantized_bits(v) for v in row] for row in want.values]
     dequantized = got.dequantize() + np.float32(0)  # one zero
     assert dequantized.view(np.uint32).tolist() == bits, f"values{context}"
-
-
-def shrunk(scheme):
-    """The scheme, groups of 32 and more a sixteenth as long: the oracle is slow."""
-
-    def size(n):
-        return n if n is None or n < 32 else n // 16
-
-    levels = tuple(
-        replace(
-            lev, granularity=Granularity(size(lev.granularity.rows), size(lev.granularity.columns))
-        )
-        for lev in scheme.levels
-    )
-    return replace(scheme, levels=levels)
 
 
 @pytest.mark.parametrize("name", SCHEMES)

@@ -20,7 +20,8 @@ from mxdot.model.schemes import (
     calibrate,
     quantize,
 )
-from test_schemes import shrunk, values_of
+from scheme_cases import shrunk
+from test_schemes import values_of
 
 INT4 = Scheme("int4_channel", (INT4_SYMMETRIC,), (Level(CHANNEL, FLOAT32_SCALE),), "a test")
 OUTERMOST = (

@@ -22,8 +22,7 @@ from mxdot.model.schemes import (
     matmul,
     quantize,
 )
-from test_schemes import shrunk
-from test_schemes_products import random_array, random_c
+from scheme_cases import random_array, random_c, shrunk
 
 FLOAT = SCHEMES["int8_tensor"].levels[0]
 FULL8 = Scheme("full8", (INT8_FULL,), (FLOAT,), "a test")

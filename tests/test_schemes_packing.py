@@ -24,8 +24,7 @@ from mxdot.model.schemes import (
     storage,
     unpack,
 )
-from test_schemes import shrunk
-from test_schemes_products import random_array
+from scheme_cases import random_array, shrunk
 
 
 def same(got, want):

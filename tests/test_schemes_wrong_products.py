@@ -9,8 +9,7 @@ from mxdot.model.products import NO_EXPONENT
 from mxdot.model.rounding import nearest_even
 from mxdot.model.schemes import SCHEMES, integer, matmul, operand, products
 from mxdot.model.schemes.steps import ScaledStep
-from test_schemes import shrunk
-from test_schemes_products import random_array, random_c
+from scheme_cases import random_array, random_c, shrunk
 
 
 def two_roundings_of_a_region(patch):

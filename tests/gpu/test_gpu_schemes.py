@@ -30,9 +30,8 @@ from mxdot.model.schemes import (
     tile,
 )
 from mxdot.model.schemes.exact import quotient as model_quotient
+from scheme_cases import MX, random_array, shrunk
 from test_quantize import FLOAT32_MAX, random_blocks, with_nonfinite
-from test_schemes import MX, shrunk
-from test_schemes_products import random_array
 
 every_scheme = pytest.mark.parametrize("name", SCHEMES)
 

@@ -29,8 +29,7 @@ from mxdot.model.schemes import (
     Scheme,
     block,
 )
-from test_schemes import shrunk
-from test_schemes_products import PAIRS, RULES, random_array, random_c, size
+from scheme_cases import PAIRS, RULES, random_array, random_c, shrunk, size
 
 KINDS = ("one", "ends", "any", "nan")
 

@@ -301,8 +301,8 @@ def test_the_probe_names_the_unit(name, capsys):
 # The units of the probe without a GPU -------------------------------------------------------------
 
 
-@pytest.mark.skipif(DEVICE == "cuda", reason="there is a CUDA device")
-def test_units_need_a_gpu():
+def test_units_need_a_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ValueError, match=r"^unit cuda:fp8 needs a CUDA GPU, and PyTorch sees none"):
         cuda_unit("cuda:fp8")
 

@@ -4,6 +4,9 @@ from collections.abc import Iterable
 from operator import index
 from typing import SupportsIndex
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 
 def choice(name: str, value: object, allowed: Iterable[str]) -> str:
     """`value` if it is one of `allowed`, else ValueError."""
@@ -28,3 +31,14 @@ def flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise TypeError(f"{name} must be True or False, not {value!r}")
     return value
+
+
+def integer_array(name: str, value: ArrayLike, low: int, high: int) -> NDArray[np.int64]:
+    """`value` as integers from `low` to `high`; TypeError or ValueError names one that is not."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be integers from {low} to {high}, not {array.dtype}")
+    outside = (array < low) | (array > high)
+    if outside.any():
+        raise ValueError(f"{name} must be from {low} to {high}, not {array[outside].flat[0]}")
+    return array.astype(np.int64)

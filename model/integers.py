@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .config import DotConfig
+from .errors import integer_array
 from .formats import ElementFormat
 from .outputs import SHIFT, IntegerOutput
 from .requantize import (
@@ -143,13 +144,8 @@ def _check_inputs(
 
 
 def _broadcast(name: str, value: ArrayLike, low: int, high: int, shape: tuple[int, ...]) -> Ints:
-    array = np.asarray(value)
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must be integers from {low} to {high}, not {array.dtype}")
-    outside = (array < low) | (array > high)
-    if outside.any():
-        raise ValueError(f"{name} must be from {low} to {high}, not {array[outside].flat[0]}")
+    array = integer_array(name, value, low, high)
     try:
-        return np.broadcast_to(array.astype(np.int64), shape)
+        return np.broadcast_to(array, shape)
     except ValueError:
         raise ValueError(f"{name} must broadcast to {shape}, not {array.shape}") from None

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .blocks import as_float32
-from .errors import choice, integer
+from .errors import choice, integer, integer_array
 from .schemes.elements import (
     INT4_FULL,
     INT4_SYMMETRIC,
@@ -77,8 +77,8 @@ class FixedRescale:
 
     def __init__(self, multiplier: ArrayLike, shift: ArrayLike) -> None:
         vars(self).update(
-            multiplier=_integers("multiplier", multiplier, 0, 2**MULTIPLIER_BITS - 1),
-            shift=_integers("shift", shift, 0, LARGEST_SHIFT),
+            multiplier=integer_array("multiplier", multiplier, 0, 2**MULTIPLIER_BITS - 1),
+            shift=integer_array("shift", shift, 0, LARGEST_SHIFT),
         )
 
     @classmethod
@@ -115,7 +115,7 @@ class ShiftRescale:
     shift: Ints
 
     def __init__(self, shift: ArrayLike) -> None:
-        vars(self)["shift"] = _integers("shift", shift, 0, LARGEST_SHIFT_ALONE)
+        vars(self)["shift"] = integer_array("shift", shift, 0, LARGEST_SHIFT_ALONE)
 
     @classmethod
     def of(cls, scale: ArrayLike) -> "ShiftRescale":
@@ -182,9 +182,9 @@ def requantize_traced(
             f"rescale must be a FloatRescale, FixedRescale or ShiftRescale, not {rescale!r}"
         )
     output = integer_format(output)
-    values = _integers("sums", sums, -(2 ** (SUM_BITS - 1)), 2 ** (SUM_BITS - 1) - 1)
+    values = integer_array("sums", sums, -(2 ** (SUM_BITS - 1)), 2 ** (SUM_BITS - 1) - 1)
     bottom, top = output.lowest, output.highest
-    zero = _integers("zero_point", zero_point, bottom, top)
+    zero = integer_array("zero_point", zero_point, bottom, top)
     low = bottom if low is None else integer("low", low, bottom, top)
     high = top if high is None else integer("high", high, low, top)
     for name, parameter in {**vars(rescale), "zero_point": zero}.items():
@@ -206,16 +206,6 @@ def _shifted(values: Ints, shift: Ints) -> Rescaled:
     half = (np.int64(1) << shift) >> 1
     result = (values + half) >> shift
     return Rescaled(result, result << shift != values)
-
-
-def _integers(name: str, value: ArrayLike, low: int, high: int) -> Ints:
-    array = np.asarray(value)
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must be integers from {low} to {high}, not {array.dtype}")
-    outside = (array < low) | (array > high)
-    if outside.any():
-        raise ValueError(f"{name} must be from {low} to {high}, not {array[outside].flat[0]}")
-    return array.astype(np.int64)
 
 
 def _check_shape(name: str, parameter: NDArray, shape: tuple[int, ...]) -> None:

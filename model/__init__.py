@@ -15,6 +15,7 @@ from .accumulators import (
 from .blocks import MXArray
 from .config import DotConfig, format_pairs
 from .dot import dot, matmul
+from .dot_quantize_config import DotQuantizeConfig
 from .formats import (
     E2M1,
     E2M3,
@@ -29,8 +30,10 @@ from .formats import (
     ScaleFormat,
     element_format,
 )
+from .matmul_config import MatmulConfig
 from .packing import pack, unpack
 from .quantize import quantize
+from .quantize_config import QuantizeConfig
 from .trace import Flags, Trace
 
 __all__ = [
@@ -47,6 +50,7 @@ __all__ = [
     "Accumulator",
     "Aligned",
     "DotConfig",
+    "DotQuantizeConfig",
     "ElementFormat",
     "Exact",
     "Fixed",
@@ -55,7 +59,9 @@ __all__ = [
     "Fused",
     "Int32",
     "MXArray",
+    "MatmulConfig",
     "Preset",
+    "QuantizeConfig",
     "ScaleFormat",
     "Trace",
     "accumulator",

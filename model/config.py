@@ -161,6 +161,11 @@ class DotConfig:
         return self.pipeline.interval
 
     @property
+    def timing(self) -> str:
+        """Latency and interval in words."""
+        return f"latency {self.latency}, interval {self.interval}"
+
+    @property
     def has_integers(self) -> bool:
         """Whether running value and result are integers and not floats."""
         return isinstance(self.out, IntegerOutput)

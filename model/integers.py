@@ -14,15 +14,15 @@ from .errors import integer_array
 from .formats import ElementFormat
 from .outputs import SHIFT, IntegerOutput
 from .requantize import (
+    HIGHEST,
     LARGEST_SHIFT,
-    SUM_BITS,
+    LOWEST,
     FixedRescale,
     ShiftRescale,
     requantize_traced,
 )
 from .trace import Recorder, Trace
 
-LOWEST, HIGHEST = -(2 ** (SUM_BITS - 1)), 2 ** (SUM_BITS - 1) - 1
 Ints = NDArray[np.int64]
 
 

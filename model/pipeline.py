@@ -37,6 +37,14 @@ class Pipeline:
         return len(self.registered)
 
     @property
+    def path(self) -> str:
+        """The sections by name, a bar for each register."""
+        return " ".join(
+            section.name + (" |" if index in self.registered else "")
+            for index, section in enumerate(self.sections)
+        )
+
+    @property
     def interval(self) -> int:
         """Cycles between two blocks of one dot product that wait for each other's result.
 

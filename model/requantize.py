@@ -27,6 +27,7 @@ SHIFT_BITS = 6
 LARGEST_SHIFT = 62  # a sum x multiplier and its rounding then fit 64 bits
 LARGEST_SHIFT_ALONE = 31
 SUM_BITS = 32
+LOWEST, HIGHEST = -(2 ** (SUM_BITS - 1)), 2 ** (SUM_BITS - 1) - 1
 Ints = NDArray[np.int64]
 
 
@@ -47,7 +48,7 @@ class FloatRescale:
     scale: NDArray[np.float32]
 
     def __init__(self, scale: ArrayLike) -> None:
-        value = np.array(as_float32(np.asarray(scale, dtype=np.float64), "scale"))
+        value = np.array(as_float32(_reals(scale), "scale"))
         usable = np.isfinite(value) & (value > 0)
         if not usable.all():
             raise ValueError(f"scale must be positive and finite, not {value[~usable].flat[0]}")
@@ -88,7 +89,7 @@ class FixedRescale:
         ValueError unless every scale is at least 2^-32 and, rounded, below 2^31: a smaller one
         makes nothing but zeros.
         """
-        value = np.asarray(scale, dtype=np.float64)
+        value = _reals(scale)
         fraction, exponent = np.frexp(value)
         multiplier = np.rint(np.ldexp(fraction, MULTIPLIER_BITS))
         carry = multiplier == 2.0**MULTIPLIER_BITS
@@ -120,7 +121,7 @@ class ShiftRescale:
     @classmethod
     def of(cls, scale: ArrayLike) -> "ShiftRescale":
         """The shift of a power of two; ValueError unless every scale is one from 2^-31 to 1."""
-        value = np.asarray(scale, dtype=np.float64)
+        value = _reals(scale)
         fraction, exponent = np.frexp(value)
         shift = 1 - exponent
         usable = (fraction == 0.5) & (shift >= 0) & (shift <= LARGEST_SHIFT_ALONE)
@@ -177,18 +178,15 @@ def requantize_traced(
     high: int | None = None,
 ) -> Requantized:
     """As `requantize`, and where non-zero bits were rounded away and results clipped."""
-    if not isinstance(rescale, Rescale):
-        raise TypeError(
-            f"rescale must be a FloatRescale, FixedRescale or ShiftRescale, not {rescale!r}"
-        )
+    check_rescale(rescale)
     output = integer_format(output)
-    values = integer_array("sums", sums, -(2 ** (SUM_BITS - 1)), 2 ** (SUM_BITS - 1) - 1)
+    values = integer_array("sums", sums, LOWEST, HIGHEST)
     bottom, top = output.lowest, output.highest
     zero = integer_array("zero_point", zero_point, bottom, top)
     low = bottom if low is None else integer("low", low, bottom, top)
     high = top if high is None else integer("high", high, low, top)
     for name, parameter in {**vars(rescale), "zero_point": zero}.items():
-        _check_shape(name, parameter, values.shape)
+        check_shape(name, parameter.shape, values.shape)
     integers, inexact = rescale(values)
     moved = integers + zero
     result = np.clip(moved, low, high)
@@ -202,16 +200,33 @@ def integer_format(value: IntegerFormat | str, name: str = "output") -> IntegerF
     return INTEGERS[choice(name, value, INTEGERS)]
 
 
+def _reals(scale: ArrayLike) -> NDArray[np.float64]:
+    """`scale` as float64; TypeError for what is no real number."""
+    value = np.asarray(scale)
+    if value.dtype.kind not in "iuf" and value.dtype.name != "bfloat16":
+        raise TypeError(f"scale must be real numbers, not {value.dtype}")
+    return value.astype(np.float64)
+
+
 def _shifted(values: Ints, shift: Ints) -> Rescaled:
     half = (np.int64(1) << shift) >> 1
     result = (values + half) >> shift
     return Rescaled(result, result << shift != values)
 
 
-def _check_shape(name: str, parameter: NDArray, shape: tuple[int, ...]) -> None:
+def check_rescale(rescale: object) -> None:
+    """TypeError unless `rescale` is one of the three rules."""
+    if not isinstance(rescale, Rescale):
+        raise TypeError(
+            f"rescale must be a FloatRescale, FixedRescale or ShiftRescale, not {rescale!r}"
+        )
+
+
+def check_shape(name: str, parameter: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    """ValueError unless a parameter of that shape broadcasts to sums of `shape`."""
     try:
-        fits = np.broadcast_shapes(parameter.shape, shape) == shape
+        fits = np.broadcast_shapes(parameter, shape) == shape
     except ValueError:
         fits = False
     if not fits:
-        raise ValueError(f"{name} must broadcast to the sums' shape {shape}, not {parameter.shape}")
+        raise ValueError(f"{name} must broadcast to the sums' shape {shape}, not {parameter}")

@@ -54,8 +54,9 @@ def test_bounds_are_reached(rule):
 @pytest.mark.parametrize("rule", ["aligned:10", "fused:13", "hopper-promoted", "fixed:40:-12"])
 def test_bounds_are_not_vacuous(rule, data):
     short, long = evaluate(rule, "e4m3", data, (32, 4096), count=32)
-    assert 0.01 < short.bound_ratio <= 1
-    assert 1e-4 < long.bound_ratio <= 1
+    for got, least in ((short, 0.01), (long, 1e-4)):
+        assert got.bound_ratio is not None
+        assert least < got.bound_ratio <= 1
 
 
 @pytest.mark.parametrize("rule", [r for r in RULES if r not in ("fixed:660:-320",)])

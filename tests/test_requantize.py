@@ -212,6 +212,10 @@ def test_shift_of_a_power_of_two():
             ValueError,
             "scale must be a power of two from 2^-31 to 1, not 2.0",
         ),
+        (lambda: FloatRescale("a"), TypeError, "scale must be real numbers, not <U1"),
+        (lambda: FixedRescale.of("a"), TypeError, "scale must be real numbers, not <U1"),
+        (lambda: FixedRescale.of(1j), TypeError, "scale must be real numbers, not complex128"),
+        (lambda: ShiftRescale.of([True]), TypeError, "scale must be real numbers, not bool"),
         (lambda: FloatRescale(0.0), ValueError, "scale must be positive and finite, not 0.0"),
         (lambda: FloatRescale(np.inf), ValueError, "scale must be positive and finite, not inf"),
         (

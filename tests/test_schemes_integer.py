@@ -179,6 +179,7 @@ def test_regions_and_their_scales(a, b, regions):
     np.testing.assert_allclose(exact, want, rtol=1e-5, atol=1e-5)
     c = random_c(rng, (4, 4), "one")
     np.testing.assert_array_equal(got.rescale(c), matmul(left, right, "int32", c))
+    np.testing.assert_array_equal(got.rescale(c[0]), matmul(left, right, "int32", c[0]))
 
 
 def test_a_sum_beyond_24_bits_is_rounded_before_it_is_scaled():
@@ -262,6 +263,16 @@ def test_refusals_of_integer_sums(a, b, message):
         ),
         (
             ValueError,
+            "c must broadcast to shape (2, 2), not (3,)",
+            lambda q: integer_sums(q, q).rescale(np.zeros(3, np.float32)),
+        ),
+        (
+            TypeError,
+            "c must be float32, float16, bfloat16 or float64, not int64",
+            lambda q: integer_sums(q, q).rescale(np.zeros((2, 2), np.int64)),
+        ),
+        (
+            ValueError,
             "lanes must be from 1 to 65536, not 0",
             lambda q: matmul(q, q, "exact", lanes=0),
         ),
@@ -304,6 +315,21 @@ def test_refusals_of_integer_sums(a, b, message):
             ValueError,
             "codes of int8_tensor must stand for numbers of int8_symmetric, not be 0x80",
             lambda q: matmul(full(SCHEMES["int8_tensor"], 128, 128), q, "exact"),
+        ),
+        (
+            ValueError,
+            "codes of int4_channel must stand for numbers of int4_symmetric, not be 0x10",
+            lambda q: matmul(full(SCHEMES["int4_channel"], 16, 128), q, "exact"),
+        ),
+        (
+            ValueError,
+            "zero_points of int8_affine must be from -128 to 127, not 128",
+            lambda q: integer_sums(full(SCHEMES["int8_affine"], 0, 128, 128), q),
+        ),
+        (
+            ValueError,
+            "zero_points of uint8_affine must be from 0 to 255, not -1",
+            lambda q: matmul(full(SCHEMES["uint8_affine"], 0, 128, -1), q, "exact"),
         ),
     ],
 )

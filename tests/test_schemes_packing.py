@@ -1,5 +1,6 @@
 """Packed arrays: round trips, bytes laid out by hand, totals equal to `storage`; files."""
 
+import json
 import re
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ import pytest
 from compare import generator
 from mxdot.model import pack as pack_mx
 from mxdot.model.schemes import (
+    INT4_FULL,
     SCHEMES,
     IntegerScale,
     Level,
@@ -18,6 +20,7 @@ from mxdot.model.schemes import (
     block,
     calibrate,
     load,
+    matmul,
     pack,
     quantize,
     save,
@@ -127,6 +130,9 @@ def test_refusals(tmp_path):
     message = r"scales of a packed int4_g32 must be uint8 of shape (4, 2), not uint8 (3, 2)"
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         unpack(replace(packed, scales=(packed.scales[0][1:],)))
+    message = r"shape of a packed int4_g32 must be that of at least one value, not (0, 32)"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        unpack(replace(packed, shape=(0, 32)))
     with pytest.raises(TypeError, match=r"^array must be a ScaledArray, not ndarray$"):
         pack(np.ones(4))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"^packed must be a PackedArray, not ScaledArray$"):
@@ -145,3 +151,28 @@ def test_refusals(tmp_path):
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "none.npz")
     assert isinstance(packed, PackedArray)
+
+
+def test_files_of_nothing_and_of_unknown_elements(tmp_path):
+    """Three elements take two bits, of which one pattern names none."""
+    array = random_array(generator("three"), SCHEMES["mixed4"], 4, 64, "one")
+    three = replace(array.scheme, name="three", elements=(*array.scheme.elements, INT4_FULL))
+    selectors = np.array([[0, 1], [2, 0], [1, 3], [2, 2]], np.uint8)
+    wrong = replace(array, scheme=three, selectors=selectors)
+    message = "selectors of three must be from 0 to 2, not 3"
+    for call in (lambda: unpack(pack(wrong)), lambda: matmul(wrong, wrong, "exact")):
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            call()
+    right = replace(wrong, selectors=np.minimum(selectors, 2))
+    same(unpack(pack(right)), right)
+    save(tmp_path / "three.npz", wrong)
+    with pytest.raises(ValueError, match=rf"three.npz must hold a quantised .*: {message}$"):
+        load(tmp_path / "three.npz")
+
+    save(tmp_path / "empty.npz", array)
+    with np.load(tmp_path / "empty.npz") as file:
+        parts = dict(file)
+    header = json.loads(str(parts.pop("header"))) | {"shape": [0, 64]}
+    np.savez(tmp_path / "empty.npz", header=np.array(json.dumps(header)), **parts)
+    with pytest.raises(ValueError, match=r"at least one value, not \(0, 64\)$"):
+        load(tmp_path / "empty.npz")

@@ -113,20 +113,18 @@ def test_combinations(elements, levels, zero_point, message):
 
 
 @pytest.mark.parametrize(
-    ("error", "message", "make"),
-    [
-        (TypeError, "elements of s must be element formats: ('e4m3',)", ("e4m3",)),
-        (TypeError, "elements of s must be element formats: ()", ()),
-    ],
+    "wrong", [("e4m3",), (), INT4_FULL, [INT4_FULL], "e4m3", None], ids=lambda v: type(v).__name__
 )
-def test_elements(error, message, make):
-    with pytest.raises(error, match=f"^{re.escape(message)}$"):
-        Scheme("s", make, (FLOAT,), "a test")
+def test_elements_and_levels_are_tuples(wrong):
+    message = f"elements of s must be a tuple of element formats, not {wrong!r}"
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        Scheme("s", wrong, (FLOAT,), "a test")
+    message = f"levels of s must be a tuple of one Level or more, not {wrong!r}"
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        Scheme("s", (E4M3,), wrong, "a test")
 
 
 def test_levels():
-    with pytest.raises(TypeError, match=r"^levels of s must be one Level or more: \(\)$"):
-        Scheme("s", (E4M3,), (), "a test")
     for fmt, rule, message in (
         (FLOAT32_SCALE, "floor", "rule of float32 scales must be one of amax, not 'floor'"),
         (E1M0_SCALE, "amax", "rule of e1m0 scales must be one of floor, ceil, even, not 'amax'"),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import integer_array
 from .grouping import expand
 from .scheme import Scheme
 
@@ -65,3 +66,9 @@ class ScaledArray:
         """The entry of every element's group."""
         group = self.scheme.levels[level].granularity.group(self.matrix_shape)
         return expand(self.matrix(groups), group)
+
+
+def check_selectors(scheme: Scheme, selectors: NDArray | None) -> None:
+    """ValueError for a selector that names no element of `scheme`."""
+    if selectors is not None:
+        integer_array(f"selectors of {scheme}", selectors, 0, len(scheme.elements) - 1)

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from ..dot import running_value
 from ..errors import choice
 from ..formats import ElementFormat
 from ..rounding import F32, F64, nearest_even
@@ -32,9 +33,13 @@ class IntegerSums:
     overflowed: NDArray[np.bool_]
     unit: int
 
-    def rescale(self, c: F32 | None = None) -> F32:
-        """C' = RNE_fp32(C + S x RNE_fp32(sum)), region after region, from `c` (M, N) or +0."""
-        result = np.zeros(self.sums.shape[:2], np.float32) if c is None else c
+    def rescale(self, c: ArrayLike | None = None) -> F32:
+        """C' = RNE_fp32(C + S x RNE_fp32(sum)), region after region, from `c` or +0.
+
+        c: floats that are float32, broadcastable to (M, N); TypeError or ValueError if not.
+        """
+        shape = self.sums.shape[:2]
+        result = running_value(c, shape).reshape(shape)
         for i in range(self.sums.shape[2]):
             partial = nearest_even(np.ldexp(self.sums[..., i].astype(np.float64), self.unit))
             result = rescaled(result, self.scales[..., i], partial)
@@ -109,6 +114,17 @@ def check_integers(a: Scheme, b: Scheme) -> None:
                     f"INT32 sums take float scales outermost and integer ones inside, not {level} "
                     f"of {scheme}"
                 )
+
+
+def has_integer_sums(a: Scheme, b: Scheme, length: int) -> bool:
+    """Whether `integer_sums` takes rows of `length` elements of both, and none can overflow."""
+    outermost = (scheme.levels[0].granularity.columns or length for scheme in (a, b))
+    try:
+        check_integers(a, b)
+        check_length(a, b, min(length, *outermost))
+    except ValueError:
+        return False
+    return True
 
 
 def _term_range(scheme: Scheme) -> tuple[int, int]:

@@ -15,8 +15,7 @@ class Limits:
     """One `low` of 0 or less and one `high` of 0 or more for each group of the outermost level.
 
     Both float32 (or what converts exactly), finite, in the shape of the outermost scales, kept as
-    read-only copies. A scheme
-    without a zero point takes the larger magnitude of the two.
+    read-only copies. A scheme without a zero point takes the larger magnitude of the two.
     Raises TypeError for a wrong dtype and ValueError for a wrong shape or value.
     """
 

@@ -13,10 +13,11 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import integer_array
 from ..formats import ElementFormat
 from ..products import NO_EXPONENT
 from ..rounding import F64
-from .array import ScaledArray
+from .array import ScaledArray, check_selectors
 from .elements import Element
 from .scales import FloatScale, PowerScale, Scale
 from .scheme import Level, Scheme
@@ -146,6 +147,7 @@ def _lsb(element: Element) -> int:
 def operand(array: ScaledArray) -> Operand:
     """The operand of a matrix whose groups' columns run along its last axis."""
     scheme = array.scheme
+    check_selectors(scheme, array.selectors)
     book = 0 if array.selectors is None else array.spread(array.selectors, -1)
     _check_codes(array, book)
     values = np.stack([element.values for element in scheme.elements])[book, array.codes]
@@ -172,7 +174,7 @@ def operand(array: ScaledArray) -> Operand:
 
 
 def _check_codes(array: ScaledArray, book: NDArray | int) -> None:
-    """ValueError for an integer outside its format's range, by which sums are sized."""
+    """ValueError for codes and zero points outside the range by which sums are sized."""
     elements = array.scheme.elements
     allowed = np.stack([in_range(element) for element in elements])
     outside = ~allowed[book, array.codes]
@@ -182,14 +184,21 @@ def _check_codes(array: ScaledArray, book: NDArray | int) -> None:
             f"codes of {array.scheme} must stand for numbers of {', '.join(map(str, elements))}, "
             f"not be {code:#04x}"
         )
+    if array.zero_points is not None:
+        low, high = map(int, extremes(elements[0]))
+        integer_array(f"zero_points of {array.scheme}", array.zero_points, low, high)
 
 
 def in_range(element: Element) -> NDArray[np.bool_]:
-    """Of every code: whether it stands for a number of the format's range, or for none."""
+    """Of every byte: whether it is a code, and stands for a number of the range or for none."""
+    found = np.zeros(256, np.bool_)
+    values = element.values
     if isinstance(element, ElementFormat):
-        return np.ones(element.values.shape, np.bool_)
-    low, high = extremes(element)
-    return (element.values >= low) & (element.values <= high)
+        found[: values.size] = True
+    else:
+        low, high = extremes(element)
+        found[: values.size] = (values >= low) & (values <= high)
+    return found
 
 
 def float_operand(matrix: NDArray) -> Operand:

@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from .array import ScaledArray
+from .array import ScaledArray, check_selectors
 from .grouping import lead_axes
 from .scales import FloatScale, Scale
 from .scheme import Scheme
@@ -65,10 +65,17 @@ def pack(array: ScaledArray) -> PackedArray:
 
 
 def unpack(packed: PackedArray) -> ScaledArray:
-    """The inverse of `pack`; ValueError where a part has not the bytes that its shape needs."""
+    """The inverse of `pack`.
+
+    ValueError where a part has not the bytes that its shape needs, or selectors name no element.
+    """
     if not isinstance(packed, PackedArray):
         raise TypeError(f"packed must be a PackedArray, not {type(packed).__name__}")
     scheme, axis = packed.scheme, packed.axis
+    if not prod(packed.shape):
+        raise ValueError(
+            f"shape of a packed {scheme} must be that of at least one value, not {packed.shape}"
+        )
     moved = np.moveaxis(np.empty(packed.shape, np.bool_), axis, -1).shape
     matrix = prod(moved[:-1]), moved[-1]
     groups = [level.granularity.group(matrix) for level in scheme.levels]
@@ -103,6 +110,7 @@ def unpack(packed: PackedArray) -> ScaledArray:
         zero_points = scheme.elements[0].values[stored].astype(np.int32)
     if packed.selectors is not None:
         selectors = part("selectors", packed.selectors, scheme.selector_bits, groups[-1])
+        check_selectors(scheme, selectors)
     codes = part("elements", packed.elements, width, (1, 1))
     return ScaledArray(scheme, codes, tuple(scales), zero_points, selectors, axis)
 

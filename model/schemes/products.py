@@ -115,11 +115,16 @@ def _floats(a: ArrayLike) -> NDArray:
     return array if array.dtype.name in FLOATS else as_float32(array, "a")
 
 
-def _weight_only(a: NDArray, b: ScaledArray, rule: Accumulator, c: F32, lanes: int) -> F32:
+def check_weight_only(rule: Accumulator) -> None:
+    """ValueError unless products of floats by dequantised weights are defined for `rule`."""
     if not isinstance(rule, Exact | Fused | Preset):
         raise ValueError(
             f"accumulator of a weight-only product must be exact, fused:F or a preset, not {rule}"
         )
+
+
+def _weight_only(a: NDArray, b: ScaledArray, rule: Accumulator, c: F32, lanes: int) -> F32:
+    check_weight_only(rule)
     with np.errstate(over="ignore"):
         weights = b.dequantize().astype(a.dtype)
     if isinstance(rule, Exact):

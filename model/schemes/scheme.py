@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import prod
+from types import UnionType
 
 from ..errors import choice, flag
 from ..formats import ElementFormat
@@ -56,12 +57,14 @@ class Scheme:
     zero_point: bool = False
 
     def __post_init__(self) -> None:
-        if not self.elements or not all(
-            isinstance(e, ElementFormat | IntegerFormat) for e in self.elements
-        ):
-            raise TypeError(f"elements of {self.name} must be element formats: {self.elements!r}")
-        if not self.levels or not all(isinstance(level, Level) for level in self.levels):
-            raise TypeError(f"levels of {self.name} must be one Level or more: {self.levels!r}")
+        if not _is_tuple_of(self.elements, ElementFormat | IntegerFormat):
+            raise TypeError(
+                f"elements of {self.name} must be a tuple of element formats, not {self.elements!r}"
+            )
+        if not _is_tuple_of(self.levels, Level):
+            raise TypeError(
+                f"levels of {self.name} must be a tuple of one Level or more, not {self.levels!r}"
+            )
         flag("zero_point", self.zero_point)
         self._check_levels()
         self._check_zero_point()
@@ -143,3 +146,8 @@ class Scheme:
         """The largest value that `element` and the scales inside `level` can make."""
         inner = prod(scale.format.largest for scale in self.levels[level + 1 :])
         return element.largest_finite * inner
+
+
+def _is_tuple_of(value: object, kind: type | UnionType) -> bool:
+    """Whether `value` is a tuple with one entry or more, all of them of `kind`."""
+    return isinstance(value, tuple) and bool(value) and all(isinstance(v, kind) for v in value)

@@ -1,0 +1,98 @@
+"""DotQuantizeConfig: a dot unit whose results leave as MX blocks."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from . import lfsr
+from .blocks import MXArray
+from .config import DotConfig
+from .outputs import OutputFormat
+from .quantize_config import STOCHASTIC, QuantizeConfig
+
+
+@dataclass(frozen=True, init=False)
+class DotQuantizeConfig:
+    """A validated dot unit with a quantiser behind it.
+
+    dot: a dot unit with float results; its flags are left out. Every `block` results in order make
+    a block of `format`, as float32 or as the narrower float that the dot unit gives; scale_rule,
+    rounding, nonfinite, seed, and quantizer_stages (its `stages`) are those of `QuantizeConfig`,
+    random words those of its shift register. Raises TypeError or ValueError like these two.
+    """
+
+    dot: DotConfig
+    quantizer: QuantizeConfig
+
+    def __init__(
+        self,
+        dot: DotConfig,
+        format: str = "e4m3",  # noqa: A002  # as MXArray calls it
+        block: int = 32,
+        scale_rule: str = "floor",
+        rounding: str = "nearest_even",
+        nonfinite: str = "poison",
+        seed: int = lfsr.DEFAULT_SEED,
+        quantizer_stages: int | None = None,
+    ) -> None:
+        if not isinstance(dot.out, OutputFormat):
+            raise ValueError(f"out of dot must be a float to be quantised, not {dot.out.name}")
+        quantizer = QuantizeConfig(
+            format,
+            block,
+            dot.out,
+            scale_rule,
+            rounding,
+            nonfinite,
+            beats=block,
+            random="lfsr" if rounding == STOCHASTIC else "stream",
+            seed=seed,
+            stages=quantizer_stages,
+        )
+        for name, count in (
+            ("format", len(quantizer.formats)),
+            ("scale_rule", len(quantizer.scale_rules)),
+        ):
+            if count > 1:
+                raise ValueError(f"{name} behind a dot unit must be one, not {count}")
+        arguments: dict[str, Any] = {**dot.arguments, "status": False}
+        vars(self).update(dot=DotConfig(**arguments), quantizer=quantizer)  # frozen
+
+    @classmethod
+    def of(cls, dot: dict[str, Any], **arguments: Any) -> "DotQuantizeConfig":
+        """The configuration of `arguments`."""
+        return cls(DotConfig(**dot), **arguments)
+
+    @property
+    def latency(self) -> int:
+        """Cycles from the last block of a block's last dot product to its first code."""
+        return self.dot.latency + self.quantizer.latency
+
+    @property
+    def timing(self) -> str:
+        """Latency and interval in words."""
+        return f"latency {self.latency}, interval {self.dot.interval}"
+
+    def __str__(self) -> str:
+        """One line that names the unit."""
+        return f"{self.dot}, {self.quantizer}"
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `of` as plain values."""
+        names = ("block", "scale_rule", "rounding", "nonfinite", "seed")
+        chosen = self.quantizer.arguments
+        return {
+            "dot": self.dot.arguments,
+            "format": self.quantizer.formats_text,
+            **{name: chosen[name] for name in names},
+            "quantizer_stages": self.quantizer.stages,
+        }
+
+    def compute(self, a: MXArray, b: MXArray, c: ArrayLike | None = None) -> MXArray:
+        """The blocks of the results of `DotConfig.dot`: n dot products in order, from a reset on.
+
+        n must be a multiple of `block`.
+        """
+        return self.quantizer.quantize(self.dot.dot(a, b, c).result)

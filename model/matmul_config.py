@@ -1,0 +1,183 @@
+"""MatmulConfig: the one description of a matrix unit, for the layout, the RTL and its bench."""
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+from .config import DotConfig
+from .errors import choice, flag, integer
+from .formats import E8M0
+from .outputs import OutputFormat
+
+LARGEST_SIDE = 64
+LARGEST_COUNT = 65535
+LARGEST_STREAM = 16384
+DEPTHS = tuple(2**i for i in range(2, 11))
+C_BITS = 32
+"""Width of an initial value of C: a float32, whatever the results are."""
+
+
+class Tiles(NamedTuple):
+    """The shape of a job as the unit counts it: tiles of C down and across, blocks of K."""
+
+    m_tiles: int
+    n_tiles: int
+    k_blocks: int
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of C."""
+        return self.m_tiles * self.n_tiles
+
+    @property
+    def steps(self) -> int:
+        """Steps of the array: one multiplies a block in every dot unit."""
+        return self.tiles * self.k_blocks
+
+
+@dataclass(frozen=True, init=False)
+class MatmulConfig:
+    """A validated matrix unit: C = A B + D in tiles of `rows` x `columns` dot products.
+
+    ==============  =====================  ========================================================
+    parameter       legal values           effect
+    ==============  =====================  ========================================================
+    `dot`           a DotConfig with       the dot units: formats, lanes (the block size),
+                    float results, no      accumulator, stages, result format. `load_c` follows
+                    micro-exponents        `initial_c`: an input c that nobody drives is left out
+    `rows`          1 to 64                dot units down the array, rows of a tile
+    `columns`       1 to 64                dot units across the array, columns of a tile
+    `depth`         4, 8, ..., 1024        blocks of K up to which a panel of A is sent once and
+                                           kept; each operand's buffer holds 2 x depth steps
+    `a_bytes`       1 to 16384, None       bytes of TDATA of the streams of A, B, C and D; None is
+    `b_bytes`                              a whole step (A, B) or a row of a tile (C, D) per beat
+    `c_bytes`
+    `d_bytes`
+    `initial_c`     bool                   True adds the stream D of initial values of C
+    ==============  =====================  ========================================================
+
+    A step is what the array takes in one cycle: for each row a block of A, for each column a block
+    of B. Raises TypeError or ValueError, naming the parameter, its range and the value.
+    """
+
+    dot: DotConfig
+    rows: int
+    columns: int
+    depth: int
+    a_bytes: int
+    b_bytes: int
+    c_bytes: int
+    d_bytes: int
+    initial_c: bool
+
+    def __init__(
+        self,
+        dot: DotConfig | None = None,
+        rows: int = 8,
+        columns: int = 8,
+        depth: int = 32,
+        a_bytes: int | None = None,
+        b_bytes: int | None = None,
+        c_bytes: int | None = None,
+        d_bytes: int | None = None,
+        initial_c: bool = False,
+    ) -> None:
+        dot = DotConfig() if dot is None else dot
+        if not isinstance(dot, DotConfig):
+            raise TypeError(f"dot must be a DotConfig, not {dot!r}")
+        if dot.has_integers or dot.side_inputs:
+            kind = f"{dot.out.name} results" if dot.has_integers else "micro-exponents"
+            raise ValueError(f"dot must be a unit of float results and E8M0 scales, not of {kind}")
+        depth = integer("depth", depth, DEPTHS[0], DEPTHS[-1])
+        if depth not in DEPTHS:
+            raise ValueError(f"depth must be a power of two from 4 to 1024, not {depth}")
+        flag("initial_c", initial_c)
+        vars(self).update(  # the dataclass is frozen
+            dot=replace(dot, load_c=initial_c),
+            rows=integer("rows", rows, 1, LARGEST_SIDE),
+            columns=integer("columns", columns, 1, LARGEST_SIDE),
+            depth=depth,
+            initial_c=initial_c,
+        )
+        widths = {"a": a_bytes, "b": b_bytes, "c": c_bytes, "d": d_bytes}
+        for side, width in widths.items():
+            value = self.unit_bytes(side) if width is None else width
+            vars(self)[f"{side}_bytes"] = integer(f"{side}_bytes", value, 1, LARGEST_STREAM)
+
+    @property
+    def out(self) -> OutputFormat:
+        """The format of the results."""
+        assert isinstance(self.dot.out, OutputFormat)  # others are refused
+        return self.dot.out
+
+    @property
+    def timing(self) -> str:
+        """Latency and interval in words."""
+        return self.dot.timing
+
+    def record_bytes(self, side: str) -> int:
+        """Bytes of one block of ``a`` or ``b`` in its stream: its codes, then its scale."""
+        bits = {"a": self.dot.bits_a, "b": self.dot.bits_b}[side]
+        return (self.dot.lanes * bits + E8M0.bits) // 8
+
+    def unit_bytes(self, side: str) -> int:
+        """Bytes that the unit moves at once: a step of ``a`` or ``b``, a tile's row of c or d."""
+        choice("side", side, ("a", "b", "c", "d"))
+        if side in ("a", "b"):
+            return (self.rows if side == "a" else self.columns) * self.record_bytes(side)
+        return self.columns * (self.out.bits if side == "c" else C_BITS) // 8
+
+    def stream_bytes(self, side: str) -> int:
+        """Bytes of TDATA of the stream of ``a``, ``b``, ``c`` or ``d``."""
+        return {"a": self.a_bytes, "b": self.b_bytes, "c": self.c_bytes, "d": self.d_bytes}[side]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The operand streams that the unit has."""
+        return ("a", "b", "d") if self.initial_c else ("a", "b")
+
+    def tiles(self, m: int, n: int, k: int) -> Tiles:
+        """The registers' values for C (m, n) and products over k elements.
+
+        Rows and columns that do not fill a tile are padded; ValueError when k is no whole number
+        of blocks or when a count passes 65535.
+        """
+        sizes = {"m": (m, self.rows), "n": (n, self.columns), "k": (k, self.dot.lanes)}
+        for name, (size, each) in sizes.items():
+            integer(name, size, 1, each * LARGEST_COUNT)
+        if k % self.dot.lanes:
+            raise ValueError(f"k must be a multiple of the {self.dot.lanes} lanes, not {k}")
+        return Tiles(*(-(-size // each) for size, each in sizes.values()))
+
+    def keeps_a(self, tiles: Tiles) -> bool:
+        """Whether a panel of A is sent once for a whole row of tiles, and not once for each."""
+        return tiles.k_blocks <= self.depth
+
+    def bytes_of(self, side: str, tiles: Tiles) -> int:
+        """Bytes of the one packet that a job sends over a stream."""
+        if side in ("c", "d"):
+            return tiles.tiles * self.rows * self.unit_bytes(side)
+        once = side == "a" and self.keeps_a(tiles)
+        steps = tiles.m_tiles * tiles.k_blocks if once else tiles.steps
+        return steps * self.unit_bytes(side)
+
+    def __str__(self) -> str:
+        """One line that names the unit, and that the command line's options repeat."""
+        given = [
+            f" {side}-bytes {self.stream_bytes(side)}"
+            for side in (*self.inputs, "c")
+            if self.stream_bytes(side) != self.unit_bytes(side)
+        ]
+        extra = " initial-c" if self.initial_c else ""
+        return f"{self.rows}x{self.columns} depth {self.depth}{''.join(given)}{extra} of {self.dot}"
+
+    @classmethod
+    def of(cls, dot: dict[str, Any], **arguments: Any) -> Self:
+        """The unit of its `arguments`."""
+        return cls(DotConfig(**dot), **arguments)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The constructor's arguments as plain values, those of `dot` as a dict under its name."""
+        names = ("rows", "columns", "depth", "a_bytes", "b_bytes", "c_bytes", "d_bytes")
+        plain = {name: getattr(self, name) for name in names}
+        return {"dot": self.dot.arguments, **plain, "initial_c": self.initial_c}

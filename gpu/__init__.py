@@ -4,7 +4,7 @@ Needs PyTorch. Triton kernels are used on CUDA where they exist, and imported on
 """
 
 from .both import quantize_both
-from .convert import convert
+from .convert import convert, freeze
 from .layout import tile_scales, untile_scales
 from .linear import MXLinear
 from .matmul import matmul
@@ -22,6 +22,7 @@ __all__ = [
     "Recipe",
     "Regrouped",
     "convert",
+    "freeze",
     "load",
     "matmul",
     "mx_matmul",

@@ -18,6 +18,7 @@ from .. import model
 from ..model.formats import FORMATS
 from . import checks
 from .bench_fast import fast_products
+from .bench_integers import integer_products
 from .matmul import matmul
 from .packing import unpack
 from .quantize import quantize
@@ -158,7 +159,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m mxdot.gpu.bench", description=__doc__)
     parser.add_argument("--size", type=int, default=8192, help="rows and columns (default 8192)")
     parser.add_argument(
-        "--only", choices=("quantize", "matmul", "fast"), help="one part of the table"
+        "--only", choices=("quantize", "matmul", "fast", "integers"), help="one part of the table"
     )
     parser.add_argument("--accumulator", help="one accumulator of the part matmul")
     options = parser.parse_args()
@@ -172,6 +173,7 @@ def main() -> None:
         "quantize": lambda: quantisation(options.size),
         "matmul": lambda: products(options.size, options.accumulator),
         "fast": lambda: fast_products(options.size),
+        "integers": lambda: integer_products(options.size),
     }
     for name, table in tables.items():
         if options.only in (None, name):

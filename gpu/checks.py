@@ -6,6 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+INTEGERS = (
+    *(torch.int8, torch.int16, torch.int32, torch.int64),
+    *(torch.uint8, torch.uint16, torch.uint32),
+)
 FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 
@@ -34,6 +38,18 @@ def uint8(name: str, value: Any) -> Tensor:
     if checked.dtype != torch.uint8:
         raise TypeError(f"{name} must have dtype uint8, not {dtype_name(checked.dtype)}")
     return checked
+
+
+def integers(name: str, value: Any, low: int, high: int) -> Tensor:
+    """A tensor of integers from `low` to `high` as int64; TypeError or ValueError if it is not."""
+    x = tensor(name, value)
+    if x.dtype not in INTEGERS:
+        raise TypeError(f"{name} must be integers from {low} to {high}, not {dtype_name(x.dtype)}")
+    wide = x.to(torch.int64)
+    outside = (wide < low) | (wide > high)
+    if outside.any():
+        raise ValueError(f"{name} must be from {low} to {high}, not {int(wide[outside][0])}")
+    return wide
 
 
 def float_dtype(name: str, dtype: object) -> None:

@@ -1,4 +1,4 @@
-"""convert: a model's linear layers become MXLinear."""
+"""convert: a model's linear layers become MXLinear; freeze: they keep quantised weights."""
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -53,4 +53,14 @@ def convert(model: nn.Module, recipe: Recipe | None = None, skip: Sequence[str] 
         if isinstance(module, nn.TransformerEncoderLayer):
             # Its fused path would read the weights and never call MXLinear; this turns it off.
             module.activation_relu_or_gelu = 0
+    return model
+
+
+def freeze(model: nn.Module) -> nn.Module:
+    """`MXLinear.freeze` of every MXLinear in `model`, which is returned; ValueError if none."""
+    layers = [module for module in model.modules() if isinstance(module, MXLinear)]
+    if not layers:
+        raise ValueError("model must have an MXLinear to freeze, not none")
+    for layer in layers:
+        layer.freeze()
     return model

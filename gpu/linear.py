@@ -1,4 +1,4 @@
-"""MXLinear: torch.nn.Linear whose three matrix products take MX operands."""
+"""MXLinear: torch.nn.Linear whose matrix products take operands of MX formats or of schemes."""
 
 from math import prod
 from typing import Any
@@ -8,11 +8,10 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from . import checks
-from .fake_quantize import fake_quantize
-from .matmul import matmul
-from .quantize import quantize
+from .quantizers import FAST, Codes, multiply, operand
 from .recipe import Recipe
-from .tensor import MXTensor
+from .schemes import ScaledTensor, pack_weights
+from .schemes.weight_only import packs
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -30,6 +29,9 @@ class MXLinear(nn.Linear):
     Each operand is quantised from the tensor in the precision it came in, never from another
     quantised one; an axis that the block size does not divide is filled up with zeros. Gradients
     pass the quantisation as if it were not there (straight-through).
+    In a recipe with schemes each operand is quantised once, its groups along the features (K of x
+    and W, N of g), and the backward products take those values too.
+    `freeze` keeps the quantised weight for inference.
 
     Results have the dtype of autocast, or of the input outside it; the bias is added in that dtype,
     after the product. A fast product multiplies dequantised values of that dtype. They are exact in
@@ -37,6 +39,8 @@ class MXLinear(nn.Linear):
     their normal range, and float16's range is small.
     Raises TypeError or ValueError for inputs that nn.Linear would refuse, and for float64.
     """
+
+    frozen: Codes | None = None
 
     def __init__(
         self,
@@ -51,6 +55,33 @@ class MXLinear(nn.Linear):
         super().__init__(in_features, out_features, bias, device, dtype)
         self.recipe = as_recipe(recipe)
 
+    def freeze(self) -> "MXLinear":
+        """Quantise the weight once, for inference: the layer multiplies by what is kept.
+
+        The weight takes no gradient from here on. It stays in the state_dict; loading another one,
+        and moving or casting the layer, quantises again, any other change of it does not.
+        Where the schemes have exact INT32 sums, these replace ``fast`` products; INT4 weights of a
+        ``fast`` weight-only product are packed (`mxdot.gpu.schemes.pack_weights`).
+        """
+        self.weight.requires_grad_(False)
+        self.frozen = frozen_weight(self.weight.detach(), self.recipe)
+        return self
+
+    def unfreeze(self) -> "MXLinear":
+        """Forget the quantised weight; the weight takes gradients."""
+        self.weight.requires_grad_(True)
+        self.frozen = None
+        return self
+
+    def _apply(self, fn: Any, recurse: bool = True) -> "MXLinear":
+        super()._apply(fn, recurse)
+        return self if self.frozen is None else self.freeze()
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        super()._load_from_state_dict(*args, **kwargs)
+        if self.frozen is not None:
+            self.freeze()
+
     @classmethod
     def from_linear(cls, linear: nn.Linear, recipe: Recipe | None = None) -> "MXLinear":
         """A layer with the parameters (not copies), hooks and mode of `linear`."""
@@ -59,7 +90,7 @@ class MXLinear(nn.Linear):
         recipe = as_recipe(recipe)
         made = cls.__new__(cls)
         made.__dict__.update(linear.__dict__)
-        made.recipe = recipe
+        made.recipe, made.frozen = recipe, None
         return made
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002  # nn.Linear's name
@@ -69,7 +100,7 @@ class MXLinear(nn.Linear):
         """x W^T without the bias: (..., K) to (..., N)."""
         dtype = self._result_dtype(x)
         rows = x.reshape(prod(x.shape[:-1]), self.in_features)
-        product = _Products.apply(rows, self.weight, self.recipe, dtype)
+        product = _Products.apply(rows, self.weight, self.frozen, self.recipe, dtype)
         return product.reshape(*x.shape[:-1], self.out_features)
 
     def add_bias(self, product: Tensor) -> Tensor:
@@ -103,76 +134,79 @@ class MXLinear(nn.Linear):
 
 
 class _Products(torch.autograd.Function):
-    """x (M, K), weight (N, K) to (M, N) of `dtype`."""
+    """x (M, K), weight (N, K) to (M, N) of `dtype`; `frozen` as `frozen_weight` gives it."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, recipe: Recipe, dtype: torch.dtype) -> Tensor:
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        frozen: Codes | None,
+        recipe: Recipe,
+        dtype: torch.dtype,
+    ) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.recipe, ctx.dtype = recipe, dtype
+        if frozen is not None:
+            return frozen_product(x, weight, frozen, recipe, dtype)
         return product(x, weight, ("activation", "weight"), recipe, dtype)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         recipe, dtype = ctx.recipe, ctx.dtype
         dx = dw = None
         if ctx.needs_input_grad[0]:
-            dx = product(g, weight.T, ("gradient", "weight"), recipe, dtype).to(x.dtype)
+            roles = ("gradient", "weight")
+            dx = product(g, weight.T, roles, recipe, dtype, (False, True)).to(x.dtype)
         if ctx.needs_input_grad[1]:
-            dw = product(g.T, x.T, ("gradient", "activation"), recipe, dtype).to(weight.dtype)
-        return dx, dw, None, None
+            roles = ("gradient", "activation")
+            dw = product(g.T, x.T, roles, recipe, dtype, (True, True)).to(weight.dtype)
+        return dx, dw, None, None, None
 
 
 def product(
-    a: Tensor, b: Tensor, roles: tuple[str, str], recipe: Recipe, dtype: torch.dtype
+    a: Tensor,
+    b: Tensor,
+    roles: tuple[str, str],
+    recipe: Recipe,
+    dtype: torch.dtype,
+    transposed: tuple[bool, bool] = (False, False),
 ) -> Tensor:
-    """The (M, N) dot products of rows of `a` (M, K) and `b` (N, K), both quantised along K.
+    """The (M, N) dot products of rows of `a` (M, K) and `b` (N, K), both quantised.
 
-    roles: which of the recipe's formats `a` and `b` get. The result has the `dtype` given.
+    roles: which of the recipe's quantisers `a` and `b` get, and `transposed`: which of the two is
+    the transpose of what the role is. The result has the `dtype` given.
     """
-    if recipe.fast:
-        x, y = (_values(t, role, recipe, dtype) for t, role in zip((a, b), roles, strict=True))
-        return x @ y.T
-    x, y = (_codes(t, role, recipe) for t, role in zip((a, b), roles, strict=True))
-    return matmul(x, y, recipe.accumulator).to(dtype)
-
-
-def _values(x: Tensor, role: str, recipe: Recipe, dtype: torch.dtype) -> Tensor:
-    """The quantised values of `x` in `dtype`, filled up with zeros to whole blocks."""
-    fmt = getattr(recipe, role)
-    if fmt is None:
-        padding = -x.shape[-1] % recipe.block_size
-        return nn.functional.pad(x.to(dtype), (0, padding)) if padding else x.to(dtype)
-    rounding = recipe.rounding(role)
-    words = _random_words(x, recipe.block_size) if rounding == "stochastic" else None
-    rule, size = recipe.scale_rule, recipe.block_size
-    values = fake_quantize(x, fmt, block_size=size, scale_rule=rule, rounding=rounding, words=words)
-    return values.to(dtype)
-
-
-def _codes(x: Tensor, role: str, recipe: Recipe) -> MXTensor:
-    """`x` quantised, filled up with zeros to whole blocks."""
-    rounding = recipe.rounding(role)
-    words = None
-    if rounding == "stochastic":
-        words = _random_words(x, recipe.block_size).to(torch.uint32)
-    return quantize(
-        x,
-        getattr(recipe, role),
-        block_size=recipe.block_size,
-        scale_rule=recipe.scale_rule,
-        rounding=rounding,
-        rng=words,
-        pad=True,
+    rule = FAST if recipe.of_schemes and any(transposed) else recipe.accumulator
+    x, y = (
+        operand(recipe.quantizer(role), side, rule, turned)
+        for role, side, turned in zip(roles, (a, b), transposed, strict=True)
     )
+    return multiply(x, y, rule, (a.shape[0], b.shape[0]), dtype)
 
 
-def _random_words(x: Tensor, block_size: int) -> Tensor:
-    """Words from 0 to 2^32 - 1, int64, one per element of `x` (M, K) filled up to whole blocks."""
-    rows, length = x.shape
-    length += -length % block_size
-    return torch.randint(0, 2**32, (rows, length), dtype=torch.int64, device=x.device)
+def frozen_weight(weight: Tensor, recipe: Recipe) -> Codes:
+    """What `frozen_product` takes of a weight (N, K): codes, or the values of a fast product.
+
+    INT4 weights of a fast weight-only product stay packed, where the kernel takes their groups.
+    """
+    rule, quantizer = recipe.inference_accumulator(weight.shape[1]), recipe.quantizer("weight")
+    if rule == FAST and recipe.activation is None:
+        codes = quantizer.codes(weight)
+        if isinstance(codes, ScaledTensor) and packs(codes):
+            return pack_weights(codes)
+    return operand(quantizer, weight, rule)
+
+
+def frozen_product(
+    x: Tensor, weight: Tensor, frozen: Codes, recipe: Recipe, dtype: torch.dtype
+) -> Tensor:
+    """x W^T with the weight as `frozen_weight` left it."""
+    rule = recipe.inference_accumulator(weight.shape[1])
+    taken = operand(recipe.quantizer("activation"), x, rule)
+    return multiply(taken, frozen, rule, (x.shape[0], weight.shape[0]), dtype)
 
 
 def as_recipe(recipe: Recipe | None) -> Recipe:

@@ -96,6 +96,8 @@ def _all_reduce(x: Tensor, group: Group) -> Tensor:
 
 def _part(name: str, size: int, recipe: Recipe, group: Group) -> slice:
     """This rank's part of an axis; whole blocks, so that they are those of the whole layer."""
+    if recipe.of_schemes:
+        raise ValueError("recipe of a layer in parts must have no schemes, whose scales span parts")
     ranks, whole = dist.get_world_size(group), dist.get_world_size(group) * recipe.block_size
     if size % whole:
         raise ValueError(

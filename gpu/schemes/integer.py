@@ -10,6 +10,7 @@ from torch import Tensor
 from ...model.errors import choice
 from ...model.schemes.integer import INT32, check_integers, check_length
 from ...model.schemes.regions import regions
+from ..matmul import running_value
 from ..rules.rounding import nearest_even
 from .eager import eager
 from .grouping import expand
@@ -34,8 +35,14 @@ class IntegerSums:
     unit: int
 
     def rescale(self, c: Tensor | None = None) -> Tensor:
-        """C' = RNE_fp32(C + S x RNE_fp32(sum)), region after region, from `c` (M, N) or +0."""
-        result = torch.zeros_like(self.scales[..., 0]) if c is None else c
+        """C' = RNE_fp32(C + S x RNE_fp32(sum)), region after region, from `c` or +0.
+
+        c: floats that are float32, broadcastable to (M, N); TypeError or ValueError if not.
+        """
+        result = torch.zeros_like(self.scales[..., 0])
+        if c is not None:
+            m, n = result.shape
+            result = running_value(c, result, (m, n))
         for sums, scale in zip(self.sums.unbind(-1), self.scales.unbind(-1), strict=True):
             result = _added(result, sums, scale, self.unit)
         return result

@@ -22,6 +22,7 @@ from ...model.schemes.operand import (
     unit_exponents,
 )
 from ...model.schemes.scales import FloatScale, PowerScale, Scale
+from .. import checks
 from ..floats import exponent64, power64
 from ..rules.steps import NO_UNIT
 from . import elements, scales
@@ -100,11 +101,9 @@ def operand(array: ScaledTensor) -> Operand:
     """The operand of a matrix whose groups' columns run along its last axis."""
     scheme = array.scheme
     formats = scheme.elements
-    book = 0
-    if array.selectors is not None:
-        book = array.spread(array.selectors, -1).to(torch.int32)
+    check_codes(array)
+    book = _book(array)
     index = book, array.codes.to(torch.int32)
-    _check_codes(array, _in_range(formats, array.device)[index])
     values = elements.values(formats, array.device)[index]
     units = _units(formats, array.device)[index]
     if array.zero_points is not None:
@@ -128,13 +127,28 @@ def operand(array: ScaledTensor) -> Operand:
     return Operand(values, units, lsb, low, high, tuple(blocks), regions, region_length)
 
 
-def _check_codes(array: ScaledTensor, allowed: Tensor) -> None:
-    """ValueError for an integer outside its format's range, by which sums are sized."""
+def _book(array: ScaledTensor) -> Tensor | int:
+    """Which format every code is of."""
+    return 0 if array.selectors is None else array.spread(array.selectors, -1).to(torch.int32)
+
+
+def check_codes(array: ScaledTensor) -> None:
+    """ValueError for codes, zero points and selectors outside their range.
+
+    By that of elements sums are sized. Codes are those of a matrix, as for `operand`.
+    """
+    scheme = array.scheme
+    if array.selectors is not None:
+        checks.integers(f"selectors of {scheme}", array.selectors, 0, len(scheme.elements) - 1)
+    if array.zero_points is not None:
+        low, high = map(int, extremes(scheme.elements[0]))
+        checks.integers(f"zero_points of {scheme}", array.zero_points, low, high)
+    allowed = _in_range(scheme.elements, array.device)[_book(array), array.codes.to(torch.int32)]
     if not bool(allowed.all()):
         code = int(array.codes[~allowed][0])
         raise ValueError(
-            f"codes of {array.scheme} must stand for numbers of "
-            f"{', '.join(map(str, array.scheme.elements))}, not be {code:#04x}"
+            f"codes of {scheme} must stand for numbers of "
+            f"{', '.join(map(str, scheme.elements))}, not be {code:#04x}"
         )
 
 

@@ -3,11 +3,12 @@
 import torch
 from torch import Tensor
 
-from ...model.accumulators import Accumulator, Exact, Fixed, Fused, Int32, Preset
+from ...model.accumulators import Accumulator, Exact, Fixed, Int32, Preset
 from ...model.accumulators import accumulator as find_rule
 from ...model.blocks import LARGEST_BLOCK
 from ...model.errors import integer
 from ...model.schemes.integer import check_elements, check_length
+from ...model.schemes.products import check_weight_only
 from ...model.schemes.regions import check_shapes, regions, split
 from ...model.schemes.scales import PowerScale
 from ...model.schemes.steps import check_exact
@@ -113,10 +114,7 @@ def _accumulate(
 
 
 def _weight_only(a: Tensor, b: ScaledTensor, rule: Accumulator, c: Tensor, lanes: int) -> Tensor:
-    if not isinstance(rule, Exact | Fused | Preset):
-        raise ValueError(
-            f"accumulator of a weight-only product must be exact, fused:F or a preset, not {rule}"
-        )
+    check_weight_only(rule)
     left, right = float_operand(a), float_operand(b.dequantize(a.dtype))
     if not isinstance(rule, Exact):
         return _accumulate(rule, left, right, split([(0, a.shape[1])], lanes), c)

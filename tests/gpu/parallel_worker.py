@@ -72,19 +72,21 @@ def check_data_parallel(recipe: Recipe, device: str) -> None:
 
 
 def check_refusal() -> None:
-    """A part that is no whole number of blocks."""
+    """A part that is no whole number of blocks, or whose scales would be others."""
     whole = dist.get_world_size() * 32
     for parallel, linear, name in (
         (ColumnParallelMXLinear, nn.Linear(32, 48), "out_features"),
         (RowParallelMXLinear, nn.Linear(48, 32), "in_features"),
     ):
         assert refusal(parallel, linear).startswith(f"{name} must be a multiple of {whole} ")
+        message = refusal(parallel, nn.Linear(64, 64), Recipe("int8_channel", None))
+        assert message.startswith("recipe of a layer in parts must have no schemes")
 
 
-def refusal(parallel: type, linear: nn.Linear) -> str:
+def refusal(parallel: type, linear: nn.Linear, recipe: Recipe | None = None) -> str:
     """The message of the ValueError; empty where there is none."""
     try:
-        parallel.from_linear(linear)
+        parallel.from_linear(linear, recipe)
     except ValueError as error:
         return str(error)
     return ""

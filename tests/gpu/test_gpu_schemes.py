@@ -160,6 +160,28 @@ def test_rules_of_powers_of_two(name, rule, device):
     check(rng.standard_normal((64, 16)).astype(np.float32), scheme, device)
 
 
+# PyTorch's own quantisation -----------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:.*that produce tensors with dtype.*deprecated:UserWarning")
+@pytest.mark.parametrize(("name", "low"), [("int8_channel", -127), ("int8_affine_channel", -128)])
+def test_pytorch_quantises_alike_under_the_same_scales(name, low):
+    """torch.quantize_per_channel and fake_quantize_per_channel_affine, every row a channel."""
+    x = torch.tensor(generator("per channel", name).standard_normal((64, 512)).astype(np.float32))
+    x[1] *= 2.0**40
+    x[2] = x[2].abs() + 1
+    ours = quantize(x, name)
+    scales = ours.scales[0][:, 0]
+    zeros = torch.zeros(64, dtype=torch.int32)
+    if ours.zero_points is not None:
+        zeros = ours.zero_points[:, 0]
+        assert len(zeros.unique()) > 10
+    theirs = torch.quantize_per_channel(x, scales.double(), zeros.long(), 0, torch.qint8)
+    values = torch.fake_quantize_per_channel_affine(x, scales, zeros, 0, low, 127)
+    assert torch.equal(theirs.int_repr(), ours.codes.view(torch.int8))
+    assert torch.equal(values, ours.dequantize())
+
+
 # Schemes that the table does not hold -------------------------------------------------------------
 
 

@@ -212,6 +212,9 @@ def assert_same_sums(a, b, device, **options):
         np.testing.assert_array_equal(mine, its, name)
     rescaled = got.rescale().cpu().numpy()
     np.testing.assert_array_equal(rescaled, want.rescale())
+    c = random_c(generator("c of a row"), want.sums.shape[1:2], "one")
+    rescaled = got.rescale(tensor(c, device)).cpu().numpy()
+    np.testing.assert_array_equal(rescaled, want.rescale(c))
     return want
 
 
@@ -297,6 +300,14 @@ def test_a_compiled_function_calls_them_as_they_are():
 # Refusals ---------------------------------------------------------------------------------------
 
 SMALL = torch.zeros(2, 128)
+
+
+def with_parts(name, **entries):
+    """SMALL in a scheme, every entry of some parts replaced."""
+    x = quantize(SMALL, name)
+    return replace(x, **{part: torch.full_like(getattr(x, part), e) for part, e in entries.items()})
+
+
 BIG = torch.ones(1, 133145)
 
 
@@ -322,6 +333,16 @@ BIG = torch.ones(1, 133145)
             TypeError,
             "a must be a torch.Tensor, not ndarray",
             lambda q: matmul(SMALL.numpy(), q, "exact"),  # type: ignore[arg-type]
+        ),
+        (
+            ValueError,
+            "c must broadcast to shape (2, 2), not (3,)",
+            lambda q: integer_sums(q, q).rescale(torch.zeros(3)),
+        ),
+        (
+            TypeError,
+            "c must be float32, float16, bfloat16 or float64, not int64",
+            lambda q: integer_sums(q, q).rescale(torch.zeros(2, 2, dtype=torch.int64)),
         ),
         (
             ValueError,
@@ -378,6 +399,26 @@ BIG = torch.ones(1, 133145)
             ValueError,
             "codes of int8_channel must stand for numbers of int8_symmetric, not be 0x80",
             lambda q: matmul(replace(q, codes=torch.full_like(q.codes, 128)), q, "exact"),
+        ),
+        (
+            ValueError,
+            "codes of int4_channel must stand for numbers of int4_symmetric, not be 0x10",
+            lambda q: matmul(with_parts("int4_channel", codes=16), q, "exact"),
+        ),
+        (
+            ValueError,
+            "zero_points of int8_affine must be from -128 to 127, not 128",
+            lambda q: integer_sums(with_parts("int8_affine", zero_points=128), q),
+        ),
+        (
+            ValueError,
+            "zero_points of uint8_affine must be from 0 to 255, not -1",
+            lambda q: matmul(with_parts("uint8_affine", zero_points=-1), q, "exact"),
+        ),
+        (
+            ValueError,
+            "selectors of mixed4 must be from 0 to 1, not 2",
+            lambda q: matmul(with_parts("mixed4", selectors=2), q, "exact"),
         ),
     ],
 )

@@ -7,6 +7,7 @@ import pytest
 
 from mxdot.gpu import Recipe
 from mxdot.model import E2M1, E4M3, Aligned, ElementFormat
+from mxdot.model.schemes import SCHEMES
 
 
 def test_the_default_is_the_published_recipe():
@@ -22,6 +23,22 @@ def test_formats_and_accumulators_in_either_form():
     assert Recipe(accumulator="aligned:13") == Recipe(accumulator=Aligned(13))
     assert not Recipe(accumulator="exact").fast
     assert Recipe(high_precision=iter(["lm_head"])).high_precision == ("lm_head",)
+
+
+def test_schemes_by_name_and_by_themselves():
+    recipe = Recipe(" INT8_Channel ", SCHEMES["int8_affine"])
+    assert (recipe.weight, recipe.activation) == ("int8_channel", "int8_affine")
+    mine = replace(SCHEMES["int4_g32"], name="mine")
+    assert Recipe(mine, None).weight == mine
+    assert pickle.loads(pickle.dumps(Recipe(mine, None))) == Recipe(mine, None)
+    assert hash(Recipe(mine, None)) == hash(Recipe(mine, None))
+
+
+def test_gradients_stay_in_high_precision_beside_schemes():
+    assert Recipe("int4_g128", None).gradient is None
+    assert Recipe("e4m3", "int8_affine").gradient is None
+    assert Recipe("int4_g128", None, "e5m2").gradient == "e5m2"
+    assert Recipe("e2m1", None).gradient == "e4m3"
 
 
 def test_only_gradients_are_rounded_stochastically():
@@ -58,6 +75,27 @@ def test_recipes_pickle_and_hash():
             {"accumulator": "int32", "weight": "int8", "activation": "int8"},
             ValueError,
             "not e4m3 x int8",
+        ),
+        ({"weight": "int8_row"}, ValueError, "weight must be one of e4m3, .* not 'int8_row'"),
+        (
+            {"activation": "int8_affine", "gradient_rounding": "stochastic"},
+            ValueError,
+            "gradient_rounding must be nearest_even where a role has a scheme, not stochastic",
+        ),
+        (
+            {"weight": None, "activation": "int8_affine", "accumulator": "int32"},
+            ValueError,
+            "weight must have a format with accumulator int32, not None",
+        ),
+        (
+            {"weight": "int8_channel", "accumulator": "int32"},
+            ValueError,
+            "INT32 sums take integer elements, not e4m3 of mx_e4m3",
+        ),
+        (
+            {"weight": "int4_g128", "activation": None, "accumulator": "aligned:13"},
+            ValueError,
+            "accumulator of a weight-only product must be exact, fused:F or a preset, not aligned",
         ),
         ({"high_precision": "lm_head"}, TypeError, "high_precision must be a sequence of layer"),
         ({"high_precision": (1,)}, TypeError, "high_precision must be a sequence of layer names"),

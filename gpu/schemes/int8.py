@@ -1,0 +1,129 @@
+"""Products of 8-bit integers in INT32, rescaled as they leave (W8A8), by the tensor cores."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ...model.schemes import Scheme
+from ...model.schemes.elements import IntegerFormat
+from ...model.schemes.integer import check_length
+from ...model.schemes.scales import FloatScale
+from .. import checks, executors
+from .eager import eager
+from .grouping import expand
+from .products import matmul
+from .regions import check_pair
+from .tensor import ScaledTensor
+
+LONGEST = (2**31 - 1) // 2**14  # any codes whatever: 128 x 128 to a term
+TOP = 0x80  # of a byte: what turns an unsigned integer into it less 128
+
+
+@dataclass(frozen=True)
+class Rows:
+    """One operand (R, K): int8 codes, float32 scales (R,), int32 zero points (R,) or None."""
+
+    codes: Tensor
+    scales: Tensor
+    zero_points: Tensor | None
+
+
+@dataclass(frozen=True)
+class Int8Request:
+    """A checked request, for executors."""
+
+    a: ScaledTensor
+    b: ScaledTensor
+    out_dtype: torch.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the operands are."""
+        return self.a.device
+
+
+@eager
+def int8_matmul(
+    a: ScaledTensor,
+    b: ScaledTensor,
+    *,
+    out_dtype: torch.dtype = torch.bfloat16,
+    executor: str | None = None,
+) -> Tensor:
+    """`matmul(a, b, "int32")`, rounded to `out_dtype`: the (M, N) products of a (M, K), b (N, K).
+
+    a, b: elements are 8-bit two's complement or unsigned integers, with zero points or without;
+    one float scale for whole rows, be it one, several or all. The sums are exact, so that every
+    executor has the same bits: S x sum in float32 (section 7 of docs/numerics.md), then one RNE to
+    a narrower `out_dtype`.
+    executor: ``torch`` or ``triton``, as in `mxdot.gpu.quantize`. ``torch`` refuses codes and zero
+    points outside the elements' range, which `quantize` never makes; ``triton`` does not look, and
+    takes codes for the integers that their bits are.
+    Raises TypeError or ValueError, naming the argument, before any work.
+    """
+    check_pair(a, b)
+    for name, operand in (("a", a), ("b", b)):
+        _check_scheme(name, operand.scheme)
+    checks.float_dtype("out_dtype", out_dtype)
+    check_length(a.scheme, b.scheme, a.shape[1])
+    if not (len(a.codes) and len(b.codes)):
+        return torch.empty((len(a.codes), len(b.codes)), dtype=out_dtype, device=a.device)
+    return executors.run(executors.INT8, executor, Int8Request(a, b, out_dtype), run)
+
+
+def takes(a: Scheme, b: Scheme) -> bool:
+    """Whether `int8_matmul` multiplies operands of these schemes."""
+    try:
+        _check_scheme("a", a)
+        _check_scheme("b", b)
+    except ValueError:
+        return False
+    return True
+
+
+def _check_scheme(name: str, scheme: Scheme) -> None:
+    """ValueError for a scheme whose sums take more than rows of bytes."""
+    (element, *more), (level, *inner) = scheme.elements, scheme.levels
+    plain = isinstance(element, IntegerFormat) and not (
+        element.sign_magnitude or element.fraction_bits
+    )
+    if more or not plain or element.bits != 8:
+        elements = ", ".join(map(str, scheme.elements))
+        raise ValueError(f"elements of {name} must be 8-bit integers, not {elements} of {scheme}")
+    if inner or not isinstance(level.format, FloatScale) or level.granularity.columns is not None:
+        levels = ", ".join(map(str, scheme.levels))
+        raise ValueError(
+            f"levels of {name} must be one float scale for whole rows, not {levels} of {scheme}"
+        )
+
+
+def rows_of(operand: ScaledTensor) -> Rows:
+    """The operand as signed bytes: unsigned integers and their zero points less 128."""
+    (element,), (level,), (scales,) = (
+        operand.scheme.elements,
+        operand.scheme.levels,
+        operand.scales,
+    )
+    height, _ = level.granularity.group(operand.matrix_shape)
+    unsigned = isinstance(element, IntegerFormat) and element.lowest == 0
+    codes = operand.codes ^ TOP if unsigned else operand.codes
+    zeros = operand.zero_points
+    if zeros is not None:
+        zeros = _one_per_row(zeros - TOP if unsigned else zeros, height).to(torch.int32)
+    scales = _one_per_row(scales, height).to(torch.float32)
+    return Rows(codes.contiguous().view(torch.int8), scales, zeros)
+
+
+def _one_per_row(groups: Tensor, height: int) -> Tensor:
+    """(groups, 1) entries for `height` rows each, as (rows,)."""
+    return expand(groups, (height, 1))[:, 0].contiguous()
+
+
+def refusal(_: Int8Request) -> None:
+    """Plain PyTorch takes every request."""
+
+
+def run(request: Int8Request) -> Tensor:
+    """The product by plain PyTorch."""
+    return matmul(request.a, request.b, "int32").to(request.out_dtype)

@@ -1,0 +1,191 @@
+"""Products of floats with packed 4-bit weights: few rows at the speed that weights are read at."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from ...model.schemes import Scheme
+from ...model.schemes.elements import IntegerFormat
+from ...model.schemes.scales import FloatScale
+from .. import checks, executors
+from .eager import eager
+from .grouping import expand
+from .operand import check_codes
+from .tensor import ScaledTensor
+
+TILE = 128  # rows of a weight that are stored together
+CHUNK = 64  # elements of a row that are
+GROUP = 128  # the most elements of a row that the kernel scales at once
+BITS, BIAS = 4, 8  # of a stored element, and what is added to it
+FLOATS = (torch.bfloat16, torch.float16)
+
+# The axes of a weight's elements: tile; 16 rows of a warp, half of them, row; chunk; 32 columns, 16
+# columns, 8 columns, pair, one of the pair. In `ORDER` a thread of a warp reads 16 bytes that hold
+# what it hands to the tensor core (PTX ISA, fragments of wgmma.m64nNk16); the last three axes are
+# those of the 8 elements of a word.
+AXES = (-1, TILE // 16, 2, 8, -1, 2, 2, 2, 4, 2)
+ORDER = (0, 4, 1, 3, 8, 7, 5, 9, 6, 2)
+
+
+@dataclass(frozen=True, eq=False)  # tensors have no one truth value to compare by
+class PackedWeights:
+    """A weight (N, K) of 4-bit integers in groups along K; made by `pack_weights`.
+
+    words: int32, 8 elements each, tiles of rows one after the other, the last filled up with zeros.
+    scales: floats (tiles, K / group, TILE). shape: (N, K). group: elements of a row that share a
+    scale, 64 or 128.
+    """
+
+    words: Tensor
+    scales: Tensor
+    shape: torch.Size
+    group: int
+
+    @property
+    def device(self) -> torch.device:
+        """Where words and scales are."""
+        return self.words.device
+
+    def to(self, device: torch.device | str) -> "PackedWeights":
+        """The same on another device."""
+        words, scales = self.words.to(device), self.scales.to(device)
+        return PackedWeights(words, scales, self.shape, self.group)
+
+    def dequantize(self, dtype: torch.dtype = torch.float32) -> Tensor:
+        """Values q x s (N, K), RNE in float32 and once more in a narrower `dtype`."""
+        checks.float_dtype("dtype", dtype)
+        tiles, groups, _ = self.scales.shape
+        axes = (tiles, *AXES[1:4], groups * self.group // CHUNK, *AXES[5:])
+        shifts = torch.arange(0, 32, BITS, dtype=torch.int32, device=self.device)
+        q = (self.words[:, None] >> shifts & 2**BITS - 1) - BIAS
+        q = q.reshape([axes[axis] for axis in ORDER])
+        q = q.permute([ORDER.index(axis) for axis in range(len(ORDER))])
+        q = q.reshape(tiles * TILE, groups, self.group)
+        scales = self.scales.transpose(1, 2).reshape(tiles * TILE, groups, 1)
+        return (q * scales.to(torch.float32)).flatten(1)[: self.shape[0]].to(dtype)
+
+
+def packs(b: ScaledTensor) -> bool:
+    """Whether `pack_weights` takes `b`, a ScaledTensor."""
+    try:
+        _check_weights(b)
+    except ValueError:
+        return False
+    return True
+
+
+def pack_weights(b: ScaledTensor) -> PackedWeights:
+    """`b` (N, K) as `weight_only_matmul` reads it.
+
+    b: elements are 4-bit two's complement integers without zero points, blocked along the last
+    axis; one level of float scales, each for a multiple of 64 elements of a row, or of any number
+    of rows. Raises TypeError or ValueError, naming what is wrong.
+    """
+    if not isinstance(b, ScaledTensor):
+        raise TypeError(f"b must be a ScaledTensor, not {type(b).__name__}")
+    height, shared = _check_weights(b)
+    check_codes(b)
+    rows, length = b.shape
+    group = CHUNK if shared % GROUP else GROUP
+    zeros = (0, 0, 0, -rows % TILE)
+    # Two's complement plus a bias of half the range: the top bit inverted.
+    codes = pad(b.codes, zeros) ^ BIAS
+    tiles, chunks = len(codes) // TILE, length // CHUNK
+    elements = codes.reshape(tiles, *AXES[1:4], chunks, *AXES[5:]).permute(ORDER)
+    shifts = torch.arange(0, 32, BITS, dtype=torch.int32, device=b.device)
+    words = (elements.reshape(-1, 32 // BITS).to(torch.int32) << shifts).sum(1, dtype=torch.int32)
+    scales = expand(b.scales[0], (height, shared // group))
+    scales = pad(scales, zeros).reshape(tiles, TILE, length // group).transpose(1, 2).contiguous()
+    return PackedWeights(words, scales, b.shape, group)
+
+
+def _check_weights(b: ScaledTensor) -> tuple[int, int]:
+    """Rows, and elements of a row, that share a scale; ValueError for what cannot be packed."""
+    if len(b.shape) != 2 or b.axis not in (-1, 1):
+        shape, axis = tuple(b.shape), b.axis
+        raise ValueError(f"b must have shape (N, K) and axis 1, not shape {shape} and axis {axis}")
+    _check_scheme(b.scheme)
+    rows, length = b.shape
+    height, shared = b.scheme.levels[0].granularity.group((rows, length))
+    if not rows or shared % CHUNK:
+        raise ValueError(
+            f"elements of b that share a scale must be a multiple of {CHUNK}, not {shared}"
+        )
+    return height, shared
+
+
+def _check_scheme(scheme: Scheme) -> None:
+    (element, *more), (level, *inner) = scheme.elements, scheme.levels
+    plain = isinstance(element, IntegerFormat) and not (
+        element.sign_magnitude or element.fraction_bits or element.lowest >= 0
+    )
+    if more or not plain or element.bits != BITS or scheme.zero_point:
+        elements = ", ".join(map(str, scheme.elements)) + " and a zero point" * scheme.zero_point
+        raise ValueError(
+            f"elements of b must be 4-bit two's complement without zero points, not {elements} of "
+            f"{scheme}"
+        )
+    if inner or not isinstance(level.format, FloatScale) or level.format.bits == 8:
+        levels = ", ".join(map(str, scheme.levels))
+        raise ValueError(
+            f"levels of b must be one of float32, float16 or bfloat16 scales, not {levels} of "
+            f"{scheme}"
+        )
+
+
+@dataclass(frozen=True)
+class WeightOnlyRequest:
+    """A checked request: contiguous floats (M, K), M at least 1, and a weight (N, K)."""
+
+    x: Tensor
+    weights: PackedWeights
+
+    @property
+    def device(self) -> torch.device:
+        """Where the operands are."""
+        return self.x.device
+
+
+@eager
+def weight_only_matmul(x: Tensor, weights: PackedWeights, *, executor: str | None = None) -> Tensor:
+    """The (..., N) products of the rows of `x` (..., K) and a weight (N, K), in the type of `x`.
+
+    x: bfloat16 or float16. Products are exact and summed in float32, in an order of the executor's
+    own; results are rounded once. executor:
+
+    ``triton``  q x x summed over each group, then scaled by s and added to the others: weights are
+                not rounded. Rows up to 64, for whose speed this function is there.
+    ``torch``   weights q x s rounded to the type of `x` (section 7 of docs/numerics.md), then the
+                library's product: the rule for more rows, and for other devices than CUDA.
+
+    `matmul` is the product whose every bit is specified. Raises TypeError or ValueError, naming the
+    argument, before any work.
+    """
+    if not isinstance(x, Tensor) or x.dtype not in FLOATS:
+        kind = checks.dtype_name(x.dtype) if isinstance(x, Tensor) else type(x).__name__
+        raise TypeError(f"x must be a tensor of bfloat16 or float16, not {kind}")
+    if not isinstance(weights, PackedWeights):
+        raise TypeError(f"weights must be PackedWeights, not {type(weights).__name__}")
+    rows, length = weights.shape
+    if not x.ndim or x.shape[-1] != length:
+        shapes = f"{tuple(x.shape)} and {tuple(weights.shape)}"
+        raise ValueError(f"x and weights must have shapes (..., K) and (N, K), not {shapes}")
+    checks.same_device(x=x, weights=weights.words)
+    shape = *x.shape[:-1], rows
+    if not x.numel():
+        return x.new_empty(shape)
+    request = WeightOnlyRequest(x.reshape(-1, length).contiguous(), weights)
+    return executors.run(executors.WEIGHT_ONLY, executor, request, run).reshape(shape)
+
+
+def refusal(_: WeightOnlyRequest) -> None:
+    """Plain PyTorch takes every request."""
+
+
+def run(request: WeightOnlyRequest) -> Tensor:
+    """The product (M, N) by plain PyTorch."""
+    x = request.x
+    with torch.autocast(x.device.type, enabled=False):  # which has dtypes of its own
+        return x @ request.weights.dequantize(x.dtype).t()

@@ -1,7 +1,20 @@
-"""mxdot.hw: the dot unit in Amaranth, from a `DotConfig` to Verilog."""
+"""mxdot.hw: the units in Amaranth, from a configuration to Verilog."""
 
 from ..model.config import DotConfig
+from ..model.matmul_config import MatmulConfig
+from ..model.quantize_config import QuantizeConfig
+from .matmul import MatmulUnit
+from .quantize import QuantizeUnit
 from .unit import DotUnit, stage_layouts
 from .verilog import generate
 
-__all__ = ["DotConfig", "DotUnit", "generate", "stage_layouts"]
+__all__ = [
+    "DotConfig",
+    "DotUnit",
+    "MatmulConfig",
+    "MatmulUnit",
+    "QuantizeConfig",
+    "QuantizeUnit",
+    "generate",
+    "stage_layouts",
+]

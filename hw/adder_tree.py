@@ -1,4 +1,4 @@
-"""Carry-save adder tree of sign-magnitude terms."""
+"""Carry-save adder trees: of sign-magnitude terms, and of two's-complement words."""
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value, signed
 from amaranth.lib import data, wiring
@@ -30,6 +30,19 @@ def add_rows(m: Module, name: str, rows: list[Value], width: int) -> Value:
             above += [partial, carry]
         rows = above + rows[len(rows) // 3 * 3 :]
     return sum(rows[1:], rows[0])[:width]
+
+
+def signed_sum(m: Module, name: str, words: list[Value]) -> Value:
+    """The exact sum of 2^n two's-complement `words` of one width w, w + n bits.
+
+    With every sign bit inverted they are unsigned. That adds 2^(w - 1) to each, 2^(w + n - 1) to
+    the sum: its own sign bit inverted.
+    """
+    rows = [Value.cast(word).as_unsigned() for word in words]
+    width = len(rows[0]) + (len(rows) - 1).bit_length()
+    flipped: list[Value] = [row ^ (1 << (len(row) - 1)) for row in rows]
+    total = add_rows(m, name, flipped, width)
+    return (total ^ (1 << (width - 1)))[:width].as_signed()
 
 
 class AdderTree(wiring.Component):

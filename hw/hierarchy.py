@@ -12,7 +12,16 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
 
-from amaranth.hdl import Elaboratable, Instance, Module, Shape, Value
+from amaranth.hdl import (
+    ClockSignal,
+    Elaboratable,
+    Instance,
+    Module,
+    ResetInserter,
+    ResetSignal,
+    Shape,
+    Value,
+)
 from amaranth.lib import data, wiring
 
 
@@ -52,22 +61,30 @@ T = TypeVar("T", bound=wiring.Component)
 E = TypeVar("E", bound=Elaboratable)
 
 
-def submodule(m: Module, name: str, component: T) -> T:
-    """Make `component` a submodule of `m`; while collecting, an instance of its module."""
+def submodule(m: Module, name: str, component: T, reset: Value | None = None) -> T:
+    """Make `component` a submodule of `m`; while collecting, an instance of its module.
+
+    `reset` resets a component with registers, besides the reset of all.
+    """
     library = _library.get()
-    if library is None:
-        m.submodules[name] = component
+    if library is not None:
+        m.submodules[name] = _instance(library.add(component), name, component, reset)
+    elif reset is not None:
+        m.submodules[name] = ResetInserter(reset)(component)
     else:
-        m.submodules[name] = _instance(library.add(component), name, component)
+        m.submodules[name] = component
     return component
 
 
-def _instance(module: str, name: str, component: wiring.Component) -> Instance:
-    ports = {}
+def _instance(module: str, name: str, component: wiring.Component, reset: Value | None) -> Instance:
+    ports: dict[str, Value] = {}
+    flows = {port: member.flow for port, member, _ in _flat(component)}
     for port, value in module_ports(used(component)).items():
-        flow = component.signature.members[port].flow
-        ports[f"{'i' if flow is wiring.In else 'o'}_{port}"] = value
+        ports[f"{'i' if flows[port] is wiring.In else 'o'}_{port}"] = value
         value.name = f"{name}_{port}"  # type: ignore[attr-defined]  # in the module around it
+    if getattr(component, "clocked", False):
+        either = ResetSignal() if reset is None else ResetSignal() | reset
+        ports |= {"i_clk": ClockSignal(), "i_rst": either}
     return Instance(module, **ports)
 
 
@@ -77,10 +94,19 @@ def used(elaboratable: E) -> E:
     return elaboratable
 
 
+def _flat(component: wiring.Component) -> Iterator[tuple[str, wiring.Member, Value]]:
+    """(name, member, value) of every port; a stream `i` is `i_payload`, `i_valid`, `i_ready`."""
+    for path, member, value in component.signature.flatten(component):
+        yield "_".join(map(str, path)), member, Value.cast(value)
+
+
 def module_ports(component: wiring.Component) -> dict[str, Value]:
-    """The ports of a component without nested signatures, by name; those of width 0 left out."""
-    values = {port: Value.cast(getattr(component, port)) for port in component.signature.members}
-    return {port: value for port, value in values.items() if len(value)}
+    """The ports of a component, by name; those of width 0 left out.
+
+    A component with registers has the class attribute `clocked = True`: as a module it also has the
+    ports `clk` and `rst`, which Amaranth adds.
+    """
+    return {port: value for port, _, value in _flat(component) if len(value)}
 
 
 def own_names(component: wiring.Component) -> wiring.Component:
@@ -93,9 +119,9 @@ def own_names(component: wiring.Component) -> wiring.Component:
 def describe_ports(component: wiring.Component) -> list[str]:
     """A line for each port that is a structure: which bits hold which field."""
     lines = []
-    for port in module_ports(component):
-        shape = component.signature.members[port].shape
-        if isinstance(shape, data.Layout):
+    for port, member, value in _flat(component):
+        shape = member.shape
+        if len(value) and isinstance(shape, data.Layout):
             lines.append(f"{port}: {_fields(shape)}")
     return lines
 

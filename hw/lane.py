@@ -1,9 +1,10 @@
-"""Product lane: two elements to an exact product, never renormalised (contract, section 3)."""
+"""Product lanes: two elements to an exact product, never renormalised (contract, section 3)."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Cat, Const, Module, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from .adder_tree import add_rows
 from .decode import ElementDecoder
 from .hierarchy import submodule
 from .widths import Widths
@@ -75,4 +76,30 @@ class ProductLane(wiring.Component):
             self.special.pos_inf.eq(infinite & ~negative),
             self.special.neg_inf.eq(infinite & negative),
         ]
+        return m
+
+
+class IntegerLane(wiring.Component):
+    """The multiplier of two's-complement elements; combinational.
+
+    Ports: a, b in (codes), o out (signed, as wide as both). After Baugh and Wooley: a partial
+    product counts as negative where it has one sign bit; inverted, it is one less than a positive
+    one, and the constant makes up for all of them.
+    """
+
+    def __init__(self, bits_a: int, bits_b: int) -> None:
+        self.bits = bits_a, bits_b
+        super().__init__({"a": In(bits_a), "b": In(bits_b), "o": Out(signed(bits_a + bits_b))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        bits_a, bits_b = self.bits
+        width, top = bits_a + bits_b, 1 << (bits_a - 1)
+        rows: list[Value] = []
+        for i in range(bits_b):
+            inverted = top - 1 if i == bits_b - 1 else top
+            partial = (self.a & self.b[i].replicate(bits_a)) ^ inverted
+            rows.append(Cat(Const(0, i), partial[:bits_a]))
+        rows.append(Const((1 << (width - 1)) + top + (1 << (bits_b - 1)), width))
+        m.d.comb += self.o.eq(add_rows(m, "rows", rows, width).as_signed())
         return m

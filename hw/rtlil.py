@@ -22,6 +22,9 @@ def module_text(design: Elaboratable, name: str, ports: dict[str, Value]) -> str
     """RTLIL text of one module, without the wires that only repeat others."""
     directed = {port: (value, None) for port, value in ports.items()}  # Amaranth infers them
     text = rtlil.convert(design, name=name, ports=directed, emit_src=False)
+    # A memory that starts with zeros need not: a word is written before it is read.
+    zeros = r"^ *cell \$meminit_v2 (?:(?!^ *end$).)*?connect \\DATA \d+'0+\n.*?^ *end\n"
+    text = re.sub(zeros, "", text, flags=re.M | re.S)
     # A structure's fields: \\block.scale or \\lanes[3].
     text = re.sub(rf"^ *({WIRE}|connect) \\[\w$]+[.\[].*\n", "", text, flags=re.M)
     text = _name_registers(text)
@@ -35,7 +38,10 @@ def module_text(design: Elaboratable, name: str, ports: dict[str, Value]) -> str
 def _name_registers(text: str) -> str:
     """`text` with each register called NAME_register, where Amaranth took another name it has."""
     whole = r"^ *connect (\\\w+_register\w*) (\\\w+)(?: \[[\d:]+\])?$"
+    ports = set(re.findall(r"^ *wire.* (?:input|output) \d+ +(\\\w+)$", text, flags=re.M))
     for register, driver in re.findall(whole, text, flags=re.M):
+        if driver in ports:  # which keeps its name
+            continue
         other = {register: driver, driver: register}
         text = re.sub(r"\\[\w$]+", lambda found, other=other: other.get(found[0], found[0]), text)
     return text
@@ -45,7 +51,8 @@ def _drop_unread(text: str) -> str:
     """`text` without the wires that are only ever assigned to."""
     counts = Counter(re.findall(r"\\[\w$]+", text))
     wires = re.findall(rf"^ *{WIRE} (\\[\w$]+)$", text, flags=re.M)
-    unread = {wire for wire in wires if counts[wire] == 2 and not wire.startswith("\\stage_")}
+    assigned = set(re.findall(r"^connect (\\[\w$]+)(?= |$)", text, flags=re.M))  # by no instance
+    unread = {w for w in wires if counts[w] == 2 and w in assigned and not w.startswith("\\stage_")}
     lines = [
         line
         for line in text.splitlines(keepends=True)

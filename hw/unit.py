@@ -7,7 +7,8 @@ from amaranth.lib.wiring import In, Out
 from ..model.config import DotConfig
 from ..model.outputs import IntegerOutput
 from ..model.trace import FLAG_NAMES
-from .hierarchy import submodule, used
+from .elastic import Slice, Token
+from .hierarchy import used
 from .sections import Section, build
 from .sections.base import ControlLayout
 from .sections.multiply import BlockLayout
@@ -74,6 +75,8 @@ class DotUnit(wiring.Component):
     at any moment, empties the unit.
     """
 
+    clocked = True
+
     def __init__(self, config: DotConfig) -> None:
         self.config = config
         self.widths = Widths(config)
@@ -89,7 +92,7 @@ class DotUnit(wiring.Component):
         pipeline = self.config.pipeline
         sections = build(self.widths)
         slices = [
-            _Slice(m, part.name, section, index in pipeline.registered)
+            Slice(m, part.name, section, index in pipeline.registered, ControlLayout())
             for index, (part, section) in enumerate(zip(pipeline.sections, sections, strict=True))
         ]
         token = self._accept(m, sections[0])
@@ -103,12 +106,12 @@ class DotUnit(wiring.Component):
         self._deliver(m, token)
         return m
 
-    def _accept(self, m: Module, multiply: Section) -> "_Token":
+    def _accept(self, m: Module, multiply: Section) -> Token:
         """The input stream as a token, with its place in the promotion group."""
         payload = self.i.payload
         block = Signal(multiply.i.shape(), name="in_block")
         control = Signal(ControlLayout(), name="in_control")
-        token = _Token("in", block, control, self.i.valid)
+        token = Token("in", block, control, self.i.valid)
         for name, _ in multiply.i.shape():
             m.d.comb += block[name].eq(payload[name])
         m.d.comb += [
@@ -126,7 +129,7 @@ class DotUnit(wiring.Component):
         return token
 
     @staticmethod
-    def _count_group(m: Module, token: "_Token", blocks: int) -> None:
+    def _count_group(m: Module, token: Token, blocks: int) -> None:
         """A partial sum starts with every group of `blocks` blocks and is promoted at its end."""
         place = Signal(range(blocks), name="group_place")
         here = Signal(range(blocks), name="group_here")
@@ -138,14 +141,14 @@ class DotUnit(wiring.Component):
             m.d.sync += place.eq(here + 1)  # wraps: groups are powers of two
 
     @staticmethod
-    def _wait(m: Module, token: "_Token", loop: list["_Slice"]) -> None:
+    def _wait(m: Module, token: Token, loop: list[Slice]) -> None:
         """Hold a block that needs the running value while that is still on its way round."""
         busy = Cat(part.valid for part in loop if part.registered).any()
         go = Signal(name="loop_go")
         m.d.comb += go.eq(token.control.starts | ~busy)
         token.gate(m, go)
 
-    def _deliver(self, m: Module, token: "_Token") -> None:
+    def _deliver(self, m: Module, token: Token) -> None:
         """Results leave with the last block; the tokens of the others end here."""
         payload, out = self.o.payload, self.config.out
         c, flags = Value.cast(token.data.c), token.data.flags
@@ -161,56 +164,6 @@ class DotUnit(wiring.Component):
             m.d.comb += payload.flags.invalid.eq(special & c[: out.fraction_bits].any())
         for name in FLAG_NAMES[1:]:
             m.d.comb += payload.flags[name].eq(flags[name])
-
-
-class _Token:
-    """A block on its way: data and control with a valid/ready handshake."""
-
-    def __init__(self, name: str, content: data.View, control: data.View, valid: Value) -> None:
-        self.data, self.control, self.valid = content, control, valid
-        self.ready = Signal(name=f"{name}_ready")
-
-    def gate(self, m: Module, go: Value) -> None:
-        """Let the token pass only with `go`."""
-        ready, self.ready = self.ready, Signal(name="gated_ready")
-        self.valid = self.valid & go
-        m.d.comb += ready.eq(self.ready & go)
-
-
-class _Slice:
-    """A section with the register, if any, after it."""
-
-    def __init__(self, m: Module, name: str, section: Section, registered: bool) -> None:
-        self.name, self.section, self.registered = name, section, registered
-        self.valid = Signal(name=f"{name}_register_valid")
-        self.data = Signal(section.o.shape(), name=f"{name}_register", reset_less=True)
-        self.control = Signal(ControlLayout(), name=f"{name}_register_control", reset_less=True)
-        submodule(m, name, section)
-
-    def connect(self, m: Module, token: _Token) -> _Token:
-        """The token that leaves this slice, of the one that enters."""
-        # Kept in the Verilog for benches: what leaves this section, and when.
-        leaves = Signal(name=f"stage_{self.name}_valid", attrs={"keep": 1})
-        size = self.section.o.shape().size
-        probe = Signal(size, name=f"stage_{self.name}_data", attrs={"keep": 1})
-        m.d.comb += [
-            self.section.i.eq(token.data),
-            leaves.eq(token.valid & token.ready),
-            probe.eq(self.section.o.as_value()),
-        ]
-        if self.section.has("control"):
-            m.d.comb += self.section.control.eq(token.control)
-        if not self.registered:
-            after = _Token(self.name, self.section.o, token.control, token.valid)
-            m.d.comb += token.ready.eq(after.ready)
-            return after
-        after = _Token(self.name, self.data, self.control, self.valid)
-        m.d.comb += token.ready.eq(after.ready | ~self.valid)
-        with m.If(token.ready):
-            m.d.sync += self.valid.eq(token.valid)
-        with m.If(leaves):
-            m.d.sync += [self.data.eq(self.section.o), self.control.eq(token.control)]
-        return after
 
 
 def stage_layouts(config: DotConfig) -> dict[str, data.Layout]:

@@ -21,8 +21,9 @@ class ControlLayout(data.StructLayout):
 class Section(wiring.Component):
     """A combinational piece of the datapath.
 
-    Ports: i in and o out (the layouts given); where asked for, control in (`ControlLayout`, of the
-    same block) and state in: the contents of the register that holds the running value.
+    Ports: i in and o out (the layouts given); where asked for, control in (of the same block;
+    True is the dot unit's `ControlLayout`) and state in: the contents of the register that holds
+    the running value.
     """
 
     def __init__(
@@ -30,12 +31,12 @@ class Section(wiring.Component):
         i: data.Layout,
         o: data.Layout,
         *,
-        control: bool = False,
+        control: bool | data.Layout = False,
         state: data.Layout | None = None,
     ) -> None:
         ports = {"i": In(i), "o": Out(o)}
         if control:
-            ports["control"] = In(ControlLayout())
+            ports["control"] = In(ControlLayout() if control is True else control)
         if state is not None:
             ports["state"] = In(state)
         super().__init__(ports)

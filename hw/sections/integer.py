@@ -8,12 +8,12 @@ from amaranth.lib import data
 from ...model.config import DotConfig
 from ...model.outputs import MULTIPLY, IntegerOutput
 from ...model.requantize import MULTIPLIER_BITS, SUM_BITS
-from ..adder_tree import AdderTree, TermLayout, add_rows
+from ..adder_tree import signed_sum
 from ..floats import FlagsLayout
 from ..hierarchy import submodule
-from ..lane import ProductLane
+from ..lane import IntegerLane
 from ..requantize import RoundingShift
-from ..widths import Widths, magnitude_bits
+from ..widths import Widths
 from .base import Section
 from .multiply import BlockLayout
 
@@ -46,8 +46,13 @@ class IntegerWidths:
         return (self.config.lanes - 1).bit_length()
 
     @property
+    def product(self) -> int:
+        """Of two's-complement elements."""
+        return self.config.bits_a + self.config.bits_b
+
+    @property
     def total(self) -> int:
-        return magnitude_bits(self.config.lanes << self.lane.product) + 1
+        return self.product + self.tree
 
     @property
     def sum_a(self) -> int:
@@ -60,9 +65,7 @@ class IntegerWidths:
     @property
     def corrected(self) -> int:
         """Of the corrected sum: |q - z| is less than 2^bits of its operand."""
-        if not self.config.zero_sides:
-            return self.total
-        return self.config.bits_a + self.config.bits_b + self.tree + 1
+        return self.total + bool(self.config.zero_sides)
 
     @property
     def addend(self) -> int:
@@ -90,7 +93,7 @@ class IntegerTermsLayout(data.StructLayout):
     def __init__(self, widths: IntegerWidths) -> None:
         super().__init__(
             {
-                "terms": data.ArrayLayout(TermLayout(widths.lane.product), widths.config.lanes),
+                "terms": data.ArrayLayout(signed(widths.product), widths.config.lanes),
                 "scale_a": widths.config.scale_bits,
                 "scale_b": widths.config.scale_bits,
                 **widths.beside,
@@ -147,35 +150,25 @@ class Multiply(Section):
     """Codes to exact products, and the sums of codes that zero points need."""
 
     def __init__(self, widths: Widths) -> None:
-        self.widths, self.integers = widths, IntegerWidths(widths)
+        self.integers = IntegerWidths(widths)
         super().__init__(BlockLayout(widths), IntegerTermsLayout(self.integers))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        config, widths = self.widths.config, self.integers
+        config = self.integers.config
         for index in range(config.lanes):
-            lane = submodule(m, f"lane{index}", ProductLane(self.widths))
-            term = self.o.terms[index]
+            lane = submodule(m, f"lane{index}", IntegerLane(config.bits_a, config.bits_b))
             m.d.comb += [
                 lane.a.eq(self.i.a[index]),
                 lane.b.eq(self.i.b[index]),
-                term.magnitude.eq(lane.o.product),
-                term.sign.eq(lane.o.sign),
+                self.o.terms[index].eq(lane.o),
             ]
         if "zero_b" in config.side_inputs:
-            m.d.comb += self.o.sum_a.eq(self._sum(m, "sum_a", self.i.a, widths.sum_a))
+            m.d.comb += self.o.sum_a.eq(signed_sum(m, "sum_a", list(self.i.a)))
         if "zero_a" in config.side_inputs:
-            m.d.comb += self.o.sum_b.eq(self._sum(m, "sum_b", self.i.b, widths.sum_b))
+            m.d.comb += self.o.sum_b.eq(signed_sum(m, "sum_b", list(self.i.b)))
         self.carry(m, ["scale_a", "scale_b", *config.side_inputs])
         return m
-
-    def _sum(self, m: Module, name: str, codes: data.View, width: int) -> Value:
-        """The sum of two's-complement codes: with every sign bit inverted they are unsigned."""
-        lanes = [codes[index] for index in range(self.widths.config.lanes)]
-        rows: list[Value] = []
-        rows += [code ^ (1 << (len(code) - 1)) for code in lanes]
-        offset = len(lanes) << (len(lanes[0]) - 1)
-        return (add_rows(m, name, rows, width + 1) - offset)[:width].as_signed()
 
 
 class Sum(Section):
@@ -192,11 +185,7 @@ class Sum(Section):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         widths, config = self.integers, self.integers.config
-        tree = submodule(m, "tree", AdderTree(config.lanes, widths.lane.product, widths.total))
-        m.d.comb += [
-            tree.terms.eq(self.i.terms),
-            self.o.total.eq(tree.total),
-        ]
+        m.d.comb += self.o.total.eq(signed_sum(m, "sum", list(self.i.terms)))
         if config.scale_bits:
             m.d.comb += self.o.factor.eq(self.i.scale_a * self.i.scale_b)
         terms: list[Value] = []

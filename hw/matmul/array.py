@@ -1,0 +1,98 @@
+"""The array: dot units in rows and columns that share their operands."""
+
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Module
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...model.formats import E8M0
+from ...model.matmul_config import C_BITS, MatmulConfig
+from ...model.trace import FLAG_NAMES
+from ..hierarchy import submodule
+from ..unit import DotUnit
+
+
+class RecordLayout(data.StructLayout):
+    """A block as it is in the stream: its codes, element 0 lowest, then its scale."""
+
+    def __init__(self, lanes: int, bits: int) -> None:
+        super().__init__({"codes": data.ArrayLayout(bits, lanes), "scale": E8M0.bits})
+
+
+class StepLayout(data.StructLayout):
+    """A block of A for each row, a block of B for each column; initial values with `first`."""
+
+    def __init__(self, config: MatmulConfig) -> None:
+        dot, units = config.dot, config.rows * config.columns
+        super().__init__(
+            {
+                "a": data.ArrayLayout(RecordLayout(dot.lanes, dot.bits_a), config.rows),
+                "b": data.ArrayLayout(RecordLayout(dot.lanes, dot.bits_b), config.columns),
+                "c": data.ArrayLayout(C_BITS if config.initial_c else 0, units),
+                "mode": dot.mode_bits,
+                "first": 1,
+                "last": 1,
+            }
+        )
+
+
+class TileLayout(data.StructLayout):
+    """The results of a tile, row by row, and the flags that any of them raised."""
+
+    def __init__(self, config: MatmulConfig) -> None:
+        units = config.rows * config.columns
+        flags = data.StructLayout(dict.fromkeys(FLAG_NAMES, 1))
+        super().__init__({"result": data.ArrayLayout(config.out.bits, units), "flags": flags})
+
+
+class DotArray(wiring.Component):
+    """`rows` x `columns` dot units; the one in row r and column s multiplies a[r] and b[s].
+
+    Ports: i in (stream of StepLayout), o out (stream of TileLayout). The units are in step: what
+    they do in a cycle depends on the handshakes alone, which all of them share, so one of them
+    speaks for all.
+    """
+
+    clocked = True
+
+    def __init__(self, config: MatmulConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(StepLayout(config))),
+                "o": Out(stream.Signature(TileLayout(config))),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        units = []
+        for r in range(self.config.rows):
+            for s in range(self.config.columns):
+                unit = submodule(m, f"unit_{r}_{s}", DotUnit(self.config.dot))
+                self._feed(m, unit, r, s)
+                m.d.comb += self.o.payload.result[len(units)].eq(unit.o.payload.result)
+                units.append(unit)
+        m.d.comb += [self.i.ready.eq(units[0].i.ready), self.o.valid.eq(units[0].o.valid)]
+        if self.config.dot.status:
+            raised = [unit.o.payload.flags.as_value() for unit in units]
+            m.d.comb += self.o.payload.flags.eq(reduce(or_, raised))
+        return m
+
+    def _feed(self, m: Module, unit: DotUnit, r: int, s: int) -> None:
+        step, block = self.i.payload, unit.i.payload
+        m.d.comb += [
+            block.a.eq(step.a[r].codes),
+            block.b.eq(step.b[s].codes),
+            block.scale_a.eq(step.a[r].scale),
+            block.scale_b.eq(step.b[s].scale),
+            block.mode.eq(step.mode),
+            block.first.eq(step.first),
+            block.last.eq(step.last),
+            unit.i.valid.eq(self.i.valid),
+            unit.o.ready.eq(self.o.ready),
+        ]
+        if self.config.initial_c:
+            m.d.comb += block.c.eq(step.c[r * self.config.columns + s])

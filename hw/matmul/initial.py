@@ -1,0 +1,76 @@
+"""The way of the initial values of C from their stream to the array."""
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import bits_for
+
+from ..hierarchy import submodule
+from .axi import AxiStream
+from .loop import JobLayout, Loop
+from .receive import ErrorLayout, Receiver
+
+
+class Collect(wiring.Component):
+    """`rows` rows of `width` bits, taken one by one and given at once, the first one lowest.
+
+    Ports: i in (stream of rows), o out (stream of tiles). `i.ready` depends on registers alone.
+    """
+
+    clocked = True
+
+    def __init__(self, rows: int, width: int) -> None:
+        self.rows, self.width = rows, width
+        super().__init__(
+            {"i": In(stream.Signature(width)), "o": Out(stream.Signature(rows * width))}
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        tile = Signal(self.rows * self.width, reset_less=True)
+        count = Signal(range(self.rows + 1))
+        m.d.comb += [
+            self.o.valid.eq(count == self.rows),
+            self.i.ready.eq(~self.o.valid),
+            self.o.payload.eq(tile),
+        ]
+        with m.If(self.i.valid & self.i.ready):
+            m.d.sync += [count.eq(count + 1), tile.eq(Cat(tile, self.i.payload)[self.width :])]
+        with m.If(self.o.valid & self.o.ready):
+            m.d.sync += count.eq(0)
+        return m
+
+
+class Initial(wiring.Component):
+    """Receives the initial values tile by tile, in rows of `row_bytes` bytes.
+
+    Ports: job in; s in (AXI4-Stream); o out (stream of tiles); errors, closed, discarded out, as of
+    Receiver.
+    """
+
+    clocked = True
+
+    def __init__(self, beat_bytes: int, row_bytes: int, rows: int) -> None:
+        self.beat_bytes, self.row_bytes, self.rows = beat_bytes, row_bytes, rows
+        super().__init__(
+            {
+                "job": In(JobLayout()),
+                "s": In(AxiStream(beat_bytes)),
+                "o": Out(stream.Signature(8 * row_bytes * rows)),
+                "errors": Out(ErrorLayout()),
+                "closed": Out(1),
+                "discarded": Out(bits_for(beat_bytes)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        idle = ~self.job.running
+        receiver = submodule(m, "receiver", Receiver(self.beat_bytes, self.row_bytes))
+        collect = submodule(m, "collect", Collect(self.rows, 8 * self.row_bytes), reset=idle)
+        coming = submodule(m, "coming", Loop(), reset=idle)
+        receiver.join(m, self, coming)
+        wiring.connect(m, receiver.o, collect.i)
+        wiring.connect(m, collect.o, wiring.flipped(self.o))
+        m.d.comb += coming.tiles.k_blocks.eq(self.rows)
+        return m

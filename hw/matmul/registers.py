@@ -1,0 +1,160 @@
+"""The registers behind AXI4-Lite, made from the map in `model.matmul_registers`."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...model.matmul_config import MatmulConfig
+from ...model.matmul_registers import (
+    CONFIGURED,
+    COUNTERS,
+    REGISTERS,
+    WRITE_ERRORS,
+    constants,
+    word,
+)
+from ...model.trace import FLAG_NAMES
+from .axi import OKAY, SLVERR, WORD_BITS, AxiLite
+from .counters import CountersLayout
+from .loop import TilesLayout
+
+NO_ERRORS = {"busy", "done", *WRITE_ERRORS}  # none that others tell the registers of
+ERRORS = tuple(f.name for f in REGISTERS["STATUS"].fields if f.name not in NO_ERRORS)
+STATUS_BITS = max(f.low for f in REGISTERS["STATUS"].fields) + 1
+DONE = REGISTERS["STATUS"].field("done").low  # errors lie above it, busy below
+
+
+class Registers(wiring.Component):
+    """The register block.
+
+    Ports: bus in (AXI4-Lite, `ready` and `valid` from registers); what software chose, out: tiles,
+    mode, use_d; its commands, out, for a cycle: start, reset, of which a reset wins; what it can
+    read, in: busy, flags, counters; for a cycle, in: done, errors (fields of STATUS by name; those
+    of writes are found here); irq out. A write or read takes effect in the cycle before its
+    response.
+    """
+
+    clocked = True
+
+    def __init__(self, config: MatmulConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "bus": In(AxiLite()),
+                "tiles": Out(TilesLayout()),
+                "mode": Out(8),
+                "use_d": Out(1),
+                "start": Out(1),
+                "reset": Out(1),
+                "busy": In(1),
+                "done": In(1),
+                "errors": In(data.StructLayout(dict.fromkeys(ERRORS, 1))),
+                "flags": In(len(FLAG_NAMES)),
+                "counters": In(CountersLayout()),
+                "irq": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        status = Signal(STATUS_BITS)
+        enable = Signal(2, name="irq_enable")
+        stored = {
+            "IRQ_ENABLE": enable,
+            "M_TILES": self.tiles.m_tiles,
+            "N_TILES": self.tiles.n_tiles,
+            "K_BLOCKS": self.tiles.k_blocks,
+            "FORMAT": self.mode,
+            "OPTIONS": self.use_d,
+        }
+        words = stored | {"STATUS": Cat(self.busy, status[1:]), "FLAGS": self.flags}
+        for name in COUNTERS:
+            words[name] = self.counters[name][:WORD_BITS]
+            words[f"{name}_HIGH"] = self.counters[name][WORD_BITS:]
+        fixed = constants(self.config)
+        for name, values in fixed.items():
+            words[name] = Const(word(REGISTERS[name], values), WORD_BITS)
+
+        self._read(m, words)
+        value_in, mask, writes, refused = self._write(m, stored)
+        given = Signal(WORD_BITS)
+        place = REGISTERS["CONTROL"].field
+        for name, value in stored.items():
+            with m.If(writes[name]):
+                m.d.sync += value.eq((value & ~mask) | given)
+        m.d.comb += [
+            given.eq(value_in & mask),
+            self.start.eq(writes["CONTROL"] & given[place("start").low] & ~self.reset),
+            self.reset.eq(writes["CONTROL"] & given[place("reset").low]),
+        ]
+        cleared = Mux(writes["STATUS"], given, 0) | (self.start & ~self.busy) << DONE
+        self._keep_status(m, status, cleared, refused)
+        m.d.comb += self.irq.eq((enable[0] & status[DONE]) | (enable[1] & status[DONE + 1 :].any()))
+        return m
+
+    def _keep_status(self, m: Module, status: Signal, cleared: Value, refused: dict) -> None:
+        """The sticky bits: what is raised in the cycle of its clearing stays."""
+        raised = Signal(STATUS_BITS)
+        for name, source in [*((name, self.errors[name]) for name in ERRORS), *refused.items()]:
+            m.d.comb += raised[REGISTERS["STATUS"].field(name).low].eq(source)
+        m.d.comb += raised[DONE].eq(self.done)
+        m.d.sync += status.eq((status & ~cleared) | raised)
+
+    def _read(self, m: Module, words: dict[str, Value]) -> None:
+        """Reads: one at a time, the word in a register."""
+        bus = self.bus
+        m.d.comb += bus.arready.eq(~bus.rvalid)
+        with m.If(bus.rready):
+            m.d.sync += bus.rvalid.eq(0)
+        with m.If(bus.arvalid & bus.arready):
+            m.d.sync += [bus.rvalid.eq(1), bus.rdata.eq(0), bus.rresp.eq(OKAY)]
+            with m.Switch(bus.araddr[2:]):
+                for name, register in REGISTERS.items():
+                    with m.Case(register.offset >> 2):
+                        m.d.sync += bus.rdata.eq(words.get(name, 0))
+                with m.Default():
+                    m.d.sync += bus.rresp.eq(SLVERR)
+
+    def _write(
+        self, m: Module, stored: dict[str, Value]
+    ) -> tuple[Value, Value, dict[str, Value], dict[str, Value]]:
+        """(word, mask of its bits, which register is written in this cycle, which error it has)."""
+        bus = self.bus
+        address = Signal(len(bus.awaddr) - 2)
+        value_in = Signal(WORD_BITS)
+        mask = Signal(WORD_BITS)
+        has_address = Signal()
+        has_data = Signal()
+        go = Signal()
+        refused = {name: Signal(name=name) for name in WRITE_ERRORS}
+        m.d.comb += [
+            bus.awready.eq(~has_address),
+            bus.wready.eq(~has_data),
+            go.eq(has_address & has_data & ~bus.bvalid),
+        ]
+        with m.If(bus.bready):
+            m.d.sync += bus.bvalid.eq(0)
+        with m.If(bus.awvalid & bus.awready):
+            m.d.sync += [has_address.eq(1), address.eq(bus.awaddr[2:])]
+        with m.If(bus.wvalid & bus.wready):
+            m.d.sync += [has_data.eq(1), value_in.eq(bus.wdata)]
+            m.d.sync += mask.eq(Cat(strobe.replicate(8) for strobe in bus.wstrb))
+        writes = {
+            r.name: Signal(name=f"write_{r.name.lower()}") for r in REGISTERS.values() if r.written
+        }
+        for name, write in writes.items():
+            here = go & (address == REGISTERS[name].offset >> 2)
+            busy = self.busy if name in CONFIGURED else Const(0, 1)
+            fits = Const(1, 1)
+            if name in stored:
+                above = len(stored[name])
+                fits = ~(value_in[above:] & mask[above:]).any()
+            m.d.comb += write.eq(here & ~busy & fits)
+            with m.If(here & busy):
+                m.d.comb += refused["busy_write"].eq(1)
+            with m.Elif(here & ~fits):
+                m.d.comb += refused["bad_value"].eq(1)
+        with m.If(go):
+            m.d.sync += [has_address.eq(0), has_data.eq(0), bus.bvalid.eq(1)]
+            m.d.sync += bus.bresp.eq(Mux(Cat(writes.values()).any(), OKAY, SLVERR))
+        return value_in, mask, writes, refused

@@ -1,0 +1,104 @@
+"""A ring of steps in a memory, out of which a panel can be read again."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..hierarchy import submodule
+
+
+class StepMemory(wiring.Component):
+    """`capacity` words of `width` bits: one write port, one read port with a register behind it.
+
+    A module of its own, for a compiled memory to take its place. Ports: write, write_address,
+    write_data in; read, read_address in; read_data out, after the clock edge at which read was set.
+    """
+
+    clocked = True
+
+    def __init__(self, width: int, capacity: int) -> None:
+        self.width, self.capacity = width, capacity
+        super().__init__(
+            {
+                "write": In(1),
+                "write_address": In(range(capacity)),
+                "write_data": In(width),
+                "read": In(1),
+                "read_address": In(range(capacity)),
+                "read_data": Out(width),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.steps = steps = memory.Memory(shape=self.width, depth=self.capacity, init=[])
+        write, read = steps.write_port(), steps.read_port()
+        m.d.comb += [
+            write.en.eq(self.write),
+            write.addr.eq(self.write_address),
+            write.data.eq(self.write_data),
+            read.en.eq(self.read),
+            read.addr.eq(self.read_address),
+            self.read_data.eq(read.data),
+        ]
+        return m
+
+
+class StepBuffer(wiring.Component):
+    """First in, first out, `capacity` (a power of two) words of `width` bits; or out repeatedly.
+
+    ::
+
+                 written                     oldest    fetched
+        i -> [ ... | free | words never read | words kept | ] -> register of the memory -> o
+
+    Ports: i in, o out (streams); fetch out: a word leaves the memory for `o` at this clock edge.
+    For that word, keep in: it stays, to be read again, and rewind in (with keep): the next word
+    fetched is the oldest that stayed. A word can be fetched one cycle after it was taken and is at
+    `o` one cycle later.
+    """
+
+    clocked = True
+
+    def __init__(self, width: int, capacity: int) -> None:
+        self.width, self.capacity = width, capacity
+        super().__init__(
+            {
+                "i": In(stream.Signature(width)),
+                "o": Out(stream.Signature(width)),
+                "fetch": Out(1),
+                "keep": In(1),
+                "rewind": In(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        steps = submodule(m, "steps", StepMemory(self.width, self.capacity))
+        # One bit more than an address: a full ring is told from an empty one.
+        written = Signal(range(2 * self.capacity))
+        oldest = Signal.like(written)
+        fetched = Signal.like(written)
+        full = Signal()
+        takes = Signal()
+        m.d.comb += [
+            full.eq((written ^ oldest) == self.capacity),
+            self.i.ready.eq(~full),
+            steps.write_address.eq(written[:-1]),
+            steps.write_data.eq(self.i.payload),
+            takes.eq(self.i.valid & ~full),
+            steps.write.eq(takes),
+            self.fetch.eq((fetched != written) & (self.o.ready | ~self.o.valid)),
+            steps.read_address.eq(fetched[:-1]),
+            steps.read.eq(self.fetch),
+            self.o.payload.eq(steps.read_data),
+        ]
+        with m.If(takes):
+            m.d.sync += written.eq(written + 1)
+        with m.If(self.fetch):
+            m.d.sync += fetched.eq(Mux(self.rewind, oldest, fetched + 1))
+            with m.If(~self.keep):
+                m.d.sync += oldest.eq(oldest + 1)
+        with m.If(self.o.ready | ~self.o.valid):
+            m.d.sync += self.o.valid.eq(self.fetch)
+        return m

@@ -1,0 +1,203 @@
+"""MatmulUnit: an array of dot units that multiplies matrices in tiles."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ...model.matmul_config import MatmulConfig
+from ...model.matmul_registers import START_ERRORS, STREAM_ERRORS
+from ...model.trace import FLAG_NAMES
+from ..hierarchy import submodule
+from .array import DotArray
+from .axi import AxiLite, AxiStream
+from .control import Control
+from .counters import Counters
+from .initial import Initial
+from .loop import JobLayout
+from .operand import Operand
+from .registers import Registers
+from .results import Results
+
+
+class MatmulUnit(wiring.Component):
+    """C = A B + D in tiles of `rows` x `columns` dot products, over blocks of `lanes` of K.
+
+    ::
+
+                  s_axis_a                  s_axis_b                (s_axis_d)
+                     | a_bytes                 | b_bytes                 | d_bytes
+                  Receiver                  Receiver                  Receiver
+                     | a step: rows x          | a step: columns x       | a row: columns x 32
+                     |  (lanes x bits + 8)     |  (lanes x bits + 8)     |
+                 StepBuffer                StepBuffer                 Collect
+                     | 2 x depth steps,        | 2 x depth steps         | a tile
+                     | panels kept             |                         |
+                     +------------+------------+-------------------------+
+                                  | a step, when all it needs is there
+                              DotArray: rows x columns dot units
+                                  | a tile: rows x columns x result bits
+                                Drain
+                                  | a row: columns x result bits
+                               Sender
+                                  | c_bytes
+                              m_axis_c            s_axil -> Registers -> Control, Counters; irq
+
+    Ports: s_axil (AXI4-Lite), s_axis_a, s_axis_b, with `initial_c` s_axis_d in, m_axis_c out
+    (AXI4-Stream), irq out. docs/matmul.md says what travels over them. Each box goes on as soon as
+    it can: panels are loaded while others are multiplied, a tile is sent while the next one is
+    computed. Two cycles after its words were taken a step is at the array, which takes one every
+    cycle (`dot.interval` cycles within a tile, if that is more).
+    """
+
+    clocked = True
+
+    def __init__(self, config: MatmulConfig) -> None:
+        self.config = config
+        members = {f"s_axis_{s}": In(AxiStream(config.stream_bytes(s))) for s in config.inputs}
+        super().__init__(
+            {
+                "s_axil": In(AxiLite()),
+                **members,
+                "m_axis_c": Out(AxiStream(config.c_bytes)),
+                "irq": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        config = self.config
+        registers = submodule(m, "registers", Registers(config))
+        control = Control(len(config.dot.formats), config.initial_c)
+        submodule(m, "control", control, reset=registers.reset)
+        job = self._job(m, registers, control)
+
+        sources = {side: self._source(m, side, job, registers) for side in config.inputs}
+        array = submodule(m, "array", DotArray(config), reset=~job.running)
+        step = self._join(m, sources, array, registers)
+        results = Results(config.rows, config.unit_bytes("c"), config.c_bytes)
+        submodule(m, "results", results, reset=registers.reset)
+        m.d.comb += results.job.eq(job)
+        wiring.connect(m, results.m, wiring.flipped(self.m_axis_c))
+        self._give(m, array, results, registers, job)
+
+        closed = [part.closed for part in (*sources.values(), results)]
+        m.d.comb += [control.ended.eq(results.ended), control.closed.eq(Cat(closed).all())]
+        self._report(m, sources, registers, control)
+        self._count(m, sources, array, step, registers, job)
+        return m
+
+    def _job(self, m: Module, registers: Registers, control: Control) -> Value:
+        """What the other parts hear of bus, registers and control."""
+        job = Signal(JobLayout())
+        wiring.connect(m, wiring.flipped(self.s_axil), registers.bus)
+        m.d.comb += [
+            self.irq.eq(registers.irq),
+            control.start.eq(registers.start),
+            control.tiles.eq(registers.tiles),
+            control.mode.eq(registers.mode),
+            control.use_d.eq(registers.use_d),
+            registers.busy.eq(control.busy),
+            registers.done.eq(control.done),
+            job.tiles.eq(registers.tiles),
+            job.launch.eq(control.launch),
+            job.running.eq(control.running),
+        ]
+        return job
+
+    def _source(self, m: Module, side: str, job: Value, registers: Registers) -> Operand | Initial:
+        """The part behind an operand's stream."""
+        config = self.config
+        widths = config.stream_bytes(side), config.unit_bytes(side)
+        if side == "d":
+            source = Initial(*widths, config.rows)
+        else:
+            source = Operand(*widths, config.depth, panels=side == "a")
+        submodule(m, f"operand_{side}", source, reset=registers.reset)
+        wiring.connect(m, wiring.flipped(getattr(self, f"s_axis_{side}")), source.s)
+        m.d.comb += source.job.eq(job)
+        if side == "d":
+            m.d.comb += source.job.launch.eq(job.launch & registers.use_d)
+        return source
+
+    def _join(self, m: Module, sources: dict, array: DotArray, registers: Registers) -> Value:
+        """Offer a step when all it needs is there; whether the array takes one."""
+        a, b = sources["a"], sources["b"]
+        step, takes = array.i.payload, Signal(name="step")
+        m.d.comb += [
+            step.a.eq(a.o.payload),
+            step.b.eq(b.o.payload),
+            step.first.eq(a.marks.first),
+            step.last.eq(a.marks.last),
+            step.mode.eq(registers.mode),
+            takes.eq(array.i.valid & array.i.ready),
+            a.o.ready.eq(takes),
+            b.o.ready.eq(takes),
+        ]
+        there = a.o.valid & b.o.valid
+        if self.config.initial_c:
+            d, needed = sources["d"], Signal(name="needs_d")
+            m.d.comb += [
+                needed.eq(registers.use_d & a.marks.first),
+                step.c.eq(Mux(registers.use_d, d.o.payload, 0)),
+                d.o.ready.eq(takes & needed),
+            ]
+            there &= d.o.valid | ~needed
+        m.d.comb += array.i.valid.eq(there)
+        return takes
+
+    @staticmethod
+    def _give(
+        m: Module, array: DotArray, results: Results, registers: Registers, job: Value
+    ) -> None:
+        """Tiles leave; the register FLAGS gathers what they raised."""
+        tile, flags = array.o.payload, Signal(len(FLAG_NAMES), name="flags")
+        m.d.comb += [
+            results.i.payload.eq(tile.result),
+            results.i.valid.eq(array.o.valid),
+            array.o.ready.eq(results.i.ready),
+            registers.flags.eq(flags),
+        ]
+        with m.If(array.o.valid & array.o.ready):
+            m.d.sync += flags.eq(flags | tile.flags.as_value())
+        with m.If(job.launch):
+            m.d.sync += flags.eq(0)
+
+    @staticmethod
+    def _report(m: Module, sources: dict, registers: Registers, control: Control) -> None:
+        """Errors to STATUS; those of a stream end the job."""
+        m.d.comb += registers.errors.eq(0)
+        for name in START_ERRORS:
+            m.d.comb += registers.errors[name].eq(control.refused[name])
+        found = []
+        for side, source in sources.items():
+            for name in STREAM_ERRORS:
+                error = source.errors[name] & control.running
+                m.d.comb += registers.errors[f"{side}_{name}"].eq(error)
+                found.append(error)
+        m.d.comb += control.broken.eq(Cat(found).any())
+
+    @staticmethod
+    def _count(
+        m: Module, sources: dict, array: DotArray, step: Value, registers: Registers, job: Value
+    ) -> None:
+        """What this cycle goes to."""
+        widest = max(len(source.discarded) for source in sources.values())
+        counters = submodule(m, "counters", Counters(widest))
+        all_taken = Signal()
+        with m.If(step & sources["a"].marks.ends):
+            m.d.sync += all_taken.eq(1)
+        with m.If(job.launch):
+            m.d.sync += all_taken.eq(0)
+        m.d.comb += [
+            counters.clear.eq(job.launch),
+            counters.running.eq(job.running),
+            counters.step.eq(step),
+            counters.tail.eq(all_taken),
+            counters.held.eq(array.i.valid),
+            counters.blocked.eq(array.o.valid & ~array.o.ready),
+            counters.no_a.eq(~sources["a"].o.valid),
+            counters.no_b.eq(~sources["b"].o.valid),
+            registers.counters.eq(counters.values),
+        ]
+        for side, source in sources.items():
+            m.d.comb += getattr(counters, f"discarded_{side}").eq(source.discarded)

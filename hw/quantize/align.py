@@ -1,0 +1,154 @@
+"""A value moved onto the grid of its element: what is kept, and what decides the rounding."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...model.formats import E8M0
+from ...model.quantize_config import QuantizeConfig
+from ..hierarchy import submodule
+from ..sections.base import Section
+from ..shift import ShiftRight
+from .scale import ControlLayout, ScaledLayout
+from .widths import Widths, select
+
+
+class AlignedLayout(data.StructLayout):
+    """magnitude = (kept + rest) x 2^field in units of the element format's last place.
+
+    kept: at the low end where the format has fewer mantissa bits than others; the hidden one
+    included. rest: the fraction below, to 32 places, or a guard bit over a sticky one.
+    """
+
+    def __init__(self, config: QuantizeConfig) -> None:
+        widths = Widths(config)
+        super().__init__(
+            {
+                "kept": widths.kept,
+                "rest": widths.rest,
+                "field": widths.field,
+                "sign": 1,
+                "nan": 1,
+                "infinite": 1,
+            }
+        )
+
+
+class ElementAligner(wiring.Component):
+    """One lane; combinational.
+
+    Ports: value in (bits of the source), base in (`ScaledLayout`), mode in, o out (`AlignedLayout`,
+    of which kept, rest and field are not meaningful for NaN and infinities).
+    """
+
+    def __init__(self, config: QuantizeConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "value": In(config.source.bits),
+                "base": In(signed(Widths(config).distance)),
+                "mode": In(config.mode_bits),
+                "o": Out(AlignedLayout(config)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        widths = Widths(self.config)
+        fraction = self.value[: widths.fraction]
+        field = self.value[widths.fraction : widths.magnitude]
+        normal, ones = field.any(), field.all()
+        distance = Signal(signed(widths.distance + 1))
+        m.d.comb += [
+            distance.eq(Mux(normal, field, 1) - self.base),
+            self.o.sign.eq(self.value[-1]),
+            self.o.nan.eq(ones & fraction.any()),
+            self.o.infinite.eq(ones & ~fraction.any()),
+        ]
+        inside = ~distance[-1]
+        significand, amount = self._normalize(m, Cat(fraction, normal), distance, inside)
+        m.d.comb += self.o.field.eq(Mux(inside & significand[-1], distance - amount, 0))
+        self._shift(m, significand, Mux(inside, 0, -distance))
+        return m
+
+    def _normalize(
+        self, m: Module, value: Value, distance: Value, inside: Value
+    ) -> tuple[Value, Value]:
+        """(`value` shifted left until its top bit is one, at most by `distance`; the amount)."""
+        levels = Widths(self.config).left
+        most = 2**levels - 1
+        limit = Signal(levels, name="limit")
+        m.d.comb += limit.eq(Mux(inside, Mux(distance > most, most, distance), 0))
+        bits: list[Value] = []
+        left: Value = limit
+        for level in reversed(range(levels)):
+            size = 2**level
+            go = Signal(name=f"left{size}")
+            shifted = Signal(len(value), name=f"left{size}_value")
+            m.d.comb += go.eq(left[level] & ~value[-size:].any())
+            m.d.comb += shifted.eq(Mux(go, value << size, value))
+            # A limit that is not used up here allows all smaller shifts.
+            spare = left[level] & ~go
+            left = left[:level] | spare.replicate(level) if level else Const(0, 1)
+            bits.insert(0, go)
+            value = shifted
+        return value, Cat(bits)
+
+    def _shift(self, m: Module, significand: Value, amount: Value) -> None:
+        """Shift right onto the grid; formats with fewer mantissa bits lie lower."""
+        widths = Widths(self.config)
+        sticky = self.config.rounding == "nearest_even"
+        width = widths.kept + widths.rest - sticky
+        below = Const(0, max(width - len(significand), 0))
+        value = Cat(below, significand)
+        lost = value[: len(value) - width].any()
+        extra = select(
+            self.config.formats, self.mode, lambda fmt: widths.mantissa - fmt.mantissa_bits
+        )
+        total = Signal(widths.distance + 1, name="amount")
+        shift = submodule(m, "shift", ShiftRight(width, len(total)))
+        m.d.comb += [
+            total.eq(amount + extra),
+            shift.value.eq(value[len(value) - width :]),
+            shift.amount.eq(total),
+        ]
+        result = Cat(shift.lost | lost, shift.result) if sticky else shift.result
+        m.d.comb += [
+            Value.cast(self.o.rest).eq(result[: widths.rest]),
+            self.o.kept.eq(result[widths.rest :]),
+        ]
+
+
+class ElementsLayout(data.StructLayout):
+    """A beat of aligned elements, `word_bits` random ones for each, and the block's scale."""
+
+    def __init__(self, config: QuantizeConfig, word_bits: int) -> None:
+        layout = {"elements": data.ArrayLayout(AlignedLayout(config), config.lanes)}
+        if word_bits:
+            layout["random"] = data.ArrayLayout(word_bits, config.lanes)
+        super().__init__({**layout, "scale": E8M0.bits, "poisoned": 1})
+
+
+class AlignElements(Section):
+    """An aligner for each lane."""
+
+    def __init__(self, config: QuantizeConfig) -> None:
+        self.config = config
+        super().__init__(
+            ScaledLayout(config),
+            ElementsLayout(config, config.word_bits),
+            control=ControlLayout(config),
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        self.carry(m, ["scale", "poisoned", *(["random"] if self.config.word_bits else [])])
+        for index in range(self.config.lanes):
+            lane = submodule(m, f"lane{index}", ElementAligner(self.config))
+            m.d.comb += [
+                lane.value.eq(self.i.values[index]),
+                lane.base.eq(self.i.base),
+                lane.mode.eq(self.control.mode),
+                self.o.elements[index].eq(lane.o),
+            ]
+        return m

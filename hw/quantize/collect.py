@@ -1,0 +1,106 @@
+"""A block that comes in several beats: kept until the largest magnitude of all of it is known."""
+
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...model.quantize_config import QuantizeConfig
+from .largest import LargestLayout, values_layout
+from .scale import ControlLayout
+
+
+class BeatLayout(data.StructLayout):
+    """A beat on its way, and what travels beside it."""
+
+    def __init__(self, config: QuantizeConfig) -> None:
+        super().__init__({"data": LargestLayout(config, 1), "control": ControlLayout(config)})
+
+
+class Collector(wiring.Component):
+    """A ring of as many beats as a block has, and a register of what is known of a block.
+
+    Ports: i in and o out (streams of `BeatLayout`). A beat leaves with the largest magnitude, the
+    specials and the control of its whole block, the last one with control.last. A beat is taken in
+    every cycle while beats leave: the next block's take the places that become free.
+    """
+
+    clocked = True
+
+    def __init__(self, config: QuantizeConfig) -> None:
+        self.config = config
+        beats = stream.Signature(BeatLayout(config))
+        super().__init__({"i": In(beats), "o": Out(beats)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        config = self.config
+        beat, out = self.i.payload, self.o.payload
+        kept = data.StructLayout(values_layout(config))
+        places = [Signal(kept, name=f"ring{i}", reset_less=True) for i in range(config.beats)]
+        write, read = Signal(range(config.beats)), Signal(range(config.beats))
+        count = Signal(range(config.beats + 1))  # beats in the ring
+        left = Signal(range(config.beats + 1))  # of them, those of a complete block
+        takes, gives, completes = Signal(), Signal(), Signal()
+        m.d.comb += [
+            self.o.valid.eq(left.any()),
+            self.i.ready.eq((count != config.beats) | (self.o.valid & self.o.ready)),
+            takes.eq(self.i.valid & self.i.ready),
+            gives.eq(self.o.valid & self.o.ready),
+            completes.eq(takes & (write == config.beats - 1)),
+        ]
+        # A block completes when all others have left, or the last of them leaves now.
+        m.d.sync += [
+            count.eq(count + takes - gives),
+            left.eq(Mux(completes, config.beats, left - gives)),
+        ]
+        with m.If(takes):
+            m.d.sync += write.eq(write + 1)  # wraps: beats are a power of two
+        with m.If(gives):
+            m.d.sync += read.eq(read + 1)
+        self._summarize(m, takes, completes, write)
+        for index, place in enumerate(places):
+            with m.If(takes & (write == index)):
+                m.d.sync += [place[name].eq(beat.data[name]) for name in values_layout(config)]
+        leaves = Signal(kept, name="leaves")
+        m.d.comb += Value.cast(leaves).eq(_pick([Value.cast(place) for place in places], read))
+        for name in values_layout(config):
+            m.d.comb += out.data[name].eq(leaves[name])
+        m.d.comb += out.control.last.eq(left == 1)
+        return m
+
+    def _summarize(self, m: Module, takes: Signal, completes: Signal, write: Signal) -> None:
+        """What is known of the block that comes in, and of the complete one."""
+        beat, out = self.i.payload, self.o.payload
+        largest, nan, infinite = (beat.data[name] for name in ("largest", "nan", "infinite"))
+        running = Signal.like(largest[0], name="running_largest", reset_less=True)
+        running_nan, running_infinite = Signal(reset_less=True), Signal(reset_less=True)
+        first = write == 0
+        before = Mux(first, 0, running)
+        now = Mux(before > largest[0], before, largest[0])
+        now_nan = nan | (running_nan & ~first)
+        now_infinite = infinite | (running_infinite & ~first)
+        with m.If(takes):
+            m.d.sync += [
+                running.eq(now),
+                running_nan.eq(now_nan),
+                running_infinite.eq(now_infinite),
+            ]
+        known = Signal(BeatLayout(self.config), name="block", reset_less=True)
+        with m.If(completes):
+            m.d.sync += [
+                known.data.largest[0].eq(now),
+                known.data.nan.eq(now_nan),
+                known.data.infinite.eq(now_infinite),
+                known.control.eq(beat.control),
+            ]
+        for name in ("largest", "nan", "infinite"):
+            m.d.comb += out.data[name].eq(known.data[name])
+        for name in ("mode", "rule"):
+            m.d.comb += out.control[name].eq(known.control[name])
+
+
+def _pick(values: list[Value], index: Value) -> Value:
+    """`values[index]`: a tree of two-way choices; Yosys writes wider ones as overlapping cases."""
+    for bit in index:
+        values = [Mux(bit, odd, even) for even, odd in zip(values[::2], values[1::2], strict=True)]
+    return values[0]

@@ -1,0 +1,113 @@
+"""Rounding, saturation and encoding of aligned elements."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...model.formats import E8M0, ElementFormat
+from ...model.lfsr import WORD_BITS
+from ...model.quantize_config import QuantizeConfig
+from ..hierarchy import submodule
+from ..round import rounds_up
+from ..sections.base import Section
+from .align import AlignedLayout, ElementsLayout
+from .scale import ControlLayout
+from .widths import select
+
+
+class ElementEncoder(wiring.Component):
+    """One lane; combinational.
+
+    Ports: i in (`AlignedLayout`), mode in, word in (random, with stochastic rounding), poisoned in,
+    code out (the widest format's bits, a narrower code in the low bits).
+    """
+
+    def __init__(self, config: QuantizeConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "i": In(AlignedLayout(config)),
+                "mode": In(config.mode_bits),
+                "word": In(WORD_BITS if config.is_stochastic else 0),
+                "poisoned": In(1),
+                "code": Out(config.bits),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        formats = self.config.formats
+        # A carry out of the significand runs into the exponent field, as it should.
+        total = Signal(self.config.bits)
+        magnitude = Signal(self.config.bits - 1)
+        field = select(formats, self.mode, lambda fmt: self.i.field << fmt.mantissa_bits)
+        largest = select(formats, self.mode, lambda fmt: fmt.largest_code)
+        m.d.comb += [
+            total.eq(self.i.kept + field + self._rounds_up(m)),
+            magnitude.eq(Mux(total > largest, largest, total)),
+        ]
+        infinity = magnitude
+        if self.config.nonfinite == "element":
+            infinity = Signal(self.config.bits - 1, name="with_infinity")
+            code = select(
+                formats,
+                self.mode,
+                lambda f: f.largest_code if f.inf_code is None else f.inf_code,
+            )
+            m.d.comb += infinity.eq(Mux(self.i.infinite, code, magnitude))
+        signed = select(formats, self.mode, lambda fmt: self._signed(fmt, infinity))
+        m.d.comb += self.code.eq(Mux(self.poisoned, 0, signed))
+        return m
+
+    def _rounds_up(self, m: Module) -> Value:
+        if self.config.rounding == "toward_zero":
+            return Const(0, 1)
+        if not self.config.is_stochastic:
+            return rounds_up(self.i.kept, self.i.rest)
+        chance = Signal(WORD_BITS + 1)
+        m.d.comb += chance.eq(self.i.rest + self.word)
+        return chance[-1]
+
+    def _signed(self, fmt: ElementFormat, magnitude: Value) -> Value:
+        """The code in format `fmt`."""
+        low = magnitude[: fmt.bits - 1]
+        if fmt.is_integer:
+            return Mux(self.i.sign, -low, low)[: fmt.bits]
+        code = Cat(low, self.i.sign)
+        if self.config.nonfinite == "element" and fmt.nan_code is not None:
+            return Mux(self.i.nan, fmt.nan_code, code)
+        return code
+
+
+class CodesLayout(data.StructLayout):
+    """A beat of codes (lane 0 lowest) and its block's scale."""
+
+    def __init__(self, config: QuantizeConfig) -> None:
+        super().__init__({"codes": data.ArrayLayout(config.bits, config.lanes), "scale": E8M0.bits})
+
+
+class EncodeElements(Section):
+    """An encoder for each lane."""
+
+    def __init__(self, config: QuantizeConfig) -> None:
+        self.config = config
+        word_bits = WORD_BITS if config.is_stochastic else 0
+        super().__init__(
+            ElementsLayout(config, word_bits), CodesLayout(config), control=ControlLayout(config)
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        config = self.config
+        self.carry(m, ["scale"])
+        for index in range(config.lanes):
+            lane = submodule(m, f"lane{index}", ElementEncoder(config))
+            m.d.comb += [
+                lane.i.eq(self.i.elements[index]),
+                lane.mode.eq(self.control.mode),
+                lane.poisoned.eq(self.i.poisoned),
+                self.o.codes[index].eq(lane.code),
+            ]
+            if config.is_stochastic:
+                m.d.comb += lane.word.eq(self.i.random[index])
+        return m

@@ -1,0 +1,128 @@
+"""The shared scale of a block, of its largest magnitude."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.lib import data
+
+from ...model.formats import E8M0, ElementFormat
+from ...model.quantize_config import QuantizeConfig
+from ..hierarchy import submodule
+from ..normalize import Normalizer
+from ..sections.base import Section
+from .largest import LargestLayout, values_layout
+from .widths import Widths, select
+
+
+class ControlLayout(data.StructLayout):
+    """Which format and scale rule a block takes, and whether the beat is its last."""
+
+    def __init__(self, config: QuantizeConfig) -> None:
+        super().__init__(
+            {"mode": config.mode_bits, "rule": config.rule_bits, "last": int(config.beats > 1)}
+        )
+
+
+class ScaledLayout(data.StructLayout):
+    """A beat and its block's scale.
+
+    base: what to subtract from a value's exponent field to have its distance above the element
+    format's smallest exponent. poisoned: the block's codes are zero.
+    """
+
+    def __init__(self, config: QuantizeConfig) -> None:
+        super().__init__(
+            {
+                **values_layout(config),
+                "scale": E8M0.bits,
+                "base": signed(Widths(config).distance),
+                "poisoned": 1,
+            }
+        )
+
+
+class SharedScale(Section):
+    """The rule's exponent, clamped to E8M0: no logarithm, only the exponent field and a carry."""
+
+    def __init__(self, config: QuantizeConfig) -> None:
+        self.config = config
+        super().__init__(
+            LargestLayout(config, 1), ScaledLayout(config), control=ControlLayout(config)
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        config, widths = self.config, Widths(self.config)
+        mode = self.control.mode
+        self.carry(m, values_layout(config))
+        exponent, top, fraction = self._normalized(m)
+        carry, code = Signal(), Signal(signed(widths.distance))
+        rules = [self._carry(rule, top, fraction) for rule in config.scale_rules]
+        chosen = rules[-1]
+        for index, rule in enumerate(rules[:-1]):
+            chosen = Mux(self.control.rule == index, rule, chosen)
+        emax = select(config.formats, mode, lambda fmt: fmt.emax)
+        largest = E8M0.nan_code - 1
+        m.d.comb += [
+            carry.eq(chosen),
+            code.eq(exponent - emax + carry),
+        ]
+        scale = Signal(E8M0.bits)
+        zero = ~Value.cast(self.i.largest[0]).any()
+        m.d.comb += scale.eq(Mux((code < 0) | zero, 0, Mux(code > largest, largest, code)))
+        # The exponent field of a value at the element format's smallest exponent.
+        offset = widths.bias - E8M0.bias
+        m.d.comb += [
+            self.o.base.eq(scale + select(config.formats, mode, lambda fmt: fmt.emin + offset)),
+            self.o.poisoned.eq(self._poisoned()),
+            self.o.scale.eq(Mux(self.o.poisoned, E8M0.nan_code, scale)),
+        ]
+        return m
+
+    def _normalized(self, m: Module) -> tuple[Value, Value, Value]:
+        """(E8M0 code of the exponent, leading bit, fraction) of the largest magnitude.
+
+        The leading bit is 0 only where the code is clamped to 0 whatever the fraction, or for zero.
+        """
+        widths = Widths(self.config)
+        bits = self.i.largest[0]
+        field, fraction = bits[widths.compared :], bits[: widths.compared]
+        normal = field.any()
+        exponent = Signal(signed(widths.distance), name="exponent")
+        if widths.bias == E8M0.bias:
+            # A subnormal is below 2^-126: one place further its exponent is -127, E8M0's least.
+            m.d.comb += exponent.eq(field)
+            if not widths.compared:
+                return exponent, normal, fraction
+            top = normal | fraction[-1]
+            return exponent, top, Mux(normal, fraction, Cat(Const(0, 1), fraction[:-1]))
+        normalizer = submodule(m, "normalizer", Normalizer(widths.fraction + 1))
+        m.d.comb += [
+            normalizer.value.eq(Cat(fraction, normal)),
+            exponent.eq(Mux(normal, field, 1) - normalizer.amount + (E8M0.bias - widths.bias)),
+        ]
+        return exponent, normalizer.result[-1], normalizer.result[:-1]
+
+    def _carry(self, rule: str, top: Value, fraction: Value) -> Value:
+        """Whether the rule's exponent is one more than that of the largest magnitude."""
+        if rule == "floor":
+            return Const(0, 1)
+        width = len(fraction)
+        mode = self.control.mode
+
+        def even(fmt: ElementFormat) -> Value:
+            """It rounds up to the next power of two: m + 1 ones."""
+            return fraction[max(width - fmt.mantissa_bits - 1, 0) :].all()
+
+        def ceil(fmt: ElementFormat) -> Value:
+            """It exceeds the largest finite element at this exponent."""
+            ones = fmt.largest_code % 2**fmt.mantissa_bits
+            return fraction > (ones << width - fmt.mantissa_bits)
+
+        return top & select(self.config.formats, mode, even if rule == "even" else ceil)
+
+    def _poisoned(self) -> Value:
+        if self.config.nonfinite == "poison":
+            return self.i.nan | self.i.infinite
+        without_nan = select(
+            self.config.formats, self.control.mode, lambda fmt: int(fmt.nan_code is None)
+        )
+        return self.i.nan & without_nan

@@ -1,0 +1,73 @@
+"""The quantiser as a top module."""
+
+from amaranth.hdl import Module, Signal
+
+from ...model.formats import E8M0
+from ...model.quantize_config import QuantizeConfig
+from ..top import Top
+from .largest import values_layout
+from .unit import QuantizeUnit
+
+
+class QuantizeTop(Top):
+    """A `QuantizeUnit` behind plain ports."""
+
+    name = "mxdot_quantize"
+    title = "MX quantiser"
+
+    def __init__(self, config: QuantizeConfig) -> None:
+        super().__init__(config)
+        lanes, source = config.lanes, config.source
+        beat = "block" if config.beats == 1 else "beat"
+        self.port("in_valid", 1, "in", f"a {beat} is offered")
+        self.port("in_ready", 1, "out", f"the {beat} offered is taken at this clock edge")
+        values = f"{lanes} {source.name} values, lane 0 lowest"
+        self.port("in_values", lanes * source.bits, "in", values)
+        if config.word_bits:
+            words = f"{lanes} random words, lane 0 lowest"
+            self.port("in_random", lanes * config.word_bits, "in", words)
+        if config.mode_bits:
+            modes = ", ".join(f"{i} {fmt}" for i, fmt in enumerate(config.formats))
+            self.port("in_mode", config.mode_bits, "in", f"element format: {modes}")
+        if config.rule_bits:
+            rules = ", ".join(f"{i} {rule}" for i, rule in enumerate(config.scale_rules))
+            self.port("in_rule", config.rule_bits, "in", f"scale rule: {rules}")
+        self.port("out_valid", 1, "out", "codes are offered")
+        self.port("out_ready", 1, "in", "the codes offered are taken at this clock edge")
+        self.port("out_codes", lanes * config.bits, "out", f"{lanes} codes, lane 0 lowest")
+        self.port("out_scale", E8M0.bits, "out", "E8M0 scale of the block")
+        if config.beats > 1:
+            self.port("out_last", 1, "out", "last beat of the block")
+
+    def unit(self) -> QuantizeUnit:
+        return QuantizeUnit(self.config)
+
+    def connect(self, m: Module, unit: QuantizeUnit, port: dict[str, Signal]) -> None:
+        beat, codes = unit.i.payload, unit.o.payload
+        names = [*values_layout(self.config), "mode", "rule"]
+        m.d.comb += [beat[n].eq(port[f"in_{n}"]) for n in names if f"in_{n}" in port]
+        for name in ("codes", "scale", "last"):
+            if f"out_{name}" in port:
+                m.d.comb += port[f"out_{name}"].eq(codes[name])
+        m.d.comb += [
+            unit.i.valid.eq(port["in_valid"]),
+            port["in_ready"].eq(unit.i.ready),
+            port["out_valid"].eq(unit.o.valid),
+            unit.o.ready.eq(port["out_ready"]),
+        ]
+
+    def facts(self) -> list[tuple[str, str]]:
+        config: QuantizeConfig = self.config
+        random = [("random", f"shift registers, seed {config.seed:#x}")]
+        beats = "" if config.beats == 1 else f", {config.beats} beats of {config.lanes}"
+        return [
+            ("formats", config.formats_text),
+            ("block", f"{config.block} {config.source.name} values{beats}"),
+            ("scale", config.rules_text),
+            ("rounding", config.rounding),
+            ("non-finite", config.nonfinite),
+            *(random if config.random == "lfsr" else []),
+            ("latency", f"{config.latency} cycles from a block's last beat to its first codes"),
+            ("interval", f"{config.interval} cycles between blocks"),
+            ("registers", config.pipeline.path),
+        ]

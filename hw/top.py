@@ -1,0 +1,80 @@
+"""A unit as a top module: plain, separately named ports and the facts of its header."""
+
+from abc import ABC, abstractmethod
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, ClassVar
+
+from amaranth.hdl import ClockDomain, Elaboratable, Module, Signal
+from amaranth.lib import wiring
+
+from .hierarchy import used
+
+
+class Top(Elaboratable, ABC):
+    """A unit behind plain ports; `ports` lists (signal, direction, meaning).
+
+    A kind of unit is a subclass: `name` is its top module unless the user gives another, `title`
+    says what it is, `unit` makes the component, `connect` joins it to the ports that `__init__`
+    made by `port`, and `facts` are the lines of the header (what, value).
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    clock: ClassVar[str] = "clk"
+    reset: ClassVar[str] = "rst"
+    """The reset's name; with an n at its end it is active low."""
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+        self.ports: list[tuple[Signal, str, str]] = []
+        self.port(self.clock, 1, "in", "clock, rising edge")
+        level = "low" if self.reset.endswith("n") else "high"
+        self.port(self.reset, 1, "in", f"synchronous reset, active {level}")
+
+    def port(self, name: str, width: int, direction: str, meaning: str) -> None:
+        """Add a port."""
+        self.ports.append((Signal(width, name=name), direction, meaning))
+
+    @abstractmethod
+    def unit(self) -> wiring.Component:
+        """The component."""
+
+    @abstractmethod
+    def connect(self, m: Module, unit: Any, port: dict[str, Signal]) -> None:
+        """Join the component and the ports, by name."""
+
+    @abstractmethod
+    def facts(self) -> list[tuple[str, str]]:
+        """Lines of the header: what, and its value."""
+
+    def elaborate(self, platform: object) -> Module:
+        unit = used(self.unit())
+        m = unit.elaborate(platform)  # the unit itself, not a module inside another
+        port = {signal.name: signal for signal, _, _ in self.ports}
+        m.domains.sync = sync = ClockDomain()
+        sync.clk = port[self.clock]
+        if self.reset.endswith("n"):
+            m.d.comb += sync.rst.eq(~port[self.reset])
+        else:
+            sync.rst = port[self.reset]
+        self.connect(m, unit, port)
+        return m
+
+    def header(self, name: str) -> str:
+        """The comment on top of the file: version, configuration, timing and ports."""
+        try:
+            number = version("mxdot")
+        except PackageNotFoundError:  # running from a source tree
+            number = "(source tree)"
+        lines = [f"mxdot {number}: {self.title} {name}", ""]
+        lines += [f"{what:12} {value}" for what, value in self.facts()]
+        longest = max(14, *(len(signal.name) for signal, _, _ in self.ports))
+        lines += [
+            "",
+            *(
+                f"{direction:3} {f'[{len(signal) - 1}:0]' if len(signal) > 1 else '':9} "
+                f"{signal.name:{longest}} {meaning}"
+                for signal, direction, meaning in self.ports
+            ),
+        ]
+        return "".join(f"// {line}".rstrip() + "\n" for line in lines)

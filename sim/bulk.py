@@ -25,6 +25,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .files import beside
 from .verilator import Build, SimulationError
 
 FLAGS = ("invalid", "overflow", "underflow", "inexact", "saturated")
@@ -97,16 +98,14 @@ def write_records(
         np.broadcast_to(np.asarray(column, dtype), len(a))
         for column, dtype in [(scale_a, "u1"), (scale_b, "u1"), (c, "<u4"), (control, "u1")]
     ]
-    beside = path.with_name(path.name + ".part")
-    with beside.open("wb") as file:
+    with beside(path) as part, part.open("wb") as file:
         for start in range(0, len(a), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            fields = [_pack(a[part], a_bits), _pack(b[part], b_bits)]
-            fields += [_bytes_of(column[part]) for column in columns]
+            rows = slice(start, start + _CHUNK)
+            fields = [_pack(a[rows], a_bits), _pack(b[rows], b_bits)]
+            fields += [_bytes_of(column[rows]) for column in columns]
             if side:
-                fields.append(_dense([(bits[part], width) for bits, width in side]))
+                fields.append(_dense([(bits[rows], width) for bits, width in side]))
             np.concatenate(fields, axis=1)[:, ::-1].tofile(file)
-    beside.replace(path)
 
 
 def read_results(path: Path) -> BulkResults:

@@ -77,23 +77,26 @@ class _Live:
 
 def _line(result: UnitResult) -> str:
     verdict = "ok    " if result.passed else "FAILED"
-    text = f"{verdict} {result.name}: {result.products:,} dot products, {result.seconds:.1f} s"
+    text = f"{verdict} {result.name}: {result.compared:,} {result.items}, {result.seconds:.1f} s"
     return text if result.passed else f"{text}; {(result.errors or ['nothing was compared'])[0]}"
 
 
 def summary(results: list[UnitResult], seconds: float, coverage: float) -> bool:
     """Print the table, the failures, and one line of totals; True when all passed."""
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
     console.print(_table(results))
     for result in results:
         if not result.passed:
             _failure(console, result)
     failed = [result.name for result in results if not result.passed]
-    total = sum(result.products for result in results)
+    totals: dict[str, int] = {}
+    for result in results:
+        totals[result.items] = totals.get(result.items, 0) + result.compared
+    compared = " and ".join(f"{count:,} {items}" for items, count in totals.items())
     mismatches = sum(result.mismatches for result in results)
     verdict = f"FAILED: {', '.join(failed)}" if failed else "all passed"
     console.print(
-        f"{len(results)} units, {total:,} dot products compared with the model, "
+        f"{len(results)} units, {compared} compared with the model, "
         f"{mismatches:,} mismatches, coverage {coverage:.1f}%, {seconds:.0f} s: {verdict}",
         markup=False,
         soft_wrap=True,
@@ -104,14 +107,14 @@ def summary(results: list[UnitResult], seconds: float, coverage: float) -> bool:
 def _table(results: list[UnitResult]) -> Table:
     table = Table(title_justify="left", box=None, pad_edge=False)
     table.add_column("unit", no_wrap=True)
-    for column in ("dot products", "wrong", "coverage", "bulk/s", "per cycle/s", "ratio", "time"):
+    for column in ("compared", "wrong", "coverage", "bulk/s", "per cycle/s", "ratio", "time"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("")
     for result in results:
         ratio = result.bulk_rate / result.cycle_rate if result.cycle_rate else 0.0
         table.add_row(
             result.name,
-            f"{result.products:,}",
+            f"{result.compared:,}",
             f"{result.mismatches:,}",
             f"{result.coverage:.1f}%",
             f"{result.bulk_rate:,.0f}",
@@ -125,7 +128,7 @@ def _table(results: list[UnitResult]) -> Table:
 
 def _failure(console: Console, result: UnitResult) -> None:
     lines = [f"FAILED {result.name}: {result.config}", *(f"  {e}" for e in result.errors)]
-    if not result.products and not result.errors:
+    if not result.compared and not result.errors:
         lines.append("  nothing was compared")
     if result.report:
         lines += ["", *(f"  {line}" for line in result.report.splitlines())]

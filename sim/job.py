@@ -4,39 +4,35 @@ import json
 import zlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..model import DotConfig
-from .item import Batch, Outcome
-
-Predictor = Callable[[DotConfig, Batch], Outcome]
+from .kinds import KINDS, kind_name, kind_of, named
 
 
 @dataclass(frozen=True)
 class UnitJob:
-    """What to simulate of one unit.
+    """What to simulate of one unit of any kind.
 
-    name: unique in a regression; files go to `directory`. traffic, bulk: dot products simulated
+    name: unique in a regression; files go to `directory`. traffic, bulk: how much is simulated
     cycle by cycle and in bulk mode. verilog: simulate this file instead of the generated unit.
-    predictor: "module:function" that predicts results; the golden model's. builds: where
+    predictor: "module:function" that predicts results; None is the golden model's. builds: where
     simulations are compiled and kept; the job's directory when None. repeat: the command that
     repeats this job, for reports. tensors: a file of real data and the names of two arrays in it,
     of which all dot products are simulated in bulk mode, or a sample.
     """
 
     name: str
-    config: DotConfig
+    config: Any
     seed: int
     directory: Path
     traffic: int = 2000
     bulk: int = 0
     waves: bool = False
     verilog: Path | None = None
-    predictor: str = "mxdot.sim.item:predict"
+    predictor: str | None = None
     builds: Path | None = None
     repeat: str = ""
     tensors: Path | None = None
@@ -52,15 +48,15 @@ class UnitJob:
         """Random numbers for one purpose: of the seed, the job's name and the purpose alone."""
         return np.random.default_rng([self.seed, zlib.crc32(f"{self.name}/{purpose}".encode())])
 
-    def predict(self) -> Predictor:
-        """The function that predicts results."""
-        module, _, function = self.predictor.partition(":")
-        return getattr(import_module(module), function)
+    def predict(self) -> Callable[..., Any]:
+        """The function that predicts outcomes, of (configuration, batch)."""
+        return named(self.predictor or kind_of(self.config).predictor)
 
     def write(self) -> Path:
         """Write the job as JSON to job.json in its directory."""
         values = {
             **{name: getattr(self, name) for name in self.__dataclass_fields__},
+            "kind": kind_name(self.config),
             "config": self.config.arguments,
         }
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -73,7 +69,7 @@ class UnitJob:
     def load(cls, path: Path) -> "UnitJob":
         """The job that `write` wrote."""
         values = json.loads(path.read_text())
-        values["config"] = DotConfig(**values["config"])
+        values["config"] = KINDS[values.pop("kind")].of(**values["config"])
         values["directory"] = Path(values["directory"])
         values["tensor_names"] = tuple(values["tensor_names"])
         for name in ("verilog", "tensors", "builds"):
@@ -87,22 +83,20 @@ def _absolute(path: Path) -> str:
 
 @dataclass
 class Failure:
-    """One dot product that came out wrong. `product` holds its operands as plain values."""
+    """One item that came out wrong. item: its operands; all of them plain values of JSON."""
 
-    product: dict[str, Any]
-    got: int
-    want: int
-    got_flags: int
-    want_flags: int
+    item: dict[str, Any]
+    got: list[Any]
+    want: list[Any]
     where: str
-    """Which run, and the number of the dot product in it."""
+    """Which run, and the number of the item in it."""
 
 
 @dataclass
 class CycleReport:
-    """What the cycle-by-cycle bench found out; written as JSON by bench/dot_test.py."""
+    """What the cycle-by-cycle bench found out; written as JSON by its test."""
 
-    products: int = 0
+    compared: int = 0
     cycles: int = 0
     seconds: float = 0.0
     mismatches: int = 0

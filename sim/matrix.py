@@ -1,49 +1,36 @@
 """The regression matrix: which units are simulated, by default and in full."""
 
 from dataclasses import dataclass
+from typing import Any
 
-from ..model import DotConfig, accumulator
+from ..model import FORMATS, DotConfig, QuantizeConfig, accumulator
 from ..model.config import LANES
+from ..model.formats import ROUNDINGS
+from ..model.matmul_config import MatmulConfig
 from ..model.pipeline import sections, stage_limits
+from ..model.quantize import SCALE_RULES
+from .kinds import kind_of
+from .names import EVERY_FORMAT
+from .quantize.stimulus import every_pair
 
-EVERY_FORMAT = "e4m3,e5m2,e3m2,e2m3,e2m1,int8,int4,e5m2xe4m3,e4m3xe5m2"
-"""Every element format, and the mixed FP8 pairs, in one unit with a mode input."""
-
+EVERY_ELEMENT = ",".join(FORMATS)
 BULK = 45_000
 FULL_BULK = 100_000
+MATMUL_BULK = 3_000
+"""Results of a matrix unit in bulk mode, each of many blocks; a part of them of a real layer."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A row of the matrix. bulk: dot products simulated in bulk mode."""
+    """A row of the matrix: a unit of any kind. bulk: how many are simulated in bulk mode."""
 
-    config: DotConfig
+    config: Any
     bulk: int = BULK
 
     @property
     def name(self) -> str:
         """Names the row, its files, and the row to repeat."""
-        return unit_name(self.config)
-
-
-def unit_name(config: DotConfig) -> str:
-    """A name that is a file name and differs for different configurations."""
-    formats = config.formats_text
-    formats = "all" if formats == EVERY_FORMAT else formats.replace(",", "+")
-    parts = [
-        str(config.accumulator).replace(":", "_"),
-        formats,
-        f"x{config.lanes}",
-        f"s{config.stages}",
-    ]
-    if config.out.name != "float32":
-        parts.append(config.out.name.replace(":", "_"))
-    if config.has_integers:
-        parts += [f"scales_{config.scales}"] * (config.scales != "none")
-        parts += [f"zero_{config.zero_points}"] * (config.zero_points != "none")
-    parts += ["micro"] * config.micro
-    parts += ["nostatus"] * (not config.status) + ["noc"] * (not config.load_c)
-    return "-".join(parts)
+        return kind_of(self.config).unit_name(self.config)
 
 
 def _unit(
@@ -53,12 +40,70 @@ def _unit(
     return Unit(DotConfig(**arguments, **options), bulk)  # type: ignore[arg-type]
 
 
+def _matmul(rows: int, columns: int, dot: Unit, **options: Any) -> Unit:
+    return Unit(MatmulConfig(dot.config, rows, columns, **options), MATMUL_BULK)
+
+
 def default_matrix() -> list[Unit]:
     """A few minutes on two cores: every accumulator and preset with every format.
 
     Pipelines from the shallowest to the deepest, 4 to 128 lanes, every output format, registers
     that saturate, wrap, and hold everything. The slowest builds come first.
     """
+    return [*_dot_units(), *_quantize_units(), *_matmul_units()]
+
+
+def _matmul_units() -> list[Unit]:
+    """Streams of single bytes, of odd widths, of several steps a beat; with and without D."""
+    return [
+        _matmul(4, 4, _unit("aligned:13", "e4m3", 16, 4), depth=16),
+        _matmul(2, 3, _unit("exact", EVERY_FORMAT, 4, 3), depth=4, a_bytes=1, b_bytes=7, c_bytes=1),
+        _matmul(
+            4, 2, _unit("hopper", "e5m2", 8, 5, out="bfloat16"), depth=4, c_bytes=3, initial_c=True
+        ),
+        _matmul(1, 2, _unit("fused:25", "e2m1,e3m2xe2m3,int8", 8, 3), depth=8, initial_c=True,
+                a_bytes=36, b_bytes=54, c_bytes=12, d_bytes=5),
+    ]  # fmt: skip
+
+
+def _quantize(formats: str, bulk: int, **options: Any) -> Unit:
+    return Unit(QuantizeConfig(formats, **options), bulk)
+
+
+def _quantize_units() -> list[Unit]:
+    """Every format, source, rule, rounding and policy; blocks of one beat and of several.
+
+    The first one meets every bfloat16 value under at least five scales, both ends among them.
+    """
+    return [
+        _quantize(EVERY_ELEMENT, 190_000, block=16, source="bfloat16", scale_rule="floor,ceil,even",
+                  nonfinite="element", stages=5),
+        _quantize("e4m3", 30_000),
+        _quantize("e2m1,int8", 15_000, block=16, scale_rule="even", rounding="stochastic", beats=4,
+                  random="lfsr", stages=7),
+        _quantize("e5m2,e3m2", 15_000, block=8, source="float16", scale_rule="ceil",
+                  rounding="stochastic", nonfinite="element", beats=8, stages=1),
+        _quantize("e2m3", 30_000, block=4, scale_rule="floor,even", rounding="toward_zero",
+                  stages=1),
+    ]  # fmt: skip
+
+
+def _every_value_units() -> list[Unit]:
+    """Every bfloat16 value under every scale: each format to nearest even, and another rounding.
+
+    Rules of scales take turns.
+    """
+    nearest, *others = ROUNDINGS
+    units = []
+    for index, fmt in enumerate(FORMATS):
+        for turn, rounding in enumerate((nearest, others[index % len(others)])):
+            rule = SCALE_RULES[(index + turn) % len(SCALE_RULES)]
+            config = QuantizeConfig(fmt, 32, "bfloat16", rule, rounding, stages=1 + index)
+            units.append(Unit(config, every_pair(config)))
+    return units
+
+
+def _dot_units() -> list[Unit]:
     return [
         _unit("hopper-promoted", "e4m3", 128, 15, bulk=15_000),
         _unit("ada", EVERY_FORMAT, 32, 8, bulk=30_000),
@@ -112,8 +157,12 @@ ACCUMULATORS = (
 
 
 def full_matrix() -> list[Unit]:
-    """The default matrix, every accumulator x format x (shallowest, middle, deepest), and lanes."""
+    """The default matrix, every accumulator x format x (shallowest, middle, deepest), and lanes.
+
+    And a matrix unit of every accumulator.
+    """
     units = [Unit(unit.config, max(unit.bulk, FULL_BULK)) for unit in default_matrix()]
+    units += _every_value_units()
     for rule in ACCUMULATORS:
         formats = ["int8"] if rule == "int32" else EVERY_FORMAT.split(",")
         for pair in formats:
@@ -126,4 +175,6 @@ def full_matrix() -> list[Unit]:
         for lanes in (n for n in (4, 32, 64, 128) if n <= promote):
             _, high = stage_limits(sections(accumulator(rule), lanes, "float32"))
             units.append(_unit(rule, formats[0], lanes, high - 1, FULL_BULK))
+        dot = DotConfig(formats[0], 8, rule)
+        units.append(Unit(MatmulConfig(dot, 2, 2, depth=4), MATMUL_BULK))
     return list({unit.name: unit for unit in units}.values())

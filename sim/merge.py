@@ -11,6 +11,8 @@ from xml.etree import ElementTree as ET
 
 import yaml
 
+from .files import write_file
+
 HITS = "bins:_hits"
 Bins = dict[str, dict[str, int]]
 
@@ -24,10 +26,10 @@ def merge_coverage(files: Iterable[Path], yaml_file: Path, xml_file: Path) -> fl
                 bins = points.setdefault(name, {})
                 bins[str(wanted)] = bins.get(str(wanted), 0) + count
     items = _items(points)
-    _replace(yaml_file, yaml.safe_dump(items, sort_keys=True))
+    write_file(yaml_file, yaml.safe_dump(items, sort_keys=True))
     root = _xml(items)
     ET.indent(root)
-    _replace(xml_file, ET.tostring(root, encoding="unicode") + "\n")
+    write_file(xml_file, ET.tostring(root, encoding="unicode") + "\n")
     total = sum(map(len, points.values()))
     return 100 * _covered(points) / total if total else 0.0
 
@@ -70,9 +72,3 @@ def _xml(items: dict[str, dict[str, Any]]) -> ET.Element:
                 {"bin": wanted, "hits": str(count), "abs_name": f"top.{name}.bin{i}"},
             )
     return root
-
-
-def _replace(path: Path, text: str) -> None:
-    beside = path.with_name(path.name + ".part")
-    beside.write_text(text)
-    beside.replace(path)

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from .vectors import Vectors, replace_file
+from .files import write_file
+from .vectors import Vectors
 
 HEADER = "vectors.vh"
 MANIFEST = "manifest.json"
@@ -53,16 +54,16 @@ def save_hex(vectors: Vectors, directory: Path) -> None:
         if name not in words:
             (directory / name).unlink(missing_ok=True)
     for name, (_, lines) in words.items():
-        replace_file(directory / name, lines)
+        write_file(directory / name, lines)
     table = {
         name: {"lines": lines.count(b"\n"), "bits": bits, "for each": FILES[name][0]}
         | {"holds": FILES[name][1]}
         for name, (bits, lines) in words.items()
     }
-    replace_file(directory / HEADER, _header(vectors).encode())
-    replace_file(directory / "README.txt", _readme(vectors, table).encode())
+    write_file(directory / HEADER, _header(vectors).encode())
+    write_file(directory / "README.txt", _readme(vectors, table).encode())
     manifest = vectors.manifest() | {"files": table}
-    replace_file(directory / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
+    write_file(directory / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
 
 
 def _words(vectors: Vectors) -> dict[str, tuple[int, bytes]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from .display import display, summary
+from .files import write_file
 from .job import UnitJob
 from .matrix import Unit
 from .merge import merge_coverage
@@ -128,10 +129,7 @@ def _junit(results: Sequence[UnitResult], settings: Settings, seconds: float) ->
             failure = ET.SubElement(case, "failure", message=_printable(message))
             failure.text = _printable("\n".join([result.config, *result.errors, result.report]))
     ET.indent(suites)
-    path = settings.directory / "results.xml"
-    beside = path.with_name("results.xml.part")
-    beside.write_text(ET.tostring(suites, encoding="unicode") + "\n")
-    beside.replace(path)
+    write_file(settings.directory / "results.xml", ET.tostring(suites, encoding="unicode") + "\n")
 
 
 def _printable(text: str) -> str:

@@ -18,12 +18,13 @@ SHOWN_ROWS = 6  # that differ, of one section
 
 def describe_failure(job: UnitJob, verilog: Path, failure: Failure) -> str:
     """The report of one dot product that came out wrong; replays it alone."""
+    what = "flags differ" if failure.got[0] == failure.want[0] else "result differs"
     lines = [
-        f"{failure.where}: {'flags differ' if failure.got == failure.want else 'result differs'}",
+        f"{failure.where}: {what}",
         f"seed {job.seed}, unit {job.name}: {job.config}",
         *_operands(job, failure),
-        f"got  {_result(job, failure.got, failure.got_flags)}",
-        f"want {_result(job, failure.want, failure.want_flags)}",
+        f"got  {_result(job, *failure.got)}",
+        f"want {_result(job, *failure.want)}",
         *_replayed(job, verilog, failure),
     ]
     if job.waves:
@@ -34,7 +35,7 @@ def describe_failure(job: UnitJob, verilog: Path, failure: Failure) -> str:
 
 
 def _operands(job: UnitJob, failure: Failure) -> list[str]:
-    config, product = job.config, failure.product
+    config, product = job.config, failure.item
     lines = [f"formats {pair_name(config.formats[product['mode']])} (mode {product['mode']})"]
     if config.load_c:
         lines.append(f"c       0x{product['c']:08x}")
@@ -68,12 +69,12 @@ def failure_file(job: UnitJob) -> Path:
 
 def _replayed(job: UnitJob, verilog: Path, failure: Failure) -> list[str]:
     """What the dot product does alone after a reset, stage by stage beside the golden model."""
-    failure_file(job).write_text(json.dumps(failure.product) + "\n")
+    failure_file(job).write_text(json.dumps(failure.item) + "\n")
     try:
         record = replay(job, verilog)
     except (verilator.BuildError, verilator.SimulationError) as error:
         return [f"(the replay of this dot product failed: {str(error).splitlines()[0]})"]
-    product = failure.product
+    product = failure.item
     item = Product(product["mode"], product["c"], tuple(map(tuple, product["blocks"])))
     batch = batch_of(job.config, [item])
     trace = model_trace(job.config, batch, stages=True)
@@ -82,15 +83,12 @@ def _replayed(job: UnitJob, verilog: Path, failure: Failure) -> list[str]:
         lines = ["alone after a reset: no result at all"]
     else:
         lines = [f"alone after a reset: {_result(job, *record['result'])}"]
-        if tuple(record["result"]) == (failure.want, failure.want_flags):
+        if record["result"] == failure.want:
             lines[0] += ", as wanted: it depends on the traffic before it"
-    if (int(model.result[0]), int(model.flags[0])) != (failure.want, failure.want_flags):
-        lines.append(f"the golden model has {_result(job, *_both(model))}")
+    known = [int(model.result[0]), int(model.flags[0])]
+    if known != failure.want:
+        lines.append(f"the golden model has {_result(job, *known)}")
     return lines + stage_table(compare_stages(job.config, batch, trace, record["stages"]))
-
-
-def _both(model) -> tuple[int, int]:
-    return int(model.result[0]), int(model.flags[0])
 
 
 def replay(job: UnitJob, verilog: Path) -> dict:

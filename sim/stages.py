@@ -277,8 +277,7 @@ def _register(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
 
 def _integer_terms(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
     for index, want in enumerate(step["product"]):
-        term = view["terms"][index]
-        yield _pair(f"product {index}", _signed(term["sign"], term["magnitude"]), int(want))
+        yield _pair(f"product {index}", view["terms"][index], int(want))
 
 
 def _integer_total(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:

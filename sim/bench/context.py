@@ -1,4 +1,4 @@
-"""What the components of the bench share: the pins, the job, how traffic is timed, and errors."""
+"""What the components of the bench share: the unit, how traffic is timed, and errors."""
 
 import re
 from collections import Counter
@@ -7,13 +7,10 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeVar
 
-from cocotb.handle import LogicObject
-from cocotb.triggers import RisingEdge
 from pyuvm import ConfigDB, uvm_component, uvm_tlm_analysis_fifo
 
-from ...model import DotConfig
-from ...model.trace import FLAG_NAMES
 from ..job import CycleReport, UnitJob
+from .subject import Pins, Subject
 
 KEPT_ERRORS = 2  # of a kind
 
@@ -33,53 +30,24 @@ class Timing:
         return 1 if self.length <= 1 else 1 + int(rng.expovariate(1 / (self.length - 0.5)))
 
 
-class Pins:
-    """The unit's pins by name, with the optional ones left out where the unit has none.
-
-    Values read after a rising edge are those before it, which is what the unit's registers saw.
-    """
-
-    def __init__(self, dut: Any, config: DotConfig) -> None:
-        self.dut = dut
-        self.clk: LogicObject = dut.clk
-        self.rst: LogicObject = dut.rst
-        self.in_valid: LogicObject = dut.in_valid
-        self.in_ready: LogicObject = dut.in_ready
-        self.in_first: LogicObject = dut.in_first
-        self.in_last: LogicObject = dut.in_last
-        names = ("a", "b", "scale_a", "scale_b", *config.side_inputs)
-        self.block: list[LogicObject] = [getattr(dut, f"in_{name}") for name in names]
-        self.in_c = dut.in_c if config.load_c else None
-        self.in_mode = dut.in_mode if config.mode_bits else None
-        self.out_valid: LogicObject = dut.out_valid
-        self.out_ready: LogicObject = dut.out_ready
-        self.out_result = dut.out_result
-        names = FLAG_NAMES if config.status else ()
-        self.out_flags: list[LogicObject] = [getattr(dut, f"out_{name}") for name in names]
-        self.edge = RisingEdge(dut.clk)
-
-    def result(self) -> tuple[int, int]:
-        """Result bits and flags, as they stand."""
-        flags = 0
-        for bit, pin in enumerate(self.out_flags):
-            flags |= int(pin.value) << bit
-        return int(self.out_result.value), flags
-
-
 @dataclass
 class Context:
     """Handed to every component through the ConfigDB as "context"."""
 
-    job: UnitJob
-    pins: Pins
+    subject: Subject
     timing: Timing = field(default_factory=Timing)
     report: CycleReport = field(default_factory=CycleReport)
     kinds: Counter[str] = field(default_factory=Counter)
 
     @property
-    def config(self) -> DotConfig:
-        """The unit."""
-        return self.job.config
+    def job(self) -> UnitJob:
+        """What is simulated."""
+        return self.subject.job
+
+    @property
+    def pins(self) -> Pins:
+        """The unit's pins."""
+        return self.subject.pins
 
     def random(self, purpose: str) -> Random:
         """Random numbers for one component."""

@@ -1,21 +1,17 @@
 """The protocol checker: the stream rules, latency and throughput, cycle by cycle on the pins.
 
 Rules of the result stream: once valid, it stays valid and unchanged until taken; nothing is valid
-in the cycle after a reset. Rules of time, exact while nothing has stalled: a result appears
-`config.latency` cycles after its last block entered, blocks enter one per cycle, and one that needs
-the running value enters the loop `config.interval` cycles after the block before it. Under stalls a
-result may come later, never earlier.
+in the cycle after a reset. Rules of time, exact while nothing has stalled: beats are taken and
+results come when the subject's timeline says. Under stalls a result may come later, never earlier.
 """
 
-from collections import deque
 from dataclasses import dataclass
 
 from pyuvm import uvm_analysis_port, uvm_component
 
-from ...model import DotConfig
 from .context import context_of
 
-HANG = 2000  # cycles that a block is kept waiting, or that a result is owed and none comes
+HANG = 2000  # cycles that a beat is kept waiting, or that a result is owed and none comes
 
 
 @dataclass
@@ -29,54 +25,6 @@ class Event:
     reset: str = ""
 
 
-class Timeline:
-    """When blocks enter the loop and results come out of a unit that nothing stalls."""
-
-    def __init__(self, config: DotConfig) -> None:
-        sections, registered = config.pipeline.sections, config.pipeline.registered
-        loop = next((i for i, s in enumerate(sections) if s.loop), len(sections))
-        self.before = sum(i < loop for i in registered)
-        """Registers in front of the loop."""
-        self.after = config.latency - self.before
-        self.interval = config.interval
-        promote = getattr(config.accumulator, "promote", None)
-        self.group = max(1, promote // config.lanes) if promote else 0
-        """Blocks after which the loop starts afresh; 0 for never."""
-        self.reset()
-
-    def reset(self) -> None:
-        """The unit is empty."""
-        self.entries: deque[int] = deque()  # of blocks that may still wait for the loop
-        self.entered = -(10**9)
-        self.place = 0
-        self.due: deque[int] = deque()  # when results come
-
-    def entry(self, now: int, first: bool) -> int:
-        """When a block accepted now enters the loop."""
-        place = 0 if first else self.place
-        chained = place % self.group if self.group else not first
-        earliest = self.entered + (self.interval if chained else 1)
-        return max(now + self.before, earliest)
-
-    def must_accept(self, now: int, first: bool) -> bool:
-        """True when the unit has room for this block now."""
-        if self.before == 0:
-            return self.entry(now, first) == now
-        while self.entries and self.entries[0] < now:
-            self.entries.popleft()
-        return len(self.entries) < self.before or self.entries[0] == now
-
-    def accept(self, now: int, first: bool, last: bool) -> None:
-        """A block was accepted."""
-        entry = self.entry(now, first)
-        self.place = 1 if first else self.place + 1
-        self.entered = entry
-        if self.before:
-            self.entries.append(entry)
-        if last:
-            self.due.append(entry + self.after)
-
-
 class ProtocolChecker(uvm_component):
     """Watches the pins; writes an Event per cycle to `ap`."""
 
@@ -84,11 +32,12 @@ class ProtocolChecker(uvm_component):
         """Find the pins."""
         self.context = context_of(self)
         self.ap = uvm_analysis_port("ap", self)
-        self.line = Timeline(self.context.config)
+        self.subject = self.context.subject
+        self.line = self.subject.timeline()
         self.now = 0
         self.last_transfer = 0
         self.waiting = 0
-        """Cycles that the block offered has not been accepted."""
+        """Cycles that the beat offered has not been accepted."""
         self.hung = False
         self._empty()
 
@@ -96,8 +45,8 @@ class ProtocolChecker(uvm_component):
         """State of the streams after a reset."""
         self.line.reset()
         self.open = False
-        """A product has begun and not ended."""
-        self.stalled: tuple[int, int] | None = None
+        """An item has begun and not ended."""
+        self.stalled: tuple[int, ...] | None = None
         """The result that was offered and not taken in the cycle before."""
         self.stall_length = 0
         self.exact = True
@@ -117,7 +66,7 @@ class ProtocolChecker(uvm_component):
         if self.stalled is not None:
             return "result stalled"
         if self.open:
-            return "partial product"
+            return "partial item"
         return "result on its way" if self.owed else "idle"
 
     async def run_phase(self) -> None:
@@ -144,29 +93,28 @@ class ProtocolChecker(uvm_component):
                 "accepted" if accepted else "blocked" if in_valid else "idle",
                 "taken" if taken else "stalled" if out_valid else "idle",
             )
-            # The result first: a block accepted now cannot have caused it.
+            # The result first: a beat accepted now cannot have caused it.
             self._result(out_valid, taken, event)
-            self._block(in_valid, accepted, event)
+            self._beat(in_valid, accepted, event)
             self.ap.write(event)
             self.waiting = self.waiting + 1 if event.source == "blocked" else 0
             self._progress(bool(accepted or taken))
 
-    def _block(self, in_valid: int, accepted: int, event: Event) -> None:
-        first = bool(in_valid and int(self.context.pins.in_first.value))
+    def _beat(self, in_valid: int, accepted: int, event: Event) -> None:
+        first, last = self.subject.marks() if in_valid else (False, False)
         if in_valid and not accepted and self.exact and self.line.must_accept(self.now, first):
             self.context.error(f"cycle {self.now}: in_ready is low though nothing is in the way")
         if accepted:
-            last = bool(int(self.context.pins.in_last.value))
             if self.previous_accepted:
                 event.gap = "none"
             else:
-                event.gap = "inside a product" if self.open else "between products"
+                event.gap = "inside an item" if self.open else "between items"
             self.line.accept(self.now, first, last)
             self.open = not last
         self.previous_accepted = bool(accepted)
 
     def _result(self, out_valid: int, taken: int, event: Event) -> None:
-        payload = self.context.pins.result() if out_valid else None
+        payload = self.subject.payload() if out_valid else None
         if self.stalled is not None and payload != self.stalled:
             what = "changed" if out_valid else "was withdrawn"
             self.context.error(f"cycle {self.now}: the result {what} while it was stalled")
@@ -190,7 +138,7 @@ class ProtocolChecker(uvm_component):
 
     def _arrival(self) -> None:
         if not self.line.due:
-            self.context.error(f"cycle {self.now}: a result that no dot product asked for")
+            self.context.error(f"cycle {self.now}: a result that nothing asked for")
             return
         due = self.line.due[0]
         if self.now < due:

@@ -1,7 +1,7 @@
 """One dot product alone after a reset, with what leaves every section of the datapath.
 
-Environment: MXDOT_JOB as for dot_test; MXDOT_REPLAY is a JSON file of the product, MXDOT_RECORD the
-one to write.
+Environment: MXDOT_JOB as for unit_test; MXDOT_REPLAY is a JSON file of the product, MXDOT_RECORD
+the one to write.
 """
 
 import json
@@ -13,7 +13,7 @@ import cocotb
 from cocotb.clock import Clock
 
 from ..job import UnitJob
-from .context import Pins
+from .dot import DotPins
 
 TIMEOUT = 2000  # cycles
 
@@ -23,7 +23,7 @@ async def replay(dut: Any) -> None:
     """Drive the product without gaps or stalls, and record."""
     job = UnitJob.load(Path(os.environ["MXDOT_JOB"]))
     product = json.loads(Path(os.environ["MXDOT_REPLAY"]).read_text())
-    pins = Pins(dut, job.config)
+    pins = DotPins(dut, job.config)
     probes = _probes(dut, [section.name for section in job.config.pipeline.sections])
     Clock(dut.clk, 2, "ns").start()
     pins.rst.value, pins.out_ready.value = 1, 1
@@ -51,7 +51,7 @@ async def replay(dut: Any) -> None:
     Path(os.environ["MXDOT_RECORD"]).write_text(json.dumps(record))
 
 
-def _drive(pins: Pins, product: dict, index: int, block: list[int]) -> None:
+def _drive(pins: DotPins, product: dict, index: int, block: list[int]) -> None:
     for pin, bits in zip(pins.block, block, strict=True):
         pin.value = bits
     pins.in_first.value = index == 0

@@ -5,17 +5,17 @@ end are lost with the reset, but never more than the unit can hold; in the last 
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 from pyuvm import uvm_analysis_port, uvm_scoreboard, uvm_tlm_analysis_fifo
 
-from ..item import Batch, Outcome, Product, batch_of
 from ..job import Failure
 from .context import context_of, drain
 
 RESET = None
 """In both streams, marks a reset."""
 
-BATCH = 4096  # products predicted at once
+BATCH = 4096  # items predicted at once
 KEPT_FAILURES = 5
 
 
@@ -25,72 +25,63 @@ class Scoreboard(uvm_scoreboard):
     def build_phase(self) -> None:
         """Make the streams."""
         self.context = context_of(self)
+        self.subject = self.context.subject
         self.accepted = uvm_tlm_analysis_fifo("accepted", self)
         self.delivered = uvm_tlm_analysis_fifo("delivered", self)
         self.ap = uvm_analysis_port("ap", self)
 
     @property
     def lengths(self) -> tuple[int, int]:
-        """Entries in the streams so far: accepted products and delivered results, and resets."""
+        """Entries in the streams so far: accepted items and delivered results, and resets."""
         return self.accepted.size(), self.delivered.size()
 
     def extract_phase(self) -> None:
         """Compare both streams."""
         accepted, delivered = _epochs(drain(self.accepted)), _epochs(drain(self.delivered))
-        pairs: list[tuple[Product, tuple[int, int]]] = []
-        for number, (products, results) in enumerate(zip(accepted, delivered, strict=True)):
-            self._count(products, results, last=number == len(accepted) - 1)
-            pairs += zip(products, results, strict=False)
-        self.context.report.products = len(pairs)
+        pairs: list[tuple[Any, Any]] = []
+        for number, (items, results) in enumerate(zip(accepted, delivered, strict=True)):
+            self._count(items, results, last=number == len(accepted) - 1)
+            pairs += zip(items, results, strict=False)
+        self.context.report.compared = len(pairs)
         if not pairs:
-            self.context.error("no dot product went through the unit")
+            self.context.error(f"no {self.subject.items[:-1]} went through the unit")
         for start in range(0, len(pairs), BATCH):
             self._compare(pairs[start : start + BATCH], start)
 
-    def _count(self, products: list, results: list, last: bool) -> None:
-        missing = len(products) - len(results)
+    def _count(self, sent: list, results: list, last: bool) -> None:
+        missing = len(sent) - len(results)
+        items, capacity = self.subject.items, self.subject.capacity
         if missing < 0:
-            self.context.error(f"{-missing} results more than dot products accepted")
+            self.context.error(f"{-missing} results more than {items} accepted")
         elif last and missing:
-            self.context.error(f"{missing} accepted dot products left without a result")
-        elif missing > self.context.config.latency:
+            self.context.error(f"{missing} accepted {items} left without a result")
+        elif missing > capacity:
             self.context.error(
-                f"{missing} dot products without a result at a reset, more than the "
-                f"{self.context.config.latency} that the unit holds"
+                f"{missing} {items} without a result at a reset, more than the {capacity} that "
+                "the unit holds"
             )
 
-    def _compare(self, pairs: list[tuple[Product, tuple[int, int]]], start: int) -> None:
-        report, predict = self.context.report, self.context.job.predict()
-        groups: dict[tuple[int, int], list[int]] = {}
-        for i, (product, _) in enumerate(pairs):
-            groups.setdefault((product.mode, len(product.blocks)), []).append(i)
+    def _compare(self, pairs: list[tuple[Any, Any]], start: int) -> None:
+        report, job = self.context.report, self.context.job
+        groups: dict[Any, list[int]] = {}
+        for i, (item, _) in enumerate(pairs):
+            groups.setdefault(self.subject.group(item), []).append(i)
         wrong: list[tuple[int, Failure]] = []
         for rows in groups.values():
-            batch = batch_of(self.context.config, [pairs[i][0] for i in rows])
-            want = predict(self.context.config, batch)
+            batch = self.subject.batch([pairs[i][0] for i in rows])
+            outcome = job.predict()(job.config, batch)
             for row, i in enumerate(rows):
-                failure = _difference(pairs[i], want, row, f"traffic, dot product {start + i}")
-                if failure is not None:
+                item, got = pairs[i]
+                want = self.subject.result(outcome, row)
+                if got != want:
+                    where = f"traffic, {self.subject.items[:-1]} {start + i}"
+                    failure = Failure(self.subject.plain(item), list(got), list(want), where)
                     wrong.append((i, failure))
-            self._publish(batch, want)
+            self.ap.write((batch, outcome))
         report.mismatches += len(wrong)
         wrong.sort(key=lambda entry: entry[0])
         report.failures += [failure for _, failure in wrong[:KEPT_FAILURES]]
         del report.failures[KEPT_FAILURES:]
-
-    def _publish(self, batch: Batch, want: Outcome) -> None:
-        self.ap.write((batch, want))
-
-
-def _difference(
-    pair: tuple[Product, tuple[int, int]], want: Outcome, row: int, where: str
-) -> Failure | None:
-    product, (got, got_flags) = pair
-    result, flags = int(want.result[row]), int(want.flags[row])
-    if (got, got_flags) == (result, flags):
-        return None
-    values = {"mode": product.mode, "c": product.c, "blocks": [list(b) for b in product.blocks]}
-    return Failure(values, got, result, got_flags, flags, where)
 
 
 def _epochs(stream: Iterable) -> list[list]:

@@ -4,7 +4,9 @@ The driver knows the items; monitors, scoreboard, protocol checker and coverage 
 """
 
 from collections.abc import Iterable
+from typing import Any
 
+from cocotb.handle import LogicObject
 from pyuvm import (
     uvm_agent,
     uvm_analysis_port,
@@ -16,38 +18,38 @@ from pyuvm import (
     uvm_sequencer,
 )
 
-from ..item import Product
 from .context import context_of, make
 from .coverage import Coverage
 from .protocol import ProtocolChecker
 from .scoreboard import RESET, Scoreboard
+from .subject import Assembler
 
 
-class DotItem(uvm_sequence_item):
-    """A whole dot product; the driver breaks it into beats."""
+class UnitItem(uvm_sequence_item):
+    """A whole item of the subject; the driver breaks it into beats."""
 
-    def __init__(self, product: Product) -> None:
-        super().__init__("dot")
-        self.product = product
+    def __init__(self, content: Any) -> None:
+        super().__init__("item")
+        self.content = content
 
 
-class DotSequence(uvm_sequence):
-    """Dot products in the order given."""
+class UnitSequence(uvm_sequence):
+    """Items in the order given."""
 
-    def __init__(self, products: Iterable[Product]) -> None:
-        super().__init__("dots")
-        self.products = products
+    def __init__(self, contents: Iterable[Any]) -> None:
+        super().__init__("items")
+        self.contents = contents
 
     async def body(self) -> None:
         """Send them all."""
-        for product in self.products:
-            item = DotItem(product)
+        for content in self.contents:
+            item = UnitItem(content)
             await self.start_item(item)
             await self.finish_item(item)
 
 
 class InputDriver(uvm_driver):
-    """Drives the blocks of each item, with random gaps; gives an item up that a reset cuts."""
+    """Drives the beats of each item, with random gaps; gives an item up that a reset cuts."""
 
     def build_phase(self) -> None:
         """Find the pins."""
@@ -58,17 +60,18 @@ class InputDriver(uvm_driver):
         """Drive items as they come."""
         while True:
             item = await self.seq_item_port.get_next_item()
-            await self._send(item.product)
+            await self._send(item.content)
             self.seq_item_port.item_done()
 
-    async def _send(self, product: Product) -> None:
-        pins, timing = self.context.pins, self.context.timing
-        for index, block in enumerate(product.blocks):
+    async def _send(self, content: Any) -> None:
+        subject, pins, timing = self.context.subject, self.context.pins, self.context.timing
+        for index in range(subject.beats(content)):
             for _ in range(timing.pause(self.rng, timing.gap)):
                 await pins.edge
                 if index and int(pins.rst.value):
                     return
-            self._drive(product, index, block)
+            subject.drive(content, index, self.rng)
+            pins.in_valid.value = 1
             while True:
                 await pins.edge
                 if int(pins.rst.value):
@@ -78,19 +81,6 @@ class InputDriver(uvm_driver):
                 elif int(pins.in_ready.value):
                     break
             pins.in_valid.value = 0
-
-    def _drive(self, product: Product, index: int, block: tuple[int, ...]) -> None:
-        pins = self.context.pins
-        for pin, bits in zip(pins.block, block, strict=True):
-            pin.value = bits
-        pins.in_first.value = index == 0
-        pins.in_last.value = index == len(product.blocks) - 1
-        if pins.in_c is not None:
-            # Used with the first block only: others carry noise.
-            pins.in_c.value = self.rng.getrandbits(32) if index else product.c
-        if pins.in_mode is not None:
-            pins.in_mode.value = product.mode
-        pins.in_valid.value = 1
 
 
 class OutputDriver(uvm_driver):
@@ -115,64 +105,63 @@ class OutputDriver(uvm_driver):
                 pins.out_ready.value = 1
 
 
-class InputMonitor(uvm_monitor):
-    """Assembles the dot products that the unit accepted from the pins."""
+class Monitor(uvm_monitor):
+    """Assembles what passes on one stream from the pins."""
+
+    valid: LogicObject
+    ready: LogicObject
+    assembler: Assembler
 
     def build_phase(self) -> None:
         """Find the pins."""
         self.context = context_of(self)
         self.ap = uvm_analysis_port("ap", self)
+        self.connect_pins()
+
+    def connect_pins(self) -> None:
+        """Choose the stream: its valid, its ready, its assembler."""
+        raise NotImplementedError
 
     async def run_phase(self) -> None:
-        """Write a Product for each dot product, RESET for each reset."""
-        pins = self.context.pins
-        blocks: list[tuple[int, ...]] = []
-        mode = c = in_reset = 0
-        while True:
-            await pins.edge
-            if int(pins.rst.value):
-                if not in_reset:
-                    self.ap.write(RESET)
-                in_reset, blocks = 1, []
-                continue
-            in_reset = 0
-            if not (int(pins.in_valid.value) and int(pins.in_ready.value)):
-                continue
-            if int(pins.in_first.value):
-                blocks = []
-                c = 0 if pins.in_c is None else int(pins.in_c.value)
-                mode = 0 if pins.in_mode is None else int(pins.in_mode.value)
-            blocks.append(tuple(int(pin.value) for pin in pins.block))
-            if int(pins.in_last.value):
-                self.ap.write(Product(mode, c, tuple(blocks)))
-
-
-class OutputMonitor(uvm_monitor):
-    """Sees the results that the unit delivered."""
-
-    def build_phase(self) -> None:
-        """Find the pins."""
-        self.context = context_of(self)
-        self.ap = uvm_analysis_port("ap", self)
-
-    async def run_phase(self) -> None:
-        """Write (result, flags) for each result, RESET for each reset."""
-        pins = self.context.pins
-        in_reset = 0
+        """Write each item, RESET for each reset."""
+        pins, in_reset = self.context.pins, 0
         while True:
             await pins.edge
             if int(pins.rst.value):
                 if not in_reset:
                     self.ap.write(RESET)
                 in_reset = 1
+                self.assembler.reset()
                 continue
             in_reset = 0
-            if int(pins.out_valid.value) and int(pins.out_ready.value):
-                self.ap.write(pins.result())
+            if int(self.valid.value) and int(self.ready.value):
+                item = self.assembler.beat()
+                if item is not None:
+                    self.ap.write(item)
+
+
+class InputMonitor(Monitor):
+    """Sees the items that the unit accepted."""
+
+    def connect_pins(self) -> None:
+        """The input stream."""
+        pins = self.context.pins
+        self.valid, self.ready = pins.in_valid, pins.in_ready
+        self.assembler = self.context.subject.sent()
+
+
+class OutputMonitor(Monitor):
+    """Sees the results that the unit delivered."""
+
+    def connect_pins(self) -> None:
+        """The output stream."""
+        pins = self.context.pins
+        self.valid, self.ready = pins.out_valid, pins.out_ready
+        self.assembler = self.context.subject.delivered()
 
 
 class InputAgent(uvm_agent):
-    """Sequencer, driver and monitor of the stream of blocks."""
+    """Sequencer, driver and monitor of the input stream."""
 
     def build_phase(self) -> None:
         """Make them."""
@@ -196,7 +185,7 @@ class OutputAgent(uvm_agent):
         self.monitor = make(OutputMonitor, "monitor", self)
 
 
-class DotEnv(uvm_env):
+class UnitEnv(uvm_env):
     """Both agents and those who watch them."""
 
     def build_phase(self) -> None:
@@ -211,5 +200,5 @@ class DotEnv(uvm_env):
         """Connect the monitors to the scoreboard, and both checkers to the coverage."""
         self.input.monitor.ap.connect(self.scoreboard.accepted.analysis_export)
         self.output.monitor.ap.connect(self.scoreboard.delivered.analysis_export)
-        self.scoreboard.ap.connect(self.coverage.products.analysis_export)
+        self.scoreboard.ap.connect(self.coverage.batches.analysis_export)
         self.protocol.ap.connect(self.coverage.events.analysis_export)

@@ -3,6 +3,7 @@
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import cocotb
 import numpy as np
@@ -11,12 +12,10 @@ from cocotb.clock import Clock
 from cocotb.triggers import select
 from pyuvm import ConfigDB, uvm_test
 
-from ..item import Batch, Product, products
 from ..job import UnitJob
-from ..stimulus import traffic
-from ..tensors import tensor_traffic
-from .context import Context, Pins, Timing, make
-from .uvm_env import DotEnv, DotSequence
+from .context import Context, Timing, make
+from .subject import subject_of
+from .uvm_env import UnitEnv, UnitSequence
 
 PROFILES = (
     Timing(),
@@ -26,30 +25,26 @@ PROFILES = (
     Timing(stall=0.1, length=10),
 )
 RESET_TIMING = Timing(gap=0.1, stall=0.2, length=3)
-RESET_SHARE = 5  # one dot product in so many runs among resets, too
+RESET_SHARE = 5  # one item in so many runs among resets, too
 RESETS = 60
-TENSOR_BLOCKS = 1000
 SETTLE = 50  # cycles after the last result, for results that nobody asked for
 
 
 @pyuvm.test()
-class DotTest(uvm_test):
+class UnitTest(uvm_test):
     """Runs everything and writes the report; fails when there is anything to complain about."""
 
     def build_phase(self) -> None:
         """Load the job and make the environment."""
         job = UnitJob.load(Path(os.environ["MXDOT_JOB"]))
-        self.context = Context(job, Pins(cocotb.top, job.config))
+        self.context = Context(subject_of(job, cocotb.top))
         ConfigDB().set(None, "*", "context", self.context)
-        self.env = make(DotEnv, "env", self)
+        self.env = make(UnitEnv, "env", self)
 
     async def run_phase(self) -> None:
         """All traffic."""
         self.raise_objection()
-        job = self.context.job
-        batches = traffic(job.config, job.rng("traffic"), job.traffic)
-        batches += tensor_traffic(job, TENSOR_BLOCKS)
-        items = self._shuffled(batches)
+        items = self._shuffled(self.context.subject.traffic())
         start = time.perf_counter()
         Clock(self.context.pins.clk, 2, "ns").start()
         await self._reset(2)
@@ -64,8 +59,7 @@ class DotTest(uvm_test):
         report.cycles = self.env.protocol.now
         self.drop_objection()
 
-    def _shuffled(self, batches: list[Batch]) -> list[Product]:
-        items = [item for batch in batches for item in products(self.context.config, batch)]
+    def _shuffled(self, items: list[Any]) -> list[Any]:
         order = self.context.job.rng("order").permutation(len(items))
         return [items[i] for i in order]
 
@@ -78,12 +72,12 @@ class DotTest(uvm_test):
         await self._cycles(cycles)
         self.context.pins.rst.value = 0
 
-    async def _run(self, timing: Timing, items: list[Product]) -> None:
+    async def _run(self, timing: Timing, items: list[Any]) -> None:
         """Send `items` with `timing`, then wait for every result."""
         if self.env.protocol.hung:
             return
         vars(self.context.timing).update(vars(timing))
-        await select(DotSequence(items).start(self.env.input.sequencer), self._hangs())
+        await select(UnitSequence(items).start(self.env.input.sequencer), self._hangs())
         vars(self.context.timing).update(vars(Timing()))
         while self.env.protocol.owed and not self.env.protocol.hung:
             await self.context.pins.edge
@@ -93,7 +87,7 @@ class DotTest(uvm_test):
         while not self.env.protocol.hung:
             await self._cycles(100)
 
-    async def _run_with_resets(self, items: list[Product]) -> None:
+    async def _run_with_resets(self, items: list[Any]) -> None:
         """Resets of one to three cycles in every state of the unit, while `items` are sent."""
         if self.env.protocol.hung:
             return
@@ -105,7 +99,7 @@ class DotTest(uvm_test):
 
     async def _resets(self) -> None:
         rng = self.context.random("resets")
-        states = ("partial product", "result on its way", "result stalled")
+        states = ("partial item", "result on its way", "result stalled")
         for i in range(RESETS):
             await self._cycles(rng.randrange(40))
             for _ in range(100):

@@ -1,0 +1,164 @@
+"""The unit under test, as the environment sees it: what differs between kinds of units.
+
+The environment handles items (dot products, blocks to quantise): it drives them beat by beat,
+assembles what the pins accepted and delivered, and compares with the model. A kind of unit is a
+subclass of `Subject` named in SUBJECTS.
+"""
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Any
+
+from cocotb.handle import LogicObject
+from cocotb.triggers import RisingEdge
+
+from ..job import UnitJob
+from ..kinds import kind_name, named
+
+SUBJECTS = {
+    "dot": "mxdot.sim.bench.dot:DotSubject",
+    "quantize": "mxdot.sim.quantize.subject:QuantizeSubject",
+}
+"""The subject of each kind of unit (sim/kinds.py) that the environment drives."""
+
+Goals = Mapping[str, Sequence[object]]
+Hits = Mapping[str, Sequence[set[object]]]
+
+
+class Pins:
+    """The pins that every unit has.
+
+    Values read after a rising edge are those before it, which is what the unit's registers saw.
+    """
+
+    def __init__(self, dut: Any) -> None:
+        self.dut = dut
+        self.clk: LogicObject = dut.clk
+        self.rst: LogicObject = dut.rst
+        self.in_valid: LogicObject = dut.in_valid
+        self.in_ready: LogicObject = dut.in_ready
+        self.out_valid: LogicObject = dut.out_valid
+        self.out_ready: LogicObject = dut.out_ready
+        self.edge = RisingEdge(dut.clk)
+
+
+class Timeline(ABC):
+    """When a unit that nothing stalls takes beats and gives results."""
+
+    before = 0
+    """Registers in which a beat may wait while nothing is stalled."""
+    after = 1
+    """Registers behind them."""
+    interval = 1
+    """The most cycles between two beats that nothing stalls."""
+    due: deque[int]
+    """When results come, in cycles."""
+
+    @abstractmethod
+    def reset(self) -> None:
+        """The unit is empty."""
+
+    @abstractmethod
+    def must_accept(self, now: int, first: bool) -> bool:
+        """True when the unit has room for this beat now; `first` of its item."""
+
+    @abstractmethod
+    def accept(self, now: int, first: bool, last: bool) -> None:
+        """A beat was accepted, the first or last of its item."""
+
+
+class Assembler(ABC):
+    """Makes an item of the beats that pass on the pins."""
+
+    @abstractmethod
+    def reset(self) -> None:
+        """The unit is empty."""
+
+    @abstractmethod
+    def beat(self) -> Any:
+        """The item that the beat on the pins completes, or None."""
+
+
+class Subject(ABC):
+    """One unit, its pins, and the items that it takes."""
+
+    pins: Any
+    """`Pins`, or the kind's own."""
+    items: str
+    """What its items are called, in words."""
+
+    def __init__(self, job: UnitJob, dut: Any) -> None:
+        self.job, self.config = job, job.config
+
+    @property
+    @abstractmethod
+    def capacity(self) -> int:
+        """The most items that the unit can hold."""
+
+    @abstractmethod
+    def traffic(self) -> list[Any]:
+        """The items to send, in any order."""
+
+    @abstractmethod
+    def beats(self, item: Any) -> int:
+        """Beats of an item."""
+
+    @abstractmethod
+    def drive(self, item: Any, index: int, rng: Random) -> None:
+        """Put a beat on the pins, in_valid left out."""
+
+    @abstractmethod
+    def marks(self) -> tuple[bool, bool]:
+        """Whether the beat on the pins is the first, and the last, of its item."""
+
+    @abstractmethod
+    def payload(self) -> tuple[int, ...]:
+        """The output beat on the pins, out_valid left out."""
+
+    @abstractmethod
+    def sent(self) -> Assembler:
+        """An assembler of the items that the unit accepts."""
+
+    @abstractmethod
+    def delivered(self) -> Assembler:
+        """An assembler of the results that it delivers."""
+
+    @abstractmethod
+    def timeline(self) -> Timeline:
+        """When things happen while nothing is stalled."""
+
+    @abstractmethod
+    def group(self, item: Any) -> Any:
+        """Items of one group make a batch."""
+
+    @abstractmethod
+    def batch(self, items: list[Any]) -> Any:
+        """A batch of items of one group, as the model takes it."""
+
+    @abstractmethod
+    def result(self, outcome: Any, row: int) -> Any:
+        """A result of the model, as `delivered` makes it."""
+
+    @abstractmethod
+    def plain(self, item: Any) -> dict[str, Any]:
+        """An item as plain values of JSON."""
+
+    @abstractmethod
+    def goals(self) -> Goals:
+        """Bins of each feature of the items that the unit can reach."""
+
+    @abstractmethod
+    def hits(self, batch: Any, outcome: Any) -> Hits:
+        """Bins that each item of a batch hits."""
+
+    @abstractmethod
+    def event_goals(self) -> Goals:
+        """Bins of stream events that the unit can reach."""
+
+
+def subject_of(job: UnitJob, dut: Any) -> Subject:
+    """The subject of a job in the simulator."""
+    make: Callable[..., Subject] = named(SUBJECTS[kind_name(job.config)])
+    return make(job, dut)

@@ -1,0 +1,45 @@
+"""Files that are whole or as they were: written beside, then renamed."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def beside(path: Path) -> Iterator[Path]:
+    """A new file beside `path` to write to; it takes the place of `path` at the end.
+
+    It goes away when the block raises. Any number of processes may write the same `path`. OSError
+    names `path`, for a full disk does not say whose file it was.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise _named(error, path) from None
+    os.close(handle)
+    part = Path(name)
+    try:
+        yield part
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
+        part.chmod(0o644)
+        part.replace(path)
+    except BaseException as error:
+        part.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise _named(error, path) from None
+        raise
+
+
+def write_file(path: Path, content: str | bytes) -> None:
+    """Write `content`, text as UTF-8 with its own line ends."""
+    data = content.encode() if isinstance(content, str) else content
+    with beside(path) as part:
+        part.write_bytes(data)
+
+
+def _named(error: OSError, path: Path) -> OSError:
+    return OSError(error.errno, error.strerror, str(path))

@@ -1,0 +1,175 @@
+"""One bench around one matrix unit: it runs jobs, and checks everything about each of them."""
+
+import os
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from ...model.matmul_layout import Golden
+from ...model.matmul_registers import COUNTERS
+from ...model.trace import FLAG_NAMES
+from ..job import CycleReport, Failure, UnitJob
+from .coverage import hits
+from .ends import Ends
+from .product import Product, compare, describe
+from .stimulus import random_product
+from .watch import Watch
+
+KEPT_ERRORS, KEPT_FAILURES = 20, 5
+CYCLE_COUNTERS = [name for name in COUNTERS if not name.startswith(("CYCLES", "DISCARDED"))]
+SLACK = 4000  # cycles beyond what a job could need
+
+
+class Bench:
+    """The ends of the unit's streams, its software, and a report.
+
+    hits: for coverage, a dict of features and their bins for each thing that happened.
+    """
+
+    def __init__(self, dut: Any) -> None:
+        self.job = UnitJob.load(Path(os.environ["MXDOT_JOB"]))
+        self.config = self.job.config
+        self.dut, self.predict = dut, self.job.predict()
+        self.numbers = self.job.rng("traffic")
+        self.rng = Random(int(self.numbers.integers(2**63)))
+        self.ends = Ends(dut, self.config)
+        self.watch = Watch(dut, self.config, self.error)
+        self.report = CycleReport()
+        self.hits: list[dict[str, set[object]]] = []
+        self.hangs = 0
+        self.what = ""
+        """What is being done, for messages."""
+
+    def error(self, text: str) -> None:
+        """Note an error: the run goes on, and fails."""
+        if len(self.report.errors) < KEPT_ERRORS:
+            self.report.errors.append(f"{self.what}: {text}")
+
+    def check(self, right: bool, text: str) -> bool:
+        """Note an error unless it is right."""
+        if not right:
+            self.error(text)
+        return right
+
+    def product(self, tiles: tuple[int, int] = (2, 2), blocks: int | None = None) -> Product:
+        """A small product of whole tiles, under finite operands."""
+        config = self.config
+        m, n = tiles[0] * config.rows, tiles[1] * config.columns
+        mode = self.rng.randrange(len(config.dot.formats))
+        return random_product(config, self.numbers, mode, m, n, blocks or config.depth)
+
+    def patience(self, packets: dict[str, bytes], product: Product) -> int:
+        """Cycles after which a job is lost: what it takes under the slowest ends, and more."""
+        beats = [len(packet) / self.config.stream_bytes(side) for side, packet in packets.items()]
+        tiles = product.tiles(self.config)
+        beats.append(self.config.bytes_of("c", tiles) / self.config.c_bytes)
+        return SLACK + 20 * int(max(beats) + tiles.steps * self.config.dot.interval)
+
+    # A job ----------------------------------------------------------------------------------------
+
+    async def begin(self, product: Product, packets: dict[str, bytes]) -> None:
+        """Describe a job, start it, and send, in any order that is allowed."""
+        self.watch.forget()
+        await self.ends.configure(product.words(self.config))
+        early = self.rng.random() < 0.5
+        if early:
+            self.send(packets)
+        self.check(await self.ends.start(), "a start was refused")
+        self.watch.launch()
+        if not early:
+            self.send(packets)
+
+    def send(self, packets: dict[str, bytes]) -> None:
+        """Queue the packets."""
+        for side, packet in packets.items():
+            self.ends.send(side, packet)
+
+    async def finish(
+        self,
+        product: Product,
+        packets: dict[str, bytes],
+        errors: frozenset[str] = frozenset(),
+        *,
+        clear: bool = True,
+    ) -> dict[str, int]:
+        """Wait for a job's end and check it; the counters.
+
+        errors: those that STATUS must have. clear: clear STATUS.
+        """
+        status = await self.ends.ended(self.patience(packets, product))
+        found = await self.ends.errors()
+        self.check(found == errors, f"STATUS has {_names(found)}, wanted {_names(errors)}")
+        self.check(bool(status["done"]), "a job ended and STATUS.done is 0")
+        if clear:
+            await self.ends.clear_status()
+            self.check(not await self.ends.errors(), "errors of STATUS cannot be cleared")
+        want = self.predict(self.config, product)
+        self.check_c(product, want)
+        counters = await self.ends.counters()
+        self.check_counters(product, counters)
+        await self.check_flags(want)
+        self.check(self.ends.quiet, "beats are left in the streams after a job")
+        self.hits.append(hits(self.config, product, counters, self.watch.events))
+        return counters
+
+    async def multiply(self, product: Product, *, clear: bool = True) -> dict[str, int]:
+        """Run a job with nothing wrong about it; its counters. clear: clear STATUS afterwards."""
+        packets = product.packets(self.config)
+        await self.begin(product, packets)
+        return await self.finish(product, packets, clear=clear)
+
+    # Checks ---------------------------------------------------------------------------------------
+
+    def check_c(self, product: Product, want: Golden) -> None:
+        """One packet of C has come, and holds what the model says."""
+        if not self.check(not self.ends.sink.empty(), "no packet of C came"):
+            return
+        packet = bytes(self.ends.sink.recv_nowait())
+        try:
+            wrong = compare(self.config, product, packet, want)
+        except ValueError as problem:
+            self.error(str(problem))
+            return
+        self.report.compared += want.result.size
+        if wrong is not None:
+            self.report.mismatches += wrong.count
+            self.error(f"{wrong.count} results differ from the model's")
+            if len(self.report.failures) < KEPT_FAILURES:
+                lines = describe(self.config, product, wrong)
+                where = f"{self.what}, (M, N, K) = {product.shape}, mode {product.mode}"
+                item = {"lines": lines}
+                self.report.failures.append(Failure(item, [wrong.got], [wrong.want], where))
+
+    def check_counters(self, product: Product, counters: dict[str, int]) -> None:
+        """STEPS are the schedule's, and every cycle went to one thing."""
+        steps = product.tiles(self.config).steps
+        self.check(counters["STEPS"] == steps, f"STEPS is {counters['STEPS']}, wanted {steps}")
+        cycles = counters["CYCLES"]
+        self.check_parts(counters)
+        seen = self.watch.length
+        self.check(cycles == seen, f"CYCLES is {cycles}, the pins show {seen}")
+        lost = sum(counters[f"DISCARDED_{side}"] for side in "ABD")
+        self.check(lost == 0, f"{lost} bytes were discarded")
+        self.report.cycles += cycles
+
+    def check_parts(self, counters: dict[str, int]) -> None:
+        """Every cycle went to one thing, whether the job came to its end or not."""
+        total = sum(counters[name] for name in CYCLE_COUNTERS)
+        cycles = counters["CYCLES"]
+        self.check(cycles == total, f"CYCLES is {cycles}, its parts are {total}")
+
+    async def check_flags(self, want: Golden) -> None:
+        """FLAGS are the or of all results' flags."""
+        got = await self.ends.read("FLAGS")
+        found = sum(got[name] << i for i, name in enumerate(FLAG_NAMES))
+        self.check(found == want.flags, f"FLAGS are {found:05b}, wanted {want.flags:05b}")
+        self.hits.append({"flags": {"some" if want.flags else "none"}})
+
+    async def recover(self) -> None:
+        """After a hang, so that what follows is not lost too."""
+        self.ends.pause({}, 1, self.rng)
+        await self.ends.reset()
+
+
+def _names(errors: frozenset[str] | set[str]) -> str:
+    return ", ".join(sorted(errors)) or "no errors"

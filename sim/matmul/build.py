@@ -1,0 +1,33 @@
+"""The simulation of a matrix unit: its Verilog inside the bench top."""
+
+import re
+from pathlib import Path
+
+from ...model.matmul_config import MatmulConfig
+from ...model.matmul_registers import ADDRESS_BITS
+from .. import verilator
+
+BENCH = Path(__file__).with_name("bench.sv")
+LARGE = 16  # dot units from which on the build of each by itself takes too long
+
+
+def build_matmul(
+    config: MatmulConfig, verilog: Path, directory: Path, *, waves: bool = False
+) -> verilator.Build:
+    """A simulation of the unit in the bench top."""
+    return verilator.build(
+        verilog,
+        verilator.MATMUL_BENCH_TOP,
+        directory,
+        extra_sources=[BENCH],
+        parameters={f"{side.upper()}_BYTES": config.stream_bytes(side) for side in "abcd"}
+        | {"ADDRESS_BITS": ADDRESS_BITS},
+        separate=[dot_module(verilog)] if config.rows * config.columns >= LARGE else [],
+        waves=waves,
+    )
+
+
+def dot_module(verilog: Path) -> str:
+    """The module of the dot units, of which the array has one for each result of a tile."""
+    names = re.findall(r"^module (\w+)\(", verilog.read_text(), re.MULTILINE)
+    return next(name for name in names if "_dot_unit" in name)

@@ -1,0 +1,112 @@
+"""Products as data: what a job of a matrix unit multiplies, and what the model makes of it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...model import MXArray
+from ...model.matmul_config import MatmulConfig, Tiles
+from ...model.matmul_layout import Golden, golden, pack_a, pack_b, pack_d, unpack_c
+
+SHOWN_BLOCKS = 8  # of a result that is wrong
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """One job: C = A B + D.
+
+    name: what it is for, in words. mode: index into the unit's formats. a: (M, K), b: (N, K), in
+    blocks of the unit's lanes. d: float32 (M, N), or None to start at 0.
+    """
+
+    name: str
+    mode: int
+    a: MXArray
+    b: MXArray
+    d: NDArray[np.float32] | None = None
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """M, N and K."""
+        return self.a.shape[0], self.b.shape[0], self.a.shape[1]
+
+    def tiles(self, config: MatmulConfig) -> Tiles:
+        """The shape as the unit counts it."""
+        return config.tiles(*self.shape)
+
+    def packets(self, config: MatmulConfig) -> dict[str, bytes]:
+        """What the job sends, by stream."""
+        m, n, _ = self.shape
+        packets = {"a": pack_a(self.a, config, n), "b": pack_b(self.b, config, m)}
+        if self.d is not None:
+            packets["d"] = pack_d(self.d, config)
+        return packets
+
+    def words(self, config: MatmulConfig) -> dict[str, dict[str, int]]:
+        """What the registers of a job must hold, by register and field."""
+        tiles = self.tiles(config)
+        words = {name.upper(): {"count": count} for name, count in tiles._asdict().items()}
+        return words | {
+            "FORMAT": {"mode": self.mode},
+            "OPTIONS": {"use_d": int(self.d is not None)},
+        }
+
+
+def predict(config: MatmulConfig, product: Product) -> Golden:
+    """The golden model's C and flags."""
+    with np.errstate(invalid="ignore"):  # a signalling NaN in d
+        return golden(product.a, product.b, config, product.d)
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """Where C differs first, and by how much."""
+
+    row: int
+    column: int
+    got: int
+    want: int
+    count: int
+    """Results that differ in all."""
+
+
+def compare(config: MatmulConfig, product: Product, packet: bytes, want: Golden) -> Mismatch | None:
+    """None when the packet of C holds the wanted bits; ValueError when it is too short or long."""
+    m, n, _ = product.shape
+    got = unpack_c(packet, config, m, n)
+    word = np.dtype(f"u{config.out.bits // 8}")
+    got_bits, want_bits = (np.ascontiguousarray(c).view(word) for c in (got, want.result))
+    rows, columns = np.nonzero(got_bits != want_bits)
+    if not len(rows):
+        return None
+    row, column = int(rows[0]), int(columns[0])
+    got_word, want_word = int(got_bits[row, column]), int(want_bits[row, column])
+    return Mismatch(row, column, got_word, want_word, len(rows))
+
+
+def describe(config: MatmulConfig, product: Product, wrong: Mismatch) -> list[str]:
+    """Lines for people: the result's place in its tile, its operands in hex, got and want."""
+    row, column = wrong.row, wrong.column
+    digits = config.out.bits // 4
+    a, b = product.a.blocks_last(), product.b.blocks_last()
+    tile = f"tile ({row // config.rows}, {column // config.columns})"
+    place = f"{tile}, row {row % config.rows}, column {column % config.columns}"
+    lines = [f"C[{row}, {column}]: {place}; {wrong.count} results differ"]
+    if product.d is not None:
+        bits = int(product.d[row, column].view(np.uint32))
+        lines.append(f"d       0x{bits:08x}")
+    for number in range(min(a[1].shape[1], SHOWN_BLOCKS)):
+        scales = f"scale_a 0x{a[1][row, number]:02x}, scale_b 0x{b[1][column, number]:02x}"
+        lines += [
+            f"block {number}: {scales}; lane 0 first:",
+            f"  a {a[0][row, number].tobytes().hex(' ')}",
+            f"  b {b[0][column, number].tobytes().hex(' ')}",
+        ]
+    if a[1].shape[1] > SHOWN_BLOCKS:
+        lines.append(f"({a[1].shape[1] - SHOWN_BLOCKS} more blocks)")
+    return [
+        *lines,
+        f"got  0x{wrong.got:0{digits}x} {config.out.name}",
+        f"want 0x{wrong.want:0{digits}x} {config.out.name}",
+    ]

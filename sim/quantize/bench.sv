@@ -1,0 +1,73 @@
+// The bench top of a quantiser: every port as a variable of the same name. sim/bench/bulk.svh says
+// how it is driven in bulk mode, sim/quantize/bulk.py what its files hold.
+
+`timescale 1ns / 1ps
+
+module mxdot_bench #(
+    parameter int LANES = 32,
+    parameter int VALUE_BITS = 32,
+    parameter int CODE_BITS = 8,
+    // 0 for those that the unit has not.
+    parameter int WORD_BITS = 0,
+    parameter int MODE_BITS = 0,
+    parameter int RULE_BITS = 0
+);
+  function automatic int at_least_one(int bits);
+    return bits > 0 ? bits : 1;
+  endfunction
+
+  logic clk = 0;
+  logic rst = 0;
+  logic in_valid = 0;
+  logic in_ready;
+  logic [LANES*VALUE_BITS-1:0] in_values = 0;
+  logic [at_least_one(LANES*WORD_BITS)-1:0] in_random = 0;
+  logic [at_least_one(MODE_BITS)-1:0] in_mode = 0;
+  logic [at_least_one(RULE_BITS)-1:0] in_rule = 0;
+  logic out_valid;
+  logic out_ready = 0;
+  logic [LANES*CODE_BITS-1:0] out_codes;
+  logic [7:0] out_scale;
+  logic out_last = 0;
+
+  // Whatever hangs on a variable that may be written from outside is evaluated several times per
+  // cycle. The values therefore reach the unit as copies, made when they change.
+  logic [LANES*VALUE_BITS-1:0] values;
+
+  initial
+    forever begin
+      values = in_values;
+      @(in_values);
+    end
+
+  // The rest by name: what a configuration lacks stays unconnected.
+  mxdot_quantize dut (.*, .in_values(values));
+
+  // ---------------------------------------------------------------------------------- bulk mode
+
+  localparam int VALUE_BYTES = (LANES * VALUE_BITS + 7) / 8;
+  localparam int RANDOM_BYTES = (LANES * WORD_BITS + 7) / 8;
+  localparam int RECORD_BYTES = VALUE_BYTES + RANDOM_BYTES + 1;
+  localparam int CODE_WORDS = (LANES * CODE_BITS + 31) / 32;
+
+  task automatic put_record(logic [8*RECORD_BYTES-1:0] data);
+    in_values = data[LANES*VALUE_BITS-1:0];
+    data = data >> (8 * VALUE_BYTES);
+    in_random = data[$bits(in_random)-1:0];
+    data = data >> (8 * RANDOM_BYTES);
+    in_mode = data[$bits(in_mode)-1:0];
+    in_rule = data[4+:$bits(in_rule)];
+  endtask
+
+  function automatic int results_of_record();
+    return 1;
+  endfunction
+
+  task automatic write_result(int file);
+    $fwrite(file, "%u", {
+      23'b0, out_last, out_scale, {(32 * CODE_WORDS - LANES * CODE_BITS) {1'b0}}, out_codes
+    });
+  endtask
+
+  `include "bulk.svh"
+endmodule

@@ -1,0 +1,188 @@
+"""What blocks exercise in a quantiser, for functional coverage: features and their goals.
+
+A feature is a set of bins that a block hits; its goal holds those that the configuration can reach.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...model import E8M0, ElementFormat, QuantizeConfig
+from ...model.quantize import shared_exponent
+from ..operands import CLASSES, SCALE_CLASSES, class_codes, class_table, scale_class
+from .item import Batch, Outcome, values
+
+VALUE_CLASSES = ("zero", "-zero", "subnormal", "normal", "largest", "inf", "nan")
+BLOCK_CLASSES = (
+    "zeros only",
+    "finite",
+    "with infinity",
+    "with NaN",
+    "with both",
+    "no finite value",
+)
+ROUNDED = ("exact", "below half", "tie to even down", "tie to even up", "above half")
+LIMITS = ("saturated", "lost to zero")
+ENDS = ("clamped to the smallest", "inside", "clamped to the largest")
+
+
+def goals(config: QuantizeConfig) -> dict[str, Sequence[object]]:
+    """The bins of every feature that `config` can hit."""
+    formats = config.formats
+    return {
+        "format_rule": [(fmt.name, rule) for fmt in formats for rule in config.scale_rules],
+        "value": list(VALUE_CLASSES),
+        "block": list(BLOCK_CLASSES),
+        "scale": _scale_bins(config),
+        "range": _range_bins(config),
+        "carry": [(rule, carried) for rule in config.scale_rules for carried in _carries(rule)],
+        "element": [(fmt.name, name) for fmt in formats for name in _element_classes(config, fmt)],
+        "rounding": [(fmt.name, name) for fmt in formats for name in ROUNDED],
+        "limit": [(fmt.name, name) for fmt in formats for name in _limits(config)],
+    }
+
+
+def hits(config: QuantizeConfig, batch: Batch, outcome: Outcome) -> Mapping[str, list[set[object]]]:
+    """For every feature, the bins that each block of `batch` hits."""
+    fmt, rule = config.formats[batch.mode], config.scale_rules[batch.rule]
+    with np.errstate(invalid="ignore"):
+        wide = values(config, batch.bits).astype(np.float64)
+    finite = np.isfinite(wide)
+    magnitude = np.where(finite, np.abs(wide), 0.0)
+    amax = magnitude.max(axis=1)
+    floor = shared_exponent(amax, fmt, "floor")
+    exponent = np.where(amax == 0, 0, shared_exponent(amax, fmt, rule))
+    poisoned = outcome.scale == E8M0.nan_code
+    classes = class_table(fmt)[outcome.codes]
+    units = _units(fmt, magnitude, outcome.scale)
+    sets = {
+        "value": _sets(_value_class(config, wide, batch.bits), VALUE_CLASSES.__getitem__),
+        "block": _sets(_block_class(wide)[:, None], BLOCK_CLASSES.__getitem__),
+        "scale": _sets(scale_class(outcome.scale)[:, None], list(SCALE_CLASSES).__getitem__),
+        "range": _sets(1 + _beyond(exponent)[:, None], ENDS.__getitem__),
+        "carry": _sets((exponent > floor)[:, None], lambda i: (rule, bool(i))),
+        "element": _sets(classes, lambda i: (fmt.name, CLASSES[i])),
+        "rounding": _sets(_rounded(units), lambda i: (fmt.name, ROUNDED[i])),
+    }
+    none = poisoned | (amax == 0)
+    for names, skip in ((("range", "carry", "rounding"), none), (("element",), poisoned)):
+        for name in names:
+            sets[name] = [set() if s else bins for bins, s in zip(sets[name], skip, strict=True)]
+    exponents = _exponents(fmt, magnitude, outcome.scale)
+    largest = fmt.largest_finite / 2.0 ** (fmt.emax - fmt.mantissa_bits)
+    saturated = finite & (units > largest) & (exponents == fmt.emax)
+    lost = (classes == CLASSES.index("zero")) & (magnitude > 0)
+    sets["limit"] = [
+        {(fmt.name, name) for name, hit in zip(LIMITS, row, strict=True) if hit}
+        for row in zip(*((x.any(axis=1) & ~poisoned) for x in (saturated, lost)), strict=True)
+    ]
+    sets["format_rule"] = [{(fmt.name, rule)}] * len(batch)
+    return sets
+
+
+def _sets(indices: NDArray, label: Callable[[int], object]) -> list[set[object]]:
+    """The labels of the indices that occur in each row."""
+    rows = indices.astype(np.intp)
+    seen = np.zeros((len(rows), int(rows.max(initial=0)) + 1), np.bool_)
+    np.put_along_axis(seen, rows, True, axis=1)
+    labels = [label(i) for i in range(seen.shape[1])]
+    return [{labels[i] for i in np.flatnonzero(row)} for row in seen]
+
+
+def _value_class(config: QuantizeConfig, wide: NDArray, bits: NDArray[np.uint32]) -> NDArray:
+    magnitude = np.abs(wide)
+    top = 2.0 ** (2 ** (config.source.exponent_bits - 1) - 1)
+    largest = top * (2 - 2.0**-config.source.fraction_bits)
+    conditions = [
+        np.isnan(wide),
+        np.isinf(wide),
+        (magnitude == 0) & (bits == 0),
+        magnitude == 0,
+        magnitude < 2.0**config.source.emin,
+        magnitude == largest,
+    ]
+    names = ("nan", "inf", "zero", "-zero", "subnormal", "largest")
+    return np.select(conditions, [VALUE_CLASSES.index(n) for n in names], 3)
+
+
+def _block_class(wide: NDArray) -> NDArray:
+    nan, infinite = np.isnan(wide).any(axis=1), np.isinf(wide).any(axis=1)
+    none = ~np.isfinite(wide).any(axis=1)
+    conditions = [none, nan & infinite, nan, infinite, (wide == 0).all(axis=1)]
+    return np.select(conditions, [5, 4, 3, 2, 0], 1)
+
+
+def _exponents(fmt: ElementFormat, magnitude: NDArray, scale: NDArray[np.uint8]) -> NDArray:
+    """The element exponent of every value: that of its leading bit, or the format's smallest."""
+    shared = scale.astype(np.int64)[:, None] - E8M0.bias
+    exponent = np.frexp(magnitude)[1] - 1 - shared
+    return np.maximum(np.where(magnitude == 0, fmt.emin, exponent), fmt.emin)
+
+
+def _units(fmt: ElementFormat, magnitude: NDArray, scale: NDArray[np.uint8]) -> NDArray:
+    """Values in units of the last place of their element."""
+    shared = scale.astype(np.int64)[:, None] - E8M0.bias
+    exponent = _exponents(fmt, magnitude, scale)
+    return np.ldexp(magnitude, fmt.mantissa_bits - exponent - shared)
+
+
+def _rounded(units: NDArray) -> NDArray:
+    """Index into ROUNDED."""
+    below = np.floor(units)
+    fraction = units - below
+    odd = below % 2 == 1
+    conditions = [fraction == 0, fraction < 0.5, fraction > 0.5, odd]
+    return np.select(conditions, [0, 1, 4, 3], 2)
+
+
+def _beyond(exponent: NDArray) -> NDArray:
+    low, high = E8M0.exponent_range
+    return np.where(exponent < low, -1, np.where(exponent > high, 1, 0))
+
+
+def _carries(rule: str) -> tuple[bool, ...]:
+    return (False,) if rule == "floor" else (False, True)
+
+
+def _exponent_limits(config: QuantizeConfig) -> tuple[int, int]:
+    """Shared exponents, before they are clamped, of the least and the largest amax."""
+    source = config.source
+    least = source.emin - source.fraction_bits - max(fmt.emax for fmt in config.formats)
+    emax = min(fmt.emax for fmt in config.formats)
+    carry = any(rule != "floor" for rule in config.scale_rules)
+    top = 2 ** (source.exponent_bits - 1) - 1 - emax + carry
+    return least, top
+
+
+def _scale_bins(config: QuantizeConfig) -> Sequence[object]:
+    _, top = _exponent_limits(config)
+    reached = {"smallest": True, "small": True, "one": top >= 0, "large": top >= 1}
+    reached |= {"largest": top >= E8M0.exponent_range[1], "nan": _poisons(config)}
+    return [name for name in SCALE_CLASSES if reached[name]]
+
+
+def _limits(config: QuantizeConfig) -> Sequence[str]:
+    """The rule `ceil` saturates nothing that E8M0 can scale."""
+    saturates = config.scale_rules != ("ceil",) or ENDS[2] in _range_bins(config)
+    return LIMITS if saturates else LIMITS[1:]
+
+
+def _poisons(config: QuantizeConfig) -> bool:
+    if config.nonfinite == "poison":
+        return True
+    return any(fmt.nan_code is None for fmt in config.formats)
+
+
+def _range_bins(config: QuantizeConfig) -> Sequence[object]:
+    least, top = _exponent_limits(config)
+    low, high = E8M0.exponent_range
+    return [ENDS[0]] * (least < low) + [ENDS[1]] + [ENDS[2]] * (top > high)
+
+
+def _element_classes(config: QuantizeConfig, fmt: ElementFormat) -> Sequence[str]:
+    """Classes of codes that quantisation makes."""
+    missing = {"most_negative"}
+    if config.nonfinite == "poison":
+        missing |= {"inf", "nan"}
+    return [name for name in class_codes(fmt) if name not in missing]

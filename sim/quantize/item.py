@@ -1,0 +1,156 @@
+"""Blocks to quantise as data: what sequences make, pins carry and models predict."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...model import QuantizeConfig
+from ...model.lfsr import WORD_BITS
+
+Beat = tuple[int, int]  # packed values and random words, lane 0 lowest
+CodesBeat = tuple[int, int, int]  # packed codes, scale, last
+
+
+@dataclass(frozen=True)
+class Batch:
+    """n blocks of one mode and scale rule.
+
+    bits: uint32 values (n, block). words: uint32 random words (n, block), zero in a unit that takes
+    none from outside. number: of blocks since the reset (n,), for the words of shift registers.
+    mode, rule: indices into the unit's formats and scale rules. sequence: who made them.
+    """
+
+    mode: int
+    rule: int
+    bits: NDArray[np.uint32]
+    words: NDArray[np.uint32]
+    number: NDArray[np.int64]
+    sequence: str = ""
+
+    def __len__(self) -> int:
+        return len(self.bits)
+
+    def take(self, rows: NDArray | slice) -> "Batch":
+        """The blocks of these rows."""
+        return replace(self, **{name: getattr(self, name)[rows] for name in COLUMNS})
+
+
+COLUMNS = ("bits", "words", "number")
+
+
+@dataclass(frozen=True)
+class Block:
+    """One block as pins carry it; `number` counts blocks since the reset."""
+
+    mode: int
+    rule: int
+    beats: tuple[Beat, ...]
+    number: int = 0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Codes uint8 (n, block) and scales uint8 (n,)."""
+
+    codes: NDArray[np.uint8]
+    scale: NDArray[np.uint8]
+
+    def take(self, rows: NDArray | slice) -> "Outcome":
+        """The results of these rows."""
+        return Outcome(self.codes[rows], self.scale[rows])
+
+
+def concatenate(batches: Iterable[Batch]) -> list[Batch]:
+    """The same blocks, one batch for each mode and scale rule."""
+    groups: dict[tuple[int, int], list[Batch]] = {}
+    for batch in batches:
+        if len(batch):
+            groups.setdefault((batch.mode, batch.rule), []).append(batch)
+    return [
+        replace(
+            parts[0],
+            **{name: np.concatenate([getattr(p, name) for p in parts]) for name in COLUMNS},
+        )
+        for parts in groups.values()
+    ]
+
+
+def values(config: QuantizeConfig, bits: NDArray[np.uint32]) -> NDArray[Any]:
+    """The floats of these bits, in their shape."""
+    word = np.uint16 if config.source.bits == 16 else np.uint32
+    return bits.astype(word).view(config.source.dtype)
+
+
+def words_of(config: QuantizeConfig, batch: Batch) -> NDArray[np.uint32]:
+    """The random words that the batch is rounded with."""
+    if config.random != "lfsr" or not len(batch):
+        return batch.words
+    first = int(batch.number.min())
+    made = config.random_words(int(batch.number.max()) - first + 1, first)
+    return made[batch.number - first]
+
+
+def predict(config: QuantizeConfig, batch: Batch) -> Outcome:
+    """The golden model's codes and scales for `batch`."""
+    with np.errstate(invalid="ignore"):  # signalling NaN
+        made = config.quantize(
+            values(config, batch.bits), words_of(config, batch), batch.mode, batch.rule
+        )
+    return Outcome(made.codes, made.scales[:, 0])
+
+
+def blocks(config: QuantizeConfig, batch: Batch) -> list[Block]:
+    """The blocks of `batch` as pins carry them."""
+    shape = (len(batch), config.beats, config.lanes)
+    packed = [
+        _pack(batch.bits.reshape(shape), config.source.bits),
+        _pack(batch.words.reshape(shape), WORD_BITS),
+    ]
+    numbers = batch.number.tolist()
+    return [
+        Block(batch.mode, batch.rule, tuple(zip(*row, strict=True)), number)
+        for *row, number in zip(*packed, numbers, strict=True)
+    ]
+
+
+def plain(block: Block) -> dict[str, Any]:
+    """The block as plain values of JSON."""
+    beats = [list(beat) for beat in block.beats]
+    return {"mode": block.mode, "rule": block.rule, "number": block.number, "beats": beats}
+
+
+def batch_of(config: QuantizeConfig, items: Sequence[Block]) -> Batch:
+    """The batch of blocks of one mode and scale rule."""
+    columns = [
+        [_unpack([beat[i] for beat in item.beats], width, config.lanes) for item in items]
+        for i, width in enumerate((config.source.bits, WORD_BITS))
+    ]
+    bits, words = (np.array(column, np.uint32) for column in columns)
+    numbers = np.array([item.number for item in items], np.int64)
+    return Batch(items[0].mode, items[0].rule, bits, words, numbers)
+
+
+def result(config: QuantizeConfig, outcome: Outcome, row: int) -> list[CodesBeat]:
+    """The codes of a block as the unit's pins give them, beat by beat."""
+    shape = (1, config.beats, config.lanes)
+    packed = _pack(outcome.codes[row].reshape(shape), config.bits)[0]
+    last = len(packed) - 1
+    scale = int(outcome.scale[row])
+    return [(word, scale, int(i == last)) for i, word in enumerate(packed)]
+
+
+def _pack(numbers: NDArray, width: int) -> list[list[int]]:
+    """(n, beats, lanes) numbers, each beat as one integer."""
+    size = numbers.dtype.itemsize
+    raw = np.ascontiguousarray(numbers).view(np.uint8).reshape(*numbers.shape, size)
+    bits = np.unpackbits(raw, axis=-1, count=width, bitorder="little")
+    packed = np.packbits(bits.reshape(*numbers.shape[:2], -1), axis=-1, bitorder="little")
+    return [[int.from_bytes(word.tobytes(), "little") for word in row] for row in packed]
+
+
+def _unpack(packed: Sequence[int], width: int, lanes: int) -> list[int]:
+    """The numbers of packed beats, one after the other."""
+    return [word >> width * lane & 2**width - 1 for word in packed for lane in range(lanes)]

@@ -1,0 +1,249 @@
+"""Sequences: named sources of blocks for a quantiser, directed and random."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from ...model import ElementFormat, QuantizeConfig
+from .item import Batch
+
+Bits = NDArray[np.int64]
+
+FEWEST_SCALES = 5  # exponents of the largest value, or `every_value` is left out
+TRAFFIC = 30_000  # blocks in bulk mode that are not of `every_value`, at most
+
+
+@dataclass(frozen=True)
+class Target:
+    """A unit and one of its formats."""
+
+    config: QuantizeConfig
+    format: ElementFormat
+
+    @property
+    def fraction_bits(self) -> int:
+        return self.config.source.fraction_bits
+
+    @property
+    def ones(self) -> int:
+        """The exponent field of NaN and infinities."""
+        return 2**self.config.source.exponent_bits - 1
+
+    @property
+    def sign(self) -> int:
+        """The sign bit."""
+        return 1 << (self.config.source.bits - 1)
+
+    def floats(self, exponent: NDArray | int, fraction: NDArray | int) -> Bits:
+        """Bits of positive values of these exponent fields (limited to finite ones)."""
+        field = np.clip(np.asarray(exponent), 0, self.ones - 1)
+        return field << self.fraction_bits | fraction & (1 << self.fraction_bits) - 1
+
+    def nearest(self, values: NDArray[np.float64]) -> Bits:
+        """Bits of the source's floats nearest to `values`."""
+        word = np.uint16 if self.config.source.bits == 16 else np.uint32
+        with np.errstate(over="ignore", under="ignore"):
+            narrow = np.asarray(values).astype(np.float32).astype(self.config.source.dtype)
+        return narrow.view(word).astype(np.int64)
+
+
+def _fractions(target: Target, rng: Generator, shape: tuple[int, ...]) -> Bits:
+    """Fractions with long runs of zeros and ones, where ties and carries are."""
+    width = target.fraction_bits
+    fraction = rng.integers(0, 1 << width, shape)
+    kept = rng.integers(0, width + 1, shape)
+    ones = (1 << kept) - 1
+    kinds = [fraction, fraction & ~ones, fraction | ones, ~ones, ones, np.zeros(shape, np.int64)]
+    return np.choose(rng.integers(0, len(kinds), shape), kinds)
+
+
+def _signs(target: Target, rng: Generator, bits: Bits) -> Bits:
+    return bits | rng.integers(0, 2, bits.shape) * target.sign
+
+
+def random_range(target: Target, rng: Generator, n: int) -> Bits:
+    """Any largest value; the others up to 40 binades below it."""
+    shape = (n, target.config.block)
+    top = rng.integers(0, target.ones, (n, 1))
+    below = rng.integers(0, 41, shape) * (rng.random(shape) < 0.8)
+    zero = rng.random(shape) < 0.03
+    bits = target.floats(top - below, _fractions(target, rng, shape))
+    return _signs(target, rng, np.where(zero, 0, bits))
+
+
+def normal(target: Target, rng: Generator, n: int) -> Bits:
+    """Normal random numbers of any scale, some of them outliers: what tensors look like."""
+    shape = (n, target.config.block)
+    scale = np.ldexp(1.0, rng.integers(-12, 13, (n, 1)))
+    outlier = np.where(rng.random(shape) < 0.02, 30.0, 1.0)
+    return target.nearest(rng.standard_normal(shape) * scale * outlier)
+
+
+def every_value(target: Target, rng: Generator, n: int) -> Bits:
+    """Every pattern of a value's upper 16 bits under as many scales as n blocks hold.
+
+    An exponent of the largest value takes all patterns up to that exponent, whose blocks it scales,
+    and NaN and infinities in blocks of their own. The largest exponent and the smallest come first,
+    the others in random order: all of them from `every_pair` blocks on, nothing below five. Lower
+    bits are random.
+    """
+    exponents = np.append([target.ones - 1, 0], 1 + rng.permutation(target.ones - 2))
+    sizes = np.cumsum([_size(target, exponent) for exponent in exponents])
+    count = int(np.searchsorted(sizes, n, side="right"))
+    if count < FEWEST_SCALES:
+        return np.empty((0, target.config.block), np.int64)
+    share = target.config.block - 1
+    parts = []
+    for exponent in exponents[:count]:
+        for patterns in _patterns(target, exponent):
+            rows = np.resize(rng.permutation(patterns), (_rows(patterns, share), share))
+            largest = target.floats(exponent, _fractions(target, rng, (len(rows), 1)))
+            parts.append((largest, rows))
+    largest, rest = (np.concatenate(column) for column in zip(*parts, strict=True))
+    lower = target.config.source.bits - 16
+    rest = rest << lower | rng.integers(0, 1 << lower, rest.shape)
+    return rng.permuted(np.concatenate([largest, rest], axis=1), axis=1)
+
+
+def _patterns(target: Target, exponent: int) -> list[Bits]:
+    """The upper 16 bits of all values up to this exponent, and of NaN and infinities."""
+    patterns = np.arange(1 << 16)
+    field = patterns >> (target.fraction_bits + 16 - target.config.source.bits) & target.ones
+    return [patterns[field <= exponent], patterns[field == target.ones]]
+
+
+def _rows(patterns: Bits, share: int) -> int:
+    return -(-len(patterns) // share)
+
+
+def _size(target: Target, exponent: int) -> int:
+    """Blocks of an exponent."""
+    share = target.config.block - 1
+    return sum(_rows(patterns, share) for patterns in _patterns(target, exponent))
+
+
+def every_pair(config: QuantizeConfig) -> int:
+    """Blocks in bulk mode in which `every_value` has every exponent, of every format."""
+    target = Target(config, config.formats[0])
+    rows = sum(_size(target, exponent) for exponent in range(target.ones))
+    return TRAFFIC + len(config.formats) * rows
+
+
+def ties(target: Target, rng: Generator, n: int) -> Bits:
+    """Midpoints of neighbouring elements and their neighbours, under any scale."""
+    fmt = target.format
+    grid = fmt.values[: fmt.largest_code + 1]
+    grid = np.append(grid, 2 * grid[-1] - grid[-2])  # the next one, were there one
+    middles = (grid[:-1] + grid[1:]) / 2
+    shape = (n, target.config.block)
+    source = target.config.source
+    top = 2 ** (source.exponent_bits - 1)
+    exponent = rng.integers(source.emin - 10, top, (n, 1)) - fmt.emax
+    picked = middles[rng.integers(0, len(middles), shape)]
+    picked[:, 0] = rng.choice([middles[-1], grid[-2], 2.0**fmt.emax], n)
+    bits = target.nearest(np.ldexp(picked, exponent))
+    moved = np.clip(bits + rng.integers(-1, 2, shape), 0, target.floats(target.ones, -1))
+    return _signs(target, rng, moved)
+
+
+def limits(target: Target, rng: Generator, n: int) -> Bits:
+    """Largest values at the rules' boundaries: the largest element, m + 1 ones, powers of two."""
+    fmt = target.format
+    even = 2.0 - 2.0 ** -(fmt.mantissa_bits + 1)
+    boundaries = np.array([1.0, fmt.largest_finite / 2.0**fmt.emax, even, 1.5])
+    source = target.config.source
+    exponent = rng.integers(source.emin - 3, 2 ** (source.exponent_bits - 1), n)
+    largest = target.nearest(np.ldexp(rng.choice(boundaries, n), exponent))
+    most = target.floats(target.ones, -1)
+    largest = np.clip(largest + rng.integers(-1, 2, n), 1, most)
+    largest[rng.random(n) < 0.05] = most
+    below = np.maximum(largest[:, None] >> target.fraction_bits, 1)
+    below = below - rng.integers(1, 2 * fmt.emax - fmt.emin + 8, (n, target.config.block))
+    bits = target.floats(below, _fractions(target, rng, below.shape))
+    bits[np.arange(n), rng.integers(0, target.config.block, n)] = largest
+    return _signs(target, rng, bits)
+
+
+def subnormals(target: Target, rng: Generator, n: int) -> Bits:
+    """Blocks at the lower end of the source: subnormal values, and E8M0's smallest scales."""
+    shape = (n, target.config.block)
+    binades = rng.integers(1, min(target.format.emax + 9, target.ones), (n, 1))
+    bits = rng.integers(0, binades << target.fraction_bits, shape)
+    return _signs(target, rng, bits >> rng.integers(0, target.fraction_bits, shape))
+
+
+def specials(target: Target, rng: Generator, n: int) -> Bits:
+    """Zeros, NaN and infinities of both signs, alone, together, and in blocks of nothing else."""
+    bits = normal(target, rng, n)
+    infinity = target.ones << target.fraction_bits
+    quiet = infinity | 1 << target.fraction_bits - 1
+    kinds = np.array([infinity, quiet, infinity | 1, 0])
+    kinds = np.append(kinds, kinds | target.sign)
+    for row in range(n):
+        chosen = rng.choice(kinds, rng.integers(1, 3))
+        count = (1, 2, target.config.block)[row % 3] if row % 8 else 0
+        lanes = rng.permutation(target.config.block)[:count]
+        bits[row, lanes] = rng.choice(chosen, count)
+        if row % 8 == 0:  # zeros of both signs
+            bits[row] = rng.integers(0, 2, target.config.block) * target.sign
+        if row % 8 == 5:  # one of each
+            bits[row, rng.permutation(target.config.block)[:2]] = infinity, quiet
+    return bits
+
+
+def raw(target: Target, rng: Generator, n: int) -> Bits:
+    """Whatever the bits may be."""
+    return rng.integers(0, 2 * target.sign, (n, target.config.block))
+
+
+SEQUENCES: dict[str, tuple[Callable[[Target, Generator, int], Bits], int]] = {
+    "random_range": (random_range, 3),
+    "normal": (normal, 3),
+    "ties": (ties, 4),
+    "limits": (limits, 4),
+    "subnormals": (subnormals, 2),
+    "specials": (specials, 2),
+    "raw": (raw, 1),
+}
+"""Sequences of `traffic` by name, with their shares."""
+
+
+def traffic(config: QuantizeConfig, rng: Generator, count: int) -> list[Batch]:
+    """About `count` blocks: every format and scale rule, every sequence by its share."""
+    total = sum(share for _, share in SEQUENCES.values())
+    total *= len(config.formats) * len(config.scale_rules)
+    return [
+        batch(config, rng, mode, rule, make(Target(config, fmt), rng, n), name)
+        for mode, fmt in enumerate(config.formats)
+        for rule in range(len(config.scale_rules))
+        for name, (make, share) in SEQUENCES.items()
+        for n in [max(count * share // total, 16)]
+    ]
+
+
+def bulk_traffic(config: QuantizeConfig, rng: Generator, count: int) -> list[Batch]:
+    """Up to 30,000 blocks of `traffic`, the rest of `every_value`, the scale rules in turn."""
+    others = min(count, TRAFFIC)
+    batches = traffic(config, rng, others)
+    for mode, fmt in enumerate(config.formats):
+        bits = every_value(Target(config, fmt), rng, (count - others) // len(config.formats))
+        for rule in range(len(config.scale_rules)):
+            rows = bits[rule :: len(config.scale_rules)]
+            batches.append(batch(config, rng, mode, rule, rows, "every_value"))
+    return batches
+
+
+def batch(
+    config: QuantizeConfig, rng: Generator, mode: int, rule: int, bits: Bits, name: str
+) -> Batch:
+    """Blocks of these bits, with random words where the unit takes them."""
+    words = np.zeros(bits.shape, np.uint32)
+    if config.word_bits:
+        ends = rng.choice(np.array([0, 1, 2**31, 2**32 - 1], np.uint32), bits.shape)
+        words = rng.integers(0, 2**32, bits.shape, dtype=np.uint32)
+        words = np.where(rng.random(bits.shape) < 0.3, ends, words)
+    number = np.zeros(len(bits), np.int64)
+    return Batch(mode, rule, bits.astype(np.uint32), words, number, name)

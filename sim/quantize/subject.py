@@ -1,0 +1,205 @@
+"""The quantiser as a subject: its pins, blocks beat by beat, and when their codes come."""
+
+from collections import deque
+from random import Random
+from typing import Any
+
+from ...model import QuantizeConfig
+from ..bench import subject
+from ..bench.subject import Assembler, Goals, Hits, Subject
+from ..job import UnitJob
+from . import features
+from .item import Batch, Beat, Block, CodesBeat, Outcome, batch_of, blocks, plain, result
+from .stimulus import traffic
+
+
+class QuantizePins(subject.Pins):
+    """The unit's pins by name, with the optional ones left out where the unit has none."""
+
+    def __init__(self, dut: Any, config: QuantizeConfig) -> None:
+        super().__init__(dut)
+        self.in_values = dut.in_values
+        self.in_random = dut.in_random if config.word_bits else None
+        self.in_mode = dut.in_mode if config.mode_bits else None
+        self.in_rule = dut.in_rule if config.rule_bits else None
+        self.out_codes, self.out_scale = dut.out_codes, dut.out_scale
+        self.out_last = dut.out_last if config.beats > 1 else None
+
+    def codes(self) -> CodesBeat:
+        """The beat of codes, as it stands; of a block of one beat it is the last."""
+        last = 1 if self.out_last is None else int(self.out_last.value)
+        return int(self.out_codes.value), int(self.out_scale.value), last
+
+
+class Timeline(subject.Timeline):
+    """A beat enters in every cycle; codes leave in as many, behind those of the block before."""
+
+    def __init__(self, config: QuantizeConfig) -> None:
+        self.beats, self.latency = config.beats, config.latency
+        self.after = config.latency + config.beats
+        self.reset()
+
+    def reset(self) -> None:
+        """The unit is empty."""
+        self.due: deque[int] = deque()
+        self.previous = -1
+        self.place = 0  # beats of the block so far
+
+    def must_accept(self, now: int, first: bool) -> bool:
+        """There is always room."""
+        return True
+
+    def accept(self, now: int, first: bool, last: bool) -> None:
+        """The codes of a block come with its last beat."""
+        self.place = (self.place + 1) % self.beats
+        if last:
+            for _ in range(self.beats):
+                self.previous = max(self.previous + 1, now + self.latency)
+                self.due.append(self.previous)
+
+
+class Sent(Assembler):
+    """Blocks of the beats accepted, numbered from the reset."""
+
+    def __init__(self, pins: QuantizePins, config: QuantizeConfig) -> None:
+        self.pins, self.count = pins, config.beats
+        self.reset()
+
+    def reset(self) -> None:
+        """No beat yet, and the first block comes next."""
+        self.beats: list[Beat] = []
+        self.number = 0
+
+    def beat(self) -> Block | None:
+        """The block whose last beat is on the pins."""
+        pins = self.pins
+        word = 0 if pins.in_random is None else int(pins.in_random.value)
+        self.beats.append((int(pins.in_values.value), word))
+        if len(self.beats) < self.count:
+            return None
+        mode = 0 if pins.in_mode is None else int(pins.in_mode.value)
+        rule = 0 if pins.in_rule is None else int(pins.in_rule.value)
+        block = Block(mode, rule, tuple(self.beats), self.number)
+        self.beats, self.number = [], self.number + 1
+        return block
+
+
+class Delivered(Assembler):
+    """The beats of codes of each block."""
+
+    def __init__(self, pins: QuantizePins, config: QuantizeConfig) -> None:
+        self.pins, self.count = pins, config.beats
+        self.reset()
+
+    def reset(self) -> None:
+        """No beat yet."""
+        self.beats: list[CodesBeat] = []
+
+    def beat(self) -> list[CodesBeat] | None:
+        """The block whose last beat of codes is on the pins."""
+        self.beats.append(self.pins.codes())
+        if len(self.beats) < self.count:
+            return None
+        beats, self.beats = self.beats, []
+        return beats
+
+
+class QuantizeSubject(Subject):
+    """A `QuantizeUnit`; an item is a block."""
+
+    items = "blocks"
+    config: QuantizeConfig
+
+    def __init__(self, job: UnitJob, dut: Any) -> None:
+        super().__init__(job, dut)
+        self.pins = QuantizePins(dut, job.config)
+        self.line = Timeline(job.config)
+
+    @property
+    def capacity(self) -> int:
+        """A block in each register, and one of several beats in the ring."""
+        return self.config.latency + 1
+
+    def traffic(self) -> list[Block]:
+        """Every sequence."""
+        batches = traffic(self.config, self.job.rng("traffic"), self.job.traffic)
+        return [block for batch in batches for block in blocks(self.config, batch)]
+
+    def beats(self, item: Block) -> int:
+        """Beats of the block."""
+        return len(item.beats)
+
+    def drive(self, item: Block, index: int, rng: Random) -> None:
+        """Put a beat on the pins; mode and rule count with the last, others carry noise."""
+        pins, last = self.pins, index == len(item.beats) - 1
+        pins.in_values.value, word = item.beats[index]
+        if pins.in_random is not None:
+            pins.in_random.value = word
+        for pin, choice, count in (
+            (pins.in_mode, item.mode, len(self.config.formats)),
+            (pins.in_rule, item.rule, len(self.config.scale_rules)),
+        ):
+            if pin is not None:
+                pin.value = choice if last else rng.randrange(count)
+
+    def marks(self) -> tuple[bool, bool]:
+        """Beats are counted from the reset."""
+        place = self.line.place
+        return place == 0, place == self.config.beats - 1
+
+    def payload(self) -> CodesBeat:
+        """Codes, scale, last."""
+        return self.pins.codes()
+
+    def sent(self) -> Sent:
+        """Blocks."""
+        return Sent(self.pins, self.config)
+
+    def delivered(self) -> Delivered:
+        """Beats of codes."""
+        return Delivered(self.pins, self.config)
+
+    def timeline(self) -> Timeline:
+        """The one timeline, which knows the place in the block."""
+        return self.line
+
+    def group(self, item: Block) -> tuple[int, int]:
+        """One mode and one scale rule."""
+        return item.mode, item.rule
+
+    def batch(self, items: list[Block]) -> Batch:
+        """Blocks of one group."""
+        return batch_of(self.config, items)
+
+    def result(self, outcome: Outcome, row: int) -> list[CodesBeat]:
+        """Beats of codes."""
+        return result(self.config, outcome, row)
+
+    def plain(self, item: Block) -> dict[str, Any]:
+        """mode, rule, number, and the beats as lists."""
+        return plain(item)
+
+    def goals(self) -> Goals:
+        """Those of features.py."""
+        return features.goals(self.config)
+
+    def hits(self, batch: Batch, outcome: Outcome) -> Hits:
+        """Those of features.py."""
+        return features.hits(self.config, batch, outcome)
+
+    def event_goals(self) -> Goals:
+        """A unit without stalls never blocks its input."""
+        sinks = ("idle", "taken", "stalled")
+        cycles: list[object] = [(source, k) for source in ("idle", "accepted") for k in sinks]
+        cycles.append(("blocked", "stalled"))
+        if self.config.beats == 1 and self.config.latency == 1:
+            cycles.remove(("accepted", "stalled"))  # the only register is full
+        several = self.config.beats > 1
+        return {
+            "cycle": cycles,
+            "gap": ["none", "between items"] + ["inside an item"] * several,
+            "taken": ["at once", "1 cycle", "2 to 7 cycles", "8 or more"],
+            "reset": ["idle", "result stalled"]
+            + ["partial item"] * several
+            + ["result on its way"] * (self.config.latency > 1),
+        }

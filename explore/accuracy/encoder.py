@@ -183,6 +183,22 @@ class Encoder:
         with self._torch.inference_mode():
             return self._transformer(**tokens).last_hidden_state[0].mean(dim=0).numpy()
 
+    def inputs(self, names: Sequence[str], sentences: Sequence[str]) -> dict[str, F32]:
+        """What comes into linear layers for these sentences: (tokens of all of them, K) of each."""
+        rows: dict[str, list[F32]] = {name: [] for name in names}
+
+        def keep(name: str) -> Callable:
+            return lambda module, args: rows[name].append(args[0].flatten(0, -2).numpy())
+
+        hooks = [self.linear[n].register_forward_pre_hook(keep(n)) for n in names]
+        try:
+            for sentence in sentences:
+                self.embed(sentence)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return {name: np.concatenate(parts) for name, parts in rows.items()}
+
     @contextmanager
     def replaced(self, layer: Layer) -> Iterator[None]:
         """Linear layers compute `layer(name, input, weight)` + bias meanwhile."""

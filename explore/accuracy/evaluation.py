@@ -49,7 +49,7 @@ class Accuracy:
     against the unrounded exact product and relative to the sum of the terms' absolute values;
     saturated and overflowed results have no bound and are left out. bound_ratio: the largest
     quotient of an error and its own bound. bound_ok: no error exceeds its bound, and nothing
-    overflowed or saturated that could not.
+    overflowed or saturated that could not. None where there is no bound (`units.evaluate_unit`).
     """
 
     accumulator: str
@@ -76,10 +76,10 @@ class Accuracy:
     exact_fraction: float
     overflow: int
     saturated: int
-    observed: float
-    bound: float
-    bound_ratio: float
-    bound_ok: bool
+    observed: float | None = None
+    bound: float | None = None
+    bound_ratio: float | None = None
+    bound_ok: bool | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; an infinite SQNR (no error at all) is None, JSON has no infinity."""
@@ -177,7 +177,15 @@ def prepare(
 def measure(rule: Accumulator, operands: Operands, error_bound: Bound = bound) -> dict[str, Any]:
     """The measured fields of `Accuracy` for the dot products of `operands`, c starting at +0."""
     result, saturated = run(rule, operands.a, operands.b)
-    exact, original = operands.exact, operands.original
+    return compared(result, saturated, operands.exact, operands.original) | _check(
+        rule, operands, result, saturated, error_bound
+    )
+
+
+def compared(
+    result: F32, saturated: NDArray[np.bool_], exact: ExactSums, original: F64
+) -> dict[str, Any]:
+    """The fields of `Accuracy` that results, saturated registers and references tell."""
     values = finite(result.astype(np.float64))
     nearest = finite(exact.nearest_float32().astype(np.float64))
     own, total = errors(values, nearest), errors(values, original)
@@ -190,7 +198,6 @@ def measure(rule: Accumulator, operands: Operands, error_bound: Bound = bound) -
         "exact_fraction": float(np.mean(result == exact.nearest_float32())),
         "overflow": int((~np.isfinite(result)).sum()),
         "saturated": int(saturated.sum()),
-        **_check(rule, operands, result, saturated, error_bound),
     }
 
 

@@ -32,7 +32,8 @@ def _as_float32(row: Row, peers: Sequence[Row]) -> bool:
 
 
 def _exact(row: Row, peers: Sequence[Row]) -> bool:
-    return row.accumulator in ("exact", "int32")
+    requantised = ":" in row.options
+    return row.accumulator in ("exact", "int32") and not requantised
 
 
 WISHES: dict[str, tuple[str, Wish]] = {

@@ -9,9 +9,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from ...sim.files import write_file
 from .rows import COLUMNS, Row
 from .session import Comparison
-from .store import write_file
 
 FORMAT = 1
 """Version of the schema."""
@@ -67,10 +67,11 @@ def lengths_csv(rows: Sequence[Row]) -> str:
     found: dict[tuple, dict[str, Any]] = {}
     for row in rows:
         for accuracy in row.lengths:
-            key = (row.format, row.accumulator, row.lanes, row.data, accuracy["length"])
+            key = (row.format, row.accumulator, row.options, row.lanes, row.data,
+                   accuracy["length"])  # fmt: skip
             found.setdefault(key, accuracy)
     names = list(dict.fromkeys(name for accuracy in found.values() for name in accuracy))
-    lead = ["format", "accumulator", "lanes", "data", "length"]
+    lead = ["format", "accumulator", "options", "lanes", "data", "length"]
     rest = [name for name in names if name not in (*lead, "formats")]
     lines = ([*key, *(a.get(name) for name in rest)] for key, a in found.items())
     return _csv([*lead, *rest], lines)

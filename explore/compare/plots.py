@@ -8,38 +8,28 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .palette import (
+from ...sim.files import write_file
+from ..palette import (
     BLACK,
     GREY,
     SECTIONS,
     SECTIONS_CAPTION,
+    STYLE,
     SYMBOLS,
     family,
     format_colours,
     grouped,
 )
+from .arrays import roofline
 from .pareto import accumulator, front, peers, total
 from .rows import Row, number
 from .session import Comparison
-from .store import write_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 DECIBELS_PER_BIT = 20 * math.log10(2)
-STYLE: dict[Any, Any] = {
-    "font.size": 10,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "grid.color": "#dddddd",
-    "legend.frameon": False,
-    "legend.fontsize": 8.5,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "mxdot",
-}
 
 
 def plot(comparison: Comparison, directory: Path) -> list[Path]:
@@ -81,6 +71,9 @@ def _figures(rows: Sequence[Row]) -> Iterator[tuple[str, "Figure"]]:
             yield _name("error-f", data), _error_f(some, colours)
         if any(len(row.lengths) > 1 for row in some):
             yield _name("error-length", data), _error_length(some, colours)
+    arrays = roofline(rows)
+    if arrays is not None:
+        yield "roofline", arrays
 
 
 def _name(*words: str) -> str:
@@ -299,15 +292,15 @@ def _error_length(rows: Sequence[Row], colours: dict[str, str]) -> "Figure":
     title = f"Error and length: {rows[0].data} data"
     with _axes(title, 1.5 + 4.2 * len(names), 4.6, columns=len(names)) as (figure, panels):
         for ax, name in zip(panels, names, strict=True):
-            some = {row.accumulator: row for row in rows if row.format == name and row.lengths}
+            some = {row.short_name: row for row in rows if row.format == name and row.lengths}
             values = [a["sqnr_accumulator_db"] for row in some.values() for a in row.lengths]
             ceiling = _ceiling(values)
             ends: dict[str, tuple[float, float]] = {}
             for text, row in some.items():
                 at = [(a["length"], min(a["sqnr_accumulator_db"], ceiling)) for a in row.lengths]
-                marker = SYMBOLS[family(text)]
+                marker = SYMBOLS[family(row.accumulator)]
                 ax.plot(*zip(*at, strict=True), marker=marker, ms=5, lw=1, color=colours[name])
-                ends[text or row.unit] = at[-1]
+                ends[text] = at[-1]
             _end_labels(ax, ends, ceiling)
             _mark_exact(ax, values, ceiling)
             ax.set_xscale("log", base=2)

@@ -145,7 +145,7 @@ def points_of(
         Point(unit, flow, where, sampling)
         for unit in all_units
         for flow in flows
-        for where in (data if unit.rule is not None else [None])
+        for where in (data if unit.has_accuracy else [None])
         if flow is not None or where is not None or (sampling.encoder and unit.rule is not None)
     ]
 

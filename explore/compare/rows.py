@@ -118,12 +118,17 @@ class Row:
         return cls(**values)
 
     @property
+    def options(self) -> str:
+        """What of a generated unit is unlike the default, beside what has columns."""
+        return self.unit.partition(f" stages {self.stages}")[2].strip() if self.generated else ""
+
+    @property
     def short_name(self) -> str:
         """What tables and plots call a unit: its accumulator and what is unlike the default; the
         name of an extra unit."""
         if not (self.generated and self.accumulator):
             return self.unit
-        return self.accumulator + self.unit.partition(f" stages {self.stages}")[2]
+        return f"{self.accumulator} {self.options}".strip()
 
     @property
     def delay(self) -> float | None:

@@ -148,13 +148,17 @@ def _drain(
                 break
             observer.start(task)
         done, _ = wait(running, return_when=FIRST_COMPLETED)
-        for future in done:
+        ended: list[tuple[Task, Outcome]] = []
+        while done:
+            future = done.pop()
             task = running.pop(future)
             error = future.exception()
             if isinstance(error, BrokenExecutor):
                 suspects.append(task)
             elif error is not None:  # Dask: its worker died again and again
-                yield task, _outcome(task, time.time(), error=_line(f"{error}"))
+                ended.append((task, _outcome(task, time.time(), error=_line(f"{error}"))))
             else:
-                yield task, future.result()
+                ended.append((task, future.result()))
+            del future  # Dask makes a result again that is held here, where its worker dies
+        yield from ended
     return suspects

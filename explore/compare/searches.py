@@ -8,10 +8,11 @@ import shlex
 from dataclasses import replace
 from pathlib import Path
 
+from ...sim.files import write_file
 from .narrowest import FAMILIES, Found, SearchTask, Target
 from .points import Sampling
 from .runner import Backend, Observer, run
-from .store import Outcome, Store, write_file
+from .store import Outcome, Store
 from .study import Study
 from .tasks import Instruments, instruments
 

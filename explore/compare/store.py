@@ -1,12 +1,12 @@
 """Results on disk, one file each: what is done stays done, however the run ends."""
 
 import json
-import os
 import re
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from ...sim.files import write_file
 
 
 @dataclass(frozen=True)
@@ -50,25 +50,3 @@ class Store:
     def put(self, outcome: Outcome) -> None:
         """Keep `outcome` under its key."""
         write_file(self.path(outcome.key), json.dumps(asdict(outcome), indent=1) + "\n")
-
-
-def write_file(path: Path, content: str | bytes) -> None:
-    """Write beside and rename, so that a reader finds the old file or the whole new one.
-
-    OSError naming `path` when that cannot be done.
-    """
-    data = content.encode() if isinstance(content, str) else content
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException as error:
-        Path(name).unlink(missing_ok=True)
-        if isinstance(error, OSError):  # a full disk does not say whose
-            raise OSError(error.errno, error.strerror, str(path)) from None
-        raise

@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from ...model import Exact, Fixed, Float32, accumulator, format_pairs
+from ...model import DotConfig, Exact, Fixed, Float32, accumulator, format_pairs
 from ..accuracy.sentences import SENTENCES
 from ..cost import Flow
 from ..cost.asic import timer
@@ -34,6 +34,12 @@ WITH_ENERGY = ("gates", "cells")
 
 FILES = (".npz", ".safetensors")
 """How the names of data sets end that are files of tensors."""
+
+
+def _evaluate_unit(*args: Any, **options: Any) -> Any:
+    from ..accuracy.units import evaluate_unit
+
+    return evaluate_unit(*args, **options)
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,8 @@ class Instruments:
     """The packages whose code decides a cost."""
     accuracy_sources: tuple[str, ...] = ("model", "explore/accuracy")
     """The packages whose code decides an accuracy."""
+    evaluate_unit: Callable[..., Any] = _evaluate_unit
+    """`explore.accuracy.units.evaluate_unit`."""
 
 
 def instruments() -> Instruments:
@@ -201,6 +209,49 @@ class AccuracyTask:
 
 
 @dataclass(frozen=True)
+class UnitAccuracyTask:
+    """Accuracy of one unit of a scheme's operands, as `AccuracyTask`'s."""
+
+    unit: Generated
+    data: str
+    sampling: Sampling
+    tools: Instruments = field(repr=False)
+    folder: Path = field(default_factory=Path.cwd)
+    """Where a file of `data` is: a worker may have another directory."""
+
+    @property
+    def key(self) -> str:
+        digest = data_digest(located(self.data, self.folder))
+        how = [self.sampling.lengths, self.sampling.count, self.sampling.seed]
+        code = fingerprint(self.tools.accuracy_sources)
+        return task_key("accuracy", self._arguments, self.data, digest, how, code)
+
+    @property
+    def _arguments(self) -> dict[str, Any]:
+        """Those of the unit, but for what changes no result: equal for units of equal results."""
+        return self.unit.config.arguments | {"stages": None, "status": True, "load_c": True}
+
+    @property
+    def label(self) -> str:
+        return f"{DotConfig(**self._arguments)}: {self.data}"
+
+    @property
+    def weight(self) -> float:
+        """Seconds, roughly."""
+        return 0.1 + sum(self.sampling.lengths) * self.sampling.count / 2e6
+
+    def run(self) -> Any:
+        results = self.tools.evaluate_unit(
+            DotConfig(**self._arguments),
+            located(self.data, self.folder),
+            self.sampling.lengths,
+            seed=self.sampling.seed,
+            count=self.sampling.count,
+        )
+        return [result.to_dict() for result in results]
+
+
+@dataclass(frozen=True)
 class EncoderTask:
     """One rule inside the sentence encoder; the value is an `EncoderAccuracy`."""
 
@@ -212,7 +263,7 @@ class EncoderTask:
 
     @property
     def key(self) -> str:
-        code = [fingerprint(self.tools.accuracy_sources), *map(_version, ENCODER_TOOLS)]
+        code = [fingerprint(self.tools.accuracy_sources), *map(version_of, ENCODER_TOOLS)]
         rule = [self.format, self.accumulator, self.lanes]
         return task_key("encoder", rule, self.sentences, code)
 
@@ -253,10 +304,12 @@ def cost_task(point: Point, energy: bool, cache_dir: Path, tools: Instruments) -
     return CostTask(point.unit, flow, energy, cache_dir, tools)
 
 
-def accuracy_task(point: Point, tools: Instruments) -> AccuracyTask | None:
+def accuracy_task(point: Point, tools: Instruments) -> AccuracyTask | UnitAccuracyTask | None:
     """The evaluation that `point` needs, if any."""
-    if point.data is None or point.unit.rule is None:
+    if point.data is None or not point.unit.has_accuracy:
         return None
+    if isinstance(point.unit, Generated) and point.unit.rule is None:
+        return UnitAccuracyTask(point.unit, point.data, point.sampling, tools)
     return AccuracyTask(*_rule(point.unit), point.data, point.sampling, tools)
 
 
@@ -290,11 +343,12 @@ def fingerprint(sources: tuple[str, ...]) -> str:
             digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0")
             digest.update(path.read_bytes() + b"\0")
     for tool in TOOLS:
-        digest.update(f"{tool} {_version(tool)}\n".encode())
+        digest.update(f"{tool} {version_of(tool)}\n".encode())
     return digest.hexdigest()
 
 
-def _version(package: str) -> str:
+def version_of(package: str) -> str:
+    """The version of an installed package; ``-`` where it is not there."""
     try:
         return version(package)
     except PackageNotFoundError:

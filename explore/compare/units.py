@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...model import Accumulator, DotConfig, ElementFormat, accumulator, format_pairs
+from ..accuracy.units import is_known
 
 TOP = "mxdot_dot"
 
@@ -57,11 +58,16 @@ class Generated:
 
     @property
     def rule(self) -> tuple[tuple[ElementFormat, ElementFormat], Accumulator] | None:
-        """What the golden model needs to tell its accuracy; None for integer results, whose error
-        is that of the scales around them, and for micro-exponents, which only a scheme has."""
+        """Formats and accumulator where they tell its accuracy; None for integer results and
+        micro-exponents, whose operands are those of a scheme (`accuracy.units`)."""
         if self.config.has_integers or self.config.micro:
             return None
         return self.config.formats[0], self.config.accumulator
+
+    @property
+    def has_accuracy(self) -> bool:
+        """Whether the golden model tells its accuracy."""
+        return self.rule is not None or is_known(self.config)
 
     @property
     def key(self) -> Any:
@@ -123,6 +129,11 @@ class Foreign:
         if self.format is None or self.accumulator is None or self.lanes is None:
             return None
         return format_pairs(self.format)[0], accumulator(self.accumulator)
+
+    @property
+    def has_accuracy(self) -> bool:
+        """Whether the golden model tells its accuracy."""
+        return self.rule is not None
 
     @property
     def key(self) -> Any:

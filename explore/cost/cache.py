@@ -3,13 +3,11 @@
 import gzip
 import hashlib
 import json
-import os
-import tempfile
 import zlib
 from pathlib import Path
 from typing import Any
 
-from .errors import naming
+from ...sim.files import write_file
 
 FORMAT = 1
 """Of the entries; a change of what they mean makes all old ones unknown."""
@@ -40,16 +38,7 @@ class Cache:
     def write(self, key: str, kind: str, value: Any) -> None:
         """Keep a value of plain JSON types."""
         path = self._path(key, kind)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{key[:8]}.")
-        try:
-            with naming(path.parent), os.fdopen(handle, "wb") as file:
-                file.write(gzip.compress(json.dumps(value).encode(), mtime=0))
-            Path(name).chmod(0o644)
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        write_file(path, gzip.compress(json.dumps(value).encode(), mtime=0))
 
     def _path(self, key: str, kind: str) -> Path:
         return self.directory / key[:2] / f"{key}.{kind}.json.gz"

@@ -82,13 +82,14 @@ def energy(
     netlist runs with `streams` sequences of blocks side by side, a block offered in
     every cycle; `cycles` are counted after the pipeline has filled. Cached as in `measure`.
     """
-    from ...hw.verilog import TOP, generate
+    from ...hw.verilog import default_top, generate
 
     flow = flow or Flow()
     integer("streams", streams, 1, 65536)
     integer("cycles", cycles, 1, 10**6)
-    text = generate(config, TOP) if verilog is None else verilog
-    cost, netlist = measure_netlist(text, TOP, flow, cache_dir=cache_dir, limit=limit)
+    top = default_top(config)
+    text = generate(config, top) if verilog is None else verilog
+    cost, netlist = measure_netlist(text, top, flow, cache_dir=cache_dir, limit=limit)
     fill = config.latency * config.interval + 2
     products = batches(config, data, seed, streams * (cycles + fill))
     raw = library_bytes(flow)

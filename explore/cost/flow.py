@@ -34,6 +34,8 @@ class Flow:
     default for `gates` and `cells`."""
     timing: str = "auto"
     """Who times `cells`: `opensta`, `abc`, or `auto`: OpenSTA where it is installed."""
+    place: bool = True
+    """Whether `ecp5` places and routes, or only counts."""
 
     def __post_init__(self) -> None:
         choice("kind of flow", self.kind, KINDS)
@@ -49,6 +51,8 @@ class Flow:
         ):
             if getattr(self, name) is not None and self.kind not in kinds:
                 raise ValueError(f"{name} is for the flow {' or '.join(kinds)}, not {self.kind}")
+        if not self.place and self.kind != "ecp5":
+            raise ValueError(f"place is for the flow ecp5, and must be True for {self.kind}")
         if self.kind == "cells" and self.liberty is None:
             raise ValueError("the flow cells needs a library: liberty must name a Liberty file")
         if self.liberty is not None:
@@ -61,7 +65,10 @@ class Flow:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
-        return asdict(self) | {"liberty": None if self.liberty is None else str(self.liberty)}
+        values = asdict(self) | {"liberty": None if self.liberty is None else str(self.liberty)}
+        if self.place:
+            del values["place"]  # keys of results that are older than the option stay theirs
+        return values
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Flow":

@@ -48,19 +48,25 @@ FREQUENCY_MHZ = 100.0
 
 def cost(design: Design, flow: Flow, directory: Path, limit: float) -> Cost:
     """The cost of a design on an FPGA, by a synthesis in `directory`."""
-    router = nextpnr_version() if flow.kind == "ecp5" else None  # its absence, before work starts
+    placed = flow.kind == "ecp5" and flow.place
+    if placed and design.black_boxes:
+        raise ValueError(f"place must be False for {design.top} with black boxes")
+    router = nextpnr_version() if placed else None  # its absence, before work starts
     (directory / "design.v").write_text(design.verilog)
     run_yosys(fpga(design, flow), directory, design.source, limit)
     modules = load(directory / "netlist.json")
 
+    def resource(cell: str) -> tuple[int, str]:
+        return (0, "black_box") if cell in design.black_boxes else _resource(flow.kind, cell)
+
     def measure(cell: str) -> tuple[float, str]:
-        luts, what = _resource(flow.kind, cell)
+        luts, what = resource(cell)
         return luts, what if what in ("flipflop", "latch") else "gate"
 
     total = count(modules, "", measure)
     resources: Counter[str] = Counter()
     for cell, number in modules[""].types.items():
-        resources[_resource(flow.kind, cell)[1]] += number
+        resources[resource(cell)[1]] += number
     fmax = None
     if router:
         device = device_for(total.area, resources["dsp"], design.top)

@@ -3,7 +3,7 @@
 import hashlib
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,19 +31,22 @@ def measure(
     parameters: Mapping[str, str | int] | None = None,
     systemverilog: bool = False,
     source: str = "design.v",
+    black_boxes: Sequence[str] = (),
     limit: float = TIME_LIMIT,
 ) -> Cost:
     """The cost of module `top` of a Verilog text, by `flow` (the default is NAND2 equivalents).
 
     `parameters` are values for those of `top`, numbers or strings in double quotes. `source` is
-    what errors call the text. The result is kept in `cache_dir`, which processes may share, under
-    the hash of text, scripts, options, library and versions of the tools: the second time takes
-    milliseconds. `limit` is in seconds, for each run of a tool.
+    what errors call the text. Modules named in `black_boxes` are left out: no area, no delay, and
+    paths end and start at their pins. The result is kept in `cache_dir`, which processes may share,
+    under the hash of text, scripts, options, library and versions of the tools: the second time
+    takes milliseconds. `limit` is in seconds, for each run of a tool.
 
     SynthesisError (a ValueError), of one line: the Verilog or the library is wrong, the target
     cannot be met, a tool broke off. ModuleNotFoundError: there is no Yosys, or no nextpnr.
     """
     design = _design(verilog, top, parameters, systemverilog, source)
+    design = replace(design, black_boxes=tuple(black_boxes))
     return _synthesise(design, flow or Flow(), Cache(cache_dir), limit, False)[0]
 
 
@@ -136,7 +139,7 @@ def _inputs(design: Design, flow: Flow) -> list[Any]:
     else:
         scripts = [fpga_script(design, flow, keep=keep) for keep in (False, True)]
         library = None
-        tools = [yosys_version(), nextpnr_version() if flow.kind == "ecp5" else None]
+        tools = [yosys_version(), nextpnr_version() if flow.kind == "ecp5" and flow.place else None]
     return [design.verilog, options, scripts, library, tools]
 
 

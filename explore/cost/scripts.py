@@ -35,8 +35,13 @@ class Design:
     systemverilog: bool = False
     source: str = "design.v"
     """What error messages call the text."""
+    black_boxes: tuple[str, ...] = ()
+    """Modules that are left out: what is in them has no area and no delay."""
 
     def __post_init__(self) -> None:
+        for name in self.black_boxes:
+            if not re.fullmatch(r"[A-Za-z_][\w$]*", name) or name == self.top:
+                raise ValueError(f"a black box must be a module below {self.top}, not {name!r}")
         if not re.fullmatch(r"[A-Za-z_][\w$]*", self.top):
             raise ValueError(f"top must be a Verilog identifier, not {self.top!r}")
         for name, value in self.parameters:
@@ -57,6 +62,7 @@ def read(design: Design, keep: bool) -> list[str]:
             + [f"-chparam {name} {value}" for name, value in design.parameters]
         ),
     ]
+    lines += [f"blackbox {name}" for name in design.black_boxes]
     # The text's own wishes for boundaries would hide cells from the count.
     lines += ["setattr -mod -unset keep_hierarchy", "setattr -unset keep_hierarchy"]
     if keep:

@@ -6,10 +6,12 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..compare.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
-from ..compare.plots import DECIBELS_PER_BIT, STYLE
-from ..compare.store import write_file
+from ...sim.files import write_file
+from ..compare.plots import DECIBELS_PER_BIT
+from ..palette import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, STYLE, VERMILION
 from .clipping import Clipped
+from .comparison import SchemeRow
+from .comparison import on_front as best_rows
 from .measure import Measured, on_front
 
 if TYPE_CHECKING:
@@ -81,15 +83,16 @@ def _place(row: Measured) -> tuple[float, float]:
     return row.bits or 0.0, min(row.sqnr_product_db or 0.0, CEILING)
 
 
-def _front(panel: "Axes", points: dict[str, tuple[float, float]]) -> None:
-    """A line through the best points, their names, and a dotted one of 6.02 dB per bit."""
+def _front(panel: "Axes", points: dict[str, tuple[float, float]], cost: str = "bits") -> None:
+    """A line through the best points, their names, and by bits a dotted one of 6.02 dB per bit."""
     if not points:
         return
     at = sorted(points.values())
     panel.step(*zip(*at, strict=True), where="post", color=GREY, lw=1, zorder=2)
     (first, low), (last, high) = at[0], at[-1]
-    panel.plot((first, last), (low, low + (last - first) * DECIBELS_PER_BIT), color=GREY, lw=0.8,
-               ls=":", zorder=1)  # fmt: skip
+    if cost == "bits":
+        panel.plot((first, last), (low, low + (last - first) * DECIBELS_PER_BIT), color=GREY,
+                   lw=0.8, ls=":", zorder=1)  # fmt: skip
     step = (high - low) / 18  # names that would cover another's are left out, from the best down
     above = math.inf
     for name, place in sorted(points.items(), key=lambda point: -point[1][1]):
@@ -111,6 +114,40 @@ def _handles(entries: dict[str, tuple[str, str]]) -> list[Any]:
         Line2D([], [], marker=symbol, ls="", color=colour, label=name)
         for name, (colour, symbol) in entries.items()
     ]
+
+
+def comparison_figure(rows: Sequence[SchemeRow]) -> "Figure":
+    """Mean SQNR of layers' products against bits, marks as large as the unit's area a lane and
+    hollow where there is no unit; and against that area.
+    """
+    known = [row for row in rows if row.sqnr_db is not None]
+    with_area = [row for row in known if row.area_per_lane]
+    figure, panels = _panels(2 if with_area else 1, "Error, bits and area of schemes", 5.0)
+    largest = max((row.area_per_lane or 0.0 for row in with_area), default=1.0)
+    for panel, cost in zip(panels, ("bits", "area_per_lane"), strict=False):
+        shown = known if cost == "bits" else with_area
+        places = {row.scheme: (getattr(row, cost), min(row.sqnr_db or 0.0, CEILING))
+                  for row in shown}  # fmt: skip
+        for row in shown:
+            colour, symbol = FAMILIES[row.family]
+            area = row.area_per_lane
+            panel.scatter(*places[row.scheme], marker=symbol.replace("*", "p"), zorder=3, lw=0.9,
+                          s=24 + 150 * (area or 0.0) / largest, ec=colour, alpha=0.8,
+                          fc=colour if area else "none")  # fmt: skip
+        best = best_rows(shown, cost)
+        _front(panel, {name: place for name, place in places.items() if name in best}, cost)
+        panel.margins(x=0.16)
+        panel.set(ylabel="SQNR of layers' products, mean (dB)")
+    panels[0].set(xlabel="bits per element, mean of both operands",
+                  title="marks as large as the unit's area a lane, hollow without")  # fmt: skip
+    if with_area:
+        unit = next(row.area_unit for row in with_area)
+        panels[1].set(xlabel=f"area of the unit a lane ({unit})", title="float scales outside")
+    present = {name: (c, s.replace("*", "p")) for name, (c, s) in FAMILIES.items()
+               if any(row.family == name for row in known)}  # fmt: skip
+    if present:
+        figure.legend(handles=_handles(present), loc="outside lower center", ncols=4)
+    return figure
 
 
 def clipping_figure(rows: Sequence[Clipped]) -> "Figure":

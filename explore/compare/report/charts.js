@@ -197,3 +197,55 @@ function sections_chart(rows) {
   });
   return svg;
 }
+
+/** Matrix units: what they compute in a cycle against what they compute for each byte. */
+function roofline_chart() {
+  const { units, bandwidths, shapes } = DATA.roofline;
+  const shown = units.filter((unit) => !STATE.hidden.has(unit.format));
+  if (!shown.length) return empty("Needs units of float results.");
+  const width = 1200, margin = { left: 76, right: 250, top: 14, bottom: 46 };
+  const right = width - margin.right;
+  const all = shown.flatMap((unit) => unit.jobs.map((job) => job.intensity));
+  const low = Math.min(...all) / 3, high = Math.max(...all) * 3;
+  const top = Math.max(...shown.map((unit) => unit.peak));
+  const bottom = Math.min(...bandwidths) * low;
+  const x = logarithmic(low, high, margin.left, right);
+  const y = logarithmic(bottom, top * 1.6, BOTTOM, margin.top);
+  const svg = frame(width, HEIGHT, margin, { scale: x, label: "products / byte of all streams" },
+    { scale: y, label: "products / cycle" });
+  const roof = (bytes, peak) => {
+    const knee = Math.min(Math.max(peak / bytes, low), high);
+    return [low, knee, high].map((at) => [x(at), y(Math.min(peak, bytes * at))]);
+  };
+  const ends = [];
+  for (const bytes of bandwidths) {
+    const points = roof(bytes, top);
+    path(svg, points, { stroke: "#8b949e", "stroke-dasharray": "2 4" });
+    svg.append(shape("text", { x: points[0][0] + 4, y: points[0][1] - 6 }, `${bytes} bytes/cycle`));
+  }
+  const symbols = Object.values(SYMBOLS);
+  for (const unit of shown) {
+    const fill = colour(unit);
+    path(svg, roof(unit.width, unit.peak), { stroke: fill, "stroke-width": 1.5 });
+    ends.push([right, y(Math.min(unit.peak, unit.width * high)),
+      `${unit.name}, ${unit.width} bytes/cycle`, fill]);
+    unit.jobs.forEach((job, i) => {
+      for (const bytes of [...bandwidths, unit.width]) {
+        const products = Math.min(unit.peak * job.filled, bytes * job.intensity);
+        const node = shape("path", { d: symbols[i % symbols.length], fill,
+          transform: `translate(${x(job.intensity)} ${y(products)})` });
+        node.append(shape("title", {}, `${unit.name}, ${shapes[i]}, ${bytes} bytes/cycle: `
+          + `${whole(products)} products/cycle`));
+        svg.append(node);
+      }
+    });
+  }
+  end_labels(svg, ends);
+  shapes.forEach((name, i) => {
+    const at = HEIGHT - margin.bottom - 18 * (shapes.length - i);
+    svg.append(shape("path", { d: symbols[i % symbols.length], fill: "#57606a",
+      transform: `translate(${right + 20} ${at - 4})` }));
+    svg.append(shape("text", { x: right + 32, y: at }, name));
+  });
+  return svg;
+}

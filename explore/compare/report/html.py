@@ -6,11 +6,12 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from ....sim.files import write_file
+from ...palette import BLACK, SECTIONS, SECTIONS_CAPTION, family, format_colours, grouped
 from ..answers import WISHES, answers
+from ..arrays import CAPTION, TITLE, roofline_data
 from ..export import as_json
-from ..palette import BLACK, SECTIONS, SECTIONS_CAPTION, family, format_colours, grouped
 from ..session import Comparison
-from ..store import write_file
 
 HERE = Path(__file__).parent
 SCRIPTS = ("scale.js", "marks.js", "charts.js", "table.js", "page.js")
@@ -27,6 +28,8 @@ def render(comparison: Comparison) -> str:
     return Template(_part("report.html")).substitute(
         title=html.escape(comparison.title),
         sections=html.escape(SECTIONS_CAPTION),
+        roofline=html.escape(CAPTION),
+        arrays=html.escape(TITLE),
         style=_part("report.css"),
         data=_embedded(_data(comparison)),
         script="\n".join(_part(name) for name in SCRIPTS),
@@ -45,6 +48,7 @@ def _data(comparison: Comparison) -> dict[str, Any]:
     return content | {
         "formats": format_colours(row.format for row in comparison.rows),
         "other": BLACK,
+        "roofline": roofline_data([row for row in comparison.rows if row.status != "failed"]),
         "answers": [answer.to_dict() for answer in answers(comparison.rows)],
         "wishes": [[name, meaning] for name, (meaning, _) in WISHES.items()],
         "sections": {name: colour for name, (colour, _) in SECTIONS.items()},

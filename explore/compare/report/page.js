@@ -28,6 +28,7 @@ function draw() {
   put("bits", bits_chart(good));
   put("length", length_chart(good));
   put("sections", sections_chart(good));
+  put("roofline", roofline_chart());
   draw_answers(rows);
   draw_table(rows);
   captions(rows);

@@ -5,11 +5,25 @@ vision can tell apart; symbols say the same again.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
     "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7",
 )  # fmt: skip
 GREY = "#999999"
+
+STYLE: dict[Any, Any] = {
+    "font.size": 10,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": "#dddddd",
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "mxdot",
+}
 
 FORMATS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)
 

@@ -1,0 +1,1 @@
+"""Matrix units: area against the size of the array, what fits an FPGA, and the roofline."""

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
-COMMANDS = ("sim", "verilog", "vectors", "synth", "compare", "probe", "schemes")
+COMMANDS = (
+    *("sim", "verilog", "vectors", "run-layer", "synth", "compare", "array", "probe", "schemes"),
+)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -32,7 +34,8 @@ def build_parser() -> argparse.ArgumentParser:
         dest="command", metavar="COMMAND", required=True, parser_class=_Parser
     )
     for name in COMMANDS:
-        import_module(f".{name}", __package__).add_parser(subparsers)
+        module = name.replace("-", "_")
+        import_module(f".{module}", __package__).add_parser(subparsers)
     return parser
 
 

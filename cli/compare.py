@@ -16,6 +16,7 @@ SWITCHES = ("no_status", "no_c", "micro")
 SWEEP = ("format", "accumulator", "lanes", "stages", "result", "scales", "zero_points")
 DEFAULT_FORMATS = "e4m3,e5m2,int8"
 DEFAULT_ACCUMULATORS = "exact,aligned:6..14/2,aligned:18,float32,hopper"
+DEFAULT_SORT = "area"
 OUTPUT = Path("build/compare")
 
 
@@ -29,6 +30,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "such as exact,aligned:6..25/2,fixed:24..48/8:-12; see docs/compare.md.",
     )
     _unit_options(parser.add_argument_group("units, each a list or range, in every combination"))
+    _scheme_options(parser.add_argument_group("block-scaling schemes instead of units"))
     _cost_options(parser.add_argument_group("cost"))
     _accuracy_options(parser.add_argument_group("accuracy"))
     _search_options(parser.add_argument_group("narrowest accumulator"))
@@ -60,6 +62,16 @@ def _unit_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--study", type=Path, metavar="FILE", help="a study in TOML instead")
     group.add_argument(
         "--extra", type=Path, metavar="FILE", help="add units in other Verilog, described in TOML"
+    )
+
+
+def _scheme_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--scheme",
+        metavar="S,...",
+        help="schemes of mxdot schemes (or all), or weights/activations: error on layers of the "
+        "encoder (--encoder), or else of --data, bits, and the area of the matching unit; "
+        "activations may be bfloat16",
     )
 
 
@@ -113,7 +125,7 @@ def _run_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "-o", "--output", type=Path, default=OUTPUT, metavar="DIR", help="default: %(default)s"
     )
-    group.add_argument("--sort", default="area", help="area, delay, sqnr or total")
+    group.add_argument("--sort", help="area (default), delay, sqnr or total")
     group.add_argument("--jobs", type=int, help="points at a time (default: all cores)")
     group.add_argument("--scheduler", metavar="ADDRESS", help="run on this Dask cluster")
 
@@ -124,12 +136,28 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"jobs must be from 1 to 1024, not {args.jobs}")
     from rich.console import Console
 
+    from .compare_schemes import compare_schemes
+
+    _check_output(args.output)
+    try:
+        with _terminate_as_interrupt():
+            return _compare_units(args) if args.scheme is None else compare_schemes(args)
+    except KeyboardInterrupt:
+        Console(width=None if os.isatty(1) else 200).print(
+            f"interrupted; results are kept in {args.output}, run it again to go on"
+        )
+        return 130
+
+
+def _compare_units(args: argparse.Namespace) -> int:
+    """Compare or search units."""
+    from rich.console import Console
+
     from ..explore.compare import Target
     from ..explore.compare.backends import dask, processes
     from ..explore.compare.table import check_sort
 
-    check_sort(args.sort)
-    _check_output(args.output)
+    check_sort(args.sort or DEFAULT_SORT)
     target = None
     if args.find is not None:
         target = Target(args.sqnr, args.match, args.quality or "accumulator")
@@ -142,12 +170,7 @@ def run(args: argparse.Namespace) -> int:
         study.points()  # refuses what cannot be done before a cluster is asked
     backend = processes(args.jobs) if args.scheduler is None else dask(args.scheduler)
     command = _compare if target is None else _search
-    try:
-        with _terminate_as_interrupt():
-            return command(args, study, backend, console, notes, target)
-    except KeyboardInterrupt:
-        console.print(f"interrupted; results are kept in {args.output}, run it again to go on")
-        return 130
+    return command(args, study, backend, console, notes, target)
 
 
 def _compare(args: Any, study: Any, backend: Any, console: Any, notes: list[str], _: Any) -> int:
@@ -158,7 +181,7 @@ def _compare(args: Any, study: Any, backend: Any, console: Any, notes: list[str]
     with display(console) as observer:
         comparison = compare(study, args.output, backend, observer, cache_dir=_cache())
     comparison = replace(comparison, notes=(*notes, *comparison.notes))
-    show(console, comparison, args.sort)
+    show(console, comparison, args.sort or DEFAULT_SORT)
     files = write(comparison, args.output)
     console.print(f"report: {files.report}; tables and plots: {args.output}/", soft_wrap=True)
     return 1 if comparison.failed else 0

@@ -1,90 +1,173 @@
 """Options that several subcommands share, and the output of files."""
 
 import argparse
-import os
-import tempfile
-from pathlib import Path
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
 
 from ..model.accumulators import KINDS, PRESETS
 from ..model.config import DotConfig
-from ..model.formats import FORMATS
+from ..model.formats import FORMATS, ROUNDINGS
+from ..model.outputs import OUTPUTS
+from ..model.quantize import NONFINITE, SCALE_RULES
+
+
+@dataclass(frozen=True)
+class Option:
+    """A unit's option and the keyword of the configuration that it sets.
+
+    value: what an option without argument stands for. The configuration has the defaults; `help`
+    repeats them.
+    """
+
+    flag: str
+    keyword: str
+    help: str
+    metavar: str | None = None
+    convert: Callable[[str], object] = str
+    value: object = None
+
+    @property
+    def name(self) -> str:
+        """Its name among parsed arguments."""
+        return self.flag[2:].replace("-", "_")
+
+    def add(self, parser: argparse._ActionsContainer) -> None:
+        """Add the option; None when it is not given."""
+        if self.value is None:
+            settings = {"metavar": self.metavar, "type": self.convert}
+        else:
+            settings = {"action": "store_const", "const": self.value}
+        parser.add_argument(self.flag, help=self.help, **settings)  # type: ignore[arg-type]
+
+    def words(self, value: object) -> list[str]:
+        """What to type for it."""
+        return [self.flag] if self.value is not None else [self.flag, str(value)]
+
+
+def _number(text: str) -> int:
+    """An integer, hexadecimal with 0x."""
+    return int(text, 0)
+
+
+FORMAT = Option(
+    "--format",
+    "formats",
+    f"element formats: {', '.join(FORMATS)}, of a dot unit also pairs such as e5m2xe4m3, or a list "
+    "that the mode input selects from (default: e4m3)",
+    "F[,F...]",
+)
+STAGES = Option(
+    "--stages",
+    "stages",
+    "registers, and so latency (default: 4 or the nearest possible)",
+    convert=int,
+)
+SHARED_OPTIONS = (
+    FORMAT,
+    Option(
+        "--accumulator",
+        "accumulator",
+        f"{', '.join(kind.syntax for kind in KINDS.values())}, or a preset: "
+        f"{', '.join(PRESETS)} (default: aligned:13)",
+        "A",
+    ),
+    Option("--lanes", "lanes", "block size, 4 to 128 (default: 32)", convert=int),
+    STAGES,
+    Option(
+        "--result",
+        "out",
+        "float32, bfloat16, float16; of int32 sums int32, or an integer format requantised by "
+        "a multiplier and a shift or by a shift: int8_full:multiply, int8_full:shift, and so on "
+        "for int8_symmetric, uint8, int4_full, int4_symmetric (default: float32)",
+        "FORMAT",
+    ),
+    Option("--no-status", "status", "leave the flag outputs out", value=False),
+)
+"""Of a dot unit, also where it is one of many in a matrix unit."""
+DOT_OPTIONS = (
+    *SHARED_OPTIONS,
+    Option("--no-c", "load_c", "leave the input in_c out", value=False),
+    Option(
+        "--scales",
+        "scales",
+        "scales of blocks; e8m0, and for integer results none or u2 to u8 (default: e8m0, "
+        "or none for integer results)",
+        "FORMAT",
+    ),
+    Option(
+        "--zero-points",
+        "zero_points",
+        "operands with a zero point, for integer results: a, b, ab (default: none)",
+        "OPERANDS",
+    ),
+    Option("--micro", "micro", "a micro-exponent for every two elements", value=True),
+)
+
+MATMUL_OPTIONS = (
+    *SHARED_OPTIONS,
+    Option("--rows", "rows", "dot units down the array, 1 to 64 (default: 8)", convert=int),
+    Option("--columns", "columns", "dot units across it, 1 to 64 (default: 8)", convert=int),
+    Option(
+        "--depth",
+        "depth",
+        "blocks of K up to which a panel of A is kept, 4 to 1024 (default: 32)",
+        convert=int,
+    ),
+    *(
+        Option(f"--{side}-bytes", f"{side}_bytes", f"bytes a beat of {what}", convert=int)
+        for side, what in (
+            ("a", "A (default: a whole step)"),
+            ("b", "B (default: a whole step)"),
+            ("c", "C (default: a row of a tile)"),
+            ("d", "D (default: a row of a tile)"),
+        )
+    ),
+    Option("--initial-c", "initial_c", "add the stream D of initial values of C", value=True),
+)
+
+BLOCK_OPTIONS = (
+    Option("--block", "block", "elements of a block, 4 to 128 (default: 32)", convert=int),
+    Option(
+        "--scale-rule",
+        "scale_rule",
+        f"{', '.join(SCALE_RULES)}; of a quantiser alone also a list that an input selects from "
+        "(default: floor)",
+        "R",
+    ),
+    Option("--rounding", "rounding", f"{', '.join(ROUNDINGS)} (default: nearest_even)", "R"),
+    Option("--nonfinite", "nonfinite", f"{', '.join(NONFINITE)} (default: poison)", "POLICY"),
+    Option("--lfsr-seed", "seed", "state of the shift register after a reset", convert=_number),
+)
+QUANTIZE_OPTIONS = (
+    FORMAT,
+    STAGES,
+    *BLOCK_OPTIONS,
+    Option("--source", "source", f"values: {', '.join(OUTPUTS)} (default: float32)", "FORMAT"),
+    Option("--beats", "beats", "transfers of a block: 1, 2, 4, ... (default: 1)", convert=int),
+    Option("--random", "random", "random words: stream, or lfsr inside (default: stream)", "FROM"),
+)
+DOT_QUANTIZE_OPTIONS = (
+    *(option for option in DOT_OPTIONS if option.keyword != "status"),
+    *BLOCK_OPTIONS,
+    Option("--to", "format", "element format of the results' blocks (default: e4m3)", "F"),
+    Option("--quantizer-stages", "quantizer_stages", "the quantiser's registers", convert=int),
+)
+
+
+def given(args: argparse.Namespace, options: Iterable[Option]) -> dict[str, Any]:
+    """The configuration's keywords that were given on the command line."""
+    values = {option.keyword: getattr(args, option.name) for option in options}
+    return {keyword: value for keyword, value in values.items() if value is not None}
 
 
 def add_config_options(parser: argparse.ArgumentParser) -> None:
-    """Options that describe one unit; defaults are those of `DotConfig`."""
+    """Options that describe one dot unit; defaults are those of `DotConfig`."""
     group = parser.add_argument_group("unit")
-    group.add_argument(
-        "--format",
-        default="e4m3",
-        metavar="F[,F...]",
-        help=f"element formats: {', '.join(FORMATS)}, pairs such as e5m2xe4m3, or a list that the "
-        "mode input selects from (default: %(default)s)",
-    )
-    group.add_argument(
-        "--accumulator",
-        default="aligned:13",
-        metavar="A",
-        help=f"{', '.join(kind.syntax for kind in KINDS.values())}, or a preset: "
-        f"{', '.join(PRESETS)} (default: %(default)s)",
-    )
-    group.add_argument(
-        "--lanes", type=int, default=32, help="block size, 4 to 128 (default: %(default)s)"
-    )
-    group.add_argument(
-        "--stages", type=int, help="registers, and so latency (default: 4 or the nearest possible)"
-    )
-    group.add_argument(
-        "--result",
-        default="float32",
-        metavar="FORMAT",
-        help="float32, bfloat16, float16; of int32 sums int32, or an integer format requantised by "
-        "a multiplier and a shift or by a shift: int8_full:multiply, int8_full:shift, and so on "
-        "for int8_symmetric, uint8, int4_full, int4_symmetric (default: %(default)s)",
-    )
-    group.add_argument(
-        "--scales",
-        metavar="FORMAT",
-        help="scales of blocks; e8m0, and for integer results none or u2 to u8 (default: e8m0, "
-        "or none for integer results)",
-    )
-    group.add_argument(
-        "--zero-points",
-        default="none",
-        metavar="OPERANDS",
-        help="operands with a zero point, for integer results: a, b, ab (default: %(default)s)",
-    )
-    group.add_argument(
-        "--micro", action="store_true", help="a micro-exponent for every two elements"
-    )
-    group.add_argument("--no-status", action="store_true", help="leave the flag outputs out")
-    group.add_argument("--no-c", action="store_true", help="leave the input in_c out")
+    for option in DOT_OPTIONS:
+        option.add(group)
 
 
 def config_of(args: argparse.Namespace) -> DotConfig:
     """The DotConfig of the options of `add_config_options`."""
-    return DotConfig(
-        formats=args.format,
-        lanes=args.lanes,
-        accumulator=args.accumulator,
-        stages=args.stages,
-        out=args.result,
-        status=not args.no_status,
-        load_c=not args.no_c,
-        scales=args.scales,
-        zero_points=args.zero_points,
-        micro=args.micro,
-    )
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write `text` beside `path` and rename: the file is whole or is not there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    return DotConfig(**given(args, DOT_OPTIONS))

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .options import write_text
+from ..sim.files import write_file
 
 if TYPE_CHECKING:
     from ..explore.probe import MatrixUnit
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     if args.output is None:
         print(text)
     else:
-        write_text(args.output, text + "\n")
+        write_file(args.output, text + "\n")
     return 0 if report.fits else 1
 
 

@@ -6,20 +6,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from .options import add_config_options, config_of
-
-UNIT_OPTIONS = (
-    "format",
-    "accumulator",
-    "lanes",
-    "stages",
-    "result",
-    "no_status",
-    "no_c",
-    "scales",
-    "zero_points",
-    "micro",
-)
+from ..model.errors import choice
+from .units import UNIT_OPTIONS, add_unit_options, unit_config
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -29,12 +17,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="simulate units against the golden model",
         description="Without unit options, the regression matrix; with any, that one unit.",
     )
-    add_config_options(parser)
-    # A unit option that is given asks for one unit, even with its default value.
-    for action in parser._actions:
-        if action.dest in UNIT_OPTIONS:
-            action.help = (action.help or "").replace("%(default)s", str(action.default))
-    parser.set_defaults(**dict.fromkeys(UNIT_OPTIONS))
+    add_unit_options(parser)
     group = parser.add_argument_group("regression")
     group.add_argument("--full", action="store_true", help="the full matrix (hours)")
     group.add_argument(
@@ -64,12 +47,14 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Simulate; 0 when every unit passed, 1 when not."""
     _check(args)
+    from ..sim.kinds import KINDS
     from ..sim.matrix import Unit, default_matrix, full_matrix
     from ..sim.regression import TRAFFIC, Settings, random_seed, run_regression, select
     from ..sim.verilator import ToolError
 
-    if any(getattr(args, name) is not None for name in UNIT_OPTIONS):
-        units = [Unit(_config(args))]
+    if _asks_for_one(args):
+        choice("unit", args.unit or "dot", KINDS)
+        units = [Unit(unit_config(args))]
     else:
         units = full_matrix() if args.full else default_matrix()
         if args.only:
@@ -109,30 +94,22 @@ def _check(args: argparse.Namespace) -> None:
         raise ValueError(f"name must give one or two tensors, not {len(args.name)}")
     if args.name and args.tensors is None:
         raise ValueError("name needs a file of tensors: --tensors FILE")
-    if args.only and any(getattr(args, name) is not None for name in UNIT_OPTIONS):
+    if args.only and _asks_for_one(args):
         raise ValueError("only selects from the matrix and takes no unit options")
 
 
-def _config(args: argparse.Namespace):
-    """The unit of the options given, with the defaults of `mxdot verilog` for the others."""
-    parser = argparse.ArgumentParser()
-    add_config_options(parser)
-    unit = parser.parse_args([])
-    for name in UNIT_OPTIONS:
-        if getattr(args, name) is not None:
-            setattr(unit, name, getattr(args, name))
-    return config_of(unit)
+def _asks_for_one(args: argparse.Namespace) -> bool:
+    """A unit option that is given asks for one unit, even with its default value."""
+    return any(getattr(args, option.name) is not None for option in UNIT_OPTIONS)
 
 
 def _repeat(args: argparse.Namespace, seed: int) -> str:
     """The command that repeats one unit of this run; {name} stands for the unit."""
     words = [_program(), "sim"]
-    unit = [(name, getattr(args, name)) for name in UNIT_OPTIONS]
-    if any(value is not None for _, value in unit):
-        for name, value in unit:
-            if value is not None:
-                option = "--" + name.replace("_", "-")
-                words += [option] + [str(value)] * (value is not True)
+    if _asks_for_one(args):
+        for option in UNIT_OPTIONS:
+            value = getattr(args, option.name)
+            words += [] if value is None else option.words(value)
     else:
         words += ["--full"] * args.full + ["--only", "{name}"]
     for name in ("count", "traffic", "tensors"):

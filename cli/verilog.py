@@ -1,19 +1,18 @@
-"""`mxdot verilog`: write one dot unit as Verilog."""
+"""`mxdot verilog`: write one unit as Verilog."""
 
 import argparse
 import sys
 from pathlib import Path
 
-from .options import add_config_options, config_of, write_text
+from ..sim.files import write_file
+from .units import add_unit_options, unit_config
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
-    parser = subparsers.add_parser(
-        "verilog", help="write one dot unit as Verilog", description=__doc__
-    )
-    add_config_options(parser)
-    parser.add_argument("--top", default="mxdot_dot", help="top module (default: %(default)s)")
+    parser = subparsers.add_parser("verilog", help="write one unit as Verilog", description=__doc__)
+    add_unit_options(parser)
+    parser.add_argument("--top", help="top module (default: mxdot_ and the kind of unit)")
     parser.add_argument(
         "-o", "--output", type=Path, help="file to write (default: standard output)", metavar="FILE"
     )
@@ -22,17 +21,16 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the file; the exit status."""
-    config = config_of(args)
+    config = unit_config(args)
     if args.output is not None and args.output.is_dir():
         raise ValueError(f"output must be a file, not the directory {args.output}")
-    from ..hw.verilog import generate  # Amaranth: only when a unit is built
+    from ..hw.verilog import default_top, generate  # Amaranth: only when a unit is built
 
-    text = generate(config, args.top)
+    top = default_top(config) if args.top is None else args.top
+    text = generate(config, top)
     if args.output is None:
         sys.stdout.write(text)
         return 0
-    write_text(args.output, text)
-    print(
-        f"{args.output}: {args.top}, {config}, latency {config.latency}, interval {config.interval}"
-    )
+    write_file(args.output, text)
+    print(f"{args.output}: {top}, {config}, {config.timing}")
     return 0

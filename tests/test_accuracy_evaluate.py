@@ -32,6 +32,8 @@ def test_exact_rounds_once_per_block():
     for got in evaluate("exact", "e4m3", "normal", (256, 4096), count=64):
         blocks = got.length // 32
         assert got.max_relative > 0
+        assert got.observed is not None
+        assert got.bound is not None
         assert got.observed <= got.bound <= (blocks + 1) * 2**-24
         assert got.sqnr_accumulator_db > 120
 

@@ -137,7 +137,7 @@ def valid_in_reset(patch):
         (never_ready, ["in_ready has been low", "no dot product went through the unit"]),
         (never_valid, ["no result, due in cycle", "no result for 2000 cycles"]),
         (unstable_result, ["the result changed while it was stalled", "results differ"]),
-        (valid_in_reset, ["valid right after a reset", "a result that no dot product asked for"]),
+        (valid_in_reset, ["valid right after a reset", "a result that nothing asked for"]),
     ],
 )
 def test_broken_stream_is_caught(wrong, messages, simulation_dir, tmp_path):
@@ -166,5 +166,5 @@ def test_right_unit_passes(simulation_dir, tmp_path):
     assert result.errors == []
     assert result.passed
     assert (result.mismatches, result.coverage) == (0, 100.0)
-    assert result.products > 6000
+    assert result.compared > 6000
     assert result.bulk_rate > 8 * result.cycle_rate

@@ -34,7 +34,7 @@ def fake_runs(monkeypatch, *results: UnitResult) -> None:
 
 
 def good(name: str = SMALL.name) -> UnitResult:
-    return UnitResult(name, "a unit", products=10, coverage=100.0, cycle_rate=1, bulk_rate=9)
+    return UnitResult(name, "a unit", compared=10, coverage=100.0, cycle_rate=1, bulk_rate=9)
 
 
 def xml(path: Path) -> ET.Element:
@@ -98,7 +98,7 @@ def test_jobs_travel_as_files(tmp_path):
     assert again == job
     assert again.rng("a").integers(2**60) == job.rng("a").integers(2**60)
     assert again.rng("a").integers(2**60) != job.rng("b").integers(2**60)
-    report = CycleReport(3, 5, 0.5, 1, ["e"], [Failure({"mode": 0}, 1, 2, 3, 4, "here")], 99.0)
+    report = CycleReport(3, 5, 0.5, 1, ["e"], [Failure({"mode": 0}, [1, 2], [3, 4], "here")], 99.0)
     report.save(tmp_path / "report.json")
     assert CycleReport.load(tmp_path / "report.json") == report
 

@@ -71,7 +71,7 @@ def test_a_verilog_that_cannot_be_replayed_is_still_reported(tmp_path):
     job = UnitJob("bad", config, 4, tmp_path / "bad", repeat="mxdot sim --seed 4")
     job.write()
     blocks = [[0x0102030405060708, 0, 127, 128]] * 10
-    failure = Failure({"mode": 0, "c": 1, "blocks": blocks}, 0x3F800000, 0, 8, 9, "traffic")
+    failure = Failure({"mode": 0, "c": 1, "blocks": blocks}, [0x3F800000, 8], [0, 9], "traffic")
     text = report.describe_failure(job, verilog, failure)
     for part in (
         "traffic: result differs",

@@ -6,15 +6,17 @@ import numpy as np
 import pytest
 
 from mxdot.model import FORMATS, DotConfig
+from mxdot.model.matmul_config import MatmulConfig
 from mxdot.model.pipeline import stage_limits
 from mxdot.sim import features, matrix
-from mxdot.sim.bench.protocol import Timeline
+from mxdot.sim.bench.dot import Timeline
 from mxdot.sim.item import Batch, batch_of, concatenate, predict, products
 from mxdot.sim.operands import CLASSES, SPECIAL_C, class_codes, class_table, split_scale, weighted
 from mxdot.sim.stimulus import LONG_CHAIN, SEQUENCES, traffic
 from mxdot.sim.target import Target, negated, pairs_of
 
-UNITS = [unit for unit in matrix.default_matrix() if unit.config.lanes <= 32]
+DOT_UNITS = [unit for unit in matrix.default_matrix() if isinstance(unit.config, DotConfig)]
+UNITS = [unit for unit in DOT_UNITS if unit.config.lanes <= 32]
 PAIRS = matrix.EVERY_FORMAT.split(",")
 
 
@@ -147,9 +149,13 @@ def test_traffic_reaches_every_bin_and_no_other(unit):
     assert seen == {name: set(bins) for name, bins in goals.items()}
 
 
+def test_names_of_the_matrix_differ():
+    units = matrix.full_matrix()
+    assert len({unit.name for unit in units}) == len({str(unit.config) for unit in units})
+
+
 def test_the_default_matrix_holds_every_accumulator_with_every_format():
-    units = matrix.default_matrix()
-    assert len({unit.name for unit in units}) == len(units)
+    units = DOT_UNITS
     covered = {
         (str(unit.config.accumulator).split(":")[0], features.pair_name(pair))
         for unit in units
@@ -169,6 +175,20 @@ def test_the_default_matrix_holds_every_accumulator_with_every_format():
     assert any(stages == low for stages, low, _ in depths)
     assert any(stages == high for stages, _, high in depths)
     assert sum(unit.bulk for unit in units) >= 1_000_000
+
+
+def test_the_matrix_holds_matrix_units_of_many_kinds():
+    units = [u.config for u in matrix.default_matrix() if isinstance(u.config, MatmulConfig)]
+    assert {unit.initial_c for unit in units} == {False, True}
+    assert {unit.dot.out.name for unit in units} == {"float32", "bfloat16"}
+    assert {unit.dot.interval > 1 for unit in units} == {False, True}
+    widths = [(u.stream_bytes(side), u.unit_bytes(side)) for u in units for side in "abc"]
+    assert any(stream == 1 < whole for stream, whole in widths)
+    assert any(1 < stream < whole and whole % stream for stream, whole in widths)
+    assert any(stream == whole for stream, whole in widths)
+    assert any(stream > whole for stream, whole in widths)
+    full = [u.config for u in matrix.full_matrix() if isinstance(u.config, MatmulConfig)]
+    assert {str(unit.dot.accumulator) for unit in full} >= set(matrix.ACCUMULATORS)
 
 
 def test_the_full_matrix_is_the_cross_product():

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from mxdot.cli import main
-from mxdot.cli.options import write_text
+from mxdot.sim.files import write_file
 
 
 def run(capsys, *arguments):
@@ -35,6 +35,7 @@ def run(capsys, *arguments):
         ("--result float64", "out must be one of float32, bfloat16, float16, int32, FORMAT:"),
         ("--top 1unit", "top must be a Verilog identifier (letters, digits, _), not '1unit'"),
         ("--lanes many", "argument --lanes: invalid int value: 'many'"),
+        ("--unit adder", "unit must be one of dot, quantize, dot-quantize, matmul, not 'adder'"),
         ("--colour red", "unrecognized arguments: --colour red"),
     ],
 )
@@ -84,9 +85,9 @@ def test_a_file_that_cannot_be_written(capsys, tmp_path):
 
 def test_a_file_is_whole_or_not_there(tmp_path):
     path = tmp_path / "text"
-    write_text(path, "before")
+    write_file(path, "before")
     with pytest.raises(UnicodeEncodeError):
-        write_text(path, "half \ud800")
+        write_file(path, "half \ud800")
     assert path.read_text() == "before"
     assert [p.name for p in tmp_path.iterdir()] == ["text"]
 

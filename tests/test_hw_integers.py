@@ -7,13 +7,13 @@ from itertools import product
 
 import numpy as np
 import pytest
-from amaranth.hdl import Module
-from amaranth.lib import wiring
+from amaranth.hdl import Module, signed
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from compare import generator
 from hw_bench import Evaluator, assert_same
-from mxdot.hw.adder_tree import AdderTree
+from mxdot.hw.adder_tree import AdderTree, signed_sum
 from mxdot.hw.align import AlignShifter
 from mxdot.hw.largest import LargestExponent
 from mxdot.hw.normalize import Normalizer, leading_zeros
@@ -144,6 +144,31 @@ def test_adder_tree_of_every_case_of_three_terms():
     magnitude = np.stack([bits & 3, bits >> 2 & 3, bits >> 4 & 3], axis=1)
     sign = np.stack([bits >> 6 & 1, bits >> 7 & 1, bits >> 8 & 1], axis=1) == 1
     check_tree(3, 2, 5, magnitude, sign)
+
+
+class SignedSum(wiring.Component):
+    """`signed_sum` behind ports."""
+
+    def __init__(self, count, width):
+        total = width + (count - 1).bit_length()
+        layout = data.ArrayLayout(signed(width), count)
+        super().__init__({"words": In(layout), "o": Out(signed(total))})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += self.o.eq(signed_sum(m, "sum", list(self.words)))
+        return m
+
+
+@pytest.mark.parametrize(("count", "width"), [*product([1, 2, 4, 8, 32, 128], [2, 8, 16])])
+def test_signed_sum(count, width):
+    """Random words and the extremes: all most negative, all largest, all -1, all 0."""
+    rng = generator("signed sum", count, width)
+    low, high = -(2 ** (width - 1)), 2 ** (width - 1) - 1
+    words = rng.integers(low, high + 1, (1000, count))
+    words[:4] = np.array([[low], [high], [-1], [0]])
+    got = Evaluator(SignedSum(count, width))(words=words)
+    assert_same(got["o"], words.sum(axis=1), words=words)
 
 
 # Normaliser --------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 
 from hw_bench import Evaluator, assert_same
 from mxdot.hw.decode import ElementDecoder
-from mxdot.hw.lane import ProductLane
+from mxdot.hw.lane import IntegerLane, ProductLane
 from mxdot.hw.scale import ScaleAdder
 from mxdot.hw.widths import Widths
 from mxdot.model import E8M0, FORMATS, DotConfig, ElementFormat, format_pairs
@@ -136,6 +136,15 @@ def test_a_lane_is_as_wide_as_its_largest_product(a, b):
     units = table.unit_exponents[table.significands != 0].astype(int)
     assert widths.unit_min <= units.min()
     assert units.max() == widths.unit_min + widths.unit_span < widths.unit_min + 2**widths.unit
+
+
+@pytest.mark.parametrize(("bits_a", "bits_b"), [(8, 8), (8, 4), (4, 8), (4, 4), (2, 3)])
+def test_every_pair_of_integers(bits_a, bits_b):
+    a, b = np.repeat(np.arange(2**bits_a), 2**bits_b), np.tile(np.arange(2**bits_b), 2**bits_a)
+    got = Evaluator(IntegerLane(bits_a, bits_b))(a=a, b=b)
+    x = np.where(a >> (bits_a - 1), a - 2**bits_a, a)
+    y = np.where(b >> (bits_b - 1), b - 2**bits_b, b)
+    assert_same(got["o"], x * y, a=a, b=b)
 
 
 def test_every_pair_of_scales():

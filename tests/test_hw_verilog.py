@@ -4,21 +4,27 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In
+from amaranth.hdl import Cat, Module
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
 
 from mxdot import hw
 from mxdot.hw import generate
-from mxdot.hw.hierarchy import Library, describe_ports, module_name, used
+from mxdot.hw.hierarchy import Library, describe_ports, module_name, submodule, used
 from mxdot.hw.lane import ProductLane
 from mxdot.hw.normalize import Normalizer
 from mxdot.hw.round import FloatRounder
 from mxdot.hw.sections.fused import Promote
 from mxdot.hw.shift import ShiftRight
+from mxdot.hw.top import Top
+from mxdot.hw.unit import DotUnit, InputLayout, ResultLayout
+from mxdot.hw.verilog import TOPS
 from mxdot.hw.widths import Widths
 from mxdot.model import DotConfig
 from mxdot.sim.verilator import lint
@@ -188,6 +194,84 @@ def test_a_top_that_is_a_reserved_word(top):
     message = f"top must be no reserved word of Verilog, not {top!r}"
     with pytest.raises(ValueError, match=re.escape(message)):
         generate(CONFIG, top)
+
+
+# Components with registers ------------------------------------------------------------------------
+
+
+class Twice(wiring.Component):
+    """Two dot units side by side on one input stream."""
+
+    i: Any
+    o0: Any
+    o1: Any
+
+    def __init__(self, config):
+        self.config = config
+        layouts: Any = InputLayout(config), ResultLayout(config)
+        i, o = map(stream.Signature, layouts)
+        super().__init__({"i": In(i), "o0": Out(o), "o1": Out(o)})
+
+    def elaborate(self, platform):
+        m: Any = Module()
+        units: list[Any] = [
+            submodule(m, f"unit{index}", DotUnit(self.config)) for index in range(2)
+        ]
+        m.d.comb += self.i.ready.eq(units[0].i.ready & units[1].i.ready)
+        for unit, o in zip(units, (self.o0, self.o1), strict=True):
+            m.d.comb += [
+                unit.i.payload.eq(self.i.payload),
+                unit.i.valid.eq(self.i.valid & self.i.ready),
+                o.payload.eq(unit.o.payload),
+                o.valid.eq(unit.o.valid),
+                unit.o.ready.eq(o.ready),
+            ]
+        return m
+
+
+@dataclass(frozen=True)
+class TwiceConfig:
+    dot: DotConfig
+
+
+class TwiceTop(Top):
+    name = "twice"
+    title = "two units"
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.port("in_valid", 1, "in", "a block is offered")
+        self.port("out_valid", 2, "out", "results are offered")
+
+    def unit(self):
+        return Twice(self.config.dot)
+
+    def connect(self, m, unit, port):
+        m.d.comb += unit.i.valid.eq(port["in_valid"])
+        m.d.comb += port["out_valid"].eq(Cat(unit.o0.valid, unit.o1.valid))
+
+    def facts(self):
+        return [("formats", self.config.dot.formats_text)]
+
+
+def test_a_component_with_registers_is_one_module_with_a_clock(tmp_path, monkeypatch):
+    monkeypatch.setitem(TOPS, TwiceConfig, TwiceTop)
+    text = generate(TwiceConfig(DotConfig(lanes=4)))
+    assert text.splitlines()[2] == "// formats      e4m3"
+    found = modules(text)
+    unit = ports(found["twice_dot_unit"])
+    assert unit["clk"] == unit["rst"] == ("input", 1)
+    assert unit["i_valid"] == ("input", 1)
+    assert unit["o_payload"] == ("output", 37)
+    assert "// o_payload: result [31:0], flags [36:32]" in text
+    instances = re.findall(r"^  twice_dot_unit (unit\d) \((.*?)\);", found["twice"], re.M | re.S)
+    assert [name for name, _ in instances] == ["unit0", "unit1"]
+    for _, connections in instances:
+        assert ".clk(clk)" in connections
+        assert ".rst(rst)" in connections
+    source = tmp_path / "twice.v"
+    source.write_text(text)
+    lint(source, "twice", WAIVERS)
 
 
 # Module names ------------------------------------------------------------------------------------

@@ -48,10 +48,7 @@ def compile_bench(directory: Path) -> Path:
     return directory / "obj" / "bench"
 
 
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in UNITS],
-)
+@pytest.fixture(scope="module", params=UNITS)
 def bench(request, tmp_path_factory) -> tuple[DotConfig, Path]:
     """A unit, its vectors and the compiled bench in one directory."""
     config = UNITS[request.param]

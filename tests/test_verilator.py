@@ -217,6 +217,19 @@ def test_an_unchanged_design_is_not_built_again(standin, simulation_dir):
     assert build_standin(simulation_dir / "standin").executable.stat().st_mtime_ns == before
 
 
+def test_a_module_that_is_compiled_separately(simulation_dir, tmp_path):
+    built = build_standin(
+        simulation_dir / "separate", separate=["mxdot_dot"], parameters={"LANES": 32}
+    )
+    assert list((simulation_dir / "separate").rglob("libmxdot_dot.a"))
+    blocks = Blocks(3000, seed=2)
+    records = blocks.write(tmp_path / "records")
+    bulk.run(built, records, tmp_path / "results", gap=40, stall=40)
+    np.testing.assert_array_equal(
+        bulk.read_results(tmp_path / "results").result, blocks.expected()[0]
+    )
+
+
 def test_a_design_error_shows_the_log(tmp_path):
     source = tmp_path / "bad.v"
     source.write_text("module bad(input clk); assign nothing = ; endmodule\n")

@@ -1,12 +1,18 @@
-"""Deliberately wrong models for test_bench_catches.py, imported inside the simulator."""
+"""Deliberately wrong models for the tests of the benches, imported inside the simulator."""
 
 import os
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from mxdot.model import DotConfig
+from mxdot.model import DotConfig, QuantizeConfig
+from mxdot.model.matmul_config import MatmulConfig
+from mxdot.model.matmul_layout import Golden
 from mxdot.sim.item import Batch, Outcome, predict
+from mxdot.sim.matmul.product import Product
+from mxdot.sim.matmul.product import predict as predict_matmul
+from mxdot.sim.quantize import item as blocks
 
 
 def one_bit_less(config: DotConfig, batch: Batch) -> Outcome:
@@ -21,6 +27,20 @@ def subnormals_flushed(config: DotConfig, batch: Batch) -> Outcome:
     return predict(config, replace(batch, a=np.where(subnormal[batch.a], np.uint8(0), batch.a)))
 
 
+def scale_rounded_up(config: QuantizeConfig, batch: blocks.Batch) -> blocks.Outcome:
+    """Scales by the rule `ceil` where the unit has `floor`."""
+    arguments: dict[str, Any] = {**config.arguments, "scale_rule": "ceil"}
+    return blocks.predict(QuantizeConfig(**arguments), batch)
+
+
 def dies(config: DotConfig, batch: Batch) -> Outcome:
     """Takes the whole simulator down."""
     os._exit(3)
+
+
+def one_product_off(config: MatmulConfig, product: Product) -> Golden:
+    """The lowest bit of C[0, 0] the other way round."""
+    want = predict_matmul(config, product)
+    bits = want.result.view(f"u{want.result.itemsize}").copy()
+    bits[0, 0] ^= 1
+    return want._replace(result=bits.view(want.result.dtype))

@@ -14,12 +14,13 @@ from pathlib import Path
 from mxdot.model import E8M0, FORMATS, PRESETS, DotConfig
 from mxdot.model.accumulators import KINDS
 from mxdot.model.formats import Specials
+from mxdot.model.matmul_registers import COUNTERS, REGISTERS
 from mxdot.model.pipeline import stage_limits
 from mxdot.model.products import product_table
 from mxdot.model.schemes import SCHEMES, bits_per_element
 
 ROOT = Path(__file__).parent.parent
-FILES = ("README.md", "docs/numerics.md", "docs/architecture.md")
+FILES = ("README.md", "docs/numerics.md", "docs/architecture.md", "docs/matmul.md")
 SAMPLES = {"aligned": "aligned:13", "fused": "fused:25", "fixed": "fixed:48:-20"}
 
 
@@ -133,6 +134,34 @@ def schemes() -> str:
     return rows("| scheme | elements | scales, outermost first | z | bits | source |", lines)
 
 
+def registers() -> str:
+    """The matrix unit's register map; of a counter both words in one row, of STATUS no bits."""
+    lines = []
+    for register in REGISTERS.values():
+        if register.name.endswith("_HIGH"):
+            continue
+        counter = register.name in COUNTERS
+        high = f", `0x{register.offset + 4:02X}`" if counter else ""
+        access = "/".join(dict.fromkeys(field.access for field in register.fields))
+        fields = "; ".join(f"{f.bits} `{f.name}` {f.meaning}" for f in register.fields)
+        if counter:
+            fields = "low word, high word"
+        if register.name == "STATUS":
+            fields = "see below"
+        lines.append(
+            f"| `0x{register.offset:02X}`{high} | {register.name} | {access} | {register.meaning} "
+            f"| {fields} |"
+        )
+    return rows("| offset | register | access | what | bits |", lines)
+
+
+def status() -> str:
+    """The bits of the matrix unit's STATUS."""
+    fields = REGISTERS["STATUS"].fields
+    lines = [f"| {f.bits} | `{f.name}` | {f.access} | {f.meaning} |" for f in fields]
+    return rows("| bit | name | access | meaning |", lines)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "formats": formats,
     "accumulators": accumulators,
@@ -140,6 +169,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "widths": widths,
     "sections": sections,
     "schemes": schemes,
+    "registers": registers,
+    "status": status,
 }
 
 

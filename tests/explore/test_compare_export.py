@@ -13,8 +13,8 @@ from compare_sample import sample
 
 from mxdot.explore.compare import Comparison, Row
 from mxdot.explore.compare.export import column_type, export, schema_markdown
-from mxdot.explore.compare.palette import SECTIONS, family, format_colours, grouped
 from mxdot.explore.compare.rows import COLUMNS, NESTED
+from mxdot.explore.palette import SECTIONS, family, format_colours, grouped
 from mxdot.model import accumulator as parse
 from mxdot.model.accumulators import KINDS
 from mxdot.model.config import sections as sections_of

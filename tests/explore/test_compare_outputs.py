@@ -12,10 +12,10 @@ from matplotlib.image import imread
 from rich.console import Console
 
 from mxdot.explore.compare import Comparison, Row, write
-from mxdot.explore.compare.palette import SECTIONS_CAPTION
 from mxdot.explore.compare.plots import plot
 from mxdot.explore.compare.report.html import render
 from mxdot.explore.compare.table import decibels, show
+from mxdot.explore.palette import SECTIONS_CAPTION
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -131,6 +131,7 @@ def test_all_files(folder):
             "error-f-cancellation",
             "error-length-normal",
             "error-length-cancellation",
+            "roofline",
         )
     }
 
@@ -156,7 +157,7 @@ def test_plots_are_the_same_bytes_every_time(comparison, tmp_path):
     rows = [replace(row, flow=None) for row in comparison.rows if row.data == "normal"]
     bare = replace(comparison, rows=tuple(rows))
     files = plot(bare, tmp_path / "a")
-    assert len(files) == 4
+    assert len(files) == 6
     for first, second in zip(files, plot(bare, tmp_path / "b"), strict=True):
         assert first.read_bytes() == second.read_bytes()
 
@@ -164,7 +165,8 @@ def test_plots_are_the_same_bytes_every_time(comparison, tmp_path):
 def test_rows_without_synthesis_or_without_accuracy_can_be_written(comparison, tmp_path):
     bare = [replace(r, flow=None, area=None, sections={}, depth=None) for r in comparison.rows[:6]]
     files = write(replace(comparison, rows=tuple(bare)), tmp_path / "a")
-    assert {path.stem.split("-")[1] for path in files.plots} == {"f", "length"}
+    kinds = {path.stem.rpartition("-")[0] or path.stem for path in files.plots}
+    assert kinds == {"error-f", "error-length", "roofline"}
     costs = replace(comparison, rows=(Row(unit="u", generated=False, flow="gates", area=3.0),))
     assert write(costs, tmp_path / "b").plots == []
 

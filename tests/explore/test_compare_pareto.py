@@ -63,3 +63,17 @@ def test_answers_are_the_smallest_units_that_grant_a_wish():
     }  # fmt: skip
     assert answer.reference == 200
     assert list(answer.units) == list(WISHES)
+
+
+def test_a_requantised_sum_is_not_exact():
+    """The INT32 sum is; what a shift leaves of it is no reference."""
+    rows = [
+        row(100, 40, 30, accumulator="int32", generated=True, stages=4, unit=f"int8 {text}")
+        for text in ("int32 x8 stages 4 int8_full:shift", "int32 x8 stages 4 int8_full:multiply")
+    ]
+    (answer,) = answers(rows)
+    assert "exact" not in answer.units
+    whole = row(120, 150, 38, accumulator="int32", generated=True, stages=4,
+                unit="int8 int32 x8 stages 4 int32")  # fmt: skip
+    (answer,) = answers([*rows, whole])
+    assert answer.units["exact"] is whole

@@ -11,7 +11,9 @@ from compare_fakes import FAKES, broken, full_disk, missing
 from compare_sample import Quiet, sample
 from rich.console import Console
 
+from mxdot.explore.accuracy.units import evaluate_unit
 from mxdot.explore.compare import Comparison, Row, Sampling, Study, Sweep, compare, processes
+from mxdot.explore.compare.export import lengths_csv
 from mxdot.explore.compare.flows import Synthesis
 from mxdot.explore.compare.narrowest import SearchTask, Target
 from mxdot.explore.compare.points import Point, units_of
@@ -98,6 +100,54 @@ def test_what_points_share_is_measured_once(tmp_path):
     again = compare(study, tmp_path, processes(1), observer, tools=FAKES)
     assert observer.begun == []
     assert again == found
+
+
+def test_integer_results_and_micro_exponents_have_an_accuracy(tmp_path):
+    """That of `evaluate_unit`; one for all depths, but for zero points beside integer scales."""
+    observer = Quiet()
+    outs = "int32,int8_full:shift"
+    sweeps = (
+        Sweep("int8", "int32", "8", "3..4", outs),
+        Sweep("int8", "int32", "8", None, "int32", scales="u4", zero_points="none,a"),
+        Sweep("int8", "exact", "8", "4", micro=True),
+    )
+    sampling = Sampling((32, 64), 8, encoder=2)
+    study = Study("t", sweeps, data=("normal",), sampling=sampling)
+    found = compare(study, tmp_path, processes(1), observer, tools=FAKES)
+    ran = sorted(label for label in observer.begun if label.endswith("normal"))
+    assert ran == [
+        "int8 exact x8 stages 4 micro: normal",
+        "int8 int32 x8 stages 3 int32: normal",
+        "int8 int32 x8 stages 4 int32 scales u4: normal",
+        "int8 int32 x8 stages 4 int8_full:shift: normal",
+    ]
+    known = [row for row in found.rows if row.data == "normal"]
+    for row in known:
+        (unit,) = units_of(sweep_of(row))
+        results = evaluate_unit(unit.config, "normal", (32, 64), seed=1, count=8)
+        assert row.sqnr_total_db == results[-1].sqnr_total_db
+        assert [a["length"] for a in row.lengths] == [32, 64]
+        assert row.bound is row.bound_ok is row.encoder_mean is None
+        assert row.status == "ok"
+    (unknown,) = (row for row in found.rows if row.data is None)
+    assert unknown.unit.endswith("scales u4 zero-points a")
+    assert unknown.area
+    lines = lengths_csv(found.rows).splitlines()
+    assert lines[0].startswith("format,accumulator,options,lanes,data,length,")
+    assert sum(line.startswith("int8,int32,int8_full:shift,8,normal,") for line in lines) == 2
+    assert len(lines) == 1 + 2 * 4
+
+
+def sweep_of(row) -> Sweep:
+    """The sweep of the one unit of a row, from the command that measures it again."""
+    words = row.command.split()
+    given = {
+        word[2:].replace("-", "_"): words[i + 1]
+        for i, word in enumerate(words)
+        if word.startswith("--") and word != "--micro"
+    }
+    names = ("format", "accumulator", "lanes", "stages", "result", "scales", "zero_points")
+    return Sweep(**{name: given[name] for name in names if name in given}, micro="--micro" in words)
 
 
 def test_the_encoder_runs_once_for_each_rule(tmp_path):

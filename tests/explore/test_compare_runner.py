@@ -7,7 +7,9 @@ import subprocess
 import sys
 import tempfile
 import time
+import weakref
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,8 +18,9 @@ from rich.console import Console
 
 from mxdot.explore.compare import processes
 from mxdot.explore.compare.display import Remaining, display, duration
-from mxdot.explore.compare.runner import run
-from mxdot.explore.compare.store import Outcome, Store, write_file
+from mxdot.explore.compare.runner import Backend, run
+from mxdot.explore.compare.store import Outcome, Store
+from mxdot.sim.files import write_file
 
 
 class Log:
@@ -49,6 +52,27 @@ def log(tmp_path) -> Path:
 @pytest.fixture
 def store(tmp_path) -> Store:
     return Store(tmp_path / "results")
+
+
+def test_no_future_is_held_when_its_end_is_told(log, store):
+    """A cluster would make its result again, should its worker die."""
+    made = []
+
+    class Remembered(ThreadPoolExecutor):
+        def submit(self, *arguments, **keywords):
+            future = super().submit(*arguments, **keywords)
+            made.append(weakref.ref(future))
+            return future
+
+    class Watch(Log):
+        def end(self, task, outcome):
+            super().end(task, outcome)
+            held.append(sum(ref() is not None for ref in made))
+
+    held: list[int] = []
+    jobs = [Job(f"n{i}", log) for i in range(4)]
+    run(jobs, store, Backend(lambda count: Remembered(1), 1), Watch())
+    assert held == [0, 0, 0, 0]
 
 
 def test_all_tasks_run_once_the_longest_first(log, store):

@@ -1,0 +1,233 @@
+"""`mxdot run-layer`: a real linear layer through the simulated matrix unit."""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..sim.files import write_file
+from .options import given
+from .units import KINDS
+
+if TYPE_CHECKING:
+    from ..sim.matmul.layer import LayerRun, Progress
+
+BUILD = Path("build/layer")
+UNIT = KINDS["matmul"]
+CLOCK = 500.0  # MHz
+SENTENCES = 8
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add the subcommand to those of `mxdot`."""
+    parser = subparsers.add_parser(
+        "run-layer",
+        help="stream a real linear layer through the simulated matrix unit",
+        description="Quantise linear layers of a sentence encoder (extra `real`), or two tensors "
+        "of a file, stream them through a matrix unit under Verilator, compare every result with "
+        "the model's bits, and report cycles, utilisation and bytes; docs/matmul.md has results.",
+    )
+    group = parser.add_argument_group("unit")
+    for option in UNIT.options:
+        option.add(group)
+    group = parser.add_argument_group("layer")
+    group.add_argument(
+        "--layer",
+        action="append",
+        metavar="NAME",
+        help="a linear layer of the encoder, once or more (default: query and MLP of layer 3, "
+        "384 x 384 and 384 x 1536)",
+    )
+    group.add_argument(
+        "--sentences",
+        type=int,
+        default=SENTENCES,
+        help="real sentences whose tokens are the rows (default: %(default)s)",
+    )
+    group.add_argument(
+        "--tensors",
+        type=Path,
+        metavar="FILE",
+        help="activations and weight of a file, .npz or .safetensors, instead of the encoder",
+    )
+    group.add_argument(
+        "--name", nargs=2, default=[], metavar="TENSOR", help="activations and weight in the file"
+    )
+    group.add_argument(
+        "--shape",
+        metavar="M,N,K",
+        help="instead of a layer normal random numbers: (M, K) by (K, N), of --seed",
+    )
+    group.add_argument(
+        "--scale-rule", default="floor", help="floor, ceil or even (default: %(default)s)"
+    )
+    group.add_argument("--mode", type=int, default=0, help="format pair (default: %(default)s)")
+    group = parser.add_argument_group("simulation")
+    group.add_argument(
+        "--gap", type=int, default=0, help="chance in 256 that an operand is late (default: 0)"
+    )
+    group.add_argument(
+        "--stall", type=int, default=0, help="chance in 256 that C is not taken (default: 0)"
+    )
+    group.add_argument("--seed", type=int, default=1, help="of all random numbers (default: 1)")
+    group.add_argument(
+        "--clock",
+        type=float,
+        default=CLOCK,
+        metavar="MHZ",
+        help="the clock of the projected time (default: %(default)s)",
+    )
+    group.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the layers; 0 when every result and flag is the model's, 1 when not."""
+    from ..model.errors import choice, integer
+    from ..model.quantize import SCALE_RULES
+
+    choice("scale_rule", args.scale_rule, SCALE_RULES)
+    if not 0 < args.clock < 1e6:
+        raise ValueError(f"clock must be above 0 and below 1000000 MHz, not {args.clock:g}")
+    for name in ("gap", "stall"):
+        integer(name, getattr(args, name), 0, 255)
+    integer("seed", args.seed, 0, 2**31 - 1)
+    config = UNIT.config(**given(args, UNIT.options))
+    integer("mode", args.mode, 0, len(config.dot.formats) - 1)
+    layers = list(_layers(args))
+    from rich.console import Console
+
+    from ..sim.matmul.layer import build_for, run_layer
+
+    console = Console(width=None if os.isatty(1) else 120)
+    console.print(f"unit: {config}", markup=False, highlight=False)
+    with console.status("building the simulation"):
+        build = build_for(config, BUILD / _directory(config))
+    runs = []
+    # A directory of its own: two runs may stream a layer of the same name at the same time.
+    with tempfile.TemporaryDirectory(prefix="run-", dir=BUILD) as directory:
+        for name, activations, weight in layers:
+            with _progress(console, name) as progress:
+                layer = run_layer(
+                    config,
+                    build,
+                    name,
+                    activations,
+                    weight,
+                    Path(directory),
+                    mode=args.mode,
+                    scale_rule=args.scale_rule,
+                    gap=args.gap,
+                    stall=args.stall,
+                    seed=args.seed,
+                    progress=progress,
+                )
+            runs.append(layer)
+            for line in describe(layer, args.clock):
+                console.print(line, markup=False, highlight=False)
+    if args.json is not None:
+        write_file(args.json, json.dumps([r.to_dict(args.clock) for r in runs], indent=1) + "\n")
+    return int(not all(layer.right for layer in runs))
+
+
+def _layers(args: argparse.Namespace) -> Iterator[tuple[str, Any, Any]]:
+    """(name, activations, weight) of what was asked for."""
+    given = [name for name in ("layer", "tensors", "shape") if getattr(args, name)]
+    if len(given) > 1:
+        raise ValueError(f"{given[0]} and {given[1]} are two things to multiply: give one of them")
+    if args.name and args.tensors is None:
+        raise ValueError("name needs a file of tensors: --tensors FILE")
+    if args.tensors is not None:
+        from ..sim.tensors import load_tensors
+
+        yield args.tensors.stem, *load_tensors(args.tensors, tuple(args.name))
+    elif args.shape is not None:
+        yield "random", *_random(args.shape, args.seed)
+    else:
+        yield from _encoder(args)
+
+
+def _random(shape: str, seed: int) -> tuple[Any, Any]:
+    """Normal random (M, K) and (N, K)."""
+    import numpy as np
+
+    sizes = shape.split(",")
+    if len(sizes) != 3 or not all(size.isdecimal() and 0 < int(size) <= 65536 for size in sizes):
+        raise ValueError(f"shape must be M,N,K, each from 1 to 65536, not {shape!r}")
+    m, n, k = map(int, sizes)
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((m, k), np.float32), rng.standard_normal((n, k), np.float32)
+
+
+def _encoder(args: argparse.Namespace) -> Iterator[tuple[str, Any, Any]]:
+    """Layers of the sentence encoder."""
+    from ..explore.accuracy.layers import MLP_UP, QUERY, linear_layers
+    from ..explore.accuracy.sentences import SENTENCES as ALL
+    from ..model.errors import integer
+
+    integer("sentences", args.sentences, 1, len(ALL))
+    for layer in linear_layers(args.layer or (QUERY, MLP_UP), ALL[: args.sentences]):
+        yield layer.name, layer.activations, layer.weight
+
+
+def describe(layer: "LayerRun", clock: float) -> Iterable[str]:
+    """The figures of a layer, a line at a time."""
+    seconds = layer.seconds_at(clock)
+    verdict = "every bit is the model's" if not layer.wrong else f"{layer.wrong:,} are WRONG"
+    if layer.flags != layer.model_flags:
+        verdict += f", FLAGS are {layer.flags:05b}, the model's {layer.model_flags:05b}"
+    yield (
+        f"{layer.name}: {layer.tokens} x {layer.length} by {layer.length} x {layer.outputs}, "
+        f"{layer.results:,} results: {verdict}"
+    )
+    yield (
+        f"  {layer.cycles:,} cycles, {layer.counters['STEPS']:,} steps: {layer.utilisation:.2%} of "
+        f"the cycles, {layer.useful:.2%} of all products that the unit could do"
+    )
+    lost = {k: v for k, v in layer.counters.items() if k.startswith(("WAIT", "TAIL"))}
+    yield "  without a step: " + ", ".join(f"{name} {count:,}" for name, count in lost.items())
+    moved = [
+        f"{side.upper()} {count:,} ({count / seconds / 1e9:.2f} GB/s)"
+        for side, count in layer.bytes_moved.items()
+    ]
+    yield f"  bytes: {', '.join(moved)}"
+    yield (
+        f"  at {clock:g} MHz: {seconds * 1e6:,.1f} us, "
+        f"{layer.products / seconds / 1e9:,.1f} G products/s"
+    )
+    yield (
+        f"  simulated in {layer.simulation_seconds:.1f} s, the model took "
+        f"{layer.model_seconds:.1f} s"
+    )
+
+
+@contextmanager
+def _progress(console: Any, name: str) -> Iterator["Progress"]:
+    """How much of C has come, shown while it comes; a line now and then without a terminal."""
+    from rich.progress import Progress as Bar
+
+    if not sys.stdout.isatty():
+        shown = [0]
+
+        def say(done: int, total: int) -> None:
+            tenth = 10 * done // total
+            if tenth > shown[0] and done < total:
+                shown[0] = tenth
+                print(f"{name}: {tenth * 10}% of C", flush=True)
+
+        yield say
+        return
+    with Bar(console=console, transient=True) as bar:
+        task = bar.add_task(name, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _directory(config: Any) -> str:
+    from ..sim.kinds import kind_of
+
+    return kind_of(config).unit_name(config)

@@ -1,0 +1,265 @@
+"""The bench of quantisers: right units pass, wrong units and models fail and are described."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from amaranth.hdl import Mux
+
+from mxdot.hw.quantize.align import ElementAligner
+from mxdot.hw.quantize.collect import Collector
+from mxdot.hw.quantize.encode import ElementEncoder
+from mxdot.hw.quantize.largest import LargerOfPairs
+from mxdot.hw.quantize.lfsr import LaneWords
+from mxdot.hw.quantize.scale import SharedScale
+from mxdot.hw.quantize.unit import QuantizeUnit
+from mxdot.hw.verilog import generate
+from mxdot.model import FORMATS, QuantizeConfig
+from mxdot.sim.job import UnitJob
+from mxdot.sim.matrix import default_matrix, full_matrix
+from mxdot.sim.quantize import features, item, stimulus
+from mxdot.sim.quantize.tensors import tensor_traffic
+from mxdot.sim.unit import UnitResult, run_unit
+from test_bench_catches import overridden
+
+PLAIN = QuantizeConfig("e4m3", 4, "bfloat16", stages=2)
+RANDOM = QuantizeConfig(
+    "e2m1,int8", 4, "float32", "even", "stochastic", "element", beats=2, random="lfsr", stages=3
+)
+UNITS = [unit for unit in default_matrix() if isinstance(unit.config, QuantizeConfig)]
+
+
+def run(config: QuantizeConfig, directory: Path, builds: Path, **options) -> UnitResult:
+    repeat = "mxdot sim --seed 1"
+    job = UnitJob("small", config, 1, directory, builds=builds, repeat=repeat, **options)
+    return run_unit(job)
+
+
+@pytest.mark.parametrize("config", [PLAIN, RANDOM], ids=["plain", "random"])
+def test_right_units_pass(config, simulation_dir, tmp_path):
+    builds = simulation_dir / f"quantize-{config.lanes}"
+    result = run(config, tmp_path, builds, traffic=800, bulk=4000)
+    assert result.errors == []
+    assert (result.passed, result.mismatches, result.coverage) == (True, 0, 100.0)
+    assert result.items == "blocks"
+    assert result.compared > 4500
+
+
+def ties_up(patch):
+    """Ties are rounded up and not to even."""
+
+    def override(encoder, m):
+        up = encoder.i.rest[-1] & ~encoder.i.rest[0] & ~encoder.i.kept[0]
+        with m.If(up & ~encoder.poisoned & (encoder.i.field == 1)):
+            m.d.comb += encoder.code.eq(((encoder.i.field << 3) + encoder.i.kept + 1)[:7])
+
+    overridden(patch, ElementEncoder, override)
+
+
+def no_normalization(patch):
+    """Subnormal values keep their leading zeros."""
+
+    def override(aligner, m):
+        fraction = aligner.value[:7]
+        with m.If((aligner.value[7:15] == 0) & (fraction != 0)):
+            m.d.comb += aligner.o.kept.eq(fraction[4:])
+
+    overridden(patch, ElementAligner, override)
+
+
+def wrong_scale(patch):
+    """The exponent of the largest value is not clamped."""
+
+    def override(scale, m):
+        with m.If(scale.i.largest[0] == 3):
+            m.d.comb += scale.o.scale.eq(1)
+
+    overridden(patch, SharedScale, override)
+
+
+def smaller(patch):
+    """One comparison keeps the smaller value."""
+
+    def override(level, m):
+        if level.count == 2:
+            a, b = level.i.largest[0], level.i.largest[1]
+            m.d.comb += level.o.largest[0].eq(Mux(a[3:] < b[3:], a, b))
+
+    overridden(patch, LargerOfPairs, override)
+
+
+@pytest.mark.parametrize("wrong", [ties_up, no_normalization, wrong_scale, smaller])
+def test_wrong_units_are_caught(wrong, simulation_dir, tmp_path):
+    result = run_wrong(wrong, PLAIN, simulation_dir, tmp_path)
+    assert any("differ from the model's" in error for error in result.errors)
+    assert result.mismatches > 0
+    for text in (
+        "seed 1, unit small: quantize bfloat16",
+        "format e4m3 (mode 0), scale rule floor (rule 0)",
+        "values ",
+        "got  scale 0x",
+        "want scale 0x",
+        "repeat with: mxdot sim --seed 1",
+    ):
+        assert text in result.report
+
+
+def run_wrong(wrong, config, builds: Path, directory: Path) -> UnitResult:
+    verilog = directory / "wrong.v"
+    with pytest.MonkeyPatch.context() as patch:
+        wrong(patch)
+        verilog.write_text(generate(config))
+    builds /= f"wrong-{wrong.__name__}"
+    result = run(config, directory, builds, verilog=verilog, traffic=600, bulk=3000)
+    assert not result.passed
+    return result
+
+
+def frozen_words(patch):
+    """A shift register that does not step."""
+
+    def override(words, m):
+        m.d.comb += words.words[0].eq(words.lanes)
+
+    overridden(patch, LaneWords, override)
+
+
+def forgotten_beat(patch):
+    """The largest value of the last beat alone sets the scale."""
+
+    def broken(self, m, takes, completes, write):
+        right(self, m, takes, completes, takes & 0)  # every beat is the first of its block
+
+    right = Collector._summarize
+    patch.setattr(Collector, "_summarize", broken)
+
+
+@pytest.mark.parametrize("wrong", [frozen_words, forgotten_beat])
+def test_wrong_words_and_beats_are_caught(wrong, simulation_dir, tmp_path):
+    result = run_wrong(wrong, RANDOM, simulation_dir, tmp_path)
+    assert result.mismatches > 0
+    assert "words  " in result.report
+
+
+def lost_under_backpressure(patch):
+    def override(unit, m):
+        m.d.comb += unit.i.ready.eq(1)
+
+    overridden(patch, QuantizeUnit, override)
+
+
+def never_valid(patch):
+    def override(unit, m):
+        m.d.comb += unit.o.valid.eq(0)
+
+    overridden(patch, QuantizeUnit, override)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lost_under_backpressure, "accepted blocks left without a result"),
+        (never_valid, "no result for 2000 cycles"),
+    ],
+)
+def test_broken_streams_are_caught(wrong, message, simulation_dir, tmp_path):
+    result = run_wrong(wrong, PLAIN, simulation_dir, tmp_path)
+    assert any(message in error for error in result.errors)
+
+
+def test_a_wrong_model_is_caught(simulation_dir, tmp_path):
+    builds = simulation_dir / f"quantize-{PLAIN.lanes}"
+    predictor = "wrong_predictors:scale_rounded_up"
+    result = run(PLAIN, tmp_path, builds, traffic=500, bulk=3000, predictor=predictor)
+    assert not result.passed
+    assert result.mismatches > 0
+
+
+# Stimulus ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_blocks_travel_through_pins(unit):
+    config = unit.config
+    for batch in stimulus.traffic(config, np.random.default_rng(1), 200)[::5]:
+        again = item.batch_of(config, item.blocks(config, batch))
+        assert (again.bits == batch.bits).all()
+        assert (again.words == batch.words).all()
+        assert (again.mode, again.rule) == (batch.mode, batch.rule)
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_traffic_reaches_every_bin(unit):
+    """The goal of a regression is in reach whatever the seed: here of one other than make sim's."""
+    config = unit.config
+    found: dict[str, set] = {}
+    for batch in stimulus.traffic(config, np.random.default_rng(2), 2000):
+        hits = features.hits(config, batch, item.predict(config, batch))
+        for name, rows in hits.items():
+            found.setdefault(name, set()).update(*rows)
+    for name, bins in features.goals(config).items():
+        assert set(bins) <= found[name], name
+
+
+def pairs(config: QuantizeConfig, bits: np.ndarray) -> dict[int, int]:
+    """Different patterns of finite values under each exponent of the largest value."""
+    fraction, ones = config.source.fraction_bits, 2**config.source.exponent_bits - 1
+    field = bits >> fraction & ones
+    whole = (field < ones).all(axis=1)
+    exponent = field.max(axis=1)
+    return {
+        e: len(np.unique(bits[whole & (exponent == e)]))
+        for e in np.unique(exponent[whole]).tolist()
+    }
+
+
+def test_every_value_under_every_scale():
+    """What FULL=1 simulates: 8,355,840 pairs of a bfloat16 value and an exponent, and specials."""
+    config = QuantizeConfig("e4m3", 32, "bfloat16")
+    target = stimulus.Target(config, FORMATS["e4m3"])
+    count = stimulus.every_pair(config) - stimulus.TRAFFIC
+    bits = stimulus.every_value(target, np.random.default_rng(3), count)
+    assert len(bits) == count
+    found = pairs(config, bits)
+    assert found == {exponent: 256 * (exponent + 1) for exponent in range(255)}
+    assert sum(found.values()) == 8_355_840
+    special = (bits >> 7 & 0xFF) == 0xFF
+    assert len(np.unique(bits[special])) == 256
+    assert len(stimulus.every_value(target, np.random.default_rng(3), 3000)) == 0
+
+
+def test_the_default_run_has_every_value_under_some_scales():
+    unit = next(u for u in UNITS if u.config.source.name == "bfloat16")
+    target = stimulus.Target(unit.config, unit.config.formats[0])
+    share = (unit.bulk - stimulus.TRAFFIC) // len(unit.config.formats)
+    bits = stimulus.every_value(target, np.random.default_rng(4), share)
+    found = pairs(unit.config, bits)
+    assert len(found) >= stimulus.FEWEST_SCALES
+    assert {0, 254} < set(found)
+    assert found == {exponent: 256 * (exponent + 1) for exponent in found}
+
+
+def test_real_tensors_take_part(tmp_path):
+    x = np.random.default_rng(5).standard_normal((6, 70)).astype(np.float32)
+    np.savez(tmp_path / "x.npz", x=x, y=2 * x)
+    config = QuantizeConfig("e4m3,int8", 32, scale_rule="floor,even")
+    options = {"tensors": tmp_path / "x.npz", "all_tensors": True}
+    batches = tensor_traffic(UnitJob("small", config, 1, tmp_path, **options))
+    assert [(b.mode, b.rule) for b in batches] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    for made in batches:
+        values = made.bits.view(np.float32).reshape(12, 96)
+        assert (values[:, :70] == np.concatenate([x, 2 * x])).all()
+        assert not values[:, 70:].any()
+    few = tensor_traffic(UnitJob("small", config, 1, tmp_path, tensors=tmp_path / "x.npz"))
+    assert sum(map(len, few)) == 4 * 36
+    assert tensor_traffic(UnitJob("small", config, 1, tmp_path)) == []
+
+
+def test_the_matrices():
+    names = [unit.name for unit in full_matrix() if isinstance(unit.config, QuantizeConfig)]
+    assert len(names) == len(set(names)) > len(UNITS) >= 4
+    formats = {fmt for unit in UNITS for fmt in unit.config.formats}
+    assert formats == set(FORMATS.values())
+    for field in ("rounding", "nonfinite", "source", "random"):
+        assert len({getattr(unit.config, field) for unit in UNITS}) >= 2
+    assert {unit.config.beats for unit in UNITS} > {1}

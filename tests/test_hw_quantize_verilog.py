@@ -1,0 +1,83 @@
+"""The quantiser's Verilog: its ports and header, the same bytes every time, clean under lint."""
+
+import pytest
+
+from mxdot.hw import generate
+from mxdot.model import QuantizeConfig
+from mxdot.sim.verilator import lint
+from test_hw_verilog import WAIVERS, modules, ports
+
+PLAIN = QuantizeConfig("e2m1", 8)
+WIDE = QuantizeConfig(
+    "e4m3,int8", 8, "bfloat16", "floor,ceil,even", "stochastic", "element", beats=2
+)
+INSIDE = QuantizeConfig("e5m2", 4, "float16", "ceil", "stochastic", random="lfsr", stages=6)
+STREAMS = {
+    "clk": ("input", 1),
+    "rst": ("input", 1),
+    "in_valid": ("input", 1),
+    "in_ready": ("output", 1),
+    "out_valid": ("output", 1),
+    "out_ready": ("input", 1),
+    "out_scale": ("output", 8),
+}
+
+
+@pytest.mark.parametrize(
+    ("config", "others"),
+    [
+        (PLAIN, {"in_values": ("input", 256), "out_codes": ("output", 32)}),
+        (
+            WIDE,
+            {
+                "in_values": ("input", 64),
+                "in_random": ("input", 128),
+                "in_mode": ("input", 1),
+                "in_rule": ("input", 2),
+                "out_codes": ("output", 32),
+                "out_last": ("output", 1),
+            },
+        ),
+        (INSIDE, {"in_values": ("input", 64), "out_codes": ("output", 32)}),
+    ],
+    ids=str,
+)
+def test_ports(config, others):
+    assert ports(modules(generate(config))["mxdot_quantize"]) == STREAMS | others
+
+
+def test_the_header():
+    lines = generate(WIDE).split("\n\n", 1)[0].splitlines()
+    for line in (
+        "// formats      e4m3,int8",
+        "// block        8 bfloat16 values, 2 beats of 4",
+        "// scale        floor,ceil,even",
+        "// rounding     stochastic",
+        "// non-finite   element",
+        "// in           in_mode        element format: 0 e4m3, 1 int8",
+        "// in  [1:0]    in_rule        scale rule: 0 floor, 1 ceil, 2 even",
+    ):
+        assert " ".join(line.split()) in [" ".join(have.split()) for have in lines]
+    assert "seed 0x9e3779b9" in generate(INSIDE)
+
+
+def test_the_same_bytes():
+    assert generate(WIDE) == generate(WIDE)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        PLAIN,
+        WIDE,
+        INSIDE,
+        QuantizeConfig("e4m3,e5m2,e3m2,e2m3,e2m1,int8,int4", 4, "float32", "even,ceil", stages=1),
+        QuantizeConfig("int8", 16, "float16", "even", "toward_zero", "element", beats=16),
+        QuantizeConfig("e2m3", 32),
+    ],
+    ids=str,
+)
+def test_clean_under_lint(config, tmp_path):
+    source = tmp_path / "quantize.v"
+    source.write_text(generate(config))
+    lint(source, "mxdot_quantize", WAIVERS)

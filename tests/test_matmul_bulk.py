@@ -1,0 +1,225 @@
+"""The matrix unit in bulk: results depend on no array, width or stall; a layer, and its report."""
+
+import json
+import os
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from mxdot.cli import main
+from mxdot.model import DotConfig, matmul
+from mxdot.model.matmul_config import MatmulConfig
+from mxdot.model.matmul_layout import Golden, pack_c, unpack_c
+from mxdot.sim.matmul import layer as layers
+from mxdot.sim.matmul.bulk import run_bulk
+from mxdot.sim.matmul.layer import build_for, run_layer
+from mxdot.sim.matmul.product import Product, compare, predict
+from mxdot.sim.matmul.stimulus import block_counts, products, random_product
+from mxdot.sim.tensors import REAL_DATA
+from mxdot.sim.verilator import SimulationError
+
+DOT = DotConfig("e4m3,e2m1", 4, "hopper", 2)
+UNITS = {
+    "one": MatmulConfig(DOT, 1, 1, depth=16),
+    "bytes": MatmulConfig(DOT, 2, 3, depth=4, a_bytes=1, b_bytes=7, c_bytes=5),
+    "wide": MatmulConfig(DOT, 3, 2, depth=8, a_bytes=30, b_bytes=25, c_bytes=64, initial_c=True),
+}
+
+
+@pytest.fixture(scope="module")
+def build(simulation_dir):
+    return lambda name: build_for(UNITS[name], simulation_dir / f"matmul-{name}")
+
+
+@pytest.mark.parametrize("mode", [0, 1])
+def test_the_same_bits_on_every_array_and_width_and_under_stalls(build, tmp_path, mode):
+    product = random_product(UNITS["one"], np.random.default_rng(mode), mode, 7, 8, 10)
+    want = matmul(product.a, product.b, "hopper").view(np.uint32)
+    for name, config in UNITS.items():
+        for gap, stall in ((0, 0), (60, 120)):
+            run = run_bulk(build(name), config, product, tmp_path / name, gap=gap, stall=stall)
+            got = unpack_c(run.packet, config, 7, 8)
+            np.testing.assert_array_equal(got.view(np.uint32), want)
+            assert run.flags == predict(config, product).flags
+            assert run.counters["STEPS"] == product.tiles(config).steps
+            assert run.counters["CYCLES"] > run.counters["STEPS"]
+    assert list(tmp_path.glob("*.a")) == []
+
+
+def test_a_stream_that_does_not_come_is_an_error(build, tmp_path):
+    @dataclass(frozen=True, eq=False)
+    class HalfProduct(Product):
+        def packets(self, config):
+            packets = super().packets(config)
+            return packets | {"b": packets["b"][: len(packets["b"]) // 2]}
+
+    whole = random_product(UNITS["one"], np.random.default_rng(1), 0, 2, 2, 2)
+    half = HalfProduct("half", 0, whole.a, whole.b)
+    with pytest.raises(SimulationError, match=r"STATUS is .*'b_early_last': 1"):
+        run_bulk(build("one"), UNITS["one"], half, tmp_path / "half")
+
+
+def test_no_start_is_a_deadlock(build, tmp_path):
+    @dataclass(frozen=True, eq=False)
+    class NoFormat(Product):
+        def words(self, config):
+            return super().words(config) | {"FORMAT": {"mode": 2}}
+
+    whole = random_product(UNITS["one"], np.random.default_rng(1), 0, 2, 2, 2)
+    wrong = NoFormat("wrong", 0, whole.a, whole.b)
+    with pytest.raises(SimulationError, match="no transfer for 300 cycles after"):
+        run_bulk(build("one"), UNITS["one"], wrong, tmp_path / "wrong", timeout=300)
+
+
+def test_bad_chances(build, tmp_path):
+    product = random_product(UNITS["one"], np.random.default_rng(1), 0, 1, 1, 1)
+    with pytest.raises(ValueError, match="gap must be from 0 to 255, not 256"):
+        run_bulk(build("one"), UNITS["one"], product, tmp_path / "x", gap=256)
+
+
+def test_every_shape_and_mode_is_drawn():
+    config = UNITS["wide"]
+    drawn = list(products(config, np.random.default_rng(0), 100))
+    assert sum(p.a.shape[0] * p.b.shape[0] for p in drawn) >= 100
+    tiles = {p.tiles(config) for p in drawn}
+    assert {t.k_blocks for t in tiles} == set(block_counts(config)) == {1, 2, 7, 8, 9, 16, 17}
+    assert {(t.m_tiles, t.n_tiles) for t in tiles} == {(1, 1), (1, 3), (3, 1), (2, 2)}
+    assert {p.mode for p in drawn} == {0, 1}
+    assert any(p.d is not None for p in drawn)
+
+
+def test_one_wrong_bit_is_found():
+    config = UNITS["bytes"]
+    product = random_product(config, np.random.default_rng(0), 0, 3, 4, 2)
+    want = predict(config, product)
+    got = want.result.view(np.uint32).copy()
+    got[2, 3] ^= 1
+    assert compare(config, product, pack_c(want.result, config), want) is None
+    wrong = compare(config, product, pack_c(got.view(np.float32), config), want)
+    assert wrong is not None
+    assert (wrong.row, wrong.column, wrong.count) == (2, 3, 1)
+    assert wrong.got == wrong.want ^ 1
+    with pytest.raises(ValueError, match=r"data must be \d+ bytes long"):
+        compare(config, product, b"short", want)
+
+
+# A layer ------------------------------------------------------------------------------------------
+
+OPTIONS = ["--rows", "1", "--columns", "1", "--lanes", "4", "--accumulator", "exact"]
+OPTIONS += ["--stages", "1", "--format", "e4m3,e2m1", "--depth", "16"]
+FULL = os.environ.get("MXDOT_FULL", "0") != "0"
+WHOLE = [(79, 384, 5_777), (79, 1536, 23_057)]
+SLICE = [(15, 40, 2 * 5 * 12 + 17)]
+REAL = str(REAL_DATA / "minilm.npz")
+
+
+@pytest.fixture
+def small(simulation_dir, monkeypatch, tmp_path):
+    """The tensors' first rows, and builds where tests keep them."""
+    with np.load(REAL) as arrays:
+        x, y = arrays["query.input"][:5], arrays["query.weight"][:6]
+    np.savez(tmp_path / "slice.npz", x=x, y=y)
+    monkeypatch.setattr("mxdot.cli.run_layer.BUILD", simulation_dir / "layer")
+    return tmp_path / "slice.npz"
+
+
+def test_a_layer_of_real_tensors(small, tmp_path, capsys):
+    out = tmp_path / "figures.json"
+    arguments = ["run-layer", *OPTIONS, "--tensors", str(small), "--json", str(out)]
+    arguments += ["--clock", "250", "--mode", "1", "--scale-rule", "ceil"]
+    assert main(arguments) == 0
+    text = capsys.readouterr().out
+    assert "slice: 5 x 384 by 384 x 6, 30 results: every bit is the model's" in text
+    (figures,) = json.loads(out.read_text())
+    steps = 5 * 6 * 96
+    assert figures["counters"]["STEPS"] == steps
+    assert figures["wrong"] == 0
+    assert figures["utilisation"] == steps / figures["counters"]["CYCLES"] > 0.98
+    # 96 blocks are more than the depth of 16: both operands are sent for every result.
+    assert figures["bytes_moved"] == {"a": steps * 5, "b": steps * 5, "c": 30 * 4}
+    assert figures["seconds_at_clock"] == figures["counters"]["CYCLES"] / 250e6
+
+
+def test_random_operands(small, capsys):
+    assert main(["run-layer", *OPTIONS, "--shape", "3,2,10", "--seed", "4"]) == 0
+    assert "random: 3 x 10 by 10 x 2, 6 results: every bit" in capsys.readouterr().out
+
+
+def test_a_layer_with_a_wrong_result_fails(small, monkeypatch, capsys):
+    def wrong(config, product):
+        result, flags = predict(config, product)
+        result = result.copy()
+        result[0, 0] += 1
+        return Golden(result, flags)
+
+    monkeypatch.setattr(layers, "predict", wrong)
+    assert main(["run-layer", *OPTIONS, "--tensors", str(small)]) == 1
+    assert "30 results: 1 are WRONG" in capsys.readouterr().out
+
+
+def test_a_layer_with_a_wrong_flag_fails(small, monkeypatch, capsys):
+    def wrong(config, product):
+        result, flags = predict(config, product)
+        return Golden(result, flags ^ 1)
+
+    monkeypatch.setattr(layers, "predict", wrong)
+    assert main(["run-layer", *OPTIONS, "--tensors", str(small)]) == 1
+    assert "every bit is the model's, FLAGS are 0" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("m", "n", "cycles"), WHOLE if FULL else SLICE)
+def test_cycles_of_layers_on_8x8_units_of_32_lanes(simulation_dir, tmp_path, m, n, cycles):
+    """The layers of docs/matmul.md by their shapes, in full mode; normal random numbers, for
+    cycles are the same for all."""
+    config = MatmulConfig(DotConfig("e4m3", 32, "aligned:13"), 8, 8)
+    rng = np.random.default_rng(1)
+    x, y = (rng.standard_normal((rows, 384), np.float32) for rows in (m, n))
+    run = run_layer(config, build_for(config, simulation_dir / "layer-8x8x32"), "x", x, y, tmp_path)
+    assert run.results == m * n
+    assert run.right
+    assert run.cycles == cycles
+
+
+def test_progress_comes_while_c_grows(build, tmp_path):
+    seen = []
+    x = np.ones((4, 16), np.float32)
+    run = run_layer(
+        UNITS["one"],
+        build("one"),
+        "ones",
+        x,
+        x,
+        tmp_path,
+        progress=lambda done, of: seen.append((done, of)),
+    )
+    assert run.wrong == 0
+    assert seen[-1] == (64, 64)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--clock 0", "clock must be above 0 and below 1000000 MHz, not 0"),
+        ("--mode 1", "mode must be from 0 to 0, not 1"),
+        ("--scale-rule up", "scale_rule must be one of floor, ceil, even, not 'up'"),
+        ("--gap 256", "gap must be from 0 to 255, not 256"),
+        ("--rows 65", "rows must be from 1 to 64, not 65"),
+        ("--sentences 0", "sentences must be from 1 to"),
+        ("--name a b", "name needs a file of tensors: --tensors FILE"),
+        (f"--tensors {REAL} --layer x", "layer and tensors are two things to multiply: give one"),
+        ("--shape 1,2", "shape must be M,N,K, each from 1 to 65536, not '1,2'"),
+        ("--shape 0,1,1", "shape must be M,N,K, each from 1 to 65536, not '0,1,1'"),
+    ],
+)
+def test_run_layer_refuses_in_one_line(capsys, arguments, message):
+    assert main(["run-layer", *arguments.split()]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"mxdot: error: {message}")
+    assert error.count("\n") == 1
+
+
+def test_arrays_that_do_not_fit(build, tmp_path):
+    x, y = np.ones((2, 8), np.float32), np.ones((2, 4), np.float32)
+    with pytest.raises(ValueError, match=r"must be \(M, K\) and \(N, K\), not \(2, 8\) and \(2, 4"):
+        run_layer(UNITS["one"], build("one"), "x", x, y, tmp_path)

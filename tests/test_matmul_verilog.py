@@ -1,0 +1,122 @@
+"""The matrix unit's Verilog: its ports and header, the same bytes every time, clean under lint."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from mxdot.hw import generate
+from mxdot.model import DotConfig
+from mxdot.model.matmul_config import MatmulConfig
+from mxdot.model.matmul_registers import REGISTERS
+from mxdot.sim.verilator import lint
+from test_hw_verilog import WAIVERS, modules, ports
+
+DOT = DotConfig("e4m3", lanes=4)
+UNIT = MatmulConfig(DOT, rows=2, columns=3, depth=4, b_bytes=7, initial_c=True)
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    return generate(UNIT)
+
+
+def stream(name, width, mine):
+    """The ports of an AXI4-Stream; `mine` when the unit sends."""
+    out, back = ("output", "input") if mine else ("input", "output")
+    bits = {"tdata": 8 * width, "tkeep": width, "tlast": 1, "tvalid": 1}
+    return {f"{name}_{port}": (out, size) for port, size in bits.items()} | {
+        f"{name}_tready": (back, 1)
+    }
+
+
+LITE = {
+    "awaddr": ("input", 8), "awprot": ("input", 3), "awvalid": ("input", 1),
+    "awready": ("output", 1), "wdata": ("input", 32), "wstrb": ("input", 4),
+    "wvalid": ("input", 1), "wready": ("output", 1), "bresp": ("output", 2),
+    "bvalid": ("output", 1), "bready": ("input", 1), "araddr": ("input", 8),
+    "arprot": ("input", 3), "arvalid": ("input", 1), "arready": ("output", 1),
+    "rdata": ("output", 32), "rresp": ("output", 2), "rvalid": ("output", 1),
+    "rready": ("input", 1),
+}  # fmt: skip
+
+
+def test_the_ports(text):
+    want = {"aclk": ("input", 1), "aresetn": ("input", 1), "irq": ("output", 1)}
+    want |= {f"s_axil_{name}": port for name, port in LITE.items()}
+    want |= stream("s_axis_a", 2 * 5, mine=False)
+    want |= stream("s_axis_b", 7, mine=False)
+    want |= stream("s_axis_d", 12, mine=False)
+    want |= stream("m_axis_c", 12, mine=True)
+    assert ports(modules(text)["mxdot_matmul"]) == want
+
+
+def test_no_stream_d_without_initial_values():
+    found = ports(modules(generate(MatmulConfig(DOT, 1, 1, 4)))["mxdot_matmul"])
+    assert not [name for name in found if name.startswith("s_axis_d")]
+
+
+def test_the_header(text):
+    lines = text.split("\n\n", 1)[0].splitlines()
+    assert all(line.startswith("//") and len(line) < 130 for line in lines)
+    assert "// array        2 rows x 3 columns of dot units" in lines
+    assert "// streams      A 10, B 7, D 12, C 12 bytes a beat" in lines
+    for register in REGISTERS.values():
+        if not register.name.endswith("_HIGH"):
+            assert f"0x{register.offset:02X} {register.name}: " in text
+    listed = re.findall(r"^// (in|out) +(?:\[(\d+):0\])? +(\w+) ", text, flags=re.M)
+    directions = {"in": "input", "out": "output"}
+    as_ports = {name: (directions[d], int(top or 0) + 1) for d, top, name in listed}
+    assert as_ports == ports(modules(text)["mxdot_matmul"])
+
+
+def test_one_module_serves_all_dot_units(text):
+    array = modules(text)["mxdot_matmul_dot_array"]
+    assert len(re.findall(r"^  mxdot_matmul_dot_unit unit_\d_\d \(", array, re.M)) == 6
+    assert text.count("module mxdot_matmul_dot_unit(") == 1
+
+
+def test_memories_have_no_initial_words(text):
+    for width in (80, 120):
+        memory = modules(text)[f"mxdot_matmul_step_memory_{width}_8"]
+        assert f"  reg [{width - 1}:0] steps [7:0];\n" in memory
+        assert "initial" not in memory
+
+
+def test_names_are_plain(text):
+    assert "\\" not in text
+
+
+def test_the_same_bytes_whatever_the_hash_seed(text):
+    script = (
+        "import sys; from mxdot.hw import generate; from mxdot.model import DotConfig\n"
+        "from mxdot.model.matmul_config import MatmulConfig\n"
+        "dot = DotConfig('e4m3', lanes=4)\n"
+        "unit = MatmulConfig(dot, rows=2, columns=3, depth=4, b_bytes=7, initial_c=True)\n"
+        "sys.stdout.write(generate(unit))"
+    )
+    for seed in ("1", "12345"):
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        )
+        assert done.stdout.decode() == text
+
+
+CLEAN = [
+    UNIT,
+    MatmulConfig(DotConfig("e2m1,e5m2xe4m3", 8, "hopper", out="float16"), 1, 1, 8, 3, 40, 5),
+    MatmulConfig(DotConfig("e3m2", 4, "exact", stages=1, status=False), 3, 1, 4, c_bytes=1),
+    MatmulConfig(DotConfig("int8", 16, "int32"), 1, 4, 16, initial_c=True, d_bytes=64),
+]
+
+
+@pytest.mark.parametrize("config", CLEAN, ids=str)
+def test_clean_under_lint(config, tmp_path):
+    source = tmp_path / "matmul.v"
+    source.write_text(generate(config))
+    lint(source, "mxdot_matmul", WAIVERS)

@@ -43,14 +43,14 @@ verilog: $(READY) ## write one unit as Verilog (FORMAT=e4m3 ACCUMULATOR=aligned:
 TEST_ENV := $(if $(filter-out 0,$(FULL)),MXDOT_FULL=1) $(if $(SEED),MXDOT_SEED=$(SEED))
 
 test: $(READY) ## run the tests (ARGS='-k name' for some, FULL=1 for more, SEED=n)
-	@$(TEST_ENV) $(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist loadgroup $(ARGS)
+	@$(TEST_ENV) $(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal $(ARGS)
 
 test-explore: $(EXPLORE) ## test synthesis and comparison (ARGS='-k name' for some)
-	@$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist loadgroup \
+	@$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal \
 		-o addopts='--import-mode=importlib --strict-markers --benchmark-disable' tests/explore $(ARGS)
 
 test-gpu: $(GPU) ## install torch==2.13.0 and test the GPU path (ARGS='-k name' for some, FULL=1, SEED=n)
-	@$(TEST_ENV) $(GPU_VENV)/bin/python -m pytest -q -n auto --maxprocesses 8 --dist loadgroup \
+	@$(TEST_ENV) $(GPU_VENV)/bin/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal \
 		-o addopts='--import-mode=importlib --strict-markers --benchmark-disable' tests/gpu $(ARGS)
 
 lint: $(READY) ## check style and types

@@ -11,6 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 EXPLORE := $(VENV)/.ready-explore
+REAL := $(VENV)/.ready-real
 
 # The GPU path is tested in an environment of its own. pip's settings (PIP_INDEX_URL) choose between
 # PyTorch for CUDA and the smaller one for a CPU.
@@ -31,8 +32,10 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | \
 		awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
 
-sim: $(READY) ## simulate the RTL against the golden model (SEED=n FULL=1 WAVES=1 JOBS=n)
+# In full mode whole layers of a real encoder too.
+sim: $(READY) $(if $(filter-out 0,$(FULL)),$(REAL)) ## simulate the RTL against the golden model (SEED=n FULL=1 WAVES=1 JOBS=n)
 	@$(BIN)/mxdot sim $(SIM_FLAGS)
+	$(if $(filter-out 0,$(FULL)),@$(BIN)/mxdot run-layer)
 
 compare: $(EXPLORE) ## what each accumulator costs and does to the result (ARGS='--format e4m3 ...')
 	@$(BIN)/mxdot compare $(if $(JOBS),--jobs $(JOBS)) $(ARGS)
@@ -71,6 +74,10 @@ $(READY): pyproject.toml requirements.lock tools/venv.sh
 
 $(EXPLORE): requirements-explore.lock $(READY)
 	@bash tools/venv.sh $(VENV) explore
+	@touch $@
+
+$(REAL): pyproject.toml requirements.lock $(READY)
+	@TORCH='$(TORCH)' bash tools/venv.sh $(VENV) real
 	@touch $@
 
 $(GPU): pyproject.toml requirements.lock tools/venv_gpu.sh

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Makes the environment of this project, or adds an extra to it: tools/venv.sh DIRECTORY [EXTRA]
+# TORCH, if it is set, is the requirement on PyTorch of an extra that has no lock file (torch==2.13.0).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/common.sh
@@ -22,8 +23,14 @@ run() {
 
 isolate_pip
 if [ -n "$extra" ]; then
-    echo "adding the locked packages of the extra $extra to $venv"
-    run "$venv/bin/python" -m pip install --require-hashes -r "requirements-$extra.lock"
+    echo "adding the packages of the extra $extra to $venv"
+    packages=(--require-hashes -r "requirements-$extra.lock")
+    if [ ! -f "requirements-$extra.lock" ]; then # with PyTorch, which is another on each index
+        sed -n 's/^\([a-z][^ ]*==[^ ]*\).*/\1/p' requirements.lock >"$venv/constraints.txt"
+        packages=(--constraint "$venv/constraints.txt" --no-build-isolation
+            ${TORCH:+"$TORCH"} --editable ".[$extra]")
+    fi
+    run "$venv/bin/python" -m pip install "${packages[@]}"
     exit
 fi
 python=$(find_python)

@@ -212,7 +212,10 @@ def test_a_full_disk_is_named(tmp_path, monkeypatch):
     with files_of_at_most(10), pytest.raises(OSError, match=f"'{tmp_path}/mxdot-synth-"):
         cost(ADDER, "adder", tmp_path / "cache")
     cache = Cache(tmp_path / "cache")
-    with files_of_at_most(10), pytest.raises(OSError, match=f"'{tmp_path}/cache/ab/abcd.cost.json.gz'"):
+    with (
+        files_of_at_most(10),
+        pytest.raises(OSError, match=f"'{tmp_path}/cache/ab/abcd.cost.json.gz'"),
+    ):
         cache.write("abcd", "cost", {"area": 1.0})
     assert list((tmp_path / "cache" / "ab").iterdir()) == []
 

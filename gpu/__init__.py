@@ -4,6 +4,7 @@ Needs PyTorch. Triton kernels are used on CUDA where they exist, and imported on
 """
 
 from .both import quantize_both
+from .calibrate import calibrate
 from .convert import convert, freeze
 from .layout import tile_scales, untile_scales
 from .linear import MXLinear
@@ -21,6 +22,7 @@ __all__ = [
     "MXTensor",
     "Recipe",
     "Regrouped",
+    "calibrate",
     "convert",
     "freeze",
     "load",

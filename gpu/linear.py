@@ -7,8 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from ..model.schemes import Limits
 from . import checks
-from .quantizers import FAST, Codes, multiply, operand
+from . import limits as static
+from .quantizers import FAST, Codes, Quantizer, SchemeQuantizer, multiply, operand
 from .recipe import Recipe
 from .schemes import ScaledTensor, pack_weights
 from .schemes.weight_only import packs
@@ -19,6 +21,7 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 class MXLinear(nn.Linear):
     """A drop-in for torch.nn.Linear, with the same parameters and the same state_dict.
 
+    A layer that has `activation_limits` saves them in it too.
     With input x (..., K), weight W (N, K) and the gradient g (..., N) of the output, rows counted
     along M, it computes
 
@@ -41,6 +44,7 @@ class MXLinear(nn.Linear):
     """
 
     frozen: Codes | None = None
+    _static: SchemeQuantizer | None = None  # of activations, where they have limits
 
     def __init__(
         self,
@@ -54,6 +58,21 @@ class MXLinear(nn.Linear):
     ) -> None:
         super().__init__(in_features, out_features, bias, device, dtype)
         self.recipe = as_recipe(recipe)
+
+    @property
+    def activation_limits(self) -> Limits | None:
+        """What activations are quantised within, each of shape (1, 1); None: their own extremes.
+
+        For schemes of activations with an outermost scale per tensor; what lies beyond saturates.
+        `mxdot.gpu.calibrate` finds some. They are in the state_dict, and load into any such layer;
+        moving and casting the layer does not change them.
+        Setting them raises TypeError or ValueError, naming them.
+        """
+        return None if self._static is None else self._static.limits
+
+    @activation_limits.setter
+    def activation_limits(self, limits: Limits | None) -> None:
+        self._static = None if limits is None else static.with_limits(self.recipe, limits)
 
     def freeze(self) -> "MXLinear":
         """Quantise the weight once, for inference: the layer multiplies by what is kept.
@@ -77,20 +96,48 @@ class MXLinear(nn.Linear):
         super()._apply(fn, recurse)
         return self if self.frozen is None else self.freeze()
 
-    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
-        super()._load_from_state_dict(*args, **kwargs)
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        limits = self.activation_limits
+        if limits is not None:
+            destination[prefix + static.KEY] = static.to_tensor(limits, self.weight.device)
+
+    def _load_from_state_dict(
+        self,
+        state_dict: Any,
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """As a buffer would be: a key that the layer has no use for is unexpected."""
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+        key = prefix + static.KEY
+        if key in state_dict and static.static_scheme(self.recipe) is not None:
+            if key in unexpected_keys:
+                unexpected_keys.remove(key)
+            try:
+                self.activation_limits = static.from_tensor(state_dict[key])
+            except ValueError as error:
+                error_msgs.append(f"{prefix}{error}")
+        elif strict and self.activation_limits is not None:
+            missing_keys.append(key)
         if self.frozen is not None:
             self.freeze()
 
     @classmethod
     def from_linear(cls, linear: nn.Linear, recipe: Recipe | None = None) -> "MXLinear":
-        """A layer with the parameters (not copies), hooks and mode of `linear`."""
+        """A layer with the parameters (not copies), hooks and mode of `linear`, and no limits."""
         if not isinstance(linear, nn.Linear):
             raise TypeError(f"linear must be a torch.nn.Linear, not {type(linear).__name__}")
         recipe = as_recipe(recipe)
         made = cls.__new__(cls)
         made.__dict__.update(linear.__dict__)
-        made.recipe, made.frozen = recipe, None
+        made.recipe, made.frozen, made.activation_limits = recipe, None, None
         return made
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002  # nn.Linear's name
@@ -100,7 +147,10 @@ class MXLinear(nn.Linear):
         """x W^T without the bias: (..., K) to (..., N)."""
         dtype = self._result_dtype(x)
         rows = x.reshape(prod(x.shape[:-1]), self.in_features)
-        product = _Products.apply(rows, self.weight, self.frozen, self.recipe, dtype)
+        activation = self._static
+        if activation is None:
+            activation = self.recipe.quantizer("activation")
+        product = _Products.apply(rows, self.weight, self.frozen, activation, self.recipe, dtype)
         return product.reshape(*x.shape[:-1], self.out_features)
 
     def add_bias(self, product: Tensor) -> Tensor:
@@ -108,7 +158,10 @@ class MXLinear(nn.Linear):
         return product if self.bias is None else product + self.bias.to(product.dtype)
 
     def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, recipe={self.recipe}"
+        limits, shown = self.activation_limits, ""
+        if limits is not None:
+            shown = f", activation_limits=({limits.low.item():g}, {limits.high.item():g})"
+        return f"{super().extra_repr()}, recipe={self.recipe}{shown}"
 
     def _result_dtype(self, x: Tensor) -> torch.dtype:
         """The dtype of results; raises for an input that does not fit."""
@@ -134,7 +187,10 @@ class MXLinear(nn.Linear):
 
 
 class _Products(torch.autograd.Function):
-    """x (M, K), weight (N, K) to (M, N) of `dtype`; `frozen` as `frozen_weight` gives it."""
+    """x (M, K), weight (N, K) to (M, N) of `dtype`; `frozen` as `frozen_weight` gives it.
+
+    activation: what quantises x.
+    """
 
     @staticmethod
     def forward(
@@ -142,47 +198,49 @@ class _Products(torch.autograd.Function):
         x: Tensor,
         weight: Tensor,
         frozen: Codes | None,
+        activation: Quantizer,
         recipe: Recipe,
         dtype: torch.dtype,
     ) -> Tensor:
         ctx.save_for_backward(x, weight)
-        ctx.recipe, ctx.dtype = recipe, dtype
+        ctx.activation, ctx.recipe, ctx.dtype = activation, recipe, dtype
         if frozen is not None:
-            return frozen_product(x, weight, frozen, recipe, dtype)
-        return product(x, weight, ("activation", "weight"), recipe, dtype)
+            return frozen_product(x, weight, frozen, activation, recipe, dtype)
+        return product(x, weight, (activation, recipe.quantizer("weight")), recipe, dtype)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         recipe, dtype = ctx.recipe, ctx.dtype
+        gradient = recipe.quantizer("gradient")
         dx = dw = None
         if ctx.needs_input_grad[0]:
-            roles = ("gradient", "weight")
-            dx = product(g, weight.T, roles, recipe, dtype, (False, True)).to(x.dtype)
+            both = (gradient, recipe.quantizer("weight"))
+            dx = product(g, weight.T, both, recipe, dtype, (False, True)).to(x.dtype)
         if ctx.needs_input_grad[1]:
-            roles = ("gradient", "activation")
-            dw = product(g.T, x.T, roles, recipe, dtype, (True, True)).to(weight.dtype)
-        return dx, dw, None, None, None
+            both = (gradient, ctx.activation)
+            dw = product(g.T, x.T, both, recipe, dtype, (True, True)).to(weight.dtype)
+        return dx, dw, None, None, None, None
 
 
 def product(
     a: Tensor,
     b: Tensor,
-    roles: tuple[str, str],
+    quantizers: tuple[Quantizer, Quantizer],
     recipe: Recipe,
     dtype: torch.dtype,
     transposed: tuple[bool, bool] = (False, False),
 ) -> Tensor:
     """The (M, N) dot products of rows of `a` (M, K) and `b` (N, K), both quantised.
 
-    roles: which of the recipe's quantisers `a` and `b` get, and `transposed`: which of the two is
-    the transpose of what the role is. The result has the `dtype` given.
+    quantizers: of `a` and of `b`; transposed: which of the two is the transpose of what its role
+    is. The result has the `dtype` given.
     """
     rule = FAST if recipe.of_schemes and any(transposed) else recipe.accumulator
     x, y = (
-        operand(recipe.quantizer(role), side, rule, turned)
-        for role, side, turned in zip(roles, (a, b), transposed, strict=True)
+        operand(quantizer, side, rule, turned)
+        for quantizer, side, turned in zip(quantizers, (a, b), transposed, strict=True)
     )
     return multiply(x, y, rule, (a.shape[0], b.shape[0]), dtype)
 
@@ -201,11 +259,16 @@ def frozen_weight(weight: Tensor, recipe: Recipe) -> Codes:
 
 
 def frozen_product(
-    x: Tensor, weight: Tensor, frozen: Codes, recipe: Recipe, dtype: torch.dtype
+    x: Tensor,
+    weight: Tensor,
+    frozen: Codes,
+    activation: Quantizer,
+    recipe: Recipe,
+    dtype: torch.dtype,
 ) -> Tensor:
     """x W^T with the weight as `frozen_weight` left it."""
     rule = recipe.inference_accumulator(weight.shape[1])
-    taken = operand(recipe.quantizer("activation"), x, rule)
+    taken = operand(activation, x, rule)
     return multiply(taken, frozen, rule, (x.shape[0], weight.shape[0]), dtype)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ..model.accumulators import Accumulator, Int32
-from ..model.schemes import Scheme
+from ..model.schemes import Limits, Scheme
 from . import schemes
 from .fake_quantize import fake_quantize
 from .matmul import matmul
@@ -95,10 +95,14 @@ class MXQuantizer:
 
 @dataclass(frozen=True)
 class SchemeQuantizer:
-    """A scheme, its groups along the features; K of codes is a multiple of `columns`."""
+    """A scheme, its groups along the features; K of codes is a multiple of `columns`.
+
+    limits: of the one outermost scale, in place of the extremes of each matrix.
+    """
 
     scheme: Scheme
     columns: int
+    limits: Limits | None = None
 
     def values(self, x: Tensor, transposed: bool) -> Tensor:
         if transposed:
@@ -107,9 +111,16 @@ class SchemeQuantizer:
         return self.codes(x).dequantize()[:rows, :length]
 
     def codes(self, x: Tensor) -> ScaledTensor:
-        rows = lcm(*(level.granularity.rows or 1 for level in self.scheme.levels))
-        below, right = _missing(x.shape[0], rows), _missing(x.shape[1], self.columns)
-        return schemes.quantize(pad(x, (0, right, 0, below)), self.scheme)
+        return schemes.quantize(
+            whole_groups(x, self.scheme, self.columns), self.scheme, limits=self.limits
+        )
+
+
+def whole_groups(x: Tensor, scheme: Scheme, columns: int) -> Tensor:
+    """A matrix filled up with zeros to whole groups of rows, and to a multiple of `columns`."""
+    rows = lcm(*(level.granularity.rows or 1 for level in scheme.levels))
+    below, right = _missing(x.shape[0], rows), _missing(x.shape[1], columns)
+    return pad(x, (0, right, 0, below))
 
 
 def _missing(size: int, group: int) -> int:

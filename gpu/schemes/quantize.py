@@ -130,27 +130,32 @@ def _scales(
     kept: list[Tensor] = []
     zero_points = None
     outer, product = (1, 1), matrix.new_ones((1, 1), dtype=torch.float64)
-    magnitude = matrix.abs()
     for i, (level, group) in enumerate(zip(scheme.levels, groups, strict=True)):
         if i:
             product = refine(product, outer, group)
-        amax = reduce(magnitude, group, torch.amax).to(torch.float64)
-        if given is not None and i == 0:
-            amax = torch.maximum(-given[0], given[1])
-        if isinstance(level.format, PowerScale):
-            stored = _power(amax, product, scheme, i, element)
-        elif scheme.zero_point and isinstance(element, IntegerFormat):
-            low, high = given or (
+        limits = given if i == 0 else None
+        if scheme.zero_point and isinstance(element, IntegerFormat):
+            low, high = limits or (
                 reduce(matrix, group, f).to(torch.float64) for f in (torch.amin, torch.amax)
             )
             stored, zero_points = _affine(low, high, scheme, element)
+        elif isinstance(level.format, PowerScale):
+            stored = _power(_largest(matrix, group, limits), product, scheme, i, element)
         else:
+            amax = _largest(matrix, group, limits)
             room = product * scheme.room(i, element)
             stored = scales.encode(quotient(amax, room), level.format)
         kept.append(stored)
         product = product * scales.decode(stored, level.format)
         outer = group
     return Choice(element, kept, product, zero_points)
+
+
+def _largest(matrix: Tensor, group: Group, limits: tuple[Tensor, ...] | None) -> Tensor:
+    """The largest magnitude of every group, or of its limits where there are some."""
+    if limits is not None:
+        return torch.maximum(-limits[0], limits[1])
+    return reduce(matrix.abs(), group, torch.amax).to(torch.float64)
 
 
 def _power(amax: Tensor, outer: Tensor, scheme: Scheme, level: int, element: Element) -> Tensor:

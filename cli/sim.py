@@ -6,7 +6,6 @@ import shutil
 import sys
 from pathlib import Path
 
-from ..model.errors import choice
 from .units import UNIT_OPTIONS, add_unit_options, unit_config
 
 
@@ -47,13 +46,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Simulate; 0 when every unit passed, 1 when not."""
     _check(args)
-    from ..sim.kinds import KINDS
     from ..sim.matrix import Unit, default_matrix, full_matrix
     from ..sim.regression import TRAFFIC, Settings, random_seed, run_regression, select
     from ..sim.verilator import ToolError
 
     if _asks_for_one(args):
-        choice("unit", args.unit or "dot", KINDS)
         units = [Unit(unit_config(args))]
     else:
         units = full_matrix() if args.full else default_matrix()

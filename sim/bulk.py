@@ -5,7 +5,7 @@
 
     write_records(records, a, b, scale_a, scale_b, c, first, last, a_bits=8, b_bits=8)
     report = run(build, records, results)
-    got = read_results(results)          # got.result, got.flags
+    got = read_results(results)          # (dot products, 2): result bits, flags
 
 A record is one block. Its fields, each of whole bytes, from the last byte of the record to the
 first: a, b (element i in the bits from i * width on), scale_a, scale_b, c (32 bits), control
@@ -13,8 +13,8 @@ first: a, b (element i in the bits from i * width on), scale_a, scale_b, c (32 b
 The most significant byte comes first in the file because that is the order in which $fread fills a
 vector.
 
-A result is 8 bytes: the result bits as a little-endian 32-bit word, then a word of flags (FLAGS
-names them from bit 0 up).
+A result is of little-endian 32-bit words: the result bits (a 16-bit format leaves the high half
+zero), then a word of flags (`model.trace.FLAG_NAMES` from bit 0 up).
 """
 
 import json
@@ -28,10 +28,8 @@ from numpy.typing import ArrayLike, NDArray
 from .files import beside
 from .verilator import Build, SimulationError
 
-FLAGS = ("invalid", "overflow", "underflow", "inexact", "saturated")
 MAX_MODES = 64
 
-_RESULT = np.dtype([("result", "<u4"), ("flags", "<u4")])
 _CHUNK = 1 << 15  # blocks converted at a time, to bound the memory used for single bits
 
 _STATUS = {
@@ -54,16 +52,6 @@ class BulkReport:
     """Clock cycles from the first offer to the last result."""
     seconds: float
     """Wall-clock time of these cycles, the simulator's start not included."""
-
-
-@dataclass(frozen=True)
-class BulkResults:
-    """Results in the order of the dot products, each of shape (dot products,)."""
-
-    result: NDArray[np.uint32]
-    """Result bits; a 16-bit output format leaves the high half zero."""
-    flags: NDArray[np.uint8]
-    """Status flags, FLAGS[i] in bit i."""
 
 
 def write_records(
@@ -108,12 +96,12 @@ def write_records(
             np.concatenate(fields, axis=1)[:, ::-1].tofile(file)
 
 
-def read_results(path: Path) -> BulkResults:
-    """Reads the results of a bulk run; ValueError when the file ends inside a result."""
-    if path.stat().st_size % _RESULT.itemsize:
+def read_results(path: Path, words: int = 2) -> NDArray[np.uint32]:
+    """The results of a bulk run, (n, words); ValueError when the file ends inside one."""
+    found = np.fromfile(path, np.dtype("<u4"))
+    if 4 * found.size != path.stat().st_size or found.size % words:
         raise ValueError(f"{path} ends inside a result")
-    rows = np.fromfile(path, _RESULT)
-    return BulkResults(rows["result"].copy(), rows["flags"].astype(np.uint8))
+    return found.reshape(-1, words)
 
 
 def run(

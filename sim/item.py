@@ -1,7 +1,8 @@
 """Dot products as data: what sequences make, monitors see, bulk records hold and models predict."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,6 +144,17 @@ def products(config: DotConfig, batch: Batch) -> list[Product]:
             batch.c.tolist(), words_a, words_b, scales_a, scales_b, *side, strict=True
         )
     ]
+
+
+def plain(product: Product) -> dict[str, Any]:
+    """The product as plain values of JSON."""
+    blocks = [list(block) for block in product.blocks]
+    return {"mode": product.mode, "c": product.c, "blocks": blocks}
+
+
+def product_of(values: Mapping[str, Any]) -> Product:
+    """The product that `plain` made."""
+    return Product(values["mode"], values["c"], tuple(map(tuple, values["blocks"])))
 
 
 def batch_of(config: DotConfig, items: Sequence[Product]) -> Batch:

@@ -2,7 +2,7 @@
 
 import json
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -75,6 +75,15 @@ class UnitJob:
         for name in ("verilog", "tensors", "builds"):
             values[name] = None if values[name] is None else Path(values[name])
         return cls(**values)
+
+    def report(self, failure: str, details: Sequence[str], waves: str = "cycle.fst") -> str:
+        """What people read of a failure: what, in which unit, details, waves, how to repeat it."""
+        lines = [failure, f"seed {self.seed}, unit {self.name}: {self.config}", *details]
+        if self.waves:
+            lines.append(f"waves: {self.directory}/{waves}")
+        if self.repeat:
+            lines.append(f"repeat with: {self.repeat}")
+        return "\n".join(lines)
 
 
 def _absolute(path: Path) -> str:

@@ -1,17 +1,19 @@
 """The kinds of units that a regression takes.
 
 To add one: a row here with its configuration, names, runner and predictor, and rows of units in
-matrix.py. A runner does all that is the kind's own; unit.py has what runners share.
+matrix.py. A runner does all that is the kind's own; unit.py has what runners share, stream_unit.py
+what those of units with one stream in and one out do.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from operator import attrgetter
 from typing import Any
 
-from ..model import DotConfig, QuantizeConfig
+from ..model import DotConfig, DotQuantizeConfig, QuantizeConfig
 from ..model.matmul_config import MatmulConfig
-from .names import dot_name, matmul_name, quantize_name
+from .names import dot_name, dot_quantize_name, matmul_name, quantize_name
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ KINDS = {
         DotConfig,
         dot_name,
         "dot products",
-        "mxdot.sim.dot_unit:run",
+        "mxdot.sim.dot_unit:DotStream.run",
         "mxdot.sim.item:predict",
     ),
     "quantize": Kind(
@@ -51,8 +53,16 @@ KINDS = {
         QuantizeConfig,
         quantize_name,
         "blocks",
-        "mxdot.sim.quantize.unit:run",
+        "mxdot.sim.quantize.unit:QuantizeStream.run",
         "mxdot.sim.quantize.item:predict",
+    ),
+    "dot-quantize": Kind(
+        DotQuantizeConfig,
+        DotQuantizeConfig.of,
+        dot_quantize_name,
+        "requantised blocks",
+        "mxdot.sim.dot_quantize.unit:DotQuantizeStream.run",
+        "mxdot.sim.dot_quantize.item:predict",
     ),
     "matmul": Kind(
         MatmulConfig,
@@ -76,6 +86,6 @@ def kind_of(config: Any) -> Kind:
 
 
 def named(function: str) -> Callable:
-    """The function called "module:function"."""
+    """The function called "module:function", or "module:Class.function"."""
     module, _, name = function.partition(":")
-    return getattr(import_module(module), name)
+    return attrgetter(name)(import_module(module))

@@ -1,9 +1,10 @@
 """The regression matrix: which units are simulated, by default and in full."""
 
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any
 
-from ..model import FORMATS, DotConfig, QuantizeConfig, accumulator
+from ..model import FORMATS, DotConfig, DotQuantizeConfig, QuantizeConfig, accumulator
 from ..model.config import LANES
 from ..model.formats import ROUNDINGS
 from ..model.matmul_config import MatmulConfig
@@ -16,6 +17,8 @@ from .quantize.stimulus import every_pair
 EVERY_ELEMENT = ",".join(FORMATS)
 BULK = 45_000
 FULL_BULK = 100_000
+DOT_QUANTIZE_BULK = 20_000
+"""Dot products before a quantiser."""
 MATMUL_BULK = 3_000
 """Results of a matrix unit in bulk mode, each of many blocks; a part of them of a real layer."""
 
@@ -50,7 +53,7 @@ def default_matrix() -> list[Unit]:
     Pipelines from the shallowest to the deepest, 4 to 128 lanes, every output format, registers
     that saturate, wrap, and hold everything. The slowest builds come first.
     """
-    return [*_dot_units(), *_quantize_units(), *_matmul_units()]
+    return [*_dot_units(), *_quantize_units(), *_dot_quantize_units(), *_matmul_units()]
 
 
 def _matmul_units() -> list[Unit]:
@@ -85,6 +88,21 @@ def _quantize_units() -> list[Unit]:
                   rounding="stochastic", nonfinite="element", beats=8, stages=1),
         _quantize("e2m3", 30_000, block=4, scale_rule="floor,even", rounding="toward_zero",
                   stages=1),
+    ]  # fmt: skip
+
+
+def _dot_quantize(dot: Unit, to: str, block: int, **options: Any) -> Unit:
+    return Unit(DotQuantizeConfig(dot.config, to, block, **options), DOT_QUANTIZE_BULK)
+
+
+def _dot_quantize_units() -> list[Unit]:
+    """Each output of the dot unit, scale rule and rounding; a loop of one cycle and of several."""
+    return [
+        _dot_quantize(_unit("aligned:13", "e4m3,e2m1", 4, 3), "e4m3", 8),
+        _dot_quantize(_unit("hopper", "e5m2xe4m3", 4, 5, out="bfloat16"), "e2m1", 4,
+                      scale_rule="even", rounding="stochastic", nonfinite="element", seed=5),
+        _dot_quantize(_unit("int32", "int8", 8, 1, out="float16"), "int8", 16, scale_rule="ceil",
+                      rounding="toward_zero", quantizer_stages=2),
     ]  # fmt: skip
 
 
@@ -159,11 +177,11 @@ ACCUMULATORS = (
 def full_matrix() -> list[Unit]:
     """The default matrix, every accumulator x format x (shallowest, middle, deepest), and lanes.
 
-    And a matrix unit of every accumulator.
+    And a matrix unit of every accumulator, and one before a quantiser.
     """
     units = [Unit(unit.config, max(unit.bulk, FULL_BULK)) for unit in default_matrix()]
     units += _every_value_units()
-    for rule in ACCUMULATORS:
+    for rule, to in zip(ACCUMULATORS, cycle(FORMATS)):
         formats = ["int8"] if rule == "int32" else EVERY_FORMAT.split(",")
         for pair in formats:
             low, high = stage_limits(sections(accumulator(rule), 16, "float32"))
@@ -175,6 +193,7 @@ def full_matrix() -> list[Unit]:
         for lanes in (n for n in (4, 32, 64, 128) if n <= promote):
             _, high = stage_limits(sections(accumulator(rule), lanes, "float32"))
             units.append(_unit(rule, formats[0], lanes, high - 1, FULL_BULK))
-        dot = DotConfig(formats[0], 8, rule)
-        units.append(Unit(MatmulConfig(dot, 2, 2, depth=4), MATMUL_BULK))
+        dot = Unit(DotConfig(formats[0], 8, rule))
+        units.append(_dot_quantize(dot, to, 8))
+        units.append(_matmul(2, 2, dot, depth=4))
     return list({unit.name: unit for unit in units}.values())

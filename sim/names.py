@@ -1,6 +1,6 @@
 """Names of units in a regression: of their rows, their files, and to repeat one of them."""
 
-from ..model import FORMATS, DotConfig, QuantizeConfig
+from ..model import FORMATS, DotConfig, DotQuantizeConfig, QuantizeConfig
 from ..model.matmul_config import MatmulConfig
 
 EVERY_FORMAT = "e4m3,e5m2,e3m2,e2m3,e2m1,int8,int4,e5m2xe4m3,e4m3xe5m2"
@@ -36,6 +36,18 @@ def matmul_name(config: MatmulConfig) -> str:
         parts.append("w" + "_".join(map(str, widths)))
     parts += ["d"] * config.initial_c
     return "-".join([*parts, dot_name(config.dot).removesuffix("-noc")])
+
+
+def dot_quantize_name(config: DotQuantizeConfig) -> str:
+    """The dot unit, the format, and what of the quantiser is not as it is by default."""
+    quantizer = config.quantizer
+    parts = ["dot-quantize", dot_name(config.dot).replace("-nostatus", ""), "to"]
+    parts += [quantizer.formats_text, f"x{quantizer.block}", f"s{quantizer.stages}"]
+    parts += [*quantizer.scale_rules]
+    parts += [quantizer.rounding] * (quantizer.rounding == "toward_zero")
+    parts += [quantizer.nonfinite] * (quantizer.nonfinite != "poison")
+    parts += [f"lfsr_{quantizer.seed:x}"] * quantizer.is_stochastic
+    return "-".join(parts)
 
 
 def quantize_name(config: QuantizeConfig) -> str:

@@ -1,13 +1,16 @@
 """The failure report: operands, got and want, the first stage that differs, how to repeat."""
 
 import json
+from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
+from ..model import DotConfig
 from ..model.trace import FLAG_NAMES
 from . import verilator
 from .features import pair_name
-from .item import Product, batch_of, model_trace, outcome
+from .item import batch_of, model_trace, outcome, product_of
 from .job import Failure, UnitJob
 from .stages import Row, compare_stages
 from .unit_build import build_unit
@@ -19,23 +22,18 @@ SHOWN_ROWS = 6  # that differ, of one section
 def describe_failure(job: UnitJob, verilog: Path, failure: Failure) -> str:
     """The report of one dot product that came out wrong; replays it alone."""
     what = "flags differ" if failure.got[0] == failure.want[0] else "result differs"
-    lines = [
-        f"{failure.where}: {what}",
-        f"seed {job.seed}, unit {job.name}: {job.config}",
-        *_operands(job, failure),
+    details = [
+        *operands(job.config, failure.item, failure_file(job)),
         f"got  {_result(job, *failure.got)}",
         f"want {_result(job, *failure.want)}",
         *_replayed(job, verilog, failure),
     ]
-    if job.waves:
-        lines.append(f"waves: {job.directory}/cycle.fst and, of this dot product alone, replay.fst")
-    if job.repeat:
-        lines.append(f"repeat with: {job.repeat}")
-    return "\n".join(lines)
+    waves = "cycle.fst and, of this dot product alone, replay.fst"
+    return job.report(f"{failure.where}: {what}", details, waves)
 
 
-def _operands(job: UnitJob, failure: Failure) -> list[str]:
-    config, product = job.config, failure.item
+def operands(config: DotConfig, product: Mapping[str, Any], file: Path) -> list[str]:
+    """The operands of a product in hex; `file` has those that are left out."""
     lines = [f"formats {pair_name(config.formats[product['mode']])} (mode {product['mode']})"]
     if config.load_c:
         lines.append(f"c       0x{product['c']:08x}")
@@ -49,7 +47,7 @@ def _operands(job: UnitJob, failure: Failure) -> list[str]:
             f"  b {_codes(b, config.bits_b, config.lanes)}",
         ]
     if len(blocks) > SHOWN_BLOCKS:
-        lines.append(f"({len(blocks) - SHOWN_BLOCKS} more blocks: {failure_file(job)})")
+        lines.append(f"({len(blocks) - SHOWN_BLOCKS} more blocks: {file})")
     return lines
 
 
@@ -63,7 +61,7 @@ def _result(job: UnitJob, bits: int, flags: int) -> str:
 
 
 def failure_file(job: UnitJob) -> Path:
-    """Where the operands of the dot product under replay are."""
+    """Where the operands of the item in the report are."""
     return job.directory / "failure.json"
 
 
@@ -74,9 +72,7 @@ def _replayed(job: UnitJob, verilog: Path, failure: Failure) -> list[str]:
         record = replay(job, verilog)
     except (verilator.BuildError, verilator.SimulationError) as error:
         return [f"(the replay of this dot product failed: {str(error).splitlines()[0]})"]
-    product = failure.item
-    item = Product(product["mode"], product["c"], tuple(map(tuple, product["blocks"])))
-    batch = batch_of(job.config, [item])
+    batch = batch_of(job.config, [product_of(failure.item)])
     trace = model_trace(job.config, batch, stages=True)
     model = outcome(job.config, trace)
     if record["result"] is None:

@@ -223,6 +223,7 @@ def build(
     *,
     extra_sources: Sequence[Path] = (),
     parameters: Mapping[str, int] | None = None,
+    defines: Mapping[str, str] | None = None,
     public_vlt: Path | None = None,
     separate: Sequence[str] = (),
     waves: bool = False,
@@ -233,16 +234,17 @@ def build(
 
     cocotb sees the variables of `toplevel`, and those that `public_vlt` (a Verilator control
     file) makes public: a public signal is kept from being optimised away. `parameters` are those
-    of `toplevel`. Modules named in `separate` are compiled once, however many instances there are:
-    an array then takes the time of one unit to build, and simulates half as fast. `waves` makes
-    the build able to record them, which slows it down. `jobs` is the number of compilers at a
-    time. Without `optimize` the build is quick and the simulation slow.
+    of `toplevel`, `defines` are macros. Modules named in `separate` are compiled once, however
+    many instances there are: an array then takes the time of one unit to build, and simulates half
+    as fast. `waves` makes the build able to record them, which slows it down. `jobs` is the number
+    of compilers at a time. Without `optimize` the build is quick and the simulation slow.
     BuildError holds the complete log.
     """
     tools = find_tools()
     build_dir = _makeable(build_dir)
     sources = [source, *extra_sources]
     arguments = [f"-G{name}={value}" for name, value in (parameters or {}).items()]
+    arguments += [f"-D{name}={value}" for name, value in (defines or {}).items()]
     arguments += ["--trace-fst"] if waves else []
     arguments += ["--hierarchical"] if separate else []
     switches = _OPTIMIZE if optimize else _QUICK

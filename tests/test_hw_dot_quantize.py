@@ -124,9 +124,3 @@ def test_clean_under_lint(config, tmp_path):
     path = tmp_path / "unit.v"
     path.write_text(generate(config))
     lint(path, "mxdot_dot_quantize", WAIVERS)
-
-
-def test_it_is_not_simulated_by_itself(capsys):
-    assert main(["sim", "--unit", "dot-quantize", "--lanes", "4"]) == 2
-    message = "unit must be one of dot, quantize, matmul, not 'dot-quantize'"
-    assert capsys.readouterr().err == f"mxdot: error: {message}\n"

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from mxdot.model import DotConfig, QuantizeConfig
+from mxdot.model import DotConfig, DotQuantizeConfig, QuantizeConfig
 from mxdot.model.matmul_config import MatmulConfig
 from mxdot.model.matmul_layout import Golden
+from mxdot.sim.dot_quantize import item as chains
 from mxdot.sim.item import Batch, Outcome, predict
 from mxdot.sim.matmul.product import Product
 from mxdot.sim.matmul.product import predict as predict_matmul
@@ -31,6 +32,11 @@ def scale_rounded_up(config: QuantizeConfig, batch: blocks.Batch) -> blocks.Outc
     """Scales by the rule `ceil` where the unit has `floor`."""
     arguments: dict[str, Any] = {**config.arguments, "scale_rule": "ceil"}
     return blocks.predict(QuantizeConfig(**arguments), batch)
+
+
+def words_of_the_next_block(config: DotQuantizeConfig, batch: chains.Batch) -> chains.Outcome:
+    """Random words of one block later."""
+    return chains.predict(config, replace(batch, number=batch.number + 1))
 
 
 def dies(config: DotConfig, batch: Batch) -> Outcome:

@@ -1,14 +1,20 @@
-// The bench top: one dot-product unit with every port as a variable of the same name.
+// The bench top: one dot-product unit with every port as a variable of the same name. With UNIT
+// defined, another unit with the same inputs: one whose results leave through a quantiser.
 //
 // Two ways to drive it:
 //   - per cycle: cocotb writes the variables, the clock included, as if they were ports;
 //   - bulk: a cocotb test raises bulk_start and waits for bulk_done, and everything in between
 //     runs here, without Python: the clock, operand records from +bulk_input=FILE, results to
-//     +bulk_output=FILE. Both file formats are defined in sim/bulk.py.
+//     +bulk_output=FILE. Both file formats are defined in sim/bulk.py, that of codes in
+//     sim/quantize/item.py.
 //
 // bulk.svh has the bulk options.
 
 `timescale 1ns / 1ps
+
+`ifndef UNIT
+`define UNIT mxdot_dot
+`endif
 
 module mxdot_bench #(
     parameter int LANES = 32,
@@ -16,6 +22,7 @@ module mxdot_bench #(
     parameter int B_BITS = 8,
     parameter int MODE_BITS = 1,
     parameter int RESULT_BITS = 32,
+    parameter int CODE_BITS = 0,  // of a quantiser's codes; 0 for results
     parameter int SCALE_BITS = 8,
     // Side inputs; 0 for those that the unit has not.
     parameter int ZERO_A_BITS = 0,
@@ -58,6 +65,9 @@ module mxdot_bench #(
   logic out_underflow;
   logic out_inexact;
   logic out_saturated;
+  logic [at_least_one(CODE_BITS)-1:0] out_code;
+  logic [7:0] out_scale;
+  logic out_last;
 
   // Whatever hangs on a variable that may be written from outside is evaluated several times per
   // cycle. The operands therefore reach the unit as copies, made when they change.
@@ -72,7 +82,7 @@ module mxdot_bench #(
     end
 
   // The rest by name: what a configuration lacks (in_mode, in_c, scales, flags) stays unconnected.
-  mxdot_dot dut (.*, .in_a(a), .in_b(b));
+  `UNIT dut (.*, .in_a(a), .in_b(b));
 
   // ---------------------------------------------------------------------------------- bulk mode
 
@@ -129,10 +139,13 @@ module mxdot_bench #(
   endfunction
 
   task automatic write_result(int file);
-    $fwrite(file, "%u", {
-      27'b0, out_saturated, out_inexact, out_underflow, out_overflow, out_invalid,
-      32'(out_result)
-    });
+    if (CODE_BITS > 0)
+      $fwrite(file, "%u", {23'b0, out_last, out_scale, 32'(out_code)});
+    else
+      $fwrite(file, "%u", {
+        27'b0, out_saturated, out_inexact, out_underflow, out_overflow, out_invalid,
+        32'(out_result)
+      });
   endtask
 
   `include "bulk.svh"

@@ -9,12 +9,12 @@ from cocotb.handle import LogicObject
 from ...model import DotConfig
 from ...model.trace import FLAG_NAMES
 from .. import features
-from ..item import Batch, Outcome, Product, batch_of, products
+from ..item import Batch, Outcome, Product, batch_of, plain, products
 from ..job import UnitJob
 from ..stimulus import traffic
 from ..tensors import tensor_traffic
 from . import subject
-from .subject import Assembler, Goals, Hits, Subject
+from .subject import Assembler, Goals, Hits, Subject, event_goals
 
 TENSOR_BLOCKS = 1000
 
@@ -33,6 +33,22 @@ class DotPins(subject.Pins):
         self.out_result = dut.out_result
         names = FLAG_NAMES if config.status else ()
         self.out_flags: list[LogicObject] = [getattr(dut, f"out_{name}") for name in names]
+
+    def drive(self, product: Product, index: int, rng: Random) -> None:
+        """Put a block of the product on the pins, in_valid left out."""
+        for pin, bits in zip(self.block, product.blocks[index], strict=True):
+            pin.value = bits
+        self.in_first.value = index == 0
+        self.in_last.value = index == len(product.blocks) - 1
+        if self.in_c is not None:
+            # Used with the first block only: others carry noise.
+            self.in_c.value = rng.getrandbits(32) if index else product.c
+        if self.in_mode is not None:
+            self.in_mode.value = product.mode
+
+    def marks(self) -> tuple[bool, bool]:
+        """in_first and in_last."""
+        return bool(int(self.in_first.value)), bool(int(self.in_last.value))
 
     def result(self) -> tuple[int, int]:
         """Result bits and flags, as they stand."""
@@ -132,7 +148,6 @@ class Delivered(Assembler):
 class DotSubject(Subject):
     """A `DotUnit`; an item is a dot product, a beat a block."""
 
-    items = "dot products"
     config: DotConfig
 
     def __init__(self, job: UnitJob, dut: Any) -> None:
@@ -156,20 +171,11 @@ class DotSubject(Subject):
 
     def drive(self, item: Product, index: int, rng: Random) -> None:
         """Put a block on the pins."""
-        pins = self.pins
-        for pin, bits in zip(pins.block, item.blocks[index], strict=True):
-            pin.value = bits
-        pins.in_first.value = index == 0
-        pins.in_last.value = index == len(item.blocks) - 1
-        if pins.in_c is not None:
-            # Used with the first block only: others carry noise.
-            pins.in_c.value = rng.getrandbits(32) if index else item.c
-        if pins.in_mode is not None:
-            pins.in_mode.value = item.mode
+        self.pins.drive(item, index, rng)
 
     def marks(self) -> tuple[bool, bool]:
         """in_first and in_last."""
-        return bool(int(self.pins.in_first.value)), bool(int(self.pins.in_last.value))
+        return self.pins.marks()
 
     def payload(self) -> tuple[int, int]:
         """Result bits and flags."""
@@ -201,7 +207,7 @@ class DotSubject(Subject):
 
     def plain(self, item: Product) -> dict[str, Any]:
         """mode, c, and the blocks as lists."""
-        return {"mode": item.mode, "c": item.c, "blocks": [list(block) for block in item.blocks]}
+        return plain(item)
 
     def goals(self) -> Goals:
         """Those of features.py."""
@@ -212,23 +218,6 @@ class DotSubject(Subject):
         return features.hits(self.config, batch, outcome)
 
     def event_goals(self) -> Goals:
-        """A unit without stalls never blocks its input, but for a loop of several cycles."""
-        cycles: list[object] = [
-            (source, sink)
-            for source in ("idle", "accepted")
-            for sink in ("idle", "taken", "stalled")
-        ]
-        if self.config.latency == 1:  # the only register is full while its result is stalled
-            cycles.remove(("accepted", "stalled"))
-        cycles.append(("blocked", "stalled"))
-        if Timeline(self.config).interval > 1:
-            cycles += [("blocked", "idle"), ("blocked", "taken")]
-        resets: list[object] = ["idle", "partial item", "result stalled"]
-        if self.config.latency > 1:  # else a result is on the pins at once
-            resets.append("result on its way")
-        return {
-            "cycle": cycles,
-            "gap": ["none", "inside an item", "between items"],
-            "taken": ["at once", "1 cycle", "2 to 7 cycles", "8 or more"],
-            "reset": resets,
-        }
+        """Products of several blocks; a loop of several cycles blocks its input."""
+        registers = self.config.latency
+        return event_goals(registers, registers, several=True, waits=self.config.interval > 1)

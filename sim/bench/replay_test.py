@@ -7,11 +7,13 @@ the one to write.
 import json
 import os
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import cocotb
 from cocotb.clock import Clock
 
+from ..item import product_of
 from ..job import UnitJob
 from .dot import DotPins
 
@@ -22,7 +24,7 @@ TIMEOUT = 2000  # cycles
 async def replay(dut: Any) -> None:
     """Drive the product without gaps or stalls, and record."""
     job = UnitJob.load(Path(os.environ["MXDOT_JOB"]))
-    product = json.loads(Path(os.environ["MXDOT_REPLAY"]).read_text())
+    product = product_of(json.loads(Path(os.environ["MXDOT_REPLAY"]).read_text()))
     pins = DotPins(dut, job.config)
     probes = _probes(dut, [section.name for section in job.config.pipeline.sections])
     Clock(dut.clk, 2, "ns").start()
@@ -30,10 +32,10 @@ async def replay(dut: Any) -> None:
     for _ in range(2):
         await pins.edge
     pins.rst.value = 0
-    blocks = list(enumerate(product["blocks"]))
     record: dict[str, Any] = {"stages": {name: [] for name in probes}, "result": None}
-    _drive(pins, product, *blocks[0])
-    position = 0
+    rng, position = Random(0), 0
+    pins.drive(product, position, rng)
+    pins.in_valid.value = 1
     for _ in range(TIMEOUT):
         await pins.edge
         for name, (valid, data) in probes.items():
@@ -44,23 +46,11 @@ async def replay(dut: Any) -> None:
             break
         if int(pins.in_valid.value) and int(pins.in_ready.value):
             position += 1
-            if position < len(blocks):
-                _drive(pins, product, *blocks[position])
+            if position < len(product.blocks):
+                pins.drive(product, position, rng)
             else:
                 pins.in_valid.value = 0
     Path(os.environ["MXDOT_RECORD"]).write_text(json.dumps(record))
-
-
-def _drive(pins: DotPins, product: dict, index: int, block: list[int]) -> None:
-    for pin, bits in zip(pins.block, block, strict=True):
-        pin.value = bits
-    pins.in_first.value = index == 0
-    pins.in_last.value = index == len(product["blocks"]) - 1
-    if pins.in_c is not None:
-        pins.in_c.value = product["c"]
-    if pins.in_mode is not None:
-        pins.in_mode.value = product["mode"]
-    pins.in_valid.value = 1
 
 
 def _probes(dut: Any, names: list[str]) -> dict[str, tuple[Any, Any]]:

@@ -15,11 +15,12 @@ from cocotb.handle import LogicObject
 from cocotb.triggers import RisingEdge
 
 from ..job import UnitJob
-from ..kinds import kind_name, named
+from ..kinds import kind_name, kind_of, named
 
 SUBJECTS = {
     "dot": "mxdot.sim.bench.dot:DotSubject",
     "quantize": "mxdot.sim.quantize.subject:QuantizeSubject",
+    "dot-quantize": "mxdot.sim.dot_quantize.subject:DotQuantizeSubject",
 }
 """The subject of each kind of unit (sim/kinds.py) that the environment drives."""
 
@@ -86,11 +87,11 @@ class Subject(ABC):
 
     pins: Any
     """`Pins`, or the kind's own."""
-    items: str
-    """What its items are called, in words."""
 
     def __init__(self, job: UnitJob, dut: Any) -> None:
         self.job, self.config = job, job.config
+        self.items = kind_of(job.config).compared
+        """What its items are called, in words."""
 
     @property
     @abstractmethod
@@ -156,6 +157,27 @@ class Subject(ABC):
     @abstractmethod
     def event_goals(self) -> Goals:
         """Bins of stream events that the unit can reach."""
+
+
+def event_goals(latency: int, capacity: int, *, several: bool, waits: bool = False) -> Goals:
+    """Bins of stream events of a unit that blocks its input while it is stalled, and else never.
+
+    capacity: beats that it holds. several: items have several beats. waits: beats of an item wait
+    for each other though nothing is stalled.
+    """
+    sinks = ("idle", "taken", "stalled")
+    cycles = [(source, sink) for source in ("idle", "accepted") for sink in sinks]
+    if capacity == 1:  # the only register is full while its result is stalled
+        cycles.remove(("accepted", "stalled"))
+    cycles += [("blocked", sink) for sink in sinks if waits or sink == "stalled"]
+    return {
+        "cycle": cycles,
+        "gap": ["none", "between items"] + ["inside an item"] * several,
+        "taken": ["at once", "1 cycle", "2 to 7 cycles", "8 or more"],
+        "reset": ["idle", "result stalled"]
+        + ["partial item"] * several
+        + ["result on its way"] * (latency > 1),  # else it is on the pins at once
+    }
 
 
 def subject_of(job: UnitJob, dut: Any) -> Subject:

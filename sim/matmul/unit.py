@@ -26,7 +26,8 @@ def run(job: UnitJob, progress: Progress, result: UnitResult) -> None:
         progress("bulk")
         failures += _run_bulk(job, build, result)
     if failures:
-        result.report = _report(job, failures[0])
+        first = failures[0]
+        result.report = job.report(f"{first.where}: result differs", first.item["lines"])
 
 
 def _run_bulk(job: UnitJob, build: verilator.Build, result: UnitResult) -> list[Failure]:
@@ -73,17 +74,3 @@ def _products(job: UnitJob) -> list[Product]:
     rng = job.rng("bulk")
     products += [random_product(config, rng, m, side, side, BULK_BLOCKS, "wide") for m in modes]
     return products
-
-
-def _report(job: UnitJob, failure: Failure) -> str:
-    """The failure report of one product."""
-    lines = [
-        f"{failure.where}: result differs",
-        f"seed {job.seed}, unit {job.name}: {job.config}",
-        *failure.item["lines"],
-    ]
-    if job.waves:
-        lines.append(f"waves: {job.directory}/cycle.fst")
-    if job.repeat:
-        lines.append(f"repeat with: {job.repeat}")
-    return "\n".join(lines)

@@ -28,7 +28,7 @@ module mxdot_bench #(
   logic out_ready = 0;
   logic [LANES*CODE_BITS-1:0] out_codes;
   logic [7:0] out_scale;
-  logic out_last = 0;
+  logic out_last = 1;  // of a block of one beat, without this output
 
   // Whatever hangs on a variable that may be written from outside is evaluated several times per
   // cycle. The values therefore reach the unit as copies, made when they change.

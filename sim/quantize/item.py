@@ -133,13 +133,34 @@ def batch_of(config: QuantizeConfig, items: Sequence[Block]) -> Batch:
     return Batch(items[0].mode, items[0].rule, bits, words, numbers)
 
 
+def words(config: QuantizeConfig, outcome: Outcome) -> NDArray[np.uint32]:
+    """Blocks of codes as bench tops write them, (n, words).
+
+    Each beat has its codes in whole words (lane 0 in the lowest bits), then a word with the scale
+    in bits 0 to 7 and `last` in bit 8.
+    """
+    shape = (len(outcome.scale), config.beats, config.lanes)
+    bits = np.unpackbits(
+        outcome.codes.reshape(*shape, 1), axis=-1, count=config.bits, bitorder="little"
+    )
+    packed = np.packbits(bits.reshape(*shape[:2], -1), axis=-1, bitorder="little")
+    packed = np.pad(packed, ((0, 0), (0, 0), (0, -packed.shape[2] % 4))).view("<u4")
+    last = np.arange(config.beats) == config.beats - 1
+    marks = outcome.scale[:, None].astype(np.uint32) | last.astype(np.uint32) << np.uint32(8)
+    return np.concatenate([packed, marks[..., None]], axis=2).reshape(shape[0], -1)
+
+
+def codes_beats(config: QuantizeConfig, words: NDArray[np.uint32]) -> list[CodesBeat]:
+    """A row of `words` as the unit's pins give it, beat by beat."""
+    beats = words.astype("<u4").reshape(config.beats, -1)
+    codes = [int.from_bytes(beat.tobytes(), "little") for beat in beats[:, :-1]]
+    marks = beats[:, -1].tolist()
+    return [(word, mark & 0xFF, mark >> 8) for word, mark in zip(codes, marks, strict=True)]
+
+
 def result(config: QuantizeConfig, outcome: Outcome, row: int) -> list[CodesBeat]:
-    """The codes of a block as the unit's pins give them, beat by beat."""
-    shape = (1, config.beats, config.lanes)
-    packed = _pack(outcome.codes[row].reshape(shape), config.bits)[0]
-    last = len(packed) - 1
-    scale = int(outcome.scale[row])
-    return [(word, scale, int(i == last)) for i, word in enumerate(packed)]
+    """A block of codes, beat by beat."""
+    return codes_beats(config, words(config, outcome.take(slice(row, row + 1)))[0])
 
 
 def _pack(numbers: NDArray, width: int) -> list[list[int]]:

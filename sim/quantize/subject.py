@@ -1,12 +1,13 @@
 """The quantiser as a subject: its pins, blocks beat by beat, and when their codes come."""
 
 from collections import deque
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
 from ...model import QuantizeConfig
 from ..bench import subject
-from ..bench.subject import Assembler, Goals, Hits, Subject
+from ..bench.subject import Assembler, Goals, Hits, Subject, event_goals
 from ..job import UnitJob
 from . import features
 from .item import Batch, Beat, Block, CodesBeat, Outcome, batch_of, blocks, plain, result
@@ -87,8 +88,9 @@ class Sent(Assembler):
 class Delivered(Assembler):
     """The beats of codes of each block."""
 
-    def __init__(self, pins: QuantizePins, config: QuantizeConfig) -> None:
-        self.pins, self.count = pins, config.beats
+    def __init__(self, codes: Callable[[], CodesBeat], count: int) -> None:
+        """codes: reads the beat of codes on the pins. count: beats of a block."""
+        self.codes, self.count = codes, count
         self.reset()
 
     def reset(self) -> None:
@@ -97,7 +99,7 @@ class Delivered(Assembler):
 
     def beat(self) -> list[CodesBeat] | None:
         """The block whose last beat of codes is on the pins."""
-        self.beats.append(self.pins.codes())
+        self.beats.append(self.codes())
         if len(self.beats) < self.count:
             return None
         beats, self.beats = self.beats, []
@@ -107,7 +109,6 @@ class Delivered(Assembler):
 class QuantizeSubject(Subject):
     """A `QuantizeUnit`; an item is a block."""
 
-    items = "blocks"
     config: QuantizeConfig
 
     def __init__(self, job: UnitJob, dut: Any) -> None:
@@ -157,7 +158,7 @@ class QuantizeSubject(Subject):
 
     def delivered(self) -> Delivered:
         """Beats of codes."""
-        return Delivered(self.pins, self.config)
+        return Delivered(self.pins.codes, self.config.beats)
 
     def timeline(self) -> Timeline:
         """The one timeline, which knows the place in the block."""
@@ -188,18 +189,6 @@ class QuantizeSubject(Subject):
         return features.hits(self.config, batch, outcome)
 
     def event_goals(self) -> Goals:
-        """A unit without stalls never blocks its input."""
-        sinks = ("idle", "taken", "stalled")
-        cycles: list[object] = [(source, k) for source in ("idle", "accepted") for k in sinks]
-        cycles.append(("blocked", "stalled"))
-        if self.config.beats == 1 and self.config.latency == 1:
-            cycles.remove(("accepted", "stalled"))  # the only register is full
-        several = self.config.beats > 1
-        return {
-            "cycle": cycles,
-            "gap": ["none", "between items"] + ["inside an item"] * several,
-            "taken": ["at once", "1 cycle", "2 to 7 cycles", "8 or more"],
-            "reset": ["idle", "result stalled"]
-            + ["partial item"] * several
-            + ["result on its way"] * (self.config.latency > 1),
-        }
+        """Several beats wait in the ring, too."""
+        latency, several = self.config.latency, self.config.beats > 1
+        return event_goals(latency, latency + several * self.config.beats, several=several)

@@ -1,106 +1,59 @@
-"""One quantiser in a regression: cycle by cycle, then in bulk."""
+"""Quantisers in a regression: what they are given in bulk, and how their failures are told."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .. import bulk, verilator
-from ..job import Failure, UnitJob
-from ..unit import (
-    KEPT_FAILURES,
-    TIME_LIMIT,
-    WAVES_LIMIT,
-    Progress,
-    UnitResult,
-    run_cycles,
-    verilog_of,
-)
+from ..job import Failure
+from ..stream_unit import StreamUnit
+from ..verilator import Build
 from .build import build_quantizer
-from .bulk import read_results, write_records
-from .item import Batch, Outcome, blocks, concatenate, plain, result
+from .bulk import write_records
+from .item import Batch, CodesBeat, Outcome, blocks, codes_beats, concatenate, plain, words
 from .report import describe_failure
 from .stimulus import bulk_traffic
 from .tensors import tensor_traffic
 
-BULK_GAP, BULK_STALL = 8, 16  # chances in 256 per cycle
 
+class QuantizeStream(StreamUnit):
+    """A `QuantizeUnit`; an item is a block."""
 
-def run(job: UnitJob, progress: Progress, found: UnitResult) -> None:
-    """Simulate; what was found goes to `found`."""
-    progress("verilog")
-    verilog = verilog_of(job)
-    progress("build")
-    build = build_quantizer(job.config, verilog, job.build_directory / "build", waves=job.waves)
-    progress("traffic")
-    failures = run_cycles(job, build, found)
-    if job.bulk:
-        progress("bulk")
-        failures += _run_bulk(job, build, found)
-    if failures:
-        found.report = describe_failure(job, failures[0])
+    def build(self, verilog: Path) -> Build:
+        """The unit in its bench top."""
+        directory = self.job.build_directory / "build"
+        return build_quantizer(self.config, verilog, directory, waves=self.job.waves)
 
-
-def _run_bulk(job: UnitJob, build: verilator.Build, found: UnitResult) -> list[Failure]:
-    config = job.config
-    batches = concatenate(bulk_traffic(config, job.rng("bulk"), job.bulk) + tensor_traffic(job))
-    order = job.rng("bulk order").permutation(sum(map(len, batches)))
-    batches = _numbered(batches, np.argsort(order))
-    records, results = job.directory / "bulk.records", job.directory / "bulk.results"
-    write_records(records, config, batches, order)
-    report = bulk.run(
-        build,
-        records,
-        results,
-        gap=BULK_GAP,
-        stall=BULK_STALL,
-        seed=job.seed % 2**31,
-        waves=job.directory / "bulk.fst" if job.waves and job.bulk <= WAVES_LIMIT else None,
-        time_limit=TIME_LIMIT,
-    )
-    got, marks = read_results(results, config)
-    if not job.waves:
-        records.unlink()
-        results.unlink()
-    found.bulk_rate = report.results / config.beats / max(report.seconds, 1e-9)
-    outcomes = [job.predict()(config, batch) for batch in batches]
-    codes = np.concatenate([outcome.codes for outcome in outcomes])[order]
-    scale = np.concatenate([outcome.scale for outcome in outcomes])[order]
-    if len(got.scale) != len(order):
-        found.errors.append(f"bulk: {len(order)} blocks gave {len(got.scale)}")
-    if marks:
-        found.errors.append(f"bulk: {marks} beats have another scale or last than their block")
-    count = min(len(order), len(got.scale))
-    found.compared += count
-    differs = (got.codes[:count] != codes[:count]).any(axis=1)
-    wrong = np.flatnonzero(differs | (got.scale[:count] != scale[:count]))
-    found.mismatches += len(wrong)
-    if len(wrong):
-        found.errors.append(f"bulk: {len(wrong)} blocks differ from the model's")
-    want = Outcome(codes, scale)
-    return [
-        Failure(
-            _plain(job, batches, int(order[i])),
-            [list(beat) for beat in result(config, got, i)],
-            [list(beat) for beat in result(config, want, i)],
-            f"bulk, block {i}",
+    def batches(self) -> list[Batch]:
+        """Every sequence, and real tensors; a batch for each mode and scale rule."""
+        job = self.job
+        return concatenate(
+            bulk_traffic(self.config, job.rng("bulk"), job.bulk) + tensor_traffic(job)
         )
-        for i in wrong[:KEPT_FAILURES].tolist()
-    ]
 
+    def placed(self, batch: Batch, places: NDArray[np.int64]) -> Batch:
+        """Blocks are numbered, for the words of shift registers."""
+        return replace(batch, number=places)
 
-def _numbered(batches: list[Batch], place: np.ndarray) -> list[Batch]:
-    """The batches with the place of each block in the run."""
-    ends = np.cumsum([len(batch) for batch in batches])
-    return [
-        replace(batch, number=place[end - len(batch) : end])
-        for batch, end in zip(batches, ends, strict=True)
-    ]
+    def write(self, path: Path, batches: Sequence[Batch], order: NDArray[np.int64]) -> None:
+        """A record for each beat."""
+        write_records(path, self.config, batches, order)
 
+    def words(self, outcome: Outcome) -> NDArray[np.uint32]:
+        """Beats of codes."""
+        return words(self.config, outcome)
 
-def _plain(job: UnitJob, batches: list[Batch], number: int) -> dict:
-    """The block of this number, counted through the batches."""
-    for batch in batches:
-        if number < len(batch):
-            return plain(blocks(job.config, batch.take(slice(number, number + 1)))[0])
-        number -= len(batch)
-    raise IndexError(number)
+    def result(self, words: NDArray[np.uint32]) -> list[CodesBeat]:
+        """Beats of codes."""
+        return codes_beats(self.config, words)
+
+    def plain(self, batch: Batch) -> dict[str, Any]:
+        """mode, rule, number and beats."""
+        return plain(blocks(self.config, batch)[0])
+
+    def report(self, verilog: Path, failure: Failure) -> str:
+        """With values and words."""
+        return describe_failure(self.job, failure)

@@ -1,0 +1,58 @@
+"""What blocks of dot products exercise: features of the dot unit, and of the quantiser behind it.
+
+A block hits what any of its dot products hits, and what the quantiser meets in their results.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from ...model import DotConfig, DotQuantizeConfig
+from ...model.accumulators import Fixed, Fused, Preset
+from ...model.outputs import FLOAT32
+from .. import features as dot
+from ..quantize import features as quantize
+from .item import Batch, Outcome
+
+
+def goals(config: DotQuantizeConfig) -> dict[str, Sequence[object]]:
+    """The bins of every feature that `config` can hit.
+
+    Values go through the dot unit as c, beside products of zero. Where they come out with too few
+    digits, or not at all, the goals behind them are few. Bins that few blocks hit are left to the
+    quantiser alone.
+    """
+    found, results = dot.goals(config.dot), quantize.goals(config.quantizer)
+    kept, (fmt,) = _kept_bits(config.dot), config.quantizer.formats
+    fraction_bits = config.quantizer.source.fraction_bits
+    if kept < min(fmt.mantissa_bits + 2, fraction_bits):
+        return {**found, "format_rule": results["format_rule"], "block": ["finite"]}
+    largest = ["largest"] * (kept >= fraction_bits)
+    results["value"] = [*found["result"], *largest]
+    for name, seldom in (("scale", "one"), ("range", quantize.ENDS[0])):
+        results[name] = [label for label in results[name] if label != seldom]
+    return {**found, **results}
+
+
+def hits(
+    config: DotQuantizeConfig, batch: Batch, outcome: Outcome
+) -> Mapping[str, list[set[object]]]:
+    """For every feature, the bins that each block of `batch` hits."""
+    parts = [
+        dot.hits(config.dot, products, made)
+        for products, made in zip(batch.products, outcome.products, strict=True)
+    ]
+    order = batch.order.tolist()
+    found = {}
+    for name in parts[0]:
+        rows = [bins for part in parts for bins in part[name]]
+        found[name] = [set().union(*(rows[i] for i in block)) for block in order]
+    return {**found, **quantize.hits(config.quantizer, outcome.blocks, outcome.codes)}
+
+
+def _kept_bits(config: DotConfig) -> int:
+    """How many fraction bits of c come through beside products of zero."""
+    rule = config.accumulator
+    if not config.load_c or isinstance(rule, Fixed):
+        return -1
+    if isinstance(rule, Preset):
+        return FLOAT32.fraction_bits if rule.promote else min(rule.fraction_bits, rule.result_bits)
+    return rule.fraction_bits if isinstance(rule, Fused) else FLOAT32.fraction_bits

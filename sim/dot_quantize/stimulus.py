@@ -1,0 +1,81 @@
+"""Blocks of dot products: those of the dot unit's sequences, and the quantiser's values as c."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from ...model import DotQuantizeConfig
+from .. import item as dot
+from .. import stimulus as dot_stimulus
+from ..job import UnitJob
+from ..operands import draw, finite_codes, near_scales
+from ..quantize import item as quantize
+from ..quantize import stimulus as quantize_stimulus
+from ..target import Target
+from ..tensors import tensor_traffic
+from .item import Batch
+
+VALUE_BLOCKS = 500
+"""The fewest blocks of the quantiser's sequences: some bins take one in a hundred."""
+
+
+def traffic(job: UnitJob, purpose: str, count: int, tensor_blocks: int | None) -> Batch:
+    """About `count` dot products in blocks, from random numbers for this purpose.
+
+    Two thirds are of the dot unit's sequences, each block of one of them, and one third of the
+    quantiser's. Besides those of real tensors, of about `tensor_blocks` blocks (None: all).
+    """
+    config: DotQuantizeConfig = job.config
+    rng, block = job.rng(purpose), config.quantizer.block
+    products = dot_stimulus.traffic(config.dot, rng, count * 2 // 3)
+    products += tensor_traffic(replace(job, config=config.dot), tensor_blocks)
+    orders = _by_sequence(rng, products, block)
+    if config.dot.load_c:
+        blocks = max(count // (3 * block), VALUE_BLOCKS)
+        values = quantize_stimulus.traffic(config.quantizer, rng, blocks)
+        size = sum(map(len, products))
+        products += [_through_c(config, rng, batch, i) for i, batch in enumerate(values)]
+        orders.append(np.arange(size, sum(map(len, products))).reshape(-1, block))
+    order = np.concatenate(orders)
+    return Batch(products, order, np.zeros(len(order), np.int64))
+
+
+def _by_sequence(
+    rng: Generator, products: Sequence[dot.Batch], block: int
+) -> list[NDArray[np.int64]]:
+    """Blocks of one sequence each, in random order; what is over makes mixed ones.
+
+    The last one is filled up with dot products that came before.
+    """
+    groups: dict[str, list[NDArray]] = {}
+    start = 0
+    for batch in products:
+        groups.setdefault(batch.sequence, []).append(np.arange(start, start + len(batch)))
+        start += len(batch)
+    orders, rest = [], []
+    for parts in groups.values():
+        members = rng.permutation(np.concatenate(parts))
+        whole = len(members) // block * block
+        orders.append(members[:whole].reshape(-1, block))
+        rest.append(members[whole:])
+    rest = rng.permutation(np.concatenate(rest))
+    filler = rng.integers(0, start, -len(rest) % block)
+    return [*orders, np.append(rest, filler).reshape(-1, block)]
+
+
+def _through_c(
+    config: DotQuantizeConfig, rng: Generator, values: quantize.Batch, turn: int
+) -> dot.Batch:
+    """Dot products of nothing but zeros, whose c are these values; the modes take turns."""
+    with np.errstate(invalid="ignore"):  # signalling NaN
+        wide = quantize.values(config.quantizer, values.bits).astype(np.float32)
+    c = wide.view(np.uint32).ravel()
+    target = Target(config.dot, turn % len(config.dot.formats))
+    a, b = target.zeros(len(c), 1)
+    a = draw(rng, finite_codes(target.format_a), a.shape)
+    scales = near_scales(rng, (len(c), 1)), near_scales(rng, (len(c), 1))
+    batch = target.batch(a, b, scales, c, values.sequence)
+    return dot_stimulus.with_micro(config.dot, rng, batch)

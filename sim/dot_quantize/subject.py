@@ -1,0 +1,172 @@
+"""A dot unit with a quantiser as a subject: its pins, dot products block by block, and codes."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from ...model import DotQuantizeConfig
+from ..bench import dot, subject
+from ..bench.dot import DotPins
+from ..bench.subject import Assembler, Goals, Hits, Subject, event_goals
+from ..item import Product
+from ..job import UnitJob
+from ..quantize import subject as quantize
+from ..quantize.item import CodesBeat, result
+from . import features
+from .item import Batch, Block, Outcome, batch_of, blocks, plain
+from .stimulus import traffic
+
+TENSOR_BLOCKS = 1000
+
+
+class DotQuantizePins(DotPins):
+    """The dot unit's inputs, and a code with its scale."""
+
+    def __init__(self, dut: Any, config: DotQuantizeConfig) -> None:
+        super().__init__(dut, config.dot)
+        self.out_code, self.out_scale, self.out_last = dut.out_code, dut.out_scale, dut.out_last
+
+    def codes(self) -> CodesBeat:
+        """Code, scale, last, as they stand."""
+        return int(self.out_code.value), int(self.out_scale.value), int(self.out_last.value)
+
+
+class Timeline(subject.Timeline):
+    """Results enter the quantiser when they leave the dot unit: it always has room."""
+
+    def __init__(self, config: DotQuantizeConfig, ends: Callable[[], tuple[bool, bool]]) -> None:
+        """ends: whether the beat on the pins is the first, and the last, of its dot product."""
+        self.ends, self.block = ends, config.quantizer.block
+        self.dot, self.codes = dot.Timeline(config.dot), quantize.Timeline(config.quantizer)
+        self.before, self.interval = self.dot.before, self.dot.interval
+        self.after = self.dot.after + self.codes.after
+        self.reset()
+
+    def reset(self) -> None:
+        """The unit is empty."""
+        self.dot.reset()
+        self.codes.reset()
+        self.due = self.codes.due
+
+    def marks(self) -> tuple[bool, bool]:
+        """Whether it is the first, and the last, of a block of dot products."""
+        first, last = self.ends()
+        return first and self.codes.place == 0, last and self.codes.place == self.block - 1
+
+    def must_accept(self, now: int, first: bool) -> bool:
+        """As the dot unit; a dot product counts, not the block of them."""
+        return self.dot.must_accept(now, self.ends()[0])
+
+    def accept(self, now: int, first: bool, last: bool) -> None:
+        """The last beat of a dot product leads to a beat of the quantiser."""
+        starts, finishes = self.ends()
+        self.dot.accept(now, starts, finishes)
+        if finishes:
+            self.codes.accept(self.dot.due.popleft(), first, last)
+
+
+class Sent(Assembler):
+    """Blocks of the dot products accepted, numbered from the reset."""
+
+    def __init__(self, pins: DotQuantizePins, block: int) -> None:
+        self.product, self.block = dot.Sent(pins), block
+        self.reset()
+
+    def reset(self) -> None:
+        """No beat yet, and the first block comes next."""
+        self.product.reset()
+        self.products: list[Product] = []
+        self.number = 0
+
+    def beat(self) -> Block | None:
+        """The block whose last beat is on the pins."""
+        product = self.product.beat()
+        self.products += [] if product is None else [product]
+        if len(self.products) < self.block:
+            return None
+        block = Block(tuple(self.products), self.number)
+        self.products, self.number = [], self.number + 1
+        return block
+
+
+class DotQuantizeSubject(Subject):
+    """A `DotQuantizeUnit`; an item is a block of dot products, a beat a block of one of them."""
+
+    config: DotQuantizeConfig
+
+    def __init__(self, job: UnitJob, dut: Any) -> None:
+        super().__init__(job, dut)
+        self.pins = DotQuantizePins(dut, job.config)
+        self.line = Timeline(job.config, self.pins.marks)
+
+    @property
+    def capacity(self) -> int:
+        """A result in each register and in each place of the ring, one of the oldest block."""
+        block = self.config.quantizer.block
+        return -(-(self.config.latency + block) // block)
+
+    def traffic(self) -> list[Block]:
+        """Every sequence, and real tensors."""
+        made = traffic(self.job, "traffic", self.job.traffic, TENSOR_BLOCKS)
+        return blocks(self.config, made)
+
+    def beats(self, item: Block) -> int:
+        """Blocks of all dot products."""
+        return sum(len(product.blocks) for product in item.products)
+
+    def drive(self, item: Block, index: int, rng: Random) -> None:
+        """Put a block of a dot product on the pins."""
+        for product in item.products:
+            if index < len(product.blocks):
+                self.pins.drive(product, index, rng)
+                return
+            index -= len(product.blocks)
+
+    def marks(self) -> tuple[bool, bool]:
+        """Dot products are counted from the reset."""
+        return self.line.marks()
+
+    def payload(self) -> CodesBeat:
+        """Code, scale, last."""
+        return self.pins.codes()
+
+    def sent(self) -> Sent:
+        """Blocks of dot products."""
+        return Sent(self.pins, self.config.quantizer.block)
+
+    def delivered(self) -> quantize.Delivered:
+        """Codes of a block."""
+        return quantize.Delivered(self.pins.codes, self.config.quantizer.block)
+
+    def timeline(self) -> Timeline:
+        """The one timeline, which knows the place in the block."""
+        return self.line
+
+    def group(self, item: Block) -> None:
+        """Any blocks."""
+
+    def batch(self, items: list[Block]) -> Batch:
+        """Any blocks."""
+        return batch_of(self.config, items)
+
+    def result(self, outcome: Outcome, row: int) -> list[CodesBeat]:
+        """Codes, each with its scale."""
+        return result(self.config.quantizer, outcome.codes, row)
+
+    def plain(self, item: Block) -> dict[str, Any]:
+        """number and products."""
+        return plain(item)
+
+    def goals(self) -> Goals:
+        """Those of features.py."""
+        return features.goals(self.config)
+
+    def hits(self, batch: Batch, outcome: Outcome) -> Hits:
+        """Those of features.py."""
+        return features.hits(self.config, batch, outcome)
+
+    def event_goals(self) -> Goals:
+        """Results wait in the ring; a loop of several cycles blocks the input."""
+        latency, block = self.config.latency, self.config.quantizer.block
+        waits = self.config.dot.interval > 1
+        return event_goals(latency, latency + block, several=True, waits=waits)

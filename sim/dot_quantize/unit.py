@@ -1,0 +1,60 @@
+"""Dot units with a quantiser, in bulk, and how their failures are told."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..dot_unit import write_products
+from ..job import Failure
+from ..quantize.item import CodesBeat, codes_beats, words
+from ..stream_unit import StreamUnit
+from ..unit_build import build_unit
+from ..verilator import Build
+from .item import Batch, Outcome, blocks, plain
+from .report import describe_failure
+from .stimulus import traffic
+
+TENSOR_BLOCKS = 5000  # of real tensors in bulk mode, unless all are asked for
+
+
+class DotQuantizeStream(StreamUnit):
+    """A `DotQuantizeUnit`; an item is a block of dot products."""
+
+    def build(self, verilog: Path) -> Build:
+        """The unit in the bench top of dot units."""
+        directory = self.job.build_directory / "build"
+        return build_unit(self.config, verilog, directory, waves=self.job.waves)
+
+    def batches(self) -> list[Batch]:
+        """Every sequence, and real tensors."""
+        blocks = None if self.job.all_tensors else TENSOR_BLOCKS
+        return [traffic(self.job, "bulk", self.job.bulk, blocks)]
+
+    def placed(self, batch: Batch, places: NDArray[np.int64]) -> Batch:
+        """Blocks are numbered, for the words of the shift register."""
+        return replace(batch, number=places)
+
+    def write(self, path: Path, batches: Sequence[Batch], order: NDArray[np.int64]) -> None:
+        """A record for each block of each dot product."""
+        (batch,) = batches
+        write_products(path, self.config.dot, batch.products, batch.order[order].ravel())
+
+    def words(self, outcome: Outcome) -> NDArray[np.uint32]:
+        """Beats of one code."""
+        return words(self.config.quantizer, outcome.codes)
+
+    def result(self, words: NDArray[np.uint32]) -> list[CodesBeat]:
+        """Beats of one code."""
+        return codes_beats(self.config.quantizer, words)
+
+    def plain(self, batch: Batch) -> dict[str, Any]:
+        """number and products."""
+        return plain(blocks(self.config, batch)[0])
+
+    def report(self, verilog: Path, failure: Failure) -> str:
+        """With results, and operands of one dot product."""
+        return describe_failure(self.job, failure)

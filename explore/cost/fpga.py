@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .errors import SynthesisError
 from .flow import Cost, Flow
@@ -38,8 +38,25 @@ RESOURCES = {
         "TRELLIS_FF": (0, "flipflop"),
     },
 }
-DEVICES = {"25k": (24288, 28), "45k": (43848, 72), "85k": (83640, 156)}
-"""ECP5 devices by nextpnr's names: LUTs and multipliers."""
+
+
+class Device(NamedTuple):
+    """An ECP5: LUTs, multiplier blocks, and nextpnr's router for it.
+
+    router1 is nextpnr's own choice; in an 85k that is nearly full it does not end within hours.
+    """
+
+    luts: int
+    multipliers: int
+    router: str
+
+
+DEVICES = {
+    "25k": Device(24288, 28, "router1"),
+    "45k": Device(43848, 72, "router1"),
+    "85k": Device(83640, 156, "router2"),
+}
+"""By nextpnr's names."""
 FILL = 0.85
 """A fuller device takes long to route, or is never."""
 FREQUENCY_MHZ = 100.0
@@ -103,13 +120,13 @@ def _resource(kind: str, cell: str) -> tuple[int, str]:
 
 def device_for(luts: float, multipliers: int, top: str) -> str:
     """The smallest ECP5 with room, by nextpnr's name; SynthesisError when none is large enough."""
-    for name, (all_luts, all_multipliers) in DEVICES.items():
-        if luts <= FILL * all_luts and multipliers <= all_multipliers:
+    for name, device in DEVICES.items():
+        if luts <= FILL * device.luts and multipliers <= device.multipliers:
             return name
-    all_luts, all_multipliers = max(DEVICES.values())
+    largest = max(DEVICES.values())
     raise SynthesisError(
         f"{top} with {luts:.0f} LUTs and {multipliers} multipliers does not fit the largest ECP5, "
-        f"{FILL:.0%} of {all_luts} LUTs and {all_multipliers} multipliers"
+        f"{FILL:.0%} of {largest.luts} LUTs and {largest.multipliers} multipliers"
     )
 
 
@@ -133,6 +150,8 @@ def place(
         "1",
         "--freq",
         f"{wanted:.3f}",
+        "--router",
+        DEVICES[device].router,
         "--timing-allow-fail",
         "--report",
         "report.json",

@@ -139,7 +139,8 @@ def _inputs(design: Design, flow: Flow) -> list[Any]:
     else:
         scripts = [fpga_script(design, flow, keep=keep) for keep in (False, True)]
         library = None
-        tools = [yosys_version(), nextpnr_version() if flow.kind == "ecp5" and flow.place else None]
+        placed = flow.kind == "ecp5" and flow.place
+        tools = [yosys_version(), [nextpnr_version(), fpga.DEVICES] if placed else None]
     return [design.verilog, options, scripts, library, tools]
 
 

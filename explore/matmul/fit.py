@@ -81,9 +81,10 @@ def _largest(
         progress(f"{rows} x {columns}, {'with' if flow.dsp else 'without'} multiplier blocks")
         costs.append(measure_array(resized(config, rows, columns), flow, cache_dir))
     model = AreaModel.of(costs)
-    luts, multipliers = DEVICES[DEVICE]
+    device = DEVICES[DEVICE]
     each = int(costs[0].unit.extra.get("dsp", 0))
-    largest = largest_array(config, model, FILL * luts, multipliers // each if each else None)
+    limit = device.multipliers // each if each else None
+    largest = largest_array(config, model, FILL * device.luts, limit)
     if largest is None:
         return None
     progress(f"{largest.rows} x {largest.columns}")

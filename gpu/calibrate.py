@@ -52,6 +52,11 @@ def calibrate(model: nn.Module, batches: Iterable[Batch], method: str = "amax") 
 
 def _layers(model: nn.Module) -> dict[MXLinear, Scheme]:
     """The layers that take limits, with their activations' schemes; ValueError if none does."""
+    if any(isinstance(module, nn.DataParallel) for module in model.modules()):
+        raise ValueError(
+            "model must be without torch.nn.DataParallel, which runs copies of the layers: "
+            "calibrate its module"
+        )
     every = [module for module in model.modules() if isinstance(module, MXLinear)]
     if not every:
         raise ValueError("model must have an MXLinear to calibrate, not none")

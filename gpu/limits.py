@@ -1,6 +1,7 @@
 """Static limits of a layer's activations: which recipes take them, and what is saved of them."""
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -40,12 +41,20 @@ def with_limits(recipe: Recipe, limits: Limits) -> SchemeQuantizer:
 
 def to_tensor(limits: Limits, device: torch.device) -> Tensor:
     """What a state_dict has: float32 (low, high)."""
-    return torch.tensor([limits.low.item(), limits.high.item()], device=device)
+    sides = limits.low.item(), limits.high.item()
+    return torch.tensor(sides, dtype=torch.float32, device=device)
 
 
-def from_tensor(saved: Tensor) -> Limits:
-    """The limits that `to_tensor` made it of; ValueError for other values."""
+def from_tensor(saved: Any) -> Limits:
+    """The limits that `to_tensor` made it of; ValueError for anything else."""
+    if not isinstance(saved, Tensor):
+        raise ValueError(f"{KEY} must be a torch.Tensor, not {type(saved).__name__}")
+    if saved.is_meta:
+        raise ValueError(f"{KEY} must have values, not device meta")
     if saved.shape != (2,):
         raise ValueError(f"{KEY} must have shape (2,), not {tuple(saved.shape)}")
     low, high = saved.to("cpu", torch.float32).tolist()
-    return Limits([[low]], [[high]])
+    try:
+        return Limits([[low]], [[high]])
+    except ValueError as error:
+        raise ValueError(f"{KEY}: {error}") from None

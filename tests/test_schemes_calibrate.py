@@ -1,6 +1,8 @@
 """Limits and the calibrators that choose them, against brute force and published optima."""
 
+import copy
 import math
+import pickle
 from collections import Counter
 from fractions import Fraction
 
@@ -207,6 +209,14 @@ def test_methods(message, method, scheme):
 def test_batches(message, batches):
     with pytest.raises(ValueError, match=f"^{message}$"):
         calibrate(batches, INT4)
+
+
+def test_copies_of_limits_are_read_only_too():
+    limits = Limits([-1.0], [2.0])
+    for made in (limits, copy.deepcopy(limits), pickle.loads(pickle.dumps(limits))):
+        assert (made.low.tolist(), made.high.tolist()) == ([-1.0], [2.0])
+        assert not made.low.flags.writeable
+        assert not made.high.flags.writeable
 
 
 def test_limits():

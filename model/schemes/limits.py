@@ -1,6 +1,7 @@
 """Limits: the least and greatest values that the outermost scales of a scheme are made for."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,6 +39,9 @@ class Limits:
         for side in (lowest, highest):
             side.flags.writeable = False
         vars(self).update(low=lowest, high=highest)  # the dataclass is frozen
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Limits, (self.low, self.high)  # copies that are read-only too
 
 
 def matrix_limits(

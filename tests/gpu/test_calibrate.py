@@ -277,8 +277,10 @@ def test_loading_what_does_not_fit():
             other.load_state_dict(calibrated.state_dict())
     for value, message in (
         (torch.zeros(3), r"0.activation_limits must have shape \(2,\), not \(3,\)"),
-        (torch.ones(2), "low must be finite and at most 0, not 1.0"),
+        (torch.ones(2), "0.activation_limits: low must be finite and at most 0, not 1.0"),
         (torch.tensor([0, np.inf]), "high must be finite and at least 0, not inf"),
+        (torch.ones(2, device="meta"), "activation_limits must have values, not device meta"),
+        ([0.0, 1.0], "0.activation_limits must be a torch.Tensor, not list"),
     ):
         with pytest.raises(RuntimeError, match=message):
             plain.load_state_dict({**calibrated.state_dict(), "0.activation_limits": value})
@@ -306,6 +308,12 @@ def test_moving_casting_and_copying_change_no_limit(tmp_path, device):
     assert found(torch.load(tmp_path / "layer.pt", weights_only=False)) == want
     assert MXLinear.from_linear(layer, INT8).activation_limits is None
     assert "activation_limits=(-0.333333, 0.666667)" in repr(layer)
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        saved = layer.state_dict()["activation_limits"]
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert saved.tolist() == [*layer.activation_limits.low[0], *layer.activation_limits.high[0]]
 
 
 # Refusals -----------------------------------------------------------------------------------------
@@ -355,6 +363,8 @@ def test_refused_calibration_changes_nothing(given, method, error, message):
 def test_models_that_are_refused():
     with pytest.raises(TypeError, match=r"^model must be a torch.nn.Module, not str$"):
         calibrate("net", [])
+    with pytest.raises(ValueError, match=r"^model must be without torch.nn.DataParallel, which ru"):
+        calibrate(nn.Sequential(nn.DataParallel(network(INT8))), batches())
     with pytest.raises(ValueError, match=r"^model must have an MXLinear to calibrate, not none$"):
         calibrate(nn.Linear(2, 2), [])
 

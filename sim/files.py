@@ -11,12 +11,14 @@ from pathlib import Path
 def beside(path: Path) -> Iterator[Path]:
     """A new file beside `path` to write to; it takes the place of `path` at the end.
 
-    It goes away when the block raises. Any number of processes may write the same `path`. OSError
-    names `path`, for a full disk does not say whose file it was.
+    It goes away when the block raises. Any number of processes may write the same `path`; what a
+    link points to is replaced, not the link. OSError names `path`, for a full disk does not say
+    whose file it was.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        target = path.resolve()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     except OSError as error:
         raise _named(error, path) from None
     os.close(handle)
@@ -26,7 +28,7 @@ def beside(path: Path) -> Iterator[Path]:
         with part.open("rb") as file:
             os.fsync(file.fileno())
         part.chmod(0o644)
-        part.replace(path)
+        part.replace(target)
     except BaseException as error:
         part.unlink(missing_ok=True)
         if isinstance(error, OSError):
@@ -35,8 +37,11 @@ def beside(path: Path) -> Iterator[Path]:
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Write `content`, text as UTF-8 with its own line ends."""
+    """Write `content`, text as UTF-8 with its own line ends; to a device or pipe as it is."""
     data = content.encode() if isinstance(content, str) else content
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        path.write_bytes(data)
+        return
     with beside(path) as part:
         part.write_bytes(data)
 

@@ -93,6 +93,21 @@ def test_a_file_is_whole_or_not_there(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["text"]
 
 
+def test_links_and_pipes_stay(tmp_path):
+    file, link, pipe = (tmp_path / name for name in ("file", "link", "pipe"))
+    file.write_text("before")
+    link.symlink_to(file)
+    write_file(link, "after")
+    assert link.is_symlink()
+    assert file.read_text() == "after"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_file(pipe, "text")
+    assert os.read(reader, 9) == b"text"
+    os.close(reader)
+    assert pipe.is_fifo()
+
+
 @pytest.mark.parametrize(
     ("error", "message"),
     [

@@ -11,7 +11,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 EXPLORE := $(VENV)/.ready-explore
-REAL := $(VENV)/.ready-real
 
 # The GPU path is tested in an environment of its own. pip's settings (PIP_INDEX_URL) choose between
 # PyTorch for CUDA and the smaller one for a CPU.
@@ -19,6 +18,10 @@ TORCH ?= torch==2.13.0
 TRITON ?= triton==3.6.0
 GPU_VENV := .venv-gpu
 GPU := $(GPU_VENV)/.ready
+
+# The real encoder has one too: it brings PyTorch, and `make lint` checks types without it.
+REAL_VENV := .venv-real
+REAL := $(REAL_VENV)/.ready
 
 # SEED and JOBS are handed on only when given: mxdot picks and prints its own otherwise.
 SIM_FLAGS := $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) \
@@ -35,7 +38,7 @@ help: ## this list
 # In full mode whole layers of a real encoder too.
 sim: $(READY) $(if $(filter-out 0,$(FULL)),$(REAL)) ## simulate the RTL against the golden model (SEED=n FULL=1 WAVES=1 JOBS=n)
 	@$(BIN)/mxdot sim $(SIM_FLAGS)
-	$(if $(filter-out 0,$(FULL)),@$(BIN)/mxdot run-layer)
+	$(if $(filter-out 0,$(FULL)),@$(REAL_VENV)/bin/mxdot run-layer)
 
 compare: $(EXPLORE) ## what each accumulator costs and does to the result (ARGS='--format e4m3 ...')
 	@$(BIN)/mxdot compare $(if $(JOBS),--jobs $(JOBS)) $(ARGS)
@@ -76,8 +79,9 @@ $(EXPLORE): requirements-explore.lock $(READY)
 	@bash tools/venv.sh $(VENV) explore
 	@touch $@
 
-$(REAL): pyproject.toml requirements.lock $(READY)
-	@TORCH='$(TORCH)' bash tools/venv.sh $(VENV) real
+$(REAL): pyproject.toml requirements.lock tools/venv.sh
+	@PYTHON='$(PYTHON)' bash tools/venv.sh $(REAL_VENV)
+	@TORCH='$(TORCH)' bash tools/venv.sh $(REAL_VENV) real
 	@touch $@
 
 $(GPU): pyproject.toml requirements.lock tools/venv_gpu.sh
@@ -87,6 +91,6 @@ $(GPU): pyproject.toml requirements.lock tools/venv_gpu.sh
 lock: ## resolve the dependencies afresh into the lock files
 	@PYTHON='$(PYTHON)' bash tools/lock.sh
 
-clean: ## remove build/ and the caches, keep .venv and .venv-gpu
+clean: ## remove build/ and the caches, keep the environments
 	@rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .benchmarks
 	@find . -name __pycache__ -not -path './$(VENV)*/*' -prune -exec rm -rf {} +

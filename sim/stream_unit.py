@@ -85,12 +85,14 @@ class StreamUnit(ABC):
         build = unit.build(verilog)
         progress("traffic")
         failures = run_cycles(job, build, found)
-        if job.bulk:
-            progress("bulk")
-            failures += unit._run_bulk(build, found)
-        if failures:
-            progress("report")
-            found.report = unit.report(verilog, failures[0])
+        try:
+            if job.bulk:
+                progress("bulk")
+                failures += unit._run_bulk(build, found)
+        finally:  # a deadlock in bulk mode does not hide what was found before
+            if failures:
+                progress("report")
+                found.report = unit.report(verilog, failures[0])
 
     def _run_bulk(self, build: Build, found: UnitResult) -> list[Failure]:
         job = self.job

@@ -60,7 +60,7 @@ def run_unit(job: UnitJob, progress: Progress = lambda phase: None) -> UnitResul
         log.write_text(str(error))
         lines = [line for line in str(error).splitlines() if line.strip()]
         result.errors.append(f"{lines[0]} (log: {log})")
-        result.report = "\n".join(lines[-15:])
+        result.report = result.report or "\n".join(lines[-15:])
     result.seconds = time.perf_counter() - started
     return result
 

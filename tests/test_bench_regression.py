@@ -14,14 +14,18 @@ import yaml
 
 from mxdot.cli import main
 from mxdot.model import DotConfig
-from mxdot.sim import matrix, regression
+from mxdot.model.matmul_config import MatmulConfig
+from mxdot.sim import dot_unit, matrix, regression, stream_unit
 from mxdot.sim.job import CycleReport, Failure, UnitJob
+from mxdot.sim.matmul import unit as matmul_unit
 from mxdot.sim.matrix import Unit
 from mxdot.sim.merge import HITS, merge_coverage
 from mxdot.sim.parallel import run_jobs
 from mxdot.sim.regression import Settings, random_seed, run_regression, select
-from mxdot.sim.unit import UnitResult
+from mxdot.sim.unit import UnitResult, run_unit
+from mxdot.sim.verilator import SimulationError
 
+SMALL_MATMUL = Unit(MatmulConfig(DotConfig(formats="e2m1", lanes=4), 1, 1, depth=4), 10)
 SMALL = Unit(DotConfig(formats="e2m1", lanes=4, accumulator="exact", stages=2), 1000)
 
 
@@ -113,6 +117,27 @@ def test_a_design_that_does_not_compile(tmp_path):
     assert "Verilator on mxdot_bench failed" in result.errors[0]
     assert "bad.v" in result.report
     assert phases == [("bad", "verilog"), ("bad", "build")]
+
+
+@pytest.mark.parametrize(("runner", "unit"), [(stream_unit, SMALL), (matmul_unit, SMALL_MATMUL)])
+def test_a_deadlock_in_bulk_mode_hides_no_failure(monkeypatch, tmp_path, runner, unit):
+    def deadlock(*arguments):
+        raise SimulationError("no transfer")
+
+    lines = ["a 12", "b 34"]
+    block = {"mode": 0, "c": 0, "blocks": [[[1] * 4, [2] * 4, 127, 127]], "lines": lines}
+    failure = Failure(block, [1, 0], [2, 0], "cycle by cycle, dot product 3")
+    monkeypatch.setattr(runner, "run_cycles", lambda *_: [failure])
+    monkeypatch.setattr(runner, "verilog_of", lambda job: tmp_path / "unit.v")
+    target = stream_unit.StreamUnit if runner is stream_unit else matmul_unit
+    monkeypatch.setattr(target, "_run_bulk", deadlock)
+    monkeypatch.setattr(dot_unit.DotStream, "build", lambda *_: None)
+    monkeypatch.setattr(dot_unit.DotStream, "report", lambda self, verilog, found: found.where)
+    monkeypatch.setattr(matmul_unit, "build_matmul", lambda *_, **options: None)
+    result = run_unit(UnitJob("unit", unit.config, 1, tmp_path, bulk=10))
+    assert not result.passed
+    assert result.errors == [f"no transfer (log: {tmp_path}/error.log)"]
+    assert "cycle by cycle, dot product 3" in result.report
 
 
 def test_a_job_that_breaks(tmp_path):

@@ -22,12 +22,14 @@ def run(job: UnitJob, progress: Progress, result: UnitResult) -> None:
     build = build_matmul(job.config, verilog, job.build_directory / "build", waves=job.waves)
     progress("traffic")
     failures = run_cycles(job, build, result, TEST)
-    if job.bulk:
-        progress("bulk")
-        failures += _run_bulk(job, build, result)
-    if failures:
-        first = failures[0]
-        result.report = job.report(f"{first.where}: result differs", first.item["lines"])
+    try:
+        if job.bulk:
+            progress("bulk")
+            failures += _run_bulk(job, build, result)
+    finally:  # a deadlock in bulk mode does not hide what was found before
+        if failures:
+            first = failures[0]
+            result.report = job.report(f"{first.where}: result differs", first.item["lines"])
 
 
 def _run_bulk(job: UnitJob, build: verilator.Build, result: UnitResult) -> list[Failure]:

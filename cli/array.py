@@ -43,7 +43,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--fit", action="store_true", help="instead, the largest array on an ECP5-85k"
     )
     group.add_argument(
-        "--place", action="store_true", help="with --fit, place and route it (an hour)"
+        "--place",
+        action="store_true",
+        help="with --fit, the largest of up to 70%% of the LUTs, placed and routed (an hour)",
     )
     group.add_argument(
         "--shape",

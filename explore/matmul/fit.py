@@ -12,6 +12,8 @@ from .area import TOP, AreaModel, ArrayCost, largest_array, measure_array, resiz
 
 DEVICE = "85k"
 COUNTED = Flow("ecp5", place=False, sections=False)
+ROUTABLE = 0.7
+"""The share of all LUTs up to which an array was placed and routed."""
 SAMPLES = ((1, 1), (1, 2), (2, 1), (2, 2))
 """Arrays that are measured to know how large the largest is."""
 
@@ -52,13 +54,15 @@ def fit(
 ) -> Fit:
     """The largest array of `config`'s dot units on an ECP5-85k, at most twice as long as wide.
 
-    Counted part by part, up to 85% of the LUTs (a fuller device takes long to route, or is never)
-    and all multiplier blocks, or without these where more dot units fit then; with `place`, placed
-    and routed too, memories in block RAM.
+    Counted part by part, up to 85% of the LUTs and all multiplier blocks, or without these where
+    more dot units fit then. With `place`, the largest of at most 70% of the LUTs, placed and
+    routed: what is fuller takes hours, or is never routed.
     ValueError when not even one dot unit fits.
     """
+    fill = ROUTABLE if place else FILL
     found = [
-        _largest(config, replace(COUNTED, dsp=dsp), cache_dir, progress) for dsp in (True, False)
+        _largest(config, replace(COUNTED, dsp=dsp), fill, cache_dir, progress)
+        for dsp in (True, False)
     ]
     fitting = [fit for fit in found if fit is not None]
     if not fitting:
@@ -74,8 +78,13 @@ def fit(
 
 
 def _largest(
-    config: MatmulConfig, flow: Flow, cache_dir: Path, progress: Callable[[str], None]
+    config: MatmulConfig,
+    flow: Flow,
+    fill: float,
+    cache_dir: Path,
+    progress: Callable[[str], None],
 ) -> Fit | None:
+    """The largest array of at most this share of the LUTs, if there is one."""
     costs = []
     for rows, columns in SAMPLES:
         progress(f"{rows} x {columns}, {'with' if flow.dsp else 'without'} multiplier blocks")
@@ -84,7 +93,7 @@ def _largest(
     device = DEVICES[DEVICE]
     each = int(costs[0].unit.extra.get("dsp", 0))
     limit = device.multipliers // each if each else None
-    largest = largest_array(config, model, FILL * device.luts, limit)
+    largest = largest_array(config, model, fill * device.luts, limit)
     if largest is None:
         return None
     progress(f"{largest.rows} x {largest.columns}")

@@ -18,7 +18,7 @@ from mxdot.explore.matmul.area import (
     measure_array,
     resized,
 )
-from mxdot.explore.matmul.fit import fit
+from mxdot.explore.matmul.fit import ROUTABLE, fit
 from mxdot.explore.matmul.roofline import Job, full_width, peak
 from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig
@@ -158,6 +158,24 @@ def test_an_array_fills_the_device(cache, monkeypatch):
     monkeypatch.setitem(DEVICES, "85k", Device(3000, 20, "router2"))
     with pytest.raises(ValueError, match="dot must be a unit of which one fits an ECP5-85k, not i"):
         fit(config, cache)
+
+
+def test_a_placed_array_leaves_room_for_routing(cache, monkeypatch):
+    monkeypatch.setitem(DEVICES, "85k", Device(20_000, 20, "router2"))
+    config = MatmulConfig(DotConfig("int8", 8, "int32", 2, status=False), 1, 1, depth=4)
+    counted, flows = fit(config, cache), []
+
+    def place(verilog, top, flow, **options):
+        flows.append(flow)
+        return replace(counted.cost.unit, area=12_345.0, fmax_mhz=20.0)
+
+    monkeypatch.setattr("mxdot.explore.matmul.fit.measure", place)
+    found = fit(config, cache, place=True)
+    assert [flow.place for flow in flows] == [True]
+    assert found.cost.units < counted.cost.units
+    assert found.cost.area <= ROUTABLE * 20_000 * (1 + found.model.error)
+    assert found.luts == 12_345
+    assert found.products_per_second == found.cost.products * 20e6
 
 
 def test_counting_places_nothing(cache):

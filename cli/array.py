@@ -45,7 +45,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     group.add_argument(
         "--place",
         action="store_true",
-        help="with --fit, the largest of up to 70%% of the LUTs, placed and routed (an hour)",
+        help="with --fit, the largest of up to 55%% of the LUTs, placed and routed (an hour)",
     )
     group.add_argument(
         "--shape",

@@ -12,7 +12,7 @@ from .area import TOP, AreaModel, ArrayCost, largest_array, measure_array, resiz
 
 DEVICE = "85k"
 COUNTED = Flow("ecp5", place=False, sections=False)
-ROUTABLE = 0.7
+ROUTABLE = 0.55
 """The share of all LUTs up to which an array was placed and routed."""
 SAMPLES = ((1, 1), (1, 2), (2, 1), (2, 2))
 """Arrays that are measured to know how large the largest is."""
@@ -55,7 +55,7 @@ def fit(
     """The largest array of `config`'s dot units on an ECP5-85k, at most twice as long as wide.
 
     Counted part by part, up to 85% of the LUTs and all multiplier blocks, or without these where
-    more dot units fit then. With `place`, the largest of at most 70% of the LUTs, placed and
+    more dot units fit then. With `place`, the largest of at most 55% of the LUTs, placed and
     routed: what is fuller takes hours, or is never routed.
     ValueError when not even one dot unit fits.
     """

@@ -18,9 +18,10 @@ zero), then a word of flags (`model.trace.FLAG_NAMES` from bit 0 up).
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -122,36 +123,67 @@ def run(
     output is not taken. SimulationError when the unit makes no transfer for `timeout` cycles, or
     when a file is unusable; the log is kept beside the results.
     """
+    check_chances(gap, stall)
+    counts = simulate(
+        build,
+        results,
+        _STATUS,
+        {"input": records.resolve(), "output": results.resolve()},
+        gap=gap,
+        stall=stall,
+        seed=seed,
+        timeout=timeout,
+        waves=waves,
+        time_limit=time_limit,
+    )
+    return BulkReport(**counts)
+
+
+def check_chances(gap: int, stall: int) -> None:
+    """ValueError unless both are chances in 1/256."""
     for name, value in (("gap", gap), ("stall", stall)):
         if not 0 <= value < 256:
             raise ValueError(f"{name} must be from 0 to 255, not {value}")
-    report = results.with_name(results.name + ".json")
+
+
+def simulate(
+    build: Build,
+    path: Path,
+    reasons: Mapping[int, str],
+    options: Mapping[str, object],
+    *,
+    gap: int,
+    stall: int,
+    seed: int,
+    timeout: int,
+    waves: Path | None,
+    time_limit: float | None,
+) -> dict[str, Any]:
+    """Bulk mode of any bench top: what it counted, and the seconds it took.
+
+    Its log and reports go beside `path`. reasons: what each status but 0 means, as format strings
+    with {timeout}. options: of the bench top, without `bulk_`. SimulationError gives the reason.
+    """
+    report = path.with_name(f"{path.name}.json")
     report.unlink(missing_ok=True)
+    options = dict(options, gap=gap, stall=stall, seed=seed, timeout=timeout)
     build.run(
-        f"{__package__}.bench.bulk_test",
-        results_xml=results.with_name(results.name + ".xml"),
-        log_file=results.with_name(results.name + ".log"),
+        "mxdot.sim.bench.bulk_test",
+        results_xml=path.with_name(f"{path.name}.xml"),
+        log_file=path.with_name(f"{path.name}.log"),
         env={"MXDOT_BULK_REPORT": str(report.resolve())},
-        plusargs={
-            "bulk_input": records.resolve(),
-            "bulk_output": results.resolve(),
-            "bulk_gap": gap,
-            "bulk_stall": stall,
-            "bulk_seed": seed,
-            "bulk_timeout": timeout,
-        },
+        plusargs={f"bulk_{name}": value for name, value in options.items()},
         waves=waves,
         time_limit=time_limit,
     )
     counts = json.loads(report.read_text())
     status = counts.pop("status")
     if status:
-        reason = _STATUS[status].format(timeout=timeout)
-        raise SimulationError(
-            f"bulk run of {records}: {reason} after {counts['blocks']} blocks, "
-            f"{counts['results']} results and {counts['cycles']} cycles"
-        )
-    return BulkReport(**counts)
+        counts.pop("seconds")
+        counted = ", ".join(f"{count} {name}" for name, count in counts.items())
+        reason = reasons[status].format(timeout=timeout)
+        raise SimulationError(f"bulk run of {path}: {reason} after {counted}")
+    return counts
 
 
 def _pack(codes: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:

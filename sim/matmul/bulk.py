@@ -18,7 +18,6 @@ file                  content
 ====================  ===========================================================================
 """
 
-import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,6 +29,7 @@ import numpy as np
 from ...model.matmul_config import MatmulConfig
 from ...model.matmul_registers import COUNTERS, REGISTERS, fields, word
 from ...model.trace import FLAG_NAMES
+from ..bulk import check_chances, simulate
 from ..verilator import Build, SimulationError
 from .product import Product
 
@@ -81,40 +81,29 @@ def run_bulk(
     new and that C is not taken. SimulationError when nothing moves for `timeout` cycles, a file is
     unusable, or STATUS shows an error afterwards. The files go away unless `keep`.
     """
-    for name, value in (("gap", gap), ("stall", stall)):
-        if not 0 <= value < 256:
-            raise ValueError(f"{name} must be from 0 to 255, not {value}")
+    check_chances(gap, stall)
     path.parent.mkdir(parents=True, exist_ok=True)
     files = {name: _file(path, name) for name in ("a", "b", "c", "d", "program", "registers")}
     packets = product.packets(config)
     for side, packet in packets.items():
         _beats(packet, config.stream_bytes(side)).tofile(files[side])
     files["program"].write_text(_program(product.words(config)))
-    report = _file(path, "json")
-    report.unlink(missing_ok=True)
     files["c"].unlink(missing_ok=True)
     size = config.bytes_of("c", product.tiles(config))
     with _watching(files["c"], size, config.c_bytes, progress):
-        build.run(
-            f"{__package__}.bulk_test",
-            results_xml=_file(path, "xml"),
-            log_file=_file(path, "log"),
-            env={"MXDOT_BULK_REPORT": str(report.resolve())},
-            plusargs={
-                **{f"bulk_{name}": file.resolve() for name, file in files.items()},
-                **{f"bulk_{side}_bytes": len(packet) for side, packet in packets.items()},
-                "bulk_gap": gap,
-                "bulk_stall": stall,
-                "bulk_seed": seed,
-                "bulk_timeout": timeout,
-            },
+        seconds = simulate(
+            build,
+            path,
+            _STATUS,
+            {name: file.resolve() for name, file in files.items()}
+            | {f"{side}_bytes": len(packet) for side, packet in packets.items()},
+            gap=gap,
+            stall=stall,
+            seed=seed,
+            timeout=timeout,
             waves=waves,
             time_limit=time_limit,
-        )
-    outcome = json.loads(report.read_text())
-    if outcome["status"]:
-        reason = _STATUS[outcome["status"]].format(timeout=timeout)
-        raise SimulationError(f"bulk run of {path}: {reason} after {outcome['cycles']} cycles")
+        )["seconds"]
     registers = _registers(files["registers"].read_text())
     packet = _packet(files["c"], config.c_bytes)
     if not keep:
@@ -126,7 +115,7 @@ def run_bulk(
     counters = {name: registers[name] | registers[f"{name}_HIGH"] << 32 for name in COUNTERS}
     raised = fields(REGISTERS["FLAGS"], registers["FLAGS"])
     flags = sum(raised[name] << i for i, name in enumerate(FLAG_NAMES))
-    return BulkRun(packet, counters, flags, outcome["seconds"])
+    return BulkRun(packet, counters, flags, seconds)
 
 
 def _file(path: Path, name: str) -> Path:

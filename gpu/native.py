@@ -117,7 +117,6 @@ def rule(element: Element, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
         units = (units_x[:, None, step] + units_y[None, :, step]).amax(dim=-1)
         wide = c.to(torch.float64)
         exponent = exponent64(wide.abs()).clamp(FLOAT32_EMIN, 127)
-        # A zero c takes no part, which products of FP8 are too large to show.
         largest = torch.maximum(torch.where(c == 0, NO_UNIT, exponent), units)
         shift = FRACTION_BITS - torch.where(largest < NO_UNIT // 2, 0, largest)
         total = (products * power64(shift)[..., None]).trunc_().sum(dim=-1)

@@ -74,7 +74,7 @@ def _scales_refusal(product: Product) -> str | None:
 def scale_limits(a: ElementFormat, b: ElementFormat) -> tuple[int, int]:
     """The s for which scaling a step's result is what the rule asks: scaling before the alignment.
 
-    Below, the alignment would end at float32's smallest exponent; above, results would overflow.
+    Below, a scaled result could have digits below the rule's 2^-139; above, it could overflow.
     """
     carries = 2 + (HOPPER.terms - 1).bit_length()  # products reach 4 units, and there are 32
     low = -126 - (a.emin + b.emin)

@@ -39,8 +39,8 @@ class RunningLayout(data.StructLayout):
 
 
 def unpack_float32(m: Module, bits: Value, name: str) -> data.View:
-    """`bits` of a finite float32 as a FloatLayout(24) whose `zero` is never set, so that a zero
-    keeps the exponent -126 in an alignment."""
+    """`bits` of a finite float32 as a FloatLayout(24) whose `zero` is never set: a zero has the
+    exponent -126."""
     unpacked = Signal(FloatLayout(FLOAT32_FRACTION + 1), name=name)
     field, fraction = bits[FLOAT32_FRACTION:31], bits[:FLOAT32_FRACTION]
     m.d.comb += [

@@ -21,7 +21,7 @@ from .trace import Recorder
 from .wide import WideSum, exact_sum, integers
 
 FLOAT32_FRACTION = 23
-SMALLEST_EXPONENT = -126  # of a float32 normal; stands for zero and subnormals
+SMALLEST_EXPONENT = -126  # of a float32 normal; stands for subnormals
 
 
 def _add_blocks(
@@ -90,12 +90,18 @@ def _run_aligned(accumulator: Aligned, steps: Steps, c: F32, record: Recorder) -
     return _add_blocks(block_sum, steps, c, record)
 
 
+def _largest_exponent(c: F64, step: Step) -> NDArray[np.int64]:
+    """The largest exponent among c and the products that are not zero, scales included."""
+    exponent = np.maximum(np.frexp(c)[1] - 1, SMALLEST_EXPONENT)
+    exponent = np.where(c == 0, NO_EXPONENT, exponent)
+    largest = np.maximum(exponent, step.largest_unit + step.scale)
+    return np.where(largest <= NO_EXPONENT // 2, SMALLEST_EXPONENT, largest)  # zeros alone: any
+
+
 def _fuse(step: Step, c: F32, fraction_bits: int, result_bits: int, record: Recorder) -> F32:
     """One `fused:F` update of c: the scale and c join the alignment."""
     update = Update(c, step.special)
-    exponent = np.where(update.c == 0, SMALLEST_EXPONENT, np.frexp(update.c)[1] - 1)
-    exponent = np.maximum(exponent, SMALLEST_EXPONENT)
-    largest = np.maximum(exponent, step.largest_unit + step.scale)
+    largest = _largest_exponent(update.c, step)
     shift = fraction_bits - largest
     terms = _truncate(step.terms, step.scale + shift, record, update.active)
     aligned_c = _truncate(update.c[:, None], shift, record, update.active)[:, 0]

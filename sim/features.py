@@ -10,10 +10,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ..model import DotConfig, ElementFormat
+from ..model import E8M0, DotConfig, ElementFormat
 from ..model.accumulators import Fixed, Fused, Preset
 from ..model.outputs import BFLOAT16, FLOAT16, FLOAT32, OutputFormat
-from ..model.products import product_table
+from ..model.products import NO_EXPONENT, product_table
 from ..model.steps import MICRO_DIGITS
 from ..model.trace import FLAG_NAMES
 from . import integer_features
@@ -69,6 +69,8 @@ def goals(config: DotConfig) -> dict[str, Bins]:
     if config.micro:
         for name in ("micro_a", "micro_b"):
             bins[name] = [0, 1]
+    if isinstance(config.accumulator, Fused | Preset):
+        bins["largest_exponent"] = _leader_bins(config)
     if isinstance(config.accumulator, Fixed) and config.status:
         ends = ["left, result positive", "left, result negative"] * _can_saturate(config)
         bins["saturation"] = ["within range", *ends]
@@ -104,6 +106,8 @@ def hits(config: DotConfig, batch: Batch, outcome: Outcome) -> dict[str, Hits]:
     if config.load_c:
         found["c"] = [{C_CLASSES[i]} for i in c_class(batch.c)]
         found["c_distance"] = _c_distances(config, batch)
+    if isinstance(config.accumulator, Fused | Preset):
+        found["largest_exponent"] = _leaders(config, batch)
     for name in ("micro_a", "micro_b") if config.micro else ():
         found[name] = [{*row} for row in micro_bits(config, batch, name).tolist()]
     if config.status:
@@ -219,6 +223,41 @@ def _c_distances(config: DotConfig, batch: Batch) -> Hits:
     return [{str(name)} if ok else set() for name, ok in zip(names, usable, strict=True)]
 
 
+def _c_joins(config: DotConfig) -> bool:
+    """Whether the caller's c takes part in the alignment of the first block."""
+    rule = config.accumulator
+    return config.load_c and not (isinstance(rule, Preset) and rule.promote)
+
+
+def _leader_bins(config: DotConfig) -> Bins:
+    beside_c = ["c", "a subnormal c", "products beside c"] if _c_joins(config) else []
+    return ["products alone", "products below 2^-126 alone", *beside_c]
+
+
+def _leaders(config: DotConfig, batch: Batch) -> Hits:
+    """What has the largest exponent in the first block's alignment, where all terms are finite."""
+    table = product_table(*config.formats[batch.mode])
+    index = table.index(batch.a[:, 0], batch.b[:, 0])
+    scale = batch.scale_a[:, 0].astype(np.int64) + batch.scale_b[:, 0] - 254
+    units = (table.unit_exponents[index] - _shifts(config, batch)[:, 0]).max(axis=1) + scale
+    c = batch.c.view(np.float32) if _c_joins(config) else np.zeros(len(batch), np.float32)
+    finite = np.isfinite(c) & ~np.isnan(table.values[index]).any(axis=1)
+    finite &= (batch.scale_a[:, 0] != E8M0.nan_code) & (batch.scale_b[:, 0] != E8M0.nan_code)
+    exponent = np.maximum(np.frexp(np.where(finite, c, 1).astype(np.float64))[1] - 1, -126)
+    below = units < -126
+    names = np.select(
+        [c == 0, units > exponent, np.abs(c) < 2.0**-126],
+        [
+            np.where(below, "products below 2^-126 alone", "products alone"),
+            "products beside c",
+            "a subnormal c",
+        ],
+        "c",
+    )
+    some = finite & ((units > NO_EXPONENT // 2) | (c != 0))
+    return [{str(name)} if ok else set() for name, ok in zip(names, some, strict=True)]
+
+
 @lru_cache(maxsize=64)
 def _class_pairs(config: DotConfig) -> Bins:
     pairs = {(x, y) for a, b in config.formats for x in class_codes(a) for y in class_codes(b)}
@@ -249,13 +288,8 @@ def _can_saturate(config: DotConfig) -> bool:
 def _result_bins(config: DotConfig) -> Bins:
     rule, out = config.accumulator, _float_out(config)
     bins = ["zero", "normal", "nan"]
-    if isinstance(rule, Fixed):
-        subnormal = rule.lsb < out.emin
-    elif isinstance(rule, Fused | Preset):  # multiples of 2^(-126 - F)
-        subnormal = rule.fraction_bits > 0 or out is FLOAT16
-    else:
-        subnormal = True
-    bins += ["subnormal"] * subnormal
+    if not isinstance(rule, Fixed) or rule.lsb < out.emin:
+        bins.append("subnormal")
     has_inf = any(fmt.inf_code is not None for pair in config.formats for fmt in pair)
     if has_inf or config.load_c or _can_overflow(config):
         bins.append("inf")
@@ -277,10 +311,6 @@ def _can_underflow(config: DotConfig) -> bool:
         return rule.lsb < digit
     if out != FLOAT32:
         return True
-    if isinstance(rule, Preset):
-        return rule.fraction_bits > rule.result_bits
-    if isinstance(rule, Fused):
-        return rule.fraction_bits > 23
     return True
 
 

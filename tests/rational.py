@@ -154,8 +154,12 @@ def aligned(c: Fraction, step: Step, status: Status, f: int) -> Number:
 
 def fused(c: Fraction, step: Step, status: Status, f: int, fraction_bits: int = 23) -> Number:
     nonzero = [p for p in step.finite if p.significand != 0]
-    c_exponent = max(floor_log2(abs(c)), -126) if c else -126
-    emax = max([p.unit + step.scale for p in nonzero] + [c_exponent])
+    exponents = [p.unit + step.scale for p in nonzero]
+    if c != 0:
+        exponents.append(max(floor_log2(abs(c)), -126))
+    if not exponents:
+        return Fraction(0)
+    emax = max(exponents)
     total = truncate_fraction(c * pow2(f - emax), status)
     for p in nonzero:
         total += truncate(p.significand, p.exponent + step.scale + f - emax, status)

@@ -224,8 +224,11 @@ def aligned(c: Fraction, step: Step, f: int) -> Number:
 
 
 def fused(c: Fraction, step: Step, f: int, bits: int = 23) -> Number:
-    emax = max(floor_log2(abs(c)), -126) if c else -126
-    emax = max([emax, *(unit + step.s for _, unit in step.nonzero)])
+    exponents = [unit + step.s for _, unit in step.nonzero]
+    exponents += [max(floor_log2(abs(c)), -126)] if c != 0 else []
+    if not exponents:
+        return Fraction(0)
+    emax = max(exponents)
     grid = pow2(f - emax)
     total = truncated(c * grid) + sum(truncated(value * step.x * grid) for value, _ in step.nonzero)
     return rz(total / grid, bits)

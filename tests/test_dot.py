@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cases import random_cases
 from compare import generator
-from mxdot.model import FORMATS, PRESETS, MXArray, dot, matmul, quantize
+from mxdot.model import E4M3, FORMATS, PRESETS, MXArray, dot, matmul, quantize
 
 UNIT = 127
 ACCUMULATORS = ("exact", "aligned:13", "fused:25", "fixed:48:-20", "float32", *PRESETS)
@@ -61,6 +61,28 @@ def test_a_zero_product_takes_no_part_in_the_largest_exponent():
     cancelled = [(256, 256), (-256, 256), (2**-9, 2**-9), (0, 0)]
     assert product(cancelled, "hopper") == 0  # a non-zero product does, though it cancels
     assert product(cancelled, "hopper", k=2) == 2.0**-18  # a running value that cancelled does not
+
+
+def test_a_zero_c_takes_no_part_in_the_largest_exponent():
+    """32 products of 1.5 x 2^-152: below float32, and below the grid of 2^(-126 - 25)."""
+    tiny, scale = np.full(32, E4M3.encode(1.5), np.uint8), np.uint8(127 - 76)
+    a = MXArray(tiny, np.array([scale]), "e4m3", 32)
+    b = MXArray(np.full(32, E4M3.encode(1.0), np.uint8), np.array([scale]), "e4m3", 32)
+
+    def result(accumulator, c=0.0):
+        return bits(dot(a, b, accumulator, np.float32(c)))
+
+    assert result("fused:25") == result("blackwell") == 6  # 48 x 2^-152 in units of 2^-149
+    assert result("fused:25", -0.0) == 6
+    # Steps of 16, as an H200 takes them: the first one's sum, subnormal, counts as 2^-126.
+    assert result("hopper-fp16") == 3
+    for c in (2.0**-149, 2.0**-126):  # a subnormal c spans the same grid as the least normal one
+        assert result("fused:25", c) == bits(np.float32(c))
+    assert result("fused:26", 2.0**-149) == 1 + 4  # each term cut to 2^-152
+    assert result("hopper") == 0  # its results are multiples of 2^-139
+    zeros = MXArray(np.zeros(32, np.uint8), np.array([scale]), "e4m3", 32)
+    assert bits(dot(a, zeros, "fused:25")) == 0
+    assert bits(dot(a, zeros, "fused:25", np.float32(2.0**-149))) == 1
 
 
 @pytest.mark.parametrize("accumulator", HOPPER)

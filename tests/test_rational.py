@@ -279,8 +279,11 @@ def test_subnormal_results():
     assert flags(of(-150, c=0x007FFFFF)) == {"inexact"}
     assert of(-150, c=0x007FFFFF).bits == 0x00800000
     assert of(-150, c=1, accumulator="fused:25") == (1, False, False, True, True, False)
-    # Only a rounding to float32 underflows; here the alignment has discarded every bit before it.
-    assert of(-254, accumulator="fused:13") == (0, False, False, False, True, False)
+    # Only a rounding to float32 underflows: beside a subnormal c the alignment has discarded every
+    # bit before it. A zero c takes no part, and the product comes as far as the rounding.
+    assert of(-254, c=1, accumulator="fused:13") == (0, False, False, False, True, False)
+    assert of(-254, accumulator="fused:13") == (0, False, False, True, True, False)
+    assert of(-149, accumulator="fused:0") == (smallest, *(False,) * 5)
     assert of(-254, accumulator="aligned:13") == (0, False, False, True, True, False)
 
 

@@ -194,6 +194,14 @@ def test_weight_only(name, dtype):
             np.testing.assert_array_equal(got, want, f"{name}, {text}, {kind}; {repeat_command()}")
 
 
+@pytest.mark.parametrize("k", [32, 64])
+def test_small_weight_only_products_as_on_an_h200(k):
+    """1.5 x 2^-76 by 2^-76: 16 of them are 3 x 2^-149, beside which the rest is lost."""
+    x = np.full((1, k), 1.5 * 2.0**-76, ml_dtypes.bfloat16)
+    weights = quantize(np.full((1, k), 2.0**-76, np.float32), "mxfp8_e4m3")
+    assert matmul(x, weights, "hopper-fp16").view(np.uint32).tolist() == [[3]]
+
+
 def test_exact_weight_only_keeps_what_cancels():
     """Far apart terms that cancel but for the least, which two float64 would not hold."""
     x = np.array([[2.0**127, 2.0**60, 2.0**-120, -(2.0**127)] + [0] * 28], np.float32)

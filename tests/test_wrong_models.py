@@ -47,6 +47,14 @@ def subnormal_c_by_its_own_exponent(patch):
     patch.setattr(rules, "SMALLEST_EXPONENT", -149)
 
 
+def zero_c_as_the_least_normal(patch):
+    def largest(c, step):
+        return np.maximum(right(c, step), rules.SMALLEST_EXPONENT)
+
+    right = rules._largest_exponent
+    patch.setattr(rules, "_largest_exponent", largest)
+
+
 def underflow_flag_lost(patch):
     def rounded(self, exact, result, active=True):
         before = self.underflow.copy()
@@ -73,6 +81,8 @@ WRONG = [
     (special_c_forgotten, "fixed:48:-20", "e4m3"),
     (opposite_infinities_cancel, "float32", "e5m2"),
     (subnormal_c_by_its_own_exponent, "hopper", "e4m3"),
+    (zero_c_as_the_least_normal, "fused:25", "e4m3"),
+    (zero_c_as_the_least_normal, "hopper-promoted", "e5m2"),
     (underflow_flag_lost, "exact", "e4m3"),
 ]
 

@@ -17,7 +17,7 @@ derivations. Notation, for step j (a block, or a preset's part of one) of one do
     float32        as aligned, with d_j of the tree: d of a node = d_left + d_right
                    + u (|exact sum| + d_left + d_right)
     fused:F        emax covers c: |c| <= C = |S_{j-1}| + E_{j-1}, so emax <= max(U_i + s, floor
-                   log2 C, -126). With e = E_{j-1} + lost(g) + min(C, g):
+                   log2 C, -126), without c where C = 0. With e = E_{j-1} + lost(g) + min(C, g):
                    E_j = e + 2^-r (|S_j| + e) + 2^(-126 - r), for the RZ result of r fraction bits
     promotion      the partial sums' E as for fused from 0; E_j = E_{j-1} + E_partial, then RNE
     fixed:W:L      E_j = E_{j-1} + min(|b_j|, 2^L) where a term has a digit below 2^L; one RNE at
@@ -149,9 +149,9 @@ def _fused_steps(terms: Terms, first: int, stop: int, fraction_bits: int, result
     error = previous = np.zeros(len(running))
     for j in range(stop - first):
         reach = previous + error
-        exponent = np.where(reach == 0, SMALLEST_EXPONENT, np.frexp(reach)[1] - 1)
-        log2_grid = np.maximum(np.maximum(exponent, SMALLEST_EXPONENT), largest[:, j])
-        log2_grid -= fraction_bits
+        exponent = np.maximum(np.frexp(reach)[1] - 1, SMALLEST_EXPONENT)
+        exponent = np.where(reach == 0, largest[:, j], exponent)
+        log2_grid = np.maximum(exponent, largest[:, j]) - fraction_bits
         lost = _lost(terms.magnitudes[:, first + j], terms.digit[:, first + j], log2_grid)
         error = error + lost + np.minimum(reach, np.ldexp(1.0, log2_grid))
         previous = running[:, j]

@@ -26,7 +26,7 @@ def power64(exponent):
 
 @triton.jit
 def exponent32(x):
-    """The exponent of a finite float32, int32; -126 for a zero or subnormal."""
+    """The exponent of a finite float32, int32; -126 for a subnormal, and for 0."""
     field = (x.to(tl.int32, bitcast=True) >> 23) & 0xFF
     return tl.maximum(field, 1) - 127
 

@@ -253,9 +253,10 @@ def _exponent(largest, c, s, RULE: tl.constexpr):
     if RULE == 1:
         return tl.where(largest == 0, 0, exponent32(largest))
     else:
-        # 2^-2000 stands for no unit digit: below every other.
-        terms = tl.where(largest == 0, -2000, exponent32(largest) + s)
-        return tl.maximum(terms, exponent32(c))
+        # A zero c takes no part; where the products are zero too, any exponent will do.
+        terms = exponent32(largest) + s
+        other = tl.where(largest == 0, exponent32(c), tl.maximum(terms, exponent32(c)))
+        return tl.where((c == 0) & (largest != 0), terms, other)
 
 
 @triton.jit

@@ -6,7 +6,7 @@ from torch import Tensor
 from ...model.accumulators import Fused, Preset
 from ..floats import FLOAT32_FRACTION, exponent64, power64
 from . import rounding
-from .steps import Step, Steps
+from .steps import NO_UNIT, Step, Steps
 from .sums import exact_sum
 
 SMALLEST_EXPONENT, LARGEST_EXPONENT = -126, 127  # of float32; a subnormal c counts as the smallest
@@ -16,7 +16,10 @@ def _fuse(step: Step, c: Tensor, fraction_bits: int, result_bits: int) -> Tensor
     """One `fused:F` update of float32 `c`: the scale and c join the alignment."""
     wide = c.to(torch.float64)
     exponent = exponent64(wide.abs()).clamp(SMALLEST_EXPONENT, LARGEST_EXPONENT)
-    largest = torch.maximum(exponent, step.largest_unit + step.scale)
+    products = step.largest_unit + step.scale
+    # A zero c takes no part; where the products are zero too, any exponent will do.
+    alone = (c == 0) & (products > NO_UNIT // 2)
+    largest = torch.where(alone, products, torch.maximum(exponent, products))
     shift = fraction_bits - largest
     terms = (step.terms * power64(step.scale + shift)[..., None]).trunc_()
     aligned_c = (wide * power64(shift)).trunc_()

@@ -9,6 +9,7 @@ from ..adder_tree import AdderTree, TermLayout
 from ..align import AlignShifter
 from ..float_sum import FloatSum
 from ..floats import (
+    FLOAT32_EMIN,
     FLOAT32_FRACTION,
     RunningLayout,
     merge_special,
@@ -126,12 +127,15 @@ class Join(Section):
         StepsLayout(widths, left).drop(m, rest, self.i, widths.terms, left)
 
         c = unpack_float32(m, running.c, "c")
+        products_lead = Signal()
         peak = Signal(signed(EXPONENT_BITS))
         emax = Signal(signed(EXPONENT_BITS))
         base = Signal(signed(EXPONENT_BITS))
         m.d.comb += [
             peak.eq(self.i.peaks[0].unit + self.i.scale + widths.unit_min),
-            emax.eq(Mux(self.i.peaks[0].any & (peak > c.exponent), peak, c.exponent)),
+            # A zero c takes no part; with zero products too, any exponent will do.
+            products_lead.eq(self.i.peaks[0].any & ((c.significand == 0) | (peak > c.exponent))),
+            emax.eq(Mux(products_lead, peak, c.exponent)),
             base.eq(emax - self.i.scale - widths.unit_min),
             self.o.exponent.eq(emax),
         ]
@@ -218,15 +222,20 @@ class Round(Section):
         m = Module()
         widths, rule = self.widths, self.widths.config.accumulator
         bits = rule.result_bits if isinstance(rule, Preset) else FLOAT32_FRACTION
-        size = widths.total - 1
-        rounder = submodule(m, "rounder", FloatRounder(size, nearest=False, fraction_bits=bits))
+        size, above = widths.total - 1, bits + 1
+        width = size + above
+        rounder = submodule(m, "rounder", FloatRounder(width, nearest=False, fraction_bits=bits))
+        # Behind a zero c the total may lie below float32's smallest exponent: zeros above it make
+        # the way down to the last subnormal digit, and whatever is smaller counts as there.
+        top, lowest = Signal(signed(EXPONENT_BITS)), FLOAT32_EMIN - above
         total, before = self.i.value, self.i.rest.running
         active, special_bits = merge_special(m, "special", before.c, self.i.special, rule.nan_bits)
         after = self.o.running if self.left else self.o
         m.d.comb += [
             rounder.sign.eq(total < 0),
             rounder.magnitude.eq(Mux(total < 0, -total, total)),
-            rounder.exponent.eq(self.i.exponent + (size - 1 - widths.kept)),
+            top.eq(self.i.exponent + (size - 1 - widths.kept)),
+            rounder.exponent.eq(Mux(top < lowest, lowest, top) + above),
             after.c.eq(Mux(active, rounder.result, special_bits)),
             after.flags.eq(before.flags),
         ]

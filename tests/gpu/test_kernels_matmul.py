@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from cases import random_cases
+from cases import Cases, random_cases
 from compare import generator
 from interpreter import DEVICE, for_kernels
 from mxdot import gpu
@@ -56,6 +56,21 @@ def test_pairs_of_a_tree(block_size):
 @pytest.mark.parametrize("accumulator", ["exact", "aligned:13", "fixed:40:-12", "fixed:100:-12"])
 def test_more_rows_than_a_tile(accumulator):
     check(random_cases(generator("tiles"), ("e4m3", "e4m3"), 67, 1, 16), accumulator)
+
+
+@pytest.mark.parametrize("accumulator", ["fused:0", "fused:25", "hopper-promoted", "hopper-fp16"])
+def test_products_below_float32(accumulator):
+    """Scales at which products lie around float32's last digits: a zero c takes no part there."""
+    cases = random_cases(generator("below", accumulator), ("e4m3", "e5m2"), 24, 2, 32)
+    scales = [
+        generator("below scales").integers(20, 70, x.scales.shape).astype(np.uint8)
+        for x in (cases.a, cases.b)
+    ]
+    a, b = (
+        MXArray(x.codes, s, x.format, 32) for x, s in zip((cases.a, cases.b), scales, strict=True)
+    )
+    c = np.where(np.arange(24) % 2 == 0, np.float32(0), np.float32(3 * 2.0**-149))
+    check(Cases(a, b, c), accumulator)
 
 
 @pytest.mark.parametrize("accumulator", ["exact", "int32"])

@@ -35,15 +35,7 @@ class Slice:
 
     def connect(self, m: Module, token: Token) -> Token:
         """The token that leaves this slice, of the one that enters."""
-        # Kept in the Verilog for benches: what leaves this section, and when.
-        leaves = Signal(name=f"stage_{self.name}_valid", attrs={"keep": 1})
-        size = self.section.o.shape().size
-        probe = Signal(size, name=f"stage_{self.name}_data", attrs={"keep": 1})
-        m.d.comb += [
-            self.section.i.eq(token.data),
-            leaves.eq(token.valid & token.ready),
-            probe.eq(self.section.o.as_value()),
-        ]
+        m.d.comb += self.section.i.eq(token.data)
         if self.section.has("control"):
             m.d.comb += self.section.control.eq(token.control)
         if not self.registered:
@@ -51,6 +43,8 @@ class Slice:
             m.d.comb += token.ready.eq(after.ready)
             return after
         after = Token(self.name, self.data, self.control, self.valid)
+        leaves = Signal(name=f"{self.name}_leaves")
+        m.d.comb += leaves.eq(token.valid & token.ready)
         m.d.comb += token.ready.eq(after.ready | ~self.valid)
         with m.If(token.ready):
             m.d.sync += self.valid.eq(token.valid)

@@ -19,10 +19,10 @@ from amaranth.hdl import (
     Module,
     ResetInserter,
     ResetSignal,
-    Shape,
+    ShapeLike,
     Value,
 )
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 
 
 class Library:
@@ -82,7 +82,7 @@ def _instance(module: str, name: str, component: wiring.Component, reset: Value 
     for port, value in module_ports(used(component)).items():
         ports[f"{'i' if flows[port] is wiring.In else 'o'}_{port}"] = value
         value.name = f"{name}_{port}"  # type: ignore[attr-defined]  # in the module around it
-    if getattr(component, "clocked", False):
+    if is_clocked(component):
         either = ResetSignal() if reset is None else ResetSignal() | reset
         ports |= {"i_clk": ClockSignal(), "i_rst": either}
     return Instance(module, **ports)
@@ -109,38 +109,22 @@ def module_ports(component: wiring.Component) -> dict[str, Value]:
     return {port: value for port, _, value in _flat(component) if len(value)}
 
 
+def module_shapes(component: wiring.Component) -> dict[str, ShapeLike]:
+    """The shapes of the ports of a component as a module, by name, clock and reset first."""
+    clock: dict[str, ShapeLike] = {"clk": 1, "rst": 1} if is_clocked(component) else {}
+    return clock | {port: member.shape for port, member, value in _flat(component) if len(value)}
+
+
+def is_clocked(component: wiring.Component) -> bool:
+    """Whether a component has registers."""
+    return getattr(component, "clocked", False)
+
+
 def own_names(component: wiring.Component) -> wiring.Component:
     """`component` with its signals called as its ports, no longer as in the module around it."""
     for port, value in module_ports(component).items():
         value.name = port  # type: ignore[attr-defined]
     return component
-
-
-def describe_ports(component: wiring.Component) -> list[str]:
-    """A line for each port that is a structure: which bits hold which field."""
-    lines = []
-    for port, member, value in _flat(component):
-        shape = member.shape
-        if len(value) and isinstance(shape, data.Layout):
-            lines.append(f"{port}: {_fields(shape)}")
-    return lines
-
-
-def _fields(shape: data.Layout) -> str:
-    """The fields of a layout with their bits; of an array, those of one element."""
-    if isinstance(shape, data.ArrayLayout):
-        element = shape.elem_shape
-        inner = f" of {{{_fields(element)}}}" if isinstance(element, data.Layout) else ""
-        return f"{shape.length} x {Shape.cast(element).width} bits{inner}"
-    fields = []
-    for name, field in shape:
-        if not field.width:
-            continue
-        end = field.offset + field.width - 1
-        bits = f"[{end}]" if field.width == 1 else f"[{end}:{field.offset}]"
-        inner = f" = {{{_fields(field.shape)}}}" if isinstance(field.shape, data.Layout) else ""
-        fields.append(f"{name} {bits}{inner}")
-    return ", ".join(fields)
 
 
 def _parameters(component: wiring.Component) -> dict[str, object]:

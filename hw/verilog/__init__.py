@@ -3,18 +3,21 @@
 import re
 from typing import Any
 
-from ..model.config import DotConfig
-from ..model.dot_quantize_config import DotQuantizeConfig
-from ..model.matmul_config import MatmulConfig
-from ..model.quantize_config import QuantizeConfig
-from .dot_top import DotTop
-from .hierarchy import Library, collecting, describe_ports, module_ports, own_names
+from ...model.config import DotConfig
+from ...model.dot_quantize_config import DotQuantizeConfig
+from ...model.matmul_config import MatmulConfig
+from ...model.quantize_config import QuantizeConfig
+from ..dot_top import DotTop
+from ..hierarchy import Library, collecting, module_ports, module_shapes, own_names
+from ..matmul.top import MatmulTop
+from ..quantize.chain import DotQuantizeTop
+from ..quantize.top import QuantizeTop
+from ..top import Top
+from .fields import Field, fields
 from .keywords import KEYWORDS
-from .matmul.top import MatmulTop
-from .quantize.chain import DotQuantizeTop
-from .quantize.top import QuantizeTop
-from .rtlil import module_text, to_verilog
-from .top import Top
+from .live import Live
+from .netlist import module_text, read
+from .writer import write_module
 
 TOPS: dict[type, type[Top]] = {
     DotConfig: DotTop,
@@ -45,14 +48,19 @@ def generate(config: Any, top: str | None = None) -> str:
     library = Library(f"{top}_")
     with collecting(library):
         unit = TOPS[type(config)](config)
-        texts = [module_text(unit, top, {s.name: s for s, _, _ in unit.ports})]
+        signals = {signal.name: signal for signal, _, _ in unit.ports}
+        texts = [module_text(unit, top, signals)]
+        ports: dict[str, dict[str, list[Field]]] = {
+            top: {name: fields(name, signal.shape()) for name, signal in signals.items()}
+        }
         done = 0
         while done < len(library.components):  # converting one may add others
             name, component = list(library.components.items())[done]
             texts.append(module_text(own_names(component), name, module_ports(component)))
+            shapes = module_shapes(component)
+            ports[name] = {port: fields(port, shape) for port, shape in shapes.items()}
             done += 1
-    text = to_verilog("".join(texts))
-    for name, component in library.components.items():
-        comment = "".join(f"// {line}\n" for line in describe_ports(component))
-        text = text.replace(f"module {name}(", f"{comment}module {name}(", 1)
-    return f"{unit.header(top)}\n{text}"
+    modules = read("".join(texts))
+    live = Live(modules, ports, top)
+    written = [write_module(modules[name], ports[name], live) for name in live.reached]
+    return "\n".join([unit.header(top), *written])

@@ -1,0 +1,131 @@
+"""Which bits of a design matter: what no output depends on is left out of the Verilog."""
+
+from collections.abc import Iterable, Mapping
+
+from .fields import Field
+from .netlist import Bit, Bits, Cell, NetlistModule
+
+BITWISE = frozenset({"$and", "$or", "$xor", "$xnor", "$not", "$mux", "$pmux", "$pos"})
+CARRYING = frozenset({"$add", "$sub", "$mul", "$neg"})  # a digit depends on those below it
+
+
+def cut(bits: Bits, field: Field) -> Bits:
+    """The bits of a port that are its `field`."""
+    return tuple(bits[place] for place in field.positions)
+
+
+class Live:
+    """The bits of each module that matter, and the fields of its ports that do.
+
+    ports: the fields of every module's ports, by module and port. The fields of `top` all count.
+    """
+
+    def __init__(
+        self,
+        modules: Mapping[str, NetlistModule],
+        ports: Mapping[str, Mapping[str, list[Field]]],
+        top: str,
+    ) -> None:
+        self.modules, self.ports, self.top = modules, ports, top
+        self.fields = {name: {f.name for fs in of.values() for f in fs} for name, of in ports.items()}
+        self.bits: dict[str, set[Bit]] = {}
+        while True:
+            before = {name: set(names) for name, names in self.fields.items()}
+            self.bits = {name: self._live(module) for name, module in modules.items()}
+            for name in modules:
+                if name != top:
+                    self.fields[name] &= self._asked(name) | self._read(name)
+            if self.fields == before:
+                return
+
+    @property
+    def reached(self) -> list[str]:
+        """The modules of which something matters, the top first."""
+        return [name for name in self.modules if name == self.top or self.fields[name]]
+
+    def in_order(self, module: str) -> list[Field]:
+        """The fields of the ports of a module that stay, in order."""
+        return [f for fs in self.ports[module].values() for f in fs if self.has(module, f)]
+
+    def has(self, module: str, field: Field) -> bool:
+        """Whether a field of a port of the module stays."""
+        return field.name in self.fields[module]
+
+    def _live(self, module: NetlistModule) -> set[Bit]:
+        drivers = {
+            bit: (cell, port, index)
+            for cell in module.cells
+            for port, bits in cell.outputs.items()
+            for index, bit in enumerate(bits)
+        }
+        waiting: list[Bit] = [
+            bit
+            for port, bits in module.outputs.items()
+            for field in self.ports[module.name][port]
+            if self.has(module.name, field)
+            for bit in cut(bits, field)
+        ]
+        found: set[Bit] = set(waiting)
+        while waiting:
+            driver = drivers.get(waiting.pop())
+            if driver is not None:
+                new = set(self._needs(module, *driver)) - found
+                found |= new
+                waiting += new
+        return found
+
+    def _needs(
+        self, module: NetlistModule, cell: Cell, port: str, index: int
+    ) -> Iterable[Bit]:
+        """The bits on which bit `index` of an output depends."""
+        if cell.memory:
+            ports = [other for other in module.cells if other.memory == cell.memory]
+            return [bit for other in ports for bits in other.inputs.values() for bit in bits]
+        if cell.is_instance:
+            return [
+                bit
+                for name, bits in cell.inputs.items()
+                for field in self.ports[cell.kind][name]
+                if self.has(cell.kind, field)
+                for bit in cut(bits, field)
+            ]
+        if cell.is_register:
+            controls = [bit for name, bits in cell.inputs.items() if name != "D" for bit in bits]
+            return [cell.inputs["D"][index], *controls]
+        if cell.kind in BITWISE | CARRYING:
+            return self._digits(cell, index)
+        return [bit for bits in cell.inputs.values() for bit in bits]
+
+    @staticmethod
+    def _digits(cell: Cell, index: int) -> list[Bit]:
+        needs: list[Bit] = list(cell.inputs.get("S", ()))
+        size = len(cell.outputs["Y"])
+        for name in set(cell.inputs) - {"S"}:
+            bits = cell.inputs[name]
+            if cell.kind in CARRYING:
+                needs += bits[: index + 1]
+            elif name == "B" and cell.kind == "$pmux":
+                needs += bits[index::size]
+            else:
+                needs.append(bits[min(index, len(bits) - 1)])
+        return needs
+
+    def _asked(self, name: str) -> set[str]:
+        """Fields of the outputs of a module that one of its instances uses."""
+        asked = set()
+        for parent, module in self.modules.items():
+            for cell in module.cells:
+                for port, bits in cell.outputs.items() if cell.kind == name else ():
+                    for field in self.ports[name][port]:
+                        if self.bits[parent].intersection(cut(bits, field)):
+                            asked.add(field.name)
+        return asked
+
+    def _read(self, name: str) -> set[str]:
+        """Fields of the inputs of a module that its outputs depend on."""
+        return {
+            field.name
+            for port, bits in self.modules[name].inputs.items()
+            for field in self.ports[name][port]
+            if self.bits[name].intersection(cut(bits, field))
+        }

@@ -1,0 +1,81 @@
+"""A name for every bit of a module that has one in the design: ports first, then nets."""
+
+import re
+from collections.abc import Iterable
+
+from .keywords import KEYWORDS
+from .netlist import Bit, Bits, Net
+
+
+class Names:
+    """Which vector each bit is a part of, and the vectors' ranges.
+
+    A bit that several nets show is called after the first of them; nets that only repeat others
+    have no bits left and do not appear.
+    """
+
+    def __init__(self, reserved: Iterable[str]) -> None:
+        self.of: dict[Bit, tuple[str, int]] = {}
+        self.ranges: dict[str, tuple[int, int]] = {}
+        self._taken = set(KEYWORDS) | set(reserved)
+
+    def port(self, name: str, bits: Bits, own: bool) -> None:
+        """A port with all its bits; with `own` those without a name become its own."""
+        self._taken.add(name)
+        self.ranges[name] = (0, len(bits) - 1)
+        for index, bit in enumerate(bits) if own else ():
+            if isinstance(bit, int):
+                self.of.setdefault(bit, (name, index))
+
+    def net(self, net: Net, live: set[Bit]) -> None:
+        """A net; only bits that are `live` and have no name yet become its own."""
+        new = [i for i, bit in enumerate(net.bits) if bit in live and bit not in self.of]
+        new = [i for i in new if isinstance(net.bits[i], int)]
+        new = [i for n, i in enumerate(new) if net.bits[i] not in {net.bits[j] for j in new[:n]}]
+        if not new:
+            return
+        name = self.unique(net.name)
+        whole = new == list(range(new[0], new[-1] + 1))
+        places = new if whole and len(new) > 1 else range(len(new))
+        self.ranges[name] = (places[0], places[-1])
+        for index, place in zip(new, places, strict=True):
+            self.of[net.bits[index]] = (name, place)
+
+    def rest(self, name: str, bits: Iterable[Bit]) -> None:
+        """A vector of those of `bits` that have no name yet."""
+        new = [b for b in dict.fromkeys(bits) if isinstance(b, int) and b not in self.of]
+        if new:
+            self.move(name, tuple(new))
+
+    def move(self, name: str, bits: Bits) -> None:
+        """A vector of all these bits, whatever they were called before."""
+        name = self.unique(name)
+        self.ranges[name] = (0, len(bits) - 1)
+        for index, bit in enumerate(bits):
+            self.of[bit] = (name, index)
+
+    def is_part(self, bits: Bits) -> bool:
+        """Whether the bits follow each other in one vector."""
+        name, low = self.of.get(bits[0], ("", 0))
+        return all(self.of.get(bit) == (name, low + i) for i, bit in enumerate(bits))
+
+    def unique(self, name: str) -> str:
+        """A legal name like this one that nothing has yet."""
+        base = name = re.sub(r"\W", "_", re.sub(r"\$\d+$", "", name))
+        number = 1
+        while name in self._taken:
+            number += 1
+            name = f"{base}_{number}"
+        self._taken.add(name)
+        return name
+
+    def range(self, name: str) -> str:
+        """The range of a vector in its declaration: empty, or with a space behind it."""
+        low, high = self.ranges[name]
+        return "" if (low, high) == (0, 0) else f"[{high}:{low}] "
+
+    def part(self, name: str, low: int, high: int) -> str:
+        """Bits `low` to `high` of a vector."""
+        if self.ranges[name] == (low, high):
+            return name
+        return f"{name}[{low}]" if low == high else f"{name}[{high}:{low}]"

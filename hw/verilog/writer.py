@@ -1,0 +1,305 @@
+"""A module of a netlist as Verilog text."""
+
+import textwrap
+from collections.abc import Iterator
+from itertools import groupby
+
+from .expressions import NAME, Operation, Text, text_of
+from .fields import Field
+from .live import Live
+from .netlist import Bit, Bits, Cell, NetlistModule
+from .plan import Plan, Port, in_order
+
+WIDTH = 100
+
+
+def write_module(module: NetlistModule, ports: dict[str, list[Field]], live: Live) -> str:
+    """The text of `module` without what does not matter.
+
+    ports: the fields of each port of the design, in order.
+    """
+    return _Writer(Plan(module, ports, live)).text()
+
+
+class _Writer:
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.names = plan, plan.names
+        self.declared = {port.field.name for port in plan.ports}
+
+    def text(self) -> str:
+        """The whole module."""
+        plan = self.plan
+        lines = [f"module {plan.module.name} (", *self._ports(), ");"]
+        lines += self._registers_declared()
+        for memory in dict.fromkeys(cell.memory for cell in plan.reads):
+            width, size = plan.module.memories[memory]
+            lines.append(f"  reg [{width - 1}:0] {memory} [0:{size - 1}];")
+        lines += self._wires_declared()
+        lines += self._logic()
+        lines += self._clocked()
+        lines += self._memory_ports()
+        lines += self._outputs()
+        return "\n".join([*lines, "endmodule"]) + "\n"
+
+    # Declarations -----------------------------------------------------------------------------
+
+    def _ports(self) -> Iterator[str]:
+        ports = self.plan.ports
+        longest = max((len(self.names.range(port.field.name)) for port in ports), default=0)
+        for number, port in enumerate(ports, 1):
+            name = port.field.name
+            direction = "input  wire" if port.is_input else "output wire"
+            text = f"  {direction} {self.names.range(name):{longest}}{name}"
+            text += "," if number < len(ports) else ""
+            yield f"{text}  // {port.field.note}" if port.field.note else text
+
+    def _registers_declared(self) -> Iterator[str]:
+        stored = [q for cell in self.plan.registers for q, _ in self.plan.kept(cell)]
+        places = {name: {} for name in dict.fromkeys(self.names.of[q][0] for q in stored)}
+        for q in stored:
+            name, place = self.names.of[q]
+            places[name][place] = self.plan.initial.get(q, "x")
+        for name, found in places.items():
+            self.declared.add(name)
+            start = "".join(found[place] for place in sorted(found))
+            value = "" if "x" in start else f" = {constant(start)}"
+            yield f"  reg {self.names.range(name)}{name}{value};"
+        for cell in self.plan.reads:
+            yield from self._declare(cell.outputs["DATA"], "reg")
+
+    def _wires_declared(self) -> Iterator[str]:
+        """Wires that instances drive, or several operators part by part."""
+        for cell in self.plan.instances:
+            for port in self.plan.connections(cell):
+                if not port.is_input:
+                    yield from self._declare(port.bits)
+        for op in self.plan.operations:
+            if op.out[0] not in self.plan.inside and not self._whole(op.out):
+                yield from self._declare(op.out)
+
+    def _declare(self, bits: Bits, kind: str = "wire") -> Iterator[str]:
+        for name in dict.fromkeys(self.names.of[b][0] for b in bits if b in self.names.of):
+            if name not in self.declared:
+                self.declared.add(name)
+                yield f"  {kind} {self.names.range(name)}{name};"
+
+    def _whole(self, bits: Bits) -> bool:
+        """Whether the bits are one vector from end to end."""
+        name, low = self.names.of[bits[0]]
+        return self.names.ranges[name] == (low, low + len(bits) - 1)
+
+    # Combinational logic ----------------------------------------------------------------------
+
+    def _logic(self) -> Iterator[str]:
+        """Operators and instances in the order of their cells, but after what they read."""
+        plan = self.plan
+        statements: dict[Bit, tuple[Bits, list[str]]] = {}
+        for op in in_order(plan.operations):
+            if op.out[0] not in plan.inside:
+                entry = (self._needed(op), self._assignment(op))
+                statements |= dict.fromkeys(op.out, entry)
+        for cell in plan.instances:
+            ports = plan.connections(cell)
+            reads = tuple(bit for port in ports if port.is_input for bit in port.bits)
+            entry = (self._through(reads), self._instance(cell, ports))
+            statements |= {b: entry for port in ports if not port.is_input for b in port.bits}
+        written: set[int] = set()
+        for entry in {id(entry): entry for entry in statements.values()}.values():
+            yield from self._after(entry, statements, written)
+
+    def _after(
+        self,
+        first: tuple[Bits, list[str]],
+        statements: dict[Bit, tuple[Bits, list[str]]],
+        written: set[int],
+    ) -> Iterator[str]:
+        path = [(first, iter(first[0]))]
+        if id(first) in written:
+            return
+        written.add(id(first))
+        while path:
+            entry, bits = path[-1]
+            for bit in bits:
+                before = statements.get(bit)
+                if before is not None and id(before) not in written:
+                    written.add(id(before))
+                    path.append((before, iter(before[0])))
+                    break
+            else:
+                yield from entry[1]
+                path.pop()
+
+    def _needed(self, op: Operation) -> Bits:
+        return self._through(op.bits)
+
+    def _through(self, bits: Bits) -> Bits:
+        """What must be there before `bits` can be read: operators inside others looked through."""
+        found: list[Bit] = []
+        for bit in dict.fromkeys(bits):
+            inside = self.plan.inside.get(bit)
+            found += (bit,) if inside is None else self._needed(inside)
+        return tuple(found)
+
+    def _assignment(self, op: Operation) -> list[str]:
+        name, low = self.names.of[op.out[0]]
+        head = f"assign {self.names.part(name, low, low + len(op.out) - 1)}"
+        if name not in self.declared:
+            head = f"wire {self.names.range(name)}{name}"
+        return wrapped(f"{head} = {self._expression(op).text};")
+
+    def _expression(self, op: Operation) -> Text:
+        choices = [self._operand((bit,)) for bit in op.choices]
+        return text_of(op, [self._operand(operand) for operand in op.operands], choices)
+
+    def _operand(self, bits: Bits) -> Text:
+        """Bits as a name, a constant, an expression, or several of them side by side."""
+        pieces = list(self._pieces(bits))
+        if len(pieces) == 1:
+            return pieces[0]
+        return Text(f"{{{', '.join(piece.text for piece in reversed(pieces))}}}", NAME)
+
+    def _pieces(self, bits: Bits) -> Iterator[Text]:
+        """Runs of bits that one text stands for, from the least significant on."""
+        place = 0
+        while place < len(bits):
+            inside = self.plan.inside.get(bits[place])
+            if inside is not None:
+                yield self._expression(inside)
+                place += len(inside.out)
+                continue
+            end = self._run(bits, place)
+            yield Text(self._text_of_run(bits[place:end]), NAME)
+            place = end
+
+    def _run(self, bits: Bits, place: int) -> int:
+        """Where a run that begins at `place` ends: of constants, of one bit, or of a vector."""
+        bit, end = bits[place], place + 1
+        if isinstance(bit, str):
+            while end < len(bits) and isinstance(bits[end], str):
+                end += 1
+            return end
+        while end < len(bits) and bits[end] == bit:
+            end += 1
+        if end > place + 1:
+            return end
+        name, index = self.names.of[bit]
+        while end < len(bits) and self.names.of.get(bits[end]) == (name, index + end - place):
+            end += 1
+        return end
+
+    def _text_of_run(self, run: Bits) -> str:
+        first = run[0]
+        if isinstance(first, str):
+            return constant("".join(map(str, run)))
+        name, index = self.names.of[first]
+        if len(run) > 1 and run[1] == first:
+            return f"{{{len(run)}{{{self.names.part(name, index, index)}}}}}"
+        return self.names.part(name, index, index + len(run) - 1)
+
+    def _instance(self, cell: Cell, ports: list[Port]) -> list[str]:
+        texts = [f".{port.field.name}({self._operand(port.bits).text})" for port in ports]
+        return wrapped(f"{cell.kind} {cell.name} ({', '.join(texts)});")
+
+    def _outputs(self) -> Iterator[str]:
+        """Outputs, or parts of them, that show bits of other names, or constants."""
+        for port in self.plan.ports:
+            name, bits = port.field.name, port.bits
+            places = [i for i, b in enumerate(bits) if self.names.of.get(b) != (name, i)]
+            for _, run in groupby(enumerate(places), lambda pair: pair[1] - pair[0]):
+                ends = [place for _, place in run]
+                value = self._operand(bits[ends[0] : ends[-1] + 1]).text
+                part = self.names.part(name, ends[0], ends[-1])
+                yield from [] if port.is_input else wrapped(f"assign {part} = {value};")
+
+    # Registers --------------------------------------------------------------------------------
+
+    def _clocked(self) -> Iterator[str]:
+        """A block for each clock, reset and enable."""
+        blocks: dict[tuple[str, str, str], list[tuple[str, tuple[str, str]]]] = {}
+        for cell in self.plan.registers:
+            for key, assignment in self._assignments(cell):
+                blocks.setdefault(key, []).append(assignment)
+        for (edge, reset, enable), assignments in blocks.items():
+            yield f"  always @({edge})"
+            resets = [f"{target} <= {value};" for target, (value, _) in assignments]
+            takes = [f"{target} <= {value};" for target, (_, value) in assignments]
+            if reset:
+                yield from _branch(f"if ({reset})", resets)
+                yield from _branch(f"else if ({enable})" if enable else "else", takes)
+            else:
+                yield from _branch(f"if ({enable})" if enable else "", takes)
+
+    def _assignments(
+        self, cell: Cell
+    ) -> Iterator[tuple[tuple[str, str, str], tuple[str, tuple[str, str]]]]:
+        """((clock, reset, enable), (target, (value of a reset, value))) for each vector."""
+        given, has = cell.inputs, cell.parameters
+        edge = f"{'posedge' if has['CLK_POLARITY'] else 'negedge'} {self._operand(given['CLK']).text}"
+        reset = self._condition(given["SRST"], has["SRST_POLARITY"]) if "SRST" in given else ""
+        enable = self._condition(given["EN"], has["EN_POLARITY"]) if "EN" in given else ""
+        kept = sorted(self.plan.kept(cell), key=self._place)
+        places = {q: i for i, q in enumerate(cell.outputs["Q"])}
+        for _, run in groupby(
+            enumerate(kept), lambda p: (self.names.of[p[1][0]][0], self.names.of[p[1][0]][1] - p[0])
+        ):
+            pairs = [pair for _, pair in run]
+            name, low = self.names.of[pairs[0][0]]
+            target = self.names.part(name, low, low + len(pairs) - 1)
+            start = [str(has.get("SRST_VALUE", 0) >> places[q] & 1) for q, _ in pairs]
+            value = self._operand(tuple(d for _, d in pairs)).text
+            yield (edge, reset, enable), (target, (constant("".join(start)), value))
+
+    def _place(self, pair: tuple[Bit, Bit]) -> tuple[int, int]:
+        """Registers in the order of their names' ranges."""
+        name, index = self.names.of[pair[0]]
+        return list(self.names.ranges).index(name), index
+
+    def _condition(self, bits: Bits, polarity: int) -> str:
+        found = self._operand(bits)
+        return found.text if polarity else f"!{found.inside(NAME)}"
+
+    def _memory_ports(self) -> Iterator[str]:
+        """Clocked ports of memories; a read beside a write of the same word gives the old one."""
+        for cell in (*self.plan.writes, *self.plan.reads):
+            given = {name: self._operand(bits).text for name, bits in cell.inputs.items()}
+            enable = cell.inputs["EN"]
+            if not cell.parameters["CLK_ENABLE"] or len(set(enable)) != 1:
+                raise ValueError(f"ports of {cell.memory} must be clocked, with one enable")
+            word = f"{cell.memory}[{given['ADDR']}]"
+            if cell.outputs:
+                takes = f"{self._operand(cell.outputs['DATA']).text} <= {word};"
+            else:
+                takes = f"{word} <= {given['DATA']};"
+            yield f"  always @(posedge {given['CLK']})"
+            yield from _branch(f"if ({self._operand(enable[:1]).text})", [takes])
+
+
+def _branch(head: str, statements: list[str]) -> Iterator[str]:
+    """Statements under a condition."""
+    if len(statements) == 1 and head:
+        yield from wrapped(f"{head} {statements[0]}", "    ")
+        return
+    yield f"    {head} begin".replace("     begin", "    begin")
+    for statement in statements:
+        yield from wrapped(statement, "      ")
+    yield "    end"
+
+
+def constant(digits: str) -> str:
+    """A constant of these binary digits, the least significant first."""
+    size, value = len(digits), digits[::-1]
+    if set(value) - {"0", "1"} or size <= 2:
+        return f"{size}'b{value}"
+    return f"{size}'d{int(value, 2)}" if size <= 8 else f"{size}'h{int(value, 2):x}"
+
+
+def wrapped(text: str, indent: str = "  ") -> list[str]:
+    """A statement in lines of at most WIDTH characters, where it can be cut."""
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -3,9 +3,9 @@
 from ..model.config import DotConfig
 from ..model.matmul_config import MatmulConfig
 from ..model.quantize_config import QuantizeConfig
+from .dot.unit import DotUnit
 from .matmul import MatmulUnit
 from .quantize import QuantizeUnit
-from .unit import DotUnit, stage_layouts
 from .verilog import generate
 
 __all__ = [
@@ -16,5 +16,4 @@ __all__ = [
     "QuantizeConfig",
     "QuantizeUnit",
     "generate",
-    "stage_layouts",
 ]

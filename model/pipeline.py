@@ -14,14 +14,20 @@ from .accumulators import Accumulator, Aligned, Exact, Fixed, Float32, Fused, In
 class Section:
     """`delay` is a rough number of gate levels: it places registers and predicts no time.
 
-    `holds` marks the register after it as the running value's; `loop` marks sections through which
-    that value passes on its way round.
+    `number` tells sections of one kind apart. `holds` marks the register after it as the running
+    value's; `loop` marks sections through which that value passes on its way round.
     """
 
-    name: str
+    kind: str
     delay: int
+    number: int | None = None
     holds: bool = False
     loop: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its kind and number."""
+        return self.kind if self.number is None else f"{self.kind}{self.number}"
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,7 @@ def sections(accumulator: Accumulator, lanes: int, out: str) -> tuple[Section, .
         ]
     elif isinstance(accumulator, Float32):
         levels = (lanes - 1).bit_length()
-        body = [Section(f"tree{i + 1}", 40) for i in range(levels)]
+        body = [Section("tree", 40, i + 1) for i in range(levels)]
         body.append(Section("accumulate", 40, holds=True, loop=True))
     elif isinstance(accumulator, Fused | Preset):
         steps = steps_per_block(accumulator, lanes)
@@ -98,9 +104,9 @@ def sections(accumulator: Accumulator, lanes: int, out: str) -> tuple[Section, .
         body = [Section("largest", tree)]
         for i in range(steps):
             body += [
-                Section(f"join{i}", 22, loop=around),
-                Section(f"sum{i}", 10 + tree, loop=around),
-                Section(f"round{i}", 24, holds=i == steps - 1, loop=around),
+                Section("join", 22, i, loop=around),
+                Section("sum", 10 + tree, i, loop=around),
+                Section("round", 24, i, holds=i == steps - 1, loop=around),
             ]
         if promote is not None:
             body.append(Section("promote", 40, holds=True))

@@ -246,7 +246,7 @@ def _sections(lanes: int, beats: int) -> tuple[Section, ...]:
     levels = (lanes - 1).bit_length()
     return (
         Section("classify", 5),
-        *(Section(f"largest{i + 1}", 12) for i in range(levels)),
+        *(Section("largest", 12, i + 1) for i in range(levels)),
         *([Section("collect", 14, holds=True)] if beats > 1 else []),
         Section("scale", 14),
         Section("align", 26),

@@ -1,34 +1,20 @@
 """Stage by stage: what left each section of the RTL beside the intermediates of the model.
 
-Both sides are compared as values, free of the biases and grids that a section works with. What a
-section's output means is told by its layout (hw/sections/).
+Both sides are compared as numbers, free of the biases and grids that a section works with. What a
+section writes is told by the values' names (hw/dot/).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from amaranth.hdl import Shape, ShapeLike
 from amaranth.lib import data
 
-from ..hw.floats import RunningLayout
-from ..hw.sections.aligned import LargestLayout
-from ..hw.sections.convert import NarrowLayout
-from ..hw.sections.fixed import RegisterLayout
-from ..hw.sections.float32 import LevelLayout
-from ..hw.sections.fused import StepLayout, StepsLayout
-from ..hw.sections.integer import (
-    AddendLayout,
-    IntegerTermsLayout,
-    IntegerTotalLayout,
-    LimitedLayout,
-    SumLayout,
-)
-from ..hw.sections.multiply import ProductsLayout
-from ..hw.sections.sums import BlockResultLayout, TermsLayout, TotalLayout
-from ..hw.unit import stage_layouts
-from ..hw.widths import Widths
+from ..hw.dot.unit import section_values
+from ..hw.dot.widths import Widths
 from ..model import DotConfig
 from ..model.accumulators import Aligned, Fixed, Fused, Preset
 from ..model.outputs import FLOAT32
@@ -100,38 +86,48 @@ class Step:
 
 
 Compare = Callable[[Any, Step], Iterator[tuple[str, str, str]]]
+Recorded = Mapping[str, Mapping[str, list[int]]]
+"""Bits of each value that left a section, one entry for each block, by names of both."""
 
 
-def compare_stages(
-    config: DotConfig, batch: Batch, trace: Trace, recorded: dict[str, list[int]]
-) -> list[Row]:
-    """Rows in the order of the datapath, block after block, for the one product of `batch`.
-
-    recorded: for every section the bits that left it, one entry for each block.
-    """
-    layouts = stage_layouts(config)
+def compare_stages(config: DotConfig, batch: Batch, trace: Trace, recorded: Recorded) -> list[Row]:
+    """Rows in the order of the datapath, block after block, for the one product of `batch`."""
+    written = section_values(config)
     widths = Widths(config)
     rows = []
     for block in range(batch.blocks):
         step = 0
-        for name, layout in layouts.items():
-            if block >= len(recorded.get(name, ())):
-                continue
-            compare = next((c for kind, c in COMPARE.items() if type(layout) is kind), None)
-            if name.startswith("join"):
-                step = int(name.removeprefix("join") or 0)
-            if compare is None or _is_special(config, batch, block, layout):
-                continue
+        for part in config.pipeline.sections:
+            if part.kind == "join":
+                step = part.number or 0
             number = block * widths.steps + step
-            model = Step(config, batch, trace, number, step * widths.terms, name)
-            found = compare(layout.from_bits(recorded[name][block]), model)
-            rows += [Row(block, name, *texts) for texts in found]
+            model = Step(config, batch, trace, number, step * widths.step_lanes, part.name)
+            for name, shape in written[part.name].items():
+                values = recorded.get(part.name, {}).get(name, [])
+                if block < len(values) and not _is_meaningless(config, batch, block, name):
+                    compare = COMPARE.get(name, _nothing)
+                    found = compare(_value(shape, values[block]), model)
+                    rows += [Row(block, part.name, *texts) for texts in found]
     return rows
 
 
-def _is_special(config: DotConfig, batch: Batch, block: int, layout: data.Layout) -> bool:
-    """True where special terms make a section's numbers meaningless; running values never are."""
-    if config.has_integers or isinstance(layout, RunningLayout | NarrowLayout):
+def _value(shape: ShapeLike, bits: int) -> Any:
+    """What bits of this shape stand for."""
+    if isinstance(shape, data.Layout):
+        return shape.from_bits(bits)
+    plain = Shape.cast(shape)
+    negative = plain.signed and bits >> (plain.width - 1)
+    return bits - (1 << plain.width) if negative else bits
+
+
+def _nothing(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    """Of values that have no counterpart in the model."""
+    yield from ()
+
+
+def _is_meaningless(config: DotConfig, batch: Batch, block: int, name: str) -> bool:
+    """True where special terms make a section's numbers so; running values never are."""
+    if config.has_integers or name in ("running", "partial", "result"):
         return False
     table = product_table(*config.formats[batch.mode])
     values = table.values[table.index(batch.a[0, : block + 1], batch.b[0, : block + 1])]
@@ -163,50 +159,71 @@ def _pair(what: str, got: Fraction | int, want: Fraction | int) -> tuple[str, st
     return what, _text(got), _text(want)
 
 
-def _product(lane: Any, step: Step) -> Fraction:
-    exponent = lane["unit"] + step.widths.lsb
-    return _scaled(_signed(lane["sign"], lane["product"]), exponent)
+def _product(view: Any, step: Step) -> Fraction:
+    exponent = view["exponent"] + step.widths.lsb
+    return _scaled(_signed(view["sign"], view["significand"]), exponent)
 
 
 def _products(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
     for index, want in enumerate(_all_products(step)):
-        yield _pair(f"product {index}", _product(view["lanes"][index], step), want)
-    yield "scale s", str(view["scale"]), str(int(step["scale"]))
+        yield _pair(f"product {index}", _product(view[index], step), want)
+
+
+def _scale(value: int, step: Step) -> Iterator[tuple[str, str, str]]:
+    yield "scale s", str(value), str(int(step["scale"]))
 
 
 def _all_products(step: Step) -> list[Fraction]:
     """Exact products of the step's block, all its steps together."""
+    return [product for other in _steps_of_block(step) for product in other.products]
+
+
+def _steps_of_block(step: Step) -> list[Step]:
     first = step.number - step.number % step.widths.steps
-    return [
-        product
-        for number in range(first, first + step.widths.steps)
-        for product in Step(step.config, step.batch, step.trace, number, 0).products
-    ]
+    numbers = range(first, first + step.widths.steps)
+    return [Step(step.config, step.batch, step.trace, number, 0) for number in numbers]
 
 
-def _largest(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+def _peaks(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    for index, other in enumerate(_steps_of_block(step)):
+        if any(other.products):
+            got = view[index]["exponent"] + step.widths.exponent_min
+            yield f"largest of step {index}", str(got), str(int(max(other["unit_exponent"])))
+
+
+def _largest(value: int, step: Step) -> Iterator[tuple[str, str, str]]:
     if step.products and any(step.products):
-        got = view["unit"] + step.widths.unit_min
+        got = value + step.widths.exponent_min
         yield "largest exponent", str(got), str(int(step["largest_exponent"]))
 
 
+def _exponent(value: int, step: Step) -> Iterator[tuple[str, str, str]]:
+    yield "largest exponent", str(value), str(int(step["largest_exponent"]))
+
+
 def _terms(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    if step.config.has_integers:
+        for index, want in enumerate(step["product"]):
+            yield _pair(f"product {index}", view[index], int(want))
+        return
     aligned = "aligned" in step
-    for index, want in enumerate(step["aligned"] if aligned else step.products):
-        term = view["terms"][index]
-        got = _signed(term["sign"], term["magnitude"])
+    wanted = list(step["aligned"] if aligned else step.products)
+    if "aligned_c" in step:
+        wanted.append(step["aligned_c"])
+    for index, want in enumerate(wanted):
+        got = _signed(view[index]["sign"], view[index]["magnitude"])
         if aligned:
             yield _pair(f"term {index}", got, int(want))
         else:
             yield _pair(f"term {index}", _scaled(got, step.widths.lsb), want)
 
 
-def _total(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+def _total(value: int, step: Step) -> Iterator[tuple[str, str, str]]:
     want = int(step["integer_sum"])
-    if "aligned" in step:
-        yield _pair("sum", view["total"], want)
+    if "aligned" in step or step.config.has_integers:
+        yield _pair("sum", value, want)
     else:
-        yield _pair("sum", _scaled(view["total"], step.widths.lsb), _scaled(want, step.grid))
+        yield _pair("sum", _scaled(value, step.widths.lsb), _scaled(want, step.grid))
 
 
 def _float(view: Any, width: int) -> Fraction:
@@ -215,54 +232,44 @@ def _float(view: Any, width: int) -> Fraction:
     return _scaled(_signed(view["sign"], view["significand"]), view["exponent"] - width + 1)
 
 
-def _block_result(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+def _block(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
     if "block_result" not in step:
         return
-    width = view["x"].shape().width
+    width = view.shape().width
     exact = step.batch.mode is not None and "integer_sum" in step and "aligned" not in step
     if exact:  # `block_result` is rounded to odd; the integer sum is not
         want = _scaled(int(step["integer_sum"]), step.grid)
     else:
         want = Fraction(float(step["block_result"]))
-    yield _pair("2^s x block", _float(view["x"], width), want * Fraction(2) ** int(step["scale"]))
+    yield _pair("2^s x block", _float(view, width), want * Fraction(2) ** int(step["scale"]))
 
 
-def _level(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
-    terms = view["terms"]
-    depth = (step.config.lanes // len(terms)).bit_length() - 1
+def _floats(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    depth = int(step.section.removeprefix("tree"))
     for index, want in enumerate(step[f"tree{depth}"]):
-        got = _float(terms[index], 24)
-        yield _pair(f"partial sum {index}", got, Fraction(float(want)))
-
-
-def _step(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
-    if isinstance(view["value"], int):
-        yield _pair("sum", view["value"], int(step["integer_sum"]))
-        return
-    yield "largest exponent", str(view["exponent"]), str(int(step["largest_exponent"]))
-    for index, want in enumerate([*step["aligned"], step["aligned_c"]]):
-        term = view["value"][index]
-        yield _pair(f"term {index}", _signed(term["sign"], term["magnitude"]), int(want))
-
-
-def _steps(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
-    """Between the steps of a block: the running value; before the first one, the products."""
-    if step.first_term == 0 and len(view["lanes"]) == step.config.lanes:
-        yield from _products(view, step)
-    else:
-        yield from _running(view["running"], step)
+        yield _pair(f"partial sum {index}", _float(view[index], 24), Fraction(float(want)))
 
 
 def _running(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
     rule = step.config.accumulator
+    if step.config.has_integers:
+        yield _pair("INT32 sum", view["c"], int(step["accumulator"]))
+        return
     if isinstance(rule, Fixed):  # the register rounded, of which the model has the last
         if step.is_last and step.config.out == FLOAT32:
             yield from _result(view, step)
         return
-    partial = isinstance(rule, Preset) and rule.promote is not None and step.section != "promote"
-    want = np.float32(step["partial" if partial else "accumulator"])
-    bits = rule.nan_bits if np.isnan(want) else int(want.view(np.uint32))
-    yield "c'", f"0x{view['c']:08x}", f"0x{bits:08x}"
+    yield _float32("c'", view, step, "accumulator")
+
+
+def _partial(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    yield _float32("partial sum", view, step, "partial")
+
+
+def _float32(what: str, view: Any, step: Step, name: str) -> tuple[str, str, str]:
+    want = np.float32(step[name])
+    bits = step.config.accumulator.nan_bits if np.isnan(want) else int(want.view(np.uint32))
+    return what, f"0x{view['c']:08x}", f"0x{bits:08x}"
 
 
 def _result(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
@@ -275,38 +282,24 @@ def _register(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
     yield _pair("register", view["register"], int(step["accumulator"]))
 
 
-def _integer_terms(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
-    for index, want in enumerate(step["product"]):
-        yield _pair(f"product {index}", view["terms"][index], int(want))
+def _addend(value: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    if step.config.has_integers:
+        yield _pair("addend", value, int(step["addend"]))
 
 
-def _integer_total(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
-    yield _pair("sum", view["total"], int(step["integer_sum"]))
-
-
-def _addend(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
-    yield _pair("addend", view["addend"], int(step["addend"]))
-
-
-def _integer_sum(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
-    yield _pair("INT32 sum", view["c"], int(step["accumulator"]))
-
-
-COMPARE: dict[type, Compare] = {
-    IntegerTermsLayout: _integer_terms,
-    IntegerTotalLayout: _integer_total,
-    AddendLayout: _addend,
-    SumLayout: _integer_sum,
-    LimitedLayout: _result,
-    ProductsLayout: _products,
-    TermsLayout: _terms,
-    TotalLayout: _total,
-    BlockResultLayout: _block_result,
-    LevelLayout: _level,
-    StepLayout: _step,
-    StepsLayout: _steps,
-    RunningLayout: _running,
-    RegisterLayout: _register,
-    LargestLayout: _largest,
-    NarrowLayout: _result,
+COMPARE: dict[str, Compare] = {
+    "products": _products,
+    "scale": _scale,
+    "largest": _largest,
+    "peaks": _peaks,
+    "exponent": _exponent,
+    "terms": _terms,
+    "total": _total,
+    "block": _block,
+    "floats": _floats,
+    "addend": _addend,
+    "register": _register,
+    "partial": _partial,
+    "running": _running,
+    "result": _result,
 }

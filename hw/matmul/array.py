@@ -10,8 +10,8 @@ from amaranth.lib.wiring import In, Out
 from ...model.formats import E8M0
 from ...model.matmul_config import C_BITS, MatmulConfig
 from ...model.trace import FLAG_NAMES
+from ..dot.unit import DotUnit
 from ..hierarchy import submodule
-from ..unit import DotUnit
 
 
 class RecordLayout(data.StructLayout):

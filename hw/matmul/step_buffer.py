@@ -31,8 +31,8 @@ class StepMemory(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.steps = steps = memory.Memory(shape=self.width, depth=self.capacity, init=[])
-        write, read = steps.write_port(), steps.read_port()
+        m.submodules.words = words = memory.Memory(shape=self.width, depth=self.capacity, init=[])
+        write, read = words.write_port(), words.read_port()
         m.d.comb += [
             write.en.eq(self.write),
             write.addr.eq(self.write_address),

@@ -4,29 +4,29 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...model.formats import E8M0
 from ...model.quantize_config import QuantizeConfig
+from ..arithmetic.shift import ShiftRight
 from ..hierarchy import submodule
-from ..sections.base import Section
-from ..shift import ShiftRight
-from .scale import ControlLayout, ScaledLayout
+from ..pipeline import Section
+from .largest import beat_values
+from .scale import base_shape
 from .widths import Widths, select
 
 
 class AlignedLayout(data.StructLayout):
-    """magnitude = (kept + rest) x 2^field in units of the element format's last place.
+    """magnitude = (kept + discarded) x 2^field in units of the element format's last place.
 
     kept: at the low end where the format has fewer mantissa bits than others; the hidden one
-    included. rest: the fraction below, to 32 places, or a guard bit over a sticky one.
+    included. discarded: the fraction below, to 32 places, or a guard bit over a sticky one.
     """
 
     def __init__(self, config: QuantizeConfig) -> None:
         widths = Widths(config)
         super().__init__(
             {
-                "kept": widths.kept,
-                "rest": widths.rest,
-                "field": widths.field,
+                "kept": widths.kept_bits,
+                "discarded": widths.discarded_bits,
+                "field": widths.field_bits,
                 "sign": 1,
                 "nan": 1,
                 "infinite": 1,
@@ -37,8 +37,8 @@ class AlignedLayout(data.StructLayout):
 class ElementAligner(wiring.Component):
     """One lane; combinational.
 
-    Ports: value in (bits of the source), base in (`ScaledLayout`), mode in, o out (`AlignedLayout`,
-    of which kept, rest and field are not meaningful for NaN and infinities).
+    Ports: value in (bits of the source), base in (of `SharedScale`), mode in, o out
+    (`AlignedLayout`, of which kept, discarded and field are not meaningful for NaN and infinities).
     """
 
     def __init__(self, config: QuantizeConfig) -> None:
@@ -46,7 +46,7 @@ class ElementAligner(wiring.Component):
         super().__init__(
             {
                 "value": In(config.source.bits),
-                "base": In(signed(Widths(config).distance)),
+                "base": In(base_shape(config)),
                 "mode": In(config.mode_bits),
                 "o": Out(AlignedLayout(config)),
             }
@@ -55,10 +55,10 @@ class ElementAligner(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         widths = Widths(self.config)
-        fraction = self.value[: widths.fraction]
-        field = self.value[widths.fraction : widths.magnitude]
+        fraction = self.value[: widths.fraction_bits]
+        field = self.value[widths.fraction_bits : widths.magnitude_bits]
         normal, ones = field.any(), field.all()
-        distance = Signal(signed(widths.distance + 1))
+        distance = Signal(signed(widths.distance_bits + 1))
         m.d.comb += [
             distance.eq(Mux(normal, field, 1) - self.base),
             self.o.sign.eq(self.value[-1]),
@@ -75,7 +75,7 @@ class ElementAligner(wiring.Component):
         self, m: Module, value: Value, distance: Value, inside: Value
     ) -> tuple[Value, Value]:
         """(`value` shifted left until its top bit is one, at most by `distance`; the amount)."""
-        levels = Widths(self.config).left
+        levels = Widths(self.config).left_bits
         most = 2**levels - 1
         limit = Signal(levels, name="limit")
         m.d.comb += limit.eq(Mux(inside, Mux(distance > most, most, distance), 0))
@@ -98,35 +98,30 @@ class ElementAligner(wiring.Component):
         """Shift right onto the grid; formats with fewer mantissa bits lie lower."""
         widths = Widths(self.config)
         sticky = self.config.rounding == "nearest_even"
-        width = widths.kept + widths.rest - sticky
+        width = widths.kept_bits + widths.discarded_bits - sticky
         below = Const(0, max(width - len(significand), 0))
         value = Cat(below, significand)
-        lost = value[: len(value) - width].any()
+        below_all = value[: len(value) - width].any()
         extra = select(
-            self.config.formats, self.mode, lambda fmt: widths.mantissa - fmt.mantissa_bits
+            self.config.formats, self.mode, lambda fmt: widths.mantissa_bits - fmt.mantissa_bits
         )
-        total = Signal(widths.distance + 1, name="amount")
+        total = Signal(widths.distance_bits + 1, name="amount")
         shift = submodule(m, "shift", ShiftRight(width, len(total)))
         m.d.comb += [
             total.eq(amount + extra),
             shift.value.eq(value[len(value) - width :]),
             shift.amount.eq(total),
         ]
-        result = Cat(shift.lost | lost, shift.result) if sticky else shift.result
+        result = Cat(shift.sticky | below_all, shift.result) if sticky else shift.result
         m.d.comb += [
-            Value.cast(self.o.rest).eq(result[: widths.rest]),
-            self.o.kept.eq(result[widths.rest :]),
+            Value.cast(self.o.discarded).eq(result[: widths.discarded_bits]),
+            self.o.kept.eq(result[widths.discarded_bits :]),
         ]
 
 
-class ElementsLayout(data.StructLayout):
-    """A beat of aligned elements, `word_bits` random ones for each, and the block's scale."""
-
-    def __init__(self, config: QuantizeConfig, word_bits: int) -> None:
-        layout = {"elements": data.ArrayLayout(AlignedLayout(config), config.lanes)}
-        if word_bits:
-            layout["random"] = data.ArrayLayout(word_bits, config.lanes)
-        super().__init__({**layout, "scale": E8M0.bits, "poisoned": 1})
+def elements_shape(config: QuantizeConfig) -> data.ArrayLayout:
+    """The value `elements`: one for each lane."""
+    return data.ArrayLayout(AlignedLayout(config), config.lanes)
 
 
 class AlignElements(Section):
@@ -134,21 +129,20 @@ class AlignElements(Section):
 
     def __init__(self, config: QuantizeConfig) -> None:
         self.config = config
+        values = {"values": beat_values(config)["values"]}
         super().__init__(
-            ScaledLayout(config),
-            ElementsLayout(config, config.word_bits),
-            control=ControlLayout(config),
+            {**values, "base": base_shape(config), "mode": config.mode_bits},
+            {"elements": elements_shape(config)},
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        self.carry(m, ["scale", "poisoned", *(["random"] if self.config.word_bits else [])])
         for index in range(self.config.lanes):
             lane = submodule(m, f"lane{index}", ElementAligner(self.config))
             m.d.comb += [
                 lane.value.eq(self.i.values[index]),
                 lane.base.eq(self.i.base),
-                lane.mode.eq(self.control.mode),
+                lane.mode.eq(self.i.mode),
                 self.o.elements[index].eq(lane.o),
             ]
         return m

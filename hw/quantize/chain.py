@@ -6,10 +6,10 @@ from amaranth.lib.wiring import In, Out
 
 from ...model.dot_quantize_config import DotQuantizeConfig
 from ...model.formats import E8M0
-from ..dot_top import DotTop
+from ..dot.top import DotTop
+from ..dot.unit import DotUnit, InputLayout
 from ..hierarchy import submodule, used
 from ..top import Top
-from ..unit import DotUnit, InputLayout
 from .unit import CodesOutLayout, QuantizeUnit
 
 

@@ -1,41 +1,33 @@
 """A block that comes in several beats: kept until the largest magnitude of all of it is known."""
 
-from amaranth.hdl import Module, Mux, Signal, Value
-from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.hdl import Module, Mux, ShapeLike, Signal, Value
+from amaranth.lib import data
 
 from ...model.quantize_config import QuantizeConfig
-from .largest import LargestLayout, values_layout
-from .scale import ControlLayout
+from ..pipeline import Gathering
+from .largest import beat_values, largest_values
+from .scale import choice_values
 
 
-class BeatLayout(data.StructLayout):
-    """A beat on its way, and what travels beside it."""
-
-    def __init__(self, config: QuantizeConfig) -> None:
-        super().__init__({"data": LargestLayout(config, 1), "control": ControlLayout(config)})
-
-
-class Collector(wiring.Component):
+class Collector(Gathering):
     """A ring of as many beats as a block has, and a register of what is known of a block.
 
-    Ports: i in and o out (streams of `BeatLayout`). A beat leaves with the largest magnitude, the
-    specials and the control of its whole block, the last one with control.last. A beat is taken in
-    every cycle while beats leave: the next block's take the places that become free.
+    A beat leaves with the largest magnitude, the specials and the choices of its whole block, the
+    last one with `last`. A beat is taken in every cycle while beats leave: the next block's take
+    the places that become free.
     """
-
-    clocked = True
 
     def __init__(self, config: QuantizeConfig) -> None:
         self.config = config
-        beats = stream.Signature(BeatLayout(config))
-        super().__init__({"i": In(beats), "o": Out(beats)})
+        self.known: dict[str, ShapeLike] = {**largest_values(config, 1), **choice_values(config)}
+        values = {**beat_values(config), **self.known}
+        super().__init__(values, {**values, "last": 1})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config = self.config
         beat, out = self.i.payload, self.o.payload
-        kept = data.StructLayout(values_layout(config))
+        kept = data.StructLayout(beat_values(config))
         places = [Signal(kept, name=f"ring{i}", reset_less=True) for i in range(config.beats)]
         write, read = Signal(range(config.beats)), Signal(range(config.beats))
         count = Signal(range(config.beats + 1))  # beats in the ring
@@ -60,18 +52,18 @@ class Collector(wiring.Component):
         self._summarize(m, takes, completes, write)
         for index, place in enumerate(places):
             with m.If(takes & (write == index)):
-                m.d.sync += [place[name].eq(beat.data[name]) for name in values_layout(config)]
+                m.d.sync += [place[name].eq(beat[name]) for name in beat_values(config)]
         leaves = Signal(kept, name="leaves")
         m.d.comb += Value.cast(leaves).eq(_pick([Value.cast(place) for place in places], read))
-        for name in values_layout(config):
-            m.d.comb += out.data[name].eq(leaves[name])
-        m.d.comb += out.control.last.eq(left == 1)
+        for name in beat_values(config):
+            m.d.comb += out[name].eq(leaves[name])
+        m.d.comb += out.last.eq(left == 1)
         return m
 
     def _summarize(self, m: Module, takes: Signal, completes: Signal, write: Signal) -> None:
         """What is known of the block that comes in, and of the complete one."""
         beat, out = self.i.payload, self.o.payload
-        largest, nan, infinite = (beat.data[name] for name in ("largest", "nan", "infinite"))
+        largest, nan, infinite = (beat[name] for name in ("largest", "nan", "infinite"))
         running = Signal.like(largest[0], name="running_largest", reset_less=True)
         running_nan, running_infinite = Signal(reset_less=True), Signal(reset_less=True)
         first = write == 0
@@ -85,18 +77,16 @@ class Collector(wiring.Component):
                 running_nan.eq(now_nan),
                 running_infinite.eq(now_infinite),
             ]
-        known = Signal(BeatLayout(self.config), name="block", reset_less=True)
+        known = Signal(data.StructLayout(self.known), name="block", reset_less=True)
         with m.If(completes):
             m.d.sync += [
-                known.data.largest[0].eq(now),
-                known.data.nan.eq(now_nan),
-                known.data.infinite.eq(now_infinite),
-                known.control.eq(beat.control),
+                known.largest[0].eq(now),
+                known.nan.eq(now_nan),
+                known.infinite.eq(now_infinite),
+                known.mode.eq(beat.mode),
+                known.rule.eq(beat.rule),
             ]
-        for name in ("largest", "nan", "infinite"):
-            m.d.comb += out.data[name].eq(known.data[name])
-        for name in ("mode", "rule"):
-            m.d.comb += out.control[name].eq(known.control[name])
+        m.d.comb += [out[name].eq(known[name]) for name in self.known]
 
 
 def _pick(values: list[Value], index: Value) -> Value:

@@ -4,14 +4,13 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...model.formats import E8M0, ElementFormat
+from ...model.formats import ElementFormat
 from ...model.lfsr import WORD_BITS
 from ...model.quantize_config import QuantizeConfig
+from ..arithmetic.round import rounds_up
 from ..hierarchy import submodule
-from ..round import rounds_up
-from ..sections.base import Section
-from .align import AlignedLayout, ElementsLayout
-from .scale import ControlLayout
+from ..pipeline import Section
+from .align import AlignedLayout, elements_shape
 from .widths import select
 
 
@@ -63,9 +62,9 @@ class ElementEncoder(wiring.Component):
         if self.config.rounding == "toward_zero":
             return Const(0, 1)
         if not self.config.is_stochastic:
-            return rounds_up(self.i.kept, self.i.rest)
+            return rounds_up(self.i.kept, self.i.discarded)
         chance = Signal(WORD_BITS + 1)
-        m.d.comb += chance.eq(self.i.rest + self.word)
+        m.d.comb += chance.eq(self.i.discarded + self.word)
         return chance[-1]
 
     def _signed(self, fmt: ElementFormat, magnitude: Value) -> Value:
@@ -79,11 +78,9 @@ class ElementEncoder(wiring.Component):
         return code
 
 
-class CodesLayout(data.StructLayout):
-    """A beat of codes (lane 0 lowest) and its block's scale."""
-
-    def __init__(self, config: QuantizeConfig) -> None:
-        super().__init__({"codes": data.ArrayLayout(config.bits, config.lanes), "scale": E8M0.bits})
+def codes_shape(config: QuantizeConfig) -> data.ArrayLayout:
+    """The value `codes`: one for each lane, lane 0 lowest."""
+    return data.ArrayLayout(config.bits, config.lanes)
 
 
 class EncodeElements(Section):
@@ -93,18 +90,23 @@ class EncodeElements(Section):
         self.config = config
         word_bits = WORD_BITS if config.is_stochastic else 0
         super().__init__(
-            ElementsLayout(config, word_bits), CodesLayout(config), control=ControlLayout(config)
+            {
+                "elements": elements_shape(config),
+                "random": data.ArrayLayout(word_bits, config.lanes),
+                "poisoned": 1,
+                "mode": config.mode_bits,
+            },
+            {"codes": codes_shape(config)},
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config = self.config
-        self.carry(m, ["scale"])
         for index in range(config.lanes):
             lane = submodule(m, f"lane{index}", ElementEncoder(config))
             m.d.comb += [
                 lane.i.eq(self.i.elements[index]),
-                lane.mode.eq(self.control.mode),
+                lane.mode.eq(self.i.mode),
                 lane.poisoned.eq(self.i.poisoned),
                 self.o.codes[index].eq(lane.code),
             ]

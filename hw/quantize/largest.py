@@ -1,39 +1,35 @@
 """The largest magnitude of a block, and whether it holds NaN or infinities."""
 
-from amaranth.hdl import Cat, Module, Mux, Value
+from amaranth.hdl import Cat, Module, Mux, ShapeLike, Value
 from amaranth.lib import data
 
 from ...model.quantize_config import QuantizeConfig
-from ..sections.base import Section
+from ..pipeline import Section
 from .widths import Widths
 
 
-def values_layout(config: QuantizeConfig) -> dict[str, data.Layout]:
+def beat_values(config: QuantizeConfig) -> dict[str, ShapeLike]:
     """The values of a beat and their random words, where these come in a stream."""
-    layout = {"values": data.ArrayLayout(config.source.bits, config.lanes)}
+    values: dict[str, ShapeLike] = {
+        "values": data.ArrayLayout(config.source.bits, config.lanes),
+    }
     if config.word_bits:
-        layout["random"] = data.ArrayLayout(config.word_bits, config.lanes)
-    return layout
+        values["random"] = data.ArrayLayout(config.word_bits, config.lanes)
+    return values
 
 
-class ValuesLayout(data.StructLayout):
-    """What enters: see `values_layout`."""
+def largest_values(config: QuantizeConfig, count: int) -> dict[str, ShapeLike]:
+    """`count` largest magnitudes of equal parts of a beat, and which specials it holds.
 
-    def __init__(self, config: QuantizeConfig) -> None:
-        super().__init__(values_layout(config))
-
-
-class LargestLayout(data.StructLayout):
-    """A beat, `count` largest magnitudes of equal parts of it, and which specials it holds.
-
-    Magnitudes are exponent fields over `Widths.compared` fraction bits, 0 for NaN and infinities.
+    Magnitudes are exponent fields over `Widths.compared_bits` fraction bits, 0 for NaN and
+    infinities.
     """
+    width = config.source.exponent_bits + Widths(config).compared_bits
+    return {"largest": data.ArrayLayout(width, count), "nan": 1, "infinite": 1}
 
-    def __init__(self, config: QuantizeConfig, count: int) -> None:
-        self.count = count
-        width = config.source.exponent_bits + Widths(config).compared
-        magnitudes = data.ArrayLayout(width, count)
-        super().__init__({**values_layout(config), "largest": magnitudes, "nan": 1, "infinite": 1})
+
+def _largest(config: QuantizeConfig, count: int) -> dict[str, ShapeLike]:
+    return {"largest": largest_values(config, count)["largest"]}
 
 
 class Classify(Section):
@@ -41,19 +37,19 @@ class Classify(Section):
 
     def __init__(self, config: QuantizeConfig) -> None:
         self.config = config
-        super().__init__(ValuesLayout(config), LargestLayout(config, config.lanes))
+        values = {"values": beat_values(config)["values"]}
+        super().__init__(values, largest_values(config, config.lanes))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         widths = Widths(self.config)
-        self.carry(m, values_layout(self.config))
         special, fraction = [], []
         for index in range(self.config.lanes):
             value = self.i.values[index]
-            field = value[widths.fraction : widths.magnitude]
+            field = value[widths.fraction_bits : widths.magnitude_bits]
             special.append(field.all())
-            fraction.append(value[: widths.fraction].any())
-            magnitude = Cat(self._upper(value[: widths.fraction]), field)
+            fraction.append(value[: widths.fraction_bits].any())
+            magnitude = Cat(self._upper(value[: widths.fraction_bits]), field)
             m.d.comb += self.o.largest[index].eq(Mux(field.all(), 0, magnitude))
         m.d.comb += [
             self.o.nan.eq((Cat(special) & Cat(fraction)).any()),
@@ -63,22 +59,21 @@ class Classify(Section):
 
     def _upper(self, fraction: Value) -> Value:
         """The bits that are compared: cut, which keeps their order, the rest as a sticky bit."""
-        cut = len(fraction) - Widths(self.config).compared
+        cut = len(fraction) - Widths(self.config).compared_bits
         if not cut or "ceil" not in self.config.scale_rules:
             return fraction[cut:]
         return Cat(fraction[: cut + 1].any(), fraction[cut + 1 :])
 
 
 class LargerOfPairs(Section):
-    """One level of the comparator tree: `count` magnitudes to half as many."""
+    """Level `number` of the comparator tree: magnitudes to half as many."""
 
-    def __init__(self, config: QuantizeConfig, count: int) -> None:
-        self.config, self.count = config, count
-        super().__init__(LargestLayout(config, count), LargestLayout(config, count // 2))
+    def __init__(self, config: QuantizeConfig, number: int) -> None:
+        self.config, self.count = config, config.lanes >> (number - 1)
+        super().__init__(*(_largest(config, count) for count in (self.count, self.count // 2)))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        self.carry(m, [*values_layout(self.config), "nan", "infinite"])
         for index in range(self.count // 2):
             a, b = self.i.largest[2 * index], self.i.largest[2 * index + 1]
             m.d.comb += self.o.largest[index].eq(Mux(a > b, a, b))

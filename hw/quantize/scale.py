@@ -1,79 +1,65 @@
 """The shared scale of a block, of its largest magnitude."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
-from amaranth.lib import data
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, ShapeLike, Signal, Value, signed
 
 from ...model.formats import E8M0, ElementFormat
 from ...model.quantize_config import QuantizeConfig
+from ..arithmetic.normalize import Normalizer
 from ..hierarchy import submodule
-from ..normalize import Normalizer
-from ..sections.base import Section
-from .largest import LargestLayout, values_layout
+from ..pipeline import Section
+from .largest import largest_values
 from .widths import Widths, select
 
 
-class ControlLayout(data.StructLayout):
-    """Which format and scale rule a block takes, and whether the beat is its last."""
-
-    def __init__(self, config: QuantizeConfig) -> None:
-        super().__init__(
-            {"mode": config.mode_bits, "rule": config.rule_bits, "last": int(config.beats > 1)}
-        )
+def choice_values(config: QuantizeConfig) -> dict[str, ShapeLike]:
+    """Which format and which scale rule a block takes, where there is a choice."""
+    return {"mode": config.mode_bits, "rule": config.rule_bits}
 
 
-class ScaledLayout(data.StructLayout):
-    """A beat and its block's scale.
+def base_shape(config: QuantizeConfig) -> Shape:
+    """The value `base`."""
+    return signed(Widths(config).distance_bits)
+
+
+class SharedScale(Section):
+    """The rule's exponent, clamped to E8M0: no logarithm, only the exponent field and a carry.
 
     base: what to subtract from a value's exponent field to have its distance above the element
     format's smallest exponent. poisoned: the block's codes are zero.
     """
 
     def __init__(self, config: QuantizeConfig) -> None:
-        super().__init__(
-            {
-                **values_layout(config),
-                "scale": E8M0.bits,
-                "base": signed(Widths(config).distance),
-                "poisoned": 1,
-            }
-        )
-
-
-class SharedScale(Section):
-    """The rule's exponent, clamped to E8M0: no logarithm, only the exponent field and a carry."""
-
-    def __init__(self, config: QuantizeConfig) -> None:
         self.config = config
         super().__init__(
-            LargestLayout(config, 1), ScaledLayout(config), control=ControlLayout(config)
+            {**largest_values(config, 1), **choice_values(config)},
+            {"scale": E8M0.bits, "base": base_shape(config), "poisoned": 1},
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config, widths = self.config, Widths(self.config)
-        mode = self.control.mode
-        self.carry(m, values_layout(config))
+        mode = self.i.mode
         exponent, top, fraction = self._normalized(m)
-        carry, code = Signal(), Signal(signed(widths.distance))
+        carry, code = Signal(), Signal(signed(widths.distance_bits))
         rules = [self._carry(rule, top, fraction) for rule in config.scale_rules]
         chosen = rules[-1]
         for index, rule in enumerate(rules[:-1]):
-            chosen = Mux(self.control.rule == index, rule, chosen)
+            chosen = Mux(self.i.rule == index, rule, chosen)
         emax = select(config.formats, mode, lambda fmt: fmt.emax)
         largest = E8M0.nan_code - 1
         m.d.comb += [
             carry.eq(chosen),
             code.eq(exponent - emax + carry),
         ]
-        scale = Signal(E8M0.bits)
+        clamped = Signal(E8M0.bits)
         zero = ~Value.cast(self.i.largest[0]).any()
-        m.d.comb += scale.eq(Mux((code < 0) | zero, 0, Mux(code > largest, largest, code)))
+        m.d.comb += clamped.eq(Mux((code < 0) | zero, 0, Mux(code > largest, largest, code)))
         # The exponent field of a value at the element format's smallest exponent.
         offset = widths.bias - E8M0.bias
         m.d.comb += [
-            self.o.base.eq(scale + select(config.formats, mode, lambda fmt: fmt.emin + offset)),
+            self.o.base.eq(clamped + select(config.formats, mode, lambda fmt: fmt.emin + offset)),
             self.o.poisoned.eq(self._poisoned()),
-            self.o.scale.eq(Mux(self.o.poisoned, E8M0.nan_code, scale)),
+            self.o.scale.eq(Mux(self.o.poisoned, E8M0.nan_code, clamped)),
         ]
         return m
 
@@ -84,17 +70,17 @@ class SharedScale(Section):
         """
         widths = Widths(self.config)
         bits = self.i.largest[0]
-        field, fraction = bits[widths.compared :], bits[: widths.compared]
+        field, fraction = bits[widths.compared_bits :], bits[: widths.compared_bits]
         normal = field.any()
-        exponent = Signal(signed(widths.distance), name="exponent")
+        exponent = Signal(signed(widths.distance_bits), name="exponent")
         if widths.bias == E8M0.bias:
             # A subnormal is below 2^-126: one place further its exponent is -127, E8M0's least.
             m.d.comb += exponent.eq(field)
-            if not widths.compared:
+            if not widths.compared_bits:
                 return exponent, normal, fraction
             top = normal | fraction[-1]
             return exponent, top, Mux(normal, fraction, Cat(Const(0, 1), fraction[:-1]))
-        normalizer = submodule(m, "normalizer", Normalizer(widths.fraction + 1))
+        normalizer = submodule(m, "normalizer", Normalizer(widths.fraction_bits + 1))
         m.d.comb += [
             normalizer.value.eq(Cat(fraction, normal)),
             exponent.eq(Mux(normal, field, 1) - normalizer.amount + (E8M0.bias - widths.bias)),
@@ -106,7 +92,7 @@ class SharedScale(Section):
         if rule == "floor":
             return Const(0, 1)
         width = len(fraction)
-        mode = self.control.mode
+        mode = self.i.mode
 
         def even(fmt: ElementFormat) -> Value:
             """It rounds up to the next power of two: m + 1 ones."""
@@ -123,6 +109,6 @@ class SharedScale(Section):
         if self.config.nonfinite == "poison":
             return self.i.nan | self.i.infinite
         without_nan = select(
-            self.config.formats, self.control.mode, lambda fmt: int(fmt.nan_code is None)
+            self.config.formats, self.i.mode, lambda fmt: int(fmt.nan_code is None)
         )
         return self.i.nan & without_nan

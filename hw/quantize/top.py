@@ -5,7 +5,7 @@ from amaranth.hdl import Module, Signal
 from ...model.formats import E8M0
 from ...model.quantize_config import QuantizeConfig
 from ..top import Top
-from .largest import values_layout
+from .largest import beat_values
 from .unit import QuantizeUnit
 
 
@@ -44,7 +44,7 @@ class QuantizeTop(Top):
 
     def connect(self, m: Module, unit: QuantizeUnit, port: dict[str, Signal]) -> None:
         beat, codes = unit.i.payload, unit.o.payload
-        names = [*values_layout(self.config), "mode", "rule"]
+        names = [*beat_values(self.config), "mode", "rule"]
         m.d.comb += [beat[n].eq(port[f"in_{n}"]) for n in names if f"in_{n}" in port]
         for name in ("codes", "scale", "last"):
             if f"out_{name}" in port:

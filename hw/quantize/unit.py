@@ -1,36 +1,38 @@
 """QuantizeUnit: blocks of floats to MX codes."""
 
-from amaranth.hdl import Module, Signal
+from collections.abc import Callable
+
+from amaranth.hdl import Module, ShapeLike
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ...model import pipeline as model_pipeline
+from ...model.formats import E8M0
+from ...model.lfsr import WORD_BITS
 from ...model.quantize_config import QuantizeConfig
-from ..elastic import Slice, Token
 from ..hierarchy import submodule
-from ..sections.base import Section
+from ..pipeline import Gathering, Row, Section, Token
 from .align import AlignElements
 from .collect import Collector
-from .encode import CodesLayout, EncodeElements
-from .largest import Classify, LargerOfPairs, values_layout
+from .encode import EncodeElements, codes_shape
+from .largest import Classify, LargerOfPairs, beat_values
 from .lfsr import LaneWords
-from .scale import ControlLayout, SharedScale
+from .scale import SharedScale, choice_values
 
 
 class ValuesInLayout(data.StructLayout):
     """One beat: values (lane 0 lowest), random words where they are streamed, mode and rule."""
 
     def __init__(self, config: QuantizeConfig) -> None:
-        super().__init__(
-            {**values_layout(config), "mode": config.mode_bits, "rule": config.rule_bits}
-        )
+        super().__init__({**beat_values(config), **choice_values(config)})
 
 
 class CodesOutLayout(data.StructLayout):
     """One beat: codes (lane 0 lowest), the block's scale; `last` of a block of several beats."""
 
     def __init__(self, config: QuantizeConfig) -> None:
-        codes = {name: field.shape for name, field in CodesLayout(config)}
-        super().__init__({**codes, "last": int(config.beats > 1)})
+        last = {"last": int(config.beats > 1)}
+        super().__init__({"codes": codes_shape(config), "scale": E8M0.bits, **last})
 
 
 class QuantizeUnit(wiring.Component):
@@ -74,77 +76,55 @@ class QuantizeUnit(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        config = self.config
-        sections = build(config)
-        token = self._accept(m, sections[0])
+        config, row = self.config, row_of(self.config)
+        payload = self.i.payload
+        token = Token("in", {name: payload[name] for name, _ in payload.shape()}, self.i.valid)
+        m.d.comb += self.i.ready.eq(token.ready)
         for index, part in enumerate(config.pipeline.sections):
-            section = sections[index]
-            if isinstance(section, Collector):
-                token = _collect(m, section, token)
-                continue
-            if part.name == "encode" and config.random == "lfsr":
-                token = self._with_words(m, section, token)
-            registered = index in config.pipeline.registered
-            control = ControlLayout(config)
-            token = Slice(m, part.name, section, registered, control).connect(m, token)
-        payload = self.o.payload
+            if part.kind == "encode" and config.random == "lfsr":
+                self._add_words(m, token)
+            token = row.step(m, index, token)
+        out = self.o.payload
         m.d.comb += [
-            payload.codes.eq(token.data.codes),
-            payload.scale.eq(token.data.scale),
-            payload.last.eq(token.control.last),
+            *(out[name].eq(token.values[name]) for name in _outputs(config)),
             self.o.valid.eq(token.valid),
             token.ready.eq(self.o.ready),
         ]
         return m
 
-    def _accept(self, m: Module, classify: Section) -> Token:
-        """The input stream as a token."""
-        payload = self.i.payload
-        values = Signal(classify.i.shape(), name="in_values")
-        control = Signal(ControlLayout(self.config), name="in_control")
-        token = Token("in", values, control, self.i.valid)
-        for name in values_layout(self.config):
-            m.d.comb += values[name].eq(payload[name])
-        for name in ("mode", "rule"):
-            m.d.comb += control[name].eq(payload[name])
-        m.d.comb += self.i.ready.eq(token.ready)
-        return token
-
-    def _with_words(self, m: Module, encode: Section, token: Token) -> Token:
-        """The token with a word for each lane from the shift registers, which then step."""
+    def _add_words(self, m: Module, token: Token) -> None:
+        """A word for each lane from the shift registers, which step when it is used."""
         source = submodule(m, "lfsr", LaneWords(self.config.seed, self.config.lanes))
-        elements = Signal(encode.i.shape(), name="words_elements")
-        for name, _ in token.data.shape():
-            m.d.comb += elements[name].eq(token.data[name])
-        m.d.comb += [
-            elements.random.eq(source.words),
-            source.step.eq(token.valid & token.ready),
-        ]
-        after = Token("words", elements, token.control, token.valid)
-        m.d.comb += token.ready.eq(after.ready)
-        return after
+        m.d.comb += source.step.eq(token.valid & token.ready)
+        token.values["random"] = source.words
 
 
-def build(config: QuantizeConfig) -> list[Section | Collector]:
-    """The sections of a unit, one for each name of its `config.pipeline.sections`."""
-    tree, count = [], config.lanes
-    while count > 1:
-        tree.append(LargerOfPairs(config, count))
-        count //= 2
-    collect = [Collector(config)] if config.beats > 1 else []
-    last = [SharedScale(config), AlignElements(config), EncodeElements(config)]
-    return [Classify(config), *tree, *collect, *last]
+def _outputs(config: QuantizeConfig) -> list[str]:
+    return [name for name, field in CodesOutLayout(config) if field.width]
 
 
-def _collect(m: Module, collector: Collector, token: Token) -> Token:
-    submodule(m, "collect", collector)
-    i, o = collector.i, collector.o
-    m.d.comb += [
-        i.payload.data.eq(token.data),
-        i.payload.control.eq(token.control),
-        i.valid.eq(token.valid),
-        token.ready.eq(i.ready),
-    ]
-    after = Token("collect", o.payload.data, o.payload.control, o.valid)
-    m.d.comb += o.ready.eq(after.ready)
-    return after
+def row_of(config: QuantizeConfig) -> Row:
+    """The sections of a unit with their registers."""
+    parts = config.pipeline.sections
+    joining: dict[int, dict[str, ShapeLike]] = {}
+    if config.random == "lfsr":
+        encode = next(i for i, part in enumerate(parts) if part.kind == "encode")
+        joining[encode] = {"random": data.ArrayLayout(WORD_BITS, config.lanes)}
+    sections = [_section(config, part) for part in parts]
+    inputs = {name: field.shape for name, field in ValuesInLayout(config)}
+    return Row(config.pipeline, sections, inputs, _outputs(config), joining)
+
+
+def _section(config: QuantizeConfig, part: model_pipeline.Section) -> Section | Gathering:
+    numbers = () if part.number is None else (part.number,)
+    return SECTIONS[part.kind](config, *numbers)
+
+
+SECTIONS: dict[str, Callable[..., Section | Gathering]] = {
+    "classify": Classify,
+    "largest": LargerOfPairs,
+    "collect": Collector,
+    "scale": SharedScale,
+    "align": AlignElements,
+    "encode": EncodeElements,
+}

@@ -17,35 +17,35 @@ STICKY_BITS = 2  # a guard bit and a sticky bit
 class Widths:
     """Widths of a lane.
 
-    A magnitude is rounded on the grid of the format with most mantissa bits: `kept` bits above the
-    point, `rest` below it. A format with fewer mantissa bits takes the low end of them.
+    A magnitude is rounded on the grid of the format with most mantissa bits: `kept_bits` above the
+    point, `discarded_bits` below it. A format with fewer mantissa bits takes the low end of them.
     """
 
     config: QuantizeConfig
 
     @property
-    def magnitude(self) -> int:
+    def magnitude_bits(self) -> int:
         """A value without its sign."""
         return self.config.source.bits - 1
 
     @property
-    def fraction(self) -> int:
+    def fraction_bits(self) -> int:
         return self.config.source.fraction_bits
 
     @property
-    def compared(self) -> int:
+    def compared_bits(self) -> int:
         """Upper fraction bits that the scale rules look at; a magnitude is compared by no more.
 
         The rule `ceil` also asks whether there is anything below: its last bit is a sticky one. An
         exponent whose subnormals E8M0 does not clamp (float16) needs all of them.
         """
         if self.bias != E8M0.bias:
-            return self.fraction
+            return self.fraction_bits
         rules = set(self.config.scale_rules)
         if rules == {"floor"}:
             return 0
         # m + 1 of the significand, one more for subnormals, which are looked at one place further.
-        return min(self.mantissa + 2 + ("ceil" in rules), self.fraction)
+        return min(self.mantissa_bits + 2 + ("ceil" in rules), self.fraction_bits)
 
     @property
     def bias(self) -> int:
@@ -53,28 +53,28 @@ class Widths:
         return 1 - self.config.source.emin
 
     @property
-    def kept(self) -> int:
+    def kept_bits(self) -> int:
         """A significand on the common grid."""
-        return self.mantissa + 1
+        return self.mantissa_bits + 1
 
     @property
-    def mantissa(self) -> int:
+    def mantissa_bits(self) -> int:
         return max(fmt.mantissa_bits for fmt in self.config.formats)
 
     @property
-    def rest(self) -> int:
+    def discarded_bits(self) -> int:
         """Bits below the point that decide the rounding."""
         if self.config.rounding == "toward_zero":
             return 0
         return WORD_BITS if self.config.is_stochastic else STICKY_BITS
 
     @property
-    def field(self) -> int:
+    def field_bits(self) -> int:
         """An element's exponent above its format's smallest."""
         return bits_for(max(fmt.emax - fmt.emin for fmt in self.config.formats))
 
     @property
-    def left(self) -> int:
+    def left_bits(self) -> int:
         """Bits of the largest left shift: that of a subnormal value into a normal element."""
         source = self.config.source
         # The least exponent of a shared scale, E8M0's or that of the source's least value.
@@ -86,7 +86,7 @@ class Widths:
         return bits_for(min(source.emin - least, source.fraction_bits))
 
     @property
-    def distance(self) -> int:
+    def distance_bits(self) -> int:
         """Width, with sign, of an exponent field less the block's base."""
         return 10
 

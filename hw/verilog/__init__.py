@@ -7,7 +7,7 @@ from ...model.config import DotConfig
 from ...model.dot_quantize_config import DotQuantizeConfig
 from ...model.matmul_config import MatmulConfig
 from ...model.quantize_config import QuantizeConfig
-from ..dot_top import DotTop
+from ..dot.top import DotTop
 from ..hierarchy import Library, collecting, module_ports, module_shapes, own_names
 from ..matmul.top import MatmulTop
 from ..quantize.chain import DotQuantizeTop

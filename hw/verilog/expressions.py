@@ -162,5 +162,5 @@ def text_of(found: Operation, operands: list[Text], choices: list[Text]) -> Text
 def _choice(choices: list[Text], when: list[Text], unless: Text) -> Text:
     """The first of the values that is chosen."""
     pairs = zip(choices, when, strict=True)
-    parts = [f"{choice.inside(OR)} ? {value.inside(OR)}" for choice, value in pairs]
+    parts = [f"{choice.inside(UNARY)} ? {value.inside(OR)}" for choice, value in pairs]
     return Text(" : ".join([*parts, unless.inside(CHOICE)]), CHOICE)

@@ -72,4 +72,4 @@ def split_nets(nets: Iterable[Net]) -> list[Net]:
 def _joined(name: str, parts: list[tuple[tuple[int, ...], Net]]) -> Net:
     parts = sorted(parts, key=lambda part: part[0])
     bits: Bits = tuple(bit for _, net in parts for bit in net.bits)
-    return Net(name.replace(".", "_"), bits, "".join(net.initial or "x" * len(net.bits) for _, net in parts))
+    return Net(name.replace(".", "_"), bits)

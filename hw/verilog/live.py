@@ -27,7 +27,9 @@ class Live:
         top: str,
     ) -> None:
         self.modules, self.ports, self.top = modules, ports, top
-        self.fields = {name: {f.name for fs in of.values() for f in fs} for name, of in ports.items()}
+        self.fields = {
+            name: {f.name for fs in of.values() for f in fs} for name, of in ports.items()
+        }
         self.bits: dict[str, set[Bit]] = {}
         while True:
             before = {name: set(names) for name, names in self.fields.items()}
@@ -74,9 +76,7 @@ class Live:
                 waiting += new
         return found
 
-    def _needs(
-        self, module: NetlistModule, cell: Cell, port: str, index: int
-    ) -> Iterable[Bit]:
+    def _needs(self, module: NetlistModule, cell: Cell, port: str, index: int) -> Iterable[Bit]:
         """The bits on which bit `index` of an output depends."""
         if cell.memory:
             ports = [other for other in module.cells if other.memory == cell.memory]

@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,11 +59,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Net:
-    """A named vector of bits; `initial` holds the values that registers start with (or x)."""
+    """A named vector of bits."""
 
     name: str
     bits: Bits
-    initial: str = ""
 
 
 @dataclass
@@ -112,7 +110,8 @@ def _module(name: str, found: dict[str, Any]) -> NetlistModule:
     for port, entry in found["ports"].items():
         sides[entry["direction"]][port] = tuple(entry["bits"])
     cells = [_cell(cell, entry) for cell, entry in found["cells"].items()]
-    nets = list(_nets(found["netnames"]))
+    named = {net: entry for net, entry in found["netnames"].items() if not entry["hide_name"]}
+    nets = [Net(net, tuple(entry["bits"])) for net, entry in named.items()]
     memories = {
         memory: (entry["width"], entry["size"])
         for memory, entry in found.get("memories", {}).items()
@@ -133,10 +132,3 @@ def _cell(name: str, entry: dict[str, Any]) -> Cell:
 def _number(value: int | str) -> int:
     """A parameter, of which Yosys writes the binary digits; an undefined one is 0."""
     return value if isinstance(value, int) else int(value.replace("x", "0"), 2)
-
-
-def _nets(found: dict[str, Any]) -> Iterator[Net]:
-    for name, entry in found.items():
-        if not entry["hide_name"]:
-            initial = str(entry.get("attributes", {}).get("init", ""))
-            yield Net(name, tuple(entry["bits"]), initial[::-1])

@@ -27,7 +27,6 @@ class Plan:
 
     ports, operations, registers, instances, reads and writes (of memories): what is written.
     inside: the results of operators that are written where they are read, by their first bit.
-    initial: what registers start with.
     """
 
     def __init__(self, module: NetlistModule, ports: dict[str, list[Field]], live: Live) -> None:
@@ -43,12 +42,6 @@ class Plan:
         self.instances = [cell for cell in cells if cell.is_instance]
         self.names = Names([*(cell.name for cell in self.instances), *memories])
         self.inside: dict[Bit, Operation] = {}
-        self.initial = {
-            bit: value
-            for net in module.nets
-            for bit, value in zip(net.bits, net.initial, strict=False)
-            if value in "01"
-        }
         self._name_what_the_design_names()
         self._name_the_rest()
 
@@ -116,7 +109,9 @@ class Plan:
         for cell in self.instances:
             for port in self.connections(cell):
                 if not port.is_input:
-                    names.rest(f"{cell.name}_{port.field.name}", port.bits)
+                    dead = not self.bits.intersection(port.bits)
+                    name = f"{cell.name}_{port.field.name}{'_unused' if dead else ''}"
+                    names.rest(name, port.bits)
         self._choose_inside()
         for found in self.operations:
             if found.out[0] in self.inside:
@@ -184,7 +179,9 @@ class Plan:
     def _stem(self, found: Operation) -> str:
         """A name for the result of an operator: after what it is a part of."""
         owners = [self.names.of[bit][0] for bit in found.out if bit in self.names.of]
-        return f"{owners[0]}_wide" if owners else self._reader_of(found)
+        if not owners:
+            return self._reader_of(found)
+        return f"{owners[0]}_{'wide' if self.bits.issuperset(found.out) else 'and_unused'}"
 
     def _reader_of(self, found: Operation) -> str:
         """The name of the first net that is made of the result."""

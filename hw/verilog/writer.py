@@ -54,16 +54,8 @@ class _Writer:
             yield f"{text}  // {port.field.note}" if port.field.note else text
 
     def _registers_declared(self) -> Iterator[str]:
-        stored = [q for cell in self.plan.registers for q, _ in self.plan.kept(cell)]
-        places = {name: {} for name in dict.fromkeys(self.names.of[q][0] for q in stored)}
-        for q in stored:
-            name, place = self.names.of[q]
-            places[name][place] = self.plan.initial.get(q, "x")
-        for name, found in places.items():
-            self.declared.add(name)
-            start = "".join(found[place] for place in sorted(found))
-            value = "" if "x" in start else f" = {constant(start)}"
-            yield f"  reg {self.names.range(name)}{name}{value};"
+        for cell in self.plan.registers:
+            yield from self._declare(tuple(q for q, _ in self.plan.kept(cell)), "reg")
         for cell in self.plan.reads:
             yield from self._declare(cell.outputs["DATA"], "reg")
 
@@ -234,7 +226,9 @@ class _Writer:
     ) -> Iterator[tuple[tuple[str, str, str], tuple[str, tuple[str, str]]]]:
         """((clock, reset, enable), (target, (value of a reset, value))) for each vector."""
         given, has = cell.inputs, cell.parameters
-        edge = f"{'posedge' if has['CLK_POLARITY'] else 'negedge'} {self._operand(given['CLK']).text}"
+        edge = (
+            f"{'posedge' if has['CLK_POLARITY'] else 'negedge'} {self._operand(given['CLK']).text}"
+        )
         reset = self._condition(given["SRST"], has["SRST_POLARITY"]) if "SRST" in given else ""
         enable = self._condition(given["EN"], has["EN_POLARITY"]) if "EN" in given else ""
         kept = sorted(self.plan.kept(cell), key=self._place)

@@ -6,6 +6,7 @@ the one to write.
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,6 +14,10 @@ from typing import Any
 import cocotb
 from cocotb.clock import Clock
 
+from ...hw.dot.unit import section_values
+from ...hw.verilog.fields import fields
+from ...model import DotConfig
+from ...model.pipeline import Pipeline
 from ..item import product_of
 from ..job import UnitJob
 from .dot import DotPins
@@ -26,21 +31,21 @@ async def replay(dut: Any) -> None:
     job = UnitJob.load(Path(os.environ["MXDOT_JOB"]))
     product = product_of(json.loads(Path(os.environ["MXDOT_REPLAY"]).read_text()))
     pins = DotPins(dut, job.config)
-    probes = _probes(dut, [section.name for section in job.config.pipeline.sections])
+    probes = _probes(dut, job.config)
     Clock(dut.clk, 2, "ns").start()
     pins.rst.value, pins.out_ready.value = 1, 1
     for _ in range(2):
         await pins.edge
     pins.rst.value = 0
-    record: dict[str, Any] = {"stages": {name: [] for name in probes}, "result": None}
+    stages = {probe.section: probe.recorded for probe in probes}
+    record: dict[str, Any] = {"stages": stages, "result": None}
     rng, position = Random(0), 0
     pins.drive(product, position, rng)
     pins.in_valid.value = 1
     for _ in range(TIMEOUT):
         await pins.edge
-        for name, (valid, data) in probes.items():
-            if int(valid.value):
-                record["stages"][name].append(int(data.value))
+        for probe in probes:
+            probe.sample()
         if int(pins.out_valid.value):
             record["result"] = pins.result()
             break
@@ -53,13 +58,50 @@ async def replay(dut: Any) -> None:
     Path(os.environ["MXDOT_RECORD"]).write_text(json.dumps(record))
 
 
-def _probes(dut: Any, names: list[str]) -> dict[str, tuple[Any, Any]]:
-    """The wires of each section; none where the Verilog has no such wires."""
-    found = {}
-    for name in names:
+class Probe:
+    """The values that leave one section, as they stand on the ports of its instance."""
+
+    def __init__(self, dut: Any, pipeline: Pipeline, index: int, values: Mapping) -> None:
+        unit, self.section = dut.dut, pipeline.sections[index].name
+        self.moves = _moves(unit, pipeline, index)
+        instance = getattr(unit, self.section)
+        self.ports = {
+            name: [
+                (getattr(instance, field.name, None), field.positions)
+                for field in fields(f"o_{name}", shape)
+            ]
+            for name, shape in values.items()
+        }
+        self.recorded: dict[str, list[int]] = {name: [] for name in values}
+
+    def sample(self) -> None:
+        """Record the values of a block that leaves the section at this clock edge."""
+        if int(self.moves.value):
+            for name, ports in self.ports.items():
+                self.recorded[name].append(sum(_placed(*port) for port in ports))
+
+
+def _moves(unit: Any, pipeline: Pipeline, index: int) -> Any:
+    """High when a block goes through section `index`, while the output is taken."""
+    behind = [i for i in sorted(pipeline.registered) if i >= index]
+    if behind:
+        return getattr(unit, f"{pipeline.sections[behind[0]].name}_leaves")
+    return getattr(unit, f"{pipeline.sections[max(pipeline.registered)].name}_register_valid")
+
+
+def _placed(port: Any, positions: tuple[int, ...]) -> int:
+    """The bits of a port at their places in the value; 0 where nothing reads it."""
+    bits = 0 if port is None else int(port.value)
+    return sum((bits >> i & 1) << position for i, position in enumerate(positions))
+
+
+def _probes(dut: Any, config: DotConfig) -> list[Probe]:
+    """A probe for each section; none where the Verilog is not one of ours."""
+    values = section_values(config)
+    found = []
+    for index, part in enumerate(config.pipeline.sections):
         try:
-            wires = getattr(dut.dut, f"stage_{name}_valid"), getattr(dut.dut, f"stage_{name}_data")
+            found.append(Probe(dut, config.pipeline, index, values[part.name]))
         except AttributeError:
             continue
-        found[name] = wires
     return found

@@ -4,7 +4,7 @@ from amaranth.hdl import Module, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..model.formats import E8M0
+from ...model.formats import E8M0
 
 SCALE_SHAPE = signed(10)
 

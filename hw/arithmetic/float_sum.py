@@ -4,10 +4,9 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from .floats import FloatLayout
-from .hierarchy import submodule
+from ..hierarchy import submodule
+from .floats import EXPONENT_BITS, FloatLayout
 from .shift import ShiftRight
-from .widths import EXPONENT_BITS
 
 
 class FloatSum(wiring.Component):
@@ -62,7 +61,7 @@ class FloatSum(wiring.Component):
             align.amount.eq(Mux(b_larger, b_above_a, a_above_b)),
             larger.eq(Mux(b_larger, b_window, a_window)),
             align.value.eq(Mux(b_larger, a_window, b_window)),
-            smaller.eq(align.result | align.lost),
+            smaller.eq(align.result | align.sticky),
             larger_sign.eq(Mux(b_larger, b.sign, a.sign)),
             subtract.eq(a.sign ^ b.sign),
         ]

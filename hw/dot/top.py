@@ -2,9 +2,9 @@
 
 from amaranth.hdl import Module, Signal
 
-from ..model.config import DotConfig
-from ..model.trace import FLAG_NAMES
-from .top import Top
+from ...model.config import DotConfig
+from ...model.trace import FLAG_NAMES
+from ..top import Top
 from .unit import DotUnit
 
 INTEGER_RULE = "exact block sums in a running value of 32 bits, which saturates"

@@ -1,51 +1,53 @@
 """Section `multiply`: decoders, product lanes and the scale adder."""
 
-from amaranth.hdl import Cat, Module
+from amaranth.hdl import Cat, Module, ShapeLike
 from amaranth.lib import data
 
+from ..arithmetic.floats import SpecialLayout
+from ..arithmetic.scale import SCALE_SHAPE, ScaleAdder
 from ..hierarchy import submodule
-from ..lane import ProductLane, ProductLayout, SpecialLayout
-from ..scale import SCALE_SHAPE, ScaleAdder
-from ..widths import Widths
-from .base import Section
+from ..pipeline import Section
+from .lane import ProductLane, ProductLayout
+from .widths import Widths
 
 
-class BlockLayout(data.StructLayout):
+def block_values(widths: Widths) -> dict[str, ShapeLike]:
     """A block of codes with its scales, the mode that selects its format pair, and side inputs."""
-
-    def __init__(self, widths: Widths) -> None:
-        config, lanes = widths.config, widths.config.lanes
-        super().__init__(
-            {
-                "a": data.ArrayLayout(widths.a.bits, lanes),
-                "b": data.ArrayLayout(widths.b.bits, lanes),
-                "scale_a": config.scale_bits,
-                "scale_b": config.scale_bits,
-                "mode": config.mode_bits,
-                **config.side_inputs,
-            }
-        )
+    config = widths.config
+    return {
+        "a": data.ArrayLayout(widths.a.code_bits, config.lanes),
+        "b": data.ArrayLayout(widths.b.code_bits, config.lanes),
+        "scale_a": config.scale_bits,
+        "scale_b": config.scale_bits,
+        "mode": config.mode_bits,
+        **config.side_inputs,
+    }
 
 
-class ProductsLayout(data.StructLayout):
-    """The products of a block, its scale exponent s, and the special values of each step."""
+def products_shape(widths: Widths) -> data.ArrayLayout:
+    """The value `products`: one for each lane."""
+    return data.ArrayLayout(ProductLayout(widths), widths.config.lanes)
 
-    def __init__(self, widths: Widths) -> None:
-        super().__init__(
-            {
-                "lanes": data.ArrayLayout(ProductLayout(widths), widths.config.lanes),
-                "special": data.ArrayLayout(SpecialLayout(), widths.steps),
-                "scale": SCALE_SHAPE,
-            }
-        )
+
+def special_shape(widths: Widths) -> data.ArrayLayout:
+    """The value `special`: which special values occur in each step."""
+    return data.ArrayLayout(SpecialLayout(), widths.steps)
 
 
 class Multiply(Section):
-    """Codes to exact products; a NaN scale is a special value of every step."""
+    """Codes to exact products and s, the exponent of both scales; a NaN scale is a special value of
+    every step."""
 
     def __init__(self, widths: Widths) -> None:
         self.widths = widths
-        super().__init__(BlockLayout(widths), ProductsLayout(widths))
+        super().__init__(
+            block_values(widths),
+            {
+                "products": products_shape(widths),
+                "special": special_shape(widths),
+                "scale": SCALE_SHAPE,
+            },
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -62,7 +64,7 @@ class Multiply(Section):
                 lane.a.eq(self.i.a[index]),
                 lane.b.eq(self.i.b[index]),
                 lane.mode.eq(self.i.mode),
-                self.o.lanes[index].eq(lane.o),
+                self.o.products[index].eq(lane.o),
             ]
             if self.widths.config.micro:
                 pair = index // 2
@@ -72,7 +74,7 @@ class Multiply(Section):
                 ]
             lanes.append(lane)
         for step in range(self.widths.steps):
-            members = lanes[step * self.widths.terms : (step + 1) * self.widths.terms]
+            members = lanes[step * self.widths.step_lanes : (step + 1) * self.widths.step_lanes]
             special = self.o.special[step]
             m.d.comb += [
                 special.nan.eq(scale.nan | Cat(lane.special.nan for lane in members).any()),

@@ -4,18 +4,18 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..model.formats import ElementFormat, Specials
+from ...model.formats import ElementFormat, Specials
 from .widths import OperandWidths
 
 
 class ElementLayout(data.StructLayout):
-    """value = (-1)^sign x significand x 2^(unit + unit_min - fraction), or a special value."""
+    """value = (-1)^sign x significand x 2^(exponent + exponent_min - fraction_bits), or special."""
 
     def __init__(self, widths: OperandWidths) -> None:
         super().__init__(
             {
-                "significand": widths.significand,
-                "unit": widths.unit,
+                "significand": widths.significand_bits,
+                "exponent": widths.exponent_bits,
                 "sign": 1,
                 "nan": 1,
                 "inf": 1,
@@ -37,7 +37,7 @@ class ElementDecoder(wiring.Component):
         self.variant = "_".join(fmt.name for fmt in widths.formats)
         super().__init__(
             {
-                "code": In(widths.bits),
+                "code": In(widths.code_bits),
                 "mode": In((len(widths.formats) - 1).bit_length()),
                 "micro": In(int(widths.micro)),
                 "element": Out(ElementLayout(widths)),
@@ -49,30 +49,29 @@ class ElementDecoder(wiring.Component):
         formats = self.widths.formats
         *others, last = dict.fromkeys(formats)
         chosen = self._decode(m, last)
-        # A chain of two-way choices: Yosys writes wider ones as overlapping case patterns.
         for fmt in others:
             modes = [mode for mode, selected in enumerate(formats) if selected is fmt]
             chosen = Mux(self.mode.matches(*modes), self._decode(m, fmt), chosen)
         m.d.comb += self.element.eq(chosen)
         return m
 
-    def _lowered(self, unit: ValueLike) -> ValueLike:
+    def _lowered(self, exponent: ValueLike) -> ValueLike:
         """A biased exponent, less the micro-exponent."""
-        return Value.cast(unit) - self.micro if self.widths.micro else unit
+        return Value.cast(exponent) - self.micro if self.widths.micro else exponent
 
     def _decode(self, m: Module, fmt: ElementFormat) -> data.View:
         """The element that the code is in format `fmt`."""
         widths = self.widths
         out = Signal(ElementLayout(widths), name=fmt.name)
         code = self.code[: fmt.bits]
-        align = widths.fraction - fmt.mantissa_bits
+        align = widths.fraction_bits - fmt.mantissa_bits
         m.d.comb += out.sign.eq(code[-1])
         if fmt.is_integer:
             magnitude = Signal(fmt.bits, name=f"{fmt.name}_magnitude")
             m.d.comb += [
                 magnitude.eq(Mux(code[-1], -code, code)),
                 out.significand.eq(magnitude << align),
-                out.unit.eq(self._lowered(fmt.emin - widths.unit_min)),
+                out.exponent.eq(self._lowered(fmt.emin - widths.exponent_min)),
             ]
             return out
         fraction = code[: fmt.mantissa_bits]
@@ -81,7 +80,7 @@ class ElementDecoder(wiring.Component):
         # A subnormal has the exponent of the smallest normal and no hidden one.
         m.d.comb += [
             out.significand.eq(Cat(Const(0, align), fraction, normal)),
-            out.unit.eq(self._lowered(field - normal + (fmt.emin - widths.unit_min))),
+            out.exponent.eq(self._lowered(field - normal + (fmt.emin - widths.exponent_min))),
         ]
         if fmt.specials is Specials.NAN_ONLY:
             m.d.comb += out.nan.eq(field.all() & fraction.all())

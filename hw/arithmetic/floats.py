@@ -3,12 +3,17 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike, signed
 from amaranth.lib import data
 
-from .lane import SpecialLayout
-from .widths import EXPONENT_BITS
-
+EXPONENT_BITS = 11  # signed; holds every exponent of every configuration, scales included
 FLOAT32_BIAS = 127
 FLOAT32_EMIN = -126
 FLOAT32_FRACTION = 23
+
+
+class SpecialLayout(data.StructLayout):
+    """Which special values occur among a set of terms."""
+
+    def __init__(self) -> None:
+        super().__init__({"nan": 1, "pos_inf": 1, "neg_inf": 1})
 
 
 class FloatLayout(data.StructLayout):

@@ -4,24 +4,25 @@ from amaranth.hdl import Cat, Const, Module, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from .adder_tree import add_rows
+from ..arithmetic.adder_tree import add_rows
+from ..arithmetic.floats import SpecialLayout
+from ..hierarchy import submodule
 from .decode import ElementDecoder
-from .hierarchy import submodule
 from .widths import Widths
 
 
-class SpecialLayout(data.StructLayout):
-    """Which special values occur among a set of terms."""
-
-    def __init__(self) -> None:
-        super().__init__({"nan": 1, "pos_inf": 1, "neg_inf": 1})
-
-
 class ProductLayout(data.StructLayout):
-    """value = (-1)^sign x product x 2^(unit + unit_min - fraction)."""
+    """value = (-1)^sign x significand x 2^(exponent + exponent_min - product_fraction_bits)."""
 
     def __init__(self, widths: Widths) -> None:
-        super().__init__({"product": widths.product, "unit": widths.unit, "sign": 1, "nonzero": 1})
+        super().__init__(
+            {
+                "significand": widths.product_bits,
+                "exponent": widths.exponent_bits,
+                "sign": 1,
+                "nonzero": 1,
+            }
+        )
 
 
 class ProductLane(wiring.Component):
@@ -36,8 +37,8 @@ class ProductLane(wiring.Component):
         self.widths = widths
         super().__init__(
             {
-                "a": In(widths.a.bits),
-                "b": In(widths.b.bits),
+                "a": In(widths.a.code_bits),
+                "b": In(widths.b.code_bits),
                 "mode": In(widths.config.mode_bits),
                 "micro_a": In(int(widths.config.micro)),
                 "micro_b": In(int(widths.config.micro)),
@@ -66,8 +67,8 @@ class ProductLane(wiring.Component):
             a_zero.eq(a.significand == 0),
             b_zero.eq(b.significand == 0),
             negative.eq(a.sign ^ b.sign),
-            self.o.product.eq(a.significand * b.significand),
-            self.o.unit.eq(a.unit + b.unit),
+            self.o.significand.eq(a.significand * b.significand),
+            self.o.exponent.eq(a.exponent + b.exponent),
             self.o.sign.eq(negative),
             self.o.nonzero.eq(~a_zero & ~b_zero),
             nan.eq(a.nan | b.nan | (a.inf & b_zero) | (a_zero & b.inf)),

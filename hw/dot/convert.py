@@ -4,19 +4,24 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data
 
 from ...model.outputs import OutputFormat
-from ..floats import FLOAT32_FRACTION, FlagsLayout, RunningLayout, unpack_float32
+from ..arithmetic.floats import (
+    EXPONENT_BITS,
+    FLOAT32_FRACTION,
+    FlagsLayout,
+    RunningLayout,
+    unpack_float32,
+)
+from ..arithmetic.round import rounds_up
+from ..arithmetic.shift import ShiftRight
 from ..hierarchy import submodule
-from ..round import rounds_up
-from ..shift import ShiftRight
-from ..widths import EXPONENT_BITS
-from .base import Section
+from ..pipeline import Section
 
 
 class NarrowLayout(data.StructLayout):
     """The result in the output format, and the flags."""
 
-    def __init__(self, out: OutputFormat) -> None:
-        super().__init__({"c": out.bits, "flags": FlagsLayout()})
+    def __init__(self, bits: int) -> None:
+        super().__init__({"c": bits, "flags": FlagsLayout()})
 
 
 class Convert(Section):
@@ -24,11 +29,11 @@ class Convert(Section):
 
     def __init__(self, out: OutputFormat) -> None:
         self.out = out
-        super().__init__(RunningLayout(), NarrowLayout(out))
+        super().__init__({"running": RunningLayout()}, {"result": NarrowLayout(out.bits)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        out, bits = self.out, self.i.c
+        out, bits, result = self.out, self.i.running.c, self.o.result
         wide = unpack_float32(m, bits, "wide")
         top = 2**out.exponent_bits - 1
         # A guard bit and a sticky bit below; a value below the smallest normal moves right.
@@ -39,13 +44,13 @@ class Convert(Section):
             below.eq(out.emin - wide.exponent),
             shift.value.eq(Cat(Const(0, 2), wide.significand)),
             shift.amount.eq(Mux(below > 0, below, 0)),
-            value.eq(shift.result | shift.lost),
+            value.eq(shift.result | shift.sticky),
         ]
         cut = FLOAT32_FRACTION + 2 - out.fraction_bits
-        kept, rest = value[cut:-1], value[:cut]
+        kept, discarded = value[cut:-1], value[:cut]
         field = Signal(EXPONENT_BITS)
         rounded = Signal(out.fraction_bits + EXPONENT_BITS)
-        up = rounds_up(kept, rest)
+        up = rounds_up(kept, discarded)
         overflow = rounded[out.fraction_bits :] >= top
         m.d.comb += [
             field.eq(Mux(value[-1], Mux(below > 0, 1, 1 - below), 0)),
@@ -56,16 +61,16 @@ class Convert(Section):
         infinity = Const(top << out.fraction_bits, out.bits - 1)
         magnitude = Mux(overflow, infinity, rounded[: out.bits - 1])
         magnitude = Mux(special, Cat(fraction, Const(top, out.exponent_bits)), magnitude)
+        flags = self.i.running.flags
         m.d.comb += [
-            self.o.c.eq(Cat(magnitude, bits[31] & magnitude.any())),
-            self.o.flags.eq(self.i.flags),
+            result.c.eq(Cat(magnitude, bits[31] & magnitude.any())),
+            result.flags.eq(flags),
         ]
-        inexact = rest.any() | overflow
-        tiny = rest.any() & (rounded[out.fraction_bits :] == 0)
-        flags = self.i.flags
+        inexact = discarded.any() | overflow
+        tiny = discarded.any() & (rounded[out.fraction_bits :] == 0)
         m.d.comb += [
-            self.o.flags.overflow.eq(flags.overflow | (~special & overflow)),
-            self.o.flags.underflow.eq(flags.underflow | (~special & tiny)),
-            self.o.flags.inexact.eq(flags.inexact | (~special & inexact)),
+            result.flags.overflow.eq(flags.overflow | (~special & overflow)),
+            result.flags.underflow.eq(flags.underflow | (~special & tiny)),
+            result.flags.inexact.eq(flags.inexact | (~special & inexact)),
         ]
         return m

@@ -1,28 +1,27 @@
 """Sections of `float32`: tree1, tree2, ... (a level of RNE adders each) and accumulate."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, ShapeLike, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..float_sum import FloatSum
-from ..floats import FLOAT32_FRACTION, FloatLayout
+from ..arithmetic.float_sum import FloatSum
+from ..arithmetic.floats import FLOAT32_FRACTION, FloatLayout
+from ..arithmetic.normalize import Normalizer
+from ..arithmetic.round import rounds_up
+from ..arithmetic.scale import SCALE_SHAPE
 from ..hierarchy import submodule
-from ..normalize import Normalizer
-from ..round import rounds_up
-from ..widths import Widths
+from ..pipeline import Section
 from .accumulate import Accumulate
-from .base import Section
-from .multiply import ProductsLayout
-from .sums import BESIDE, BlockResultLayout
+from .lane import ProductLayout
+from .multiply import products_shape
+from .widths import Widths
 
 SIGNIFICAND = FLOAT32_FRACTION + 1
 
 
-class LevelLayout(data.StructLayout):
-    """The float32 terms that are left at a level of the tree."""
-
-    def __init__(self, count: int) -> None:
-        super().__init__({"terms": data.ArrayLayout(FloatLayout(SIGNIFICAND), count), **BESIDE})
+def floats_shape(count: int) -> data.ArrayLayout:
+    """The value `floats`: float32 terms of a level of the tree."""
+    return data.ArrayLayout(FloatLayout(SIGNIFICAND), count)
 
 
 class TreeAdder(wiring.Component):
@@ -42,19 +41,19 @@ class TreeAdder(wiring.Component):
         adder = submodule(m, "adder", FloatSum(SIGNIFICAND, SIGNIFICAND))
         normalizer = submodule(m, "normalizer", Normalizer(adder.sum_width))
         cut = adder.sum_width - SIGNIFICAND
-        kept, rest = normalizer.result[cut:], normalizer.result[:cut]
+        kept, discarded = normalizer.result[cut:], normalizer.result[:cut]
         rounded = Signal(SIGNIFICAND + 1)
         carry = rounded[-1]
         m.d.comb += [
             adder.a.eq(self.a),
             adder.b.eq(self.b),
             normalizer.value.eq(adder.magnitude),
-            rounded.eq(kept + rounds_up(kept, rest)),
+            rounded.eq(kept + rounds_up(kept, discarded)),
             self.o.significand.eq(Mux(carry, rounded[1:], rounded[:-1])),
             self.o.exponent.eq(adder.exponent - normalizer.amount + carry),
             self.o.sign.eq(adder.sign),
             self.o.zero.eq(adder.magnitude == 0),
-            self.inexact.eq(rest.any()),
+            self.inexact.eq(discarded.any()),
         ]
         return m
 
@@ -64,17 +63,16 @@ class ProductToFloat(wiring.Component):
 
     def __init__(self, widths: Widths) -> None:
         self.widths = widths
-        lane = ProductsLayout(widths)["lanes"].shape.elem_shape
-        super().__init__({"i": In(lane), "o": Out(FloatLayout(SIGNIFICAND))})
+        super().__init__({"i": In(ProductLayout(widths)), "o": Out(FloatLayout(SIGNIFICAND))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        width = self.widths.product
+        width = self.widths.product_bits
         normalizer = submodule(m, "normalizer", Normalizer(width))
         m.d.comb += [
-            normalizer.value.eq(self.i.product),
+            normalizer.value.eq(self.i.significand),
             self.o.significand.eq(Cat(Const(0, SIGNIFICAND - width), normalizer.result)),
-            self.o.exponent.eq(self.i.unit + (self.widths.lsb + width - 1) - normalizer.amount),
+            self.o.exponent.eq(self.i.exponent + (self.widths.lsb + width - 1) - normalizer.amount),
             self.o.sign.eq(self.i.sign),
             self.o.zero.eq(~self.i.nonzero),
         ]
@@ -82,14 +80,23 @@ class ProductToFloat(wiring.Component):
 
 
 class Level(Section):
-    """One level of the tree: adjacent pairs added; the first converts, the last joins 2^s."""
+    """One level of the tree: adjacent pairs added; the first converts, the last joins 2^s.
 
-    def __init__(self, widths: Widths, count: int) -> None:
-        self.widths, self.count = widths, count
-        super().__init__(
-            ProductsLayout(widths) if self.is_first else LevelLayout(count),
-            BlockResultLayout(SIGNIFICAND) if self.is_last else LevelLayout(count // 2),
-        )
+    floats: the terms that are left; block: the last of them.
+    """
+
+    def __init__(self, widths: Widths, number: int) -> None:
+        self.widths = widths
+        self.count = widths.config.lanes >> (number - 1)
+        sticky: dict[str, ShapeLike] = {} if self.is_first else {"sticky": 1}
+        scale: dict[str, ShapeLike] = {"scale": SCALE_SHAPE} if self.is_last else {}
+        terms: dict[str, ShapeLike] = {"floats": floats_shape(self.count)}
+        if self.is_first:
+            terms = {"products": products_shape(widths)}
+        left: dict[str, ShapeLike] = {"floats": floats_shape(self.count // 2)}
+        if self.is_last:
+            left = {"block": FloatLayout(SIGNIFICAND)}
+        super().__init__({**terms, **scale, **sticky}, {**left, "sticky": 1})
 
     @property
     def is_first(self) -> bool:
@@ -101,35 +108,27 @@ class Level(Section):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        terms = self._floats(m) if self.is_first else self.i.terms
-        lost = [] if self.is_first else [self.i.lost]
+        terms = self._floats(m) if self.is_first else self.i.floats
+        sticky = [] if self.is_first else [self.i.sticky]
         for index in range(self.count // 2):
             adder = submodule(m, f"adder{index}", TreeAdder())
             m.d.comb += [adder.a.eq(terms[2 * index]), adder.b.eq(terms[2 * index + 1])]
-            lost.append(adder.inexact)
+            sticky.append(adder.inexact)
             if self.is_last:
-                m.d.comb += self.o.x.eq(adder.o)
-                m.d.comb += self.o.x.exponent.eq(adder.o.exponent + self.i.scale)
+                m.d.comb += self.o.block.eq(adder.o)
+                m.d.comb += self.o.block.exponent.eq(adder.o.exponent + self.i.scale)
             else:
-                m.d.comb += self.o.terms[index].eq(adder.o)
-        m.d.comb += self.o.lost.eq(Cat(lost).any())
-        special = self.i.special[0] if self.is_first else self.i.special
-        m.d.comb += self.o.special.eq(special)
-        if not self.is_last:
-            self.carry(m, ["scale"])
+                m.d.comb += self.o.floats[index].eq(adder.o)
+        m.d.comb += self.o.sticky.eq(Cat(sticky).any())
         return m
 
     def _floats(self, m: Module) -> list:
         floats = []
         for index in range(self.count):
             convert = submodule(m, f"to_float{index}", ProductToFloat(self.widths))
-            m.d.comb += convert.i.eq(self.i.lanes[index])
+            m.d.comb += convert.i.eq(self.i.products[index])
             floats.append(convert.o)
         return floats
 
 
-def build(widths: Widths) -> list[Section]:
-    """The sections of `float32` between multiply and convert."""
-    counts = [widths.config.lanes >> level for level in range(widths.config.lanes.bit_length() - 1)]
-    nan_bits = widths.config.accumulator.nan_bits
-    return [*(Level(widths, count) for count in counts), Accumulate(SIGNIFICAND, nan_bits)]
+SECTIONS = {"tree": Level, "accumulate": lambda widths: Accumulate(widths, SIGNIFICAND)}

@@ -16,7 +16,7 @@ def shift_left(m: Module, value: Value, amount: Value, name: str = "shifted") ->
 
 def shift_right_signed(m: Module, value: Value, amount: Value) -> tuple[Value, Value]:
     """(`value`, two's complement, shifted right toward -infinity; whether a one fell off)."""
-    width, lost = len(value), Const(0, 1)
+    width, sticky = len(value), Const(0, 1)
     for level in range(len(amount)):
         distance = min(2**level, width)
         shifted = Signal(width, name=f"shifted{level}")
@@ -27,32 +27,32 @@ def shift_right_signed(m: Module, value: Value, amount: Value) -> tuple[Value, V
             ),
             fell.eq(amount[level] & value[:distance].any()),
         ]
-        value, lost = shifted, lost | fell
-    return value, lost
+        value, sticky = shifted, sticky | fell
+    return value, sticky
 
 
 class ShiftRight(wiring.Component):
     """Right shifter that says whether a one fell off its end; combinational.
 
-    Ports: value in (`width`), amount in (`amount_width`, any value: a large one empties the
-    result), result out (`width`), lost out (some shifted-out bit was one).
+    Ports: value in (`width`), amount in (`amount_bits`, any value: a large one empties the
+    result), result out (`width`), sticky out (some shifted-out bit was one).
     """
 
-    def __init__(self, width: int, amount_width: int) -> None:
-        self.width, self.amount_width = width, amount_width
+    def __init__(self, width: int, amount_bits: int) -> None:
+        self.width, self.amount_bits = width, amount_bits
         super().__init__(
             {
                 "value": In(width),
-                "amount": In(amount_width),
+                "amount": In(amount_bits),
                 "result": Out(width),
-                "lost": Out(1),
+                "sticky": Out(1),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        levels = min(self.amount_width, (self.width - 1).bit_length() or 1)
-        value, lost = self.value, 0
+        levels = min(self.amount_bits, (self.width - 1).bit_length() or 1)
+        value, sticky = self.value, 0
         for level in range(levels):
             distance = 2**level
             shifted = Signal(self.width, name=f"shifted{level}")
@@ -61,11 +61,11 @@ class ShiftRight(wiring.Component):
                 shifted.eq(Mux(self.amount[level], value >> distance, value)),
                 fell.eq(self.amount[level] & value[:distance].any()),
             ]
-            value, lost = shifted, lost | fell
+            value, sticky = shifted, sticky | fell
         beyond = Signal()
         m.d.comb += [
             beyond.eq(self.amount[levels:].any()),
             self.result.eq(Mux(beyond, 0, value)),
-            self.lost.eq(lost | (beyond & value.any())),
+            self.sticky.eq(sticky | (beyond & value.any())),
         ]
         return m

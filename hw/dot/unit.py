@@ -1,17 +1,16 @@
 """DotUnit: the MX dot-product unit."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Const, Module, Mux, ShapeLike, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..model.config import DotConfig
-from ..model.outputs import IntegerOutput
-from ..model.trace import FLAG_NAMES
-from .elastic import Slice, Token
-from .hierarchy import used
-from .sections import Section, build
-from .sections.base import ControlLayout
-from .sections.multiply import BlockLayout
+from ...model.config import DotConfig
+from ...model.outputs import FLOAT32, IntegerOutput
+from ...model.trace import FLAG_NAMES
+from ..hierarchy import used
+from ..pipeline import Row, Token
+from .multiply import block_values
+from .sections import build
 from .widths import Widths
 
 
@@ -19,8 +18,8 @@ class InputLayout(data.StructLayout):
     """One block: codes of a and b (lane 0 lowest), their scales, the mode; c with `first`."""
 
     def __init__(self, config: DotConfig) -> None:
-        block = {name: field.shape for name, field in BlockLayout(Widths(config))}
-        super().__init__({**block, "c": 32 if config.load_c else 0, "first": 1, "last": 1})
+        c = 32 if config.load_c else 0
+        super().__init__({**block_values(Widths(config)), "c": c, "first": 1, "last": 1})
 
 
 class ResultLayout(data.StructLayout):
@@ -89,40 +88,24 @@ class DotUnit(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        pipeline = self.config.pipeline
-        sections = build(self.widths)
-        slices = [
-            Slice(m, part.name, section, index in pipeline.registered, ControlLayout())
-            for index, (part, section) in enumerate(zip(pipeline.sections, sections, strict=True))
-        ]
-        token = self._accept(m, sections[0])
-        for index, (part, section) in enumerate(zip(pipeline.sections, sections, strict=True)):
-            if section.has("state"):
-                holder = next(i for i, s in enumerate(pipeline.sections[index:], index) if s.holds)
-                m.d.comb += section.state.eq(slices[holder].data)
-                if part.loop:
-                    self._wait(m, token, slices[index:holder])
-            token = slices[index].connect(m, token)
-        self._deliver(m, token)
+        token = self._accept(m)
+        row = row_of(self.config)
+        self._deliver(m, row.connect(m, token))
         return m
 
-    def _accept(self, m: Module, multiply: Section) -> Token:
-        """The input stream as a token, with its place in the promotion group."""
+    def _accept(self, m: Module) -> Token:
+        """The input stream as a token, with its place in the promotion group.
+
+        starts: the running sum of a loop starts here. promotes: a partial sum that is kept apart
+        is added to c after this block.
+        """
         payload = self.i.payload
-        block = Signal(multiply.i.shape(), name="in_block")
-        control = Signal(ControlLayout(), name="in_control")
-        token = Token("in", block, control, self.i.valid)
-        for name, _ in multiply.i.shape():
-            m.d.comb += block[name].eq(payload[name])
-        m.d.comb += [
-            self.i.ready.eq(token.ready),
-            token.control.first.eq(payload.first),
-            token.control.last.eq(payload.last),
-            token.control.starts.eq(payload.first),
-            token.control.promotes.eq(payload.last),
-        ]
-        if self.config.load_c:
-            m.d.comb += token.control.c.eq(payload.c)
+        values = {name: payload[name] for name, _ in payload.shape()}
+        values |= {"starts": payload.first, "promotes": payload.last}
+        if not self.config.load_c:
+            values["c"] = Const(0, 32)
+        token = Token("in", values, self.i.valid)
+        m.d.comb += self.i.ready.eq(token.ready)
         promote = getattr(self.config.accumulator, "promote", None)
         if promote is not None:
             self._count_group(m, token, max(1, promote // self.config.lanes))
@@ -133,29 +116,26 @@ class DotUnit(wiring.Component):
         """A partial sum starts with every group of `blocks` blocks and is promoted at its end."""
         place = Signal(range(blocks), name="group_place")
         here = Signal(range(blocks), name="group_here")
-        end = here == blocks - 1
-        m.d.comb += here.eq(Mux(token.control.first, 0, place))
-        m.d.comb += token.control.starts.eq(token.control.first | (here == 0))
-        m.d.comb += token.control.promotes.eq(token.control.last | end)
+        first, last = Value.cast(token.values["first"]), Value.cast(token.values["last"])
+        starts, promotes = Signal(name="group_starts"), Signal(name="group_ends")
+        m.d.comb += [
+            here.eq(Mux(first, 0, place)),
+            starts.eq(first | (here == 0)),
+            promotes.eq(last | (here == blocks - 1)),
+        ]
+        token.values |= {"starts": starts, "promotes": promotes}
         with m.If(token.valid & token.ready):
             m.d.sync += place.eq(here + 1)  # wraps: groups are powers of two
-
-    @staticmethod
-    def _wait(m: Module, token: Token, loop: list[Slice]) -> None:
-        """Hold a block that needs the running value while that is still on its way round."""
-        busy = Cat(part.valid for part in loop if part.registered).any()
-        go = Signal(name="loop_go")
-        m.d.comb += go.eq(token.control.starts | ~busy)
-        token.gate(m, go)
 
     def _deliver(self, m: Module, token: Token) -> None:
         """Results leave with the last block; the tokens of the others end here."""
         payload, out = self.o.payload, self.config.out
-        c, flags = Value.cast(token.data.c), token.data.flags
+        result, last = token.values[result_name(self.config)], Value.cast(token.values["last"])
+        c, flags = Value.cast(result.c), result.flags
         m.d.comb += [
             payload.result.eq(c),
-            self.o.valid.eq(token.valid & token.control.last),
-            token.ready.eq(self.o.ready | ~token.control.last),
+            self.o.valid.eq(token.valid & last),
+            token.ready.eq(self.o.ready | ~last),
         ]
         if not self.config.status:
             return
@@ -166,11 +146,30 @@ class DotUnit(wiring.Component):
             m.d.comb += payload.flags[name].eq(flags[name])
 
 
-def stage_layouts(config: DotConfig) -> dict[str, data.Layout]:
-    """What the wire `stage_NAME_data` of the generated Verilog holds, for every section NAME."""
+def input_values(config: DotConfig) -> dict[str, ShapeLike]:
+    """The values that the sections find: of the block, and where it stands in its dot product."""
+    control = {"c": 32, "first": 1, "last": 1, "starts": 1, "promotes": 1}
+    return {**block_values(Widths(config)), **control}
+
+
+def result_name(config: DotConfig) -> str:
+    """The value that leaves the last section: as it runs, or converted or requantised."""
+    out = config.out
+    plain = out.format is None if isinstance(out, IntegerOutput) else out == FLOAT32
+    return "running" if plain else "result"
+
+
+def row_of(config: DotConfig) -> Row:
+    """The sections of a unit with their registers."""
+    outputs = (result_name(config), "last")
+    return Row(config.pipeline, build(Widths(config)), input_values(config), outputs)
+
+
+def section_values(config: DotConfig) -> dict[str, dict[str, ShapeLike]]:
+    """The values that leave each section of a unit, by names of section and value."""
     sections = [used(section) for section in build(Widths(config))]
     names = [part.name for part in config.pipeline.sections]
-    return {name: section.o.shape() for name, section in zip(names, sections, strict=True)}
+    return {name: section.writes for name, section in zip(names, sections, strict=True)}
 
 
-__all__ = ["DotUnit", "InputLayout", "ResultLayout", "stage_layouts"]
+__all__ = ["DotUnit", "InputLayout", "ResultLayout", "row_of", "section_values"]

@@ -4,15 +4,14 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from .floats import FLOAT32_BIAS, FLOAT32_EMIN, FLOAT32_FRACTION
-from .hierarchy import submodule
+from ..hierarchy import submodule
+from .floats import EXPONENT_BITS, FLOAT32_BIAS, FLOAT32_EMIN, FLOAT32_FRACTION
 from .normalize import Normalizer
-from .widths import EXPONENT_BITS
 
 
-def rounds_up(kept: Value, rest: Value) -> Value:
-    """Whether RNE of `kept` with the bits `rest` below it goes up."""
-    return rest[-1] & (rest[:-1].any() | kept[0])
+def rounds_up(kept: Value, discarded: Value) -> Value:
+    """Whether RNE of `kept` with the bits `discarded` below it goes up."""
+    return discarded[-1] & (discarded[:-1].any() | kept[0])
 
 
 class FloatRounder(wiring.Component):
@@ -63,16 +62,16 @@ class FloatRounder(wiring.Component):
             top.eq(normalizer.result[-1]),
         ]
         kept = normalizer.result[width - 1 - self.fraction_bits : width - 1]
-        rest = normalizer.result[: width - 1 - self.fraction_bits]
-        up = rounds_up(kept, rest) if self.nearest else Const(0, 1)
+        discarded = normalizer.result[: width - 1 - self.fraction_bits]
+        up = rounds_up(kept, discarded) if self.nearest else Const(0, 1)
         field = Signal(self.exponent_bits)
         packed = Signal(FLOAT32_FRACTION + self.exponent_bits)
         m.d.comb += [
             field.eq(Mux(top, biased - normalizer.amount, 0)),
             packed.eq(Cat(Const(0, FLOAT32_FRACTION - self.fraction_bits), kept, field) + up),
             self.overflow.eq(packed[FLOAT32_FRACTION:] >= 255),
-            self.inexact.eq(rest.any() | self.overflow),
-            self.underflow.eq(rest.any() & (packed[FLOAT32_FRACTION:] == 0)),
+            self.inexact.eq(discarded.any() | self.overflow),
+            self.underflow.eq(discarded.any() & (packed[FLOAT32_FRACTION:] == 0)),
         ]
         infinity = Const(0xFF << FLOAT32_FRACTION, 31)
         magnitude = Mux(self.overflow, infinity, packed[:31])

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..model.schemes.elements import IntegerFormat
+from ...model.schemes.elements import IntegerFormat
 from .shift import shift_right_signed
 
 
@@ -35,7 +35,7 @@ class RoundingShift(wiring.Component):
         out = self.out
         # One digit below the point stays: the one that decides the rounding.
         wide = Cat(Const(0, 1), self.value)
-        shifted, lost = shift_right_signed(m, wide, self.shift)
+        shifted, sticky = shift_right_signed(m, wide, self.shift)
         moved = Signal(signed(self.width + 2))
         low, high = Signal(), Signal()
         zero = self.zero.as_signed() if out.lowest < 0 else self.zero
@@ -43,7 +43,7 @@ class RoundingShift(wiring.Component):
             moved.eq(shifted[1:].as_signed() + shifted[0] + zero),
             low.eq(moved < out.lowest),
             high.eq(moved > out.highest),
-            self.inexact.eq(lost | shifted[0]),
+            self.inexact.eq(sticky | shifted[0]),
             self.clipped.eq(low | high),
             self.result.eq(Mux(low, out.lowest, Mux(high, out.highest, moved))),
         ]

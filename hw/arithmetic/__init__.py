@@ -1,0 +1,1 @@
+"""Pieces of arithmetic that units of several kinds are made of."""

@@ -1,0 +1,44 @@
+"""Alignment shifter: a product truncated on the grid of an aligning accumulator."""
+
+from amaranth.hdl import Cat, Const, Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..arithmetic.shift import ShiftRight
+from ..hierarchy import submodule
+from .widths import Widths
+
+
+class AlignShifter(wiring.Component):
+    """magnitude = RZ(significand x 2^(F - product_fraction_bits - distance)); combinational.
+
+    Ports: significand in, distance in (`distance_bits`: how far the product's unit digit lies below
+    the largest), magnitude out (`Widths.term_bits`), sticky out (a one was cut off).
+    """
+
+    def __init__(self, widths: Widths, distance_bits: int) -> None:
+        self.widths = widths
+        super().__init__(
+            {
+                "significand": In(widths.product_bits),
+                "distance": In(distance_bits),
+                "magnitude": Out(widths.term_bits),
+                "sticky": Out(1),
+            }
+        )
+        self.distance_bits = distance_bits
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        widths = self.widths
+        # With fewer fraction bits than a product has, the last ones always go.
+        below = max(widths.product_fraction_bits - widths.fraction_bits, 0)
+        above = max(widths.fraction_bits - widths.product_fraction_bits, 0)
+        shift = submodule(m, "shift", ShiftRight(widths.product_bits + above, self.distance_bits))
+        m.d.comb += [
+            shift.value.eq(Cat(Const(0, above), self.significand)),
+            shift.amount.eq(self.distance),
+            self.magnitude.eq(shift.result[below:]),
+            self.sticky.eq(shift.sticky | shift.result[:below].any()),
+        ]
+        return m

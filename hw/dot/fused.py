@@ -1,0 +1,288 @@
+"""Sections of `fused:F` and of the presets: largest, then join, sum and round for every step of a
+block, then promote where a partial sum is kept apart."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, ShapeLike, Signal, Value, signed
+from amaranth.lib import data
+
+from ...model.accumulators import Fused, Preset
+from ..arithmetic.adder_tree import AdderTree, TermLayout
+from ..arithmetic.float_sum import FloatSum
+from ..arithmetic.floats import (
+    EXPONENT_BITS,
+    FLOAT32_EMIN,
+    FLOAT32_FRACTION,
+    RunningLayout,
+    merge_special,
+    special_of_float32,
+    unpack_float32,
+)
+from ..arithmetic.largest import LargestExponent
+from ..arithmetic.round import FloatRounder
+from ..arithmetic.scale import SCALE_SHAPE
+from ..arithmetic.shift import ShiftRight
+from ..hierarchy import submodule
+from ..pipeline import Section
+from .align import AlignShifter
+from .multiply import products_shape, special_shape
+from .widths import Widths
+
+
+class PeakLayout(data.StructLayout):
+    """The largest biased exponent of a step's products; `any` is 0 when all are zero."""
+
+    def __init__(self, widths: Widths) -> None:
+        super().__init__({"exponent": widths.exponent_bits, "any": 1})
+
+
+def rule_of(widths: Widths) -> Fused | Preset:
+    """The accumulator of a unit whose running value joins the alignment."""
+    rule = widths.config.accumulator
+    assert isinstance(rule, Fused | Preset)
+    return rule
+
+
+def promotes(widths: Widths) -> bool:
+    """Whether a partial sum is kept apart from c, and added to it now and then."""
+    rule = rule_of(widths)
+    return isinstance(rule, Preset) and rule.promote is not None
+
+
+def sum_name(widths: Widths) -> str:
+    """The value that the steps sum up: `partial`, where that is kept apart, or `running`."""
+    return "partial" if promotes(widths) else "running"
+
+
+def peaks_shape(widths: Widths) -> data.ArrayLayout:
+    """The value `peaks`: one for each step."""
+    return data.ArrayLayout(PeakLayout(widths), widths.steps)
+
+
+def terms_shape(widths: Widths) -> data.ArrayLayout:
+    """The value `terms`: the aligned products and, last, the aligned running value."""
+    width = max(widths.term_bits, widths.fraction_bits + 1)
+    return data.ArrayLayout(TermLayout(width), widths.step_lanes + 1)
+
+
+class Largest(Section):
+    """The largest exponent of each step."""
+
+    def __init__(self, widths: Widths) -> None:
+        self.widths = widths
+        super().__init__({"products": products_shape(widths)}, {"peaks": peaks_shape(widths)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        count = self.widths.step_lanes
+        for step in range(self.widths.steps):
+            largest = LargestExponent(count, self.widths.exponent_bits)
+            tree = submodule(m, f"tree{step}", largest)
+            products = [self.i.products[index] for index in range(step * count, (step + 1) * count)]
+            for index, product in enumerate(products):
+                m.d.comb += tree.exponent[index].eq(product.exponent)
+            m.d.comb += [
+                tree.nonzero.eq(Cat(product.nonzero for product in products)),
+                self.o.peaks[step].exponent.eq(tree.largest),
+                self.o.peaks[step].any.eq(tree.any),
+            ]
+        return m
+
+
+class Join(Section):
+    """Scale and running value join the alignment: emax covers both, and all is cut to its grid.
+
+    before: the value that the step starts from; exponent: emax. The first step takes the value that
+    comes round, or where the sum starts.
+    """
+
+    def __init__(self, widths: Widths, step: int) -> None:
+        self.widths, self.step = widths, step
+        start: dict[str, ShapeLike] = {}
+        if step == 0:
+            start = {"starts": 1} if promotes(widths) else {"starts": 1, "c": 32}
+        super().__init__(
+            {
+                "products": products_shape(widths),
+                "peaks": peaks_shape(widths),
+                "scale": SCALE_SHAPE,
+                sum_name(widths): RunningLayout(),
+                **start,
+            },
+            {
+                "terms": terms_shape(widths),
+                "exponent": signed(EXPONENT_BITS),
+                "sticky": 1,
+                "before": RunningLayout(),
+            },
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        widths, before = self.widths, self.o.before
+        self._begin(m, before)
+        c = unpack_float32(m, before.c, "running")
+        peak_of_step = self.i.peaks[self.step]
+        products_lead = Signal()
+        peak = Signal(signed(EXPONENT_BITS))
+        emax = self.o.exponent
+        base = Signal(signed(EXPONENT_BITS))
+        m.d.comb += [
+            peak.eq(peak_of_step.exponent + self.i.scale + widths.exponent_min),
+            # A zero c takes no part; with zero products too, any exponent will do.
+            products_lead.eq(peak_of_step.any & ((c.significand == 0) | (peak > c.exponent))),
+            emax.eq(Mux(products_lead, peak, c.exponent)),
+            base.eq(emax - self.i.scale - widths.exponent_min),
+        ]
+        sticky = []
+        for index in range(widths.step_lanes):
+            product = self.i.products[self.step * widths.step_lanes + index]
+            term = self.o.terms[index]
+            shift = submodule(m, f"shift{index}", AlignShifter(widths, EXPONENT_BITS))
+            m.d.comb += [
+                shift.significand.eq(product.significand),
+                shift.distance.eq(base - product.exponent),
+                term.magnitude.eq(shift.magnitude),
+                term.sign.eq(product.sign),
+            ]
+            sticky.append(shift.sticky)
+        sticky.append(self._align_running(m, c, emax))
+        m.d.comb += self.o.sticky.eq(Cat(sticky).any())
+        return m
+
+    def _begin(self, m: Module, before: data.View) -> None:
+        """The value of the step before, of the block before, or where the sum starts."""
+        held = self.i[sum_name(self.widths)]
+        if self.step:
+            m.d.comb += before.eq(held)
+            return
+        with m.If(self.i.starts):
+            m.d.comb += before.c.eq(Const(0, 32) if promotes(self.widths) else self.i.c)
+        with m.Else():
+            m.d.comb += before.eq(held)
+
+    def _align_running(self, m: Module, c: data.View, emax: Value) -> Value:
+        """RZ(c x 2^(F - emax)) as the last term; says whether a one was cut off."""
+        fraction_bits = self.widths.fraction_bits
+        above = max(fraction_bits - FLOAT32_FRACTION, 0)
+        below = max(FLOAT32_FRACTION - fraction_bits, 0)
+        shift = submodule(m, "shift_c", ShiftRight(FLOAT32_FRACTION + 1 + above, EXPONENT_BITS))
+        term = self.o.terms[self.widths.step_lanes]
+        m.d.comb += [
+            shift.value.eq(Cat(Const(0, above), c.significand)),
+            shift.amount.eq(emax - c.exponent),
+            term.magnitude.eq(shift.result[below:]),
+            term.sign.eq(c.sign),
+        ]
+        return shift.sticky | shift.result[:below].any()
+
+
+class Sum(Section):
+    """The adder tree over the step's terms and the running value."""
+
+    def __init__(self, widths: Widths, step: int) -> None:
+        self.widths, self.step = widths, step
+        super().__init__({"terms": terms_shape(widths)}, {"total": signed(widths.total_bits)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        widths = self.widths
+        bits = max(widths.term_bits, widths.fraction_bits + 1)
+        tree = submodule(m, "tree", AdderTree(widths.step_lanes + 1, bits, widths.total_bits))
+        m.d.comb += [tree.terms.eq(self.i.terms), self.o.total.eq(tree.total)]
+        return m
+
+
+class Round(Section):
+    """The step's total toward zero to float32, or to the machine's fewer fraction bits."""
+
+    def __init__(self, widths: Widths, step: int) -> None:
+        self.widths, self.step = widths, step
+        super().__init__(
+            {
+                "total": signed(widths.total_bits),
+                "exponent": signed(EXPONENT_BITS),
+                "sticky": 1,
+                "special": special_shape(widths),
+                "before": RunningLayout(),
+            },
+            {sum_name(widths): RunningLayout()},
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        widths, rule = self.widths, rule_of(self.widths)
+        bits = rule.result_bits if isinstance(rule, Preset) else FLOAT32_FRACTION
+        size, above = widths.total_bits - 1, bits + 1
+        width = size + above
+        rounder = submodule(m, "rounder", FloatRounder(width, nearest=False, fraction_bits=bits))
+        # Behind a zero c the total may lie below float32's smallest exponent: zeros above it make
+        # the way down to the last subnormal digit, and whatever is smaller counts as there.
+        top, lowest = Signal(signed(EXPONENT_BITS)), FLOAT32_EMIN - above
+        total, before, after = self.i.total, self.i.before, self.o[sum_name(widths)]
+        special = self.i.special[self.step]
+        active, special_bits = merge_special(m, "special", before.c, special, rule.nan_bits)
+        m.d.comb += [
+            rounder.sign.eq(total[-1]),
+            rounder.magnitude.eq(Mux(total[-1], -total, total)),
+            top.eq(self.i.exponent + (size - 1 - widths.fraction_bits)),
+            rounder.exponent.eq(Mux(top < lowest, lowest, top) + above),
+            after.c.eq(Mux(active, rounder.result, special_bits)),
+            after.flags.eq(before.flags),
+        ]
+        inexact = rounder.inexact | self.i.sticky
+        m.d.comb += [
+            after.flags.overflow.eq(before.flags.overflow | (active & rounder.overflow)),
+            after.flags.underflow.eq(before.flags.underflow | (active & rounder.underflow)),
+            after.flags.inexact.eq(before.flags.inexact | (active & inexact)),
+        ]
+        return m
+
+
+class Promote(Section):
+    """c' = RNE(c + partial) after the blocks that promote; c as it is after the others."""
+
+    def __init__(self, widths: Widths) -> None:
+        self.nan_bits = widths.config.accumulator.nan_bits
+        super().__init__(
+            {
+                "partial": RunningLayout(),
+                "first": 1,
+                "promotes": 1,
+                "c": 32,
+                "running": RunningLayout(),
+            },
+            {"running": RunningLayout()},
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        adder = submodule(m, "adder", FloatSum(24, 24))
+        rounder = submodule(m, "rounder", FloatRounder(adder.sum_width, nearest=True))
+        first, promotes_now, partial = self.i.first, self.i.promotes, self.i.partial
+        c = Signal(32)
+        m.d.comb += c.eq(Mux(first, self.i.c, self.i.running.c))
+        special = special_of_float32(m, partial.c, "partial_special")
+        active, special_bits = merge_special(m, "special", c, special, self.nan_bits)
+        rounds = promotes_now & active
+        promoted = Mux(active, rounder.result, special_bits)
+        before, after = self.i.running.flags, self.o.running
+        m.d.comb += [
+            adder.a.eq(unpack_float32(m, c, "running")),
+            adder.b.eq(unpack_float32(m, partial.c, "partial")),
+            rounder.sign.eq(adder.sign),
+            rounder.magnitude.eq(adder.magnitude),
+            rounder.exponent.eq(adder.exponent),
+            after.c.eq(Mux(promotes_now, promoted, c)),
+        ]
+        for name in ("overflow", "underflow", "inexact"):
+            sticky = partial.flags[name] | (~first & before[name])
+            m.d.comb += after.flags[name].eq(sticky | (rounds & getattr(rounder, name)))
+        return m
+
+
+SECTIONS = {
+    "largest": Largest,
+    "join": Join,
+    "sum": Sum,
+    "round": Round,
+    "promote": Promote,
+}

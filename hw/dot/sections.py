@@ -1,0 +1,47 @@
+"""The sections of every accumulator, by the names that `DotConfig.pipeline` gives them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...model.accumulators import Aligned, Exact, Fixed, Float32, Fused, Int32, Preset
+from ...model.outputs import IntegerOutput, OutputFormat
+from ..pipeline import Section
+from . import aligned, exact, fixed, float32, fused, integer
+from .convert import Convert
+from .multiply import Multiply
+from .widths import Widths
+
+FAMILIES: dict[type, Mapping[str, Callable[..., Section]]] = {
+    Exact: exact.SECTIONS,
+    Int32: exact.SECTIONS,
+    Aligned: aligned.SECTIONS,
+    Fused: fused.SECTIONS,
+    Preset: fused.SECTIONS,
+    Fixed: fixed.SECTIONS,
+    Float32: float32.SECTIONS,
+}
+
+
+def _convert(widths: Widths) -> Section:
+    out = widths.config.out
+    assert isinstance(out, OutputFormat)
+    return Convert(out)
+
+
+SHARED: dict[str, Callable[..., Section]] = {"multiply": Multiply, "convert": _convert}
+
+
+def build(widths: Widths) -> list[Section]:
+    """The sections of a unit, one for each of its `DotConfig.pipeline.sections`."""
+    config = widths.config
+    family: Mapping[str, Callable[..., Section]] = integer.SECTIONS
+    if not isinstance(config.out, IntegerOutput):
+        family = {**SHARED, **FAMILIES[type(config.accumulator)]}
+    return [_section(family, part.kind, part.number, widths) for part in config.pipeline.sections]
+
+
+def _section(
+    family: Mapping[str, Callable[..., Section]], kind: str, number: int | None, widths: Widths
+) -> Section:
+    arguments: tuple[Any, ...] = () if number is None else (number,)
+    return family[kind](widths, *arguments)

@@ -1,0 +1,207 @@
+"""Elastic pipelines: sections compute, the pipeline carries.
+
+A section names the values that it reads and those that it writes. A row of sections passes each
+value on for as long as a later section reads it; a register after a section holds those, and no
+others. Registers fill and empty by themselves, by a valid/ready handshake.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from amaranth.hdl import Cat, Module, Shape, ShapeLike, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..model.pipeline import Pipeline
+from .hierarchy import submodule
+
+
+class Section(wiring.Component):
+    """A combinational piece of a datapath.
+
+    Ports: i in, the values that it reads, o out, those that it writes; each a structure with a
+    field for every name. Values of width 0 are none.
+    """
+
+    def __init__(self, reads: Mapping[str, ShapeLike], writes: Mapping[str, ShapeLike]) -> None:
+        self.reads, self.writes = _present(reads), _present(writes)
+        super().__init__({"i": In(data.StructLayout(reads)), "o": Out(data.StructLayout(writes))})
+
+
+class Gathering(wiring.Component):
+    """A piece of a datapath with registers and a handshake of its own.
+
+    Ports: i in, o out, streams of structures with a field for every value that it reads and writes.
+    It carries nothing else: what is read behind it, it writes.
+    """
+
+    clocked = True
+
+    def __init__(self, reads: Mapping[str, ShapeLike], writes: Mapping[str, ShapeLike]) -> None:
+        self.reads, self.writes = _present(reads), _present(writes)
+        signatures = [stream.Signature(data.StructLayout(names)) for names in (reads, writes)]
+        super().__init__({"i": In(signatures[0]), "o": Out(signatures[1])})
+
+    def connect(self, m: Module, name: str, token: "Token") -> "Token":
+        """The token that leaves it, of the one that enters."""
+        submodule(m, name, self)
+        m.d.comb += [
+            *(self.i.payload[value].eq(token.values[value]) for value in self.reads),
+            self.i.valid.eq(token.valid),
+            token.ready.eq(self.i.ready),
+        ]
+        after = Token(name, {value: self.o.payload[value] for value in self.writes}, self.o.valid)
+        m.d.comb += self.o.ready.eq(after.ready)
+        return after
+
+
+def _present(values: Mapping[str, ShapeLike]) -> dict[str, ShapeLike]:
+    return {name: shape for name, shape in values.items() if Shape.cast(shape).width}
+
+
+class Token:
+    """Values on their way, by name, with a valid/ready handshake."""
+
+    def __init__(self, name: str, values: Mapping[str, Value | data.View], valid: Value) -> None:
+        self.values, self.valid = dict(values), valid
+        self.ready = Signal(name=f"{name}_ready")
+
+    def gate(self, m: Module, go: Value) -> None:
+        """Let the token pass only with `go`."""
+        ready, self.ready = self.ready, Signal(name="gated_ready")
+        self.valid = self.valid & go
+        m.d.comb += ready.eq(self.ready & go)
+
+
+class Register:
+    """The register after a section: valid, and a signal for each value that it holds."""
+
+    def __init__(self, name: str, shapes: Mapping[str, ShapeLike]) -> None:
+        self.name = name
+        self.valid = Signal(name=f"{name}_register_valid")
+        self.values = {
+            value: Signal(shape, name=f"{name}_register_{value}", reset_less=True)
+            for value, shape in shapes.items()
+        }
+
+    def connect(self, m: Module, token: Token) -> Token:
+        """The token that leaves this register, of the one that enters."""
+        after = Token(self.name, self.values, self.valid)
+        leaves = Signal(name=f"{self.name}_leaves")
+        m.d.comb += [
+            token.ready.eq(after.ready | ~self.valid),
+            leaves.eq(token.valid & token.ready),
+        ]
+        with m.If(token.ready):
+            m.d.sync += self.valid.eq(token.valid)
+        with m.If(leaves):
+            m.d.sync += [held.eq(token.values[name]) for name, held in self.values.items()]
+        return after
+
+
+class Row:
+    """The sections of a unit in a row, with the registers that `pipeline` has.
+
+    A value that a section reads before any has written it comes round: from the register of the
+    next section that holds a running value. A token that needs it, for it does not start a sum of
+    its own (`starts`), waits until no other is on the way from there to that register.
+
+    inputs: what the first section finds; outputs: what is read behind the last. joining: values
+    that the unit adds to the token before a section, by its index.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        sections: Sequence[Section | Gathering],
+        inputs: Mapping[str, ShapeLike],
+        outputs: Iterable[str],
+        joining: Mapping[int, Mapping[str, ShapeLike]] | None = None,
+    ) -> None:
+        self.parts, self.registered = pipeline.sections, pipeline.registered
+        self.sections = sections
+        self.joining = dict(joining or {})
+        # The values that there are before each section, and behind the last.
+        self.shapes = [_present(inputs)]
+        for index, section in enumerate(sections):
+            self.shapes[index] |= self.joining.get(index, {})
+            carried = {} if isinstance(section, Gathering) else self.shapes[index]
+            self.shapes.append({**carried, **section.writes})
+        self.registers = {
+            index: Register(self.parts[index].name, self._held(index, set(outputs)))
+            for index in sorted(pipeline.registered)
+        }
+
+    def _held(self, index: int, outputs: set[str]) -> dict[str, ShapeLike]:
+        """The values behind section `index` that are still read."""
+        wanted = self._wanted(index + 1, outputs)
+        if self.parts[index].holds:
+            wanted |= {name for name, holder in self._feedback() if holder == index}
+        return {name: shape for name, shape in self.shapes[index + 1].items() if name in wanted}
+
+    def _wanted(self, start: int, outputs: set[str]) -> set[str]:
+        """The values that sections from `start` on read of what is written before."""
+        wanted = set(outputs)
+        for index in reversed(range(start, len(self.sections))):
+            section = self.sections[index]
+            waits = {"starts"} if self._waits_for(index) else set()
+            wanted = (wanted - set(section.writes)) | set(section.reads) | waits
+            wanted -= set(self.joining.get(index, ()))
+        return wanted
+
+    def _comes_round(self, index: int) -> list[str]:
+        """The values that section `index` reads from the register of a running value."""
+        return [name for name in self.sections[index].reads if name not in self.shapes[index]]
+
+    def _feedback(self) -> list[tuple[str, int]]:
+        """(value, section that holds it) for all values that come round."""
+        return [
+            (name, self._holder(index))
+            for index in range(len(self.sections))
+            for name in self._comes_round(index)
+        ]
+
+    def _holder(self, index: int) -> int:
+        return next(i for i, part in enumerate(self.parts) if i >= index and part.holds)
+
+    def connect(self, m: Module, token: Token) -> Token:
+        """All sections in turn: the token that leaves the last."""
+        for index in range(len(self.sections)):
+            token = self.step(m, index, token)
+        return token
+
+    def step(self, m: Module, index: int, token: Token) -> Token:
+        """Section `index` and the register after it, if any."""
+        part, section = self.parts[index], self.sections[index]
+        if isinstance(section, Gathering):
+            return section.connect(m, part.name, token)
+        round_ = self._comes_round(index)
+        values = dict(token.values)
+        if round_:
+            held = self.registers[self._holder(index)].values
+            values |= {name: held[name] for name in round_}
+            self._wait(m, token, self._waits_for(index))
+        submodule(m, part.name, section)
+        m.d.comb += [section.i[name].eq(values[name]) for name in section.reads]
+        written = {name: section.o[name] for name in section.writes}
+        after = Token(part.name, token.values | written, token.valid)
+        if index in self.registers:
+            after.ready = token.ready
+            return self.registers[index].connect(m, after)
+        m.d.comb += token.ready.eq(after.ready)
+        return after
+
+    def _waits_for(self, index: int) -> list[int]:
+        """The registers in which the running value that section `index` reads may be on its way."""
+        if not (self._comes_round(index) and self.parts[index].loop):
+            return []
+        return sorted(self.registered.intersection(range(index, self._holder(index))))
+
+    def _wait(self, m: Module, token: Token, loop: list[int]) -> None:
+        """Hold a token that needs a running value while that is still on its way round."""
+        if loop:
+            go, busy = Signal(name="loop_go"), Signal(name="loop_busy")
+            m.d.comb += [
+                busy.eq(Cat(self.registers[index].valid for index in loop).any()),
+                go.eq(token.values["starts"] | ~busy),
+            ]
+            token.gate(m, go)

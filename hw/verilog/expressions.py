@@ -45,6 +45,7 @@ ONE_OPERAND = {
     "$logic_not": "~|",
 }
 SHIFTS = frozenset({"$shl", "$sshl", "$shr", "$sshr", "$shift", "$shiftx"})
+ORDERS = frozenset({"$lt", "$le", "$gt", "$ge", "$eq", "$ne"})
 CUT_ABOVE = frozenset({"$add", "$sub", "$mul", "$neg", "$shl", "$sshl"})  # low digits suffice
 
 
@@ -86,52 +87,57 @@ class Operation:
 
 def operation(cell: Cell, live: set[Bit]) -> Operation:
     """The operation of a cell, without the digits of the result that do not matter."""
-    y = cell.outputs["Y"]
-    kind, signed = cell.kind, bool(cell.parameters.get("A_SIGNED"))
-    wanted = [i for i, bit in enumerate(y) if bit in live]
-
-    def extended(bits: Bits, width: int) -> Bits:
-        fill = bits[-1] if signed and bits else "0"
-        return bits[:width] + (fill,) * (width - len(bits))
-
+    kind, y = cell.kind, cell.outputs["Y"]
+    signed = bool(cell.parameters.get("A_SIGNED"))
     if kind in BITWISE:
-        size = len(y)
-        named = cell.inputs
-        parts = [named[name] for name in ("A", "B") if name in named]
-        if kind == "$pmux":
-            b = named["B"]
-            parts = [named["A"], *(b[i : i + size] for i in range(0, len(b), size))]
-        operands = tuple(tuple(extended(part, size)[i] for i in wanted) for part in parts)
-        return Operation(kind, operands, tuple(y[i] for i in wanted), named.get("S", ()))
-    a, b = cell.inputs["A"], cell.inputs.get("B", ())
+        return _bitwise(cell, [i for i, bit in enumerate(y) if bit in live], signed)
     if kind in CUT_ABOVE:
-        y = y[: max(wanted) + 1]
+        y = y[: max(i for i, bit in enumerate(y) if bit in live) + 1]
+    a, b = cell.inputs["A"], cell.inputs.get("B", ())
     if kind in SHIFTS:
         if cell.parameters.get("B_SIGNED") and kind in ("$shift", "$shiftx"):
             raise ValueError(f"shifts must be to one side, not both as in {cell.name}")
         width = len(y) if kind in CUT_ABOVE else max(len(a), len(y))
-        return Operation(kind, (extended(a, width), b), y, signed=signed and kind == "$sshr")
+        arithmetic = signed and kind == "$sshr"
+        return Operation(kind, (_extended(a, width, signed), b), y, signed=arithmetic)
     if kind == "$mul":
         return Operation(kind, (a[: len(y)], b[: len(y)]), y, signed=signed)
-    if kind in ("$add", "$sub", "$neg"):
-        return Operation(kind, tuple(extended(x, len(y)) for x in (a, b) if x), y)
-    if kind in ("$lt", "$le", "$gt", "$ge", "$eq", "$ne"):
+    if kind in CUT_ABOVE:
+        return Operation(kind, tuple(_extended(x, len(y), signed) for x in (a, b) if x), y)
+    if kind in ORDERS:
         width = max(len(a), len(b))
-        order = signed and kind not in ("$eq", "$ne")
-        return Operation(kind, (extended(a, width), extended(b, width)), y[:1], signed=order)
-    if kind in ("$logic_and", "$logic_or") and len(a) == len(b) == 1:
-        return Operation(kind, (a, b), y[:1])
-    if kind in ONE_OPERAND:
-        return Operation(kind, (a,), y[:1])
+        both = _extended(a, width, signed), _extended(b, width, signed)
+        return Operation(kind, both, y[:1], signed=signed and kind not in ("$eq", "$ne"))
+    if kind in ONE_OPERAND or (kind in BINARY and len(a) == len(b) == 1):
+        return Operation(kind, (a, b) if b else (a,), y[:1])
     raise ValueError(f"operators must be known to the writer of Verilog, not {kind}")
+
+
+def _extended(bits: Bits, width: int, signed: bool) -> Bits:
+    return bits[:width] + (bits[-1] if signed else "0",) * (width - len(bits))
+
+
+def _bitwise(cell: Cell, wanted: list[int], signed: bool) -> Operation:
+    """An operation whose digits are independent: those wanted."""
+    y, inputs = cell.outputs["Y"], cell.inputs
+    parts = [inputs[name] for name in ("A", "B") if name in inputs]
+    if cell.kind == "$pmux":
+        choices = range(0, len(inputs["B"]), len(y))
+        parts = [inputs["A"], *(inputs["B"][i : i + len(y)] for i in choices)]
+    wide = [_extended(part, len(y), signed) for part in parts]
+    operands = tuple(tuple(part[i] for i in wanted) for part in wide)
+    return Operation(cell.kind, operands, tuple(y[i] for i in wanted), inputs.get("S", ()))
 
 
 def own_width(found: Operation) -> int:
     """The width of the expression by itself; 0 where it depends on what is around it."""
     if found.kind == "$mul" or found.signed:
         return 0
-    one = found.kind in ("$lt", "$le", "$gt", "$ge", "$eq", "$ne")
-    return 1 if one or found.kind.startswith(("$reduce", "$logic")) else len(found.operands[0])
+    return (
+        1
+        if found.kind in ORDERS or found.kind.startswith(("$reduce", "$logic"))
+        else len(found.operands[0])
+    )
 
 
 def text_of(found: Operation, operands: list[Text], choices: list[Text]) -> Text:

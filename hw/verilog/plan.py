@@ -62,14 +62,13 @@ class Plan:
 
     def connections(self, cell: Cell) -> list[Port]:
         """The ports of an instance with the bits that they are connected to."""
-        found = []
-        for side, is_input in ((cell.inputs, True), (cell.outputs, False)):
-            for name, bits in side.items():
-                for field in self.live.ports[cell.kind][name]:
-                    if self.live.has(cell.kind, field):
-                        found.append(Port(field, is_input, cut(bits, field)))
-        order = {f.name: i for i, f in enumerate(self.live.in_order(cell.kind))}
-        return sorted(found, key=lambda port: order[port.field.name])
+        found = {
+            field.name: Port(field, is_input, cut(bits, field))
+            for side, is_input in ((cell.inputs, True), (cell.outputs, False))
+            for name, bits in side.items()
+            for field in self.live.ports[cell.kind][name]
+        }
+        return [found[field.name] for field in self.live.in_order(cell.kind)]
 
     # Names ------------------------------------------------------------------------------------
 
@@ -112,6 +111,8 @@ class Plan:
                     dead = not self.bits.intersection(port.bits)
                     name = f"{cell.name}_{port.field.name}{'_unused' if dead else ''}"
                     names.rest(name, port.bits)
+        order = {name: number for number, name in enumerate(names.ranges)}
+        self.registers.sort(key=lambda cell: min(order[names.of[q][0]] for q, _ in self.kept(cell)))
         self._choose_inside()
         for found in self.operations:
             if found.out[0] in self.inside:
@@ -157,24 +158,24 @@ class Plan:
                 sizes[out[0]] = size
 
     def _size(self, operand: Bits, sizes: dict[Bit, int]) -> int:
-        """How many names an operand is written with."""
+        """How many names an operand is written with: runs of one vector or of constants."""
         size, place = 0, 0
         while place < len(operand):
-            bit = operand[place]
-            found = self.inside.get(bit)
-            if found is not None and operand[place : place + len(found.out)] == found.out:
-                size, place = size + sizes[bit], place + len(found.out)
+            inside = self.inside.get(operand[place])
+            if inside is not None:
+                size, place = size + sizes[operand[place]], place + len(inside.out)
                 continue
             size += 1
-            place += 1
-            owner = self.names.of.get(bit)
-            while place < len(operand):
-                after = self.names.of.get(operand[place])
-                if owner is None or after is None or after[0] != owner[0]:
-                    if owner is not None or after is not None or operand[place] in self.inside:
-                        break
+            vector = self._vector(operand[place])
+            while place < len(operand) and self._vector(operand[place]) == vector:
                 place += 1
         return size
+
+    def _vector(self, bit: Bit) -> str | None:
+        """The vector that a bit is a part of; None for constants, "" for what stands inside."""
+        if isinstance(bit, str):
+            return None
+        return self.names.of[bit][0] if bit in self.names.of else ""
 
     def _stem(self, found: Operation) -> str:
         """A name for the result of an operator: after what it is a part of."""

@@ -57,6 +57,11 @@ def collecting(library: Library) -> Iterator[None]:
         _library.reset(token)
 
 
+def collects() -> bool:
+    """Whether Verilog is being generated: `submodule` then makes instances."""
+    return _library.get() is not None
+
+
 T = TypeVar("T", bound=wiring.Component)
 E = TypeVar("E", bound=Elaboratable)
 

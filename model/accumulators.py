@@ -46,6 +46,10 @@ class Accumulator:
     def check_formats(self, a: ElementFormat, b: ElementFormat) -> None:
         """ValueError when the accumulator is not defined for products of these formats."""
 
+    def steps(self, lanes: int) -> int:
+        """Steps in which a block of `lanes` elements is taken."""
+        return 1
+
     def _check(self, field: str, name: str, low: int, high: int) -> None:
         """Make a field a Python int in its range; TypeError or ValueError calls it `name`."""
         vars(self)[field] = integer(name, getattr(self, field), low, high)
@@ -164,6 +168,10 @@ class Preset(Accumulator):
     def nan_bits(self) -> int:
         """The float32 bit pattern of every NaN result."""
         return self.nan
+
+    def steps(self, lanes: int) -> int:
+        """Steps in which a block of `lanes` elements is taken."""
+        return -(-lanes // self.terms)
 
     @property
     def rule(self) -> str:

@@ -10,11 +10,12 @@ from numpy.typing import ArrayLike
 from .accumulators import Accumulator, Int32
 from .accumulators import accumulator as as_accumulator
 from .blocks import MXArray
+from .datapath import dot_sections
 from .dot import check_operands, dot
 from .errors import choice, flag, integer
 from .formats import E8M0, ElementFormat, element_format
 from .outputs import FLOAT32, IntegerOutput, OutputFormat, convert_trace, output_format
-from .pipeline import Pipeline, Section, integer_sections, place, sections, stage_limits
+from .pipeline import Pipeline, place, stage_limits
 from .trace import Trace
 
 Pair = tuple[ElementFormat, ElementFormat]
@@ -121,21 +122,15 @@ class DotConfig:
         if micro and isinstance(out, IntegerOutput):
             raise ValueError(f"micro must be False for {out.name} results, not True")
         _check_integer(pairs, rule, out, scales, zero_points)
-        parts = _sections(rule, lanes, out, scales, zero_points)
-        low, high = stage_limits(parts)
         promote = getattr(rule, "promote", None)
         if promote is not None and lanes > promote:
             raise ValueError(f"lanes must be at most {promote} with {rule}, not {lanes}")
-        if stages is None:
-            stages = min(max(DEFAULT_STAGES, low), high)
-        stages = integer(f"stages of accumulator {rule}", stages, low, high)
         flag("status", status)
         flag("load_c", load_c)
         vars(self).update(  # the dataclass is frozen
             formats=pairs,
             lanes=lanes,
             accumulator=rule,
-            stages=stages,
             out=out,
             status=status,
             load_c=load_c,
@@ -143,12 +138,15 @@ class DotConfig:
             zero_points=zero_points,
             micro=micro,
         )
+        low, high = stage_limits(dot_sections(self))
+        if stages is None:
+            stages = min(max(DEFAULT_STAGES, low), high)
+        vars(self)["stages"] = integer(f"stages of accumulator {rule}", stages, low, high)
 
     @cached_property
     def pipeline(self) -> Pipeline:
         """The sections of the datapath and where their registers stand."""
-        parts = _sections(self.accumulator, self.lanes, self.out, self.scales, self.zero_points)
-        return place(parts, self.stages)
+        return place(dot_sections(self), self.stages)
 
     @property
     def latency(self) -> int:
@@ -301,16 +299,3 @@ def _check_integer(
         raise ValueError(f"formats must be one pair for {out.name} results, not {names}")
     choice(f"scales of {out.name} results", scales, INTEGER_SCALES)
     choice("zero_points", zero_points, ZERO_POINTS)
-
-
-def _sections(
-    rule: Accumulator,
-    lanes: int,
-    out: OutputFormat | IntegerOutput,
-    scales: str,
-    zero_points: str,
-) -> tuple[Section, ...]:
-    if isinstance(out, IntegerOutput):
-        corrects = scales != "none" or zero_points != "none"
-        return integer_sections(lanes, out.rescale, corrects)
-    return sections(rule, lanes, out.name)

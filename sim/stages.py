@@ -14,13 +14,13 @@ from amaranth.hdl import Shape, ShapeLike
 from amaranth.lib import data
 
 from ..hw.dot.unit import section_values
-from ..hw.dot.widths import Widths
 from ..model import DotConfig
 from ..model.accumulators import Aligned, Fixed, Fused, Preset
 from ..model.outputs import FLOAT32
 from ..model.products import product_table
 from ..model.steps import MICRO_DIGITS
 from ..model.trace import Trace
+from ..model.widths import Widths
 from .item import Batch, outcome
 
 
@@ -160,7 +160,7 @@ def _pair(what: str, got: Fraction | int, want: Fraction | int) -> tuple[str, st
 
 
 def _product(view: Any, step: Step) -> Fraction:
-    exponent = view["exponent"] + step.widths.lsb
+    exponent = view["exponent"] + step.widths.product_lsb
     return _scaled(_signed(view["sign"], view["significand"]), exponent)
 
 
@@ -232,6 +232,12 @@ def _float(view: Any, width: int) -> Fraction:
     return _scaled(_signed(view["sign"], view["significand"]), view["exponent"] - width + 1)
 
 
+def _rows(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    width = Shape.cast(view.shape().elem_shape).width
+    total = (view[0] + view[1]) % (1 << width)
+    yield from _total(total - (total >> (width - 1) << width), step)
+
+
 def _block(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
     if "block_result" not in step:
         return
@@ -295,6 +301,7 @@ COMPARE: dict[str, Compare] = {
     "exponent": _exponent,
     "terms": _terms,
     "total": _total,
+    "rows": _rows,
     "block": _block,
     "floats": _floats,
     "addend": _addend,

@@ -1,8 +1,17 @@
-"""Carry-save adder trees: of sign-magnitude terms, and of two's-complement words."""
+"""Sums of many words: sign-magnitude terms, and two's-complement words."""
 
-from amaranth.hdl import Cat, Const, Module, Signal, Value, signed
+from collections.abc import Sequence
+
+from amaranth.hdl import Cat, Module, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+
+from .adders import carry_increment, ripple
+from .columns import Columns
+
+BLOCKS = (12, 9, 8, 7, 6)  # of the final adder: carries from below come later and later
+HALVES_FROM = 6  # lower columns end in a short ripple, which the final adder waits for anyway
+TERM_TIME, SIGN_TIME = 6.0, 3.0  # about when terms and their signs come
 
 
 class TermLayout(data.StructLayout):
@@ -12,46 +21,56 @@ class TermLayout(data.StructLayout):
         super().__init__({"magnitude": width, "sign": 1})
 
 
-def add_rows(m: Module, name: str, rows: list[Value], width: int) -> Value:
-    """The sum of unsigned `rows` modulo 2^width: 3:2 compressors, then one addition."""
-    level = 0
-    while len(rows) > 2:
-        level += 1
-        above: list[Value] = []
-        for i in range(0, len(rows) - 2, 3):
-            x, y, z = rows[i : i + 3]
-            size = max(len(x), len(y), len(z))
-            partial = Signal(size, name=f"{name}{level}_{i // 3}_partial")
-            carry = Signal(min(size + 1, width), name=f"{name}{level}_{i // 3}_carry")
-            m.d.comb += [
-                partial.eq(x ^ y ^ z),
-                carry.eq(Cat(Const(0, 1), (x & y) | (x & z) | (y & z))),
-            ]
-            above += [partial, carry]
-        rows = above + rows[len(rows) // 3 * 3 :]
-    return sum(rows[1:], rows[0])[:width]
+def add_terms(columns: Columns, terms: Sequence[data.View]) -> None:
+    """Add sign-magnitude terms, none of which is negated or sign-extended.
 
-
-def signed_sum(m: Module, name: str, words: list[Value]) -> Value:
-    """The exact sum of 2^n two's-complement `words` of one width w, w + n bits.
-
-    With every sign bit inverted they are unsigned. That adds 2^(w - 1) to each, 2^(w + n - 1) to
-    the sum: its own sign bit inverted.
+    With n negative terms and each of their magnitudes inverted, the sum is that of the w-bit words
+    plus n less n x 2^w: n comes where columns have a place left, and inverted at place w.
     """
-    rows = [Value.cast(word).as_unsigned() for word in words]
-    width = len(rows[0]) + (len(rows) - 1).bit_length()
-    flipped: list[Value] = [row ^ (1 << (len(row) - 1)) for row in rows]
-    total = add_rows(m, name, flipped, width)
-    return (total ^ (1 << (width - 1)))[:width].as_signed()
+    m, width = columns.m, len(terms[0].magnitude)
+    signs = Columns(m, f"{columns.name}_negative", len(terms).bit_length())
+    for index, term in enumerate(terms):
+        word = Signal(width, name=f"word{index}")
+        m.d.comb += word.eq(term.magnitude ^ term.sign.replicate(width))
+        columns.add(word, time=TERM_TIME)
+        signs.add([term.sign])
+    negatives = Signal(signs.width, name="negatives")
+    rows = signs.compress(halves_from=signs.width)
+    m.d.comb += negatives.eq(Cat(*ripple(m, f"{columns.name}_count", *rows)))
+    columns.add_where_free(negatives, time=SIGN_TIME)
+    columns.add(~negatives, width, SIGN_TIME)
+    columns.add_constant((1 << width) - (1 << (width + len(negatives))))
+
+
+def total_of(columns: Columns) -> Value:
+    """The sum of the columns as a signed word of their width."""
+    x, y = columns.compress(HALVES_FROM)
+    digits, _ = carry_increment(columns.m, f"{columns.name}_add", x, y, BLOCKS)
+    return Cat(*digits).as_signed()
+
+
+def rows_of(columns: Columns) -> list[Value]:
+    """Two words whose sum, modulo 2^width, is that of the columns."""
+    return [Cat(*(bit.value for bit in row)) for row in columns.compress(HALVES_FROM)]
+
+
+def signed_sum(m: Module, name: str, words: Sequence[Value]) -> Value:
+    """The exact sum of 2^n two's-complement `words` of one width w, w + n bits."""
+    width = len(Value.cast(words[0]))
+    columns = Columns(m, name, width + (len(words) - 1).bit_length())
+    for word in words:
+        *digits, sign = Value.cast(word)
+        # -x = (1 - x) - 1, of the sign bits.
+        columns.add([*digits, ~sign], time=TERM_TIME)
+        columns.add_constant(-(1 << (width - 1)))
+    return total_of(columns)
 
 
 class AdderTree(wiring.Component):
     """The exact sum of `count` terms of `width`-bit magnitudes; combinational.
 
     Ports: terms in (`count` x `TermLayout`), total out (signed, `total_width` bits, which must hold
-    the sum). No term is negated or sign-extended: with n negative terms and each of their
-    magnitudes inverted, sum = sum of the w-bit words + n - n x 2^w. The words and n's two
-    appearances go through 3:2 compressors; the one carry-propagating addition is the last.
+    the sum).
     """
 
     def __init__(self, count: int, width: int, total_width: int) -> None:
@@ -65,12 +84,7 @@ class AdderTree(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        terms = [self.terms[i] for i in range(self.count)]
-        negatives = Signal(self.count.bit_length())
-        m.d.comb += negatives.eq(add_rows(m, "count", [t.sign for t in terms], len(negatives)))
-        rows: list[Value] = [t.magnitude ^ t.sign.replicate(self.width) for t in terms]
-        borrow = Signal(self.total_width - self.width)
-        m.d.comb += borrow.eq(-negatives)
-        rows += [negatives, Cat(Const(0, self.width), borrow)]
-        m.d.comb += self.total.eq(add_rows(m, "sum", rows, self.total_width))
+        columns = Columns(m, "sum", self.total_width)
+        add_terms(columns, [self.terms[i] for i in range(self.count)])
+        m.d.comb += self.total.eq(total_of(columns))
         return m

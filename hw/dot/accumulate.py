@@ -2,13 +2,13 @@
 
 from amaranth.hdl import Module, Mux, Signal
 
+from ...model.widths import Widths
 from ..arithmetic.float_sum import FloatSum
 from ..arithmetic.floats import FloatLayout, RunningLayout, merge_special, unpack_float32
 from ..arithmetic.round import FloatRounder
 from ..hierarchy import submodule
 from ..pipeline import Section
 from .multiply import special_shape
-from .widths import Widths
 
 
 class Accumulate(Section):

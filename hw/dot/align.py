@@ -4,9 +4,9 @@ from amaranth.hdl import Cat, Const, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ...model.widths import Widths
 from ..arithmetic.shift import ShiftRight
 from ..hierarchy import submodule
-from .widths import Widths
 
 
 class AlignShifter(wiring.Component):

@@ -1,18 +1,22 @@
-"""Sections of `aligned:F`: largest, align, sum, normalize, accumulate."""
+"""Sections of `aligned:F`: largest, align, sum, where digits go from the sum cut, and the loop of
+float_loop.py."""
 
-from amaranth.hdl import Cat, Module
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 
-from ..arithmetic.floats import FLOAT32_FRACTION
+from ...model.widths import FLOAT32_SIGNIFICAND, Widths
+from ..arithmetic.adder_tree import add_terms, rows_of, total_of
+from ..arithmetic.columns import Columns
+from ..arithmetic.floats import EXPONENT_BITS, FLOAT32_BIAS
 from ..arithmetic.largest import LargestExponent
+from ..arithmetic.normalize import leading_zeros
+from ..arithmetic.scale import SCALE_SHAPE
 from ..hierarchy import submodule
 from ..pipeline import Section
-from .accumulate import Accumulate
+from . import float_loop
 from .align import AlignShifter
+from .exact import terms_shape
+from .float_loop import Window
 from .multiply import products_shape
-from .sums import Normalize, Sum, terms_shape
-from .widths import Widths
-
-FLOAT32_SIGNIFICAND = FLOAT32_FRACTION + 1
 
 
 class Largest(Section):
@@ -61,11 +65,85 @@ class Align(Section):
         return m
 
 
-# D is RZ to float32; it is never subnormal and never overflows.
+class Sum(Section):
+    """The terms in a tree of full adders: two rows, or their total where digits of it go; and the
+    exponent of the window's top place."""
+
+    def __init__(self, widths: Widths) -> None:
+        self.widths, self.window = widths, Window(widths.sum_bits)
+        total = {"total": signed(widths.total_bits)}
+        rows = {"rows": self.window.rows}
+        super().__init__(
+            {
+                "terms": terms_shape(widths),
+                "largest": widths.exponent_bits,
+                "scale": SCALE_SHAPE,
+            },
+            {
+                **(total if widths.sum_is_cut else rows),
+                "top_exponent": signed(EXPONENT_BITS),
+            },
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        widths, window = self.widths, self.window
+        # A sum's last digit is worth 2^(largest + exponent_min - F).
+        bias = FLOAT32_BIAS + window.top + widths.exponent_min - widths.fraction_bits
+        m.d.comb += self.o.top_exponent.eq(self.i.scale + self.i.largest + bias)
+        columns = Columns(m, "sum", widths.total_bits if widths.sum_is_cut else window.row_bits)
+        add_terms(columns, list(self.i.terms))
+        if widths.sum_is_cut:
+            m.d.comb += self.o.total.eq(total_of(columns))
+            return m
+        for row, word in zip(self.o.rows, rows_of(columns), strict=True):
+            m.d.comb += row.eq(word)
+        return m
+
+
+class Cut(Section):
+    """The block's result: its sum toward zero to a float32's 24 digits, still on the grid.
+
+    It is never subnormal and never overflows. The digits that go are those more than 24 places
+    below the leading one; of a negative sum, a negative word, one is added where any went.
+    """
+
+    def __init__(self, widths: Widths) -> None:
+        self.widths, self.window = widths, Window(widths.sum_bits)
+        super().__init__(
+            {"total": signed(widths.total_bits), "sticky": 1},
+            {"rows": self.window.rows, "sticky": 1},
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        size = self.widths.sum_bits
+        total, negative = self.i.total, self.i.total[-1]
+        magnitude = Signal(size)
+        m.d.comb += magnitude.eq(Mux(negative, -total, total))
+        count = leading_zeros(m, magnitude)
+        # The lowest place that stays is that of the leading one less 23.
+        excess = size - FLOAT32_SIGNIFICAND
+        places = [count <= excess - 1 - place for place in range(excess)]
+        gone = Signal(excess)
+        m.d.comb += gone.eq(Cat(*places))
+        kept = Signal(size)
+        lost = (magnitude[:excess] & gone).any()
+        m.d.comb += [
+            kept.eq(Cat(magnitude[:excess] & ~gone, magnitude[excess:])),
+            self.o.sticky.eq(self.i.sticky | lost),
+        ]
+        # -kept = ~kept + 1, the one in a row of its own.
+        width = self.window.row_bits
+        word = Cat(kept, Const(0, width - size)) ^ negative.replicate(width)
+        m.d.comb += [self.o.rows[0].eq(word), self.o.rows[1].eq(negative)]
+        return m
+
+
 SECTIONS = {
     "largest": Largest,
     "align": Align,
     "sum": Sum,
-    "normalize": lambda widths: Normalize(widths, FLOAT32_SIGNIFICAND),
-    "accumulate": lambda widths: Accumulate(widths, FLOAT32_SIGNIFICAND),
+    "cut": Cut,
+    **float_loop.sections(lambda widths: Window(widths.sum_bits)),
 }

@@ -5,7 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...model.formats import ElementFormat, Specials
-from .widths import OperandWidths
+from ...model.widths import OperandWidths
 
 
 class ElementLayout(data.StructLayout):
@@ -77,10 +77,11 @@ class ElementDecoder(wiring.Component):
         fraction = code[: fmt.mantissa_bits]
         field = code[fmt.mantissa_bits : -1]
         normal = field.any()
-        # A subnormal has the exponent of the smallest normal and no hidden one.
+        # A subnormal has the exponent of the smallest normal, the field 1, and no hidden one.
+        exponent = Cat(field[0] | ~field[1:].any(), field[1:])
         m.d.comb += [
             out.significand.eq(Cat(Const(0, align), fraction, normal)),
-            out.exponent.eq(self._lowered(field - normal + (fmt.emin - widths.exponent_min))),
+            out.exponent.eq(self._lowered(exponent + (fmt.emin - 1 - widths.exponent_min))),
         ]
         if fmt.specials is Specials.NAN_ONLY:
             m.d.comb += out.nan.eq(field.all() & fraction.all())

@@ -1,14 +1,20 @@
-"""Sections of `exact` and `int32`: place, sum, normalize, accumulate."""
+"""Sections of `exact` and `int32`: place, sum, and the loop of float_loop.py."""
 
-from amaranth.hdl import Cat, Const, Module, Value
+from amaranth.hdl import Cat, Const, Module, Value, signed
 from amaranth.lib import data
 
+from ...model.accumulators import Fixed
+from ...model.widths import Widths, magnitude_bits
+from ..arithmetic.adder_tree import TermLayout, add_terms, rows_of, total_of
+from ..arithmetic.columns import Columns
+from ..arithmetic.floats import EXPONENT_BITS, FLOAT32_BIAS
+from ..arithmetic.scale import SCALE_SHAPE
 from ..arithmetic.shift import shift_left
 from ..pipeline import Section
-from .accumulate import Accumulate
-from .multiply import products_shape
-from .sums import Normalize, Sum, terms_shape
-from .widths import Widths, magnitude_bits
+from . import float_loop
+from .float_loop import Window
+from .multiply import Compress, PartialProducts, add_partial, partial_shape, products_shape
+from .multiply import Multiply as MultiplyElements
 
 
 class Place(Section):
@@ -27,16 +33,79 @@ class Place(Section):
         return m
 
     def _place(self, m: Module, product: data.View, name: str) -> Value:
-        span = self.widths.exponent_span
+        low, span = self.widths.exponent_low, self.widths.exponent_span
         if not span:
             return product.significand
-        wide = Cat(product.significand, Const(0, span))
-        return shift_left(m, wide, product.exponent[: magnitude_bits(span)], name)
+        # Biased exponents begin at `low`: the places below are never used.
+        wide = Cat(product.significand, Const(0, low + span))
+        return shift_left(m, wide, product.exponent[: magnitude_bits(low + span)], name)[low:]
 
 
-SECTIONS = {
+def terms_shape(widths: Widths) -> data.ArrayLayout:
+    """The value `terms`: a block's integers, on a common grid."""
+    return data.ArrayLayout(TermLayout(widths.term_bits), widths.config.lanes)
+
+
+def multiply(widths: Widths) -> Section:
+    """Products of elements; of integer codes their partial products."""
+    if widths.codes_are_integers:
+        return PartialProducts(widths, row_bits(widths))
+    return MultiplyElements(widths)
+
+
+def row_bits(widths: Widths) -> int:
+    """Of the words that are summed."""
+    if isinstance(widths.config.accumulator, Fixed):
+        return widths.total_bits
+    return Window(widths.sum_bits).row_bits
+
+
+class Sum(Section):
+    """A block's terms, or partial products, in a tree of full adders.
+
+    For the loop of float_loop.py two rows, and the exponent of the window's top place; for others
+    their total.
+    """
+
+    def __init__(self, widths: Widths) -> None:
+        self.widths = widths
+        reads = {"terms": terms_shape(widths)}
+        if widths.codes_are_integers:
+            reads = {"partial": partial_shape(row_bits(widths))}
+        self.for_loop = not isinstance(widths.config.accumulator, Fixed)
+        scale, writes = {}, {"total": signed(widths.total_bits)}
+        if self.for_loop:
+            scale = {"scale": SCALE_SHAPE}
+            writes = {
+                "rows": Window(widths.sum_bits).rows,
+                "top_exponent": signed(EXPONENT_BITS),
+            }
+        super().__init__({**reads, **scale}, writes)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        widths = self.widths
+        columns = Columns(m, "sum", row_bits(widths))
+        if widths.codes_are_integers:
+            add_partial(columns, widths, self.i.partial)
+        else:
+            add_terms(columns, list(self.i.terms))
+        if not self.for_loop:
+            m.d.comb += self.o.total.eq(total_of(columns))
+            return m
+        for row, word in zip(self.o.rows, rows_of(columns), strict=True):
+            m.d.comb += row.eq(word)
+        bias = FLOAT32_BIAS + Window(widths.sum_bits).top + widths.lsb
+        m.d.comb += self.o.top_exponent.eq(self.i.scale + bias)
+        return m
+
+
+BLOCK = {
+    "multiply": multiply,
+    "compress": lambda widths, number: Compress(row_bits(widths), number),
     "place": Place,
     "sum": Sum,
-    "normalize": lambda widths: Normalize(widths, widths.total_bits - 1),  # all of it
-    "accumulate": lambda widths: Accumulate(widths, widths.total_bits - 1),
 }
+"""From elements, or integer codes, to the sum of a block."""
+
+SECTIONS = {**BLOCK, **float_loop.sections(lambda widths: Window(widths.sum_bits))}

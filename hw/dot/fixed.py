@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
 
 from ...model.accumulators import Fixed
+from ...model.widths import Widths
 from ..arithmetic.floats import (
     EXPONENT_BITS,
     FLOAT32_EMIN,
@@ -20,10 +21,8 @@ from ..arithmetic.scale import SCALE_SHAPE
 from ..arithmetic.shift import ShiftRight
 from ..hierarchy import submodule
 from ..pipeline import Section
-from .exact import Place
+from .exact import BLOCK
 from .multiply import special_shape
-from .sums import Sum
-from .widths import Widths
 
 
 class AddendLayout(data.StructLayout):
@@ -201,10 +200,4 @@ class Round(Section):
         return m
 
 
-SECTIONS = {
-    "place": Place,
-    "sum": Sum,
-    "scale": Scale,
-    "accumulate": Accumulate,
-    "round": Round,
-}
+SECTIONS = {**BLOCK, "scale": Scale, "accumulate": Accumulate, "round": Round}

@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, ShapeLike, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from ...model.widths import Widths
 from ..arithmetic.float_sum import FloatSum
 from ..arithmetic.floats import FLOAT32_FRACTION, FloatLayout
 from ..arithmetic.normalize import Normalizer
@@ -14,7 +15,6 @@ from ..pipeline import Section
 from .accumulate import Accumulate
 from .lane import ProductLayout
 from .multiply import products_shape
-from .widths import Widths
 
 SIGNIFICAND = FLOAT32_FRACTION + 1
 
@@ -72,7 +72,9 @@ class ProductToFloat(wiring.Component):
         m.d.comb += [
             normalizer.value.eq(self.i.significand),
             self.o.significand.eq(Cat(Const(0, SIGNIFICAND - width), normalizer.result)),
-            self.o.exponent.eq(self.i.exponent + (self.widths.lsb + width - 1) - normalizer.amount),
+            self.o.exponent.eq(
+                self.i.exponent + (self.widths.product_lsb + width - 1) - normalizer.amount
+            ),
             self.o.sign.eq(self.i.sign),
             self.o.zero.eq(~self.i.nonzero),
         ]

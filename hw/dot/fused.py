@@ -5,6 +5,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, ShapeLike, Signal, Value, sign
 from amaranth.lib import data
 
 from ...model.accumulators import Fused, Preset
+from ...model.widths import Widths
 from ..arithmetic.adder_tree import AdderTree, TermLayout
 from ..arithmetic.float_sum import FloatSum
 from ..arithmetic.floats import (
@@ -24,7 +25,6 @@ from ..hierarchy import submodule
 from ..pipeline import Section
 from .align import AlignShifter
 from .multiply import products_shape, special_shape
-from .widths import Widths
 
 
 class PeakLayout(data.StructLayout):

@@ -8,14 +8,14 @@ from amaranth.lib import data
 from ...model.config import DotConfig
 from ...model.outputs import MULTIPLY, IntegerOutput
 from ...model.requantize import MULTIPLIER_BITS, SUM_BITS
-from ..arithmetic.adder_tree import signed_sum
+from ...model.widths import Widths
+from ..arithmetic.adder_tree import rows_of, signed_sum, total_of
+from ..arithmetic.columns import SUM_DELAY, Columns
 from ..arithmetic.floats import FlagsLayout
 from ..arithmetic.requantize import RoundingShift
 from ..hierarchy import submodule
 from ..pipeline import Section
-from .lane import IntegerLane
-from .multiply import block_values
-from .widths import Widths
+from .multiply import Compress, PartialProducts, add_partial, partial_shape
 
 PRODUCT_BITS = SUM_BITS + MULTIPLIER_BITS  # of a sum and a multiplier, signed
 
@@ -41,13 +41,8 @@ class IntegerWidths:
         return (self.config.lanes - 1).bit_length()
 
     @property
-    def product(self) -> int:
-        """Of two's-complement elements."""
-        return self.config.bits_a + self.config.bits_b
-
-    @property
     def total(self) -> int:
-        return self.product + self.tree
+        return self.config.bits_a + self.config.bits_b + self.tree
 
     @property
     def sum_a(self) -> int:
@@ -72,9 +67,14 @@ class IntegerWidths:
         return bool(self.config.zero_sides or self.config.scale_bits)
 
     @property
-    def terms(self) -> data.ArrayLayout:
-        """The value `terms`: the products of a block."""
-        return data.ArrayLayout(signed(self.product), self.config.lanes)
+    def row_bits(self) -> int:
+        """Of the words that are summed: as wide as the correction, or the running value, needs."""
+        return self.corrected if self.corrects else SUM_BITS + 1
+
+    @property
+    def rows(self) -> data.ArrayLayout:
+        """The value `rows`: two words whose sum is that of the products."""
+        return data.ArrayLayout(self.row_bits, 2)
 
     @property
     def running(self) -> data.StructLayout:
@@ -109,54 +109,45 @@ class LimitedLayout(data.StructLayout):
         super().__init__({"c": bits, "flags": FlagsLayout()})
 
 
-class Multiply(Section):
-    """Codes to exact products, and the sums of codes that zero points need."""
+class Multiply(PartialProducts):
+    """Codes to partial products, and the sums of codes that zero points need."""
 
     def __init__(self, widths: Widths) -> None:
         self.integers = IntegerWidths(widths)
         sums = {name: s for name, s in self.integers.zero_points.items() if name.startswith("sum")}
-        codes = {name: block_values(widths)[name] for name in ("a", "b")}
-        super().__init__(codes, {"terms": self.integers.terms, **sums})
+        super().__init__(widths, self.integers.row_bits, scales=False, beside=sums)
 
     def elaborate(self, platform: object) -> Module:
-        m = Module()
-        config = self.integers.config
-        for index in range(config.lanes):
-            lane = submodule(m, f"lane{index}", IntegerLane(config.bits_a, config.bits_b))
-            m.d.comb += [
-                lane.a.eq(self.i.a[index]),
-                lane.b.eq(self.i.b[index]),
-                self.o.terms[index].eq(lane.o),
-            ]
-        if "zero_b" in config.side_inputs:
+        m = super().elaborate(platform)
+        if "sum_a" in self.writes:
             m.d.comb += self.o.sum_a.eq(signed_sum(m, "sum_a", list(self.i.a)))
-        if "zero_a" in config.side_inputs:
+        if "sum_b" in self.writes:
             m.d.comb += self.o.sum_b.eq(signed_sum(m, "sum_b", list(self.i.b)))
         return m
 
 
 class Sum(Section):
-    """The adder tree; beside it the correction and the scales' product.
+    """The end of the tree: two rows. Beside it the correction and the scales' product.
 
     sum (a - z_a)(b - z_b) = sum ab - (z_a sum b + z_b sum a - k z_a z_b).
     """
 
     def __init__(self, widths: Widths) -> None:
         self.integers = integers = IntegerWidths(widths)
-        scales = (
-            {}
-            if not integers.factor
-            else dict.fromkeys(("scale_a", "scale_b"), integers.config.scale_bits)
-        )
+        bits = integers.config.scale_bits
+        scales = dict.fromkeys(("scale_a", "scale_b"), bits) if integers.factor else {}
         super().__init__(
-            {"terms": integers.terms, **integers.zero_points, **scales},
-            {"total": signed(integers.total), **integers.correction, **integers.factor},
+            {"partial": partial_shape(integers.row_bits), **integers.zero_points, **scales},
+            {"rows": integers.rows, **integers.correction, **integers.factor},
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config = self.integers.config
-        m.d.comb += self.o.total.eq(signed_sum(m, "sum", list(self.i.terms)))
+        columns = Columns(m, "sum", self.integers.row_bits)
+        add_partial(columns, self.integers.lane, self.i.partial)
+        for row, word in zip(self.o.rows, rows_of(columns), strict=True):
+            m.d.comb += row.eq(word)
         if config.scale_bits:
             m.d.comb += self.o.factor.eq(self.i.scale_a * self.i.scale_b)
         terms: list[Value] = []
@@ -172,53 +163,70 @@ class Sum(Section):
 
 
 class Correct(Section):
-    """addend = (total - correction) x factor."""
+    """addend = (sum - correction) x factor."""
 
     def __init__(self, widths: Widths) -> None:
         self.integers = integers = IntegerWidths(widths)
         super().__init__(
-            {"total": signed(integers.total), **integers.correction, **integers.factor},
+            {"rows": integers.rows, **integers.correction, **integers.factor},
             {"addend": signed(integers.addend)},
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         integers = self.integers
+        columns = Columns(m, "correct", integers.corrected)
+        for row in self.i.rows:
+            columns.add(row)
+        if integers.correction:
+            columns.add(~self.i.correction)
+            columns.add_constant(1)
         corrected = Signal(signed(integers.corrected))
         m.d.comb += [
-            corrected.eq(self.i.total - self.i.correction if integers.correction else self.i.total),
+            corrected.eq(total_of(columns)),
             self.o.addend.eq(corrected * self.i.factor if integers.factor else corrected),
         ]
         return m
 
 
 class Accumulate(Section):
-    """sum' = sum + addend, saturated to INT32."""
+    """sum' = sum + block, saturated to INT32."""
 
     def __init__(self, widths: Widths) -> None:
         self.integers = integers = IntegerWidths(widths)
         addend = {"addend": signed(integers.addend)}
-        block = addend if integers.corrects else {"total": signed(integers.total)}
+        block = addend if integers.corrects else {"rows": integers.rows}
         running = integers.running
         super().__init__({**block, "first": 1, "c": 32, "running": running}, {"running": running})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        addend = self.i.addend if self.integers.corrects else self.i.total
         before = Signal(signed(SUM_BITS))
-        total = Signal(signed(max(SUM_BITS, len(Value.cast(addend))) + 1))
-        outside = Signal()
         first, held = self.i.first, self.i.running
+        m.d.comb += before.eq(Mux(first, self.i.c.as_signed(), held.c))
+        total = self._total(m, before)
+        outside = Signal()
         above = total[SUM_BITS - 1 :]
         end = Cat((~total[-1]).replicate(SUM_BITS - 1), total[-1])
         m.d.comb += [
-            before.eq(Mux(first, self.i.c.as_signed(), held.c)),
-            total.eq(before + addend),
             outside.eq(above.any() & ~above.all()),
             self.o.running.c.eq(Mux(outside, end, total[:SUM_BITS])),
             self.o.running.flags.saturated.eq(outside | (~first & held.flags.saturated)),
         ]
         return m
+
+    def _total(self, m: Module, before: Value) -> Value:
+        """The exact sum."""
+        if self.integers.corrects:
+            addend = self.i.addend
+            total = Signal(signed(max(SUM_BITS, len(Value.cast(addend))) + 1))
+            m.d.comb += total.eq(before + addend)
+            return total
+        columns = Columns(m, "accumulate", self.integers.row_bits)
+        for row in self.i.rows:
+            columns.add(row)
+        columns.add(Cat(before, before[-1]), time=SUM_DELAY)
+        return total_of(columns)
 
 
 class Rescale(Section):
@@ -276,6 +284,7 @@ class Limit(Section):
 
 SECTIONS = {
     "multiply": Multiply,
+    "compress": lambda widths, number: Compress(IntegerWidths(widths).row_bits, number),
     "sum": Sum,
     "correct": Correct,
     "accumulate": Accumulate,

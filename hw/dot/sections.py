@@ -5,11 +5,11 @@ from typing import Any
 
 from ...model.accumulators import Aligned, Exact, Fixed, Float32, Fused, Int32, Preset
 from ...model.outputs import IntegerOutput, OutputFormat
+from ...model.widths import Widths
 from ..pipeline import Section
 from . import aligned, exact, fixed, float32, fused, integer
 from .convert import Convert
-from .multiply import Multiply
-from .widths import Widths
+from .multiply import Decode, Multiply
 
 FAMILIES: dict[type, Mapping[str, Callable[..., Section]]] = {
     Exact: exact.SECTIONS,
@@ -28,7 +28,11 @@ def _convert(widths: Widths) -> Section:
     return Convert(out)
 
 
-SHARED: dict[str, Callable[..., Section]] = {"multiply": Multiply, "convert": _convert}
+SHARED: dict[str, Callable[..., Section]] = {
+    "decode": Decode,
+    "multiply": Multiply,
+    "convert": _convert,
+}
 
 
 def build(widths: Widths) -> list[Section]:

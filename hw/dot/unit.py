@@ -7,11 +7,11 @@ from amaranth.lib.wiring import In, Out
 from ...model.config import DotConfig
 from ...model.outputs import FLOAT32, IntegerOutput
 from ...model.trace import FLAG_NAMES
+from ...model.widths import Widths
 from ..hierarchy import used
 from ..pipeline import Row, Token
 from .multiply import block_values
 from .sections import build
-from .widths import Widths
 
 
 class InputLayout(data.StructLayout):

@@ -2,11 +2,15 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from ...model.accumulators import Aligned, Fused, Preset
-from ...model.config import DotConfig
-from ...model.formats import ElementFormat
-from ...model.pipeline import steps_per_block
+from .accumulators import Aligned, Fused, Preset
+from .formats import ElementFormat
+
+if TYPE_CHECKING:
+    from .config import DotConfig
+
+FLOAT32_SIGNIFICAND = 24
 
 
 def magnitude_bits(largest: int) -> int:
@@ -39,19 +43,28 @@ class OperandWidths:
 
     @property
     def exponent_min(self) -> int:
-        return min(f.emin for f in self.formats) - self.micro
+        """Of a float it is one below that of the smallest normal: a biased exponent is its field,
+        but 1 for a subnormal; a micro-exponent may make that a 0."""
+        return min(f.emin - (self.micro or not f.is_integer) for f in self.formats)
+
+    @property
+    def exponent_low(self) -> int:
+        """The smallest biased exponent."""
+        return min(f.emin for f in self.formats) - self.micro - self.exponent_min
 
     @property
     def exponent_bits(self) -> int:
         """Of the biased exponent; codes with the specials' exponent included."""
-        return magnitude_bits(max(f.emax + 1 - self.exponent_min for f in self.formats))
+        return magnitude_bits(
+            max(f.emin - self.exponent_min + max(2**f.exponent_bits - 2, 0) for f in self.formats)
+        )
 
 
 @dataclass(frozen=True)
 class Widths:
     """Widths behind the decoders, for every section of the datapath."""
 
-    config: DotConfig
+    config: "DotConfig"
 
     @cached_property
     def a(self) -> OperandWidths:
@@ -71,9 +84,19 @@ class Widths:
         return self.a.exponent_min + self.b.exponent_min
 
     @property
+    def product_lsb(self) -> int:
+        """Exponent of the last digit of a product whose biased exponent is 0."""
+        return self.exponent_min - self.product_fraction_bits
+
+    @property
+    def exponent_low(self) -> int:
+        """The smallest biased exponent of a product."""
+        return self.a.exponent_low + self.b.exponent_low
+
+    @property
     def lsb(self) -> int:
         """Exponent of the last digit of the smallest product."""
-        return self.exponent_min - self.product_fraction_bits
+        return self.product_lsb + self.exponent_low
 
     @property
     def exponent_bits(self) -> int:
@@ -82,8 +105,9 @@ class Widths:
 
     @cached_property
     def exponent_span(self) -> int:
-        """Distance of the largest finite product's exponent from exponent_min."""
-        return max(a.emax + b.emax for a, b in self.config.formats) - self.exponent_min
+        """Distance of the largest finite product's exponent from the smallest."""
+        largest = max(a.emax + b.emax for a, b in self.config.formats)
+        return largest - self.exponent_min - self.exponent_low
 
     @cached_property
     def product_bits(self) -> int:
@@ -99,7 +123,7 @@ class Widths:
 
     @property
     def steps(self) -> int:
-        return steps_per_block(self.config.accumulator, self.config.lanes)
+        return self.config.accumulator.steps(self.config.lanes)
 
     @property
     def step_lanes(self) -> int:
@@ -127,3 +151,24 @@ class Widths:
         if isinstance(self.config.accumulator, Fused | Preset):
             largest += 2 ** (self.fraction_bits + 1) - 1
         return magnitude_bits(largest) + 1
+
+    @property
+    def sum_bits(self) -> int:
+        """Of the magnitude of the sum of a block's terms."""
+        return self.total_bits - 1
+
+    @property
+    def codes_are_integers(self) -> bool:
+        """Whether both operands have one integer format each: their products need no exponents."""
+        (pair, *others), micro = self.config.formats, self.config.micro
+        return not others and not micro and all(fmt.is_integer for fmt in pair)
+
+    @property
+    def sum_is_cut(self) -> bool:
+        """Whether a block's aligned sum has more digits than the float32 that it is cut to."""
+        return self.sum_bits > FLOAT32_SIGNIFICAND
+
+    @property
+    def code_bits(self) -> tuple[int, int]:
+        """Of the codes of a and b."""
+        return self.a.code_bits, self.b.code_bits

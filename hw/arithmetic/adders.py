@@ -1,0 +1,150 @@
+"""Final adders: two rows of bits to one.
+
+`ripple` is the smallest, for short words. `carry_increment` adds short blocks without a carry and
+then increments each by the carry from below (Zimmermann, "Binary Adder Architectures for Cell-Based
+VLSI", ETH Zurich 1997): hardly larger, and its carry passes a block in one gate. Blocks are as long
+as their bits' arrivals and the carry from below leave time for.
+"""
+
+from collections.abc import Sequence
+
+from amaranth.hdl import Const, Module, Signal, Value
+
+from .columns import ZERO, Bit
+from .full_adder import full_adder, half_adder
+
+NO_CARRY = Const(0, 1)
+
+
+def ripple(m: Module, name: str, x: Sequence[Bit], y: Sequence[Bit]) -> list[Value]:
+    """x + y modulo 2^len(x), by full and half adders one after the other."""
+    carry: Value | None = None
+    total: list[Value] = []
+    for place, (a, b) in enumerate(zip(x, y, strict=True)):
+        bits = [bit.value for bit in (a, b) if not _zero(bit)]
+        bits += [] if carry is None else [carry]
+        last = place == len(x) - 1
+        if last or len(bits) < 2:
+            total.append(_parity(bits))
+            carry = None
+        elif len(bits) == 2:
+            digit, carry = half_adder(m, f"{name}{place}", *bits)
+            total.append(digit)
+        else:
+            digit, carry = full_adder(m, f"{name}{place}", *bits)
+            total.append(digit)
+    return total
+
+
+def carry_increment(
+    m: Module,
+    name: str,
+    x: Sequence[Bit],
+    y: Sequence[Bit],
+    sizes: Sequence[int],
+    carry: Value = NO_CARRY,
+) -> tuple[list[Value], Value]:
+    """(x + y + carry modulo 2^len(x), the carry out). sizes: of the blocks, the last repeated."""
+    total: list[Value] = []
+    place = number = 0
+    while place < len(x):
+        size = min(sizes[min(number, len(sizes) - 1)], len(x) - place)
+        block = slice(place, place + size)
+        below = NO_CARRY if number else carry
+        digits, out = _block(m, f"{name}{number}", x[block], y[block], below)
+        if number:
+            digits, out = _increment(m, f"{name}{number}", digits, out, carry)
+        total += digits
+        carry = _named(m, f"{name}{number}_carry", out)
+        place, number = place + size, number + 1
+    return total, carry
+
+
+def _block(
+    m: Module, name: str, x: Sequence[Bit], y: Sequence[Bit], carry: Value
+) -> tuple[list[Value], Value]:
+    """(digits, carry out) of a block whose carry ripples."""
+    digits = []
+    for place, (a, b) in enumerate(zip(x, y, strict=True)):
+        if _zero(a) and _zero(b):
+            digits.append(carry)
+            carry = NO_CARRY
+            continue
+        if _zero(a) or _zero(b):
+            one = b.value if _zero(a) else a.value
+            digits.append(_xor(one, carry))
+            carry = _and(one, carry)
+        else:
+            half = _named(m, f"{name}_half{place}", a.value ^ b.value)
+            digits.append(_xor(half, carry))
+            generated = a.value & b.value
+            carry = generated if _is_zero(carry) else generated | ((a.value | b.value) & carry)
+        carry = _named(m, f"{name}_carry{place}", carry)
+    return digits, carry
+
+
+def _increment(
+    m: Module, name: str, digits: list[Value], out: Value, carry: Value
+) -> tuple[list[Value], Value]:
+    """The digits of a block plus the carry from below, and its own carry then."""
+    kept = [_named(m, f"{name}_digit{place}", digit) for place, digit in enumerate(digits)]
+    run: Value = carry
+    incremented = []
+    for place, digit in enumerate(kept):
+        incremented.append(digit ^ run)
+        run = _named(m, f"{name}_run{place}", digit & run)
+    return incremented, out | (carry & _all(kept))
+
+
+def increment(
+    m: Module, name: str, word: Sequence[Value], carry: Value, group: int = 6
+) -> tuple[list[Value], Value]:
+    """(word + carry modulo 2^len(word), the carry out): carries skip over groups of digits."""
+    result: list[Value] = []
+    below: Value = Const(1, 1)
+    for start in range(0, len(word), group):
+        part = word[start : start + group]
+        run = _named(m, f"{name}_in{start}", carry & below)
+        for digit in part:
+            result.append(digit ^ run)
+            run = digit & run
+        below = _named(m, f"{name}_skip{start}", below & _all(part))
+    return result, carry & below
+
+
+def _all(bits: Sequence[Value]) -> Value:
+    result = bits[0]
+    for bit in bits[1:]:
+        result = result & bit
+    return result
+
+
+def _named(m: Module, name: str, value: Value) -> Value:
+    if isinstance(value, (Const, Signal)):
+        return value
+    signal = Signal(name=name)
+    m.d.comb += signal.eq(value)
+    return signal
+
+
+def _parity(bits: Sequence[Value]) -> Value:
+    result: Value = Const(0, 1)
+    for bit in bits:
+        result = bit if _is_zero(result) else result ^ bit
+    return result
+
+
+def _zero(bit: Bit) -> bool:
+    return bit is ZERO or _is_zero(bit.value)
+
+
+def _is_zero(value: Value) -> bool:
+    return isinstance(value, Const) and value.value == 0
+
+
+def _xor(a: Value, b: Value) -> Value:
+    return a if _is_zero(b) else a ^ b
+
+
+def _and(a: Value, b: Value) -> Value:
+    return b if _is_zero(b) else a & b

@@ -1,0 +1,139 @@
+"""Columns of bits and their compression to two rows by full adders.
+
+All bits of a column have one weight. A full adder takes three bits of a column to one in it and one
+in the next, so that a column of n bits takes n - 2 of them, in whatever order; taking the earliest
+bits first keeps the tree as shallow as the bits' arrivals allow (Oklobdzija, Villeger and Liu, IEEE
+Trans. Computers 45(3), 1996). Times are rough, in delays of an exclusive or.
+"""
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import count
+
+from amaranth.hdl import Cat, Const, Module, Value
+
+from .full_adder import full_adder, half_adder
+
+SUM_DELAY, CARRY_DELAY = 1.9, 1.4  # of a full adder
+LAST_INPUT = 0.2  # a full adder's last input is that much faster
+HALF_SUM_DELAY, HALF_CARRY_DELAY = 1.0, 0.6
+
+
+@dataclass(frozen=True)
+class Bit:
+    """A bit and about when it arrives."""
+
+    value: Value
+    time: float = 0.0
+
+
+ZERO = Bit(Const(0, 1))
+
+
+class Columns:
+    """A sum modulo 2^width under construction: bits and constants by weight."""
+
+    def __init__(self, m: Module, name: str, width: int) -> None:
+        self.m, self.name, self.width = m, name, width
+        self.columns: list[list[Bit]] = [[] for _ in range(width)]
+        self.spare: list[list[Bit]] = [[] for _ in range(width)]
+        self.constant = 0
+
+    def add(self, word: Iterable[Value], place: int = 0, time: float = 0.0) -> None:
+        """Add an unsigned word x 2^place; what lies beyond the width is left out."""
+        for column, value in enumerate(word, place):
+            bit = Bit(value, time)
+            if column < self.width and not _is(bit, 0):
+                self.columns[column].append(bit)
+
+    def add_where_free(self, word: Iterable[Value], place: int = 0, time: float = 0.0) -> None:
+        """As `add`, but a bit waits for a column that is left with one, where it costs nothing."""
+        for column, value in enumerate(word, place):
+            if column < self.width:
+                self.spare[column].append(Bit(value, time))
+
+    def add_constant(self, value: int) -> None:
+        """Add an integer, which may be negative."""
+        self.constant = (self.constant + value) % (1 << self.width)
+
+    def reduce(self, height: int) -> list[Value]:
+        """At most `height` (3 or more) words of the same sum, without the constant."""
+        number = count()
+        words: list[list[Value]] = [[] for _ in range(height)]
+        for column in range(self.width):
+            waiting = [(bit.time, next(number), bit) for bit in self.columns[column]]
+            heapq.heapify(waiting)
+            while len(waiting) > height:
+                first, second, third = (heapq.heappop(waiting)[2] for _ in range(3))
+                self._put(
+                    waiting, column, number, *self._full(column, number, first, second, third)
+                )
+            left = [bit.value for *_, bit in sorted(waiting, key=lambda entry: entry[:2])]
+            for word, value in zip(words, left + [ZERO.value] * (height - len(left)), strict=True):
+                word.append(value)
+        return [Cat(*word) for word in words]
+
+    def compress(self, halves_from: int = 0) -> tuple[list[Bit], list[Bit]]:
+        """Two rows of the same sum.
+
+        A column with an odd number of bits is left with one of them, unless it lies at or above
+        `halves_from`: there a half adder makes the number even, and the tree less deep.
+        """
+        number = count()
+        rows: tuple[list[Bit], list[Bit]] = ([], [])
+        for column in range(self.width):
+            bits = list(self.columns[column])
+            if self.constant >> column & 1:
+                bits.append(Bit(Const(1, 1)))
+            left = self._compress_column(column, bits, number, column >= halves_from)
+            left += [ZERO] * (2 - len(left))
+            for row, bit in zip(rows, left, strict=True):
+                row.append(bit)
+        return rows
+
+    def _compress_column(
+        self, column: int, bits: list[Bit], number: "count[int]", halves: bool
+    ) -> list[Bit]:
+        spare = list(self.spare[column])
+        if spare and (len(bits) % 2 == 0 or len(bits) + len(spare) <= 2 or len(spare) > 1):
+            bits, spare = bits + spare, []  # no place is left free
+        waiting = [(bit.time, next(number), bit) for bit in bits]
+        heapq.heapify(waiting)
+
+        def take() -> Bit:
+            return heapq.heappop(waiting)[2]
+
+        if halves and len(waiting) % 2 and len(waiting) > 2 and not spare:
+            self._put(waiting, column, number, *self._half(column, number, take(), take()))
+        while len(waiting) > 2:
+            self._put(waiting, column, number, *self._full(column, number, take(), take(), take()))
+        return [bit for *_, bit in sorted(waiting, key=lambda entry: entry[:2])] + spare
+
+    def _put(self, waiting: list, column: int, number: "count[int]", total: Bit, over: Bit) -> None:
+        heapq.heappush(waiting, (total.time, next(number), total))
+        if column + 1 < self.width and not _is(over, 0):
+            self.columns[column + 1].append(over)
+
+    def _full(self, column: int, number: "count[int]", a: Bit, b: Bit, c: Bit) -> tuple[Bit, Bit]:
+        for one, x, y in ((a, b, c), (b, a, c), (c, a, b)):
+            if _is(one, 1):  # x + y + 1
+                time = max(x.time, y.time) + HALF_SUM_DELAY
+                return Bit(~(x.value ^ y.value), time), Bit(x.value | y.value, time - 0.4)
+        name = f"{self.name}{column}_{next(number)}"
+        total, over = full_adder(self.m, name, a.value, b.value, c.value)
+        time = max(a.time, b.time, c.time - LAST_INPUT)
+        return Bit(total, time + SUM_DELAY), Bit(over, time + CARRY_DELAY)
+
+    def _half(self, column: int, number: "count[int]", a: Bit, b: Bit) -> tuple[Bit, Bit]:
+        for one, x in ((a, b), (b, a)):
+            if _is(one, 1):
+                return Bit(~x.value, x.time), x
+        name = f"{self.name}{column}_{next(number)}"
+        total, over = half_adder(self.m, name, a.value, b.value)
+        time = max(a.time, b.time)
+        return Bit(total, time + HALF_SUM_DELAY), Bit(over, time + HALF_CARRY_DELAY)
+
+
+def _is(bit: Bit, value: int) -> bool:
+    return isinstance(bit.value, Const) and bit.value.value == value

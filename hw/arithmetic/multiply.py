@@ -1,0 +1,48 @@
+"""Multipliers: partial products in columns."""
+
+from amaranth.hdl import Module, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from .adders import ripple
+from .columns import Columns
+
+AND_DELAY = 0.6
+NO_HALF_ADDERS = 1 << 16  # columns that short need none to be shallow
+
+
+class Multiplier(wiring.Component):
+    """product = a x b, unsigned; combinational. For significands of a few bits."""
+
+    def __init__(self, a_bits: int, b_bits: int) -> None:
+        self.a_bits, self.b_bits = a_bits, b_bits
+        super().__init__({"a": In(a_bits), "b": In(b_bits), "product": Out(a_bits + b_bits)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        columns = Columns(m, "column", self.a_bits + self.b_bits)
+        for place, digit in enumerate(self.b):
+            columns.add([digit & bit for bit in self.a], place, AND_DELAY)
+        rows = columns.compress(halves_from=NO_HALF_ADDERS)
+        for place, digit in enumerate(ripple(m, "digit", *rows)):
+            m.d.comb += self.product[place].eq(digit)
+        return m
+
+
+def add_signed_product(columns: Columns, a: Value, b: Value) -> None:
+    """Add the product of two's-complement words, less `signed_constant`, without forming it.
+
+    After Baugh and Wooley: a partial product with one of the sign bits counts as negative;
+    inverted it is one less than a positive one, and a constant makes up for all of them.
+    """
+    top_a, top_b = len(a) - 1, len(b) - 1
+    for j, digit in enumerate(b):
+        inverted = range(top_a) if j == top_b else (top_a,)
+        row = [digit & bit for bit in a]
+        row = [~bit if i in inverted else bit for i, bit in enumerate(row)]
+        columns.add(row, j, AND_DELAY)
+
+
+def signed_constant(a_bits: int, b_bits: int) -> int:
+    """What the partial products of one product lack."""
+    return (1 << (a_bits - 1)) + (1 << (b_bits - 1)) - (1 << (a_bits + b_bits - 1))

@@ -13,6 +13,8 @@ from math import ceil, log2
 from .errors import SynthesisError
 from .function import Function
 
+_NAME = re.compile(r"[A-Za-z_][\w.$+-]*(\[\d+(:\d+)?\])?", re.ASCII)
+"""Of cells and pins: what every tool takes, and no tool takes for anything else."""
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}();:,\n]|[^\s{}();:,"]+', re.DOTALL)
 
 
@@ -89,7 +91,7 @@ class Library:
             cell
             for cell in self.cells.values()
             if cell.is_latch and cell.clock and cell.data and len(cell.outputs) == 1
-            if {cell.clock.expression, cell.data.expression} == set(cell.inputs)
+            if {cell.clock.pin, cell.data.pin} == set(cell.inputs)
         ]
         return min(plain, key=lambda cell: (cell.area, cell.name), default=None)
 
@@ -110,6 +112,7 @@ def parse(text: str, source: str) -> Library:
     root = _parse_groups(text, source)
     cells = {}
     for group in root.of("cell"):
+        _check_names(group, source)
         if group.arguments and group.attributes.get("dont_use", "").lower() != "true":
             name = group.arguments[0]
             cells[name] = _cell(group, f"{source}, cell {name}")
@@ -135,10 +138,25 @@ def _unit(group: Group, name: str, default: str, scales: dict[str, float], sourc
     return float(found[1]) * scales[found[2]]
 
 
+def _pins(cell: Group) -> list[Group]:
+    return cell.of("pin") + [pin for bus in cell.of("bus", "bundle") for pin in bus.of("pin")]
+
+
+def _check_names(cell: Group, source: str) -> None:
+    """Also of cells that are not used: other tools read the file too."""
+    for group in (cell, *_pins(cell)):
+        for name in group.arguments:
+            if not _NAME.fullmatch(name):
+                raise SynthesisError(
+                    f"library {source}, line {group.line}: the name of a {group.kind} must be a "
+                    f"letter or _, then letters, digits and _.$+-, and [n] or [n:m] at the end, "
+                    f"not {name!r}"
+                )
+
+
 def _cell(group: Group, source: str) -> LibraryCell:
     inputs, outputs = {}, {}
-    pins = group.of("pin") + [pin for bus in group.of("bus", "bundle") for pin in bus.of("pin")]
-    for pin in pins:
+    for pin in _pins(group):
         for name in pin.arguments:
             direction = pin.attributes.get("direction", "")
             if direction == "input":

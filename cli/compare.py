@@ -11,6 +11,7 @@ from typing import Any
 
 from ..model.accumulators import KINDS, PRESETS
 from ..model.formats import FORMATS
+from .terminal import console
 
 SWITCHES = ("no_status", "no_c", "micro")
 SWEEP = ("format", "accumulator", "lanes", "stages", "result", "scales", "zero_points")
@@ -134,8 +135,6 @@ def run(args: argparse.Namespace) -> int:
     """Compare or search; 0 when every point was measured and within its bounds, 1 when not."""
     if args.jobs is not None and not 1 <= args.jobs <= 1024:
         raise ValueError(f"jobs must be from 1 to 1024, not {args.jobs}")
-    from rich.console import Console
-
     from .compare_schemes import compare_schemes
 
     _check_output(args.output)
@@ -143,16 +142,12 @@ def run(args: argparse.Namespace) -> int:
         with _terminate_as_interrupt():
             return _compare_units(args) if args.scheme is None else compare_schemes(args)
     except KeyboardInterrupt:
-        Console(width=None if os.isatty(1) else 200).print(
-            f"interrupted; results are kept in {args.output}, run it again to go on"
-        )
+        console(200).print(f"interrupted; results are kept in {args.output}, run it again to go on")
         return 130
 
 
 def _compare_units(args: argparse.Namespace) -> int:
     """Compare or search units."""
-    from rich.console import Console
-
     from ..explore.compare import Target
     from ..explore.compare.backends import dask, processes
     from ..explore.compare.table import check_sort
@@ -165,38 +160,35 @@ def _compare_units(args: argparse.Namespace) -> int:
         raise ValueError("sqnr, match and quality are targets of --find narrowest")
     notes: list[str] = []
     study = _study(args, notes)
-    console = Console(width=None if os.isatty(1) else 200)
     if target is None:
         study.points()  # refuses what cannot be done before a cluster is asked
     backend = processes(args.jobs) if args.scheduler is None else dask(args.scheduler)
     command = _compare if target is None else _search
-    return command(args, study, backend, console, notes, target)
+    return command(args, study, backend, console(200), notes, target)
 
 
-def _compare(args: Any, study: Any, backend: Any, console: Any, notes: list[str], _: Any) -> int:
+def _compare(args: Any, study: Any, backend: Any, screen: Any, notes: list[str], _: Any) -> int:
     from ..explore.compare import compare, write
     from ..explore.compare.display import display
     from ..explore.compare.table import show
 
-    with display(console) as observer:
+    with display(screen) as observer:
         comparison = compare(study, args.output, backend, observer, cache_dir=_cache())
     comparison = replace(comparison, notes=(*notes, *comparison.notes))
-    show(console, comparison, args.sort or DEFAULT_SORT)
+    show(screen, comparison, args.sort or DEFAULT_SORT)
     files = write(comparison, args.output)
-    console.print(f"report: {files.report}; tables and plots: {args.output}/", soft_wrap=True)
+    screen.print(f"report: {files.report}; tables and plots: {args.output}/", soft_wrap=True)
     return 1 if comparison.failed else 0
 
 
-def _search(
-    args: Any, study: Any, backend: Any, console: Any, notes: list[str], target: Any
-) -> int:
+def _search(args: Any, study: Any, backend: Any, screen: Any, notes: list[str], target: Any) -> int:
     from ..explore.compare import search
     from ..explore.compare.display import display
     from ..explore.compare.table import show_found
 
-    with display(console) as observer:
+    with display(screen) as observer:
         found = search(study, target, args.output, backend, observer)
-    show_found(console, found, notes)
+    show_found(screen, found, notes)
     return 1 if any(result.error for result in found) else 0
 
 

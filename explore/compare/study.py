@@ -27,6 +27,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ...model.errors import printable
 from .extra import extras, read_toml
 from .flows import NONE, Synthesis
 from .points import Point, Sampling, Sweep, parameters, points_of, units_of
@@ -110,7 +111,7 @@ def _study(content: dict[str, Any], path: Path) -> Study:
     if "lengths" in accuracy:
         lengths = number_list(_text(accuracy["lengths"], "[accuracy] lengths"), "lengths")
     return Study(
-        title=title,
+        title=printable("title", title),
         sweeps=tuple(_sweep(table) for table in sweeps),
         extra=tuple(extras(content["extra"], path)) if "extra" in content else (),
         synthesis=_synthesis(content, path),

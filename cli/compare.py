@@ -158,37 +158,35 @@ def _compare_units(args: argparse.Namespace) -> int:
         target = Target(args.sqnr, args.match, args.quality or "accumulator")
     elif (args.sqnr, args.match, args.quality) != (None, None, None):
         raise ValueError("sqnr, match and quality are targets of --find narrowest")
-    notes: list[str] = []
-    study = _study(args, notes)
+    study = _study(args)
     if target is None:
         study.points()  # refuses what cannot be done before a cluster is asked
     backend = processes(args.jobs) if args.scheduler is None else dask(args.scheduler)
     command = _compare if target is None else _search
-    return command(args, study, backend, console(200), notes, target)
+    return command(args, study, backend, console(200), target)
 
 
-def _compare(args: Any, study: Any, backend: Any, screen: Any, notes: list[str], _: Any) -> int:
+def _compare(args: Any, study: Any, backend: Any, screen: Any, _: Any) -> int:
     from ..explore.compare import compare, write
     from ..explore.compare.display import display
     from ..explore.compare.table import show
 
     with display(screen) as observer:
         comparison = compare(study, args.output, backend, observer, cache_dir=_cache())
-    comparison = replace(comparison, notes=(*notes, *comparison.notes))
     show(screen, comparison, args.sort or DEFAULT_SORT)
     files = write(comparison, args.output)
     screen.print(f"report: {files.report}; tables and plots: {args.output}/", soft_wrap=True)
     return 1 if comparison.failed else 0
 
 
-def _search(args: Any, study: Any, backend: Any, screen: Any, notes: list[str], target: Any) -> int:
+def _search(args: Any, study: Any, backend: Any, screen: Any, target: Any) -> int:
     from ..explore.compare import search
     from ..explore.compare.display import display
     from ..explore.compare.table import show_found
 
     with display(screen) as observer:
         found = search(study, target, args.output, backend, observer)
-    show_found(screen, found, notes)
+    show_found(screen, found)
     return 1 if any(result.error for result in found) else 0
 
 
@@ -204,11 +202,11 @@ def _cache() -> Path:
     return Path("build/synth")
 
 
-def _study(args: argparse.Namespace, notes: list[str]) -> Any:
+def _study(args: argparse.Namespace) -> Any:
     """The study of the options: a file's or the default one, with what the options change."""
     from ..explore.compare.extra import load_extra
     from ..explore.compare.points import Sweep
-    from ..explore.compare.study import DEFAULT, Study, load_study, without_absent
+    from ..explore.compare.study import DEFAULT, Study, load_study
 
     given = {name: getattr(args, name) for name in SWEEP if getattr(args, name) is not None}
     switches = args.no_status or args.no_c or args.micro
@@ -227,9 +225,7 @@ def _study(args: argparse.Namespace, notes: list[str]) -> Any:
         study = replace(study, extra=(*study.extra, *load_extra(args.extra)))
     study = replace(study, synthesis=_synthesis(args, study), sampling=_sampling(args, study))
     data = _data(args)
-    if data is not None:
-        return replace(study, data=data)
-    return without_absent(study, notes.append) if args.study is None else study
+    return study if data is None else replace(study, data=data)
 
 
 def _synthesis(args: argparse.Namespace, study: Any) -> Any:

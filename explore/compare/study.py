@@ -23,7 +23,7 @@ encoder = 0                                # sentences through the real encoder,
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -63,20 +63,6 @@ class Study:
         if not found:
             raise ValueError("flow none and data none leave nothing to measure")
         return found
-
-
-def without_absent(study: Study, note: Note) -> Study:
-    """`study` without the real data that only a checkout holds, where that is not there."""
-    from ..accuracy import REAL
-
-    if REAL not in study.data:
-        return study
-    try:
-        check_data([REAL])
-    except ValueError as error:
-        note(f"left out {REAL} data: {error}")
-        return replace(study, data=tuple(name for name in study.data if name != REAL))
-    return study
 
 
 def check_data(names: Sequence[str]) -> None:

@@ -235,7 +235,7 @@ def decibels(value: float | None) -> str:
     return "exact" if value == math.inf else f"{value:.1f}"
 
 
-def show_found(console: Console, found: Sequence[Found], notes: Sequence[str] = ()) -> None:
+def show_found(console: Console, found: Sequence[Found]) -> None:
     """Print the results of a search, and the command that measures what they cost."""
     lengths = ", ".join(map(str, found[0].lengths))
     title = f"Narrowest accumulators: {found[0].target}, at lengths {lengths}"
@@ -262,8 +262,6 @@ def show_found(console: Console, found: Sequence[Found], notes: Sequence[str] = 
             style="red" if result.error else None,
         )
     console.print(table)
-    for note in notes:
-        _line(console, f"note: {note}", "yellow")
     command = measure_command(list(found))
     if command is not None:
         console.print(f"\nto compare what they cost: {command}", highlight=False, soft_wrap=True)

@@ -4,7 +4,6 @@ import pytest
 
 from mxdot.explore.compare import DEFAULT, Foreign, Generated, Sampling, load_extra, load_study
 from mxdot.explore.compare.flows import Synthesis
-from mxdot.explore.compare.study import Study, without_absent
 from mxdot.explore.cost import Flow
 
 STUDY = """
@@ -129,11 +128,6 @@ def test_a_study_that_cannot_be_done(write, text, message):
     study = load_study(write(text))
     with pytest.raises(ValueError, match=message):
         study.points()
-
-
-def test_real_data_that_is_there_stays():
-    study = Study("t", (), data=("normal", "real"))
-    assert without_absent(study, lambda note: pytest.fail(note)) is study
 
 
 MINE = '[[extra]]\nname = "mine"\nverilog = "a.v"\ntop = "mac"\n'

@@ -16,7 +16,8 @@ from .terminal import console
 SWITCHES = ("no_status", "no_c", "micro")
 SWEEP = ("format", "accumulator", "lanes", "stages", "result", "scales", "zero_points")
 DEFAULT_FORMATS = "e4m3,e5m2,int8"
-DEFAULT_ACCUMULATORS = "exact,aligned:6..14/2,aligned:18,float32,hopper"
+# Around the answers bit by bit, as in explore/compare/default.toml, for any format.
+DEFAULT_ACCUMULATORS = "exact,aligned:5..12,aligned:14,aligned:18..21,float32,hopper"
 DEFAULT_SORT = "area"
 OUTPUT = Path("build/compare")
 

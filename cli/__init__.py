@@ -57,7 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
     except (ImportError, OSError, RuntimeError) as error:  # packages, files; tools that fail
-        print(f"mxdot: error: {str(error).splitlines()[0]}", file=sys.stderr)
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        print(f"mxdot: error: {one_line(first)}", file=sys.stderr)
     except KeyboardInterrupt:
         print("mxdot: interrupted", file=sys.stderr)
         return 130

@@ -147,6 +147,7 @@ def test_an_extra_unit_of_a_known_rule_has_an_accuracy(write):
         ("extra = [3]", r"extra must be a table \[\[extra\]\], not 3"),
         ('[[extra]]\nname = "m"\ntop = "t"', "extra 'm': verilog is missing"),
         (MINE.replace("a.v", "c.v"), "extra 'mine': .*c.v cannot be read: No such file"),
+        (MINE.replace("mine", "=1+1"), "name must not begin a formula of a spreadsheet, as '=1"),
         (MINE + "lanes = 'many'", "extra 'mine': lanes must be a positive integer, not 'many'"),
         (MINE + "area = 3", "extra 'mine': keys are name, .* not 'area'"),
         (MINE + "format = 'e9m9'", "extra 'mine': formats must be one of"),

@@ -2,6 +2,7 @@
 
 import math
 import re
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+LONGEST = 120  # characters of a file's name
 DECIBELS_PER_BIT = 20 * math.log10(2)
 
 
@@ -78,7 +80,10 @@ def _figures(rows: Sequence[Row]) -> Iterator[tuple[str, "Figure"]]:
 
 
 def _name(*words: str) -> str:
-    return re.sub(r"[^a-z0-9.]+", "-", "-".join(words).lower()).strip("-")
+    """A file name; of a long one, as of a deep path, the end is its hash."""
+    text = "-".join(words)
+    name = re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-")
+    return name if len(name) <= LONGEST else f"{name[:LONGEST]}-{zlib.crc32(text.encode()):08x}"
 
 
 def _each_unit(rows: Sequence[Row]) -> list[Row]:

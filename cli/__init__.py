@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
+from ..model.errors import one_line
+
 COMMANDS = (
     *("sim", "verilog", "vectors", "run-layer", "synth", "compare", "array", "probe", "schemes"),
 )
@@ -16,7 +18,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line."""
 
     def error(self, message: str):
-        self.exit(2, f"mxdot: error: {message} (see {self.prog} --help)\n")
+        self.exit(2, f"mxdot: error: {one_line(message)} (see {self.prog} --help)\n")
 
 
 def _version() -> str:
@@ -47,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return args.run(args)
     except (ValueError, TypeError) as error:
-        print(f"mxdot: error: {error}", file=sys.stderr)
+        print(f"mxdot: error: {one_line(str(error))}", file=sys.stderr)
     except ModuleNotFoundError as error:
         print(
             f"mxdot: error: {args.command} needs the Python package {error.name}, which is not "
@@ -55,7 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
     except (ImportError, OSError, RuntimeError) as error:  # packages, files; tools that fail
-        print(f"mxdot: error: {str(error).splitlines()[0]}", file=sys.stderr)
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        print(f"mxdot: error: {one_line(first)}", file=sys.stderr)
     except KeyboardInterrupt:
         print("mxdot: interrupted", file=sys.stderr)
         return 130

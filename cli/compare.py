@@ -11,11 +11,13 @@ from typing import Any
 
 from ..model.accumulators import KINDS, PRESETS
 from ..model.formats import FORMATS
+from .terminal import console
 
 SWITCHES = ("no_status", "no_c", "micro")
 SWEEP = ("format", "accumulator", "lanes", "stages", "result", "scales", "zero_points")
 DEFAULT_FORMATS = "e4m3,e5m2,int8"
-DEFAULT_ACCUMULATORS = "exact,aligned:6..14/2,aligned:18,float32,hopper"
+# Around the answers bit by bit, as in explore/compare/default.toml, for any format.
+DEFAULT_ACCUMULATORS = "exact,aligned:5..12,aligned:14,aligned:18..21,float32,hopper"
 DEFAULT_SORT = "area"
 OUTPUT = Path("build/compare")
 
@@ -134,8 +136,6 @@ def run(args: argparse.Namespace) -> int:
     """Compare or search; 0 when every point was measured and within its bounds, 1 when not."""
     if args.jobs is not None and not 1 <= args.jobs <= 1024:
         raise ValueError(f"jobs must be from 1 to 1024, not {args.jobs}")
-    from rich.console import Console
-
     from .compare_schemes import compare_schemes
 
     _check_output(args.output)
@@ -143,16 +143,12 @@ def run(args: argparse.Namespace) -> int:
         with _terminate_as_interrupt():
             return _compare_units(args) if args.scheme is None else compare_schemes(args)
     except KeyboardInterrupt:
-        Console(width=None if os.isatty(1) else 200).print(
-            f"interrupted; results are kept in {args.output}, run it again to go on"
-        )
+        console(200).print(f"interrupted; results are kept in {args.output}, run it again to go on")
         return 130
 
 
 def _compare_units(args: argparse.Namespace) -> int:
     """Compare or search units."""
-    from rich.console import Console
-
     from ..explore.compare import Target
     from ..explore.compare.backends import dask, processes
     from ..explore.compare.table import check_sort
@@ -163,40 +159,35 @@ def _compare_units(args: argparse.Namespace) -> int:
         target = Target(args.sqnr, args.match, args.quality or "accumulator")
     elif (args.sqnr, args.match, args.quality) != (None, None, None):
         raise ValueError("sqnr, match and quality are targets of --find narrowest")
-    notes: list[str] = []
-    study = _study(args, notes)
-    console = Console(width=None if os.isatty(1) else 200)
+    study = _study(args)
     if target is None:
         study.points()  # refuses what cannot be done before a cluster is asked
     backend = processes(args.jobs) if args.scheduler is None else dask(args.scheduler)
     command = _compare if target is None else _search
-    return command(args, study, backend, console, notes, target)
+    return command(args, study, backend, console(200), target)
 
 
-def _compare(args: Any, study: Any, backend: Any, console: Any, notes: list[str], _: Any) -> int:
+def _compare(args: Any, study: Any, backend: Any, screen: Any, _: Any) -> int:
     from ..explore.compare import compare, write
     from ..explore.compare.display import display
     from ..explore.compare.table import show
 
-    with display(console) as observer:
+    with display(screen) as observer:
         comparison = compare(study, args.output, backend, observer, cache_dir=_cache())
-    comparison = replace(comparison, notes=(*notes, *comparison.notes))
-    show(console, comparison, args.sort or DEFAULT_SORT)
+    show(screen, comparison, args.sort or DEFAULT_SORT)
     files = write(comparison, args.output)
-    console.print(f"report: {files.report}; tables and plots: {args.output}/", soft_wrap=True)
+    screen.print(f"report: {files.report}; tables and plots: {args.output}/", soft_wrap=True)
     return 1 if comparison.failed else 0
 
 
-def _search(
-    args: Any, study: Any, backend: Any, console: Any, notes: list[str], target: Any
-) -> int:
+def _search(args: Any, study: Any, backend: Any, screen: Any, target: Any) -> int:
     from ..explore.compare import search
     from ..explore.compare.display import display
     from ..explore.compare.table import show_found
 
-    with display(console) as observer:
+    with display(screen) as observer:
         found = search(study, target, args.output, backend, observer)
-    show_found(console, found, notes)
+    show_found(screen, found)
     return 1 if any(result.error for result in found) else 0
 
 
@@ -212,11 +203,11 @@ def _cache() -> Path:
     return Path("build/synth")
 
 
-def _study(args: argparse.Namespace, notes: list[str]) -> Any:
+def _study(args: argparse.Namespace) -> Any:
     """The study of the options: a file's or the default one, with what the options change."""
     from ..explore.compare.extra import load_extra
     from ..explore.compare.points import Sweep
-    from ..explore.compare.study import DEFAULT, Study, load_study, without_absent
+    from ..explore.compare.study import DEFAULT, Study, load_study
 
     given = {name: getattr(args, name) for name in SWEEP if getattr(args, name) is not None}
     switches = args.no_status or args.no_c or args.micro
@@ -235,9 +226,7 @@ def _study(args: argparse.Namespace, notes: list[str]) -> Any:
         study = replace(study, extra=(*study.extra, *load_extra(args.extra)))
     study = replace(study, synthesis=_synthesis(args, study), sampling=_sampling(args, study))
     data = _data(args)
-    if data is not None:
-        return replace(study, data=data)
-    return without_absent(study, notes.append) if args.study is None else study
+    return study if data is None else replace(study, data=data)
 
 
 def _synthesis(args: argparse.Namespace, study: Any) -> Any:

@@ -1,9 +1,10 @@
 """`mxdot compare --scheme`: schemes side by side, by error, bits and the area of their units."""
 
 import argparse
-import os
 from pathlib import Path
 from typing import Any
+
+from .terminal import console
 
 REFUSED = (
     *("format", "lanes", "stages", "result", "micro", "scales", "zero_points"),
@@ -16,8 +17,6 @@ ROWS = 128  # of matrices of data; real ones have their own
 
 def compare_schemes(args: argparse.Namespace) -> int:
     """Measure, print and write; 0 when every pairing was measured, 1 when not."""
-    from rich.console import Console
-
     from ..explore.compare.backends import dask, processes
     from ..explore.compare.display import display
     from ..explore.schemes import comparison
@@ -33,8 +32,8 @@ def compare_schemes(args: argparse.Namespace) -> int:
     flow = _flow(args)
     layers = _layers(args)
     backend = processes(args.jobs) if args.scheduler is None else dask(args.scheduler)
-    console = Console(width=None if os.isatty(1) else 240)
-    with display(console) as observer:
+    screen = console(240)
+    with display(screen) as observer:
         rows = comparison.compare_schemes(
             pairs,
             layers,
@@ -46,9 +45,9 @@ def compare_schemes(args: argparse.Namespace) -> int:
             energy=not args.no_energy,
             cache_dir=Path("build/synth"),
         )
-    show_comparison(console, rows)
+    show_comparison(screen, rows)
     for path in write_comparison(rows, args.output):
-        console.print(str(path), soft_wrap=True, highlight=False)
+        screen.print(str(path), soft_wrap=True, highlight=False)
     return 1 if any(row.error for row in rows) else 0
 
 

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import shutil
 import sys
 import tempfile
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..sim.files import write_file
 from .options import given
+from .terminal import console
 from .units import KINDS
 
 if TYPE_CHECKING:
@@ -101,18 +101,16 @@ def run(args: argparse.Namespace) -> int:
     config = UNIT.config(**given(args, UNIT.options))
     integer("mode", args.mode, 0, len(config.dot.formats) - 1)
     layers = list(_layers(args))
-    from rich.console import Console
-
     from ..sim.matmul.layer import build_for, run_layer
 
-    console = Console(width=None if os.isatty(1) else 120)
-    console.print(f"unit: {config}", markup=False, highlight=False)
-    with console.status("building the simulation"):
+    screen = console(120)
+    screen.print(f"unit: {config}", highlight=False)
+    with screen.status("building the simulation"):
         build = build_for(config, BUILD / _directory(config))
     runs = []
     with own_directory(BUILD) as directory:
         for name, activations, weight in layers:
-            with _progress(console, name) as progress:
+            with _progress(screen, name) as progress:
                 layer = run_layer(
                     config,
                     build,
@@ -129,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
                 )
             runs.append(layer)
             for line in describe(layer, args.clock):
-                console.print(line, markup=False, highlight=False)
+                screen.print(line, highlight=False)
     if args.json is not None:
         write_file(args.json, json.dumps([r.to_dict(args.clock) for r in runs], indent=1) + "\n")
     return int(not all(layer.right for layer in runs))
@@ -227,8 +225,9 @@ def own_directory(parent: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _progress(console: Any, name: str) -> Iterator["Progress"]:
+def _progress(screen: Any, name: str) -> Iterator["Progress"]:
     """How much of C has come, shown while it comes; a line now and then without a terminal."""
+    from rich.markup import escape
     from rich.progress import Progress as Bar
 
     if not sys.stdout.isatty():
@@ -242,8 +241,8 @@ def _progress(console: Any, name: str) -> Iterator["Progress"]:
 
         yield say
         return
-    with Bar(console=console, transient=True) as bar:
-        task = bar.add_task(name, total=None)
+    with Bar(console=screen, transient=True) as bar:
+        task = bar.add_task(escape(name), total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 

@@ -1,8 +1,9 @@
 """`mxdot schemes`: what every block-scaling scheme does to data, beside the bits that it takes."""
 
 import argparse
-import os
 from pathlib import Path
+
+from .terminal import console
 
 OUTPUT = Path("build/schemes")
 
@@ -48,8 +49,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure, print and write; 0."""
-    from rich.console import Console
-
     from ..explore.schemes import DEFAULT_DATA, clip, matrices, measure, write
     from ..explore.schemes.outputs import show
     from ..model import accumulator
@@ -67,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     pairs = list(matrices(data, rows=args.rows, length=args.length, seed=args.seed))
     clipped = clip(pairs, calibrated)
     rows = measure(pairs, schemes, rule)
-    show(Console(width=None if os.isatty(1) else 200), rows, clipped)
+    show(console(200), rows, clipped)
     for path in write(rows, clipped, args.output):
         print(path)
     return 0

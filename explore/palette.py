@@ -56,6 +56,11 @@ SECTIONS_CAPTION = (
 OTHER = "registers and control"
 
 
+def literal(text: str) -> str:
+    """`text` as matplotlib prints it as it is: a dollar sign would begin a formula."""
+    return text.replace("$", r"\$")
+
+
 def format_colours(formats: Iterable[str | None]) -> dict[str, str]:
     """A colour for each format, in the order in which they come; extra units are black."""
     names = [name for name in dict.fromkeys(formats) if name]

@@ -1,5 +1,6 @@
 """Argument checks whose messages name the parameter, the allowed range and the value."""
 
+import re
 from collections.abc import Iterable
 from operator import index
 from typing import SupportsIndex
@@ -13,6 +14,25 @@ def choice(name: str, value: object, allowed: Iterable[str]) -> str:
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
     return value
+
+
+def identifier(name: str, value: object) -> str:
+    """`value` if it is a Verilog identifier that needs no escape, else ValueError."""
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$]*", value):
+        raise ValueError(f"{name} must be a Verilog identifier, not {value!r}")
+    return value
+
+
+def printable(name: str, value: str) -> str:
+    """`value` if it is one line without control characters, else ValueError."""
+    if not value.isprintable():
+        raise ValueError(f"{name} must be one line of printable text, not {value!r}")
+    return value
+
+
+def one_line(text: str) -> str:
+    """`text` with escapes for line ends and all else that does not print."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def integer(name: str, value: object, low: int, high: int | None = None) -> int:

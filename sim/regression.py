@@ -15,7 +15,7 @@ from .job import UnitJob
 from .matrix import Unit
 from .merge import merge_coverage
 from .parallel import run_jobs
-from .tensors import REAL_DATA, load_tensors
+from .tensors import REAL_FILE, load_tensors
 from .unit import UnitResult
 from .verilator import find_tools
 
@@ -92,9 +92,6 @@ def run_regression(units: Sequence[Unit], settings: Settings) -> bool:
 def _job(unit: Unit, settings: Settings) -> UnitJob:
     directory = settings.directory / unit.name
     (directory / "coverage.yml").unlink(missing_ok=True)
-    tensors = settings.tensors
-    if tensors is None:
-        tensors = next(iter(sorted(REAL_DATA.glob("*.npz"))), None)
     return UnitJob(
         name=unit.name,
         config=unit.config,
@@ -103,7 +100,7 @@ def _job(unit: Unit, settings: Settings) -> UnitJob:
         traffic=settings.traffic,
         bulk=unit.bulk if settings.bulk is None else settings.bulk,
         waves=settings.waves,
-        tensors=tensors,
+        tensors=settings.tensors or REAL_FILE,
         tensor_names=settings.tensor_names,
         all_tensors=settings.tensors is not None,
         repeat=settings.repeat.replace("{name}", unit.name),

@@ -18,8 +18,8 @@ from .job import UnitJob
 from .stimulus import with_micro
 from .target import Target
 
-REAL_DATA = Path(__file__).parents[1] / "tests" / "vectors" / "real"
-"""Where a checkout keeps a captured slice of real weights and activations."""
+REAL_FILE = Path(__file__).parent / "real" / "minilm.npz"
+"""A captured slice of real weights and activations; README.md beside it describes it."""
 
 
 def load_tensors(path: Path, names: tuple[str, ...] = ()) -> tuple[NDArray, NDArray]:

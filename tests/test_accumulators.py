@@ -99,8 +99,26 @@ def test_presets_are_the_rows_of_the_contract():
         "fused:13 in steps of 16 terms, results RZ to 13 fraction bits",
         "fused:25 in steps of 32 terms",
     ]
-    assert all(p.source for p in PRESETS.values())
     assert Exact().nan_bits == Fixed(48, 0).nan_bits == 0x7FC00000
+
+
+@pytest.mark.parametrize(
+    ("name", "facts"),
+    [
+        ("hopper", ["wgmma, measured on an H200"]),
+        ("ada", ["checked against 20,000 published results of Ada GPUs"]),
+        (
+            "blackwell",
+            [
+                "`kind::mxf8f6f4` and unscaled FP8",
+                "neither `kind::mxf4nvf4` nor the B200's `mma.sync`",
+            ],
+        ),
+    ],
+)
+def test_presets_say_what_they_stand_for_and_how_that_is_known(name, facts):
+    assert all(p.source for p in PRESETS.values())
+    assert all(fact in PRESETS[name].source for fact in facts)
 
 
 @pytest.mark.parametrize(

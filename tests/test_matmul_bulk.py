@@ -18,7 +18,7 @@ from mxdot.sim.matmul.bulk import run_bulk
 from mxdot.sim.matmul.layer import build_for, run_layer
 from mxdot.sim.matmul.product import Product, compare, predict
 from mxdot.sim.matmul.stimulus import block_counts, products, random_product
-from mxdot.sim.tensors import REAL_DATA
+from mxdot.sim.tensors import REAL_FILE
 from mxdot.sim.verilator import SimulationError
 
 DOT = DotConfig("e4m3,e2m1", 4, "hopper", 2)
@@ -113,7 +113,7 @@ OPTIONS += ["--stages", "1", "--format", "e4m3,e2m1", "--depth", "16"]
 FULL = os.environ.get("MXDOT_FULL", "0") != "0"
 WHOLE = [(79, 384, 5_777), (79, 1536, 23_057)]
 SLICE = [(15, 40, 2 * 5 * 12 + 17)]
-REAL = str(REAL_DATA / "minilm.npz")
+REAL = str(REAL_FILE)
 
 
 @pytest.fixture

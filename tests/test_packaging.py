@@ -1,7 +1,6 @@
 """The wheel holds every package and data file; the model imports without the hardware tools."""
 
 import configparser
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -9,27 +8,16 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-PACKAGES = sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
+from wheel import PACKAGES, ROOT, build_wheel
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
-    """The wheel, unpacked; built without a network from a copy, for a build leaves files behind."""
-    source = tmp_path_factory.mktemp("source")
-    for package in PACKAGES:
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / package, source / package, ignore=ignored)
-    for path in ROOT.glob("*"):
-        if path.is_file():
-            shutil.copy(path, source)
-    offline = ["--no-build-isolation", "--no-deps", "--no-index", "--quiet"]
-    command = [sys.executable, "-m", "pip", "wheel", *offline, "--wheel-dir", "dist", "."]
-    subprocess.run(command, cwd=source, check=True)
-    (path,) = (source / "dist").glob("mxdot-*.whl")
-    with zipfile.ZipFile(path) as archive:
-        archive.extractall(source / "unpacked")
-    return source / "unpacked"
+    """The wheel, unpacked."""
+    folder = tmp_path_factory.mktemp("unpacked")
+    with zipfile.ZipFile(build_wheel(tmp_path_factory.mktemp("source"))) as archive:
+        archive.extractall(folder)
+    return folder
 
 
 def files(directory: Path) -> set[str]:

@@ -1,16 +1,14 @@
 """Real tensors from files: what is read, and how a bad file is refused."""
 
 import re
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from mxdot.sim.tensors import load_tensors
+from mxdot.sim.tensors import REAL_FILE, load_tensors
 
-REAL = Path(__file__).parent / "vectors" / "real" / "minilm.npz"
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 Y = np.ones((2, 5, 4), np.float16)
 
@@ -43,7 +41,7 @@ def test_bfloat16(files):
 
 
 def test_the_captured_slice():
-    first, second = load_tensors(REAL)
+    first, second = load_tensors(REAL_FILE)
     assert first.shape[1] == second.shape[1] == 384
 
 

@@ -1,17 +1,14 @@
 """The captured slice of a real sentence encoder: what it holds, and the model's products of it."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 import rational
 from mxdot.model import MXArray, accumulator, matmul, quantize
-from mxdot.sim.tensors import load_tensors
+from mxdot.sim.tensors import REAL_FILE, load_tensors
 
-REAL = Path(__file__).parent / "vectors" / "real"
-FILE = REAL / "minilm.npz"
+REAL = REAL_FILE.parent
 LIMIT = 2**20
 SHAPES = {
     "query": ((32, 384), (64, 384)),
@@ -43,7 +40,7 @@ SAMPLE = 8  # dot products of each product that the oracle takes
 
 def layer(name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Activations (tokens, K) and weights (outputs, K) of a layer."""
-    return load_tensors(FILE, (f"{name}.input", f"{name}.weight"))
+    return load_tensors(REAL_FILE, (f"{name}.input", f"{name}.weight"))
 
 
 def decibels(signal: NDArray[np.float64], got: NDArray) -> float:
@@ -53,8 +50,8 @@ def decibels(signal: NDArray[np.float64], got: NDArray) -> float:
 
 def test_file_is_small_and_holds_what_its_description_says():
     assert sum(path.stat().st_size for path in REAL.iterdir()) <= LIMIT
-    assert [path.name for path in REAL.glob("*.npz")] == [FILE.name]
-    with np.load(FILE) as file:
+    assert [path.name for path in REAL.glob("*.npz")] == [REAL_FILE.name]
+    with np.load(REAL_FILE) as file:
         arrays = dict(file)
     assert {name: x.shape for name, x in arrays.items()} == {
         f"{name}.{part}": shape
@@ -70,7 +67,7 @@ def test_file_is_small_and_holds_what_its_description_says():
 
 def test_regression_takes_a_layer_that_fits():
     """Without names, the first two arrays: a layer's input and weight."""
-    x, y = load_tensors(FILE)
+    x, y = load_tensors(REAL_FILE)
     np.testing.assert_array_equal(x, layer("query")[0])
     np.testing.assert_array_equal(y, layer("query")[1])
 

@@ -8,8 +8,9 @@ die() {
 
 # Prints the first usable interpreter; $PYTHON, when set, is the only candidate.
 find_python() {
-    local candidate
-    for candidate in ${PYTHON:-python3 python3.13 python3.12 python3.11}; do
+    local candidate candidates=(python3 python3.13 python3.12 python3.11)
+    [ -z "${PYTHON:-}" ] || candidates=("$PYTHON")
+    for candidate in "${candidates[@]}"; do
         # A name on PATH may be a shim of a version manager that does not run: try it.
         if "$candidate" -c 'import sys, venv, ensurepip
 sys.exit(not (3, 11) <= sys.version_info < (3, 14))' >/dev/null 2>&1; then

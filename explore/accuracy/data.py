@@ -15,7 +15,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from ...sim.tensors import REAL_DATA, load_tensors
+from ...model.errors import printable
+from ...sim.tensors import REAL_FILE, load_tensors
 
 F32 = NDArray[np.float32]
 Operands = tuple[F32, F32]
@@ -120,20 +121,18 @@ REAL = "real"
 def data_set(text: str) -> DataSet:
     """The data set of a name, of ``real``, or of a tensor file.
 
-    ``real`` is the slice of a sentence encoder's weights and activations that a checkout holds.
+    ``real`` is the slice of a sentence encoder's weights and activations in sim/real.
     ``FILE.npz`` or ``FILE.safetensors`` takes its first two arrays that fit each other, or all
     pairs NAME.input and NAME.weight that it has; ``FILE.npz#A,B`` takes the arrays A and B.
     Raises ValueError naming the text, or the file and what is wrong with it.
     """
     if not isinstance(text, str):
         raise TypeError(f"data must be text, not {text!r}")
+    printable("data", text)
     if text in DATA_SETS:
         return DATA_SETS[text]
     if text == REAL:
-        path = REAL_DATA / "minilm.npz"
-        if not path.exists():
-            raise ValueError(f"data {REAL} must lie at {path}, as in a checkout of the project")
-        return _tensor_set(text, path, ())
+        return _tensor_set(text, REAL_FILE, ())
     file, _, names = text.partition("#")
     if not file.endswith((".npz", ".safetensors")):
         known = ", ".join([*DATA_SETS, REAL])

@@ -3,15 +3,24 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
+from .ends import unmeasured
 from .narrowest import AS_GOOD_DB, FLOAT32_DB
 from .rows import Row
 
 INVISIBLE_DB = 0.1
 """What an accumulator may add to the format's own error and still not be seen."""
 
-Wish = Callable[[Row, Sequence[Row]], bool]
+
+class Wish(NamedTuple):
+    """What a unit may grant."""
+
+    meaning: str
+    grants: Callable[[Row, Sequence[Row]], bool]
+    """(row, all rows of its group)."""
+    by_width: Callable[[Sequence[Row]], bool] = lambda rows: False
+    """Whether any family grants it, among these rows, when it is wide enough."""
 
 
 def _smallest(row: Row, peers: Sequence[Row]) -> bool:
@@ -25,10 +34,14 @@ def _invisible(row: Row, peers: Sequence[Row]) -> bool:
 
 
 def _as_float32(row: Row, peers: Sequence[Row]) -> bool:
-    goals = [p.sqnr_accumulator_db for p in peers if p.accumulator == "float32"]
+    goals = [p.sqnr_accumulator_db for p in peers if _float32(p)]
     if not goals or goals[0] is None or row.sqnr_accumulator_db is None:
         return False
     return row.sqnr_accumulator_db >= min(goals[0], FLOAT32_DB) - AS_GOOD_DB
+
+
+def _float32(row: Row) -> bool:
+    return row.accumulator == "float32"
 
 
 def _exact(row: Row, peers: Sequence[Row]) -> bool:
@@ -36,20 +49,21 @@ def _exact(row: Row, peers: Sequence[Row]) -> bool:
     return row.accumulator in ("exact", "int32") and not requantised
 
 
-WISHES: dict[str, tuple[str, Wish]] = {
-    "smallest": ("the smallest unit", _smallest),
-    "no visible loss": (
+WISHES = {
+    "smallest": Wish("the smallest unit", _smallest),
+    "no visible loss": Wish(
         f"adds less than {INVISIBLE_DB:g} dB to the format's own error",
         _invisible,
+        lambda rows: True,
     ),
-    "as good as float32": (
+    "as good as float32": Wish(
         f"SQNR within {AS_GOOD_DB:g} dB of float32's, or above {FLOAT32_DB:g} dB",
         _as_float32,
+        lambda rows: any(map(_float32, rows)),
     ),
-    "float32": ("products and sums in float32", lambda row, _: row.accumulator == "float32"),
-    "exact": ("every block summed exactly", _exact),
+    "float32": Wish("products and sums in float32", lambda row, _: _float32(row)),
+    "exact": Wish("every block summed exactly", _exact),
 }
-"""Name: meaning, and whether a row grants it."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +78,9 @@ class Answer:
     target: str | None
     units: dict[str, Row]
     """By wish; without those that no unit grants."""
+    unmeasured: dict[str, list[str]]
+    """By wish: accumulators that were not measured and may be a smaller answer, where the answer
+    lies at the end of its sweep; without those that it does not."""
 
     @property
     def reference(self) -> float | None:
@@ -84,11 +101,14 @@ def answers(rows: Iterable[Row]) -> list[Answer]:
             groups.setdefault((*key, row.target), []).append(row)
     found = []
     for key, members in groups.items():
-        chosen = {}
-        for wish, (_, grants) in WISHES.items():
-            granted = [row for row in members if grants(row, members)]
-            if granted:
-                chosen[wish] = min(granted, key=lambda row: row.area or inf)
+        chosen, beyond = {}, {}
+        for name, wish in WISHES.items():
+            granted = [row for row in members if wish.grants(row, members)]
+            answer = min(granted, key=lambda row: row.area or inf, default=None)
+            if answer is not None:
+                chosen[name] = answer
+            if names := unmeasured(answer, granted, members, wish.by_width(members)):
+                beyond[name] = names
         flow, data, fmt, lanes, stages, target = key
-        found.append(Answer(flow, data, fmt, lanes, stages, target, chosen))
+        found.append(Answer(flow, data, fmt, lanes, stages, target, chosen, beyond))
     return found

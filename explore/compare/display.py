@@ -52,7 +52,7 @@ def display(console: Console) -> Iterator[Observer]:
         BarColumn(bar_width=24, table_column=Column(min_width=24)),
         MofNCompleteColumn(table_column=Column(min_width=7)),
         TextColumn("{task.fields[left]}", table_column=Column(min_width=18)),
-        TextColumn("{task.fields[running]}", style="dim", table_column=rest),
+        TextColumn("{task.fields[running]}", style="dim", markup=False, table_column=rest),
     )
     with Progress(*columns, console=console, transient=True, expand=True) as progress:
         yield _Live(progress)

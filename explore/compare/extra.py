@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from ...model import accumulator, format_pairs
+from ...model.errors import printable
+from ..cost import script
 from .units import Foreign
 
 NEEDED = ("name", "verilog", "top")
@@ -69,11 +71,12 @@ def _foreign(table: dict[str, Any], folder: Path) -> Foreign:
         table["name"],
         "".join(_read(file) for file in files),
         table["top"],
-        tuple(map(str, files)),
+        tuple(printable("verilog", str(file)) for file in files),
         **{key: table[key] for key in (*TEXTS, *NUMBERS) if key in table},
         parameters=tuple(sorted(table.get("parameters", {}).items())),
     )
     _check_rule(unit)
+    script(unit.verilog, unit.top, **unit.reading)  # refuses what must not reach Yosys
     return unit
 
 
@@ -83,6 +86,8 @@ def _check(key: str, value: Any) -> None:
         raise ValueError(f"keys are {', '.join(KEYS)}, not {key!r}")
     if key in ("name", "top", *TEXTS) and not (isinstance(value, str) and value):
         raise ValueError(f"{key} must be text, not {value!r}")
+    if key == "name" and printable(key, value)[0] in "=+-@":
+        raise ValueError(f"name must not begin a formula of a spreadsheet, as {value!r} does")
     if key in NUMBERS and not (type(value) is int and value > 0):
         raise ValueError(f"{key} must be a positive integer, not {value!r}")
     if key == "verilog":

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...model.errors import printable
 from ..cost import Flow
 from .sweep import items
 
@@ -38,6 +39,7 @@ class Synthesis:
                 raise ValueError(f"flow must be one of {', '.join([*NAMES, NONE])}, not {name!r}")
         if self.liberty is not None and not self.liberty.is_file():
             raise ValueError(f"liberty {self.liberty} is not a file")
+        printable("liberty", str(self.liberty))
         self._check_used(names)
         return [flow for name in dict.fromkeys(names) for flow in self._of(name)]
 

@@ -2,6 +2,7 @@
 
 import math
 import re
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
@@ -19,6 +20,7 @@ from ..palette import (
     family,
     format_colours,
     grouped,
+    literal,
 )
 from .arrays import roofline
 from .pareto import accumulator, front, peers, total
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+LONGEST = 120  # characters of a file's name
 DECIBELS_PER_BIT = 20 * math.log10(2)
 
 
@@ -77,7 +80,10 @@ def _figures(rows: Sequence[Row]) -> Iterator[tuple[str, "Figure"]]:
 
 
 def _name(*words: str) -> str:
-    return re.sub(r"[^a-z0-9.]+", "-", "-".join(words).lower()).strip("-")
+    """A file name; of a long one, as of a deep path, the end is its hash."""
+    text = "-".join(words)
+    name = re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-")
+    return name if len(name) <= LONGEST else f"{name[:LONGEST]}-{zlib.crc32(text.encode()):08x}"
 
 
 def _each_unit(rows: Sequence[Row]) -> list[Row]:
@@ -91,7 +97,7 @@ def _axes(title: str, width: float, height: float, columns: int = 1) -> Iterator
 
     figure = Figure(figsize=(width, height), layout="constrained")
     yield figure, figure.subplots(1, columns, squeeze=False)[0]
-    figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
+    figure.suptitle(literal(title), x=0.01, ha="left", fontsize=12, fontweight="bold")
 
 
 def _scatter(ax: "Axes", row: Row, x: float, y: float, colours: dict[str, str]) -> None:
@@ -215,7 +221,7 @@ def _sections(rows: Sequence[Row]) -> "Figure":
 def label(row: Row) -> str:
     """A short name of a unit for an axis."""
     if not row.format or not row.accumulator:
-        return row.unit
+        return literal(row.unit)
     target = f" {row.target}" if row.target else ""
     return f"{row.format} {row.accumulator} x{row.lanes} s{row.stages}{target}"
 
@@ -283,8 +289,8 @@ def _end_labels(ax: "Axes", ends: dict[str, tuple[float, float]], ceiling: float
     last = -math.inf
     for text, (x, y) in sorted(ends.items(), key=lambda end: end[1][1]):
         last = max(y, last + step)
-        ax.annotate(text, (x, last), (7, 0), textcoords="offset points", fontsize=7, va="center",
-                    annotation_clip=False)  # fmt: skip
+        ax.annotate(literal(text), (x, last), (7, 0), textcoords="offset points", fontsize=7,
+                    va="center", annotation_clip=False)  # fmt: skip
 
 
 def _error_length(rows: Sequence[Row], colours: dict[str, str]) -> "Figure":

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ...model.errors import one_line
 from .store import Outcome, Store
 
 
@@ -87,7 +88,8 @@ def _outcome(task: Task, begun: float, value: Any = None, error: str | None = No
 def _line(text: str) -> str:
     """The first line with something in it, shortened."""
     lines = [line.strip() for line in text.splitlines() if line.strip()] or ["unknown error"]
-    return lines[0] if len(lines[0]) <= 300 else f"{lines[0][:297]}..."
+    line = one_line(lines[0])
+    return line if len(line) <= 300 else f"{line[:297]}..."
 
 
 def run(

@@ -149,9 +149,10 @@ def command_of(point: Point) -> str:
 
 def synth_command(unit: Foreign, flow: Flow | None) -> str:
     """The command that synthesises a unit of other Verilog."""
-    first, words = "", ["mxdot", "synth", unit.files[0], "--top", unit.top]
-    if len(unit.files) > 1:
-        first = f"cat {shlex.join(unit.files)} > unit.v && "
+    files = [f"./{file}" if file.startswith("-") else file for file in unit.files]
+    first, words = "", ["mxdot", "synth", files[0], "--top", unit.top]
+    if len(files) > 1:
+        first = f"cat {shlex.join(files)} > unit.v && "
         words[2] = "unit.v"
     for name, value in unit.parameters:
         words += ["--parameter", f"{name}={value}"]

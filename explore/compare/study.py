@@ -23,10 +23,11 @@ encoder = 0                                # sentences through the real encoder,
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...model.errors import printable
 from .extra import extras, read_toml
 from .flows import NONE, Synthesis
 from .points import Point, Sampling, Sweep, parameters, points_of, units_of
@@ -64,20 +65,6 @@ class Study:
         return found
 
 
-def without_absent(study: Study, note: Note) -> Study:
-    """`study` without the real data that only a checkout holds, where that is not there."""
-    from ..accuracy import REAL
-
-    if REAL not in study.data:
-        return study
-    try:
-        check_data([REAL])
-    except ValueError as error:
-        note(f"left out {REAL} data: {error}")
-        return replace(study, data=tuple(name for name in study.data if name != REAL))
-    return study
-
-
 def check_data(names: Sequence[str]) -> None:
     """ValueError unless every name is a data set."""
     from ..accuracy import data_set
@@ -110,7 +97,7 @@ def _study(content: dict[str, Any], path: Path) -> Study:
     if "lengths" in accuracy:
         lengths = number_list(_text(accuracy["lengths"], "[accuracy] lengths"), "lengths")
     return Study(
-        title=title,
+        title=printable("title", title),
         sweeps=tuple(_sweep(table) for table in sweeps),
         extra=tuple(extras(content["extra"], path)) if "extra" in content else (),
         synthesis=_synthesis(content, path),

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .answers import WISHES, answers
+from .answers import WISHES, Answer, answers
 from .narrowest import Found
 from .pareto import FRONT, NEAR
 from .points import listed
@@ -22,6 +22,7 @@ SORTS: dict[str, Callable[[Row], float]] = {
     "total": lambda row: _or_last(row.sqnr_total_db, -1),
 }
 MARKS = {FRONT: "★", NEAR: "≈"}
+END = "†"
 Cells = list[Row]
 """The rows of one unit in one flow, one for each data set."""
 
@@ -78,17 +79,26 @@ def _answers(console: Console, rows: Sequence[Row]) -> None:
     for answer in found:
         about = [answer.flow, answer.format, str(answer.lanes), str(answer.stages)]
         about += [answer.target or ""] * targets
-        cells = [_answer(answer.units.get(wish), answer.reference) for wish in WISHES]
+        cells = [_answer(answer, wish) for wish in WISHES]
         table.add_row(*about, *cells)
     console.print()
     console.print(table)
+    ends = [
+        f"{answer.format} x{answer.lanes} {wish}: {', '.join(names)}"
+        for answer in found
+        for wish, names in answer.unmeasured.items()
+    ]
+    if ends:
+        what = f"{END} at the end of its sweep; a smaller unit may be among those not measured"
+        _line(console, f"{what}: {'; '.join(dict.fromkeys(ends))}", "dim")
 
 
-def _answer(row: Row | None, reference: float | None) -> str:
+def _answer(answer: Answer, wish: str) -> str:
+    row, mark = answer.units.get(wish), END * (wish in answer.unmeasured)
     if row is None:
-        return "-"
-    ratio = f" {row.area / reference:.2f}x" if row.area and reference else ""
-    return f"{row.short_name}{ratio}"
+        return f"-{mark}"
+    ratio = f" {row.area / answer.reference:.2f}x" if row.area and answer.reference else ""
+    return f"{row.short_name}{mark}{ratio}"
 
 
 def _legend(console: Console, rows: Sequence[Row]) -> None:
@@ -235,7 +245,7 @@ def decibels(value: float | None) -> str:
     return "exact" if value == math.inf else f"{value:.1f}"
 
 
-def show_found(console: Console, found: Sequence[Found], notes: Sequence[str] = ()) -> None:
+def show_found(console: Console, found: Sequence[Found]) -> None:
     """Print the results of a search, and the command that measures what they cost."""
     lengths = ", ".join(map(str, found[0].lengths))
     title = f"Narrowest accumulators: {found[0].target}, at lengths {lengths}"
@@ -262,8 +272,6 @@ def show_found(console: Console, found: Sequence[Found], notes: Sequence[str] = 
             style="red" if result.error else None,
         )
     console.print(table)
-    for note in notes:
-        _line(console, f"note: {note}", "yellow")
     command = measure_command(list(found))
     if command is not None:
         console.print(f"\nto compare what they cost: {command}", highlight=False, soft_wrap=True)

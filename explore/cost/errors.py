@@ -4,9 +4,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ...model.errors import one_line
+
 
 class SynthesisError(ValueError):
     """A design, library or target that a flow cannot serve; the message is one line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
 
 
 @contextmanager

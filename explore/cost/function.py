@@ -4,16 +4,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-_NAME = re.compile(r"[A-Za-z_]\w*(?:\[\d+\])?")
-_TOKEN = re.compile(rf"\s*({_NAME.pattern}|[01]|[!'&*|+^()])")
+_TOKEN = re.compile(r"\s*([A-Za-z_]\w*(?:\[\d+\])?|[01]|[!'&*|+^()])", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Function:
     """A Boolean function as a Python expression.
 
-    `expression` combines names, `ones` (all bits set), `0`, `&`, `|` and `^`, so that each name can
-    stand for as many cases as an integer has bits.
+    `expression` combines names in braces, `ones` (all bits set), `0`, `&`, `|` and `^`, so that
+    each name can stand for as many cases as an integer has bits.
     """
 
     expression: str
@@ -32,9 +31,15 @@ class Function:
             raise ValueError(f"{text!r} is no Boolean function")
         return cls(expression, tuple(sorted(parser.names)))
 
+    @property
+    def pin(self) -> str | None:
+        """The name that it is, without any operation; None for another function."""
+        name = "".join(self.names)
+        return name if self.expression == f"{{{name}}}" else None
+
     def substitute(self, values: Mapping[str, str]) -> str:
-        """The expression with each name replaced."""
-        return _NAME.sub(lambda found: values.get(found[0], found[0]), self.expression)
+        """The expression with each name replaced by its entry of `values`."""
+        return re.sub(r"\{(.*?)\}", lambda found: values[found[1]], self.expression)
 
     def evaluate(self, values: Mapping[str, int], ones: int) -> int:
         """The value where each name has the one given."""
@@ -91,7 +96,7 @@ class _Parser:
         if not re.match(r"[A-Za-z_]", token):
             raise ValueError(f"{self.text!r} is no Boolean function")
         self.names.add(token)
-        return token
+        return f"{{{token}}}"
 
     def _take(self, tokens: str) -> bool:
         if self.tokens and self.tokens[-1] in tokens:

@@ -1,34 +1,19 @@
 """Liberty files: the cells of a library as far as costs need them.
 
-A group is `name (arguments) { ... }`, an attribute `name : value ;` or `name (arguments);`. Timing
-tables are left to ABC and OpenSTA, which read the file themselves.
+Timing tables are left to ABC and OpenSTA, which read the file themselves.
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil, log2
 
 from .errors import SynthesisError
 from .function import Function
+from .groups import Group, parse_groups
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}();:,\n]|[^\s{}();:,"]+', re.DOTALL)
-
-
-@dataclass
-class Group:
-    """One group with its attributes (the last one of a name counts) and subgroups."""
-
-    kind: str
-    arguments: list[str]
-    line: int
-    attributes: dict[str, str] = field(default_factory=dict)
-    groups: list["Group"] = field(default_factory=list)
-
-    def of(self, *kinds: str) -> list["Group"]:
-        """Subgroups of these kinds."""
-        return [group for group in self.groups if group.kind in kinds]
+_NAME = re.compile(r"[A-Za-z_][\w.$+-]*(\[\d+(:\d+)?\])?", re.ASCII)
+"""Of cells and pins: what every tool takes, and no tool takes for anything else."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +74,7 @@ class Library:
             cell
             for cell in self.cells.values()
             if cell.is_latch and cell.clock and cell.data and len(cell.outputs) == 1
-            if {cell.clock.expression, cell.data.expression} == set(cell.inputs)
+            if {cell.clock.pin, cell.data.pin} == set(cell.inputs)
         ]
         return min(plain, key=lambda cell: (cell.area, cell.name), default=None)
 
@@ -107,9 +92,10 @@ class Library:
 
 def parse(text: str, source: str) -> Library:
     """The library of a Liberty text; SynthesisError names `source`, the cell and the line."""
-    root = _parse_groups(text, source)
+    root = parse_groups(text, source)
     cells = {}
     for group in root.of("cell"):
+        _check_names(group, source)
         if group.arguments and group.attributes.get("dont_use", "").lower() != "true":
             name = group.arguments[0]
             cells[name] = _cell(group, f"{source}, cell {name}")
@@ -135,10 +121,25 @@ def _unit(group: Group, name: str, default: str, scales: dict[str, float], sourc
     return float(found[1]) * scales[found[2]]
 
 
+def _pins(cell: Group) -> list[Group]:
+    return cell.of("pin") + [pin for bus in cell.of("bus", "bundle") for pin in bus.of("pin")]
+
+
+def _check_names(cell: Group, source: str) -> None:
+    """Also of cells that are not used: other tools read the file too."""
+    for group in (cell, *_pins(cell)):
+        for name in group.arguments:
+            if not _NAME.fullmatch(name):
+                raise SynthesisError(
+                    f"library {source}, line {group.line}: the name of a {group.kind} must be a "
+                    f"letter or _, then letters, digits and _.$+-, and [n] or [n:m] at the end, "
+                    f"not {name!r}"
+                )
+
+
 def _cell(group: Group, source: str) -> LibraryCell:
     inputs, outputs = {}, {}
-    pins = group.of("pin") + [pin for bus in group.of("bus", "bundle") for pin in bus.of("pin")]
-    for pin in pins:
+    for pin in _pins(group):
         for name in pin.arguments:
             direction = pin.attributes.get("direction", "")
             if direction == "input":
@@ -194,94 +195,3 @@ def _function(group: Group, name: str, source: str) -> Function:
         return Function.parse(group.attributes.get(name, "0"))
     except ValueError as error:
         raise SynthesisError(f"library {source}, line {group.line}: {error}") from None
-
-
-def _parse_groups(text: str, source: str) -> Group:
-    """The outermost group of `text`."""
-
-    def keep_lines(found: re.Match) -> str:
-        return "\n" * found[0].count("\n")
-
-    text = re.sub(r"/\*.*?\*/|\\\r?\n", keep_lines, text, flags=re.DOTALL)
-    tokens = _Tokens(re.sub(r"//[^\n]*", "", text))
-    top = Group("", [], 1)
-    try:
-        _statements(tokens, top, closing=False)
-    except ValueError as error:
-        raise SynthesisError(f"library {source}, line {tokens.line}: {error}") from None
-    libraries = top.of("library")
-    if not libraries:
-        raise SynthesisError(f"library {source} has no library group: this is not a Liberty file")
-    return libraries[0]
-
-
-class _Tokens:
-    """The tokens of a text one after the other, newlines only where they are asked for."""
-
-    def __init__(self, text: str) -> None:
-        self._tokens: Iterator[re.Match] = _TOKEN.finditer(text)
-        self._back = ""
-        self.line = 1
-
-    def back(self, token: str) -> None:
-        """Make `token` the next one."""
-        self._back = token
-
-    def next(self, newlines: bool = False) -> str:
-        """The next token, empty at the end."""
-        if self._back:
-            token, self._back = self._back, ""
-            return token
-        for found in self._tokens:
-            token = found[0]
-            self.line += token.count("\n")
-            if token != "\n" or newlines:
-                return token
-        return ""
-
-
-def _statements(tokens: _Tokens, group: Group, closing: bool) -> None:
-    """Read statements into `group`, up to its closing brace."""
-    while True:
-        token = tokens.next()
-        if token == "}" and closing:
-            return
-        if not token:
-            if closing:
-                raise ValueError(f"the group {group.kind} of line {group.line} is not closed")
-            return
-        if token == ";":
-            continue
-        if token in "{}():,":
-            raise ValueError(f"a statement cannot begin with {token!r}")
-        _statement(tokens, group, token)
-
-
-def _statement(tokens: _Tokens, group: Group, name: str) -> None:
-    line = tokens.line
-    after = tokens.next()
-    if after == ":":
-        words = []
-        while (token := tokens.next(newlines=True)) not in (";", "\n", ""):
-            if token == "}":
-                raise ValueError(f"the value of {name} has no end")
-            words.append(token.strip('"'))
-        group.attributes[name] = " ".join(words)
-        return
-    if after != "(":
-        raise ValueError(f"{name[:40]!r} must be followed by ':' or '('")
-    arguments = []
-    while (token := tokens.next()) != ")":
-        if token in ("", "{", "}", ";"):
-            raise ValueError(f"the parenthesis after {name} is not closed")
-        if token != ",":
-            arguments.append(token.strip('"'))
-    following = tokens.next()
-    if following == "{":
-        child = Group(name, arguments, line)
-        _statements(tokens, child, closing=True)
-        group.groups.append(child)
-        return
-    group.attributes[name] = ",".join(arguments)
-    if following != ";":  # some libraries leave it out
-        tokens.back(following)

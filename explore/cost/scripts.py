@@ -1,12 +1,14 @@
 """Yosys scripts: everything that a synthesis does, for Yosys alone to repeat.
 
 Each reads design.v, for `gates` and `cells` with a library cells.lib and its latches.v beside it,
-and writes netlist.json.
+and writes netlist.json. Names of users and of their files stand in scripts as a `Design` has
+checked them, and in Verilog that is written for other tools as `escaped` gives them.
 """
 
 import re
 from dataclasses import dataclass
 
+from ...model.errors import identifier
 from .flow import Flow
 from .liberty import Library
 
@@ -24,9 +26,15 @@ MAP = {
 }
 
 
+VALUE = re.compile(r"-?\d+|\d+'s?[bodh][0-9a-fA-F_xz]+|\"[^\"\s;]*\"", re.ASCII)
+"""Of a parameter: a number or a string that is one word of a script."""
+IMPORT = re.compile(r'"DPI(-C)?"|`"')
+"""Of a C function; a macro that makes strings may hide one."""
+
+
 @dataclass(frozen=True)
 class Design:
-    """The Verilog to synthesise."""
+    """The Verilog to synthesise; ValueError for what must not reach Yosys."""
 
     verilog: str
     top: str
@@ -39,28 +47,39 @@ class Design:
     """Modules that are left out: what is in them has no area and no delay."""
 
     def __post_init__(self) -> None:
+        identifier("top", self.top)
         for name in self.black_boxes:
-            if not re.fullmatch(r"[A-Za-z_][\w$]*", name) or name == self.top:
+            if identifier("a black box", name) == self.top:
                 raise ValueError(f"a black box must be a module below {self.top}, not {name!r}")
-        if not re.fullmatch(r"[A-Za-z_][\w$]*", self.top):
-            raise ValueError(f"top must be a Verilog identifier, not {self.top!r}")
         for name, value in self.parameters:
-            if not re.fullmatch(r"[A-Za-z_][\w$]*", name):
-                raise ValueError(f"a parameter must be called by an identifier, not {name!r}")
-            if not re.fullmatch(r"-?\d+|\d+'s?[bodh][0-9a-fA-F_xz]+|\"[^\"\s;]*\"", value):
+            identifier("the name of a parameter", name)
+            if not VALUE.fullmatch(value):
                 raise ValueError(
                     f"parameter {name} must be a Verilog number or a quoted string, not {value!r}"
                 )
+        if found := IMPORT.search(self.verilog):
+            raise ValueError(
+                f"{self.source} must not hold {found[0]}: Yosys would run the C functions that a "
+                "design imports"
+            )
+
+
+def escaped(name: str) -> str:
+    """A name of any characters but white space as a Verilog identifier."""
+    return f"\\{name} "
 
 
 def read(design: Design, keep: bool) -> list[str]:
     """Commands that read a design; with `keep`, instances in the top stay modules."""
-    lines = [
-        "read_verilog -sv design.v" if design.systemverilog else "read_verilog design.v",
+    texts = [(name, value) for name, value in design.parameters if value.startswith('"')]
+    numbers = [item for item in design.parameters if item not in texts]
+    lines = ["read_verilog -sv design.v" if design.systemverilog else "read_verilog design.v"]
+    lines += [f"chparam -set {name} {value} {design.top}" for name, value in texts]
+    lines += [
         " ".join(
             [f"hierarchy -check -top {design.top}"]
-            + [f"-chparam {name} {value}" for name, value in design.parameters]
-        ),
+            + [f"-chparam {name} {value}" for name, value in numbers]
+        )
     ]
     lines += [f"blackbox {name}" for name in design.black_boxes]
     # The text's own wishes for boundaries would hide cells from the count.
@@ -97,8 +116,9 @@ def latches(library: Library) -> str:
     cell = library.latch
     if cell is None or cell.clock is None or cell.data is None:
         return ""
-    data, enable, output = cell.data.expression, cell.clock.expression, next(iter(cell.outputs))
-    instance = f"{cell.name} _TECHMAP_REPLACE_ (.{data}(D), .{output}(Q), .{enable}"
+    names = cell.name, cell.data.pin, next(iter(cell.outputs)), cell.clock.pin
+    kind, data, output, enable = (escaped(str(name)) for name in names)
+    instance = f"{kind}_TECHMAP_REPLACE_ (.{data}(D), .{output}(Q), .{enable}"
     high = f"{instance}(E));"
     low = f"wire n; \\$_NOT_ inverter (.A(E), .Y(n)); {instance}(n));"
     return "".join(

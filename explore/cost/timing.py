@@ -6,6 +6,7 @@ from pathlib import Path
 
 from .liberty import Library
 from .netlist import Bit, Netlist, clocks, named_inputs
+from .scripts import escaped
 from .tools import run_sta
 
 RESET = re.compile(r"(\w*_)?[ans]?(rst|reset)(_?[nlb])?(_?i)?", re.IGNORECASE)
@@ -31,15 +32,16 @@ def sta_delay(
 
     `directory` holds cells.lib. Inputs arrive with the clock edge and outputs are wanted at one;
     without flip-flops the clock is imaginary. `guess_ps` is about what will come out: OpenSTA has
-    single precision, and a period of that order keeps the digits of the slack.
+    single precision, and a period of that order keeps the digits of the slack. The script, which
+    is Tcl, knows nets by their numbers, and none of the design's names.
     """
     period = max(4 * guess_ps, 1000.0) / library.time_ps
     names = {name: _net(bit) for name, bit in named_inputs(netlist).items()}
     clocked = sorted(clocks(netlist, library)) if any(_held(netlist, library)) else []
-    clock = f"-clock {{{(clocked or ['none'])[0]}}}"
+    clock = f"-clock {names[clocked[0]] if clocked else 'none'}"
     script = ["read_liberty cells.lib", "read_verilog mapped.v", "link_design mapped"]
     script += [
-        f"create_clock -name {{{name}}} -period {period:.9g} [get_ports {names[name]}]"
+        f"create_clock -name {names[name]} -period {period:.9g} [get_ports {names[name]}]"
         for name in clocked
     ] or [f"create_clock -name none -period {period:.9g}"]
     script += [
@@ -75,8 +77,9 @@ def structural(netlist: Netlist) -> str:
     lines += [f"  output o{index};" for index, _ in outputs]
     lines += [f"  assign o{index} = {_net(bit)};" for index, bit in outputs]
     for index, cell in enumerate(netlist.cells):
-        pins = ", ".join(f".{pin}({_net(bits[0])})" for pin, bits in cell.pins.items() if bits)
-        lines.append(f"  {cell.type} c{index} ({pins});")
+        connected = [(pin, bits[0]) for pin, bits in cell.pins.items() if bits]
+        pins = ", ".join(f".{escaped(pin)}({_net(bit)})" for pin, bit in connected)
+        lines.append(f"  {escaped(cell.type)}c{index} ({pins});")
     return "\n".join([*lines, "endmodule", ""])
 
 

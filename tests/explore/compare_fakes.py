@@ -155,7 +155,7 @@ class Job:
             file.write(f"{self.name} {os.getpid()}\n")
         time.sleep(self.seconds)
         if self.fault == "raise":
-            raise ValueError("this point\nfails")
+            raise ValueError("this point\x1b[2J\nfails")
         if self.fault == "die":
             os._exit(9)
         return {"name": self.name}

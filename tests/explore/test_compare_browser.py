@@ -136,6 +136,7 @@ if BROWSER is not None:
     def test_what_to_build(seen):
         assert len(seen["answers"]) == 2
         assert seen["answers"][0].startswith("e4m3aligned:6")
+        assert "† not measured: aligned:5" in seen["answers"][0]
 
     def test_formats_can_be_hidden(seen):
         counts, answers = seen["without_int8"]

@@ -141,7 +141,7 @@ def test_failures_and_deadly_tasks_on_a_cluster(tmp_path, cluster):
     log = tmp_path / "log"
     jobs = [Job("bad", log, fault="raise"), Job("good", log)]
     outcomes = run(jobs, Store(tmp_path / "results"), backend, KillAfter(9))
-    assert outcomes["job-bad"].error == "this point"
+    assert outcomes["job-bad"].error == "this point\\x1b[2J"
     assert outcomes["job-good"].ok
 
 

@@ -162,6 +162,17 @@ def test_plots_are_the_same_bytes_every_time(comparison, tmp_path):
         assert first.read_bytes() == second.read_bytes()
 
 
+def test_data_of_a_deep_path_has_plots_of_its_own(comparison, tmp_path):
+    rows = [
+        replace(row, flow=None, data=f"/{'deep/' * 60}{name}.npz")
+        for name in "ab"
+        for row in comparison.rows[:6]
+    ]
+    files = plot(replace(comparison, rows=tuple(rows)), tmp_path)
+    assert len(set(files)) == 2 * 2 * 2 + 2  # by F and by length, PNG and SVG; the roofline
+    assert all(path.exists() for path in files)
+
+
 def test_rows_without_synthesis_or_without_accuracy_can_be_written(comparison, tmp_path):
     bare = [replace(r, flow=None, area=None, sections={}, depth=None) for r in comparison.rows[:6]]
     files = write(replace(comparison, rows=tuple(bare)), tmp_path / "a")

@@ -98,7 +98,7 @@ def test_a_failing_task_does_not_stop_the_others_and_is_tried_again(log, store):
     jobs = [Job("bad", log, fault="raise"), Job("good", log)]
     for _ in range(2):
         outcomes = run(jobs, store, processes(2), Log())
-        assert outcomes["job-bad"].error == "this point"
+        assert outcomes["job-bad"].error == "this point\\x1b[2J"
         assert outcomes["job-good"].ok
     assert runs(log) == {"bad": 2, "good": 1}
 
@@ -234,7 +234,7 @@ def test_display(log, store, terminal, capsys):
         run(jobs, store, processes(1), observer)
     shown = capsys.readouterr().out
     assert "1 of 3 results are there already" in shown
-    assert "FAILED bad: this point" in shown
+    assert "FAILED bad: this point\\x1b[2J" in shown
     if not terminal:
         assert "[1/2] FAILED" in shown
         assert "[2/2] done   good" in shown

@@ -4,7 +4,6 @@ import pytest
 
 from mxdot.explore.compare import DEFAULT, Foreign, Generated, Sampling, load_extra, load_study
 from mxdot.explore.compare.flows import Synthesis
-from mxdot.explore.compare.study import Study, without_absent
 from mxdot.explore.cost import Flow
 
 STUDY = """
@@ -131,11 +130,6 @@ def test_a_study_that_cannot_be_done(write, text, message):
         study.points()
 
 
-def test_real_data_that_is_there_stays():
-    study = Study("t", (), data=("normal", "real"))
-    assert without_absent(study, lambda note: pytest.fail(note)) is study
-
-
 MINE = '[[extra]]\nname = "mine"\nverilog = "a.v"\ntop = "mac"\n'
 
 
@@ -153,6 +147,7 @@ def test_an_extra_unit_of_a_known_rule_has_an_accuracy(write):
         ("extra = [3]", r"extra must be a table \[\[extra\]\], not 3"),
         ('[[extra]]\nname = "m"\ntop = "t"', "extra 'm': verilog is missing"),
         (MINE.replace("a.v", "c.v"), "extra 'mine': .*c.v cannot be read: No such file"),
+        (MINE.replace("mine", "=1+1"), "name must not begin a formula of a spreadsheet, as '=1"),
         (MINE + "lanes = 'many'", "extra 'mine': lanes must be a positive integer, not 'many'"),
         (MINE + "area = 3", "extra 'mine': keys are name, .* not 'area'"),
         (MINE + "format = 'e9m9'", "extra 'mine': formats must be one of"),

@@ -107,7 +107,7 @@ def test_script_for_opensta(liberty, stand_in, tmp_path, monkeypatch):
     monkeypatch.setattr(timing, "run_sta", lambda *a: seen.append(a[0]) or run(*a))
     measure(ADDER, "adder", flow(liberty, sections=False), cache_dir=tmp_path)
     (script,) = seen
-    assert len(re.findall(r"create_clock -name \{clk\}", script)) == 1
+    assert len(re.findall(r"create_clock -name n\d+ ", script)) == 1
     assert script.count("set_input_delay") == 17
     assert script.count("set_output_delay") == 8
     assert script.count("set_false_path") == 1

@@ -9,6 +9,7 @@ from devices import assert_same_blocks, bits, on_devices, tensor
 from mxdot import gpu, model
 from mxdot.gpu import MXTensor
 from mxdot.model import FORMATS, PRESETS, MXArray
+from mxdot.sim.tensors import REAL_FILE
 from mxdot.sim.vectors import load
 
 VECTORS = Path(__file__).parent.parent / "vectors"
@@ -49,7 +50,7 @@ def test_stored_vectors(name, device):
 @pytest.mark.parametrize("layer", ["query", "mlp_up", "mlp_down"])
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_real_layers(fmt, layer, device):
-    with np.load(VECTORS / "real" / "minilm.npz") as file:
+    with np.load(REAL_FILE) as file:
         x, weight = file[f"{layer}.input"], file[f"{layer}.weight"]
     want_a, want_b = model.quantize(x, fmt), model.quantize(weight, fmt, scale_rule="ceil")
     a = gpu.quantize(tensor(x, device), fmt)

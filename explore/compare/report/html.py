@@ -50,7 +50,7 @@ def _data(comparison: Comparison) -> dict[str, Any]:
         "other": BLACK,
         "roofline": roofline_data([row for row in comparison.rows if row.status != "failed"]),
         "answers": [answer.to_dict() for answer in answers(comparison.rows)],
-        "wishes": [[name, meaning] for name, (meaning, _) in WISHES.items()],
+        "wishes": [[name, wish.meaning] for name, wish in WISHES.items()],
         "sections": {name: colour for name, (colour, _) in SECTIONS.items()},
     }
 

@@ -98,10 +98,12 @@ function draw_answers(rows) {
     const reference = find("exact")?.area;
     const cells = wishes.map(([name]) => {
       const row = find(name);
-      if (!row) return element("td", { class: "text" }, "–");
+      const beyond = answer.unmeasured[name];
+      const end = beyond && element("small", {}, element("br"), `† not measured: ${beyond.join(", ")}`);
+      if (!row) return element("td", { class: "text" }, "–", end);
       const ratio = reference ? `, ${(row.area / reference).toFixed(2)} × exact` : "";
       const cell = element("td", { class: "text" }, row.name, element("br"),
-        element("small", {}, `${whole(row.area)}${ratio}`));
+        element("small", {}, `${whole(row.area)}${ratio}`), end);
       attach(cell, row);
       return cell;
     });

@@ -1,0 +1,14 @@
+"""The console that subcommands print tables on."""
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def console(width: int) -> "Console":
+    """One that prints names as they are, with brackets and colons; `width` without a terminal."""
+    from rich.console import Console
+
+    return Console(width=None if os.isatty(1) else width, markup=False, emoji=False)

@@ -1,0 +1,118 @@
+"""The syntax of Liberty files.
+
+A group is `name (arguments) { ... }`, an attribute `name : value ;` or `name (arguments);`.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from .errors import SynthesisError
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}();:,\n]|[^\s{}();:,"]+', re.DOTALL)
+
+
+@dataclass
+class Group:
+    """One group with its attributes (the last one of a name counts) and subgroups."""
+
+    kind: str
+    arguments: list[str]
+    line: int
+    attributes: dict[str, str] = field(default_factory=dict)
+    groups: list["Group"] = field(default_factory=list)
+
+    def of(self, *kinds: str) -> list["Group"]:
+        """Subgroups of these kinds."""
+        return [group for group in self.groups if group.kind in kinds]
+
+
+def parse_groups(text: str, source: str) -> Group:
+    """The outermost group of `text`."""
+
+    def keep_lines(found: re.Match) -> str:
+        return "\n" * found[0].count("\n")
+
+    text = re.sub(r"/\*.*?\*/|\\\r?\n", keep_lines, text, flags=re.DOTALL)
+    tokens = _Tokens(re.sub(r"//[^\n]*", "", text))
+    top = Group("", [], 1)
+    try:
+        _statements(tokens, top, closing=False)
+    except ValueError as error:
+        raise SynthesisError(f"library {source}, line {tokens.line}: {error}") from None
+    libraries = top.of("library")
+    if not libraries:
+        raise SynthesisError(f"library {source} has no library group: this is not a Liberty file")
+    return libraries[0]
+
+
+class _Tokens:
+    """The tokens of a text one after the other, newlines only where they are asked for."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens: Iterator[re.Match] = _TOKEN.finditer(text)
+        self._back = ""
+        self.line = 1
+
+    def back(self, token: str) -> None:
+        """Make `token` the next one."""
+        self._back = token
+
+    def next(self, newlines: bool = False) -> str:
+        """The next token, empty at the end."""
+        if self._back:
+            token, self._back = self._back, ""
+            return token
+        for found in self._tokens:
+            token = found[0]
+            self.line += token.count("\n")
+            if token != "\n" or newlines:
+                return token
+        return ""
+
+
+def _statements(tokens: _Tokens, group: Group, closing: bool) -> None:
+    """Read statements into `group`, up to its closing brace."""
+    while True:
+        token = tokens.next()
+        if token == "}" and closing:
+            return
+        if not token:
+            if closing:
+                raise ValueError(f"the group {group.kind} of line {group.line} is not closed")
+            return
+        if token == ";":
+            continue
+        if token in "{}():,":
+            raise ValueError(f"a statement cannot begin with {token!r}")
+        _statement(tokens, group, token)
+
+
+def _statement(tokens: _Tokens, group: Group, name: str) -> None:
+    line = tokens.line
+    after = tokens.next()
+    if after == ":":
+        words = []
+        while (token := tokens.next(newlines=True)) not in (";", "\n", ""):
+            if token == "}":
+                raise ValueError(f"the value of {name} has no end")
+            words.append(token.strip('"'))
+        group.attributes[name] = " ".join(words)
+        return
+    if after != "(":
+        raise ValueError(f"{name[:40]!r} must be followed by ':' or '('")
+    arguments = []
+    while (token := tokens.next()) != ")":
+        if token in ("", "{", "}", ";"):
+            raise ValueError(f"the parenthesis after {name} is not closed")
+        if token != ",":
+            arguments.append(token.strip('"'))
+    following = tokens.next()
+    if following == "{":
+        child = Group(name, arguments, line)
+        _statements(tokens, child, closing=True)
+        group.groups.append(child)
+        return
+    group.attributes[name] = ",".join(arguments)
+    if following != ";":  # some libraries leave it out
+        tokens.back(following)

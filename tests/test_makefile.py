@@ -1,0 +1,85 @@
+"""Variables of the Makefile reach programs as one word each, whatever is in them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from odd_names import ODD
+
+ROOT = Path(__file__).parent.parent
+ECHO = f"""#!{sys.executable}
+import json, os, sys
+from pathlib import Path
+environment = {{k: v for k, v in os.environ.items() if k in ("MXDOT_SEED", "PYTHON", "TORCH")}}
+with (Path(__file__).parent / "seen").open("a") as file:
+    print(json.dumps([sys.argv[1:], environment]), file=file)
+"""
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Runs make with stand-ins for all that it starts; what they were given."""
+    for program in ("mxdot", "python", "bash"):
+        (tmp_path / program).write_text(ECHO)
+        (tmp_path / program).chmod(0o755)
+    places = {name: tmp_path / f"ready-{name}" for name in ("READY", "EXPLORE", "GPU")}
+    for place in places.values():
+        place.touch()
+
+    def make(target, **values):
+        overrides = {"BIN": tmp_path, **places, **values}
+        words = [f"{name}={value}" for name, value in overrides.items()]
+        command = ["make", "--no-print-directory", "-C", str(ROOT), target, *words]
+        path = f"{tmp_path}:/usr/bin:/bin"
+        subprocess.run(command, env={"PATH": path}, check=True, capture_output=True, timeout=60)
+        lines = (tmp_path / "seen").read_text().splitlines()
+        return [json.loads(line) for line in lines]
+
+    return make
+
+
+VALUES = [value for value in ODD if "\n" not in value]  # which no recipe's line can hold
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_options_of_verilog(make, value):
+    ((words, _),) = make("verilog", FORMAT=value, ACCUMULATOR=value, LANES=value, OUT=value)
+    options = ["--format", "--accumulator", "--lanes", "-o"]
+    assert words == ["verilog", *(word for option in options for word in (option, value))]
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_options_of_sim_and_compare(make, value):
+    make("sim", SEED=value, JOBS=value)
+    (sim, _), (compare, _) = make("compare", JOBS=value, ARGS="--lanes 8")
+    assert sim == ["sim", "--seed", value, "--jobs", value]
+    assert compare == ["compare", "--jobs", value, "--lanes", "8"]
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_the_environment_of_tests(make, value):
+    ((_, environment),) = make("test", SEED=value)
+    assert environment == {"MXDOT_SEED": value}
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_the_python_and_pytorch_of_environments(make, tmp_path, value):
+    new, given = tmp_path / "new", dict.fromkeys(("PYTHON", "TORCH", "TRITON"), value)
+    ((words, environment),) = make(new, GPU=new, GPU_VENV="none", **given)
+    assert environment["PYTHON"] == value
+    assert words == ["tools/venv_gpu.sh", "none", value, value]
+
+
+def test_a_python_with_a_space_in_its_path(tmp_path):
+    python = tmp_path / "two words" / "python"
+    python.parent.mkdir()
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    script = "source tools/common.sh; find_python"
+    command = ["bash", "-c", script]
+    found = subprocess.run(command, cwd=ROOT, env={"PYTHON": str(python), "PATH": "/usr/bin:/bin"},
+                           capture_output=True, text=True, check=True)  # fmt: skip
+    assert found.stdout == f"{python}\n"

@@ -8,7 +8,7 @@ from ..model import FORMATS, DotConfig, DotQuantizeConfig, QuantizeConfig, accum
 from ..model.config import LANES
 from ..model.formats import ROUNDINGS
 from ..model.matmul_config import MatmulConfig
-from ..model.pipeline import sections, stage_limits
+from ..model.pipeline import stage_limits
 from ..model.quantize import SCALE_RULES
 from .kinds import kind_of
 from .names import EVERY_FORMAT
@@ -184,14 +184,14 @@ def full_matrix() -> list[Unit]:
     for rule, to in zip(ACCUMULATORS, cycle(FORMATS)):
         formats = ["int8"] if rule == "int32" else EVERY_FORMAT.split(",")
         for pair in formats:
-            low, high = stage_limits(sections(accumulator(rule), 16, "float32"))
+            low, high = stage_limits(DotConfig(pair, 16, rule).pipeline.sections)
             units += [
                 _unit(rule, pair, 16, stages, FULL_BULK)
                 for stages in sorted({low, (low + high) // 2, high})
             ]
         promote = getattr(accumulator(rule), "promote", None) or max(LANES)
         for lanes in (n for n in (4, 32, 64, 128) if n <= promote):
-            _, high = stage_limits(sections(accumulator(rule), lanes, "float32"))
+            _, high = stage_limits(DotConfig(formats[0], lanes, rule).pipeline.sections)
             units.append(_unit(rule, formats[0], lanes, high - 1, FULL_BULK))
         dot = Unit(DotConfig(formats[0], 8, rule))
         units.append(_dot_quantize(dot, to, 8))

@@ -12,7 +12,8 @@ def leading_zeros(m: Module, value: Value) -> Value:
     width = len(value)
     size = 1 << (width - 1).bit_length()
     # Ones below the value stop the count at its width.
-    padded = Cat(Const((1 << (size - width)) - 1, size - width), value)
+    padded = Signal(size, name="padded")
+    m.d.comb += padded.eq(Cat(Const((1 << (size - width)) - 1, size - width), value))
     # counts[i] belongs to bits i x span and up; its top bit says that all of them are zero.
     counts: list[Value] = [~padded[i] for i in range(size)]
     span = 1

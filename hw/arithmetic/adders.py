@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from amaranth.hdl import Const, Module, Signal, Value
 
-from .columns import ZERO, Bit
-from .full_adder import full_adder, half_adder
+from .columns import Bit
+from .full_adder import add_bits, is_constant
 
 NO_CARRY = Const(0, 1)
 
@@ -27,11 +27,8 @@ def ripple(m: Module, name: str, x: Sequence[Bit], y: Sequence[Bit]) -> list[Val
         if last or len(bits) < 2:
             total.append(_parity(bits))
             carry = None
-        elif len(bits) == 2:
-            digit, carry = half_adder(m, f"{name}{place}", *bits)
-            total.append(digit)
         else:
-            digit, carry = full_adder(m, f"{name}{place}", *bits)
+            digit, carry = add_bits(m, f"{name}{place}", *bits)
             total.append(digit)
     return total
 
@@ -77,8 +74,8 @@ def _block(
         else:
             half = _named(m, f"{name}_half{place}", a.value ^ b.value)
             digits.append(_xor(half, carry))
-            generated = a.value & b.value
-            carry = generated if _is_zero(carry) else generated | ((a.value | b.value) & carry)
+            passed = _and(a.value | b.value, carry)
+            carry = a.value & b.value if is_constant(carry, 0) else (a.value & b.value) | passed
         carry = _named(m, f"{name}_carry{place}", carry)
     return digits, carry
 
@@ -130,21 +127,17 @@ def _named(m: Module, name: str, value: Value) -> Value:
 def _parity(bits: Sequence[Value]) -> Value:
     result: Value = Const(0, 1)
     for bit in bits:
-        result = bit if _is_zero(result) else result ^ bit
+        result = bit if is_constant(result, 0) else result ^ bit
     return result
 
 
 def _zero(bit: Bit) -> bool:
-    return bit is ZERO or _is_zero(bit.value)
-
-
-def _is_zero(value: Value) -> bool:
-    return isinstance(value, Const) and value.value == 0
+    return is_constant(bit.value, 0)
 
 
 def _xor(a: Value, b: Value) -> Value:
-    return a if _is_zero(b) else a ^ b
+    return a if is_constant(b, 0) else a ^ b
 
 
 def _and(a: Value, b: Value) -> Value:
-    return b if _is_zero(b) else a & b
+    return b if is_constant(b, 0) else a & b

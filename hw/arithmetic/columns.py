@@ -13,7 +13,7 @@ from itertools import count
 
 from amaranth.hdl import Cat, Const, Module, Value
 
-from .full_adder import full_adder, half_adder
+from .full_adder import AdderRows, is_constant
 
 SUM_DELAY, CARRY_DELAY = 1.9, 1.4  # of a full adder
 LAST_INPUT = 0.2  # a full adder's last input is that much faster
@@ -22,10 +22,11 @@ HALF_SUM_DELAY, HALF_CARRY_DELAY = 1.0, 0.6
 
 @dataclass(frozen=True)
 class Bit:
-    """A bit and about when it arrives."""
+    """A bit, about when it arrives, and behind how many adders of its tree."""
 
     value: Value
     time: float = 0.0
+    level: int = 0
 
 
 ZERO = Bit(Const(0, 1))
@@ -39,12 +40,13 @@ class Columns:
         self.columns: list[list[Bit]] = [[] for _ in range(width)]
         self.spare: list[list[Bit]] = [[] for _ in range(width)]
         self.constant = 0
+        self.adders = AdderRows(m, name)
 
     def add(self, word: Iterable[Value], place: int = 0, time: float = 0.0) -> None:
         """Add an unsigned word x 2^place; what lies beyond the width is left out."""
         for column, value in enumerate(word, place):
             bit = Bit(value, time)
-            if column < self.width and not _is(bit, 0):
+            if column < self.width and not is_constant(value, 0):
                 self.columns[column].append(bit)
 
     def add_where_free(self, word: Iterable[Value], place: int = 0, time: float = 0.0) -> None:
@@ -66,12 +68,11 @@ class Columns:
             heapq.heapify(waiting)
             while len(waiting) > height:
                 first, second, third = (heapq.heappop(waiting)[2] for _ in range(3))
-                self._put(
-                    waiting, column, number, *self._full(column, number, first, second, third)
-                )
+                self._put(waiting, column, number, *self._full(column, first, second, third))
             left = [bit.value for *_, bit in sorted(waiting, key=lambda entry: entry[:2])]
             for word, value in zip(words, left + [ZERO.value] * (height - len(left)), strict=True):
                 word.append(value)
+        self.adders.place()
         return [Cat(*word) for word in words]
 
     def compress(self, halves_from: int = 0) -> tuple[list[Bit], list[Bit]]:
@@ -90,6 +91,7 @@ class Columns:
             left += [ZERO] * (2 - len(left))
             for row, bit in zip(rows, left, strict=True):
                 row.append(bit)
+        self.adders.place()
         return rows
 
     def _compress_column(
@@ -105,35 +107,35 @@ class Columns:
             return heapq.heappop(waiting)[2]
 
         if halves and len(waiting) % 2 and len(waiting) > 2 and not spare:
-            self._put(waiting, column, number, *self._half(column, number, take(), take()))
+            self._put(waiting, column, number, *self._half(column, take(), take()))
         while len(waiting) > 2:
-            self._put(waiting, column, number, *self._full(column, number, take(), take(), take()))
+            self._put(waiting, column, number, *self._full(column, take(), take(), take()))
         return [bit for *_, bit in sorted(waiting, key=lambda entry: entry[:2])] + spare
 
     def _put(self, waiting: list, column: int, number: "count[int]", total: Bit, over: Bit) -> None:
         heapq.heappush(waiting, (total.time, next(number), total))
-        if column + 1 < self.width and not _is(over, 0):
+        if column + 1 < self.width and not is_constant(over.value, 0):
             self.columns[column + 1].append(over)
 
-    def _full(self, column: int, number: "count[int]", a: Bit, b: Bit, c: Bit) -> tuple[Bit, Bit]:
+    def _full(self, column: int, a: Bit, b: Bit, c: Bit) -> tuple[Bit, Bit]:
+        level = max(a.level, b.level, c.level)
         for one, x, y in ((a, b, c), (b, a, c), (c, a, b)):
-            if _is(one, 1):  # x + y + 1
+            if is_constant(one.value, 1):  # x + y + 1
                 time = max(x.time, y.time) + HALF_SUM_DELAY
-                return Bit(~(x.value ^ y.value), time), Bit(x.value | y.value, time - 0.4)
-        name = f"{self.name}{column}_{next(number)}"
-        total, over = full_adder(self.m, name, a.value, b.value, c.value)
+                total, over = ~(x.value ^ y.value), x.value | y.value
+                return Bit(total, time, level), Bit(over, time - 0.4, level)
+        total, over = self.adders.add(level, column, a.value, b.value, c.value)
         time = max(a.time, b.time, c.time - LAST_INPUT)
-        return Bit(total, time + SUM_DELAY), Bit(over, time + CARRY_DELAY)
+        return Bit(total, time + SUM_DELAY, level + 1), Bit(over, time + CARRY_DELAY, level + 1)
 
-    def _half(self, column: int, number: "count[int]", a: Bit, b: Bit) -> tuple[Bit, Bit]:
+    def _half(self, column: int, a: Bit, b: Bit) -> tuple[Bit, Bit]:
+        level = max(a.level, b.level)
         for one, x in ((a, b), (b, a)):
-            if _is(one, 1):
-                return Bit(~x.value, x.time), x
-        name = f"{self.name}{column}_{next(number)}"
-        total, over = half_adder(self.m, name, a.value, b.value)
+            if is_constant(one.value, 1):
+                return Bit(~x.value, x.time, level), x
+        total, over = self.adders.add(level, column, a.value, b.value)
         time = max(a.time, b.time)
-        return Bit(total, time + HALF_SUM_DELAY), Bit(over, time + HALF_CARRY_DELAY)
-
-
-def _is(bit: Bit, value: int) -> bool:
-    return isinstance(bit.value, Const) and bit.value.value == value
+        return (
+            Bit(total, time + HALF_SUM_DELAY, level + 1),
+            Bit(over, time + HALF_CARRY_DELAY, level + 1),
+        )

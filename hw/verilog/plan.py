@@ -85,8 +85,9 @@ class Plan:
         plain = [net for net in nets if not net.name.startswith((*outputs, *inputs))]
         stored = {q for cell in self.registers for q, _ in self.kept(cell)}
         stored |= {bit for cell in self.reads for bit in cell.outputs["DATA"]}
+        own = {bit for net in plain if net.is_register for bit in net.bits}
         for net in plain:
-            names.net(net, stored)
+            names.net(net, stored if net.is_register else stored - own)
         for port in self.ports:
             if not port.is_input:
                 register = tuple(b for b in port.bits if b in stored and b not in names.of)

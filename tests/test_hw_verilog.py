@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ from mxdot.hw.hierarchy import Library, module_name, submodule, used
 from mxdot.hw.top import Top
 from mxdot.hw.verilog import TOPS
 from mxdot.model import DotConfig
-from verilog_text import WAIVERS, body, check_lint, check_names, header_ports, modules, ports
+from verilog_text import KINDS, WAIVERS, body, check_lint, check_names, header_ports, modules, ports
 
 CONFIG = DotConfig(
     formats="e4m3,e5m2xe4m3,int8", lanes=4, accumulator="hopper-promoted", stages=5, out="bfloat16"
@@ -38,22 +39,24 @@ def text() -> str:
 
 
 def test_the_same_bytes_whatever_the_hash_seed():
+    """For a unit of each kind, from two processes and from this one."""
     script = (
-        "import sys; from mxdot.hw import generate; from mxdot.model import DotConfig\n"
-        "config = DotConfig('e4m3,int8', lanes=4, accumulator='fused:13')\n"
-        "sys.stdout.write(generate(config))"
+        "import sys; from mxdot.hw import generate; from verilog_text import KINDS\n"
+        "for config in KINDS.values(): sys.stdout.write(generate(config))"
     )
     texts = [
         subprocess.run(
             [sys.executable, "-c", script],
-            env=os.environ | {"PYTHONHASHSEED": seed},
+            env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(__file__).parent)},
             capture_output=True,
             check=True,
+            text=True,
         ).stdout
         for seed in ("1", "12345")
     ]
     assert texts[0] == texts[1]
-    assert texts[0].decode() == generate(DotConfig("e4m3,int8", lanes=4, accumulator="fused:13"))
+    assert texts[0] == "".join(generate(config) for config in KINDS.values())
+    assert {type(config) for config in KINDS.values()} == set(TOPS)
 
 
 def test_the_header(text):

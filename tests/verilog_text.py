@@ -5,10 +5,22 @@ from pathlib import Path
 
 from mxdot import hw
 from mxdot.hw.verilog.keywords import KEYWORDS
+from mxdot.model import DotConfig, DotQuantizeConfig, QuantizeConfig
+from mxdot.model.matmul_config import MatmulConfig
 from mxdot.sim.verilator import BuildError, lint
 
 WAIVERS = Path(hw.__file__).parent / "verilator.vlt"
 PORT = re.compile(r"  (input |output) wire +(?:\[(\d+):0\] +)?(\w+),?(?:  // \d+ x \d+)?")
+
+KINDS = {
+    "dot": DotConfig("e4m3,int8", 4, "fused:13"),
+    "quantize": QuantizeConfig(
+        "e4m3,int8", 8, "bfloat16", "floor,ceil,even", "stochastic", "element", beats=2
+    ),
+    "dot-quantize": DotQuantizeConfig(DotConfig("e4m3", 4, "aligned:13", 3), "e4m3", 8),
+    "matmul": MatmulConfig(DotConfig("e2m1", 4, "exact", 2), 1, 2, 4, 7, initial_c=True),
+}
+"""A small unit of each kind."""
 
 Ports = dict[str, tuple[str, int]]
 """(direction, width) of each port, in order."""

@@ -111,9 +111,9 @@ class Plan:
         for cell in self.instances:
             for port in self.connections(cell):
                 if not port.is_input:
-                    dead = not self.bits.intersection(port.bits)
-                    name = f"{cell.name}_{port.field.name}{'_unused' if dead else ''}"
-                    names.rest(name, port.bits)
+                    name = f"{cell.name}_{port.field.name}"
+                    names.rest(name, [bit for bit in port.bits if bit in self.bits])
+                    names.rest(f"{name}_unused", port.bits)
         order = {name: number for number, name in enumerate(names.ranges)}
         self.registers.sort(key=lambda cell: min(order[names.of[q][0]] for q, _ in self.kept(cell)))
         self._choose_inside()

@@ -60,8 +60,7 @@ def undeclared(module: str) -> list[str]:
     """Names that the module reads or writes above their declarations, or without one."""
     known, missing = set(ports(module)), []
     for line in body(module).splitlines():
-        if re.match(r"  \w+ \w+ \($|  \w+ \w+ \(\.", line):  # an instance: its module and its name
-            line = line[line.index("(") :]
+        line = re.sub(r"^  \w+ \w+(?= \(\.|$)", "", line)  # an instance: its module and its name
         declared = re.match(r"  (?:wire|reg) (?:\[\d+:\d+\] )?(\w+)", line)
         known |= {declared[1]} if declared else set()
         read = re.findall(r"(?<![.'\w])[A-Za-z_]\w*", re.sub(r"\.\w+\(", "(", line))
@@ -71,8 +70,7 @@ def undeclared(module: str) -> list[str]:
 
 def check_names(text: str) -> None:
     """Every name is declared above its uses and comes from the design; none is escaped."""
-    for name, module in modules(text).items():
-        assert undeclared(module) == [], name
+    assert [name for module in modules(text).values() for name in undeclared(module)] == []
     assert re.findall(r"\b_\d+_\b|\b_*signal(?:_\d+)?\b|\\", text) == []
 
 

@@ -105,7 +105,7 @@ def operation(cell: Cell, live: set[Bit]) -> Operation:
         return Operation(kind, both, y[:1], signed=signed and kind not in ("$eq", "$ne"))
     if kind in ONE_OPERAND or (kind in BINARY and len(a) == len(b) == 1):
         return Operation(kind, (a, b) if b else (a,), y[:1])
-    raise ValueError(f"operators must be known to the writer of Verilog, not {kind}")
+    raise ValueError(f"operators must be known to the writer, not {kind}")
 
 
 def _extended(bits: Bits, width: int, signed: bool) -> Bits:

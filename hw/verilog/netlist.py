@@ -160,4 +160,4 @@ def _shift_right(cells: list[Cell]) -> None:
 
 def _number(value: int | str) -> int:
     """A parameter, of which Yosys writes the binary digits; an undefined one is 0."""
-    return value if isinstance(value, int) else int(value.replace("x", "0"), 2)
+    return value if isinstance(value, int) else int(value.replace("x", "0") or "0", 2)

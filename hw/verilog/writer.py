@@ -242,6 +242,8 @@ class _Writer:
     def _memory_ports(self) -> Iterator[str]:
         """Clocked ports of memories; a read beside a write of the same word gives the old one."""
         for cell in (*self.plan.writes, *self.plan.reads):
+            if cell.kind.startswith("$meminit"):
+                raise ValueError(f"memories must start with zeros, not as {cell.memory}")
             given = {name: self._operand(bits).text for name, bits in cell.inputs.items()}
             enable = cell.inputs["EN"]
             if not cell.parameters["CLK_ENABLE"] or len(set(enable)) != 1:

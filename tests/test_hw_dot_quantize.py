@@ -10,9 +10,8 @@ from mxdot.cli import main
 from mxdot.hw import generate
 from mxdot.hw.quantize.chain import DotQuantizeUnit
 from mxdot.model import DotConfig, DotQuantizeConfig, quantize
-from mxdot.sim.verilator import lint
-from test_hw_verilog import WAIVERS, modules, ports
 from unit_bench import random_work
+from verilog_text import check_lint, check_names, header_ports, modules, ports
 
 CONFIGS = [
     DotQuantizeConfig(DotConfig("e4m3", 4, "aligned:13", 3), "e4m3", 8),
@@ -111,16 +110,18 @@ def test_verilog(tmp_path, capsys):
     assert status == 0
     output = capsys.readouterr().out
     assert "mxdot_dot_quantize, e4m3 hopper x4 stages 4 bfloat16 no-status" in output
-    found = ports(modules(path.read_text())["mxdot_dot_quantize"])
+    text = path.read_text()
+    found = ports(modules(text)["mxdot_dot_quantize"])
+    assert list(header_ports(text)) == list(found)
     assert found["out_code"] == ("output", 4)
     assert found["out_scale"] == ("output", 8)
     assert found["in_a"] == ("input", 32)
     assert not {"out_result", "out_invalid"} & set(found)
-    lint(path, "mxdot_dot_quantize", WAIVERS)
+    check_lint(text, "mxdot_dot_quantize", tmp_path)
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
 def test_clean_under_lint(config, tmp_path):
-    path = tmp_path / "unit.v"
-    path.write_text(generate(config))
-    lint(path, "mxdot_dot_quantize", WAIVERS)
+    text = generate(config)
+    check_names(text)
+    check_lint(text, "mxdot_dot_quantize", tmp_path)

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 import rational_formats
 from compare import generator
 from hw_bench import Evaluator, assert_same
-from mxdot.hw.float_sum import FloatSum
-from mxdot.hw.round import FloatRounder
-from mxdot.hw.sections.convert import Convert
-from mxdot.hw.sections.float32 import SIGNIFICAND, ProductToFloat, TreeAdder
-from mxdot.hw.widths import Widths
+from mxdot.hw.arithmetic.float_sum import FloatSum
+from mxdot.hw.arithmetic.round import FloatRounder
+from mxdot.hw.dot.convert import Convert
+from mxdot.hw.dot.float32 import SIGNIFICAND, ProductToFloat, TreeAdder
+from mxdot.hw.dot.widths import Widths
 from mxdot.model import DotConfig
 from mxdot.model.accumulators import NAN_DEFAULT, NAN_NVIDIA
 from mxdot.model.outputs import BFLOAT16, FLOAT16, OutputFormat, convert
@@ -249,12 +249,14 @@ def test_tree_adder_adds_like_numpy():
 @pytest.mark.parametrize("formats", ["e4m3", "e5m2", "int8", "e4m3,int8xe5m2"])
 def test_product_to_float(formats):
     widths = Widths(DotConfig(formats=formats, lanes=4, accumulator="float32"))
-    product = np.arange(2**widths.product)[:: max(1, 2**widths.product // 4096)]
-    for unit in (0, 1, 2**widths.unit - 1):
+    bits = widths.product_bits
+    product = np.arange(2**bits)[:: max(1, 2**bits // 4096)]
+    for exponent in (0, 1, 2**widths.exponent_bits - 1):
         for sign in (0, 1):
-            i = {"product": product, "unit": unit, "sign": sign, "nonzero": product != 0}
+            i = {"significand": product, "exponent": exponent, "sign": sign}
+            i["nonzero"] = product != 0
             got = Evaluator(ProductToFloat(widths))(i=i)["o"]
-            value = np.ldexp(product.astype(np.float32), unit + widths.lsb)
+            value = np.ldexp(product.astype(np.float32), exponent + widths.lsb)
             want = unpacked(-value if sign else value, True)
             nonzero = product != 0
             assert_same(got["zero"], ~nonzero)
@@ -263,7 +265,7 @@ def test_product_to_float(formats):
                 got["exponent"][nonzero], want["exponent"][nonzero], product=product[nonzero]
             )
             assert_same(got["sign"][nonzero], want["sign"][nonzero])
-    assert widths.product <= SIGNIFICAND
+    assert bits <= SIGNIFICAND
 
 
 # Output conversion -------------------------------------------------------------------------------
@@ -298,7 +300,8 @@ def test_convert(out, dtype):
         name: flags >> bit & 1
         for bit, name in enumerate(("overflow", "underflow", "inexact", "saturated"))
     }
-    got = Evaluator(Convert(out))(i={"c": bits_of(x), "flags": before})["o"]
+    running = {"c": bits_of(x), "flags": before}
+    got = Evaluator(Convert(out))(i={"running": running})["o"]["result"]
 
     with np.errstate(over="ignore", invalid="ignore"):
         narrow = x.astype(dtype)
@@ -326,6 +329,6 @@ def test_convert(out, dtype):
     ("out", "wants"), [(FLOAT16, (0x7E00, 0x7FFF)), (BFLOAT16, (0x7FC0, 0x7FFF))]
 )
 def test_convert_of_the_nans_that_results_have(out, wants):
-    got = Evaluator(Convert(out))(i={"c": np.array(NANS)})["o"]
+    got = Evaluator(Convert(out))(i={"running": {"c": np.array(NANS)}})["o"]["result"]
     assert got["c"].tolist() == list(wants)
     assert not any(flag.any() for flag in got["flags"].values())

@@ -13,12 +13,12 @@ from amaranth.lib.wiring import In, Out
 
 from compare import generator
 from hw_bench import Evaluator, assert_same
-from mxdot.hw.adder_tree import AdderTree, signed_sum
-from mxdot.hw.align import AlignShifter
-from mxdot.hw.largest import LargestExponent
-from mxdot.hw.normalize import Normalizer, leading_zeros
-from mxdot.hw.shift import ShiftRight, shift_left
-from mxdot.hw.widths import Widths
+from mxdot.hw.arithmetic.adder_tree import AdderTree, signed_sum
+from mxdot.hw.arithmetic.largest import LargestExponent
+from mxdot.hw.arithmetic.normalize import Normalizer, leading_zeros
+from mxdot.hw.arithmetic.shift import ShiftRight, shift_left
+from mxdot.hw.dot.align import AlignShifter
+from mxdot.hw.dot.widths import Widths
 from mxdot.model import DotConfig
 
 
@@ -62,37 +62,35 @@ def test_largest_exponent_of_every_case_of_three_terms():
 # Shifters ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("width", "amount_width"), [(1, 1), (1, 3), (2, 1), (5, 5), (8, 2), (8, 6)]
-)
-def test_shift_right_of_every_value_by_every_amount(width, amount_width):
-    value = np.repeat(np.arange(2**width), 2**amount_width)
-    amount = np.tile(np.arange(2**amount_width), 2**width)
-    got = Evaluator(ShiftRight(width, amount_width))(value=value, amount=amount)
-    want = {"result": value >> amount, "lost": value & ((1 << amount) - 1) != 0}
+@pytest.mark.parametrize(("width", "amount_bits"), [(1, 1), (1, 3), (2, 1), (5, 5), (8, 2), (8, 6)])
+def test_shift_right_of_every_value_by_every_amount(width, amount_bits):
+    value = np.repeat(np.arange(2**width), 2**amount_bits)
+    amount = np.tile(np.arange(2**amount_bits), 2**width)
+    got = Evaluator(ShiftRight(width, amount_bits))(value=value, amount=amount)
+    want = {"result": value >> amount, "sticky": value & ((1 << amount) - 1) != 0}
     assert_same(got, want, value=value, amount=amount)
 
 
 @pytest.mark.parametrize("width", [7, 16, 17, 27, 33, 63])
-@pytest.mark.parametrize("amount_width", [3, 6, 11])
-def test_shift_right_by_every_amount(width, amount_width):
+@pytest.mark.parametrize("amount_bits", [3, 6, 11])
+def test_shift_right_by_every_amount(width, amount_bits):
     """Far beyond the width too, where all is lost."""
     rng = generator("shift", width)
-    amount = np.repeat(np.arange(2**amount_width), 20)
+    amount = np.repeat(np.arange(2**amount_bits), 20)
     value = integers(rng, width, len(amount))
-    got = Evaluator(ShiftRight(width, amount_width))(value=value, amount=amount)
+    got = Evaluator(ShiftRight(width, amount_bits))(value=value, amount=amount)
     near = np.minimum(amount, 63)  # what NumPy can shift by
     result = value >> near
     assert_same(
-        got, {"result": result, "lost": result << near != value}, value=value, amount=amount
+        got, {"result": result, "sticky": result << near != value}, value=value, amount=amount
     )
 
 
 class ShiftLeft(wiring.Component):
     """`shift_left` behind ports."""
 
-    def __init__(self, width, amount_width):
-        super().__init__({"value": In(width), "amount": In(amount_width), "o": Out(width)})
+    def __init__(self, width, amount_bits):
+        super().__init__({"value": In(width), "amount": In(amount_bits), "o": Out(width)})
 
     def elaborate(self, platform):
         m = Module()
@@ -100,11 +98,11 @@ class ShiftLeft(wiring.Component):
         return m
 
 
-@pytest.mark.parametrize(("width", "amount_width"), [(1, 1), (5, 4), (12, 3), (9, 4)])
-def test_shift_left_by_every_amount(width, amount_width):
-    value = np.repeat(np.arange(2**width), 2**amount_width)
-    amount = np.tile(np.arange(2**amount_width), 2**width)
-    got = Evaluator(ShiftLeft(width, amount_width))(value=value, amount=amount)
+@pytest.mark.parametrize(("width", "amount_bits"), [(1, 1), (5, 4), (12, 3), (9, 4)])
+def test_shift_left_by_every_amount(width, amount_bits):
+    value = np.repeat(np.arange(2**width), 2**amount_bits)
+    amount = np.tile(np.arange(2**amount_bits), 2**width)
+    got = Evaluator(ShiftLeft(width, amount_bits))(value=value, amount=amount)
     assert_same(got["o"], (value << amount) % 2**width, value=value, amount=amount)
 
 
@@ -227,13 +225,14 @@ def test_normalizer_stops_at_its_limit(width, limit_width):
 def test_align_shifter(formats, fraction_bits):
     """RZ(product x 2^(F - fraction - distance)) at every distance, over products of every size."""
     widths = Widths(DotConfig(formats=formats, lanes=4, accumulator=f"aligned:{fraction_bits}"))
-    distance_width = widths.unit
-    some = np.arange(2**widths.product)[:: max(1, 2**widths.product // 512)]
-    distance = np.repeat(np.arange(2**distance_width), len(some))
-    terms = np.tile(some, 2**distance_width)
-    got = Evaluator(AlignShifter(widths, distance_width))(product=terms, distance=distance)
-    shift = fraction_bits - widths.fraction - distance
+    distance_bits = widths.exponent_bits
+    some = np.arange(2**widths.product_bits)[:: max(1, 2**widths.product_bits // 512)]
+    distance = np.repeat(np.arange(2**distance_bits), len(some))
+    terms = np.tile(some, 2**distance_bits)
+    got = Evaluator(AlignShifter(widths, distance_bits))(significand=terms, distance=distance)
+    shift = fraction_bits - widths.product_fraction_bits - distance
     left, right = np.maximum(shift, 0), np.minimum(np.maximum(-shift, 0), 62)
     magnitude = (terms << left) >> right
-    lost = (magnitude << right) >> left != terms
-    assert_same(got, {"magnitude": magnitude, "lost": lost}, product=terms, distance=distance)
+    sticky = (magnitude << right) >> left != terms
+    want = {"magnitude": magnitude, "sticky": sticky}
+    assert_same(got, want, product=terms, distance=distance)

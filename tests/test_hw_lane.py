@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from hw_bench import Evaluator, assert_same
-from mxdot.hw.decode import ElementDecoder
-from mxdot.hw.lane import IntegerLane, ProductLane
-from mxdot.hw.scale import ScaleAdder
-from mxdot.hw.widths import Widths
+from mxdot.hw.arithmetic.scale import ScaleAdder
+from mxdot.hw.dot.decode import ElementDecoder
+from mxdot.hw.dot.lane import IntegerLane, ProductLane
+from mxdot.hw.dot.widths import Widths
 from mxdot.model import E8M0, FORMATS, DotConfig, ElementFormat, format_pairs
 from mxdot.model.products import product_table
 from mxdot.model.specials import NAN, NEGATIVE_INF, POSITIVE_INF
@@ -37,7 +37,7 @@ def all_codes(fmt: ElementFormat, bits: int) -> np.ndarray:
 
 
 def check_decoder(evaluator: Evaluator, widths, fmt: ElementFormat, mode: int) -> None:
-    codes = all_codes(fmt, widths.bits)
+    codes = all_codes(fmt, widths.code_bits)
     got = evaluator(code=codes, mode=mode)["element"]
     low = codes % 2**fmt.bits
     values = fmt.values[low]
@@ -47,10 +47,10 @@ def check_decoder(evaluator: Evaluator, widths, fmt: ElementFormat, mode: int) -
     assert_same(got["inf"], np.isinf(values), code=codes)
     assert_same(got["sign"], sign, code=codes)
     assert_same(
-        {name: got[name][finite] for name in ("significand", "unit")},
+        {name: got[name][finite] for name in ("significand", "exponent")},
         {
-            "significand": significand[finite] << (widths.fraction - fmt.mantissa_bits),
-            "unit": exponent[finite] + fmt.mantissa_bits - widths.unit_min,
+            "significand": significand[finite] << (widths.fraction_bits - fmt.mantissa_bits),
+            "exponent": exponent[finite] + fmt.mantissa_bits - widths.exponent_min,
         },
         code=codes[finite],
     )
@@ -76,7 +76,7 @@ def test_a_decoded_element_is_its_value():
     fmt, widths = FORMATS["e5m2"], widths_of("e4m3,e5m2,int8").a
     codes = np.flatnonzero(np.isfinite(fmt.values))
     got = Evaluator(ElementDecoder(widths))(code=codes, mode=1)["element"]
-    exponent = got["unit"] + widths.unit_min - widths.fraction
+    exponent = got["exponent"] + widths.exponent_min - widths.fraction_bits
     signed = np.where(got["sign"], -1.0, 1.0) * got["significand"]
     assert_same(np.ldexp(signed, exponent), fmt.values[codes])
 
@@ -102,16 +102,16 @@ def check_lane(evaluator: Evaluator, widths: Widths, mode: int) -> None:
     lane = {name: values[finite] for name, values in got["o"].items()}
     significands = table.significands[index]
     nonzero = significands != 0
-    magnitude = np.abs(significands) << (widths.fraction - table.fraction_bits)
+    magnitude = np.abs(significands) << (widths.product_fraction_bits - table.fraction_bits)
     sign = fmt_a.triples.sign[a] ^ fmt_b.triples.sign[b]
     assert_same(
-        {name: lane[name] for name in ("product", "sign", "nonzero")},
-        {"product": magnitude, "sign": sign, "nonzero": nonzero},
+        {name: lane[name] for name in ("significand", "sign", "nonzero")},
+        {"significand": magnitude, "sign": sign, "nonzero": nonzero},
         a=a,
         b=b,
     )
-    units = table.unit_exponents[index].astype(int) - widths.unit_min
-    assert_same(lane["unit"][nonzero], units[nonzero], a=a[nonzero], b=b[nonzero])
+    exponents = table.unit_exponents[index].astype(int) - widths.exponent_min
+    assert_same(lane["exponent"][nonzero], exponents[nonzero], a=a[nonzero], b=b[nonzero])
 
 
 @pytest.mark.parametrize(("a", "b"), FORMAT_PAIRS)
@@ -132,10 +132,11 @@ def test_every_code_pair_through_a_lane_in_every_mode(formats):
 def test_a_lane_is_as_wide_as_its_largest_product(a, b):
     widths = widths_of(f"{a}x{b}")
     table = product_table(FORMATS[a], FORMATS[b])
-    assert widths.product == int(np.abs(table.significands).max()).bit_length()
-    units = table.unit_exponents[table.significands != 0].astype(int)
-    assert widths.unit_min <= units.min()
-    assert units.max() == widths.unit_min + widths.unit_span < widths.unit_min + 2**widths.unit
+    assert widths.product_bits == int(np.abs(table.significands).max()).bit_length()
+    exponents = table.unit_exponents[table.significands != 0].astype(int)
+    lowest = widths.exponent_min
+    assert lowest <= exponents.min()
+    assert exponents.max() == lowest + widths.exponent_span < lowest + 2**widths.exponent_bits
 
 
 @pytest.mark.parametrize(("bits_a", "bits_b"), [(8, 8), (8, 4), (4, 8), (4, 4), (2, 3)])

@@ -13,11 +13,11 @@ from amaranth.sim import Simulator
 
 from compare import generator
 from hw_bench import Evaluator, assert_same, from_planes, to_planes
-from mxdot.hw.float_sum import FloatSum
-from mxdot.hw.lane import ProductLane
-from mxdot.hw.normalize import Normalizer
-from mxdot.hw.sections.convert import Convert
-from mxdot.hw.widths import Widths
+from mxdot.hw.arithmetic.float_sum import FloatSum
+from mxdot.hw.arithmetic.normalize import Normalizer
+from mxdot.hw.dot.convert import Convert
+from mxdot.hw.dot.lane import ProductLane
+from mxdot.hw.dot.widths import Widths
 from mxdot.model import DotConfig
 from mxdot.model.outputs import FLOAT16
 from netlist import wiring_value

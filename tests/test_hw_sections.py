@@ -8,20 +8,20 @@ import pytest
 from cases import random_cases
 from compare import generator
 from hw_bench import Evaluator, assert_same
-from mxdot.hw.floats import FLOAT32_FRACTION
-from mxdot.hw.sections import build, fixed
-from mxdot.hw.sections.accumulate import Accumulate
-from mxdot.hw.sections.base import ControlLayout
-from mxdot.hw.widths import Widths
+from mxdot.hw.arithmetic.floats import FLOAT32_FRACTION
+from mxdot.hw.dot import fixed
+from mxdot.hw.dot.accumulate import Accumulate
+from mxdot.hw.dot.sections import build
+from mxdot.hw.dot.widths import Widths
 from mxdot.model import DotConfig
-from mxdot.model.accumulators import NAN_DEFAULT, Fixed
+from mxdot.model.accumulators import NAN_DEFAULT, Accumulator, Fixed
 from mxdot.model.products import NO_EXPONENT
 
 
 class Datapath:
     """One block of each of n dot products through the sections, registers left out.
 
-    `out` holds what leaves each section; `stages` the model's stages of the block's first step.
+    `out` holds what each section writes; `stages` the model's stages of the block's first step.
     `finite` marks the cases without special values, in which both mean something.
     """
 
@@ -33,18 +33,17 @@ class Datapath:
         a, b = cases.a, cases.b
         self.trace = config.dot(a, b, cases.c, stages=True)
         self.stages = {name: stage[:, 0] for name, stage in self.trace.stages.items()}
-        control = {"c": cases.c.view(np.uint32), "first": 1, "last": 1, "starts": 1, "promotes": 1}
-        self.control = {name: np.broadcast_to(v, n) for name, v in control.items()}
-        self.out = {}
-        value = {
-            "a": a.codes, "b": b.codes, "mode": np.full(n, mode),
+        values = {
+            "a": a.codes, "b": b.codes, "mode": np.full(n, mode), "c": cases.c.view(np.uint32),
             "scale_a": a.scales[:, 0], "scale_b": b.scales[:, 0],
+            **dict.fromkeys(("first", "starts", "promotes"), np.ones(n, int)),
         }  # fmt: skip
+        self.out = {}
         for part, section in zip(config.pipeline.sections, build(self.widths), strict=True):
-            inputs = {"i": value}
-            if section.has("control"):
-                inputs["control"] = self.control
-            value = self.out[part.name] = Evaluator(section)(**inputs)["o"]
+            # A running value that comes round is 0, and not read in the first block.
+            reads = {name: values.get(name, np.zeros(n, int)) for name in section.reads}
+            self.out[part.name] = Evaluator(section)(i=reads)["o"]
+            values |= self.out[part.name]
         special = self.out["multiply"]["special"]
         self.finite = ~np.any([flag.any(axis=1) for flag in special.values()], axis=0)
         self.finite &= np.isfinite(cases.c)
@@ -55,7 +54,7 @@ class Datapath:
         assert_same(np.asarray(got)[self.finite], np.asarray(want)[self.finite])
 
     def check_result(self) -> None:
-        got = list(self.out.values())[-1]
+        (got,) = list(self.out.values())[-1].values()
         want = self.trace.result.view(f"u{self.trace.result.itemsize}")
         assert_same(got["c"], want)
         assert_same(got["flags"], {name: getattr(self.trace.flags, name) for name in got["flags"]})
@@ -77,12 +76,12 @@ def test_multiply(formats):
     path = Datapath(DotConfig(formats=formats, lanes=4), last_mode(formats))
     widths, got = path.widths, path.out["multiply"]
     a, b = widths.config.formats[-1]
-    place = widths.fraction - a.mantissa_bits - b.mantissa_bits
-    lanes = got["lanes"]
-    products = np.where(lanes["sign"], -lanes["product"], lanes["product"])
+    place = widths.product_fraction_bits - a.mantissa_bits - b.mantissa_bits
+    found = got["products"]
+    products = np.where(found["sign"], -found["significand"], found["significand"])
     path.same(products, path.stages["product"] << place)
-    unit = np.where(lanes["nonzero"], lanes["unit"] + widths.unit_min, NO_EXPONENT)
-    path.same(unit, path.stages["unit_exponent"])
+    exponent = found["exponent"] + widths.exponent_min
+    path.same(np.where(found["nonzero"], exponent, NO_EXPONENT), path.stages["unit_exponent"])
     path.same(got["scale"], path.stages["scale"])
 
 
@@ -102,8 +101,8 @@ def test_multiply_gathers_the_specials_of_each_step():
 def test_sections_of_aligned(formats, fraction_bits):
     config = DotConfig(formats=formats, lanes=4, accumulator=f"aligned:{fraction_bits}")
     path = Datapath(config, last_mode(formats))
-    nonzero = path.out["multiply"]["lanes"]["nonzero"].any(axis=1)
-    largest = path.out["largest"]["unit"] + path.widths.unit_min
+    nonzero = path.out["multiply"]["products"]["nonzero"].any(axis=1)
+    largest = path.out["largest"]["largest"] + path.widths.exponent_min
     path.same(np.where(nonzero, largest, 0), path.stages["largest_exponent"])
     path.same(signed(path.out["align"]["terms"]), path.stages["aligned"])
     path.same(path.out["sum"]["total"], path.stages["integer_sum"])
@@ -112,15 +111,15 @@ def test_sections_of_aligned(formats, fraction_bits):
 
 
 def check_block_result(path: Datapath, name: str) -> None:
-    """The section's float x is the model's block result x 2^s."""
-    x = path.out[name]["x"]
+    """The section's float `block` is the model's block result x 2^s."""
+    block = path.out[name]["block"]
     whole = path.widths.config.accumulator.keyword in ("exact", "int32")
-    width = path.widths.total - 1 if whole else FLOAT32_FRACTION + 1
-    exponent = x["exponent"] - path.out["multiply"]["scale"] - (width - 1)
-    value = np.ldexp(x["significand"].astype(float), exponent)
-    value = np.where(x["sign"], -value, value)
+    width = path.widths.total_bits - 1 if whole else FLOAT32_FRACTION + 1
+    exponent = block["exponent"] - path.out["multiply"]["scale"] - (width - 1)
+    value = np.ldexp(block["significand"].astype(float), exponent)
+    value = np.where(block["sign"], -value, value)
     path.same(value, path.stages["block_result"])
-    path.same(x["zero"], path.stages["block_result"] == 0)
+    path.same(block["zero"], path.stages["block_result"] == 0)
 
 
 @pytest.mark.parametrize(
@@ -155,8 +154,8 @@ def test_sections_of_fused(formats, accumulator):
         DotConfig(formats=formats, lanes=4, accumulator=accumulator), last_mode(formats)
     )
     path.same(path.out["join0"]["exponent"], path.stages["largest_exponent"])
-    path.same(signed(path.out["join0"]["value"])[:, :4], path.stages["aligned"])
-    path.same(path.out["sum0"]["value"], path.stages["integer_sum"])
+    path.same(signed(path.out["join0"]["terms"])[:, :4], path.stages["aligned"])
+    path.same(path.out["sum0"]["total"], path.stages["integer_sum"])
     path.check_result()
 
 
@@ -164,8 +163,8 @@ def test_sections_of_fused(formats, accumulator):
 def test_sections_of_a_promoted_preset(out):
     config = DotConfig(formats="e5m2xe4m3", lanes=8, accumulator="hopper-promoted", out=out)
     path = Datapath(config)
-    path.same(path.out["round0"]["c"], path.stages["partial"].view(np.uint32))
-    path.same(path.out["promote"]["c"], path.stages["accumulator"].view(np.uint32))
+    path.same(path.out["round0"]["partial"]["c"], path.stages["partial"].view(np.uint32))
+    path.same(path.out["promote"]["running"]["c"], path.stages["accumulator"].view(np.uint32))
     path.check_result()
 
 
@@ -180,11 +179,15 @@ def test_sections_of_fixed(formats, accumulator):
     a, b = path.widths.config.formats[-1]
     own_lsb = a.emin + b.emin - a.mantissa_bits - b.mantissa_bits
     path.same(path.out["sum"]["total"], path.stages["integer_sum"] << (own_lsb - path.widths.lsb))
-    path.same(path.out["accumulate"]["register"], path.stages["accumulator"])
+    path.same(path.out["accumulate"]["register"]["register"], path.stages["accumulator"])
     path.check_result()
 
 
 # Sections of `fixed` on inputs that a datapath seldom gives ---------------------------------------
+
+
+def widths_of(accumulator: Accumulator | str) -> Widths:
+    return Widths(DotConfig(formats="e2m1", lanes=4, accumulator=accumulator))
 
 
 def toward_zero(value: int, exponent: int) -> int:
@@ -202,26 +205,25 @@ def low_bits(value: int, width: int) -> int:
 def test_scale_of_fixed_at_every_shift(width, lsb):
     """Every exponent s: far to the left, within the register, far to the right."""
     rule = Fixed(width, lsb)
-    widths = Widths(DotConfig(formats="e2m1", lanes=4, accumulator=rule))
-    totals = np.array([0, 1, -1, 5, -77, 2 ** (widths.total - 1) - 1, 1 - 2 ** (widths.total - 1)])
+    widths = widths_of(rule)
+    largest = 2 ** (widths.total_bits - 1) - 1
+    totals = np.array([0, 1, -1, 5, -77, largest, -largest])
     scale = np.repeat(np.arange(-254, 255), len(totals))
     total = np.tile(totals, 509)
     c_bits = np.resize([0x3F800000, 0x80000001, 0x7F7FFFFF, 0xC2F70A3D, 0], len(total))
-    got = Evaluator(fixed.Scale(widths, rule))(
-        i={"total": total, "scale": scale}, control={"c": c_bits}
-    )["o"]
+    got = Evaluator(fixed.Scale(widths))(i={"total": total, "scale": scale, "c": c_bits})["o"]
     c = c_bits.astype(np.uint32).view(np.float32).astype(float)
-    check_addend(rule, got["block"], total.tolist(), (scale + widths.lsb - lsb).tolist())
-    check_addend(rule, got["c"], [int(v) for v in np.ldexp(c, 149)], [-149 - lsb] * len(c))
+    check_addend(rule, got["addend"], total.tolist(), (scale + widths.lsb - lsb).tolist())
+    check_addend(rule, got["start"], [int(v) for v in np.ldexp(c, 149)], [-149 - lsb] * len(c))
 
 
 def check_addend(rule: Fixed, got, values: list[int], exponents: list[int]) -> None:
     exact = [toward_zero(v, e) for v, e in zip(values, exponents, strict=True)]
-    lost = [toward_zero(x, -e) != v for x, v, e in zip(exact, values, exponents, strict=True)]
+    sticky = [toward_zero(x, -e) != v for x, v, e in zip(exact, values, exponents, strict=True)]
     fits = np.array([abs(x) < 2**rule.width for x in exact])
     assert_same(got["outside"], ~fits)
     assert_same(got["negative"], [v < 0 for v in values])
-    assert_same(got["lost"], lost)
+    assert_same(got["sticky"], sticky)
     assert_same(
         [low_bits(int(v), rule.width) for v in got["value"]],
         [low_bits(x, rule.width) for x in exact],
@@ -237,10 +239,9 @@ def test_accumulate_of_fixed_for_every_register_and_addend(overflow):
     value = np.tile(np.repeat(np.arange(-15, 16), 4), 16)
     outside = np.tile([0, 0, 1, 1], 16 * 31)
     negative = np.where(outside, np.tile([0, 1, 0, 1], 16 * 31), value < 0)
-    got = Evaluator(fixed.Accumulate(rule))(
-        i={"block": {"value": value, "outside": outside, "negative": negative}},
-        state={"register": register},
-    )["o"]
+    addend = {"value": value, "outside": outside, "negative": negative}
+    inputs = {"addend": addend, "register": {"register": register}}
+    got = Evaluator(fixed.Accumulate(widths_of(rule)))(i=inputs)["o"]["register"]
     far = np.where(negative, -1, 1) * 160 + value  # the low bits stay those of `value`
     total = register + np.where(outside, far, value)
     over = (total < -8) | (total > 7)
@@ -253,7 +254,8 @@ def test_accumulate_of_fixed_for_every_register_and_addend(overflow):
 def test_round_of_fixed_for_every_register():
     rule = Fixed(12, -151)
     register = np.arange(-2048, 2048)
-    got = Evaluator(fixed.Round(rule))(i={"register": register})["o"]
+    inputs = {"register": {"register": register}}
+    got = Evaluator(fixed.Round(widths_of(rule)))(i=inputs)["o"]["running"]
     want = np.ldexp(register.astype(float), -151).astype(np.float32) + np.float32(0)
     assert_same(got["c"], want.view(np.uint32), register=register)
     inexact = want.astype(float) != np.ldexp(register.astype(float), -151)
@@ -271,9 +273,10 @@ ONE, INF, MINUS_INF, NAN = 0x3F800000, 0x7F800000, 0xFF800000, 0x7FC12345
 def test_accumulate_of_every_special(c):
     """c beside every set of special terms, as the caller's and as the running value."""
     kinds = np.arange(8)
-    special = {"nan": kinds & 1, "pos_inf": kinds >> 1 & 1, "neg_inf": kinds >> 2 & 1}
+    flags = {"nan": kinds & 1, "pos_inf": kinds >> 1 & 1, "neg_inf": kinds >> 2 & 1}
+    special = {name: flag[:, None] for name, flag in flags.items()}  # of one step
     one = {"significand": 1 << 23, "exponent": 0, "sign": 0, "zero": 0}
-    terms = {"x": {name: np.full(8, v) for name, v in one.items()}, "special": special}
+    terms = {"block": {name: np.full(8, v) for name, v in one.items()}, "special": special}
     values = {ONE: 1.0, INF: np.inf, MINUS_INF: -np.inf}
     start = values.get(c, np.nan)
     want = []
@@ -282,22 +285,20 @@ def test_accumulate_of_every_special(c):
         with np.errstate(invalid="ignore"):
             total = np.float32(start + sum(parts) if parts else start + 1.0)
         want.append(NAN_DEFAULT if np.isnan(total) else int(total.view(np.uint32)))
-    accumulate = Evaluator(Accumulate(24, NAN_DEFAULT))
-    first = accumulate(i=terms, control={"c": c, "first": 1}, state={"c": 0x41234567})
-    later = accumulate(i=terms, control={"c": 0x41234567, "first": 0}, state={"c": c})
-    assert [hex(v) for v in first["o"]["c"]] == [hex(v) for v in want]
-    assert [hex(v) for v in later["o"]["c"]] == [hex(v) for v in want]
+    accumulate = Evaluator(Accumulate(widths_of("aligned:13"), 24))
+    other = 0x41234567
+    for inputs in (
+        {"first": 1, "c": c, "running": {"c": other}},
+        {"first": 0, "c": other, "running": {"c": c}},
+    ):
+        got = accumulate(i=terms | inputs)["o"]["running"]["c"]
+        assert [hex(v) for v in got] == [hex(v) for v in want]
 
 
 def test_flags_stay_until_the_next_product():
     flags = {"overflow": 1, "underflow": 1, "inexact": 1, "saturated": 0}
     first = np.array([0, 1])
-    got = Evaluator(Accumulate(24, NAN_DEFAULT))(
-        i={"x": {"zero": 1}}, control={"first": first}, state={"flags": flags}
-    )
+    inputs = {"block": {"zero": 1}, "first": first, "running": {"flags": flags}}
+    got = Evaluator(Accumulate(widths_of("aligned:13"), 24))(i=inputs)["o"]["running"]
     for name in ("overflow", "underflow", "inexact"):
-        assert got["o"]["flags"][name].tolist() == [1, 0], name
-
-
-def test_control_says_what_the_sections_need():
-    assert [name for name, _ in ControlLayout()] == ["c", "first", "last", "starts", "promotes"]
+        assert got["flags"][name].tolist() == [1, 0], name

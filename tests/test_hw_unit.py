@@ -5,7 +5,7 @@ import pytest
 from amaranth.hdl import Shape
 
 from compare import generator
-from mxdot.hw.unit import InputLayout, ResultLayout, stage_layouts
+from mxdot.hw.dot.unit import InputLayout, ResultLayout, section_values
 from mxdot.model import PRESETS, DotConfig
 from unit_bench import Run, drive, evaluate, random_work, simulate
 
@@ -131,11 +131,13 @@ def _alternate(x: np.ndarray, y: np.ndarray, size: int) -> np.ndarray:
     return pieces.reshape(-1, *x.shape[1:])
 
 
-def test_stage_layouts_name_every_section():
+def test_values_of_every_section():
     config = unit("ada", FP8, lanes=32)
-    layouts = stage_layouts(config)
-    assert list(layouts) == [section.name for section in config.pipeline.sections]
-    assert all(layout.size for layout in layouts.values())
+    values = section_values(config)
+    assert list(values) == [section.name for section in config.pipeline.sections]
+    assert list(values["multiply"]) == ["products", "special", "scale"]
+    assert list(values["round1"]) == ["running"]
+    assert all(Shape.cast(shape).width for written in values.values() for shape in written.values())
 
 
 def test_payloads():

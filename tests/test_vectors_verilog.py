@@ -5,7 +5,6 @@ Compiled by Verilator as a program of its own; the files are read when it runs.
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,8 @@ from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig
 from mxdot.sim.readmemh import save_hex
 from mxdot.sim.vectors import draw, evaluate
-from mxdot.sim.verilator import find_tools, lint
+from mxdot.sim.verilator import lint
+from verilog_bench import compile_bench
 
 ROOT = Path(__file__).parent.parent
 BENCH = ROOT / "docs" / "examples" / "readmemh_tb.v"
@@ -29,25 +29,6 @@ UNITS = {
 }  # fmt: skip
 
 
-def compile_bench(directory: Path) -> Path:
-    """The bench with `dot.v`, both in `directory`, as a program."""
-    tools = find_tools()
-    quick = ["OPT_FAST=-O0", "OPT_SLOW=-O0", "OPT_GLOBAL=-O0", "CFG_CXXFLAGS_PCH_I=-include"]
-    make = ["AR=ar", "CXX=g++", "LINK=g++", f"PYTHON3={sys.executable}", *quick]
-    commands = (
-        ["verilator", "--cc", "--exe", "--main", "--timing", "-Wno-fatal", "-Mdir", "obj",
-         "--top-module", "readmemh_tb", "-o", "bench",
-         "-CFLAGS", "-std=gnu++20 -fcoroutines", "readmemh_tb.v", "dot.v"],
-        ["make", "-C", "obj", "-f", "Vreadmemh_tb.mk", *make],
-    )  # fmt: skip
-    for command in commands:
-        done = subprocess.run(
-            command, cwd=directory, env=tools.env, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-    return directory / "obj" / "bench"
-
-
 @pytest.fixture(scope="module", params=UNITS)
 def bench(request, tmp_path_factory) -> tuple[DotConfig, Path]:
     """A unit, its vectors and the compiled bench in one directory."""
@@ -56,7 +37,7 @@ def bench(request, tmp_path_factory) -> tuple[DotConfig, Path]:
     save_hex(evaluate([config], *draw(config, 600, 6, seed=1), {"command": "tests"}), directory)
     shutil.copy(BENCH, directory)
     (directory / "dot.v").write_text(generate(config))
-    compile_bench(directory)
+    compile_bench(directory, "readmemh_tb", [BENCH.name, "dot.v"])
     return config, directory
 
 

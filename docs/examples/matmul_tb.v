@@ -22,8 +22,8 @@ module matmul_tb;
   localparam CYCLES = 8'h80, STEPS = 8'h88;
   localparam DONE = 2;
 
-  reg aclk = 0;
-  reg aresetn = 0;
+  reg aclk, aresetn;
+  initial aclk = 0;
   always #5 aclk = !aclk;
 
   // The operands: whole numbers from -2 to 3, rows of A doubled by the scale of odd rows.
@@ -55,7 +55,7 @@ module matmul_tb;
         for (r = 0; r < ROWS; r = r + 1) begin
           for (lane = 0; lane < LANES; lane = lane + 1)
             a_packet[at+lane] = e4m3(a_value(ROWS * i + r, LANES * k + lane));
-          a_packet[at+LANES] = 127 + r;  // 2^r
+          a_packet[at+LANES] = 8'd127 + r[7:0];  // 2^r
           at = at + RECORD;
         end
     at = 0;
@@ -71,7 +71,11 @@ module matmul_tb;
   end
 
   // The streams of A and B: the next beat is offered until the unit takes it.
-  integer a_at = 0, b_at = 0;
+  integer a_at, b_at;
+  initial begin
+    a_at = 0;
+    b_at = 0;
+  end
   wire a_valid = aresetn && a_at < A_SIZE, b_valid = aresetn && b_at < B_SIZE;
   wire a_ready, b_ready;
   wire a_last = a_at + BYTES >= A_SIZE, b_last = b_at + BYTES >= B_SIZE;
@@ -96,9 +100,14 @@ module matmul_tb;
   wire [8*BYTES-1:0] c_data;
   wire [BYTES-1:0] c_keep;
   wire c_valid, c_last;
-  reg [1:0] c_turn = 0;
+  reg [1:0] c_turn;
   wire c_ready = c_turn != 2;
-  integer c_at = 0, c_byte, c_packets = 0;
+  integer c_at, c_byte, c_packets;
+  initial begin
+    c_turn = 0;
+    c_at = 0;
+    c_packets = 0;
+  end
   always @(posedge aclk) begin
     c_turn <= c_turn == 2 ? 0 : c_turn + 1;
     if (c_valid && c_ready) begin
@@ -208,6 +217,7 @@ module matmul_tb;
   integer m, n, sum, place, errors = 0;
   reg [31:0] value, cycles, got;
   initial begin
+    aresetn = 0;
     repeat (3) @(negedge aclk);
     aresetn = 1;
     write(M_TILES_AT, M_TILES);

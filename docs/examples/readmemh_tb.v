@@ -12,8 +12,7 @@
 `include "vectors.vh"
 
 module readmemh_tb;
-  reg clk = 0;
-  reg rst = 1;
+  reg clk, rst;
   always #5 clk = !clk;
 
   // The vectors: a line for each block, or for each dot product.
@@ -38,18 +37,22 @@ module readmemh_tb;
     $readmemh("scale_b.hex", scale_b);
     $readmemh("control.hex", control);
     $readmemh("expected.hex", expected);
+    clk = 0;
+    rst = 1;
     #22 rst = 0;  // after two rising edges
   end
 
   // Input: the next block is offered until the unit takes it.
-  integer block = 0;
+  integer block;
+  initial block = 0;
   wire in_valid = !rst && block < `MXDOT_BLOCKS;
   wire in_ready;
   wire [31:0] index = in_valid ? block : 0;
   always @(posedge clk) if (in_valid && in_ready) block <= block + 1;
 
   // Output: always taken, but for one cycle in four, so that the unit must wait.
-  reg [1:0] cycle = 0;
+  reg [1:0] cycle;
+  initial cycle = 0;
   wire out_valid;
   wire out_ready = cycle != 0;
   wire [`MXDOT_RESULT_BITS-1:0] result;
@@ -85,9 +88,12 @@ module readmemh_tb;
       .out_result(result)
   );
 
-  integer product = 0;
-  integer errors = 0;
-  integer idle = 0;
+  integer product, errors, idle;
+  initial begin
+    product = 0;
+    errors = 0;
+    idle = 0;
+  end
 `ifdef MXDOT_STATUS
   wire same = result === expected[product] && status === flags[product][4:0];
 `else

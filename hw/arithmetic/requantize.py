@@ -37,7 +37,8 @@ class RoundingShift(wiring.Component):
         wide = Cat(Const(0, 1), self.value)
         shifted, sticky = shift_right_signed(m, wide, self.shift)
         moved = Signal(signed(self.width + 2))
-        low, high = Signal(), Signal()
+        low = Signal()
+        high = Signal()
         zero = self.zero.as_signed() if out.lowest < 0 else self.zero
         m.d.comb += [
             moved.eq(shifted[1:].as_signed() + shifted[0] + zero),

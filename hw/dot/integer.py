@@ -267,17 +267,17 @@ class Limit(Section):
         out, result = self.integers.out, self.o.result
         assert out.format is not None
         width = PRODUCT_BITS if self.multiplies else SUM_BITS
-        shift = submodule(m, "shift", RoundingShift(width, out.parameters["shift"], out.format))
+        rounder = submodule(m, "rounder", RoundingShift(width, out.parameters["shift"], out.format))
         m.d.comb += [
-            shift.value.eq(self.i.rescaled if self.multiplies else self.i.running.c),
-            shift.shift.eq(self.i.shift),
-            shift.zero.eq(self.i.zero_out),
-            result.c.eq(shift.result),
+            rounder.value.eq(self.i.rescaled if self.multiplies else self.i.running.c),
+            rounder.shift.eq(self.i.shift),
+            rounder.zero.eq(self.i.zero_out),
+            result.c.eq(rounder.result),
             result.flags.eq(self.i.running.flags),
         ]
         m.d.comb += [
-            result.flags.inexact.eq(shift.inexact),
-            result.flags.overflow.eq(shift.clipped),
+            result.flags.inexact.eq(rounder.inexact),
+            result.flags.overflow.eq(rounder.clipped),
         ]
         return m
 

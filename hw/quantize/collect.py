@@ -29,10 +29,13 @@ class Collector(Gathering):
         beat, out = self.i.payload, self.o.payload
         kept = data.StructLayout(beat_values(config))
         places = [Signal(kept, name=f"ring{i}", reset_less=True) for i in range(config.beats)]
-        write, read = Signal(range(config.beats)), Signal(range(config.beats))
+        write = Signal(range(config.beats))
+        read = Signal(range(config.beats))
         count = Signal(range(config.beats + 1))  # beats in the ring
         left = Signal(range(config.beats + 1))  # of them, those of a complete block
-        takes, gives, completes = Signal(), Signal(), Signal()
+        takes = Signal()
+        gives = Signal()
+        completes = Signal()
         m.d.comb += [
             self.o.valid.eq(left.any()),
             self.i.ready.eq((count != config.beats) | (self.o.valid & self.o.ready)),
@@ -65,7 +68,8 @@ class Collector(Gathering):
         beat, out = self.i.payload, self.o.payload
         largest, nan, infinite = (beat[name] for name in ("largest", "nan", "infinite"))
         running = Signal.like(largest[0], name="running_largest", reset_less=True)
-        running_nan, running_infinite = Signal(reset_less=True), Signal(reset_less=True)
+        running_nan = Signal(reset_less=True)
+        running_infinite = Signal(reset_less=True)
         first = write == 0
         before = Mux(first, 0, running)
         now = Mux(before > largest[0], before, largest[0])

@@ -40,7 +40,8 @@ class SharedScale(Section):
         config, widths = self.config, Widths(self.config)
         mode = self.i.mode
         exponent, top, fraction = self._normalized(m)
-        carry, code = Signal(), Signal(signed(widths.distance_bits))
+        carry = Signal()
+        code = Signal(signed(widths.distance_bits))
         rules = [self._carry(rule, top, fraction) for rule in config.scale_rules]
         chosen = rules[-1]
         for index, rule in enumerate(rules[:-1]):

@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+from amaranth.hdl import Elaboratable, Signal
+
 from ...model.config import DotConfig
 from ...model.dot_quantize_config import DotQuantizeConfig
 from ...model.matmul_config import MatmulConfig
@@ -45,11 +47,19 @@ def generate(config: Any, top: str | None = None) -> str:
         raise ValueError(f"top must be a Verilog identifier (letters, digits, _), not {top!r}")
     if top in KEYWORDS:
         raise ValueError(f"top must be no reserved word of Verilog, not {top!r}")
+    unit = TOPS[type(config)](config)
+    signals = {signal.name: signal for signal, _, _ in unit.ports}
+    return f"{unit.header(top)}\n{modules_text(unit, top, signals)}"
+
+
+def modules_text(design: Elaboratable, top: str, signals: dict[str, Signal]) -> str:
+    """Verilog text of `design` as a module `top` with the ports `signals`, and of its components.
+
+    ValueError for an operator or a memory's port that the writer does not know.
+    """
     library = Library(f"{top}_")
     with collecting(library):
-        unit = TOPS[type(config)](config)
-        signals = {signal.name: signal for signal, _, _ in unit.ports}
-        texts = [module_text(unit, top, signals)]
+        texts = [module_text(design, top, signals)]
         ports: dict[str, dict[str, list[Field]]] = {
             top: {name: fields(name, signal.shape()) for name, signal in signals.items()}
         }
@@ -62,5 +72,4 @@ def generate(config: Any, top: str | None = None) -> str:
             done += 1
     modules = read("".join(texts))
     live = Live(modules, ports, top)
-    written = [write_module(modules[name], ports[name], live) for name in live.reached]
-    return "\n".join([unit.header(top), *written])
+    return "\n".join(write_module(modules[name], ports[name], live) for name in live.reached)

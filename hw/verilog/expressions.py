@@ -16,10 +16,7 @@ BINARY = {
     "$add": ("+", SUM),
     "$sub": ("-", SUM),
     "$shl": ("<<", SHIFT),
-    "$sshl": ("<<", SHIFT),
     "$shr": (">>", SHIFT),
-    "$shift": (">>", SHIFT),
-    "$shiftx": (">>", SHIFT),
     "$sshr": (">>>", SHIFT),
     "$lt": ("<", ORDER),
     "$le": ("<=", ORDER),
@@ -44,9 +41,9 @@ ONE_OPERAND = {
     "$reduce_xnor": "~^",
     "$logic_not": "~|",
 }
-SHIFTS = frozenset({"$shl", "$sshl", "$shr", "$sshr", "$shift", "$shiftx"})
+SHIFTS = frozenset({"$shl", "$shr", "$sshr"})
 ORDERS = frozenset({"$lt", "$le", "$gt", "$ge", "$eq", "$ne"})
-CUT_ABOVE = frozenset({"$add", "$sub", "$mul", "$neg", "$shl", "$sshl"})  # low digits suffice
+CUT_ABOVE = frozenset({"$add", "$sub", "$mul", "$neg", "$shl"})  # low digits suffice
 
 
 @dataclass(frozen=True)
@@ -95,8 +92,6 @@ def operation(cell: Cell, live: set[Bit]) -> Operation:
         y = y[: max(i for i, bit in enumerate(y) if bit in live) + 1]
     a, b = cell.inputs["A"], cell.inputs.get("B", ())
     if kind in SHIFTS:
-        if cell.parameters.get("B_SIGNED") and kind in ("$shift", "$shiftx"):
-            raise ValueError(f"shifts must be to one side, not both as in {cell.name}")
         width = len(y) if kind in CUT_ABOVE else max(len(a), len(y))
         arithmetic = signed and kind == "$sshr"
         return Operation(kind, (_extended(a, width, signed), b), y, signed=arithmetic)
@@ -110,7 +105,7 @@ def operation(cell: Cell, live: set[Bit]) -> Operation:
         return Operation(kind, both, y[:1], signed=signed and kind not in ("$eq", "$ne"))
     if kind in ONE_OPERAND or (kind in BINARY and len(a) == len(b) == 1):
         return Operation(kind, (a, b) if b else (a,), y[:1])
-    raise ValueError(f"operators must be known to the writer of Verilog, not {kind}")
+    raise ValueError(f"operators must be known to the writer, not {kind}")
 
 
 def _extended(bits: Bits, width: int, signed: bool) -> Bits:
@@ -159,6 +154,8 @@ def text_of(found: Operation, operands: list[Text], choices: list[Text]) -> Text
     texts = [operand.inside(level - (i > 0 and level != AND)) for i, operand in enumerate(operands)]
     if level in (AND, XOR, OR):
         texts = [operand.inside(level) for operand in operands]
+    if kind == "$mul":  # in braces an operand stays as wide as it is
+        texts = [o.text if o.level == NAME else f"{{{o.text}}}" for o in operands]
     if found.signed:
         sides = operands[:1] if kind in SHIFTS else operands
         texts[: len(sides)] = [f"$signed({operand.text})" for operand in sides]

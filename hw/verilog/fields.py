@@ -72,4 +72,4 @@ def split_nets(nets: Iterable[Net]) -> list[Net]:
 def _joined(name: str, parts: list[tuple[tuple[int, ...], Net]]) -> Net:
     parts = sorted(parts, key=lambda part: part[0])
     bits: Bits = tuple(bit for _, net in parts for bit in net.bits)
-    return Net(name.replace(".", "_"), bits)
+    return Net(name.replace(".", "_"), bits, parts[0][1].is_register)

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
+from itertools import count, islice
 from typing import Any
 
 from amaranth.back import rtlil
@@ -14,6 +15,9 @@ Bit = int | str
 """A net's number, or a constant: ``0``, ``1``, ``x``."""
 Bits = tuple[Bit, ...]
 """Least significant bit first."""
+
+NAMELESS = "\\$signal"
+"""What Amaranth calls a signal for which it finds no name."""
 
 YOSYS_SCRIPT = """\
 read_rtlil <<end_of_rtlil
@@ -59,10 +63,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Net:
-    """A named vector of bits."""
+    """A named vector of bits. is_register: it, or what it is a field of, is one in the design."""
 
     name: str
     bits: Bits
+    is_register: bool = False
 
 
 @dataclass
@@ -110,8 +115,14 @@ def _module(name: str, found: dict[str, Any]) -> NetlistModule:
     for port, entry in found["ports"].items():
         sides[entry["direction"]][port] = tuple(entry["bits"])
     cells = [_cell(cell, entry) for cell, entry in found["cells"].items()]
-    named = {net: entry for net, entry in found["netnames"].items() if not entry["hide_name"]}
-    nets = [Net(net, tuple(entry["bits"])) for net, entry in named.items()]
+    _shift_right(cells)
+    named = found["netnames"].items()
+    registers = {net for net, entry in named if "init" in entry["attributes"]}
+    nets = [
+        Net(net, tuple(entry["bits"]), re.split(r"[.\[]", net)[0] in registers)
+        for net, entry in named
+        if not (entry["hide_name"] or net.startswith(NAMELESS))
+    ]
     memories = {
         memory: (entry["width"], entry["size"])
         for memory, entry in found.get("memories", {}).items()
@@ -122,13 +133,31 @@ def _module(name: str, found: dict[str, Any]) -> NetlistModule:
 def _cell(name: str, entry: dict[str, Any]) -> Cell:
     sides: dict[str, dict[str, Bits]] = {"input": {}, "output": {}}
     for port, bits in entry["connections"].items():
-        sides[entry["port_directions"][port]][port] = tuple(bits)
+        sides[entry["port_directions"][port]][port] = tuple(bits) or ("0",)
     given = dict(entry["parameters"])
     memory = given.pop("MEMID", "").removeprefix("\\")
     parameters = {key: _number(value) for key, value in given.items()}
     return Cell(name, entry["type"], parameters, sides["input"], sides["output"], memory)
 
 
+def _shift_right(cells: list[Cell]) -> None:
+    """Make shifts that cut a part out of a value (`$shift`) plain ones to the right.
+
+    Their results get the width of the value: new bits that nobody reads.
+    """
+    bits = (bit for cell in cells for port in cell.outputs.values() for bit in port)
+    unread = count(1 + max((bit for bit in bits if isinstance(bit, int)), default=0))
+    for cell in cells:
+        if cell.kind == "$shift":
+            if cell.parameters["B_SIGNED"]:
+                raise ValueError(f"shifts must be to one side, not both as in {cell.name}")
+            if cell.parameters["A_SIGNED"]:  # Yosys fills with zeros or with signs
+                raise ValueError(f"parts must be cut out of unsigned values, not as in {cell.name}")
+            cell.kind = "$shr"
+            more = len(cell.inputs["A"]) - len(cell.outputs["Y"])
+            cell.outputs["Y"] += tuple(islice(unread, max(more, 0)))
+
+
 def _number(value: int | str) -> int:
     """A parameter, of which Yosys writes the binary digits; an undefined one is 0."""
-    return value if isinstance(value, int) else int(value.replace("x", "0"), 2)
+    return value if isinstance(value, int) else int(value.replace("x", "0") or "0", 2)

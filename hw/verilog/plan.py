@@ -1,8 +1,9 @@
 """What a module's Verilog is made of: a name for every bit, and which operators stand in others."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from .expressions import Operation, operation, own_width
 from .fields import Field, split_nets
@@ -11,6 +12,7 @@ from .names import Names
 from .netlist import Bit, Bits, Cell, Net, NetlistModule
 
 LARGEST_INSIDE = 5  # names in an expression inside another
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,9 @@ class Plan:
         plain = [net for net in nets if not net.name.startswith((*outputs, *inputs))]
         stored = {q for cell in self.registers for q, _ in self.kept(cell)}
         stored |= {bit for cell in self.reads for bit in cell.outputs["DATA"]}
+        own = {bit for net in plain if net.is_register for bit in net.bits}
         for net in plain:
-            names.net(net, stored)
+            names.net(net, stored if net.is_register else stored - own)
         for port in self.ports:
             if not port.is_input:
                 register = tuple(b for b in port.bits if b in stored and b not in names.of)
@@ -108,9 +111,9 @@ class Plan:
         for cell in self.instances:
             for port in self.connections(cell):
                 if not port.is_input:
-                    dead = not self.bits.intersection(port.bits)
-                    name = f"{cell.name}_{port.field.name}{'_unused' if dead else ''}"
-                    names.rest(name, port.bits)
+                    name = f"{cell.name}_{port.field.name}"
+                    names.rest(name, [bit for bit in port.bits if bit in self.bits])
+                    names.rest(f"{name}_unused", port.bits)
         order = {name: number for number, name in enumerate(names.ranges)}
         self.registers.sort(key=lambda cell: min(order[names.of[q][0]] for q, _ in self.kept(cell)))
         self._choose_inside()
@@ -143,17 +146,18 @@ class Plan:
                 if isinstance(bit, int):
                     places.setdefault(bit, []).append((bits, place))
         sizes: dict[Bit, int] = {}
-        for found in in_order(self.operations):
+        writers = {bit: op for op in self.operations for bit in op.out}
+        for found in in_order(self.operations, writers, lambda op: op.bits):
             out = found.out
             size = sum(self._size(operand, sizes) for operand in found.operands)
             size += len(found.choices)
             if any(bit in self.names.of for bit in out) or own_width(found) != len(out):
                 continue
-            whole = all(bits[at : at + len(out)] == out for bits, at in places.get(out[0], ()))
-            once = all(uses[bit] == 1 for bit in out)
-            if whole and (once or size == 1) and size <= LARGEST_INSIDE:
-                if not once and any(uses[bit] != len(places[out[0]]) for bit in out):
-                    continue
+            reads = places.get(out[0], [])
+            whole = all(bits[at : at + len(out)] == out for bits, at in reads)
+            whole &= all(uses[bit] == len(reads) for bit in out)
+            small = size == 1 or (len(reads) == 1 and size <= LARGEST_INSIDE)
+            if reads and whole and small:
                 self.inside[out[0]] = found
                 sizes[out[0]] = size
 
@@ -185,7 +189,15 @@ class Plan:
         return f"{owners[0]}_{'wide' if self.bits.issuperset(found.out) else 'and_unused'}"
 
     def _reader_of(self, found: Operation) -> str:
-        """The name of the first net that is made of the result."""
+        """A name after the register that takes the result, or the first net made of it."""
+        for cell in self.registers:
+            kept, controls = self.kept(cell), cell.inputs
+            takers = [q for q, d in kept if d in found.out]
+            if takers:
+                return f"{self.names.of[takers[0]][0]}_next"
+            for port, role in (("EN", "enable"), ("SRST", "reset")):
+                if found.out == controls.get(port):
+                    return f"{self.names.of[kept[0][0]][0]}_{role}"
         seen, waiting = set(found.out), [*found.out]
         while waiting:
             bits = set(waiting)
@@ -200,19 +212,23 @@ class Plan:
         return "part"
 
 
-def in_order(operations: list[Operation]) -> list[Operation]:
-    """Operations, each after those that it reads."""
-    made = {bit: op for op in operations for bit in op.out}
-    done: dict[int, Operation] = {}
-    for first in operations:
-        path, begun = [(first, iter(first.bits))], {id(first)}
+def in_order(
+    items: Iterable[T], writers: Mapping[Bit, T], reads: Callable[[T], Iterable[Bit]]
+) -> list[T]:
+    """Items, each after the writers of what it reads, but where two read each other."""
+    done: list[T] = []
+    begun: set[int] = set()
+    for first in items:
+        path = [] if id(first) in begun else [(first, iter(reads(first)))]
+        begun.add(id(first))
         while path:
-            op, bits = path[-1]
-            before = next((made[b] for b in bits if b in made and id(made[b]) not in begun), None)
+            item, bits = path[-1]
+            found = (writers[bit] for bit in bits if bit in writers)
+            before = next((writer for writer in found if id(writer) not in begun), None)
             if before is None:
-                done.setdefault(id(op), op)
+                done.append(item)
                 path.pop()
-            elif id(before) not in done:
+            else:
                 begun.add(id(before))
-                path.append((before, iter(before.bits)))
-    return list(done.values())
+                path.append((before, iter(reads(before))))
+    return done

@@ -8,7 +8,7 @@ from .expressions import NAME, Operation, Text, text_of
 from .fields import Field
 from .live import Live
 from .netlist import Bit, Bits, Cell, NetlistModule
-from .plan import Plan, Port, in_order
+from .plan import Plan, in_order
 
 WIDTH = 100
 
@@ -83,53 +83,39 @@ class _Writer:
     # Combinational logic ----------------------------------------------------------------------
 
     def _logic(self) -> Iterator[str]:
-        """Operators and instances in the order of their cells, but after what they read."""
+        """Operators and instances in the order of their cells, but after what they read.
+
+        A wire that one reads before it is written, as instances can, is declared before all.
+        """
         plan = self.plan
-        statements: dict[Bit, tuple[Bits, list[str]]] = {}
-        for op in in_order(plan.operations):
+        writers: dict[Bit, Operation | Cell] = {}
+        for op in plan.operations:
             if op.out[0] not in plan.inside:
-                entry = (self._needed(op), self._assignment(op))
-                statements |= dict.fromkeys(op.out, entry)
+                writers |= dict.fromkeys(op.out, op)
         for cell in plan.instances:
-            ports = plan.connections(cell)
-            reads = tuple(bit for port in ports if port.is_input for bit in port.bits)
-            entry = (self._through(reads), self._instance(cell, ports))
-            statements |= {b: entry for port in ports if not port.is_input for b in port.bits}
-        written: set[int] = set()
-        for entry in {id(entry): entry for entry in statements.values()}.values():
-            yield from self._after(entry, statements, written)
+            ports = [port for port in plan.connections(cell) if not port.is_input]
+            writers |= {bit: cell for port in ports for bit in port.bits}
+        items = list({id(item): item for item in (*writers.values(), *plan.instances)}.values())
+        items = in_order(items, writers, self._read_by)
+        place = {id(item): number for number, item in enumerate(items)}
+        for number, item in enumerate(items):
+            late = [b for b in self._read_by(item) if b in writers]
+            yield from self._declare(tuple(b for b in late if place[id(writers[b])] > number))
+        for item in items:
+            yield from self._instance(item) if isinstance(item, Cell) else self._assignment(item)
 
-    def _after(
-        self,
-        first: tuple[Bits, list[str]],
-        statements: dict[Bit, tuple[Bits, list[str]]],
-        written: set[int],
-    ) -> Iterator[str]:
-        path = [(first, iter(first[0]))]
-        if id(first) in written:
-            return
-        written.add(id(first))
-        while path:
-            entry, bits = path[-1]
-            for bit in bits:
-                before = statements.get(bit)
-                if before is not None and id(before) not in written:
-                    written.add(id(before))
-                    path.append((before, iter(before[0])))
-                    break
-            else:
-                yield from entry[1]
-                path.pop()
-
-    def _needed(self, op: Operation) -> Bits:
-        return self._through(op.bits)
+    def _read_by(self, item: Operation | Cell) -> Bits:
+        """What an operator or an instance reads: operators inside others looked through."""
+        if isinstance(item, Operation):
+            return self._through(item.bits)
+        ports = self.plan.connections(item)
+        return self._through(tuple(bit for port in ports if port.is_input for bit in port.bits))
 
     def _through(self, bits: Bits) -> Bits:
-        """What must be there before `bits` can be read: operators inside others looked through."""
         found: list[Bit] = []
         for bit in dict.fromkeys(bits):
             inside = self.plan.inside.get(bit)
-            found += (bit,) if inside is None else self._needed(inside)
+            found += (bit,) if inside is None else self._through(inside.bits)
         return tuple(found)
 
     def _assignment(self, op: Operation) -> list[str]:
@@ -188,7 +174,8 @@ class _Writer:
             return f"{{{len(run)}{{{self.names.part(name, index, index)}}}}}"
         return self.names.part(name, index, index + len(run) - 1)
 
-    def _instance(self, cell: Cell, ports: list[Port]) -> list[str]:
+    def _instance(self, cell: Cell) -> list[str]:
+        ports = self.plan.connections(cell)
         texts = [f".{port.field.name}({self._operand(port.bits).text})" for port in ports]
         return wrapped(f"{cell.kind} {cell.name} ({', '.join(texts)});")
 
@@ -255,6 +242,8 @@ class _Writer:
     def _memory_ports(self) -> Iterator[str]:
         """Clocked ports of memories; a read beside a write of the same word gives the old one."""
         for cell in (*self.plan.writes, *self.plan.reads):
+            if cell.kind.startswith("$meminit"):
+                raise ValueError(f"memories must start with zeros, not as {cell.memory}")
             given = {name: self._operand(bits).text for name, bits in cell.inputs.items()}
             enable = cell.inputs["EN"]
             if not cell.parameters["CLK_ENABLE"] or len(set(enable)) != 1:

@@ -1,0 +1,158 @@
+"""Small designs: as Verilog in a program made by Verilator, and in Amaranth's own simulator."""
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from amaranth.hdl import ClockDomain, Elaboratable, Module, Signal, Value
+from amaranth.lib import wiring
+from amaranth.sim import Simulator
+
+from mxdot.hw.hierarchy import is_clocked, module_ports, submodule
+from mxdot.hw.verilog import modules_text
+from mxdot.sim.verilator import find_tools
+
+Rows = dict[str, list[int]]  # a value for each case, or cycle, of every port
+
+
+class Around(Elaboratable):
+    """A component behind plain ports, named with `p_` in front, which no keyword has.
+
+    inputs, outputs: their widths by name; with registers `rst` is an input. signals: all, and clk.
+    """
+
+    def __init__(self, dut: wiring.Component) -> None:
+        self.dut, self.ports = dut, module_ports(dut)
+        flat = dut.signature.flatten(dut)
+        flows = {"_".join(map(str, path)): member.flow for path, member, _ in flat}
+        widths = {flow: {} for flow in (wiring.In, wiring.Out)}
+        for name, value in self.ports.items():
+            widths[flows[name]][f"p_{name}"] = len(value)
+        self.clock = ["clk"] if is_clocked(dut) else []
+        self.inputs = dict.fromkeys(["rst"] if self.clock else [], 1) | widths[wiring.In]
+        self.outputs = widths[wiring.Out]
+        every = dict.fromkeys(self.clock, 1) | self.inputs | self.outputs
+        self.signals = {name: Signal(width, name=name) for name, width in every.items()}
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        if self.clock:
+            m.domains.sync = sync = ClockDomain()
+            sync.clk, sync.rst = self.signals["clk"], self.signals["rst"]
+        submodule(m, "dut", self.dut)
+        for name, value in self.ports.items():
+            inside, outside = Value.cast(value), self.signals[f"p_{name}"]
+            given = f"p_{name}" in self.inputs
+            m.d.comb += inside.eq(outside) if given else outside.eq(inside)
+        return m
+
+    def verilog(self, top: str) -> str:
+        return modules_text(self, top, self.signals)
+
+
+def simulated(design: Around, inputs: Rows) -> Rows:
+    """The outputs in Amaranth's simulator: of every case, or in every cycle before its end."""
+    found: Rows = {name: [] for name in design.outputs}
+
+    async def bench(ctx):
+        for row in zip(*inputs.values(), strict=True):
+            for name, value in zip(inputs, row, strict=True):
+                ctx.set(design.signals[name], value)
+            await ctx.delay(1e-7)
+            for name, values in found.items():
+                values.append(ctx.get(design.signals[name]))
+            if design.clock:
+                await ctx.tick()
+
+    simulator = Simulator(design)
+    if design.clock:
+        simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    return found
+
+
+def packed(widths: Mapping[str, int], rows: Rows) -> list[int]:
+    """The values of all ports of a case in one number, the first port lowest."""
+    words = [0] * len(next(iter(rows.values())))
+    low = 0
+    for name, width in widths.items():
+        words = [word | value << low for word, value in zip(words, rows[name], strict=True)]
+        low += width
+    return words
+
+
+def bench_text(designs: Mapping[str, tuple[Around, int]]) -> str:
+    """A bench in Verilog: each design, by its top module, on the cases of NAME_in.hex.
+
+    Where its outputs first differ from NAME_out.hex it prints a line: `NAME case: got, want`; of a
+    design with registers after the first case, in which it should be reset.
+    """
+    parts, steps = [], []
+    for name, (design, cases) in designs.items():
+        pins = [".clk(clk)"] if design.clock else []
+        for side, widths in (("in", design.inputs), ("out", design.outputs)):
+            total = sum(widths.values())
+            kind = "reg" if side == "in" else "wire"
+            parts.append(f"  {kind} [{total - 1}:0] {name}_{side};")
+            parts.append(f"  reg [{total - 1}:0] {name}_{side}s [0:{cases - 1}];")
+            low = 0
+            for port, width in widths.items():
+                pins.append(f".{port}({name}_{side}[{low + width - 1}:{low}])")
+                low += width
+        parts.append(f"  {name} dut_{name} ({', '.join(pins)});")
+        steps += [
+            f'    $readmemh("{name}_in.hex", {name}_ins);',
+            f'    $readmemh("{name}_out.hex", {name}_outs);',
+            "    same = 1;",
+            f"    for (n = 0; n < {cases}; n = n + 1) begin",
+            f"      {name}_in = {name}_ins[n]; #1;",
+            f"      if (same && n >= {len(design.clock)} && {name}_out !== {name}_outs[n]) begin",
+            f'        $display("{name} %0d: %h, %h", n, {name}_out, {name}_outs[n]);',
+            "        same = 0;",
+            "      end",
+            *(["      clk = 1; #1; clk = 0; #1;"] if design.clock else []),
+            "    end",
+        ]
+    head = ["module bench;", "  reg clk = 0; reg same; integer n;"]
+    tail = ['    $display("end");', "    $finish;", "  end", "endmodule", ""]
+    return "\n".join([*head, *parts, "  initial begin", *steps, *tail])
+
+
+def differences(designs: Mapping[str, tuple[Around, Rows]], directory: Path) -> list[str]:
+    """Where the Verilog of designs, by name and with inputs, is not what Amaranth simulates."""
+    for name, (design, inputs) in designs.items():
+        (directory / f"{name}.v").write_text(design.verilog(name))
+        sides = {"in": inputs, "out": simulated(design, inputs)}
+        for side, widths in (("in", design.inputs), ("out", design.outputs)):
+            words = "".join(f"{word:x}\n" for word in packed(widths, sides[side]))
+            (directory / f"{name}_{side}.hex").write_text(words)
+    cases = {
+        name: (design, len(next(iter(inputs.values()))))
+        for name, (design, inputs) in designs.items()
+    }
+    (directory / "bench.v").write_text(bench_text(cases))
+    program = compile_bench(directory, "bench", ["bench.v", *(f"{name}.v" for name in designs)])
+    done = subprocess.run([program], cwd=directory, capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    return lines[: lines.index("end")]
+
+
+def compile_bench(directory: Path, top: str, sources: Sequence[str]) -> Path:
+    """The bench `top` of Verilog files in `directory` as a program, for running there."""
+    tools = find_tools()
+    quick = ["OPT_FAST=-O0", "OPT_SLOW=-O0", "OPT_GLOBAL=-O0", "CFG_CXXFLAGS_PCH_I=-include"]
+    make = ["AR=ar", "CXX=g++", "LINK=g++", f"PYTHON3={sys.executable}", *quick]
+    commands = (
+        ["verilator", "--cc", "--exe", "--main", "--timing", "-Wno-fatal", "-Mdir", "obj",
+         "--top-module", top, "-o", "bench",
+         "-CFLAGS", "-std=gnu++20 -fcoroutines", *sources],
+        ["make", "-C", "obj", "-f", f"V{top}.mk", *make],
+    )  # fmt: skip
+    for command in commands:
+        done = subprocess.run(
+            command, cwd=directory, env=tools.env, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    return directory / "obj" / "bench"

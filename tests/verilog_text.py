@@ -1,0 +1,101 @@
+"""What the tests of the generated Verilog share: modules, ports and names of its text."""
+
+import re
+from pathlib import Path
+
+from mxdot import hw
+from mxdot.hw.verilog.keywords import KEYWORDS
+from mxdot.model import DotConfig, DotQuantizeConfig, QuantizeConfig
+from mxdot.model.matmul_config import MatmulConfig
+from mxdot.sim.verilator import BuildError, lint
+
+WAIVERS = Path(hw.__file__).parent / "verilator.vlt"
+PORT = re.compile(r"  (input |output) wire +(?:\[(\d+):0\] +)?(\w+),?(?:  // \d+ x \d+)?")
+
+KINDS = {
+    "dot": DotConfig("e4m3,int8", 4, "fused:13"),
+    "quantize": QuantizeConfig(
+        "e4m3,int8", 8, "bfloat16", "floor,ceil,even", "stochastic", "element", beats=2
+    ),
+    "dot-quantize": DotQuantizeConfig(DotConfig("e4m3", 4, "aligned:13", 3), "e4m3", 8),
+    "matmul": MatmulConfig(DotConfig("e2m1", 4, "exact", 2), 1, 2, 4, 7, initial_c=True),
+}
+"""A small unit of each kind."""
+
+Ports = dict[str, tuple[str, int]]
+"""(direction, width) of each port, in order."""
+
+
+def modules(text: str) -> dict[str, str]:
+    """The text of each module, by name."""
+    found = re.findall(r"^(module (\w+) \(\n.*?^endmodule$)", text, flags=re.M | re.S)
+    bodies = {name: body for body, name in found}
+    assert len(found) == len(bodies) == text.count("endmodule")
+    return bodies
+
+
+def ports(module: str) -> Ports:
+    """The ports of a module, which has one a line."""
+    head = module[: module.index("\n);\n")].splitlines()[1:]
+    lines = [PORT.fullmatch(line) for line in head]
+    assert None not in lines, head
+    found = [line.groups() for line in lines if line is not None]
+    return {name: (direction.strip(), int(top or 0) + 1) for direction, top, name in found}
+
+
+def header_ports(text: str) -> Ports:
+    """The ports that the comment on top of the text lists."""
+    head = text.split("\n\n", 1)[0]
+    listed = re.findall(r"^// (in|out) +(?:\[(\d+):0\])? +(\w+) ", head, flags=re.M)
+    directions = {"in": "input", "out": "output"}
+    return {name: (directions[d], int(top or 0) + 1) for d, top, name in listed}
+
+
+def body(module: str) -> str:
+    """What stands between the ports of a module and its end."""
+    return module[module.index("\n);\n") + 4 : -len("endmodule")]
+
+
+def undeclared(module: str) -> list[str]:
+    """Names that the module reads or writes above their declarations, or without one."""
+    known, missing = set(ports(module)), []
+    for line in body(module).splitlines():
+        line = re.sub(r"^  \w+ \w+(?= \(\.|$)", "", line)  # an instance: its module and its name
+        declared = re.match(r"  (?:wire|reg) (?:\[\d+:\d+\] )?(\w+)", line)
+        known |= {declared[1]} if declared else set()
+        read = re.findall(r"(?<![.'\w])[A-Za-z_]\w*", re.sub(r"\.\w+\(", "(", line))
+        missing += [name for name in read if name not in known | KEYWORDS and name != "signed"]
+    return missing
+
+
+def check_names(text: str) -> None:
+    """Every name is declared above its uses and comes from the design; none is escaped."""
+    assert [name for module in modules(text).values() for name in undeclared(module)] == []
+    assert re.findall(r"\b_\d+_\b|\b_*signal(?:_\d+)?\b|\\", text) == []
+
+
+def check_lint(text: str, top: str, directory: Path) -> None:
+    """Verilator says nothing with the waivers, and the waivers hide no dead net.
+
+    Without that of unused signals it may name inputs alone: what one of their readers ignores.
+    """
+    source, strict = directory / "unit.v", directory / "strict.vlt"
+    source.write_text(text)
+    lint(source, top, WAIVERS)
+    strict.write_text(re.sub(r"^lint_off -rule UNUSEDSIGNAL$", "", WAIVERS.read_text(), flags=re.M))
+    lines = text.splitlines()
+    for rule, line, message in warnings(source, top, strict):
+        assert rule == "UNUSEDSIGNAL", message
+        assert lines[line - 1].startswith("  input "), message
+
+
+def warnings(source: Path, top: str, waivers: Path) -> list[tuple[str, int, str]]:
+    """(rule, line, message) of what Verilator warns of."""
+    try:
+        lint(source, top, waivers)
+    except BuildError as error:
+        found = re.findall(r"^%Warning-(\w+): [^:]+:(\d+):\d+: (.*)", str(error), re.M)
+        if not found:
+            raise
+        return [(rule, int(line), message) for rule, line, message in found]
+    return []

@@ -10,6 +10,7 @@ from torch.autograd.function import once_differentiable
 from ..model.schemes import Limits
 from . import checks
 from . import limits as static
+from .parts import check_dtensor
 from .quantizers import FAST, Codes, Quantizer, SchemeQuantizer, multiply, operand
 from .recipe import Recipe
 from .schemes import ScaledTensor, pack_weights
@@ -164,7 +165,7 @@ class MXLinear(nn.Linear):
         return f"{super().extra_repr()}, recipe={self.recipe}{shown}"
 
     def _result_dtype(self, x: Tensor) -> torch.dtype:
-        """The dtype of results; raises for an input that does not fit."""
+        """The dtype of results; raises for an input or a weight that does not fit."""
         if not isinstance(x, Tensor) or x.layout != torch.strided:
             got = x.layout if isinstance(x, Tensor) else type(x).__name__
             raise TypeError(f"input must be a dense torch.Tensor, not {got}")
@@ -178,6 +179,8 @@ class MXLinear(nn.Linear):
                 raise TypeError(
                     f"{name} must have dtype {', '.join(known[:-1])} or {known[-1]}, not {got}"
                 )
+        if checks.is_dtensor(self.weight):
+            check_dtensor(self.weight, self.recipe)
         if torch.is_autocast_enabled(x.device.type):
             return torch.get_autocast_dtype(x.device.type)
         if x.dtype != self.weight.dtype:

@@ -122,5 +122,6 @@ def _exact(a: Tensor, b: Tensor) -> Tensor:
         digits = (a * 2.0**-shift).trunc().fmod(2.0**DIGIT_BITS)
         for start in range(0, a.shape[1], step):
             columns = slice(start, start + step)
-            total += (digits[:, columns] @ b[:, columns].T).to(torch.int64) << shift
+            sums = (digits[:, columns] @ b[:, columns].T).to(torch.int64)
+            total += torch.bitwise_left_shift(sums, shift)
     return total

@@ -10,6 +10,7 @@ from torch.autograd.function import once_differentiable
 from ..model.schemes import Limits
 from . import checks
 from . import limits as static
+from .eager import eager
 from .parts import check_dtensor
 from .quantizers import FAST, Codes, Quantizer, SchemeQuantizer, multiply, operand
 from .recipe import Recipe
@@ -151,7 +152,8 @@ class MXLinear(nn.Linear):
         activation = self._static
         if activation is None:
             activation = self.recipe.quantizer("activation")
-        product = _Products.apply(rows, self.weight, self.frozen, activation, self.recipe, dtype)
+        apply = _Products.apply if self.recipe.plain else _apply_eagerly
+        product = apply(rows, self.weight, self.frozen, activation, self.recipe, dtype)
         return product.reshape(*x.shape[:-1], self.out_features)
 
     def add_bias(self, product: Tensor) -> Tensor:
@@ -225,6 +227,11 @@ class _Products(torch.autograd.Function):
             both = (gradient, ctx.activation)
             dw = product(g.T, x.T, both, recipe, dtype, (True, True)).to(weight.dtype)
         return dx, dw, None, None, None, None
+
+
+@eager
+def _apply_eagerly(*args: Any) -> Tensor:
+    return _Products.apply(*args)
 
 
 def product(

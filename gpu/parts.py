@@ -22,7 +22,7 @@ def check_cut(axis: int, size: int, ranks: int, recipe: Recipe) -> None:
 
 def check_dtensor(weight: Any, recipe: Recipe) -> None:
     """ValueError unless products with a DTensor weight are those of PyTorch on whole blocks."""
-    if recipe.of_schemes or not recipe.fast:
+    if not recipe.plain:
         got = "schemes" if recipe.of_schemes else f"accumulator {recipe.accumulator}"
         raise ValueError(
             f"recipe of a layer of DTensors must have element formats and be fast, not {got}"

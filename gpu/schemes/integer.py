@@ -10,9 +10,9 @@ from torch import Tensor
 from ...model.errors import choice
 from ...model.schemes.integer import INT32, check_integers, check_length
 from ...model.schemes.regions import regions
+from ..eager import eager
 from ..matmul import running_value
 from ..rules.rounding import nearest_even
-from .eager import eager
 from .grouping import expand
 from .operand import Operand, operand
 from .regions import check_pair, region_scale, rescaled

@@ -19,7 +19,7 @@ from ...model.requantize import (
 )
 from ...model.schemes.elements import INT8_FULL, IntegerFormat
 from .. import checks
-from .eager import eager
+from ..eager import eager
 
 BEYOND = 2.0**32  # every integer format
 

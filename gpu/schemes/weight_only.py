@@ -10,7 +10,7 @@ from ...model.schemes import Scheme
 from ...model.schemes.elements import IntegerFormat
 from ...model.schemes.scales import FloatScale
 from .. import checks, executors
-from .eager import eager
+from ..eager import eager
 from .grouping import expand
 from .operand import check_codes
 from .tensor import ScaledTensor
@@ -76,6 +76,7 @@ def packs(b: ScaledTensor) -> bool:
     return True
 
 
+@eager
 def pack_weights(b: ScaledTensor) -> PackedWeights:
     """`b` (N, K) as `weight_only_matmul` reads it.
 

@@ -8,6 +8,7 @@ As parallel_worker.py, whose network it takes.
 import copy
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -22,7 +23,7 @@ from torch.distributed.tensor.parallel import (
 )
 
 from linear_cases import expected, in_float64
-from mxdot.gpu import MXLinear, Recipe, convert, quantize
+from mxdot.gpu import MXLinear, Recipe, convert, freeze, quantize
 from parallel_worker import HIDDEN, RECIPES, TOKENS, WIDTH, close, join, leave, problem, run
 
 COLUMNS = ColwiseParallel(output_layouts=Replicate())  # of a layer alone
@@ -50,8 +51,8 @@ def parallel(network: nn.Module, mesh: DeviceMesh) -> nn.Module:
     return parallelize_module(copy.deepcopy(network), mesh, plan)
 
 
-def results(network: nn.Module, x: Tensor, g: Tensor) -> list[Tensor]:
-    """Output, input gradient and the gradients of all parameters, whole."""
+def results(network: nn.Module, x: Tensor, g: Tensor) -> list[Any]:
+    """Output, input gradient and the gradients of all parameters (None where frozen), whole."""
     every = [*run(network, x, g), *(p.grad for p in network.parameters())]
     return [part.full_tensor() if isinstance(part, DTensor) else part for part in every]
 
@@ -63,9 +64,12 @@ def check_every_bit(recipe: Recipe, mesh: DeviceMesh, device: str) -> None:
         for p in whole.parameters():
             p.copy_(torch.randint(-3, 4, p.shape))
     x, g = (torch.randint(-20, 21, (TOKENS, WIDTH)).to(device, torch.float32) for _ in "xg")
-    want = results(whole, x, g)
-    for got, one in zip(results(parallel(whole, mesh), x, g), want, strict=True):
+    want, cut = results(whole, x, g), parallel(whole, mesh)
+    for got, one in zip(results(cut, x, g), want, strict=True):
         assert torch.equal(got, one)
+    freeze(cut)
+    for _ in range(2):
+        assert torch.equal(cut(x), want[0])
     for layer in whole[::2]:
         layer.recipe = Recipe(None, None, None)
     assert not torch.equal(whole(x), want[0])

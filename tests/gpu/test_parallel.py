@@ -9,7 +9,9 @@ import torch
 from mxdot import gpu
 from ranks import run_ranks
 
-every_worker = pytest.mark.parametrize("worker", ["parallel_worker.py", "dtensor_worker.py"])
+every_worker = pytest.mark.parametrize(
+    "worker", ["parallel_worker.py", "dtensor_worker.py", "fsdp_worker.py"]
+)
 
 
 @every_worker

@@ -29,7 +29,14 @@ def tensor(name: str, value: Any) -> Tensor:
         raise TypeError(f"{name} must be a torch.Tensor, not {type(value).__name__}")
     if value.layout != torch.strided:
         raise TypeError(f"{name} must be a dense tensor, not {value.layout}")
+    if is_dtensor(value):
+        raise TypeError(f"{name} must be a tensor of one process, not a DTensor")
     return value.detach()
+
+
+def is_dtensor(x: Tensor) -> bool:
+    """Whether `x` is spread over ranks; its type is not asked, whose import takes two seconds."""
+    return hasattr(x, "device_mesh")
 
 
 def uint8(name: str, value: Any) -> Tensor:

@@ -17,14 +17,14 @@ def decode(codes: Tensor, fmt: ElementFormat) -> Tensor:
     sign_bit = 1 << (fmt.bits - 1)
     magnitude = codes & (sign_bit - 1)
     # The fields, put where float32 has them: only the bias is wrong.
-    raised = (magnitude << (FLOAT32_FRACTION - fmt.mantissa_bits)).view(torch.float32)
-    value = raised * 2.0 ** (FLOAT32_BIAS - fmt.bias)
+    raised = torch.bitwise_left_shift(magnitude, FLOAT32_FRACTION - fmt.mantissa_bits)
+    value = raised.view(torch.float32) * 2.0 ** (FLOAT32_BIAS - fmt.bias)
     if fmt.nan_code is not None:
         value = torch.where(magnitude > fmt.largest_code, torch.nan, value)
     if fmt.inf_code is not None:
         value = torch.where(magnitude == fmt.inf_code, torch.inf, value)
     # By its bit: a compiled -value may be 0 - value, which makes +0 of +0.
-    sign = (codes & sign_bit) << (32 - fmt.bits)
+    sign = torch.bitwise_left_shift(codes & sign_bit, 32 - fmt.bits)
     return (value.view(torch.int32) | sign).view(torch.float32)
 
 
@@ -45,7 +45,8 @@ def encode(values: Tensor, fmt: ElementFormat, rounding: str, words: Tensor | No
     exponent = exponent32(in_range).clamp(min=fmt.emin)
     units = in_range * power32(fmt.mantissa_bits - exponent)
     # A carry out of the significand runs into the exponent field, as it should.
-    code = _round_units(units, rounding, words) + ((exponent - fmt.emin) << fmt.mantissa_bits)
+    field = torch.bitwise_left_shift(exponent - fmt.emin, fmt.mantissa_bits)
+    code = _round_units(units, rounding, words) + field
     code = torch.where(saturates, fmt.largest_code, code.clamp(max=fmt.largest_code))
     if fmt.inf_code is not None:
         code = torch.where(values.isinf(), fmt.inf_code, code)
@@ -67,5 +68,5 @@ def _round_units(units: Tensor, rounding: str, words: Tensor | None) -> Tensor:
     if words is None:
         return below.to(torch.int32)
     fraction = ((units - below) * 2.0**32).to(torch.int64)
-    carry = (fraction + words.to(torch.int64)) >> 32
+    carry = torch.bitwise_right_shift(fraction + words.to(torch.int64), 32)
     return (below.to(torch.int64) + carry).to(torch.int32)

@@ -33,6 +33,8 @@ def fake_quantize(
     if padding:
         x = pad(x, (0, padding))
     shape = x.shape
+    if not shape[-1]:
+        return x  # which DTensor would take for ever to cut
     # Sizes are spelt out: -1 is ambiguous where another axis is empty.
     blocks = x.unflatten(-1, (shape[-1] // block_size, block_size))
     amax = blocks.abs().amax(dim=-1, keepdim=True)
@@ -54,7 +56,7 @@ def _round(values: Tensor, fmt: ElementFormat, rounding: str, words: Tensor | No
     elif rounding == "stochastic" and words is not None:
         below = units.floor()
         fraction = ((units - below) * 2.0**32).to(torch.int64)
-        units = below + ((fraction + words) >> 32)
+        units = below + torch.bitwise_right_shift(fraction + words, 32)
     else:
         units = units.floor()
     rounded = (units * power32(last_place)).clamp(max=fmt.largest_finite)

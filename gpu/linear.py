@@ -10,10 +10,11 @@ from torch.autograd.function import once_differentiable
 from ..model.schemes import Limits
 from . import checks
 from . import limits as static
+from .eager import eager
+from .frozen import frozen_product, frozen_weight
+from .parts import check_dtensor
 from .quantizers import FAST, Codes, Quantizer, SchemeQuantizer, multiply, operand
 from .recipe import Recipe
-from .schemes import ScaledTensor, pack_weights
-from .schemes.weight_only import packs
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -43,7 +44,8 @@ class MXLinear(nn.Linear):
     Raises TypeError or ValueError for inputs that nn.Linear would refuse, and for float64.
     """
 
-    frozen: Codes | None = None
+    is_frozen: bool = False
+    frozen: Codes | None = None  # what is kept of the weight, from the next forward pass at latest
     _static: SchemeQuantizer | None = None  # of activations, where they have limits
 
     def __init__(
@@ -78,23 +80,26 @@ class MXLinear(nn.Linear):
         """Quantise the weight once, for inference: the layer multiplies by what is kept.
 
         The weight takes no gradient from here on. It stays in the state_dict; loading another one,
-        and moving or casting the layer, quantises again, any other change of it does not.
+        and moving or casting the layer, quantises again, any other change of it does not. A weight
+        that is a DTensor (`fully_shard`) is quantised by the next forward pass, which has it whole.
         Where the schemes have exact INT32 sums, these replace ``fast`` products; INT4 weights of a
         ``fast`` weight-only product are packed (`mxdot.gpu.schemes.pack_weights`).
         """
         self.weight.requires_grad_(False)
-        self.frozen = frozen_weight(self.weight.detach(), self.recipe)
+        self.is_frozen = True
+        whole = not checks.is_dtensor(self.weight)
+        self.frozen = frozen_weight(self.weight.detach(), self.recipe) if whole else None
         return self
 
     def unfreeze(self) -> "MXLinear":
         """Forget the quantised weight; the weight takes gradients."""
         self.weight.requires_grad_(True)
-        self.frozen = None
+        self.is_frozen, self.frozen = False, None
         return self
 
     def _apply(self, fn: Any, recurse: bool = True) -> "MXLinear":
         super()._apply(fn, recurse)
-        return self if self.frozen is None else self.freeze()
+        return self.freeze() if self.is_frozen else self
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
@@ -126,7 +131,7 @@ class MXLinear(nn.Linear):
                 error_msgs.append(f"{prefix}{error}")
         elif strict and self.activation_limits is not None:
             missing_keys.append(key)
-        if self.frozen is not None:
+        if self.is_frozen:
             self.freeze()
 
     @classmethod
@@ -137,7 +142,8 @@ class MXLinear(nn.Linear):
         recipe = as_recipe(recipe)
         made = cls.__new__(cls)
         made.__dict__.update(linear.__dict__)
-        made.recipe, made.frozen, made.activation_limits = recipe, None, None
+        made.recipe, made.activation_limits = recipe, None
+        made.is_frozen, made.frozen = False, None
         return made
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002  # nn.Linear's name
@@ -150,7 +156,13 @@ class MXLinear(nn.Linear):
         activation = self._static
         if activation is None:
             activation = self.recipe.quantizer("activation")
-        product = _Products.apply(rows, self.weight, self.frozen, activation, self.recipe, dtype)
+        weight = self.weight
+        if self.is_frozen:
+            weight = weight.detach()
+            if self.frozen is None:
+                self.frozen = frozen_weight(weight, self.recipe)
+        apply = _Products.apply if self.recipe.plain else _apply_eagerly
+        product = apply(rows, weight, self.frozen, activation, self.recipe, dtype)
         return product.reshape(*x.shape[:-1], self.out_features)
 
     def add_bias(self, product: Tensor) -> Tensor:
@@ -164,7 +176,7 @@ class MXLinear(nn.Linear):
         return f"{super().extra_repr()}, recipe={self.recipe}{shown}"
 
     def _result_dtype(self, x: Tensor) -> torch.dtype:
-        """The dtype of results; raises for an input that does not fit."""
+        """The dtype of results; raises for an input or a weight that does not fit."""
         if not isinstance(x, Tensor) or x.layout != torch.strided:
             got = x.layout if isinstance(x, Tensor) else type(x).__name__
             raise TypeError(f"input must be a dense torch.Tensor, not {got}")
@@ -178,6 +190,8 @@ class MXLinear(nn.Linear):
                 raise TypeError(
                     f"{name} must have dtype {', '.join(known[:-1])} or {known[-1]}, not {got}"
                 )
+        if checks.is_dtensor(self.weight):
+            check_dtensor(self.weight, self.recipe)
         if torch.is_autocast_enabled(x.device.type):
             return torch.get_autocast_dtype(x.device.type)
         if x.dtype != self.weight.dtype:
@@ -224,6 +238,11 @@ class _Products(torch.autograd.Function):
         return dx, dw, None, None, None, None
 
 
+@eager
+def _apply_eagerly(*args: Any) -> Tensor:
+    return _Products.apply(*args)
+
+
 def product(
     a: Tensor,
     b: Tensor,
@@ -243,33 +262,6 @@ def product(
         for quantizer, side, turned in zip(quantizers, (a, b), transposed, strict=True)
     )
     return multiply(x, y, rule, (a.shape[0], b.shape[0]), dtype)
-
-
-def frozen_weight(weight: Tensor, recipe: Recipe) -> Codes:
-    """What `frozen_product` takes of a weight (N, K): codes, or the values of a fast product.
-
-    INT4 weights of a fast weight-only product stay packed, where the kernel takes their groups.
-    """
-    rule, quantizer = recipe.inference_accumulator(weight.shape[1]), recipe.quantizer("weight")
-    if rule == FAST and recipe.activation is None:
-        codes = quantizer.codes(weight)
-        if isinstance(codes, ScaledTensor) and packs(codes):
-            return pack_weights(codes)
-    return operand(quantizer, weight, rule)
-
-
-def frozen_product(
-    x: Tensor,
-    weight: Tensor,
-    frozen: Codes,
-    activation: Quantizer,
-    recipe: Recipe,
-    dtype: torch.dtype,
-) -> Tensor:
-    """x W^T with the weight as `frozen_weight` left it."""
-    rule = recipe.inference_accumulator(weight.shape[1])
-    taken = operand(activation, x, rule)
-    return multiply(taken, frozen, rule, (x.shape[0], weight.shape[0]), dtype)
 
 
 def as_recipe(recipe: Recipe | None) -> Recipe:

@@ -9,6 +9,7 @@ from ..model.accumulators import KINDS, Accumulator, Preset
 from ..model.accumulators import accumulator as as_accumulator
 from ..model.formats import ElementFormat
 from . import checks, executors
+from .eager import eager
 from .outputs import OUTPUTS, convert
 from .tensor import MXTensor
 
@@ -53,6 +54,7 @@ class Product:
         return any(fmt.inf_code is not None for fmt in self.formats)
 
 
+@eager
 def matmul(
     a: MXTensor,
     b: MXTensor,

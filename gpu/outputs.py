@@ -14,6 +14,6 @@ def convert(x: Tensor, out: OutputFormat, dtype: torch.dtype) -> Tensor:
     if out == FLOAT32:
         return x
     narrow = (x.to(dtype) + 0.0).view(torch.int16)  # a zero is +0
-    fraction = (x.view(torch.int32) & 0x7FFFFF) >> (23 - out.fraction_bits)
-    quiet_nan = (2 ** (out.exponent_bits + 1) - 1) << (out.fraction_bits - 1)
+    fraction = torch.bitwise_right_shift(x.view(torch.int32) & 0x7FFFFF, 23 - out.fraction_bits)
+    quiet_nan = (2 ** (out.exponent_bits + 1) - 1) * 2 ** (out.fraction_bits - 1)
     return torch.where(x.isnan(), (quiet_nan | fraction).to(torch.int16), narrow).view(dtype)

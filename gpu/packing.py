@@ -62,6 +62,9 @@ def _regroup(fields: Tensor, width: int, count: int, new_width: int) -> Tensor:
         for j in range(low // width, (high - 1) // width + 1):
             shift = j * width - low
             field = fields[..., j] & (2**width - 1)
-            value |= field << shift if shift >= 0 else field >> -shift
+            if shift >= 0:
+                value |= torch.bitwise_left_shift(field, shift)
+            else:
+                value |= torch.bitwise_right_shift(field, -shift)
         parts.append(value & (2**new_width - 1))
     return torch.stack(parts, dim=-1)

@@ -13,6 +13,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from .linear import MXLinear, as_recipe
+from .parts import check_cut
 from .recipe import Recipe
 
 Group = dist.ProcessGroup | None
@@ -33,7 +34,7 @@ class ColumnParallelMXLinear(MXLinear):
     ) -> "ColumnParallelMXLinear":
         """This rank's part of `linear`, copied. N must be a multiple of n x block_size."""
         recipe = as_recipe(recipe)
-        part = _part("out_features", linear.out_features, recipe, group)
+        part = _part(0, linear.out_features, recipe, group)
         bias = None if linear.bias is None else linear.bias[part]
         return _make(cls, linear.weight[part], bias, recipe, group)
 
@@ -56,7 +57,7 @@ class RowParallelMXLinear(MXLinear):
     ) -> "RowParallelMXLinear":
         """This rank's part of `linear`, copied. K must be a multiple of n x block_size."""
         recipe = as_recipe(recipe)
-        part = _part("in_features", linear.in_features, recipe, group)
+        part = _part(1, linear.in_features, recipe, group)
         return _make(cls, linear.weight[:, part], linear.bias, recipe, group)
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002  # nn.Linear's name
@@ -94,17 +95,11 @@ def _all_reduce(x: Tensor, group: Group) -> Tensor:
     return total
 
 
-def _part(name: str, size: int, recipe: Recipe, group: Group) -> slice:
-    """This rank's part of an axis; whole blocks, so that they are those of the whole layer."""
-    if recipe.of_schemes:
-        raise ValueError("recipe of a layer in parts must have no schemes, whose scales span parts")
-    ranks, whole = dist.get_world_size(group), dist.get_world_size(group) * recipe.block_size
-    if size % whole:
-        raise ValueError(
-            f"{name} must be a multiple of {whole} ({ranks} ranks, blocks of {recipe.block_size}), "
-            f"not {size}"
-        )
-    step, rank = size // ranks, dist.get_rank(group)
+def _part(axis: int, size: int, recipe: Recipe, group: Group) -> slice:
+    """This rank's part of an axis of a weight."""
+    ranks, rank = dist.get_world_size(group), dist.get_rank(group)
+    check_cut(axis, size, ranks, recipe)
+    step = size // ranks
     return slice(rank * step, (rank + 1) * step)
 
 

@@ -172,9 +172,10 @@ def shared_exponent(amax: Tensor, fmt: Range, scale_rule: str) -> Tensor:
     bits = amax.to(torch.float64).view(torch.int64)  # float32's subnormals are normal there
     one = 1 << FLOAT64_FRACTION
     if scale_rule == "even":
-        bits = bits + (one >> (fmt.mantissa_bits + 1))  # half of the last place; a carry runs on
+        bits = bits + one // 2 ** (fmt.mantissa_bits + 1)  # half of the last place; a carry runs on
     elif scale_rule == "ceil":
         # The least e with amax <= largest x 2^e compares the two significands in [1, 2).
         largest = int(fmt.largest_finite / 2.0**fmt.emax * one)
         bits = bits + (2 * one - 1 - largest)
-    return ((bits >> FLOAT64_FRACTION) - FLOAT64_BIAS - fmt.emax).to(torch.int32)
+    exponent = torch.bitwise_right_shift(bits, FLOAT64_FRACTION) - FLOAT64_BIAS
+    return (exponent - fmt.emax).to(torch.int32)

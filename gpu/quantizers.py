@@ -90,7 +90,7 @@ class MXQuantizer:
             return None
         rows, length = x.shape
         length += -length % self.block_size
-        return torch.randint(0, 2**32, (rows, length), dtype=torch.int64, device=x.device)
+        return torch.randint_like(x.new_empty((rows, length), dtype=torch.int64), 0, 2**32)
 
 
 @dataclass(frozen=True)

@@ -152,6 +152,11 @@ class Recipe:
         """Whether products are ordinary matrix products of quantised values."""
         return self.accumulator == FAST
 
+    @property
+    def plain(self) -> bool:
+        """Whether layers take PyTorch's own operators only, which it can compile and distribute."""
+        return self.fast and not self.of_schemes
+
     def rounding(self, role: str) -> str:
         """How elements of `role` are rounded."""
         return self.gradient_rounding if role == "gradient" else "nearest_even"

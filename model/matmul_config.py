@@ -1,16 +1,17 @@
 """MatmulConfig: the one description of a matrix unit, for the layout, the RTL and its bench."""
 
 from dataclasses import dataclass, replace
+from operator import index
 from typing import Any, NamedTuple, Self
 
 from .config import DotConfig
 from .errors import choice, flag, integer
 from .formats import E8M0
+from .matmul_widths import LARGEST_BEATS, check_array, check_streams
 from .outputs import OutputFormat
 
 LARGEST_SIDE = 64
 LARGEST_COUNT = 65535
-LARGEST_STREAM = 16384
 DEPTHS = tuple(2**i for i in range(2, 11))
 C_BITS = 32
 """Width of an initial value of C: a float32, whatever the results are."""
@@ -44,13 +45,14 @@ class MatmulConfig:
     `dot`           a DotConfig with       the dot units: formats, lanes (the block size),
                     float results, no      accumulator, stages, result format. `load_c` follows
                     micro-exponents        `initial_c`: an input c that nobody drives is left out
-    `rows`          1 to 64                dot units down the array, rows of a tile
-    `columns`       1 to 64                dot units across the array, columns of a tile
+    `rows`          1 to 64 each, less     dot units down and across the array, rows and columns of
+    `columns`       where steps or tiles   a tile
+                    have over 65,280 bits
     `depth`         4, 8, ..., 1024        blocks of K up to which a panel of A is sent once and
                                            kept; each operand's buffer holds 2 x depth steps
-    `a_bytes`       1 to 16384, None       bytes of TDATA of the streams of A, B, C and D; None is
-    `b_bytes`                              a whole step (A, B) or a row of a tile (C, D) per beat
-    `c_bytes`
+    `a_bytes`       1 to some 7,000 for    bytes of TDATA of the streams of A, B, C and D; None is
+    `b_bytes`       A, B and D together,   a whole step (A, B) or a row of a tile (C, D) per beat
+    `c_bytes`       4,000 for C, None
     `d_bytes`
     `initial_c`     bool                   True adds the stream D of initial values of C
     ==============  =====================  ========================================================
@@ -98,10 +100,20 @@ class MatmulConfig:
             depth=depth,
             initial_c=initial_c,
         )
-        widths = {"a": a_bytes, "b": b_bytes, "c": c_bytes, "d": d_bytes}
-        for side, width in widths.items():
-            value = self.unit_bytes(side) if width is None else width
-            vars(self)[f"{side}_bytes"] = integer(f"{side}_bytes", value, 1, LARGEST_STREAM)
+        check_array(
+            self.rows,
+            self.columns,
+            record_a=self.record_bytes("a"),
+            record_b=self.record_bytes("b"),
+            out_bits=self.out.bits,
+            c_bits=C_BITS * initial_c,
+        )
+        units = {side: self.unit_bytes(side) for side in ("a", "b", "c", "d")}
+        given = {"a": a_bytes, "b": b_bytes, "c": c_bytes, "d": d_bytes}
+        widths = {side: units[side] if width is None else width for side, width in given.items()}
+        check_streams(widths, {side: units[side] for side in (*self.inputs, "c")})
+        integer("d_bytes", widths["d"], 1, LARGEST_BEATS)
+        vars(self).update({f"{side}_bytes": index(width) for side, width in widths.items()})
 
     @property
     def out(self) -> OutputFormat:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..model import MXArray, dot
 from ..model.accumulators import Fixed
 from ..model.outputs import FLOAT16
+from .fixed_features import LARGEST_BLOCKS, LARGEST_SCALE
 from .item import Batch
 from .operands import (
     SPECIAL_C,
@@ -174,7 +175,22 @@ def limits(target: Target, rng: Generator, n: int) -> list[Batch]:
     c_sign = (sign ^ (rng.random(n) < 0.2)).astype(np.int64)
     c = float_bits(c_sign, end - rng.integers(-1, 3, n), _fractions(rng, n))
     c = np.where(rng.random(n) < 0.3, np.uint32(0), c)
-    return [target.batch(a, b, split_scale(rng, s), c)]
+    return [target.batch(a, b, split_scale(rng, s), c), _largest(target, rng)]
+
+
+def _largest(target: Target, rng: Generator) -> Batch:
+    """Nothing but the largest products, of either sign, under the largest scales.
+
+    Some registers are left, or reached, by no others. The scales of the blocks after the first are
+    smaller by up to three digits, so that a narrow one that wraps comes to rest anywhere.
+    """
+    negative, below = np.divmod(np.arange(8), 4)
+    a, b = target.zeros(8, LARGEST_BLOCKS)
+    for row, sign in enumerate(negative):
+        a[row], b[row] = target.pairs.largest(bool(sign))
+    s = np.full((8, LARGEST_BLOCKS), LARGEST_SCALE)
+    s[:, 1:] -= below[:, None]
+    return target.batch(a, b, split_scale(rng, s), micro=np.zeros(s.shape, np.uint64))
 
 
 def conversion(target: Target, rng: Generator, n: int) -> list[Batch]:

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from ..model import E8M0, DotConfig, ElementFormat
 from ..model.accumulators import Fixed, Fused, Preset
-from ..model.outputs import BFLOAT16, FLOAT16, FLOAT32, OutputFormat
+from ..model.outputs import OutputFormat
 from ..model.products import NO_EXPONENT, product_table
 from ..model.steps import MICRO_DIGITS
 from ..model.trace import FLAG_NAMES
 from . import integer_features
+from .fixed_features import Register, saturation_hits
 from .item import Batch, Outcome, micro_bits
 from .operands import (
     C_CLASSES,
@@ -27,7 +28,6 @@ from .operands import (
     class_table,
     scale_class,
 )
-from .target import pairs_of
 
 Bins = Sequence[object]
 Hits = list[set[object]]
@@ -54,6 +54,7 @@ def goals(config: DotConfig) -> dict[str, Bins]:
     }
     if config.has_integers:
         return common | integer_features.goals(config)
+    register = _register(config)
     bins = common | {
         "scale_a": list(SCALE_CLASSES),
         "scale_b": list(SCALE_CLASSES),
@@ -71,9 +72,8 @@ def goals(config: DotConfig) -> dict[str, Bins]:
             bins[name] = [0, 1]
     if isinstance(config.accumulator, Fused | Preset):
         bins["largest_exponent"] = _leader_bins(config)
-    if isinstance(config.accumulator, Fixed) and config.status:
-        ends = ["left, result positive", "left, result negative"] * _can_saturate(config)
-        bins["saturation"] = ["within range", *ends]
+    if register is not None and config.status:
+        bins["saturation"] = register.saturation(_float_out(config))
     return bins
 
 
@@ -115,13 +115,24 @@ def hits(config: DotConfig, batch: Batch, outcome: Outcome) -> dict[str, Hits]:
             {(flag, bool(flags >> bit & 1)) for bit, flag in enumerate(FLAG_NAMES)}
             for flags in outcome.flags.tolist()
         ]
-        saturated = outcome.flags >> FLAG_NAMES.index("saturated") & 1
-        negative = outcome.result >> (config.out.bits - 1) & 1
-        found["saturation"] = [
-            {"within range" if not s else f"left, result {'negative' if m else 'positive'}"}
-            for s, m in zip(saturated.tolist(), negative.tolist(), strict=True)
-        ]
+    if config.status and _register(config) is not None:
+        # The sign is the register's where the result is neither zero nor special.
+        special = (result >= C_CLASSES.index("inf")) & ~_raised(outcome, "overflow")
+        found["saturation"] = saturation_hits(
+            outcome.result >> (config.out.bits - 1) & 1 == 1,
+            (result != C_CLASSES.index("+0")) & ~special,
+            _raised(outcome, "saturated"),
+        )
     return found
+
+
+def _register(config: DotConfig) -> Register | None:
+    rule = config.accumulator
+    return Register(config, rule) if isinstance(rule, Fixed) else None
+
+
+def _raised(outcome: Outcome, flag: str) -> NDArray[np.bool_]:
+    return outcome.flags >> FLAG_NAMES.index(flag) & 1 == 1
 
 
 def _float_out(config: DotConfig) -> OutputFormat:
@@ -265,8 +276,10 @@ def _class_pairs(config: DotConfig) -> Bins:
 
 
 def _depth_bins(config: DotConfig) -> Bins:
-    spans = [high - low for low, high in (pairs_of(*p).limits for p in config.formats)]
-    reach = max(spans) + MICRO_DIGITS * config.micro
+    """As far as the largest product that has a negative exceeds the least product."""
+    tables = [product_table(*pair) for pair in config.formats]
+    reach = max(float(np.log2(-np.nanmin(table.values))) - table.lsb for table in tables)
+    reach += MICRO_DIGITS * config.micro
     return [name for name, start in DEPTHS.items() if start < reach] + ["total"]
 
 
@@ -279,17 +292,13 @@ def _distance_bins(config: DotConfig) -> Bins:
     return [name for name, start in DISTANCES.items() if start <= max(spans)]
 
 
-def _can_saturate(config: DotConfig) -> bool:
-    rule = config.accumulator
-    high = max(pairs_of(*pair).limits[1] for pair in config.formats)
-    return isinstance(rule, Fixed) and rule.width - 1 + rule.lsb <= 254 + high
-
-
 def _result_bins(config: DotConfig) -> Bins:
     rule, out = config.accumulator, _float_out(config)
-    bins = ["zero", "normal", "nan"]
-    if not isinstance(rule, Fixed) or rule.lsb < out.emin:
-        bins.append("subnormal")
+    normal = subnormal = True
+    if isinstance(rule, Fixed):
+        register = Register(config, rule)
+        normal, subnormal = register.can_be_normal(out), register.can_be_subnormal(out)
+    bins = ["zero", "nan", *["normal"] * normal, *["subnormal"] * subnormal]
     has_inf = any(fmt.inf_code is not None for pair in config.formats for fmt in pair)
     if has_inf or config.load_c or _can_overflow(config):
         bins.append("inf")
@@ -298,28 +307,22 @@ def _result_bins(config: DotConfig) -> Bins:
 
 def _can_overflow(config: DotConfig) -> bool:
     rule, out = config.accumulator, _float_out(config)
-    if not isinstance(rule, Fixed):
-        return True
-    return rule.width - 1 + rule.lsb >= (16 if out is FLOAT16 else 128)
+    return not isinstance(rule, Fixed) or Register(config, rule).can_overflow(out)
 
 
 def _can_underflow(config: DotConfig) -> bool:
-    """A float32 sum of float32 values below 2^-126 is exact; truncated grids may be, too."""
+    """Products and their grids reach below every float's last digit; a register may not."""
     rule, out = config.accumulator, _float_out(config)
-    if isinstance(rule, Fixed):
-        digit = {FLOAT32: -149, BFLOAT16: -133, FLOAT16: -24}[out]
-        return rule.lsb < digit
-    if out != FLOAT32:
-        return True
-    return True
+    return not isinstance(rule, Fixed) or Register(config, rule).can_underflow(out)
 
 
 def _flag_bins(config: DotConfig) -> Bins:
+    register = _register(config)
     can = {
         "invalid": True,
         "overflow": _can_overflow(config),
         "underflow": _can_underflow(config),
-        "inexact": True,
-        "saturated": _can_saturate(config),
+        "inexact": register is None or register.can_be_inexact,
+        "saturated": register is not None and any(register.leaves),
     }
     return [(name, raised) for name in FLAG_NAMES for raised in (False, True)[: 1 + can[name]]]

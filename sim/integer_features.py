@@ -10,6 +10,7 @@ from ..model.integers import HIGHEST, LOWEST, operand_range
 from ..model.outputs import IntegerOutput
 from ..model.requantize import LARGEST_SHIFT
 from ..model.trace import FLAG_NAMES
+from .integer_stimulus import LONGEST_CHAIN, extreme_terms
 from .item import Batch, Outcome
 
 Bins = Sequence[object]
@@ -48,14 +49,30 @@ def _watched(config: DotConfig) -> list[str]:
 
 def goals(config: DotConfig) -> dict[str, Bins]:
     """The bins that `config` can hit, of the features that only such a unit has."""
+    out = config.out
+    assert isinstance(out, IntegerOutput)
     bins: dict[str, Bins] = {name: list(_names(config, name)) for name in _watched(config)}
+    lowest, highest = _reaches_ends(config)
+    if out.format is None:
+        reached = {"lowest": lowest, "highest": highest}
+        bins["result"] = [name for name in _names(config, "result") if reached.get(name, True)]
     if config.status:
-        out = config.out
-        assert isinstance(out, IntegerOutput)
-        names = FLAGS if out.format is not None else ("saturated",)
-        can = [name for name in names if name != "saturated" or config.load_c]
-        bins["flags"] = [(name, raised) for name in can for raised in (False, True)]
+        raises = dict.fromkeys(FLAGS, out.format is not None)  # by requantising
+        raises["saturated"] = lowest or highest
+        bins["flags"] = [(name, r) for name in FLAGS for r in (False, True)[: 1 + raises[name]]]
     return bins
+
+
+def _reaches_ends(config: DotConfig) -> tuple[bool, bool]:
+    """Whether sums get to the least and to the largest INT32.
+
+    c may be there; without c only as far as the longest dot products that are sent.
+    """
+    if config.load_c:
+        return True, True
+    least, largest = extreme_terms(config)
+    times = LONGEST_CHAIN * config.lanes * max(2**config.scale_bits - 1, 1) ** 2
+    return least.value * times <= LOWEST, largest.value * times >= HIGHEST
 
 
 def hits(config: DotConfig, batch: Batch, outcome: Outcome) -> dict[str, Hits]:

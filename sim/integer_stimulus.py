@@ -2,13 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ..model import DotConfig
-from ..model.integers import HIGHEST, LOWEST
+from ..model.integers import HIGHEST, LOWEST, operand_range
 from ..model.outputs import IntegerOutput
 from ..model.requantize import LARGEST_SHIFT
 from .item import Batch, model_trace
@@ -16,6 +18,7 @@ from .operands import draw, weighted
 from .target import Target
 
 Ints = NDArray[np.int64]
+LONGEST_CHAIN = 70  # blocks
 Sequence = Callable[[Target, Generator, int], list[Batch]]
 
 
@@ -70,13 +73,13 @@ def integer_batch(
     scales: tuple | None = None,
     sequence: str = "",
 ) -> Batch:
-    """A batch with random side inputs but for those of `side`, whose last block's counts."""
+    """A batch with random side inputs but for those of `side`, (n, blocks) or of the last block."""
     config = target.config
     shape = a.shape[:2]
     values = random_side(config, rng, *shape)
     for name, given in (side or {}).items():
         if name in values:
-            values[name][:, -1] = given
+            values[name][:, -1 if given.ndim == 1 else slice(None)] = given
     bits = {
         name: (values[name] & (2**width - 1)).astype(np.uint64)
         for name, width in config.side_inputs.items()
@@ -146,9 +149,9 @@ def random_codes(target: Target, rng: Generator, n: int) -> list[Batch]:
 
 
 def chains(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """Long dot products."""
-    batches = []
-    for blocks in (8, 20, 70):
+    """Long dot products; the longest of the least and the largest terms among them."""
+    batches = [_extreme(target, rng)]
+    for blocks in (8, 20, LONGEST_CHAIN):
         m = max(n // blocks, 4)
         shape = (m, blocks, target.lanes)
         a = weighted(rng, target.format_a, shape, special=0.0)
@@ -156,6 +159,41 @@ def chains(target: Target, rng: Generator, n: int) -> list[Batch]:
         side = _fitting_shift(target.config, rng, m, 18)
         batches.append(integer_batch(target, rng, a, b, _random_c(rng, m) >> 6, side))
     return batches
+
+
+class Term(NamedTuple):
+    """(a - zero_a) x (b - zero_b) of one lane, as integers."""
+
+    value: int
+    a: int
+    b: int
+    zero_a: int
+    zero_b: int
+
+
+def extreme_terms(config: DotConfig) -> tuple[Term, Term]:
+    """The least and the largest term of a unit."""
+    (formats,) = config.formats
+    codes = [operand_range(fmt) for fmt in formats]
+    sides = zip(("a", "b"), codes, strict=True)
+    zeros = [ends if side in config.zero_sides else (0,) for side, ends in sides]
+    terms = [Term((a - za) * (b - zb), a, b, za, zb) for a, b, za, zb in product(*codes, *zeros)]
+    return min(terms), max(terms)
+
+
+def _extreme(target: Target, rng: Generator) -> Batch:
+    """Long sums of nothing but the least, and the largest, terms under the largest scales."""
+    terms, shape = extreme_terms(target.config), (2, LONGEST_CHAIN)
+    columns = {name: np.array([getattr(t, name) for t in terms]) for name in Term._fields}
+    side = {name: np.broadcast_to(columns[name][:, None], shape) for name in ("zero_a", "zero_b")}
+    side |= _fitting_shift(target.config, rng, 2, 31)
+    a, b = (
+        np.broadcast_to((columns[name] & 2**fmt.bits - 1)[:, None, None], (*shape, target.lanes))
+        for name, fmt in (("a", target.format_a), ("b", target.format_b))
+    )
+    scales = (np.full(shape, 2**target.config.scale_bits - 1, np.uint8),) * 2
+    c = np.zeros(2, np.int64)
+    return integer_batch(target, rng, a.astype(np.uint8), b.astype(np.uint8), c, side, scales)
 
 
 def saturation(target: Target, rng: Generator, n: int) -> list[Batch]:

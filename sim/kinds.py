@@ -13,25 +13,29 @@ from typing import Any
 
 from ..model import DotConfig, DotQuantizeConfig, QuantizeConfig
 from ..model.matmul_config import MatmulConfig
-from .names import dot_name, dot_quantize_name, matmul_name, quantize_name
+from .names import dot_name, dot_quantize_name, file_name, matmul_name, quantize_name
 
 
 @dataclass(frozen=True)
 class Kind:
     """What a regression must know of a kind of unit.
 
-    of: the configuration of its `arguments`. unit_name: a file name that differs for different
-    configurations. compared: what is compared with the model, in words. runner: "module:function"
-    called with (UnitJob, Progress, UnitResult), which simulates and adds to the result. predictor:
-    "module:function" of the golden model.
+    of: the configuration of its `arguments`. full_name: a name that differs for different
+    configurations, of any length. compared: what is compared with the model, in words. runner:
+    "module:function" called with (UnitJob, Progress, UnitResult), which simulates and adds to the
+    result. predictor: "module:function" of the golden model.
     """
 
     config: type
     of: Callable[..., Any]
-    unit_name: Callable[[Any], str]
+    full_name: Callable[[Any], str]
     compared: str
     runner: str
     predictor: str
+
+    def unit_name(self, config: Any) -> str:
+        """A file name that differs for different configurations."""
+        return file_name(self.full_name(config))
 
     @property
     def run(self) -> Callable[..., None]:

@@ -1,5 +1,7 @@
 """Names of units in a regression: of their rows, their files, and to repeat one of them."""
 
+import hashlib
+
 from ..model import FORMATS, DotConfig, DotQuantizeConfig, QuantizeConfig
 from ..model.matmul_config import MatmulConfig
 
@@ -7,8 +9,21 @@ EVERY_FORMAT = "e4m3,e5m2,e3m2,e2m3,e2m1,int8,int4,e5m2xe4m3,e4m3xe5m2"
 """Every element format, and the mixed FP8 pairs, in one unit with a mode input."""
 
 
+LONGEST = 80
+"""Characters of a name: file systems take 255, and a line of the summary little more than this."""
+_DIGEST = 16
+
+
+def file_name(name: str) -> str:
+    """`name`, or of one that is too long for a file its beginning and a digest of it all."""
+    if len(name) <= LONGEST:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGEST]
+    return f"{name[: LONGEST - _DIGEST - 1]}-{digest}"
+
+
 def dot_name(config: DotConfig) -> str:
-    """A name that is a file name and differs for different configurations."""
+    """A name that differs for different configurations."""
     formats = config.formats_text
     formats = "all" if formats == EVERY_FORMAT else formats.replace(",", "+")
     parts = [

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from ..model import DotConfig
 from . import corners
@@ -21,7 +22,7 @@ from .operands import (
     weighted,
     wide_scales,
 )
-from .target import Target, negated
+from .target import Ints, Target, negated
 
 Sequence = Callable[[Target, Generator, int], list[Batch]]
 
@@ -72,27 +73,42 @@ def cancellation(target: Target, rng: Generator, n: int) -> list[Batch]:
     a[:, 0, half:] = a[:, 0, :half]
     b[:, 0, half:] = negated(target.format_b, b[:, 0, :half])
     remains = np.arange(n) % 4 != 0
-    exponent = low + np.arange(n) % (high - low + 1)
+    turn, place = np.divmod(np.cumsum(remains) - 1, high - low + 1)  # the deepest first
+    exponent = low + place
     code_a, code_b = target.pairs.draw(rng, exponent, rng.random(n) < 0.5)
     for codes, code in ((a, code_a), (b, code_b)):
         codes[:, 0, half - 1] = codes[:, 0, -1] = 0
         codes[remains, 0, -1] = code[remains]
-    order = rng.random((n, target.lanes)).argsort(axis=1)[:, None]
+    order = rng.random((n, target.lanes)).argsort(axis=1)
+    rows, lane = np.arange(n), (order == target.lanes - 1).argmax(axis=1)
+    # Its neighbour, whose micro-exponent it shares, is the other zero.
+    order[rows, (order == half - 1).argmax(axis=1)] = order[rows, lane ^ 1]
+    order[rows, lane ^ 1] = half - 1
+    order = order[:, None]
     a, b = np.take_along_axis(a, order, axis=2), np.take_along_axis(b, order, axis=2)
     c = np.where(rng.random(n) < 0.7, np.uint32(0), random_c(rng, n, special=0.0))
-    return [target.batch(a, b, (near_scales(rng, (n, 1)), near_scales(rng, (n, 1))), c)]
+    scales = near_scales(rng, (n, 1)), near_scales(rng, (n, 1))
+    shifts = _shift_of(lane, remains & (turn % 2 == 0))
+    return [target.batch(a, b, scales, c, micro=shifts)]
 
 
 def alignment(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """Two products at every distance that the formats have, in turn."""
+    """Two products at every distance that the formats have, in turn from the farthest on."""
     low, high = target.pairs.limits
     a, b = target.zeros(n, 1)
-    exponents = np.full(n, high), high - np.arange(n) % (high - low + 1)
+    exponents = np.full(n, high), low + np.arange(n) % (high - low + 1)
     lanes = rng.random((n, target.lanes)).argsort(axis=1)
     for exponent, lane in zip(exponents, lanes.T, strict=False):
         code_a, code_b = target.pairs.draw(rng, exponent, rng.random(n) < 0.5)
         a[np.arange(n), 0, lane], b[np.arange(n), 0, lane] = code_a, code_b
-    return [target.batch(a, b, (near_scales(rng, (n, 1)), near_scales(rng, (n, 1))))]
+    scales = near_scales(rng, (n, 1)), near_scales(rng, (n, 1))
+    return [target.batch(a, b, scales, micro=_shift_of(lanes[:, 1], rng.random(n) < 0.7))]
+
+
+def _shift_of(lane: Ints, some: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Micro-exponents of a block in which one lane has them set, or in other rows none has."""
+    bit = np.uint64(1) << (lane // 2).astype(np.uint64)
+    return np.where(some, bit, np.uint64(0))[:, None]
 
 
 LONG_CHAIN = 64
@@ -178,8 +194,11 @@ SEQUENCES: dict[str, tuple[Sequence, int]] = {
 
 
 def with_micro(config: DotConfig, rng: Generator, batch: Batch) -> Batch:
-    """`batch` with micro-exponents where the unit takes them: half of the rows have none set."""
-    if not config.micro:
+    """`batch` with micro-exponents where the unit takes them and the sequence has set none.
+
+    Half of the rows have none set.
+    """
+    if not config.micro or batch.side:
         return batch
     shape = batch.scale_a.shape
     some = rng.random((len(batch), 1)) < 0.5

@@ -72,6 +72,12 @@ class Pairs:
         bits = self.table.b.bits
         return (picks >> bits).astype(np.uint8), (picks & (2**bits - 1)).astype(np.uint8)
 
+    def largest(self, negative: bool) -> tuple[int, int]:
+        """Codes of a pair with the largest product of this sign."""
+        values = self.table.values
+        index = np.nanargmin(values) if negative else np.nanargmax(values)
+        return divmod(int(index), 2**self.table.b.bits)
+
     def find(self, value: float) -> tuple[int, int] | None:
         """Codes of a pair with this product."""
         found = np.flatnonzero(self.table.values == value)
@@ -135,11 +141,18 @@ class Target:
         scales: tuple[Codes, Codes],
         c: NDArray[np.uint32] | None = None,
         sequence: str = "",
+        micro: NDArray[np.uint64] | None = None,
     ) -> Batch:
-        """A batch for this mode; c is +0 when not given and in a unit that takes none."""
+        """A batch for this mode; c is +0 when not given and in a unit that takes none.
+
+        micro: micro-exponents (n, blocks) of both operands, left out of a unit without.
+        """
         if c is None or not self.config.load_c:
             c = np.zeros(len(a), np.uint32)
-        return Batch(self.mode, a, b, *scales, c, sequence)
+        side = {}
+        if micro is not None and self.config.micro:
+            side = {"micro_a": micro, "micro_b": micro}
+        return Batch(self.mode, a, b, *scales, c, sequence, side)
 
 
 def negated(fmt: ElementFormat, codes: Codes) -> Codes:

@@ -81,6 +81,7 @@ def run_cycles(
     build: verilator.Build,
     result: UnitResult,
     test_module: str = "mxdot.sim.bench.unit_test",
+    time_limit: float = TIME_LIMIT,
 ) -> list[Failure]:
     """Run a cocotb test that writes a CycleReport to cycle.json; adds it to `result`."""
     report_file = job.directory / "cycle.json"
@@ -91,7 +92,7 @@ def run_cycles(
         env={"MXDOT_JOB": str(job.write())},
         seed=job.seed % 2**31,
         waves=job.directory / "cycle.fst" if job.waves else None,
-        time_limit=TIME_LIMIT,
+        time_limit=time_limit,
     )
     if not report_file.is_file():
         raise verilator.SimulationError(

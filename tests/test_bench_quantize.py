@@ -15,7 +15,7 @@ from mxdot.hw.quantize.scale import SharedScale
 from mxdot.hw.quantize.unit import QuantizeUnit
 from mxdot.hw.verilog import generate
 from mxdot.model import FORMATS, QuantizeConfig
-from mxdot.sim.job import UnitJob
+from mxdot.sim.job import CycleReport, UnitJob
 from mxdot.sim.matrix import default_matrix, full_matrix
 from mxdot.sim.quantize import features, item, stimulus
 from mxdot.sim.quantize.tensors import tensor_traffic
@@ -43,6 +43,15 @@ def test_right_units_pass(config, simulation_dir, tmp_path):
     assert (result.passed, result.mismatches, result.coverage) == (True, 0, 100.0)
     assert result.items == "blocks"
     assert result.compared > 4500
+
+
+def test_resets_meet_a_result_however_long_a_block_takes(simulation_dir, tmp_path):
+    """A block of 128 beats; with so few of them not every bin of the data is hit."""
+    config = QuantizeConfig("int8", 128, "bfloat16", beats=128, stages=3)
+    result = run(config, tmp_path, simulation_dir / "quantize-1", traffic=100)
+    assert result.mismatches == 0
+    missed = CycleReport.load(tmp_path / "cycle.json").missed
+    assert [name for name in missed if name.startswith("stream.")] == []
 
 
 def ties_up(patch):

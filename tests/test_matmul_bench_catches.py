@@ -21,9 +21,9 @@ from test_bench_catches import overridden
 CONFIG = MatmulConfig(DotConfig("e4m3", 4, "aligned:13", 2), rows=2, columns=2, depth=4, c_bytes=3)
 
 
-def run(directory: Path, builds: Path, **options) -> UnitResult:
+def run(directory: Path, builds: Path, config: MatmulConfig = CONFIG, **options) -> UnitResult:
     repeat = "mxdot sim --seed 1"
-    job = UnitJob("matmul", CONFIG, 1, directory, builds=builds, repeat=repeat, **options)
+    job = UnitJob("matmul", config, 1, directory, builds=builds, repeat=repeat, **options)
     return run_unit(job)
 
 
@@ -162,4 +162,11 @@ def test_right_unit_passes(simulation_dir, tmp_path):
     result = run(tmp_path, simulation_dir / "matmul", traffic=100, bulk=200)
     assert result.errors == []
     assert result.passed
+    assert (result.mismatches, result.coverage) == (0, 100.0)
+
+
+def test_right_unit_of_deep_buffers_passes(simulation_dir, tmp_path):
+    deep = MatmulConfig(DotConfig("int8", 4, "int32", out="float16"), 1, 1, depth=512)
+    result = run(tmp_path, simulation_dir / "matmul-deep", deep, traffic=20, bulk=20)
+    assert result.errors == []
     assert (result.mismatches, result.coverage) == (0, 100.0)

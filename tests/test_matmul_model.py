@@ -11,6 +11,7 @@ from mxdot.model.matmul_layout import golden, pack_a, pack_b, pack_c, pack_d, un
 from mxdot.model.matmul_registers import REGISTERS, constants, fields, word
 
 DOT = DotConfig("e4m3", lanes=4)
+WIDE = DotConfig("e4m3", lanes=128)
 SMALL = MatmulConfig(DOT, rows=2, columns=3, depth=4)
 
 
@@ -51,8 +52,27 @@ def test_the_arguments_make_the_same_unit():
         ({"columns": 1.0}, "columns must be an integer from 1 to 64, not 1.0"),
         ({"depth": 2}, "depth must be from 4 to 1024, not 2"),
         ({"depth": 12}, "depth must be a power of two from 4 to 1024, not 12"),
-        ({"a_bytes": 0}, "a_bytes must be from 1 to 16384, not 0"),
-        ({"c_bytes": 16385}, "c_bytes must be from 1 to 16384, not 16385"),
+        # Steps of A and B have 264 bytes, rows of C and D 32.
+        ({"a_bytes": 0}, "a_bytes must be from 1 to 7252, not 0"),
+        ({"b_bytes": 16384}, "b_bytes must be from 1 to 7252, not 16384"),
+        ({"b_bytes": 7253, "initial_c": True}, "b_bytes must be from 1 to 7251, not 7253"),
+        ({"d_bytes": 16384, "initial_c": True}, "d_bytes must be from 1 to 7251, not 16384"),
+        ({"d_bytes": 0}, "d_bytes must be from 1 to 7253, not 0"),
+        ({"c_bytes": 4065}, "c_bytes must be from 1 to 4064, not 4065"),
+        ({"c_bytes": 1.5}, "c_bytes must be an integer from 1 to 4064, not 1.5"),
+        (
+            {"a_bytes": 5000, "b_bytes": 5001},
+            "b_bytes beside 5000 of others must be from 1 to 2253, not 5001",
+        ),
+        # 32 x 64 results of 32 bits are 65,536 bits.
+        ({"rows": 32, "columns": 64}, "rows beside 64 columns must be from 1 to 31, not 32"),
+        # A step of 64 blocks of 128 has 66,048 bits.
+        ({"dot": WIDE, "rows": 1, "columns": 64}, "columns must be from 1 to 56, not 64"),
+        # Such a step has 4,128 bytes: a register to convert it would hold twice as many.
+        (
+            {"dot": WIDE, "rows": 32, "columns": 1, "a_bytes": 1},
+            "a_bytes must be 4128, a whole step, not 1",
+        ),
         ({"initial_c": 1}, "initial_c must be True or False, not 1"),
         ({"dot": "e4m3"}, "dot must be a DotConfig, not 'e4m3'"),
         (
@@ -220,8 +240,11 @@ def test_words_by_hand():
 
 
 def test_every_constant_fits_its_field_in_the_largest_unit():
-    dot = DotConfig("e4m3", lanes=128)
-    largest = MatmulConfig(dot, 64, 64, 1024, 16384, 16384, 16384, 16384, initial_c=True)
-    for name, values in constants(largest).items():
-        register = REGISTERS[name]
-        assert fields(register, word(register, values)) == values
+    for largest in (
+        MatmulConfig(WIDE, 1, 31, 1024, 7000, 100, 4000, 100, initial_c=True),
+        MatmulConfig(DOT, 64, 31, 1024, 100, 7000),
+        MatmulConfig(DOT, 30, 64, 1024, 100, 100, 100, 6000, initial_c=True),
+    ):
+        for name, values in constants(largest).items():
+            register = REGISTERS[name]
+            assert fields(register, word(register, values)) == values

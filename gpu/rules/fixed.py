@@ -104,7 +104,7 @@ class LimbRegister:
             half = 1 << sign_bit
             top.copy_(((top + half) & (2 * half - 1)) - half)
         else:
-            beyond = top >> sign_bit  # 0 or -1 inside the range
+            beyond = torch.bitwise_right_shift(top, sign_bit)  # 0 or -1 inside the range
             below = torch.where(too_large, negative, beyond < -1)
             above = torch.where(too_large, ~negative, beyond > 0)
             total.masked_fill_(below, 0).masked_fill_(above, MASK)
@@ -126,7 +126,7 @@ class LimbRegister:
 def _carry(values: Tensor) -> None:
     """Bring all limbs but the highest into 0 to 2^32 - 1, in place."""
     for lower, upper in pairwise(values):
-        upper += lower >> LIMB
+        upper += torch.bitwise_right_shift(lower, LIMB)
         lower &= MASK
 
 
@@ -150,9 +150,9 @@ def _magnitude(total: WideSum, lsb: int, limbs: int) -> Tensor:
 def _place(magnitude: Tensor, exponent: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """RZ(magnitude x 2^exponent) as `count` limbs, and whether there is more above them."""
     exponent = exponent.to(torch.int64).clamp(-LIMB * (len(magnitude) + 1), LIMB * (count + 1))
-    offset, shift = exponent >> 5, exponent & (LIMB - 1)
+    offset, shift = torch.bitwise_right_shift(exponent, 5), exponent & (LIMB - 1)
     empty = torch.zeros_like(magnitude[:1])
-    shifted = torch.cat([magnitude << shift, empty])
+    shifted = torch.cat([torch.bitwise_left_shift(magnitude, shift), empty])
     _carry(shifted)
     places = torch.arange(len(shifted), device=shifted.device)[:, None, None] + offset
     too_large = ((shifted != 0) & (places >= count)).any(dim=0)

@@ -29,10 +29,9 @@ def encode(ratio: Tensor, element: Element, zero_point: Tensor | int = 0) -> Ten
     """Codes of finite float64 `ratio` (rounded to odd before), RNE, saturating."""
     if isinstance(element, IntegerFormat):
         return _encode_integer(ratio, element, zero_point)
-    odd = ratio.view(torch.int64)
-    odd = ((odd & ~SPARE) | ((odd & SPARE) != 0).to(torch.int64) << SPARE.bit_length()).view(
-        torch.float64
-    )
+    bits = ratio.view(torch.int64)
+    sticky = ((bits & SPARE) != 0).to(torch.int64) * (SPARE + 1)
+    odd = ((bits & ~SPARE) | sticky).view(torch.float64)
     # Exact in float32, or so small that no rounding can see what float32 loses.
     narrow = odd.clamp(-BEYOND, BEYOND).to(torch.float32)
     return elements.encode(narrow, element, "nearest_even", None)
@@ -42,7 +41,7 @@ def _encode_integer(ratio: Tensor, element: IntegerFormat, zero_point: Tensor | 
     units = (ratio * 2.0**element.fraction_bits).round() + zero_point
     integers = units.clamp(element.lowest, element.highest).to(torch.int32)
     if element.sign_magnitude:
-        codes = integers.abs() | ratio.signbit().to(torch.int32) << (element.bits - 1)
+        codes = integers.abs() | ratio.signbit().to(torch.int32) * 2 ** (element.bits - 1)
     else:
         codes = integers & (2**element.bits - 1)
     return codes.to(torch.uint8)

@@ -10,7 +10,7 @@ from ...model.schemes.elements import IntegerFormat
 from ...model.schemes.integer import check_length
 from ...model.schemes.scales import FloatScale
 from .. import checks, executors
-from .eager import eager
+from ..eager import eager
 from .grouping import expand
 from .products import matmul
 from .regions import check_pair

@@ -10,9 +10,9 @@ from torch import Tensor
 from ...model.errors import choice
 from ...model.schemes.integer import INT32, check_integers, check_length
 from ...model.schemes.regions import regions
+from ..eager import eager
 from ..matmul import running_value
 from ..rules.rounding import nearest_even
-from .eager import eager
 from .grouping import expand
 from .operand import Operand, operand
 from .regions import check_pair, region_scale, rescaled
@@ -122,5 +122,6 @@ def _exact(a: Tensor, b: Tensor) -> Tensor:
         digits = (a * 2.0**-shift).trunc().fmod(2.0**DIGIT_BITS)
         for start in range(0, a.shape[1], step):
             columns = slice(start, start + step)
-            total += (digits[:, columns] @ b[:, columns].T).to(torch.int64) << shift
+            sums = (digits[:, columns] @ b[:, columns].T).to(torch.int64)
+            total += torch.bitwise_left_shift(sums, shift)
     return total

@@ -179,5 +179,5 @@ def float_operand(matrix: Tensor) -> Operand:
     none = ~magnitude.isfinite() | (magnitude == 0)
     exponents = exponent64(torch.where(none, 1.0, magnitude)).clamp(min=lowest)
     units = torch.where(none, NO_UNIT, exponents).to(torch.int16)
-    largest = int(info.max) << -lsb
+    largest = int(info.max) * 2**-lsb
     return Operand(values, units, lsb, -largest, largest)

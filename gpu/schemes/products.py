@@ -14,9 +14,9 @@ from ...model.schemes.scales import PowerScale
 from ...model.schemes.steps import check_exact
 from .. import checks
 from ..chunks import chunk_size
+from ..eager import eager
 from ..matmul import running_value
 from ..rules.products import RULES, tiles
-from .eager import eager
 from .integer import rescaled_sums
 from .operand import Operand, float_operand, operand
 from .regions import check_pair, region_scale, rescaled

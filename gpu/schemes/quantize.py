@@ -19,11 +19,11 @@ from ...model.schemes.scales import PowerScale
 from ...model.schemes.table import scheme as find
 from .. import checks
 from ..chunks import split
+from ..eager import eager
 from ..floats import exponent64
 from ..quantize import shared_exponent
 from ..rules.rounding import to_odd, two_sum
 from . import elements, scales
-from .eager import eager
 from .exact import quotient
 from .grouping import expand, reduce, refine
 from .tensor import ScaledTensor

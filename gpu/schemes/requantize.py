@@ -19,7 +19,7 @@ from ...model.requantize import (
 )
 from ...model.schemes.elements import INT8_FULL, IntegerFormat
 from .. import checks
-from .eager import eager
+from ..eager import eager
 
 BEYOND = 2.0**32  # every integer format
 
@@ -112,6 +112,6 @@ def _float(sums: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _shifted(values: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
-    half = (torch.ones_like(shift) << shift) >> 1
-    result = (values + half) >> shift
-    return result, (result << shift) != values
+    half = torch.bitwise_right_shift(torch.bitwise_left_shift(1, shift), 1)
+    result = torch.bitwise_right_shift(values + half, shift)
+    return result, torch.bitwise_left_shift(result, shift) != values

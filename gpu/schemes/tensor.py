@@ -8,8 +8,8 @@ from torch import Tensor
 from ...model.schemes import ScaledArray, Scheme
 from .. import checks
 from ..chunks import split
+from ..eager import eager
 from . import elements, scales
-from .eager import eager
 from .grouping import expand
 
 

@@ -10,7 +10,7 @@ from ...model.schemes import Scheme
 from ...model.schemes.elements import IntegerFormat
 from ...model.schemes.scales import FloatScale
 from .. import checks, executors
-from .eager import eager
+from ..eager import eager
 from .grouping import expand
 from .operand import check_codes
 from .tensor import ScaledTensor
@@ -59,7 +59,7 @@ class PackedWeights:
         tiles, groups, _ = self.scales.shape
         axes = (tiles, *AXES[1:4], groups * self.group // CHUNK, *AXES[5:])
         shifts = torch.arange(0, 32, BITS, dtype=torch.int32, device=self.device)
-        q = (self.words[:, None] >> shifts & 2**BITS - 1) - BIAS
+        q = (torch.bitwise_right_shift(self.words[:, None], shifts) & 2**BITS - 1) - BIAS
         q = q.reshape([axes[axis] for axis in ORDER])
         q = q.permute([ORDER.index(axis) for axis in range(len(ORDER))])
         q = q.reshape(tiles * TILE, groups, self.group)
@@ -76,6 +76,7 @@ def packs(b: ScaledTensor) -> bool:
     return True
 
 
+@eager
 def pack_weights(b: ScaledTensor) -> PackedWeights:
     """`b` (N, K) as `weight_only_matmul` reads it.
 
@@ -95,7 +96,8 @@ def pack_weights(b: ScaledTensor) -> PackedWeights:
     tiles, chunks = len(codes) // TILE, length // CHUNK
     elements = codes.reshape(tiles, *AXES[1:4], chunks, *AXES[5:]).permute(ORDER)
     shifts = torch.arange(0, 32, BITS, dtype=torch.int32, device=b.device)
-    words = (elements.reshape(-1, 32 // BITS).to(torch.int32) << shifts).sum(1, dtype=torch.int32)
+    parts = elements.reshape(-1, 32 // BITS).to(torch.int32)
+    words = torch.bitwise_left_shift(parts, shifts).sum(1, dtype=torch.int32)
     scales = expand(b.scales[0], (height, shared // group))
     scales = pad(scales, zeros).reshape(tiles, TILE, length // group).transpose(1, 2).contiguous()
     return PackedWeights(words, scales, b.shape, group)

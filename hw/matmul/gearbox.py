@@ -85,6 +85,6 @@ class Gearbox(wiring.Component):
         for place, bit in enumerate(units):
             distance = Const(0, 8 * self._unit << place)
             shifted = Signal(min(width, len(word) + len(distance)), name=f"placed{place}")
-            m.d.comb += shifted.eq(Mux(bit, Cat(distance, word), word))
+            m.d.comb += shifted.eq(Mux(bit, Cat(distance, word)[: len(shifted)], word))
             word = shifted
         return word

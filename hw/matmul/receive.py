@@ -3,7 +3,7 @@
 from math import gcd
 from typing import Any
 
-from amaranth.hdl import Module, Signal, Value
+from amaranth.hdl import Const, Module, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import bits_for
@@ -94,7 +94,9 @@ class Receiver(wiring.Component):
         with m.If(self.launch):
             m.d.sync += [expected.eq(1), surplus.eq(0)]
 
-        gap = (self.s.tkeep[1:] & ~self.s.tkeep[:-1]).any()
+        gap = Const(0)  # of one byte there is none, and no wire of no bits
+        if self.beat_bytes > 1:
+            gap = (self.s.tkeep[1:] & ~self.s.tkeep[:-1]).any()
         whole = words.payload.units == word_units
         m.d.comb += [
             keep_is_right.eq(self.s.tkeep.all() | (self.s.tlast & self.s.tkeep[0] & ~gap)),

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pyuvm import uvm_analysis_port, uvm_component
 
 from .context import context_of
+from .subject import IDLE
 
 HANG = 2000  # cycles that a beat is kept waiting, or that a result is owed and none comes
 
@@ -67,7 +68,7 @@ class ProtocolChecker(uvm_component):
             return "result stalled"
         if self.open:
             return "partial item"
-        return "result on its way" if self.owed else "idle"
+        return "result on its way" if self.owed else IDLE
 
     async def run_phase(self) -> None:
         """Check every cycle."""

@@ -24,6 +24,9 @@ SUBJECTS = {
 }
 """The subject of each kind of unit (sim/kinds.py) that the environment drives."""
 
+IDLE = "idle"
+"""The state of a unit that has nothing: no beat of an item, no result to give."""
+
 Goals = Mapping[str, Sequence[object]]
 Hits = Mapping[str, Sequence[set[object]]]
 
@@ -174,7 +177,7 @@ def event_goals(latency: int, capacity: int, *, several: bool, waits: bool = Fal
         "cycle": cycles,
         "gap": ["none", "between items"] + ["inside an item"] * several,
         "taken": ["at once", "1 cycle", "2 to 7 cycles", "8 or more"],
-        "reset": ["idle", "result stalled"]
+        "reset": [IDLE, "result stalled"]
         + ["partial item"] * several
         + ["result on its way"] * (latency > 1),  # else it is on the pins at once
     }

@@ -14,7 +14,7 @@ from pyuvm import ConfigDB, uvm_test
 
 from ..job import UnitJob
 from .context import Context, Timing, make
-from .subject import subject_of
+from .subject import IDLE, subject_of
 from .uvm_env import UnitEnv, UnitSequence
 
 PROFILES = (
@@ -98,13 +98,12 @@ class UnitTest(uvm_test):
         await self._reset(2)
 
     async def _resets(self) -> None:
+        """A reset in each state that there is, in turn, however long it takes to come."""
         rng = self.context.random("resets")
-        states = ("partial item", "result on its way", "result stalled")
+        states = [state for state in self.context.subject.event_goals()["reset"] if state != IDLE]
         for i in range(RESETS):
             await self._cycles(rng.randrange(40))
-            for _ in range(100):
-                if self.env.protocol.state == states[i % len(states)]:
-                    break
+            while self.env.protocol.state != states[i % len(states)]:
                 await self.context.pins.edge
             await self._reset(rng.randrange(1, 4))
 

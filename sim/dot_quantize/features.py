@@ -24,7 +24,9 @@ def goals(config: DotQuantizeConfig) -> dict[str, Sequence[object]]:
     kept, (fmt,) = _kept_bits(config.dot), config.quantizer.formats
     fraction_bits = config.quantizer.source.fraction_bits
     if kept < min(fmt.mantissa_bits + 2, fraction_bits):
-        return {**found, "format_rule": results["format_rule"], "block": ["finite"]}
+        finite = {"normal", "subnormal"} & set(found["result"])
+        blocks = ["finite" if finite else "zeros only"]
+        return {**found, "format_rule": results["format_rule"], "block": blocks}
     largest = ["largest"] * (kept >= fraction_bits)
     results["value"] = [*found["result"], *largest]
     for name, seldom in (("scale", "one"), ("range", quantize.ENDS[0])):

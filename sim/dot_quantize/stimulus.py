@@ -48,7 +48,8 @@ def _by_sequence(
 ) -> list[NDArray[np.int64]]:
     """Blocks of one sequence each, in random order; what is over makes mixed ones.
 
-    The last one is filled up with dot products that came before.
+    A sequence shorter than a block fills one by itself, over and over; the last of the mixed ones
+    is filled up with any dot products.
     """
     groups: dict[str, list[NDArray]] = {}
     start = 0
@@ -58,6 +59,7 @@ def _by_sequence(
     orders, rest = [], []
     for parts in groups.values():
         members = rng.permutation(np.concatenate(parts))
+        members = np.resize(members, max(block, len(members)))
         whole = len(members) // block * block
         orders.append(members[:whole].reshape(-1, block))
         rest.append(members[whole:])

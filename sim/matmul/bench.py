@@ -12,7 +12,7 @@ from ..job import CycleReport, Failure, UnitJob
 from .coverage import hits
 from .ends import Ends
 from .product import Product, compare, describe
-from .stimulus import random_product
+from .stimulus import least_cycles, random_product, short_blocks
 from .watch import Watch
 
 KEPT_ERRORS, KEPT_FAILURES = 20, 5
@@ -52,18 +52,16 @@ class Bench:
         return right
 
     def product(self, tiles: tuple[int, int] = (2, 2), blocks: int | None = None) -> Product:
-        """A small product of whole tiles, under finite operands."""
+        """A product of whole tiles, under finite operands; without `blocks` a short one."""
         config = self.config
         m, n = tiles[0] * config.rows, tiles[1] * config.columns
         mode = self.rng.randrange(len(config.dot.formats))
-        return random_product(config, self.numbers, mode, m, n, blocks or config.depth)
+        blocks = blocks or short_blocks(config, tiles)
+        return random_product(config, self.numbers, mode, m, n, blocks)
 
-    def patience(self, packets: dict[str, bytes], product: Product) -> int:
+    def patience(self, product: Product) -> int:
         """Cycles after which a job is lost: what it takes under the slowest ends, and more."""
-        beats = [len(packet) / self.config.stream_bytes(side) for side, packet in packets.items()]
-        tiles = product.tiles(self.config)
-        beats.append(self.config.bytes_of("c", tiles) / self.config.c_bytes)
-        return SLACK + 20 * int(max(beats) + tiles.steps * self.config.dot.interval)
+        return SLACK + 40 * least_cycles(self.config, product.tiles(self.config))
 
     # A job ----------------------------------------------------------------------------------------
 
@@ -87,7 +85,6 @@ class Bench:
     async def finish(
         self,
         product: Product,
-        packets: dict[str, bytes],
         errors: frozenset[str] = frozenset(),
         *,
         clear: bool = True,
@@ -96,7 +93,7 @@ class Bench:
 
         errors: those that STATUS must have. clear: clear STATUS.
         """
-        status = await self.ends.ended(self.patience(packets, product))
+        status = await self.ends.ended(self.patience(product))
         found = await self.ends.errors()
         self.check(found == errors, f"STATUS has {_names(found)}, wanted {_names(errors)}")
         self.check(bool(status["done"]), "a job ended and STATUS.done is 0")
@@ -114,9 +111,8 @@ class Bench:
 
     async def multiply(self, product: Product, *, clear: bool = True) -> dict[str, int]:
         """Run a job with nothing wrong about it; its counters. clear: clear STATUS afterwards."""
-        packets = product.packets(self.config)
-        await self.begin(product, packets)
-        return await self.finish(product, packets, clear=clear)
+        await self.begin(product, product.packets(self.config))
+        return await self.finish(product, clear=clear)
 
     # Checks ---------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from ...model.matmul_config import MatmulConfig
 from ...model.matmul_registers import COUNTERS, REGISTERS
 from .ends import STATES
 from .product import Product
-from .stimulus import TILES, block_counts
+from .stimulus import TILES, shapes
 from .watch import HANDSHAKES
 
 WAITS = tuple(name for name in COUNTERS if name.startswith(("WAIT", "TAIL")))
@@ -17,7 +17,7 @@ def goals(config: MatmulConfig, faults: Iterable[str]) -> dict[str, Sequence[obj
     """The bins of every feature that the unit can hit, and the faults by name."""
     return {
         "tiles": list(TILES),
-        "blocks": list(block_counts(config)),
+        "blocks": list(dict.fromkeys(blocks for _, blocks in shapes(config))),
         "side": ["whole tiles", "ragged"][: 1 + (config.rows * config.columns > 1)],
         "mode": list(range(len(config.dot.formats))),
         "initial_c": [False, True][: 1 + config.initial_c],

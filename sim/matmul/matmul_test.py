@@ -12,7 +12,7 @@ from ..bench.coverage import conclude, section
 from .bench import Bench
 from .coverage import goals
 from .faults import FAULTS, Fault, applies
-from .stimulus import products
+from .stimulus import products, shapes, total_cycles
 
 PROFILES = (
     ({}, 1.0),
@@ -23,7 +23,7 @@ PROFILES = (
     ({"c": 0.9}, 20.0),
 )
 """Chances of each end to pause, and how long."""
-LONGEST = 2_000_000  # ns for one thing to do
+LONGEST = 2_000_000  # ns for one thing to do, of short jobs
 MOST_HANGS = 3  # after which nothing more is tried
 SETTLE = 50  # cycles after the last job, for beats that nobody asked for
 
@@ -81,9 +81,10 @@ async def _faults(bench: Bench, faults: dict[str, Fault]) -> None:
 
 async def _guarded(bench: Bench, work: Coroutine[Any, Any, object]) -> None:
     """Do it; when it cannot go on, or hangs, a reset gets the unit out of it."""
+    longest = LONGEST + 1000 * total_cycles(bench.config, shapes(bench.config))
     try:
-        await with_timeout(work, LONGEST, "ns")
+        await with_timeout(work, longest, "ns")
     except (AssertionError, SimTimeoutError) as problem:
-        bench.error(str(problem) or f"no end after {LONGEST} ns")
+        bench.error(str(problem) or f"no end after {longest} ns")
         bench.hangs += 1
         await bench.recover()

@@ -70,7 +70,7 @@ async def _while_busy(
     await bench.begin(product, packets)
     await act()
     bench.ends.resume("c")
-    await bench.finish(product, packets, frozenset({error}))
+    await bench.finish(product, frozenset({error}))
     bench.hits.append({"error": {error}})
 
 
@@ -159,9 +159,9 @@ async def interrupt(bench: Bench) -> None:
         product = bench.product((1, 1), 1)
         packets = product.packets(bench.config)
         await bench.begin(product, packets)
-        await ends.ended(bench.patience(packets, product))
+        await ends.ended(bench.patience(product))
         level(enabled, f"after a job with done {'not ' * (not enabled)}enabled")
-        await bench.finish(product, packets)
+        await bench.finish(product)
         level(0, "after STATUS was cleared")
     for enabled in (0, 1):
         await ends.write("IRQ_ENABLE", error=enabled)
@@ -180,4 +180,4 @@ async def errors_stay(bench: Bench) -> None:
     product = bench.product()
     packets = product.packets(bench.config)
     await bench.begin(product, packets)
-    await bench.finish(product, packets, frozenset({"bad_shape"}))
+    await bench.finish(product, frozenset({"bad_shape"}))

@@ -6,9 +6,9 @@ from typing import Any
 from ...model.matmul_layout import pack_c
 from .bench import Bench
 from .product import Product
-from .stimulus import TILES, block_counts
+from .stimulus import TILES, least_cycles, short_counts
 
-LONG = 600  # cycles for which a stream stops
+LONG = 600  # cycles for which a stream stops at least
 PACKETS = 3  # of each kind that is wrong
 
 
@@ -22,7 +22,8 @@ def _with_d(bench: Bench, side: str, *shape: Any) -> Product:
 
 async def wrong_packet(bench: Bench, side: str, kind: str) -> None:
     """Packets that are too short, too long or have a hole, on one stream."""
-    for blocks in bench.rng.sample(block_counts(bench.config), PACKETS):
+    counts = short_counts(bench.config)
+    for blocks in bench.rng.sample(counts, min(PACKETS, len(counts))):
         product = _with_d(bench, side, bench.rng.choice(TILES), blocks)
         await _broken(bench, product, side, kind)
 
@@ -45,7 +46,7 @@ async def _broken(bench: Bench, product: Product, side: str, kind: str) -> None:
     for name, sent in packets.items():
         bench.ends.send(name, sent, keep if name == side else None)
     await bench.ends.start()
-    status = await bench.ends.ended(bench.patience(packets, product))
+    status = await bench.ends.ended(bench.patience(product))
     found = await bench.ends.errors()
     bench.check(found == {error}, f"STATUS has {sorted(found)}, wanted {error} alone")
     bench.check(not status["done"], "STATUS.done is 1 after an error")
@@ -89,7 +90,7 @@ async def both_end_early(bench: Bench) -> None:
     packets = {side: packet[:-1] for side, packet in product.packets(bench.config).items()}
     await bench.ends.write("IRQ_ENABLE", error=1)
     await bench.begin(product, packets)
-    status = await bench.ends.ended(bench.patience(packets, product))
+    status = await bench.ends.ended(bench.patience(product))
     found = await bench.ends.errors()
     wanted = {f"{side}_early_last" for side in packets}
     bench.check(bool(found) and found <= wanted, f"STATUS has {sorted(found)}")
@@ -107,23 +108,22 @@ async def nobody_asked(bench: Bench) -> None:
     plain = replace(product, d=None)
     packets = plain.packets(bench.config)
     await bench.begin(plain, packets | {"d": packet})
-    await bench.ends.ended(bench.patience(packets, plain))
+    await bench.ends.ended(bench.patience(plain))
     bench.check(bench.watch.beats["d"] == 0, "beats of D were taken in a job without")
     bench.check_c(plain, bench.predict(bench.config, plain))
     await bench.ends.clear_status()
     rest = {side: p for side, p in product.packets(bench.config).items() if side != "d"}
     await bench.begin(product, rest)
-    await bench.finish(product, rest)
+    await bench.finish(product)
 
 
 async def stops(bench: Bench, side: str) -> None:
-    """A stream stops for long: the cycles are counted, nothing else changes."""
-    product = _with_d(bench, side, (4, 4), 1)
-    packets = product.packets(bench.config)
+    """A stream stops until all others wait for it: the cycles are counted, nothing else changes."""
+    product = _with_d(bench, side, (4, 4), 2)
     bench.ends.stop(side)
-    await bench.begin(product, packets)
-    await bench.ends.cycles(LONG)
+    await bench.begin(product, product.packets(bench.config))
+    await bench.ends.cycles(LONG + least_cycles(bench.config, product.tiles(bench.config)))
     bench.ends.resume(side)
-    counters = await bench.finish(product, packets)
+    counters = await bench.finish(product)
     lost = sum(counters[name] for name in counters if name.startswith(("WAIT", "TAIL")))
     bench.check(lost > LONG // 2, f"{lost} cycles without a step, wanted {LONG} or so")

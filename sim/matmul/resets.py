@@ -2,9 +2,10 @@
 
 from .bench import Bench
 from .ends import until
+from .product import Product
+from .stimulus import long_blocks
 
 PHASES = ("start", "operands", "results", "tail")
-PATIENCE = 3000  # cycles in which a phase comes
 LONG = 300  # cycles for which nothing follows
 
 
@@ -25,12 +26,19 @@ async def _pin_reset(bench: Bench) -> None:
     bench.check(not any(status.values()), f"STATUS is {status} after a reset")
 
 
+def _long_product(bench: Bench) -> Product:
+    """A product whose operands still come while results leave."""
+    tiles = 3, 2
+    return bench.product(tiles, long_blocks(bench.config, tiles))
+
+
 async def reset(bench: Bench, phase: str, soft: bool) -> None:
     """A reset in a phase of a job."""
-    product = bench.product((3, 2), 2 * bench.config.depth + 1)
+    product = _long_product(bench)
     packets = {} if phase == "start" else product.packets(bench.config)
     await bench.begin(product, packets)
-    arrived = await until(bench.dut, lambda: bench.watch.phase == phase, PATIENCE)
+    patience = bench.patience(product)
+    arrived = await until(bench.dut, lambda: bench.watch.phase == phase, patience)
     bench.check(arrived, "the phase did not come")
     await bench.ends.cycles(bench.rng.randrange(8))
     if soft:
@@ -60,7 +68,7 @@ async def senders_not_begun(bench: Bench) -> None:
     for side in bench.config.inputs:
         bench.ends.resume(side)
     await bench.begin(new, new.packets(bench.config))
-    status = await bench.ends.ended(bench.patience(new.packets(bench.config), new))
+    status = await bench.ends.ended(bench.patience(new))
     bench.check(bool(status["done"]), "packets of the right length did not make a job")
     bench.check_c(old, bench.predict(bench.config, old))
     await _flush_senders(bench)
@@ -68,11 +76,12 @@ async def senders_not_begun(bench: Bench) -> None:
 
 async def senders_amid(bench: Bench) -> None:
     """The next job finds the old packets' rests: it ends with an error of their lengths."""
-    product = bench.product((3, 2), 2 * bench.config.depth + 1)
+    product = _long_product(bench)
     packets = product.packets(bench.config)
     await bench.begin(product, packets)
     beats = bench.watch.beats
-    arrived = await until(bench.dut, lambda: beats["a"] and beats["b"], PATIENCE)
+    patience = bench.patience(product)
+    arrived = await until(bench.dut, lambda: beats["a"] and beats["b"], patience)
     bench.check(arrived, "the operands were not taken")
     for side in packets:
         bench.ends.stop(side)  # so that no packet comes to its end before the reset
@@ -81,7 +90,7 @@ async def senders_amid(bench: Bench) -> None:
     for side in packets:
         bench.ends.resume(side)
     await bench.begin(product, packets)
-    status = await bench.ends.ended(2 * bench.patience(packets, product))
+    status = await bench.ends.ended(2 * patience)
     bench.check(not status["done"], "a job of rests came to its end")
     found = await bench.ends.errors()
     wrong_length = {f"{side}_early_last" for side in packets}

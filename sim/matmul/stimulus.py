@@ -1,20 +1,34 @@
 """Products to multiply: every shape that the unit treats differently, operands of every class."""
 
-from collections.abc import Iterator
-from pathlib import Path
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from itertools import product as combinations
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ...model import ElementFormat, MXArray, quantize
-from ...model.matmul_config import MatmulConfig
+from ...model.matmul_config import MatmulConfig, Tiles
 from ..operands import near_scales, random_c, weighted, wide_scales
-from ..tensors import load_tensors
 from .product import Product
 
 TILES = ((1, 1), (1, 3), (3, 1), (2, 2))
 """Tiles down and across."""
+LONG_TILES = ((3, 1), (2, 2), (1, 3), (1, 1), (1, 1))
+"""Those of the longer products, where not every length can have every one of TILES."""
+
+Shape = tuple[tuple[int, int], int]
+"""Tiles down and across, blocks of K."""
+
+CYCLES = 20_000
+"""Of all products, at full speed; under stalls they take several times as many."""
+LONGEST = 20_000
+"""Of a product cycle by cycle, at full speed."""
+CYCLES_PER_RESULT = 10
+"""The same where very many results are asked for."""
+JOB, LONG_JOB = 1000, 4000
+"""Cycles of a job among faults, and of one whose operands still come while results leave."""
 
 OPERANDS = {"near": 0.0, "wide": 0.0, "special": 0.01, "zero": 0.0}
 """Kinds of operands, and the weight of infinities and NaN in them; of zeros no flag is raised."""
@@ -26,23 +40,86 @@ def block_counts(config: MatmulConfig) -> tuple[int, ...]:
     return tuple(dict.fromkeys((1, 2, depth - 1, depth, depth + 1, 2 * depth, 2 * depth + 1)))
 
 
+def beats(config: MatmulConfig, tiles: Tiles, side: str) -> int:
+    """Beats of a job's packet."""
+    return -(-config.bytes_of(side, tiles) // config.stream_bytes(side))
+
+
+def least_cycles(config: MatmulConfig, tiles: Tiles) -> int:
+    """Cycles that a job takes at least: for its steps, or for the beats of its slowest stream."""
+    streams = (beats(config, tiles, side) for side in (*config.inputs, "c"))
+    return max(tiles.steps * config.dot.interval, *streams)
+
+
+def shapes(config: MatmulConfig) -> list[Shape]:
+    """The products that there must be.
+
+    Every shape of tiles with every number of blocks; where that takes too long (deep buffers,
+    narrow streams), each of the larger numbers with one, as far as one tile is not too long.
+    """
+    counts = block_counts(config)
+    every = [*combinations(TILES, counts)]
+    if total_cycles(config, every) <= CYCLES:
+        return every
+    few, many = counts[:2], counts[2:]
+    needed = [*combinations(TILES, few)]
+    for tiles, blocks in zip(LONG_TILES, many, strict=True):
+        choices = [(tiles, blocks), (TILES[0], blocks)]
+        needed += [one for one in choices if total_cycles(config, [one]) <= LONGEST][:1]
+    return needed
+
+
+def total_cycles(config: MatmulConfig, shapes: list[Shape]) -> int:
+    """Cycles that the products of these shapes take at least."""
+    return sum(least_cycles(config, Tiles(*tiles, blocks)) for tiles, blocks in shapes)
+
+
+def short_blocks(config: MatmulConfig, tiles: tuple[int, int]) -> int:
+    """As many blocks of K as the depth, or fewer of a short job."""
+    return _blocks(config.depth, JOB, lambda k: least_cycles(config, Tiles(*tiles, k)))
+
+
+def long_blocks(config: MatmulConfig, tiles: tuple[int, int]) -> int:
+    """More blocks of K than the buffers hold, or as many as come in so long a time."""
+    return _blocks(
+        2 * config.depth + 1,
+        LONG_JOB,
+        lambda k: max(beats(config, Tiles(*tiles, k), side) for side in ("a", "b")),
+    )
+
+
+def _blocks(most: int, cycles: int, taken: Callable[[int], int]) -> int:
+    return max(1, bisect_right(range(1, most + 1), cycles, key=taken))
+
+
+def short_counts(config: MatmulConfig) -> list[int]:
+    """Those of `block_counts` whose jobs of any shape of tiles are not too long."""
+    counts = block_counts(config)
+    last = _blocks(counts[-1], LONG_JOB, lambda k: least_cycles(config, Tiles(2, 2, k)))
+    return [count for count in counts if count <= last]
+
+
 def products(config: MatmulConfig, rng: Generator, results: int) -> Iterator[Product]:
-    """Products of at least `results` results: every shape first, then shapes at random.
+    """Products of `results` results or of enough cycles: every shape and mode, then at random.
 
     Sides fill their tiles in every other product and leave them ragged in the others.
     """
-    shapes = [(tiles, blocks) for tiles in TILES for blocks in block_counts(config)]
+    needed, modes = shapes(config), len(config.dot.formats)
+    needed += [(TILES[0], 1)] * (modes - len(needed))
+    kinds = list(OPERANDS)
+    first = rng.permutation(len(kinds))
+    left = max(CYCLES, CYCLES_PER_RESULT * results)
     done = number = 0
-    while done < results or number < len(shapes):
-        tiles, blocks = shapes[number if number < len(shapes) else rng.integers(len(shapes))]
+    while number < len(needed) or (done < results and left > 0):
+        tiles, blocks = needed[number if number < len(needed) else rng.integers(len(needed))]
         sides = [
-            count * each - (0 if number % 2 or each == 1 else int(rng.integers(each)))
+            count * each - (0 if number % 2 or each == 1 else int(rng.integers(1, each)))
             for count, each in zip(tiles, (config.rows, config.columns), strict=True)
         ]
-        mode = number % len(config.dot.formats)
-        kind = list(OPERANDS)[int(rng.integers(len(OPERANDS)))]
-        yield random_product(config, rng, mode, sides[0], sides[1], blocks, kind)
+        kind = kinds[first[number] if number < len(kinds) else rng.integers(len(kinds))]
+        yield random_product(config, rng, number % modes, sides[0], sides[1], blocks, kind)
         done += sides[0] * sides[1]
+        left -= least_cycles(config, Tiles(*tiles, blocks))
         number += 1
 
 
@@ -88,15 +165,3 @@ def real_product(
         for x, fmt in zip((activations, weight), config.dot.formats[mode], strict=True)
     )
     return Product("real", mode, a, b)
-
-
-def tensor_product(
-    config: MatmulConfig,
-    mode: int,
-    path: Path,
-    names: tuple[str, ...] = (),
-    limit: int | None = None,
-) -> Product:
-    """The layer of two arrays of a file, or of at most `limit` rows of each."""
-    x, y = load_tensors(path, names)
-    return real_product(config, mode, x[:limit], y[:limit])

@@ -1,16 +1,29 @@
 """One matrix unit in a regression: cycle by cycle among faults, then products in bulk."""
 
+from bisect import bisect_right
+
 from ...model.matmul_config import MatmulConfig
 from .. import verilator
 from ..job import Failure, UnitJob
+from ..tensors import load_tensors
 from ..unit import TIME_LIMIT, Progress, UnitResult, run_cycles, verilog_of
 from .build import build_matmul
 from .bulk import run_bulk
 from .product import Product, compare, describe
-from .stimulus import random_product, tensor_product
+from .stimulus import (
+    CYCLES,
+    block_counts,
+    least_cycles,
+    random_product,
+    real_product,
+    shapes,
+    total_cycles,
+)
 
 BULK_GAP, BULK_STALL = 16, 16  # chances in 256 per cycle
 BULK_BLOCKS = 48  # of K, of the random product
+BULK_COST = 300_000_000  # of a product, as `_cost`: what costs more has fewer results
+BULK_COST_PER_RESULT = 10_000  # the same where very many results are asked for
 TEST = "mxdot.sim.matmul.matmul_test"
 
 
@@ -21,7 +34,8 @@ def run(job: UnitJob, progress: Progress, result: UnitResult) -> None:
     progress("build")
     build = build_matmul(job.config, verilog, job.build_directory / "build", waves=job.waves)
     progress("traffic")
-    failures = run_cycles(job, build, result, TEST)
+    work = total_cycles(job.config, shapes(job.config)) / CYCLES
+    failures = run_cycles(job, build, result, TEST, TIME_LIMIT * max(1, work))
     try:
         if job.bulk:
             progress("bulk")
@@ -36,7 +50,7 @@ def _run_bulk(job: UnitJob, build: verilator.Build, result: UnitResult) -> list[
     """Products of `job.bulk` results and more, of real tensors first."""
     failures: list[Failure] = []
     seconds, compared = 0.0, 0
-    for number, product in enumerate(_products(job)):
+    for number, product in enumerate(bulk_products(job)):
         ran = run_bulk(
             build,
             job.config,
@@ -64,15 +78,38 @@ def _run_bulk(job: UnitJob, build: verilator.Build, result: UnitResult) -> list[
     return failures
 
 
-def _products(job: UnitJob) -> list[Product]:
+def bulk_products(job: UnitJob) -> list[Product]:
     """The tensors' product, whole or a slice, and one of random operands in every mode."""
     config: MatmulConfig = job.config
     modes = range(len(config.dot.formats))
     products = []
     if job.tensors is not None:
-        limit = None if job.all_tensors else max(1, int((job.bulk / 2) ** 0.5))
-        products.append(tensor_product(config, 0, job.tensors, job.tensor_names, limit))
-    side = max(1, int((job.bulk / 2 / len(modes)) ** 0.5))
+        x, y = load_tensors(job.tensors, job.tensor_names)
+        blocks = -(-x.shape[1] // config.dot.lanes)
+        limit = None if job.all_tensors else _side(config, job.bulk / 2, blocks)
+        products.append(real_product(config, 0, x[:limit], y[:limit]))
+    side = _side(config, job.bulk / 2 / len(modes), BULK_BLOCKS)
     rng = job.rng("bulk")
     products += [random_product(config, rng, m, side, side, BULK_BLOCKS, "wide") for m in modes]
+    longest = block_counts(config)[-1]
+    tile = config.rows, config.columns
+    driven = {blocks for _, blocks in shapes(config)}
+    if longest not in driven and _cost(config, *tile, longest) <= BULK_COST:
+        products.append(random_product(config, rng, 0, *tile, longest))
     return products
+
+
+def _side(config: MatmulConfig, results: float, blocks: int) -> int:
+    """M and N of a product of so many results, or fewer where those cost too much."""
+
+    def cost(side: int) -> int:
+        return _cost(config, side, side, blocks)
+
+    wanted = range(1, int(results**0.5) + 1)
+    return max(1, bisect_right(wanted, max(BULK_COST, BULK_COST_PER_RESULT * results), key=cost))
+
+
+def _cost(config: MatmulConfig, m: int, n: int, blocks: int) -> int:
+    """Cycles of a product times lanes of the array, by which the time of its simulation grows."""
+    cycles = least_cycles(config, config.tiles(m, n, blocks * config.dot.lanes))
+    return cycles * config.rows * config.columns * config.dot.lanes

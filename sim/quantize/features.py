@@ -35,11 +35,11 @@ def goals(config: QuantizeConfig) -> dict[str, Sequence[object]]:
         "value": list(VALUE_CLASSES),
         "block": list(BLOCK_CLASSES),
         "scale": _scale_bins(config),
-        "range": _range_bins(config),
+        "range": _range_bins(config, *formats),
         "carry": [(rule, carried) for rule in config.scale_rules for carried in _carries(rule)],
         "element": [(fmt.name, name) for fmt in formats for name in _element_classes(config, fmt)],
         "rounding": [(fmt.name, name) for fmt in formats for name in ROUNDED],
-        "limit": [(fmt.name, name) for fmt in formats for name in _limits(config)],
+        "limit": [(fmt.name, name) for fmt in formats for name in _limits(config, fmt)],
     }
 
 
@@ -145,26 +145,26 @@ def _carries(rule: str) -> tuple[bool, ...]:
     return (False,) if rule == "floor" else (False, True)
 
 
-def _exponent_limits(config: QuantizeConfig) -> tuple[int, int]:
+def _exponent_limits(config: QuantizeConfig, *formats: ElementFormat) -> tuple[int, int]:
     """Shared exponents, before they are clamped, of the least and the largest amax."""
     source = config.source
-    least = source.emin - source.fraction_bits - max(fmt.emax for fmt in config.formats)
-    emax = min(fmt.emax for fmt in config.formats)
+    least = source.emin - source.fraction_bits - max(fmt.emax for fmt in formats)
+    emax = min(fmt.emax for fmt in formats)
     carry = any(rule != "floor" for rule in config.scale_rules)
     top = 2 ** (source.exponent_bits - 1) - 1 - emax + carry
     return least, top
 
 
 def _scale_bins(config: QuantizeConfig) -> Sequence[object]:
-    _, top = _exponent_limits(config)
+    _, top = _exponent_limits(config, *config.formats)
     reached = {"smallest": True, "small": True, "one": top >= 0, "large": top >= 1}
     reached |= {"largest": top >= E8M0.exponent_range[1], "nan": _poisons(config)}
     return [name for name in SCALE_CLASSES if reached[name]]
 
 
-def _limits(config: QuantizeConfig) -> Sequence[str]:
-    """The rule `ceil` saturates nothing that E8M0 can scale."""
-    saturates = config.scale_rules != ("ceil",) or ENDS[2] in _range_bins(config)
+def _limits(config: QuantizeConfig, fmt: ElementFormat) -> Sequence[str]:
+    """The rule `ceil` saturates nothing that E8M0 can scale, which is all but in a few formats."""
+    saturates = config.scale_rules != ("ceil",) or ENDS[2] in _range_bins(config, fmt)
     return LIMITS if saturates else LIMITS[1:]
 
 
@@ -174,8 +174,8 @@ def _poisons(config: QuantizeConfig) -> bool:
     return any(fmt.nan_code is None for fmt in config.formats)
 
 
-def _range_bins(config: QuantizeConfig) -> Sequence[object]:
-    least, top = _exponent_limits(config)
+def _range_bins(config: QuantizeConfig, *formats: ElementFormat) -> Sequence[object]:
+    least, top = _exponent_limits(config, *formats)
     low, high = E8M0.exponent_range
     return [ENDS[0]] * (least < low) + [ENDS[1]] + [ENDS[2]] * (top > high)
 

@@ -8,6 +8,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ...model import ElementFormat, QuantizeConfig
+from ..operands import class_codes
 from .item import Batch
 
 Bits = NDArray[np.int64]
@@ -167,6 +168,21 @@ def limits(target: Target, rng: Generator, n: int) -> Bits:
     return _signs(target, rng, bits)
 
 
+def extremes(target: Target, rng: Generator, n: int) -> Bits:
+    """The source's largest value beside its smallest, and beside the element's smallest normal one.
+
+    Rules differ by one in the exponent of the scale, and so there are two of the latter.
+    """
+    fmt = target.format
+    normal = fmt.values[class_codes(fmt)["smallest_normal"][0]]
+    top = 2 ** (target.config.source.exponent_bits - 1) - 1
+    exponent = top - fmt.emax + np.array([0, 1])
+    found = [target.floats(target.ones, -1), 1, *target.nearest(np.ldexp(normal, exponent))]
+    bits = target.floats(rng.integers(0, target.ones, (n, target.config.block)), 0)
+    bits[:, : len(found)] = found
+    return _signs(target, rng, rng.permuted(bits, axis=1))
+
+
 def subnormals(target: Target, rng: Generator, n: int) -> Bits:
     """Blocks at the lower end of the source: subnormal values, and E8M0's smallest scales."""
     shape = (n, target.config.block)
@@ -204,6 +220,7 @@ SEQUENCES: dict[str, tuple[Callable[[Target, Generator, int], Bits], int]] = {
     "normal": (normal, 3),
     "ties": (ties, 4),
     "limits": (limits, 4),
+    "extremes": (extremes, 1),
     "subnormals": (subnormals, 2),
     "specials": (specials, 2),
     "raw": (raw, 1),

@@ -2,8 +2,8 @@
 
     torchrun --standalone --nproc-per-node 2 tests/gpu/parallel_worker.py gloo
 
-Any number of ranks that divides 8; `nccl` takes one GPU a rank. Prints "rank r of n: ..." when all
-is well.
+Any number of ranks that divides 8; `nccl` takes one GPU a rank. Prints "rank r of n: all is well"
+in the end.
 """
 
 import copy
@@ -23,20 +23,31 @@ RECIPES = (Recipe(), Recipe("e2m1", "e3m2", "e5m2", scale_rule="floor"))
 
 
 def main(backend: str) -> None:
-    dist.init_process_group(backend)
-    rank, ranks = dist.get_rank(), dist.get_world_size()
-    device = "cpu"
-    if backend == "nccl":
-        device = f"cuda:{os.environ['LOCAL_RANK']}"
-        torch.cuda.set_device(device)
+    device = join(backend)
     for recipe in RECIPES:
         for dtype in (torch.float32, torch.bfloat16):
             check_tensor_parallel(recipe, device, dtype)
         check_data_parallel(recipe, device)
     check_refusal()
+    leave()
+
+
+def join(backend: str) -> str:
+    """The device of this rank of a new process group."""
+    dist.init_process_group(backend)
+    if backend != "nccl":
+        return "cpu"
+    device = f"cuda:{os.environ['LOCAL_RANK']}"
+    torch.cuda.set_device(device)
+    return device
+
+
+def leave() -> None:
+    """End the process group, and say so."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
     dist.barrier()
     dist.destroy_process_group()
-    print(f"rank {rank} of {ranks}: parallel layers agree with whole ones on {device}", flush=True)
+    print(f"rank {rank} of {ranks}: all is well", flush=True)
 
 
 def check_tensor_parallel(recipe: Recipe, device: str, dtype: torch.dtype) -> None:

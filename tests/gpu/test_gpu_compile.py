@@ -7,6 +7,7 @@ import torch
 from compare import generator
 from devices import assert_same_blocks, bits, on_devices, tensor
 from mxdot import gpu, model
+from mxdot.gpu import schemes
 from mxdot.model import FORMATS, ElementFormat
 from mxdot.model.formats import Specials
 from test_quantize import RULES, random_blocks, with_nonfinite
@@ -74,3 +75,19 @@ def test_blocks_from_outside_the_graph(function):
         blocks = gpu.MXTensor(torch.tensor(codes), torch.tensor(scales), fmt)
         got, want = compiled(blocks).numpy(), function(blocks).numpy()
         assert got.tobytes() == want.tobytes(), fmt
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the compiler's own
+def test_products_between_graphs():
+    """Products and packing are called as they are: their tables are NumPy's."""
+
+    def layer(x, w):
+        y = gpu.matmul(gpu.quantize(x + 1, OWN), gpu.quantize(w, OWN), "hopper")
+        packed = schemes.pack_weights(schemes.quantize(w, "int4_g128"))
+        return 2 * y, packed.dequantize() + 1
+
+    rng = generator("gpu products between graphs")
+    x, w = (torch.tensor(rng.standard_normal((n, 128)).astype(np.float32)) for n in (8, 16))
+    compiled = torch.compile(layer, backend="aot_eager")
+    for got, want in zip(compiled(x, w), layer(x, w), strict=True):
+        assert torch.equal(got, want)

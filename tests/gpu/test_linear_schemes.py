@@ -217,8 +217,9 @@ def test_freezing_changes_no_bit_of_other_layers(recipe, device):
     assert layer.weight.grad is not None
 
 
-def test_a_frozen_layer_multiplies_by_what_is_kept():
-    layer = MXLinear(64, 32, recipe=INT8).freeze()
+@pytest.mark.parametrize("recipe", [INT8, Recipe(None, "e4m3", None)], ids=str)
+def test_a_frozen_layer_multiplies_by_what_is_kept(recipe):
+    layer = MXLinear(64, 32, recipe=recipe).freeze()
     x = torch.randn(4, 64)
     before = layer(x)
     layer.weight.mul_(2)

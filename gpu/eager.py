@@ -1,6 +1,7 @@
 """Functions that torch.compile calls, and does not compile.
 
-A compiler may contract a product and a sum, and so lose the exact remainder of a quotient.
+A compiler may contract a product and a sum, and so lose the exact remainder of a quotient. It also
+traces NumPy, and would leave arrays of its own in the model's tables.
 """
 
 from collections.abc import Callable

@@ -1,0 +1,101 @@
+"""torch.compile of networks changes no bit, and leaves the model's NumPy alone."""
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from mxdot.gpu import Recipe, convert, freeze
+from mxdot.model import FORMATS
+
+RECIPES = {
+    "exact": Recipe(accumulator="exact"),
+    "aligned, wide sums": Recipe("e5m2", "e5m2", "e5m2", accumulator="aligned:13"),
+    "hopper": Recipe(accumulator="hopper"),
+    "hopper-promoted": Recipe("e3m2", "e2m3", "e5m2", accumulator="hopper-promoted"),
+    "fixed, of limbs": Recipe("e2m1", "e2m1", "e2m1", accumulator="fixed:80:-60"),
+    "float32": Recipe(gradient_rounding="stochastic", accumulator="float32"),
+    "int32": Recipe("int8", "int8", "int8", accumulator="int32"),
+    "scheme": Recipe("int8_channel", "int8_affine"),
+    "scheme, blackwell": Recipe("nvfp4", "mx9", "vsquant4_u4", accumulator="blackwell"),
+    "scheme, int32": Recipe("int4_g128", "int8_channel", accumulator="int32"),
+    "weight-only": Recipe("int4_g32", None, accumulator="exact"),
+}
+FROZEN = {"fast": Recipe(), **{name: RECIPES[name] for name in ("hopper", "scheme")}}
+CASES = [
+    *((name, recipe, False) for name, recipe in RECIPES.items()),
+    *((name, recipe, True) for name, recipe in FROZEN.items()),
+]
+every_case = pytest.mark.parametrize(
+    ("recipe", "frozen"),
+    [case[1:] for case in CASES],
+    ids=[name + ", frozen" * frozen for name, _, frozen in CASES],
+)
+pytestmark = [  # the compiler's own
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf"),
+]
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_cached():
+    """As in a new process: what is made once is made under the compiler."""
+    torch.compiler.reset()
+    for name, module in list(sys.modules.items()):
+        for value in vars(module).values() if name.startswith("mxdot") else ():
+            if hasattr(value, "cache_clear"):
+                value.cache_clear()
+    for fmt in FORMATS.values():
+        for table in ("values", "triples"):
+            vars(fmt).pop(table, None)
+
+
+def network(recipe, frozen=False):
+    """Without biases: their gradients are sums of the compiler's own order."""
+    torch.manual_seed(0)
+    linear = nn.Linear(64, 48, bias=False), nn.Linear(48, 32, bias=False)
+    made = convert(nn.Sequential(linear[0], nn.ReLU(), linear[1]), recipe)
+    return freeze(made) if frozen else made
+
+
+def step(function, net):
+    """Output and gradients."""
+    torch.manual_seed(1)
+    net.zero_grad()
+    x = torch.randn(20, 64, requires_grad=True)
+    y = function(x)
+    y.square().sum().backward()
+    return [y.detach(), x.grad, *(p.grad.clone() for p in net.parameters() if p.requires_grad)]
+
+
+def assert_same_step(net, **options):
+    compiled = step(torch.compile(net, **options), net)
+    for got, want in zip(compiled, step(net, net), strict=True):
+        assert torch.equal(got, want)
+
+
+@every_case
+def test_compiled_networks_have_the_bits_of_eager_ones(recipe, frozen):
+    fast = recipe.fast and not recipe.of_schemes
+    assert_same_step(network(recipe, frozen), fullgraph=fast, backend="aot_eager")
+    for fmt in FORMATS.values():
+        for table in (fmt.values, *fmt.triples):
+            assert not table.flags.writeable
+            assert isinstance(table.base, np.ndarray | None)
+
+
+@every_case
+def test_no_numpy_is_traced(recipe, frozen):
+    """Where none may be, the graph breaks for other reasons only."""
+    net = network(recipe, frozen)
+    with torch._dynamo.config.patch(trace_numpy=False), torch.no_grad():
+        seen = torch._dynamo.explain(net)(torch.randn(20, 64))
+    reasons = [each.reason for each in seen.break_reasons]
+    assert not [reason for reason in reasons if "numpy" in reason.lower()]
+
+
+@pytest.mark.parametrize("name", ["hopper", "scheme"])
+def test_code_of_the_default_compiler(name):
+    assert_same_step(network(RECIPES[name]))

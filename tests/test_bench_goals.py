@@ -1,0 +1,142 @@
+"""Goals of coverage hold what a configuration can reach, and its traffic reaches all of that.
+
+The benches sample what the model makes of their traffic, so that all but the timing can be had
+without simulating: here of units drawn at random, with `MXDOT_FULL=1` of many more.
+"""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import random_units
+from compare import seed
+from mxdot.model import DotConfig, QuantizeConfig
+from mxdot.model.trace import FLAG_NAMES
+from mxdot.sim import features, item, stimulus
+from mxdot.sim.dot_quantize import features as dq_features
+from mxdot.sim.dot_quantize import item as dq_item
+from mxdot.sim.dot_quantize import stimulus as dq_stimulus
+from mxdot.sim.features import goals
+from mxdot.sim.fixed_features import NEGATIVE, POSITIVE, WITHIN
+from mxdot.sim.job import UnitJob
+from mxdot.sim.quantize import features as q_features
+from mxdot.sim.quantize import item as q_item
+from mxdot.sim.quantize import stimulus as q_stimulus
+
+FULL = os.environ.get("MXDOT_FULL", "0") != "0"
+COUNT = 300 if FULL else 12
+TRAFFIC = 2000  # as `mxdot sim` has it
+
+EXTREME = [
+    DotConfig("e4m3", 4, "fixed:2:-1024"),
+    DotConfig("e4m3", 4, "fixed:2:-1024:wrap"),
+    DotConfig("e4m3", 4, "fixed:2:1023:wrap", 1),
+    DotConfig("e3m2", 16, "fixed:1024:1023:wrap", 2),
+    DotConfig("e2m1", 4, "fixed:64:-150", out="float16"),
+    DotConfig("e5m2xe4m3", 8, "fixed:2:-22:wrap", out="float16"),
+    # Left, or reached at all, by the largest products alone.
+    DotConfig("e3m2xint8", 16, "fixed:32:233", out="float16"),
+    DotConfig("e2m3", 64, "fixed:2:264:wrap", load_c=False),
+    DotConfig("int4xe2m3", 64, "fixed:16:263:wrap"),
+    # Cancellation at a depth that only micro-exponents reach.
+    DotConfig("e3m2xint8", 4, "aligned:13", micro=True),
+    # INT32 without c, out of reach and within.
+    DotConfig("int8xint4", 64, "int32", out="int32", load_c=False, scales="u5"),
+    DotConfig("int8", 8, "int32", out="int8_full:shift", load_c=False, scales="u8"),
+]
+QUANTIZERS = [
+    QuantizeConfig("int8", 128, scale_rule="floor,ceil,even", beats=128),
+    # Only int8 is saturated by `ceil`.
+    QuantizeConfig("int8,e4m3", 16, scale_rule="ceil"),
+    # Many formats of few blocks each.
+    QuantizeConfig("e2m3,int4,e5m2,e3m2,e4m3,int8,e2m1", 4, "float16", "floor,ceil,even"),
+]
+
+
+def union(hits: Iterable) -> dict[str, set]:
+    """The bins of each feature that any item of any batch hits."""
+    seen: dict[str, set] = {}
+    for batch in hits:
+        for name, rows in batch.items():
+            seen.setdefault(name, set()).update(*rows)
+    return seen
+
+
+def wanted(found: dict) -> dict[str, set]:
+    return {name: set(bins) for name, bins in found.items()}
+
+
+def seen_of_dot(config: DotConfig) -> dict[str, set]:
+    batches = item.concatenate(stimulus.traffic(config, np.random.default_rng(seed()), TRAFFIC))
+    return union(features.hits(config, b, item.predict(config, b)) for b in batches)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        *EXTREME,
+        *random_units.units(random_units.dot, 2 * COUNT),
+        *random_units.units(random_units.integer, COUNT),
+    ],
+    ids=str,
+)
+def test_dot_units_reach_their_goals_and_nothing_else(config):
+    assert seen_of_dot(config) == wanted(goals(config))
+
+
+@pytest.mark.parametrize(
+    "config", [*QUANTIZERS, *random_units.units(random_units.quantizer, COUNT)], ids=str
+)
+def test_quantizers_reach_their_goals_and_nothing_else(config):
+    batches = q_stimulus.traffic(config, np.random.default_rng(seed()), TRAFFIC)
+    seen = union(q_features.hits(config, b, q_item.predict(config, b)) for b in batches)
+    assert seen == wanted(q_features.goals(config))
+
+
+@pytest.mark.parametrize(
+    "config", random_units.units(random_units.dot_quantizer, COUNT // 2), ids=str
+)
+def test_dot_units_with_a_quantizer_reach_their_goals(config):
+    """Bins that few blocks hit are no goals here: the quantiser alone has them."""
+    job = UnitJob("unit", config, seed(), Path("unused"))
+    batch = dq_stimulus.traffic(job, "traffic", TRAFFIC, None)
+    seen = union([dq_features.hits(config, batch, dq_item.predict(config, batch))])
+    for name, bins in dq_features.goals(config).items():
+        assert set(bins) <= seen[name], name
+
+
+@pytest.mark.parametrize(
+    ("rule", "out", "results", "raised", "saturation"),
+    [
+        # Between 2^-20 and 2^27.
+        ("fixed:48:-20", "float32", "normal", "inexact saturated", [WITHIN, POSITIVE, NEGATIVE]),
+        ("fixed:48:-20", "float16", "normal inf subnormal", "inexact overflow saturated",
+         [WITHIN, POSITIVE, NEGATIVE]),
+        # Everything that enters is whole turns of it.
+        ("fixed:2:-1024:wrap", "float32", "", "saturated", [WITHIN]),
+        # It holds what float32 takes for zero.
+        ("fixed:2:-1024", "float32", "", "inexact underflow saturated", [WITHIN]),
+        # -2^-126 and 2^-127.
+        ("fixed:2:-127", "float32", "normal subnormal", "inexact saturated",
+         [WITHIN, POSITIVE, NEGATIVE]),
+        # -2^-149 and 2^-150, of which the latter is zero.
+        ("fixed:2:-150", "float32", "subnormal", "inexact underflow saturated",
+         [WITHIN, NEGATIVE]),
+        # Multiples of 2^200.
+        ("fixed:16:200", "float32", "inf", "inexact overflow saturated",
+         [WITHIN, POSITIVE, NEGATIVE]),
+        # Four products of up to 448^2 x 2^254 are 2^273.6 at most.
+        ("fixed:2:273", "float32", "inf", "inexact overflow saturated", [WITHIN, POSITIVE]),
+        ("fixed:3:273", "float32", "inf", "inexact overflow", [WITHIN]),
+        ("fixed:3:274", "float32", "", "inexact", [WITHIN]),
+    ],
+)  # fmt: skip
+def test_what_a_register_can_do(rule, out, results, raised, saturation):
+    found = goals(DotConfig("e4m3", 4, rule, out=out, load_c=False))
+    assert set(found["result"]) == {"zero", "nan", *results.split()}
+    flags = {name for name in FLAG_NAMES if (name, True) in found["flags"]}
+    assert flags == {"invalid", *raised.split()}
+    assert found["saturation"] == saturation

@@ -1,0 +1,58 @@
+"""The traffic of the matrix bench: short for every unit, and it reaches every goal."""
+
+import numpy as np
+import pytest
+
+from mxdot.model import DotConfig
+from mxdot.model.matmul_config import MatmulConfig
+from mxdot.sim.job import UnitJob
+from mxdot.sim.matmul.coverage import WAITS, goals, hits
+from mxdot.sim.matmul.stimulus import least_cycles, products
+from mxdot.sim.matmul.unit import bulk_products
+from mxdot.sim.regression import TRAFFIC
+
+DOT = DotConfig("e4m3", 4)
+INTEGER = DotConfig("int8", 32, "int32", out="float16")
+UNITS = [
+    MatmulConfig(DOT, 1, 1, 4),
+    MatmulConfig(DOT, 2, 3, 16, c_bytes=3, initial_c=True),
+    MatmulConfig(INTEGER, 1, 1, 1024),
+    MatmulConfig(INTEGER, 4, 1, 1024),
+    MatmulConfig(INTEGER, 4, 1, 1024, 1, 1, 1, 1, initial_c=True),
+    MatmulConfig(DotConfig("e4m3", 32), 8, 8, 32, 1),
+    MatmulConfig(DotConfig("e4m3,e5m2,e2m1,int8", 4), 1, 2, 512, 1, 1, 1),
+]
+
+
+@pytest.mark.parametrize("config", UNITS, ids=str)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_products_are_short_and_reach_every_shape(config, seed):
+    missed = {
+        name: set(bins)
+        for name, bins in goals(config, ()).items()
+        if name in ("tiles", "blocks", "side", "mode", "initial_c")
+    }
+    cycles = 0
+    for product in products(config, np.random.default_rng(seed), TRAFFIC):
+        cycles += least_cycles(config, product.tiles(config))
+        assert cycles <= 100_000
+        found = hits(config, product, dict.fromkeys(WAITS, 0), set())
+        for name in missed:
+            missed[name] -= found[name]
+    assert not any(missed.values())
+
+
+def test_numbers_of_blocks_are_left_out_only_where_a_tile_takes_too_long():
+    deep, narrow = UNITS[3:5]
+    assert goals(deep, ())["blocks"] == [1, 2, 1023, 1024, 1025, 2048, 2049]
+    assert goals(narrow, ())["blocks"] == [1, 2]
+
+
+@pytest.mark.parametrize("config", UNITS, ids=str)
+def test_bulk_products_are_short_and_have_the_longest_that_is_no_goal(config, tmp_path):
+    bulk = bulk_products(UnitJob("matmul", config, 1, tmp_path, bulk=45_000))
+    lanes = config.rows * config.columns * config.dot.lanes
+    for product in bulk:
+        assert least_cycles(config, product.tiles(config)) * lanes <= 300_000_000
+    longest = 2 * config.depth + 1
+    assert longest in goals(config, ())["blocks"] or bulk[-1].tiles(config).k_blocks == longest

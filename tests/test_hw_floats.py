@@ -15,11 +15,11 @@ from mxdot.hw.arithmetic.float_sum import FloatSum
 from mxdot.hw.arithmetic.round import FloatRounder
 from mxdot.hw.dot.convert import Convert
 from mxdot.hw.dot.float32 import SIGNIFICAND, ProductToFloat, TreeAdder
-from mxdot.hw.dot.widths import Widths
 from mxdot.model import DotConfig
 from mxdot.model.accumulators import NAN_DEFAULT, NAN_NVIDIA
 from mxdot.model.outputs import BFLOAT16, FLOAT16, OutputFormat, convert
 from mxdot.model.rounding import two_sum
+from mxdot.model.widths import Widths
 
 # Neighbourhoods of zero, of the smallest normal and of 1, ties, and the largest.
 CORNERS = [

@@ -18,8 +18,8 @@ from mxdot.hw.arithmetic.largest import LargestExponent
 from mxdot.hw.arithmetic.normalize import Normalizer, leading_zeros
 from mxdot.hw.arithmetic.shift import ShiftRight, shift_left
 from mxdot.hw.dot.align import AlignShifter
-from mxdot.hw.dot.widths import Widths
 from mxdot.model import DotConfig
+from mxdot.model.widths import Widths
 
 
 def integers(rng: np.random.Generator, width: int, shape) -> np.ndarray:

@@ -8,11 +8,11 @@ import pytest
 from hw_bench import Evaluator, assert_same
 from mxdot.hw.arithmetic.scale import ScaleAdder
 from mxdot.hw.dot.decode import ElementDecoder
-from mxdot.hw.dot.lane import IntegerLane, ProductLane
-from mxdot.hw.dot.widths import Widths
+from mxdot.hw.dot.lane import ProductLane
 from mxdot.model import E8M0, FORMATS, DotConfig, ElementFormat, format_pairs
 from mxdot.model.products import product_table
 from mxdot.model.specials import NAN, NEGATIVE_INF, POSITIVE_INF
+from mxdot.model.widths import Widths
 
 FORMAT_PAIRS = list(product(FORMATS, FORMATS))
 # Lists with every format on each side, and with the same format under several modes.
@@ -137,15 +137,6 @@ def test_a_lane_is_as_wide_as_its_largest_product(a, b):
     lowest = widths.exponent_min
     assert lowest <= exponents.min()
     assert exponents.max() == lowest + widths.exponent_span < lowest + 2**widths.exponent_bits
-
-
-@pytest.mark.parametrize(("bits_a", "bits_b"), [(8, 8), (8, 4), (4, 8), (4, 4), (2, 3)])
-def test_every_pair_of_integers(bits_a, bits_b):
-    a, b = np.repeat(np.arange(2**bits_a), 2**bits_b), np.tile(np.arange(2**bits_b), 2**bits_a)
-    got = Evaluator(IntegerLane(bits_a, bits_b))(a=a, b=b)
-    x = np.where(a >> (bits_a - 1), a - 2**bits_a, a)
-    y = np.where(b >> (bits_b - 1), b - 2**bits_b, b)
-    assert_same(got["o"], x * y, a=a, b=b)
 
 
 def test_every_pair_of_scales():

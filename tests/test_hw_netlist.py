@@ -17,9 +17,9 @@ from mxdot.hw.arithmetic.float_sum import FloatSum
 from mxdot.hw.arithmetic.normalize import Normalizer
 from mxdot.hw.dot.convert import Convert
 from mxdot.hw.dot.lane import ProductLane
-from mxdot.hw.dot.widths import Widths
 from mxdot.model import DotConfig
 from mxdot.model.outputs import FLOAT16
+from mxdot.model.widths import Widths
 from netlist import wiring_value
 
 OPERATORS = {

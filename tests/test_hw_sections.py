@@ -12,10 +12,10 @@ from mxdot.hw.arithmetic.floats import FLOAT32_FRACTION
 from mxdot.hw.dot import fixed
 from mxdot.hw.dot.accumulate import Accumulate
 from mxdot.hw.dot.sections import build
-from mxdot.hw.dot.widths import Widths
 from mxdot.model import DotConfig
 from mxdot.model.accumulators import NAN_DEFAULT, Accumulator, Fixed
 from mxdot.model.products import NO_EXPONENT
+from mxdot.model.widths import Widths
 
 
 class Datapath:

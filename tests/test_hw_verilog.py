@@ -21,11 +21,11 @@ from mxdot.hw.arithmetic.shift import ShiftRight
 from mxdot.hw.dot.fused import Promote
 from mxdot.hw.dot.lane import ProductLane
 from mxdot.hw.dot.unit import DotUnit, InputLayout, ResultLayout
-from mxdot.hw.dot.widths import Widths
 from mxdot.hw.hierarchy import Library, module_name, submodule, used
 from mxdot.hw.top import Top
 from mxdot.hw.verilog import TOPS
 from mxdot.model import DotConfig
+from mxdot.model.widths import Widths
 from odd_names import ODD
 from verilog_text import KINDS, WAIVERS, body, check_lint, check_names, header_ports, modules, ports
 

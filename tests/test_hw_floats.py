@@ -256,7 +256,7 @@ def test_product_to_float(formats):
             i = {"significand": product, "exponent": exponent, "sign": sign}
             i["nonzero"] = product != 0
             got = Evaluator(ProductToFloat(widths))(i=i)["o"]
-            value = np.ldexp(product.astype(np.float32), exponent + widths.lsb)
+            value = np.ldexp(product.astype(np.float32), exponent + widths.product_lsb)
             want = unpacked(-value if sign else value, True)
             nonzero = product != 0
             assert_same(got["zero"], ~nonzero)

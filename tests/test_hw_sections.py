@@ -9,8 +9,11 @@ from cases import random_cases
 from compare import generator
 from hw_bench import Evaluator, assert_same
 from mxdot.hw.arithmetic.floats import FLOAT32_FRACTION
+from mxdot.hw.arithmetic.multiply import signed_constant
 from mxdot.hw.dot import fixed
 from mxdot.hw.dot.accumulate import Accumulate
+from mxdot.hw.dot.exact import row_bits
+from mxdot.hw.dot.float_loop import Window
 from mxdot.hw.dot.sections import build
 from mxdot.model import DotConfig
 from mxdot.model.accumulators import NAN_DEFAULT, Accumulator, Fixed
@@ -44,7 +47,7 @@ class Datapath:
             reads = {name: values.get(name, np.zeros(n, int)) for name in section.reads}
             self.out[part.name] = Evaluator(section)(i=reads)["o"]
             values |= self.out[part.name]
-        special = self.out["multiply"]["special"]
+        special = values["special"]
         self.finite = ~np.any([flag.any(axis=1) for flag in special.values()], axis=0)
         self.finite &= np.isfinite(cases.c)
         assert 200 < self.finite.sum() < n
@@ -82,7 +85,7 @@ def test_multiply(formats):
     path.same(products, path.stages["product"] << place)
     exponent = found["exponent"] + widths.exponent_min
     path.same(np.where(found["nonzero"], exponent, NO_EXPONENT), path.stages["unit_exponent"])
-    path.same(got["scale"], path.stages["scale"])
+    path.same(path.out["decode"]["scale"], path.stages["scale"])
 
 
 def test_multiply_gathers_the_specials_of_each_step():
@@ -105,35 +108,49 @@ def test_sections_of_aligned(formats, fraction_bits):
     largest = path.out["largest"]["largest"] + path.widths.exponent_min
     path.same(np.where(nonzero, largest, 0), path.stages["largest_exponent"])
     path.same(signed(path.out["align"]["terms"]), path.stages["aligned"])
-    path.same(path.out["sum"]["total"], path.stages["integer_sum"])
-    check_block_result(path, "normalize")
+    if path.widths.sum_is_cut:
+        path.same(path.out["sum"]["total"], path.stages["integer_sum"])
+        grid = path.stages["largest_exponent"] - fraction_bits
+        cut = np.ldexp(rows_sum(path, "cut").astype(float), grid)
+        path.same(cut, path.stages["block_result"])
+    else:
+        path.same(rows_sum(path, "sum"), path.stages["integer_sum"])
     path.check_result()
 
 
-def check_block_result(path: Datapath, name: str) -> None:
-    """The section's float `block` is the model's block result x 2^s."""
-    block = path.out[name]["block"]
-    whole = path.widths.config.accumulator.keyword in ("exact", "int32")
-    width = path.widths.total_bits - 1 if whole else FLOAT32_FRACTION + 1
-    exponent = block["exponent"] - path.out["multiply"]["scale"] - (width - 1)
-    value = np.ldexp(block["significand"].astype(float), exponent)
-    value = np.where(block["sign"], -value, value)
-    path.same(value, path.stages["block_result"])
-    path.same(block["zero"], path.stages["block_result"] == 0)
+def rows_sum(path: Datapath, name: str) -> np.ndarray:
+    """The integer that the section's two rows stand for."""
+    rows = path.out[name]["rows"]
+    bits = Window(path.widths.sum_bits).row_bits
+    total = (rows[:, 0].astype(object) + rows[:, 1]) % (1 << bits)
+    return np.where(total >> (bits - 1), total - (1 << bits), total)
 
 
-@pytest.mark.parametrize(
-    ("formats", "accumulator"),
-    [("e4m3", "exact"), ("e2m3", "exact"), ("e2m1xint8", "exact"), ("int8", "int32")],
-)
-def test_sections_of_exact(formats, accumulator):
-    path = Datapath(DotConfig(formats=formats, lanes=8, accumulator=accumulator))
+@pytest.mark.parametrize("formats", ["e4m3", "e2m3", "e2m1xint8"])
+def test_sections_of_exact(formats):
+    path = Datapath(DotConfig(formats=formats, lanes=8, accumulator="exact"))
     table_lsb = path.stages["product_exponent"] - path.widths.lsb
     path.same(
         signed(path.out["place"]["terms"]), path.stages["product"] << np.maximum(table_lsb, 0)
     )
-    path.same(path.out["sum"]["total"], path.stages["integer_sum"])
-    check_block_result(path, "normalize")
+    path.same(rows_sum(path, "sum"), path.stages["integer_sum"])
+    path.check_result()
+
+
+@pytest.mark.parametrize("accumulator", ["exact", "int32", "fixed:32:-16"])
+@pytest.mark.parametrize(("formats", "lanes"), [("int8", 8), ("int8", 32), ("int4xint8", 16)])
+def test_sections_of_integer_codes(formats, lanes, accumulator):
+    """Partial products in a tree of several sections, each of which hands on the same sum."""
+    path = Datapath(DotConfig(formats=formats, lanes=lanes, accumulator=accumulator))
+    lacks = lanes * signed_constant(*path.widths.code_bits)
+    integer_sum = path.stages["integer_sum"].astype(int)
+    for name in ("multiply", "compress1", "compress2"):
+        total = path.out[name]["partial"].astype(object).sum(axis=1)
+        path.same((total + lacks - integer_sum) % (1 << row_bits(path.widths)), 0 * integer_sum)
+    if accumulator == "fixed:32:-16":
+        path.same(path.out["sum"]["total"], integer_sum)
+    else:
+        path.same(rows_sum(path, "sum"), integer_sum)
     path.check_result()
 
 
@@ -141,7 +158,11 @@ def test_sections_of_exact(formats, accumulator):
 def test_sections_of_float32(formats, lanes):
     config = DotConfig(formats=formats, lanes=lanes, accumulator="float32")
     path = Datapath(config, last_mode(formats), n=800)
-    check_block_result(path, f"tree{lanes.bit_length() - 1}")
+    block = path.out[f"tree{lanes.bit_length() - 1}"]["block"]
+    exponent = block["exponent"] - path.out["decode"]["scale"] - FLOAT32_FRACTION
+    value = np.ldexp(block["significand"].astype(float), exponent)
+    path.same(np.where(block["sign"], -value, value), path.stages["block_result"])
+    path.same(block["zero"], path.stages["block_result"] == 0)
     path.check_result()
 
 
@@ -285,7 +306,7 @@ def test_accumulate_of_every_special(c):
         with np.errstate(invalid="ignore"):
             total = np.float32(start + sum(parts) if parts else start + 1.0)
         want.append(NAN_DEFAULT if np.isnan(total) else int(total.view(np.uint32)))
-    accumulate = Evaluator(Accumulate(widths_of("aligned:13"), 24))
+    accumulate = Evaluator(Accumulate(widths_of("float32"), 24))
     other = 0x41234567
     for inputs in (
         {"first": 1, "c": c, "running": {"c": other}},
@@ -299,6 +320,6 @@ def test_flags_stay_until_the_next_product():
     flags = {"overflow": 1, "underflow": 1, "inexact": 1, "saturated": 0}
     first = np.array([0, 1])
     inputs = {"block": {"zero": 1}, "first": first, "running": {"flags": flags}}
-    got = Evaluator(Accumulate(widths_of("aligned:13"), 24))(i=inputs)["o"]["running"]
+    got = Evaluator(Accumulate(widths_of("float32"), 24))(i=inputs)["o"]["running"]
     for name in ("overflow", "underflow", "inexact"):
         assert got["flags"][name].tolist() == [1, 0], name

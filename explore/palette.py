@@ -38,14 +38,14 @@ SYMBOLS = {  # family: matplotlib's marker, and the report's shape
     "other": "X",
 }
 
-SECTIONS = {  # what a section does: its colour, and the sections of `model/pipeline.py` that do it
-    "multiply": (BLUE, ("multiply",)),
+SECTIONS = {  # what a section does: its colour, and the sections of `model/datapath.py` that do it
+    "multiply": (BLUE, ("decode", "multiply", "compress")),
     "largest exponent": (SKY, ("largest",)),
     "align": (ORANGE, ("align", "place", "join")),
     "sum": (GREEN, ("sum", "tree")),
-    "normalize": (YELLOW, ("normalize",)),
+    "normalize": (YELLOW, ("cut", "normalize")),
     "scale": (PURPLE, ("scale",)),
-    "accumulate": (VERMILION, ("accumulate", "promote")),
+    "accumulate": (VERMILION, ("approach", "add", "accumulate", "promote")),
     "round": (BLACK, ("round", "convert")),
     "registers and control": (GREY, ()),
 }

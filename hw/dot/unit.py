@@ -37,13 +37,14 @@ class DotUnit(wiring.Component):
 
               i: a, b (lanes x bits)   scale_a, scale_b (8)    first, last, c (32)
                       |                       |                     |
-        multiply  decoders, multipliers   scale adder               |
-                  sign, product (P),      s (10)                    |
-                  unit exponent (U)           |                     |
+        decode    signs, significands,    scale adder               |
+                  exponents of elements   s (10)                    |
+        multiply  product (P), exponent,      |                     |
+                  sign of each lane           |                     |
                       |                       |                     |
         ...       the accumulator's sections: see the table         |
                       |                       |                     |
-        accumulate    +-----------------------+-------> c' <--------+
+        the loop      +-----------------------+-------> c' <--------+
                                                         |  ^ running value, one register
         convert   RNE to bfloat16 or float16 (if asked) |
                                                         o: result (32 or 16), flags
@@ -51,19 +52,23 @@ class DotUnit(wiring.Component):
     ==============  ===========================================================================
     accumulator     sections and what leaves them (k lanes, F fraction bits)
     ==============  ===========================================================================
-    exact, int32    place: k terms of P + span bits; sum: P + span + log2 k + 1; normalize;
-                    accumulate: c + 2^s x sum, RNE
-    aligned:F       largest: U; align: k terms of F + 2 (INT8: 3) bits; sum: F + 3 + log2 k;
-                    normalize: 24 bits, RZ; accumulate: c + 2^s x D, RNE
+    exact, int32    place: k terms of P + span bits; sum: two rows of P + span + log2 k + 3;
+                    the loop of one addition: approach, add, normalize, round (float_loop.py)
+    aligned:F       largest; align: k terms of F + 2 (INT8: 3) bits; sum: two rows of F + 5 +
+                    log2 k; cut: 24 digits, RZ (where sums have more); the loop of one addition
     fused:F,        largest; then per step join: emax with s and c, terms as above and c in F + 1
     presets         bits; sum; round: RZ. `hopper-promoted` adds promote: c + partial, RNE
-    fixed:W:L       place, sum as exact; scale: W + 1 bits; accumulate: W bits; round: RNE
+    fixed:W:L       place; sum; scale: W + 1 bits; accumulate: W bits; round: RNE
     float32         tree1 ... tree(log2 k): RNE adders; accumulate: c + 2^s x tree, RNE
     int32, integer  sum; correct: zero points and integer scales (if asked); accumulate: INT32,
     results         saturating; rescale: x multiplier (if asked); limit: shift, zero point, clip
     ==============  ===========================================================================
 
-    P, span and the other widths are those of `hw.widths.Widths`. A register may stand after every
+    Integer codes whose products are summed as they are (INT8 with `exact`, `int32`, `fixed`) have no
+    decoders and no lanes: multiply and compress take their partial products to few words, and sum
+    adds these.
+
+    P, span and the other widths are those of `model.widths.Widths`. A register may stand after every
     section; `config.pipeline` says where they do.
 
     Ports: i in (stream of `InputLayout`), o out (stream of `ResultLayout`). A dot product is the

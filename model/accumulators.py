@@ -2,7 +2,7 @@
 and the documentation read. The rules are those of the numeric contract, docs/numerics.md.
 
 To add an accumulator, add a dataclass here, register it in `KINDS`, and give it a rule in
-model/rules.py, sections in model/pipeline.py and a datapath in hw/sections/. To add a real machine,
+model/rules.py, sections in model/pipeline.py and a datapath in hw/dot/. To add a real machine,
 add a row to `PRESETS`.
 """
 

@@ -63,8 +63,8 @@ class DotUnit(wiring.Component):
     results         saturating; rescale: x multiplier (if asked); limit: shift, zero point, clip
     ==============  ===========================================================================
 
-    P, span and the other widths are those of `hw.widths.Widths`. A register may stand after every
-    section; `config.pipeline` says where they do.
+    P, span and the other widths are those of `hw.dot.widths.Widths`. A register may stand after
+    every section; `config.pipeline` says where they do.
 
     Ports: i in (stream of `InputLayout`), o out (stream of `ResultLayout`). A dot product is the
     blocks from `first` to `last`; its result comes `config.latency` cycles after its last block was

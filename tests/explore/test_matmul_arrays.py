@@ -48,7 +48,7 @@ def test_the_parts_make_the_whole(costs, cache):
     """The same design made flat may share and simplify a little more."""
     cost = costs[3]
     text = generate(cost.config, TOP)
-    memories = re.findall(rf"^module ({TOP}_step_memory_\w+)\(", text, re.M)
+    memories = re.findall(rf"^module ({TOP}_step_memory_\w+) \(", text, re.M)
     assert len(memories) == 2
     flat = measure(text, TOP, GATES, cache_dir=cache, black_boxes=memories)
     assert cost.area == pytest.approx(flat.area, rel=0.05)

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from amaranth.hdl import Module, Signal
 
-from mxdot.hw.lane import ProductLane
-from mxdot.hw.scale import ScaleAdder
-from mxdot.hw.shift import ShiftRight
-from mxdot.hw.unit import DotUnit
+from mxdot.hw.arithmetic.scale import ScaleAdder
+from mxdot.hw.arithmetic.shift import ShiftRight
+from mxdot.hw.dot.lane import ProductLane
+from mxdot.hw.dot.unit import DotUnit
 from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig
 from mxdot.sim.job import UnitJob
@@ -46,14 +46,14 @@ def overridden(patch: pytest.MonkeyPatch, component: type, override) -> None:
 
 def dropped_sticky_bit(patch):
     def override(shift, m):
-        m.d.comb += shift.lost.eq(0)
+        m.d.comb += shift.sticky.eq(0)
 
     overridden(patch, ShiftRight, override)
 
 
 def swapped_sign(patch):
     def override(lane, m):
-        m.d.comb += lane.o.sign.eq(lane.a[-1])
+        m.d.comb += lane.o.sign.eq(lane.a.sign)
 
     overridden(patch, ProductLane, override)
 
@@ -86,7 +86,7 @@ def lost_under_backpressure(patch):
         (dropped_sticky_bit, None),  # decides a rounding, or nothing but a flag
         (swapped_sign, "section multiply of block 0, product"),
         (off_by_one_shift, "section a"),  # align or accumulate, whichever the product meets first
-        (lost_nan, "section accumulate of block 0, c'"),
+        (lost_nan, "section round of block 0, c'"),
     ],
 )
 def test_wrong_unit_is_caught_and_located(wrong, section, simulation_dir, tmp_path):

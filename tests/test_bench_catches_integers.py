@@ -3,9 +3,9 @@
 import pytest
 from amaranth.hdl import Mux, Value
 
-from mxdot.hw.decode import ElementDecoder
-from mxdot.hw.requantize import RoundingShift
-from mxdot.hw.sections.integer import Accumulate, Correct, Multiply
+from mxdot.hw.arithmetic.requantize import RoundingShift
+from mxdot.hw.dot.decode import ElementDecoder
+from mxdot.hw.dot.integer import Accumulate, Correct, Multiply
 from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig
 from mxdot.sim.job import UnitJob
@@ -33,9 +33,8 @@ def wrapped(patch):
     """The INT32 sum wraps."""
 
     def override(section, m):
-        first = section.control.first
-        before = Mux(first, section.control.c.as_signed(), section.state.c)
-        m.d.comb += Value.cast(section.o.c).eq((before + section.i.addend)[:32])
+        before = Mux(section.i.first, section.i.c.as_signed(), section.i.running.c)
+        m.d.comb += Value.cast(section.o.running.c).eq((before + section.i.addend)[:32])
 
     overridden(patch, Accumulate, override)
 
@@ -44,7 +43,9 @@ def uncorrected(patch):
     """The block's sum as if both zero points were zero."""
 
     def override(section, m):
-        m.d.comb += section.o.addend.eq(section.i.total * section.i.factor)
+        rows = section.i.rows
+        total = (rows[0] + rows[1])[: section.integers.corrected].as_signed()
+        m.d.comb += section.o.addend.eq(total * section.i.factor)
 
     overridden(patch, Correct, override)
 
@@ -62,7 +63,7 @@ def no_micro(patch):
     """The micro-exponent is ignored."""
 
     def override(decoder, m):
-        m.d.comb += decoder.element.unit.eq(1)
+        m.d.comb += decoder.element.exponent.eq(1)
 
     overridden(patch, ElementDecoder, override)
 

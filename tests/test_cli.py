@@ -63,7 +63,7 @@ def test_verilog_to_a_file(capsys, tmp_path):
     assert out == f"{path}: mxdot_dot, e4m3 hopper x4 stages 1, latency 1, interval 1\n"
     text = path.read_text()
     assert "// accumulator  hopper: fused:13 in steps of 32 terms" in text
-    assert "module mxdot_dot(" in text
+    assert "module mxdot_dot (" in text
     assert [p.name for p in path.parent.iterdir()] == ["dot.v"]
 
 
@@ -71,7 +71,7 @@ def test_verilog_to_standard_output_in_another_name(capsys):
     arguments = ["verilog", "--lanes", "4", "--top", "mine", "--no-c", "--no-status"]
     status, out, _ = run(capsys, *arguments)
     assert status == 0
-    assert "module mine(" in out
+    assert "module mine (" in out
     assert " in_c;" not in out
     assert "out_invalid" not in out
 

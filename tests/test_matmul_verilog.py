@@ -8,6 +8,7 @@ from mxdot.hw import generate
 from mxdot.model import DotConfig
 from mxdot.model.matmul_config import MatmulConfig
 from mxdot.model.matmul_registers import REGISTERS
+from mxdot.sim.matmul.build import dot_module
 from verilog_text import check_lint, check_names, header_ports, modules, ports
 
 DOT = DotConfig("e4m3", lanes=4)
@@ -70,6 +71,11 @@ def test_one_module_serves_all_dot_units(text):
     array = modules(text)["mxdot_matmul_dot_array"]
     assert len(re.findall(r"^  mxdot_matmul_dot_unit unit_\d_\d \(\.", array, re.M)) == 6
     assert text.count("module mxdot_matmul_dot_unit (") == 1
+
+
+def test_the_bench_finds_the_dot_units_module(text, tmp_path):
+    (tmp_path / "unit.v").write_text(text)
+    assert dot_module(tmp_path / "unit.v") == "mxdot_matmul_dot_unit"
 
 
 def test_memories_have_no_initial_words(text):

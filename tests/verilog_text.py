@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from mxdot import hw
+from mxdot.hw.verilog import modules_of
 from mxdot.hw.verilog.keywords import KEYWORDS
 from mxdot.model import DotConfig, DotQuantizeConfig, QuantizeConfig
 from mxdot.model.matmul_config import MatmulConfig
@@ -28,10 +29,9 @@ Ports = dict[str, tuple[str, int]]
 
 def modules(text: str) -> dict[str, str]:
     """The text of each module, by name."""
-    found = re.findall(r"^(module (\w+) \(\n.*?^endmodule$)", text, flags=re.M | re.S)
-    bodies = {name: body for body, name in found}
-    assert len(found) == len(bodies) == text.count("endmodule")
-    return bodies
+    found = modules_of(text)
+    assert len(found) == text.count("endmodule") == len(re.findall(r"\bmodule\b", text))
+    return found
 
 
 def ports(module: str) -> Ports:
@@ -53,7 +53,7 @@ def header_ports(text: str) -> Ports:
 
 def body(module: str) -> str:
     """What stands between the ports of a module and its end."""
-    return module[module.index("\n);\n") + 4 : -len("endmodule")]
+    return module[module.index("\n);\n") + 4 : -len("endmodule\n")]
 
 
 def undeclared(module: str) -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...hw.verilog import generate
+from ...hw.verilog import generate, modules_of
 from ...model.matmul_config import MatmulConfig
 from ..cost import Cost, Flow, measure
 
@@ -60,7 +60,7 @@ def measure_array(config: MatmulConfig, flow: Flow, cache_dir: Path) -> ArrayCos
     """
     text = generate(config, TOP)
     unit = f"{TOP}_dot_unit"
-    memories = re.findall(rf"^module ({TOP}_step_memory_\w+)\(", text, re.M)
+    memories = [name for name in modules_of(text) if name.startswith(f"{TOP}_step_memory_")]
     alone = _modules_below(text, unit)
     return ArrayCost(
         config,
@@ -72,14 +72,14 @@ def measure_array(config: MatmulConfig, flow: Flow, cache_dir: Path) -> ArrayCos
 
 def _modules_below(text: str, top: str) -> str:
     """The modules that `top` needs, so that its cost does not depend on what is around it."""
-    bodies = dict(re.findall(r"^(?:module (\w+)\()(.*?^endmodule\n)", text, re.M | re.S))
+    bodies = modules_of(text)
     wanted, found = [top], {}
     while wanted:
         name = wanted.pop()
         found[name] = bodies[name]
-        used = set(re.findall(r"^  (\w+) \w+ \($", bodies[name], re.M))
+        used = set(re.findall(r"^  (\w+) ", bodies[name], re.M))
         wanted += sorted(used & bodies.keys() - found.keys())
-    return "".join(f"module {name}({body}" for name, body in bodies.items() if name in found)
+    return "".join(body for name, body in bodies.items() if name in found)
 
 
 # Larger arrays ------------------------------------------------------------------------------------

@@ -52,6 +52,12 @@ def generate(config: Any, top: str | None = None) -> str:
     return f"{unit.header(top)}\n{modules_text(unit, top, signals)}"
 
 
+def modules_of(text: str) -> dict[str, str]:
+    """The text of each module in Verilog that `generate` made, by name, the top first."""
+    found = re.findall(r"^(module (\w+) \(\n.*?^endmodule\n)", text, flags=re.M | re.S)
+    return {name: module for module, name in found}
+
+
 def modules_text(design: Elaboratable, top: str, signals: dict[str, Signal]) -> str:
     """Verilog text of `design` as a module `top` with the ports `signals`, and of its components.
 

@@ -1,6 +1,5 @@
 """The simulation of a matrix unit: its Verilog inside the bench top."""
 
-import re
 from pathlib import Path
 
 from ...model.matmul_config import MatmulConfig
@@ -29,5 +28,6 @@ def build_matmul(
 
 def dot_module(verilog: Path) -> str:
     """The module of the dot units, of which the array has one for each result of a tile."""
-    names = re.findall(r"^module (\w+)\(", verilog.read_text(), re.MULTILINE)
-    return next(name for name in names if "_dot_unit" in name)
+    from ...hw.verilog import modules_of  # Amaranth: only when a unit is built
+
+    return next(name for name in modules_of(verilog.read_text()) if "_dot_unit" in name)

@@ -1,7 +1,6 @@
 """Matrix units: parts and their sum, the model of larger ones, what fits, the roofline."""
 
 import json
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +19,7 @@ from mxdot.explore.matmul.area import (
 )
 from mxdot.explore.matmul.fit import ROUTABLE, fit
 from mxdot.explore.matmul.roofline import Job, full_width, peak
-from mxdot.hw.verilog import generate
+from mxdot.hw.verilog import generate, modules_of
 from mxdot.model import DotConfig
 from mxdot.model.matmul_config import MatmulConfig
 
@@ -48,7 +47,7 @@ def test_the_parts_make_the_whole(costs, cache):
     """The same design made flat may share and simplify a little more."""
     cost = costs[3]
     text = generate(cost.config, TOP)
-    memories = re.findall(rf"^module ({TOP}_step_memory_\w+)\(", text, re.M)
+    memories = [name for name in modules_of(text) if "_step_memory_" in name]
     assert len(memories) == 2
     flat = measure(text, TOP, GATES, cache_dir=cache, black_boxes=memories)
     assert cost.area == pytest.approx(flat.area, rel=0.05)

@@ -64,12 +64,12 @@ class DotUnit(wiring.Component):
     results         saturating; rescale: x multiplier (if asked); limit: shift, zero point, clip
     ==============  ===========================================================================
 
-    Integer codes whose products are summed as they are (INT8 with `exact`, `int32`, `fixed`) have no
-    decoders and no lanes: multiply and compress take their partial products to few words, and sum
-    adds these.
+    Integer codes whose products are summed as they are (INT8 with `exact`, `int32`, `fixed`) have
+    no decoders and no lanes: multiply and compress take their partial products to few words, and
+    sum adds these.
 
-    P, span and the other widths are those of `model.widths.Widths`. A register may stand after every
-    section; `config.pipeline` says where they do.
+    P, span and the other widths are those of `model.widths.Widths`. A register may stand after
+    every section; `config.pipeline` says where they do.
 
     Ports: i in (stream of `InputLayout`), o out (stream of `ResultLayout`). A dot product is the
     blocks from `first` to `last`; its result comes `config.latency` cycles after its last block was

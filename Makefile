@@ -26,9 +26,12 @@ REAL := $(REAL_VENV)/.ready
 # The value of a variable as one word for the shell, whatever is in it.
 quoted = '$(subst ','\'',$(value $(1)))'
 
+# To hand a variable of the command line on in the environment, make would expand it.
+unexport FORMAT ACCUMULATOR LANES OUT SEED JOBS FULL WAVES PYTHON TORCH TRITON
+
 # SEED and JOBS are handed on only when given: mxdot picks and prints its own otherwise.
 SIM_FLAGS = $(if $(value SEED),--seed $(call quoted,SEED)) $(if $(value JOBS),--jobs $(call quoted,JOBS)) \
-	$(if $(filter-out 0,$(FULL)),--full) $(if $(filter-out 0,$(WAVES)),--waves)
+	$(if $(filter-out 0,$(value FULL)),--full) $(if $(filter-out 0,$(value WAVES)),--waves)
 
 .DEFAULT_GOAL := help
 .PHONY: help venv sim compare verilog test test-explore test-gpu lint bench lock clean
@@ -39,9 +42,9 @@ help: ## this list
 		awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
 
 # In full mode whole layers of a real encoder too.
-sim: $(READY) $(if $(filter-out 0,$(FULL)),$(REAL)) ## simulate the RTL against the golden model (SEED=n FULL=1 WAVES=1 JOBS=n)
+sim: $(READY) $(if $(filter-out 0,$(value FULL)),$(REAL)) ## simulate the RTL against the golden model (SEED=n FULL=1 WAVES=1 JOBS=n)
 	@$(BIN)/mxdot sim $(SIM_FLAGS)
-	$(if $(filter-out 0,$(FULL)),@$(REAL_VENV)/bin/mxdot run-layer)
+	$(if $(filter-out 0,$(value FULL)),@$(REAL_VENV)/bin/mxdot run-layer)
 
 compare: $(EXPLORE) ## what each accumulator costs and does to the result (ARGS='--format e4m3 ...')
 	@$(BIN)/mxdot compare $(if $(value JOBS),--jobs $(call quoted,JOBS)) $(ARGS)
@@ -50,7 +53,7 @@ verilog: $(READY) ## write one unit as Verilog (FORMAT=e4m3 ACCUMULATOR=aligned:
 	@$(BIN)/mxdot verilog --format $(call quoted,FORMAT) --accumulator $(call quoted,ACCUMULATOR) \
 		--lanes $(call quoted,LANES) -o $(call quoted,OUT)
 
-TEST_ENV = $(if $(filter-out 0,$(FULL)),MXDOT_FULL=1) $(if $(value SEED),MXDOT_SEED=$(call quoted,SEED))
+TEST_ENV = $(if $(filter-out 0,$(value FULL)),MXDOT_FULL=1) $(if $(value SEED),MXDOT_SEED=$(call quoted,SEED))
 
 test: $(READY) ## run the tests (ARGS='-k name' for some, FULL=1 for more, SEED=n)
 	@$(TEST_ENV) $(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal $(ARGS)

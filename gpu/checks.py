@@ -34,7 +34,7 @@ def tensor(name: str, value: Any) -> Tensor:
     return value.detach()
 
 
-def is_dtensor(x: Tensor) -> bool:
+def is_dtensor(x: object) -> bool:
     """Whether `x` is spread over ranks; its type is not asked, whose import takes two seconds."""
     return hasattr(x, "device_mesh")
 

@@ -81,7 +81,8 @@ class MXLinear(nn.Linear):
 
         The weight takes no gradient from here on. It stays in the state_dict; loading another one,
         and moving or casting the layer, quantises again, any other change of it does not. A weight
-        that is a DTensor (`fully_shard`) is quantised by the next forward pass, which has it whole.
+        that is a DTensor (`fully_shard`) is quantised by the next forward pass, which has it whole,
+        and so is one that became a DTensor since (`parallelize_module`).
         Where the schemes have exact INT32 sums, these replace ``fast`` products; INT4 weights of a
         ``fast`` weight-only product are packed (`mxdot.gpu.schemes.pack_weights`).
         """
@@ -159,7 +160,8 @@ class MXLinear(nn.Linear):
         weight = self.weight
         if self.is_frozen:
             weight = weight.detach()
-            if self.frozen is None:
+            cut = checks.is_dtensor(weight) and not checks.is_dtensor(self.frozen)
+            if self.frozen is None or cut:
                 self.frozen = frozen_weight(weight, self.recipe)
         apply = _Products.apply if self.recipe.plain else _apply_eagerly
         product = apply(rows, weight, self.frozen, activation, self.recipe, dtype)

@@ -30,6 +30,17 @@ def printable(name: str, value: str) -> str:
     return value
 
 
+FORMULA = ("=", "+", "-", "@")
+"""What begins a formula in a cell of a spreadsheet."""
+
+
+def cell_text(name: str, value: str) -> str:
+    """`value` if it is `printable` and begins no formula of a spreadsheet, else ValueError."""
+    if printable(name, value).startswith(FORMULA):
+        raise ValueError(f"{name} must not begin a formula of a spreadsheet, as {value!r} does")
+    return value
+
+
 def one_line(text: str) -> str:
     """`text` with escapes for line ends and all else that does not print."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -246,11 +246,13 @@ def _leader_bins(config: DotConfig) -> Bins:
 
 
 def _leaders(config: DotConfig, batch: Batch) -> Hits:
-    """What has the largest exponent in the first block's alignment, where all terms are finite."""
+    """What has the largest exponent in the first alignment, where all terms are finite."""
+    rule = config.accumulator
+    lanes = slice(rule.terms if isinstance(rule, Preset) else None)  # of the first step
     table = product_table(*config.formats[batch.mode])
-    index = table.index(batch.a[:, 0], batch.b[:, 0])
+    index = table.index(batch.a[:, 0, lanes], batch.b[:, 0, lanes])
     scale = batch.scale_a[:, 0].astype(np.int64) + batch.scale_b[:, 0] - 254
-    units = (table.unit_exponents[index] - _shifts(config, batch)[:, 0]).max(axis=1) + scale
+    units = (table.unit_exponents[index] - _shifts(config, batch)[:, 0, lanes]).max(axis=1) + scale
     c = batch.c.view(np.float32) if _c_joins(config) else np.zeros(len(batch), np.float32)
     finite = np.isfinite(c) & ~np.isnan(table.values[index]).any(axis=1)
     finite &= (batch.scale_a[:, 0] != E8M0.nan_code) & (batch.scale_b[:, 0] != E8M0.nan_code)

@@ -140,3 +140,18 @@ def test_what_a_register_can_do(rule, out, results, raised, saturation):
     flags = {name for name in FLAG_NAMES if (name, True) in found["flags"]}
     assert flags == {"invalid", *raised.split()}
     assert found["saturation"] == saturation
+
+
+@pytest.mark.parametrize(
+    ("accumulator", "lane", "leader"),
+    [("ada", 15, "products beside c"), ("ada", 16, "c"), ("fused:13", 16, "products beside c")],
+)
+def test_c_leads_over_the_lanes_of_the_first_step(accumulator, lane, leader):
+    """c is 4, the only product 256; `ada` aligns 16 lanes at a time."""
+    config = DotConfig("e4m3", 32, accumulator)
+    codes, scales = np.zeros((1, 1, 32), np.uint8), np.full((1, 1), 127, np.uint8)
+    codes[0, 0, lane] = 0x58
+    c = np.array([4], np.float32).view(np.uint32)
+    batch = item.Batch(0, codes, codes, scales, scales, c)
+    found = features.hits(config, batch, item.predict(config, batch))
+    assert found["largest_exponent"] == [{leader}]

@@ -25,16 +25,18 @@ def make(tmp_path):
     for program in ("mxdot", "python", "bash"):
         (tmp_path / program).write_text(ECHO)
         (tmp_path / program).chmod(0o755)
-    places = {name: tmp_path / f"ready-{name}" for name in ("READY", "EXPLORE", "GPU")}
+    places = {name: tmp_path / f"ready-{name}" for name in ("READY", "EXPLORE", "GPU", "REAL")}
     for place in places.values():
         place.touch()
+    (tmp_path / "bin").symlink_to(tmp_path)
 
     def make(target, **values):
-        overrides = {"BIN": tmp_path, **places, **values}
+        overrides = {"BIN": tmp_path, "REAL_VENV": tmp_path, **places, **values}
         words = [f"{name}={value}" for name, value in overrides.items()]
         command = ["make", "--no-print-directory", "-C", str(ROOT), target, *words]
         path = f"{tmp_path}:/usr/bin:/bin"
         subprocess.run(command, env={"PATH": path}, check=True, capture_output=True, timeout=60)
+        assert not (ROOT / "pwned").exists()
         lines = (tmp_path / "seen").read_text().splitlines()
         return [json.loads(line) for line in lines]
 
@@ -42,6 +44,7 @@ def make(tmp_path):
 
 
 VALUES = [value for value in ODD if "\n" not in value]  # which no recipe's line can hold
+VALUES += ["$(shell touch pwned)1"]
 
 
 @pytest.mark.parametrize("value", VALUES)
@@ -57,6 +60,13 @@ def test_options_of_sim_and_compare(make, value):
     (sim, _), (compare, _) = make("compare", JOBS=value, ARGS="--lanes 8")
     assert sim == ["sim", "--seed", value, "--jobs", value]
     assert compare == ["compare", "--jobs", value, "--lanes", "8"]
+
+
+@pytest.mark.parametrize("value", ["1", "yes", "$(shell touch pwned)1"])
+def test_flags_of_sim(make, value):
+    sim, layer = make("sim", FULL=value, WAVES=value)
+    assert sim[0] == ["sim", "--full", "--waves"]
+    assert layer[0] == ["run-layer"]
 
 
 @pytest.mark.parametrize("value", VALUES)

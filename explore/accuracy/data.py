@@ -15,7 +15,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from ...model.errors import printable
+from ...model.errors import cell_text
 from ...sim.tensors import REAL_FILE, load_tensors
 
 F32 = NDArray[np.float32]
@@ -128,7 +128,7 @@ def data_set(text: str) -> DataSet:
     """
     if not isinstance(text, str):
         raise TypeError(f"data must be text, not {text!r}")
-    printable("data", text)
+    cell_text("data", text)
     if text in DATA_SETS:
         return DATA_SETS[text]
     if text == REAL:

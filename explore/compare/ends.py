@@ -19,10 +19,12 @@ def unmeasured(
     names = {row.short_name for row in members}
     found = [] if answer is None else _beside(answer, -1)
     if by_width:
-        families: dict[tuple[type, str], list[Row]] = {}
+        families: dict[tuple[type, str, str], list[Row]] = {}
         for row in members:
             if _beside(row, 1):
-                families.setdefault((type(_rule(row)), row.options), []).append(row)
+                rule = _rule(row)
+                overflow = rule.overflow if isinstance(rule, Fixed) else ""
+                families.setdefault((type(rule), overflow, row.options), []).append(row)
         limit = inf if answer is None else answer.area or inf
         for rows in families.values():
             best = max(rows, key=lambda row: (row.sqnr_accumulator_db or 0.0, row.area or 0.0))

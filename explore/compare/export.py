@@ -9,6 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from ...model.errors import FORMULA
 from ...sim.files import write_file
 from .rows import COLUMNS, Row
 from .session import Comparison
@@ -82,7 +83,9 @@ def sections_csv(rows: Sequence[Row]) -> str:
     found: dict[tuple, None] = {}
     for row in rows:
         for section, area in row.sections.items():
-            found[row.unit, row.flow, row.target, section, area, row.area_unit] = None
+            # As Verilog spells it, an instance's name begins no formula of a spreadsheet.
+            name = f"\\{section}" if section.startswith(FORMULA) else section
+            found[row.unit, row.flow, row.target, name, area, row.area_unit] = None
     return _csv(["unit", "flow", "target", "section", "area", "area_unit"], found)
 
 

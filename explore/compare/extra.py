@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ...model import accumulator, format_pairs
-from ...model.errors import printable
+from ...model.errors import cell_text, printable
 from ..cost import script
 from .units import Foreign
 
@@ -86,8 +86,8 @@ def _check(key: str, value: Any) -> None:
         raise ValueError(f"keys are {', '.join(KEYS)}, not {key!r}")
     if key in ("name", "top", *TEXTS) and not (isinstance(value, str) and value):
         raise ValueError(f"{key} must be text, not {value!r}")
-    if key == "name" and printable(key, value)[0] in "=+-@":
-        raise ValueError(f"name must not begin a formula of a spreadsheet, as {value!r} does")
+    if key == "name":
+        cell_text(key, value)
     if key in NUMBERS and not (type(value) is int and value > 0):
         raise ValueError(f"{key} must be a positive integer, not {value!r}")
     if key == "verilog":

@@ -9,7 +9,12 @@ from dataclasses import dataclass, field
 
 from .errors import SynthesisError
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}();:,\n]|[^\s{}();:,"]+', re.DOTALL)
+_CONTINUED = re.compile(r"\\\r?\n")
+_TOKEN = re.compile(
+    r'"(?:[^"\\]|\\.)*"|(?P<skipped>/\*.*?(?:\*/|\Z)|//[^\n]*|\\\r?\n)'
+    r'|[{}();:,\n]|(?:(?!/[*/]|\\\r?\n)[^\s{}();:,"])+',
+    re.DOTALL,
+)
 
 
 @dataclass
@@ -29,12 +34,7 @@ class Group:
 
 def parse_groups(text: str, source: str) -> Group:
     """The outermost group of `text`."""
-
-    def keep_lines(found: re.Match) -> str:
-        return "\n" * found[0].count("\n")
-
-    text = re.sub(r"/\*.*?\*/|\\\r?\n", keep_lines, text, flags=re.DOTALL)
-    tokens = _Tokens(re.sub(r"//[^\n]*", "", text))
+    tokens = _Tokens(text)
     top = Group("", [], 1)
     try:
         _statements(tokens, top, closing=False)
@@ -66,8 +66,8 @@ class _Tokens:
         for found in self._tokens:
             token = found[0]
             self.line += token.count("\n")
-            if token != "\n" or newlines:
-                return token
+            if not found["skipped"] and (token != "\n" or newlines):
+                return _CONTINUED.sub("\n", token)
         return ""
 
 

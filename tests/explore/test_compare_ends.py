@@ -73,6 +73,17 @@ def test_another_family_that_stops_before_it_is_good_enough():
     }
 
 
+def test_registers_that_wrap_are_another_family():
+    """They have less error here, but no wider saturating one was measured either."""
+    rows = [*EXACT, row("fixed:32:-16", 100, 90), row("fixed:33:-16:wrap", 110, 95)]
+    assert only(rows).unmeasured["as good as float32"] == [
+        "fixed:33:-16",
+        "fixed:33:-17",
+        "fixed:34:-16:wrap",
+        "fixed:34:-17:wrap",
+    ]
+
+
 def test_no_answer_at_all():
     answer = only(aligned(0, 1, 2))
     assert list(answer.units) == ["smallest"]

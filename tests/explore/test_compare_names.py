@@ -1,5 +1,6 @@
 """Names of units, data sets, files and titles, wherever a comparison writes them."""
 
+import csv
 import html
 import io
 import json
@@ -17,6 +18,7 @@ from mxdot.cli import main
 from mxdot.cli.terminal import console
 from mxdot.explore.compare import load_extra, load_study
 from mxdot.explore.compare.display import display
+from mxdot.explore.compare.export import sections_csv
 from mxdot.explore.compare.plots import plot
 from mxdot.explore.compare.report.html import render
 from mxdot.explore.compare.session import synth_command
@@ -133,6 +135,23 @@ def test_names_that_do_not_print_are_refused(name, folder):
     (folder / f"{name}.lib").write_text("")
     library = toml(f"{name}.lib")
     refused(load_points, f'[[sweep]]\n[cost]\nflow = "cells"\nliberty = {library}', "liberty")
+
+
+@pytest.mark.parametrize("name", ["=cmd|x.npz", "+a.npz", "-a.npz", "@a.npz"])
+@pytest.mark.parametrize("command", ["compare", "schemes"])
+def test_a_data_set_begins_no_formula_of_a_spreadsheet(command, name, folder, capsys):
+    np.savez(folder / "a.npz", a=np.ones((2, 32), np.float32))
+    (folder / "a.npz").rename(folder / name)
+    assert main([command, f"--data={name}", "-o", "out"]) == 2
+    error = f"data must not begin a formula of a spreadsheet, as {name!r} does\n"
+    assert capsys.readouterr().err == f"mxdot: error: {error}"
+    assert not (folder / "out").exists()
+
+
+def test_a_section_begins_no_formula_of_a_spreadsheet(comparison):
+    rows = [replace(row, sections={"=1+1": 1.0, "(top)": 2.0}) for row in comparison.rows]
+    found = {line["section"] for line in csv.DictReader(io.StringIO(sections_csv(rows)))}
+    assert found == {"\\=1+1", "(top)"}
 
 
 @pytest.mark.parametrize("name", ODD)

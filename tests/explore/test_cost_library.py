@@ -70,6 +70,22 @@ def test_function_refuses(text):
         Function.parse(text)
 
 
+def test_a_string_holds_no_comment():
+    text = SMALL.replace("  cell (LATX)", '  foo : "/*"; cell (LATX)')
+    text = text.replace("  cell (NAND2_TINY)", '  foo : "*/"; bar : "//"; cell (NAND2_TINY)')
+    assert parse(text, "x").cells == parse(SMALL, "x").cells
+
+
+def test_a_comment_holds_no_string():
+    text = SMALL.replace("  cell (LATX)", '/* " */ cell/*\n"*/(OTHER) {} // "\n  cell (LATX)')
+    assert set(parse(text, "x").cells) == {*parse(SMALL, "x").cells, "OTHER"}
+
+
+def test_a_comment_without_end_takes_the_rest():
+    with pytest.raises(SynthesisError, match=r"library x, line .*the group library .*not closed"):
+        parse(SMALL.replace("  cell (LATX)", "  /* cell (LATX)"), "x")
+
+
 def test_library():
     library = parse(SMALL, "small.lib")
     assert (library.name, library.time_ps, library.capacitance_ff) == ("small", 10.0, 2.0)

@@ -125,16 +125,46 @@ IMPORT = "import {} function integer raise(integer s);\nlocalparam Q = raise(11)
     [
         IMPORT.format('"DPI-C"'),
         IMPORT.format('"DPI"'),
+        IMPORT.format('"DP\rI-C"'),
         '`define C "DPI-C"\n`define I import\n' + IMPORT.format("`C").replace("import", "`I"),
         '`define S(x) `"x`"\n' + IMPORT.format("`S(DPI-C)"),
+        '`include "{}/c.vh"\n',
     ],
-    ids=["DPI-C", "DPI", "macro", "string of a macro"],
+    ids=["DPI-C", "DPI", "carriage return", "macro", "string of a macro", "include"],
 )
 def test_a_design_cannot_call_c_functions(text, tmp_path):
     """Yosys calls those of its own process, at once: this one would end it."""
+    (tmp_path / "c.vh").write_text(IMPORT.format('"DPI-C"'))
     verilog = f"module m(output y);\n{text}assign y = Q; endmodule\n"
-    with pytest.raises(ValueError, match=r"mac\.v must not hold .*C functions that a design impor"):
-        measure(verilog, "m", cache_dir=tmp_path, source="mac.v")
+    refused(verilog.replace("{}", str(tmp_path)), tmp_path)
+
+
+@pytest.mark.parametrize("yosys", tools.YOSYS)
+def test_a_package_cannot_call_c_functions(yosys, tmp_path, monkeypatch):
+    monkeypatch.setenv(tools.CHOICE, yosys)
+    package = "package p;\n" + IMPORT.format('"DPI-C"') + "endpackage\n"
+    refused(package + "module m(output y); assign y = p::Q; endmodule\n", tmp_path)
+
+
+def refused(verilog, cache_dir):
+    with pytest.raises(SynthesisError, match=r"mac\.v.*Found DPI function \\raise\.$") as error:
+        measure(verilog, "m", cache_dir=cache_dir, source="mac.v", systemverilog=True)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`ifndef SYNTHESIS\n" + IMPORT.format('"DPI-C"') + "`endif",
+        '`define S(x) `"x`"\nlocalparam [63:0] S = `S(DPI);',
+        '// import "DPI-C" function void f();',
+        'localparam [63:0] S = "DPI-C";',
+    ],
+    ids=["not in synthesis", "string of a macro", "comment", "string"],
+)
+def test_a_design_that_calls_none_serves(text, tmp_path):
+    verilog = f"module m(input a, b, output y);\n{text}\nassign y = a & b; endmodule\n"
+    assert measure(verilog, "m", cache_dir=tmp_path).area > 0
 
 
 @pytest.mark.parametrize("name", [name for name in ODD if not re.search(r"\s|\x1b", name)])

@@ -67,9 +67,9 @@ def check_every_bit(recipe: Recipe, mesh: DeviceMesh, device: str) -> None:
     want, cut = results(whole, x, g), parallel(whole, mesh)
     for got, one in zip(results(cut, x, g), want, strict=True):
         assert torch.equal(got, one)
-    freeze(cut)
-    for _ in range(2):
-        assert torch.equal(cut(x), want[0])
+    for frozen in (freeze(cut), parallel(freeze(copy.deepcopy(whole)), mesh)):
+        for _ in range(2):
+            assert torch.equal(frozen(x), want[0])
     for layer in whole[::2]:
         layer.recipe = Recipe(None, None, None)
     assert not torch.equal(whole(x), want[0])

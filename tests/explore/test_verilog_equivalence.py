@@ -58,7 +58,7 @@ def is_same(design: Elaboratable, signals: list[Signal], text: str, directory: P
     assert package.origin is not None
     done = subprocess.run(
         [Path(package.origin).with_name("yosys-abc"), "-c",
-         "read both.aig; scorr; dprove; print_status"],
+         "read both.aig; lcorr; scorr; dprove; print_status"],
         cwd=directory, capture_output=True, text=True, check=True, timeout=LIMIT,
     )  # fmt: skip
     (status,) = re.findall(r"^Status = (-?\d)", done.stdout, re.M)
@@ -101,7 +101,7 @@ UNITS = {
     "float32": DotConfig("e2m1", 4, "float32", 3),
     "promoted": DotConfig("e2m1", 4, "hopper-promoted", 5),
     "integers": DotConfig(
-        "int8xint4", 4, "int32", out="int8_full:shift", scales="u3", zero_points="ab", stages=2
+        "int4", 4, "int32", out="int4_full:shift", scales="u2", zero_points="ab", stages=2
     ),
     "shift registers": QuantizeConfig(
         "e5m2", 4, "float16", "ceil", "stochastic", random="lfsr", stages=6

@@ -43,11 +43,16 @@ def join(backend: str) -> str:
 
 
 def leave() -> None:
-    """End the process group, and say so."""
+    """End the process group, say so, and end the process.
+
+    At once: threads of gloo can hold tensors while the interpreter is taken down, which then
+    aborts ("terminate called without an active exception"; PyTorch's pull request 179291).
+    """
     rank, ranks = dist.get_rank(), dist.get_world_size()
     dist.barrier()
     dist.destroy_process_group()
     print(f"rank {rank} of {ranks}: all is well", flush=True)
+    os._exit(0)
 
 
 def check_tensor_parallel(recipe: Recipe, device: str, dtype: torch.dtype) -> None:

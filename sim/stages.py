@@ -13,6 +13,7 @@ import numpy as np
 from amaranth.hdl import Shape, ShapeLike
 from amaranth.lib import data
 
+from ..hw.arithmetic.multiply import signed_constant
 from ..hw.dot.unit import section_values
 from ..model import DotConfig
 from ..model.accumulators import Aligned, Fixed, Fused, Preset
@@ -238,6 +239,13 @@ def _rows(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
     yield from _total(total - (total >> (width - 1) << width), step)
 
 
+def _partial_products(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    width = Shape.cast(view.shape().elem_shape).width
+    lacking = step.config.lanes * signed_constant(*step.widths.code_bits)
+    total = (sum(view[i] for i in range(len(view))) + lacking) % (1 << width)
+    yield from _total(total - (total >> (width - 1) << width), step)
+
+
 def _block(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
     if "block_result" not in step:
         return
@@ -295,6 +303,7 @@ def _addend(value: Any, step: Step) -> Iterator[tuple[str, str, str]]:
 
 COMPARE: dict[str, Compare] = {
     "products": _products,
+    "partial_products": _partial_products,
     "scale": _scale,
     "largest": _largest,
     "peaks": _peaks,

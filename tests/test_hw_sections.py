@@ -145,7 +145,7 @@ def test_sections_of_integer_codes(formats, lanes, accumulator):
     lacks = lanes * signed_constant(*path.widths.code_bits)
     integer_sum = path.stages["integer_sum"].astype(int)
     for name in ("multiply", "compress1", "compress2"):
-        total = path.out[name]["partial"].astype(object).sum(axis=1)
+        total = path.out[name]["partial_products"].astype(object).sum(axis=1)
         path.same((total + lacks - integer_sum) % (1 << row_bits(path.widths)), 0 * integer_sum)
     if accumulator == "fixed:32:-16":
         path.same(path.out["sum"]["total"], integer_sum)

@@ -13,7 +13,13 @@ from ..arithmetic.shift import shift_left
 from ..pipeline import Section
 from . import float_loop
 from .float_loop import Window
-from .multiply import Compress, PartialProducts, add_partial, partial_shape, products_shape
+from .multiply import (
+    Compress,
+    PartialProducts,
+    add_partial_products,
+    partial_products_shape,
+    products_shape,
+)
 from .multiply import Multiply as MultiplyElements
 
 
@@ -71,7 +77,7 @@ class Sum(Section):
         self.widths = widths
         reads = {"terms": terms_shape(widths)}
         if widths.codes_are_integers:
-            reads = {"partial": partial_shape(row_bits(widths))}
+            reads = {"partial_products": partial_products_shape(row_bits(widths))}
         self.for_loop = not isinstance(widths.config.accumulator, Fixed)
         scale, writes = {}, {"total": signed(widths.total_bits)}
         if self.for_loop:
@@ -87,7 +93,7 @@ class Sum(Section):
         widths = self.widths
         columns = Columns(m, "sum", row_bits(widths))
         if widths.codes_are_integers:
-            add_partial(columns, widths, self.i.partial)
+            add_partial_products(columns, widths, self.i.partial_products)
         else:
             add_terms(columns, list(self.i.terms))
         if not self.for_loop:

@@ -15,7 +15,7 @@ from ..arithmetic.floats import FlagsLayout
 from ..arithmetic.requantize import RoundingShift
 from ..hierarchy import submodule
 from ..pipeline import Section
-from .multiply import Compress, PartialProducts, add_partial, partial_shape
+from .multiply import Compress, PartialProducts, add_partial_products, partial_products_shape
 
 PRODUCT_BITS = SUM_BITS + MULTIPLIER_BITS  # of a sum and a multiplier, signed
 
@@ -137,7 +137,11 @@ class Sum(Section):
         bits = integers.config.scale_bits
         scales = dict.fromkeys(("scale_a", "scale_b"), bits) if integers.factor else {}
         super().__init__(
-            {"partial": partial_shape(integers.row_bits), **integers.zero_points, **scales},
+            {
+                "partial_products": partial_products_shape(integers.row_bits),
+                **integers.zero_points,
+                **scales,
+            },
             {"rows": integers.rows, **integers.correction, **integers.factor},
         )
 
@@ -145,7 +149,7 @@ class Sum(Section):
         m = Module()
         config = self.integers.config
         columns = Columns(m, "sum", self.integers.row_bits)
-        add_partial(columns, self.integers.lane, self.i.partial)
+        add_partial_products(columns, self.integers.lane, self.i.partial_products)
         for row, word in zip(self.o.rows, rows_of(columns), strict=True):
             m.d.comb += row.eq(word)
         if config.scale_bits:

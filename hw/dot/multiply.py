@@ -126,8 +126,8 @@ class Multiply(Section):
 HEIGHTS = (32, 10, 5)  # words that leave each of them but the last
 
 
-def partial_shape(row_bits: int, number: int = -1) -> data.ArrayLayout:
-    """The value `partial`: words whose sum is that of the products, but for a constant."""
+def partial_products_shape(row_bits: int, number: int = -1) -> data.ArrayLayout:
+    """The value `partial_products`: words whose sum, and a constant, is the products'."""
     return data.ArrayLayout(row_bits, HEIGHTS[number])
 
 
@@ -152,7 +152,7 @@ class PartialProducts(Section):
             beside |= {"scale": SCALE_SHAPE, "special": special_shape(widths)}
         super().__init__(
             {name: values[name] for name in names},
-            {"partial": partial_shape(row_bits, 0), **beside},
+            {"partial_products": partial_products_shape(row_bits, 0), **beside},
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -160,7 +160,7 @@ class PartialProducts(Section):
         columns = Columns(m, "column", self.row_bits)
         for index in range(self.widths.config.lanes):
             add_signed_product(columns, self.i.a[index], self.i.b[index])
-        for word, value in zip(self.o.partial, columns.reduce(HEIGHTS[0]), strict=True):
+        for word, value in zip(self.o.partial_products, columns.reduce(HEIGHTS[0]), strict=True):
             m.d.comb += word.eq(value)
         if self.scales:
             scale = submodule(m, "scale", ScaleAdder())
@@ -179,23 +179,23 @@ class Compress(Section):
     def __init__(self, row_bits: int, number: int) -> None:
         self.row_bits, self.number = row_bits, number
         super().__init__(
-            {"partial": partial_shape(row_bits, number - 1)},
-            {"partial": partial_shape(row_bits, number)},
+            {"partial_products": partial_products_shape(row_bits, number - 1)},
+            {"partial_products": partial_products_shape(row_bits, number)},
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         columns = Columns(m, "column", self.row_bits)
-        for word in self.i.partial:
+        for word in self.i.partial_products:
             columns.add(word)
         words = columns.reduce(HEIGHTS[self.number])
-        for word, value in zip(self.o.partial, words, strict=True):
+        for word, value in zip(self.o.partial_products, words, strict=True):
             m.d.comb += word.eq(value)
         return m
 
 
-def add_partial(columns: Columns, widths: Widths, partial: data.View) -> None:
+def add_partial_products(columns: Columns, widths: Widths, words: data.View) -> None:
     """Add the words that are left of the partial products, and what these lack."""
-    for word in partial:
+    for word in words:
         columns.add(word)
     columns.add_constant(widths.config.lanes * signed_constant(*widths.code_bits))

@@ -42,6 +42,7 @@ class Plan:
         memories = {cell.memory for cell in self.reads}
         self.writes = [c for c in module.cells if c.memory in memories and not c.outputs]
         self.instances = [cell for cell in cells if cell.is_instance]
+        self.writers = {bit: found for found in self.operations for bit in found.out}
         self.names = Names([*(cell.name for cell in self.instances), *memories])
         self.inside: dict[Bit, Operation] = {}
         self._name_what_the_design_names()
@@ -93,13 +94,30 @@ class Plan:
                 register = tuple(b for b in port.bits if b in stored and b not in names.of)
                 names.net(Net(f"{port.field.name}_register", register), stored)
         for port in self.ports:
-            names.port(port.field.name, port.bits, own=True)
+            names.port(port.field.name, self._final(port), own=True)
         for net in (
             *plain,
             *(net for net in nets if net.name.startswith(outputs)),
             *(net for net in nets if net.name.startswith(inputs)),
         ):
             names.net(net, self.bits)
+
+    def _final(self, port: Port) -> Bits:
+        """The bits of an output of which operators make no other of its bits; "x" for those.
+
+        A vector that is read where parts of it are written is a loop to a simulator.
+        """
+        own = {bit for bit in port.bits if bit not in self.names.of}
+        if port.is_input or len(own) == 1:
+            return port.bits
+        read: set[Bit] = set()
+        waiting = [*own]
+        while waiting:
+            writer = self.writers.get(waiting.pop())
+            new = set(writer.bits) - read if writer else ()
+            read.update(new)
+            waiting += new
+        return tuple("x" if bit in read else bit for bit in port.bits)
 
     def _name_the_rest(self) -> None:
         """What is left: registers, outputs of instances, operators that stand by themselves."""
@@ -146,8 +164,7 @@ class Plan:
                 if isinstance(bit, int):
                     places.setdefault(bit, []).append((bits, place))
         sizes: dict[Bit, int] = {}
-        writers = {bit: op for op in self.operations for bit in op.out}
-        for found in in_order(self.operations, writers, lambda op: op.bits):
+        for found in in_order(self.operations, self.writers, lambda op: op.bits):
             out = found.out
             size = sum(self._size(operand, sizes) for operand in found.operands)
             size += len(found.choices)

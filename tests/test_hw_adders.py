@@ -3,7 +3,7 @@
 # Components defined here get their attributes while they run.
 # pyright: reportAttributeAccessIssue=false
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
 
 import numpy as np
@@ -67,10 +67,18 @@ def test_rows_of_half_adders(width):
 # Final adders ------------------------------------------------------------------------------------
 
 
+def digits_of(word: Value) -> list[Value]:
+    return [Value.cast(word[i]) for i in range(len(word))]
+
+
+def concatenation(digits: Sequence[Value]) -> Value:
+    return Value.cast(Cat(*digits))
+
+
 def bits_of(word: Value, constant: int, width: int) -> list[Bit]:
     """The bits of a word; those above it are the constant's."""
-    digits = [*word, *Const(constant, max(width - len(word), 1))]
-    return [Bit(Value.cast(digit)) for digit in digits[:width]]
+    digits = digits_of(word) + digits_of(Const(constant, max(width - len(word), 1)))
+    return [Bit(digit) for digit in digits[:width]]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +86,7 @@ def bits_of(word: Value, constant: int, width: int) -> list[Bit]:
 )
 def test_ripple(x_bits, y_bits, width):
     def body(m: Module, x: Value, y: Value) -> Value:
-        return Cat(*ripple(m, "add", bits_of(x, 0, width), bits_of(y, 0, width)))
+        return concatenation(ripple(m, "add", bits_of(x, 0, width), bits_of(y, 0, width)))
 
     x, y = every(x_bits, y_bits)
     got = Evaluator(Around({"x": x_bits, "y": y_bits}, width, body))(x=x, y=y)
@@ -89,7 +97,7 @@ def carrying(width: int, sizes: tuple[int, ...]) -> Around:
     def body(m: Module, x: Value, y: Value, carry: Value) -> Value:
         rows = bits_of(x, 0, width), bits_of(y, 0, width)
         digits, out = carry_increment(m, "add", *rows, sizes, carry)
-        return Cat(*digits, out)
+        return concatenation([*digits, out])
 
     return Around({"x": width, "y": width, "carry": 1}, width + 1, body)
 
@@ -114,8 +122,8 @@ def test_carry_increment_of_long_words(width):
 @pytest.mark.parametrize("group", [1, 3, 6])
 def test_increment(group):
     def body(m: Module, x: Value, carry: Value) -> Value:
-        digits, out = increment(m, "add", list(x), carry, group)
-        return Cat(*digits, out)
+        digits, out = increment(m, "add", digits_of(x), carry, group)
+        return concatenation([*digits, out])
 
     x, carry = every(8, 1)
     got = Evaluator(Around({"x": 8, "carry": 1}, 9, body))(x=x, carry=carry)
@@ -132,7 +140,9 @@ def tree(width: int, constant: int, end: Callable[[Columns], Value]) -> Around:
     def body(m: Module, *words: Value) -> Value:
         columns = Columns(m, "tree", width)
         for number, (word, (_, place)) in enumerate(zip(words, WORDS, strict=True)):
-            (columns.add_where_free if number == 2 else columns.add)(word, place, number * 0.7)
+            (columns.add_where_free if number == 2 else columns.add)(
+                digits_of(word), place, number * 0.7
+            )
         columns.add_constant(constant)
         return end(columns)
 
@@ -159,7 +169,7 @@ def test_fewer_words_of_the_same_sum(count, height):
     def body(m: Module, *words: Value) -> Value:
         columns = Columns(m, "part", 12)
         for word in words:
-            columns.add(word)
+            columns.add(digits_of(word))
         reduced = columns.reduce(height)
         assert len(reduced) == height
         return sum(reduced, Const(0, 1))

@@ -31,7 +31,7 @@ def add_terms(columns: Columns, terms: Sequence[data.View]) -> None:
     signs = Columns(m, f"{columns.name}_negative", len(terms).bit_length())
     for index, term in enumerate(terms):
         word = Signal(width, name=f"word{index}")
-        m.d.comb += word.eq(term.magnitude ^ term.sign.replicate(width))
+        m.d.comb += word.eq(term.magnitude ^ Value.cast(term.sign).replicate(width))
         columns.add(word, time=TERM_TIME)
         signs.add([term.sign])
     negatives = Signal(signs.width, name="negatives")

@@ -15,9 +15,9 @@ from mxdot.explore.compare import Comparison, Row
 from mxdot.explore.compare.export import column_type, export, schema_markdown
 from mxdot.explore.compare.rows import COLUMNS, NESTED
 from mxdot.explore.palette import SECTIONS, family, format_colours, grouped
-from mxdot.model import accumulator as parse
+from mxdot.model import DotConfig
 from mxdot.model.accumulators import KINDS
-from mxdot.model.config import sections as sections_of
+from mxdot.model.datapath import dot_sections
 
 ROOT = Path(__file__).parents[2]
 INF = math.inf
@@ -113,7 +113,8 @@ def test_every_section_of_the_datapath_has_a_group():
     ]
     assert {text.partition(":")[0] for text in texts} >= set(KINDS)
     for text in texts:
-        names = {section.name for section in sections_of(parse(text), 32, "bfloat16")}
+        config = DotConfig("e4m3", 32, text, out="bfloat16")
+        names = {section.name for section in dot_sections(config)}
         assert {name.rstrip("0123456789") for name in names} <= stems
 
 

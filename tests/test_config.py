@@ -131,22 +131,22 @@ NAMES = "e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4"
         ),
         (
             ValueError,
-            "stages of accumulator aligned:13 must be from 1 to 6, not 0",
+            "stages of accumulator aligned:13 must be from 1 to 9, not 0",
             {"stages": 0},
         ),
         (
             ValueError,
-            "stages of accumulator aligned:13 must be from 1 to 6, not 7",
-            {"stages": 7},
+            "stages of accumulator aligned:13 must be from 1 to 9, not 10",
+            {"stages": 10},
         ),
         (
             ValueError,
-            "stages of accumulator hopper-promoted must be from 2 to 6, not 1",
+            "stages of accumulator hopper-promoted must be from 2 to 7, not 1",
             {"accumulator": "hopper-promoted", "stages": 1},
         ),
         (
             TypeError,
-            "stages of accumulator aligned:13 must be an integer from 1 to 6, not 2.5",
+            "stages of accumulator aligned:13 must be an integer from 1 to 9, not 2.5",
             {"stages": 2.5},
         ),
         (

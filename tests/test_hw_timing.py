@@ -69,7 +69,7 @@ def check_schedule(run: Run, product: int = 0) -> None:
 def test_every_number_of_stages_is_here():
     assert len(EVERY) > 50  # each legal number of each accumulator
     assert {config.stages for config in EVERY if str(config.accumulator) == "aligned:13"} == {
-        1, 2, 3, 4, 5, 6, 7,
+        1, 2, 3, 4, 5, 6, 7, 8, 9, 10,
     }  # fmt: skip
 
 
@@ -106,9 +106,16 @@ def check_chain(config: DotConfig) -> None:
     assert run.delivered[0] == run.accepted[0] + (blocks - 1) * config.interval + config.latency
 
 
-@pytest.mark.parametrize("name", ["exact", "int32", "aligned:13", "fixed:24:-8", "float32"])
-def test_only_fused_loops_have_an_interval(name):
+@pytest.mark.parametrize("name", ["fixed:24:-8", "float32"])
+def test_loops_of_one_section_have_no_interval(name):
     assert {c.interval for c in EVERY if str(c.accumulator) == name} == {1}
+
+
+@pytest.mark.parametrize("name", ["exact", "int32", "aligned:13"])
+def test_registers_go_into_the_float_loop_last(name):
+    """Before all other places have one a block is accepted every cycle."""
+    intervals = [c.interval for c in EVERY if str(c.accumulator) == name]
+    assert intervals == [1] * (len(intervals) - 3) + [2, 3, 4]
 
 
 @pytest.mark.parametrize("config", [config_of(name) for name in KINDS], ids=str)

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..sim.files import write_file
+from ..sim.engine.files import write_file
 from .options import given
 from .units import KINDS
 

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..sim.files import write_file
+from ..sim.engine.files import write_file
 
 if TYPE_CHECKING:
     from ..explore.probe import MatrixUnit

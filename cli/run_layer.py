@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..sim.files import write_file
+from ..sim.engine.files import write_file
 from .options import given
 from .terminal import console
 from .units import KINDS
@@ -141,7 +141,7 @@ def _layers(args: argparse.Namespace) -> Iterator[tuple[str, Any, Any]]:
     if args.name and args.tensors is None:
         raise ValueError("name needs a file of tensors: --tensors FILE")
     if args.tensors is not None:
-        from ..sim.tensors import load_tensors
+        from ..sim.bench.tensors import load_tensors
 
         yield args.tensors.stem, *load_tensors(args.tensors, tuple(args.name))
     elif args.shape is not None:
@@ -210,7 +210,7 @@ def own_directory(parent: Path) -> Iterator[Path]:
 
     It stays after a simulation that failed, whose error names it.
     """
-    from ..sim.verilator import SimulationError
+    from ..sim.engine.verilator import SimulationError
 
     directory = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
     try:

@@ -46,9 +46,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Simulate; 0 when every unit passed, 1 when not."""
     _check(args)
-    from ..sim.matrix import Unit, default_matrix, full_matrix
-    from ..sim.regression import TRAFFIC, Settings, random_seed, run_regression, select
-    from ..sim.verilator import ToolError
+    from ..sim.engine.matrix import Unit, default_matrix, full_matrix
+    from ..sim.engine.regression import TRAFFIC, Settings, random_seed, run_regression, select
+    from ..sim.engine.verilator import ToolError
 
     if _asks_for_one(args):
         units = [Unit(unit_config(args))]

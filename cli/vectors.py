@@ -42,8 +42,8 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"out must be a file, not the directory {args.out}")
     if args.hex is not None and args.hex.is_file():
         raise ValueError(f"hex must be a directory, not the file {args.hex}")
-    from ..sim.readmemh import save_hex
-    from ..sim.vectors import draw, evaluate, save
+    from ..sim.dot.readmemh import save_hex
+    from ..sim.dot.vectors import draw, evaluate, save
 
     batches, order = draw(config, args.count, args.blocks, args.seed)
     origin = {"command": _command(config, args), "mxdot": version("mxdot")}

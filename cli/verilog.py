@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from ..sim.files import write_file
+from ..sim.engine.files import write_file
 from .units import add_unit_options, unit_config
 
 

@@ -1,8 +1,9 @@
 """The kinds of units that a regression takes.
 
-To add one: a row here with its configuration, names, runner and predictor, and rows of units in
-matrix.py. A runner does all that is the kind's own; unit.py has what runners share, stream_unit.py
-what those of units with one stream in and one out do.
+To add one: a folder beside those of the others with the same files (item, stimulus, features,
+subject, unit, report, build, bench.sv), a row here, and rows of units in engine/matrix.py. A runner
+does all that is the kind's own; engine/unit.py has what runners share, engine/stream_unit.py what
+those of units with one stream in and one out do.
 """
 
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import Any
 
 from ..model import DotConfig, DotQuantizeConfig, QuantizeConfig
 from ..model.matmul_config import MatmulConfig
-from .names import dot_name, dot_quantize_name, file_name, matmul_name, quantize_name
+from .engine.names import dot_name, dot_quantize_name, file_name, matmul_name, quantize_name
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class Kind:
     of: the configuration of its `arguments`. full_name: a name that differs for different
     configurations, of any length. compared: what is compared with the model, in words. runner:
     "module:function" called with (UnitJob, Progress, UnitResult), which simulates and adds to the
-    result. predictor: "module:function" of the golden model.
+    result. predictor: "module:function" of the golden model. subject: "module:class", the `Subject`
+    that the environment in bench/ drives; "" for a kind with a bench of its own.
     """
 
     config: type
@@ -32,6 +34,7 @@ class Kind:
     compared: str
     runner: str
     predictor: str
+    subject: str = ""
 
     def unit_name(self, config: Any) -> str:
         """A file name that differs for different configurations."""
@@ -49,8 +52,9 @@ KINDS = {
         DotConfig,
         dot_name,
         "dot products",
-        "mxdot.sim.dot_unit:DotStream.run",
-        "mxdot.sim.item:predict",
+        "mxdot.sim.dot.unit:DotStream.run",
+        "mxdot.sim.dot.item:predict",
+        "mxdot.sim.dot.subject:DotSubject",
     ),
     "quantize": Kind(
         QuantizeConfig,
@@ -59,6 +63,7 @@ KINDS = {
         "blocks",
         "mxdot.sim.quantize.unit:QuantizeStream.run",
         "mxdot.sim.quantize.item:predict",
+        "mxdot.sim.quantize.subject:QuantizeSubject",
     ),
     "dot-quantize": Kind(
         DotQuantizeConfig,
@@ -67,6 +72,7 @@ KINDS = {
         "requantised blocks",
         "mxdot.sim.dot_quantize.unit:DotQuantizeStream.run",
         "mxdot.sim.dot_quantize.item:predict",
+        "mxdot.sim.dot_quantize.subject:DotQuantizeSubject",
     ),
     "matmul": Kind(
         MatmulConfig,
@@ -74,7 +80,7 @@ KINDS = {
         matmul_name,
         "results of products",
         "mxdot.sim.matmul.unit:run",
-        "mxdot.sim.matmul.product:predict",
+        "mxdot.sim.matmul.item:predict",
     ),
 }
 

@@ -12,8 +12,8 @@ from mxdot.hw.dot.lane import ProductLane
 from mxdot.hw.dot.unit import DotUnit
 from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig
-from mxdot.sim.job import UnitJob
-from mxdot.sim.unit import UnitResult, run_unit
+from mxdot.sim.engine.job import UnitJob
+from mxdot.sim.engine.unit import UnitResult, run_unit
 
 CONFIG = DotConfig(formats="e4m3", lanes=4, accumulator="aligned:13", stages=3)
 

@@ -8,8 +8,8 @@ from mxdot.hw.dot.decode import ElementDecoder
 from mxdot.hw.dot.integer import Accumulate, Correct, Multiply
 from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig
-from mxdot.sim.job import UnitJob
-from mxdot.sim.unit import run_unit
+from mxdot.sim.engine.job import UnitJob
+from mxdot.sim.engine.unit import run_unit
 from test_bench_catches import overridden
 
 INTEGER = DotConfig(

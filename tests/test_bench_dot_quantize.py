@@ -10,11 +10,11 @@ from mxdot.cli import main
 from mxdot.hw.quantize import chain
 from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig, DotQuantizeConfig
-from mxdot.sim import matrix
 from mxdot.sim.dot_quantize import features, item, stimulus
 from mxdot.sim.dot_quantize.subject import Timeline
-from mxdot.sim.job import UnitJob
-from mxdot.sim.unit import UnitResult, run_unit
+from mxdot.sim.engine import matrix
+from mxdot.sim.engine.job import UnitJob
+from mxdot.sim.engine.unit import UnitResult, run_unit
 from test_bench_catches import overridden
 from test_bench_quantize import frozen_words
 

@@ -15,13 +15,13 @@ import random_units
 from compare import seed
 from mxdot.model import DotConfig, QuantizeConfig
 from mxdot.model.trace import FLAG_NAMES
-from mxdot.sim import features, item, stimulus
+from mxdot.sim.dot import features, item, stimulus
+from mxdot.sim.dot.features import goals
+from mxdot.sim.dot.fixed_features import NEGATIVE, POSITIVE, WITHIN
 from mxdot.sim.dot_quantize import features as dq_features
 from mxdot.sim.dot_quantize import item as dq_item
 from mxdot.sim.dot_quantize import stimulus as dq_stimulus
-from mxdot.sim.features import goals
-from mxdot.sim.fixed_features import NEGATIVE, POSITIVE, WITHIN
-from mxdot.sim.job import UnitJob
+from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.quantize import features as q_features
 from mxdot.sim.quantize import item as q_item
 from mxdot.sim.quantize import stimulus as q_stimulus

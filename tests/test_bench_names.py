@@ -4,10 +4,10 @@ import pytest
 
 from mxdot.model import FORMATS, DotConfig, DotQuantizeConfig, QuantizeConfig
 from mxdot.model.matmul_config import MatmulConfig
-from mxdot.sim.job import UnitJob
+from mxdot.sim.engine.job import UnitJob
+from mxdot.sim.engine.matrix import Unit, full_matrix
+from mxdot.sim.engine.names import LONGEST, file_name
 from mxdot.sim.kinds import kind_of
-from mxdot.sim.matrix import Unit, full_matrix
-from mxdot.sim.names import LONGEST, file_name
 
 EVERY_PAIR = ",".join(f"{a}x{b}" for a in FORMATS for b in FORMATS)
 

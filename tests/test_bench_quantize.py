@@ -15,11 +15,11 @@ from mxdot.hw.quantize.scale import SharedScale
 from mxdot.hw.quantize.unit import QuantizeUnit
 from mxdot.hw.verilog import generate
 from mxdot.model import FORMATS, QuantizeConfig
-from mxdot.sim.job import UnitJob
-from mxdot.sim.matrix import default_matrix, full_matrix
+from mxdot.sim.engine.job import UnitJob
+from mxdot.sim.engine.matrix import default_matrix, full_matrix
+from mxdot.sim.engine.unit import UnitResult, run_unit
 from mxdot.sim.quantize import features, item, stimulus
 from mxdot.sim.quantize.tensors import tensor_traffic
-from mxdot.sim.unit import UnitResult, run_unit
 from test_bench_catches import overridden
 
 PLAIN = QuantizeConfig("e4m3", 4, "bfloat16", stages=2)

@@ -15,15 +15,16 @@ import yaml
 from mxdot.cli import main
 from mxdot.model import DotConfig
 from mxdot.model.matmul_config import MatmulConfig
-from mxdot.sim import dot_unit, matrix, regression, stream_unit
-from mxdot.sim.job import CycleReport, Failure, UnitJob
+from mxdot.sim.dot import unit as dot_unit
+from mxdot.sim.engine import matrix, regression, stream_unit
+from mxdot.sim.engine.job import CycleReport, Failure, UnitJob
+from mxdot.sim.engine.matrix import Unit
+from mxdot.sim.engine.merge import HITS, merge_coverage
+from mxdot.sim.engine.parallel import run_jobs
+from mxdot.sim.engine.regression import Settings, random_seed, run_regression, select
+from mxdot.sim.engine.unit import UnitResult, run_unit
+from mxdot.sim.engine.verilator import SimulationError
 from mxdot.sim.matmul import unit as matmul_unit
-from mxdot.sim.matrix import Unit
-from mxdot.sim.merge import HITS, merge_coverage
-from mxdot.sim.parallel import run_jobs
-from mxdot.sim.regression import Settings, random_seed, run_regression, select
-from mxdot.sim.unit import UnitResult, run_unit
-from mxdot.sim.verilator import SimulationError
 
 SMALL_MATMUL = Unit(MatmulConfig(DotConfig(formats="e2m1", lanes=4), 1, 1, depth=4), 10)
 SMALL = Unit(DotConfig(formats="e2m1", lanes=4, accumulator="exact", stages=2), 1000)

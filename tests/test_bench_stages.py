@@ -7,12 +7,12 @@ import pytest
 
 from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig
-from mxdot.sim import report
-from mxdot.sim.item import model_trace, outcome, products
-from mxdot.sim.job import Failure, UnitJob
-from mxdot.sim.stages import Row, compare_stages
-from mxdot.sim.stimulus import SEQUENCES
-from mxdot.sim.target import Target
+from mxdot.sim.dot import report
+from mxdot.sim.dot.item import model_trace, outcome, products
+from mxdot.sim.dot.stages import Row, compare_stages
+from mxdot.sim.dot.stimulus import SEQUENCES
+from mxdot.sim.dot.target import Target
+from mxdot.sim.engine.job import Failure, UnitJob
 
 UNITS = {
     "aligned": DotConfig(formats="e5m2,e2m1", lanes=4, accumulator="aligned:13", out="bfloat16"),

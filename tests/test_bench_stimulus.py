@@ -8,12 +8,20 @@ import pytest
 from mxdot.model import FORMATS, DotConfig
 from mxdot.model.matmul_config import MatmulConfig
 from mxdot.model.pipeline import stage_limits
-from mxdot.sim import features, matrix
-from mxdot.sim.bench.dot import Timeline
-from mxdot.sim.item import Batch, batch_of, concatenate, predict, products
-from mxdot.sim.operands import CLASSES, SPECIAL_C, class_codes, class_table, split_scale, weighted
-from mxdot.sim.stimulus import LONG_CHAIN, SEQUENCES, traffic
-from mxdot.sim.target import Target, negated, pairs_of
+from mxdot.sim.bench.operands import (
+    CLASSES,
+    SPECIAL_C,
+    class_codes,
+    class_table,
+    split_scale,
+    weighted,
+)
+from mxdot.sim.dot import features
+from mxdot.sim.dot.item import Batch, batch_of, concatenate, predict, products
+from mxdot.sim.dot.stimulus import LONG_CHAIN, SEQUENCES, traffic
+from mxdot.sim.dot.subject import Timeline
+from mxdot.sim.dot.target import Target, negated, pairs_of
+from mxdot.sim.engine import matrix
 
 DOT_UNITS = [unit for unit in matrix.default_matrix() if isinstance(unit.config, DotConfig)]
 UNITS = [unit for unit in DOT_UNITS if unit.config.lanes <= 32]

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from mxdot.cli import main
-from mxdot.sim.files import beside, write_file
+from mxdot.sim.engine.files import beside, write_file
 
 
 def run(capsys, *arguments):

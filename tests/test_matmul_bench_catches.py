@@ -14,8 +14,8 @@ from mxdot.hw.matmul.send import Sender
 from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig
 from mxdot.model.matmul_config import MatmulConfig
-from mxdot.sim.job import UnitJob
-from mxdot.sim.unit import UnitResult, run_unit
+from mxdot.sim.engine.job import UnitJob
+from mxdot.sim.engine.unit import UnitResult, run_unit
 from test_bench_catches import overridden
 
 CONFIG = MatmulConfig(DotConfig("e4m3", 4, "aligned:13", 2), rows=2, columns=2, depth=4, c_bytes=3)

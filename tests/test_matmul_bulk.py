@@ -13,13 +13,13 @@ from mxdot.cli.run_layer import own_directory
 from mxdot.model import DotConfig, matmul
 from mxdot.model.matmul_config import MatmulConfig
 from mxdot.model.matmul_layout import Golden, pack_c, unpack_c
+from mxdot.sim.bench.tensors import REAL_FILE
+from mxdot.sim.engine.verilator import SimulationError
 from mxdot.sim.matmul import layer as layers
 from mxdot.sim.matmul.bulk import run_bulk
+from mxdot.sim.matmul.item import Product, compare, predict
 from mxdot.sim.matmul.layer import build_for, run_layer
-from mxdot.sim.matmul.product import Product, compare, predict
 from mxdot.sim.matmul.stimulus import block_counts, products, random_product
-from mxdot.sim.tensors import REAL_FILE
-from mxdot.sim.verilator import SimulationError
 
 DOT = DotConfig("e4m3,e2m1", 4, "hopper", 2)
 UNITS = {

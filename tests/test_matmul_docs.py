@@ -14,7 +14,7 @@ from mxdot.hw import generate
 from mxdot.model import E4M3, MXArray
 from mxdot.model.matmul_layout import pack_a
 from mxdot.model.matmul_registers import REGISTERS
-from mxdot.sim.verilator import find_tools, lint
+from mxdot.sim.engine.verilator import find_tools, lint
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -5,11 +5,11 @@ import pytest
 
 from mxdot.model import DotConfig
 from mxdot.model.matmul_config import MatmulConfig
-from mxdot.sim.job import UnitJob
-from mxdot.sim.matmul.coverage import WAITS, goals, hits
+from mxdot.sim.engine.job import UnitJob
+from mxdot.sim.engine.regression import TRAFFIC
+from mxdot.sim.matmul.features import WAITS, goals, hits
 from mxdot.sim.matmul.stimulus import least_cycles, products
 from mxdot.sim.matmul.unit import bulk_products
-from mxdot.sim.regression import TRAFFIC
 
 DOT = DotConfig("e4m3", 4)
 INTEGER = DotConfig("int8", 32, "int32", out="float16")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from mxdot.sim.tensors import REAL_FILE, load_tensors
+from mxdot.sim.bench.tensors import REAL_FILE, load_tensors
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 Y = np.ones((2, 5, 4), np.float16)

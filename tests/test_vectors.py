@@ -10,7 +10,7 @@ import pytest
 import rational
 from compare import FLAGS
 from mxdot.model import PRESETS, DotConfig, MXArray, accumulator, dot, rounding
-from mxdot.sim.vectors import ARRAYS, Vectors, draw, evaluate, load, save
+from mxdot.sim.dot.vectors import ARRAYS, Vectors, draw, evaluate, load, save
 from vectors import generate
 
 GOLDEN = Path(__file__).parent / "vectors"

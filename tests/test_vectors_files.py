@@ -9,8 +9,8 @@ import pytest
 
 from mxdot.cli import main
 from mxdot.model import DotConfig
-from mxdot.sim.readmemh import save_hex
-from mxdot.sim.vectors import Vectors, draw, evaluate, load
+from mxdot.sim.dot.readmemh import save_hex
+from mxdot.sim.dot.vectors import Vectors, draw, evaluate, load
 
 GOLDEN = Path(__file__).parent / "vectors"
 

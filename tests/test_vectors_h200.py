@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig, MXArray, matmul
-from mxdot.sim import bulk
-from mxdot.sim.unit_build import build_unit
+from mxdot.sim.bench import bulk
+from mxdot.sim.dot.build import build_unit
 
 DIRECTORY = Path(__file__).parent / "vectors" / "h200"
 FP8 = ("e4m3xe4m3", "e4m3xe5m2", "e5m2xe4m3", "e5m2xe5m2")

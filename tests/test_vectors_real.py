@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 import rational
 from mxdot.model import MXArray, accumulator, matmul, quantize
-from mxdot.sim.tensors import REAL_FILE, load_tensors
+from mxdot.sim.bench.tensors import REAL_FILE, load_tensors
 
 REAL = REAL_FILE.parent
 LIMIT = 2**20

@@ -11,9 +11,9 @@ import pytest
 
 from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig
-from mxdot.sim.readmemh import save_hex
-from mxdot.sim.vectors import draw, evaluate
-from mxdot.sim.verilator import lint
+from mxdot.sim.dot.readmemh import save_hex
+from mxdot.sim.dot.vectors import draw, evaluate
+from mxdot.sim.engine.verilator import lint
 from verilog_bench import compile_bench
 
 ROOT = Path(__file__).parent.parent

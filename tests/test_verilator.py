@@ -8,8 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mxdot.sim import bulk, verilator
-from mxdot.sim.verilator import BENCH, BENCH_TOP, Build, BuildError, SimulationError, ToolError
+from mxdot.sim.bench import bulk
+from mxdot.sim.engine import verilator
+from mxdot.sim.engine.verilator import (
+    BENCH,
+    BENCH_TOP,
+    Build,
+    BuildError,
+    SimulationError,
+    ToolError,
+)
 
 STANDIN = Path(__file__).parent / "standin" / "standin.v"
 WAVE_HEADERS = Path(verilator.__file__).parent / "wave_headers"

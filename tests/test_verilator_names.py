@@ -2,8 +2,8 @@
 
 import pytest
 
-from mxdot.sim import verilator
-from mxdot.sim.verilator import ToolError
+from mxdot.sim.engine import verilator
+from mxdot.sim.engine.verilator import ToolError
 from odd_names import ODD
 
 

@@ -9,10 +9,10 @@ import numpy as np
 from mxdot.model import DotConfig, DotQuantizeConfig, QuantizeConfig
 from mxdot.model.matmul_config import MatmulConfig
 from mxdot.model.matmul_layout import Golden
+from mxdot.sim.dot.item import Batch, Outcome, predict
 from mxdot.sim.dot_quantize import item as chains
-from mxdot.sim.item import Batch, Outcome, predict
-from mxdot.sim.matmul.product import Product
-from mxdot.sim.matmul.product import predict as predict_matmul
+from mxdot.sim.matmul.item import Product
+from mxdot.sim.matmul.item import predict as predict_matmul
 from mxdot.sim.quantize import item as blocks
 
 

@@ -16,7 +16,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ...model.errors import cell_text
-from ...sim.tensors import REAL_FILE, load_tensors
+from ...sim.bench.tensors import REAL_FILE, load_tensors
 
 F32 = NDArray[np.float32]
 Operands = tuple[F32, F32]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from ...model.errors import FORMULA
-from ...sim.files import write_file
+from ...sim.engine.files import write_file
 from .rows import COLUMNS, Row
 from .session import Comparison
 

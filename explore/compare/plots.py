@@ -9,7 +9,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...sim.files import write_file
+from ...sim.engine.files import write_file
 from ..palette import (
     BLACK,
     GREY,

@@ -8,7 +8,7 @@ import shlex
 from dataclasses import replace
 from pathlib import Path
 
-from ...sim.files import write_file
+from ...sim.engine.files import write_file
 from .narrowest import FAMILIES, Found, SearchTask, Target
 from .points import Sampling
 from .runner import Backend, Observer, run

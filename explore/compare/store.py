@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ...sim.files import write_file
+from ...sim.engine.files import write_file
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from ...sim.files import write_file
+from ...sim.engine.files import write_file
 
 FORMAT = 1
 """Of the entries; a change of what they mean makes all old ones unknown."""

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model import DotConfig, quantize
-from ...sim.integer_stimulus import calibrated_batch
-from ...sim.item import Batch, concatenate
+from ...sim.dot.integer_stimulus import calibrated_batch
+from ...sim.dot.item import Batch, concatenate
 from ..accuracy.data import data_set
 
 NORMAL = "normal"
@@ -21,7 +21,7 @@ def batches(config: DotConfig, data: str, seed: int, count: int) -> list[Batch]:
     """About `count` blocks as dot products, from the regression's traffic or from a data set."""
     rng = np.random.default_rng(seed)
     if data == REGRESSION:
-        from ...sim.stimulus import traffic
+        from ...sim.dot.stimulus import traffic
 
         return concatenate(traffic(config, rng, count // 2))
     draw = data_set(data).draw

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from ...sim.files import write_file
+from ...sim.engine.files import write_file
 from .comparison import COLUMNS, SchemeRow, on_front
 from .plots import comparison_figure, save_svg
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model.errors import integer
-from ...sim.tensors import REAL_FILE
+from ...sim.bench.tensors import REAL_FILE
 from ..accuracy import REAL, data_set
 
 DEFAULT_DATA = ("normal", "student-t", "outliers", REAL)

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from ...sim.files import write_file
+from ...sim.engine.files import write_file
 from .clipping import Clipped
 from .measure import Measured, on_front
 from .plots import clipping_figure, save_svg, schemes_figure

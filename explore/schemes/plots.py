@@ -6,7 +6,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...sim.files import write_file
+from ...sim.engine.files import write_file
 from ..compare.plots import DECIBELS_PER_BIT
 from ..palette import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, STYLE, VERMILION, literal
 from .clipping import Clipped

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from pyuvm import ConfigDB, uvm_component, uvm_tlm_analysis_fifo
 
-from ..job import CycleReport, UnitJob
+from ..engine.job import CycleReport, UnitJob
 from .subject import Pins, Subject
 
 KEPT_ERRORS = 2  # of a kind

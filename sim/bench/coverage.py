@@ -11,7 +11,7 @@ from typing import Any
 from cocotb_coverage.coverage import CoverageDB, CoverPoint, coverage_section
 from pyuvm import uvm_component, uvm_tlm_analysis_fifo
 
-from ..job import CycleReport
+from ..engine.job import CycleReport
 from .context import context_of, drain
 from .protocol import Event
 

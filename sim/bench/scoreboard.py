@@ -9,7 +9,7 @@ from typing import Any
 
 from pyuvm import uvm_analysis_port, uvm_scoreboard, uvm_tlm_analysis_fifo
 
-from ..job import Failure
+from ..engine.job import Failure
 from .context import context_of, drain
 
 RESET = None

@@ -2,7 +2,7 @@
 
 The environment handles items (dot products, blocks to quantise): it drives them beat by beat,
 assembles what the pins accepted and delivered, and compares with the model. A kind of unit is a
-subclass of `Subject` named in SUBJECTS.
+subclass of `Subject` named in its row of sim/kinds.py.
 """
 
 from abc import ABC, abstractmethod
@@ -14,15 +14,8 @@ from typing import Any
 from cocotb.handle import LogicObject
 from cocotb.triggers import RisingEdge
 
-from ..job import UnitJob
-from ..kinds import kind_name, kind_of, named
-
-SUBJECTS = {
-    "dot": "mxdot.sim.bench.dot:DotSubject",
-    "quantize": "mxdot.sim.quantize.subject:QuantizeSubject",
-    "dot-quantize": "mxdot.sim.dot_quantize.subject:DotQuantizeSubject",
-}
-"""The subject of each kind of unit (sim/kinds.py) that the environment drives."""
+from ..engine.job import UnitJob
+from ..kinds import kind_of, named
 
 IDLE = "idle"
 """The state of a unit that has nothing: no beat of an item, no result to give."""
@@ -185,5 +178,5 @@ def event_goals(latency: int, capacity: int, *, several: bool, waits: bool = Fal
 
 def subject_of(job: UnitJob, dut: Any) -> Subject:
     """The subject of a job in the simulator."""
-    make: Callable[..., Subject] = named(SUBJECTS[kind_name(job.config)])
+    make: Callable[..., Subject] = named(kind_of(job.config).subject)
     return make(job, dut)

@@ -12,10 +12,11 @@ from cocotb.clock import Clock
 from cocotb.triggers import select
 from pyuvm import ConfigDB, uvm_test
 
-from ..job import UnitJob
+from ..engine.job import UnitJob
 from .context import Context, Timing, make
+from .environment import UnitEnv
+from .sequence import UnitSequence
 from .subject import IDLE, subject_of
-from .uvm_env import UnitEnv, UnitSequence
 
 PROFILES = (
     Timing(),

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from ...model import DotConfig, DotQuantizeConfig
 from ...model.accumulators import Fixed, Fused, Preset
 from ...model.outputs import FLOAT32
-from .. import features as dot
+from ..dot import features as dot
 from ..quantize import features as quantize
 from .item import Batch, Outcome
 

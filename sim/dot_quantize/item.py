@@ -1,6 +1,6 @@
 """Blocks of dot products as data: what sequences make, pins carry and models predict.
 
-The dot products are those of sim/item.py, and what becomes of them are blocks of sim/quantize/.
+The dot products are those of sim/dot/item.py, and what becomes of them are blocks of sim/quantize/.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model import DotQuantizeConfig
-from .. import item as dot
+from ..dot import item as dot
 from ..quantize import item as quantize
 
 

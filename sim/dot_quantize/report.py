@@ -5,10 +5,10 @@ import json
 import numpy as np
 
 from ...model import DotQuantizeConfig
-from ..job import Failure, UnitJob
+from ..dot.report import failure_file, operands
+from ..engine.job import Failure, UnitJob
 from ..quantize.item import values
 from ..quantize.report import rounded, what
-from ..report import failure_file, operands
 from .item import batch_of, block_of, predict
 
 

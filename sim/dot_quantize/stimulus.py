@@ -8,14 +8,14 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ...model import DotQuantizeConfig
-from .. import item as dot
-from .. import stimulus as dot_stimulus
-from ..job import UnitJob
-from ..operands import draw, finite_codes, near_scales
+from ..bench.operands import draw, finite_codes, near_scales
+from ..bench.tensors import tensor_traffic
+from ..dot import item as dot
+from ..dot import stimulus as dot_stimulus
+from ..dot.target import Target
+from ..engine.job import UnitJob
 from ..quantize import item as quantize
 from ..quantize import stimulus as quantize_stimulus
-from ..target import Target
-from ..tensors import tensor_traffic
 from .item import Batch
 
 VALUE_BLOCKS = 500

@@ -5,11 +5,12 @@ from random import Random
 from typing import Any
 
 from ...model import DotQuantizeConfig
-from ..bench import dot, subject
-from ..bench.dot import DotPins
+from ..bench import subject
 from ..bench.subject import Assembler, Goals, Hits, Subject, event_goals
-from ..item import Product
-from ..job import UnitJob
+from ..dot import subject as dot
+from ..dot.item import Product
+from ..dot.subject import DotPins
+from ..engine.job import UnitJob
 from ..quantize import subject as quantize
 from ..quantize.item import CodesBeat, result
 from . import features

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..dot_unit import write_products
-from ..job import Failure
+from ..dot.build import build_unit
+from ..dot.unit import write_products
+from ..engine.job import Failure
+from ..engine.stream_unit import StreamUnit
+from ..engine.verilator import Build
 from ..quantize.item import CodesBeat, codes_beats, words
-from ..stream_unit import StreamUnit
-from ..unit_build import build_unit
-from ..verilator import Build
 from .item import Batch, Outcome, blocks, plain
 from .report import describe_failure
 from .stimulus import traffic

@@ -8,10 +8,10 @@ from typing import Any
 from ...model.matmul_layout import Golden
 from ...model.matmul_registers import COUNTERS
 from ...model.trace import FLAG_NAMES
-from ..job import CycleReport, Failure, UnitJob
-from .coverage import hits
+from ..engine.job import CycleReport, Failure, UnitJob
 from .ends import Ends
-from .product import Product, compare, describe
+from .features import hits
+from .item import Product, compare, describe
 from .stimulus import least_cycles, random_product, short_blocks
 from .watch import Watch
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ...model.matmul_config import MatmulConfig
 from ...model.matmul_registers import ADDRESS_BITS
-from .. import verilator
+from ..engine import verilator
 
 BENCH = Path(__file__).with_name("bench.sv")
 LARGE = 16  # dot units from which on the build of each by itself takes too long

@@ -29,9 +29,9 @@ import numpy as np
 from ...model.matmul_config import MatmulConfig
 from ...model.matmul_registers import COUNTERS, REGISTERS, fields, word
 from ...model.trace import FLAG_NAMES
-from ..bulk import check_chances, simulate
-from ..verilator import Build, SimulationError
-from .product import Product
+from ..bench.bulk import check_chances, simulate
+from ..engine.verilator import Build, SimulationError
+from .item import Product
 
 Watched = Callable[[int, int], None]
 """Called with the bytes of C that have come, and those of the whole packet."""

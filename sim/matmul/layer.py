@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from ...model.blocks import as_float32
 from ...model.matmul_config import MatmulConfig
 from ...model.matmul_layout import unpack_c
-from ..files import write_file
-from ..verilator import Build
+from ..engine.files import write_file
+from ..engine.verilator import Build
 from .build import build_matmul
 from .bulk import run_bulk
-from .product import predict
+from .item import predict
 from .stimulus import real_product
 
 Progress = Callable[[int, int], None]

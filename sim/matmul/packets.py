@@ -5,7 +5,7 @@ from typing import Any
 
 from ...model.matmul_layout import pack_c
 from .bench import Bench
-from .product import Product
+from .item import Product
 from .stimulus import TILES, least_cycles, short_counts
 
 LONG = 600  # cycles for which a stream stops at least

@@ -2,7 +2,7 @@
 
 from .bench import Bench
 from .ends import until
-from .product import Product
+from .item import Product
 from .stimulus import long_blocks
 
 PHASES = ("start", "operands", "results", "tail")

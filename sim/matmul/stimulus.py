@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ...model import ElementFormat, MXArray, quantize
 from ...model.matmul_config import MatmulConfig, Tiles
-from ..operands import near_scales, random_c, weighted, wide_scales
-from .product import Product
+from ..bench.operands import near_scales, random_c, weighted, wide_scales
+from .item import Product
 
 TILES = ((1, 1), (1, 3), (3, 1), (2, 2))
 """Tiles down and across."""

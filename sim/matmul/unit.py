@@ -3,13 +3,13 @@
 from bisect import bisect_right
 
 from ...model.matmul_config import MatmulConfig
-from .. import verilator
-from ..job import Failure, UnitJob
-from ..tensors import load_tensors
-from ..unit import TIME_LIMIT, Progress, UnitResult, run_cycles, verilog_of
+from ..bench.tensors import load_tensors
+from ..engine import verilator
+from ..engine.job import Failure, UnitJob
+from ..engine.unit import TIME_LIMIT, Progress, UnitResult, run_cycles, verilog_of
 from .build import build_matmul
 from .bulk import run_bulk
-from .product import Product, compare, describe
+from .item import Product, compare, describe
 from .stimulus import (
     CYCLES,
     block_counts,
@@ -24,7 +24,7 @@ BULK_GAP, BULK_STALL = 16, 16  # chances in 256 per cycle
 BULK_BLOCKS = 48  # of K, of the random product
 BULK_COST = 300_000_000  # of a product, as `_cost`: what costs more has fewer results
 BULK_COST_PER_RESULT = 10_000  # the same where very many results are asked for
-TEST = "mxdot.sim.matmul.matmul_test"
+TEST = "mxdot.sim.matmul.unit_test"
 
 
 def run(job: UnitJob, progress: Progress, result: UnitResult) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ...model import QuantizeConfig
-from .. import verilator
+from ..engine import verilator
 
 BENCH = Path(__file__).with_name("bench.sv")
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ...model import QuantizeConfig
 from ...model.lfsr import WORD_BITS
-from ..files import write_file
+from ..engine.files import write_file
 from .item import Batch
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...model import E8M0, ElementFormat, QuantizeConfig
 from ...model.quantize import shared_exponent
-from ..operands import CLASSES, SCALE_CLASSES, class_codes, class_table, scale_class
+from ..bench.operands import CLASSES, SCALE_CLASSES, class_codes, class_table, scale_class
 from .item import Batch, Outcome, values
 
 VALUE_CLASSES = ("zero", "-zero", "subnormal", "normal", "largest", "inf", "nan")

@@ -2,7 +2,7 @@
 
 from ...model import QuantizeConfig
 from ...model.lfsr import WORD_BITS
-from ..job import Failure, UnitJob
+from ..engine.job import Failure, UnitJob
 from .item import Batch, Block, batch_of, words_of
 
 

@@ -8,7 +8,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ...model import ElementFormat, QuantizeConfig
-from ..operands import class_codes
+from ..bench.operands import class_codes
 from .item import Batch
 
 Bits = NDArray[np.int64]

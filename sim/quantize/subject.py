@@ -8,7 +8,7 @@ from typing import Any
 from ...model import QuantizeConfig
 from ..bench import subject
 from ..bench.subject import Assembler, Goals, Hits, Subject, event_goals
-from ..job import UnitJob
+from ..engine.job import UnitJob
 from . import features
 from .item import Batch, Beat, Block, CodesBeat, Outcome, batch_of, blocks, plain, result
 from .stimulus import traffic

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ..job import UnitJob
-from ..tensors import load_tensors
+from ..bench.tensors import load_tensors
+from ..engine.job import UnitJob
 from .item import Batch
 from .stimulus import Target, batch
 

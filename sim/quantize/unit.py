@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..job import Failure
-from ..stream_unit import StreamUnit
-from ..verilator import Build
+from ..engine.job import Failure
+from ..engine.stream_unit import StreamUnit
+from ..engine.verilator import Build
 from .build import build_quantizer
 from .bulk import write_records
 from .item import Batch, CodesBeat, Outcome, blocks, codes_beats, concatenate, plain, words

@@ -20,7 +20,7 @@ from mxdot.explore.compare import processes
 from mxdot.explore.compare.display import Remaining, display, duration
 from mxdot.explore.compare.runner import Backend, run
 from mxdot.explore.compare.store import Outcome, Store
-from mxdot.sim.files import write_file
+from mxdot.sim.engine.files import write_file
 
 
 class Log:

@@ -9,7 +9,7 @@ from mxdot.explore.cost.energy import Run
 from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig
 from mxdot.model.trace import FLAG_NAMES
-from mxdot.sim.item import predict
+from mxdot.sim.dot.item import predict
 
 UNIT = DotConfig("e2m1", 4, "aligned:6")
 INTEGER = DotConfig("int4", 4, "int32", out="int8_full:shift", scales="u2", zero_points="ab")

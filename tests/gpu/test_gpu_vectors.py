@@ -9,8 +9,8 @@ from devices import assert_same_blocks, bits, on_devices, tensor
 from mxdot import gpu, model
 from mxdot.gpu import MXTensor
 from mxdot.model import FORMATS, PRESETS, MXArray
-from mxdot.sim.tensors import REAL_FILE
-from mxdot.sim.vectors import load
+from mxdot.sim.bench.tensors import REAL_FILE
+from mxdot.sim.dot.vectors import load
 
 VECTORS = Path(__file__).parent.parent / "vectors"
 GROUP = 16  # dot products that one matrix product computes, on its diagonal

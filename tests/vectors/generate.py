@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from mxdot.model import DotConfig, ElementFormat, accumulator
-from mxdot.sim.item import Batch
-from mxdot.sim.target import Target, negated
-from mxdot.sim.vectors import Vectors, evaluate, save
+from mxdot.sim.dot.item import Batch
+from mxdot.sim.dot.target import Target, negated
+from mxdot.sim.dot.vectors import Vectors, evaluate, save
 
 HERE = Path(__file__).parent
 COMMAND = "python tests/vectors/generate.py"

@@ -6,7 +6,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from ....sim.files import write_file
+from ....sim.engine.files import write_file
 from ...palette import BLACK, SECTIONS, SECTIONS_CAPTION, family, format_colours, grouped
 from ..answers import WISHES, answers
 from ..arrays import CAPTION, TITLE, roofline_data

@@ -1,0 +1,152 @@
+"""Real tensors as stimulus: two arrays of a file, quantised, row against row."""
+
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from ...model import DotConfig, quantize
+from ...model.blocks import as_float32
+from ..dot.integer_stimulus import integer_batch
+from ..dot.item import Batch
+from ..dot.stimulus import with_micro
+from ..dot.target import Target
+from ..engine.job import UnitJob
+
+REAL_FILE = Path(__file__).parent.parent / "real" / "minilm.npz"
+"""A captured slice of real weights and activations; README.md beside it describes it."""
+
+
+def load_tensors(path: Path, names: tuple[str, ...] = ()) -> tuple[NDArray, NDArray]:
+    """Two float32 arrays (rows, K) of an npz or safetensors file, flattened to two axes.
+
+    Without names the first two arrays that fit each other; with one name that array against itself.
+    ValueError, naming the file, when it cannot be read or holds nothing that fits.
+    """
+    try:
+        with _open(path) as (available, read):
+            for name in names:
+                if name not in available:
+                    raise ValueError(f"name must be one of {_some(available)}, not {name!r}")
+            if not names:
+                names = _fitting(available, read)
+            x, y = (_rows(read(name), name) for name in (names[0], names[-1]))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    if x.shape[1] != y.shape[1]:
+        raise ValueError(
+            f"{names[0]} and {names[-1]} must have equal last axes, "
+            f"not {x.shape[1]} and {y.shape[1]}"
+        )
+    return x, y
+
+
+Reader = Callable[[str], NDArray]
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[tuple[list[str], Reader]]:
+    """The names of a file's arrays, and a function that reads one; ValueError when it cannot."""
+    import ml_dtypes  # noqa: F401  # makes bfloat16 a NumPy dtype
+
+    with ExitStack() as stack:
+        if path.suffix == ".safetensors":
+            import safetensors
+
+            problems: tuple[type[Exception], ...] = (OSError, safetensors.SafetensorError)
+            try:
+                tensors = stack.enter_context(safetensors.safe_open(path, framework="numpy"))
+            except problems as error:
+                raise ValueError(f"cannot be read as safetensors: {error}") from None
+            names, get = list(tensors.keys()), tensors.get_tensor
+            problems += (TypeError, AttributeError)  # a dtype that NumPy has not
+        else:
+            problems = (OSError, EOFError, ValueError, BadZipFile, zlib.error)
+            try:
+                arrays = np.load(stack.enter_context(path.open("rb")), allow_pickle=False)
+            except problems as error:
+                raise ValueError(f"cannot be read as npz: {error}") from None
+            if isinstance(arrays, np.ndarray):
+                raise ValueError("must be an npz or safetensors file, not a single npy array")
+            names, get = list(arrays.files), arrays.__getitem__
+
+        def read(name: str) -> NDArray:
+            try:
+                return get(name)
+            except problems as error:
+                raise ValueError(f"{name} cannot be read: {error}") from None
+
+        yield names, read
+
+
+def _some(names: list[str]) -> str:
+    """The names, or the first few of many."""
+    more = f", ... ({len(names)} in all)" if len(names) > 8 else ""
+    return ", ".join(names[:8]) + more
+
+
+def _fitting(available: list[str], read: Reader) -> tuple[str, str]:
+    """The first two float arrays of equal last axis."""
+    usable = {}
+    for name in available:
+        array = read(name)
+        if array.ndim >= 2 and array.dtype.kind in "fV":
+            for earlier, length in usable.items():
+                if length == array.shape[-1]:
+                    return earlier, name
+            usable[name] = array.shape[-1]
+    raise ValueError("must hold two float arrays of equal last axis (--name chooses them)")
+
+
+def _rows(x: NDArray, name: str) -> NDArray[np.float32]:
+    if x.ndim < 1 or x.size == 0:
+        raise ValueError(f"{name} must have rows to multiply, not shape {x.shape}")
+    try:
+        return as_float32(x).reshape(-1, x.shape[-1])
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+def tensor_batch(
+    target: Target,
+    x: NDArray[np.float32],
+    y: NDArray[np.float32],
+    rng: Generator,
+    limit: int | None = None,
+) -> Batch:
+    """Dot products of rows of `x` with rows of `y`: all of them, or `limit` at random."""
+    count = len(x) * len(y)
+    everything = limit is None or count <= limit
+    chosen = np.arange(count) if everything else rng.choice(count, limit, replace=False)
+    rows_x, rows_y = np.divmod(chosen, len(y))
+    used_x, rows_x = np.unique(rows_x, return_inverse=True)
+    used_y, rows_y = np.unique(rows_y, return_inverse=True)
+    blocks = []
+    for values, fmt in ((x[used_x], target.format_a), (y[used_y], target.format_b)):
+        blocks.append(quantize(values, fmt, block_size=target.lanes, pad=True).blocks_last())
+    (a, scale_a), (b, scale_b) = blocks
+    scales = np.ascontiguousarray(scale_a[rows_x]), np.ascontiguousarray(scale_b[rows_y])
+    if target.config.has_integers:  # the codes under any scales and zero points
+        c = np.zeros(len(rows_x), np.int64)
+        return integer_batch(target, rng, a[rows_x], b[rows_y], c, sequence="tensors")
+    batch = target.batch(a[rows_x], b[rows_y], scales, sequence="tensors")
+    return with_micro(target.config, rng, batch)
+
+
+def tensor_traffic(job: UnitJob, blocks: int | None) -> list[Batch]:
+    """Dot products of the job's tensors in every mode, of about `blocks` blocks (None: all)."""
+    if job.tensors is None:
+        return []
+    x, y = load_tensors(job.tensors, job.tensor_names)
+    config: DotConfig = job.config
+    rng = job.rng("tensors")
+    length = -(-x.shape[1] // config.lanes)
+    limit = None if blocks is None else max(1, blocks // (length * len(config.formats)))
+    return [
+        tensor_batch(Target(config, mode), x, y, rng, limit) for mode in range(len(config.formats))
+    ]

@@ -1,0 +1,152 @@
+// The bench top: one dot-product unit with every port as a variable of the same name. With UNIT
+// defined, another unit with the same inputs: one whose results leave through a quantiser.
+//
+// Two ways to drive it:
+//   - per cycle: cocotb writes the variables, the clock included, as if they were ports;
+//   - bulk: a cocotb test raises bulk_start and waits for bulk_done, and everything in between
+//     runs here, without Python: the clock, operand records from +bulk_input=FILE, results to
+//     +bulk_output=FILE. Both file formats are defined in sim/bench/bulk.py, that of codes in
+//     sim/quantize/item.py.
+//
+// bulk.svh has the bulk options.
+
+`timescale 1ns / 1ps
+
+`ifndef UNIT
+`define UNIT mxdot_dot
+`endif
+
+module mxdot_bench #(
+    parameter int LANES = 32,
+    parameter int A_BITS = 8,
+    parameter int B_BITS = 8,
+    parameter int MODE_BITS = 1,
+    parameter int RESULT_BITS = 32,
+    parameter int CODE_BITS = 0,  // of a quantiser's codes; 0 for results
+    parameter int SCALE_BITS = 8,
+    // Side inputs; 0 for those that the unit has not.
+    parameter int ZERO_A_BITS = 0,
+    parameter int ZERO_B_BITS = 0,
+    parameter int MULTIPLIER_BITS = 0,
+    parameter int SHIFT_BITS = 0,
+    parameter int ZERO_OUT_BITS = 0,
+    parameter int MICRO_A_BITS = 0,
+    parameter int MICRO_B_BITS = 0
+);
+  function automatic int at_least_one(int bits);
+    return bits > 0 ? bits : 1;
+  endfunction
+
+  // Driven from outside (cocotb) or by the bulk process below, never by both.
+  logic clk = 0;
+  logic rst = 0;
+  logic in_valid = 0;
+  logic in_ready;
+  logic [LANES*A_BITS-1:0] in_a = 0;
+  logic [LANES*B_BITS-1:0] in_b = 0;
+  logic [at_least_one(SCALE_BITS)-1:0] in_scale_a = 0;
+  logic [at_least_one(SCALE_BITS)-1:0] in_scale_b = 0;
+  logic [at_least_one(ZERO_A_BITS)-1:0] in_zero_a = 0;
+  logic [at_least_one(ZERO_B_BITS)-1:0] in_zero_b = 0;
+  logic [at_least_one(MULTIPLIER_BITS)-1:0] in_multiplier = 0;
+  logic [at_least_one(SHIFT_BITS)-1:0] in_shift = 0;
+  logic [at_least_one(ZERO_OUT_BITS)-1:0] in_zero_out = 0;
+  logic [at_least_one(MICRO_A_BITS)-1:0] in_micro_a = 0;
+  logic [at_least_one(MICRO_B_BITS)-1:0] in_micro_b = 0;
+  logic [31:0] in_c = 0;
+  logic in_first = 0;
+  logic in_last = 0;
+  logic [MODE_BITS-1:0] in_mode = 0;
+  logic out_valid;
+  logic out_ready = 0;
+  logic [RESULT_BITS-1:0] out_result;
+  logic out_invalid;
+  logic out_overflow;
+  logic out_underflow;
+  logic out_inexact;
+  logic out_saturated;
+  logic [at_least_one(CODE_BITS)-1:0] out_code;
+  logic [7:0] out_scale;
+  logic out_last;
+
+  // Whatever hangs on a variable that may be written from outside is evaluated several times per
+  // cycle. The operands therefore reach the unit as copies, made when they change.
+  logic [LANES*A_BITS-1:0] a;
+  logic [LANES*B_BITS-1:0] b;
+
+  initial
+    forever begin
+      a = in_a;
+      b = in_b;
+      @(in_a or in_b);
+    end
+
+  // The rest by name: what a configuration lacks (in_mode, in_c, scales, flags) stays unconnected.
+  `UNIT dut (.*, .in_a(a), .in_b(b));
+
+  // ---------------------------------------------------------------------------------- bulk mode
+
+  localparam int A_BYTES = (LANES * A_BITS + 7) / 8;
+  localparam int B_BYTES = (LANES * B_BITS + 7) / 8;
+  localparam int SIDE_BITS = ZERO_A_BITS + ZERO_B_BITS + MULTIPLIER_BITS + SHIFT_BITS
+      + ZERO_OUT_BITS + MICRO_A_BITS + MICRO_B_BITS;
+  localparam int SIDE_BYTES = (SIDE_BITS + 7) / 8;
+
+  // A record, most significant byte first in the file, so that one $fread fills it. The side inputs
+  // lie above it, in the order of the parameters.
+  typedef struct packed {
+    logic [5:0] mode;
+    logic last;
+    logic first;
+    logic [31:0] c;
+    logic [7:0] scale_b;
+    logic [7:0] scale_a;
+    logic [8*B_BYTES-1:0] b;
+    logic [8*A_BYTES-1:0] a;
+  } record_t;
+  localparam int RECORD_BYTES = $bits(record_t) / 8 + SIDE_BYTES;
+
+  task automatic put_record(logic [8*RECORD_BYTES-1:0] data);
+    record_t block;
+    logic [8*RECORD_BYTES-1:0] side;
+    block = record_t'(data[$bits(record_t)-1:0]);
+    side = data >> $bits(record_t);
+    in_a = block.a[LANES*A_BITS-1:0];
+    in_b = block.b[LANES*B_BITS-1:0];
+    in_scale_a = block.scale_a[$bits(in_scale_a)-1:0];
+    in_scale_b = block.scale_b[$bits(in_scale_b)-1:0];
+    in_zero_a = side[$bits(in_zero_a)-1:0];
+    side = side >> ZERO_A_BITS;
+    in_zero_b = side[$bits(in_zero_b)-1:0];
+    side = side >> ZERO_B_BITS;
+    in_multiplier = side[$bits(in_multiplier)-1:0];
+    side = side >> MULTIPLIER_BITS;
+    in_shift = side[$bits(in_shift)-1:0];
+    side = side >> SHIFT_BITS;
+    in_zero_out = side[$bits(in_zero_out)-1:0];
+    side = side >> ZERO_OUT_BITS;
+    in_micro_a = side[$bits(in_micro_a)-1:0];
+    side = side >> MICRO_A_BITS;
+    in_micro_b = side[$bits(in_micro_b)-1:0];
+    in_c = block.c;
+    in_first = block.first;
+    in_last = block.last;
+    in_mode = block.mode[MODE_BITS-1:0];
+  endtask
+
+  function automatic int results_of_record();
+    return int'(in_last);
+  endfunction
+
+  task automatic write_result(int file);
+    if (CODE_BITS > 0)
+      $fwrite(file, "%u", {23'b0, out_last, out_scale, 32'(out_code)});
+    else
+      $fwrite(file, "%u", {
+        27'b0, out_saturated, out_inexact, out_underflow, out_overflow, out_invalid,
+        32'(out_result)
+      });
+  endtask
+
+  `include "bulk.svh"
+endmodule

@@ -1,0 +1,253 @@
+"""Directed sequences: operands placed exactly where rounding, truncation and overflow happen.
+
+Each draws its free parameters at random, so that a few hundred products hit every case and a bulk
+run hits every combination.
+"""
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from ...model import MXArray, dot
+from ...model.accumulators import Fixed
+from ...model.outputs import FLOAT16
+from ..bench.operands import (
+    SPECIAL_C,
+    draw,
+    finite_codes,
+    float_bits,
+    near_scales,
+    split_scale,
+    weighted,
+)
+from .fixed_features import LARGEST_BLOCKS, LARGEST_SCALE
+from .item import Batch
+from .target import Ints, Target
+
+
+def _signs(rng: Generator, n: int) -> NDArray[np.bool_]:
+    return rng.random(n) < 0.5
+
+
+def _lanes(rng: Generator, target: Target, n: int, count: int) -> Ints:
+    """`count` different lanes for each of n rows."""
+    return rng.random((n, target.lanes)).argsort(axis=1)[:, :count]
+
+
+def _put(target, rng, a, b, block, lane, exponent, negative, power=False) -> None:
+    """Place one product of each row's exponent and sign into block `block`, lane `lane`."""
+    rows = np.arange(len(a))
+    code_a, code_b = target.pairs.draw(rng, exponent, negative, power)
+    a[rows, block, lane] = code_a
+    b[rows, block, lane] = code_b
+
+
+def _fractions(rng: Generator, n: int) -> Ints:
+    """Fraction fields of c at which carries, ties and borrows happen."""
+    fixed = np.array([0, 1, 2, 0x7FFFFF, 0x7FFFFE, 0x400000, 0x3FFFFF, 0x555555, 0x1FFF, 0x2000])
+    random = rng.integers(0, 2**23, n)
+    return np.where(rng.random(n) < 0.7, fixed[rng.integers(0, len(fixed), n)], random)
+
+
+def distance(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """One product at every distance from c, either sign: alignment, ties, sticky, borrows.
+
+    At 24 digits below c a power of two is half a unit in c's last place; a second, tiny product
+    of either sign then decides the tie.
+    """
+    a, b = target.zeros(n, 1)
+    low, high = target.pairs.limits
+    ends = np.array([0, 127, 126, -126, -125, -127])
+    exponent = np.where(
+        rng.random(n) < 0.6, rng.integers(-60, 61, n), ends[rng.integers(0, len(ends), n)]
+    )
+    c = float_bits(rng.integers(0, 2, n), exponent, _fractions(rng, n))
+    lane = _lanes(rng, target, n, 2)
+    product = rng.integers(low, high + 1, n)
+    _put(target, rng, a, b, 0, lane[:, 0], product, _signs(rng, n), power=True)
+    some = rng.random(n) < 0.5
+    other_a, other_b = target.zeros(n, 1)
+    _put(target, rng, other_a, other_b, 0, lane[:, 0], product, _signs(rng, n))
+    a[some], b[some] = other_a[some], other_b[some]
+    tiny = rng.random(n) < 0.4
+    least = np.full(n, low)
+    extra_a, extra_b = a.copy(), b.copy()
+    _put(target, rng, extra_a, extra_b, 0, lane[:, 1], least, _signs(rng, n))
+    a[tiny], b[tiny] = extra_a[tiny], extra_b[tiny]
+    below = rng.integers(-30, 34, n)
+    scales = split_scale(rng, (exponent - below - product)[:, None])
+    return [target.batch(a, b, scales, c)]
+
+
+def steps(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """Chained blocks whose single products go up and down by up to 30 digits."""
+    blocks = 3
+    a, b = target.zeros(n, blocks)
+    level = np.cumsum(rng.integers(-30, 31, (n, blocks)), axis=1)
+    for block in range(blocks):
+        lane = _lanes(rng, target, n, 1)[:, 0]
+        _put(target, rng, a, b, block, lane, rng.integers(-4, 5, n), _signs(rng, n))
+    return [target.batch(a, b, split_scale(rng, level))]
+
+
+def sticky(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """Two large products that nearly cancel beside small ones that fall off the grid.
+
+    Negative sums that lose bits on a right shift need the two's-complement correction: a classical
+    late bug. For a fixed register the scale puts the sum across its last digit.
+    """
+    a, b = target.zeros(n, 1)
+    low, high = target.pairs.limits
+    lane = _lanes(rng, target, n, target.lanes)
+    large = rng.integers((low + high) // 2, high + 1, n)
+    sign = _signs(rng, n)
+    _put(target, rng, a, b, 0, lane[:, 0], large, sign)
+    _put(target, rng, a, b, 0, lane[:, 1], large - rng.integers(0, 2, n), ~sign)
+    for i in range(2, min(target.lanes, 6)):
+        small = large - rng.integers(0, high - low + 1, n)
+        _put(target, rng, a, b, 0, lane[:, i], small, rng.random(n) < 0.8)
+    rule = target.config.accumulator
+    if isinstance(rule, Fixed):
+        s = rule.lsb - large + rng.integers(-4, 30, n)
+    else:
+        s = rng.integers(-12, 13, n)
+    c = float_bits(rng.integers(0, 2, n), large + s + rng.integers(-30, 4, n), _fractions(rng, n))
+    c = np.where(rng.random(n) < 0.5, np.uint32(0), c)
+    return [target.batch(a, b, split_scale(rng, s[:, None]), c)]
+
+
+def grid(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """One large power of two and terms at the last digits that the alignment keeps or drops.
+
+    Half of the time the large value is c instead, which a fused step aligns as well.
+    """
+    a, b = target.zeros(n, 1)
+    low, high = target.pairs.limits
+    lane = _lanes(rng, target, n, target.lanes)
+    large = np.full(n, high) - rng.integers(0, 3, n)
+    from_c = (rng.random(n) < 0.5) & target.config.load_c
+    small_lanes = rng.integers(1, target.lanes, n)
+    same_sign = rng.random(n) < 0.7
+    for i in range(1, target.lanes):
+        small = large - target.grid_bits + rng.integers(-3, 3, n)
+        # A term on the side of c need not be small itself: the scale moves the block.
+        small = np.where(from_c, rng.integers(low, high + 1, n), small)
+        with_a, with_b = a.copy(), b.copy()
+        negative = np.where(same_sign, False, _signs(rng, n))
+        _put(target, rng, with_a, with_b, 0, lane[:, i], small, negative)
+        used = i <= small_lanes
+        a[used], b[used] = with_a[used], with_b[used]
+    with_a, with_b = a.copy(), b.copy()
+    _put(target, rng, with_a, with_b, 0, lane[:, 0], large, _signs(rng, n), power=True)
+    a[~from_c], b[~from_c] = with_a[~from_c], with_b[~from_c]
+    s = rng.integers(-3, 4, n)
+    exponent = high + s + target.grid_bits - rng.integers(-3, 30, n)
+    c = float_bits(rng.integers(0, 2, n), exponent, _fractions(rng, n))
+    c = np.where(from_c, c, np.uint32(0))
+    return [target.batch(a, b, split_scale(rng, s[:, None]), c)]
+
+
+def range_limits(target: Target) -> list[int]:
+    """Exponents at which results overflow, saturate or become subnormal."""
+    rule = target.config.accumulator
+    limits = [128, -126, -149]
+    if isinstance(rule, Fixed):
+        limits = [rule.width - 1 + rule.lsb, rule.lsb]
+    if target.config.out is FLOAT16:
+        limits += [16, -14, -24]
+    return limits
+
+
+def limits(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """Sums at both ends of the output's, or the register's, range, pushed over either of them."""
+    blocks = 2
+    a, b = target.zeros(n, blocks)
+    _, high = target.pairs.limits
+    ends = np.array(range_limits(target))
+    end = ends[rng.integers(0, len(ends), n)]
+    sign = _signs(rng, n)
+    for block in range(blocks):
+        for i in range(target.lanes):
+            turn = rng.random(n) < 0.1
+            _put(target, rng, a, b, block, i, high - rng.integers(0, 3, n), sign ^ turn)
+    tree = (target.lanes - 1).bit_length()
+    s = end[:, None] - high - tree + rng.integers(-4, 5, (n, blocks))
+    c_sign = (sign ^ (rng.random(n) < 0.2)).astype(np.int64)
+    c = float_bits(c_sign, end - rng.integers(-1, 3, n), _fractions(rng, n))
+    c = np.where(rng.random(n) < 0.3, np.uint32(0), c)
+    return [target.batch(a, b, split_scale(rng, s), c), _largest(target, rng)]
+
+
+def _largest(target: Target, rng: Generator) -> Batch:
+    """Nothing but the largest products, of either sign, under the largest scales.
+
+    Some registers are left, or reached, by no others. The scales of the blocks after the first are
+    smaller by up to three digits, so that a narrow one that wraps comes to rest anywhere.
+    """
+    negative, below = np.divmod(np.arange(8), 4)
+    a, b = target.zeros(8, LARGEST_BLOCKS)
+    for row, sign in enumerate(negative):
+        a[row], b[row] = target.pairs.largest(bool(sign))
+    s = np.full((8, LARGEST_BLOCKS), LARGEST_SCALE)
+    s[:, 1:] -= below[:, None]
+    return target.batch(a, b, split_scale(rng, s), micro=np.zeros(s.shape, np.uint64))
+
+
+def conversion(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """Only c, with fractions around the halfway points of narrower results."""
+    a, b = target.signed_zeros(rng, n, 1)
+    kept = np.array([7, 10, 13, 23])[rng.integers(0, 4, n)]
+    dropped = 23 - kept
+    half = np.where(dropped > 0, 1 << np.maximum(dropped - 1, 0), 0)
+    fraction = (rng.integers(0, 2**23, n) >> dropped << dropped) + half + rng.integers(-1, 2, n)
+    near = np.array([-127, -126, -25, -24, -15, -14, 15, 16, 127])[rng.integers(0, 9, n)]
+    exponent = np.where(rng.random(n) < 0.5, near, rng.integers(-30, 31, n))
+    c = float_bits(rng.integers(0, 2, n), exponent, fraction)
+    return [target.batch(a, b, (near_scales(rng, (n, 1)), near_scales(rng, (n, 1))), c)]
+
+
+def c_classes(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """Every special c in turn, beside zeros of either sign, one product, or random elements."""
+    a, b = target.signed_zeros(rng, n, 1)
+    one = rng.random(n) < 0.3
+    with_a, with_b = a.copy(), b.copy()
+    _put(target, rng, with_a, with_b, 0, 0, rng.integers(-4, 5, n), _signs(rng, n))
+    a[one], b[one] = with_a[one], with_b[one]
+    some = rng.random(n) < 0.3
+    a[some] = weighted(rng, target.format_a, a.shape, 0.5)[some]
+    b[some] = weighted(rng, target.format_b, b.shape, 0.5)[some]
+    c = SPECIAL_C[np.arange(n) % len(SPECIAL_C)]
+    return [target.batch(a, b, (near_scales(rng, (n, 1)), near_scales(rng, (n, 1))), c)]
+
+
+def cancelled_c(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """A c that is the negated block result, or a few units in the last place away from it."""
+    shape = (n, 1, target.lanes)
+    a = draw(rng, finite_codes(target.format_a), shape)
+    b = draw(rng, finite_codes(target.format_b), shape)
+    scales = near_scales(rng, (n, 1)), near_scales(rng, (n, 1))
+    of_a = MXArray(a.reshape(n, -1), scales[0], target.format_a, target.lanes)
+    of_b = MXArray(b.reshape(n, -1), scales[1], target.format_b, target.lanes)
+    block = dot(of_a, of_b, target.config.accumulator).view(np.uint32).astype(np.int64)
+    moved = np.maximum((block & 0x7FFFFFFF) + rng.integers(-2, 3, n), 0)
+    c = ((~block & 0x80000000) | moved).astype(np.uint32)
+    return [target.batch(a, b, scales, c)]
+
+
+def facts(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """The measured facts of the contract: 2^16 beside 2^3, and beside lanes - 1 times 7, 8, -7."""
+    pairs = target.pairs
+    large = [pairs.find(65536.0), pairs.find(-65536.0)]
+    cases = [(8.0, 1), (7.0, target.lanes - 1), (8.0, target.lanes - 1), (-7.0, target.lanes - 1)]
+    small = [pairs.find(value) for value, _ in cases]
+    if None in large or None in small:
+        return []
+    a, b = target.zeros(n, 1)
+    for row in range(n):
+        which = row % (2 * len(cases))
+        lane = rng.permutation(target.lanes)
+        used = lane[1 : 1 + cases[which // 2][1]]
+        a[row, 0, lane[0]], b[row, 0, lane[0]] = large[which % 2] or (0, 0)
+        a[row, 0, used], b[row, 0, used] = small[which // 2] or (0, 0)
+    unit = np.full((n, 1), 127, np.uint8)
+    return [target.batch(a, b, (unit, unit))]

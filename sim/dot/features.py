@@ -1,0 +1,330 @@
+"""What a batch of dot products exercises, for functional coverage: features and their goals.
+
+A feature is a set of bins that a dot product hits; its goal holds the bins that the configuration
+can reach at all.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...model import E8M0, DotConfig, ElementFormat
+from ...model.accumulators import Fixed, Fused, Preset
+from ...model.outputs import OutputFormat
+from ...model.products import NO_EXPONENT, product_table
+from ...model.steps import MICRO_DIGITS
+from ...model.trace import FLAG_NAMES
+from ..bench.operands import (
+    C_CLASSES,
+    CLASSES,
+    SCALE_CLASSES,
+    c_class,
+    class_codes,
+    class_table,
+    scale_class,
+)
+from . import integer_features
+from .fixed_features import Register, saturation_hits
+from .item import Batch, Outcome, micro_bits
+
+Bins = Sequence[object]
+Hits = list[set[object]]
+
+DEPTHS = {"none": 0, "1 to 3 bits": 1, "4 to 7 bits": 4, "8 to 15 bits": 8, "16 or more bits": 16}
+DISTANCES = {"0": 0, "1 to 7": 1, "8 to 15": 8, "16 to 31": 16, "32 or more": 32}
+LENGTHS = {"1": 1, "2": 2, "3 to 7": 3, "8 to 63": 8, "64 or more": 64}
+FAR = 25  # digits between c and the block at which one does not reach the other
+
+
+def pair_name(pair: tuple[ElementFormat, ElementFormat]) -> str:
+    """A format pair as the command line writes it."""
+    return "x".join(fmt.name for fmt in pair)
+
+
+def goals(config: DotConfig) -> dict[str, Bins]:
+    """The bins of every feature that `config` can hit."""
+    common: dict[str, Bins] = {
+        "format": [pair_name(pair) for pair in config.formats],
+        "operand_a": [(pair_name(p), name) for p in config.formats for name in class_codes(p[0])],
+        "operand_b": [(pair_name(p), name) for p in config.formats for name in class_codes(p[1])],
+        "operand_pair": _class_pairs(config),
+        "chain_length": list(LENGTHS),
+    }
+    if config.has_integers:
+        return common | integer_features.goals(config)
+    register = _register(config)
+    bins = common | {
+        "scale_a": list(SCALE_CLASSES),
+        "scale_b": list(SCALE_CLASSES),
+        "cancellation": _depth_bins(config),
+        "alignment": _distance_bins(config),
+        "result": _result_bins(config),
+    }
+    if config.load_c:
+        bins["c"] = list(C_CLASSES)
+        bins["c_distance"] = ["far above the block", "within reach", "far below the block"]
+    if config.status:
+        bins["flags"] = _flag_bins(config)
+    if config.micro:
+        for name in ("micro_a", "micro_b"):
+            bins[name] = [0, 1]
+    if isinstance(config.accumulator, Fused | Preset):
+        bins["largest_exponent"] = _leader_bins(config)
+    if register is not None and config.status:
+        bins["saturation"] = register.saturation(_float_out(config))
+    return bins
+
+
+def hits(config: DotConfig, batch: Batch, outcome: Outcome) -> dict[str, Hits]:
+    """For every feature, the bins that each dot product of `batch` hits."""
+    n = len(batch)
+    pair = config.formats[batch.mode]
+    name = pair_name(pair)
+    classes_a, classes_b = class_table(pair[0])[batch.a], class_table(pair[1])[batch.b]
+    common: dict[str, Hits] = {
+        "format": [{name}] * n,
+        "operand_a": _present(classes_a, lambda i: (name, CLASSES[i])),
+        "operand_b": _present(classes_b, lambda i: (name, CLASSES[i])),
+        "operand_pair": _present(
+            classes_a * np.uint8(len(CLASSES)) + classes_b,
+            lambda i: (CLASSES[i // len(CLASSES)], CLASSES[i % len(CLASSES)]),
+        ),
+        "chain_length": [{_range_of(LENGTHS, batch.blocks)}] * n,
+    }
+    if config.has_integers:
+        return common | integer_features.hits(config, batch, outcome)
+    result = result_class(config, outcome.result)
+    found = common | {
+        "scale_a": _present(scale_class(batch.scale_a), list(SCALE_CLASSES).__getitem__),
+        "scale_b": _present(scale_class(batch.scale_b), list(SCALE_CLASSES).__getitem__),
+        "cancellation": _depths(config, batch),
+        "alignment": _distances(config, batch),
+        "result": [{C_CLASSES[i] if i > 1 else "zero"} for i in result],
+    }
+    if config.load_c:
+        found["c"] = [{C_CLASSES[i]} for i in c_class(batch.c)]
+        found["c_distance"] = _c_distances(config, batch)
+    if isinstance(config.accumulator, Fused | Preset):
+        found["largest_exponent"] = _leaders(config, batch)
+    for name in ("micro_a", "micro_b") if config.micro else ():
+        found[name] = [{*row} for row in micro_bits(config, batch, name).tolist()]
+    if config.status:
+        found["flags"] = [
+            {(flag, bool(flags >> bit & 1)) for bit, flag in enumerate(FLAG_NAMES)}
+            for flags in outcome.flags.tolist()
+        ]
+    if config.status and _register(config) is not None:
+        # The sign is the register's where the result is neither zero nor special.
+        special = (result >= C_CLASSES.index("inf")) & ~_raised(outcome, "overflow")
+        found["saturation"] = saturation_hits(
+            outcome.result >> (config.out.bits - 1) & 1 == 1,
+            (result != C_CLASSES.index("+0")) & ~special,
+            _raised(outcome, "saturated"),
+        )
+    return found
+
+
+def _register(config: DotConfig) -> Register | None:
+    rule = config.accumulator
+    return Register(config, rule) if isinstance(rule, Fixed) else None
+
+
+def _raised(outcome: Outcome, flag: str) -> NDArray[np.bool_]:
+    return outcome.flags >> FLAG_NAMES.index(flag) & 1 == 1
+
+
+def _float_out(config: DotConfig) -> OutputFormat:
+    """The output of a unit with float results."""
+    assert isinstance(config.out, OutputFormat)
+    return config.out
+
+
+def result_class(config: DotConfig, bits: NDArray[np.uint32]) -> NDArray[np.uint8]:
+    """Index into C_CLASSES of results in the output format."""
+    out = _float_out(config)
+    fraction_bits, exponent_ones = out.fraction_bits, 2**out.exponent_bits - 1
+    exponent = bits >> fraction_bits & exponent_ones
+    fraction = bits & np.uint32(2**fraction_bits - 1)
+    conditions = [
+        (exponent == 0) & (fraction == 0),
+        exponent == 0,
+        exponent < exponent_ones,
+        fraction == 0,
+    ]
+    names = ("+0", "subnormal", "normal", "inf")
+    return np.select(conditions, [C_CLASSES.index(k) for k in names], C_CLASSES.index("nan"))
+
+
+def _present(indices: NDArray[np.uint8], label: Callable[[int], object]) -> Hits:
+    """The labels of the indices that occur in each row."""
+    rows = indices.reshape(len(indices), -1)
+    seen = np.zeros((len(rows), int(rows.max(initial=0)) + 1), np.bool_)
+    np.put_along_axis(seen, rows.astype(np.intp), True, axis=1)
+    labels = [label(i) for i in range(seen.shape[1])]
+    return [{labels[i] for i in np.flatnonzero(row)} for row in seen]
+
+
+def _range_of(starts: dict[str, int], value: float) -> str:
+    return [name for name, start in starts.items() if value >= start][-1]
+
+
+def _shifts(config: DotConfig, batch: Batch) -> NDArray[np.int64]:
+    """How far micro-exponents shift each product, (n, blocks, lanes)."""
+    total = np.zeros(batch.a.shape, np.int64)
+    for name in ("micro_a", "micro_b") if config.micro else ():
+        bits = np.repeat(micro_bits(config, batch, name), 2, axis=-1)
+        total += bits.reshape(batch.a.shape)
+    return total
+
+
+def _products(config: DotConfig, batch: Batch) -> NDArray[np.float64]:
+    """The products' values, (n, blocks, lanes); NaN for special terms."""
+    table = product_table(*config.formats[batch.mode])
+    return np.ldexp(table.values[table.index(batch.a, batch.b)], -_shifts(config, batch))
+
+
+def _depths(config: DotConfig, batch: Batch) -> Hits:
+    """How far the largest product of each block exceeds the block's sum, in bits."""
+    products = np.nan_to_num(_products(config, batch), nan=0.0)
+    largest, total = np.abs(products).max(axis=2), np.abs(products.sum(axis=2))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        depth = np.log2(largest) - np.log2(total)
+    return [
+        {
+            "total" if t == 0 else _range_of(DEPTHS, max(float(d), 0.0))
+            for d, t, most in zip(*row, strict=True)
+            if most > 0
+        }
+        for row in zip(depth, total, largest, strict=True)
+    ]
+
+
+def _distances(config: DotConfig, batch: Batch) -> Hits:
+    """Distance of unit exponents between a block's largest and smallest product."""
+    table = product_table(*config.formats[batch.mode])
+    index = table.index(batch.a, batch.b)
+    units = table.unit_exponents[index].astype(np.int64) - _shifts(config, batch)
+    some = table.significands[index] != 0
+    largest = np.where(some, units, -(2**20)).max(axis=2)
+    smallest = np.where(some, units, 2**20).min(axis=2)
+    return [
+        {_range_of(DISTANCES, high - low) for high, low in zip(*row, strict=True) if high >= low}
+        for row in zip(largest.tolist(), smallest.tolist(), strict=True)
+    ]
+
+
+def _c_distances(config: DotConfig, batch: Batch) -> Hits:
+    """Where c lies beside the first block's scaled sum, where both are finite and not zero."""
+    products = _products(config, batch)[:, 0]
+    block = np.frexp(np.nan_to_num(products, nan=0.0).sum(axis=1))[1].astype(np.int64)
+    scale = batch.scale_a[:, 0].astype(np.int64) + batch.scale_b[:, 0] - 254
+    c = batch.c.view(np.float32)
+    with np.errstate(invalid="ignore"):
+        usable = np.isfinite(c) & (c != 0) & np.isfinite(products.sum(axis=1))
+        usable &= products.sum(axis=1) != 0
+        wide = np.where(usable, c, 1).astype(np.float64)
+    distance = np.frexp(wide)[1] - (block + scale)
+    names = np.select(
+        [distance >= FAR, distance <= -FAR],
+        ["far above the block", "far below the block"],
+        "within reach",
+    )
+    return [{str(name)} if ok else set() for name, ok in zip(names, usable, strict=True)]
+
+
+def _c_joins(config: DotConfig) -> bool:
+    """Whether the caller's c takes part in the alignment of the first block."""
+    rule = config.accumulator
+    return config.load_c and not (isinstance(rule, Preset) and rule.promote)
+
+
+def _leader_bins(config: DotConfig) -> Bins:
+    beside_c = ["c", "a subnormal c", "products beside c"] if _c_joins(config) else []
+    return ["products alone", "products below 2^-126 alone", *beside_c]
+
+
+def _leaders(config: DotConfig, batch: Batch) -> Hits:
+    """What has the largest exponent in the first alignment, where all terms are finite."""
+    rule = config.accumulator
+    lanes = slice(rule.terms if isinstance(rule, Preset) else None)  # of the first step
+    table = product_table(*config.formats[batch.mode])
+    index = table.index(batch.a[:, 0, lanes], batch.b[:, 0, lanes])
+    scale = batch.scale_a[:, 0].astype(np.int64) + batch.scale_b[:, 0] - 254
+    units = (table.unit_exponents[index] - _shifts(config, batch)[:, 0, lanes]).max(axis=1) + scale
+    c = batch.c.view(np.float32) if _c_joins(config) else np.zeros(len(batch), np.float32)
+    finite = np.isfinite(c) & ~np.isnan(table.values[index]).any(axis=1)
+    finite &= (batch.scale_a[:, 0] != E8M0.nan_code) & (batch.scale_b[:, 0] != E8M0.nan_code)
+    exponent = np.maximum(np.frexp(np.where(finite, c, 1).astype(np.float64))[1] - 1, -126)
+    below = units < -126
+    names = np.select(
+        [c == 0, units > exponent, np.abs(c) < 2.0**-126],
+        [
+            np.where(below, "products below 2^-126 alone", "products alone"),
+            "products beside c",
+            "a subnormal c",
+        ],
+        "c",
+    )
+    some = finite & ((units > NO_EXPONENT // 2) | (c != 0))
+    return [{str(name)} if ok else set() for name, ok in zip(names, some, strict=True)]
+
+
+@lru_cache(maxsize=64)
+def _class_pairs(config: DotConfig) -> Bins:
+    pairs = {(x, y) for a, b in config.formats for x in class_codes(a) for y in class_codes(b)}
+    return sorted(pairs)
+
+
+def _depth_bins(config: DotConfig) -> Bins:
+    """As far as the largest product that has a negative exceeds the least product."""
+    tables = [product_table(*pair) for pair in config.formats]
+    reach = max(float(np.log2(-np.nanmin(table.values))) - table.lsb for table in tables)
+    reach += MICRO_DIGITS * config.micro
+    return [name for name, start in DEPTHS.items() if start < reach] + ["total"]
+
+
+def _distance_bins(config: DotConfig) -> Bins:
+    spans = []
+    for pair in config.formats:
+        table = product_table(*pair)
+        units = table.unit_exponents[table.significands != 0]
+        spans.append(int(units.max()) - int(units.min()) + MICRO_DIGITS * config.micro)
+    return [name for name, start in DISTANCES.items() if start <= max(spans)]
+
+
+def _result_bins(config: DotConfig) -> Bins:
+    rule, out = config.accumulator, _float_out(config)
+    normal = subnormal = True
+    if isinstance(rule, Fixed):
+        register = Register(config, rule)
+        normal, subnormal = register.can_be_normal(out), register.can_be_subnormal(out)
+    bins = ["zero", "nan", *["normal"] * normal, *["subnormal"] * subnormal]
+    has_inf = any(fmt.inf_code is not None for pair in config.formats for fmt in pair)
+    if has_inf or config.load_c or _can_overflow(config):
+        bins.append("inf")
+    return bins
+
+
+def _can_overflow(config: DotConfig) -> bool:
+    rule, out = config.accumulator, _float_out(config)
+    return not isinstance(rule, Fixed) or Register(config, rule).can_overflow(out)
+
+
+def _can_underflow(config: DotConfig) -> bool:
+    """Products and their grids reach below every float's last digit; a register may not."""
+    rule, out = config.accumulator, _float_out(config)
+    return not isinstance(rule, Fixed) or Register(config, rule).can_underflow(out)
+
+
+def _flag_bins(config: DotConfig) -> Bins:
+    register = _register(config)
+    can = {
+        "invalid": True,
+        "overflow": _can_overflow(config),
+        "underflow": _can_underflow(config),
+        "inexact": register is None or register.can_be_inexact,
+        "saturated": register is not None and any(register.leaves),
+    }
+    return [(name, raised) for name in FLAG_NAMES for raised in (False, True)[: 1 + can[name]]]

@@ -1,0 +1,130 @@
+"""What the register of `fixed:W:L` can hold in a unit, and what its results are therefore.
+
+W and L may put the register anywhere: above all that a block can sum, below all that the output
+can tell from zero. What is out of its reach follows from them and is no part of the goals.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...model import DotConfig
+from ...model.accumulators import Fixed
+from ...model.formats import E8M0
+from ...model.outputs import OutputFormat
+from ...model.steps import MICRO_DIGITS
+from .target import pairs_of
+
+SMALLEST_SCALE, LARGEST_SCALE = (2 * exponent for exponent in E8M0.exponent_range)
+"""Exponents of the scale of a block."""
+LARGEST_BLOCKS = 2
+"""Blocks of the largest dot products that are sent: what only longer ones reach is no goal."""
+WITHIN = "within range"
+POSITIVE, NEGATIVE = "left, result positive", "left, result negative"
+
+
+@dataclass(frozen=True)
+class Register:
+    """The register of a unit, of which `rule` is the accumulator."""
+
+    config: DotConfig
+    rule: Fixed
+
+    @property
+    def top(self) -> int:
+        """Its most negative value is -2^top."""
+        return self.rule.width - 1 + self.rule.lsb
+
+    @cached_property
+    def grain(self) -> int:
+        """Block sums are multiples of 2^grain, and so is c, whose last digit is 2^-149 at least."""
+        least = min(pairs_of(*pair).table.lsb for pair in self.config.formats)
+        return least + SMALLEST_SCALE - MICRO_DIGITS * self.config.micro
+
+    @cached_property
+    def largest(self) -> tuple[int, int]:
+        """The largest block sums below and above zero, in units of 2^L: larger than any c."""
+        values = [pairs_of(*pair).table.values for pair in self.config.formats]
+        ends = -min(np.nanmin(v) for v in values), max(np.nanmax(v) for v in values)
+        unit = Fraction(2) ** (LARGEST_SCALE - self.rule.lsb) * self.config.lanes
+        return int(Fraction(ends[0]) * unit), int(Fraction(ends[1]) * unit)
+
+    @property
+    def stays_zero(self) -> bool:
+        """Whether every block sum is cut to zero, or is whole turns of a register that wraps."""
+        turns = self.rule.overflow == "wrap" and self.grain > self.top
+        return turns or not any(self.largest)
+
+    @property
+    def exponents(self) -> range:
+        """Exponents of the powers of two that it can hold, of either sign but for the last.
+
+        Every value is a sum of them; a saturating register holds its ends besides.
+        """
+        least = max(self.grain, self.rule.lsb)
+        return range(0) if self.stays_zero else range(min(least, self.top), self.top + 1)
+
+    @property
+    def leaves(self) -> tuple[bool, bool]:
+        """Whether `LARGEST_BLOCKS` blocks get below the least value, and above the largest."""
+        end = 2 ** (self.rule.width - 1)
+        below, above = self.largest
+        return LARGEST_BLOCKS * below > end, LARGEST_BLOCKS * above >= end
+
+    @property
+    def can_be_inexact(self) -> bool:
+        """Whether what enters is cut, or what it can hold is too small for the output."""
+        return self.rule.lsb > self.grain or not self.stays_zero
+
+    def can_overflow(self, out: OutputFormat) -> bool:
+        """Whether a value is infinite in `out`."""
+        return self._meets(1 - out.emin + 1, self.top)
+
+    def can_underflow(self, out: OutputFormat) -> bool:
+        """Whether a value has digits below the last one of `out`."""
+        return self._meets(self.rule.lsb, _digit(out) - 1)
+
+    def can_be_normal(self, out: OutputFormat) -> bool:
+        """Whether a value is a normal one of `out`."""
+        return self._meets(out.emin, 1 - out.emin)
+
+    def can_be_subnormal(self, out: OutputFormat) -> bool:
+        """Whether a value is a subnormal one of `out`."""
+        return self._meets(_digit(out), out.emin - 1)
+
+    def _meets(self, low: int, high: int) -> bool:
+        """Whether it holds a power of two from 2^low to 2^high."""
+        found = self.exponents
+        return bool(found) and max(low, found[0]) <= min(high, found[-1])
+
+    def saturation(self, out: OutputFormat) -> list[str]:
+        """Bins of `saturation_hits`: a register that wraps comes back at the other end."""
+        least = Fraction(2) ** (_digit(out) - 1)  # and all below it: zero in `out`
+        wraps = self.rule.overflow == "wrap"
+        last = max(self.grain, self.rule.lsb) if wraps else self.rule.lsb
+        end = Fraction(2) ** self.top
+        below, above = self.leaves
+        positive = (below if wraps else above) and end - Fraction(2) ** last > least
+        negative = (above if wraps else below) and end > least
+        some = not self.stays_zero
+        return [WITHIN, *[POSITIVE] * (some and positive), *[NEGATIVE] * (some and negative)]
+
+
+def _digit(out: OutputFormat) -> int:
+    """The exponent of the last digit of subnormal values."""
+    return out.emin - out.fraction_bits
+
+
+def saturation_hits(
+    negative: NDArray[np.bool_], shown: NDArray[np.bool_], saturated: NDArray[np.bool_]
+) -> list[set[object]]:
+    """Whether the register left its range, and the sign of the result where it is `shown`."""
+    return [
+        set() if left and not seen else {(NEGATIVE if sign else POSITIVE) if left else WITHIN}
+        for sign, seen, left in zip(
+            negative.tolist(), shown.tolist(), saturated.tolist(), strict=True
+        )
+    ]

@@ -1,0 +1,112 @@
+"""What dot products exercise in a unit with integer results, and what is to be reached."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...model import DotConfig
+from ...model.integers import HIGHEST, LOWEST, operand_range
+from ...model.outputs import IntegerOutput
+from ...model.requantize import LARGEST_SHIFT
+from ...model.trace import FLAG_NAMES
+from .integer_stimulus import LONGEST_CHAIN, extreme_terms
+from .item import Batch, Outcome
+
+Bins = Sequence[object]
+Hits = list[set[object]]
+
+FLAGS = ("inexact", "overflow", "saturated")
+
+
+def _range(config: DotConfig, name: str) -> tuple[int, int]:
+    """The least and the largest legal value of an input or of the result."""
+    out = config.out
+    assert isinstance(out, IntegerOutput)
+    if name in ("zero_a", "zero_b"):
+        return operand_range(config.formats[0][name == "zero_b"])
+    if name in ("result", "zero_out") and out.format is not None:
+        return out.format.lowest, out.format.highest
+    if name in ("result", "c"):
+        return LOWEST, HIGHEST
+    if name in ("scale_a", "scale_b"):
+        return 0, 2**config.scale_bits - 1
+    high = 2 ** config.side_inputs[name] - 1
+    return 0, min(high, LARGEST_SHIFT) if name == "shift" else high
+
+
+def _names(config: DotConfig, name: str) -> dict[str, tuple[int, int]]:
+    """The classes of a value, each from a least to a largest integer."""
+    low, high = _range(config, name)
+    negative = {"lowest": (low, low), "negative": (low + 1, -1)} if low else {}
+    return {**negative, "zero": (0, 0), "positive": (1, high - 1), "highest": (high, high)}
+
+
+def _watched(config: DotConfig) -> list[str]:
+    scales = ["scale_a", "scale_b"] if config.scale_bits else []
+    return ["result", *["c"] * config.load_c, *scales, *config.side_inputs]
+
+
+def goals(config: DotConfig) -> dict[str, Bins]:
+    """The bins that `config` can hit, of the features that only such a unit has."""
+    out = config.out
+    assert isinstance(out, IntegerOutput)
+    bins: dict[str, Bins] = {name: list(_names(config, name)) for name in _watched(config)}
+    lowest, highest = _reaches_ends(config)
+    if out.format is None:
+        reached = {"lowest": lowest, "highest": highest}
+        bins["result"] = [name for name in _names(config, "result") if reached.get(name, True)]
+    if config.status:
+        raises = dict.fromkeys(FLAGS, out.format is not None)  # by requantising
+        raises["saturated"] = lowest or highest
+        bins["flags"] = [(name, r) for name in FLAGS for r in (False, True)[: 1 + raises[name]]]
+    return bins
+
+
+def _reaches_ends(config: DotConfig) -> tuple[bool, bool]:
+    """Whether sums get to the least and to the largest INT32.
+
+    c may be there; without c only as far as the longest dot products that are sent.
+    """
+    if config.load_c:
+        return True, True
+    least, largest = extreme_terms(config)
+    times = LONGEST_CHAIN * config.lanes * max(2**config.scale_bits - 1, 1) ** 2
+    return least.value * times <= LOWEST, largest.value * times >= HIGHEST
+
+
+def hits(config: DotConfig, batch: Batch, outcome: Outcome) -> dict[str, Hits]:
+    """For each of these features, the bins that each dot product of `batch` hits."""
+    found: dict[str, Hits] = {}
+    for name in _watched(config):
+        found[name] = _classes(config, name, _values(config, batch, outcome, name))
+    if config.status:
+        found["flags"] = [
+            {(name, bool(flags >> FLAG_NAMES.index(name) & 1)) for name in FLAGS}
+            for flags in outcome.flags.tolist()
+        ]
+    return found
+
+
+def _values(config: DotConfig, batch: Batch, outcome: Outcome, name: str) -> NDArray[np.int64]:
+    """(n, values) of a feature: of every block, or of the block that counts."""
+    if name == "result":
+        bits, width = outcome.result[:, None].astype(np.int64), config.out.bits
+        signed = _range(config, name)[0] < 0
+    elif name == "c":
+        return batch.c.view(np.int32).astype(np.int64)[:, None]
+    elif name in ("scale_a", "scale_b"):
+        return getattr(batch, name).astype(np.int64)
+    else:
+        bits, width = batch.side[name].astype(np.int64), config.side_inputs[name]
+        bits = bits if name in ("zero_a", "zero_b") else bits[:, -1:]
+        signed = config.is_signed(name)
+    return bits - ((bits >> (width - 1)) << width) if signed else bits
+
+
+def _classes(config: DotConfig, name: str, values: NDArray[np.int64]) -> Hits:
+    found: Hits = [set() for _ in values]
+    for label, (low, high) in _names(config, name).items():
+        for row in np.flatnonzero(((values >= low) & (values <= high)).any(axis=1)):
+            found[row].add(label)
+    return found

@@ -1,0 +1,276 @@
+"""Sequences for units with integer results: ends of INT32, ties, clipping, zero points."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from ...model import DotConfig
+from ...model.integers import HIGHEST, LOWEST, operand_range
+from ...model.outputs import IntegerOutput
+from ...model.requantize import LARGEST_SHIFT
+from ..bench.operands import draw, weighted
+from .item import Batch, model_trace
+from .target import Target
+
+Ints = NDArray[np.int64]
+LONGEST_CHAIN = 70  # blocks
+Sequence = Callable[[Target, Generator, int], list[Batch]]
+
+
+def output(config: DotConfig) -> IntegerOutput:
+    """The unit's output, which is an integer."""
+    assert isinstance(config.out, IntegerOutput)
+    return config.out
+
+
+def random_side(config: DotConfig, rng: Generator, n: int, blocks: int) -> dict[str, NDArray]:
+    """Side inputs of any legal value, (n, blocks) int64: often an end of their range."""
+    out = output(config)
+    side: dict[str, Ints] = {}
+    for name, width in config.side_inputs.items():
+        low, high = 0, 2**width - 1
+        if name == "zero_out" and out.format is not None:
+            low, high = out.format.lowest, out.format.highest
+        elif config.is_signed(name):
+            low, high = -(2 ** (width - 1)), 2 ** (width - 1) - 1
+        elif name == "shift":
+            high = min(high, LARGEST_SHIFT)
+        values = rng.integers(low, high + 1, (n, blocks))
+        ends = np.array([low, 0, high])[rng.integers(0, 3, (n, blocks))]
+        side[name] = np.where(rng.random((n, blocks)) < 0.3, ends, values)
+    if "multiplier" in side:  # mostly as derived from a scale
+        derived = rng.integers(2**30, 2**31, (n, blocks))
+        side["multiplier"] = np.where(rng.random((n, blocks)) < 0.6, derived, side["multiplier"])
+    return side
+
+
+def random_scales(config: DotConfig, rng: Generator, shape: tuple[int, int]) -> tuple:
+    """Integer scales, often an end of their range; 0 where the unit has none."""
+    top = 2**config.scale_bits - 1
+    ends = np.array([0, min(1, top), top], np.uint8)
+    return tuple(
+        np.where(
+            rng.random(shape) < 0.3,
+            draw(rng, ends, shape),
+            rng.integers(0, top + 1, shape, dtype=np.uint8),
+        )
+        for _ in range(2)
+    )
+
+
+def integer_batch(
+    target: Target,
+    rng: Generator,
+    a: NDArray[np.uint8],
+    b: NDArray[np.uint8],
+    c: Ints,
+    side: dict[str, Ints] | None = None,
+    scales: tuple | None = None,
+    sequence: str = "",
+) -> Batch:
+    """A batch with random side inputs but for those of `side`, (n, blocks) or of the last block."""
+    config = target.config
+    shape = a.shape[:2]
+    values = random_side(config, rng, *shape)
+    for name, given in (side or {}).items():
+        if name in values:
+            values[name][:, -1 if given.ndim == 1 else slice(None)] = given
+    bits = {
+        name: (values[name] & (2**width - 1)).astype(np.uint64)
+        for name, width in config.side_inputs.items()
+    }
+    if not config.load_c:
+        c = np.zeros_like(c)
+    word = np.clip(c, LOWEST, HIGHEST).astype(np.int32).view(np.uint32)
+    scale_a, scale_b = random_scales(config, rng, shape) if scales is None else scales
+    return Batch(target.mode, a, b, scale_a, scale_b, word, sequence, bits)
+
+
+def calibrated_batch(config: DotConfig, batch: Batch) -> Batch:
+    """`batch` as a calibrated network has it: one set of side inputs, under which the largest
+    result meets the end of the output's range; scales are one, zero points zero."""
+    shape = batch.a.shape[:2]
+    side = {name: np.zeros(shape, np.uint64) for name in config.side_inputs}
+    ones = np.full(shape, config.scale_bits > 0, np.uint8)
+    plain = replace(batch, scale_a=ones, scale_b=ones, side=side)
+    out = output(config)
+    if out.format is None:
+        return plain
+    sums = model_trace(_summing(config), replace(plain, side=_only(side, "zero"))).result
+    reach = max(1, int(np.abs(sums.astype(np.int64)).max()) // out.format.highest)
+    shift = reach.bit_length()
+    if "multiplier" in side:
+        side["multiplier"] += np.uint64(2**30)
+        shift += 30
+    side["shift"] += np.uint64(shift)
+    return plain
+
+
+def _summing(config: DotConfig) -> DotConfig:
+    """The same unit with INT32 results."""
+    return DotConfig(**(config.arguments | {"out": "int32", "stages": None}))
+
+
+def _only(side: dict[str, NDArray], start: str) -> dict[str, NDArray]:
+    return {name: bits for name, bits in side.items() if name.startswith(start)}
+
+
+def _random_c(rng: Generator, n: int) -> Ints:
+    """INT32 of every length."""
+    return rng.integers(LOWEST, HIGHEST + 1, n) >> rng.integers(0, 32, n)
+
+
+def _fitting_shift(config: DotConfig, rng: Generator, n: int, bits: int) -> dict[str, Ints]:
+    """Shifts at which sums of about `bits` bits meet the result's range, at random around it."""
+    out = output(config)
+    extra = 31 if "multiplier" in config.side_inputs else 0
+    top = 2 ** config.side_inputs.get("shift", 0) - 1
+    centre = bits + extra - out.bits
+    return {"shift": np.clip(centre + rng.integers(-4, 5, n), 0, min(top, LARGEST_SHIFT))}
+
+
+def random_codes(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """Codes weighted by class, one to five blocks."""
+    batches = []
+    for blocks in (1, 2, 3, 5):
+        m = max(n // 4, 4)
+        shape = (m, blocks, target.lanes)
+        a = weighted(rng, target.format_a, shape, special=0.0)
+        b = weighted(rng, target.format_b, shape, special=0.0)
+        side = _fitting_shift(target.config, rng, m, 16)
+        c = np.where(rng.random(m) < 0.5, 0, _random_c(rng, m) >> 8)
+        batches.append(integer_batch(target, rng, a, b, c, side))
+    return batches
+
+
+def chains(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """Long dot products; the longest of the least and the largest terms among them."""
+    batches = [_extreme(target, rng)]
+    for blocks in (8, 20, LONGEST_CHAIN):
+        m = max(n // blocks, 4)
+        shape = (m, blocks, target.lanes)
+        a = weighted(rng, target.format_a, shape, special=0.0)
+        b = weighted(rng, target.format_b, shape, special=0.0)
+        side = _fitting_shift(target.config, rng, m, 18)
+        batches.append(integer_batch(target, rng, a, b, _random_c(rng, m) >> 6, side))
+    return batches
+
+
+class Term(NamedTuple):
+    """(a - zero_a) x (b - zero_b) of one lane, as integers."""
+
+    value: int
+    a: int
+    b: int
+    zero_a: int
+    zero_b: int
+
+
+def extreme_terms(config: DotConfig) -> tuple[Term, Term]:
+    """The least and the largest term of a unit."""
+    (formats,) = config.formats
+    codes = [operand_range(fmt) for fmt in formats]
+    sides = zip(("a", "b"), codes, strict=True)
+    zeros = [ends if side in config.zero_sides else (0,) for side, ends in sides]
+    terms = [Term((a - za) * (b - zb), a, b, za, zb) for a, b, za, zb in product(*codes, *zeros)]
+    return min(terms), max(terms)
+
+
+def _extreme(target: Target, rng: Generator) -> Batch:
+    """Long sums of nothing but the least, and the largest, terms under the largest scales."""
+    terms, shape = extreme_terms(target.config), (2, LONGEST_CHAIN)
+    columns = {name: np.array([getattr(t, name) for t in terms]) for name in Term._fields}
+    side = {name: np.broadcast_to(columns[name][:, None], shape) for name in ("zero_a", "zero_b")}
+    side |= _fitting_shift(target.config, rng, 2, 31)
+    a, b = (
+        np.broadcast_to((columns[name] & 2**fmt.bits - 1)[:, None, None], (*shape, target.lanes))
+        for name, fmt in (("a", target.format_a), ("b", target.format_b))
+    )
+    scales = (np.full(shape, 2**target.config.scale_bits - 1, np.uint8),) * 2
+    c = np.zeros(2, np.int64)
+    return integer_batch(target, rng, a.astype(np.uint8), b.astype(np.uint8), c, side, scales)
+
+
+def saturation(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """Sums pushed over an end of INT32, and back: the order of blocks decides the result."""
+    shape = (n, 3, target.lanes)
+    sides = []
+    sign = np.where(rng.random(n) < 0.5, -1, 1)
+    turn = sign[:, None] * np.where(rng.random((n, 3)) < 0.25, -1, 1)
+    for fmt in (target.format_a, target.format_b):
+        top = 2 ** (fmt.bits - 1) - 1
+        sides.append(np.broadcast_to(np.int64(top) - rng.integers(0, 3, (n, 3, 1)), shape))
+    a = (sides[0] * turn[..., None]) & (2**target.format_a.bits - 1)
+    b = sides[1] & (2**target.format_b.bits - 1)
+    near = np.where(sign > 0, HIGHEST, LOWEST) - sign * rng.integers(0, 2 ** rng.integers(1, 26, n))
+    side = _fitting_shift(target.config, rng, n, 31)
+    return [integer_batch(target, rng, a.astype(np.uint8), b.astype(np.uint8), near, side)]
+
+
+def ties(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """c alone, at a tie of the shift or one beside it, of either sign; elements are zero."""
+    config = target.config
+    a, b = target.zeros(n, 1)
+    shift = rng.integers(0, 32, n)
+    value = rng.integers(-300, 300, n)
+    half = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
+    c = (value << shift) + half + rng.integers(-1, 2, n)
+    side = {"shift": shift, "zero_a": np.zeros(n, np.int64), "zero_b": np.zeros(n, np.int64)}
+    if "multiplier" in config.side_inputs:
+        power = rng.integers(0, 31, n)
+        side |= {"multiplier": np.int64(1) << power, "shift": shift + power}
+    return [integer_batch(target, rng, a, b, c, side)]
+
+
+def limits(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """Results at both ends of the output's range, one beside them, and exactly zero."""
+    config, out = target.config, output(target.config)
+    a, b = target.zeros(n, 1)
+    zeros = np.zeros(n, np.int64)
+    low, high = (LOWEST, HIGHEST) if out.format is None else (out.format.lowest, out.format.highest)
+    shift = zeros if out.format is None else rng.integers(0, 22, n)
+    zero = zeros if out.format is None else rng.integers(low, high + 1, n)
+    wanted = np.array([low, high, 0])[rng.integers(0, 3, n)] + rng.integers(-1, 2, n)
+    side = {"shift": shift, "zero_a": zeros, "zero_b": zeros, "zero_out": zero}
+    if "multiplier" in config.side_inputs:
+        side |= {"multiplier": zeros + 2**30, "shift": shift + 30}
+    return [integer_batch(target, rng, a, b, (wanted - zero) << shift, side)]
+
+
+def ends(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """Every lane at an end of its range, against zero points at either end."""
+    shape = (n, 1, target.lanes)
+    codes = []
+    for fmt in (target.format_a, target.format_b):
+        top = 2 ** (fmt.bits - 1)
+        one = np.array([0, top - 1, top, 2 * top - 1], np.uint8)
+        whole = np.broadcast_to(draw(rng, one, (n, 1, 1)), shape)
+        codes.append(np.where(rng.random((n, 1, 1)) < 0.5, whole, draw(rng, one, shape)))
+    side = _fitting_shift(target.config, rng, n, 20)
+    a, b = (np.ascontiguousarray(c) for c in codes)
+    return [integer_batch(target, rng, a, b, np.zeros(n, np.int64), side)]
+
+
+def raw(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """Whatever the bits may be."""
+    shape = (n, 2, target.lanes)
+    a = rng.integers(0, 2**target.format_a.bits, shape, dtype=np.uint8)
+    b = rng.integers(0, 2**target.format_b.bits, shape, dtype=np.uint8)
+    return [integer_batch(target, rng, a, b, rng.integers(LOWEST, HIGHEST + 1, n))]
+
+
+INTEGER_SEQUENCES: dict[str, tuple[Sequence, int]] = {
+    "random_codes": (random_codes, 6),
+    "chains": (chains, 2),
+    "saturation": (saturation, 3),
+    "ties": (ties, 4),
+    "limits": (limits, 3),
+    "ends": (ends, 3),
+    "raw": (raw, 2),
+}
+"""Every sequence by name, with its share of the traffic."""

@@ -1,0 +1,192 @@
+"""Dot products as data: what sequences make, monitors see, bulk records hold and models predict."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...model import DotConfig, MXArray
+from ...model.integers import integer_dot
+from ...model.trace import FLAG_NAMES, Trace
+
+
+@dataclass(frozen=True)
+class Batch:
+    """n dot products of one mode and one number of blocks.
+
+    a, b: uint8 element codes (n, blocks, lanes). scale_a, scale_b: uint8 (n, blocks).
+    c: uint32 float32 or INT32 bits (n,). mode: index into the unit's formats. sequence: who made
+    them. side: uint64 bits (n, blocks) of each of the unit's side inputs, by name.
+    """
+
+    mode: int
+    a: NDArray[np.uint8]
+    b: NDArray[np.uint8]
+    scale_a: NDArray[np.uint8]
+    scale_b: NDArray[np.uint8]
+    c: NDArray[np.uint32]
+    sequence: str = ""
+    side: dict[str, NDArray[np.uint64]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.c)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of each dot product."""
+        return self.a.shape[1]
+
+    def take(self, rows: NDArray | slice) -> "Batch":
+        """The dot products of these rows."""
+        names = ("a", "b", "scale_a", "scale_b", "c")
+        side = {name: bits[rows] for name, bits in self.side.items()}
+        return replace(self, **{name: getattr(self, name)[rows] for name in names}, side=side)
+
+
+@dataclass(frozen=True)
+class Product:
+    """One dot product as pins carry it: a block is (a, b, scale_a, scale_b) and the unit's side
+    inputs, element 0 lowest."""
+
+    mode: int
+    c: int
+    blocks: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Results (n,): `result` uint32 output bits, `flags` uint8 with FLAG_NAMES[i] in bit i."""
+
+    result: NDArray[np.uint32]
+    flags: NDArray[np.uint8]
+
+
+def concatenate(batches: Iterable[Batch]) -> list[Batch]:
+    """The same dot products, one batch for each mode and number of blocks."""
+    groups: dict[tuple[int, int], list[Batch]] = {}
+    for batch in batches:
+        if len(batch):
+            groups.setdefault((batch.mode, batch.blocks), []).append(batch)
+    names = ("a", "b", "scale_a", "scale_b", "c")
+    return [
+        replace(
+            parts[0],
+            **{k: np.concatenate([getattr(p, k) for p in parts]) for k in names},
+            side={k: np.concatenate([p.side[k] for p in parts]) for k in parts[0].side},
+        )
+        for parts in groups.values()
+    ]
+
+
+def outcome(config: DotConfig, trace: Trace) -> Outcome:
+    """The bits of a Trace of n dot products, as the unit's pins carry them."""
+    word = np.uint16 if trace.result.itemsize == 2 else np.uint32
+    result = np.ascontiguousarray(trace.result).view(word).astype(np.uint32)
+    result &= np.uint32(2**config.out.bits - 1)
+    flags = np.zeros(result.shape, np.uint8)
+    if config.status:
+        for bit, name in enumerate(FLAG_NAMES):
+            flags |= getattr(trace.flags, name).astype(np.uint8) << np.uint8(bit)
+    return Outcome(result, flags)
+
+
+def model_trace(config: DotConfig, batch: Batch, stages: bool = False) -> Trace:
+    """What the golden model computes for `batch`."""
+    if config.has_integers:
+        return _integer_trace(config, batch, stages)
+    format_a, format_b = config.formats[batch.mode]
+    shape = (len(batch), batch.blocks * config.lanes)
+    a = MXArray(batch.a.reshape(shape), batch.scale_a, format_a, config.lanes)
+    b = MXArray(batch.b.reshape(shape), batch.scale_b, format_b, config.lanes)
+    c = batch.c.view(np.float32) if config.load_c else None
+    micro = None
+    if config.micro:
+        micro = micro_bits(config, batch, "micro_a"), micro_bits(config, batch, "micro_b")
+    with np.errstate(invalid="ignore"):  # a signalling NaN in c
+        return config.dot(a, b, c, stages=stages, micro=micro)
+
+
+def micro_bits(config: DotConfig, batch: Batch, name: str) -> NDArray[np.uint8]:
+    """The micro-exponents of an operand, (n, elements / 2)."""
+    pairs = np.arange(config.lanes // 2, dtype=np.uint64)
+    bits = batch.side[name][..., None] >> pairs & np.uint64(1)
+    return bits.astype(np.uint8).reshape(len(batch), -1)
+
+
+def _integer_trace(config: DotConfig, batch: Batch, stages: bool) -> Trace:
+    inputs: dict[str, NDArray] = {}
+    if config.scale_bits:
+        inputs |= {"scale_a": batch.scale_a, "scale_b": batch.scale_b}
+    for name, width in config.side_inputs.items():
+        bits = batch.side[name].astype(np.int64)
+        if config.is_signed(name):
+            bits = bits - ((bits >> (width - 1)) << width)
+        inputs[name] = bits if name in ("zero_a", "zero_b") else bits[:, -1]
+    c = batch.c.view(np.int32) if config.load_c else 0
+    return integer_dot(config, batch.a, batch.b, c, inputs=inputs, stages=stages)
+
+
+def predict(config: DotConfig, batch: Batch) -> Outcome:
+    """The golden model's results for `batch`."""
+    return outcome(config, model_trace(config, batch))
+
+
+def products(config: DotConfig, batch: Batch) -> list[Product]:
+    """The dot products of `batch` as pins carry them."""
+    words_a, words_b = _words(batch.a, config.bits_a), _words(batch.b, config.bits_b)
+    scales_a, scales_b = batch.scale_a.tolist(), batch.scale_b.tolist()
+    side = [batch.side[name].tolist() for name in config.side_inputs]
+    return [
+        Product(batch.mode, c, tuple(zip(*words, strict=True)))
+        for c, *words in zip(
+            batch.c.tolist(), words_a, words_b, scales_a, scales_b, *side, strict=True
+        )
+    ]
+
+
+def plain(product: Product) -> dict[str, Any]:
+    """The product as plain values of JSON."""
+    blocks = [list(block) for block in product.blocks]
+    return {"mode": product.mode, "c": product.c, "blocks": blocks}
+
+
+def product_of(values: Mapping[str, Any]) -> Product:
+    """The product that `plain` made."""
+    return Product(values["mode"], values["c"], tuple(map(tuple, values["blocks"])))
+
+
+def batch_of(config: DotConfig, items: Sequence[Product]) -> Batch:
+    """The batch of products of one mode and one number of blocks."""
+    lanes = config.lanes
+    blocks = [item.blocks for item in items]
+    scales = np.array([[block[2:4] for block in row] for row in blocks], np.uint8)
+    side = np.array([[block[4:] for block in row] for row in blocks], np.uint64)
+    return Batch(
+        items[0].mode,
+        np.stack([_codes([word for word, *_ in row], config.bits_a, lanes) for row in blocks]),
+        np.stack([_codes([word for _, word, *_ in row], config.bits_b, lanes) for row in blocks]),
+        np.ascontiguousarray(scales[..., 0]),
+        np.ascontiguousarray(scales[..., 1]),
+        np.array([item.c for item in items], np.uint32),
+        side={name: side[..., index] for index, name in enumerate(config.side_inputs)},
+    )
+
+
+def _words(codes: NDArray[np.uint8], width: int) -> list[list[int]]:
+    """Codes (n, blocks, lanes) packed into one integer for each block."""
+    bits = np.unpackbits(codes[..., None], axis=-1, count=width, bitorder="little")
+    packed = np.packbits(bits.reshape(*codes.shape[:2], -1), axis=-1, bitorder="little")
+    return [[int.from_bytes(word.tobytes(), "little") for word in row] for row in packed]
+
+
+def _codes(words: Sequence[int], width: int, lanes: int) -> NDArray[np.uint8]:
+    """The inverse of `_words` for one row: (blocks, lanes)."""
+    size = (width * lanes + 7) // 8
+    packed = np.frombuffer(b"".join(word.to_bytes(size, "little") for word in words), np.uint8)
+    bits = np.unpackbits(
+        packed.reshape(len(words), size), axis=1, count=width * lanes, bitorder="little"
+    )
+    grouped = bits.reshape(len(words), lanes, width)
+    return np.packbits(grouped, axis=2, bitorder="little")[..., 0]

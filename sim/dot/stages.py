@@ -1,0 +1,321 @@
+"""Stage by stage: what left each section of the RTL beside the intermediates of the model.
+
+Both sides are compared as numbers, free of the biases and grids that a section works with. What a
+section writes is told by the values' names (hw/dot/).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from amaranth.hdl import Shape, ShapeLike
+from amaranth.lib import data
+
+from ...hw.arithmetic.multiply import signed_constant
+from ...hw.dot.unit import section_values
+from ...model import DotConfig
+from ...model.accumulators import Aligned, Fixed, Fused, Preset
+from ...model.outputs import FLOAT32
+from ...model.products import product_table
+from ...model.steps import MICRO_DIGITS
+from ...model.trace import Trace
+from ...model.widths import Widths
+from .item import Batch, outcome
+
+
+@dataclass(frozen=True)
+class Row:
+    """One value that left section `stage` for a block, on both sides."""
+
+    block: int
+    stage: str
+    what: str
+    got: str
+    want: str
+
+    @property
+    def differs(self) -> bool:
+        """True when the two sides disagree."""
+        return self.got != self.want
+
+
+@dataclass(frozen=True)
+class Step:
+    """The model's intermediates of one step of one dot product."""
+
+    config: DotConfig
+    batch: Batch
+    trace: Trace
+    number: int
+    """Of the step, over all blocks."""
+    first_term: int
+    """Lane of the step's first term."""
+    section: str = ""
+
+    def __getitem__(self, name: str) -> Any:
+        return self.trace.stages[name][0, self.number]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.trace.stages
+
+    @property
+    def widths(self) -> Widths:
+        """Of the unit."""
+        return Widths(self.config)
+
+    @property
+    def is_last(self) -> bool:
+        """True in the last block of the dot product."""
+        return self.number // self.widths.steps == self.batch.blocks - 1
+
+    @property
+    def products(self) -> list[Fraction]:
+        """Exact products of the step's terms."""
+        pairs = zip(self["product"], self["product_exponent"], strict=True)
+        return [_scaled(int(p), int(e)) for p, e in pairs]
+
+    @property
+    def grid(self) -> int:
+        """Exponent of the unit of `aligned` terms and of `integer_sum`."""
+        rule = self.config.accumulator
+        if isinstance(rule, Aligned | Fused | Preset):
+            return int(self["largest_exponent"]) - rule.fraction_bits
+        lsb = product_table(*self.config.formats[self.batch.mode]).lsb
+        return lsb - MICRO_DIGITS * self.config.micro
+
+
+Compare = Callable[[Any, Step], Iterator[tuple[str, str, str]]]
+Recorded = Mapping[str, Mapping[str, list[int]]]
+"""Bits of each value that left a section, one entry for each block, by names of both."""
+
+
+def compare_stages(config: DotConfig, batch: Batch, trace: Trace, recorded: Recorded) -> list[Row]:
+    """Rows in the order of the datapath, block after block, for the one product of `batch`."""
+    written = section_values(config)
+    widths = Widths(config)
+    rows = []
+    for block in range(batch.blocks):
+        step = 0
+        for part in config.pipeline.sections:
+            if part.kind == "join":
+                step = part.number or 0
+            number = block * widths.steps + step
+            model = Step(config, batch, trace, number, step * widths.step_lanes, part.name)
+            for name, shape in written[part.name].items():
+                values = recorded.get(part.name, {}).get(name, [])
+                if block < len(values) and not _is_meaningless(config, batch, block, name):
+                    compare = COMPARE.get(name, _nothing)
+                    found = compare(_value(shape, values[block]), model)
+                    rows += [Row(block, part.name, *texts) for texts in found]
+    return rows
+
+
+def _value(shape: ShapeLike, bits: int) -> Any:
+    """What bits of this shape stand for."""
+    if isinstance(shape, data.Layout):
+        return shape.from_bits(bits)
+    plain = Shape.cast(shape)
+    negative = plain.signed and bits >> (plain.width - 1)
+    return bits - (1 << plain.width) if negative else bits
+
+
+def _nothing(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    """Of values that have no counterpart in the model."""
+    yield from ()
+
+
+def _is_meaningless(config: DotConfig, batch: Batch, block: int, name: str) -> bool:
+    """True where special terms make a section's numbers so; running values never are."""
+    if config.has_integers or name in ("running", "partial", "result"):
+        return False
+    table = product_table(*config.formats[batch.mode])
+    values = table.values[table.index(batch.a[0, : block + 1], batch.b[0, : block + 1])]
+    scales = batch.scale_a[0, : block + 1], batch.scale_b[0, : block + 1]
+    c = float(batch.c.view(np.float32)[0])
+    return bool(np.isnan(values).any() or np.max(scales) == 255 or not np.isfinite(c))
+
+
+def _scaled(value: int, exponent: int) -> Fraction:
+    return Fraction(value) * Fraction(2) ** exponent
+
+
+def _text(value: Fraction | int) -> str:
+    """A dyadic number as an odd integer times a power of two."""
+    value = Fraction(value)
+    if value == 0:
+        return "0"
+    exponent, integer = -(value.denominator.bit_length() - 1), value.numerator
+    while integer % 2 == 0:
+        integer, exponent = integer // 2, exponent + 1
+    return str(integer) if exponent == 0 else f"{integer} x 2^{exponent}"
+
+
+def _signed(sign: int, magnitude: int) -> int:
+    return -magnitude if sign else magnitude
+
+
+def _pair(what: str, got: Fraction | int, want: Fraction | int) -> tuple[str, str, str]:
+    return what, _text(got), _text(want)
+
+
+def _product(view: Any, step: Step) -> Fraction:
+    exponent = view["exponent"] + step.widths.product_lsb
+    return _scaled(_signed(view["sign"], view["significand"]), exponent)
+
+
+def _products(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    for index, want in enumerate(_all_products(step)):
+        yield _pair(f"product {index}", _product(view[index], step), want)
+
+
+def _scale(value: int, step: Step) -> Iterator[tuple[str, str, str]]:
+    yield "scale s", str(value), str(int(step["scale"]))
+
+
+def _all_products(step: Step) -> list[Fraction]:
+    """Exact products of the step's block, all its steps together."""
+    return [product for other in _steps_of_block(step) for product in other.products]
+
+
+def _steps_of_block(step: Step) -> list[Step]:
+    first = step.number - step.number % step.widths.steps
+    numbers = range(first, first + step.widths.steps)
+    return [Step(step.config, step.batch, step.trace, number, 0) for number in numbers]
+
+
+def _peaks(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    for index, other in enumerate(_steps_of_block(step)):
+        if any(other.products):
+            got = view[index]["exponent"] + step.widths.exponent_min
+            yield f"largest of step {index}", str(got), str(int(max(other["unit_exponent"])))
+
+
+def _largest(value: int, step: Step) -> Iterator[tuple[str, str, str]]:
+    if step.products and any(step.products):
+        got = value + step.widths.exponent_min
+        yield "largest exponent", str(got), str(int(step["largest_exponent"]))
+
+
+def _exponent(value: int, step: Step) -> Iterator[tuple[str, str, str]]:
+    yield "largest exponent", str(value), str(int(step["largest_exponent"]))
+
+
+def _terms(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    if step.config.has_integers:
+        for index, want in enumerate(step["product"]):
+            yield _pair(f"product {index}", view[index], int(want))
+        return
+    aligned = "aligned" in step
+    wanted = list(step["aligned"] if aligned else step.products)
+    if "aligned_c" in step:
+        wanted.append(step["aligned_c"])
+    for index, want in enumerate(wanted):
+        got = _signed(view[index]["sign"], view[index]["magnitude"])
+        if aligned:
+            yield _pair(f"term {index}", got, int(want))
+        else:
+            yield _pair(f"term {index}", _scaled(got, step.widths.lsb), want)
+
+
+def _total(value: int, step: Step) -> Iterator[tuple[str, str, str]]:
+    want = int(step["integer_sum"])
+    if "aligned" in step or step.config.has_integers:
+        yield _pair("sum", value, want)
+    else:
+        yield _pair("sum", _scaled(value, step.widths.lsb), _scaled(want, step.grid))
+
+
+def _float(view: Any, width: int) -> Fraction:
+    if view["zero"]:
+        return Fraction(0)
+    return _scaled(_signed(view["sign"], view["significand"]), view["exponent"] - width + 1)
+
+
+def _rows(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    width = Shape.cast(view.shape().elem_shape).width
+    total = (view[0] + view[1]) % (1 << width)
+    yield from _total(total - (total >> (width - 1) << width), step)
+
+
+def _partial_products(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    width = Shape.cast(view.shape().elem_shape).width
+    lacking = step.config.lanes * signed_constant(*step.widths.code_bits)
+    total = (sum(view[i] for i in range(len(view))) + lacking) % (1 << width)
+    yield from _total(total - (total >> (width - 1) << width), step)
+
+
+def _block(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    if "block_result" not in step:
+        return
+    width = view.shape().width
+    exact = step.batch.mode is not None and "integer_sum" in step and "aligned" not in step
+    if exact:  # `block_result` is rounded to odd; the integer sum is not
+        want = _scaled(int(step["integer_sum"]), step.grid)
+    else:
+        want = Fraction(float(step["block_result"]))
+    yield _pair("2^s x block", _float(view, width), want * Fraction(2) ** int(step["scale"]))
+
+
+def _floats(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    depth = int(step.section.removeprefix("tree"))
+    for index, want in enumerate(step[f"tree{depth}"]):
+        yield _pair(f"partial sum {index}", _float(view[index], 24), Fraction(float(want)))
+
+
+def _running(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    rule = step.config.accumulator
+    if step.config.has_integers:
+        yield _pair("INT32 sum", view["c"], int(step["accumulator"]))
+        return
+    if isinstance(rule, Fixed):  # the register rounded, of which the model has the last
+        if step.is_last and step.config.out == FLOAT32:
+            yield from _result(view, step)
+        return
+    yield _float32("c'", view, step, "accumulator")
+
+
+def _partial(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    yield _float32("partial sum", view, step, "partial")
+
+
+def _float32(what: str, view: Any, step: Step, name: str) -> tuple[str, str, str]:
+    want = np.float32(step[name])
+    bits = step.config.accumulator.nan_bits if np.isnan(want) else int(want.view(np.uint32))
+    return what, f"0x{view['c']:08x}", f"0x{bits:08x}"
+
+
+def _result(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    if step.is_last:
+        want = int(outcome(step.config, step.trace).result[0])
+        yield "result", f"0x{view['c']:x}", f"0x{want:x}"
+
+
+def _register(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    yield _pair("register", view["register"], int(step["accumulator"]))
+
+
+def _addend(value: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    if step.config.has_integers:
+        yield _pair("addend", value, int(step["addend"]))
+
+
+COMPARE: dict[str, Compare] = {
+    "products": _products,
+    "partial_products": _partial_products,
+    "scale": _scale,
+    "largest": _largest,
+    "peaks": _peaks,
+    "exponent": _exponent,
+    "terms": _terms,
+    "total": _total,
+    "rows": _rows,
+    "block": _block,
+    "floats": _floats,
+    "addend": _addend,
+    "register": _register,
+    "partial": _partial,
+    "running": _running,
+    "result": _result,
+}

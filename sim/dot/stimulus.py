@@ -1,0 +1,222 @@
+"""Sequences: named sources of dot products for a unit, directed (corners.py) and random."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from ...model import DotConfig
+from ..bench.operands import (
+    SCALE_CLASSES,
+    class_codes,
+    draw,
+    finite_codes,
+    float_bits,
+    near_scales,
+    random_c,
+    weighted,
+    wide_scales,
+)
+from . import corners
+from .integer_stimulus import INTEGER_SEQUENCES
+from .item import Batch
+from .target import Ints, Target, negated
+
+Sequence = Callable[[Target, Generator, int], list[Batch]]
+
+
+def _lengths(rng: Generator, n: int, lengths: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Spread n products over numbers of blocks: (products, blocks) of each."""
+    counts = rng.multinomial(n, [1 / len(lengths)] * len(lengths))
+    return [(int(m), blocks) for m, blocks in zip(counts, lengths, strict=True) if m]
+
+
+def random_classes(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """Operands weighted by class, scales near one, one to five blocks."""
+    batches = []
+    for m, blocks in _lengths(rng, n, (1, 2, 3, 5)):
+        shape = (m, blocks, target.lanes)
+        a = weighted(rng, target.format_a, shape, special=0.01)
+        b = weighted(rng, target.format_b, shape, special=0.01)
+        scales = near_scales(rng, shape[:2]), near_scales(rng, shape[:2])
+        batches.append(target.batch(a, b, scales, random_c(rng, m)))
+    return batches
+
+
+def wide_range(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """Any finite codes under any scales, one to four blocks."""
+    batches = []
+    for m, blocks in _lengths(rng, n, (1, 2, 4)):
+        shape = (m, blocks, target.lanes)
+        a = draw(rng, finite_codes(target.format_a), shape)
+        b = draw(rng, finite_codes(target.format_b), shape)
+        scales = wide_scales(rng, shape[:2]), wide_scales(rng, shape[:2], nan=0.005)
+        batches.append(target.batch(a, b, scales, random_c(rng, m)))
+    return batches
+
+
+def cancellation(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """Blocks that cancel, wholly or but for one product at every possible depth in turn."""
+    half = target.lanes // 2
+    low, high = target.pairs.limits
+    a, b = target.zeros(n, 1)
+    a[:, 0, :half] = weighted(rng, target.format_a, (n, half), special=0.0)
+    b[:, 0, :half] = weighted(rng, target.format_b, (n, half), special=0.0)
+    # One product at the top, so that a tiny remainder means a deep cancellation.
+    code_a, code_b = target.pairs.draw(rng, np.full(n, high), rng.random(n) < 0.5)
+    a[:, 0, 0], b[:, 0, 0] = code_a, code_b
+    for codes, fmt in ((a, target.format_a), (b, target.format_b)):
+        if fmt.is_integer:  # the most negative value has no negative
+            codes[codes == 2 ** (fmt.bits - 1)] += np.uint8(1)
+    a[:, 0, half:] = a[:, 0, :half]
+    b[:, 0, half:] = negated(target.format_b, b[:, 0, :half])
+    remains = np.arange(n) % 4 != 0
+    turn, place = np.divmod(np.cumsum(remains) - 1, high - low + 1)  # the deepest first
+    exponent = low + place
+    code_a, code_b = target.pairs.draw(rng, exponent, rng.random(n) < 0.5)
+    for codes, code in ((a, code_a), (b, code_b)):
+        codes[:, 0, half - 1] = codes[:, 0, -1] = 0
+        codes[remains, 0, -1] = code[remains]
+    order = rng.random((n, target.lanes)).argsort(axis=1)
+    rows, lane = np.arange(n), (order == target.lanes - 1).argmax(axis=1)
+    # Its neighbour, whose micro-exponent it shares, is the other zero.
+    order[rows, (order == half - 1).argmax(axis=1)] = order[rows, lane ^ 1]
+    order[rows, lane ^ 1] = half - 1
+    order = order[:, None]
+    a, b = np.take_along_axis(a, order, axis=2), np.take_along_axis(b, order, axis=2)
+    c = np.where(rng.random(n) < 0.7, np.uint32(0), random_c(rng, n, special=0.0))
+    scales = near_scales(rng, (n, 1)), near_scales(rng, (n, 1))
+    shifts = _shift_of(lane, remains & (turn % 2 == 0))
+    return [target.batch(a, b, scales, c, micro=shifts)]
+
+
+def alignment(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """Two products at every distance that the formats have, in turn from the farthest on."""
+    low, high = target.pairs.limits
+    a, b = target.zeros(n, 1)
+    exponents = np.full(n, high), low + np.arange(n) % (high - low + 1)
+    lanes = rng.random((n, target.lanes)).argsort(axis=1)
+    for exponent, lane in zip(exponents, lanes.T, strict=False):
+        code_a, code_b = target.pairs.draw(rng, exponent, rng.random(n) < 0.5)
+        a[np.arange(n), 0, lane], b[np.arange(n), 0, lane] = code_a, code_b
+    scales = near_scales(rng, (n, 1)), near_scales(rng, (n, 1))
+    return [target.batch(a, b, scales, micro=_shift_of(lanes[:, 1], rng.random(n) < 0.7))]
+
+
+def _shift_of(lane: Ints, some: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Micro-exponents of a block in which one lane has them set, or in other rows none has."""
+    bit = np.uint64(1) << (lane // 2).astype(np.uint64)
+    return np.where(some, bit, np.uint64(0))[:, None]
+
+
+LONG_CHAIN = 64
+
+
+def chains(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """Products of 8 blocks and, fewer, of 64 and more: rounding errors, drift, saturation."""
+    batches = []
+    for blocks, m in ((8, n // 8), (LONG_CHAIN, n // 64), (100, n // 256)):
+        shape = (max(m, 1), blocks, target.lanes)
+        a = draw(rng, finite_codes(target.format_a), shape)
+        b = draw(rng, finite_codes(target.format_b), shape)
+        scales = near_scales(rng, shape[:2], 3), near_scales(rng, shape[:2], 3)
+        batches.append(target.batch(a, b, scales, random_c(rng, shape[0])))
+    return batches
+
+
+def specials(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """Every pair of operand classes in turn in one lane, sometimes twice; every scale class."""
+    classes_a, classes_b = class_codes(target.format_a), class_codes(target.format_b)
+    combinations = [(x, y) for x in classes_a.values() for y in classes_b.values()]
+    n = max(n, len(combinations))
+    shape = (n, 1, target.lanes)
+    a = draw(rng, finite_codes(target.format_a), shape)
+    b = draw(rng, finite_codes(target.format_b), shape)
+    order = rng.permutation(len(combinations))
+    lanes = rng.random((n, target.lanes)).argsort(axis=1)
+    for row in range(n):
+        codes_a, codes_b = combinations[order[row % len(combinations)]]
+        for lane in lanes[row, : 1 + row % 2]:
+            a[row, 0, lane], b[row, 0, lane] = rng.choice(codes_a), rng.choice(codes_b)
+    scales = near_scales(rng, (n, 1)), near_scales(rng, (n, 1))
+    # Every second product keeps finite scales, or a NaN would hide the special operands.
+    limits = list(SCALE_CLASSES.values())
+    for side, codes in enumerate(scales):
+        for row in range(side, n, 4):
+            first, last = limits[(row // 4) % len(limits)]
+            codes[row] = rng.integers(first, last + 1)
+    return [target.batch(a, b, scales, random_c(rng, n, special=0.05))]
+
+
+def raw(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """Uniform codes, scales and c: whatever the bits may be."""
+    shape = (n, 2, target.lanes)
+    a = rng.integers(0, 2**target.format_a.bits, shape, dtype=np.uint8)
+    b = rng.integers(0, 2**target.format_b.bits, shape, dtype=np.uint8)
+    scales = tuple(rng.integers(0, 256, shape[:2], dtype=np.uint8) for _ in range(2))
+    c = rng.integers(0, 2**32, n, dtype=np.uint32)
+    return [target.batch(a, b, (scales[0], scales[1]), c)]
+
+
+def single_blocks(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """One block with a c of its own magnitude, as a tensor core is used."""
+    shape = (n, 1, target.lanes)
+    a = weighted(rng, target.format_a, shape, special=0.0)
+    b = weighted(rng, target.format_b, shape, special=0.0)
+    _, high = target.pairs.limits
+    exponent = rng.integers(-20, 12, n) + high
+    c = float_bits(rng.integers(0, 2, n), exponent, rng.integers(0, 2**23, n))
+    return [target.batch(a, b, (near_scales(rng, (n, 1), 3), near_scales(rng, (n, 1), 3)), c)]
+
+
+SEQUENCES: dict[str, tuple[Sequence, int]] = {
+    "distance": (corners.distance, 3),
+    "steps": (corners.steps, 2),
+    "sticky": (corners.sticky, 3),
+    "grid": (corners.grid, 2),
+    "limits": (corners.limits, 2),
+    "conversion": (corners.conversion, 1),
+    "c_classes": (corners.c_classes, 1),
+    "cancelled_c": (corners.cancelled_c, 2),
+    "facts": (corners.facts, 1),
+    "random_classes": (random_classes, 4),
+    "wide_range": (wide_range, 3),
+    "cancellation": (cancellation, 3),
+    "alignment": (alignment, 2),
+    "chains": (chains, 2),
+    "specials": (specials, 3),
+    "raw": (raw, 1),
+    "single_blocks": (single_blocks, 3),
+}
+"""Every sequence by name, with its share of the traffic."""
+
+
+def with_micro(config: DotConfig, rng: Generator, batch: Batch) -> Batch:
+    """`batch` with micro-exponents where the unit takes them and the sequence has set none.
+
+    Half of the rows have none set.
+    """
+    if not config.micro or batch.side:
+        return batch
+    shape = batch.scale_a.shape
+    some = rng.random((len(batch), 1)) < 0.5
+    most = 2 ** (config.lanes // 2) - 1
+    side = {
+        name: np.where(some, rng.integers(0, most, shape, np.uint64, endpoint=True), np.uint64(0))
+        for name in ("micro_a", "micro_b")
+    }
+    return replace(batch, side=side)
+
+
+def traffic(config: DotConfig, rng: Generator, count: int) -> list[Batch]:
+    """About `count` dot products: every mode, every sequence by its share."""
+    sequences = INTEGER_SEQUENCES if config.has_integers else SEQUENCES
+    total = sum(share for _, share in sequences.values()) * len(config.formats)
+    return [
+        replace(with_micro(config, rng, batch), sequence=name)
+        for mode in range(len(config.formats))
+        for name, (make, share) in sequences.items()
+        for batch in make(Target(config, mode), rng, max(count * share // total, 16))
+    ]

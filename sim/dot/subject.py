@@ -1,0 +1,223 @@
+"""The dot unit as a subject: its pins, dot products beat by beat, and when they come."""
+
+from collections import deque
+from random import Random
+from typing import Any
+
+from cocotb.handle import LogicObject
+
+from ...model import DotConfig
+from ...model.trace import FLAG_NAMES
+from ..bench import subject
+from ..bench.subject import Assembler, Goals, Hits, Subject, event_goals
+from ..bench.tensors import tensor_traffic
+from ..engine.job import UnitJob
+from . import features
+from .item import Batch, Outcome, Product, batch_of, plain, products
+from .stimulus import traffic
+
+TENSOR_BLOCKS = 1000
+
+
+class DotPins(subject.Pins):
+    """The unit's pins by name, with the optional ones left out where the unit has none."""
+
+    def __init__(self, dut: Any, config: DotConfig) -> None:
+        super().__init__(dut)
+        self.in_first: LogicObject = dut.in_first
+        self.in_last: LogicObject = dut.in_last
+        names = ("a", "b", "scale_a", "scale_b", *config.side_inputs)
+        self.block: list[LogicObject] = [getattr(dut, f"in_{name}") for name in names]
+        self.in_c = dut.in_c if config.load_c else None
+        self.in_mode = dut.in_mode if config.mode_bits else None
+        self.out_result = dut.out_result
+        names = FLAG_NAMES if config.status else ()
+        self.out_flags: list[LogicObject] = [getattr(dut, f"out_{name}") for name in names]
+
+    def drive(self, product: Product, index: int, rng: Random) -> None:
+        """Put a block of the product on the pins, in_valid left out."""
+        for pin, bits in zip(self.block, product.blocks[index], strict=True):
+            pin.value = bits
+        self.in_first.value = index == 0
+        self.in_last.value = index == len(product.blocks) - 1
+        if self.in_c is not None:
+            # Used with the first block only: others carry noise.
+            self.in_c.value = rng.getrandbits(32) if index else product.c
+        if self.in_mode is not None:
+            self.in_mode.value = product.mode
+
+    def marks(self) -> tuple[bool, bool]:
+        """in_first and in_last."""
+        return bool(int(self.in_first.value)), bool(int(self.in_last.value))
+
+    def result(self) -> tuple[int, int]:
+        """Result bits and flags, as they stand."""
+        flags = 0
+        for bit, pin in enumerate(self.out_flags):
+            flags |= int(pin.value) << bit
+        return int(self.out_result.value), flags
+
+
+class Timeline(subject.Timeline):
+    """When blocks enter the loop and results come out of a unit that nothing stalls."""
+
+    def __init__(self, config: DotConfig) -> None:
+        sections, registered = config.pipeline.sections, config.pipeline.registered
+        loop = next((i for i, s in enumerate(sections) if s.loop), len(sections))
+        self.before = sum(i < loop for i in registered)
+        """Registers in front of the loop."""
+        self.after = config.latency - self.before
+        self.interval = config.interval
+        promote = getattr(config.accumulator, "promote", None)
+        self.group = max(1, promote // config.lanes) if promote else 0
+        """Blocks after which the loop starts afresh; 0 for never."""
+        self.reset()
+
+    def reset(self) -> None:
+        """The unit is empty."""
+        self.entries: deque[int] = deque()  # of blocks that may still wait for the loop
+        self.entered = -(10**9)
+        self.place = 0
+        self.due: deque[int] = deque()  # when results come
+
+    def entry(self, now: int, first: bool) -> int:
+        """When a block accepted now enters the loop."""
+        place = 0 if first else self.place
+        chained = place % self.group if self.group else not first
+        earliest = self.entered + (self.interval if chained else 1)
+        return max(now + self.before, earliest)
+
+    def must_accept(self, now: int, first: bool) -> bool:
+        """True when the unit has room for this block now."""
+        if self.before == 0:
+            return self.entry(now, first) == now
+        while self.entries and self.entries[0] < now:
+            self.entries.popleft()
+        return len(self.entries) < self.before or self.entries[0] == now
+
+    def accept(self, now: int, first: bool, last: bool) -> None:
+        """A block was accepted."""
+        entry = self.entry(now, first)
+        self.place = 1 if first else self.place + 1
+        self.entered = entry
+        if self.before:
+            self.entries.append(entry)
+        if last:
+            self.due.append(entry + self.after)
+
+
+class Sent(Assembler):
+    """Dot products of the blocks accepted."""
+
+    def __init__(self, pins: DotPins) -> None:
+        self.pins = pins
+        self.mode = self.c = 0
+        self.reset()
+
+    def reset(self) -> None:
+        """No block yet."""
+        self.blocks: list[tuple[int, ...]] = []
+
+    def beat(self) -> Product | None:
+        """The product whose last block is on the pins."""
+        pins = self.pins
+        if int(pins.in_first.value):
+            self.blocks = []
+            self.c = 0 if pins.in_c is None else int(pins.in_c.value)
+            self.mode = 0 if pins.in_mode is None else int(pins.in_mode.value)
+        self.blocks.append(tuple(int(pin.value) for pin in pins.block))
+        if not int(pins.in_last.value):
+            return None
+        return Product(self.mode, self.c, tuple(self.blocks))
+
+
+class Delivered(Assembler):
+    """(result, flags) of each beat."""
+
+    def __init__(self, pins: DotPins) -> None:
+        self.pins = pins
+
+    def reset(self) -> None:
+        """Nothing is kept."""
+
+    def beat(self) -> tuple[int, int]:
+        """The result on the pins."""
+        return self.pins.result()
+
+
+class DotSubject(Subject):
+    """A `DotUnit`; an item is a dot product, a beat a block."""
+
+    config: DotConfig
+
+    def __init__(self, job: UnitJob, dut: Any) -> None:
+        super().__init__(job, dut)
+        self.pins = DotPins(dut, job.config)
+
+    @property
+    def capacity(self) -> int:
+        """One in each register."""
+        return self.config.latency
+
+    def traffic(self) -> list[Product]:
+        """Every sequence, and real tensors."""
+        batches = traffic(self.config, self.job.rng("traffic"), self.job.traffic)
+        batches += tensor_traffic(self.job, TENSOR_BLOCKS)
+        return [item for batch in batches for item in products(self.config, batch)]
+
+    def beats(self, item: Product) -> int:
+        """Blocks."""
+        return len(item.blocks)
+
+    def drive(self, item: Product, index: int, rng: Random) -> None:
+        """Put a block on the pins."""
+        self.pins.drive(item, index, rng)
+
+    def marks(self) -> tuple[bool, bool]:
+        """in_first and in_last."""
+        return self.pins.marks()
+
+    def payload(self) -> tuple[int, int]:
+        """Result bits and flags."""
+        return self.pins.result()
+
+    def sent(self) -> Sent:
+        """Dot products."""
+        return Sent(self.pins)
+
+    def delivered(self) -> Delivered:
+        """Results with flags."""
+        return Delivered(self.pins)
+
+    def timeline(self) -> Timeline:
+        """By the registers before and inside the loop."""
+        return Timeline(self.config)
+
+    def group(self, item: Product) -> tuple[int, int]:
+        """One mode and one number of blocks."""
+        return item.mode, len(item.blocks)
+
+    def batch(self, items: list[Product]) -> Batch:
+        """Dot products of one group."""
+        return batch_of(self.config, items)
+
+    def result(self, outcome: Outcome, row: int) -> tuple[int, int]:
+        """Result bits and flags."""
+        return int(outcome.result[row]), int(outcome.flags[row])
+
+    def plain(self, item: Product) -> dict[str, Any]:
+        """mode, c, and the blocks as lists."""
+        return plain(item)
+
+    def goals(self) -> Goals:
+        """Those of features.py."""
+        return features.goals(self.config)
+
+    def hits(self, batch: Batch, outcome: Outcome) -> Hits:
+        """Those of features.py."""
+        return features.hits(self.config, batch, outcome)
+
+    def event_goals(self) -> Goals:
+        """Products of several blocks; a loop of several cycles blocks its input."""
+        registers = self.config.latency
+        return event_goals(registers, registers, several=True, waits=self.config.interval > 1)

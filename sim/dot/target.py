@@ -1,0 +1,162 @@
+"""What stimulus is made for: one mode of one unit, and the products its formats can express."""
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from ...model import DotConfig, ElementFormat
+from ...model.accumulators import Aligned, Fused, Preset
+from ...model.products import ProductTable, product_table
+from ..bench.operands import Codes, class_codes, draw
+from .item import Batch
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Code pairs of two formats, to be drawn by sign and binary exponent of their product."""
+
+    table: ProductTable
+
+    @cached_property
+    def exponents(self) -> NDArray[np.int64]:
+        """floor(log2(|product|)) of every pair; meaningless for zero and special products."""
+        return np.frexp(self.table.values)[1].astype(np.int64) - 1
+
+    @cached_property
+    def _usable(self) -> NDArray[np.bool_]:
+        return (self.table.significands != 0) & np.isfinite(self.table.values)
+
+    @cached_property
+    def limits(self) -> tuple[int, int]:
+        """The least and the largest exponent of a product."""
+        found = self.exponents[self._usable]
+        return int(found.min()), int(found.max())
+
+    @cache  # noqa: B019  # pairs live as long as the formats
+    def _groups(self, negative: bool, power: bool) -> tuple[NDArray, Ints, Ints]:
+        """Pairs ordered by exponent, and first and count for each exponent from the least on."""
+        fraction = np.frexp(np.abs(self.table.values))[0]
+        usable = self._usable & ((self.table.values < 0) == negative)
+        if power:
+            usable &= fraction == 0.5
+        index = np.flatnonzero(usable)
+        index = index[np.argsort(self.exponents[index], kind="stable")]
+        low, high = self.limits
+        wanted = np.arange(low, high + 1)
+        present = np.unique(self.exponents[index])
+        nearest = present[np.abs(present[None, :] - wanted[:, None]).argmin(axis=1)]
+        first = np.searchsorted(self.exponents[index], nearest)
+        count = np.searchsorted(self.exponents[index], nearest, side="right") - first
+        return index, first, count
+
+    def draw(
+        self, rng: Generator, exponent: Ints, negative: NDArray[np.bool_], power: bool = False
+    ) -> tuple[Codes, Codes]:
+        """Codes (a, b) of products of these exponents, or of the nearest there are, and signs.
+
+        `power` wants products that are powers of two.
+        """
+        low, high = self.limits
+        at = np.clip(exponent, low, high) - low
+        picks = np.zeros(at.shape, np.int64)
+        for sign in (False, True):
+            index, first, count = self._groups(sign, power)
+            where = negative == sign
+            offset = (rng.random(int(where.sum())) * count[at[where]]).astype(np.int64)
+            picks[where] = index[first[at[where]] + offset]
+        bits = self.table.b.bits
+        return (picks >> bits).astype(np.uint8), (picks & (2**bits - 1)).astype(np.uint8)
+
+    def largest(self, negative: bool) -> tuple[int, int]:
+        """Codes of a pair with the largest product of this sign."""
+        values = self.table.values
+        index = np.nanargmin(values) if negative else np.nanargmax(values)
+        return divmod(int(index), 2**self.table.b.bits)
+
+    def find(self, value: float) -> tuple[int, int] | None:
+        """Codes of a pair with this product."""
+        found = np.flatnonzero(self.table.values == value)
+        return None if found.size == 0 else divmod(int(found[0]), 2**self.table.b.bits)
+
+
+@cache
+def pairs_of(a: ElementFormat, b: ElementFormat) -> Pairs:
+    """The (shared) pairs of formats `a` and `b`."""
+    return Pairs(product_table(a, b))
+
+
+@dataclass(frozen=True)
+class Target:
+    """One mode of one unit."""
+
+    config: DotConfig
+    mode: int
+
+    @property
+    def format_a(self) -> ElementFormat:
+        """Element format of a in this mode."""
+        return self.config.formats[self.mode][0]
+
+    @property
+    def format_b(self) -> ElementFormat:
+        """Element format of b in this mode."""
+        return self.config.formats[self.mode][1]
+
+    @property
+    def lanes(self) -> int:
+        """Elements of a block."""
+        return self.config.lanes
+
+    @property
+    def pairs(self) -> Pairs:
+        """The products that the formats can express."""
+        return pairs_of(self.format_a, self.format_b)
+
+    @property
+    def grid_bits(self) -> int:
+        """Fraction bits below the largest term that the unit keeps (float32's where it rounds)."""
+        rule = self.config.accumulator
+        return rule.fraction_bits if isinstance(rule, Aligned | Fused | Preset) else 24
+
+    def zeros(self, n: int, blocks: int) -> tuple[Codes, Codes]:
+        """Codes (n, blocks, lanes) of zeros of either sign, for a and b."""
+        shape = (n, blocks, self.lanes)
+        return np.zeros(shape, np.uint8), np.zeros(shape, np.uint8)
+
+    def signed_zeros(self, rng: Generator, n: int, blocks: int) -> tuple[Codes, Codes]:
+        """As `zeros`, with random signs."""
+        shape = (n, blocks, self.lanes)
+        zero_a, zero_b = class_codes(self.format_a)["zero"], class_codes(self.format_b)["zero"]
+        return draw(rng, zero_a, shape), draw(rng, zero_b, shape)
+
+    def batch(
+        self,
+        a: Codes,
+        b: Codes,
+        scales: tuple[Codes, Codes],
+        c: NDArray[np.uint32] | None = None,
+        sequence: str = "",
+        micro: NDArray[np.uint64] | None = None,
+    ) -> Batch:
+        """A batch for this mode; c is +0 when not given and in a unit that takes none.
+
+        micro: micro-exponents (n, blocks) of both operands, left out of a unit without.
+        """
+        if c is None or not self.config.load_c:
+            c = np.zeros(len(a), np.uint32)
+        side = {}
+        if micro is not None and self.config.micro:
+            side = {"micro_a": micro, "micro_b": micro}
+        return Batch(self.mode, a, b, *scales, c, sequence, side)
+
+
+def negated(fmt: ElementFormat, codes: Codes) -> Codes:
+    """The codes of the negated values (INT8's most negative value stays as it is)."""
+    if fmt.is_integer:
+        return ((~codes + np.uint8(1)) & np.uint8(2**fmt.bits - 1)).astype(np.uint8)
+    return codes ^ np.uint8(1 << (fmt.bits - 1))

@@ -1,0 +1,92 @@
+"""Dot units in a regression: what they are given in bulk, and how their failures are told."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...model import DotConfig
+from ..bench import bulk
+from ..bench.tensors import tensor_traffic
+from ..engine.job import Failure
+from ..engine.stream_unit import StreamUnit
+from ..engine.verilator import Build
+from .build import build_unit
+from .item import Batch, Outcome, concatenate, plain, products
+from .report import describe_failure
+from .stimulus import traffic
+
+TENSOR_BLOCKS = 25_000  # of real tensors in bulk mode, unless all are asked for
+
+
+class DotStream(StreamUnit):
+    """A `DotUnit`; an item is a dot product, replayed alone when it comes out wrong."""
+
+    def build(self, verilog: Path) -> Build:
+        """The unit in the bench top."""
+        directory = self.job.build_directory / "build"
+        return build_unit(self.config, verilog, directory, waves=self.job.waves)
+
+    def batches(self) -> list[Batch]:
+        """Every sequence, and real tensors; a batch for each mode and number of blocks."""
+        job = self.job
+        made = traffic(self.config, job.rng("bulk"), job.bulk)
+        return concatenate(made + tensor_traffic(job, None if job.all_tensors else TENSOR_BLOCKS))
+
+    def write(self, path: Path, batches: Sequence[Batch], order: NDArray[np.int64]) -> None:
+        """A record for each block."""
+        write_products(path, self.config, batches, order)
+
+    def words(self, outcome: Outcome) -> NDArray[np.uint32]:
+        """Result bits and flags."""
+        return np.stack([outcome.result, outcome.flags.astype(np.uint32)], axis=1)
+
+    def result(self, words: NDArray[np.uint32]) -> list[int]:
+        """Result bits and flags."""
+        return words.tolist()
+
+    def plain(self, batch: Batch) -> dict[str, Any]:
+        """mode, c and blocks."""
+        return plain(products(self.config, batch)[0])
+
+    def report(self, verilog: Path, failure: Failure) -> str:
+        """With the first stage that differs."""
+        return describe_failure(self.job, verilog, failure)
+
+
+def write_products(
+    path: Path, config: DotConfig, batches: Sequence[Batch], order: NDArray[np.int64]
+) -> None:
+    """The records of all blocks, the batches' dot products in the given order."""
+    lengths = np.concatenate([np.full(len(batch), batch.blocks) for batch in batches])
+    starts = np.cumsum(lengths) - lengths
+    lengths, starts = lengths[order], starts[order]
+    ends = np.cumsum(lengths)
+    step = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
+    index = np.repeat(starts, lengths) + step
+
+    def blocks(name: str) -> NDArray:
+        parts = [getattr(batch, name) for batch in batches]
+        return np.concatenate([p.reshape(-1, *p.shape[2:]) for p in parts])[index]
+
+    def side(name: str) -> NDArray[np.uint64]:
+        return np.concatenate([batch.side[name].reshape(-1) for batch in batches])[index]
+
+    c = np.concatenate([batch.c for batch in batches])[order]
+    mode = np.concatenate([np.full(len(batch), batch.mode) for batch in batches])[order]
+    bulk.write_records(
+        path,
+        blocks("a"),
+        blocks("b"),
+        blocks("scale_a"),
+        blocks("scale_b"),
+        np.repeat(c, lengths),
+        step == 0,
+        step == np.repeat(lengths, lengths) - 1,
+        np.repeat(mode, lengths),
+        a_bits=config.bits_a,
+        b_bits=config.bits_b,
+        side=[(side(name), bits) for name, bits in config.side_inputs.items()],
+    )

@@ -1,0 +1,261 @@
+"""Test vectors: dot products and what units compute for them, for benches that know no Python.
+
+`draw` makes operands, `evaluate` asks the golden model, `save` and `load` are the npz file, and
+readmemh.py writes the same as text for Verilog. docs/vectors.md describes both for their users.
+"""
+
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...model import DotConfig
+from ...model.errors import integer
+from ...model.trace import FLAG_NAMES
+from ..engine.files import write_file
+from .item import Batch, predict
+from .stimulus import traffic
+
+SCHEMA = 1
+LARGEST_COUNT = 1_000_000
+LARGEST_BLOCKS = 1024
+
+# Array: dtype and shape, in n dot products, t blocks in all, k lanes and u units.
+ARRAYS = {
+    "a": (np.uint8, "tk"),
+    "b": (np.uint8, "tk"),
+    "scale_a": (np.uint8, "t"),
+    "scale_b": (np.uint8, "t"),
+    "blocks": (np.uint16, "n"),
+    "mode": (np.uint8, "n"),
+    "c": (np.uint32, "n"),
+    "case": (np.uint8, "n"),
+    "result": (np.uint32, "un"),
+    "flags": (np.uint8, "un"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """n dot products of t blocks in all, in order, and what u units compute for them.
+
+    configs: the units, alike but for the accumulator. cases: names of the cases. origin: the
+    command that made the vectors, and whatever else is worth knowing of it.
+    a, b: element codes (t, lanes). scale_a, scale_b: scale codes (t,). blocks: number of blocks of
+    each dot product (n,). mode: index of its format pair (n,). c: float32 bits (n,). case: index
+    of its case (n,). result: output bits (u, n). flags: FLAG_NAMES[i] in bit i (u, n).
+    """
+
+    configs: tuple[DotConfig, ...]
+    cases: tuple[str, ...]
+    origin: dict[str, str]
+    a: NDArray[np.uint8]
+    b: NDArray[np.uint8]
+    scale_a: NDArray[np.uint8]
+    scale_b: NDArray[np.uint8]
+    blocks: NDArray[np.uint16]
+    mode: NDArray[np.uint8]
+    c: NDArray[np.uint32]
+    case: NDArray[np.uint8]
+    result: NDArray[np.uint32]
+    flags: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.c)
+
+    @property
+    def arrays(self) -> dict[str, NDArray]:
+        """The arrays by name."""
+        return {name: getattr(self, name) for name in ARRAYS}
+
+    @property
+    def last(self) -> NDArray[np.int64]:
+        """Index of the last block of each dot product (n,)."""
+        return np.cumsum(self.blocks, dtype=np.int64) - 1
+
+    @property
+    def first(self) -> NDArray[np.int64]:
+        """Index of the first block of each dot product (n,)."""
+        return self.last - self.blocks + 1
+
+    def manifest(self) -> dict[str, object]:
+        """Everything but the arrays, as plain values. Registers of the unit do not matter."""
+        config = self.configs[0]
+        return {
+            "schema": SCHEMA,
+            "formats": config.formats_text,
+            "lanes": config.lanes,
+            "accumulators": [str(unit.accumulator) for unit in self.configs],
+            "out": config.out.name,
+            "status": config.status,
+            "load_c": config.load_c,
+            "flags": list(FLAG_NAMES),
+            "cases": list(self.cases),
+            "origin": self.origin,
+        }
+
+
+def draw(
+    config: DotConfig, count: int, blocks: int, seed: int
+) -> tuple[list[Batch], NDArray[np.int64]]:
+    """Every sequence of the regression by its share, and `count` dot products of them in an order.
+
+    No dot product has more than `blocks` blocks: longer ones are cut. The same arguments give the
+    same dot products. ValueError for a count, number of blocks or seed out of range.
+    """
+    if config.has_integers:
+        raise ValueError(f"out must be a float to write vectors, not {config.out.name}")
+    if config.micro:
+        raise ValueError("micro must be False to write vectors, not True")
+    integer("count", count, 1, LARGEST_COUNT)
+    integer("blocks", blocks, 1, LARGEST_BLOCKS)
+    rng = np.random.default_rng(integer("seed", seed, 0))
+    made: list[Batch] = []
+    total = 0
+    while total < count:
+        more = traffic(config, rng, count - total)
+        made += [_cut(batch, blocks) for batch in more]
+        total += sum(map(len, more))
+    return made, rng.permutation(total)[:count]
+
+
+def _cut(batch: Batch, blocks: int) -> Batch:
+    names = ("a", "b", "scale_a", "scale_b")
+    return replace(batch, **{name: getattr(batch, name)[:, :blocks] for name in names})
+
+
+def evaluate(
+    configs: Sequence[DotConfig],
+    batches: Sequence[Batch],
+    order: NDArray[np.int64],
+    origin: dict[str, str],
+) -> Vectors:
+    """The dot products of `batches`, in `order`, with what the golden model computes for them.
+
+    A batch's sequence names its case.
+    """
+    batches = [batch for batch in batches if len(batch)]
+    cases = tuple(dict.fromkeys(batch.sequence for batch in batches))
+    lengths = _per_product(batches, lambda batch: batch.blocks, order)
+    index = _block_index(batches, lengths, order)
+    outcomes = [[predict(config, batch) for batch in batches] for config in configs]
+
+    def block_array(name: str) -> NDArray:
+        parts = [getattr(batch, name) for batch in batches]
+        return np.concatenate([part.reshape(-1, *part.shape[2:]) for part in parts])[index]
+
+    def results(name: str) -> NDArray:
+        rows = [np.concatenate([getattr(o, name) for o in unit]) for unit in outcomes]
+        return np.stack(rows)[:, order]
+
+    return Vectors(
+        tuple(configs),
+        cases,
+        origin,
+        *(block_array(name) for name in ("a", "b", "scale_a", "scale_b")),
+        blocks=lengths.astype(np.uint16),
+        mode=_per_product(batches, lambda batch: batch.mode, order).astype(np.uint8),
+        c=np.concatenate([batch.c for batch in batches])[order],
+        case=_per_product(batches, lambda b: cases.index(b.sequence), order).astype(np.uint8),
+        result=results("result"),
+        flags=results("flags"),
+    )
+
+
+def _per_product(batches: Sequence[Batch], value, order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """value(batch) for each dot product of each batch, in `order`."""
+    return np.repeat([value(batch) for batch in batches], [len(b) for b in batches])[order]
+
+
+def _block_index(
+    batches: Sequence[Batch], lengths: NDArray[np.int64], order: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Where, among the blocks of all batches, those of the dot products in `order` lie."""
+    before = np.concatenate([np.full(len(batch), batch.blocks) for batch in batches])
+    starts = (np.cumsum(before) - before)[order]
+    places = np.cumsum(lengths) - lengths
+    return np.arange(lengths.sum()) + np.repeat(starts - places, lengths)
+
+
+def save(vectors: Vectors, path: Path) -> None:
+    """Write an npz file: the same bytes for the same vectors, on any machine."""
+    manifest = json.dumps(vectors.manifest(), indent=1)
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, manifest=np.array(manifest), **vectors.arrays)
+    write_file(path, buffer.getvalue())  # not compressed, for compressors differ
+
+
+def load(path: Path) -> Vectors:
+    """The vectors that `save` wrote, checked; ValueError, naming the file, when it has others."""
+    try:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+            arrays = dict(file)
+        manifest = json.loads(str(arrays.pop("manifest")))
+    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read as test vectors: {error}") from None
+    if not isinstance(manifest, dict) or manifest.get("schema") != SCHEMA:
+        raise ValueError(f"schema of {path} must be {SCHEMA}")
+    try:
+        vectors = Vectors(
+            _configs(manifest), tuple(manifest["cases"]), manifest["origin"], **arrays
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} does not hold what its schema says: {error}") from None
+    if vectors.manifest() != manifest:
+        raise ValueError(f"{path} does not hold what its schema says: manifest")
+    _check(vectors, path)
+    return vectors
+
+
+def _configs(manifest: dict) -> tuple[DotConfig, ...]:
+    names = {f.name for f in fields(DotConfig)}
+    values = {name: manifest[name] for name in manifest if name in names}
+    return tuple(DotConfig(accumulator=text, **values) for text in manifest["accumulators"])
+
+
+def _check(vectors: Vectors, path: Path) -> None:
+    """ValueError unless dtypes, shapes and ranges are those of the schema."""
+    for name, (dtype, axes) in ARRAYS.items():
+        array = getattr(vectors, name)
+        if array.dtype != dtype or array.ndim != len(axes):
+            want = f"{np.dtype(dtype)} of {len(axes)} axes"
+            raise ValueError(f"{name} of {path} must be {want}, not {array.dtype} {array.shape}")
+    sizes = {
+        "n": len(vectors),
+        "t": int(vectors.blocks.sum(dtype=np.int64)),
+        "k": vectors.configs[0].lanes,
+        "u": len(vectors.configs),
+    }
+    for name, (_, axes) in ARRAYS.items():
+        shape, want = getattr(vectors, name).shape, tuple(sizes[axis] for axis in axes)
+        if shape != want:
+            raise ValueError(f"{name} of {path} must have shape {want}, not {shape}")
+    config = vectors.configs[0]
+    limits = {
+        "mode": (0, len(config.formats) - 1),
+        "blocks": (1, LARGEST_BLOCKS),
+        "case": (0, len(vectors.cases) - 1),
+        "result": (0, 2**config.out.bits - 1),
+        "flags": (0, 2 ** len(FLAG_NAMES) - 1 if config.status else 0),
+        "c": (0, 2**32 - 1 if config.load_c else 0),
+    }
+    for name, (low, high) in limits.items():
+        _check_range(name, getattr(vectors, name), low, high, path)
+    mode = np.repeat(vectors.mode, vectors.blocks)
+    for i, (a, b) in enumerate(config.formats):
+        _check_range("a", vectors.a[mode == i], 0, 2**a.bits - 1, path)
+        _check_range("b", vectors.b[mode == i], 0, 2**b.bits - 1, path)
+
+
+def _check_range(name: str, array: NDArray, low: int, high: int, path: Path) -> None:
+    if array.size and not (low <= array.min() and array.max() <= high):
+        raise ValueError(
+            f"{name} of {path} must be from {low} to {high}, "
+            f"not from {array.min()} to {array.max()}"
+        )

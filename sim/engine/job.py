@@ -1,0 +1,126 @@
+"""A unit's share of a regression, as data that crosses into the simulator's process."""
+
+import json
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..kinds import KINDS, kind_name, kind_of, named
+
+
+@dataclass(frozen=True)
+class UnitJob:
+    """What to simulate of one unit of any kind.
+
+    name: unique in a regression; files go to `directory`. traffic, bulk: how much is simulated
+    cycle by cycle and in bulk mode. verilog: simulate this file instead of the generated unit.
+    predictor: "module:function" that predicts results; None is the golden model's. builds: where
+    simulations are compiled and kept; the job's directory when None. repeat: the command that
+    repeats this job, for reports. tensors: a file of real data and the names of two arrays in it,
+    of which all dot products are simulated in bulk mode, or a sample.
+    """
+
+    name: str
+    config: Any
+    seed: int
+    directory: Path
+    traffic: int = 2000
+    bulk: int = 0
+    waves: bool = False
+    verilog: Path | None = None
+    predictor: str | None = None
+    builds: Path | None = None
+    repeat: str = ""
+    tensors: Path | None = None
+    tensor_names: tuple[str, ...] = ()
+    all_tensors: bool = False
+
+    @property
+    def build_directory(self) -> Path:
+        """Where simulations are compiled and kept."""
+        return self.builds or self.directory
+
+    def rng(self, purpose: str) -> np.random.Generator:
+        """Random numbers for one purpose: of the seed, the job's name and the purpose alone."""
+        return np.random.default_rng([self.seed, zlib.crc32(f"{self.name}/{purpose}".encode())])
+
+    def predict(self) -> Callable[..., Any]:
+        """The function that predicts outcomes, of (configuration, batch)."""
+        return named(self.predictor or kind_of(self.config).predictor)
+
+    def write(self) -> Path:
+        """Write the job as JSON to job.json in its directory."""
+        values = {
+            **{name: getattr(self, name) for name in self.__dataclass_fields__},
+            "kind": kind_name(self.config),
+            "config": self.config.arguments,
+        }
+        self.directory.mkdir(parents=True, exist_ok=True)
+        path = self.directory.resolve() / "job.json"
+        # Paths become absolute: the simulator has another current directory.
+        path.write_text(json.dumps(values, indent=1, default=_absolute) + "\n")
+        return path
+
+    @classmethod
+    def load(cls, path: Path) -> "UnitJob":
+        """The job that `write` wrote."""
+        values = json.loads(path.read_text())
+        values["config"] = KINDS[values.pop("kind")].of(**values["config"])
+        values["directory"] = Path(values["directory"])
+        values["tensor_names"] = tuple(values["tensor_names"])
+        for name in ("verilog", "tensors", "builds"):
+            values[name] = None if values[name] is None else Path(values[name])
+        return cls(**values)
+
+    def report(self, failure: str, details: Sequence[str], waves: str = "cycle.fst") -> str:
+        """What people read of a failure: what, in which unit, details, waves, how to repeat it."""
+        lines = [failure, f"seed {self.seed}, unit {self.name}: {self.config}", *details]
+        if self.waves:
+            lines.append(f"waves: {self.directory}/{waves}")
+        if self.repeat:
+            lines.append(f"repeat with: {self.repeat}")
+        return "\n".join(lines)
+
+
+def _absolute(path: Path) -> str:
+    return str(path.resolve())
+
+
+@dataclass
+class Failure:
+    """One item that came out wrong. item: its operands; all of them plain values of JSON."""
+
+    item: dict[str, Any]
+    got: list[Any]
+    want: list[Any]
+    where: str
+    """Which run, and the number of the item in it."""
+
+
+@dataclass
+class CycleReport:
+    """What the cycle-by-cycle bench found out; written as JSON by its test."""
+
+    compared: int = 0
+    cycles: int = 0
+    seconds: float = 0.0
+    mismatches: int = 0
+    errors: list[str] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    coverage: float = 0.0
+    missed: list[str] = field(default_factory=list)
+
+    def save(self, path: Path) -> None:
+        """Write the report as JSON."""
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> "CycleReport":
+        """The report that `save` wrote."""
+        values = json.loads(path.read_text())
+        values["failures"] = [Failure(**failure) for failure in values["failures"]]
+        return cls(**values)

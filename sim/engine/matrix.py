@@ -1,0 +1,199 @@
+"""The regression matrix: which units are simulated, by default and in full."""
+
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Any
+
+from ...model import FORMATS, DotConfig, DotQuantizeConfig, QuantizeConfig, accumulator
+from ...model.config import LANES
+from ...model.formats import ROUNDINGS
+from ...model.matmul_config import MatmulConfig
+from ...model.pipeline import stage_limits
+from ...model.quantize import SCALE_RULES
+from ..kinds import kind_of
+from ..quantize.stimulus import every_pair
+from .names import EVERY_FORMAT
+
+EVERY_ELEMENT = ",".join(FORMATS)
+BULK = 45_000
+FULL_BULK = 100_000
+DOT_QUANTIZE_BULK = 20_000
+"""Dot products before a quantiser."""
+MATMUL_BULK = 3_000
+"""Results of a matrix unit in bulk mode, each of many blocks; a part of them of a real layer."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A row of the matrix: a unit of any kind. bulk: how many are simulated in bulk mode."""
+
+    config: Any
+    bulk: int = BULK
+
+    @property
+    def name(self) -> str:
+        """Names the row, its files, and the row to repeat."""
+        return kind_of(self.config).unit_name(self.config)
+
+
+def _unit(
+    rule: str, formats: str, lanes: int, stages: int, bulk: int = BULK, **options: object
+) -> Unit:
+    arguments = {"formats": formats, "lanes": lanes, "accumulator": rule, "stages": stages}
+    return Unit(DotConfig(**arguments, **options), bulk)  # type: ignore[arg-type]
+
+
+def _matmul(rows: int, columns: int, dot: Unit, **options: Any) -> Unit:
+    return Unit(MatmulConfig(dot.config, rows, columns, **options), MATMUL_BULK)
+
+
+def default_matrix() -> list[Unit]:
+    """A few minutes on two cores: every accumulator and preset with every format.
+
+    Pipelines from the shallowest to the deepest, 4 to 128 lanes, every output format, registers
+    that saturate, wrap, and hold everything. The slowest builds come first.
+    """
+    return [*_dot_units(), *_quantize_units(), *_dot_quantize_units(), *_matmul_units()]
+
+
+def _matmul_units() -> list[Unit]:
+    """Streams of single bytes, of odd widths, of several steps a beat; with and without D."""
+    return [
+        _matmul(4, 4, _unit("aligned:13", "e4m3", 16, 4), depth=16),
+        _matmul(2, 3, _unit("exact", EVERY_FORMAT, 4, 3), depth=4, a_bytes=1, b_bytes=7, c_bytes=1),
+        _matmul(
+            4, 2, _unit("hopper", "e5m2", 8, 5, out="bfloat16"), depth=4, c_bytes=3, initial_c=True
+        ),
+        _matmul(1, 2, _unit("fused:25", "e2m1,e3m2xe2m3,int8", 8, 3), depth=8, initial_c=True,
+                a_bytes=36, b_bytes=54, c_bytes=12, d_bytes=5),
+    ]  # fmt: skip
+
+
+def _quantize(formats: str, bulk: int, **options: Any) -> Unit:
+    return Unit(QuantizeConfig(formats, **options), bulk)
+
+
+def _quantize_units() -> list[Unit]:
+    """Every format, source, rule, rounding and policy; blocks of one beat and of several.
+
+    The first one meets every bfloat16 value under at least five scales, both ends among them.
+    """
+    return [
+        _quantize(EVERY_ELEMENT, 190_000, block=16, source="bfloat16", scale_rule="floor,ceil,even",
+                  nonfinite="element", stages=5),
+        _quantize("e4m3", 30_000),
+        _quantize("e2m1,int8", 15_000, block=16, scale_rule="even", rounding="stochastic", beats=4,
+                  random="lfsr", stages=7),
+        _quantize("e5m2,e3m2", 15_000, block=8, source="float16", scale_rule="ceil",
+                  rounding="stochastic", nonfinite="element", beats=8, stages=1),
+        _quantize("e2m3", 30_000, block=4, scale_rule="floor,even", rounding="toward_zero",
+                  stages=1),
+    ]  # fmt: skip
+
+
+def _dot_quantize(dot: Unit, to: str, block: int, **options: Any) -> Unit:
+    return Unit(DotQuantizeConfig(dot.config, to, block, **options), DOT_QUANTIZE_BULK)
+
+
+def _dot_quantize_units() -> list[Unit]:
+    """Each output of the dot unit, scale rule and rounding; a loop of one cycle and of several."""
+    return [
+        _dot_quantize(_unit("aligned:13", "e4m3,e2m1", 4, 3), "e4m3", 8),
+        _dot_quantize(_unit("hopper", "e5m2xe4m3", 4, 5, out="bfloat16"), "e2m1", 4,
+                      scale_rule="even", rounding="stochastic", nonfinite="element", seed=5),
+        _dot_quantize(_unit("int32", "int8", 8, 1, out="float16"), "int8", 16, scale_rule="ceil",
+                      rounding="toward_zero", quantizer_stages=2),
+    ]  # fmt: skip
+
+
+def _every_value_units() -> list[Unit]:
+    """Every bfloat16 value under every scale: each format to nearest even, and another rounding.
+
+    Rules of scales take turns.
+    """
+    nearest, *others = ROUNDINGS
+    units = []
+    for index, fmt in enumerate(FORMATS):
+        for turn, rounding in enumerate((nearest, others[index % len(others)])):
+            rule = SCALE_RULES[(index + turn) % len(SCALE_RULES)]
+            config = QuantizeConfig(fmt, 32, "bfloat16", rule, rounding, stages=1 + index)
+            units.append(Unit(config, every_pair(config)))
+    return units
+
+
+def _dot_units() -> list[Unit]:
+    return [
+        _unit("hopper-promoted", "e4m3", 128, 15, bulk=15_000),
+        _unit("ada", EVERY_FORMAT, 32, 8, bulk=30_000),
+        _unit("fixed:48:-20", EVERY_FORMAT, 8, 6),
+        _unit("hopper", "e4m3", 64, 6, bulk=30_000),
+        _unit("fixed:640:-300", "e5m2,e4m3", 8, 3, bulk=20_000),
+        _unit("exact", EVERY_FORMAT, 8, 1),
+        _unit("float32", EVERY_FORMAT, 8, 5),
+        _unit("blackwell", EVERY_FORMAT, 16, 2),
+        _unit("hopper", EVERY_FORMAT, 16, 5),
+        _unit("aligned:13", EVERY_FORMAT, 16, 9),
+        _unit("fused:25", EVERY_FORMAT, 8, 3),
+        _unit("hopper-promoted", EVERY_FORMAT, 8, 4),
+        _unit("hopper-mx", EVERY_FORMAT, 16, 3, bulk=30_000),
+        _unit("hopper-fp16", EVERY_FORMAT, 32, 4, bulk=30_000),
+        _unit("exact", "e4m3", 32, 5),
+        _unit("aligned:13", "e4m3", 32, 4),
+        _unit("hopper", "e4m3", 32, 1),
+        _unit("fused:13", "e5m2xe4m3", 16, 5, out="bfloat16"),
+        _unit("exact", "e5m2", 16, 7, out="float16"),
+        _unit("blackwell", "e2m1", 64, 8),
+        _unit("float32", "e4m3", 16, 1),
+        _unit("fixed:20:-8:wrap", "e4m3,int8,e2m1", 8, 1, bulk=60_000),
+        _unit("int32", "int8", 128, 5),
+        _unit("int32", "int8", 32, 2, bulk=80_000),
+        _unit("int32", "int8", 32, 3, out="int8_full:shift"),
+        _unit("aligned:13", "int8", 16, 3, bulk=30_000, micro=True),
+        _unit("int32", "int8xint4", 16, 6, out="uint8:multiply", scales="u4", zero_points="ab"),
+        _unit("aligned:30", "e2m3", 4, 1, bulk=80_000, out="bfloat16"),
+        _unit("fused:0", "e3m2", 4, 4, bulk=80_000),
+        _unit("aligned:13", "e3m2", 8, 2, bulk=80_000, status=False, load_c=False),
+    ]
+
+
+ACCUMULATORS = (
+    "exact",
+    "aligned:13",
+    "fused:13",
+    "fused:25",
+    "fixed:48:-20",
+    "fixed:24:-10:wrap",
+    "float32",
+    "int32",
+    "hopper",
+    "hopper-promoted",
+    "hopper-mx",
+    "hopper-fp16",
+    "ada",
+    "blackwell",
+)
+
+
+def full_matrix() -> list[Unit]:
+    """The default matrix, every accumulator x format x (shallowest, middle, deepest), and lanes.
+
+    And a matrix unit of every accumulator, and one before a quantiser.
+    """
+    units = [Unit(unit.config, max(unit.bulk, FULL_BULK)) for unit in default_matrix()]
+    units += _every_value_units()
+    for rule, to in zip(ACCUMULATORS, cycle(FORMATS)):
+        formats = ["int8"] if rule == "int32" else EVERY_FORMAT.split(",")
+        for pair in formats:
+            low, high = stage_limits(DotConfig(pair, 16, rule).pipeline.sections)
+            units += [
+                _unit(rule, pair, 16, stages, FULL_BULK)
+                for stages in sorted({low, (low + high) // 2, high})
+            ]
+        promote = getattr(accumulator(rule), "promote", None) or max(LANES)
+        for lanes in (n for n in (4, 32, 64, 128) if n <= promote):
+            _, high = stage_limits(DotConfig(formats[0], lanes, rule).pipeline.sections)
+            units.append(_unit(rule, formats[0], lanes, high - 1, FULL_BULK))
+        dot = Unit(DotConfig(formats[0], 8, rule))
+        units.append(_dot_quantize(dot, to, 8))
+        units.append(_matmul(2, 2, dot, depth=4))
+    return list({unit.name: unit for unit in units}.values())

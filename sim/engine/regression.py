@@ -1,0 +1,134 @@
+"""A regression: units side by side, progress, summary, JUnit and coverage files."""
+
+import fnmatch
+import os
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from ..bench.tensors import REAL_FILE, load_tensors
+from .display import display, summary
+from .files import write_file
+from .job import UnitJob
+from .matrix import Unit
+from .merge import merge_coverage
+from .parallel import run_jobs
+from .unit import UnitResult
+from .verilator import find_tools
+
+BUILD = Path("build/sim")
+TRAFFIC = 2000
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Choices for a whole regression; None takes the default of the unit.
+
+    traffic, bulk: dot products of each unit cycle by cycle and in bulk mode. tensors: a file of
+    real data for every unit, and names of two arrays in it. repeat: the command line that repeats
+    a unit, in which {name} stands for it.
+    """
+
+    seed: int
+    workers: int | None = None
+    traffic: int = TRAFFIC
+    bulk: int | None = None
+    waves: bool = False
+    tensors: Path | None = None
+    tensor_names: tuple[str, ...] = ()
+    repeat: str = ""
+    directory: Path = BUILD
+
+
+def random_seed() -> int:
+    """A seed from the operating system."""
+    return int.from_bytes(os.urandom(4), "little")
+
+
+def select(units: Sequence[Unit], names: Sequence[str]) -> list[Unit]:
+    """The units of these names or shell patterns; ValueError for one that fits none."""
+    chosen: list[Unit] = []
+    for name in names:
+        found = [unit for unit in units if fnmatch.fnmatchcase(unit.name, name)]
+        if not found:
+            raise ValueError(f"only must name units of the matrix (see --list), not {name!r}")
+        chosen += [unit for unit in found if unit not in chosen]
+    return chosen
+
+
+def run_regression(units: Sequence[Unit], settings: Settings) -> bool:
+    """Simulate `units`; True when all passed. Files go to `settings.directory`.
+
+    Raises ToolError when the toolchain is missing, ValueError for unusable settings.
+    """
+    if not units:
+        raise ValueError("there must be at least one unit to simulate, not none")
+    jobs = [_job(unit, settings) for unit in units]
+    find_tools()
+    tensors = jobs[0].tensors
+    if tensors is not None:
+        load_tensors(tensors, settings.tensor_names)
+    settings.directory.mkdir(parents=True, exist_ok=True)
+    workers = min(settings.workers or os.cpu_count() or 1, len(jobs))
+    print(f"seed {settings.seed}: {len(jobs)} units, {workers} at a time", flush=True)
+    started = time.perf_counter()
+    results: dict[str, UnitResult] = {}
+    with display(len(jobs)) as show:
+        for result in run_jobs(jobs, workers, show.phase):
+            results[result.name] = result
+            show.done(result)
+    ordered = [results[job.name] for job in jobs]
+    seconds = time.perf_counter() - started
+    _junit(ordered, settings, seconds)
+    files = [path for job in jobs if (path := job.directory / "coverage.yml").is_file()]
+    merged = settings.directory / "coverage"
+    coverage = merge_coverage(files, merged.with_suffix(".yml"), merged.with_suffix(".xml"))
+    return summary(ordered, seconds, coverage)
+
+
+def _job(unit: Unit, settings: Settings) -> UnitJob:
+    directory = settings.directory / unit.name
+    (directory / "coverage.yml").unlink(missing_ok=True)
+    return UnitJob(
+        name=unit.name,
+        config=unit.config,
+        seed=settings.seed,
+        directory=directory,
+        traffic=settings.traffic,
+        bulk=unit.bulk if settings.bulk is None else settings.bulk,
+        waves=settings.waves,
+        tensors=settings.tensors or REAL_FILE,
+        tensor_names=settings.tensor_names,
+        all_tensors=settings.tensors is not None,
+        repeat=settings.repeat.replace("{name}", unit.name),
+    )
+
+
+def _junit(results: Sequence[UnitResult], settings: Settings, seconds: float) -> None:
+    """results.xml: a test case for each unit."""
+    failed = sum(not result.passed for result in results)
+    counts = {"tests": str(len(results)), "failures": str(failed), "time": f"{seconds:.3f}"}
+    suites = ET.Element("testsuites", counts)
+    suite = ET.SubElement(suites, "testsuite", {"name": "mxdot sim", **counts})
+    properties = ET.SubElement(suite, "properties")
+    ET.SubElement(properties, "property", name="seed", value=str(settings.seed))
+    for result in results:
+        case = ET.SubElement(
+            suite,
+            "testcase",
+            {"classname": "mxdot.sim", "name": result.name, "time": f"{result.seconds:.3f}"},
+        )
+        if not result.passed:
+            message = (result.errors or ["nothing was compared"])[0]
+            failure = ET.SubElement(case, "failure", message=_printable(message))
+            failure.text = _printable("\n".join([result.config, *result.errors, result.report]))
+    ET.indent(suites)
+    write_file(settings.directory / "results.xml", ET.tostring(suites, encoding="unicode") + "\n")
+
+
+def _printable(text: str) -> str:
+    """`text` without the control characters that XML cannot hold."""
+    return re.sub(r"[^\t\n\x20-\ud7ff\ue000-\ufffd]", "?", text)

@@ -1,0 +1,109 @@
+"""One unit of any kind from Verilog to verdict, and the steps that kinds have in common."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..kinds import kind_of
+from . import verilator
+from .files import write_file
+from .job import CycleReport, Failure, UnitJob
+
+Progress = Callable[[str], None]
+"""Called with the phase that a job has entered."""
+
+TIME_LIMIT = 600.0  # seconds, for each simulation
+WAVES_LIMIT = 5000  # items in bulk mode up to which waves of it are recorded
+KEPT_FAILURES = 5
+
+
+@dataclass
+class UnitResult:
+    """What one unit's run found."""
+
+    name: str
+    config: str
+    compared: int = 0
+    """Dot products, or whatever the kind compares, compared with the model in all runs."""
+    mismatches: int = 0
+    coverage: float = 0.0
+    cycle_rate: float = 0.0
+    bulk_rate: float = 0.0
+    """Items per second of simulation."""
+    seconds: float = 0.0
+    errors: list[str] = field(default_factory=list)
+    report: str = ""
+    """The failure report, for people."""
+    items: str = "dot products"
+    """What was compared, in words."""
+
+    @property
+    def passed(self) -> bool:
+        """True when something was compared and nothing was wrong."""
+        return self.compared > 0 and not self.errors
+
+
+def run_unit(job: UnitJob, progress: Progress = lambda phase: None) -> UnitResult:
+    """Run one job; every failure is in the result.
+
+    Raises ToolError when the toolchain is missing.
+    """
+    started = time.perf_counter()
+    kind = kind_of(job.config)
+    result = UnitResult(job.name, str(job.config), items=kind.compared)
+    job.directory.mkdir(parents=True, exist_ok=True)
+    try:
+        kind.run(job, progress, result)
+    except (verilator.BuildError, verilator.SimulationError) as error:
+        log = job.directory / "error.log"
+        log.write_text(str(error))
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        result.errors.append(f"{lines[0]} (log: {log})")
+        result.report = result.report or "\n".join(lines[-15:])
+    result.seconds = time.perf_counter() - started
+    return result
+
+
+def verilog_of(job: UnitJob) -> Path:
+    """The job's Verilog, generated into its directory unless it brings a file."""
+    if job.verilog is not None:
+        return job.verilog
+    from ...hw.verilog import default_top, generate
+
+    path = job.directory / f"{default_top(job.config)}.v"
+    write_file(path, generate(job.config))
+    return path
+
+
+def run_cycles(
+    job: UnitJob,
+    build: verilator.Build,
+    result: UnitResult,
+    test_module: str = "mxdot.sim.bench.unit_test",
+    time_limit: float = TIME_LIMIT,
+) -> list[Failure]:
+    """Run a cocotb test that writes a CycleReport to cycle.json; adds it to `result`."""
+    report_file = job.directory / "cycle.json"
+    report_file.unlink(missing_ok=True)
+    run = build.run(
+        test_module,
+        results_xml=job.directory / "cycle.xml",
+        env={"MXDOT_JOB": str(job.write())},
+        seed=job.seed % 2**31,
+        waves=job.directory / "cycle.fst" if job.waves else None,
+        time_limit=time_limit,
+    )
+    if not report_file.is_file():
+        raise verilator.SimulationError(
+            f"the bench broke off without a report\n{run.log_file.read_text(errors='replace')}"
+        )
+    report = CycleReport.load(report_file)
+    result.compared += report.compared
+    result.mismatches += report.mismatches
+    result.coverage = report.coverage
+    result.cycle_rate = report.compared / max(report.seconds, 1e-9)
+    result.errors += report.errors
+    if not run.passed and not report.errors:
+        result.errors.append(f"the bench failed (log: {run.log_file})")
+    return report.failures

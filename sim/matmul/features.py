@@ -1,0 +1,64 @@
+"""Functional coverage of the matrix unit: shapes, stalls, counters, errors, faults and resets."""
+
+from collections.abc import Iterable, Sequence
+
+from ...model.matmul_config import MatmulConfig
+from ...model.matmul_registers import COUNTERS, REGISTERS
+from .ends import STATES
+from .item import Product
+from .stimulus import TILES, shapes
+from .watch import HANDSHAKES
+
+WAITS = tuple(name for name in COUNTERS if name.startswith(("WAIT", "TAIL")))
+ERRORS = [field.name for field in REGISTERS["STATUS"].fields if field.name not in STATES]
+
+
+def goals(config: MatmulConfig, faults: Iterable[str]) -> dict[str, Sequence[object]]:
+    """The bins of every feature that the unit can hit, and the faults by name."""
+    return {
+        "tiles": list(TILES),
+        "blocks": list(dict.fromkeys(blocks for _, blocks in shapes(config))),
+        "side": ["whole tiles", "ragged"][: 1 + (config.rows * config.columns > 1)],
+        "mode": list(range(len(config.dot.formats))),
+        "initial_c": [False, True][: 1 + config.initial_c],
+        "stream": [
+            (side, shake) for side in (*config.inputs, "c") for shake in HANDSHAKES.values()
+        ],
+        "counter": [name for name in WAITS if _can_count(config, name)],
+        "flags": ["none", "some"][: 1 + config.dot.status],
+        "error": [name for name in ERRORS if _can_fail(config, name)],
+        "fault": list(faults),
+    }
+
+
+def hits(
+    config: MatmulConfig,
+    product: Product,
+    counters: dict[str, int],
+    events: set[tuple[str, str]],
+) -> dict[str, set[object]]:
+    """The bins that a job hits."""
+    tiles = product.tiles(config)
+    m, n, _ = product.shape
+    whole = (m, n) == (tiles.m_tiles * config.rows, tiles.n_tiles * config.columns)
+    return {
+        "tiles": {(tiles.m_tiles, tiles.n_tiles)},
+        "blocks": {tiles.k_blocks},
+        "side": {"whole tiles" if whole else "ragged"},
+        "mode": {product.mode},
+        "initial_c": {product.d is not None},
+        "stream": set(events),
+        "counter": {name for name in WAITS if counters[name]},
+    }
+
+
+def _can_count(config: MatmulConfig, name: str) -> bool:
+    if name == "WAIT_D":
+        return config.initial_c
+    return name != "WAIT_UNIT" or config.dot.interval > 1
+
+
+def _can_fail(config: MatmulConfig, error: str) -> bool:
+    if error == "bad_option":
+        return not config.initial_c
+    return config.initial_c or not error.startswith("d_")

@@ -1,0 +1,90 @@
+"""The regression test of one matrix unit, cycle by cycle: products under stalls, then faults."""
+
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import SimTimeoutError, with_timeout
+
+from ..bench.coverage import conclude, section
+from .bench import Bench
+from .faults import FAULTS, Fault, applies
+from .features import goals
+from .stimulus import products, shapes, total_cycles
+
+PROFILES = (
+    ({}, 1.0),
+    ({"a": 0.3, "b": 0.3, "c": 0.3, "d": 0.3, "software": 0.3}, 2.0),
+    ({"a": 0.7, "c": 0.2}, 4.0),
+    ({"b": 0.7, "d": 0.2}, 4.0),
+    ({"d": 0.9}, 20.0),
+    ({"c": 0.9}, 20.0),
+)
+"""Chances of each end to pause, and how long."""
+LONGEST = 2_000_000  # ns for one thing to do, of short jobs
+MOST_HANGS = 3  # after which nothing more is tried
+SETTLE = 50  # cycles after the last job, for beats that nobody asked for
+
+
+@cocotb.test()
+async def matmul_test(dut: Any) -> None:
+    """Run everything and write the report; fails when there is anything to complain about."""
+    bench = Bench(dut)
+    started = time.perf_counter()
+    Clock(dut.clk, 2, "ns").start()
+    await bench.ends.reset()
+    await _products(bench)
+    faults = {name: f for name, f in FAULTS.items() if applies(f, bench.config)}
+    await _faults(bench, faults)
+    await bench.ends.cycles(SETTLE)
+    bench.what = "at the end"
+    bench.check(bench.ends.quiet, "beats are left in the streams")
+    report = bench.report
+    report.seconds = time.perf_counter() - started
+    sample = section("matmul", goals(bench.config, faults))
+    for found in bench.hits:
+        sample(found)
+    missed = conclude(bench.job.directory, report)
+    if missed:
+        bench.error(missed)
+    report.save(bench.job.directory / "cycle.json")
+    assert not report.errors, "; ".join(report.errors)
+
+
+async def _products(bench: Bench) -> None:
+    """Products of every shape, the ends of the streams slower or faster from one to the next."""
+    for number, product in enumerate(products(bench.config, bench.numbers, bench.job.traffic)):
+        if bench.hangs >= MOST_HANGS:
+            return
+        bench.what = f"product {number} ({product.name})"
+        chances, length = PROFILES[number % len(PROFILES)]
+        bench.ends.pause(chances, length, bench.rng)
+        await _guarded(bench, bench.multiply(product))
+
+
+async def _faults(bench: Bench, faults: dict[str, Fault]) -> None:
+    """Every fault, and a job after each."""
+    for name, fault in faults.items():
+        if bench.hangs >= MOST_HANGS:
+            return
+        bench.what = f"fault {name}"
+        chances, length = bench.rng.choice(PROFILES[:2])
+        bench.ends.pause(chances, length, bench.rng)
+        await _guarded(bench, fault.run(bench))
+        bench.hits.append({"fault": {name}})
+        bench.what = f"after fault {name}"
+        bench.ends.pause({}, 1.0, bench.rng)
+        await _guarded(bench, bench.multiply(bench.product((1, 2), 2)))
+
+
+async def _guarded(bench: Bench, work: Coroutine[Any, Any, object]) -> None:
+    """Do it; when it cannot go on, or hangs, a reset gets the unit out of it."""
+    longest = LONGEST + 1000 * total_cycles(bench.config, shapes(bench.config))
+    try:
+        await with_timeout(work, longest, "ns")
+    except (AssertionError, SimTimeoutError) as problem:
+        bench.error(str(problem) or f"no end after {longest} ns")
+        bench.hangs += 1
+        await bench.recover()

@@ -5,6 +5,7 @@ function: the one that holds the running value is always there. The others are c
 slowest stretch between two registers is as fast as it can be, by the sections' rough delays.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,7 +17,9 @@ class Section:
 
     `number` tells sections of one kind apart. `holds` marks the register after it as the running
     value's; `loop` marks sections through which that value passes on its way round. `joined` marks
-    one that shares a cycle with the section before as long as registers have other places.
+    one that shares a cycle with the section before as long as registers have other places. `bits`
+    is about how many leave it: between places that are equal otherwise registers go where it is
+    least.
     """
 
     kind: str
@@ -25,6 +28,7 @@ class Section:
     holds: bool = False
     loop: bool = False
     joined: bool = False
+    bits: int = 0
 
     @property
     def name(self) -> str:
@@ -89,32 +93,52 @@ def place(parts: tuple[Section, ...], stages: int) -> Pipeline:
 def _together(group: list[Section]) -> Section:
     """Sections that share a cycle, as one."""
     delay = sum(part.delay for part in group)
-    return Section(
-        group[0].kind, delay, holds=group[-1].holds, loop=any(part.loop for part in group)
-    )
+    loop = any(part.loop for part in group)
+    return Section(group[0].kind, delay, holds=group[-1].holds, loop=loop, bits=group[-1].bits)
 
 
 def _places(parts: Sequence[Section], stages: int) -> set[int]:
-    """The sections with a register after them, `stages` in all."""
+    """The sections with a register after them, `stages` in all.
+
+    The slowest stretch is as fast as it can be; then few registers are in a loop, which they slow,
+    then they hold few bits.
+    """
     ends = range(1, len(parts) + 1)
-    stretches = {sum(s.delay for s in parts[i:j]) for j in ends for i in range(j)}
-    fits = (_cuts(parts, limit) for limit in sorted(stretches))
-    cuts = next(cuts for cuts in fits if cuts is not None and len(cuts) <= stages)
-    # What is left over comes late, where values are narrow, and last into a loop, which it slows.
-    spare = [i for i in range(len(parts)) if i not in cuts]
-    spare.sort(key=lambda i: (parts[i].loop, -i))
-    return cuts | set(spare[: stages - len(cuts)])
+    stretches = sorted({sum(s.delay for s in parts[i:j]) for j in ends for i in range(j)})
+    first = bisect_left(stretches, True, key=lambda limit: _best(parts, stages, limit) is not None)
+    best = _best(parts, stages, stretches[first])
+    assert best is not None
+    return best
 
 
-def _cuts(parts: Sequence[Section], limit: int) -> set[int] | None:
-    """The fewest registers, the mandatory ones included, with no stretch slower than `limit`."""
-    cuts = {i for i, s in enumerate(parts) if s.holds}
-    stretch = 0
-    for i, section in enumerate(parts):
-        if section.delay > limit:
-            return None
-        if stretch + section.delay > limit:
-            cuts.add(i - 1)
-            stretch = 0
-        stretch = 0 if section.holds else stretch + section.delay
-    return cuts
+def _best(parts: Sequence[Section], stages: int, limit: int) -> set[int] | None:
+    """The best of the places with no stretch slower than `limit`; None when there are none."""
+    reach = _reach(parts, limit)
+    # The best that ends with a register after `end`, the last of `count`: what it costs, and where.
+    found: dict[tuple[int, int], tuple[int, int, int, tuple[int, ...]]] = {(-1, 0): (0, 0, 0, ())}
+    for end, last in enumerate(parts):
+        for start in range(reach[end], end + 1):
+            for count in range(stages):
+                before = found.get((start - 1, count))
+                if before is not None:
+                    loops, bits, late, places = before
+                    cost = loops + last.loop, bits + last.bits, late - end, (*places, end)
+                    found[end, count + 1] = min(cost, found.get((end, count + 1), cost))
+    last = len(parts) - 1
+    ends = [last] if parts[last].holds else range(reach[last] - 1, last + 1)
+    best = min((found[end, stages] for end in ends if (end, stages) in found), default=None)
+    return None if best is None else set(best[-1])
+
+
+def _reach(parts: Sequence[Section], limit: int) -> list[int]:
+    """For each section the first with which it can share a cycle; one more where it cannot be."""
+    first = []
+    for end in range(len(parts)):
+        start, stretch = end + 1, 0
+        while start and (start > end or not parts[start - 1].holds):
+            stretch += parts[start - 1].delay
+            if stretch > limit:
+                break
+            start -= 1
+        first.append(start)
+    return first

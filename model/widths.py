@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from .config import DotConfig
 
 FLOAT32_SIGNIFICAND = 24
+PARTIAL_PRODUCTS = (32, 10, 5)
+"""Words of the tree of integer products where registers may stand."""
 
 
 def magnitude_bits(largest: int) -> int:
@@ -162,6 +164,14 @@ class Widths:
         """Whether both operands have one integer format each: their products need no exponents."""
         (pair, *others), micro = self.config.formats, self.config.micro
         return not others and not micro and all(fmt.is_integer for fmt in pair)
+
+    @property
+    def partial_sums(self) -> int:
+        """Words to which a block's terms are brought before they are added up; 0 for few terms.
+
+        A register behind them is narrower than one behind the terms.
+        """
+        return PARTIAL_PRODUCTS[-1] if self.config.lanes > 8 else 0
 
     @property
     def sum_is_cut(self) -> bool:

@@ -82,7 +82,7 @@ def test_config_passes_them_on(text):
 def test_interval():
     """One block a cycle for all but the chained blocks of a product whose loop is pipelined: at
     any depth for `fused`, behind all other places for the loops of one addition."""
-    for text, whole in {"exact": 5, "aligned:13": 6, "fixed:48:-20": 99, "float32": 99}.items():
+    for text, whole in {"exact": 6, "aligned:13": 7, "fixed:48:-20": 99, "float32": 99}.items():
         low, high = stage_limits(sections(text))
         for stages in range(low, high + 1):
             interval = DotConfig("e4m3", 32, text, stages).interval

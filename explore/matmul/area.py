@@ -126,19 +126,16 @@ def _terms(rows: int, columns: int) -> tuple[int, int, int, int]:
     return 1, rows, columns, rows * columns
 
 
-def largest_array(
-    config: MatmulConfig, model: AreaModel, luts: float, limit: int | None = None
-) -> MatmulConfig | None:
+def largest_array(config: MatmulConfig, model: AreaModel, luts: float) -> MatmulConfig | None:
     """The array with the most dot units, at most twice as wide as high or as high as wide.
 
-    luts: what it may take by `model`. limit: the most dot units, where something else ends first.
-    None when not even one fits.
+    luts: what it may take by `model`. None when not even one fits.
     """
     fitting = [
         (rows * columns, -abs(rows - columns), rows, columns)
         for rows in range(1, 65)
         for columns in range((rows + 1) // 2, min(2 * rows, 64) + 1)
-        if model.area(rows, columns) <= luts and (limit is None or rows * columns <= limit)
+        if model.area(rows, columns) <= luts
     ]
     if not fitting:
         return None

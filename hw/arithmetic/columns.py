@@ -59,12 +59,19 @@ class Columns:
         """Add an integer, which may be negative."""
         self.constant = (self.constant + value) % (1 << self.width)
 
+    def _bits(self, column: int) -> list[Bit]:
+        """Those of a column, the constant's too."""
+        constant = [Bit(Const(1, 1))] if self.constant >> column & 1 else []
+        return self.columns[column] + constant
+
     def reduce(self, height: int) -> list[Value]:
-        """At most `height` (3 or more) words of the same sum, without the constant."""
+        """At most `height` (3 or more) words of the same sum."""
         number = count()
         words: list[list[Value]] = [[] for _ in range(height)]
         for column in range(self.width):
-            waiting = [(bit.time, next(number), bit) for bit in self.columns[column]]
+            waiting = [
+                (bit.time, next(number), bit) for bit in self._bits(column) + self.spare[column]
+            ]
             heapq.heapify(waiting)
             while len(waiting) > height:
                 first, second, third = (heapq.heappop(waiting)[2] for _ in range(3))
@@ -84,9 +91,7 @@ class Columns:
         number = count()
         rows: tuple[list[Bit], list[Bit]] = ([], [])
         for column in range(self.width):
-            bits = list(self.columns[column])
-            if self.constant >> column & 1:
-                bits.append(Bit(Const(1, 1)))
+            bits = self._bits(column)
             left = self._compress_column(column, bits, number, column >= halves_from)
             left += [ZERO] * (2 - len(left))
             for row, bit in zip(rows, left, strict=True):

@@ -4,7 +4,7 @@ float_loop.py."""
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 
 from ...model.widths import FLOAT32_SIGNIFICAND, Widths
-from ..arithmetic.adder_tree import add_terms, rows_of, total_of
+from ..arithmetic.adder_tree import rows_of, total_of
 from ..arithmetic.columns import Columns
 from ..arithmetic.floats import EXPONENT_BITS, FLOAT32_BIAS
 from ..arithmetic.largest import LargestExponent
@@ -14,7 +14,7 @@ from ..hierarchy import submodule
 from ..pipeline import Section
 from . import float_loop
 from .align import AlignShifter
-from .exact import terms_shape
+from .exact import Compress, add_inputs, sum_inputs, terms_shape
 from .float_loop import Window
 from .multiply import products_shape
 
@@ -65,6 +65,11 @@ class Align(Section):
         return m
 
 
+def columns_bits(widths: Widths) -> int:
+    """Of the words whose sum is the block's: those of the rows, or of the total that is cut."""
+    return widths.total_bits if widths.sum_is_cut else Window(widths.sum_bits).row_bits
+
+
 class Sum(Section):
     """The terms in a tree of full adders: two rows, or their total where digits of it go; and the
     exponent of the window's top place."""
@@ -75,7 +80,7 @@ class Sum(Section):
         rows = {"rows": self.window.rows}
         super().__init__(
             {
-                "terms": terms_shape(widths),
+                **sum_inputs(widths, columns_bits(widths)),
                 "largest": widths.exponent_bits,
                 "scale": SCALE_SHAPE,
             },
@@ -91,8 +96,8 @@ class Sum(Section):
         # A sum's last digit is worth 2^(largest + exponent_min - F).
         bias = FLOAT32_BIAS + window.top + widths.exponent_min - widths.fraction_bits
         m.d.comb += self.o.top_exponent.eq(self.i.scale + self.i.largest + bias)
-        columns = Columns(m, "sum", widths.total_bits if widths.sum_is_cut else window.row_bits)
-        add_terms(columns, list(self.i.terms))
+        columns = Columns(m, "sum", columns_bits(widths))
+        add_inputs(columns, self)
         if widths.sum_is_cut:
             m.d.comb += self.o.total.eq(total_of(columns))
             return m
@@ -143,6 +148,7 @@ class Cut(Section):
 SECTIONS = {
     "largest": Largest,
     "align": Align,
+    "compress": lambda widths: Compress(widths, columns_bits(widths)),
     "sum": Sum,
     "cut": Cut,
     **float_loop.sections(lambda widths: Window(widths.sum_bits)),

@@ -14,7 +14,7 @@ from ..pipeline import Section
 from . import float_loop
 from .float_loop import Window
 from .multiply import (
-    Compress,
+    CompressProducts,
     PartialProducts,
     add_partial_products,
     partial_products_shape,
@@ -59,11 +59,58 @@ def multiply(widths: Widths) -> Section:
     return MultiplyElements(widths)
 
 
+def compress(widths: Widths, number: int | None = None) -> Section:
+    """Terms, or partial products, to fewer words."""
+    if number is None:
+        return Compress(widths, row_bits(widths))
+    return CompressProducts(row_bits(widths), number)
+
+
 def row_bits(widths: Widths) -> int:
     """Of the words that are summed."""
     if isinstance(widths.config.accumulator, Fixed):
         return widths.total_bits
     return Window(widths.sum_bits).row_bits
+
+
+def partial_sums_shape(widths: Widths, width: int) -> data.ArrayLayout:
+    """The value `partial_sums`: words whose sum, modulo 2^width, is the block's."""
+    return data.ArrayLayout(width, widths.partial_sums)
+
+
+class Compress(Section):
+    """A block's terms to a few words of the same sum, modulo 2^width."""
+
+    def __init__(self, widths: Widths, width: int) -> None:
+        self.width = width
+        super().__init__(
+            {"terms": terms_shape(widths)}, {"partial_sums": partial_sums_shape(widths, width)}
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        columns = Columns(m, "column", self.width)
+        add_terms(columns, list(self.i.terms))
+        words = columns.reduce(len(self.o.partial_sums))
+        for word, value in zip(self.o.partial_sums, words, strict=True):
+            m.d.comb += word.eq(value)
+        return m
+
+
+def sum_inputs(widths: Widths, width: int) -> dict[str, data.ArrayLayout]:
+    """What a sum is made of: a block's terms, or what is left of them."""
+    if widths.partial_sums:
+        return {"partial_sums": partial_sums_shape(widths, width)}
+    return {"terms": terms_shape(widths)}
+
+
+def add_inputs(columns: Columns, section: Section) -> None:
+    """Add what `sum_inputs` names."""
+    if "terms" in section.reads:
+        add_terms(columns, list(section.i.terms))
+    else:
+        for word in section.i.partial_sums:
+            columns.add(word)
 
 
 class Sum(Section):
@@ -75,7 +122,7 @@ class Sum(Section):
 
     def __init__(self, widths: Widths) -> None:
         self.widths = widths
-        reads = {"terms": terms_shape(widths)}
+        reads = sum_inputs(widths, row_bits(widths))
         if widths.codes_are_integers:
             reads = {"partial_products": partial_products_shape(row_bits(widths))}
         self.for_loop = not isinstance(widths.config.accumulator, Fixed)
@@ -95,7 +142,7 @@ class Sum(Section):
         if widths.codes_are_integers:
             add_partial_products(columns, widths, self.i.partial_products)
         else:
-            add_terms(columns, list(self.i.terms))
+            add_inputs(columns, self)
         if not self.for_loop:
             m.d.comb += self.o.total.eq(total_of(columns))
             return m
@@ -108,7 +155,7 @@ class Sum(Section):
 
 BLOCK = {
     "multiply": multiply,
-    "compress": lambda widths, number: Compress(row_bits(widths), number),
+    "compress": compress,
     "place": Place,
     "sum": Sum,
 }

@@ -15,7 +15,12 @@ from ..arithmetic.floats import FlagsLayout
 from ..arithmetic.requantize import RoundingShift
 from ..hierarchy import submodule
 from ..pipeline import Section
-from .multiply import Compress, PartialProducts, add_partial_products, partial_products_shape
+from .multiply import (
+    CompressProducts,
+    PartialProducts,
+    add_partial_products,
+    partial_products_shape,
+)
 
 PRODUCT_BITS = SUM_BITS + MULTIPLIER_BITS  # of a sum and a multiplier, signed
 
@@ -288,7 +293,7 @@ class Limit(Section):
 
 SECTIONS = {
     "multiply": Multiply,
-    "compress": lambda widths, number: Compress(IntegerWidths(widths).row_bits, number),
+    "compress": lambda widths, number: CompressProducts(IntegerWidths(widths).row_bits, number),
     "sum": Sum,
     "correct": Correct,
     "accumulate": Accumulate,

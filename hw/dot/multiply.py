@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from amaranth.hdl import Cat, Module, ShapeLike
 from amaranth.lib import data
 
-from ...model.widths import OperandWidths, Widths
+from ...model.widths import PARTIAL_PRODUCTS, OperandWidths, Widths
 from ..arithmetic.columns import Columns
 from ..arithmetic.floats import SpecialLayout
 from ..arithmetic.multiply import add_signed_product, signed_constant
@@ -123,12 +123,11 @@ class Multiply(Section):
 
 
 # Integer codes: partial products go straight into the tree, which is cut into sections.
-HEIGHTS = (32, 10, 5)  # words that leave each of them but the last
 
 
 def partial_products_shape(row_bits: int, number: int = -1) -> data.ArrayLayout:
     """The value `partial_products`: words whose sum, and a constant, is the products'."""
-    return data.ArrayLayout(row_bits, HEIGHTS[number])
+    return data.ArrayLayout(row_bits, PARTIAL_PRODUCTS[number])
 
 
 class PartialProducts(Section):
@@ -160,7 +159,9 @@ class PartialProducts(Section):
         columns = Columns(m, "column", self.row_bits)
         for index in range(self.widths.config.lanes):
             add_signed_product(columns, self.i.a[index], self.i.b[index])
-        for word, value in zip(self.o.partial_products, columns.reduce(HEIGHTS[0]), strict=True):
+        for word, value in zip(
+            self.o.partial_products, columns.reduce(PARTIAL_PRODUCTS[0]), strict=True
+        ):
             m.d.comb += word.eq(value)
         if self.scales:
             scale = submodule(m, "scale", ScaleAdder())
@@ -173,7 +174,7 @@ class PartialProducts(Section):
         return m
 
 
-class Compress(Section):
+class CompressProducts(Section):
     """Fewer words of the same sum."""
 
     def __init__(self, row_bits: int, number: int) -> None:
@@ -188,7 +189,7 @@ class Compress(Section):
         columns = Columns(m, "column", self.row_bits)
         for word in self.i.partial_products:
             columns.add(word)
-        words = columns.reduce(HEIGHTS[self.number])
+        words = columns.reduce(PARTIAL_PRODUCTS[self.number])
         for word, value in zip(self.o.partial_products, words, strict=True):
             m.d.comb += word.eq(value)
         return m

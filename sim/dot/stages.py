@@ -233,17 +233,15 @@ def _float(view: Any, width: int) -> Fraction:
     return _scaled(_signed(view["sign"], view["significand"]), view["exponent"] - width + 1)
 
 
-def _rows(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+def _words(view: Any, step: Step, lacking: int = 0) -> Iterator[tuple[str, str, str]]:
     width = Shape.cast(view.shape().elem_shape).width
-    total = (view[0] + view[1]) % (1 << width)
+    total = (sum(view[i] for i in range(len(view))) + lacking) % (1 << width)
     yield from _total(total - (total >> (width - 1) << width), step)
 
 
 def _partial_products(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
-    width = Shape.cast(view.shape().elem_shape).width
     lacking = step.config.lanes * signed_constant(*step.widths.code_bits)
-    total = (sum(view[i] for i in range(len(view))) + lacking) % (1 << width)
-    yield from _total(total - (total >> (width - 1) << width), step)
+    yield from _words(view, step, lacking)
 
 
 def _block(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
@@ -304,13 +302,14 @@ def _addend(value: Any, step: Step) -> Iterator[tuple[str, str, str]]:
 COMPARE: dict[str, Compare] = {
     "products": _products,
     "partial_products": _partial_products,
+    "partial_sums": _words,
     "scale": _scale,
     "largest": _largest,
     "peaks": _peaks,
     "exponent": _exponent,
     "terms": _terms,
     "total": _total,
-    "rows": _rows,
+    "rows": _words,
     "block": _block,
     "floats": _floats,
     "addend": _addend,

@@ -92,7 +92,7 @@ def test_an_incompatible_combination_of_a_product_is_left_out_with_a_note():
         (Sweep("e4m3", "aligned:60..70,aligned:65..66"), "F of aligned must be from 0 to 64"),
         (Sweep(lanes="8,3"), "lanes must be one of 4, 8, 16, 32, 64, 128, not 3"),
         (Sweep(lanes="many"), "lanes must be integers or ranges a..b, not 'many'"),
-        (Sweep(stages="9"), "stages of accumulator aligned:13 must be from 1 to 6, not 9"),
+        (Sweep(stages="11"), "stages of accumulator aligned:13 must be from 1 to 10, not 11"),
         (
             Sweep("e4m3,e5m2,int8", "fixed:2..101:-49..0"),
             "a sweep must stand for at most 10000 units, not 15000",
@@ -112,9 +112,9 @@ def test_an_accumulator_of_none_of_the_formats_is_left_out_too():
 
 def test_stages_that_one_accumulator_has_and_another_has_not():
     notes = []
-    found = units_of(Sweep("e4m3", "exact,aligned:6", "8", "5..6"), notes.append)
-    assert [unit.stages for unit in found] == [5, 5, 6]
-    assert notes == ["left out e4m3 exact: stages of accumulator exact must be from 1 to 5, not 6"]
+    found = units_of(Sweep("e4m3", "exact,aligned:6", "8", "8..9"), notes.append)
+    assert [unit.stages for unit in found] == [8, 8, 9]
+    assert notes == ["left out e4m3 exact: stages of accumulator exact must be from 1 to 8, not 9"]
 
 
 def test_a_unit_survives_pickling():

@@ -57,7 +57,7 @@ def test_the_repository_is_out_of_reach(run):
         ("compare --scheme mxfp4 --flow none", "mxfp4"),
         ("probe --unit ada --rows 16", "fits: ada in blocks of 32"),
         ("sim --list", "hopper-all-x16-s5"),
-        ("verilog --lanes 4", "module mxdot_dot("),
+        ("verilog --lanes 4", "module mxdot_dot ("),
     ],
 )
 def test_commands(command, shown, run):

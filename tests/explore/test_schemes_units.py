@@ -126,7 +126,7 @@ def test_names_of_units():
         "mx4": "int4 aligned:13 x16 stages 4 micro",
         "msfp13": "int8 aligned:13 x16 stages 4",
         "fp8_e4m3_b16": "e4m3 aligned:13 x16 stages 4",
-        "int8_channel": "int8 int32 x32 stages 3 int32",
+        "int8_channel": "int8 int32 x32 stages 4 int32",
         "int4_g128/int8_affine": "int8xint4 int32 x32 stages 4 int32 zero-points a",
         "vsquant4_u4/vsquant8_u6": "int8xint4 int32 x16 stages 4 int32 scales u6",
     }

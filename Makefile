@@ -11,6 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 EXPLORE := $(VENV)/.ready-explore
+DOCS := $(VENV)/.ready-docs
 
 # The GPU path is tested in an environment of its own. pip's settings (PIP_INDEX_URL) choose between
 # PyTorch for CUDA and the smaller one for a CPU.
@@ -34,7 +35,7 @@ SIM_FLAGS = $(if $(value SEED),--seed $(call quoted,SEED)) $(if $(value JOBS),--
 	$(if $(filter-out 0,$(value FULL)),--full) $(if $(filter-out 0,$(value WAVES)),--waves)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sim compare verilog test test-explore test-gpu lint bench lock clean
+.PHONY: help venv sim compare verilog test test-explore test-gpu docs lint bench lock clean
 
 help: ## this list
 	@echo 'usage: make TARGET [NAME=value ...]'
@@ -66,6 +67,10 @@ test-gpu: $(GPU) ## install torch==2.13.0 and test the GPU path (ARGS='-k name' 
 	@$(TEST_ENV) $(GPU_VENV)/bin/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal \
 		-o addopts='--import-mode=importlib --strict-markers --benchmark-disable' tests/gpu $(ARGS)
 
+docs: $(DOCS) ## the documentation as a site, build/site/index.html
+	@$(BIN)/python -m sphinx -q -W --keep-going docs build/site
+	@echo build/site/index.html
+
 lint: $(READY) ## check style and types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -84,6 +89,10 @@ $(READY): pyproject.toml requirements.lock tools/venv.sh
 
 $(EXPLORE): requirements-explore.lock $(READY)
 	@bash tools/venv.sh $(VENV) explore
+	@touch $@
+
+$(DOCS): requirements-docs.lock $(READY)
+	@bash tools/venv.sh $(VENV) docs
 	@touch $@
 
 $(REAL): pyproject.toml requirements.lock tools/venv.sh

@@ -37,16 +37,42 @@ def test_links_lead_somewhere(path):
             assert (path.parent / target).exists(), target
 
 
-def test_the_examples_of_the_readme_run(capsys):
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    examples = re.findall(r"```python\n(.*?)```", text, flags=re.S)
+def run_examples(name: str) -> None:
     names: dict[str, object] = {}
-    for example in examples:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    for example in re.findall(r"```python\n(.*?)```", text, flags=re.S):
         if "mxdot.gpu" not in example:  # those: tests/gpu
-            exec(compile(example, "README.md", "exec"), names)
+            exec(compile(example, name, "exec"), names)
+
+
+def test_the_examples_of_the_readme_run(capsys):
+    run_examples("README.md")
+    assert "5 3" in capsys.readouterr().out
+
+
+def test_the_examples_of_the_model_run(capsys):
+    run_examples("docs/model.md")
     output = capsys.readouterr().out
     assert "5 3" in output
     assert "9217/2048" in output  # 4.5 bits and one float32 for 64 x 1024 elements
+
+
+@pytest.mark.parametrize("name", ["choose.md", "weights.md"])
+def test_a_tutorial_prints_what_it_says(name, capsys):
+    names: dict[str, object] = {}
+    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    steps = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", text, flags=re.S)
+    assert steps
+    for example, output in steps:
+        exec(compile(example, name, "exec"), names)
+        assert capsys.readouterr().out == output
+
+
+def test_every_page_is_on_a_shelf():
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"\]\((\w[^)/]*\.md)\)", index)) == {
+        path.name for path in DOCS if path.parent == ROOT / "docs" and path.name != "index.md"
+    }
 
 
 def test_named_tests_exist():

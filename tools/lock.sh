@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Resolves all extras together, so that they fit beside each other, into requirements.lock and
-# requirements-explore.lock, valid for every supported Python. `real` is left out: it brings PyTorch.
+# Resolves all extras together, so that they fit beside each other, into requirements.lock,
+# requirements-explore.lock and requirements-docs.lock, valid for every supported Python. `real` is left out: it brings PyTorch.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/common.sh
@@ -16,8 +16,9 @@ isolate_pip
 python=$(find_python)
 "$python" -m venv --clear build/lock
 build/lock/bin/python -m pip install -q uv==0.13.9
-resolve build/all.lock --upgrade --extra test --extra lint --extra explore
+resolve build/all.lock --upgrade --extra test --extra lint --extra explore --extra docs
 rm -f build/requirements*.lock
 resolve build/requirements.lock --constraint build/all.lock --extra test --extra lint
 resolve build/requirements-explore.lock --constraint build/all.lock --extra explore
-mv build/requirements.lock build/requirements-explore.lock .
+resolve build/requirements-docs.lock --constraint build/all.lock --extra docs
+mv build/requirements.lock build/requirements-explore.lock build/requirements-docs.lock .

@@ -20,7 +20,7 @@ from mxdot.model.products import product_table
 from mxdot.model.schemes import SCHEMES, bits_per_element
 
 ROOT = Path(__file__).parent.parent
-FILES = ("README.md", "docs/numerics.md", "docs/architecture.md", "docs/matmul.md")
+FILES = ("README.md", "docs/numerics.md", "docs/architecture.md", "docs/matrix-unit.md")
 SAMPLES = {"aligned": "aligned:13", "fused": "fused:25", "fixed": "fixed:48:-20"}
 
 

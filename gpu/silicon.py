@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ..model.accumulators import PRESETS, Preset
-from ..model.formats import E4M3, E5M2, E8M0, ElementFormat
+from ..model.formats import E4M3, E5M2, E8M0, FLOAT32, ElementFormat
 from .matmul import Product
 from .tensor import FLOAT8
 
@@ -77,8 +77,8 @@ def scale_limits(a: ElementFormat, b: ElementFormat) -> tuple[int, int]:
     Below, a scaled result could have digits below the rule's 2^-139; above, it could overflow.
     """
     carries = 2 + (HOPPER.terms - 1).bit_length()  # products reach 4 units, and there are 32
-    low = -126 - (a.emin + b.emin)
-    return low, 127 - (a.emax + b.emax + carries)
+    low = FLOAT32.emin - (a.emin + b.emin)
+    return low, FLOAT32.emax - (a.emax + b.emax + carries)
 
 
 def run(product: Product) -> Tensor:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
 from .errors import choice, integer
-from .formats import ElementFormat
+from .formats import FLOAT32, ElementFormat
 
-NAN_DEFAULT = 0x7FC00000
+NAN_DEFAULT = FLOAT32.nan_code
 NAN_NVIDIA = 0x7FFFFFFF
 MAX_FRACTION_BITS = 64
 
@@ -155,8 +155,8 @@ class Preset(Accumulator):
     def __post_init__(self) -> None:
         self._check("terms", f"terms of {self.name}", 1, 128)
         self._check("fraction_bits", f"fraction_bits of {self.name}", 0, MAX_FRACTION_BITS)
-        self._check("result_bits", f"result_bits of {self.name}", 0, 23)
-        self._check("nan", f"nan of {self.name}", 0x7F800001, 0x7FFFFFFF)
+        self._check("result_bits", f"result_bits of {self.name}", 0, FLOAT32.mantissa_bits)
+        self._check("nan", f"nan of {self.name}", FLOAT32.largest_code + 2, 2**31 - 1)
         if self.promote is not None:
             self._check("promote", f"promote of {self.name}", self.terms, 2**16)
         for field in ("terms", "promote"):
@@ -177,7 +177,7 @@ class Preset(Accumulator):
     def rule(self) -> str:
         """The rule in one line, for tables."""
         text = f"fused:{self.fraction_bits} in steps of {self.terms} terms"
-        if self.result_bits < 23:
+        if self.result_bits < FLOAT32.mantissa_bits:
             text += f", results RZ to {self.result_bits} fraction bits"
         if self.promote:
             text += f", promoted by a float32 RNE add every {self.promote} elements"
@@ -215,7 +215,7 @@ PRESETS = {
             name="hopper-fp16",
             terms=16,
             fraction_bits=25,
-            result_bits=23,
+            result_bits=FLOAT32.mantissa_bits,
             nan=NAN_NVIDIA,
             source="H100/H200 FP16 wgmma and mma.sync, measured on an H200 with E5M2 values",
         ),
@@ -229,7 +229,7 @@ PRESETS = {
             name="blackwell",
             terms=32,
             fraction_bits=25,
-            result_bits=23,
+            result_bits=FLOAT32.mantissa_bits,
             nan=NAN_NVIDIA,
             source="Blackwell tcgen05, block-scaled `kind::mxf8f6f4` and unscaled FP8; neither "
             "`kind::mxf4nvf4` nor the B200's `mma.sync` (published bit-level studies)",

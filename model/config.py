@@ -13,8 +13,8 @@ from .blocks import MXArray
 from .datapath import dot_sections
 from .dot import check_operands, dot
 from .errors import choice, flag, integer
-from .formats import E8M0, ElementFormat, element_format
-from .outputs import FLOAT32, IntegerOutput, OutputFormat, convert_trace, output_format
+from .formats import E8M0, FLOAT32, ElementFormat, FloatFormat, element_format
+from .outputs import IntegerOutput, convert_trace, output_format
 from .pipeline import Pipeline, place, stage_limits
 from .trace import Trace
 
@@ -89,7 +89,7 @@ class DotConfig:
     lanes: int
     accumulator: Accumulator
     stages: int
-    out: OutputFormat | IntegerOutput
+    out: FloatFormat | IntegerOutput
     status: bool
     load_c: bool
     scales: str
@@ -102,7 +102,7 @@ class DotConfig:
         lanes: int = 32,
         accumulator: Accumulator | str = "aligned:13",
         stages: int | None = None,
-        out: OutputFormat | IntegerOutput | str = FLOAT32,
+        out: FloatFormat | IntegerOutput | str = FLOAT32,
         status: bool = True,
         load_c: bool = True,
         scales: str | None = None,
@@ -283,7 +283,7 @@ class DotConfig:
 def _check_integer(
     pairs: tuple[Pair, ...],
     rule: Accumulator,
-    out: OutputFormat | IntegerOutput,
+    out: FloatFormat | IntegerOutput,
     scales: str,
     zero_points: str,
 ) -> None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from . import rounding
 from .accumulators import Fixed
+from .formats import FLOAT32
 from .rounding import F32, F64
 from .specials import special_class, special_value
 from .steps import Steps
@@ -18,7 +19,6 @@ from .trace import Recorder
 from .wide import CARRIER_BITS, exact_sum, integers
 
 FLOAT64_WIDTH = 51
-FLOAT32_LSB = -149  # exponent of float32's smallest subnormal
 Objects = NDArray[np.object_]
 
 
@@ -34,8 +34,8 @@ def run_fixed(rule: Fixed, steps: Steps, c: F32, record: Recorder) -> F32:
         register.add(start, np.full(steps.n, -rule.lsb), classes == 0)
     else:
         register = _IntegerRegister(rule, record, steps.n)
-        start_units = integers(np.ldexp(start, -FLOAT32_LSB))
-        register.add(start_units, np.full(steps.n, FLOAT32_LSB - rule.lsb), classes == 0)
+        start_units = integers(np.ldexp(start, -FLOAT32.lsb))
+        register.add(start_units, np.full(steps.n, FLOAT32.lsb - rule.lsb), classes == 0)
     for step in steps.walk(record):
         classes = classes | step.special
         total = exact_sum(step.terms, step.bits, step.lsb)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from . import rounding
 from .accumulators import Accumulator, Aligned, Exact, Fixed, Float32, Fused, Int32, Preset
+from .formats import FLOAT32
 from .products import NO_EXPONENT
 from .register import run_fixed
 from .rounding import F32, F64
@@ -19,9 +20,6 @@ from .specials import Update, special_class
 from .steps import Step, Steps
 from .trace import Recorder
 from .wide import WideSum, exact_sum, integers
-
-FLOAT32_FRACTION = 23
-SMALLEST_EXPONENT = -126  # of a float32 normal; stands for subnormals
 
 
 def _add_blocks(
@@ -92,10 +90,10 @@ def _run_aligned(accumulator: Aligned, steps: Steps, c: F32, record: Recorder) -
 
 def _largest_exponent(c: F64, step: Step) -> NDArray[np.int64]:
     """The largest exponent among c and the products that are not zero, scales included."""
-    exponent = np.maximum(np.frexp(c)[1] - 1, SMALLEST_EXPONENT)
+    exponent = np.maximum(np.frexp(c)[1] - 1, FLOAT32.emin)  # subnormals too
     exponent = np.where(c == 0, NO_EXPONENT, exponent)
     largest = np.maximum(exponent, step.largest_unit + step.scale)
-    return np.where(largest <= NO_EXPONENT // 2, SMALLEST_EXPONENT, largest)  # zeros alone: any
+    return np.where(largest <= NO_EXPONENT // 2, FLOAT32.emin, largest)  # zeros alone: any
 
 
 def _fuse(step: Step, c: F32, fraction_bits: int, result_bits: int, record: Recorder) -> F32:
@@ -119,7 +117,7 @@ def _fuse(step: Step, c: F32, fraction_bits: int, result_bits: int, record: Reco
 
 def _run_fused(accumulator: Fused, steps: Steps, c: F32, record: Recorder) -> F32:
     for step in steps.walk(record):
-        c = _fuse(step, c, accumulator.fraction_bits, FLOAT32_FRACTION, record)
+        c = _fuse(step, c, accumulator.fraction_bits, FLOAT32.mantissa_bits, record)
         record.stage("accumulator", c)
     return c
 

@@ -5,12 +5,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from .accumulators import Aligned, Fused, Preset
-from .formats import ElementFormat
+from .formats import FLOAT32, ElementFormat
 
 if TYPE_CHECKING:
     from .config import DotConfig
-
-FLOAT32_SIGNIFICAND = 24
 
 
 def magnitude_bits(largest: int) -> int:
@@ -166,7 +164,7 @@ class Widths:
     @property
     def sum_is_cut(self) -> bool:
         """Whether a block's aligned sum has more digits than the float32 that it is cut to."""
-        return self.sum_bits > FLOAT32_SIGNIFICAND
+        return self.sum_bits > FLOAT32.significand_bits
 
     @property
     def code_bits(self) -> tuple[int, int]:

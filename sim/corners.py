@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..model import MXArray, dot
 from ..model.accumulators import Fixed
-from ..model.outputs import FLOAT16
+from ..model.formats import FLOAT16, FLOAT32
 from .fixed_features import LARGEST_BLOCKS, LARGEST_SCALE
 from .item import Batch
 from .operands import (
@@ -150,11 +150,11 @@ def grid(target: Target, rng: Generator, n: int) -> list[Batch]:
 def range_limits(target: Target) -> list[int]:
     """Exponents at which results overflow, saturate or become subnormal."""
     rule = target.config.accumulator
-    limits = [128, -126, -149]
+    limits = [FLOAT32.emax + 1, FLOAT32.emin, FLOAT32.lsb]
     if isinstance(rule, Fixed):
         limits = [rule.width - 1 + rule.lsb, rule.lsb]
     if target.config.out is FLOAT16:
-        limits += [16, -14, -24]
+        limits += [FLOAT16.emax + 1, FLOAT16.emin, FLOAT16.lsb]
     return limits
 
 

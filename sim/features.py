@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..model import E8M0, DotConfig, ElementFormat
 from ..model.accumulators import Fixed, Fused, Preset
-from ..model.outputs import OutputFormat
+from ..model.formats import FLOAT32, FloatFormat
 from ..model.products import NO_EXPONENT, product_table
 from ..model.steps import MICRO_DIGITS
 from ..model.trace import FLAG_NAMES
@@ -135,16 +135,16 @@ def _raised(outcome: Outcome, flag: str) -> NDArray[np.bool_]:
     return outcome.flags >> FLAG_NAMES.index(flag) & 1 == 1
 
 
-def _float_out(config: DotConfig) -> OutputFormat:
+def _float_out(config: DotConfig) -> FloatFormat:
     """The output of a unit with float results."""
-    assert isinstance(config.out, OutputFormat)
+    assert isinstance(config.out, FloatFormat)
     return config.out
 
 
 def result_class(config: DotConfig, bits: NDArray[np.uint32]) -> NDArray[np.uint8]:
     """Index into C_CLASSES of results in the output format."""
     out = _float_out(config)
-    fraction_bits, exponent_ones = out.fraction_bits, 2**out.exponent_bits - 1
+    fraction_bits, exponent_ones = out.mantissa_bits, 2**out.exponent_bits - 1
     exponent = bits >> fraction_bits & exponent_ones
     fraction = bits & np.uint32(2**fraction_bits - 1)
     conditions = [
@@ -219,7 +219,7 @@ def _c_distances(config: DotConfig, batch: Batch) -> Hits:
     """Where c lies beside the first block's scaled sum, where both are finite and not zero."""
     products = _products(config, batch)[:, 0]
     block = np.frexp(np.nan_to_num(products, nan=0.0).sum(axis=1))[1].astype(np.int64)
-    scale = batch.scale_a[:, 0].astype(np.int64) + batch.scale_b[:, 0] - 254
+    scale = batch.scale_a[:, 0].astype(np.int64) + batch.scale_b[:, 0] - 2 * E8M0.bias
     c = batch.c.view(np.float32)
     with np.errstate(invalid="ignore"):
         usable = np.isfinite(c) & (c != 0) & np.isfinite(products.sum(axis=1))
@@ -251,15 +251,15 @@ def _leaders(config: DotConfig, batch: Batch) -> Hits:
     lanes = slice(rule.terms if isinstance(rule, Preset) else None)  # of the first step
     table = product_table(*config.formats[batch.mode])
     index = table.index(batch.a[:, 0, lanes], batch.b[:, 0, lanes])
-    scale = batch.scale_a[:, 0].astype(np.int64) + batch.scale_b[:, 0] - 254
+    scale = batch.scale_a[:, 0].astype(np.int64) + batch.scale_b[:, 0] - 2 * E8M0.bias
     units = (table.unit_exponents[index] - _shifts(config, batch)[:, 0, lanes]).max(axis=1) + scale
     c = batch.c.view(np.float32) if _c_joins(config) else np.zeros(len(batch), np.float32)
     finite = np.isfinite(c) & ~np.isnan(table.values[index]).any(axis=1)
     finite &= (batch.scale_a[:, 0] != E8M0.nan_code) & (batch.scale_b[:, 0] != E8M0.nan_code)
-    exponent = np.maximum(np.frexp(np.where(finite, c, 1).astype(np.float64))[1] - 1, -126)
-    below = units < -126
+    exponent = np.maximum(np.frexp(np.where(finite, c, 1).astype(np.float64))[1] - 1, FLOAT32.emin)
+    below = units < FLOAT32.emin
     names = np.select(
-        [c == 0, units > exponent, np.abs(c) < 2.0**-126],
+        [c == 0, units > exponent, np.abs(c) < FLOAT32.smallest_normal],
         [
             np.where(below, "products below 2^-126 alone", "products alone"),
             "products beside c",

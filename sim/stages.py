@@ -16,7 +16,7 @@ from amaranth.lib import data
 from ..hw.dot.unit import section_values
 from ..model import DotConfig
 from ..model.accumulators import Aligned, Fixed, Fused, Preset
-from ..model.outputs import FLOAT32
+from ..model.formats import E8M0, FLOAT32
 from ..model.products import product_table
 from ..model.steps import MICRO_DIGITS
 from ..model.trace import Trace
@@ -133,7 +133,7 @@ def _is_meaningless(config: DotConfig, batch: Batch, block: int, name: str) -> b
     values = table.values[table.index(batch.a[0, : block + 1], batch.b[0, : block + 1])]
     scales = batch.scale_a[0, : block + 1], batch.scale_b[0, : block + 1]
     c = float(batch.c.view(np.float32)[0])
-    return bool(np.isnan(values).any() or np.max(scales) == 255 or not np.isfinite(c))
+    return bool(np.isnan(values).any() or np.max(scales) == E8M0.nan_code or not np.isfinite(c))
 
 
 def _scaled(value: int, exponent: int) -> Fraction:

@@ -153,10 +153,3 @@ class Target:
         if micro is not None and self.config.micro:
             side = {"micro_a": micro, "micro_b": micro}
         return Batch(self.mode, a, b, *scales, c, sequence, side)
-
-
-def negated(fmt: ElementFormat, codes: Codes) -> Codes:
-    """The codes of the negated values (INT8's most negative value stays as it is)."""
-    if fmt.is_integer:
-        return ((~codes + np.uint8(1)) & np.uint8(2**fmt.bits - 1)).astype(np.uint8)
-    return codes ^ np.uint8(1 << (fmt.bits - 1))

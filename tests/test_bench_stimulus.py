@@ -13,7 +13,7 @@ from mxdot.sim.bench.dot import Timeline
 from mxdot.sim.item import Batch, batch_of, concatenate, predict, products
 from mxdot.sim.operands import CLASSES, SPECIAL_C, class_codes, class_table, split_scale, weighted
 from mxdot.sim.stimulus import LONG_CHAIN, SEQUENCES, traffic
-from mxdot.sim.target import Target, negated, pairs_of
+from mxdot.sim.target import Target, pairs_of
 
 DOT_UNITS = [unit for unit in matrix.default_matrix() if isinstance(unit.config, DotConfig)]
 UNITS = [unit for unit in DOT_UNITS if unit.config.lanes <= 32]
@@ -51,7 +51,7 @@ def test_every_class_is_drawn(fmt):
 @pytest.mark.parametrize("fmt", FORMATS.values(), ids=str)
 def test_negation(fmt):
     codes = np.arange(2**fmt.bits, dtype=np.uint8)
-    values, flipped = fmt.values[codes], fmt.values[negated(fmt, codes)]
+    values, flipped = fmt.values[codes], fmt.values[fmt.negated(codes)]
     same = (values == -flipped) | (np.isnan(values) & np.isnan(flipped))
     assert codes[~same].tolist() == ([2 ** (fmt.bits - 1)] if fmt.is_integer else [])
 

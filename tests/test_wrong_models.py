@@ -1,5 +1,7 @@
 """Deliberately wrong models: the comparison with the oracle must catch each of them."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -44,12 +46,12 @@ def opposite_infinities_cancel(patch):
 
 
 def subnormal_c_by_its_own_exponent(patch):
-    patch.setattr(rules, "SMALLEST_EXPONENT", -149)
+    patch.setattr(rules, "FLOAT32", SimpleNamespace(emin=rules.FLOAT32.lsb))
 
 
 def zero_c_as_the_least_normal(patch):
     def largest(c, step):
-        return np.maximum(right(c, step), rules.SMALLEST_EXPONENT)
+        return np.maximum(right(c, step), rules.FLOAT32.emin)
 
     right = rules._largest_exponent
     patch.setattr(rules, "_largest_exponent", largest)

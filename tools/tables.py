@@ -52,7 +52,7 @@ def formats() -> str:
         bias = "-" if fmt.is_integer else fmt.bias
         lines.append(
             f"| `{fmt.name}` | {fmt.bits} | {fields} | {bias} | {fmt.emax} | {largest} "
-            f"| {power(fmt.smallest_subnormal)} | {inf} | {nan} |"
+            f"| {power(fmt.smallest)} | {inf} | {nan} |"
         )
     low, high = E8M0.exponent_range
     lines.append(

@@ -33,14 +33,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model import Accumulator, Aligned, Exact, Fixed, Float32, Fused, Int32, Preset
+from ...model.formats import FLOAT32
 from .reference import F64
 from .terms import Terms
 
 Bools = NDArray[np.bool_]
-U = 2.0**-24  # unit roundoff of float32
-SUBNORMAL = 2.0**-150  # half the spacing of float32's subnormals
-SMALLEST_EXPONENT = -126
-FRACTION_BITS = 23
+U = 2.0**-FLOAT32.significand_bits  # unit roundoff of float32
+SUBNORMAL = FLOAT32.smallest / 2  # half the spacing of float32's subnormals
+FRACTION_BITS = FLOAT32.mantissa_bits
 SLACK = 1 + 2.0**-30  # the bounds are themselves computed in float64
 
 
@@ -51,7 +51,7 @@ def bound(rule: Accumulator, terms: Terms) -> F64:
 
 def can_overflow(limit: F64, terms: Terms) -> Bools:
     """Which results may be infinite, given their bounds `limit`: a necessary condition, (n,)."""
-    return terms.totals + limit >= 2.0**128 * (1 - 2.0**-24)
+    return terms.totals + limit >= FLOAT32.largest_finite
 
 
 def can_saturate(rule: Fixed, terms: Terms) -> Bools:
@@ -149,14 +149,14 @@ def _fused_steps(terms: Terms, first: int, stop: int, fraction_bits: int, result
     error = previous = np.zeros(len(running))
     for j in range(stop - first):
         reach = previous + error
-        exponent = np.maximum(np.frexp(reach)[1] - 1, SMALLEST_EXPONENT)
+        exponent = np.maximum(np.frexp(reach)[1] - 1, FLOAT32.emin)
         exponent = np.where(reach == 0, largest[:, j], exponent)
         log2_grid = np.maximum(exponent, largest[:, j]) - fraction_bits
         lost = _lost(terms.magnitudes[:, first + j], terms.digit[:, first + j], log2_grid)
         error = error + lost + np.minimum(reach, np.ldexp(1.0, log2_grid))
         previous = running[:, j]
         error += 2.0**-result_bits * (previous + error)
-        error += 2.0 ** (SMALLEST_EXPONENT - result_bits)
+        error += 2.0 ** (FLOAT32.emin - result_bits)
     return error
 
 

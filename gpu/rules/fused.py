@@ -4,18 +4,17 @@ import torch
 from torch import Tensor
 
 from ...model.accumulators import Fused, Preset
-from ..floats import FLOAT32_FRACTION, exponent64, power64
+from ...model.formats import FLOAT32
+from ..floats import exponent64, power64
 from . import rounding
 from .steps import NO_UNIT, Step, Steps
 from .sums import exact_sum
-
-SMALLEST_EXPONENT, LARGEST_EXPONENT = -126, 127  # of float32; a subnormal c counts as the smallest
 
 
 def _fuse(step: Step, c: Tensor, fraction_bits: int, result_bits: int) -> Tensor:
     """One `fused:F` update of float32 `c`: the scale and c join the alignment."""
     wide = c.to(torch.float64)
-    exponent = exponent64(wide.abs()).clamp(SMALLEST_EXPONENT, LARGEST_EXPONENT)
+    exponent = exponent64(wide.abs()).clamp(FLOAT32.emin, FLOAT32.emax)  # subnormals too
     products = step.largest_unit + step.scale
     # A zero c takes no part; where the products are zero too, any exponent will do.
     alone = (c == 0) & (products > NO_UNIT // 2)
@@ -30,7 +29,7 @@ def _fuse(step: Step, c: Tensor, fraction_bits: int, result_bits: int) -> Tensor
 def run_fused(accumulator: Fused, steps: Steps, c: Tensor) -> Tensor:
     """A block at a time, RZ to float32."""
     for step in steps.walk():
-        c = _fuse(step, c, accumulator.fraction_bits, FLOAT32_FRACTION)
+        c = _fuse(step, c, accumulator.fraction_bits, FLOAT32.mantissa_bits)
     return c
 
 

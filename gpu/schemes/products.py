@@ -7,10 +7,10 @@ from ...model.accumulators import Accumulator, Exact, Fixed, Int32, Preset
 from ...model.accumulators import accumulator as find_rule
 from ...model.blocks import LARGEST_BLOCK
 from ...model.errors import integer
+from ...model.formats import FLOAT32, PowerFormat
 from ...model.schemes.integer import check_elements, check_length
 from ...model.schemes.products import check_weight_only
 from ...model.schemes.regions import check_shapes, regions, split
-from ...model.schemes.scales import PowerScale
 from ...model.schemes.steps import check_exact
 from .. import checks
 from ..chunks import chunk_size
@@ -23,7 +23,6 @@ from .regions import check_pair, region_scale, rescaled
 from .steps import ScaledSteps
 from .tensor import ScaledTensor
 
-FLOAT32_LSB, FLOAT32_TOP = -149, 128  # c is a multiple of 2^lsb below 2^top
 Cuts = tuple[tuple[int, int], ...]
 
 
@@ -91,7 +90,7 @@ def _scaled(a: ScaledTensor, b: ScaledTensor, rule: Accumulator, c: Tensor, lane
 
 
 def _has_powers(array: ScaledTensor) -> bool:
-    return any(isinstance(level.format, PowerScale) for level in array.scheme.levels)
+    return any(isinstance(level.format, PowerFormat) for level in array.scheme.levels)
 
 
 def _accumulate(
@@ -125,6 +124,7 @@ def _weight_only(a: Tensor, b: ScaledTensor, rule: Accumulator, c: Tensor, lanes
 
 def _register(a: Operand, b: Operand) -> Fixed:
     """One that takes c and every product of the floats whole: its one rounding is the last."""
-    lsb = min(a.lsb + b.lsb, FLOAT32_LSB)
-    top = max((a.largest * b.largest).bit_length() + a.lsb + b.lsb, FLOAT32_TOP)
+    # c is a multiple of 2^lsb below 2^top.
+    lsb = min(a.lsb + b.lsb, FLOAT32.lsb)
+    top = max((a.largest * b.largest).bit_length() + a.lsb + b.lsb, FLOAT32.emax + 1)
     return Fixed(top - lsb + a.shape[1].bit_length() + 2, lsb)

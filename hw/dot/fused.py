@@ -5,6 +5,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, ShapeLike, Signal, Value, sign
 from amaranth.lib import data
 
 from ...model.accumulators import Fused, Preset
+from ...model.formats import FLOAT32
 from ...model.widths import Widths
 from ..arithmetic.adder_tree import AdderTree, TermLayout
 from ..arithmetic.float_sum import FloatSum
@@ -255,7 +256,7 @@ class Promote(Section):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        adder = submodule(m, "adder", FloatSum(24, 24))
+        adder = submodule(m, "adder", FloatSum(FLOAT32.significand_bits, FLOAT32.significand_bits))
         rounder = submodule(m, "rounder", FloatRounder(adder.sum_width, nearest=True))
         first, promotes_now, partial = self.i.first, self.i.promotes, self.i.partial
         c = Signal(32)

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...model.accumulators import Aligned, Exact, Fixed, Float32, Fused, Int32, Preset
-from ...model.outputs import IntegerOutput, OutputFormat
+from ...model.formats import FloatFormat
+from ...model.outputs import IntegerOutput
 from ...model.widths import Widths
 from ..pipeline import Section
 from . import aligned, exact, fixed, float32, fused, integer
@@ -24,7 +25,7 @@ FAMILIES: dict[type, Mapping[str, Callable[..., Section]]] = {
 
 def _convert(widths: Widths) -> Section:
     out = widths.config.out
-    assert isinstance(out, OutputFormat)
+    assert isinstance(out, FloatFormat)
     return Convert(out)
 
 

@@ -10,6 +10,7 @@ from ..accumulators import accumulator as find_rule
 from ..blocks import LARGEST_BLOCK, as_float32
 from ..dot import CHUNK_STEP, running_value
 from ..errors import integer
+from ..formats import PowerFormat
 from ..rounding import F32, F64, nearest_even, to_odd
 from ..rules import RULES
 from ..specials import special_class, special_value
@@ -18,7 +19,6 @@ from .array import ScaledArray
 from .integer import check_elements, check_length, integer_sums
 from .operand import Operand, float_operand, operand
 from .regions import check_pair, check_shapes, regions, rescaled, split
-from .scales import PowerScale
 from .steps import ScaledSteps, check_exact
 
 FLOATS = ("float32", "float16", "bfloat16")
@@ -80,7 +80,7 @@ def _scaled(a: ScaledArray, b: ScaledArray, rule: Accumulator, c: F32, lanes: in
 
 
 def _has_powers(array: ScaledArray) -> bool:
-    return any(isinstance(level.format, PowerScale) for level in array.scheme.levels)
+    return any(isinstance(level.format, PowerFormat) for level in array.scheme.levels)
 
 
 def _with_nan(result: F32, rule: Accumulator) -> F32:

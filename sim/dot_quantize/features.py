@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ...model import DotConfig, DotQuantizeConfig
 from ...model.accumulators import Fixed, Fused, Preset
-from ...model.outputs import FLOAT32
+from ...model.formats import FLOAT32
 from .. import features as dot
 from ..quantize import features as quantize
 from .item import Batch, Outcome
@@ -22,7 +22,7 @@ def goals(config: DotQuantizeConfig) -> dict[str, Sequence[object]]:
     """
     found, results = dot.goals(config.dot), quantize.goals(config.quantizer)
     kept, (fmt,) = _kept_bits(config.dot), config.quantizer.formats
-    fraction_bits = config.quantizer.source.fraction_bits
+    fraction_bits = config.quantizer.source.mantissa_bits
     if kept < min(fmt.mantissa_bits + 2, fraction_bits):
         finite = {"normal", "subnormal"} & set(found["result"])
         blocks = ["finite" if finite else "zeros only"]
@@ -56,5 +56,5 @@ def _kept_bits(config: DotConfig) -> int:
     if not config.load_c or isinstance(rule, Fixed):
         return -1
     if isinstance(rule, Preset):
-        return FLOAT32.fraction_bits if rule.promote else min(rule.fraction_bits, rule.result_bits)
-    return rule.fraction_bits if isinstance(rule, Fused) else FLOAT32.fraction_bits
+        return FLOAT32.mantissa_bits if rule.promote else min(rule.fraction_bits, rule.result_bits)
+    return rule.fraction_bits if isinstance(rule, Fused) else FLOAT32.mantissa_bits

@@ -75,6 +75,7 @@ def convert(x: NDArray[np.float32], out: FloatFormat) -> NDArray:
         return x
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         narrow = x.astype(out.dtype) + out.dtype.type(0)  # a zero is +0
+    assert out.nan_code is not None
     fraction = x.view(np.uint32) % 2**FLOAT32.mantissa_bits
     nan = out.nan_code | fraction >> (FLOAT32.mantissa_bits - out.mantissa_bits)
     bits = np.where(np.isnan(x), nan, narrow.view(np.uint16))

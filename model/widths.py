@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from .accumulators import Aligned, Fused, Preset
 from .formats import FLOAT32, ElementFormat
 
 if TYPE_CHECKING:
@@ -131,14 +130,14 @@ class Widths:
     @property
     def fraction_bits(self) -> int:
         """F of an aligning accumulator: fraction bits kept below the largest unit digit."""
-        rule = self.config.accumulator
-        assert isinstance(rule, Aligned | Fused | Preset)
-        return rule.fraction_bits
+        bits = self.config.accumulator.alignment_bits
+        assert bits is not None
+        return bits
 
     @property
     def term_bits(self) -> int:
         """Of a term's magnitude: aligned to F bits, or placed on the exact grid."""
-        if isinstance(self.config.accumulator, Aligned | Fused | Preset):
+        if self.config.accumulator.alignment_bits is not None:
             return max(1, self.fraction_bits + self.product_bits - self.product_fraction_bits)
         return self.product_bits + self.exponent_span
 
@@ -146,7 +145,7 @@ class Widths:
     def total_bits(self) -> int:
         """Of the signed sum of one step's terms, of c too when it takes part."""
         largest = self.step_lanes * (2**self.term_bits - 1)
-        if isinstance(self.config.accumulator, Fused | Preset):
+        if self.config.accumulator.is_fused:
             largest += 2 ** (self.fraction_bits + 1) - 1
         return magnitude_bits(largest) + 1
 

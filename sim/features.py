@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..model import E8M0, DotConfig, ElementFormat
-from ..model.accumulators import Fixed, Fused, Preset
 from ..model.formats import FLOAT32, FloatFormat
 from ..model.products import NO_EXPONENT, product_table
 from ..model.steps import MICRO_DIGITS
@@ -70,7 +69,7 @@ def goals(config: DotConfig) -> dict[str, Bins]:
     if config.micro:
         for name in ("micro_a", "micro_b"):
             bins[name] = [0, 1]
-    if isinstance(config.accumulator, Fused | Preset):
+    if config.accumulator.is_fused:
         bins["largest_exponent"] = _leader_bins(config)
     if register is not None and config.status:
         bins["saturation"] = register.saturation(_float_out(config))
@@ -106,7 +105,7 @@ def hits(config: DotConfig, batch: Batch, outcome: Outcome) -> dict[str, Hits]:
     if config.load_c:
         found["c"] = [{C_CLASSES[i]} for i in c_class(batch.c)]
         found["c_distance"] = _c_distances(config, batch)
-    if isinstance(config.accumulator, Fused | Preset):
+    if config.accumulator.is_fused:
         found["largest_exponent"] = _leaders(config, batch)
     for name in ("micro_a", "micro_b") if config.micro else ():
         found[name] = [{*row} for row in micro_bits(config, batch, name).tolist()]
@@ -127,8 +126,8 @@ def hits(config: DotConfig, batch: Batch, outcome: Outcome) -> dict[str, Hits]:
 
 
 def _register(config: DotConfig) -> Register | None:
-    rule = config.accumulator
-    return Register(config, rule) if isinstance(rule, Fixed) else None
+    rule = config.accumulator.register
+    return None if rule is None else Register(config, rule)
 
 
 def _raised(outcome: Outcome, flag: str) -> NDArray[np.bool_]:
@@ -236,8 +235,7 @@ def _c_distances(config: DotConfig, batch: Batch) -> Hits:
 
 def _c_joins(config: DotConfig) -> bool:
     """Whether the caller's c takes part in the alignment of the first block."""
-    rule = config.accumulator
-    return config.load_c and not (isinstance(rule, Preset) and rule.promote)
+    return config.load_c and config.accumulator.promotes_every is None
 
 
 def _leader_bins(config: DotConfig) -> Bins:
@@ -247,8 +245,7 @@ def _leader_bins(config: DotConfig) -> Bins:
 
 def _leaders(config: DotConfig, batch: Batch) -> Hits:
     """What has the largest exponent in the first alignment, where all terms are finite."""
-    rule = config.accumulator
-    lanes = slice(rule.terms if isinstance(rule, Preset) else None)  # of the first step
+    lanes = slice(config.accumulator.step_terms(config.lanes))  # of the first step
     table = product_table(*config.formats[batch.mode])
     index = table.index(batch.a[:, 0, lanes], batch.b[:, 0, lanes])
     scale = batch.scale_a[:, 0].astype(np.int64) + batch.scale_b[:, 0] - 2 * E8M0.bias
@@ -295,10 +292,9 @@ def _distance_bins(config: DotConfig) -> Bins:
 
 
 def _result_bins(config: DotConfig) -> Bins:
-    rule, out = config.accumulator, _float_out(config)
+    register, out = _register(config), _float_out(config)
     normal = subnormal = True
-    if isinstance(rule, Fixed):
-        register = Register(config, rule)
+    if register is not None:
         normal, subnormal = register.can_be_normal(out), register.can_be_subnormal(out)
     bins = ["zero", "nan", *["normal"] * normal, *["subnormal"] * subnormal]
     has_inf = any(fmt.inf_code is not None for pair in config.formats for fmt in pair)
@@ -308,14 +304,14 @@ def _result_bins(config: DotConfig) -> Bins:
 
 
 def _can_overflow(config: DotConfig) -> bool:
-    rule, out = config.accumulator, _float_out(config)
-    return not isinstance(rule, Fixed) or Register(config, rule).can_overflow(out)
+    register = _register(config)
+    return register is None or register.can_overflow(_float_out(config))
 
 
 def _can_underflow(config: DotConfig) -> bool:
     """Products and their grids reach below every float's last digit; a register may not."""
-    rule, out = config.accumulator, _float_out(config)
-    return not isinstance(rule, Fixed) or Register(config, rule).can_underflow(out)
+    register = _register(config)
+    return register is None or register.can_underflow(_float_out(config))
 
 
 def _flag_bins(config: DotConfig) -> Bins:

@@ -32,7 +32,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model import Accumulator, Aligned, Exact, Fixed, Float32, Fused, Int32, Preset
+from ...model import Accumulator, Aligned, Exact, Fixed, Float32, Fused, Int32
+from ...model.accumulators import by_kind
 from ...model.formats import FLOAT32
 from .reference import F64
 from .terms import Terms
@@ -46,7 +47,7 @@ SLACK = 1 + 2.0**-30  # the bounds are themselves computed in float64
 
 def bound(rule: Accumulator, terms: Terms) -> F64:
     """The bounds on |result - exact| of the dot products of `terms` (n,), c starting at 0."""
-    return _BOUNDS[type(rule)](rule, terms) * SLACK
+    return by_kind(_BOUNDS, rule)(rule, terms) * SLACK
 
 
 def can_overflow(limit: F64, terms: Terms) -> Bools:
@@ -113,18 +114,15 @@ def _fixed(rule: Fixed, terms: Terms) -> F64:
 
 
 def _fused(rule: Fused, terms: Terms) -> F64:
-    return _fused_steps(terms, 0, terms.sums.shape[1], rule.fraction_bits, FRACTION_BITS)
-
-
-def _preset(rule: Preset, terms: Terms) -> F64:
-    block = terms.values.shape[-1]
-    terms = terms.in_steps(rule.terms)
-    steps, bits = terms.sums.shape[1], (rule.fraction_bits, rule.result_bits)
-    if rule.promote is None:
+    block, every = terms.values.shape[-1], rule.promotes_every
+    taken = rule.step_terms(block)
+    terms = terms.in_steps(taken)
+    steps, bits = terms.sums.shape[1], (rule.fraction_bits, rule.step_fraction_bits)
+    if every is None:
         return _fused_steps(terms, 0, steps, *bits)
     error, running = np.zeros(len(terms.sums)), terms.running()
     first = 0
-    for stop in _promotions(block, rule.terms, rule.promote, steps):
+    for stop in _promotions(block, taken, every, steps):
         partial = _fused_steps(terms, first, stop, *bits)
         error = _nearest(error + partial, running[:, stop - 1])
         first = stop
@@ -167,5 +165,4 @@ _BOUNDS: dict[type[Accumulator], Callable[..., F64]] = {
     Fused: _fused,
     Fixed: _fixed,
     Float32: _float32,
-    Preset: _preset,
 }

@@ -50,8 +50,8 @@ def refusal(_: Fixed, a: ElementFormat, b: ElementFormat, block_size: int) -> st
 
 def run(product: "Product") -> Tensor:
     """Dot products of the rows of `a` (M, K) and `b` (N, K): float32 (M, N)."""
-    rule = product.accumulator
-    assert isinstance(rule, Fixed)
+    rule = product.accumulator.register
+    assert rule is not None
     m, n = product.shape
     sum_bits, tile = _sum_bits(*product.formats, product.block_size), 32
     lsb = product_table(*product.formats).lsb

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from ...model.accumulators import Fused, Preset
+from ...model.accumulators import Fused
 from ...model.formats import FLOAT32
 from ..floats import exponent64, power64
 from . import rounding
@@ -27,16 +27,10 @@ def _fuse(step: Step, c: Tensor, fraction_bits: int, result_bits: int) -> Tensor
 
 
 def run_fused(accumulator: Fused, steps: Steps, c: Tensor) -> Tensor:
-    """A block at a time, RZ to float32."""
-    for step in steps.walk():
-        c = _fuse(step, c, accumulator.fraction_bits, FLOAT32.mantissa_bits)
-    return c
-
-
-def run_preset(accumulator: Preset, steps: Steps, c: Tensor) -> Tensor:
-    """In the machine's steps; with promotion by way of partial sums that start from +0."""
-    bits = accumulator.fraction_bits, accumulator.result_bits
-    if accumulator.promote is None:
+    """A step at a time; with promotion by way of partial sums that start from +0."""
+    bits = accumulator.fraction_bits, accumulator.step_fraction_bits
+    every = accumulator.promotes_every
+    if every is None:
         for step in steps.walk():
             c = _fuse(step, c, *bits)
         return c
@@ -44,7 +38,7 @@ def run_preset(accumulator: Preset, steps: Steps, c: Tensor) -> Tensor:
     for step in steps.walk():
         partial = _fuse(step, partial, *bits)
         taken += step.size
-        if taken >= accumulator.promote or step.is_last:
+        if taken >= every or step.is_last:
             c = rounding.nearest_even(
                 rounding.add_to_odd(c.to(torch.float64), partial.to(torch.float64))
             )

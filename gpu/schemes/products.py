@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from ...model.accumulators import Accumulator, Exact, Fixed, Int32, Preset
+from ...model.accumulators import Accumulator, Fixed, by_kind, check_known
 from ...model.accumulators import accumulator as find_rule
 from ...model.blocks import LARGEST_BLOCK
 from ...model.errors import integer
@@ -44,9 +44,7 @@ def matmul(
     scale of each operand is taken at once up to this length (1 to 65536), else in parts of it.
     Raises TypeError or ValueError, naming the argument, before any work.
     """
-    rule = find_rule(accumulator)
-    if type(rule) not in RULES:
-        raise TypeError(f"accumulator must be one of mxdot.model's, not {type(rule).__name__}")
+    rule = check_known(find_rule(accumulator))
     lanes = integer("lanes", lanes, 1, LARGEST_BLOCK)
     if not isinstance(b, ScaledTensor):
         raise TypeError(f"b must be a ScaledTensor, not {type(b).__name__}")
@@ -70,7 +68,7 @@ def _running(c: Tensor | None, a: Tensor, b: ScaledTensor) -> Tensor:
 
 
 def _scaled(a: ScaledTensor, b: ScaledTensor, rule: Accumulator, c: Tensor, lanes: int) -> Tensor:
-    if isinstance(rule, Int32):
+    if rule.takes_integers:
         check_elements(a.scheme, b.scheme)
         if not (_has_powers(a) or _has_powers(b)):
             return rescaled_sums(a, b, c)
@@ -78,7 +76,7 @@ def _scaled(a: ScaledTensor, b: ScaledTensor, rule: Accumulator, c: Tensor, lane
     parts = regions(left, right)
     cuts = [region.cuts(left, right, lanes) for region in parts]
     longest = max(stop - start for blocks in cuts for start, stop in blocks)
-    if isinstance(rule, Int32):
+    if rule.takes_integers:
         check_length(a.scheme, b.scheme, longest)
     check_exact(left, right, longest)
     if left.regions is None and right.regions is None:
@@ -100,12 +98,12 @@ def _accumulate(
 
     width: numbers that the rule keeps for each dot product, beside a block's terms.
     """
-    cuts = split(blocks, rule.terms) if isinstance(rule, Preset) else blocks
-    longest = max(width, *(stop - start for start, stop in cuts))
+    terms = rule.step_terms(max(stop - start for start, stop in blocks))
+    cuts, longest = split(blocks, terms), max(width, terms)
     result = torch.empty_like(c)
     for rows, columns in tiles(c.shape[0], c.shape[1], max(1, chunk_size(c.device) // longest)):
         steps = ScaledSteps(a, b, rows, columns, cuts)
-        result[rows, columns] = RULES[type(rule)](rule, steps, c[rows, columns])
+        result[rows, columns] = by_kind(RULES, rule)(rule, steps, c[rows, columns])
     return result
 
 
@@ -115,7 +113,7 @@ def _accumulate(
 def _weight_only(a: Tensor, b: ScaledTensor, rule: Accumulator, c: Tensor, lanes: int) -> Tensor:
     check_weight_only(rule)
     left, right = float_operand(a), float_operand(b.dequantize(a.dtype))
-    if not isinstance(rule, Exact):
+    if not rule.sums_exactly:
         return _accumulate(rule, left, right, split([(0, a.shape[1])], lanes), c)
     register = _register(left, right)
     one_by_one = split([(0, a.shape[1])], 1)

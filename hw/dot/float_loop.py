@@ -27,7 +27,6 @@ from collections.abc import Callable
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
 
-from ...model.accumulators import Aligned
 from ...model.formats import FLOAT32
 from ...model.widths import Widths
 from ..arithmetic.adders import carry_increment, increment
@@ -371,7 +370,7 @@ class Round(Section):
 
 def _aligns(widths: Widths) -> bool:
     """Whether digits may be lost before the sum."""
-    return isinstance(widths.config.accumulator, Aligned)
+    return widths.config.accumulator.alignment_bits is not None
 
 
 def sections(window: Callable[[Widths], Window]) -> dict[str, Callable[[Widths], Section]]:

@@ -112,9 +112,9 @@ class DotUnit(wiring.Component):
             values["c"] = Const(0, 32)
         token = Token("in", values, self.i.valid)
         m.d.comb += self.i.ready.eq(token.ready)
-        promote = getattr(self.config.accumulator, "promote", None)
-        if promote is not None:
-            self._count_group(m, token, max(1, promote // self.config.lanes))
+        every = self.config.accumulator.promotes_every
+        if every is not None:
+            self._count_group(m, token, max(1, every // self.config.lanes))
         return token
 
     @staticmethod

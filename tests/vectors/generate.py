@@ -337,7 +337,7 @@ def golden(name: str) -> Vectors:
     formats, lanes = FILES[name]
     texts = (*ACCUMULATORS, "int32") if formats == "int8" else ACCUMULATORS
     # A unit promotes between its blocks, not inside them.
-    texts = [text for text in texts if lanes <= (getattr(accumulator(text), "promote", 0) or lanes)]
+    texts = [text for text in texts if lanes <= (accumulator(text).promotes_every or lanes)]
     configs = [DotConfig(formats=formats, lanes=lanes, accumulator=text) for text in texts]
     made = list(batches(Maker(Target(configs[0], 0), seed=list(FILES).index(name))))
     return evaluate(configs, made, np.arange(sum(map(len, made))), {"command": COMMAND})

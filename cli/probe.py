@@ -78,10 +78,10 @@ def _unit(args: argparse.Namespace) -> "MatrixUnit":
 
         return cuda_unit(args.unit, args.format)
     from ..explore.probe import ModelUnit
-    from ..model import Int32, accumulator
+    from ..model import accumulator
     from ..model.errors import integer
 
     rule = accumulator(args.unit)
-    formats = args.format or ("int8" if isinstance(rule, Int32) else MODEL_FORMATS)
+    formats = args.format or ("int8" if rule.takes_integers else MODEL_FORMATS)
     lanes = 32 if args.lanes is None else integer("lanes", args.lanes, 4, 128)
     return ModelUnit(rule, formats, lanes)

@@ -3,8 +3,10 @@
 import torch
 from torch import Tensor
 
-FLOAT32_BIAS, FLOAT32_FRACTION = 127, 23
-FLOAT64_BIAS, FLOAT64_FRACTION = 1023, 52
+from ..model.formats import FLOAT32, FLOAT64
+
+FLOAT32_BIAS, FLOAT32_FRACTION = FLOAT32.bias, FLOAT32.mantissa_bits
+FLOAT64_BIAS, FLOAT64_FRACTION = FLOAT64.bias, FLOAT64.mantissa_bits
 
 
 def power32(exponent: Tensor) -> Tensor:

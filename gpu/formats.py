@@ -4,7 +4,7 @@ from operator import index
 
 import torch
 
-from ..model.formats import ElementFormat
+from ..model.formats import ElementFormat, FloatFormat, IntegerFormat
 from ..model.formats import element_format as model_format
 
 
@@ -18,4 +18,15 @@ def element_format(value: ElementFormat | str, name: str = "format") -> ElementF
     fmt = model_format(value, name)
     if not torch.compiler.is_compiling():
         return fmt
-    return ElementFormat(fmt.name, index(fmt.exponent_bits), index(fmt.mantissa_bits), fmt.specials)
+    if isinstance(fmt, FloatFormat):
+        return FloatFormat(
+            fmt.name, index(fmt.exponent_bits), index(fmt.mantissa_bits), fmt.specials
+        )
+    return IntegerFormat(
+        fmt.name,
+        index(fmt.bits),
+        index(fmt.lowest),
+        index(fmt.highest),
+        index(fmt.fraction_bits),
+        symmetric=True,
+    )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..model.accumulators import KINDS, Accumulator, Preset
+from ..model.accumulators import Accumulator, check_known
 from ..model.accumulators import accumulator as as_accumulator
 from ..model.formats import ElementFormat
 from . import checks, executors
@@ -95,9 +95,7 @@ def matmul(
 
 def check_operands(a: MXTensor, b: MXTensor, value: Accumulator | str) -> Accumulator:
     """The accumulator of `value`, if it takes `a` and `b`; TypeError or ValueError if not."""
-    rule = as_accumulator(value)
-    if type(rule) not in (*KINDS.values(), Preset):
-        raise TypeError(f"accumulator must be one of mxdot.model's, not {type(rule).__name__}")
+    rule = check_known(as_accumulator(value))
     for name, operand in (("a", a), ("b", b)):
         if not isinstance(operand, MXTensor):
             raise TypeError(f"{name} must be an MXTensor, not {type(operand).__name__}")

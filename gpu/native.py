@@ -18,13 +18,14 @@ from pathlib import Path
 import torch
 from torch import Generator, Tensor
 
+from ..model.formats import BFLOAT16, FLOAT16, FLOAT32
 from . import checks
 from .agreement import running_values
 from .floats import exponent64, power64
+from .outputs import OUTPUTS
 from .rules.rounding import toward_zero
 
 FRACTION_BITS = 25
-FLOAT32_EMIN = -126
 NO_UNIT = -4096
 NAN = 0x7FFFFFFF
 TILE = 512  # rows and columns computed by the rule at a time
@@ -49,8 +50,8 @@ class Element:
 
     def of_bits(self, bits: Tensor) -> Tensor:
         """Elements of random `bits`; digits that the element has not are cleared."""
-        spare = {torch.float32: 23, torch.float16: 10, torch.bfloat16: 7}[self.dtype]
-        return (bits & -(1 << (spare - self.fraction_bits))).view(self.dtype)
+        spare = OUTPUTS[self.dtype].mantissa_bits - self.fraction_bits
+        return (bits & -(1 << spare)).view(self.dtype)
 
     def rounded(self, values: Tensor) -> Tensor:
         """float32 values as elements, toward zero where the dtype is wider than the element."""
@@ -60,9 +61,9 @@ class Element:
 
 
 ELEMENTS = {
-    "fp16": Element(torch.float16, -14, 16, 10),
-    "bf16": Element(torch.bfloat16, -126, 16, 7),
-    "tf32": Element(torch.float32, -126, 8, 10),
+    "fp16": Element(torch.float16, FLOAT16.emin, 16, FLOAT16.mantissa_bits),
+    "bf16": Element(torch.bfloat16, BFLOAT16.emin, 16, BFLOAT16.mantissa_bits),
+    "tf32": Element(torch.float32, FLOAT32.emin, 8, 10),
 }
 Draw = Callable[[Generator, Element, tuple[int, int]], Tensor]
 
@@ -116,7 +117,7 @@ def rule(element: Element, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
         products = x[:, None, step] * y[None, :, step]
         units = (units_x[:, None, step] + units_y[None, :, step]).amax(dim=-1)
         wide = c.to(torch.float64)
-        exponent = exponent64(wide.abs()).clamp(FLOAT32_EMIN, 127)
+        exponent = exponent64(wide.abs()).clamp(FLOAT32.emin, FLOAT32.emax)
         largest = torch.maximum(torch.where(c == 0, NO_UNIT, exponent), units)
         shift = FRACTION_BITS - torch.where(largest < NO_UNIT // 2, 0, largest)
         total = (products * power64(shift)[..., None]).trunc_().sum(dim=-1)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ..model.accumulators import Accumulator, Int32
+from ..model.accumulators import Accumulator
 from ..model.schemes import Limits, Scheme
 from . import schemes
 from .fake_quantize import fake_quantize
@@ -151,7 +151,7 @@ def multiply(
     if isinstance(a, MXTensor) and isinstance(b, MXTensor):
         return matmul(a, b, accumulator).to(dtype)
     if isinstance(a, ScaledTensor) and isinstance(b, ScaledTensor):
-        if isinstance(accumulator, Int32) and int8.takes(a.scheme, b.scheme):
+        if accumulator.takes_integers and int8.takes(a.scheme, b.scheme):
             product = schemes.int8_matmul(a, b, out_dtype=dtype)  # the same bits, by a kernel
         else:
             product = schemes.matmul(a, b, accumulator).to(dtype)

@@ -99,7 +99,7 @@ class Recipe:
                 rule.check_formats(FORMATS[getattr(self, a)], FORMATS[getattr(self, b)])
         elif self.activation is None:
             check_weight_only(rule)
-        elif isinstance(rule, Int32):
+        elif rule.takes_integers:
             check_elements(self._scheme("activation"), self._scheme("weight"))
 
     @property

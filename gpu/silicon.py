@@ -17,13 +17,14 @@ Blocks must be multiples of the elements that a step takes.
 import torch
 from torch import Tensor
 
-from ..model.accumulators import PRESETS, Preset
-from ..model.formats import E4M3, E5M2, E8M0, ElementFormat
+from ..model.accumulators import PRESETS
+from ..model.formats import E4M3, E5M2, E8M0, FLOAT32, ElementFormat
 from .matmul import Product
 from .tensor import FLOAT8
 
 HOPPER, PROMOTED, BLOCKS = PRESETS["hopper"], PRESETS["hopper-promoted"], PRESETS["hopper-mx"]
 HALF = PRESETS["hopper-fp16"]
+MACHINES = {rule.name: rule for rule in (HOPPER, PROMOTED, BLOCKS, HALF)}
 # The formats whose numbers the unit takes as they are, subnormal ones too.
 FORMATS = {rule.name: (E4M3, E5M2) for rule in (HOPPER, PROMOTED, BLOCKS)} | {HALF.name: (E5M2,)}
 CAPABILITY = (9, 0)
@@ -32,9 +33,9 @@ LARGEST_ROWS = 128 * 65535  # of b: tiles of 128 along an axis of the grid of pr
 
 def refusal(product: Product) -> str | None:
     """Why the tensor cores cannot take `product`; None when they can."""
-    rule, formats = product.accumulator, product.formats
-    if not isinstance(rule, Preset) or rule not in (HOPPER, PROMOTED, BLOCKS, HALF):
-        return f"accumulator must be one of {', '.join(FORMATS)}, not {rule}"
+    rule, formats = MACHINES.get(str(product.accumulator)), product.formats
+    if rule is None or rule != product.accumulator:
+        return f"accumulator must be one of {', '.join(FORMATS)}, not {product.accumulator}"
     taken = FORMATS[rule.name]
     if not set(formats) <= set(taken):
         known = " or ".join(fmt.name for fmt in taken)
@@ -77,8 +78,8 @@ def scale_limits(a: ElementFormat, b: ElementFormat) -> tuple[int, int]:
     Below, a scaled result could have digits below the rule's 2^-139; above, it could overflow.
     """
     carries = 2 + (HOPPER.terms - 1).bit_length()  # products reach 4 units, and there are 32
-    low = -126 - (a.emin + b.emin)
-    return low, 127 - (a.emax + b.emax + carries)
+    low = FLOAT32.emin - (a.emin + b.emin)
+    return low, FLOAT32.emax - (a.emax + b.emax + carries)
 
 
 def run(product: Product) -> Tensor:
@@ -95,4 +96,4 @@ def run(product: Product) -> Tensor:
         return tensor_core.blocks(a, b, *scales, product.block_size, product.c)
     if rule == HALF:
         a, b = a.to(torch.float16), b.to(torch.float16)
-    return tensor_core.matrix(a, b, product.c, getattr(rule, "promote", None) or 0)
+    return tensor_core.matrix(a, b, product.c, rule.promotes_every or 0)

@@ -13,7 +13,7 @@ from .dequantize import Dequantization, run
 from .formats import element_format
 from .packing import pack, unpack
 
-FLOAT8 = {E4M3: torch.float8_e4m3fn, E5M2: torch.float8_e5m2}
+FLOAT8: dict[ElementFormat, torch.dtype] = {E4M3: torch.float8_e4m3fn, E5M2: torch.float8_e5m2}
 
 
 @dataclass(frozen=True, init=False, eq=False)  # tensors have no one truth value to compare by

@@ -7,14 +7,14 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from .accumulators import Accumulator, Int32
+from .accumulators import Accumulator
 from .accumulators import accumulator as as_accumulator
 from .blocks import MXArray
 from .datapath import dot_sections
 from .dot import check_operands, dot
 from .errors import choice, flag, integer
-from .formats import E8M0, ElementFormat, element_format
-from .outputs import FLOAT32, IntegerOutput, OutputFormat, convert_trace, output_format
+from .formats import E8M0, FLOAT32, ElementFormat, FloatFormat, element_format
+from .outputs import IntegerOutput, convert_trace, output_format
 from .pipeline import Pipeline, place, stage_limits
 from .trace import Trace
 
@@ -89,7 +89,7 @@ class DotConfig:
     lanes: int
     accumulator: Accumulator
     stages: int
-    out: OutputFormat | IntegerOutput
+    out: FloatFormat | IntegerOutput
     status: bool
     load_c: bool
     scales: str
@@ -102,7 +102,7 @@ class DotConfig:
         lanes: int = 32,
         accumulator: Accumulator | str = "aligned:13",
         stages: int | None = None,
-        out: OutputFormat | IntegerOutput | str = FLOAT32,
+        out: FloatFormat | IntegerOutput | str = FLOAT32,
         status: bool = True,
         load_c: bool = True,
         scales: str | None = None,
@@ -122,9 +122,9 @@ class DotConfig:
         if micro and isinstance(out, IntegerOutput):
             raise ValueError(f"micro must be False for {out.name} results, not True")
         _check_integer(pairs, rule, out, scales, zero_points)
-        promote = getattr(rule, "promote", None)
-        if promote is not None and lanes > promote:
-            raise ValueError(f"lanes must be at most {promote} with {rule}, not {lanes}")
+        every = rule.promotes_every
+        if every is not None and lanes > every:
+            raise ValueError(f"lanes must be at most {every} with {rule}, not {lanes}")
         flag("status", status)
         flag("load_c", load_c)
         vars(self).update(  # the dataclass is frozen
@@ -283,7 +283,7 @@ class DotConfig:
 def _check_integer(
     pairs: tuple[Pair, ...],
     rule: Accumulator,
-    out: OutputFormat | IntegerOutput,
+    out: FloatFormat | IntegerOutput,
     scales: str,
     zero_points: str,
 ) -> None:
@@ -292,7 +292,7 @@ def _check_integer(
         choice(f"scales of {out.name} results", scales, (E8M0.name,))
         choice(f"zero_points of {out.name} results", zero_points, ("none",))
         return
-    if not isinstance(rule, Int32):
+    if not rule.takes_integers:
         raise ValueError(f"accumulator must be int32 for {out.name} results, not {rule}")
     if len(pairs) > 1:
         names = ", ".join(f"{a.name} x {b.name}" for a, b in pairs)

@@ -6,11 +6,10 @@ from typing import Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .accumulators import Accumulator, Preset, accumulator
+from .accumulators import Accumulator, accumulator, check_known
 from .blocks import MXArray, as_float32
 from .products import product_table
 from .rounding import F32
-from .rules import RULES
 from .steps import TableSteps
 from .trace import Flags, Recorder, Trace
 
@@ -107,9 +106,7 @@ def matmul(
 
 def check_operands(a: MXArray, b: MXArray, value: Accumulator | str) -> Accumulator:
     """The accumulator of `value`, if it takes `a` and `b`; TypeError or ValueError if not."""
-    rule = accumulator(value)
-    if type(rule) not in RULES:
-        raise TypeError(f"accumulator must be one of mxdot.model's, not {type(rule).__name__}")
+    rule = check_known(accumulator(value))
     for name, operand in (("a", a), ("b", b)):
         if not isinstance(operand, MXArray):
             raise TypeError(f"{name} must be an MXArray, not {type(operand).__name__}")
@@ -176,7 +173,7 @@ def _products(
     codes_a, scales_a = _flat(a)
     codes_b, scales_b = _flat(b)
     table = product_table(a.format, b.format)
-    terms = min(rule.terms if isinstance(rule, Preset) else a.block_size, a.block_size)
+    terms = rule.step_terms(a.block_size)
     chunk = max(1, min(CHUNK_STEP // terms, CHUNK_CODES // max(1, a.shape[-1])))
     parts = []
     for i in range(0, max(c.size, 1), chunk):
@@ -185,7 +182,7 @@ def _products(
         moved = None if shifts is None else shifts[at_a]
         steps = TableSteps(table, *codes, scales_a[at_a], scales_b[at_b], terms, moved)
         record = Recorder(at_a.shape, flags=trace, keep_stages=trace and stages)
-        result = RULES[type(rule)](rule, steps, c[i : i + chunk], record)
+        result = rule.run(steps, c[i : i + chunk], record)
         bits = np.where(np.isnan(result), np.uint32(rule.nan_bits), result.view(np.uint32))
         parts.append(record.trace(bits.view(np.float32)))
     if not trace:

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from . import lfsr
 from .blocks import MXArray
 from .config import DotConfig
-from .outputs import OutputFormat
+from .formats import FloatFormat
 from .quantize_config import STOCHASTIC, QuantizeConfig
 
 
@@ -36,7 +36,7 @@ class DotQuantizeConfig:
         seed: int = lfsr.DEFAULT_SEED,
         quantizer_stages: int | None = None,
     ) -> None:
-        if not isinstance(dot.out, OutputFormat):
+        if not isinstance(dot.out, FloatFormat):
             raise ValueError(f"out of dot must be a float to be quantised, not {dot.out.name}")
         quantizer = QuantizeConfig(
             format,

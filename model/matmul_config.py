@@ -6,9 +6,8 @@ from typing import Any, NamedTuple, Self
 
 from .config import DotConfig
 from .errors import choice, flag, integer
-from .formats import E8M0
+from .formats import E8M0, FloatFormat
 from .matmul_widths import LARGEST_BEATS, check_array, check_streams
-from .outputs import OutputFormat
 
 LARGEST_SIDE = 64
 LARGEST_COUNT = 65535
@@ -116,9 +115,9 @@ class MatmulConfig:
         vars(self).update({f"{side}_bytes": index(width) for side, width in widths.items()})
 
     @property
-    def out(self) -> OutputFormat:
+    def out(self) -> FloatFormat:
         """The format of the results."""
-        assert isinstance(self.dot.out, OutputFormat)  # others are refused
+        assert isinstance(self.dot.out, FloatFormat)  # others are refused
         return self.dot.out
 
     @property

@@ -5,35 +5,13 @@ An integer is the INT32 sum itself, or the sum requantised (section 8 of docs/nu
 
 from dataclasses import dataclass, replace
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
 from .errors import choice
-from .requantize import INTEGERS, LARGEST_SHIFT_ALONE, MULTIPLIER_BITS, SHIFT_BITS, SUM_BITS
-from .schemes.elements import IntegerFormat
+from .formats import BFLOAT16, FLOAT16, FLOAT32, INT32, FloatFormat, IntegerFormat
+from .requantize import INTEGERS, LARGEST_SHIFT_ALONE, MULTIPLIER_BITS, SHIFT_BITS
 from .trace import Trace
-
-
-@dataclass(frozen=True)
-class OutputFormat:
-    """An IEEE-like float of 1 + exponent_bits + fraction_bits bits."""
-
-    name: str
-    exponent_bits: int
-    fraction_bits: int
-    dtype: np.dtype
-
-    @property
-    def bits(self) -> int:
-        """Width of the result."""
-        return 1 + self.exponent_bits + self.fraction_bits
-
-    @property
-    def emin(self) -> int:
-        """Exponent of the smallest normal value."""
-        return 2 - 2 ** (self.exponent_bits - 1)
-
 
 MULTIPLY, SHIFT = "multiply", "shift"
 
@@ -51,12 +29,12 @@ class IntegerOutput:
     @property
     def name(self) -> str:
         """Its text: ``int32``, ``int8_full:shift``."""
-        return "int32" if self.format is None else f"{self.format}:{self.rescale}"
+        return INT32.name if self.format is None else f"{self.format}:{self.rescale}"
 
     @property
     def bits(self) -> int:
         """Width of the result."""
-        return SUM_BITS if self.format is None else self.format.bits
+        return INT32.bits if self.format is None else self.format.bits
 
     @property
     def parameters(self) -> dict[str, int]:
@@ -68,9 +46,6 @@ class IntegerOutput:
         return {"multiplier": MULTIPLIER_BITS, "shift": SHIFT_BITS, "zero_out": self.format.bits}
 
 
-FLOAT32 = OutputFormat("float32", 8, 23, np.dtype(np.float32))
-BFLOAT16 = OutputFormat("bfloat16", 8, 7, np.dtype(ml_dtypes.bfloat16))
-FLOAT16 = OutputFormat("float16", 5, 10, np.dtype(np.float16))
 OUTPUTS = {f.name: f for f in (FLOAT32, BFLOAT16, FLOAT16)}
 INTEGER_OUTPUTS = {
     f.name: f
@@ -81,30 +56,33 @@ INTEGER_OUTPUTS = {
 }
 
 
-def output_format(value: OutputFormat | IntegerOutput | str) -> OutputFormat | IntegerOutput:
+def output_format(value: FloatFormat | IntegerOutput | str) -> FloatFormat | IntegerOutput:
     """The output of a name or of itself; ValueError lists the known names."""
-    if isinstance(value, OutputFormat | IntegerOutput):
+    if isinstance(value, IntegerOutput):
+        return value
+    if isinstance(value, FloatFormat) and value in OUTPUTS.values():
         return value
     name = value.strip().lower() if isinstance(value, str) else value
     if isinstance(name, str) and name in INTEGER_OUTPUTS:
         return INTEGER_OUTPUTS[name]
-    known = (*OUTPUTS, "int32", "FORMAT:multiply", "FORMAT:shift")
+    known = (*OUTPUTS, INT32.name, "FORMAT:multiply", "FORMAT:shift")
     return OUTPUTS[choice("out", name, known)]
 
 
-def convert(x: NDArray[np.float32], out: OutputFormat) -> NDArray:
+def convert(x: NDArray[np.float32], out: FloatFormat) -> NDArray:
     """RNE of float32 `x`, subnormals kept, a zero +0; a NaN quiet, with its leading bits."""
     if out == FLOAT32:
         return x
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         narrow = x.astype(out.dtype) + out.dtype.type(0)  # a zero is +0
-    fraction = (x.view(np.uint32) & 0x7FFFFF) >> (23 - out.fraction_bits)
-    quiet_nan = (2 ** (out.exponent_bits + 1) - 1) << (out.fraction_bits - 1)
-    bits = np.where(np.isnan(x), quiet_nan | fraction, narrow.view(np.uint16))
+    assert out.nan_code is not None
+    fraction = x.view(np.uint32) % 2**FLOAT32.mantissa_bits
+    nan = out.nan_code | fraction >> (FLOAT32.mantissa_bits - out.mantissa_bits)
+    bits = np.where(np.isnan(x), nan, narrow.view(np.uint16))
     return bits.astype(np.uint16).view(out.dtype)
 
 
-def convert_trace(trace: Trace, out: OutputFormat) -> Trace:
+def convert_trace(trace: Trace, out: FloatFormat) -> Trace:
     """`trace` with its result in `out`, the conversion's flags added to the sum's."""
     if out == FLOAT32:
         return trace
@@ -115,7 +93,7 @@ def convert_trace(trace: Trace, out: OutputFormat) -> Trace:
     flags = replace(
         trace.flags,
         overflow=trace.flags.overflow | (finite & np.isinf(narrow)),
-        underflow=trace.flags.underflow | (lost & (np.abs(narrow) < 2.0**out.emin)),
+        underflow=trace.flags.underflow | (lost & (np.abs(narrow) < out.smallest_normal)),
         inexact=trace.flags.inexact | lost,
     )
     return replace(trace, result=result, flags=flags)

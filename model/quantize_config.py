@@ -12,8 +12,8 @@ from . import lfsr
 from .blocks import MXArray
 from .config import DEFAULT_STAGES, LANES
 from .errors import choice, integer
-from .formats import ROUNDINGS, ElementFormat, element_format
-from .outputs import OUTPUTS, OutputFormat
+from .formats import ROUNDINGS, ElementFormat, FloatFormat, element_format
+from .outputs import OUTPUTS
 from .pipeline import Pipeline, Section, place, stage_limits
 from .quantize import NONFINITE, SCALE_RULES, quantize
 
@@ -50,7 +50,7 @@ class QuantizeConfig:
 
     formats: tuple[ElementFormat, ...]
     block: int
-    source: OutputFormat
+    source: FloatFormat
     scale_rules: tuple[str, ...]
     rounding: str
     nonfinite: str
@@ -63,7 +63,7 @@ class QuantizeConfig:
         self,
         formats: str | ElementFormat | Sequence = "e4m3",
         block: int = 32,
-        source: OutputFormat | str = "float32",
+        source: FloatFormat | str = "float32",
         scale_rule: str | Sequence[str] = "floor",
         rounding: str = "nearest_even",
         nonfinite: str = "poison",
@@ -78,7 +78,7 @@ class QuantizeConfig:
         )
         if type(block) is not int or block not in LANES:
             raise ValueError(f"block must be one of {', '.join(map(str, LANES))}, not {block!r}")
-        source = source.name if isinstance(source, OutputFormat) else source
+        source = source.name if isinstance(source, FloatFormat) else source
         source = OUTPUTS[choice("source", source, OUTPUTS)]
         choice("rounding", rounding, ROUNDINGS)
         choice("nonfinite", nonfinite, NONFINITE)

@@ -12,11 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from .blocks import as_float32
 from .errors import choice, integer, integer_array
-from .schemes.elements import (
+from .formats import (
     INT4_FULL,
     INT4_SYMMETRIC,
     INT8_FULL,
     INT8_SYMMETRIC,
+    INT32,
     UINT8,
     IntegerFormat,
 )
@@ -26,8 +27,7 @@ MULTIPLIER_BITS = 31  # unsigned
 SHIFT_BITS = 6
 LARGEST_SHIFT = 62  # a sum x multiplier and its rounding then fit 64 bits
 LARGEST_SHIFT_ALONE = 31
-SUM_BITS = 32
-LOWEST, HIGHEST = -(2 ** (SUM_BITS - 1)), 2 ** (SUM_BITS - 1) - 1
+SUM_BITS, LOWEST, HIGHEST = INT32.bits, INT32.lowest, INT32.highest
 Ints = NDArray[np.int64]
 
 

@@ -9,9 +9,11 @@ then keeps "something was lost", and a second rounding to 24 bits or fewer is co
 import numpy as np
 from numpy.typing import NDArray
 
+from .formats import FLOAT32
+
 F64 = NDArray[np.float64]
 F32 = NDArray[np.float32]
-LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
+TOO_LARGE = 2.0 ** (FLOAT32.emax + 1)  # the least power of two that no float32 is
 SPLITTER = 2.0**27 + 1  # cuts a float64 into two halves of at most 26 bits
 
 
@@ -62,18 +64,19 @@ def nearest_even(x: F64) -> F32:
         return np.asarray(x, dtype=np.float64).astype(np.float32) + np.float32(0)
 
 
-def toward_zero(x: F64, fraction_bits: int = 23) -> F32:
+def toward_zero(x: F64, fraction_bits: int = FLOAT32.mantissa_bits) -> F32:
     """RZ to float32 with `fraction_bits` (0 to 23) fraction bits, subnormals on the same grid.
 
     A magnitude of 2^128 or more is infinite; below that it truncates. A zero is +0.
     """
     x = np.asarray(x, dtype=np.float64)
-    finite = np.clip(x, -LARGEST_FLOAT32, LARGEST_FLOAT32)
+    finite = np.clip(x, *FLOAT32.extremes)
     with np.errstate(under="ignore"):
         rounded = finite.astype(np.float32)
     too_far = np.abs(rounded.astype(np.float64)) > np.abs(finite)
     bits = rounded.view(np.uint32) - too_far.astype(np.uint32)
-    truncated = (bits & np.uint32(0xFFFFFFFF << (23 - fraction_bits) & 0xFFFFFFFF)).view(np.float32)
-    overflow = np.abs(x) >= 2.0**128
+    dropped = np.uint32(2 ** (FLOAT32.mantissa_bits - fraction_bits) - 1)
+    truncated = (bits & ~dropped).view(np.float32)
+    overflow = np.abs(x) >= TOO_LARGE
     infinity = np.copysign(np.float32(np.inf), truncated)
     return np.where(overflow, infinity, truncated) + np.float32(0)

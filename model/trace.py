@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-SMALLEST_NORMAL = 2.0**-126
+from .formats import FLOAT32
+
 FLAG_NAMES = ("invalid", "overflow", "underflow", "inexact", "saturated")
 
 
@@ -88,7 +89,7 @@ class Recorder:
         lost = ((got != exact) & active) | overflow
         self.inexact |= lost
         self.overflow |= overflow
-        self.underflow |= lost & (np.abs(got) < SMALLEST_NORMAL)
+        self.underflow |= lost & (np.abs(got) < FLOAT32.smallest_normal)
 
     def trace(self, result: NDArray) -> Trace:
         """What was collected, with the `result` of shape `shape`."""

@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import rounding
+from .formats import FLOAT64
 from .rounding import F64
 
-CARRIER_BITS = 53  # significant bits of a float64
+CARRIER_BITS = FLOAT64.significand_bits
 
 
 @dataclass(frozen=True)

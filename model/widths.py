@@ -4,13 +4,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from .accumulators import Aligned, Fused, Preset
-from .formats import ElementFormat
+from .formats import FLOAT32, ElementFormat
 
 if TYPE_CHECKING:
     from .config import DotConfig
 
-FLOAT32_SIGNIFICAND = 24
 PARTIAL_PRODUCTS = (32, 10, 5)
 """Words of the tree of integer products where registers may stand."""
 
@@ -135,14 +133,14 @@ class Widths:
     @property
     def fraction_bits(self) -> int:
         """F of an aligning accumulator: fraction bits kept below the largest unit digit."""
-        rule = self.config.accumulator
-        assert isinstance(rule, Aligned | Fused | Preset)
-        return rule.fraction_bits
+        bits = self.config.accumulator.alignment_bits
+        assert bits is not None
+        return bits
 
     @property
     def term_bits(self) -> int:
         """Of a term's magnitude: aligned to F bits, or placed on the exact grid."""
-        if isinstance(self.config.accumulator, Aligned | Fused | Preset):
+        if self.config.accumulator.alignment_bits is not None:
             return max(1, self.fraction_bits + self.product_bits - self.product_fraction_bits)
         return self.product_bits + self.exponent_span
 
@@ -150,7 +148,7 @@ class Widths:
     def total_bits(self) -> int:
         """Of the signed sum of one step's terms, of c too when it takes part."""
         largest = self.step_lanes * (2**self.term_bits - 1)
-        if isinstance(self.config.accumulator, Fused | Preset):
+        if self.config.accumulator.is_fused:
             largest += 2 ** (self.fraction_bits + 1) - 1
         return magnitude_bits(largest) + 1
 
@@ -176,7 +174,7 @@ class Widths:
     @property
     def sum_is_cut(self) -> bool:
         """Whether a block's aligned sum has more digits than the float32 that it is cut to."""
-        return self.sum_bits > FLOAT32_SIGNIFICAND
+        return self.sum_bits > FLOAT32.significand_bits
 
     @property
     def code_bits(self) -> tuple[int, int]:

@@ -82,7 +82,7 @@ def _wide(rng: np.random.Generator, fmt: ElementFormat, shape: Shape) -> Codes:
 
 def _tiny(rng: np.random.Generator, fmt: ElementFormat, shape: Shape) -> Codes:
     """Subnormal values and zeros, with a normal one here and there."""
-    limit = 8 * fmt.smallest_subnormal if fmt.is_integer else 2.0**fmt.emin
+    limit = 8 * fmt.smallest if fmt.is_integer else 2.0**fmt.emin
     tiny = _pick(rng, _where(fmt, lambda v: np.abs(v) < limit), shape)
     return np.where(rng.random(shape) < 0.05, _finite(rng, fmt, shape), tiny)
 

@@ -55,13 +55,13 @@ def random_blocks(config: QuantizeConfig, rng: np.random.Generator, n: int) -> B
     exponent = np.clip(rng.integers(0, ones + 1, (n, 1)) - below, 0, ones)
     special = rng.random(shape) < 0.05
     exponent = np.where((exponent == ones) & ~special, ones - 1, exponent)
-    fraction = rng.integers(0, 2**source.fraction_bits, shape)
-    kept = rng.integers(0, source.fraction_bits + 1, shape)
+    fraction = rng.integers(0, 2**source.mantissa_bits, shape)
+    kept = rng.integers(0, source.mantissa_bits + 1, shape)
     kinds = [fraction, fraction >> kept << kept, (1 << kept) - 1, ~((1 << kept) - 1), 0]
-    fraction = np.choose(rng.integers(0, len(kinds), shape), kinds) % 2**source.fraction_bits
+    fraction = np.choose(rng.integers(0, len(kinds), shape), kinds) % 2**source.mantissa_bits
     exponent = np.where(rng.random(shape) < 0.05, 0, exponent)
     sign = rng.integers(0, 2, shape)
-    bits = sign << (source.bits - 1) | exponent << source.fraction_bits | fraction
+    bits = sign << (source.bits - 1) | exponent << source.mantissa_bits | fraction
     return with_choices(config, rng, bits)
 
 

@@ -12,6 +12,7 @@ from mxdot.model.schemes import (
     PowerScale,
     ScaledArray,
 )
+from mxdot.model.schemes.scales import encode
 
 MX = {
     "mxfp8_e4m3": "e4m3",
@@ -81,18 +82,20 @@ def random_scales(rng, fmt, shape, kind):
             np.uint16 if fmt.bits > 8 else np.uint8
         )
     if isinstance(fmt, PowerScale):
-        middle = rng.integers(max(fmt.low, -4), min(fmt.high, 4) + 1, shape)
-        far = rng.choice([fmt.low, fmt.low + 1, fmt.high - 1, fmt.high], shape)
-        anywhere = rng.integers(fmt.low, fmt.high + 1, shape)
+        middle = rng.integers(max(fmt.emin, -4), min(fmt.emax, 4) + 1, shape)
+        far = rng.choice([fmt.emin, fmt.emin + 1, fmt.emax - 1, fmt.emax], shape)
+        anywhere = rng.integers(fmt.emin, fmt.emax + 1, shape)
         stored = fmt.encode({"ends": far, "any": anywhere}.get(kind, middle))
     else:
         values = rng.uniform(0.5, 2, shape)
         if kind == "ends":
-            values = rng.choice([0.0, 3 * fmt.smallest, fmt.largest, fmt.largest / 3], shape)
+            values = rng.choice(
+                [0.0, 3 * fmt.smallest, fmt.largest_finite, fmt.largest_finite / 3], shape
+            )
         elif kind == "any":
-            low, high = np.log2(fmt.smallest), np.log2(fmt.largest)
+            low, high = np.log2(fmt.smallest), np.log2(fmt.largest_finite)
             values = values * np.exp2(rng.uniform(low, high, shape) / 2)
-        stored = fmt.encode(values)
+        stored = encode(values, fmt)
     if kind == "nan" and fmt.nan is not None:
         stored = np.where(rng.random(shape) < 0.2, fmt.nan, stored).astype(stored.dtype)
     return stored

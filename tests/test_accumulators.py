@@ -19,6 +19,7 @@ from mxdot.model import (
     Preset,
     accumulator,
 )
+from mxdot.model.accumulators import KINDS, by_kind, check_known
 
 ACCEPTED = (
     "accumulator must be one of exact, aligned:F, fused:F, fixed:W:L[:wrap], float32, int32, "
@@ -184,6 +185,24 @@ def test_int32_takes_int8_only():
         with pytest.raises(ValueError, match=match):
             Int32().check_formats(a, b)
         Exact().check_formats(a, b)
+
+
+@pytest.mark.parametrize("text", [*(t for kind in KINDS.values() for t in kind.examples), *PRESETS])
+def test_every_accumulator_answers(text):
+    rule = accumulator(text)
+    assert check_known(rule) is rule
+    assert isinstance(rule, by_kind({kind: kind for kind in KINDS.values()}, rule))
+    assert (rule.alignment_bits is not None) == hasattr(rule, "fraction_bits")
+    assert rule.steps(128) == -(-128 // rule.step_terms(128))
+    assert not rule.is_fused or rule.alignment_bits is not None
+    assert rule.register is None or rule.sums_exactly
+    assert all(wider != rule and type(wider) is type(rule) for wider in rule.wider(1))
+
+
+def test_a_preset_is_its_rule_by_name():
+    for preset in PRESETS.values():
+        assert by_kind({Fused: "fused", Aligned: "aligned"}, preset) == "fused"
+        assert preset.wider(1) == []
 
 
 PRESET = {"name": "own", "terms": 16, "fraction_bits": 14, "result_bits": 14, "nan": 0x7FC00000}

@@ -203,7 +203,7 @@ def test_traffic_reaches_every_bin(unit):
 
 def pairs(config: QuantizeConfig, bits: np.ndarray) -> dict[int, int]:
     """Different patterns of finite values under each exponent of the largest value."""
-    fraction, ones = config.source.fraction_bits, 2**config.source.exponent_bits - 1
+    fraction, ones = config.source.mantissa_bits, 2**config.source.exponent_bits - 1
     field = bits >> fraction & ones
     whole = (field < ones).all(axis=1)
     exponent = field.max(axis=1)

@@ -20,7 +20,7 @@ from mxdot.sim.dot import features
 from mxdot.sim.dot.item import Batch, batch_of, concatenate, predict, products
 from mxdot.sim.dot.stimulus import LONG_CHAIN, SEQUENCES, traffic
 from mxdot.sim.dot.subject import Timeline
-from mxdot.sim.dot.target import Target, negated, pairs_of
+from mxdot.sim.dot.target import Target, pairs_of
 from mxdot.sim.engine import matrix
 
 DOT_UNITS = [unit for unit in matrix.default_matrix() if isinstance(unit.config, DotConfig)]
@@ -59,7 +59,7 @@ def test_every_class_is_drawn(fmt):
 @pytest.mark.parametrize("fmt", FORMATS.values(), ids=str)
 def test_negation(fmt):
     codes = np.arange(2**fmt.bits, dtype=np.uint8)
-    values, flipped = fmt.values[codes], fmt.values[negated(fmt, codes)]
+    values, flipped = fmt.values[codes], fmt.values[fmt.negated(codes)]
     same = (values == -flipped) | (np.isnan(values) & np.isnan(flipped))
     assert codes[~same].tolist() == ([2 ** (fmt.bits - 1)] if fmt.is_integer else [])
 

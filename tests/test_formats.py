@@ -10,6 +10,15 @@ import pytest
 
 import rational_formats
 from mxdot.model import E8M0, FORMATS, element_format
+from mxdot.model.formats import (
+    BFLOAT16,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT4_SYMMETRIC,
+    INT8_FULL,
+    INT32,
+)
 
 FLOATS = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
 ML_DTYPES = {
@@ -52,7 +61,7 @@ def test_table_of_the_contract(name, bits, fields, bias, emax, largest, smallest
     assert (fmt.exponent_bits, fmt.mantissa_bits) == fields
     assert (fmt.bias, fmt.emax) == (bias, emax)
     assert fmt.largest_finite == largest
-    assert fmt.smallest_subnormal == smallest
+    assert fmt.smallest == smallest
     finite = fmt.values[np.isfinite(fmt.values)]
     assert max(finite) == largest
     assert min(finite[finite > 0]) == smallest
@@ -135,6 +144,38 @@ def test_tables_are_read_only():
             table[0] = 1
 
 
+@pytest.mark.parametrize("name", FORMATS)
+def test_negated(name):
+    fmt, codes = FORMATS[name], all_codes(name)
+    values, negated = fmt.values[codes], fmt.values[fmt.negated(codes)]
+    alone = values == min(fmt.extremes)  # of two's complement: it stays
+    assert alone.sum() == 1
+    same = alone & fmt.is_integer
+    np.testing.assert_array_equal(negated, np.where(same, values, -values))
+
+
+# Floats that NumPy has --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fmt", [FLOAT64, FLOAT32, FLOAT16, BFLOAT16], ids=str)
+def test_facts_of_native_floats(fmt):
+    info = ml_dtypes.finfo(fmt.dtype)
+    assert (fmt.bits, fmt.mantissa_bits) == (info.bits, info.nmant)
+    assert (fmt.emin, fmt.emax) == (info.minexp, info.maxexp - 1)
+    assert (fmt.smallest, fmt.smallest_normal) == (info.smallest_subnormal, info.smallest_normal)
+    assert fmt.largest_finite == info.max
+    assert fmt.nan is not None
+    assert np.isnan(fmt.nan)
+
+
+@pytest.mark.parametrize("fmt", [FLOAT32, FLOAT16, BFLOAT16], ids=str)
+def test_encode_rounds_and_saturates_as_it_does_codes(fmt):
+    top, least = fmt.largest_finite, fmt.smallest
+    got = fmt.encode(np.array([1 + 3 * 2.0**-fmt.significand_bits, 2 * top, least / 2, -0.0]))
+    assert got.dtype == fmt.dtype
+    assert fmt.exact(got).tolist() == [1 + 4 * 2.0**-fmt.significand_bits, top, 0, 0]
+
+
 # E8M0 -------------------------------------------------------------------------------------------
 
 
@@ -166,6 +207,12 @@ def test_unknown_format():
         element_format(8)  # type: ignore[arg-type]
     assert element_format("E4M3") is FORMATS["e4m3"]
     assert element_format(FORMATS["int8"]) is FORMATS["int8"]
+
+
+@pytest.mark.parametrize("fmt", [FLOAT32, FLOAT16, INT8_FULL, INT4_SYMMETRIC, INT32], ids=str)
+def test_a_format_that_is_no_element_of_mx(fmt):
+    with pytest.raises(ValueError, match=rf"^format must be a format of MX elements, not {fmt}$"):
+        element_format(fmt)
 
 
 def test_bad_codes():

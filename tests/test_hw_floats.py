@@ -17,7 +17,8 @@ from mxdot.hw.dot.convert import Convert
 from mxdot.hw.dot.float32 import SIGNIFICAND, ProductToFloat, TreeAdder
 from mxdot.model import DotConfig
 from mxdot.model.accumulators import NAN_DEFAULT, NAN_NVIDIA
-from mxdot.model.outputs import BFLOAT16, FLOAT16, OutputFormat, convert
+from mxdot.model.formats import BFLOAT16, FLOAT16, FloatFormat
+from mxdot.model.outputs import convert
 from mxdot.model.rounding import two_sum
 from mxdot.model.widths import Widths
 
@@ -274,11 +275,11 @@ def test_product_to_float(formats):
 NANS = [NAN_DEFAULT, NAN_NVIDIA]  # the only ones that a result can be
 
 
-def interesting_float32(out: OutputFormat) -> NDArray[np.float32]:
+def interesting_float32(out: FloatFormat) -> NDArray[np.float32]:
     """All signs and exponents, with the fractions around every kind of rounding boundary."""
-    cut = 23 - out.fraction_bits
+    cut = 23 - out.mantissa_bits
     kept = np.array(
-        [0, 1, 2, 3, 2**out.fraction_bits // 2, 2**out.fraction_bits - 2, 2**out.fraction_bits - 1]
+        [0, 1, 2, 3, 2**out.mantissa_bits // 2, 2**out.mantissa_bits - 2, 2**out.mantissa_bits - 1]
     )
     below = [0, 1, 2 ** (cut - 1) - 1, 2 ** (cut - 1), 2 ** (cut - 1) + 1, 2**cut - 1]
     single = 1 << np.arange(23)

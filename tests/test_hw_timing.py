@@ -43,7 +43,7 @@ def short_work(config: DotConfig, lengths: list[int]) -> tuple[Work, np.random.G
 def starts(work: Work) -> np.ndarray:
     """Blocks that need no running value: first ones, and those that begin a promotion group."""
     first = work.blocks["first"].astype(bool)
-    promote = getattr(work.config.accumulator, "promote", None)
+    promote = work.config.accumulator.promotes_every
     if promote is None:
         return first
     number = np.arange(len(first)) - np.repeat(work.start[:-1], np.diff(work.start))

@@ -1,5 +1,7 @@
 """Narrow results: float32 rounded once more, to bfloat16 or float16."""
 
+import subprocess
+import sys
 from fractions import Fraction
 
 import ml_dtypes
@@ -30,16 +32,16 @@ def interesting_float32():
 
 def fraction_of(bits, out):
     """The exact value of a finite narrow result."""
-    field, fraction = divmod(bits & (2 ** (out.bits - 1) - 1), 2**out.fraction_bits)
-    significand = fraction + (2**out.fraction_bits if field else 0)
-    magnitude = significand * pow2(max(field, 1) - 1 + out.emin - out.fraction_bits)
+    field, fraction = divmod(bits & (2 ** (out.bits - 1) - 1), 2**out.mantissa_bits)
+    significand = fraction + (2**out.mantissa_bits if field else 0)
+    magnitude = significand * pow2(max(field, 1) - 1 + out.emin - out.mantissa_bits)
     return -magnitude if bits >> (out.bits - 1) else magnitude
 
 
 def nearest_even(x, out):
     """RNE of a Fraction to a narrow format, None for an overflow."""
     exponent = max(floor_log2(abs(x)), out.emin) if x else out.emin
-    unit = pow2(exponent - out.fraction_bits)
+    unit = pow2(exponent - out.mantissa_bits)
     rounded = round(x / unit) * unit
     return rounded if abs(rounded) < pow2(2 - out.emin) else None
 
@@ -57,7 +59,7 @@ def test_convert_equals_exact_rounding(out):
     x = interesting_float32()
     got = convert(x, out)
     assert got.dtype == out.dtype
-    infinity = (2**out.exponent_bits - 1) << out.fraction_bits
+    infinity = (2**out.exponent_bits - 1) << out.mantissa_bits
     for value, bits in zip(x.tolist(), got.view(np.uint16).tolist(), strict=True):
         if np.isnan(value):
             assert bits > infinity
@@ -120,3 +122,9 @@ def test_dtypes_and_names():
     for bad in ("float64", None, 16, "int3:shift", "int8_full:add"):
         with pytest.raises(ValueError, match=rf"^out must be one of {known}, not {bad!r}$"):
             output_format(bad)  # type: ignore[arg-type]
+
+
+def test_they_load_no_scheme():
+    script = "import sys, mxdot.model.outputs; print([m for m in sys.modules if 'schemes' in m])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    assert done.stdout.split() == [b"[]"]

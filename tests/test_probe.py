@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from mxdot.cli import main
 from mxdot.explore.probe import ModelUnit, probe
 from mxdot.explore.probe.units import Reordered
-from mxdot.model import E5M2, PRESETS, Preset
+from mxdot.model import E5M2, PRESETS, ElementFormat, Preset
 
 ROWS = 48
 FP16 = PRESETS["hopper-fp16"]
@@ -109,7 +109,7 @@ class Machine:
     """`hopper` in float64, written for this test, with one rule to be broken."""
 
     name = "machine"
-    formats = (E5M2, E5M2)
+    formats: tuple[ElementFormat, ElementFormat] = (E5M2, E5M2)
     multiple = 32
     takes_c = True
 

@@ -38,7 +38,7 @@ def test_a_block_of_fp8_reconstructs_within_half_an_ulp(fmt):
     assert np.float32(scale) == np.float32(2) / np.float32(f.largest_finite)
     for value, code in zip(x.tolist(), q.codes, strict=True):
         element = abs(Fraction(f.values[code].item()))
-        unit = Fraction(f.smallest_subnormal)
+        unit = Fraction(f.smallest)
         while unit * 2 ** (f.mantissa_bits + 1) <= element:
             unit *= 2
         # The scale's own rounding may take the largest over the end of the range.

@@ -141,7 +141,7 @@ def test_levels():
 
 def test_formats():
     for arguments, message in (
-        (("i", 9, -1, 1), "bits of i must be from 2 to 8, not 9"),
+        (("i", 33, -1, 1), "bits of i must be from 1 to 32, not 33"),
         (("i", 4, -9, 7), "lowest of i must be from -8 to 0, not -9"),
         (("i", 4, -8, 8), "highest of i must be from 1 to 7, not 8"),
         (("i", 4, -8, 7, 0, True), "lowest of i must be from -7 to 0, not -8"),

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from mxdot.sim.bench import bulk
+from mxdot.sim.dot.build import BENCH
 from mxdot.sim.engine import verilator
 from mxdot.sim.engine.verilator import (
-    BENCH,
     BENCH_TOP,
     Build,
     BuildError,

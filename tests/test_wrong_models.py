@@ -1,11 +1,14 @@
 """Deliberately wrong models: the comparison with the oracle must catch each of them."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from cases import random_cases
 from compare import difference, generator
-from mxdot.model import register, rounding, rules, specials
+from mxdot.model import rounding, specials
+from mxdot.model.accumulators import fixed, fused
 from mxdot.model.products import ProductTable
 from mxdot.model.trace import Recorder
 
@@ -30,7 +33,7 @@ def floor_for_truncation(patch):
 
 def special_c_forgotten(patch):
     patch.setattr(specials, "special_class", lambda c: np.zeros(c.shape, np.uint8))
-    patch.setattr(register, "special_class", lambda c: np.zeros(c.shape, np.uint8))
+    patch.setattr(fixed, "special_class", lambda c: np.zeros(c.shape, np.uint8))
 
 
 def opposite_infinities_cancel(patch):
@@ -44,15 +47,15 @@ def opposite_infinities_cancel(patch):
 
 
 def subnormal_c_by_its_own_exponent(patch):
-    patch.setattr(rules, "SMALLEST_EXPONENT", -149)
+    patch.setattr(fused, "FLOAT32", SimpleNamespace(emin=fused.FLOAT32.lsb))
 
 
 def zero_c_as_the_least_normal(patch):
     def largest(c, step):
-        return np.maximum(right(c, step), rules.SMALLEST_EXPONENT)
+        return np.maximum(right(c, step), fused.FLOAT32.emin)
 
-    right = rules._largest_exponent
-    patch.setattr(rules, "_largest_exponent", largest)
+    right = fused._largest_exponent
+    patch.setattr(fused, "_largest_exponent", largest)
 
 
 def underflow_flag_lost(patch):

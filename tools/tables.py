@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mxdot.model import E8M0, FORMATS, PRESETS, DotConfig
-from mxdot.model.accumulators import KINDS
+from mxdot.model.accumulators import KINDS, accumulator
 from mxdot.model.formats import Specials
 from mxdot.model.matmul_registers import COUNTERS, REGISTERS
 from mxdot.model.pipeline import stage_limits
@@ -21,7 +21,6 @@ from mxdot.model.schemes import SCHEMES, bits_per_element
 
 ROOT = Path(__file__).parent.parent
 FILES = ("README.md", "docs/numerics.md", "docs/architecture.md", "docs/matrix-unit.md")
-SAMPLES = {"aligned": "aligned:13", "fused": "fused:25", "fixed": "fixed:48:-20"}
 
 
 def power(value: float) -> str:
@@ -52,7 +51,7 @@ def formats() -> str:
         bias = "-" if fmt.is_integer else fmt.bias
         lines.append(
             f"| `{fmt.name}` | {fmt.bits} | {fields} | {bias} | {fmt.emax} | {largest} "
-            f"| {power(fmt.smallest_subnormal)} | {inf} | {nan} |"
+            f"| {power(fmt.smallest)} | {inf} | {nan} |"
         )
     low, high = E8M0.exponent_range
     lines.append(
@@ -69,9 +68,9 @@ def formats() -> str:
 def accumulators() -> str:
     """The accumulators and presets, in one line each."""
     lines = []
-    for keyword, kind in KINDS.items():
-        text = SAMPLES.get(keyword, keyword)
-        config = DotConfig("int8" if keyword == "int32" else "e4m3", accumulator=text)
+    for kind in KINDS.values():
+        formats = "int8" if kind.takes_integers else "e4m3"
+        config = DotConfig(formats, accumulator=kind.examples[0])
         low, high = stage_limits(config.pipeline.sections)
         lines.append(f"| `{kind.syntax}` | {kind.summary} | {low} to {high} |")
     for name, preset in PRESETS.items():
@@ -109,8 +108,8 @@ def widths() -> str:
 def sections() -> str:
     """The datapath of each accumulator."""
     lines = []
-    for text in ("exact", "aligned:13", "fused:25", "fixed:48:-20", "float32", "int32", *PRESETS):
-        fmt = "int8" if text == "int32" else "e4m3"
+    for text in (*(kind.examples[0] for kind in KINDS.values()), *PRESETS):
+        fmt = "int8" if accumulator(text).takes_integers else "e4m3"
         config = DotConfig(fmt, accumulator=text)
         parts = config.pipeline.sections
         low, high = stage_limits(parts)

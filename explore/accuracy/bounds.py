@@ -32,26 +32,27 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model import Accumulator, Aligned, Exact, Fixed, Float32, Fused, Int32, Preset
+from ...model import Accumulator, Aligned, Exact, Fixed, Float32, Fused, Int32
+from ...model.accumulators import by_kind
+from ...model.formats import FLOAT32
 from .reference import F64
 from .terms import Terms
 
 Bools = NDArray[np.bool_]
-U = 2.0**-24  # unit roundoff of float32
-SUBNORMAL = 2.0**-150  # half the spacing of float32's subnormals
-SMALLEST_EXPONENT = -126
-FRACTION_BITS = 23
+U = 2.0**-FLOAT32.significand_bits  # unit roundoff of float32
+SUBNORMAL = FLOAT32.smallest / 2  # half the spacing of float32's subnormals
+FRACTION_BITS = FLOAT32.mantissa_bits
 SLACK = 1 + 2.0**-30  # the bounds are themselves computed in float64
 
 
 def bound(rule: Accumulator, terms: Terms) -> F64:
     """The bounds on |result - exact| of the dot products of `terms` (n,), c starting at 0."""
-    return _BOUNDS[type(rule)](rule, terms) * SLACK
+    return by_kind(_BOUNDS, rule)(rule, terms) * SLACK
 
 
 def can_overflow(limit: F64, terms: Terms) -> Bools:
     """Which results may be infinite, given their bounds `limit`: a necessary condition, (n,)."""
-    return terms.totals + limit >= 2.0**128 * (1 - 2.0**-24)
+    return terms.totals + limit >= FLOAT32.largest_finite
 
 
 def can_saturate(rule: Fixed, terms: Terms) -> Bools:
@@ -113,18 +114,15 @@ def _fixed(rule: Fixed, terms: Terms) -> F64:
 
 
 def _fused(rule: Fused, terms: Terms) -> F64:
-    return _fused_steps(terms, 0, terms.sums.shape[1], rule.fraction_bits, FRACTION_BITS)
-
-
-def _preset(rule: Preset, terms: Terms) -> F64:
-    block = terms.values.shape[-1]
-    terms = terms.in_steps(rule.terms)
-    steps, bits = terms.sums.shape[1], (rule.fraction_bits, rule.result_bits)
-    if rule.promote is None:
+    block, every = terms.values.shape[-1], rule.promotes_every
+    taken = rule.step_terms(block)
+    terms = terms.in_steps(taken)
+    steps, bits = terms.sums.shape[1], (rule.fraction_bits, rule.step_fraction_bits)
+    if every is None:
         return _fused_steps(terms, 0, steps, *bits)
     error, running = np.zeros(len(terms.sums)), terms.running()
     first = 0
-    for stop in _promotions(block, rule.terms, rule.promote, steps):
+    for stop in _promotions(block, taken, every, steps):
         partial = _fused_steps(terms, first, stop, *bits)
         error = _nearest(error + partial, running[:, stop - 1])
         first = stop
@@ -149,14 +147,14 @@ def _fused_steps(terms: Terms, first: int, stop: int, fraction_bits: int, result
     error = previous = np.zeros(len(running))
     for j in range(stop - first):
         reach = previous + error
-        exponent = np.maximum(np.frexp(reach)[1] - 1, SMALLEST_EXPONENT)
+        exponent = np.maximum(np.frexp(reach)[1] - 1, FLOAT32.emin)
         exponent = np.where(reach == 0, largest[:, j], exponent)
         log2_grid = np.maximum(exponent, largest[:, j]) - fraction_bits
         lost = _lost(terms.magnitudes[:, first + j], terms.digit[:, first + j], log2_grid)
         error = error + lost + np.minimum(reach, np.ldexp(1.0, log2_grid))
         previous = running[:, j]
         error += 2.0**-result_bits * (previous + error)
-        error += 2.0 ** (SMALLEST_EXPONENT - result_bits)
+        error += 2.0 ** (FLOAT32.emin - result_bits)
     return error
 
 
@@ -167,5 +165,4 @@ _BOUNDS: dict[type[Accumulator], Callable[..., F64]] = {
     Fused: _fused,
     Fixed: _fixed,
     Float32: _float32,
-    Preset: _preset,
 }

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model import Accumulator, ElementFormat, Fixed, MXArray, Preset, dot, format_pairs, quantize
+from ...model import Accumulator, ElementFormat, MXArray, dot, format_pairs, quantize
 from ...model import accumulator as as_accumulator
 from ...model.errors import integer
 from .bounds import bound, can_overflow, can_saturate
@@ -220,8 +220,8 @@ def _check(
         terms = _terms(operands.a, operands.b, rows)
         limit[rows], scale[rows] = error_bound(rule, terms), terms.totals
         sound &= bool((can_overflow(limit[rows], terms) | np.isfinite(result[rows])).all())
-        if isinstance(rule, Fixed):
-            sound &= bool((can_saturate(rule, terms) | ~saturated[rows]).all())
+        if rule.register is not None:
+            sound &= bool((can_saturate(rule.register, terms) | ~saturated[rows]).all())
     shown = bounded & (scale > 0)
     return {
         "observed": _largest(error[shown] / scale[shown]),
@@ -242,7 +242,7 @@ def run(rule: Accumulator, a: MXArray, b: MXArray) -> tuple[F32, NDArray[np.bool
     many rows at once. A fixed register is not handed on through float32 and takes all blocks.
     """
     n, length = a.shape
-    if isinstance(rule, Fixed):
+    if rule.register is not None:
         trace = dot(a, b, rule, trace=True, stages=False)
         return trace.result, trace.flags.saturated
     c = np.zeros(n, np.float32)
@@ -255,11 +255,9 @@ def run(rule: Accumulator, a: MXArray, b: MXArray) -> tuple[F32, NDArray[np.bool
 
 def _stretch(rule: Accumulator, block: int, length: int, wanted: int) -> int:
     """About `wanted` elements: whole blocks, and whole partial sums where they are promoted."""
-    whole = block
-    if isinstance(rule, Preset) and rule.promote is not None:
-        if rule.promote % block:
-            return length  # partial sums need not end where blocks do
-        whole = rule.promote
+    whole = rule.promotes_every or block
+    if whole % block:
+        return length  # partial sums need not end where blocks do
     return max(1, wanted // whole) * whole
 
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...model.formats import FLOAT32
 from .reference import F64
 
-LEAST = 2.0**-149  # float32's smallest subnormal: stands for a reference of zero
+LEAST = FLOAT32.smallest  # float32's smallest subnormal: stands for a reference of zero
 LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -63,8 +64,8 @@ def sqnr_db(signal: F64, error: F64) -> float:
 
 def ulp(values: F64) -> F64:
     """The spacing of float32 numbers at `values`: 2^(exponent - 23), at least 2^-149."""
-    exponent = np.where(values == 0, -126, np.frexp(values)[1] - 1)
-    return np.ldexp(1.0, np.maximum(exponent, -126) - 23)
+    exponent = np.where(values == 0, FLOAT32.emin, np.frexp(values)[1] - 1)
+    return np.ldexp(1.0, np.maximum(exponent, FLOAT32.emin) - FLOAT32.mantissa_bits)
 
 
 def finite(values: F64) -> F64:

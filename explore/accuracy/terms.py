@@ -18,13 +18,9 @@ NEVER = 2**13  # beyond every exponent: a zero product has no digits
 
 
 def unit_exponents(fmt: ElementFormat) -> I16:
-    """Exponent of the unit digit of every code: that of the value, at least emin; 0 for INT8."""
-    if fmt.is_integer:
-        return np.zeros(2**fmt.bits, np.int16)
-    finite = np.nan_to_num(fmt.values, nan=0.0, posinf=0.0, neginf=0.0)
-    return np.where(finite == 0, fmt.emin, np.maximum(np.frexp(finite)[1] - 1, fmt.emin)).astype(
-        np.int16
-    )
+    """Exponent of the unit digit of every code: that of the value, at least emin."""
+    _, significand, exponent = fmt.triples
+    return np.where(significand == 0, fmt.emin, exponent + fmt.mantissa_bits).astype(np.int16)
 
 
 @dataclass(frozen=True)

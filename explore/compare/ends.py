@@ -1,10 +1,9 @@
 """Where sweeps end: the accumulators that were not measured and may be a smaller answer."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from math import inf
 
-from ...model import Accumulator, Aligned, Fixed, Fused, accumulator
+from ...model import Accumulator, accumulator
 from .rows import Row
 
 
@@ -23,7 +22,7 @@ def unmeasured(
         for row in members:
             if _beside(row, 1):
                 rule = _rule(row)
-                overflow = rule.overflow if isinstance(rule, Fixed) else ""
+                overflow = rule.register.overflow if rule and rule.register else ""
                 families.setdefault((type(rule), overflow, row.options), []).append(row)
         limit = inf if answer is None else answer.area or inf
         for rows in families.values():
@@ -46,11 +45,6 @@ def _beside(row: Row, bits: int) -> list[str]:
 def _wider(rule: Accumulator | None, bits: int) -> Iterable[Accumulator]:
     """`rule` with `bits` more, for a register at either end; none of a rule without width."""
     try:
-        if isinstance(rule, Aligned | Fused):
-            return [replace(rule, fraction_bits=rule.fraction_bits + bits)]
-        if isinstance(rule, Fixed):
-            wider = replace(rule, width=rule.width + bits)
-            return [wider, replace(wider, lsb=rule.lsb - bits)]
+        return [] if rule is None else rule.wider(bits)
     except ValueError:  # at the end of what there is
-        pass
-    return []
+        return []

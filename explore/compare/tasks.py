@@ -14,7 +14,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from ...model import DotConfig, Exact, Fixed, Float32, accumulator, format_pairs
+from ...model import DotConfig, Exact, Float32, accumulator, format_pairs
+from ...model.accumulators.fixed import FLOAT64_WIDTH
 from ..accuracy.sentences import SENTENCES
 from ..cost import Flow
 from ..cost.asic import timer
@@ -290,8 +291,8 @@ class EncoderTask:
 
 def _slowness(rule: str) -> int:
     """How many times longer a rule takes than most."""
-    parsed = accumulator(rule)
-    return 10 if isinstance(parsed, Fixed) and parsed.width > 51 else 1
+    register = accumulator(rule).register
+    return 10 if register is not None and register.width > FLOAT64_WIDTH else 1
 
 
 def cost_task(point: Point, energy: bool, cache_dir: Path, tools: Instruments) -> CostTask | None:

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from ...model import PRESETS, Aligned, Exact, Fixed, Float32, Fused, Int32, Preset
 from ...model.accumulators import MAX_FRACTION_BITS, NAN_DEFAULT, Accumulator
+from ...model.formats import FLOAT32
 from .findings import Findings
 
 UNNAMED = "unnamed"
-SMALLEST_EXPONENT = -126  # of a float32 normal: where the alignment of a small c ends
 WIDE = Fixed(width=512, lsb=-256)  # holds every sum of products and float32
 
 
@@ -38,10 +38,10 @@ def candidates(found: Findings, integers: bool) -> Iterator[Accumulator]:
 def fraction_bits(found: Findings) -> int | None:
     """F: where products show none, that of c alone, if it is inside."""
     if found.grid == "none" and found.c_lowest is not None:
-        depth = SMALLEST_EXPONENT - found.c_lowest
-        if depth < 23:
+        depth = FLOAT32.emin - found.c_lowest
+        if depth < FLOAT32.mantissa_bits:
             return depth
-        return max(found.fraction_bits or 0, 23)
+        return max(found.fraction_bits or 0, FLOAT32.mantissa_bits)
     return found.fraction_bits
 
 
@@ -49,9 +49,9 @@ def _registers(found: Findings) -> Iterator[Accumulator]:
     low, high = found.c_lowest, found.c_highest
     if found.grid == "none":
         yield WIDE
-    if low is not None and high is not None and high < 127 and 2 <= high - low + 1 <= 1024:
+    if low is not None and high is not None and high < FLOAT32.emax and 2 <= high - low + 1 <= 1024:
         yield Fixed(high - low + 1, low, "wrap" if found.overflow == "wrap" else "saturate")
-    elif found.lsb is not None and (low is None or high == 127):
+    elif found.lsb is not None and (low is None or high == FLOAT32.emax):
         yield Fixed(512, found.lsb)
 
 

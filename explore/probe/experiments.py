@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ...model.formats import FLOAT32
 from .bench import Bench, Row
 from .findings import Findings
 
 LONGEST_ORDER = 128  # elements after which an order of places repeats at the latest
 LARGEST_GROUP = 64  # places among which the first step is looked for
-HALF_ULP = 24  # below the leading digit of a float32
+HALF_ULP = FLOAT32.significand_bits  # below the leading digit of a float32
 
 
 @dataclass(frozen=True)
@@ -173,14 +174,14 @@ def result_bits(bench: Bench, terms: int, fraction_bits: int) -> tuple[int, str 
     top, lost = bench.top, []
     for k in range(max(1, (terms // 2).bit_length())):
         bigs = dict.fromkeys(range(1 << k if terms > 1 else 1), 2.0**top)
-        spans = range(1, min(fraction_bits, top - bench.bottom, 23 - k) + 1)
+        spans = range(1, min(fraction_bits, top - bench.bottom, FLOAT32.mantissa_bits - k) + 1)
         rows: list[Row] = [{**bigs, terms - 1: 2.0 ** (top - d)} for d in spans]
         if len(bigs) >= terms or not rows:
             continue
         got = bench(rows, length=length)
         whole = [2.0 ** (top + k) + 2.0 ** (top - d) for d in spans]
         lost += [k + d for d, x, w in zip(spans, got, whole, strict=True) if x != w]
-    bits = min(lost, default=24) - 1
+    bits = min(lost, default=HALF_ULP) - 1
     return bits, _result_rounding(bench, terms, fraction_bits, bits, length)
 
 
@@ -213,7 +214,7 @@ def c_joins(bench: Bench, fraction_bits: int) -> str | None:
     count = min(bench.short, 4)
     small = half / 2 if bench.has(half / 2) else half
     many = bench([dict.fromkeys(range(count), small)], [2.0**top])[0]
-    visible = count * small >= 2.0 ** (top - 23)
+    visible = count * small >= 2.0 ** (top - FLOAT32.mantissa_bits)
     if left == 0 and (many == 2.0**top or not visible):
         return "inside"
     return "after" if left == half else None
@@ -240,20 +241,20 @@ def c_rounding(bench: Bench, terms: int | None) -> str | None:
 
 def c_fraction_bits(bench: Bench) -> int:
     """c = 1 + 2^-r alone: the largest r up to which it passes."""
-    wanted = [1 + 2.0**-r for r in range(1, 24)]
+    wanted = [1 + 2.0**-r for r in range(1, HALF_ULP)]
     return _leading(bench([{}] * len(wanted), wanted) == wanted)
 
 
 def c_range(bench: Bench) -> tuple[int | None, int | None, str]:
     """c = -2^q alone: the smallest and largest q that pass, and what is beyond."""
-    exponents = range(-149, 128)
+    exponents = range(FLOAT32.lsb, FLOAT32.emax + 1)
     values = np.array([-(2.0**q) for q in exponents])
     got = bench([{}] * len(values), values.tolist())
     passed = [q for q, same in zip(exponents, got == values, strict=True) if same]
     if not passed:
         return None, None, "infinity"
     high = max(passed)
-    if high == 127:
+    if high == FLOAT32.emax:
         return min(passed), high, "infinity"
     beyond = got[exponents.index(high + 1)]
     kinds = {-(2.0**high): "saturate", 0.0: "wrap"}
@@ -266,7 +267,7 @@ def promotion(bench: Bench, bits: int) -> int | None:
     What is lost in the result of one step stays when it comes in a partial sum of its own.
     """
     small = 2.0 ** (bench.top - bits - 1)
-    if bits >= 23 or not bench.has(small):
+    if bits >= FLOAT32.mantissa_bits or not bench.has(small):
         return None
     rows: list[Row] = [{0: 2.0**bench.top, k: small} for k in range(1, bench.long)]
     kept = bench(rows, length=bench.long) == 2.0**bench.top + small
@@ -294,7 +295,7 @@ def subnormals(bench: Bench, fraction_bits: int | None) -> str | None:
         return None
     half = 2.0 ** (fmt_a.emin - 1)
     big_b = 2.0**fmt_b.emax
-    lowest = fmt_a.smallest_subnormal
+    lowest = fmt_a.smallest
     if not bench([{0: (half, big_b)}, {0: (lowest, big_b)}]).any():
         return "flushed"
     if fraction_bits is None:
@@ -344,7 +345,7 @@ def specials(bench: Bench) -> tuple[int | None, int | None, int]:
             nan = bits
         else:
             inf = bits
-    a[:] = 0 if fmt.is_integer else 1 << (fmt.bits - 1)
+    a[:] = fmt.negated(np.zeros(1, np.uint8))
     return nan, inf, int(unit(a, b, None)[0])
 
 
@@ -368,7 +369,7 @@ def find(bench: Bench) -> Findings:
     if terms is not None and where.fraction_bits is not None:
         bits, rounding = result_bits(bench, terms, where.fraction_bits)
     around = c_rounding(bench, terms)
-    if joins == "after" or (not has_c and bits == 23 and around == "RNE"):
+    if joins == "after" or (not has_c and bits == FLOAT32.mantissa_bits and around == "RNE"):
         partial = at_once
     elif not has_c and bits is not None:
         partial = promotion(bench, bits)

@@ -7,6 +7,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ...model import ElementFormat
+from ...model.formats import FLOAT32
 from .units import Codes
 
 Shape = tuple[int, int]
@@ -25,20 +26,19 @@ def _magnitude(fmt: ElementFormat) -> NDArray[np.float64]:
 def _normal(rng: Generator, fmt: ElementFormat, shape: Shape) -> Codes:
     """A normal distribution of deviation 1, rounded; subnormal results become zero."""
     codes = fmt.encode(rng.standard_normal(shape))
-    flushed = (_magnitude(fmt) < 2.0**fmt.emin) & (not fmt.is_integer)
+    flushed = _magnitude(fmt) < fmt.smallest_normal
     return np.where(flushed[codes], np.uint8(0), codes)
 
 
 def _wide(rng: Generator, fmt: ElementFormat, shape: Shape) -> Codes:
     """Finite codes without subnormal ones."""
     size = _magnitude(fmt)
-    least = fmt.smallest_subnormal if fmt.is_integer else 2.0**fmt.emin
-    return _pick(rng, fmt, shape, np.isfinite(fmt.values) & (size >= least))
+    return _pick(rng, fmt, shape, np.isfinite(fmt.values) & (size >= fmt.smallest_normal))
 
 
 def _tiny(rng: Generator, fmt: ElementFormat, shape: Shape) -> Codes:
     """Subnormal codes and zeros, with others here and there."""
-    tiny = _pick(rng, fmt, shape, _magnitude(fmt) < max(2.0**fmt.emin, fmt.smallest_subnormal))
+    tiny = _pick(rng, fmt, shape, _magnitude(fmt) < 2.0**fmt.emin)
     finite = _pick(rng, fmt, shape, np.isfinite(fmt.values))
     return np.where(rng.random(shape) < 0.05, finite, tiny)
 
@@ -71,7 +71,7 @@ def _twice(draw: Draw) -> Draw:
 def _opposed(rng: Generator, fmt: ElementFormat, shape: Shape) -> Codes:
     """Rows whose second half negates the first, but for one element in sixteen."""
     first = _wide(rng, fmt, (shape[0], shape[1] // 2))
-    second = -first if fmt.is_integer else first ^ np.uint8(1 << (fmt.bits - 1))
+    second = fmt.negated(first)
     other = _wide(rng, fmt, second.shape)
     second = np.where(rng.random(second.shape) < 1 / 16, other, second)
     return np.concatenate([first, second], axis=1)
@@ -87,7 +87,17 @@ CLASSES: dict[str, tuple[Draw, Draw]] = {
 }
 """Name: how a and b are drawn."""
 
-EXTREME_C = (0.0, -0.0, 2.0**-149, -(2.0**-130), 2.0**-126, 3.4e38, -3.4e38, np.inf, -np.inf)
+EXTREME_C = (
+    0.0,
+    -0.0,
+    FLOAT32.smallest,
+    -(2.0**-130),
+    FLOAT32.smallest_normal,
+    3.4e38,
+    -3.4e38,
+    np.inf,
+    -np.inf,
+)
 
 
 def running_values(rng: Generator, sums: NDArray[np.float64]) -> NDArray[np.float32]:

@@ -40,7 +40,7 @@ class Fit:
     def text(self) -> str:
         """The accumulator's name, or the data of a machine without one."""
         rule = self.accumulator
-        return rule.rule if isinstance(rule, Preset) and rule.name == UNNAMED else str(rule)
+        return rule.rule if str(rule) == UNNAMED else str(rule)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model.schemes import CALIBRATORS, TENSOR, IntegerFormat, Limits, Scheme, calibrate, quantize
+from ...model.schemes import CALIBRATORS, TENSOR, Limits, Scheme, calibrate, quantize
 from ...model.schemes import scheme as find
+from ...model.schemes.calibrate import has_integers
 from ..accuracy.metrics import sqnr_db
 from .data import Pair
 
@@ -81,8 +82,9 @@ def _curves(scheme: Scheme, pair: Pair) -> list[Clipped]:
 
 def _takes(calibrator: str, scheme: Scheme) -> bool:
     """Percentiles have rows of their own; two calibrators are for integers."""
-    integers = len(scheme.elements) == 1 and isinstance(scheme.elements[0], IntegerFormat)
-    return calibrator != "percentile" and (integers or calibrator not in ("kl", "octav"))
+    return calibrator != "percentile" and (
+        has_integers(scheme) or calibrator not in ("kl", "octav")
+    )
 
 
 def _largest(limits: Limits) -> float:

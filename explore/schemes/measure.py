@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...model import Accumulator, ElementFormat, accumulator
+from ...model import Accumulator, accumulator
 from ...model.schemes import SCHEMES, PowerScale, Scheme, matmul, quantize, storage
 from ...model.schemes import scheme as find
 from ..accuracy.metrics import finite, sqnr_db
@@ -80,14 +80,13 @@ def family(scheme: Scheme) -> str:
     """The kind of scheme, for colours: told by its data."""
     element, level = scheme.elements[0], scheme.levels[-1]
     powers = isinstance(level.format, PowerScale)
-    floating = isinstance(element, ElementFormat) and not element.is_integer
     if len(scheme.elements) > 1:
         return "code book"
     if len(scheme.levels) > 1:
         return "micro-exponents" if powers else "two levels"
     if powers:
-        return "MX" if isinstance(element, ElementFormat) else "MSFP"
-    return "float, float scale" if floating else "integer, float scale"
+        return "MX" if element.is_mx else "MSFP"
+    return "integer, float scale" if element.is_integer else "float, float scale"
 
 
 def on_front(rows: Sequence[Measured]) -> set[str]:

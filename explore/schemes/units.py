@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from ...model import Accumulator, DotConfig, ElementFormat
+from ...model import Accumulator, DotConfig
 from ...model.config import INTEGER_SCALES
 from ...model.schemes import IntegerScale, PowerScale, Scheme
 from ...model.schemes.operand import is_region, is_shift
@@ -65,14 +65,13 @@ def _element(scheme: Scheme) -> str:
     element, *others = scheme.elements
     if others:
         raise NoUnitError("a unit's formats hold for a whole product, not for a block")
-    if isinstance(element, ElementFormat):
+    if element.is_mx:
         return element.name
     return "int4" if element.bits <= 4 else "int8"
 
 
 def _is_float(scheme: Scheme) -> bool:
-    element = scheme.elements[0]
-    return isinstance(element, ElementFormat) and not element.is_integer
+    return not scheme.elements[0].is_integer
 
 
 def _inner(scheme: Scheme) -> list[str]:

@@ -8,33 +8,42 @@ wide for int64 is a pair: high x 2^32 + low.
 import triton
 import triton.language as tl
 
+from ...model.formats import FLOAT32, FLOAT64
+from ...model.rounding import TOO_LARGE
+
 # How wide the integer sums of a step are: the values of the constexpr WIDTH.
 INT32, INT64, PAIR = 0, 1, 2
+
+BIAS32, FRACTION32 = tl.constexpr(FLOAT32.bias), tl.constexpr(FLOAT32.mantissa_bits)
+BIAS64, FRACTION64 = tl.constexpr(FLOAT64.bias), tl.constexpr(FLOAT64.mantissa_bits)
+HIDDEN32 = tl.constexpr(2**FLOAT32.mantissa_bits)  # the leading digit, which no field holds
+INFINITY32 = tl.constexpr(FLOAT32.inf_code)
+LIMIT32 = tl.constexpr(TOO_LARGE)
 
 
 @triton.jit
 def power32(exponent):
     """2^exponent as float32, for an int32 exponent from -126 to 127."""
-    return ((exponent + 127) << 23).to(tl.float32, bitcast=True)
+    return ((exponent + BIAS32) << FRACTION32).to(tl.float32, bitcast=True)
 
 
 @triton.jit
 def power64(exponent):
     """2^exponent as float64, for an integer exponent from -1022 to 1023."""
-    return ((exponent.to(tl.int64) + 1023) << 52).to(tl.float64, bitcast=True)
+    return ((exponent.to(tl.int64) + BIAS64) << FRACTION64).to(tl.float64, bitcast=True)
 
 
 @triton.jit
 def exponent32(x):
     """The exponent of a finite float32, int32; -126 for a subnormal, and for 0."""
-    field = (x.to(tl.int32, bitcast=True) >> 23) & 0xFF
-    return tl.maximum(field, 1) - 127
+    field = (x.to(tl.int32, bitcast=True) >> FRACTION32) & 0xFF
+    return tl.maximum(field, 1) - BIAS32
 
 
 @triton.jit
 def is_finite(x):
     """Whether a float32 is neither infinite nor NaN."""
-    return (x.to(tl.int32, bitcast=True) & 0x7F800000) != 0x7F800000
+    return (x.to(tl.int32, bitcast=True) & INFINITY32) != INFINITY32
 
 
 @triton.jit
@@ -76,7 +85,7 @@ def toward_zero(x, DROPPED: tl.constexpr):
     """RZ of float64 to float32 without its last DROPPED fraction bits; infinite from 2^128 on."""
     rounded = x.to(tl.float32)
     size = tl.abs(x)
-    limit: tl.constexpr = 2.0**128
+    limit: tl.constexpr = LIMIT32
     too_far = (tl.abs(rounded).to(tl.float64) > size) & (size < limit)
     bits = rounded.to(tl.int32, bitcast=True) - too_far.to(tl.int32)
     bits = (bits >> DROPPED) << DROPPED

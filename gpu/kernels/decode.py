@@ -9,6 +9,7 @@ import triton.language as tl
 from ...model.formats import E4M3, E5M2, E8M0, ElementFormat
 from ..floats import FLOAT32_BIAS, FLOAT32_FRACTION
 from . import device
+from .arithmetic import FRACTION32, HIDDEN32
 
 NAN_SCALE = tl.constexpr(E8M0.nan_code)
 
@@ -70,5 +71,5 @@ def decode(codes, FORMAT: tl.constexpr):
 def scale_value(scales):
     """float32 values of E8M0 codes; the least is a subnormal."""
     code = scales.to(tl.int32)
-    bits = tl.where(code == 0, 0x00400000, code << 23)
+    bits = tl.where(code == 0, HIDDEN32 >> 1, code << FRACTION32)
     return tl.where(code == NAN_SCALE, float("nan"), bits.to(tl.float32, bitcast=True))

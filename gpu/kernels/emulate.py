@@ -14,15 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ...model.accumulators import (
-    Accumulator,
-    Aligned,
-    Exact,
-    Float32,
-    Fused,
-    Int32,
-    Preset,
-)
+from ...model.accumulators import Accumulator, Aligned, Exact, Float32, Fused, Int32, by_kind
 from ...model.formats import ElementFormat
 from ...model.products import product_table
 from ..floats import FLOAT32_FRACTION
@@ -48,49 +40,41 @@ if TYPE_CHECKING:
     from ..matmul import Product
 
 EXACT, ALIGNED, FUSED, FLOAT32 = range(4)  # the values of the constexpr RULE
+KERNELS: dict[type[Accumulator], int] = {
+    Exact: EXACT,
+    Int32: EXACT,
+    Aligned: ALIGNED,
+    Fused: FUSED,
+    Float32: FLOAT32,
+}
 WIDEST_SUM = 78  # bits of a pair
 LONGEST_TREE = 128  # terms of a `float32` tree, which is unrolled
 
 
 def refusal(rule: Accumulator, a: ElementFormat, b: ElementFormat, block_size: int) -> str | None:
     """Why these kernels cannot emulate `rule`; None when they can."""
-    if isinstance(rule, Float32) and block_size > LONGEST_TREE:
+    settings = _settings(rule, a, b, block_size)
+    if settings["RULE"] == FLOAT32 and block_size > LONGEST_TREE:
         return f"float32 takes blocks of at most {LONGEST_TREE} elements, not {block_size}"
-    bits = _settings(rule, a, b, block_size)["sum_bits"]
-    return too_wide(bits)
+    return too_wide(settings["sum_bits"])
 
 
 def _settings(
     rule: Accumulator, a: ElementFormat, b: ElementFormat, block_size: int
 ) -> dict[str, Any]:
     """The kernel's constants for a rule, and the width of its sums."""
-    table = product_table(a, b)
-    terms, dropped, promote, fraction_bits = block_size, 0, 0, 0
-    match rule:
-        case Exact() | Int32():
-            kind, term_bits, fraction_bits = EXACT, table.bits, -table.lsb
-        case Float32():
-            kind, term_bits = FLOAT32, 0
-        case Aligned(fraction_bits=fraction_bits):
-            kind, term_bits = ALIGNED, fraction_bits + 2
-        case Fused(fraction_bits=fraction_bits):
-            kind, term_bits = FUSED, fraction_bits + 2
-        case Preset():
-            kind, fraction_bits = FUSED, rule.fraction_bits
-            term_bits = fraction_bits + 2
-            terms = min(rule.terms, block_size)
-            dropped = FLOAT32_FRACTION - rule.result_bits
-            promote = rule.promote or 0
-        case _:
-            raise TypeError(f"{type(rule).__name__} has kernels of its own")
-    with_c = kind == FUSED
+    terms, fraction_bits = rule.step_terms(block_size), rule.alignment_bits or 0
+    term_bits = 0 if rule.alignment_bits is None else fraction_bits + 2
+    if rule.sums_exactly:
+        table = product_table(a, b)
+        fraction_bits, term_bits = -table.lsb, table.bits
     return {
-        "RULE": kind,
+        "RULE": by_kind(KERNELS, rule),
         "F": fraction_bits,
         "TERMS": terms,
-        "DROPPED": dropped,
-        "PROMOTE": promote,
-        "sum_bits": term_bits + math.ceil(math.log2(terms + with_c)),
+        "DROPPED": FLOAT32_FRACTION - rule.step_fraction_bits,
+        "PROMOTE": rule.promotes_every or 0,
+        "sum_bits": term_bits + math.ceil(math.log2(terms + rule.is_fused)),
     }
 
 

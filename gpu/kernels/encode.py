@@ -10,8 +10,9 @@ from typing import Any
 import triton
 import triton.language as tl
 
-from ...model.formats import E4M3, E5M2, E8M0, ROUNDINGS, ElementFormat
+from ...model.formats import E4M3, E5M2, E8M0, FLOAT32, ROUNDINGS, ElementFormat
 from ...model.quantize import NONFINITE, SCALE_RULES
+from .arithmetic import BIAS32, FRACTION32, HIDDEN32, INFINITY32
 
 NEAREST_EVEN, TOWARD_ZERO, STOCHASTIC = range(len(ROUNDINGS))
 FLOOR, CEIL, EVEN = range(len(SCALE_RULES))
@@ -35,7 +36,7 @@ def constants(
         "BITS": fmt.bits,
         "INTEGER": fmt.is_integer,
         "LARGEST": fmt.largest_finite,
-        "CEILING": 2**24 - 1 - int(fmt.largest_finite * 2.0 ** (23 - fmt.emax)),
+        "CEILING": _ceiling(fmt),
         "LARGEST_CODE": fmt.largest_code,
         "INF_CODE": -1 if fmt.inf_code is None else fmt.inf_code,
         "NAN_CODE": -1 if fmt.nan_code is None else fmt.nan_code,
@@ -44,6 +45,12 @@ def constants(
         "ELEMENT": element,
         "CONVERT": converts and not (element and fmt.inf_code is not None),
     }
+
+
+def _ceiling(fmt: ElementFormat) -> int:
+    """What carries into the exponent where a significand exceeds that of the largest element."""
+    largest = fmt.largest_finite * 2.0 ** (FLOAT32.mantissa_bits - fmt.emax)
+    return 2**FLOAT32.significand_bits - 1 - int(largest)
 
 
 SCALE_BIAS, NAN_SCALE = tl.constexpr(E8M0.bias), tl.constexpr(E8M0.nan_code)
@@ -55,26 +62,26 @@ def shared_exponent(
 ):
     """The exponent before clamping, from the bits of a finite amax; far below the range for 0."""
     value = amax.to(tl.float32, bitcast=True)
-    small = amax < 0x00800000  # a subnormal has its leading digit anywhere
+    small = amax < HIDDEN32  # a subnormal has its leading digit anywhere
     bits = tl.where(small, value * 18446744073709551616.0, value).to(tl.int32, bitcast=True)
     if SCALE_RULE == 2:
-        bits += 1 << (22 - M)  # half of the last place; a carry runs into the exponent
+        bits += HIDDEN32 >> (M + 1)  # half of the last place; a carry runs into the exponent
     elif SCALE_RULE == 1:
         # This carries exactly when amax's significand exceeds the largest finite element's.
         bits += CEILING
-    return (bits >> 23) - 127 - EMAX - tl.where(small, 64, 0)
+    return (bits >> FRACTION32) - BIAS32 - EMAX - tl.where(small, 64, 0)
 
 
 @triton.jit
 def nearest_even_code(size, M: tl.constexpr, EMIN: tl.constexpr, LARGEST: tl.constexpr):
     """Magnitude codes of float32 magnitudes: adding 2^23 last places rounds to one of them."""
     size = tl.minimum(size, LARGEST)
-    lowest: tl.constexpr = (EMIN + 127) << 23
-    exponent = tl.maximum(size.to(tl.int32, bitcast=True) & 0x7F800000, lowest)
-    offset = exponent + ((23 - M) << 23)
+    lowest: tl.constexpr = (EMIN + BIAS32) << FRACTION32
+    exponent = tl.maximum(size.to(tl.int32, bitcast=True) & INFINITY32, lowest)
+    offset = exponent + ((FRACTION32 - M) << FRACTION32)
     total = size + offset.to(tl.float32, bitcast=True)
     units = total.to(tl.int32, bitcast=True) - offset
-    return units + ((exponent - lowest) >> (23 - M))
+    return units + ((exponent - lowest) >> (FRACTION32 - M))
 
 
 @triton.jit
@@ -83,10 +90,10 @@ def _by_fraction(
 ):
     """Magnitude codes, at most CODE, of float32 magnitudes, toward zero or by random `words`."""
     bits = size.to(tl.int32, bitcast=True)
-    own = (bits >> 23) - 127
+    own = (bits >> FRACTION32) - BIAS32
     exponent = tl.maximum(own, EMIN)
-    shift = 23 - M + exponent - own  # of the significand, to units of the last place
-    significand = (bits & 0x7FFFFF) | 0x800000
+    shift = FRACTION32 - M + exponent - own  # of the significand, to units of the last place
+    significand = (bits & (HIDDEN32 - 1)) | HIDDEN32
     units = significand >> tl.minimum(shift, 31)
     if ROUNDING == 2:
         # The fraction in units of 2^-32; both are unsigned, and a carry wraps.
@@ -166,16 +173,16 @@ def quantize_tile(
     magnitude = bits & 0x7FFFFFFF
     largest = tl.max(magnitude, axis=AXIS, keep_dims=True)
     if ELEMENT:
-        poisoned = largest > (0x7F800000 if NAN_CODE < 0 else 0x7FFFFFFF)
-        finite = tl.where(magnitude < 0x7F800000, magnitude, 0)
+        poisoned = largest > (INFINITY32 if NAN_CODE < 0 else 0x7FFFFFFF)
+        finite = tl.where(magnitude < INFINITY32, magnitude, 0)
         amax = tl.max(finite, axis=AXIS, keep_dims=True)
     else:
-        poisoned = largest >= 0x7F800000
+        poisoned = largest >= INFINITY32
         amax = tl.where(poisoned, 0, largest)
     exponent = shared_exponent(amax, M, EMAX, CEILING, SCALE_RULE)
     scale = tl.minimum(tl.maximum(exponent + SCALE_BIAS, 0), NAN_SCALE - 1)
     # 2^-exponent; the least of them is a subnormal.
-    factor = tl.where(scale == NAN_SCALE - 1, 0x00400000, (NAN_SCALE - 1 - scale) << 23)
+    factor = tl.where(scale == NAN_SCALE - 1, HIDDEN32 >> 1, (NAN_SCALE - 1 - scale) << FRACTION32)
     factor = factor.to(tl.float32, bitcast=True)
     if CONVERT:
         codes = _convert(x * factor, tl.where(poisoned, 0, 255).to(tl.uint8), M)
@@ -188,13 +195,13 @@ def quantize_tile(
             code = _by_fraction(size, words, M, EMIN, LARGEST_CODE, ROUNDING)
         y_bits = y.to(tl.int32, bitcast=True)
         if ELEMENT and INF_CODE >= 0:
-            code = tl.where((y_bits & 0x7FFFFFFF) == 0x7F800000, INF_CODE, code)
+            code = tl.where((y_bits & 0x7FFFFFFF) == INFINITY32, INF_CODE, code)
         if INTEGER:
             code = tl.where(y_bits < 0, -code, code) & ((1 << BITS) - 1)
         else:
             code |= (y_bits >> 31) & (1 << (BITS - 1))
         if ELEMENT and NAN_CODE >= 0:
-            code = tl.where((y_bits & 0x7FFFFFFF) > 0x7F800000, NAN_CODE, code)
+            code = tl.where((y_bits & 0x7FFFFFFF) > INFINITY32, NAN_CODE, code)
         codes = code.to(tl.uint8)
     return codes, tl.where(poisoned, NAN_SCALE, scale).to(tl.uint8)
 

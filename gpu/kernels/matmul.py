@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from ...model.accumulators import Exact, Fixed, Int32
 from . import device, emulate, matrix, register
 
 if TYPE_CHECKING:
@@ -23,8 +22,8 @@ def refusal(product: "Product") -> str | None:
             return f"a and b must have at most {LARGEST_ROWS} rows, not {rows}"
     rule = product.accumulator
     formats = product.formats
-    if isinstance(rule, Fixed):
-        return register.refusal(rule, *formats, product.block_size)
+    if rule.register is not None:
+        return register.refusal(rule.register, *formats, product.block_size)
     return emulate.refusal(rule, *formats, product.block_size)
 
 
@@ -34,9 +33,8 @@ def run(product: "Product") -> Tensor:
     if not m or not n:
         return product.a_codes.new_zeros((m, n)).float()
     rule, formats = product.accumulator, product.formats
-    sums = isinstance(rule, Exact | Int32)
-    if isinstance(rule, Fixed):
+    if rule.register is not None:
         return register.run(product)
-    if sums and matrix.refusal(*formats, product.block_size) is None:
+    if rule.sums_exactly and matrix.refusal(*formats, product.block_size) is None:
         return matrix.run(product)
     return emulate.run(product)

@@ -18,7 +18,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ...model.formats import E8M0, ElementFormat
+from ...model.formats import E8M0, FLOAT16, FLOAT32, FLOAT64, ElementFormat
 from ...model.products import product_table
 from ..floats import power64
 from .arithmetic import add_to_odd, is_finite, nearest_even, sum3_to_odd
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 CHUNK = 32  # terms that a matrix unit sums before float64 takes over
 SHORTEST, LONGEST = 16, 256  # blocks: a matrix unit's step; what is unrolled, and float64 holds
-FLOAT16_BITS, FLOAT32_BITS, FLOAT64_BITS = 11, 24, 53
+FLOAT16_BITS, FLOAT32_BITS, FLOAT64_BITS = (
+    fmt.significand_bits for fmt in (FLOAT16, FLOAT32, FLOAT64)
+)
 STAGED = 160 * 2**10  # bytes of operands in flight
 
 
@@ -76,7 +78,7 @@ def _digit_table(fmt: ElementFormat, bits: int, count: int, device: torch.device
     A NaN is NaN in every digit; an infinity is 0, its products are taken apart.
     """
     values = torch.from_numpy(fmt.values.copy())
-    units = (values / fmt.smallest_subnormal).nan_to_num(0, 0, 0).to(torch.int64)
+    units = (values / fmt.smallest).nan_to_num(0, 0, 0).to(torch.int64)
     magnitude = units.abs()
     parts = [(magnitude >> (bits * i)) % 2**bits * units.sign() for i in range(count)]
     table = torch.where(values.isnan(), torch.nan, torch.stack(parts).to(torch.float64))

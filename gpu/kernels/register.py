@@ -16,6 +16,9 @@ from ...model.accumulators import Fixed
 from ...model.formats import ElementFormat
 from ...model.products import product_table
 from .arithmetic import (
+    FRACTION32,
+    HIDDEN32,
+    INFINITY32,
     INT64,
     PAIR,
     exponent32,
@@ -47,8 +50,8 @@ def refusal(_: Fixed, a: ElementFormat, b: ElementFormat, block_size: int) -> st
 
 def run(product: "Product") -> Tensor:
     """Dot products of the rows of `a` (M, K) and `b` (N, K): float32 (M, N)."""
-    rule = product.accumulator
-    assert isinstance(rule, Fixed)
+    rule = product.accumulator.register
+    assert rule is not None
     m, n = product.shape
     sum_bits, tile = _sum_bits(*product.formats, product.block_size), 32
     lsb = product_table(*product.formats).lsb
@@ -100,8 +103,9 @@ def _tensors(x: Operand) -> tuple[Tensor, Tensor, Tensor]:
 def _significand(c):
     """The signed integer significand of a finite float32: c = significand x 2^(exponent - 23)."""
     bits = c.to(tl.int32, bitcast=True)
-    fraction = bits & 0x7FFFFF
-    significand = tl.where((bits & 0x7F800000) == 0, fraction, fraction | 0x800000).to(tl.int64)
+    fraction = bits & (HIDDEN32 - 1)
+    normal = fraction | HIDDEN32
+    significand = tl.where((bits & INFINITY32) == 0, fraction, normal).to(tl.int64)
     return tl.where(bits < 0, -significand, significand)
 
 
@@ -168,9 +172,8 @@ def _int64_register(
     b_scales += column
     known = tl.where(is_finite(c), c, 0.0)
     special = c - known  # 0, or what c is: infinite or NaN
-    value = _add_int64(
-        tl.zeros((TILE, TILE), tl.int64), _significand(known), exponent32(known) - 23 - L, W, WRAPS
-    )
+    zero = tl.zeros((TILE, TILE), tl.int64)
+    value = _add_int64(zero, _significand(known), exponent32(known) - FRACTION32 - L, W, WRAPS)
     for _ in range(blocks):
         s = tl.load(a_scales)[:, None] + tl.load(b_scales)[None, :]
         _, low, terms = sum_terms(
@@ -318,7 +321,7 @@ def _wide_register(
     limb_stride = a_stride.to(tl.int64) * b_stride
     zero = tl.zeros((TILE, TILE), tl.int64)
     start = _significand(known)
-    exponent = exponent32(known) - 23 - L
+    exponent = exponent32(known) - FRACTION32 - L
     _add_limbs(limbs, limb_stride, limb_count, zero, start, exponent, W, WRAPS)
     for _ in range(blocks):
         s = tl.load(a_scales)[:, None] + tl.load(b_scales)[None, :]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ...model.accumulators import Fixed
-from ...model.register import FLOAT64_WIDTH
+from ...model.accumulators.fixed import FLOAT64_WIDTH
 from ...model.wide import exact_sum_fits
 from ..floats import FLOAT32_FRACTION, exponent64, power64
 from . import rounding

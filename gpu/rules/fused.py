@@ -3,19 +3,18 @@
 import torch
 from torch import Tensor
 
-from ...model.accumulators import Fused, Preset
-from ..floats import FLOAT32_FRACTION, exponent64, power64
+from ...model.accumulators import Fused
+from ...model.formats import FLOAT32
+from ..floats import exponent64, power64
 from . import rounding
 from .steps import NO_UNIT, Step, Steps
 from .sums import exact_sum
-
-SMALLEST_EXPONENT, LARGEST_EXPONENT = -126, 127  # of float32; a subnormal c counts as the smallest
 
 
 def _fuse(step: Step, c: Tensor, fraction_bits: int, result_bits: int) -> Tensor:
     """One `fused:F` update of float32 `c`: the scale and c join the alignment."""
     wide = c.to(torch.float64)
-    exponent = exponent64(wide.abs()).clamp(SMALLEST_EXPONENT, LARGEST_EXPONENT)
+    exponent = exponent64(wide.abs()).clamp(FLOAT32.emin, FLOAT32.emax)  # subnormals too
     products = step.largest_unit + step.scale
     # A zero c takes no part; where the products are zero too, any exponent will do.
     alone = (c == 0) & (products > NO_UNIT // 2)
@@ -28,16 +27,10 @@ def _fuse(step: Step, c: Tensor, fraction_bits: int, result_bits: int) -> Tensor
 
 
 def run_fused(accumulator: Fused, steps: Steps, c: Tensor) -> Tensor:
-    """A block at a time, RZ to float32."""
-    for step in steps.walk():
-        c = _fuse(step, c, accumulator.fraction_bits, FLOAT32_FRACTION)
-    return c
-
-
-def run_preset(accumulator: Preset, steps: Steps, c: Tensor) -> Tensor:
-    """In the machine's steps; with promotion by way of partial sums that start from +0."""
-    bits = accumulator.fraction_bits, accumulator.result_bits
-    if accumulator.promote is None:
+    """A step at a time; with promotion by way of partial sums that start from +0."""
+    bits = accumulator.fraction_bits, accumulator.step_fraction_bits
+    every = accumulator.promotes_every
+    if every is None:
         for step in steps.walk():
             c = _fuse(step, c, *bits)
         return c
@@ -45,7 +38,7 @@ def run_preset(accumulator: Preset, steps: Steps, c: Tensor) -> Tensor:
     for step in steps.walk():
         partial = _fuse(step, partial, *bits)
         taken += step.size
-        if taken >= accumulator.promote or step.is_last:
+        if taken >= every or step.is_last:
             c = rounding.nearest_even(
                 rounding.add_to_odd(c.to(torch.float64), partial.to(torch.float64))
             )

@@ -14,13 +14,13 @@ from ...model.accumulators import (
     Float32,
     Fused,
     Int32,
-    Preset,
+    by_kind,
 )
 from ..chunks import chunk_size
 from ..matmul import Product
 from .blocks import run_aligned, run_exact, run_float32
 from .fixed import run_fixed
-from .fused import run_fused, run_preset
+from .fused import run_fused
 from .steps import BlockSteps
 
 RULES: dict[type[Accumulator], Callable[..., Tensor]] = {
@@ -30,7 +30,6 @@ RULES: dict[type[Accumulator], Callable[..., Tensor]] = {
     Fixed: run_fixed,
     Float32: run_float32,
     Int32: run_exact,
-    Preset: run_preset,
 }
 
 
@@ -41,13 +40,13 @@ def refusal(_: Product) -> None:
 def run(product: Product) -> Tensor:
     """The (M, N) float32 results."""
     rule, (m, n) = product.accumulator, product.shape
-    terms = min(rule.terms if isinstance(rule, Preset) else product.block_size, product.block_size)
+    terms = rule.step_terms(product.block_size)
     result = torch.zeros((m, n), dtype=torch.float32, device=product.device)
     if product.c is not None:
         result.copy_(product.c)
     for rows, columns in tiles(m, n, max(1, chunk_size(product.device) // terms)):
         steps = BlockSteps(product, rows, columns, terms)
-        result[rows, columns] = RULES[type(rule)](rule, steps, result[rows, columns])
+        result[rows, columns] = by_kind(RULES, rule)(rule, steps, result[rows, columns])
     return result
 
 

@@ -8,9 +8,8 @@ the contract says of special values: no sum of finite terms comes near float64's
 import torch
 from torch import Tensor
 
-from ...model.rounding import SPLITTER
-
-LARGEST_FLOAT32 = torch.finfo(torch.float32).max
+from ...model.formats import FLOAT32
+from ...model.rounding import SPLITTER, TOO_LARGE
 
 
 def two_sum(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
@@ -64,14 +63,14 @@ def nearest_even(x: Tensor) -> Tensor:
     return x.to(torch.float32) + 0.0
 
 
-def toward_zero(x: Tensor, fraction_bits: int = 23) -> Tensor:
+def toward_zero(x: Tensor, fraction_bits: int = FLOAT32.mantissa_bits) -> Tensor:
     """RZ to float32 with `fraction_bits` (0 to 23) fraction bits, subnormals on the same grid.
 
     A magnitude of 2^128 or more is infinite; below that it truncates. A zero is +0.
     """
-    finite = x.clamp(-LARGEST_FLOAT32, LARGEST_FLOAT32)
+    finite = x.clamp(*FLOAT32.extremes)
     rounded = finite.to(torch.float32)
     too_far = rounded.to(torch.float64).abs() > finite.abs()
     bits = rounded.view(torch.int32) - too_far.to(torch.int32)
-    truncated = (bits & (-1 << (23 - fraction_bits))).view(torch.float32)
-    return torch.where(x.abs() < 2.0**128, truncated, x.to(torch.float32)) + 0.0
+    truncated = (bits & (-1 << (FLOAT32.mantissa_bits - fraction_bits))).view(torch.float32)
+    return torch.where(x.abs() < TOO_LARGE, truncated, x.to(torch.float32)) + 0.0

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ...model.formats import FloatFormat, IntegerFormat
 from ...model.schemes import Scheme
-from ...model.schemes.elements import IntegerFormat
 from ...model.schemes.integer import check_length
-from ...model.schemes.scales import FloatScale
 from .. import checks, executors
 from ..eager import eager
 from .grouping import expand
@@ -91,7 +90,7 @@ def _check_scheme(name: str, scheme: Scheme) -> None:
     if more or not plain or element.bits != 8:
         elements = ", ".join(map(str, scheme.elements))
         raise ValueError(f"elements of {name} must be 8-bit integers, not {elements} of {scheme}")
-    if inner or not isinstance(level.format, FloatScale) or level.granularity.columns is not None:
+    if inner or not isinstance(level.format, FloatFormat) or level.granularity.columns is not None:
         levels = ", ".join(map(str, scheme.levels))
         raise ValueError(
             f"levels of {name} must be one float scale for whole rows, not {levels} of {scheme}"

@@ -11,17 +11,15 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from ...model.formats import ElementFormat, FloatFormat, PowerFormat, ScaleFormat
 from ...model.products import NO_EXPONENT
-from ...model.schemes.elements import Element
 from ...model.schemes.operand import (
     element_range,
-    extremes,
     in_range,
     is_region,
     is_shift,
     unit_exponents,
 )
-from ...model.schemes.scales import FloatScale, PowerScale, Scale
 from .. import checks
 from ..floats import exponent64, power64
 from ..rules.steps import NO_UNIT
@@ -86,14 +84,14 @@ class Operand:
 
 
 @cache
-def _units(formats: tuple[Element, ...], device: torch.device) -> Tensor:
+def _units(formats: tuple[ElementFormat, ...], device: torch.device) -> Tensor:
     """(formats, codes): the exponent of every code's unit digit, int16; NO_UNIT for none."""
     table = torch.stack([torch.tensor(unit_exponents(fmt), device=device) for fmt in formats])
     return torch.where(table == NO_EXPONENT, NO_UNIT, table).to(torch.int16)
 
 
 @cache
-def _in_range(formats: tuple[Element, ...], device: torch.device) -> Tensor:
+def _in_range(formats: tuple[ElementFormat, ...], device: torch.device) -> Tensor:
     return torch.stack([torch.tensor(in_range(fmt), device=device) for fmt in formats])
 
 
@@ -108,7 +106,7 @@ def operand(array: ScaledTensor) -> Operand:
     units = _units(formats, array.device)[index]
     if array.zero_points is not None:
         values = values - array.spread(array.zero_points, -1)
-        low, high = extremes(formats[0])
+        low, high = formats[0].extremes
         width = int(high - low).bit_length()
         units = torch.where(values == 0, NO_UNIT, width - 1).to(torch.int16)
     blocks, regions, region_length = [], None, 0
@@ -141,7 +139,7 @@ def check_codes(array: ScaledTensor) -> None:
     if array.selectors is not None:
         checks.integers(f"selectors of {scheme}", array.selectors, 0, len(scheme.elements) - 1)
     if array.zero_points is not None:
-        low, high = map(int, extremes(scheme.elements[0]))
+        low, high = map(int, scheme.elements[0].extremes)
         checks.integers(f"zero_points of {scheme}", array.zero_points, low, high)
     allowed = _in_range(scheme.elements, array.device)[_book(array), array.codes.to(torch.int32)]
     if not bool(allowed.all()):
@@ -152,16 +150,15 @@ def check_codes(array: ScaledTensor) -> None:
         )
 
 
-def _block_scale(fmt: Scale, decoded: Tensor, length: int) -> BlockScale:
+def _block_scale(fmt: ScaleFormat, decoded: Tensor, length: int) -> BlockScale:
     """Significands and exponents; a subnormal or integer scale is not normalised."""
     nan = decoded.isnan()
     exponents = exponent64(torch.where(nan, 1.0, decoded))
-    if isinstance(fmt, PowerScale):
+    if isinstance(fmt, PowerFormat):
         fraction_bits = 0
-    elif isinstance(fmt, FloatScale):
-        fraction_bits = fmt.significand_bits - 1
-        lowest = int(exponent64(decoded.new_tensor(fmt.smallest))) + fraction_bits
-        exponents = exponents.clamp(min=lowest)
+    elif isinstance(fmt, FloatFormat):
+        fraction_bits = fmt.mantissa_bits
+        exponents = exponents.clamp(min=fmt.emin)
     else:
         fraction_bits = fmt.bits - 1
         exponents = torch.full_like(exponents, fraction_bits)

@@ -3,14 +3,14 @@
 import torch
 from torch import Tensor
 
-from ...model.accumulators import Accumulator, Exact, Fixed, Int32, Preset
+from ...model.accumulators import Accumulator, Fixed, by_kind, check_known
 from ...model.accumulators import accumulator as find_rule
 from ...model.blocks import LARGEST_BLOCK
 from ...model.errors import integer
+from ...model.formats import FLOAT32, PowerFormat
 from ...model.schemes.integer import check_elements, check_length
 from ...model.schemes.products import check_weight_only
 from ...model.schemes.regions import check_shapes, regions, split
-from ...model.schemes.scales import PowerScale
 from ...model.schemes.steps import check_exact
 from .. import checks
 from ..chunks import chunk_size
@@ -23,7 +23,6 @@ from .regions import check_pair, region_scale, rescaled
 from .steps import ScaledSteps
 from .tensor import ScaledTensor
 
-FLOAT32_LSB, FLOAT32_TOP = -149, 128  # c is a multiple of 2^lsb below 2^top
 Cuts = tuple[tuple[int, int], ...]
 
 
@@ -45,9 +44,7 @@ def matmul(
     scale of each operand is taken at once up to this length (1 to 65536), else in parts of it.
     Raises TypeError or ValueError, naming the argument, before any work.
     """
-    rule = find_rule(accumulator)
-    if type(rule) not in RULES:
-        raise TypeError(f"accumulator must be one of mxdot.model's, not {type(rule).__name__}")
+    rule = check_known(find_rule(accumulator))
     lanes = integer("lanes", lanes, 1, LARGEST_BLOCK)
     if not isinstance(b, ScaledTensor):
         raise TypeError(f"b must be a ScaledTensor, not {type(b).__name__}")
@@ -71,7 +68,7 @@ def _running(c: Tensor | None, a: Tensor, b: ScaledTensor) -> Tensor:
 
 
 def _scaled(a: ScaledTensor, b: ScaledTensor, rule: Accumulator, c: Tensor, lanes: int) -> Tensor:
-    if isinstance(rule, Int32):
+    if rule.takes_integers:
         check_elements(a.scheme, b.scheme)
         if not (_has_powers(a) or _has_powers(b)):
             return rescaled_sums(a, b, c)
@@ -79,7 +76,7 @@ def _scaled(a: ScaledTensor, b: ScaledTensor, rule: Accumulator, c: Tensor, lane
     parts = regions(left, right)
     cuts = [region.cuts(left, right, lanes) for region in parts]
     longest = max(stop - start for blocks in cuts for start, stop in blocks)
-    if isinstance(rule, Int32):
+    if rule.takes_integers:
         check_length(a.scheme, b.scheme, longest)
     check_exact(left, right, longest)
     if left.regions is None and right.regions is None:
@@ -91,7 +88,7 @@ def _scaled(a: ScaledTensor, b: ScaledTensor, rule: Accumulator, c: Tensor, lane
 
 
 def _has_powers(array: ScaledTensor) -> bool:
-    return any(isinstance(level.format, PowerScale) for level in array.scheme.levels)
+    return any(isinstance(level.format, PowerFormat) for level in array.scheme.levels)
 
 
 def _accumulate(
@@ -101,12 +98,12 @@ def _accumulate(
 
     width: numbers that the rule keeps for each dot product, beside a block's terms.
     """
-    cuts = split(blocks, rule.terms) if isinstance(rule, Preset) else blocks
-    longest = max(width, *(stop - start for start, stop in cuts))
+    terms = rule.step_terms(max(stop - start for start, stop in blocks))
+    cuts, longest = split(blocks, terms), max(width, terms)
     result = torch.empty_like(c)
     for rows, columns in tiles(c.shape[0], c.shape[1], max(1, chunk_size(c.device) // longest)):
         steps = ScaledSteps(a, b, rows, columns, cuts)
-        result[rows, columns] = RULES[type(rule)](rule, steps, c[rows, columns])
+        result[rows, columns] = by_kind(RULES, rule)(rule, steps, c[rows, columns])
     return result
 
 
@@ -116,7 +113,7 @@ def _accumulate(
 def _weight_only(a: Tensor, b: ScaledTensor, rule: Accumulator, c: Tensor, lanes: int) -> Tensor:
     check_weight_only(rule)
     left, right = float_operand(a), float_operand(b.dequantize(a.dtype))
-    if not isinstance(rule, Exact):
+    if not rule.sums_exactly:
         return _accumulate(rule, left, right, split([(0, a.shape[1])], lanes), c)
     register = _register(left, right)
     one_by_one = split([(0, a.shape[1])], 1)
@@ -125,6 +122,7 @@ def _weight_only(a: Tensor, b: ScaledTensor, rule: Accumulator, c: Tensor, lanes
 
 def _register(a: Operand, b: Operand) -> Fixed:
     """One that takes c and every product of the floats whole: its one rounding is the last."""
-    lsb = min(a.lsb + b.lsb, FLOAT32_LSB)
-    top = max((a.largest * b.largest).bit_length() + a.lsb + b.lsb, FLOAT32_TOP)
+    # c is a multiple of 2^lsb below 2^top.
+    lsb = min(a.lsb + b.lsb, FLOAT32.lsb)
+    top = max((a.largest * b.largest).bit_length() + a.lsb + b.lsb, FLOAT32.emax + 1)
     return Fixed(top - lsb + a.shape[1].bit_length() + 2, lsb)

@@ -11,11 +11,10 @@ import torch
 from torch import Tensor
 
 from ...model.blocks import check_axis
+from ...model.formats import ElementFormat, IntegerFormat, PowerFormat
 from ...model.schemes import Limits, Scheme
-from ...model.schemes.elements import Element, IntegerFormat
 from ...model.schemes.grouping import Group, group_in, lead_axes
 from ...model.schemes.limits import matrix_limits
-from ...model.schemes.scales import PowerScale
 from ...model.schemes.table import scheme as find
 from .. import checks
 from ..chunks import split
@@ -37,7 +36,7 @@ class Choice:
     for each element.
     """
 
-    element: Element
+    element: ElementFormat
     scales: list[Tensor]
     product: Tensor
     zero_points: Tensor | None
@@ -122,7 +121,7 @@ def quantize(
 def _scales(
     matrix: Tensor,
     scheme: Scheme,
-    element: Element,
+    element: ElementFormat,
     groups: list[Group],
     given: tuple[Tensor, ...] | None,
 ) -> Choice:
@@ -139,7 +138,7 @@ def _scales(
                 reduce(matrix, group, f).to(torch.float64) for f in (torch.amin, torch.amax)
             )
             stored, zero_points = _affine(low, high, scheme, element)
-        elif isinstance(level.format, PowerScale):
+        elif isinstance(level.format, PowerFormat):
             stored = _power(_largest(matrix, group, limits), product, scheme, i, element)
         else:
             amax = _largest(matrix, group, limits)
@@ -158,15 +157,17 @@ def _largest(matrix: Tensor, group: Group, limits: tuple[Tensor, ...] | None) ->
     return reduce(matrix.abs(), group, torch.amax).to(torch.float64)
 
 
-def _power(amax: Tensor, outer: Tensor, scheme: Scheme, level: int, element: Element) -> Tensor:
+def _power(
+    amax: Tensor, outer: Tensor, scheme: Scheme, level: int, element: ElementFormat
+) -> Tensor:
     """Powers of two by the contract's rules, what outer and inner scales give taken off."""
     formats = [lev.format for lev in scheme.levels]
-    inner = sum(fmt.high for fmt in formats[level + 1 :] if isinstance(fmt, PowerScale))
+    inner = sum(fmt.emax for fmt in formats[level + 1 :] if isinstance(fmt, PowerFormat))
     mine = formats[level]
-    assert isinstance(mine, PowerScale)
+    assert isinstance(mine, PowerFormat)
     shared = shared_exponent(amax, element, scheme.levels[level].rule)
     exponents = shared - exponent64(outer) - inner
-    return scales.encode_power(torch.where(amax == 0, mine.low, exponents), mine)
+    return scales.encode_power(torch.where(amax == 0, mine.emin, exponents), mine)
 
 
 def _affine(
@@ -177,7 +178,7 @@ def _affine(
     spread = to_odd(*two_sum(high, -low))
     steps = torch.full_like(spread, element.highest - element.lowest)
     fmt = scheme.levels[0].format
-    assert not isinstance(fmt, PowerScale)
+    assert not isinstance(fmt, PowerFormat)
     stored = scales.encode(quotient(spread, steps), fmt)
     zero_points = element.lowest - quotient(low, scales.decode(stored, fmt)).round()
     return stored, zero_points.clamp(element.lowest, element.highest).to(torch.int64)

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from ...model.errors import integer, integer_array
+from ...model.formats import INT8_FULL, IntegerFormat
 from ...model.requantize import (
     HIGHEST,
     LOWEST,
@@ -17,7 +18,6 @@ from ...model.requantize import (
     check_shape,
     integer_format,
 )
-from ...model.schemes.elements import INT8_FULL, IntegerFormat
 from .. import checks
 from ..eager import eager
 

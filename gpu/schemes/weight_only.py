@@ -6,9 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from ...model.formats import FloatFormat, IntegerFormat
 from ...model.schemes import Scheme
-from ...model.schemes.elements import IntegerFormat
-from ...model.schemes.scales import FloatScale
 from .. import checks, executors
 from ..eager import eager
 from .grouping import expand
@@ -129,7 +128,7 @@ def _check_scheme(scheme: Scheme) -> None:
             f"elements of b must be 4-bit two's complement without zero points, not {elements} of "
             f"{scheme}"
         )
-    if inner or not isinstance(level.format, FloatScale) or level.format.bits == 8:
+    if inner or not isinstance(level.format, FloatFormat) or level.format.bits == 8:
         levels = ", ".join(map(str, scheme.levels))
         raise ValueError(
             f"levels of b must be one of float32, float16 or bfloat16 scales, not {levels} of "

@@ -3,10 +3,12 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike, signed
 from amaranth.lib import data
 
+from ...model.formats import FLOAT32
+
 EXPONENT_BITS = 11  # signed; holds every exponent of every configuration, scales included
-FLOAT32_BIAS = 127
-FLOAT32_EMIN = -126
-FLOAT32_FRACTION = 23
+FLOAT32_BIAS, FLOAT32_EMIN = FLOAT32.bias, FLOAT32.emin
+FLOAT32_FRACTION = FLOAT32.mantissa_bits
+FLOAT32_ONES = 2**FLOAT32.exponent_bits - 1  # the exponent field of infinities and NaN
 
 
 class SpecialLayout(data.StructLayout):
@@ -77,11 +79,12 @@ def merge_special(
     positive, negative = Signal(name=f"{name}_pos_inf"), Signal(name=f"{name}_neg_inf")
     nan, active = Signal(name=f"{name}_nan"), Signal(name=f"{name}_active")
     bits = Signal(32, name=f"{name}_bits")
+    infinity = Cat(Const(0, FLOAT32_FRACTION), Const(-1, FLOAT32.exponent_bits))
     m.d.comb += [
         positive.eq(terms.pos_inf | running.pos_inf),
         negative.eq(terms.neg_inf | running.neg_inf),
         nan.eq(terms.nan | running.nan | (positive & negative)),
         active.eq(~(nan | positive | negative)),
-        bits.eq(Mux(nan, Const(nan_bits, 32), Cat(Const(0, 23), Const(-1, 8), negative))),
+        bits.eq(Mux(nan, Const(nan_bits, 32), Cat(infinity, negative))),
     ]
     return active, bits

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...model.schemes.elements import IntegerFormat
+from ...model.formats import IntegerFormat
 from .shift import shift_right_signed
 
 

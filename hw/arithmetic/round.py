@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..hierarchy import submodule
-from .floats import EXPONENT_BITS, FLOAT32_BIAS, FLOAT32_EMIN, FLOAT32_FRACTION
+from .floats import EXPONENT_BITS, FLOAT32_BIAS, FLOAT32_EMIN, FLOAT32_FRACTION, FLOAT32_ONES
 from .normalize import Normalizer
 
 
@@ -69,11 +69,11 @@ class FloatRounder(wiring.Component):
         m.d.comb += [
             field.eq(Mux(top, biased - normalizer.amount, 0)),
             packed.eq(Cat(Const(0, FLOAT32_FRACTION - self.fraction_bits), kept, field) + up),
-            self.overflow.eq(packed[FLOAT32_FRACTION:] >= 255),
+            self.overflow.eq(packed[FLOAT32_FRACTION:] >= FLOAT32_ONES),
             self.inexact.eq(discarded.any() | self.overflow),
             self.underflow.eq(discarded.any() & (packed[FLOAT32_FRACTION:] == 0)),
         ]
-        infinity = Const(0xFF << FLOAT32_FRACTION, 31)
+        infinity = Const(FLOAT32_ONES << FLOAT32_FRACTION, 31)
         magnitude = Mux(self.overflow, infinity, packed[:31])
         m.d.comb += self.result.eq(Cat(magnitude, self.sign & magnitude.any()))
         return m

@@ -2,6 +2,7 @@
 
 from amaranth.hdl import Module, Mux, Signal
 
+from ...model.formats import FLOAT32
 from ...model.widths import Widths
 from ..arithmetic.float_sum import FloatSum
 from ..arithmetic.floats import FloatLayout, RunningLayout, merge_special, unpack_float32
@@ -31,7 +32,7 @@ class Accumulate(Section):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        adder = submodule(m, "adder", FloatSum(24, self.significand_bits))
+        adder = submodule(m, "adder", FloatSum(FLOAT32.significand_bits, self.significand_bits))
         rounder = submodule(m, "rounder", FloatRounder(adder.sum_width, nearest=True))
         first = self.i.first
         c = Signal(32)

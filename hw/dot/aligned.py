@@ -3,7 +3,8 @@ float_loop.py."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 
-from ...model.widths import FLOAT32_SIGNIFICAND, Widths
+from ...model.formats import FLOAT32
+from ...model.widths import Widths
 from ..arithmetic.adder_tree import rows_of, total_of
 from ..arithmetic.columns import Columns
 from ..arithmetic.floats import EXPONENT_BITS, FLOAT32_BIAS
@@ -128,7 +129,7 @@ class Cut(Section):
         m.d.comb += magnitude.eq(Mux(negative, -total, total))
         count = leading_zeros(m, magnitude)
         # The lowest place that stays is that of the leading one less 23.
-        excess = size - FLOAT32_SIGNIFICAND
+        excess = size - FLOAT32.significand_bits
         places = [count <= excess - 1 - place for place in range(excess)]
         gone = Signal(excess)
         m.d.comb += gone.eq(Cat(*places))

@@ -3,7 +3,7 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data
 
-from ...model.outputs import OutputFormat
+from ...model.formats import FloatFormat
 from ..arithmetic.floats import (
     EXPONENT_BITS,
     FLOAT32_FRACTION,
@@ -27,7 +27,7 @@ class NarrowLayout(data.StructLayout):
 class Convert(Section):
     """Subnormals are kept; a NaN keeps its leading fraction bits, which no NaN result lacks."""
 
-    def __init__(self, out: OutputFormat) -> None:
+    def __init__(self, out: FloatFormat) -> None:
         self.out = out
         super().__init__({"running": RunningLayout()}, {"result": NarrowLayout(out.bits)})
 
@@ -46,19 +46,19 @@ class Convert(Section):
             shift.amount.eq(Mux(below > 0, below, 0)),
             value.eq(shift.result | shift.sticky),
         ]
-        cut = FLOAT32_FRACTION + 2 - out.fraction_bits
+        cut = FLOAT32_FRACTION + 2 - out.mantissa_bits
         kept, discarded = value[cut:-1], value[:cut]
         field = Signal(EXPONENT_BITS)
-        rounded = Signal(out.fraction_bits + EXPONENT_BITS)
+        rounded = Signal(out.mantissa_bits + EXPONENT_BITS)
         up = rounds_up(kept, discarded)
-        overflow = rounded[out.fraction_bits :] >= top
+        overflow = rounded[out.mantissa_bits :] >= top
         m.d.comb += [
             field.eq(Mux(value[-1], Mux(below > 0, 1, 1 - below), 0)),
             rounded.eq(Cat(kept, field) + up),
         ]
         special = bits[FLOAT32_FRACTION:31].all()
-        fraction = bits[FLOAT32_FRACTION - out.fraction_bits : FLOAT32_FRACTION]
-        infinity = Const(top << out.fraction_bits, out.bits - 1)
+        fraction = bits[FLOAT32_FRACTION - out.mantissa_bits : FLOAT32_FRACTION]
+        infinity = Const(top << out.mantissa_bits, out.bits - 1)
         magnitude = Mux(overflow, infinity, rounded[: out.bits - 1])
         magnitude = Mux(special, Cat(fraction, Const(top, out.exponent_bits)), magnitude)
         flags = self.i.running.flags
@@ -67,7 +67,7 @@ class Convert(Section):
             result.flags.eq(flags),
         ]
         inexact = discarded.any() | overflow
-        tiny = discarded.any() & (rounded[out.fraction_bits :] == 0)
+        tiny = discarded.any() & (rounded[out.mantissa_bits :] == 0)
         m.d.comb += [
             result.flags.overflow.eq(flags.overflow | (~special & overflow)),
             result.flags.underflow.eq(flags.underflow | (~special & tiny)),

@@ -3,7 +3,6 @@
 from amaranth.hdl import Cat, Const, Module, Value, signed
 from amaranth.lib import data
 
-from ...model.accumulators import Fixed
 from ...model.widths import Widths, magnitude_bits
 from ..arithmetic.adder_tree import TermLayout, add_terms, rows_of, total_of
 from ..arithmetic.columns import Columns
@@ -68,7 +67,7 @@ def compress(widths: Widths, number: int | None = None) -> Section:
 
 def row_bits(widths: Widths) -> int:
     """Of the words that are summed."""
-    if isinstance(widths.config.accumulator, Fixed):
+    if widths.config.accumulator.register is not None:
         return widths.total_bits
     return Window(widths.sum_bits).row_bits
 
@@ -125,7 +124,7 @@ class Sum(Section):
         reads = sum_inputs(widths, row_bits(widths))
         if widths.codes_are_integers:
             reads = {"partial_products": partial_products_shape(row_bits(widths))}
-        self.for_loop = not isinstance(widths.config.accumulator, Fixed)
+        self.for_loop = widths.config.accumulator.register is None
         scale, writes = {}, {"total": signed(widths.total_bits)}
         if self.for_loop:
             scale = {"scale": SCALE_SHAPE}

@@ -44,8 +44,8 @@ class RegisterLayout(data.StructLayout):
 
 def rule_of(widths: Widths) -> Fixed:
     """The accumulator of a unit with a register."""
-    rule = widths.config.accumulator
-    assert isinstance(rule, Fixed)
+    rule = widths.config.accumulator.register
+    assert rule is not None
     return rule
 
 

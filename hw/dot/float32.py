@@ -4,9 +4,10 @@ from amaranth.hdl import Cat, Const, Module, Mux, ShapeLike, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from ...model.formats import FLOAT32
 from ...model.widths import Widths
 from ..arithmetic.float_sum import FloatSum
-from ..arithmetic.floats import FLOAT32_FRACTION, FloatLayout
+from ..arithmetic.floats import FloatLayout
 from ..arithmetic.normalize import Normalizer
 from ..arithmetic.round import rounds_up
 from ..arithmetic.scale import SCALE_SHAPE
@@ -16,7 +17,7 @@ from .accumulate import Accumulate
 from .lane import ProductLayout
 from .multiply import products_shape
 
-SIGNIFICAND = FLOAT32_FRACTION + 1
+SIGNIFICAND = FLOAT32.significand_bits
 
 
 def floats_shape(count: int) -> data.ArrayLayout:

@@ -27,7 +27,7 @@ from collections.abc import Callable
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
 
-from ...model.accumulators import Aligned
+from ...model.formats import FLOAT32
 from ...model.widths import Widths
 from ..arithmetic.adders import carry_increment, increment
 from ..arithmetic.columns import Bit, Columns
@@ -41,9 +41,8 @@ from ..arithmetic.normalize import leading_zeros
 from ..pipeline import Section
 from .multiply import special_shape
 
-SIGNIFICAND = FLOAT32_FRACTION + 1
+SIGNIFICAND = FLOAT32.significand_bits
 BELOW = 25  # places of the window below the grid
-INFINITE = 255  # a float32's exponent field
 LEVELS_OF_BLOCKS = (12, 9, 8, 7, 6)  # of the adder: the carry from below comes later and later
 
 
@@ -316,21 +315,22 @@ class Round(Section):
         rounded, overflows = Signal(31), Signal()
         sign = c[31] ^ x.negative
         stays = self.i.reach.above | (self.i.reach.below & ~self.i.beyond_c)
+        result_field = rounded[FLOAT32_FRACTION:]
         finite = Signal()
         m.d.comb += [
             rounded.eq(Cat(*packed)),
-            overflows.eq(finite & ~stays & ~x.zero & (too_large | rounded[23:].all())),
+            overflows.eq(finite & ~stays & ~x.zero & (too_large | result_field.all())),
         ]
         nan, infinite, infinite_sign = self._special(m, c)
         m.d.comb += finite.eq(~(nan | infinite))
         computes = finite & ~stays & ~x.zero & ~too_large
         keeps = finite & stays
         ones = ~finite | (~stays & ~x.zero & too_large)
-        nan_fraction = Const(self.nan_bits & 0x7FFFFF, 23)
+        nan_fraction = Const(self.nan_bits % 2**FLOAT32_FRACTION, FLOAT32_FRACTION)
         magnitude = (
             (rounded & computes.replicate(31))
             | (c[:31] & keeps.replicate(31))
-            | Cat(nan_fraction & nan.replicate(23), ones.replicate(8))
+            | Cat(nan_fraction & nan.replicate(FLOAT32_FRACTION), ones.replicate(8))
         )
         negative = (
             (sign & computes & rounded.any())
@@ -343,7 +343,7 @@ class Round(Section):
         # A negative power of two overflows by its carry alone.
         loses = Mux(stays, beyond, overflows | (~x.zero & inexact))
         cut = self.i.sticky if self.aligns else Const(0, 1)
-        tiny = Mux(stays, ~c[23:31].any(), ~rounded[23:].any() & ~too_large)
+        tiny = Mux(stays, ~c[FLOAT32_FRACTION:31].any(), ~result_field.any() & ~too_large)
         m.d.comb += [
             after.c.eq(Cat(magnitude, negative)),
             after.flags.eq(flags),
@@ -370,7 +370,7 @@ class Round(Section):
 
 def _aligns(widths: Widths) -> bool:
     """Whether digits may be lost before the sum."""
-    return isinstance(widths.config.accumulator, Aligned)
+    return widths.config.accumulator.alignment_bits is not None
 
 
 def sections(window: Callable[[Widths], Window]) -> dict[str, Callable[[Widths], Section]]:

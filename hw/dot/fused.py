@@ -4,7 +4,7 @@ block, then promote where a partial sum is kept apart."""
 from amaranth.hdl import Cat, Const, Module, Mux, ShapeLike, Signal, Value, signed
 from amaranth.lib import data
 
-from ...model.accumulators import Fused, Preset
+from ...model.formats import FLOAT32
 from ...model.widths import Widths
 from ..arithmetic.adder_tree import AdderTree, TermLayout
 from ..arithmetic.float_sum import FloatSum
@@ -34,17 +34,9 @@ class PeakLayout(data.StructLayout):
         super().__init__({"exponent": widths.exponent_bits, "any": 1})
 
 
-def rule_of(widths: Widths) -> Fused | Preset:
-    """The accumulator of a unit whose running value joins the alignment."""
-    rule = widths.config.accumulator
-    assert isinstance(rule, Fused | Preset)
-    return rule
-
-
 def promotes(widths: Widths) -> bool:
     """Whether a partial sum is kept apart from c, and added to it now and then."""
-    rule = rule_of(widths)
-    return isinstance(rule, Preset) and rule.promote is not None
+    return widths.config.accumulator.promotes_every is not None
 
 
 def sum_name(widths: Widths) -> str:
@@ -209,8 +201,8 @@ class Round(Section):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        widths, rule = self.widths, rule_of(self.widths)
-        bits = rule.result_bits if isinstance(rule, Preset) else FLOAT32_FRACTION
+        widths, rule = self.widths, self.widths.config.accumulator
+        bits = rule.step_fraction_bits
         size, above = widths.total_bits - 1, bits + 1
         width = size + above
         rounder = submodule(m, "rounder", FloatRounder(width, nearest=False, fraction_bits=bits))
@@ -255,7 +247,7 @@ class Promote(Section):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        adder = submodule(m, "adder", FloatSum(24, 24))
+        adder = submodule(m, "adder", FloatSum(FLOAT32.significand_bits, FLOAT32.significand_bits))
         rounder = submodule(m, "rounder", FloatRounder(adder.sum_width, nearest=True))
         first, promotes_now, partial = self.i.first, self.i.promotes, self.i.partial
         c = Signal(32)

@@ -3,20 +3,29 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...model.accumulators import Aligned, Exact, Fixed, Float32, Fused, Int32, Preset
-from ...model.outputs import IntegerOutput, OutputFormat
+from ...model.accumulators import (
+    Accumulator,
+    Aligned,
+    Exact,
+    Fixed,
+    Float32,
+    Fused,
+    Int32,
+    by_kind,
+)
+from ...model.formats import FloatFormat
+from ...model.outputs import IntegerOutput
 from ...model.widths import Widths
 from ..pipeline import Section
 from . import aligned, exact, fixed, float32, fused, integer
 from .convert import Convert
 from .multiply import Decode, Multiply
 
-FAMILIES: dict[type, Mapping[str, Callable[..., Section]]] = {
+FAMILIES: dict[type[Accumulator], Mapping[str, Callable[..., Section]]] = {
     Exact: exact.SECTIONS,
     Int32: exact.SECTIONS,
     Aligned: aligned.SECTIONS,
     Fused: fused.SECTIONS,
-    Preset: fused.SECTIONS,
     Fixed: fixed.SECTIONS,
     Float32: float32.SECTIONS,
 }
@@ -24,7 +33,7 @@ FAMILIES: dict[type, Mapping[str, Callable[..., Section]]] = {
 
 def _convert(widths: Widths) -> Section:
     out = widths.config.out
-    assert isinstance(out, OutputFormat)
+    assert isinstance(out, FloatFormat)
     return Convert(out)
 
 
@@ -40,7 +49,7 @@ def build(widths: Widths) -> list[Section]:
     config = widths.config
     family: Mapping[str, Callable[..., Section]] = integer.SECTIONS
     if not isinstance(config.out, IntegerOutput):
-        family = {**SHARED, **FAMILIES[type(config.accumulator)]}
+        family = {**SHARED, **by_kind(FAMILIES, config.accumulator)}
     return [_section(family, part.kind, part.number, widths) for part in config.pipeline.sections]
 
 

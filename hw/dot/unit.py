@@ -5,7 +5,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...model.config import DotConfig
-from ...model.outputs import FLOAT32, IntegerOutput
+from ...model.formats import FLOAT32
+from ...model.outputs import IntegerOutput
 from ...model.trace import FLAG_NAMES
 from ...model.widths import Widths
 from ..hierarchy import used
@@ -111,9 +112,9 @@ class DotUnit(wiring.Component):
             values["c"] = Const(0, 32)
         token = Token("in", values, self.i.valid)
         m.d.comb += self.i.ready.eq(token.ready)
-        promote = getattr(self.config.accumulator, "promote", None)
-        if promote is not None:
-            self._count_group(m, token, max(1, promote // self.config.lanes))
+        every = self.config.accumulator.promotes_every
+        if every is not None:
+            self._count_group(m, token, max(1, every // self.config.lanes))
         return token
 
     @staticmethod
@@ -145,8 +146,8 @@ class DotUnit(wiring.Component):
         if not self.config.status:
             return
         if not isinstance(out, IntegerOutput):
-            special = c[out.fraction_bits : out.bits - 1].all()
-            m.d.comb += payload.flags.invalid.eq(special & c[: out.fraction_bits].any())
+            special = c[out.mantissa_bits : out.bits - 1].all()
+            m.d.comb += payload.flags.invalid.eq(special & c[: out.mantissa_bits].any())
         for name in FLAG_NAMES[1:]:
             m.d.comb += payload.flags[name].eq(flags[name])
 

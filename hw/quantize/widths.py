@@ -30,7 +30,7 @@ class Widths:
 
     @property
     def fraction_bits(self) -> int:
-        return self.config.source.fraction_bits
+        return self.config.source.mantissa_bits
 
     @property
     def compared_bits(self) -> int:
@@ -50,7 +50,7 @@ class Widths:
     @property
     def bias(self) -> int:
         """Exponent field of the source minus exponent."""
-        return 1 - self.config.source.emin
+        return self.config.source.bias
 
     @property
     def kept_bits(self) -> int:
@@ -79,11 +79,8 @@ class Widths:
         source = self.config.source
         # The least exponent of a shared scale, E8M0's or that of the source's least value.
         floor = E8M0.exponent_range[0]
-        least = min(
-            max(floor, source.emin - source.fraction_bits - fmt.emax) + fmt.emin
-            for fmt in self.config.formats
-        )
-        return bits_for(min(source.emin - least, source.fraction_bits))
+        least = min(max(floor, source.lsb - fmt.emax) + fmt.emin for fmt in self.config.formats)
+        return bits_for(min(source.emin - least, source.mantissa_bits))
 
     @property
     def distance_bits(self) -> int:

@@ -1,8 +1,6 @@
 """mxdot.model.schemes: block-scaling schemes under one description (docs/numerics.md, 6 and 7)."""
 
-from .array import ScaledArray
-from .calibrate import CALIBRATORS, calibrate
-from .elements import (
+from ..formats import (
     INT4_FULL,
     INT4_SYMMETRIC,
     INT8_FULL,
@@ -11,6 +9,8 @@ from .elements import (
     IntegerFormat,
     sign_magnitude,
 )
+from .array import ScaledArray
+from .calibrate import CALIBRATORS, calibrate
 from .files import load, save
 from .grouping import CHANNEL, TENSOR, Granularity, block, tile
 from .integer import IntegerSums, integer_sums, largest_length

@@ -51,7 +51,7 @@ class ScaledArray:
         if self.zero_points is not None:
             values = values - self.spread(self.zero_points, -1)
         for i, (level, stored) in enumerate(zip(self.scheme.levels, self.scales, strict=True)):
-            values = values * self.spread(level.format.decode(stored), i)
+            values = values * self.spread(level.format.exact(stored), i)
         with np.errstate(over="ignore", under="ignore"):
             narrow = values.astype(np.float32)
         moved = np.moveaxis(self.codes, self.axis, -1).shape

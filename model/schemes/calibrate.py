@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import choice
+from ..formats import IntegerFormat
 from ..rounding import F64, nearest_even
-from .elements import IntegerFormat
 from .limits import Limits
 from .quantize import quantize, squared_error
 from .scheme import Scheme
@@ -57,7 +57,7 @@ def calibrate(
     choice("method", name, CALIBRATORS)
     if parameter and name != "percentile":
         raise ValueError(f"method {name} must have no parameter, not {parameter!r}")
-    if name in ("kl", "octav") and not _is_integer(scheme):
+    if name in ("kl", "octav") and not has_integers(scheme):
         elements = ", ".join(map(str, scheme.elements))
         raise ValueError(f"method {name} must be used with integer elements, not {elements}")
     fraction = _percentage(parameter) if name == "percentile" else Fraction(1)
@@ -67,8 +67,10 @@ def calibrate(
     return Limits(nearest_even(low).reshape(shape), nearest_even(high).reshape(shape))
 
 
-def _is_integer(scheme: Scheme) -> bool:
-    return len(scheme.elements) == 1 and isinstance(scheme.elements[0], IntegerFormat)
+def has_integers(scheme: Scheme) -> bool:
+    """Whether `scheme` has integer elements other than those of MX, and no others."""
+    (element, *others) = scheme.elements
+    return not others and element.is_integer and not element.is_mx
 
 
 def _percentage(text: str) -> Fraction:

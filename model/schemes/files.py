@@ -9,13 +9,12 @@ from zipfile import BadZipFile
 import numpy as np
 
 from ..errors import choice
-from ..formats import FORMATS, ElementFormat
+from ..formats import FORMATS, ElementFormat, IntegerFormat, ScaleFormat, UnsignedFormat
 from .array import ScaledArray
-from .elements import Element, IntegerFormat
 from .grouping import Granularity
 from .limits import Limits
 from .packing import PackedArray, pack, unpack
-from .scales import SCALES, IntegerScale, Scale
+from .scales import SCALES
 from .scheme import Level, Scheme
 from .table import SCHEMES
 
@@ -67,10 +66,7 @@ def _describe(scheme: Scheme) -> dict[str, Any]:
     """A scheme in JSON types; `_read` is the inverse."""
     return {
         "name": scheme.name,
-        "elements": [
-            element.name if isinstance(element, ElementFormat) else asdict(element)
-            for element in scheme.elements
-        ],
+        "elements": [_describe_element(element) for element in scheme.elements],
         "levels": [
             {**asdict(level.granularity), "format": level.format.name, "rule": level.rule}
             for level in scheme.levels
@@ -78,6 +74,15 @@ def _describe(scheme: Scheme) -> dict[str, Any]:
         "source": scheme.source,
         "zero_point": scheme.zero_point,
     }
+
+
+def _describe_element(element: ElementFormat) -> str | dict[str, Any]:
+    """The name of an element of MX, the fields of another integer."""
+    if element.is_mx or not isinstance(element, IntegerFormat):
+        return element.name
+    fields = asdict(element)
+    del fields["symmetric"]  # as those of MX alone are
+    return fields
 
 
 def _read(text: dict[str, Any]) -> Scheme:
@@ -92,13 +97,13 @@ def _read(text: dict[str, Any]) -> Scheme:
     return Scheme(text["name"], elements, levels, text["source"], text["zero_point"])
 
 
-def _element(text: str | dict[str, Any]) -> Element:
+def _element(text: str | dict[str, Any]) -> ElementFormat:
     if isinstance(text, dict):
         return IntegerFormat(**text)
     return FORMATS[choice("elements", text, FORMATS)]
 
 
-def _scale(name: str) -> Scale:
+def _scale(name: str) -> ScaleFormat:
     if name in SCALES:
         return SCALES[name]
-    return IntegerScale(int(name.removeprefix("u")))
+    return UnsignedFormat(int(name.removeprefix("u")))

@@ -8,16 +8,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..dot import running_value
 from ..errors import choice
-from ..formats import ElementFormat
+from ..formats import INT32, UnsignedFormat
 from ..rounding import F32, F64, nearest_even
 from .array import ScaledArray
 from .operand import Operand, element_range, is_region, operand
 from .regions import check_pair, regions, rescaled
-from .scales import IntegerScale
 from .scheme import Scheme
 from .table import scheme as find
-
-INT32 = -(2**31), 2**31 - 1
 
 
 @dataclass(frozen=True, eq=False)  # arrays have no one truth value to compare by
@@ -71,7 +68,7 @@ def integer_sums(a: ScaledArray, b: ScaledArray, *, overflow: str = "refuse") ->
     return IntegerSums(
         exact.astype(np.int32),  # modulo 2^32
         np.stack(scales, axis=-1),
-        (exact < INT32[0]) | (exact > INT32[1]),
+        (exact < INT32.lowest) | (exact > INT32.highest),
         left.lsb + right.lsb,
     )
 
@@ -83,7 +80,7 @@ def largest_length(a: Scheme | str, b: Scheme | str) -> int:
     (low_a, high_a), (low_b, high_b) = _term_range(a), _term_range(b)
     highest = max(low_a * low_b, high_a * high_b)
     lowest = min(low_a * high_b, high_a * low_b)
-    return min(INT32[1] // highest, INT32[0] // lowest)
+    return min(INT32.highest // highest, INT32.lowest // lowest)
 
 
 def check_length(a: Scheme, b: Scheme, length: int) -> None:
@@ -100,7 +97,7 @@ def check_elements(a: Scheme, b: Scheme) -> None:
     """ValueError unless all elements are integers."""
     for scheme in (a, b):
         for element in scheme.elements:
-            if isinstance(element, ElementFormat) and not element.is_integer:
+            if not element.is_integer:
                 raise ValueError(f"INT32 sums take integer elements, not {element} of {scheme}")
 
 
@@ -109,7 +106,7 @@ def check_integers(a: Scheme, b: Scheme) -> None:
     check_elements(a, b)
     for scheme in (a, b):
         for i, level in enumerate(scheme.levels):
-            if not is_region(level, i) and not isinstance(level.format, IntegerScale):
+            if not is_region(level, i) and not isinstance(level.format, UnsignedFormat):
                 raise ValueError(
                     f"INT32 sums take float scales outermost and integer ones inside, not {level} "
                     f"of {scheme}"
@@ -131,9 +128,9 @@ def _term_range(scheme: Scheme) -> tuple[int, int]:
     """The least and the greatest factor of a term, in units of its lsb."""
     _, low, high = element_range(scheme)
     inner = prod(
-        int(level.format.largest)
+        int(level.format.largest_finite)
         for level in scheme.levels
-        if isinstance(level.format, IntegerScale)
+        if isinstance(level.format, UnsignedFormat)
     )
     return low * inner, high * inner
 

@@ -14,12 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import integer_array
-from ..formats import ElementFormat
+from ..formats import ElementFormat, FloatFormat, PowerFormat, ScaleFormat
 from ..products import NO_EXPONENT
 from ..rounding import F64
 from .array import ScaledArray, check_selectors
-from .elements import Element
-from .scales import FloatScale, PowerScale, Scale
 from .scheme import Level, Scheme
 
 I64 = NDArray[np.int64]
@@ -109,39 +107,24 @@ class Operand:
 
 def is_shift(level: Level, index: int) -> bool:
     """Whether a level is a one-bit shift of elements: a power of two of one bit, not outermost."""
-    return index > 0 and isinstance(level.format, PowerScale) and level.format.bits == 1
+    return index > 0 and isinstance(level.format, PowerFormat) and level.format.bits == 1
 
 
 def is_region(level: Level, index: int) -> bool:
     """Whether a level's scales join after the sums: floats of the outermost level."""
-    return index == 0 and isinstance(level.format, FloatScale)
+    return index == 0 and isinstance(level.format, FloatFormat)
 
 
 def element_range(scheme: Scheme) -> tuple[int, int, int]:
     """(lsb, low, high): elements less zero points are multiples of 2^lsb, from low to high."""
     shifts = sum(is_shift(level, i) for i, level in enumerate(scheme.levels))
-    lsb = min(_lsb(element) for element in scheme.elements) - shifts
+    lsb = min(element.lsb for element in scheme.elements) - shifts
     lows, highs = [], []
     for element in scheme.elements:
-        low, high = extremes(element)
+        low, high = element.extremes
         lows.append(low - high if scheme.zero_point else low)
         highs.append(high - low if scheme.zero_point else high)
     return lsb, int(np.ldexp(min(lows), -lsb)), int(np.ldexp(max(highs), -lsb))
-
-
-def extremes(element: Element) -> tuple[float, float]:
-    """The least and the greatest finite value."""
-    if isinstance(element, ElementFormat):
-        finite = element.values[np.isfinite(element.values)]
-        return float(finite.min()), float(finite.max())
-    low, high = (np.ldexp(end, -element.fraction_bits) for end in (element.lowest, element.highest))
-    return float(low), float(high)
-
-
-def _lsb(element: Element) -> int:
-    if isinstance(element, ElementFormat):
-        return element.emin - element.mantissa_bits
-    return -element.fraction_bits
 
 
 def operand(array: ScaledArray) -> Operand:
@@ -154,13 +137,13 @@ def operand(array: ScaledArray) -> Operand:
     units = np.stack([unit_exponents(element) for element in scheme.elements])[book, array.codes]
     if array.zero_points is not None:
         values = values - array.spread(array.zero_points, -1)
-        low, high = extremes(scheme.elements[0])
+        low, high = scheme.elements[0].extremes
         width = int(high - low).bit_length()
         units = np.where(values == 0, NO_EXPONENT, width - 1).astype(np.int16)
     blocks, regions, region_length = [], None, 0
     for i, (level, stored) in enumerate(zip(scheme.levels, array.scales, strict=True)):
         rows, length = level.granularity.group(array.matrix_shape)
-        scales = np.repeat(level.format.decode(stored), rows, axis=0)
+        scales = np.repeat(level.format.exact(stored), rows, axis=0)
         if is_region(level, i):
             regions, region_length = scales, length
         elif is_shift(level, i):
@@ -185,20 +168,13 @@ def _check_codes(array: ScaledArray, book: NDArray | int) -> None:
             f"not be {code:#04x}"
         )
     if array.zero_points is not None:
-        low, high = map(int, extremes(elements[0]))
+        low, high = map(int, elements[0].extremes)
         integer_array(f"zero_points of {array.scheme}", array.zero_points, low, high)
 
 
-def in_range(element: Element) -> NDArray[np.bool_]:
+def in_range(element: ElementFormat) -> NDArray[np.bool_]:
     """Of every byte: whether it is a code, and stands for a number of the range or for none."""
-    found = np.zeros(256, np.bool_)
-    values = element.values
-    if isinstance(element, ElementFormat):
-        found[: values.size] = True
-    else:
-        low, high = extremes(element)
-        found[: values.size] = (values >= low) & (values <= high)
-    return found
+    return np.pad(element.in_range, (0, 256 - 2**element.bits))
 
 
 def float_operand(matrix: NDArray) -> Operand:
@@ -210,25 +186,20 @@ def float_operand(matrix: NDArray) -> Operand:
     return Operand(values, units, 0, 0, 0)
 
 
-def unit_exponents(element: Element) -> NDArray[np.int16]:
+def unit_exponents(element: ElementFormat) -> NDArray[np.int16]:
     """The unit exponent of every code; NO_EXPONENT for zeros and what is not finite."""
-    if isinstance(element, ElementFormat):
-        zero = element.triples.significand == 0
-        units = element.triples.exponent + element.mantissa_bits
-    else:
-        zero = element.values == 0
-        units = np.full(zero.shape, element.mantissa_bits - element.fraction_bits)
-    return np.where(zero, NO_EXPONENT, units).astype(np.int16)
+    _, significand, exponent = element.triples
+    units = exponent + element.mantissa_bits
+    return np.where(significand == 0, NO_EXPONENT, units).astype(np.int16)
 
 
-def _block_scale(fmt: Scale, scales: F64, length: int) -> BlockScale:
+def _block_scale(fmt: ScaleFormat, scales: F64, length: int) -> BlockScale:
     """Significands and exponents; a subnormal or integer scale is not normalised."""
-    if isinstance(fmt, PowerScale):
+    if isinstance(fmt, PowerFormat):
         exponents, fraction_bits = np.frexp(scales)[1] - 1, 0
-    elif isinstance(fmt, FloatScale):
-        fraction_bits = fmt.significand_bits - 1
-        lowest = int(np.frexp(fmt.smallest)[1]) - 1 + fraction_bits
-        exponents = np.maximum(np.frexp(scales)[1] - 1, lowest)
+    elif isinstance(fmt, FloatFormat):
+        fraction_bits = fmt.mantissa_bits
+        exponents = np.maximum(np.frexp(scales)[1] - 1, fmt.emin)
     else:
         fraction_bits = fmt.bits - 1
         exponents = np.full(scales.shape, fraction_bits)

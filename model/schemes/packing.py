@@ -11,9 +11,9 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from ..formats import ScaleFormat
 from .array import ScaledArray, check_selectors
 from .grouping import lead_axes
-from .scales import FloatScale, Scale
 from .scheme import Scheme
 
 Bytes = NDArray[np.uint8]
@@ -137,12 +137,10 @@ def _size(bits: int) -> int:
     return next(size for size in (1, 2, 4) if bits <= 8 * size)
 
 
-def _pack_scales(stored: NDArray, fmt: Scale) -> Bytes:
+def _pack_scales(stored: NDArray, fmt: ScaleFormat) -> Bytes:
     """Floats by their bits."""
-    unsigned = stored.view(f"u{stored.itemsize}") if isinstance(fmt, FloatScale) else stored
-    return pack_rows(unsigned, fmt.bits)
+    return pack_rows(stored.view(f"u{fmt.dtype.itemsize}"), fmt.bits)
 
 
-def _unpack_scales(rows: Bytes, fmt: Scale, count: int) -> NDArray:
-    entries = unpack_rows(rows, fmt.bits, count)
-    return entries.view(fmt.dtype) if isinstance(fmt, FloatScale) and fmt.bits > 8 else entries
+def _unpack_scales(rows: Bytes, fmt: ScaleFormat, count: int) -> NDArray:
+    return unpack_rows(rows, fmt.bits, count).view(fmt.dtype)

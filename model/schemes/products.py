@@ -5,20 +5,19 @@ from math import fsum
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..accumulators import Accumulator, Exact, Fused, Int32, Preset
+from ..accumulators import Accumulator, check_known
 from ..accumulators import accumulator as find_rule
 from ..blocks import LARGEST_BLOCK, as_float32
 from ..dot import CHUNK_STEP, running_value
 from ..errors import integer
+from ..formats import PowerFormat
 from ..rounding import F32, F64, nearest_even, to_odd
-from ..rules import RULES
 from ..specials import special_class, special_value
 from ..trace import Recorder
 from .array import ScaledArray
 from .integer import check_elements, check_length, integer_sums
 from .operand import Operand, float_operand, operand
 from .regions import check_pair, check_shapes, regions, rescaled, split
-from .scales import PowerScale
 from .steps import ScaledSteps, check_exact
 
 FLOATS = ("float32", "float16", "bfloat16")
@@ -41,9 +40,7 @@ def matmul(
     scale of each operand is taken at once up to this length (1 to 65536), else in parts of it.
     Raises TypeError or ValueError, naming the argument, before any work.
     """
-    rule = find_rule(accumulator)
-    if type(rule) not in RULES:
-        raise TypeError(f"accumulator must be one of mxdot.model's, not {type(rule).__name__}")
+    rule = check_known(find_rule(accumulator))
     lanes = integer("lanes", lanes, 1, LARGEST_BLOCK)
     if not isinstance(b, ScaledArray):
         raise TypeError(f"b must be a ScaledArray, not {type(b).__name__}")
@@ -60,7 +57,7 @@ def _running(c: ArrayLike | None, rows: int, columns: int) -> F32:
 
 
 def _scaled(a: ScaledArray, b: ScaledArray, rule: Accumulator, c: F32, lanes: int) -> F32:
-    if isinstance(rule, Int32):
+    if rule.takes_integers:
         check_elements(a.scheme, b.scheme)
         if not (_has_powers(a) or _has_powers(b)):
             return _with_nan(integer_sums(a, b).rescale(c), rule)
@@ -68,7 +65,7 @@ def _scaled(a: ScaledArray, b: ScaledArray, rule: Accumulator, c: F32, lanes: in
     parts = regions(left, right)
     cuts = [region.cuts(left, right, lanes) for region in parts]
     longest = max(stop - start for blocks in cuts for start, stop in blocks)
-    if isinstance(rule, Int32):
+    if rule.takes_integers:
         check_length(a.scheme, b.scheme, longest)
     check_exact(left, right, longest)
     if left.regions is None and right.regions is None:
@@ -80,7 +77,7 @@ def _scaled(a: ScaledArray, b: ScaledArray, rule: Accumulator, c: F32, lanes: in
 
 
 def _has_powers(array: ScaledArray) -> bool:
-    return any(isinstance(level.format, PowerScale) for level in array.scheme.levels)
+    return any(isinstance(level.format, PowerFormat) for level in array.scheme.levels)
 
 
 def _with_nan(result: F32, rule: Accumulator) -> F32:
@@ -93,8 +90,8 @@ def _accumulate(
     rule: Accumulator, a: Operand, b: Operand, blocks: tuple[tuple[int, int], ...], c: F32
 ) -> F32:
     """What the rule makes of c and the blocks, a chunk of dot products at a time."""
-    cuts = split(blocks, rule.terms) if isinstance(rule, Preset) else blocks
-    longest = max(stop - start for start, stop in cuts)
+    longest = rule.step_terms(max(stop - start for start, stop in blocks))
+    cuts = split(blocks, longest)
     rows_a, rows_b = np.divmod(np.arange(c.size), c.shape[1])
     result = np.empty(c.size, np.float32)
     chunk = max(1, CHUNK_STEP // longest)
@@ -102,7 +99,7 @@ def _accumulate(
         part = slice(i, i + chunk)
         steps = ScaledSteps(a, b, rows_a[part], rows_b[part], cuts)
         record = Recorder((steps.n,), flags=False)
-        result[part] = RULES[type(rule)](rule, steps, c.reshape(-1)[part], record)
+        result[part] = rule.run(steps, c.reshape(-1)[part], record)
     return result.reshape(c.shape)
 
 
@@ -117,7 +114,7 @@ def _floats(a: ArrayLike) -> NDArray:
 
 def check_weight_only(rule: Accumulator) -> None:
     """ValueError unless products of floats by dequantised weights are defined for `rule`."""
-    if not isinstance(rule, Exact | Fused | Preset):
+    if not rule.takes_floats:
         raise ValueError(
             f"accumulator of a weight-only product must be exact, fused:F or a preset, not {rule}"
         )
@@ -127,7 +124,7 @@ def _weight_only(a: NDArray, b: ScaledArray, rule: Accumulator, c: F32, lanes: i
     check_weight_only(rule)
     with np.errstate(over="ignore"):
         weights = b.dequantize().astype(a.dtype)
-    if isinstance(rule, Exact):
+    if rule.sums_exactly:
         return _with_nan(_exact(a.astype(np.float64), weights.astype(np.float64), c), rule)
     blocks = split([(0, a.shape[1])], lanes)
     return _with_nan(_accumulate(rule, float_operand(a), float_operand(weights), blocks, c), rule)

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..blocks import as_float32, check_axis
+from ..formats import ElementFormat, IntegerFormat, PowerFormat
 from ..quantize import shared_exponent
 from ..rounding import F64, to_odd, two_sum
 from .array import ScaledArray
-from .elements import Element, IntegerFormat
 from .exact import quotient
 from .grouping import Group, expand, group_in, lead_axes, reduce
 from .limits import Limits, matrix_limits
-from .scales import PowerScale
+from .scales import encode
 from .scheme import Scheme
 from .table import scheme as find
 
@@ -86,7 +86,7 @@ def quantize(
 def _encode(
     taken: F64,
     scheme: Scheme,
-    element: Element,
+    element: ElementFormat,
     groups: list[Group],
     given: tuple[F64, F64] | None,
 ) -> Coded:
@@ -100,35 +100,36 @@ def _encode(
         amax = reduce(magnitude, group, np.max)
         if given is not None and i == 0:
             amax = np.maximum(-given[0], given[1])
-        if isinstance(level.format, PowerScale):
+        if isinstance(level.format, PowerFormat):
             stored = _power(amax, outer, scheme, i, element)
         elif scheme.zero_point and isinstance(element, IntegerFormat):
             low, high = given or (reduce(taken, group, f) for f in (np.min, np.max))
             stored, zero_points = _affine(low, high, scheme, element)
         else:
-            stored = level.format.encode(quotient(amax, outer * scheme.room(i, element)))
+            stored = encode(quotient(amax, outer * scheme.room(i, element)), level.format)
         scales.append(stored)
-        product = product * expand(level.format.decode(stored), group)
+        product = product * expand(level.format.exact(stored), group)
     ratio = quotient(taken, product)
-    shift = np.zeros(1, np.int64) if zero_points is None else expand(zero_points, groups[-1])
-    if isinstance(element, IntegerFormat):
-        codes = element.encode(ratio, shift)
-    else:
+    if zero_points is None:
         codes = element.encode(ratio)
+        return Coded(codes, scales, None, element.values[codes] * product)
+    assert isinstance(element, IntegerFormat)
+    shift = expand(zero_points, groups[-1])
+    codes = element.encode(ratio, zero_point=shift)
     return Coded(codes, scales, zero_points, (element.values[codes] - shift) * product)
 
 
 def _power(
-    amax: F64, outer: F64, scheme: Scheme, level: int, element: Element
+    amax: F64, outer: F64, scheme: Scheme, level: int, element: ElementFormat
 ) -> NDArray[np.uint8]:
     """Powers of two by the contract's rules, what outer and inner scales give taken off."""
     _, exponent = np.frexp(outer)
     scales = [lev.format for lev in scheme.levels]
-    inner = sum(scale.high for scale in scales[level + 1 :] if isinstance(scale, PowerScale))
+    inner = sum(scale.emax for scale in scales[level + 1 :] if isinstance(scale, PowerFormat))
     mine = scheme.levels[level]
-    assert isinstance(mine.format, PowerScale)
+    assert isinstance(mine.format, PowerFormat)
     shared = shared_exponent(amax, element, mine.rule) - (exponent - 1) - inner
-    return mine.format.encode(np.where(amax == 0, mine.format.low, shared))
+    return mine.format.encode(np.where(amax == 0, mine.format.emin, shared))
 
 
 def _affine(
@@ -139,9 +140,9 @@ def _affine(
     spread = to_odd(*two_sum(high, -low))
     steps = float(element.highest - element.lowest)
     fmt = scheme.levels[0].format
-    assert not isinstance(fmt, PowerScale)
-    stored = fmt.encode(quotient(spread, np.full_like(spread, steps)))
-    zero_points = element.lowest - np.rint(quotient(low, fmt.decode(stored)))
+    assert not isinstance(fmt, PowerFormat)
+    stored = encode(quotient(spread, np.full_like(spread, steps)), fmt)
+    zero_points = element.lowest - np.rint(quotient(low, fmt.exact(stored)))
     limited = np.clip(zero_points, element.lowest, element.highest)
     return stored, limited.astype(np.int64)
 

@@ -4,14 +4,20 @@ from dataclasses import dataclass
 from math import prod
 from types import UnionType
 
-from ..errors import choice, flag
-from ..formats import ElementFormat
+from ..errors import choice, flag, integer
+from ..formats import (
+    FLOAT64,
+    LONGEST_CODE,
+    ElementFormat,
+    IntegerFormat,
+    PowerFormat,
+    ScaleFormat,
+)
 from ..quantize import SCALE_RULES
-from .elements import Element, IntegerFormat
 from .grouping import Granularity
-from .scales import FloatScale, IntegerScale, PowerScale, Scale
+from .scales import is_scale
 
-EXACT_BITS = 53  # a product of scales and an element is one exact float64
+EXACT_BITS = FLOAT64.significand_bits  # a product of scales and an element is one exact float64
 
 
 @dataclass(frozen=True)
@@ -24,15 +30,15 @@ class Level:
     """
 
     granularity: Granularity
-    format: Scale
+    format: ScaleFormat
     rule: str = "amax"
 
     def __post_init__(self) -> None:
         if not isinstance(self.granularity, Granularity):
             raise TypeError(f"granularity must be a Granularity, not {self.granularity!r}")
-        if not isinstance(self.format, FloatScale | PowerScale | IntegerScale):
+        if not is_scale(self.format):
             raise TypeError(f"format must be a format of scales, not {self.format!r}")
-        rules = SCALE_RULES if isinstance(self.format, PowerScale) else ("amax",)
+        rules = SCALE_RULES if isinstance(self.format, PowerFormat) else ("amax",)
         choice(f"rule of {self.format} scales", self.rule, rules)
 
     def __str__(self) -> str:
@@ -51,13 +57,13 @@ class Scheme:
     """
 
     name: str
-    elements: tuple[Element, ...]
+    elements: tuple[ElementFormat, ...]
     levels: tuple[Level, ...]
     source: str
     zero_point: bool = False
 
     def __post_init__(self) -> None:
-        if not _is_tuple_of(self.elements, ElementFormat | IntegerFormat):
+        if not _is_tuple_of(self.elements, ElementFormat):
             raise TypeError(
                 f"elements of {self.name} must be a tuple of element formats, not {self.elements!r}"
             )
@@ -65,6 +71,8 @@ class Scheme:
             raise TypeError(
                 f"levels of {self.name} must be a tuple of one Level or more, not {self.levels!r}"
             )
+        for element in self.elements:
+            integer(f"bits of element {element} of {self.name}", element.bits, 1, LONGEST_CODE)
         flag("zero_point", self.zero_point)
         self._check_levels()
         self._check_zero_point()
@@ -77,13 +85,13 @@ class Scheme:
                     f"levels of {self.name} must nest: no {outer.granularity} is made of whole "
                     f"groups of {inner.granularity}"
                 )
-        powers = [isinstance(level.format, PowerScale) for level in self.levels]
+        powers = [isinstance(level.format, PowerFormat) for level in self.levels]
         if any(powers) and not all(powers):
             raise ValueError(
                 f"levels of {self.name} must all be powers of two, or none, not "
                 f"{' and '.join(str(level.format) for level in self.levels)}"
             )
-        if all(level.format.nan is None for level in self.levels):
+        if all(level.format.nan_code is None for level in self.levels):
             raise ValueError(
                 f"levels of {self.name} must have one whose scales can be NaN, not only "
                 f"{' and '.join(str(level.format) for level in self.levels)}"
@@ -111,7 +119,7 @@ class Scheme:
                     f"zero_point must be False for elements {element}: only two's-complement and "
                     "unsigned integers have one"
                 )
-        if len(self.levels) > 1 or any(isinstance(lev.format, PowerScale) for lev in self.levels):
+        if len(self.levels) > 1 or any(isinstance(lev.format, PowerFormat) for lev in self.levels):
             raise ValueError(
                 f"zero_point must be False for {self.name}: only one level of scales chosen by "
                 f"amax has one, not {', '.join(str(level) for level in self.levels)}"
@@ -140,11 +148,11 @@ class Scheme:
     @property
     def poisoned_level(self) -> int:
         """The innermost level whose scales can be NaN: its groups are what a NaN destroys."""
-        return max(i for i, level in enumerate(self.levels) if level.format.nan is not None)
+        return max(i for i, level in enumerate(self.levels) if level.format.nan_code is not None)
 
-    def room(self, level: int, element: Element) -> float:
+    def room(self, level: int, element: ElementFormat) -> float:
         """The largest value that `element` and the scales inside `level` can make."""
-        inner = prod(scale.format.largest for scale in self.levels[level + 1 :])
+        inner = prod(scale.format.largest_finite for scale in self.levels[level + 1 :])
         return element.largest_finite * inner
 
 

@@ -5,25 +5,27 @@ docs/numerics.md decides.
 """
 
 from ..errors import choice
-from ..formats import E2M1, E2M3, E3M2, E4M3, E5M2, INT8, ElementFormat
-from .elements import (
+from ..formats import (
+    E1M0,
+    E2M1,
+    E2M3,
+    E3M2,
+    E4M3,
+    E5M2,
+    E8M0,
+    FLOAT16,
+    FLOAT32,
     INT4_FULL,
     INT4_SYMMETRIC,
+    INT8,
     INT8_FULL,
     INT8_SYMMETRIC,
     UINT8,
-    Element,
+    ElementFormat,
+    UnsignedFormat,
     sign_magnitude,
 )
 from .grouping import CHANNEL, TENSOR, block, tile
-from .scales import (
-    E1M0_SCALE,
-    E4M3_SCALE,
-    E8M0_SCALE,
-    FLOAT16_SCALE,
-    FLOAT32_SCALE,
-    IntegerScale,
-)
 from .scheme import Level, Scheme
 
 OCP_MX = "OCP Microscaling Formats (MX) v1.0"
@@ -42,35 +44,35 @@ CODE_BOOK = "after Jang and Tambe, BlockDialect, ICML 2025, arXiv:2501.01144"
 
 
 def _mx(name: str, fmt: ElementFormat) -> Scheme:
-    return Scheme(name, (fmt,), (Level(block(32), E8M0_SCALE, "floor"),), OCP_MX)
+    return Scheme(name, (fmt,), (Level(block(32), E8M0, "floor"),), OCP_MX)
 
 
 def _fp8(fmt: ElementFormat) -> list[Scheme]:
     """Max-based scales, from one for a tensor to one for 16 elements."""
     rows = [
-        Scheme(f"fp8_{fmt}_tensor", (fmt,), (Level(TENSOR, FLOAT32_SCALE),), FP8),
-        Scheme(f"fp8_{fmt}_row", (fmt,), (Level(CHANNEL, FLOAT32_SCALE),), FP8),
-        Scheme(f"fp8_{fmt}_128x128", (fmt,), (Level(tile(128, 128), FLOAT32_SCALE),), FP8_TILES),
+        Scheme(f"fp8_{fmt}_tensor", (fmt,), (Level(TENSOR, FLOAT32),), FP8),
+        Scheme(f"fp8_{fmt}_row", (fmt,), (Level(CHANNEL, FLOAT32),), FP8),
+        Scheme(f"fp8_{fmt}_128x128", (fmt,), (Level(tile(128, 128), FLOAT32),), FP8_TILES),
     ]
     for size in (16, 32, 64, 128):
-        for scale, suffix in ((FLOAT32_SCALE, ""), (FLOAT16_SCALE, "_f16")):
+        for scale, suffix in ((FLOAT32, ""), (FLOAT16, "_f16")):
             level = Level(block(size), scale)
             rows.append(Scheme(f"fp8_{fmt}_b{size}{suffix}", (fmt,), (level,), FP8_BLOCKS))
     return rows
 
 
 def _microexponents(name: str, bits: int) -> Scheme:
-    levels = (Level(block(16), E8M0_SCALE, "floor"), Level(block(2), E1M0_SCALE, "floor"))
+    levels = (Level(block(16), E8M0, "floor"), Level(block(2), E1M0, "floor"))
     return Scheme(name, (sign_magnitude(bits),), levels, MICROEXPONENTS)
 
 
-def _vs_quant(element: Element, bits: int) -> Scheme:
-    levels = (Level(CHANNEL, FLOAT32_SCALE), Level(block(16), IntegerScale(bits)))
+def _vs_quant(element: ElementFormat, bits: int) -> Scheme:
+    levels = (Level(CHANNEL, FLOAT32), Level(block(16), UnsignedFormat(bits)))
     return Scheme(f"vsquant{element.bits}_u{bits}", (element,), levels, VS_QUANT)
 
 
-def _code_book(name: str, *elements: Element) -> Scheme:
-    return Scheme(name, elements, (Level(block(32), E8M0_SCALE, "floor"),), CODE_BOOK)
+def _code_book(name: str, *elements: ElementFormat) -> Scheme:
+    return Scheme(name, elements, (Level(block(32), E8M0, "floor"),), CODE_BOOK)
 
 
 ROWS = (
@@ -82,25 +84,23 @@ ROWS = (
     _mx("mxint8", INT8),
     *_fp8(E4M3),
     *_fp8(E5M2),
-    Scheme("int8_tensor", (INT8_SYMMETRIC,), (Level(TENSOR, FLOAT32_SCALE),), INTEGERS),
-    Scheme("int8_channel", (INT8_SYMMETRIC,), (Level(CHANNEL, FLOAT32_SCALE),), INTEGERS),
-    Scheme("int8_affine", (INT8_FULL,), (Level(TENSOR, FLOAT32_SCALE),), INTEGERS, True),
-    Scheme("int8_affine_channel", (INT8_FULL,), (Level(CHANNEL, FLOAT32_SCALE),), INTEGERS, True),
-    Scheme("uint8_affine", (UINT8,), (Level(TENSOR, FLOAT32_SCALE),), JACOB, True),
-    Scheme("int4_tensor", (INT4_SYMMETRIC,), (Level(TENSOR, FLOAT32_SCALE),), INTEGERS),
-    Scheme("int4_channel", (INT4_SYMMETRIC,), (Level(CHANNEL, FLOAT32_SCALE),), INTEGERS),
+    Scheme("int8_tensor", (INT8_SYMMETRIC,), (Level(TENSOR, FLOAT32),), INTEGERS),
+    Scheme("int8_channel", (INT8_SYMMETRIC,), (Level(CHANNEL, FLOAT32),), INTEGERS),
+    Scheme("int8_affine", (INT8_FULL,), (Level(TENSOR, FLOAT32),), INTEGERS, True),
+    Scheme("int8_affine_channel", (INT8_FULL,), (Level(CHANNEL, FLOAT32),), INTEGERS, True),
+    Scheme("uint8_affine", (UINT8,), (Level(TENSOR, FLOAT32),), JACOB, True),
+    Scheme("int4_tensor", (INT4_SYMMETRIC,), (Level(TENSOR, FLOAT32),), INTEGERS),
+    Scheme("int4_channel", (INT4_SYMMETRIC,), (Level(CHANNEL, FLOAT32),), INTEGERS),
     *(
-        Scheme(f"int4_g{size}", (INT4_SYMMETRIC,), (Level(block(size), FLOAT16_SCALE),), GROUPS)
+        Scheme(f"int4_g{size}", (INT4_SYMMETRIC,), (Level(block(size), FLOAT16),), GROUPS)
         for size in (32, 64, 128)
     ),
-    Scheme(
-        "int4_affine_g128", (INT4_FULL,), (Level(block(128), FLOAT16_SCALE),), GROUPS_AFFINE, True
-    ),
+    Scheme("int4_affine_g128", (INT4_FULL,), (Level(block(128), FLOAT16),), GROUPS_AFFINE, True),
     *(
         Scheme(
             f"msfp{bits + 9}",
             (sign_magnitude(bits),),
-            (Level(block(16), E8M0_SCALE, "floor"),),
+            (Level(block(16), E8M0, "floor"),),
             MSFP,
         )
         for bits in (2, 3, 4, 5, 6, 7)
@@ -110,7 +110,7 @@ ROWS = (
     _microexponents("mx4", 2),
     _vs_quant(INT4_SYMMETRIC, 4),
     _vs_quant(INT8_SYMMETRIC, 6),
-    Scheme("nvfp4", (E2M1,), (Level(TENSOR, FLOAT32_SCALE), Level(block(16), E4M3_SCALE)), NVFP4),
+    Scheme("nvfp4", (E2M1,), (Level(TENSOR, FLOAT32), Level(block(16), E4M3)), NVFP4),
     _code_book("mixed8", E4M3, E5M2, INT8),
     _code_book("mixed6", E2M3, E3M2),
     _code_book("mixed4", E2M1, INT4_SYMMETRIC),

@@ -7,6 +7,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ...model import E8M0, ElementFormat
+from ...model.formats import FLOAT32
 
 Codes = NDArray[np.uint8]
 
@@ -39,15 +40,14 @@ C_CLASSES = ("+0", "-0", "subnormal", "normal", "inf", "nan")
 def class_table(fmt: ElementFormat) -> NDArray[np.uint8]:
     """Index into CLASSES of every code of `fmt`."""
     magnitude = np.abs(fmt.values)
-    smallest_normal = 2.0**-fmt.mantissa_bits if fmt.is_integer else 2.0**fmt.emin
     conditions = {
         "nan": np.isnan(magnitude),
         "inf": np.isinf(magnitude),
         "zero": magnitude == 0,
         "most_negative": magnitude > fmt.largest_finite,
         "largest": magnitude == fmt.largest_finite,
-        "smallest_normal": magnitude == smallest_normal,
-        "subnormal": magnitude < smallest_normal,
+        "smallest_normal": magnitude == fmt.smallest_normal,
+        "subnormal": magnitude < fmt.smallest_normal,
         "normal": np.ones(magnitude.shape, np.bool_),
     }
     classes = [CLASSES.index(name) for name in conditions]
@@ -144,8 +144,9 @@ def float_bits(
     sign: NDArray[np.int64], exponent: NDArray[np.int64], fraction: NDArray[np.int64]
 ) -> NDArray[np.uint32]:
     """float32 bits of (-1)^sign x 1.fraction x 2^exponent; exponents below -126 give subnormals."""
-    field = np.clip(exponent + 127, 0, 254)
-    return ((sign << 31) | (field << 23) | (fraction & 0x7FFFFF)).astype(np.uint32)
+    bits = FLOAT32.mantissa_bits
+    field = np.clip(exponent + FLOAT32.bias, 0, FLOAT32.emax + FLOAT32.bias)
+    return ((sign << 31) | (field << bits) | (fraction & (1 << bits) - 1)).astype(np.uint32)
 
 
 SPECIAL_C = np.array(

@@ -9,8 +9,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ...model import MXArray, dot
-from ...model.accumulators import Fixed
-from ...model.outputs import FLOAT16
+from ...model.formats import FLOAT16, FLOAT32
 from ..bench.operands import (
     SPECIAL_C,
     draw,
@@ -106,11 +105,8 @@ def sticky(target: Target, rng: Generator, n: int) -> list[Batch]:
     for i in range(2, min(target.lanes, 6)):
         small = large - rng.integers(0, high - low + 1, n)
         _put(target, rng, a, b, 0, lane[:, i], small, rng.random(n) < 0.8)
-    rule = target.config.accumulator
-    if isinstance(rule, Fixed):
-        s = rule.lsb - large + rng.integers(-4, 30, n)
-    else:
-        s = rng.integers(-12, 13, n)
+    rule = target.config.accumulator.register
+    s = rng.integers(-12, 13, n) if rule is None else rule.lsb - large + rng.integers(-4, 30, n)
     c = float_bits(rng.integers(0, 2, n), large + s + rng.integers(-30, 4, n), _fractions(rng, n))
     c = np.where(rng.random(n) < 0.5, np.uint32(0), c)
     return [target.batch(a, b, split_scale(rng, s[:, None]), c)]
@@ -149,12 +145,12 @@ def grid(target: Target, rng: Generator, n: int) -> list[Batch]:
 
 def range_limits(target: Target) -> list[int]:
     """Exponents at which results overflow, saturate or become subnormal."""
-    rule = target.config.accumulator
-    limits = [128, -126, -149]
-    if isinstance(rule, Fixed):
+    rule = target.config.accumulator.register
+    limits = [FLOAT32.emax + 1, FLOAT32.emin, FLOAT32.lsb]
+    if rule is not None:
         limits = [rule.width - 1 + rule.lsb, rule.lsb]
     if target.config.out is FLOAT16:
-        limits += [16, -14, -24]
+        limits += [FLOAT16.emax + 1, FLOAT16.emin, FLOAT16.lsb]
     return limits
 
 

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model import E8M0, DotConfig, ElementFormat
-from ...model.accumulators import Fixed, Fused, Preset
-from ...model.outputs import OutputFormat
+from ...model.formats import FLOAT32, FloatFormat
 from ...model.products import NO_EXPONENT, product_table
 from ...model.steps import MICRO_DIGITS
 from ...model.trace import FLAG_NAMES
@@ -70,7 +69,7 @@ def goals(config: DotConfig) -> dict[str, Bins]:
     if config.micro:
         for name in ("micro_a", "micro_b"):
             bins[name] = [0, 1]
-    if isinstance(config.accumulator, Fused | Preset):
+    if config.accumulator.is_fused:
         bins["largest_exponent"] = _leader_bins(config)
     if register is not None and config.status:
         bins["saturation"] = register.saturation(_float_out(config))
@@ -106,7 +105,7 @@ def hits(config: DotConfig, batch: Batch, outcome: Outcome) -> dict[str, Hits]:
     if config.load_c:
         found["c"] = [{C_CLASSES[i]} for i in c_class(batch.c)]
         found["c_distance"] = _c_distances(config, batch)
-    if isinstance(config.accumulator, Fused | Preset):
+    if config.accumulator.is_fused:
         found["largest_exponent"] = _leaders(config, batch)
     for name in ("micro_a", "micro_b") if config.micro else ():
         found[name] = [{*row} for row in micro_bits(config, batch, name).tolist()]
@@ -127,24 +126,24 @@ def hits(config: DotConfig, batch: Batch, outcome: Outcome) -> dict[str, Hits]:
 
 
 def _register(config: DotConfig) -> Register | None:
-    rule = config.accumulator
-    return Register(config, rule) if isinstance(rule, Fixed) else None
+    rule = config.accumulator.register
+    return None if rule is None else Register(config, rule)
 
 
 def _raised(outcome: Outcome, flag: str) -> NDArray[np.bool_]:
     return outcome.flags >> FLAG_NAMES.index(flag) & 1 == 1
 
 
-def _float_out(config: DotConfig) -> OutputFormat:
+def _float_out(config: DotConfig) -> FloatFormat:
     """The output of a unit with float results."""
-    assert isinstance(config.out, OutputFormat)
+    assert isinstance(config.out, FloatFormat)
     return config.out
 
 
 def result_class(config: DotConfig, bits: NDArray[np.uint32]) -> NDArray[np.uint8]:
     """Index into C_CLASSES of results in the output format."""
     out = _float_out(config)
-    fraction_bits, exponent_ones = out.fraction_bits, 2**out.exponent_bits - 1
+    fraction_bits, exponent_ones = out.mantissa_bits, 2**out.exponent_bits - 1
     exponent = bits >> fraction_bits & exponent_ones
     fraction = bits & np.uint32(2**fraction_bits - 1)
     conditions = [
@@ -219,7 +218,7 @@ def _c_distances(config: DotConfig, batch: Batch) -> Hits:
     """Where c lies beside the first block's scaled sum, where both are finite and not zero."""
     products = _products(config, batch)[:, 0]
     block = np.frexp(np.nan_to_num(products, nan=0.0).sum(axis=1))[1].astype(np.int64)
-    scale = batch.scale_a[:, 0].astype(np.int64) + batch.scale_b[:, 0] - 254
+    scale = batch.scale_a[:, 0].astype(np.int64) + batch.scale_b[:, 0] - 2 * E8M0.bias
     c = batch.c.view(np.float32)
     with np.errstate(invalid="ignore"):
         usable = np.isfinite(c) & (c != 0) & np.isfinite(products.sum(axis=1))
@@ -236,8 +235,7 @@ def _c_distances(config: DotConfig, batch: Batch) -> Hits:
 
 def _c_joins(config: DotConfig) -> bool:
     """Whether the caller's c takes part in the alignment of the first block."""
-    rule = config.accumulator
-    return config.load_c and not (isinstance(rule, Preset) and rule.promote)
+    return config.load_c and config.accumulator.promotes_every is None
 
 
 def _leader_bins(config: DotConfig) -> Bins:
@@ -247,19 +245,18 @@ def _leader_bins(config: DotConfig) -> Bins:
 
 def _leaders(config: DotConfig, batch: Batch) -> Hits:
     """What has the largest exponent in the first alignment, where all terms are finite."""
-    rule = config.accumulator
-    lanes = slice(rule.terms if isinstance(rule, Preset) else None)  # of the first step
+    lanes = slice(config.accumulator.step_terms(config.lanes))  # of the first step
     table = product_table(*config.formats[batch.mode])
     index = table.index(batch.a[:, 0, lanes], batch.b[:, 0, lanes])
-    scale = batch.scale_a[:, 0].astype(np.int64) + batch.scale_b[:, 0] - 254
+    scale = batch.scale_a[:, 0].astype(np.int64) + batch.scale_b[:, 0] - 2 * E8M0.bias
     units = (table.unit_exponents[index] - _shifts(config, batch)[:, 0, lanes]).max(axis=1) + scale
     c = batch.c.view(np.float32) if _c_joins(config) else np.zeros(len(batch), np.float32)
     finite = np.isfinite(c) & ~np.isnan(table.values[index]).any(axis=1)
     finite &= (batch.scale_a[:, 0] != E8M0.nan_code) & (batch.scale_b[:, 0] != E8M0.nan_code)
-    exponent = np.maximum(np.frexp(np.where(finite, c, 1).astype(np.float64))[1] - 1, -126)
-    below = units < -126
+    exponent = np.maximum(np.frexp(np.where(finite, c, 1).astype(np.float64))[1] - 1, FLOAT32.emin)
+    below = units < FLOAT32.emin
     names = np.select(
-        [c == 0, units > exponent, np.abs(c) < 2.0**-126],
+        [c == 0, units > exponent, np.abs(c) < FLOAT32.smallest_normal],
         [
             np.where(below, "products below 2^-126 alone", "products alone"),
             "products beside c",
@@ -295,10 +292,9 @@ def _distance_bins(config: DotConfig) -> Bins:
 
 
 def _result_bins(config: DotConfig) -> Bins:
-    rule, out = config.accumulator, _float_out(config)
+    register, out = _register(config), _float_out(config)
     normal = subnormal = True
-    if isinstance(rule, Fixed):
-        register = Register(config, rule)
+    if register is not None:
         normal, subnormal = register.can_be_normal(out), register.can_be_subnormal(out)
     bins = ["zero", "nan", *["normal"] * normal, *["subnormal"] * subnormal]
     has_inf = any(fmt.inf_code is not None for pair in config.formats for fmt in pair)
@@ -308,14 +304,14 @@ def _result_bins(config: DotConfig) -> Bins:
 
 
 def _can_overflow(config: DotConfig) -> bool:
-    rule, out = config.accumulator, _float_out(config)
-    return not isinstance(rule, Fixed) or Register(config, rule).can_overflow(out)
+    register = _register(config)
+    return register is None or register.can_overflow(_float_out(config))
 
 
 def _can_underflow(config: DotConfig) -> bool:
     """Products and their grids reach below every float's last digit; a register may not."""
-    rule, out = config.accumulator, _float_out(config)
-    return not isinstance(rule, Fixed) or Register(config, rule).can_underflow(out)
+    register = _register(config)
+    return register is None or register.can_underflow(_float_out(config))
 
 
 def _flag_bins(config: DotConfig) -> Bins:

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from ...model import DotConfig
 from ...model.accumulators import Fixed
-from ...model.formats import E8M0
-from ...model.outputs import OutputFormat
+from ...model.formats import E8M0, FloatFormat
 from ...model.steps import MICRO_DIGITS
 from .target import pairs_of
 
@@ -79,30 +78,30 @@ class Register:
         """Whether what enters is cut, or what it can hold is too small for the output."""
         return self.rule.lsb > self.grain or not self.stays_zero
 
-    def can_overflow(self, out: OutputFormat) -> bool:
+    def can_overflow(self, out: FloatFormat) -> bool:
         """Whether a value is infinite in `out`."""
         return self._meets(1 - out.emin + 1, self.top)
 
-    def can_underflow(self, out: OutputFormat) -> bool:
+    def can_underflow(self, out: FloatFormat) -> bool:
         """Whether a value has digits below the last one of `out`."""
-        return self._meets(self.rule.lsb, _digit(out) - 1)
+        return self._meets(self.rule.lsb, out.lsb - 1)
 
-    def can_be_normal(self, out: OutputFormat) -> bool:
+    def can_be_normal(self, out: FloatFormat) -> bool:
         """Whether a value is a normal one of `out`."""
         return self._meets(out.emin, 1 - out.emin)
 
-    def can_be_subnormal(self, out: OutputFormat) -> bool:
+    def can_be_subnormal(self, out: FloatFormat) -> bool:
         """Whether a value is a subnormal one of `out`."""
-        return self._meets(_digit(out), out.emin - 1)
+        return self._meets(out.lsb, out.emin - 1)
 
     def _meets(self, low: int, high: int) -> bool:
         """Whether it holds a power of two from 2^low to 2^high."""
         found = self.exponents
         return bool(found) and max(low, found[0]) <= min(high, found[-1])
 
-    def saturation(self, out: OutputFormat) -> list[str]:
+    def saturation(self, out: FloatFormat) -> list[str]:
         """Bins of `saturation_hits`: a register that wraps comes back at the other end."""
-        least = Fraction(2) ** (_digit(out) - 1)  # and all below it: zero in `out`
+        least = Fraction(2) ** (out.lsb - 1)  # and all below it: zero in `out`
         wraps = self.rule.overflow == "wrap"
         last = max(self.grain, self.rule.lsb) if wraps else self.rule.lsb
         end = Fraction(2) ** self.top
@@ -111,11 +110,6 @@ class Register:
         negative = (above if wraps else below) and end > least
         some = not self.stays_zero
         return [WITHIN, *[POSITIVE] * (some and positive), *[NEGATIVE] * (some and negative)]
-
-
-def _digit(out: OutputFormat) -> int:
-    """The exponent of the last digit of subnormal values."""
-    return out.emin - out.fraction_bits
 
 
 def saturation_hits(

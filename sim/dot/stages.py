@@ -16,8 +16,7 @@ from amaranth.lib import data
 from ...hw.arithmetic.multiply import signed_constant
 from ...hw.dot.unit import section_values
 from ...model import DotConfig
-from ...model.accumulators import Aligned, Fixed, Fused, Preset
-from ...model.outputs import FLOAT32
+from ...model.formats import E8M0, FLOAT32
 from ...model.products import product_table
 from ...model.steps import MICRO_DIGITS
 from ...model.trace import Trace
@@ -79,9 +78,9 @@ class Step:
     @property
     def grid(self) -> int:
         """Exponent of the unit of `aligned` terms and of `integer_sum`."""
-        rule = self.config.accumulator
-        if isinstance(rule, Aligned | Fused | Preset):
-            return int(self["largest_exponent"]) - rule.fraction_bits
+        bits = self.config.accumulator.alignment_bits
+        if bits is not None:
+            return int(self["largest_exponent"]) - bits
         lsb = product_table(*self.config.formats[self.batch.mode]).lsb
         return lsb - MICRO_DIGITS * self.config.micro
 
@@ -134,7 +133,7 @@ def _is_meaningless(config: DotConfig, batch: Batch, block: int, name: str) -> b
     values = table.values[table.index(batch.a[0, : block + 1], batch.b[0, : block + 1])]
     scales = batch.scale_a[0, : block + 1], batch.scale_b[0, : block + 1]
     c = float(batch.c.view(np.float32)[0])
-    return bool(np.isnan(values).any() or np.max(scales) == 255 or not np.isfinite(c))
+    return bool(np.isnan(values).any() or np.max(scales) == E8M0.nan_code or not np.isfinite(c))
 
 
 def _scaled(value: int, exponent: int) -> Fraction:
@@ -263,11 +262,12 @@ def _floats(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
 
 
 def _running(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
-    rule = step.config.accumulator
     if step.config.has_integers:
         yield _pair("INT32 sum", view["c"], int(step["accumulator"]))
         return
-    if isinstance(rule, Fixed):  # the register rounded, of which the model has the last
+    if (
+        step.config.accumulator.register is not None
+    ):  # the register rounded, of which the model has the last
         if step.is_last and step.config.out == FLOAT32:
             yield from _result(view, step)
         return

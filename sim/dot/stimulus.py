@@ -22,7 +22,7 @@ from ..bench.operands import (
 from . import corners
 from .integer_stimulus import INTEGER_SEQUENCES
 from .item import Batch
-from .target import Ints, Target, negated
+from .target import Ints, Target
 
 Sequence = Callable[[Target, Generator, int], list[Batch]]
 
@@ -71,7 +71,7 @@ def cancellation(target: Target, rng: Generator, n: int) -> list[Batch]:
         if fmt.is_integer:  # the most negative value has no negative
             codes[codes == 2 ** (fmt.bits - 1)] += np.uint8(1)
     a[:, 0, half:] = a[:, 0, :half]
-    b[:, 0, half:] = negated(target.format_b, b[:, 0, :half])
+    b[:, 0, half:] = target.format_b.negated(b[:, 0, :half])
     remains = np.arange(n) % 4 != 0
     turn, place = np.divmod(np.cumsum(remains) - 1, high - low + 1)  # the deepest first
     exponent = low + place

@@ -68,8 +68,8 @@ class Timeline(subject.Timeline):
         """Registers in front of the loop."""
         self.after = config.latency - self.before
         self.interval = config.interval
-        promote = getattr(config.accumulator, "promote", None)
-        self.group = max(1, promote // config.lanes) if promote else 0
+        every = config.accumulator.promotes_every
+        self.group = max(1, every // config.lanes) if every else 0
         """Blocks after which the loop starts afresh; 0 for never."""
         self.reset()
 

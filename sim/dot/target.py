@@ -8,7 +8,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ...model import DotConfig, ElementFormat
-from ...model.accumulators import Aligned, Fused, Preset
+from ...model.formats import FLOAT32
 from ...model.products import ProductTable, product_table
 from ..bench.operands import Codes, class_codes, draw
 from .item import Batch
@@ -120,8 +120,8 @@ class Target:
     @property
     def grid_bits(self) -> int:
         """Fraction bits below the largest term that the unit keeps (float32's where it rounds)."""
-        rule = self.config.accumulator
-        return rule.fraction_bits if isinstance(rule, Aligned | Fused | Preset) else 24
+        bits = self.config.accumulator.alignment_bits
+        return FLOAT32.significand_bits if bits is None else bits
 
     def zeros(self, n: int, blocks: int) -> tuple[Codes, Codes]:
         """Codes (n, blocks, lanes) of zeros of either sign, for a and b."""
@@ -153,10 +153,3 @@ class Target:
         if micro is not None and self.config.micro:
             side = {"micro_a": micro, "micro_b": micro}
         return Batch(self.mode, a, b, *scales, c, sequence, side)
-
-
-def negated(fmt: ElementFormat, codes: Codes) -> Codes:
-    """The codes of the negated values (INT8's most negative value stays as it is)."""
-    if fmt.is_integer:
-        return ((~codes + np.uint8(1)) & np.uint8(2**fmt.bits - 1)).astype(np.uint8)
-    return codes ^ np.uint8(1 << (fmt.bits - 1))

@@ -6,8 +6,7 @@ A block hits what any of its dot products hits, and what the quantiser meets in 
 from collections.abc import Mapping, Sequence
 
 from ...model import DotConfig, DotQuantizeConfig
-from ...model.accumulators import Fixed, Fused, Preset
-from ...model.outputs import FLOAT32
+from ...model.formats import FLOAT32
 from ..dot import features as dot
 from ..quantize import features as quantize
 from .item import Batch, Outcome
@@ -22,7 +21,7 @@ def goals(config: DotQuantizeConfig) -> dict[str, Sequence[object]]:
     """
     found, results = dot.goals(config.dot), quantize.goals(config.quantizer)
     kept, (fmt,) = _kept_bits(config.dot), config.quantizer.formats
-    fraction_bits = config.quantizer.source.fraction_bits
+    fraction_bits = config.quantizer.source.mantissa_bits
     if kept < min(fmt.mantissa_bits + 2, fraction_bits):
         finite = {"normal", "subnormal"} & set(found["result"])
         blocks = ["finite" if finite else "zeros only"]
@@ -53,8 +52,8 @@ def hits(
 def _kept_bits(config: DotConfig) -> int:
     """How many fraction bits of c come through beside products of zero."""
     rule = config.accumulator
-    if not config.load_c or isinstance(rule, Fixed):
+    if not config.load_c or rule.register is not None:
         return -1
-    if isinstance(rule, Preset):
-        return FLOAT32.fraction_bits if rule.promote else min(rule.fraction_bits, rule.result_bits)
-    return rule.fraction_bits if isinstance(rule, Fused) else FLOAT32.fraction_bits
+    if rule.alignment_bits is None or not rule.is_fused or rule.promotes_every is not None:
+        return FLOAT32.mantissa_bits
+    return min(rule.alignment_bits, rule.step_fraction_bits)

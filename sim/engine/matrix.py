@@ -5,6 +5,7 @@ from itertools import cycle
 from typing import Any
 
 from ...model import FORMATS, DotConfig, DotQuantizeConfig, QuantizeConfig, accumulator
+from ...model.accumulators import KINDS, PRESETS
 from ...model.config import LANES
 from ...model.formats import ROUNDINGS
 from ...model.matmul_config import MatmulConfig
@@ -156,22 +157,7 @@ def _dot_units() -> list[Unit]:
     ]
 
 
-ACCUMULATORS = (
-    "exact",
-    "aligned:13",
-    "fused:13",
-    "fused:25",
-    "fixed:48:-20",
-    "fixed:24:-10:wrap",
-    "float32",
-    "int32",
-    "hopper",
-    "hopper-promoted",
-    "hopper-mx",
-    "hopper-fp16",
-    "ada",
-    "blackwell",
-)
+ACCUMULATORS = (*(text for kind in KINDS.values() for text in kind.examples), *PRESETS)
 
 
 def full_matrix() -> list[Unit]:
@@ -182,15 +168,15 @@ def full_matrix() -> list[Unit]:
     units = [Unit(unit.config, max(unit.bulk, FULL_BULK)) for unit in default_matrix()]
     units += _every_value_units()
     for rule, to in zip(ACCUMULATORS, cycle(FORMATS)):
-        formats = ["int8"] if rule == "int32" else EVERY_FORMAT.split(",")
+        formats = ["int8"] if accumulator(rule).takes_integers else EVERY_FORMAT.split(",")
         for pair in formats:
             low, high = stage_limits(DotConfig(pair, 16, rule).pipeline.sections)
             units += [
                 _unit(rule, pair, 16, stages, FULL_BULK)
                 for stages in sorted({low, (low + high) // 2, high})
             ]
-        promote = getattr(accumulator(rule), "promote", None) or max(LANES)
-        for lanes in (n for n in (4, 32, 64, 128) if n <= promote):
+        most = accumulator(rule).promotes_every or max(LANES)
+        for lanes in (n for n in (4, 32, 64, 128) if n <= most):
             _, high = stage_limits(DotConfig(formats[0], lanes, rule).pipeline.sections)
             units.append(_unit(rule, formats[0], lanes, high - 1, FULL_BULK))
         dot = Unit(DotConfig(formats[0], 8, rule))

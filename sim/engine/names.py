@@ -5,7 +5,7 @@ import hashlib
 from ...model import FORMATS, DotConfig, DotQuantizeConfig, QuantizeConfig
 from ...model.matmul_config import MatmulConfig
 
-EVERY_FORMAT = "e4m3,e5m2,e3m2,e2m3,e2m1,int8,int4,e5m2xe4m3,e4m3xe5m2"
+EVERY_FORMAT = ",".join([*FORMATS, "e5m2xe4m3", "e4m3xe5m2"])
 """Every element format, and the mixed FP8 pairs, in one unit with a mode input."""
 
 

@@ -93,7 +93,7 @@ def _sets(indices: NDArray, label: Callable[[int], object]) -> list[set[object]]
 def _value_class(config: QuantizeConfig, wide: NDArray, bits: NDArray[np.uint32]) -> NDArray:
     magnitude = np.abs(wide)
     top = 2.0 ** (2 ** (config.source.exponent_bits - 1) - 1)
-    largest = top * (2 - 2.0**-config.source.fraction_bits)
+    largest = top * (2 - 2.0**-config.source.mantissa_bits)
     conditions = [
         np.isnan(wide),
         np.isinf(wide),
@@ -148,7 +148,7 @@ def _carries(rule: str) -> tuple[bool, ...]:
 def _exponent_limits(config: QuantizeConfig, *formats: ElementFormat) -> tuple[int, int]:
     """Shared exponents, before they are clamped, of the least and the largest amax."""
     source = config.source
-    least = source.emin - source.fraction_bits - max(fmt.emax for fmt in formats)
+    least = source.lsb - max(fmt.emax for fmt in formats)
     emax = min(fmt.emax for fmt in formats)
     carry = any(rule != "floor" for rule in config.scale_rules)
     top = 2 ** (source.exponent_bits - 1) - 1 - emax + carry

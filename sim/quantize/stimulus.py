@@ -26,7 +26,7 @@ class Target:
 
     @property
     def fraction_bits(self) -> int:
-        return self.config.source.fraction_bits
+        return self.config.source.mantissa_bits
 
     @property
     def ones(self) -> int:

@@ -8,8 +8,8 @@ from compare import generator
 from devices import assert_same_blocks, bits, on_devices, tensor
 from mxdot import gpu, model
 from mxdot.gpu import schemes
-from mxdot.model import FORMATS, ElementFormat
-from mxdot.model.formats import Specials
+from mxdot.model import FORMATS
+from mxdot.model.formats import FloatFormat, Specials
 from test_quantize import RULES, random_blocks, with_nonfinite
 
 CASES = [
@@ -18,7 +18,7 @@ CASES = [
     ("int8", "floor", "toward_zero", "poison"),
     ("e5m2", "floor", "nearest_even", "element"),
 ]
-OWN = ElementFormat("own", 3, 4, Specials.IEEE)  # which is not in the table
+OWN = FloatFormat("own", 3, 4, Specials.IEEE)  # which is not in the table
 
 
 @on_devices

@@ -102,7 +102,7 @@ def test_every_value_comes_back(fmt, device):
 def test_stochastic_words_at_their_ends(fmt, device):
     """Every value between two codes in 16 parts, with words that just do and do not carry."""
     f = FORMATS[fmt]
-    grid = np.arange(16 * 40 + 1) * (f.smallest_subnormal / 16)
+    grid = np.arange(16 * 40 + 1) * (f.smallest / 16)
     x = np.append(grid, f.largest_finite).astype(np.float32)
     fraction = (np.arange(len(x)) % 16).astype(np.uint64) << np.uint64(28)
     carries = np.uint64(2**32) - fraction

@@ -15,6 +15,7 @@ from mxdot import gpu, model
 from mxdot.gpu import MXTensor, executors
 from mxdot.model import PRESETS, MXArray
 from mxdot.model.accumulators import KINDS
+from mxdot.model.formats import FloatFormat
 
 X = torch.ones(4, 64)
 CODES = torch.zeros(4, 64, dtype=torch.uint8)
@@ -376,7 +377,7 @@ assert executors.choose(executors.QUANTIZE, None, request).__module__ == "mxdot.
 
 
 def test_files_of_formats_that_have_no_entry(tmp_path):
-    own = MXTensor(CODES, SCALES, model.ElementFormat("e4m3", 4, 2))
+    own = MXTensor(CODES, SCALES, FloatFormat("e4m3", 4, 2))
     message = "tensors['x'] must have a format of mxdot.model.FORMATS, not e4m3"
     with refused(ValueError, message):
         gpu.save(tmp_path / "x", {"x": own})

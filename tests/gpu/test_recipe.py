@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from mxdot.gpu import Recipe
-from mxdot.model import E2M1, E4M3, Aligned, ElementFormat
+from mxdot.model import E2M1, E4M3, Aligned
+from mxdot.model.formats import FloatFormat
 from mxdot.model.schemes import SCHEMES
 
 
@@ -58,7 +59,7 @@ def test_recipes_pickle_and_hash():
     [
         ({"weight": "e4m4"}, ValueError, "weight must be one of e4m3, .* not 'e4m4'"),
         ({"gradient": 8}, TypeError, "gradient must be an ElementFormat or its name, not 8"),
-        ({"activation": ElementFormat("e4m3", 4, 2)}, ValueError, "activation must be a format"),
+        ({"activation": FloatFormat("e4m3", 4, 2)}, ValueError, "activation must be a format"),
         ({"block_size": 0}, ValueError, "block_size must be from 1 to 65536, not 0"),
         ({"block_size": 32.0}, TypeError, "block_size must be an integer"),
         ({"scale_rule": "up"}, ValueError, "scale_rule must be one of floor, ceil, even, not"),

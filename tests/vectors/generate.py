@@ -15,7 +15,7 @@ import numpy as np
 
 from mxdot.model import DotConfig, ElementFormat, accumulator
 from mxdot.sim.dot.item import Batch
-from mxdot.sim.dot.target import Target, negated
+from mxdot.sim.dot.target import Target
 from mxdot.sim.dot.vectors import Vectors, evaluate, save
 
 HERE = Path(__file__).parent
@@ -95,7 +95,7 @@ class Maker:
 
     def negative(self, term: Term) -> Term:
         """The term with the other sign."""
-        (b,) = negated(self.target.format_b, np.array([term.b], np.uint8))
+        (b,) = self.target.format_b.negated(np.array([term.b], np.uint8))
         return Term(term.a, int(b))
 
     def block(self, terms: Iterable[Term | None], s: int = 0) -> Block:
@@ -235,7 +235,7 @@ def cancellation(make: Maker) -> Iterator[Row]:
     for i in range(8):
         block = make.random_block(ONE, ONE)
         a, b = block.a.copy(), block.b.copy()
-        a[half:], b[half:] = a[:half], negated(make.target.format_b, b[:half])
+        a[half:], b[half:] = a[:half], make.target.format_b.negated(b[:half])
         if i % 4:
             rest = make.power(make.powers[(i * 5) % len(make.powers)])
             a[0] = a[half] = b[half] = 0
@@ -337,7 +337,7 @@ def golden(name: str) -> Vectors:
     formats, lanes = FILES[name]
     texts = (*ACCUMULATORS, "int32") if formats == "int8" else ACCUMULATORS
     # A unit promotes between its blocks, not inside them.
-    texts = [text for text in texts if lanes <= (getattr(accumulator(text), "promote", 0) or lanes)]
+    texts = [text for text in texts if lanes <= (accumulator(text).promotes_every or lanes)]
     configs = [DotConfig(formats=formats, lanes=lanes, accumulator=text) for text in texts]
     made = list(batches(Maker(Target(configs[0], 0), seed=list(FILES).index(name))))
     return evaluate(configs, made, np.arange(sum(map(len, made))), {"command": COMMAND})

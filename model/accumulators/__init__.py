@@ -1,0 +1,80 @@
+"""The accumulators: of each what it is, what it computes and which sections its unit has.
+
+The rules are those of the numeric contract, docs/numerics.md. To add an accumulator, write a module
+here and register its class in `KINDS`; docs/architecture.md lists what else it needs. To add a real
+machine, add a row to `PRESETS`.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import TypeVar
+
+from .aligned import Aligned
+from .base import MAX_FRACTION_BITS, NAN_DEFAULT, NAN_NVIDIA, Accumulator
+from .exact import Exact, Int32
+from .fixed import Fixed
+from .float32 import Float32
+from .fused import Fused, Preset
+from .presets import PRESETS
+
+__all__ = [
+    "KINDS",
+    "MAX_FRACTION_BITS",
+    "NAN_DEFAULT",
+    "NAN_NVIDIA",
+    "PRESETS",
+    "Accumulator",
+    "Aligned",
+    "Exact",
+    "Fixed",
+    "Float32",
+    "Fused",
+    "Int32",
+    "Preset",
+    "accumulator",
+    "by_kind",
+    "check_known",
+]
+
+KINDS: dict[str, type[Accumulator]] = {
+    kind.syntax.split(":")[0]: kind for kind in (Exact, Aligned, Fused, Fixed, Float32, Int32)
+}
+Part = TypeVar("Part")
+
+
+def accumulator(value: Accumulator | str) -> Accumulator:
+    """The accumulator of its text (``"aligned:13"``, ``"fixed:48:-20"``, ``"hopper"``) or itself.
+
+    Raises ValueError naming the text and what is accepted, TypeError for another type.
+    """
+    if isinstance(value, Accumulator):
+        return value
+    if not isinstance(value, str):
+        raise TypeError(f"accumulator must be an Accumulator or its text, not {value!r}")
+    keyword, *arguments = value.strip().lower().split(":")
+    if keyword in PRESETS and not arguments:
+        return PRESETS[keyword]
+    try:
+        return KINDS[keyword](*_arguments(keyword, arguments))
+    except (KeyError, TypeError):
+        accepted = ", ".join([*(kind.syntax for kind in KINDS.values()), *PRESETS])
+        raise ValueError(f"accumulator must be one of {accepted}, not {value!r}") from None
+
+
+def _arguments(keyword: str, texts: list[str]) -> list[int | str]:
+    for number in texts[:2]:
+        if not re.fullmatch(r"-?[0-9]+", number):
+            raise TypeError(f"{number!r} is no integer")
+    return [*map(int, texts[:2]), *texts[2:]]
+
+
+def by_kind(parts: Mapping[type[Accumulator], Part], rule: Accumulator) -> Part:
+    """The part for the kind that `rule` is of; a preset is of the kind of its rule."""
+    return next(parts[kind] for kind in type(rule).__mro__ if kind in parts)
+
+
+def check_known(rule: Accumulator) -> Accumulator:
+    """`rule` if it is one of those above, else TypeError."""
+    if type(rule) not in (*KINDS.values(), Preset):
+        raise TypeError(f"accumulator must be one of mxdot.model's, not {type(rule).__name__}")
+    return rule

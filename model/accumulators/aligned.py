@@ -1,0 +1,70 @@
+"""`aligned:F`: terms aligned to the largest product of the block and truncated below it."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import rounding
+from ..datapath import FLOAT_LOOP, product_bits, sum_of_terms, tree_delay
+from ..pipeline import Section
+from ..products import NO_EXPONENT
+from ..rounding import F32
+from ..steps import Step, Steps
+from ..trace import Recorder
+from ..wide import WideSum, exact_sum
+from ..widths import Widths
+from .base import MAX_FRACTION_BITS, Accumulator, add_blocks, times_factor, truncate
+
+
+@dataclass(frozen=True)
+class Aligned(Accumulator):
+    """Terms truncated `fraction_bits` (0 to 64) below the largest product's unit digit."""
+
+    fraction_bits: int
+    syntax = "aligned:F"
+    examples = ("aligned:13",)
+    summary = "terms cut F bits below the largest product's unit digit; RZ block sum; RNE into c"
+
+    def __post_init__(self) -> None:
+        self._check("fraction_bits", "F of aligned", 0, MAX_FRACTION_BITS)
+
+    @property
+    def alignment_bits(self) -> int:
+        """Fraction bits that terms keep."""
+        return self.fraction_bits
+
+    def wider(self, bits: int) -> list[Accumulator]:
+        """With `bits` more fraction bits."""
+        return [replace(self, fraction_bits=self.fraction_bits + bits)]
+
+    def run(self, steps: Steps, c: F32, record: Recorder) -> F32:
+        """RZ of the aligned sum to float32, then one rounding into c."""
+        fraction_bits = self.fraction_bits
+
+        def block_sum(step: Step, active: NDArray[np.bool_]) -> WideSum:
+            units = step.largest_unit
+            largest = np.where(units == NO_EXPONENT, 0, units)  # all-zero blocks: any grid
+            terms = truncate(step.products, fraction_bits - largest, record, active)
+            total = exact_sum(terms, fraction_bits + 2, 0)
+            odd = np.ldexp(total.rounded_to_odd(), largest - fraction_bits)
+            result = rounding.toward_zero(odd).astype(np.float64)
+            record.lost((result != odd) & active)
+            record.stage("largest_exponent", largest)
+            record.stage("aligned", terms)
+            if record.keep_stages:
+                record.stage("integer_sum", total.integers(0))
+            return times_factor(result, step)
+
+        return add_blocks(block_sum, steps, c, record)
+
+    def sections(self, widths: Widths) -> tuple[Section, ...]:
+        """Alignment, sum, and the loop; a cut where the sum has more digits than a float32."""
+        lanes = widths.config.lanes
+        return (
+            Section("largest", tree_delay(lanes), bits=lanes * product_bits(widths)),
+            Section("align", 12, bits=lanes * (widths.term_bits + 1)),
+            *sum_of_terms(widths, 10),
+            *([Section("cut", 26)] if widths.sum_is_cut else []),
+            *FLOAT_LOOP,
+        )

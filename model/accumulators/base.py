@@ -1,0 +1,154 @@
+"""What every accumulator answers, and the loop of those that add a block's sum to a float32."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import rounding
+from ..errors import integer
+from ..formats import FLOAT32, ElementFormat
+from ..pipeline import Section
+from ..rounding import F32, F64
+from ..specials import Update
+from ..steps import Step, Steps
+from ..trace import Recorder
+from ..wide import WideSum
+
+if TYPE_CHECKING:
+    from ..widths import Widths
+    from .fixed import Fixed
+
+NAN_DEFAULT = 0x7FC00000
+NAN_NVIDIA = 0x7FFFFFFF
+MAX_FRACTION_BITS = 64
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """Base of all accumulators; `str()` gives the text that `accumulator()` parses.
+
+    examples: texts that tables and the full regression take.
+    sums_exactly: whether a block's products are summed on one grid that holds all of them.
+    is_fused: whether the running value takes part in the alignment of the terms.
+    takes_integers: whether the block sum is an INT32: the formats are integers, and so may be the
+    results. takes_floats: whether it is defined for products of float32 numbers too.
+    """
+
+    syntax: ClassVar[str]
+    summary: ClassVar[str]
+    examples: ClassVar[tuple[str, ...]]
+    sums_exactly: ClassVar[bool] = False
+    is_fused: ClassVar[bool] = False
+    takes_integers: ClassVar[bool] = False
+    takes_floats: ClassVar[bool] = False
+
+    @property
+    def rule(self) -> str:
+        """The rule in one line, for tables."""
+        return self.summary
+
+    @property
+    def nan_bits(self) -> int:
+        """The float32 bit pattern of every NaN result."""
+        return NAN_DEFAULT
+
+    @property
+    def keyword(self) -> str:
+        """The first word of the text."""
+        return self.syntax.split(":")[0]
+
+    def __str__(self) -> str:
+        return ":".join([self.keyword, *(str(getattr(self, f.name)) for f in fields(self))])
+
+    @property
+    def alignment_bits(self) -> int | None:
+        """Fraction bits that terms keep below the largest unit digit; None where none is cut."""
+        return None
+
+    @property
+    def register(self) -> "Fixed | None":
+        """The fixed-point register that holds the running value; None where it is a float32."""
+        return None
+
+    def step_terms(self, block: int) -> int:
+        """Elements that are taken at once, of blocks of `block`."""
+        return block
+
+    def steps(self, lanes: int) -> int:
+        """Steps in which a block of `lanes` elements is taken."""
+        return -(-lanes // self.step_terms(lanes))
+
+    @property
+    def step_fraction_bits(self) -> int:
+        """Fraction bits of the result of each step."""
+        return FLOAT32.mantissa_bits
+
+    @property
+    def promotes_every(self) -> int | None:
+        """Elements after which a partial sum is added to c; None where c itself runs."""
+        return None
+
+    def wider(self, bits: int) -> "list[Accumulator]":
+        """The same rule with `bits` more to keep, at each end that it has; none without a width.
+
+        ValueError beyond the end of what there is.
+        """
+        return []
+
+    def check_formats(self, a: ElementFormat, b: ElementFormat) -> None:
+        """ValueError when the accumulator is not defined for products of these formats."""
+
+    def run(self, steps: Steps, c: F32, record: Recorder) -> F32:
+        """The float32 results of n dot products that start at `c` (section 4 of the contract)."""
+        raise NotImplementedError
+
+    def sections(self, widths: "Widths") -> tuple[Section, ...]:
+        """The sections of a unit's datapath behind the block's products.
+
+        Behind the block's sum, where `sums_exactly`.
+        """
+        raise NotImplementedError
+
+    def _check(self, field: str, name: str, low: int, high: int) -> None:
+        """Make a field a Python int in its range; TypeError or ValueError calls it `name`."""
+        vars(self)[field] = integer(name, getattr(self, field), low, high)
+
+
+BlockSum = Callable[[Step, NDArray[np.bool_]], WideSum]
+
+
+def add_blocks(block_sum: BlockSum, steps: Steps, c: F32, record: Recorder) -> F32:
+    """Add 2^s x block to c by RNE, block by block.
+
+    block_sum(step, active): g x the sums of a block; bits that it loses count where `active`.
+    """
+    for step in steps.walk(record):
+        update = Update(c, step.special)
+        block = block_sum(step, update.active)
+        if record.keep_stages:
+            record.stage("block_result", block.rounded_to_odd())
+        total = block.scaled(step.scale).plus(update.c)
+        rounded = rounding.nearest_even(total)
+        record.rounded(total, rounded, update.active)
+        c = update.result(rounded)
+        record.stage("accumulator", c)
+    return c
+
+
+def times_factor(block: F64, step: Step) -> WideSum:
+    """g x the float32 result of a block, exact."""
+    if step.factor is None:
+        return WideSum(block)
+    return WideSum(*rounding.two_product(block, step.factor))
+
+
+def truncate(terms: F64, exponent: NDArray[np.int64], record: Recorder, active: NDArray) -> F64:
+    """RZ(terms x 2^exponent) to integers; bits lost are flagged where `active`."""
+    scaled = terms * np.ldexp(1.0, exponent)[..., None]
+    truncated = np.trunc(scaled)
+    if record.flags:
+        record.lost((truncated != scaled).any(axis=-1) & active)
+    return truncated

@@ -1,0 +1,52 @@
+"""`float32`: a tree of float32 additions inside the block."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import rounding
+from ..pipeline import Section
+from ..rounding import F32
+from ..steps import Step, Steps
+from ..trace import Recorder
+from ..wide import WideSum
+from ..widths import Widths
+from .base import Accumulator, add_blocks, times_factor
+
+
+@dataclass(frozen=True)
+class Float32(Accumulator):
+    """A tree of float32 additions."""
+
+    syntax = "float32"
+    examples = ("float32",)
+    summary = "float32 RNE tree of adjacent pairs inside the block; RNE into c"
+
+    def run(self, steps: Steps, c: F32, record: Recorder) -> F32:
+        """RNE in every addition."""
+
+        def block_sum(step: Step, active: NDArray[np.bool_]) -> WideSum:
+            level, depth = step.products.astype(np.float32), 0
+            while level.shape[-1] > 1:
+                depth += 1
+                paired = level.shape[-1] // 2 * 2
+                left, right = level[:, 0:paired:2], level[:, 1:paired:2]
+                sums = left + right
+                if record.flags:
+                    total, error = rounding.two_sum(
+                        left.astype(np.float64), right.astype(np.float64)
+                    )
+                    record.lost(((sums != total) | (error != 0)).any(axis=-1) & active)
+                level = np.concatenate([sums, level[:, paired:]], axis=-1)
+                record.stage(f"tree{depth}", level)
+            return times_factor(level[:, 0].astype(np.float64), step)
+
+        return add_blocks(block_sum, steps, c, record)
+
+    def sections(self, widths: Widths) -> tuple[Section, ...]:
+        """A section for each level of the tree."""
+        lanes = widths.config.lanes
+        levels = (lanes - 1).bit_length()
+        pairs = [Section("tree", 40, i + 1, bits=(lanes >> i + 1) * 36) for i in range(levels)]
+        return (*pairs, Section("accumulate", 40, holds=True, loop=True))

@@ -1,0 +1,90 @@
+"""What floating and integer formats share: codes, and tables of what each of them stands for."""
+
+from enum import Enum
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+ROUNDINGS = ("nearest_even", "toward_zero", "stochastic")
+LONGEST_CODE = 8  # bits of an element, whose codes are uint8
+
+
+def read_only(table: NDArray) -> NDArray:
+    """`table` itself, closed to writing: it is shared by everyone who asks for it."""
+    table.flags.writeable = False
+    return table
+
+
+class Triple(NamedTuple):
+    """Exact value (-1)^sign x significand x 2^exponent; all int64, the shape of the codes."""
+
+    sign: NDArray[np.int64]
+    significand: NDArray[np.int64]
+    exponent: NDArray[np.int64]
+
+
+class Specials(Enum):
+    """Which codes of a format are not finite."""
+
+    NONE = "every code is a finite number"
+    NAN_ONLY = "all-ones exponent and mantissa is NaN; no infinity"
+    IEEE = "all-ones exponent is infinity (mantissa 0) or NaN"
+
+
+class Codes:
+    """Reading codes; an element's are held in the low `bits` of a uint8.
+
+    What has them has `name`, `bits`, and `values` and `triples` of every code.
+    """
+
+    def __str__(self: Any) -> str:
+        return self.name
+
+    def check(self: Any, codes: ArrayLike, name: str = "codes") -> NDArray[np.uint8]:
+        """`codes` as a uint8 array. TypeError for another dtype, ValueError for a code too wide."""
+        codes = np.asarray(codes)
+        if codes.dtype != np.uint8:
+            raise TypeError(f"{name} must have dtype uint8, not {codes.dtype}")
+        if self.bits < LONGEST_CODE and codes.size and codes.max() >= 2**self.bits:
+            raise ValueError(
+                f"{name} of format {self.name} must be from 0 to {2**self.bits - 1}, "
+                f"not {codes.max()}"
+            )
+        return codes
+
+    def exact(self: Any, stored: NDArray) -> NDArray[np.float64]:
+        """Exact values of valid codes, in their shape."""
+        return self.values[stored]
+
+    def decode(self: Any, codes: ArrayLike) -> NDArray[np.float32]:
+        """Exact float32 values of uint8 `codes`, in their shape."""
+        return self.values.astype(np.float32)[self.check(codes)]
+
+    def triple(self: Any, codes: ArrayLike) -> Triple:
+        """Exact (sign, significand, exponent) of uint8 `codes`; non-finite codes are refused."""
+        codes = self.check(codes)
+        if not np.isfinite(self.values[codes]).all():
+            raise ValueError(f"codes of format {self.name} must be finite to have a triple")
+        return Triple(*(table[codes] for table in self.triples))
+
+
+def round_units(
+    units: NDArray[np.float64], rounding: str, random: NDArray[np.uint32] | None
+) -> NDArray[np.float64]:
+    """Round non-negative `units` (in units of the last place) to integers.
+
+    ``stochastic`` rounding needs `random`, one uint32 word r per value: up if
+    floor(fraction x 2^32) + r >= 2^32.
+    """
+    if rounding == "nearest_even":
+        return np.rint(units)
+    below = np.floor(units)
+    if rounding == "toward_zero":
+        return below
+    random = np.asarray(random)
+    if random.dtype != np.uint32 or random.shape != units.shape:
+        got = f"{random.dtype} {random.shape}" if random.dtype != object else repr(random.item())
+        raise ValueError(f"random must be uint32 words of shape {units.shape}, not {got}")
+    fraction = np.floor(np.ldexp(units - below, 32))
+    return below + (fraction + random >= 2.0**32)

@@ -1,0 +1,187 @@
+"""Floating formats: a sign, an exponent and a mantissa, the layout that IEEE 754 has."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import ml_dtypes  # noqa: F401  # NumPy then knows bfloat16 by name
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import choice
+from .codes import LONGEST_CODE, ROUNDINGS, Codes, Specials, Triple, read_only, round_units
+
+
+@dataclass(frozen=True)
+class FloatFormat(Codes):
+    """A sign, `exponent_bits` and `mantissa_bits`.
+
+    native: whether NumPy (or ml_dtypes) has a float of that name.
+    """
+
+    name: str
+    exponent_bits: int
+    mantissa_bits: int
+    specials: Specials = Specials.NONE
+    native: bool = False
+
+    is_integer: ClassVar[bool] = False
+
+    @property
+    def dtype(self) -> np.dtype:
+        """How NumPy keeps an array of it: uint8 codes, or a float of its own."""
+        return np.dtype(self.name if self.native else np.uint8)
+
+    @property
+    def bits(self) -> int:
+        """Width of a code."""
+        return 1 + self.exponent_bits + self.mantissa_bits
+
+    @property
+    def is_mx(self) -> bool:
+        """Whether elements of MX blocks can have it."""
+        return self.bits <= LONGEST_CODE
+
+    @property
+    def significand_bits(self) -> int:
+        """Width of the significand, its leading digit included."""
+        return self.mantissa_bits + 1
+
+    @property
+    def bias(self) -> int:
+        """Exponent field minus exponent."""
+        return 2 ** (self.exponent_bits - 1) - 1
+
+    @property
+    def emax(self) -> int:
+        """Exponent of the largest finite value."""
+        reserved = self.specials is Specials.IEEE
+        return 2**self.exponent_bits - 1 - reserved - self.bias
+
+    @property
+    def emin(self) -> int:
+        """Exponent of the smallest normal value, and of every subnormal's unit digit."""
+        return 1 - self.bias
+
+    @property
+    def lsb(self) -> int:
+        """Exponent of the last digit: every finite value is a multiple of 2^lsb."""
+        return self.emin - self.mantissa_bits
+
+    @property
+    def largest_code(self) -> int:
+        """The positive code of the largest finite value."""
+        reserved = {Specials.NONE: 0, Specials.NAN_ONLY: 1, Specials.IEEE: 2**self.mantissa_bits}
+        return 2 ** (self.bits - 1) - 1 - reserved[self.specials]
+
+    @property
+    def largest_finite(self) -> float:
+        """Where quantisation saturates."""
+        one = 2**self.mantissa_bits
+        return (one + self.largest_code % one) * 2.0 ** (self.emax - self.mantissa_bits)
+
+    @property
+    def extremes(self) -> tuple[float, float]:
+        """The least and the largest finite value."""
+        return -self.largest_finite, self.largest_finite
+
+    @property
+    def smallest(self) -> float:
+        """The least positive value, a subnormal."""
+        return 2.0**self.lsb
+
+    @property
+    def smallest_normal(self) -> float:
+        """The least positive value whose significand has all its digits."""
+        return 2.0**self.emin
+
+    @property
+    def inf_code(self) -> int | None:
+        """The positive infinity, or None."""
+        return self.largest_code + 1 if self.specials is Specials.IEEE else None
+
+    @property
+    def nan_code(self) -> int | None:
+        """The NaN that quantisation produces (positive, quiet), or None."""
+        if self.specials is Specials.NONE:
+            return None
+        if self.specials is Specials.NAN_ONLY:
+            return 2 ** (self.bits - 1) - 1
+        return (self.largest_code + 1) | 2 ** (self.mantissa_bits - 1)
+
+    @property
+    def nan(self) -> NDArray | None:
+        """The NaN of `nan_code` as it is stored, or None."""
+        return None if self.nan_code is None else self._stored(np.array(self.nan_code))
+
+    @cached_property
+    def triples(self) -> Triple:
+        """Sign, significand and exponent of every code (non-finite codes have significand 0)."""
+        codes = np.arange(2**self.bits, dtype=np.int64)
+        sign = codes >> (self.bits - 1)
+        field = (codes >> self.mantissa_bits) & (2**self.exponent_bits - 1)
+        fraction = codes & (2**self.mantissa_bits - 1)
+        significand = np.where(field > 0, fraction + 2**self.mantissa_bits, fraction)
+        significand[(codes & (2 ** (self.bits - 1) - 1)) > self.largest_code] = 0
+        exponent = np.maximum(field, 1) - self.bias - self.mantissa_bits
+        return Triple(*map(read_only, (sign, significand, exponent)))
+
+    @cached_property
+    def values(self) -> NDArray[np.float64]:
+        """The value of every code, as float64 (exact), NaN and infinities included."""
+        sign, significand, exponent = self.triples
+        values = np.ldexp(np.where(sign == 1, -1.0, 1.0) * significand, exponent)
+        magnitude = np.arange(2**self.bits) & (2 ** (self.bits - 1) - 1)
+        values[magnitude > self.largest_code] = np.nan
+        if self.inf_code is not None:
+            values[magnitude == self.inf_code] = [np.inf, -np.inf]
+        return read_only(values)
+
+    @property
+    def in_range(self) -> NDArray[np.bool_]:
+        """Of every code, whether operands may hold it: all, those that are not finite too."""
+        return np.ones(2**self.bits, np.bool_)
+
+    def negated(self, codes: NDArray) -> NDArray:
+        """Codes of the negative values."""
+        return codes ^ codes.dtype.type(1 << (self.bits - 1))
+
+    def encode(
+        self,
+        values: ArrayLike,
+        rounding: str = "nearest_even",
+        random: NDArray[np.uint32] | None = None,
+    ) -> NDArray:
+        """Round real `values` (float64 or narrower); saturates at the largest finite. As stored.
+
+        NaN and infinity become the format's own where it has them; infinity saturates where it
+        has none, and NaN without a code raises ValueError. random: as of `round_units`.
+        """
+        choice("rounding", rounding, ROUNDINGS)
+        x = np.asarray(values, dtype=np.float64)
+        nan = np.isnan(x)
+        if nan.any() and self.nan_code is None:
+            raise ValueError(f"values must hold no NaN: format {self.name} has none")
+        magnitude = np.where(nan, 0.0, np.abs(x))
+        saturates = magnitude >= 2.0 ** (self.emax + 1)
+        in_range = np.where(saturates, 0.0, magnitude)
+        exponent = np.where(in_range == 0, self.emin, np.frexp(in_range)[1] - 1)
+        exponent = np.maximum(exponent, self.emin)
+        units = np.ldexp(in_range, self.mantissa_bits - exponent)
+        rounded = round_units(units, rounding, random).astype(np.int64)
+        # A carry out of the significand runs into the exponent field, as it should.
+        code = rounded + ((exponent - self.emin) << self.mantissa_bits)
+        code = np.where(saturates, self.largest_code, np.minimum(code, self.largest_code))
+        if self.inf_code is not None:
+            code = np.where(np.isinf(x), self.inf_code, code)
+        code = code | (np.signbit(x).astype(np.int64) << (self.bits - 1))
+        if self.nan_code is not None:
+            code = np.where(nan, self.nan_code, code)
+        return self._stored(code)
+
+    def exact(self, stored: NDArray) -> NDArray[np.float64]:
+        """Exact values of what is stored, in its shape."""
+        return stored.astype(np.float64) if self.native else self.values[stored]
+
+    def _stored(self, codes: NDArray) -> NDArray:
+        return codes.astype(f"u{self.dtype.itemsize}").view(self.dtype)

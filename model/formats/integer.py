@@ -1,0 +1,195 @@
+"""Integer formats: two's complement, unsigned, and sign with magnitude; fixed point with a unit."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import choice, integer
+from .codes import ROUNDINGS, Codes, Specials, Triple, read_only, round_units
+
+
+@dataclass(frozen=True)
+class IntegerFormat(Codes):
+    """Integers from `lowest` to `highest` in units of 2^-fraction_bits.
+
+    A code is two's complement when `lowest` is negative, or the sign above the magnitude when
+    `sign_magnitude`, which then has two zeros. symmetric: encoding gives nothing below -`highest`.
+    """
+
+    name: str
+    bits: int
+    lowest: int
+    highest: int
+    fraction_bits: int = 0
+    sign_magnitude: bool = False
+    symmetric: bool = False
+
+    is_integer: ClassVar[bool] = True
+    exponent_bits: ClassVar[int] = 0
+    bias: ClassVar[int] = 0
+    specials: ClassVar[Specials] = Specials.NONE
+    nan_code: ClassVar[None] = None
+    nan: ClassVar[None] = None
+    inf_code: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        integer(f"bits of {self.name}", self.bits, 1, 32)
+        top = 2 ** (self.bits - 1)
+        low, high = (-top, top - 1) if self.lowest < 0 else (0, 2 * top - 1)
+        low += self.sign_magnitude
+        integer(f"lowest of {self.name}", self.lowest, low, 0)
+        integer(f"highest of {self.name}", self.highest, 1, high)
+
+    @property
+    def is_mx(self) -> bool:
+        """Whether elements of MX blocks can have it: one digit in front of the binary point."""
+        return self.symmetric and self.emax == 0
+
+    @property
+    def dtype(self) -> np.dtype:
+        """How NumPy keeps an array of it: unsigned codes."""
+        return np.dtype(np.min_scalar_type(2**self.bits - 1))
+
+    @property
+    def lowest_encoded(self) -> int:
+        """The least integer that encoding gives."""
+        return -self.highest if self.symmetric else self.lowest
+
+    @property
+    def significand_bits(self) -> int:
+        """Width of the largest magnitude."""
+        return max(-self.lowest, self.highest).bit_length()
+
+    @property
+    def mantissa_bits(self) -> int:
+        """Bits behind the leading one of `highest`."""
+        return self.highest.bit_length() - 1
+
+    @property
+    def emax(self) -> int:
+        """Exponent of the largest positive value."""
+        return self.mantissa_bits - self.fraction_bits
+
+    @property
+    def emin(self) -> int:
+        """Exponent of every value's unit digit: the point is fixed."""
+        return self.emax
+
+    @property
+    def lsb(self) -> int:
+        """Exponent of the last digit: every value is a multiple of 2^lsb."""
+        return -self.fraction_bits
+
+    @property
+    def largest_code(self) -> int:
+        """The code of the largest value."""
+        return self.highest
+
+    @property
+    def largest_finite(self) -> float:
+        """The largest positive value: where a scale puts the largest magnitude."""
+        return self.highest * 2.0**self.lsb
+
+    @property
+    def extremes(self) -> tuple[float, float]:
+        """The least and the largest value."""
+        return self.lowest * 2.0**self.lsb, self.largest_finite
+
+    @property
+    def smallest(self) -> float:
+        """The least positive value."""
+        return 2.0**self.lsb
+
+    @property
+    def smallest_normal(self) -> float:
+        """The least positive value: no integer is subnormal."""
+        return self.smallest
+
+    @cached_property
+    def integers(self) -> NDArray[np.int64]:
+        """The integer of every code, those included that encoding never gives."""
+        codes = np.arange(2**self.bits, dtype=np.int64)
+        top = 2 ** (self.bits - 1)
+        if self.sign_magnitude:
+            return read_only(np.where(codes >= top, -1, 1) * (codes & (top - 1)))
+        negative = (codes >= top) & (self.lowest < 0)
+        return read_only(np.where(negative, codes - 2 * top, codes))
+
+    @cached_property
+    def triples(self) -> Triple:
+        """Sign, significand and exponent of every code."""
+        exponent = np.full_like(self.integers, self.lsb)
+        negative = (self.integers < 0).astype(np.int64)
+        return Triple(*map(read_only, (negative, np.abs(self.integers), exponent)))
+
+    @cached_property
+    def values(self) -> NDArray[np.float64]:
+        """The value of every code, as float64 (exact)."""
+        values = np.ldexp(self.integers.astype(np.float64), self.lsb)
+        if self.sign_magnitude:
+            values[2 ** (self.bits - 1)] = -0.0
+        return read_only(values)
+
+    @property
+    def in_range(self) -> NDArray[np.bool_]:
+        """Of every code, whether operands may hold it."""
+        return (self.integers >= self.lowest) & (self.integers <= self.highest)
+
+    def negated(self, codes: NDArray) -> NDArray:
+        """Codes of the negative values; the least of a two's complement has none, and stays."""
+        if self.sign_magnitude:
+            return codes ^ codes.dtype.type(1 << (self.bits - 1))
+        return (0 - codes) & codes.dtype.type(2**self.bits - 1)
+
+    def encode(
+        self,
+        values: ArrayLike,
+        rounding: str = "nearest_even",
+        random: NDArray[np.uint32] | None = None,
+        zero_point: NDArray[np.int64] | int = 0,
+    ) -> NDArray:
+        """Codes of real `values`, rounded to units, plus `zero_point`; saturates.
+
+        NaN raises ValueError. random: as of `round_units`, for magnitudes.
+        """
+        choice("rounding", rounding, ROUNDINGS)
+        x = np.asarray(values, dtype=np.float64)
+        if np.isnan(x).any():
+            raise ValueError(f"values must hold no NaN: format {self.name} has none")
+        with np.errstate(over="ignore"):
+            units = np.ldexp(x, self.fraction_bits)
+        if rounding == ROUNDINGS[0]:
+            rounded = np.rint(units)
+        else:
+            within = np.minimum(np.abs(units), 2.0 ** (self.bits + 1))  # no infinity
+            rounded = np.copysign(round_units(within, rounding, random), units)
+        integers = np.clip(rounded + zero_point, self.lowest_encoded, self.highest)
+        if self.sign_magnitude:
+            codes = np.abs(integers).astype(np.int64)
+            codes |= np.signbit(x).astype(np.int64) << (self.bits - 1)
+        else:
+            codes = integers.astype(np.int64) & (2**self.bits - 1)
+        return codes.astype(self.dtype)
+
+
+@dataclass(frozen=True, init=False)
+class UnsignedFormat(IntegerFormat):
+    """Unsigned integers of 1 to 16 bits, as scales are: uN for N bits."""
+
+    def __init__(self, bits: int) -> None:
+        bits = integer("bits of an integer scale", bits, 1, 16)
+        super().__init__(f"u{bits}", bits, 0, 2**bits - 1)
+
+    def exact(self, stored: NDArray) -> NDArray[np.float64]:
+        """Exact values of codes, in their shape."""
+        return stored.astype(np.float64)
+
+
+def sign_magnitude(magnitude_bits: int) -> IntegerFormat:
+    """A sign and `magnitude_bits` bits, the first of them in front of the binary point."""
+    highest = 2**magnitude_bits - 1
+    bits = magnitude_bits + 1
+    return IntegerFormat(f"sm{bits}", bits, -highest, highest, magnitude_bits - 1, True)

@@ -1,0 +1,53 @@
+"""The formats by name. To add one, add a row: every other fact is derived.
+
+Sources: OCP Microscaling Formats (MX) v1.0, section 5; OCP 8-bit Floating Point (OFP8) v1.0;
+IEEE 754; bfloat16 as ml_dtypes has it. Integers in full and symmetric range: those of the schemes
+that docs/numerics.md cites in section 6.
+"""
+
+from ..errors import choice
+from .codes import Specials
+from .floating import FloatFormat
+from .integer import IntegerFormat
+from .power import PowerFormat
+
+E4M3 = FloatFormat("e4m3", 4, 3, Specials.NAN_ONLY)
+E5M2 = FloatFormat("e5m2", 5, 2, Specials.IEEE)
+E3M2 = FloatFormat("e3m2", 3, 2)
+E2M3 = FloatFormat("e2m3", 2, 3)
+E2M1 = FloatFormat("e2m1", 2, 1)
+INT8 = IntegerFormat("int8", 8, -128, 127, fraction_bits=6, symmetric=True)
+INT4 = IntegerFormat("int4", 4, -8, 7, fraction_bits=2, symmetric=True)
+
+FORMATS = {f.name: f for f in (E4M3, E5M2, E3M2, E2M3, E2M1, INT8, INT4)}
+"""Elements of MX blocks."""
+
+INT8_SYMMETRIC = IntegerFormat("int8_symmetric", 8, -127, 127)
+INT8_FULL = IntegerFormat("int8_full", 8, -128, 127)
+UINT8 = IntegerFormat("uint8", 8, 0, 255)
+INT4_SYMMETRIC = IntegerFormat("int4_symmetric", 4, -7, 7)
+INT4_FULL = IntegerFormat("int4_full", 4, -8, 7)
+
+E8M0 = PowerFormat("e8m0", 8, -127, 127, bias=127, nan_code=255)
+# The code counts places to the right.
+E1M0 = PowerFormat("e1m0", 1, -1, 0, bias=0, nan_code=None, sign=-1)
+
+FLOAT64 = FloatFormat("float64", 11, 52, Specials.IEEE, native=True)
+FLOAT32 = FloatFormat("float32", 8, 23, Specials.IEEE, native=True)
+FLOAT16 = FloatFormat("float16", 5, 10, Specials.IEEE, native=True)
+BFLOAT16 = FloatFormat("bfloat16", 8, 7, Specials.IEEE, native=True)
+INT32 = IntegerFormat("int32", 32, -(2**31), 2**31 - 1)
+
+ElementFormat = FloatFormat | IntegerFormat
+ScaleFormat = FloatFormat | PowerFormat | IntegerFormat
+
+
+def element_format(value: ElementFormat | str, name: str = "format") -> ElementFormat:
+    """The format of MX elements of a name or itself; ValueError lists the known names."""
+    if isinstance(value, FloatFormat | IntegerFormat):
+        if not value.is_mx:
+            raise ValueError(f"{name} must be a format of MX elements, not {value}")
+        return value
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be an ElementFormat or its name, not {value!r}")
+    return FORMATS[choice(name, value.strip().lower(), FORMATS)]

@@ -151,7 +151,8 @@ def multiply(
     if isinstance(a, MXTensor) and isinstance(b, MXTensor):
         return matmul(a, b, accumulator).to(dtype)
     if isinstance(a, ScaledTensor) and isinstance(b, ScaledTensor):
-        if accumulator.takes_integers and int8.takes(a.scheme, b.scheme):
+        integers = isinstance(accumulator, Accumulator) and accumulator.takes_integers
+        if integers and int8.takes(a.scheme, b.scheme):
             product = schemes.int8_matmul(a, b, out_dtype=dtype)  # the same bits, by a kernel
         else:
             product = schemes.matmul(a, b, accumulator).to(dtype)

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .cached import cached_property
 from .formats import E8M0
 from .products import NO_EXPONENT, ProductTable
 from .rounding import F64

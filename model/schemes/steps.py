@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..cached import cached_property
 from ..products import NO_EXPONENT
 from ..rounding import F64
 from ..specials import NAN, special_class

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from ...model.errors import choice
-from ...model.schemes.integer import INT32, check_integers, check_length
+from ...model.formats import INT32
+from ...model.schemes.integer import check_integers, check_length
 from ...model.schemes.regions import regions
 from ..eager import eager
 from ..matmul import running_value
@@ -69,7 +70,7 @@ def integer_sums(a: ScaledTensor, b: ScaledTensor, *, overflow: str = "refuse") 
     return IntegerSums(
         exact.to(torch.int32),  # modulo 2^32
         torch.stack([scale for _, scale in found], dim=-1),
-        (exact < INT32[0]) | (exact > INT32[1]),
+        (exact < INT32.lowest) | (exact > INT32.highest),
         left.lsb + right.lsb,
     )
 

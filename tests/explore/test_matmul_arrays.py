@@ -140,14 +140,14 @@ def test_the_largest_array_that_fits(room):
 
 
 def test_an_array_fills_the_device(cache, monkeypatch):
-    monkeypatch.setitem(DEVICES, "85k", Device(20_000, 20, "router2"))
+    monkeypatch.setitem(DEVICES, "85k", Device(30_000, 20, "router2"))
     config = MatmulConfig(DotConfig("int8", 8, "int32", 2, status=False), 1, 1, depth=4)
     seen = []
     found = fit(config, cache, progress=seen.append)
     assert seen[:4] == ["1 x 1", "1 x 2", "2 x 1", "2 x 2"]
     assert (found.placed, found.products_per_second) == (None, None)
     assert found.cost.units > 2
-    room = FILL * 20_000
+    room = FILL * 30_000
     assert found.luts == found.cost.area <= room * (1 + found.model.error)
     assert largest_array(config, found.model, room) == found.cost.config
     monkeypatch.setitem(DEVICES, "85k", Device(3000, 20, "router2"))
@@ -156,7 +156,7 @@ def test_an_array_fills_the_device(cache, monkeypatch):
 
 
 def test_a_placed_array_leaves_room_for_routing(cache, monkeypatch):
-    monkeypatch.setitem(DEVICES, "85k", Device(20_000, 20, "router2"))
+    monkeypatch.setitem(DEVICES, "85k", Device(30_000, 20, "router2"))
     config = MatmulConfig(DotConfig("int8", 8, "int32", 2, status=False), 1, 1, depth=4)
     counted, flows = fit(config, cache), []
 
@@ -168,7 +168,7 @@ def test_a_placed_array_leaves_room_for_routing(cache, monkeypatch):
     found = fit(config, cache, place=True)
     assert [flow.place for flow in flows] == [True]
     assert found.cost.units < counted.cost.units
-    assert found.cost.area <= ROUTABLE * 20_000 * (1 + found.model.error)
+    assert found.cost.area <= ROUTABLE * 30_000 * (1 + found.model.error)
     assert found.luts == 12_345
     assert found.products_per_second == found.cost.products * 20e6
 

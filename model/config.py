@@ -155,7 +155,7 @@ class DotConfig:
 
     @property
     def interval(self) -> int:
-        """Cycles between chained blocks of one dot product; 1 but for pipelined fused loops."""
+        """Cycles between chained blocks of one dot product; above 1 where a loop has registers."""
         return self.pipeline.interval
 
     @property

@@ -3,6 +3,7 @@
 A section is combinational; a register may stand after each one. Some registers are part of the
 function: the one that holds the running value is always there. The others are chosen so that the
 slowest stretch between two registers is as fast as it can be, by the sections' rough delays.
+Sections that are joined, as a loop's, stay together until all other places have a register.
 """
 
 from bisect import bisect_left
@@ -101,7 +102,7 @@ def _places(parts: Sequence[Section], stages: int) -> set[int]:
     """The sections with a register after them, `stages` in all.
 
     The slowest stretch is as fast as it can be; then few registers are in a loop, which they slow,
-    then they hold few bits.
+    then they hold few bits, and are late.
     """
     ends = range(1, len(parts) + 1)
     stretches = sorted({sum(s.delay for s in parts[i:j]) for j in ends for i in range(j)})

@@ -1,5 +1,5 @@
 // A bench without Python: programs a matrix unit over AXI4-Lite, streams a product through it, checks
-// every result. README.md, "Integrate the matrix unit", has the commands.
+// every result. docs/matrix-unit.md has the commands.
 //
 // The unit: 2 x 2 dot units of 4 lanes in E4M3, 8 bytes a beat in every stream. The product: A (4 x 8)
 // times B (8 x 6), small whole numbers, so that float32 results are exact and easily predicted.

@@ -1,6 +1,5 @@
 """measure: what a design costs, from the cache or by synthesis."""
 
-import hashlib
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -9,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from . import fpga
-from .asic import Asic, first_attempt, library_bytes, timer
+from .asic import Asic, first_attempt, surroundings, timer
 from .cache import Cache
 from .errors import naming
 from .flow import Cost, Flow
+from .library_files import digest_of
 from .netlist import Cell, Netlist
 from .scripts import Design, mapped
 from .scripts import fpga as fpga_script
@@ -134,8 +134,8 @@ def _inputs(design: Design, flow: Flow) -> list[Any]:
             for effort in ("area", "speed")
             for target in (None, 1.0)
         ]
-        library = hashlib.sha256(library_bytes(flow)).hexdigest()
-        tools = [yosys_version(), timer(flow)]
+        library = digest_of(flow)
+        tools = [yosys_version(), timer(flow), vars(surroundings(flow))]
     else:
         scripts = [fpga_script(design, flow, keep=keep) for keep in (False, True)]
         library = None

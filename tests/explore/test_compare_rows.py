@@ -269,7 +269,7 @@ def test_files_are_found_from_any_directory(tmp_path, monkeypatch):
     keys = [task.key for task in tasks]
     monkeypatch.chdir("elsewhere")
     assert [task.key for task in tasks] == keys
-    assert cost.flow.liberty == tmp_path / "cells.lib"
+    assert cost.flow.liberty == (tmp_path / "cells.lib",)
     assert accuracy.run()[0]["length"] == 8
     assert search.run()["data"] == point.data
 

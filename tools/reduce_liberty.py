@@ -259,7 +259,7 @@ def compare(about: Process, files: list[Path]) -> None:
                     for flow in (
                         Flow("cells", liberty=liberty, effort=effort, timing=timing, sections=False)
                         for timing in ("abc", "own")
-                        for liberty in (whole, [about.file])
+                        for liberty in (tuple(whole), (about.file,))
                     )
                 ]
                 print(

@@ -72,8 +72,8 @@ class Synthesis:
             return [Flow(kind, effort=self.effort, target_levels=t) for t in levels]
         targets = self.target_ps or (None,)
         if kind == "cells":
-            library = {"liberty": self.liberty} if name == kind else {"process": name}
-            return [Flow(kind, **library, effort=self.effort, target_ps=t) for t in targets]
+            files, process = (self.liberty, None) if name == kind else ((), name)
+            return [Flow(kind, files, self.effort, target_ps=t, process=process) for t in targets]
         if kind == "ecp5":
             return [Flow(kind, dsp=dsp, target_ps=t) for t in targets]
         return [Flow(kind, dsp=dsp)]

@@ -1,6 +1,5 @@
 """Flow: what is asked of a synthesis. Cost: what came out."""
 
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -104,8 +103,9 @@ def paths(value: Any) -> tuple[Path, ...]:
     """The paths of one file, of several, or of None."""
     if value is None:
         return ()
-    several = isinstance(value, Iterable) and not isinstance(value, str)
-    return tuple(map(Path, value)) if several else (Path(value),)
+    if isinstance(value, str | Path):
+        return (Path(value),)
+    return tuple(map(Path, value))
 
 
 @dataclass(frozen=True)

@@ -71,13 +71,12 @@ class Timing:
 
     def path(self, end: End) -> list[tuple[str, Bit, float]]:
         """Type of cell, net and arrival in picoseconds along the longest path to `end`."""
-        at, found = (end.net, end.edge), []
-        while True:
-            cell, *source = self.before.get(at, ("", "", 0))
-            found.append((cell, at[0], self.arrivals[at[0]][at[1]]))
-            if not cell or (source[0], source[1]) not in self.before:
-                return found[::-1]
-            at = source[0], source[1]
+        net, edge, found = end.net, end.edge, []
+        while (net, edge) in self.before:
+            cell, source, came = self.before[net, edge]
+            found.append((cell, net, self.arrivals[net][edge]))
+            net, edge = source, came
+        return found[::-1]
 
 
 def time_netlist(
@@ -173,8 +172,7 @@ class _Timer:
         for pin in arcs:
             load = self.loads.get(_net(cell, pin), NO_LOAD)
             signal, _ = _through(arcs[pin], lambda _: IDEAL, load)
-            latest = dict.fromkeys((0, 1), ("", 0))
-            self._set(cell, pin, signal, latest)
+            self._set(cell, pin, signal, {0: ("", 0), 1: ("", 0)})
 
     def _gate(self, cell: Cell, arcs: Mapping[str, Sequence[Arc]]) -> None:
         """What comes through a gate, of which an output may have arcs from another one."""

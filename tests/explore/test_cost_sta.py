@@ -200,6 +200,7 @@ def test_as_opensta(tmp_path, capsys):
                 cache_dir=tmp_path)
         for timing in ("own", "opensta")
     )  # fmt: skip
+    assert sta.delay_ps is not None
     assert own.delay_ps == pytest.approx(sta.delay_ps, rel=1e-5)
     assert own.fmax_mhz == pytest.approx(1e6 / sta.delay_ps, rel=1e-5)
 

@@ -69,6 +69,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="who times cells: mxdot, OpenSTA, or ABC without flip-flops (default: %(default)s)",
     )
     parser.add_argument(
+        "--no-adders",
+        action="store_true",
+        help="loose gates for adders, where the library has cells for them",
+    )
+    parser.add_argument(
         "--limit",
         type=float,
         default=1800.0,
@@ -103,6 +108,7 @@ def run(args: argparse.Namespace) -> int:
         "dsp": not args.no_dsp,
         "sections": args.sections,
         "timing": args.timing,
+        "adders": not args.no_adders,
     }
     if args.process is None:
         flows = [Flow(args.flow or "gates", liberty=args.liberty or (), **given)]

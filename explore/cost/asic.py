@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from . import gates
+from .adders import with_cells
 from .errors import SynthesisError
 from .flow import Cost, Flow
 from .function import Function
@@ -63,13 +64,18 @@ def first_attempt(flow: Flow) -> tuple[str, float | None]:
     return ("area", float(flow.target_ps)) if flow.target_ps else (flow.effort, None)
 
 
+def adders_of(verilog: str, flow: Flow) -> tuple[str, str]:
+    """`with_cells` in a flow that wants them."""
+    wanted = flow.kind == "cells" and flow.adders
+    return with_cells(verilog, library_of(flow)) if wanted else (verilog, "")
+
+
 class Asic:
     """One synthesis in `directory`."""
 
     def __init__(self, design: Design, flow: Flow, directory: Path, limit: float) -> None:
         self.design, self.flow, self.directory, self.limit = design, flow, directory, limit
         self.around = surroundings(flow)
-        (directory / "design.v").write_text(design.verilog)
         for name, _, text in files_of(flow):
             (directory / name).write_bytes(text)
         self.library = library_of(flow)
@@ -81,6 +87,9 @@ class Asic:
         else:
             self.nand2 = self.library.nand2  # its absence is an error before work starts
         (directory / "latches.v").write_text(latches(self.library))
+        verilog, self.adders = adders_of(design.verilog, flow)
+        (directory / "design.v").write_text(verilog)
+        (directory / "adders.v").write_text(self.adders)
 
     def map(self) -> Mapped:
         """The design made flat, within the target if there is one."""
@@ -107,7 +116,7 @@ class Asic:
         )
 
     def _run(self, effort: str, aim: float | None) -> Mapped:
-        script = mapped(self.design, self.flow, effort, aim)
+        script = mapped(self.design, self.flow, effort, aim, adders=bool(self.adders))
         log = run_yosys(script, self.directory, self.design.source, self.limit)
         netlist = load(self.directory / "netlist.json")[""]
         library = self._complete(netlist)
@@ -154,7 +163,9 @@ class Asic:
         None has to be faster than the whole: alone, each would be made as fast as it goes.
         """
         aim = found.abc_ps if found.effort == "speed" else found.aim
-        script = mapped(self.design, self.flow, found.effort, aim, keep=True)
+        script = mapped(
+            self.design, self.flow, found.effort, aim, keep=True, adders=bool(self.adders)
+        )
         run_yosys(script, self.directory, self.design.source, self.limit)
         modules = load(self.directory / "netlist.json")
         return sections(modules, _measure(found.library))

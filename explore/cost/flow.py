@@ -35,6 +35,8 @@ class Flow:
     default for `gates` and `cells`."""
     timing: str = "own"
     """Who times `cells`: `own` (`sta.py`), `opensta`, or `abc`, which sees no flip-flops."""
+    adders: bool = True
+    """Whether `cells` takes the library's full and half adders for those of generated units."""
     place: bool = True
     """Whether `ecp5` places and routes, or only counts."""
     process: str | None = None
@@ -78,6 +80,8 @@ class Flow:
             del values["place"]  # keys of results that are older than the option stay theirs
         if self.process is None:
             del values["process"]
+        if self.adders:
+            del values["adders"]
         return values
 
     @classmethod

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from . import fpga
-from .asic import Asic, first_attempt, surroundings, timer
+from .adders import sample
+from .asic import Asic, adders_of, first_attempt, surroundings, timer
 from .cache import Cache
 from .errors import naming
 from .flow import Cost, Flow
@@ -87,7 +88,8 @@ def script(
     flow = flow or Flow()
     design = _design(verilog, top, parameters, systemverilog, source)
     if flow.kind in ("gates", "cells"):
-        return mapped(design, flow, *first_attempt(flow))
+        adders = bool(adders_of(verilog, flow)[1])
+        return mapped(design, flow, *first_attempt(flow), adders=adders)
     return fpga_script(design, flow)
 
 
@@ -129,13 +131,14 @@ def _inputs(design: Design, flow: Flow) -> list[Any]:
     """Everything that a result depends on."""
     options = flow.to_dict() | {"liberty": None, "sections": flow.keeps_sections}
     if flow.kind in ("gates", "cells"):
+        with_adders = sample() if flow.kind == "cells" and flow.adders else None
         scripts = [
             mapped(design, flow, effort, target, keep=True)
             for effort in ("area", "speed")
             for target in (None, 1.0)
         ]
         library = digest_of(flow)
-        tools = [yosys_version(), timer(flow), vars(surroundings(flow))]
+        tools = [yosys_version(), timer(flow), vars(surroundings(flow)), with_adders]
     else:
         scripts = [fpga_script(design, flow, keep=keep) for keep in (False, True)]
         library = None

@@ -96,9 +96,18 @@ def read(design: Design, keep: bool) -> list[str]:
 
 
 def mapped(
-    design: Design, flow: Flow, effort: str, target: float | None = None, *, keep: bool = False
+    design: Design,
+    flow: Flow,
+    effort: str,
+    target: float | None = None,
+    *,
+    keep: bool = False,
+    adders: bool = False,
 ) -> str:
-    """The script of `gates` and `cells`; `target` is ABC's, in picoseconds."""
+    """The script of `gates` and `cells`; `target` is ABC's, in picoseconds.
+
+    adders: whether design.v has adders that adders.v makes cells of (`adders.py`).
+    """
     abc = f"+{RESTRUCTURE[effort]};{MAP[flow.kind, 'speed' if target else effort]}"
     delay = "" if target is None else f" -D {target:.0f}"
     liberty = " ".join(f"-liberty {name}" for name in library_names(flow))
@@ -106,6 +115,7 @@ def mapped(
     lines = [
         *read(design, keep),
         "synth -noshare -noabc -flatten -run coarse:",
+        *(["techmap -map adders.v", "simplemap", "opt -fast"] if adders else []),
         "techmap -map latches.v",
         f"dfflibmap {liberty}",
         "opt -fast",

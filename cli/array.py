@@ -12,6 +12,7 @@ from .options import given
 from .units import KINDS
 
 if TYPE_CHECKING:
+    from ..explore.cost import Flow
     from ..explore.matmul.area import ArrayCost
     from ..model.matmul_config import MatmulConfig
 
@@ -54,6 +55,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="a product on the roofline, once or more (default: layers of an encoder, 1024^3)",
     )
     group.add_argument(
+        "--process",
+        metavar="P,...",
+        help="sky130, ihp (130 nm), asap7 (7 nm), gt2n (2 nm), gates (default: gates)",
+    )
+    group.add_argument(
         "--cache", type=Path, default=Path("build/synth"), metavar="DIR", help="of syntheses"
     )
     parser.add_argument(
@@ -67,6 +73,8 @@ def run(args: argparse.Namespace) -> int:
     config = UNIT.config(**given(args, OPTIONS))
     if args.place and not args.fit:
         raise ValueError("place needs --fit: it is for the array that fits")
+    if args.process is not None and args.fit:
+        raise ValueError("process and fit exclude each other: fit is for an ECP5-85k")
     sizes = [_numbers("sizes", text, "x", 2) for text in args.sizes.split(",")]
     return _fit(config, args) if args.fit else _sizes(config, sizes, args)
 
@@ -80,12 +88,15 @@ def _numbers(name: str, text: str, separator: str, count: int) -> tuple[int, ...
 
 
 def _sizes(config: "MatmulConfig", sizes: list[tuple[int, ...]], args: argparse.Namespace) -> int:
+    from ..explore.compare.sweep import items
     from ..explore.cost import Flow
-    from ..explore.matmul.area import AreaModel, measure_array, resized
-    from ..explore.matmul.plots import area_figure, roofline_figure
+    from ..explore.matmul.area import resized
+    from ..explore.matmul.plots import roofline_figure
     from ..explore.matmul.roofline import BANDWIDTHS, SHAPES, Job
     from ..explore.schemes.plots import save_svg
 
+    processes = items(args.process or "gates", "process")
+    flows = {name: Flow.of_process(name, sections=False) for name in processes}
     shapes = SHAPES
     if args.shape:
         found = (_numbers("shape", text, ",", 3) for text in args.shape)
@@ -93,46 +104,66 @@ def _sizes(config: "MatmulConfig", sizes: list[tuple[int, ...]], args: argparse.
     for shape in shapes:
         Job.of(config, shape)  # refused before any synthesis
     configs = [resized(config, *size) for size in sizes]
+    files = []
+    for name, flow in flows.items():
+        files += _measured(configs, name if len(flows) > 1 else "", flow, args)
+    name = f"{config.rows} x {config.columns} of {config.dot}"
+    figure = roofline_figure([(name, config)], shapes, BANDWIDTHS, "Roofline")
+    for path in [*files, save_svg(figure, args.output / "roofline.svg")]:
+        print(path)
+    return 0
+
+
+def _measured(
+    configs: list["MatmulConfig"], name: str, flow: "Flow", args: argparse.Namespace
+) -> list[Path]:
+    """Measure, print and write the arrays in one process; `name` tells its files from others."""
+    from ..explore.matmul.area import AreaModel, measure_array
+    from ..explore.matmul.plots import area_figure
+    from ..explore.schemes.plots import save_svg
+
     costs = []
     for each in configs:
-        print(f"{each.rows} x {each.columns} ...", flush=True)
-        costs.append(measure_array(each, Flow("gates", sections=False), args.cache))
+        print(f"{f'{name}: ' if name else ''}{each.rows} x {each.columns} ...", flush=True)
+        costs.append(measure_array(each, flow, args.cache))
     model = AreaModel.of(costs)
+    sizes = [(each.rows, each.columns) for each in configs]
     rows = [_row(cost) for cost in costs]
     rows += [
-        {"array": f"{side} x {side}", "total": round(model.area(side, side))}
+        {"array": f"{side} x {side}", "total": _area(model.area(side, side), costs[0])}
         for side in LARGER
         if (side, side) not in sizes
     ]
     _print(rows)
+    unit = costs[0].unit.unit
     print(
-        f"all but dot units: {model.once:.0f} {model.per_row:+.0f} rows {model.per_column:+.0f} "
-        f"columns {model.per_unit:+.0f} for each dot unit; off by at most {model.error:.2%} of a "
-        "measured total. Sizes without parts are the model's."
+        f"all but dot units, in {unit}: {model.once:.0f} {model.per_row:+.0f} rows "
+        f"{model.per_column:+.0f} columns {model.per_unit:+.0f} for each dot unit; off by at most "
+        f"{model.error:.2%} of a measured total. Sizes without parts are the model's."
     )
-    title = f"{config.dot}"
-    name = f"{config.rows} x {config.columns} of {config.dot}"
-    files = [
-        _json(args.output / "arrays.json", {"unit": title, "arrays": rows, "model": vars(model)}),
-        _csv(args.output / "arrays.csv", rows),
-        save_svg(area_figure(costs, model, title), args.output / "area.svg"),
-        save_svg(
-            roofline_figure([(name, config)], shapes, BANDWIDTHS, "Roofline"),
-            args.output / "roofline.svg",
-        ),
+    title = f"{configs[0].dot}{f', {flow.process}' if flow.process else ''}"
+    end = f"-{name}" if name else ""
+    about = {"unit": title, "process": flow.process or "gates", "area": unit}
+    return [
+        _json(args.output / f"arrays{end}.json", {**about, "arrays": rows, "model": vars(model)}),
+        _csv(args.output / f"arrays{end}.csv", rows),
+        save_svg(area_figure(costs, model, title), args.output / f"area{end}.svg"),
     ]
-    for path in files:
-        print(path)
-    return 0
+
+
+def _area(value: float, cost: "ArrayCost") -> float:
+    """Whole gates, or three digits of a square micrometre."""
+    return round(value) if cost.unit.unit == "NAND2" else round(value, 3)
 
 
 def _row(cost: "ArrayCost") -> dict[str, Any]:
     return {
         "array": f"{cost.config.rows} x {cost.config.columns}",
-        "dot units": round(cost.units * cost.unit.area),
-        "rest": round(cost.rest.area),
-        "total": round(cost.area),
+        "dot units": _area(cost.units * cost.unit.area, cost),
+        "rest": _area(cost.rest.area, cost),
+        "total": _area(cost.area, cost),
         "levels": cost.depth,
+        **({} if cost.delay_ps is None else {"ps": round(cost.delay_ps)}),
         "memory bits": cost.memory_bits,
         "products/cycle": cost.products,
     }

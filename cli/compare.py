@@ -83,7 +83,20 @@ def _cost_options(group: argparse._ArgumentGroup) -> None:
         metavar="FLOW,...",
         help="gates, cells, xilinx, xilinx-dsp, ecp5, ecp5-dsp, or none (default: gates)",
     )
-    group.add_argument("--liberty", type=Path, metavar="FILE", help="cell library of flow cells")
+    group.add_argument(
+        "--process",
+        metavar="P,...",
+        help="sky130, ihp (130 nm), asap7 (7 nm), gt2n (2 nm), gates: built in, beside or instead "
+        "of --flow",
+    )
+    group.add_argument(
+        "--liberty",
+        type=Path,
+        action="extend",
+        nargs="+",
+        metavar="FILE",
+        help="cell library of flow cells, in one file or several",
+    )
     group.add_argument("--effort", help="speed or area, where there is no target (default: speed)")
     group.add_argument(
         "--target-ps", metavar="N,...", help="delay targets of cells and ecp5, in ps"
@@ -232,11 +245,7 @@ def _study(args: argparse.Namespace) -> Any:
 def _synthesis(args: argparse.Namespace, study: Any) -> Any:
     from ..explore.compare.study import number_list
 
-    changes = {
-        name: getattr(args, name)
-        for name in ("flow", "liberty", "effort")
-        if getattr(args, name) is not None
-    }
+    changes = synthesis_options(args)
     if args.no_energy:
         changes["energy"] = False
     for name in ("target_ps", "target_levels"):
@@ -244,6 +253,18 @@ def _synthesis(args: argparse.Namespace, study: Any) -> Any:
         if text is not None:
             changes[name] = number_list(text, name.replace("_", "-"))
     return replace(study.synthesis, **changes)
+
+
+def synthesis_options(args: argparse.Namespace) -> dict[str, Any]:
+    """What the options say of a `Synthesis`."""
+    from ..explore.compare.flows import with_processes
+
+    given = {
+        "flow": with_processes(args.flow, args.process),
+        "liberty": None if args.liberty is None else tuple(args.liberty),
+        "effort": args.effort,
+    }
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _sampling(args: argparse.Namespace, study: Any) -> Any:

@@ -66,12 +66,9 @@ def _flow(args: argparse.Namespace) -> Any:
     """The one flow."""
     from ..explore.compare.flows import Synthesis
     from ..explore.compare.study import number_list
+    from .compare import synthesis_options
 
-    options: dict[str, Any] = {
-        name: getattr(args, name)
-        for name in ("flow", "liberty", "effort")
-        if getattr(args, name) is not None
-    }
+    options = synthesis_options(args)
     for name in ("target_ps", "target_levels"):
         if getattr(args, name) is not None:
             options[name] = number_list(getattr(args, name), name.replace("_", "-"))

@@ -24,11 +24,22 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--flow",
         choices=FLOWS,
-        default="gates",
         help="gates: NAND2 equivalents and levels; cells: a Liberty library; xilinx: 7 series "
-        "LUTs; ecp5: placed and routed (default: %(default)s)",
+        "LUTs; ecp5: placed and routed (default: gates)",
     )
-    parser.add_argument("--liberty", type=Path, metavar="FILE", help="library of the flow cells")
+    parser.add_argument(
+        "--process",
+        metavar="P,...",
+        help="instead of a flow: sky130, ihp (130 nm), asap7 (7 nm), gt2n (2 nm), gates",
+    )
+    parser.add_argument(
+        "--liberty",
+        type=Path,
+        action="extend",
+        nargs="+",
+        metavar="FILE",
+        help="library of the flow cells, in one file or several",
+    )
     parser.add_argument(
         "--parameter",
         action="append",
@@ -53,9 +64,14 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--timing",
-        choices=("auto", "abc", "opensta"),
-        default="auto",
-        help="who times cells; auto is OpenSTA where it is installed (default: %(default)s)",
+        choices=("own", "opensta", "abc"),
+        default="own",
+        help="who times cells: mxdot, OpenSTA, or ABC without flip-flops (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--no-adders",
+        action="store_true",
+        help="loose gates for adders, where the library has cells for them",
     )
     parser.add_argument(
         "--limit",
@@ -80,20 +96,27 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Synthesise, or print the script."""
+    from ..explore.compare.sweep import items
     from ..explore.cost import Flow, measure, script
 
     if not args.limit > 0:
         raise ValueError(f"limit must be more than 0 seconds, not {args.limit:g}")
-    flow = Flow(
-        args.flow,
-        liberty=args.liberty,
-        effort=args.effort,
-        target_levels=args.target_levels,
-        target_ps=args.target_ps,
-        dsp=not args.no_dsp,
-        sections=args.sections,
-        timing=args.timing,
-    )
+    given = {
+        "effort": args.effort,
+        "target_levels": args.target_levels,
+        "target_ps": args.target_ps,
+        "dsp": not args.no_dsp,
+        "sections": args.sections,
+        "timing": args.timing,
+        "adders": not args.no_adders,
+    }
+    if args.process is None:
+        flows = [Flow(args.flow or "gates", liberty=args.liberty or (), **given)]
+    else:
+        if args.flow is not None or args.liberty is not None:
+            option = "flow" if args.flow is not None else "liberty"
+            raise ValueError(f"{option} and process exclude each other")
+        flows = [Flow.of_process(name, **given) for name in items(args.process, "process")]
     options = {
         "parameters": dict(_parameter(text) for text in args.parameter),
         "systemverilog": args.file.suffix == ".sv",
@@ -101,10 +124,16 @@ def run(args: argparse.Namespace) -> int:
     }
     text = _read(args.file)
     if args.script:
-        print(script(text, args.top, flow, **options), end="")
+        print("\n".join(script(text, args.top, flow, **options) for flow in flows), end="")
         return 0
-    cost = measure(text, args.top, flow, cache_dir=args.cache, limit=args.limit, **options)
-    print(json.dumps(cost.to_dict(), indent=2) if args.json else describe(args.top, cost))
+    costs = []
+    for flow in flows:
+        cost = measure(text, args.top, flow, cache_dir=args.cache, limit=args.limit, **options)
+        costs.append(cost.to_dict())
+        if not args.json:
+            print(describe(args.top, cost), flush=True)
+    if args.json:
+        print(json.dumps(costs[0] if len(costs) == 1 else costs, indent=2))
     return 0
 
 
@@ -124,7 +153,8 @@ def _parameter(text: str) -> tuple[str, str]:
 
 def describe(top: str, cost: "Cost") -> str:
     """A Cost in words, for people."""
-    lines = [f"{top}: {cost.tool}, {cost.seconds:.1f} s"]
+    process = cost.extra.get("process")
+    lines = [f"{top}{f' in {process}' if process else ''}: {cost.tool}, {cost.seconds:.1f} s"]
     area = f"{cost.area:,.1f} {cost.unit}"
     if cost.unit not in ("NAND2", "LUT4", "LUT6"):
         area += f" = {cost.nand2:,.1f} NAND2"

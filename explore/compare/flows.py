@@ -1,15 +1,18 @@
-"""Flows by name: `gates`, `cells`, `xilinx`, `xilinx-dsp`, `ecp5`, `ecp5-dsp`, or `none`."""
+"""Flows by name: `gates` and the other processes, `cells`, `xilinx`, `xilinx-dsp`, `ecp5`,
+`ecp5-dsp`, or `none`."""
 
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...model.errors import printable
+from ...model.errors import choice, printable
 from ..cost import Flow
+from ..cost.flow import paths
+from ..cost.processes import NAMES as PROCESSES
 from .sweep import items
 
-NAMES = ("gates", "cells", "xilinx", "xilinx-dsp", "ecp5", "ecp5-dsp")
+NAMES = (*PROCESSES, "cells", "xilinx", "xilinx-dsp", "ecp5", "ecp5-dsp")
 NONE = "none"
 
 
@@ -18,12 +21,17 @@ class Synthesis:
     """How units are synthesised; texts and options as `mxdot compare` takes them."""
 
     flow: str = "gates"
-    liberty: Path | None = None
+    """Names, in which every process is one."""
+    liberty: tuple[Path, ...] = ()
+    """The files of the one library of `cells`."""
     target_ps: tuple[int, ...] = ()
     target_levels: tuple[int, ...] = ()
     effort: str = "speed"
     energy: bool = True
     """Also the energy proxy, of generated units in the flows gates and cells."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "liberty", paths(self.liberty))
 
     def flows(self) -> list[Flow | None]:
         """The flows, once for each of their targets; [None] for no synthesis.
@@ -37,18 +45,20 @@ class Synthesis:
         for name in names:
             if name not in NAMES:
                 raise ValueError(f"flow must be one of {', '.join([*NAMES, NONE])}, not {name!r}")
-        if self.liberty is not None and not self.liberty.is_file():
-            raise ValueError(f"liberty {self.liberty} is not a file")
-        printable("liberty", str(self.liberty))
+        for path in self.liberty:
+            if not path.is_file():
+                raise ValueError(f"liberty {path} is not a file")
+            printable("liberty", str(path))
         self._check_used(names)
         return [flow for name in dict.fromkeys(names) for flow in self._of(name)]
 
     def _check_used(self, names: Sequence[str]) -> None:
-        kinds = {name.partition("-")[0] for name in names}
-        if "cells" in kinds and self.liberty is None:
+        kinds = {_kind(name) for name in names}
+        if "cells" in names and not self.liberty:
             raise ValueError("flow cells needs a cell library: --liberty FILE")
+        if self.liberty and "cells" not in names:
+            raise ValueError(f"liberty is for flow cells, not {self.flow}")
         for option, given, users in (
-            ("liberty", self.liberty, ("cells",)),
             ("target-ps", self.target_ps, ("cells", "ecp5")),
             ("target-levels", self.target_levels, ("gates",)),
         ):
@@ -56,22 +66,40 @@ class Synthesis:
                 raise ValueError(f"{option} is for flow {' or '.join(users)}, not {self.flow}")
 
     def _of(self, name: str) -> list[Flow | None]:
-        kind, _, dsp = name.partition("-")
+        kind, dsp = _kind(name), name.endswith("-dsp")
         if kind == "gates":
             levels = self.target_levels or (None,)
             return [Flow(kind, effort=self.effort, target_levels=t) for t in levels]
         targets = self.target_ps or (None,)
         if kind == "cells":
-            return [
-                Flow(kind, liberty=self.liberty, effort=self.effort, target_ps=t) for t in targets
-            ]
+            files, process = (self.liberty, None) if name == kind else ((), name)
+            return [Flow(kind, files, self.effort, target_ps=t, process=process) for t in targets]
         if kind == "ecp5":
-            return [Flow(kind, dsp=bool(dsp), target_ps=t) for t in targets]
-        return [Flow(kind, dsp=bool(dsp))]
+            return [Flow(kind, dsp=dsp, target_ps=t) for t in targets]
+        return [Flow(kind, dsp=dsp)]
+
+
+def with_processes(flow: str | None, processes: str | None) -> str | None:
+    """The flows that the options `flow` and `process` name together; None when neither is given.
+
+    ValueError for a name that is no process.
+    """
+    if processes is None:
+        return flow
+    for name in items(processes, "process"):
+        choice("process", name, PROCESSES)
+    return processes if flow is None else f"{flow},{processes}"
+
+
+def _kind(name: str) -> str:
+    """The kind of `Flow` of a name: a process is mapped onto cells."""
+    return "cells" if name in PROCESSES and name != "gates" else name.removesuffix("-dsp")
 
 
 def flow_name(flow: Flow) -> str:
     """The name of `flow` in `NAMES`."""
+    if flow.process is not None:
+        return flow.process
     return f"{flow.kind}-dsp" if flow.kind in ("xilinx", "ecp5") and flow.dsp else flow.kind
 
 
@@ -80,7 +108,7 @@ def flow_text(flow: Flow | None) -> str | None:
     if flow is None:
         return None
     words = [flow_name(flow)]
-    words += [flow.liberty.name.partition(".")[0]] if flow.liberty is not None else []
+    words += [flow.liberty[0].name.partition(".")[0]] if flow.liberty else []
     words += ["for area"] if flow.effort == "area" else []
     return " ".join(words)
 
@@ -96,8 +124,8 @@ def flow_options(flow: Flow | None) -> str:
     """The options of `mxdot compare` that ask for this flow."""
     if flow is None:
         return f"--flow {NONE}"
-    words = ["--flow", flow_name(flow)]
-    words += ["--liberty", str(flow.liberty)] if flow.liberty is not None else []
+    words = ["--flow" if flow.process is None else "--process", flow_name(flow)]
+    words += ["--liberty", *map(str, flow.liberty)] if flow.liberty else []
     words += ["--effort", flow.effort] if flow.effort != "speed" else []
     words += ["--target-ps", str(flow.target_ps)] if flow.target_ps is not None else []
     words += ["--target-levels", str(flow.target_levels)] if flow.target_levels is not None else []

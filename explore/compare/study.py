@@ -8,8 +8,9 @@ lanes = [8, 16, 32]
 stages = "2..5"                            # default: as `mxdot verilog` has it
 [[extra]]                                  # any other Verilog, see `extra.load_extra`
 [cost]
-flow = "gates,cells"
-liberty = "cells.lib"                      # relative to this file
+process = "gates,asap7"                    # sky130, ihp, asap7, gt2n; or, beside it or instead:
+flow = "cells"                             # another library, or an FPGA
+liberty = "cells.lib"                      # relative to this file; a list where it is cut in files
 target_ps = [500, 1000]                    # each flow that takes targets runs for each
 target_levels = "30..50/10"
 effort = "speed"                           # or area, where there is no target
@@ -29,7 +30,7 @@ from typing import Any
 
 from ...model.errors import printable
 from .extra import extras, read_toml
-from .flows import NONE, Synthesis
+from .flows import NONE, Synthesis, with_processes
 from .points import Point, Sampling, Sweep, parameters, points_of, units_of
 from .sweep import integers, items
 from .tasks import FILES
@@ -114,23 +115,31 @@ def _study(content: dict[str, Any], path: Path) -> Study:
 
 
 def _synthesis(content: dict[str, Any], path: Path) -> Synthesis:
-    keys = ("flow", "liberty", "target_ps", "target_levels", "effort", "energy")
+    keys = ("flow", "process", "liberty", "target_ps", "target_levels", "effort", "energy")
     table = _table(content, "cost", keys)
-    for key in ("liberty", "effort"):
-        if not isinstance(table.get(key, ""), str):
-            raise ValueError(f"[cost] {key} must be text, not {table[key]!r}")
+    if not isinstance(table.get("effort", ""), str):
+        raise ValueError(f"[cost] effort must be text, not {table['effort']!r}")
+    named = [_text(table[k], f"[cost] {k}") if k in table else None for k in ("flow", "process")]
     targets = {
         key: number_list(_text(table[key], f"[cost] {key}"), key)
         for key in ("target_ps", "target_levels")
         if key in table
     }
     return Synthesis(
-        flow=_text(table.get("flow", "gates"), "[cost] flow"),
-        liberty=path.parent / table["liberty"] if "liberty" in table else None,
+        flow=with_processes(*named) or "gates",
+        liberty=tuple(path.parent / name for name in _files(table.get("liberty", []))),
         effort=table.get("effort", "speed"),
         energy=_switch(table.get("energy", True), "[cost] energy"),
         **targets,
     )
+
+
+def _files(value: Any) -> list[str]:
+    """The names of one file or several."""
+    parts = value if isinstance(value, list) else [value]
+    if not all(isinstance(part, str) for part in parts):
+        raise ValueError(f"[cost] liberty must be text or a list of texts, not {value!r}")
+    return parts
 
 
 def _sweep(table: Any) -> Sweep:

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..cost.processes import GATES, PROCESSES
 from .answers import WISHES, Answer, answers
 from .narrowest import Found
 from .pareto import FRONT, NEAR
@@ -25,6 +26,8 @@ MARKS = {FRONT: "★", NEAR: "≈"}
 END = "†"
 Cells = list[Row]
 """The rows of one unit in one flow, one for each data set."""
+Beside = dict[str, dict[str, Row]]
+"""By process its rows, by their unit."""
 
 
 def _or_last(value: float | None, sign: int = 1) -> float:
@@ -41,14 +44,18 @@ def check_sort(sort: str) -> str:
 def show(console: Console, comparison: Comparison, sort: str = "area") -> None:
     """Print a table for each flow, what to build, and what failed or was left out."""
     rows = comparison.rows
-    for flow in dict.fromkeys(row.flow for row in rows):
+    flows = list(dict.fromkeys(row.flow for row in rows))
+    for flow in flows:
         units: dict[tuple, Cells] = {}
         for row in rows:
             if row.flow == flow:
                 units.setdefault((row.unit, row.target), []).append(row)
         # A unit is placed by the first data set.
         ordered = sorted(units.values(), key=lambda cells: SORTS[check_sort(sort)](cells[0]))
-        console.print(_table(flow, ordered))
+        # Gates beside processes: one table that says both.
+        others = [name for name in flows if name in PROCESSES] if flow == GATES else []
+        beside = {name: {row.unit: row for row in rows if row.flow == name} for name in others}
+        console.print(_table(flow, ordered, beside))
         console.print()
     _legend(console, rows)
     _answers(console, rows)
@@ -147,9 +154,9 @@ def why(row: Row) -> str:
     return f"on {row.data} data errors reach {row.bound_ratio or 0:.3g} of their bound"
 
 
-def _table(flow: str | None, units: Sequence[Cells]) -> Table:
+def _table(flow: str | None, units: Sequence[Cells], beside: Beside) -> Table:
     table = Table(title=flow or "no synthesis", title_justify="left", box=None, pad_edge=False)
-    columns = _columns(units)
+    columns = _columns(units, beside)
     for name, (justify, _) in columns.items():
         table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     for cells in units:
@@ -163,7 +170,7 @@ def _table(flow: str | None, units: Sequence[Cells]) -> Table:
 Cell = Callable[[Cells], str]
 
 
-def _columns(units: Sequence[Cells]) -> dict[str, tuple[str, Cell]]:
+def _columns(units: Sequence[Cells], beside: Beside) -> dict[str, tuple[str, Cell]]:
     """The columns in which some unit has something to say."""
     first = [cells[0] for cells in units]
     smallest = min((row.area for row in first if row.area), default=0.0)
@@ -186,6 +193,9 @@ def _columns(units: Sequence[Cells]) -> dict[str, tuple[str, Cell]]:
         "delay (ps)": ("right", lambda c: _number(c[0].delay_ps)),
         "Fmax (MHz)": ("right", lambda c: _number(c[0].fmax_mhz)),
     }
+    for name, found in beside.items():
+        for column in _PROCESS:
+            columns[f"{name} ({column})"] = ("right", _elsewhere(found, column))
     energy_unit = next((row.energy_unit for row in first if row.energy_unit), "")
     columns[f"energy ({energy_unit})"] = ("right", lambda c: _number(c[0].energy))
     for data in dict.fromkeys(row.data for cells in units for row in cells):
@@ -196,6 +206,24 @@ def _columns(units: Sequence[Cells]) -> dict[str, tuple[str, Cell]]:
     columns["saturated"] = ("right", lambda c: _number(max(r.saturated or 0 for r in c) or None))
     columns["status"] = ("left", _status)
     return {name: (j, cell) for name, (j, cell) in columns.items() if any(map(cell, units))}
+
+
+_PROCESS: dict[str, Callable[[Row], float | None]] = {
+    "um2": lambda row: row.area,
+    "ps": lambda row: row.delay_ps,
+    "MHz": lambda row: row.fmax_mhz,
+}
+"""What a table of gates says of a process."""
+
+
+def _elsewhere(found: dict[str, Row], column: str) -> Cell:
+    """A column of another flow's rows, by unit."""
+
+    def cell(cells: Cells) -> str:
+        row = found.get(cells[0].unit)
+        return "" if row is None else _number(_PROCESS[column](row))
+
+    return cell
 
 
 def _gates(row: Row) -> float | None:

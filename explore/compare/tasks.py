@@ -19,6 +19,7 @@ from ...model.accumulators.fixed import FLOAT64_WIDTH
 from ..accuracy.sentences import SENTENCES
 from ..cost import Flow
 from ..cost.asic import timer
+from ..cost.processes import PROCESSES
 from ..cost.tools import CHOICE
 from .flows import flow_text, target_text
 from .points import Point, Sampling
@@ -300,8 +301,8 @@ def cost_task(point: Point, energy: bool, cache_dir: Path, tools: Instruments) -
     if point.flow is None:
         return None
     flow = point.flow
-    if flow.liberty is not None:  # a worker may have another directory
-        flow = replace(flow, liberty=flow.liberty.absolute())
+    if flow.liberty:  # a worker may have another directory
+        flow = replace(flow, liberty=tuple(path.absolute() for path in flow.liberty))
     return CostTask(point.unit, flow, energy, cache_dir, tools)
 
 
@@ -362,8 +363,9 @@ def chosen_tools(flow: Flow) -> list[str | None]:
 
 
 def flow_files(flow: Flow) -> str:
-    """Hash of the cell library of a flow; empty without one."""
-    return _digest(flow.liberty) if flow.liberty is not None else ""
+    """Hashes of the files of a flow's cell library; empty without any."""
+    files = [PROCESSES[flow.process].file] if flow.process is not None else flow.liberty
+    return " ".join(map(_digest, files))
 
 
 def data_digest(data: str) -> str:

@@ -1,18 +1,20 @@
 """The flows `gates` and `cells`: Yosys and ABC onto a library of cells."""
 
-import gzip
-import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from . import gates
+from .adders import with_cells
 from .errors import SynthesisError
 from .flow import Cost, Flow
 from .function import Function
-from .liberty import Library, LibraryCell, parse
+from .liberty import Library, LibraryCell
+from .library_files import files_of, library_of
 from .netlist import Count, Netlist, count, depth, load, sections
-from .scripts import Design, latches, mapped
-from .timing import abc_delay, sta_delay
+from .processes import PROCESSES
+from .scripts import CONSTRAINTS, Design, latches, mapped
+from .sta import Surroundings, time_netlist
+from .timing import RESET, abc_delay, sta_delay
 from .tools import run_yosys, sta_version, yosys_version
 
 
@@ -31,29 +33,27 @@ class Mapped:
     delay_ps: float | None
 
 
-def library_bytes(flow: Flow) -> bytes:
-    """The Liberty text of a flow; SynthesisError when there is no such file."""
-    if flow.liberty is None:
-        return gates.liberty_text().encode()
-    try:
-        raw = flow.liberty.read_bytes()
-        return gzip.decompress(raw) if flow.liberty.suffix == ".gz" else raw
-    except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise SynthesisError(f"the Liberty file {flow.liberty} cannot be read: {reason}") from None
-
-
 def timer(flow: Flow) -> str | None:
     """Who times the flow, with its version; None when nobody does."""
     if flow.kind == "gates":
         return None
-    sta = sta_version() if flow.timing != "abc" else None
-    if flow.timing == "opensta" and sta is None:
+    if flow.timing != "opensta":
+        return {"own": "mxdot", "abc": "ABC"}[flow.timing]
+    sta = sta_version()
+    if sta is None:
         raise SynthesisError(
             "OpenSTA is not installed: there is no program sta (Debian, Ubuntu: apt install "
-            "opensta; or take timing abc)"
+            "opensta; or leave timing to mxdot)"
         )
-    return sta or "ABC"
+    return sta
+
+
+def surroundings(flow: Flow) -> Surroundings:
+    """What drives and loads a design in a flow; nothing but in a process."""
+    if flow.process is None:
+        return Surroundings()
+    process = PROCESSES[flow.process]
+    return Surroundings(process.driver, process.load_ff)
 
 
 def first_attempt(flow: Flow) -> tuple[str, float | None]:
@@ -64,20 +64,32 @@ def first_attempt(flow: Flow) -> tuple[str, float | None]:
     return ("area", float(flow.target_ps)) if flow.target_ps else (flow.effort, None)
 
 
+def adders_of(verilog: str, flow: Flow) -> tuple[str, str]:
+    """`with_cells` in a flow that wants them."""
+    wanted = flow.kind == "cells" and flow.adders
+    return with_cells(verilog, library_of(flow)) if wanted else (verilog, "")
+
+
 class Asic:
     """One synthesis in `directory`."""
 
     def __init__(self, design: Design, flow: Flow, directory: Path, limit: float) -> None:
         self.design, self.flow, self.directory, self.limit = design, flow, directory, limit
-        raw = library_bytes(flow)
-        (directory / "design.v").write_text(design.verilog)
-        (directory / "cells.lib").write_bytes(raw)
-        if flow.liberty is None:
-            self.library = gates.library()
+        self.around = surroundings(flow)
+        for name, _, text in files_of(flow):
+            (directory / name).write_bytes(text)
+        self.library = library_of(flow)
+        if flow.process is not None:
+            self.nand2 = self.library.cells[PROCESSES[flow.process].nand2]
+            (directory / CONSTRAINTS).write_text(
+                f"set_driving_cell {self.around.driver}\nset_load {self.around.load_ff}\n"
+            )
         else:
-            self.library = parse(raw.decode(errors="replace"), str(flow.liberty))
             self.nand2 = self.library.nand2  # its absence is an error before work starts
         (directory / "latches.v").write_text(latches(self.library))
+        verilog, self.adders = adders_of(design.verilog, flow)
+        (directory / "design.v").write_text(verilog)
+        (directory / "adders.v").write_text(self.adders)
 
     def map(self) -> Mapped:
         """The design made flat, within the target if there is one."""
@@ -104,7 +116,7 @@ class Asic:
         )
 
     def _run(self, effort: str, aim: float | None) -> Mapped:
-        script = mapped(self.design, self.flow, effort, aim)
+        script = mapped(self.design, self.flow, effort, aim, adders=bool(self.adders))
         log = run_yosys(script, self.directory, self.design.source, self.limit)
         netlist = load(self.directory / "netlist.json")[""]
         library = self._complete(netlist)
@@ -112,11 +124,15 @@ class Asic:
         abc_ps, delay = levels * gates.LEVEL_PS + gates.LEVEL_PS - 1.0, None
         if self.flow.kind == "cells":
             abc_ps = delay = abc_delay(log)
-            if timer(self.flow) != "ABC":
+            if self.flow.timing == "own":
+                delay = time_netlist(netlist, library, self.around, RESET.fullmatch).delay_ps
+            elif self.flow.timing == "opensta":
                 delay = sta_delay(
                     netlist,
                     library,
                     self.directory,
+                    libraries=[name for name, _, _ in files_of(self.flow)],
+                    around=self.around,
                     guess_ps=abc_ps,
                     source=self.design.source,
                     limit=self.limit,
@@ -147,7 +163,9 @@ class Asic:
         None has to be faster than the whole: alone, each would be made as fast as it goes.
         """
         aim = found.abc_ps if found.effort == "speed" else found.aim
-        script = mapped(self.design, self.flow, found.effort, aim, keep=True)
+        script = mapped(
+            self.design, self.flow, found.effort, aim, keep=True, adders=bool(self.adders)
+        )
         run_yosys(script, self.directory, self.design.source, self.limit)
         modules = load(self.directory / "netlist.json")
         return sections(modules, _measure(found.library))
@@ -157,7 +175,7 @@ class Asic:
         total = count({"": found.netlist}, "", _measure(found.library))
         parts = self.sections(found) if self.flow.keeps_sections else {}
         who = timer(self.flow)
-        timed = who is not None and who != "ABC" and found.delay_ps and total.flipflops
+        timed = who not in (None, "ABC") and found.delay_ps and total.flipflops
         generic = self.flow.kind == "gates"
         extra = {
             "combinational": total.area - total.sequential,
@@ -168,6 +186,7 @@ class Asic:
             "abc_target_ps": found.aim,
             "timing": who,
             "library": found.library.name,
+            **({} if self.flow.process is None else {"process": self.flow.process}),
             "nand2_area": 1.0 if generic else self.nand2.area,
             "stages_total": sum(part.area for part in parts.values()),
             "stage_flipflops": {name: part.flipflops for name, part in parts.items()},
@@ -182,7 +201,9 @@ class Asic:
             fmax_mhz=1e6 / found.delay_ps if timed and found.delay_ps else None,
             stages={name: part.area for name, part in parts.items()},
             extra=extra,
-            tool="; ".join(filter(None, [yosys_version(), who if who != "ABC" else None])),
+            tool="; ".join(
+                filter(None, [yosys_version(), who if self.flow.timing == "opensta" else None])
+            ),
         )
 
 

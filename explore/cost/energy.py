@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 
 from ...model import DotConfig
 from ...model.errors import integer
-from . import gates
 from .activity import Activity, Words, pack, unpack
-from .asic import library_bytes
 from .cache import Cache
 from .flow import Flow
-from .liberty import Library, parse
+from .liberty import Library
+from .library_files import digest_of, library_of
 from .measure import TIME_LIMIT, measure_netlist
 from .netlist import Bit
 from .stimulus import NORMAL, Feed, batches
@@ -92,8 +91,7 @@ def energy(
     cost, netlist = measure_netlist(text, top, flow, cache_dir=cache_dir, limit=limit)
     fill = config.latency * config.interval + 2
     products = batches(config, data, seed, streams * (cycles + fill))
-    raw = library_bytes(flow)
-    digest = hashlib.sha256(raw)
+    digest = hashlib.sha256(digest_of(flow).encode())
     for batch in products:
         for name in ("a", "b", "scale_a", "scale_b", "c"):
             digest.update(np.ascontiguousarray(getattr(batch, name)).tobytes())
@@ -111,9 +109,7 @@ def energy(
     if kept is not None:
         return Energy(**kept)
     started = time.perf_counter()
-    library = gates.library()
-    if flow.liberty is not None:
-        library = parse(raw.decode(errors="replace"), str(flow.liberty))
+    library = library_of(flow)
     run = Run(config, Activity(netlist, library, streams), Feed(config, products, seed, streams))
     run.reset()
     for _ in range(fill):

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from ...model.errors import choice, integer
+from .processes import GATES, NAMES, PROCESSES
 
 KINDS = ("gates", "cells", "xilinx", "ecp5")
 EFFORTS = ("area", "speed")
-TIMING = ("auto", "abc", "opensta")
+TIMING = ("own", "opensta", "abc")
 FPGA = ("xilinx", "ecp5")
 
 
@@ -17,10 +18,10 @@ class Flow:
     """How a design is synthesised; ValueError or TypeError when the options do not fit together."""
 
     kind: str = "gates"
-    """`gates`: NAND2 equivalents and levels; `cells`: a Liberty library; `xilinx`: LUTs, carry and
-    DSPs of the 7 series; `ecp5`: placed and routed on a Lattice ECP5."""
-    liberty: Path | None = None
-    """The library of `cells`, .lib or .lib.gz."""
+    """`gates`: NAND2 equivalents and levels; `cells`: a process or a Liberty library; `xilinx`:
+    LUTs, carry and DSPs of the 7 series; `ecp5`: placed and routed on a Lattice ECP5."""
+    liberty: tuple[Path, ...] = ()
+    """The library of `cells`, .lib or .lib.gz, in one file or several; a path alone is one."""
     effort: str = "speed"
     """What comes first for `gates` and `cells`, `area` or `speed`, when there is no target."""
     target_levels: int | None = None
@@ -32,15 +33,23 @@ class Flow:
     sections: bool | None = None
     """Area per section by a second synthesis that keeps the top module's instances apart; by
     default for `gates` and `cells`."""
-    timing: str = "auto"
-    """Who times `cells`: `opensta`, `abc`, or `auto`: OpenSTA where it is installed."""
+    timing: str = "own"
+    """Who times `cells`: `own` (`sta.py`), `opensta`, or `abc`, which sees no flip-flops."""
+    adders: bool = True
+    """Whether `cells` takes the library's full and half adders for those of generated units."""
     place: bool = True
     """Whether `ecp5` places and routes, or only counts."""
+    process: str | None = None
+    """For `cells`, instead of `liberty`: a name of `processes.PROCESSES`: its library, and what it
+    has around a design."""
 
     def __post_init__(self) -> None:
         choice("kind of flow", self.kind, KINDS)
         choice("effort", self.effort, EFFORTS)
         choice("timing", self.timing, TIMING)
+        object.__setattr__(self, "liberty", paths(self.liberty))
+        if self.process is not None:
+            choice("process", self.process, PROCESSES)
         for name in ("target_levels", "target_ps"):
             if getattr(self, name) is not None:
                 integer(name, getattr(self, name), 1)
@@ -48,15 +57,16 @@ class Flow:
             ("target_levels", ("gates",)),
             ("target_ps", ("cells", "ecp5")),
             ("liberty", ("cells",)),
+            ("process", ("cells",)),
         ):
-            if getattr(self, name) is not None and self.kind not in kinds:
+            if getattr(self, name) not in (None, ()) and self.kind not in kinds:
                 raise ValueError(f"{name} is for the flow {' or '.join(kinds)}, not {self.kind}")
         if not self.place and self.kind != "ecp5":
             raise ValueError(f"place is for the flow ecp5, and must be True for {self.kind}")
-        if self.kind == "cells" and self.liberty is None:
+        if self.kind == "cells" and not self.liberty and self.process is None:
             raise ValueError("the flow cells needs a library: liberty must name a Liberty file")
-        if self.liberty is not None:
-            object.__setattr__(self, "liberty", Path(self.liberty))
+        if self.liberty and self.process is not None:
+            raise ValueError(f"liberty and process exclude each other: {self.process} has its own")
 
     @property
     def keeps_sections(self) -> bool:
@@ -65,9 +75,13 @@ class Flow:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
-        values = asdict(self) | {"liberty": None if self.liberty is None else str(self.liberty)}
+        values = asdict(self) | {"liberty": [str(path) for path in self.liberty]}
         if self.place:
             del values["place"]  # keys of results that are older than the option stay theirs
+        if self.process is None:
+            del values["process"]
+        if self.adders:
+            del values["adders"]
         return values
 
     @classmethod
@@ -78,9 +92,24 @@ class Flow:
             choice("option of a flow", name, known)
         return cls(**values)
 
+    @classmethod
+    def of_process(cls, name: str, **options: Any) -> "Flow":
+        """The flow of a name of `processes.NAMES`."""
+        choice("process", name, NAMES)
+        return cls(**options) if name == GATES else cls("cells", process=name, **options)
+
     def without_target(self) -> "Flow":
         """The same flow, as fast as it goes."""
         return replace(self, effort="speed", target_levels=None, target_ps=None)
+
+
+def paths(value: Any) -> tuple[Path, ...]:
+    """The paths of one file, of several, or of None."""
+    if value is None:
+        return ()
+    if isinstance(value, str | Path):
+        return (Path(value),)
+    return tuple(map(Path, value))
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,18 @@
 """Liberty files: the cells of a library as far as costs need them.
 
-Timing tables are left to ABC and OpenSTA, which read the file themselves.
+Timing tables (`nldm.py`) are read when a cell is timed.
 """
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil, log2
 
 from .errors import SynthesisError
 from .function import Function
 from .groups import Group, parse_groups
+from .nldm import CellTiming, cell_timing
 
 _NAME = re.compile(r"[A-Za-z_][\w.$+-]*(\[\d+(:\d+)?\])?", re.ASCII)
 """Of cells and pins: what every tool takes, and no tool takes for anything else."""
@@ -33,6 +35,15 @@ class LibraryCell:
     is_latch: bool = False
     data: Function | None = None
     """What an open latch passes on."""
+    text: tuple[Group, Mapping[str, Group]] | None = field(default=None, repr=False, compare=False)
+    """Its group in the file, and the templates of tables there; None for a black box."""
+
+    @cached_property
+    def timing(self) -> CellTiming:
+        """The tables of delays, read when they are first asked for."""
+        if self.text is None:
+            return CellTiming({}, {}, {}, {})
+        return cell_timing(*self.text, self.name)
 
     @property
     def is_flipflop(self) -> bool:
@@ -93,12 +104,13 @@ class Library:
 def parse(text: str, source: str) -> Library:
     """The library of a Liberty text; SynthesisError names `source`, the cell and the line."""
     root = parse_groups(text, source)
+    templates = {name: group for group in root.of("lu_table_template") for name in group.arguments}
     cells = {}
     for group in root.of("cell"):
         _check_names(group, source)
         if group.arguments and group.attributes.get("dont_use", "").lower() != "true":
             name = group.arguments[0]
-            cells[name] = _cell(group, f"{source}, cell {name}")
+            cells[name] = _cell(group, templates, f"{source}, cell {name}")
     if not cells:
         raise SynthesisError(f"library {source} defines no cells")
     return Library(
@@ -108,6 +120,23 @@ def parse(text: str, source: str) -> Library:
         _unit(root, "time_unit", "1ns", {"fs": 1e-3, "ps": 1.0, "ns": 1e3}, source),
         _number(root, "nom_voltage", source) or None,
     )
+
+
+def merged(libraries: Sequence[Library]) -> Library:
+    """Several files as one library, named after the first."""
+    first, *others = libraries
+    cells = dict(first.cells)
+    for other in others:
+        for name in ("capacitance_ff", "time_ps"):
+            if getattr(other, name) != getattr(first, name):
+                raise SynthesisError(
+                    f"libraries {first.name} and {other.name} must have the same {name}, not "
+                    f"{getattr(first, name):g} and {getattr(other, name):g}"
+                )
+        for name in sorted(cells.keys() & other.cells.keys()):
+            raise SynthesisError(f"libraries {first.name} and {other.name} both have a cell {name}")
+        cells |= other.cells
+    return replace(first, cells=cells)
 
 
 def _unit(group: Group, name: str, default: str, scales: dict[str, float], source: str) -> float:
@@ -137,7 +166,7 @@ def _check_names(cell: Group, source: str) -> None:
                 )
 
 
-def _cell(group: Group, source: str) -> LibraryCell:
+def _cell(group: Group, templates: Mapping[str, Group], source: str) -> LibraryCell:
     inputs, outputs = {}, {}
     for pin in _pins(group):
         for name in pin.arguments:
@@ -164,6 +193,7 @@ def _cell(group: Group, source: str) -> LibraryCell:
         clock,
         bool(group.of("latch", "latch_bank")),
         through,
+        (group, templates),
     )
 
 

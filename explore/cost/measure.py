@@ -1,6 +1,5 @@
 """measure: what a design costs, from the cache or by synthesis."""
 
-import hashlib
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -9,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from . import fpga
-from .asic import Asic, first_attempt, library_bytes, timer
+from .adders import sample
+from .asic import Asic, adders_of, first_attempt, surroundings, timer
 from .cache import Cache
 from .errors import naming
 from .flow import Cost, Flow
+from .library_files import digest_of
 from .netlist import Cell, Netlist
 from .scripts import Design, mapped
 from .scripts import fpga as fpga_script
@@ -87,7 +88,8 @@ def script(
     flow = flow or Flow()
     design = _design(verilog, top, parameters, systemverilog, source)
     if flow.kind in ("gates", "cells"):
-        return mapped(design, flow, *first_attempt(flow))
+        adders = bool(adders_of(verilog, flow)[1])
+        return mapped(design, flow, *first_attempt(flow), adders=adders)
     return fpga_script(design, flow)
 
 
@@ -129,13 +131,14 @@ def _inputs(design: Design, flow: Flow) -> list[Any]:
     """Everything that a result depends on."""
     options = flow.to_dict() | {"liberty": None, "sections": flow.keeps_sections}
     if flow.kind in ("gates", "cells"):
+        with_adders = sample() if flow.kind == "cells" and flow.adders else None
         scripts = [
             mapped(design, flow, effort, target, keep=True)
             for effort in ("area", "speed")
             for target in (None, 1.0)
         ]
-        library = hashlib.sha256(library_bytes(flow)).hexdigest()
-        tools = [yosys_version(), timer(flow)]
+        library = digest_of(flow)
+        tools = [yosys_version(), timer(flow), vars(surroundings(flow)), with_adders]
     else:
         scripts = [fpga_script(design, flow, keep=keep) for keep in (False, True)]
         library = None

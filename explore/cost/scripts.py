@@ -1,6 +1,6 @@
 """Yosys scripts: everything that a synthesis does, for Yosys alone to repeat.
 
-Each reads design.v, for `gates` and `cells` with a library cells.lib and its latches.v beside it,
+Each reads design.v, for `gates` and `cells` with a library (cells.lib) and its latches.v beside it,
 and writes netlist.json. Names of users and of their files stand in scripts as a `Design` has
 checked them, and in Verilog that is written for other tools as `escaped` gives them.
 """
@@ -62,6 +62,15 @@ def escaped(name: str) -> str:
     return f"\\{name} "
 
 
+CONSTRAINTS = "around.constr"
+"""What drives and loads a design, for ABC."""
+
+
+def library_names(flow: Flow) -> list[str]:
+    """The files of a library in a run's directory."""
+    return ["cells.lib", *(f"cells{i}.lib" for i in range(1, len(flow.liberty)))]
+
+
 def read(design: Design, keep: bool) -> list[str]:
     """Commands that read a design; with `keep`, instances in the top stay modules."""
     texts = [(name, value) for name, value in design.parameters if value.startswith('"')]
@@ -87,18 +96,30 @@ def read(design: Design, keep: bool) -> list[str]:
 
 
 def mapped(
-    design: Design, flow: Flow, effort: str, target: float | None = None, *, keep: bool = False
+    design: Design,
+    flow: Flow,
+    effort: str,
+    target: float | None = None,
+    *,
+    keep: bool = False,
+    adders: bool = False,
 ) -> str:
-    """The script of `gates` and `cells`; `target` is ABC's, in picoseconds."""
+    """The script of `gates` and `cells`; `target` is ABC's, in picoseconds.
+
+    adders: whether design.v has adders that adders.v makes cells of (`adders.py`).
+    """
     abc = f"+{RESTRUCTURE[effort]};{MAP[flow.kind, 'speed' if target else effort]}"
     delay = "" if target is None else f" -D {target:.0f}"
+    liberty = " ".join(f"-liberty {name}" for name in library_names(flow))
+    around = "" if flow.process is None else f" -constr {CONSTRAINTS}"
     lines = [
         *read(design, keep),
         "synth -noshare -noabc -flatten -run coarse:",
+        *(["techmap -map adders.v", "simplemap", "opt -fast"] if adders else []),
         "techmap -map latches.v",
-        "dfflibmap -liberty cells.lib",
+        f"dfflibmap {liberty}",
         "opt -fast",
-        f'abc -liberty cells.lib{delay} -script "{abc}"',
+        f'abc {liberty}{around}{delay} -script "{abc}"',
         "opt_clean -purge",
         "write_json netlist.json",
     ]

@@ -1,12 +1,13 @@
-"""Static timing of a mapped netlist: OpenSTA's, or what ABC printed."""
+"""Static timing of a mapped netlist by others: OpenSTA's, or what ABC printed."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .liberty import Library
 from .netlist import Bit, Netlist, clocks, named_inputs
 from .scripts import escaped
+from .sta import Surroundings
 from .tools import run_sta
 
 RESET = re.compile(r"(\w*_)?[ans]?(rst|reset)(_?[nlb])?(_?i)?", re.IGNORECASE)
@@ -24,22 +25,25 @@ def sta_delay(
     library: Library,
     directory: Path,
     *,
+    libraries: Sequence[str],
+    around: Surroundings,
     guess_ps: float,
     source: str,
     limit: float,
 ) -> float:
     """Picoseconds of the longest path between ports and flip-flops, flip-flops included.
 
-    `directory` holds cells.lib. Inputs arrive with the clock edge and outputs are wanted at one;
-    without flip-flops the clock is imaginary. `guess_ps` is about what will come out: OpenSTA has
-    single precision, and a period of that order keeps the digits of the slack. The script, which
-    is Tcl, knows nets by their numbers, and none of the design's names.
+    `directory` holds the files `libraries`. Inputs arrive with the clock edge and outputs are
+    wanted at one; without flip-flops the clock is imaginary. `guess_ps` is about what will come
+    out: OpenSTA has single precision, and a period of that order keeps the digits of the slack.
+    The script, which is Tcl, knows nets by their numbers, and none of the design's names.
     """
     period = max(4 * guess_ps, 1000.0) / library.time_ps
     names = {name: _net(bit) for name, bit in named_inputs(netlist).items()}
     clocked = sorted(clocks(netlist, library)) if any(_held(netlist, library)) else []
     clock = f"-clock {names[clocked[0]] if clocked else 'none'}"
-    script = ["read_liberty cells.lib", "read_verilog mapped.v", "link_design mapped"]
+    script = [f"read_liberty {name}" for name in libraries]
+    script += ["read_verilog mapped.v", "link_design mapped"]
     script += [
         f"create_clock -name {names[name]} -period {period:.9g} [get_ports {names[name]}]"
         for name in clocked
@@ -55,6 +59,13 @@ def sta_delay(
         for name, net in names.items()
         if name not in clocked and RESET.fullmatch(name)
     ]
+    if around.driver is not None:
+        load = around.load_ff / library.capacitance_ff
+        driven = " ".join(net for name, net in names.items() if name not in clocked)
+        script += [
+            f"set_driving_cell -lib_cell {around.driver} [get_ports {{{driven}}}]",
+            f"set_load {load:.9g} [all_outputs]",
+        ]
     script += ["report_worst_slack -digits 6", ""]
     (directory / "mapped.v").write_text(structural(netlist))
     log = run_sta("\n".join(script), directory, source, limit)

@@ -43,6 +43,12 @@ class ArrayCost:
         return max(depths, default=None)
 
     @property
+    def delay_ps(self) -> float | None:
+        """The longest path of either part in picoseconds; None where the flow does not time."""
+        delays = [part.delay_ps for part in (self.unit, self.rest) if part.delay_ps is not None]
+        return max(delays, default=None)
+
+    @property
     def products(self) -> float:
         """Products of two elements in a cycle, at full utilisation."""
         return self.units * self.config.dot.lanes / self.config.dot.interval

@@ -12,6 +12,7 @@ from typing import Any
 from ...model import Accumulator, DotConfig
 from ..accuracy.encoder import check_installed
 from ..accuracy.sentences import SENTENCES
+from ..compare.flows import flow_name
 from ..compare.rows import cost_columns
 from ..compare.runner import Backend, Observer, Task
 from ..compare.runner import run as run_tasks
@@ -204,7 +205,7 @@ def _row(
         row = replace(row, **_error_columns(effect.value, layers))
     if cost is not None and cost.ok and isinstance(unit, DotConfig):
         row = replace(
-            row, **_cost_columns(cost.value, unit.lanes), flow=flow.kind if flow else None
+            row, **_cost_columns(cost.value, unit.lanes), flow=flow_name(flow) if flow else None
         )
     failed = [outcome.error for outcome in (effect, cost) if outcome is not None]
     return replace(row, error="; ".join(filter(None, failed)) or None)

@@ -112,7 +112,7 @@ def test_find_narrowest(folder, capsys):
         ("--accumulator aligned:9..6", "accumulator: a range must run upwards, not '9..6'"),
         ("--format e4m3 --accumulator int32", "accumulator int32 takes integer formats only"),
         ("--lanes 3", "lanes must be one of 4, 8, 16, 32, 64, 128, not 3"),
-        ("--flow asic", "flow must be one of gates, cells,"),
+        ("--flow asic", "flow must be one of gates, sky130, ihp,"),
         ("--flow cells", "flow cells needs a cell library: --liberty FILE"),
         ("--flow cells --liberty no.lib", "liberty no.lib is not a file"),
         ("--target-ps 100", "target-ps is for flow cells or ecp5, not gates"),

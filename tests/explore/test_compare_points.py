@@ -181,7 +181,10 @@ def test_flows(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"flow": "asic"}, r"flow must be one of gates, cells, .*, none, not 'asic'"),
+        (
+            {"flow": "asic"},
+            r"flow must be one of gates, sky130, ihp, asap7, gt2n, cells, .*, none, not 'asic'",
+        ),
         ({"flow": "gates,none"}, "flow must be one of .* not 'none'"),
         ({"flow": "cells"}, "flow cells needs a cell library: --liberty FILE"),
         ({"target_ps": (1,)}, "target-ps is for flow cells or ecp5, not gates"),

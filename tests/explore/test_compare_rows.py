@@ -257,7 +257,7 @@ def test_files_are_found_from_any_directory(tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
     unit = units_of(Sweep("e4m3", "aligned:6", "8"))[0]
-    flow = Flow("cells", liberty=Path("cells.lib"))
+    flow = Flow("cells", liberty=(Path("cells.lib"),))
     point = Point(unit, flow, "rows.npz#u,v", Sampling((8,), 4))
     cost, accuracy = cost_task(point, False, Path("cache"), FAKES), accuracy_task(point, real())
     assert cost is not None
@@ -269,7 +269,7 @@ def test_files_are_found_from_any_directory(tmp_path, monkeypatch):
     keys = [task.key for task in tasks]
     monkeypatch.chdir("elsewhere")
     assert [task.key for task in tasks] == keys
-    assert cost.flow.liberty == tmp_path / "cells.lib"
+    assert cost.flow.liberty == (tmp_path / "cells.lib",)
     assert accuracy.run()[0]["length"] == 8
     assert search.run()["data"] == point.data
 

@@ -91,7 +91,7 @@ def test_the_default_study_is_the_classical_question():
         ("[[sweep]]\nstatus=1", r"\[\[sweep\]\] status must be true or false, not 1"),
         ("cost = 3", r"cost must be a table \[cost\], not 3"),
         ("[cost]\nflows='gates'", r"\[cost\] keys are flow, .*, not 'flows'"),
-        ("[cost]\nliberty=3", r"\[cost\] liberty must be text, not 3"),
+        ("[cost]\nliberty=3", r"\[cost\] liberty must be text or a list of texts, not 3"),
         ("[cost]\nenergy='no'", r"\[cost\] energy must be true or false, not 'no'"),
         ("[cost]\ntarget_ps='fast'", "target_ps must be integers or ranges a..b, not 'fast'"),
         ("[accuracy]\ncount='3'", r"\[accuracy\] count must be an integer, not '3'"),

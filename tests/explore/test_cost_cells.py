@@ -65,7 +65,17 @@ def test_area_in_the_library_and_in_nand2(liberty, tmp_path):
     assert (found.extra["library"], found.extra["timing"]) == ("own", "ABC")
 
 
-def test_abc_times_without_opensta(liberty, tmp_path):
+def test_own_timing_is_the_default(liberty, tmp_path):
+    found = measure(ADDER, "adder", flow(liberty), cache_dir=tmp_path)
+    assert found.delay_ps is not None
+    assert found.depth is not None
+    # The library's flip-flops have no delay; inverters are a picosecond.
+    assert found.delay_ps == pytest.approx(100 * found.depth, abs=20)
+    assert found.fmax_mhz == 1e6 / found.delay_ps
+    assert found.extra["timing"] == "mxdot"
+
+
+def test_abc_times_gates_alone(liberty, tmp_path):
     found = measure(ADDER, "adder", flow(liberty, timing="abc"), cache_dir=tmp_path)
     assert found.depth is not None
     assert found.delay_ps is not None
@@ -74,7 +84,7 @@ def test_abc_times_without_opensta(liberty, tmp_path):
 
 
 def test_opensta_gets_a_netlist_and_says_the_slack(liberty, stand_in, tmp_path):
-    found = measure(ADDER, "adder", flow(liberty), cache_dir=tmp_path)
+    found = measure(ADDER, "adder", flow(liberty, timing="opensta"), cache_dir=tmp_path)
     assert found.delay_ps == pytest.approx(1234, abs=0.01)
     assert found.fmax_mhz == pytest.approx(1e6 / 1234, rel=1e-4)
     assert "OpenSTA 9.9.9" in found.tool
@@ -83,7 +93,7 @@ def test_opensta_gets_a_netlist_and_says_the_slack(liberty, stand_in, tmp_path):
 def test_opensta_breaks_off(liberty, stand_in, tmp_path):
     stand_in.write_text(stand_in.read_text().replace("test -s", "echo 'Error: no way'; test -d"))
     with pytest.raises(SynthesisError, match=r"OpenSTA on design\.v: no way"):
-        measure(ADDER, "adder", flow(liberty), cache_dir=tmp_path)
+        measure(ADDER, "adder", flow(liberty, timing="opensta"), cache_dir=tmp_path)
 
 
 def test_opensta_itself(liberty, tmp_path, capsys):
@@ -105,7 +115,8 @@ def test_script_for_opensta(liberty, stand_in, tmp_path, monkeypatch):
     seen = []
     run = timing.run_sta
     monkeypatch.setattr(timing, "run_sta", lambda *a: seen.append(a[0]) or run(*a))
-    measure(ADDER, "adder", flow(liberty, sections=False), cache_dir=tmp_path)
+    options = {"timing": "opensta", "sections": False}
+    measure(ADDER, "adder", flow(liberty, **options), cache_dir=tmp_path)
     (script,) = seen
     assert len(re.findall(r"create_clock -name n\d+ ", script)) == 1
     assert script.count("set_input_delay") == 17

@@ -180,7 +180,7 @@ def test_opensta_is_told_no_names_of_the_design(name, tmp_path, monkeypatch):
 
     monkeypatch.setattr(timing, "run_sta", run_sta)
     monkeypatch.setattr(asic, "sta_version", lambda: "OpenSTA 9")
-    flow = Flow("cells", liberty=tmp_path / "own.lib", sections=False)
+    flow = Flow("cells", liberty=tmp_path / "own.lib", timing="opensta", sections=False)
     measure(verilog, "m", flow, cache_dir=tmp_path)
     (tcl, netlist) = seen
     assert re.search(r"^create_clock -name (n\d+) -period \S+ \[get_ports \1\]$", tcl, re.M)

@@ -325,7 +325,7 @@ def test_flow_refuses(options, message):
 
 
 def test_flow_as_plain_values():
-    flow = Flow("cells", liberty=Path("a.lib"), target_ps=900)
+    flow = Flow("cells", liberty=(Path("a.lib"), Path("b.lib")), target_ps=900)
     assert Flow.from_dict(json.loads(json.dumps(flow.to_dict()))) == flow
     with pytest.raises(ValueError, match="option of a flow must be one of kind, liberty, effort"):
         Flow.from_dict({"speed": 3})

@@ -7,6 +7,7 @@ from string import Template
 from typing import Any
 
 from ....sim.engine.files import write_file
+from ...cost.processes import PROCESSES
 from ...palette import BLACK, SECTIONS, SECTIONS_CAPTION, family, format_colours, grouped
 from ..answers import WISHES, answers
 from ..arrays import CAPTION, TITLE, roofline_data
@@ -48,6 +49,7 @@ def _data(comparison: Comparison) -> dict[str, Any]:
     return content | {
         "formats": format_colours(row.format for row in comparison.rows),
         "other": BLACK,
+        "processes": {p.name: f"{p.node}: {p.title}" for p in PROCESSES.values()},
         "roofline": roofline_data([row for row in comparison.rows if row.status != "failed"]),
         "answers": [answer.to_dict() for answer in answers(comparison.rows)],
         "wishes": [[name, wish.meaning] for name, wish in WISHES.items()],

@@ -12,6 +12,12 @@ const STATE = {
   descending: false,
 };
 
+/** A flow by name, and what is behind a process. */
+function flow_title(flow) {
+  const process = DATA.processes[flow?.split(" ")[0]];
+  return process ? `${flow} (${process})` : flow ?? "no synthesis";
+}
+
 /** The rows of the chosen flow and data; a unit without accuracy is there on all data. */
 function shown_rows() {
   return DATA.rows.filter((row) => row.flow === STATE.flow
@@ -43,7 +49,7 @@ function captions(rows) {
   text("caption-delay", (timed ? "" : "Depth ranks units; it does not predict time. ")
     + "Lines join the same unit at other pipeline depths or delay targets.");
   const length = rows.find((row) => known(row.length))?.length;
-  text("shown", [`Flow ${STATE.flow}`, STATE.data && `${STATE.data} data`,
+  text("shown", [flow_title(STATE.flow), STATE.data && `${STATE.data} data`,
     length && `dot products of ${length}`].filter(Boolean).join("; "));
 }
 
@@ -81,7 +87,7 @@ function controls() {
   });
   const qualities = { own: "of the accumulator", total: "with the format" };
   document.getElementById("controls").append(...[
-    choice("Flow", "flow", distinct("flow")),
+    choice("Process", "flow", distinct("flow"), flow_title),
     choice("Data", "data", distinct("data").filter(known)),
     choice("SQNR", "quality", Object.keys(qualities), (q) => qualities[q]),
     toggles("Formats", formats),

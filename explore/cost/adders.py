@@ -1,0 +1,136 @@
+"""Full- and half-adder cells: rows of adders in a design, mapped onto a library's own cells.
+
+ABC does not find an adder cell in loose gates, so it is told. A generated design holds its adders
+as modules `*_full_adder_W` and `*_half_adder_W`, rows of W of them (`hw/arithmetic/full_adder.py`):
+before synthesis each becomes W instances, and when the design is flat each instance becomes a cell,
+or loose gates where one of its inputs is a constant. Outputs that a cell inverts get inverters,
+which ABC joins with the gates around.
+"""
+
+import re
+from dataclasses import dataclass
+
+from .liberty import Library, LibraryCell
+from .scripts import escaped
+
+FULL, HALF = "mxdot_adder_full", "mxdot_adder_half"
+"""Modules of one bit, between the rows and the cells."""
+_ROW = re.compile(
+    r"^module (?P<name>\w+_(?P<kind>full|half)_adder_\d+) \((?P<ports>[^)]*)\);(?P<body>.*?)"
+    r"^endmodule",
+    re.MULTILINE | re.DOTALL,
+)
+_BODIES = {
+    "full": "wire half = a ^ b; assign sum = half ^ c; assign carry = (a & b) | (half & c);",
+    "half": "assign sum = a ^ b; assign carry = a & b;",
+}
+_SUMS = {2: 0b0110, 3: 0b10010110}
+_CARRIES = {2: 0b1000, 3: 0b11101000}
+
+
+@dataclass(frozen=True)
+class AdderCell:
+    """A cell that adds its two or three inputs."""
+
+    name: str
+    inputs: tuple[str, ...]
+    """By capacitance, the greatest first: the last one is for the bit that comes last."""
+    sum: str
+    carry: str
+    inverts_sum: bool
+    inverts_carry: bool
+
+
+def adder_cell(library: Library, bits: int) -> AdderCell | None:
+    """The smallest cell that adds two or three bits and inverts none of them; None without one."""
+    found = [(cell, _adder(cell, bits)) for cell in library.cells.values()]
+    adders = [(cell.area, adder.name, adder) for cell, adder in found if adder is not None]
+    return min(adders, key=lambda item: item[:2])[2] if adders else None
+
+
+def _adder(cell: LibraryCell, bits: int) -> AdderCell | None:
+    if len(cell.inputs) != bits or len(cell.outputs) != 2 or cell.clock is not None:
+        return None
+    ones = (1 << (1 << bits)) - 1
+    columns = {2: (0b1010, 0b1100), 3: (0b10101010, 0b11001100, 0b11110000)}[bits]
+    values = dict(zip(cell.inputs, columns, strict=True))
+    tables = {}
+    for pin, function in cell.outputs.items():
+        if not set(function.names) <= values.keys():
+            return None
+        tables[function.evaluate(values, ones) & ones] = pin
+    for sum_inverts in (False, True):
+        for carry_inverts in (False, True):
+            total = tables.get(_SUMS[bits] ^ ones * sum_inverts)
+            carry = tables.get(_CARRIES[bits] ^ ones * carry_inverts)
+            if total and carry:
+                order = sorted(cell.inputs, key=lambda pin: -cell.inputs[pin])
+                return AdderCell(cell.name, tuple(order), total, carry, sum_inverts, carry_inverts)
+    return None
+
+
+def with_cells(verilog: str, library: Library) -> tuple[str, str]:
+    """A design whose rows are instances, and the text that makes cells of them (for `techmap`).
+
+    Both as they were, the latter empty, without rows of adders or without such cells. A row is
+    known by its name and by its whole text: no other module is touched.
+    """
+    cells = {"full": adder_cell(library, 3), "half": adder_cell(library, 2)}
+    used = set()
+
+    def instances(row: re.Match[str]) -> str:
+        kind = row["kind"]
+        plain = re.sub(r"\[\d+:0\] ", "", " ".join(row["body"].split()))
+        if cells[kind] is None or plain != _BODIES[kind]:
+            return row[0]
+        width = re.search(r"\[(\d+):0\]", row["ports"])
+        module, count = (FULL, HALF)[kind == "half"], int(width[1]) if width else 0
+        used.add(kind)
+        pins = ", ".join(f".{pin}({pin})" for pin in _pins(kind))
+        return (
+            f"module {row['name']} ({row['ports']});\n"
+            f"  {module} bits [{count}:0] ({pins});\nendmodule"
+        )
+
+    text = _ROW.sub(instances, verilog)
+    found = [(kind, cell) for kind, cell in cells.items() if kind in used and cell is not None]
+    stubs = "".join(_module(kind, "(* blackbox *)\n", "") for kind, _ in found)
+    return (text + stubs, "".join(_map(kind, cell) for kind, cell in found)) if used else (text, "")
+
+
+def _pins(kind: str) -> list[str]:
+    return ["a", "b", *(["c"] if kind == "full" else []), "sum", "carry"]
+
+
+def _module(kind: str, before: str, body: str) -> str:
+    ports = ", ".join(
+        f"{'output' if pin in ('sum', 'carry') else 'input'} {pin}" for pin in _pins(kind)
+    )
+    return f"{before}module {FULL if kind == 'full' else HALF} ({ports});\n{body}endmodule\n"
+
+
+def _map(kind: str, cell: AdderCell) -> str:
+    """The module of one bit for `techmap`: the cell, loose gates for an input that is constant."""
+    inputs = _pins(kind)[:-2]
+    wires = "".join(f"  parameter _TECHMAP_CONSTMSK_{pin}_ = 0;\n" for pin in inputs)
+    known = " | ".join(f"_TECHMAP_CONSTMSK_{pin}_" for pin in inputs)
+    pairs = [f".{escaped(own)}({pin})" for own, pin in zip(cell.inputs, inputs, strict=True)]
+    pairs += [f".{escaped(cell.sum)}(s)", f".{escaped(cell.carry)}(k)"]
+    total, carry = " ^ ".join(inputs), "a & b" if kind == "half" else "(a & b) | ((a ^ b) & c)"
+    return _module(
+        kind,
+        "",
+        f"{wires}  generate if ({known}) begin\n"
+        f"    assign sum = {total};\n    assign carry = {carry};\n"
+        f"  end else begin\n    wire s, k;\n"
+        f"    {escaped(cell.name)}adder ({', '.join(pairs)});\n"
+        f"    assign sum = {'~' * cell.inverts_sum}s;\n"
+        f"    assign carry = {'~' * cell.inverts_carry}k;\n"
+        f"  end endgenerate\n",
+    )
+
+
+def sample() -> str:
+    """What `techmap` is told, for any cells: it decides results, and so the keys of caches."""
+    full = AdderCell("full", ("a", "b", "c"), "s", "k", True, False)
+    return _map("full", full) + _map("half", AdderCell("half", ("a", "b"), "s", "k", False, True))

@@ -1,0 +1,288 @@
+"""Reduce the Liberty files of a process to what mapping and timing read.
+
+    python tools/reduce_liberty.py NAME FILE...             write explore/cost/libraries/NAME.lib.gz
+    python tools/reduce_liberty.py NAME FILE... --compare   map units with whole and reduced files
+
+Several files are one library. What is written does not depend on when or where: the same bytes
+from the same files. No number is rounded. Left out are
+
+- cells: those that the process leaves out by name, or its file by `dont_use`; without a function
+  (fillers, ties, taps), with three states, of scan chains, clock gates, level shifters; of
+  flip-flops and latches of the same function all but the smallest;
+- power, leakage, noise, pins of supplies, hold, recovery, pulse widths, asynchronous delays;
+- `when` of arcs: where several arcs lead from one pin to another in one sense, their tables are
+  joined by the largest of each entry, which is how ABC reads them. A timer that looks up each
+  table and takes the largest result gets less where two tables cross between entries.
+"""
+
+import argparse
+import gzip
+import re
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from mxdot.explore.cost import Flow, measure
+from mxdot.explore.cost.groups import Group, parse_groups
+from mxdot.explore.cost.processes import Process, process
+from mxdot.hw.verilog import generate
+from mxdot.model import DotConfig
+from mxdot.sim.engine.files import write_file
+
+LIBRARY = (
+    "delay_model", "time_unit", "voltage_unit", "current_unit", "pulling_resistance_unit",
+    "capacitive_load_unit", "nom_process", "nom_temperature", "nom_voltage",
+    "default_max_transition", "default_max_capacitance", "default_input_pin_cap",
+    "default_output_pin_cap", "slew_derate_from_library",
+    *(f"{end}_threshold_pct_{edge}" for end in ("input", "output", "slew_lower", "slew_upper")
+      for edge in ("rise", "fall")),
+)  # fmt: skip
+CELL = ("area",)
+MEMORY = (
+    "clocked_on", "next_state", "clear", "preset", "clear_preset_var1", "clear_preset_var2",
+    "enable", "data_in",
+)  # fmt: skip
+PIN = (
+    "direction", "function", "clock", "capacitance", "rise_capacitance", "fall_capacitance",
+    "max_capacitance", "max_transition",
+)  # fmt: skip
+ARC = ("related_pin", "timing_sense", "timing_type")
+TABLE = ("index_1", "index_2", "values")
+TEMPLATE = ("variable_1", "variable_2", "index_1", "index_2")
+COMPLEX = ("capacitive_load_unit", *TABLE)
+TABLES = (
+    "cell_rise", "cell_fall", "rise_transition", "fall_transition", "rise_constraint",
+    "fall_constraint",
+)  # fmt: skip
+ARCS = (
+    "combinational", "combinational_rise", "combinational_fall", "rising_edge", "falling_edge",
+    "setup_rising", "setup_falling",
+)  # fmt: skip
+NO_LOGIC = ("statetable", "test_cell")
+SPECIAL = ("clock_gating_integrated_cell", "is_isolation_cell", "is_level_shifter")
+UNITS = (("e2m1", "aligned:8"), ("int8", "int32"))
+"""What `--compare` maps: dot units of four lanes."""
+
+
+def reduced(about: Process, libraries: list[Group]) -> Group:
+    """One library of those given, of what mapping and timing read."""
+    first = libraries[0]
+    found = Group("library", [about.name], 0, _chosen(first, LIBRARY))
+    for library in libraries[1:]:
+        for name in ("time_unit", "capacitive_load_unit", *LIBRARY[-8:]):
+            if library.attributes.get(name) != first.attributes.get(name):
+                raise ValueError(
+                    f"{name} differs in {first.arguments[0]} and {library.arguments[0]}"
+                )
+    cells = [cell for library in libraries for cell in library.of("cell")]
+    cells = _smallest([_cell(cell) for cell in cells if _wanted(about, cell)])
+    cells.sort(key=lambda cell: cell.arguments[0])
+    used = {table.arguments[0] for cell in cells for table in _tables(cell)}
+    templates: dict[str, Group] = {}
+    for library in libraries:
+        for template in library.of("lu_table_template"):
+            (name,) = template.arguments
+            if name in used:
+                kept = Group(template.kind, [name], 0, _chosen(template, TEMPLATE))
+                if vars(templates.setdefault(name, kept)) != vars(kept):
+                    raise ValueError(f"two templates of the name {name} differ")
+    found.groups = [*(templates[name] for name in sorted(templates)), *cells]
+    return found
+
+
+def _wanted(about: Process, cell: Group) -> bool:
+    """Whether mapping may use a cell."""
+    (name,) = cell.arguments
+    pins = cell.of("pin")
+    outputs = [pin for pin in pins if pin.attributes.get("direction") == "output"]
+    return (
+        about.has(name)
+        and cell.attributes.get("dont_use") != "true"
+        and bool(outputs)
+        and any(pin.attributes.get("direction") == "input" for pin in pins)
+        and all("function" in pin.attributes for pin in outputs)
+        and not any("three_state" in pin.attributes for pin in pins)
+        and not cell.of(*NO_LOGIC)
+        and not any(name in cell.attributes for name in SPECIAL)
+    )
+
+
+def _smallest(cells: list[Group]) -> list[Group]:
+    """All gates; of memories of the same function those of the fewest pins, then the smallest."""
+    best: dict[object, Group] = {}
+    for cell in cells:
+        memory = [
+            (m.kind, *m.arguments, *sorted(m.attributes.items())) for m in cell.of("ff", "latch")
+        ]
+        key = tuple(memory) if memory else cell.arguments[0]
+        size = (len(cell.of("pin")), float(cell.attributes["area"]))
+        other = best.get(key)
+        if other is None or size < (len(other.of("pin")), float(other.attributes["area"])):
+            best[key] = cell
+    return list(best.values())
+
+
+def _cell(cell: Group) -> Group:
+    memories = [
+        Group(memory.kind, memory.arguments, 0, _chosen(memory, MEMORY))
+        for memory in cell.of("ff", "latch")
+    ]
+    return Group("cell", cell.arguments, 0, _chosen(cell, CELL), memories + _pins(cell))
+
+
+def _pins(cell: Group) -> list[Group]:
+    found = []
+    for pin in cell.of("pin"):
+        arcs: dict[tuple[str, ...], Group] = {}
+        for timing in pin.of("timing"):
+            attributes = {"timing_type": "combinational"} | timing.attributes
+            if attributes["timing_type"] not in ARCS:
+                continue
+            arc = Group("timing", [], 0, {k: attributes[k] for k in ARC if k in attributes})
+            arc.groups = [
+                Group(table.kind, table.arguments, 0, _chosen(table, TABLE))
+                for table in timing.of(*TABLES)
+            ]
+            other = arcs.setdefault(tuple(arc.attributes.values()), arc)
+            if other is not arc:
+                _join(other, arc)
+        found.append(Group("pin", pin.arguments, 0, _chosen(pin, PIN), list(arcs.values())))
+    return found
+
+
+def _join(arc: Group, other: Group) -> None:
+    """Make each entry of the tables of `arc` the largest of both arcs."""
+    for table in other.groups:
+        same = next((t for t in arc.groups if t.kind == table.kind), None)
+        if same is None:
+            arc.groups.append(table)
+            continue
+        for name in ("index_1", "index_2"):
+            if same.attributes.get(name) != table.attributes.get(name):
+                raise ValueError(f"tables {table.kind} to be joined differ in {name}")
+        pairs = zip(_numbers(same, "values"), _numbers(table, "values"), strict=True)
+        same.attributes["values"] = ",".join(_number(max(a, b)) for a, b in pairs)
+
+
+def _chosen(group: Group, names: Iterable[str]) -> dict[str, str]:
+    found = {name: group.attributes[name] for name in names if name in group.attributes}
+    for name in ("index_1", "index_2", "values"):
+        if name in found:
+            found[name] = ",".join(map(_number, _numbers(group, name)))
+    for name in found.keys() & {"area", *(name for name in PIN if "capacitance" in name)}:
+        found[name] = _number(float(found[name]))
+    return found
+
+
+def _numbers(table: Group, name: str) -> list[float]:
+    return [float(word) for word in table.attributes[name].replace(",", " ").split()]
+
+
+def _number(value: float) -> str:
+    """The shortest text that is read as the same number."""
+    return repr(value).removesuffix(".0")
+
+
+def _tables(cell: Group) -> Iterator[Group]:
+    for pin in cell.of("pin"):
+        for timing in pin.of("timing"):
+            yield from timing.groups
+
+
+def written(group: Group) -> str:
+    """A group as Liberty; tables have a row of values a line."""
+    return "".join(_lines(group, 0))
+
+
+def _lines(group: Group, depth: int) -> Iterator[str]:
+    space = " " * depth
+    yield f"{space}{group.kind} ({', '.join(group.arguments)}) {{\n"
+    columns = len(group.attributes.get("index_2", "").split(","))
+    for name, value in group.attributes.items():
+        if name == "values":
+            words = value.split(",")
+            rows = [",".join(words[i : i + columns]) for i in range(0, len(words), columns)]
+            quoted = ", \\\n".join(f'"{row}"' for row in rows)
+            yield f"{space} {name} ({quoted});\n"
+        elif name == "capacitive_load_unit":
+            yield f"{space} {name} ({value});\n"
+        elif name in COMPLEX:
+            yield f'{space} {name} ("{value}");\n'
+        else:
+            yield f'{space} {name} : "{value}";\n'
+    for child in group.groups:
+        yield from _lines(child, depth + 1)
+    yield f"{space}}}\n"
+
+
+def read(path: Path) -> Group:
+    """The library of a file, which may be compressed."""
+    raw = path.read_bytes()
+    text = gzip.decompress(raw) if path.suffix == ".gz" else raw
+    return parse_groups(text.decode(errors="replace"), path.name)
+
+
+def packed(about: Process, libraries: list[Group]) -> bytes:
+    """The file that the package ships."""
+    head = (
+        f"/* {about.title}. Reduced by mxdot's tools/reduce_liberty.py from {about.origin}.\n"
+        f"   Licence: {about.licence}; the notice is in {about.notice.name} beside this file. */\n"
+    )
+    return gzip.compress((head + written(reduced(about, libraries))).encode(), 9, mtime=0)
+
+
+def without(about: Process, path: Path) -> str:
+    """The text of a file in which the cells that flows leave out are not to be used."""
+    raw = path.read_bytes()
+    text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode(errors="replace")
+
+    def mark(found: re.Match[str]) -> str:
+        kept = not any(fnmatchcase(found[1], pattern) for pattern in about.left_out)
+        return found[0] if kept else f"{found[0]} dont_use : true;"
+
+    return re.sub(r'\bcell\s*\(\s*"?([\w.]+)"?\s*\)\s*\{', mark, text)
+
+
+def compare(about: Process, files: list[Path]) -> None:
+    """Print area and delay of units mapped with whole and with reduced files."""
+    with tempfile.TemporaryDirectory(prefix="mxdot-liberty-") as name:
+        whole = [Path(name) / f"whole{i}.lib" for i in range(len(files))]
+        for path, file in zip(whole, files, strict=True):
+            path.write_text(without(about, file))
+        for format_, accumulator in UNITS:
+            text = generate(DotConfig(format_, 4, accumulator), "mxdot_dot")
+            for effort in ("area", "speed"):
+                costs = [
+                    measure(text, "mxdot_dot", flow, cache_dir=Path(name) / "cache")
+                    for flow in (
+                        Flow("cells", liberty=liberty, effort=effort, timing=timing, sections=False)
+                        for timing in ("abc", "own")
+                        for liberty in (tuple(whole), (about.file,))
+                    )
+                ]
+                print(
+                    f"{about.name}, {format_} {accumulator} x4 for {effort}, whole and reduced: "
+                    f"{costs[0].area:,.4f} and {costs[1].area:,.4f} {costs[0].unit}; by ABC "
+                    f"{costs[0].delay_ps:,.2f} and {costs[1].delay_ps:,.2f} ps; by mxdot "
+                    f"{costs[2].delay_ps:,.3f} and {costs[3].delay_ps:,.3f} ps",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Reduce the Liberty files of a process.")
+    parser.add_argument("name")
+    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("--output", type=Path, help="file to write instead of the package's own")
+    parser.add_argument("--compare", action="store_true", help="map units, write nothing")
+    args = parser.parse_args()
+    about = process(args.name)
+    if args.compare:
+        compare(about, args.files)
+        sys.exit()
+    content = packed(about, [read(path) for path in args.files])
+    path = args.output or about.file
+    write_file(path, content)
+    print(f"{path}: {len(content):,} bytes")

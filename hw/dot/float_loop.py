@@ -43,7 +43,7 @@ from .multiply import special_shape
 
 SIGNIFICAND = FLOAT32.significand_bits
 BELOW = 25  # places of the window below the grid
-LEVELS_OF_BLOCKS = (12, 9, 8, 7, 6)  # of the adder: the carry from below comes later and later
+BLOCKS = (5, 7, 9, 11)  # of the adder, whose digits come together: the carry comes later and later
 
 
 class Window:
@@ -187,7 +187,7 @@ class Add(Section):
         # -S = ~x + ~y + 2: one of the two in the free place of the carries, one as carry in.
         x, y = columns.compress(halves_from=window.row_bits)
         y = [Bit(flip), *y[1:]]
-        digits, _ = carry_increment(m, "add", x, y, LEVELS_OF_BLOCKS, carry=flip)
+        digits, _ = carry_increment(m, "add", x, y, BLOCKS, carry=flip)
         over, under = Signal(), Signal()
         m.d.comb += [over.eq(digits[-2] & ~digits[-1]), under.eq(digits[-1])]
         upper, borrows = _up_or_down(m, above, over, under)
@@ -200,22 +200,17 @@ class Add(Section):
 
 
 def _up_or_down(m: Module, word: Value, up: Value, down: Value) -> tuple[list[Value], Value]:
-    """(word + 1 with `up`, word - 1 with `down`; whether the word is 0)."""
+    """(word + 1 with `up`, word - 1 with `down`; whether the word is 0).
+
+    The word is early and `up` and `down` are late: what each digit does with them is known before.
+    """
     result: list[Value] = []
     ones: Value = Const(1, 1)
     zeros: Value = Const(1, 1)
-    group = 5
-    for start in range(0, len(word), group):
-        part = word[start : start + group]
-        rising, falling = Signal(name=f"up{start}"), Signal(name=f"down{start}")
-        m.d.comb += [rising.eq(up & ones), falling.eq(down & zeros)]
-        rises: Value = rising
-        falls: Value = falling
-        for digit in part:
-            result.append(digit ^ (rises | falls))
-            rises, falls = rises & digit, falls & ~digit
-        all_ones, all_zeros = Signal(name=f"ones{start}"), Signal(name=f"zeros{start}")
-        m.d.comb += [all_ones.eq(ones & part.all()), all_zeros.eq(zeros & ~part.any())]
+    for place, digit in enumerate(word):
+        result.append(digit ^ ((up & ones) | (down & zeros)))
+        all_ones, all_zeros = Signal(name=f"ones{place}"), Signal(name=f"zeros{place}")
+        m.d.comb += [all_ones.eq(ones & digit), all_zeros.eq(zeros & ~digit)]
         ones, zeros = all_ones, all_zeros
     return result, zeros
 
@@ -238,9 +233,10 @@ class Normalize(Section):
         m = Module()
         window, out = self.window, self.o.normalized
         digits, negative = self.i["sum"].digits, self.i["sum"].negative
-        inverted = Signal(window.bits)
-        m.d.comb += inverted.eq(digits ^ negative.replicate(window.bits))
-        count = leading_zeros(m, inverted | self._stop(m))
+        # The leading digit that is not as the sign is the highest that differs from the one above.
+        changes = Signal(window.bits)
+        m.d.comb += changes.eq(digits ^ Cat(digits[1:], negative))
+        count = leading_zeros(m, changes | self._stop(m))
         word: Value = digits
         lost: list[Value] = [self.i.reach.sticky]
         for level in reversed(range(len(count))):
@@ -260,7 +256,7 @@ class Normalize(Section):
             out.exponent.eq(self.i.top_exponent - count),
             out.negative.eq(negative),
             out.zero.eq(~negative & (count == window.bits)),
-            self.o.beyond_c.eq(inverted[BELOW - 1 :].any()),
+            self.o.beyond_c.eq(changes[BELOW - 1 :].any()),
         ]
         return m
 
@@ -333,8 +329,9 @@ class Round(Section):
             | Cat(nan_fraction & nan.replicate(FLOAT32_FRACTION), ones.replicate(8))
         )
         negative = (
-            (sign & computes & rounded.any())
-            | (sign & overflows)
+            # What is computed is 0 only where nothing is kept and nothing rounded up.
+            (sign & computes & (up | x.kept.any()))
+            | (sign & finite & ~stays & ~x.zero & too_large)
             | (keeps & c[31] & c[:31].any())
             | (~nan & infinite & infinite_sign)
         )

@@ -7,18 +7,16 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..model.units import MatmulConfig
 from ..sim.engine.files import write_file
-from .options import given
-from .units import KINDS
+from .options import given, options_of
 
 if TYPE_CHECKING:
     from ..explore.cost import Flow
     from ..explore.matmul.area import ArrayCost
-    from ..model.matmul_config import MatmulConfig
 
-UNIT = KINDS["matmul"]
 # Streams are as wide as a step: those of an array of another size would be no option's.
-OPTIONS = tuple(option for option in UNIT.options if not option.flag.endswith("-bytes"))
+OPTIONS = tuple(option for option in options_of(MatmulConfig) if not option.flag.endswith("-bytes"))
 OUTPUT = Path("build/array")
 SIZES = "1x1,2x2,2x4,4x2,4x4,8x8"
 LARGER = (16, 32, 64)  # sides of squares that the model gives
@@ -70,7 +68,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure, print and write; 0."""
-    config = UNIT.config(**given(args, OPTIONS))
+    config = MatmulConfig.of_keywords(**given(args, OPTIONS))
     if args.place and not args.fit:
         raise ValueError("place needs --fit: it is for the array that fits")
     if args.process is not None and args.fit:
@@ -87,7 +85,7 @@ def _numbers(name: str, text: str, separator: str, count: int) -> tuple[int, ...
     return tuple(map(int, parts))
 
 
-def _sizes(config: "MatmulConfig", sizes: list[tuple[int, ...]], args: argparse.Namespace) -> int:
+def _sizes(config: MatmulConfig, sizes: list[tuple[int, ...]], args: argparse.Namespace) -> int:
     from ..explore.compare.sweep import items
     from ..explore.cost import Flow
     from ..explore.matmul.area import resized
@@ -115,7 +113,7 @@ def _sizes(config: "MatmulConfig", sizes: list[tuple[int, ...]], args: argparse.
 
 
 def _measured(
-    configs: list["MatmulConfig"], name: str, flow: "Flow", args: argparse.Namespace
+    configs: list[MatmulConfig], name: str, flow: "Flow", args: argparse.Namespace
 ) -> list[Path]:
     """Measure, print and write the arrays in one process; `name` tells its files from others."""
     from ..explore.matmul.area import AreaModel, measure_array
@@ -169,7 +167,7 @@ def _row(cost: "ArrayCost") -> dict[str, Any]:
     }
 
 
-def _fit(config: "MatmulConfig", args: argparse.Namespace) -> int:
+def _fit(config: MatmulConfig, args: argparse.Namespace) -> int:
     from ..explore.matmul.fit import DEVICE, fit
 
     found = fit(

@@ -1,15 +1,16 @@
-"""Options that several subcommands share, and the output of files."""
+"""The options that describe a unit, whatever is done with it."""
 
 import argparse
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ..model.accumulators import KINDS, PRESETS
-from ..model.config import DotConfig
+from ..model.accumulators import KINDS as ACCUMULATORS
+from ..model.accumulators import PRESETS
 from ..model.formats import FORMATS, ROUNDINGS
 from ..model.outputs import OUTPUTS
 from ..model.quantize import NONFINITE, SCALE_RULES
+from ..model.units import UnitConfig
 
 
 @dataclass(frozen=True)
@@ -50,30 +51,28 @@ def _number(text: str) -> int:
     return int(text, 0)
 
 
-FORMAT = Option(
-    "--format",
-    "formats",
-    f"element formats: {', '.join(FORMATS)}, of a dot unit also pairs such as e5m2xe4m3, or a list "
-    "that the mode input selects from (default: e4m3)",
-    "F[,F...]",
-)
-STAGES = Option(
-    "--stages",
-    "stages",
-    "registers, and so latency (default: 4 or the nearest possible)",
-    convert=int,
-)
-SHARED_OPTIONS = (
-    FORMAT,
+OPTIONS: tuple[Option, ...] = (
+    Option(
+        "--format",
+        "formats",
+        f"element formats: {', '.join(FORMATS)}, of a dot unit also pairs such as e5m2xe4m3, or a "
+        "list that the mode input selects from (default: e4m3)",
+        "F[,F...]",
+    ),
     Option(
         "--accumulator",
         "accumulator",
-        f"{', '.join(kind.syntax for kind in KINDS.values())}, or a preset: "
+        f"{', '.join(kind.syntax for kind in ACCUMULATORS.values())}, or a preset: "
         f"{', '.join(PRESETS)} (default: aligned:13)",
         "A",
     ),
     Option("--lanes", "lanes", "block size, 4 to 128 (default: 32)", convert=int),
-    STAGES,
+    Option(
+        "--stages",
+        "stages",
+        "registers, and so latency (default: 4 or the nearest possible)",
+        convert=int,
+    ),
     Option(
         "--result",
         "out",
@@ -83,10 +82,6 @@ SHARED_OPTIONS = (
         "FORMAT",
     ),
     Option("--no-status", "status", "leave the flag outputs out", value=False),
-)
-"""Of a dot unit, also where it is one of many in a matrix unit."""
-DOT_OPTIONS = (
-    *SHARED_OPTIONS,
     Option("--no-c", "load_c", "leave the input in_c out", value=False),
     Option(
         "--scales",
@@ -102,10 +97,22 @@ DOT_OPTIONS = (
         "OPERANDS",
     ),
     Option("--micro", "micro", "a micro-exponent for every two elements", value=True),
-)
-
-MATMUL_OPTIONS = (
-    *SHARED_OPTIONS,
+    Option("--block", "block", "elements of a block, 4 to 128 (default: 32)", convert=int),
+    Option(
+        "--scale-rule",
+        "scale_rule",
+        f"{', '.join(SCALE_RULES)}; of a quantiser alone also a list that an input selects from "
+        "(default: floor)",
+        "R",
+    ),
+    Option("--rounding", "rounding", f"{', '.join(ROUNDINGS)} (default: nearest_even)", "R"),
+    Option("--nonfinite", "nonfinite", f"{', '.join(NONFINITE)} (default: poison)", "POLICY"),
+    Option("--lfsr-seed", "seed", "state of the shift register after a reset", convert=_number),
+    Option("--source", "source", f"values: {', '.join(OUTPUTS)} (default: float32)", "FORMAT"),
+    Option("--beats", "beats", "transfers of a block: 1, 2, 4, ... (default: 1)", convert=int),
+    Option("--random", "random", "random words: stream, or lfsr inside (default: stream)", "FROM"),
+    Option("--to", "format", "element format of the results' blocks (default: e4m3)", "F"),
+    Option("--quantizer-stages", "quantizer_stages", "the quantiser's registers", convert=int),
     Option("--rows", "rows", "dot units down the array, 1 to 64 (default: 8)", convert=int),
     Option("--columns", "columns", "dot units across it, 1 to 64 (default: 8)", convert=int),
     Option(
@@ -125,34 +132,13 @@ MATMUL_OPTIONS = (
     ),
     Option("--initial-c", "initial_c", "add the stream D of initial values of C", value=True),
 )
+"""The options of units of every kind: one for each of their keywords."""
+BY_KEYWORD = {option.keyword: option for option in OPTIONS}
 
-BLOCK_OPTIONS = (
-    Option("--block", "block", "elements of a block, 4 to 128 (default: 32)", convert=int),
-    Option(
-        "--scale-rule",
-        "scale_rule",
-        f"{', '.join(SCALE_RULES)}; of a quantiser alone also a list that an input selects from "
-        "(default: floor)",
-        "R",
-    ),
-    Option("--rounding", "rounding", f"{', '.join(ROUNDINGS)} (default: nearest_even)", "R"),
-    Option("--nonfinite", "nonfinite", f"{', '.join(NONFINITE)} (default: poison)", "POLICY"),
-    Option("--lfsr-seed", "seed", "state of the shift register after a reset", convert=_number),
-)
-QUANTIZE_OPTIONS = (
-    FORMAT,
-    STAGES,
-    *BLOCK_OPTIONS,
-    Option("--source", "source", f"values: {', '.join(OUTPUTS)} (default: float32)", "FORMAT"),
-    Option("--beats", "beats", "transfers of a block: 1, 2, 4, ... (default: 1)", convert=int),
-    Option("--random", "random", "random words: stream, or lfsr inside (default: stream)", "FROM"),
-)
-DOT_QUANTIZE_OPTIONS = (
-    *(option for option in DOT_OPTIONS if option.keyword != "status"),
-    *BLOCK_OPTIONS,
-    Option("--to", "format", "element format of the results' blocks (default: e4m3)", "F"),
-    Option("--quantizer-stages", "quantizer_stages", "the quantiser's registers", convert=int),
-)
+
+def options_of(kind: type[UnitConfig]) -> tuple[Option, ...]:
+    """The options of a kind of unit, in the order of its keywords."""
+    return tuple(BY_KEYWORD[keyword] for keyword in kind.keywords())
 
 
 def given(args: argparse.Namespace, options: Iterable[Option]) -> dict[str, Any]:
@@ -161,13 +147,8 @@ def given(args: argparse.Namespace, options: Iterable[Option]) -> dict[str, Any]
     return {keyword: value for keyword, value in values.items() if value is not None}
 
 
-def add_config_options(parser: argparse.ArgumentParser) -> None:
-    """Options that describe one dot unit; defaults are those of `DotConfig`."""
+def add_options(parser: argparse.ArgumentParser, options: Iterable[Option]) -> None:
+    """Options that describe one unit; defaults are those of its configuration."""
     group = parser.add_argument_group("unit")
-    for option in DOT_OPTIONS:
+    for option in options:
         option.add(group)
-
-
-def config_of(args: argparse.Namespace) -> DotConfig:
-    """The DotConfig of the options of `add_config_options`."""
-    return DotConfig(**given(args, DOT_OPTIONS))

@@ -10,16 +10,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..model.units import MatmulConfig
 from ..sim.engine.files import write_file
-from .options import given
+from .options import add_options, given, options_of
 from .terminal import console
-from .units import KINDS
 
 if TYPE_CHECKING:
     from ..sim.matmul.layer import LayerRun, Progress
 
 BUILD = Path("build/layer")
-UNIT = KINDS["matmul"]
+OPTIONS = options_of(MatmulConfig)
 CLOCK = 500.0  # MHz
 SENTENCES = 8
 
@@ -33,9 +33,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "of a file, stream them through a matrix unit under Verilator, compare every result with "
         "the model's bits, and report cycles, utilisation and bytes; docs/matmul.md has results.",
     )
-    group = parser.add_argument_group("unit")
-    for option in UNIT.options:
-        option.add(group)
+    add_options(parser, OPTIONS)
     group = parser.add_argument_group("layer")
     group.add_argument(
         "--layer",
@@ -98,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     for name in ("gap", "stall"):
         integer(name, getattr(args, name), 0, 255)
     integer("seed", args.seed, 0, 2**31 - 1)
-    config = UNIT.config(**given(args, UNIT.options))
+    config = MatmulConfig.of_keywords(**given(args, OPTIONS))
     integer("mode", args.mode, 0, len(config.dot.formats) - 1)
     layers = list(_layers(args))
     from ..sim.matmul.layer import build_for, run_layer
@@ -247,6 +245,6 @@ def _progress(screen: Any, name: str) -> Iterator["Progress"]:
 
 
 def _directory(config: Any) -> str:
-    from ..sim.kinds import kind_of
+    from ..sim.engine.names import file_name
 
-    return kind_of(config).unit_name(config)
+    return file_name(config.name)

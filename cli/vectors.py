@@ -5,8 +5,10 @@ import shlex
 from importlib.metadata import version
 from pathlib import Path
 
-from ..model.config import DotConfig
-from .options import add_config_options, config_of
+from ..model.units import DotConfig
+from .options import add_options, given, options_of
+
+OPTIONS = options_of(DotConfig)
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -16,7 +18,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="write test vectors of one unit for other benches",
         description="Operands and the golden model's results and flags; see docs/vectors.md.",
     )
-    add_config_options(parser)
+    add_options(parser, OPTIONS)
     group = parser.add_argument_group("vectors")
     group.add_argument(
         "--count", type=int, default=1000, help="dot products (default: %(default)s)"
@@ -35,7 +37,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write what was asked for."""
-    config = config_of(args)
+    config = DotConfig(**given(args, OPTIONS))
     if args.out is None and args.hex is None:
         raise ValueError("vectors needs --out FILE, --hex DIR or both")
     if args.out is not None and args.out.is_dir():

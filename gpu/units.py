@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..model.config import format_pairs
 from ..model.errors import choice
 from ..model.formats import E4M3, E5M2, INT8, ElementFormat
+from ..model.formats.pairs import format_pairs
 from .elements import decode
 from .tensor import FLOAT8
 

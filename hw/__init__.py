@@ -1,8 +1,8 @@
 """mxdot.hw: the units in Amaranth, from a configuration to Verilog."""
 
-from ..model.config import DotConfig
-from ..model.matmul_config import MatmulConfig
-from ..model.quantize_config import QuantizeConfig
+from ..model.units.dot import DotConfig
+from ..model.units.matmul.config import MatmulConfig
+from ..model.units.quantize import QuantizeConfig
 from .dot.unit import DotUnit
 from .matmul import MatmulUnit
 from .quantize import QuantizeUnit

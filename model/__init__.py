@@ -13,9 +13,7 @@ from .accumulators import (
     accumulator,
 )
 from .blocks import MXArray
-from .config import DotConfig, format_pairs
 from .dot import dot, matmul
-from .dot_quantize_config import DotQuantizeConfig
 from .formats import (
     E2M1,
     E2M3,
@@ -30,11 +28,11 @@ from .formats import (
     ScaleFormat,
     element_format,
 )
-from .matmul_config import MatmulConfig
+from .formats.pairs import format_pairs
 from .packing import pack, unpack
 from .quantize import quantize
-from .quantize_config import QuantizeConfig
 from .trace import Flags, Trace
+from .units import DotConfig, DotQuantizeConfig, MatmulConfig, QuantizeConfig
 
 __all__ = [
     "E2M1",

@@ -11,7 +11,7 @@ from .pipeline import Section
 from .widths import PARTIAL_PRODUCTS, Widths
 
 if TYPE_CHECKING:
-    from .config import DotConfig
+    from .units.dot import DotConfig
 
 FLOAT_LOOP = (
     Section("approach", 14, loop=True),

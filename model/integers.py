@@ -5,13 +5,15 @@ requantisation.
 """
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .config import DotConfig
-from .errors import integer_array
-from .formats import ElementFormat
+from .accumulators import Accumulator
+from .errors import choice, integer_array
+from .formats import E8M0, ElementFormat, FloatFormat
+from .formats.pairs import Pair
 from .outputs import SHIFT, IntegerOutput
 from .requantize import (
     HIGHEST,
@@ -23,11 +25,39 @@ from .requantize import (
 )
 from .trace import Recorder, Trace
 
+if TYPE_CHECKING:
+    from .units.dot import DotConfig
+
+INTEGER_SCALES = {"none": 0, **{f"u{bits}": bits for bits in range(2, 9)}}
+"""Scales of a unit with integer results, and their bits."""
+ZERO_POINTS = ("none", "a", "b", "ab")
+
 Ints = NDArray[np.int64]
 
 
+def check_integers(
+    pairs: tuple[Pair, ...],
+    rule: Accumulator,
+    out: FloatFormat | IntegerOutput,
+    scales: str,
+    zero_points: str,
+) -> None:
+    """ValueError unless scales, zero points and output go together."""
+    if not isinstance(out, IntegerOutput):
+        choice(f"scales of {out.name} results", scales, (E8M0.name,))
+        choice(f"zero_points of {out.name} results", zero_points, ("none",))
+        return
+    if not rule.takes_integers:
+        raise ValueError(f"accumulator must be int32 for {out.name} results, not {rule}")
+    if len(pairs) > 1:
+        names = ", ".join(f"{a.name} x {b.name}" for a, b in pairs)
+        raise ValueError(f"formats must be one pair for {out.name} results, not {names}")
+    choice(f"scales of {out.name} results", scales, INTEGER_SCALES)
+    choice("zero_points", zero_points, ZERO_POINTS)
+
+
 def integer_dot(
-    config: DotConfig,
+    config: "DotConfig",
     a: NDArray[np.uint8],
     b: NDArray[np.uint8],
     c: ArrayLike = 0,
@@ -97,7 +127,7 @@ def _integers(fmt: ElementFormat, codes: NDArray[np.uint8]) -> Ints:
     return np.where(sign == 1, -magnitude, magnitude)[codes]
 
 
-def _check_codes(config: DotConfig, a: NDArray, b: NDArray) -> tuple[int, int]:
+def _check_codes(config: "DotConfig", a: NDArray, b: NDArray) -> tuple[int, int]:
     """(n, blocks) of the codes."""
     for name, codes, fmt in zip("ab", (a, b), config.formats[0], strict=True):
         fmt.check(codes, name)
@@ -109,7 +139,7 @@ def _check_codes(config: DotConfig, a: NDArray, b: NDArray) -> tuple[int, int]:
 
 
 def _check_inputs(
-    config: DotConfig, given: dict[str, ArrayLike], shape: tuple[int, int]
+    config: "DotConfig", given: dict[str, ArrayLike], shape: tuple[int, int]
 ) -> dict[str, Ints]:
     """Every input at its full shape; those that the unit has not are neutral."""
     out = config.out

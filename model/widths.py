@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from .formats import FLOAT32, ElementFormat
 
 if TYPE_CHECKING:
-    from .config import DotConfig
+    from .units.dot import DotConfig
 
 PARTIAL_PRODUCTS = (32, 10, 5)
 """Words of the tree of integer products where registers may stand."""

@@ -11,8 +11,8 @@ import numpy as np
 from amaranth.sim import Simulator
 
 from mxdot.hw.matmul import MatmulUnit
-from mxdot.model.matmul_config import MatmulConfig
-from mxdot.model.matmul_registers import REGISTERS, fields
+from mxdot.model.units.matmul.config import MatmulConfig
+from mxdot.model.units.matmul.registers import REGISTERS, fields
 
 LIMIT = 20_000
 

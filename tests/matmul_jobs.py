@@ -4,9 +4,9 @@ import numpy as np
 
 from matmul_bench import Bench, data_of, packet
 from mxdot.model import DotConfig, MXArray
-from mxdot.model.matmul_config import MatmulConfig
-from mxdot.model.matmul_layout import golden, pack_a, pack_b, pack_d, unpack_c
-from mxdot.model.matmul_registers import COUNTERS
+from mxdot.model.units.matmul.config import MatmulConfig
+from mxdot.model.units.matmul.layout import golden, pack_a, pack_b, pack_d, unpack_c
+from mxdot.model.units.matmul.registers import COUNTERS
 
 DOT = DotConfig("e4m3", lanes=4)
 SMALL = MatmulConfig(DOT, rows=2, columns=2, depth=4)

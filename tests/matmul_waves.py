@@ -9,9 +9,9 @@ from amaranth.sim import Simulator
 from matmul_bench import packet
 from mxdot.hw.matmul import MatmulUnit
 from mxdot.model import DotConfig, quantize
-from mxdot.model.matmul_config import MatmulConfig
-from mxdot.model.matmul_layout import pack_a, pack_b
-from mxdot.model.matmul_registers import REGISTERS
+from mxdot.model.units.matmul.config import MatmulConfig
+from mxdot.model.units.matmul.layout import pack_a, pack_b
+from mxdot.model.units.matmul.registers import REGISTERS
 
 UNIT = MatmulConfig(DotConfig("e4m3", lanes=4), rows=2, columns=2, depth=4)
 WIDTH = 4  # characters of a cycle

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 from mxdot.model import FORMATS, PRESETS, DotConfig, DotQuantizeConfig, QuantizeConfig
-from mxdot.model.config import INTEGER_SCALES, LANES, ZERO_POINTS
 from mxdot.model.formats import ROUNDINGS
+from mxdot.model.integers import INTEGER_SCALES, ZERO_POINTS
 from mxdot.model.outputs import INTEGER_OUTPUTS, OUTPUTS
 from mxdot.model.quantize import NONFINITE, SCALE_RULES
+from mxdot.model.units.base import LANES
 
 PAIRS = [f"{a}x{b}" for a in FORMATS for b in FORMATS]
 INTEGERS = ["int8", "int4", "int8xint4", "int4xint8"]

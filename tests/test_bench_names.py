@@ -3,11 +3,10 @@
 import pytest
 
 from mxdot.model import FORMATS, DotConfig, DotQuantizeConfig, QuantizeConfig
-from mxdot.model.matmul_config import MatmulConfig
+from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.matrix import Unit, full_matrix
 from mxdot.sim.engine.names import LONGEST, file_name
-from mxdot.sim.kinds import kind_of
 
 EVERY_PAIR = ",".join(f"{a}x{b}" for a in FORMATS for b in FORMATS)
 
@@ -46,4 +45,4 @@ def test_names_differ():
 def test_short_names_stay_as_they_are():
     assert file_name("hopper-e4m3-x32-s4") == "hopper-e4m3-x32-s4"
     for unit in full_matrix():
-        assert unit.name == kind_of(unit.config).full_name(unit.config)
+        assert unit.name == unit.config.name

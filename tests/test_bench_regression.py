@@ -14,7 +14,7 @@ import yaml
 
 from mxdot.cli import main
 from mxdot.model import DotConfig
-from mxdot.model.matmul_config import MatmulConfig
+from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.sim.dot import unit as dot_unit
 from mxdot.sim.engine import matrix, regression, stream_unit
 from mxdot.sim.engine.job import CycleReport, Failure, UnitJob

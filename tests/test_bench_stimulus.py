@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from mxdot.model import FORMATS, DotConfig
-from mxdot.model.matmul_config import MatmulConfig
 from mxdot.model.pipeline import stage_limits
+from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.sim.bench.operands import (
     CLASSES,
     SPECIAL_C,

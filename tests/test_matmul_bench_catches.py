@@ -13,7 +13,7 @@ from mxdot.hw.matmul.registers import Registers
 from mxdot.hw.matmul.send import Sender
 from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig
-from mxdot.model.matmul_config import MatmulConfig
+from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.unit import UnitResult, run_unit
 from test_bench_catches import overridden

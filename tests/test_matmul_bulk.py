@@ -11,8 +11,8 @@ import pytest
 from mxdot.cli import main
 from mxdot.cli.run_layer import own_directory
 from mxdot.model import DotConfig, matmul
-from mxdot.model.matmul_config import MatmulConfig
-from mxdot.model.matmul_layout import Golden, pack_c, unpack_c
+from mxdot.model.units.matmul.config import MatmulConfig
+from mxdot.model.units.matmul.layout import Golden, pack_c, unpack_c
 from mxdot.sim.bench.tensors import REAL_FILE
 from mxdot.sim.engine.verilator import SimulationError
 from mxdot.sim.matmul import layer as layers

@@ -12,8 +12,8 @@ import pytest
 from matmul_waves import UNIT, draw
 from mxdot.hw import generate
 from mxdot.model import E4M3, MXArray
-from mxdot.model.matmul_layout import pack_a
-from mxdot.model.matmul_registers import REGISTERS
+from mxdot.model.units.matmul.layout import pack_a
+from mxdot.model.units.matmul.registers import REGISTERS
 from mxdot.sim.engine.verilator import find_tools, lint
 
 ROOT = Path(__file__).parent.parent

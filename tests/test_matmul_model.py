@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from mxdot.model import DotConfig, MXArray, matmul, quantize
-from mxdot.model.matmul_config import MatmulConfig, Tiles
-from mxdot.model.matmul_layout import golden, pack_a, pack_b, pack_c, pack_d, unpack_c
-from mxdot.model.matmul_registers import REGISTERS, constants, fields, word
+from mxdot.model.units.matmul.config import MatmulConfig, Tiles
+from mxdot.model.units.matmul.layout import golden, pack_a, pack_b, pack_c, pack_d, unpack_c
+from mxdot.model.units.matmul.registers import REGISTERS, constants, fields, word
 
 DOT = DotConfig("e4m3", lanes=4)
 WIDE = DotConfig("e4m3", lanes=128)

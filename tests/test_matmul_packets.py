@@ -5,8 +5,8 @@ import pytest
 
 from matmul_bench import Beat, Bench, data_of
 from matmul_jobs import DOT, SMALL, Job
-from mxdot.model.matmul_config import MatmulConfig
-from mxdot.model.matmul_registers import REGISTERS
+from mxdot.model.units.matmul.config import MatmulConfig
+from mxdot.model.units.matmul.registers import REGISTERS
 
 
 def cut_early(beats, where):

@@ -4,8 +4,8 @@ import pytest
 
 from matmul_bench import Bench
 from matmul_jobs import DOT, SMALL, Job
-from mxdot.model.matmul_config import MatmulConfig
-from mxdot.model.matmul_registers import REGISTERS, constants, word
+from mxdot.model.units.matmul.config import MatmulConfig
+from mxdot.model.units.matmul.registers import REGISTERS, constants, word
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mxdot.model import DotConfig
-from mxdot.model.matmul_config import MatmulConfig
+from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.regression import TRAFFIC
 from mxdot.sim.matmul.features import WAITS, goals, hits

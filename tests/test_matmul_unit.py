@@ -4,8 +4,8 @@ import pytest
 
 from matmul_jobs import DOT, SMALL, Job, run_jobs
 from mxdot.model import DotConfig
-from mxdot.model.matmul_config import MatmulConfig
-from mxdot.model.matmul_registers import COUNTERS
+from mxdot.model.units.matmul.config import MatmulConfig
+from mxdot.model.units.matmul.registers import COUNTERS
 
 # Products -----------------------------------------------------------------------------------------
 

@@ -6,8 +6,8 @@ import pytest
 
 from mxdot.hw import generate
 from mxdot.model import DotConfig
-from mxdot.model.matmul_config import MatmulConfig
-from mxdot.model.matmul_registers import REGISTERS
+from mxdot.model.units.matmul.config import MatmulConfig
+from mxdot.model.units.matmul.registers import REGISTERS
 from mxdot.sim.matmul.build import dot_module
 from verilog_text import check_lint, check_names, header_ports, modules, ports
 

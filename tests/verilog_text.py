@@ -7,7 +7,7 @@ from mxdot import hw
 from mxdot.hw.verilog import modules_of
 from mxdot.hw.verilog.keywords import KEYWORDS
 from mxdot.model import DotConfig, DotQuantizeConfig, QuantizeConfig
-from mxdot.model.matmul_config import MatmulConfig
+from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.sim.engine.verilator import BuildError, lint
 
 WAIVERS = Path(hw.__file__).parent / "verilator.vlt"

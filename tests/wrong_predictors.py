@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from mxdot.model import DotConfig, DotQuantizeConfig, QuantizeConfig
-from mxdot.model.matmul_config import MatmulConfig
-from mxdot.model.matmul_layout import Golden
+from mxdot.model.units.matmul.config import MatmulConfig
+from mxdot.model.units.matmul.layout import Golden
 from mxdot.sim.dot.item import Batch, Outcome, predict
 from mxdot.sim.dot_quantize import item as chains
 from mxdot.sim.matmul.item import Product

@@ -14,10 +14,10 @@ from pathlib import Path
 from mxdot.model import E8M0, FORMATS, PRESETS, DotConfig
 from mxdot.model.accumulators import KINDS, accumulator
 from mxdot.model.formats import Specials
-from mxdot.model.matmul_registers import COUNTERS, REGISTERS
 from mxdot.model.pipeline import stage_limits
 from mxdot.model.products import product_table
 from mxdot.model.schemes import SCHEMES, bits_per_element
+from mxdot.model.units.matmul.registers import COUNTERS, REGISTERS
 
 ROOT = Path(__file__).parent.parent
 FILES = ("README.md", "docs/numerics.md", "docs/architecture.md", "docs/matrix-unit.md")

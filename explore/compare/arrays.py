@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...model.config import DotConfig
-from ...model.matmul_config import MatmulConfig
+from ...model.units.dot import DotConfig
+from ...model.units.matmul.config import MatmulConfig
 from ..matmul.plots import roofline_figure
 from ..matmul.roofline import BANDWIDTHS, SHAPES, Job, Shape, full_width, peak
 from .rows import Row

@@ -10,8 +10,8 @@ from itertools import product
 from typing import Any
 
 from ...model import E8M0, DotConfig, accumulator, format_pairs
-from ...model.config import INTEGER_SCALES, ZERO_POINTS
 from ...model.errors import choice, integer
+from ...model.integers import INTEGER_SCALES, ZERO_POINTS
 from ...model.outputs import output_format
 from ..accuracy.sentences import SENTENCES
 from ..cost import Flow

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ...hw.verilog import generate, modules_of
-from ...model.matmul_config import MatmulConfig
+from ...model.units.matmul.config import MatmulConfig
 from ..cost import Cost, Flow, measure
 
 TOP = "matmul"

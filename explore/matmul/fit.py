@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...hw.verilog import generate
-from ...model.matmul_config import MatmulConfig
+from ...model.units.matmul.config import MatmulConfig
 from ..cost import Cost, Flow, measure
 from ..cost.fpga import DEVICES, FILL
 from .area import TOP, AreaModel, ArrayCost, largest_array, measure_array, resized

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...model.matmul_config import MatmulConfig
+from ...model.units.matmul.config import MatmulConfig
 from ..palette import BLUE, FORMATS, GREY, ORANGE, STYLE
 from .area import AreaModel, ArrayCost
 from .roofline import Job, Shape, full_width, peak

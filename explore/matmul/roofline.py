@@ -6,7 +6,7 @@ operations and the packets of a job for memory traffic.
 
 from dataclasses import dataclass
 
-from ...model.matmul_config import MatmulConfig
+from ...model.units.matmul.config import MatmulConfig
 
 Shape = tuple[int, int, int]
 SHAPES: tuple[Shape, ...] = (

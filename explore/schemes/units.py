@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from ...model import Accumulator, DotConfig
-from ...model.config import INTEGER_SCALES
+from ...model.integers import INTEGER_SCALES
 from ...model.schemes import IntegerScale, PowerScale, Scheme
 from ...model.schemes.operand import is_region, is_shift
 from .pairing import Pairing

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from amaranth.hdl import Cat, Module, Mux, ShapeLike, Signal, Value, signed
 from amaranth.lib import data
 
-from ...model.config import DotConfig
 from ...model.outputs import MULTIPLY, IntegerOutput
 from ...model.requantize import MULTIPLIER_BITS, SUM_BITS
+from ...model.units.dot import DotConfig
 from ...model.widths import Widths
 from ..arithmetic.adder_tree import rows_of, signed_sum, total_of
 from ..arithmetic.columns import SUM_DELAY, Columns

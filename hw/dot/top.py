@@ -2,8 +2,8 @@
 
 from amaranth.hdl import Module, Signal
 
-from ...model.config import DotConfig
 from ...model.trace import FLAG_NAMES
+from ...model.units.dot import DotConfig
 from ..top import Top
 from .unit import DotUnit
 

@@ -4,10 +4,10 @@ from amaranth.hdl import Const, Module, Mux, ShapeLike, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...model.config import DotConfig
 from ...model.formats import FLOAT32
 from ...model.outputs import IntegerOutput
 from ...model.trace import FLAG_NAMES
+from ...model.units.dot import DotConfig
 from ...model.widths import Widths
 from ..hierarchy import used
 from ..pipeline import Row, Token

@@ -8,8 +8,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...model.formats import E8M0
-from ...model.matmul_config import C_BITS, MatmulConfig
 from ...model.trace import FLAG_NAMES
+from ...model.units.matmul.config import C_BITS, MatmulConfig
 from ..dot.unit import DotUnit
 from ..hierarchy import submodule
 

@@ -4,7 +4,7 @@ from amaranth.hdl import Const
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...model.matmul_registers import ADDRESS_BITS
+from ...model.units.matmul.registers import ADDRESS_BITS
 
 WORD_BITS = 32
 OKAY, SLVERR = Const(0b00, 2), Const(0b10, 2)

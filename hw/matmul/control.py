@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...model.matmul_registers import START_ERRORS
+from ...model.units.matmul.registers import START_ERRORS
 from .loop import TilesLayout
 
 

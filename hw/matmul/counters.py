@@ -4,7 +4,7 @@ from amaranth.hdl import Module
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...model.matmul_registers import COUNTER_BITS, COUNTERS
+from ...model.units.matmul.registers import COUNTER_BITS, COUNTERS
 
 
 class CountersLayout(data.StructLayout):

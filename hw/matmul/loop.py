@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...model.matmul_config import LARGEST_COUNT
+from ...model.units.matmul.config import LARGEST_COUNT
 
 COUNT_BITS = LARGEST_COUNT.bit_length()
 

@@ -8,7 +8,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import bits_for
 
-from ...model.matmul_registers import STREAM_ERRORS
+from ...model.units.matmul.registers import STREAM_ERRORS
 from ..hierarchy import submodule
 from .axi import AxiStream
 from .gearbox import Gearbox, WordLayout

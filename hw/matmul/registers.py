@@ -1,11 +1,12 @@
-"""The registers behind AXI4-Lite, made from the map in `model.matmul_registers`."""
+"""The registers behind AXI4-Lite, made from the map in `model.units.matmul.registers`."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...model.matmul_config import MatmulConfig
-from ...model.matmul_registers import (
+from ...model.trace import FLAG_NAMES
+from ...model.units.matmul.config import MatmulConfig
+from ...model.units.matmul.registers import (
     CONFIGURED,
     COUNTERS,
     REGISTERS,
@@ -13,7 +14,6 @@ from ...model.matmul_registers import (
     constants,
     word,
 )
-from ...model.trace import FLAG_NAMES
 from .axi import OKAY, SLVERR, WORD_BITS, AxiLite
 from .counters import CountersLayout
 from .loop import TilesLayout

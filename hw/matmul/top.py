@@ -5,8 +5,8 @@ import textwrap
 from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import In
 
-from ...model.matmul_config import MatmulConfig
-from ...model.matmul_registers import REGISTERS
+from ...model.units.matmul.config import MatmulConfig
+from ...model.units.matmul.registers import REGISTERS
 from ..hierarchy import used
 from ..top import Top
 from .unit import MatmulUnit

@@ -4,9 +4,9 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...model.matmul_config import MatmulConfig
-from ...model.matmul_registers import START_ERRORS, STREAM_ERRORS
 from ...model.trace import FLAG_NAMES
+from ...model.units.matmul.config import MatmulConfig
+from ...model.units.matmul.registers import START_ERRORS, STREAM_ERRORS
 from ..hierarchy import submodule
 from .array import DotArray
 from .axi import AxiLite, AxiStream

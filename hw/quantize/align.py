@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...model.quantize_config import QuantizeConfig
+from ...model.units.quantize import QuantizeConfig
 from ..arithmetic.shift import ShiftRight
 from ..hierarchy import submodule
 from ..pipeline import Section

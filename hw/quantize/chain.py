@@ -4,8 +4,8 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...model.dot_quantize_config import DotQuantizeConfig
 from ...model.formats import E8M0
+from ...model.units.dot_quantize import DotQuantizeConfig
 from ..dot.top import DotTop
 from ..dot.unit import DotUnit, InputLayout
 from ..hierarchy import submodule, used

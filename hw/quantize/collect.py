@@ -3,7 +3,7 @@
 from amaranth.hdl import Module, Mux, ShapeLike, Signal, Value
 from amaranth.lib import data
 
-from ...model.quantize_config import QuantizeConfig
+from ...model.units.quantize import QuantizeConfig
 from ..pipeline import Gathering
 from .largest import beat_values, largest_values
 from .scale import choice_values

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...model.formats import ElementFormat
 from ...model.lfsr import WORD_BITS
-from ...model.quantize_config import QuantizeConfig
+from ...model.units.quantize import QuantizeConfig
 from ..arithmetic.round import rounds_up
 from ..hierarchy import submodule
 from ..pipeline import Section

@@ -3,7 +3,7 @@
 from amaranth.hdl import Cat, Module, Mux, ShapeLike, Value
 from amaranth.lib import data
 
-from ...model.quantize_config import QuantizeConfig
+from ...model.units.quantize import QuantizeConfig
 from ..pipeline import Section
 from .widths import Widths
 

@@ -3,7 +3,7 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, ShapeLike, Signal, Value, signed
 
 from ...model.formats import E8M0, ElementFormat
-from ...model.quantize_config import QuantizeConfig
+from ...model.units.quantize import QuantizeConfig
 from ..arithmetic.normalize import Normalizer
 from ..hierarchy import submodule
 from ..pipeline import Section

@@ -3,7 +3,7 @@
 from amaranth.hdl import Module, Signal
 
 from ...model.formats import E8M0
-from ...model.quantize_config import QuantizeConfig
+from ...model.units.quantize import QuantizeConfig
 from ..top import Top
 from .largest import beat_values
 from .unit import QuantizeUnit

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from ...model import pipeline as model_pipeline
 from ...model.formats import E8M0
 from ...model.lfsr import WORD_BITS
-from ...model.quantize_config import QuantizeConfig
+from ...model.units.quantize import QuantizeConfig
 from ..hierarchy import submodule
 from ..pipeline import Gathering, Row, Section, Token
 from .align import AlignElements

@@ -8,7 +8,7 @@ from amaranth.utils import bits_for
 
 from ...model.formats import E8M0, ElementFormat
 from ...model.lfsr import WORD_BITS
-from ...model.quantize_config import QuantizeConfig
+from ...model.units.quantize import QuantizeConfig
 
 STICKY_BITS = 2  # a guard bit and a sticky bit
 

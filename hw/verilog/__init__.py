@@ -5,10 +5,10 @@ from typing import Any
 
 from amaranth.hdl import Elaboratable, Signal
 
-from ...model.config import DotConfig
-from ...model.dot_quantize_config import DotQuantizeConfig
-from ...model.matmul_config import MatmulConfig
-from ...model.quantize_config import QuantizeConfig
+from ...model.units.dot import DotConfig
+from ...model.units.dot_quantize import DotQuantizeConfig
+from ...model.units.matmul.config import MatmulConfig
+from ...model.units.quantize import QuantizeConfig
 from ..dot.top import DotTop
 from ..hierarchy import Library, collecting, module_ports, module_shapes, own_names
 from ..matmul.top import MatmulTop

@@ -86,7 +86,7 @@ class Subject(ABC):
 
     def __init__(self, job: UnitJob, dut: Any) -> None:
         self.job, self.config = job, job.config
-        self.items = kind_of(job.config).compared
+        self.items = self.config.items
         """What its items are called, in words."""
 
     @property

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..kinds import KINDS, kind_name, kind_of, named
+from ...model.units import KINDS
+from ..kinds import kind_of, named
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class UnitJob:
         """Write the job as JSON to job.json in its directory."""
         values = {
             **{name: getattr(self, name) for name in self.__dataclass_fields__},
-            "kind": kind_name(self.config),
+            "kind": self.config.kind,
             "config": self.config.arguments,
         }
         self.directory.mkdir(parents=True, exist_ok=True)

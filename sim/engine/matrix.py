@@ -6,14 +6,14 @@ from typing import Any
 
 from ...model import FORMATS, DotConfig, DotQuantizeConfig, QuantizeConfig, accumulator
 from ...model.accumulators import KINDS, PRESETS
-from ...model.config import LANES
 from ...model.formats import ROUNDINGS
-from ...model.matmul_config import MatmulConfig
 from ...model.pipeline import stage_limits
 from ...model.quantize import SCALE_RULES
-from ..kinds import kind_of
+from ...model.units import MatmulConfig
+from ...model.units.base import LANES
+from ...model.units.dot import EVERY_FORMAT
 from ..quantize.stimulus import every_pair
-from .names import EVERY_FORMAT
+from .names import file_name
 
 EVERY_ELEMENT = ",".join(FORMATS)
 BULK = 45_000
@@ -34,7 +34,7 @@ class Unit:
     @property
     def name(self) -> str:
         """Names the row, its files, and the row to repeat."""
-        return kind_of(self.config).unit_name(self.config)
+        return file_name(self.config.name)
 
 
 def _unit(

@@ -50,11 +50,10 @@ def run_unit(job: UnitJob, progress: Progress = lambda phase: None) -> UnitResul
     Raises ToolError when the toolchain is missing.
     """
     started = time.perf_counter()
-    kind = kind_of(job.config)
-    result = UnitResult(job.name, str(job.config), items=kind.compared)
+    result = UnitResult(job.name, str(job.config), items=job.config.items)
     job.directory.mkdir(parents=True, exist_ok=True)
     try:
-        kind.run(job, progress, result)
+        kind_of(job.config).run(job, progress, result)
     except (verilator.BuildError, verilator.SimulationError) as error:
         log = job.directory / "error.log"
         log.write_text(str(error))

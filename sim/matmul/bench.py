@@ -5,9 +5,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from ...model.matmul_layout import Golden
-from ...model.matmul_registers import COUNTERS
 from ...model.trace import FLAG_NAMES
+from ...model.units.matmul.layout import Golden
+from ...model.units.matmul.registers import COUNTERS
 from ..engine.job import CycleReport, Failure, UnitJob
 from .ends import Ends
 from .features import hits

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from ...model.matmul_config import MatmulConfig
-from ...model.matmul_registers import ADDRESS_BITS
+from ...model.units.matmul.config import MatmulConfig
+from ...model.units.matmul.registers import ADDRESS_BITS
 from ..engine import verilator
 
 BENCH = Path(__file__).with_name("bench.sv")

@@ -26,9 +26,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ...model.matmul_config import MatmulConfig
-from ...model.matmul_registers import COUNTERS, REGISTERS, fields, word
 from ...model.trace import FLAG_NAMES
+from ...model.units.matmul.config import MatmulConfig
+from ...model.units.matmul.registers import COUNTERS, REGISTERS, fields, word
 from ..bench.bulk import check_chances, simulate
 from ..engine.verilator import Build, SimulationError
 from .item import Product

@@ -17,8 +17,8 @@ from cocotbext.axi import (
     AxiStreamSource,
 )
 
-from ...model.matmul_config import MatmulConfig
-from ...model.matmul_registers import COUNTERS, REGISTERS, fields, word
+from ...model.units.matmul.config import MatmulConfig
+from ...model.units.matmul.registers import COUNTERS, REGISTERS, fields, word
 
 STATES = ("busy", "done")
 """Fields of STATUS that are no errors."""

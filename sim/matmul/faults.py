@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ...model.matmul_config import MatmulConfig
+from ...model.units.matmul.config import MatmulConfig
 from . import misuse, packets, resets
 from .bench import Bench
 

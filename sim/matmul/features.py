@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from ...model.matmul_config import MatmulConfig
-from ...model.matmul_registers import COUNTERS, REGISTERS
+from ...model.units.matmul.config import MatmulConfig
+from ...model.units.matmul.registers import COUNTERS, REGISTERS
 from .ends import STATES
 from .item import Product
 from .stimulus import TILES, shapes

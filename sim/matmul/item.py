@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model import MXArray
-from ...model.matmul_config import MatmulConfig, Tiles
-from ...model.matmul_layout import Golden, golden, pack_a, pack_b, pack_d, unpack_c
+from ...model.units.matmul.config import MatmulConfig, Tiles
+from ...model.units.matmul.layout import Golden, golden, pack_a, pack_b, pack_d, unpack_c
 
 SHOWN_BLOCKS = 8  # of a result that is wrong
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model.blocks import as_float32
-from ...model.matmul_config import MatmulConfig
-from ...model.matmul_layout import unpack_c
+from ...model.units.matmul.config import MatmulConfig
+from ...model.units.matmul.layout import unpack_c
 from ..engine.files import write_file
 from ..engine.verilator import Build
 from .build import build_matmul

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from ...model.matmul_registers import ADDRESS_BITS, CONFIGURED, REGISTERS, constants, word
+from ...model.units.matmul.registers import ADDRESS_BITS, CONFIGURED, REGISTERS, constants, word
 from .bench import Bench
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from ...model.matmul_layout import pack_c
+from ...model.units.matmul.layout import pack_c
 from .bench import Bench
 from .item import Product
 from .stimulus import TILES, least_cycles, short_counts

@@ -9,7 +9,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ...model import ElementFormat, MXArray, quantize
-from ...model.matmul_config import MatmulConfig, Tiles
+from ...model.units.matmul.config import MatmulConfig, Tiles
 from ..bench.operands import near_scales, random_c, weighted, wide_scales
 from .item import Product
 

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 
-from ...model.matmul_config import MatmulConfig
+from ...model.units.matmul.config import MatmulConfig
 from ..bench.tensors import load_tensors
 from ..engine import verilator
 from ..engine.job import Failure, UnitJob

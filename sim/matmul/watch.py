@@ -6,7 +6,7 @@ from typing import Any
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from ...model.matmul_config import MatmulConfig
+from ...model.units.matmul.config import MatmulConfig
 
 HANDSHAKES = {(1, 0): "waits", (1, 1): "moves", (0, 1): "starves"}
 """(valid, ready) of a stream, and what it is called."""

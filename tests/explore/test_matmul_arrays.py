@@ -21,7 +21,7 @@ from mxdot.explore.matmul.fit import ROUTABLE, fit
 from mxdot.explore.matmul.roofline import Job, full_width, peak
 from mxdot.hw.verilog import generate, modules_of
 from mxdot.model import DotConfig
-from mxdot.model.matmul_config import MatmulConfig
+from mxdot.model.units.matmul.config import MatmulConfig
 
 SMALL = MatmulConfig(DotConfig("e2m1", 4, "exact", 2, status=False), 1, 1, depth=4)
 GATES = Flow("gates", sections=False)

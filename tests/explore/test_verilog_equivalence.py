@@ -19,7 +19,7 @@ from mxdot.explore.cost.tools import run_yosys
 from mxdot.hw import generate
 from mxdot.hw.verilog import TOPS
 from mxdot.model import DotConfig, QuantizeConfig
-from mxdot.model.matmul_config import MatmulConfig
+from mxdot.model.units.matmul.config import MatmulConfig
 from test_hw_verilog_operators import DESIGNS
 from verilog_bench import Around
 from verilog_text import KINDS, modules, ports

@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .blocks import MXArray, as_float32
-from .dot import check_operands, matmul
-from .matmul_config import MatmulConfig
-from .outputs import convert_trace
-from .packing import pack
-from .trace import FLAG_NAMES
+from ...blocks import MXArray, as_float32
+from ...dot import check_operands, matmul
+from ...outputs import convert_trace
+from ...packing import pack
+from ...trace import FLAG_NAMES
+from .config import MatmulConfig
 
 
 class Golden(NamedTuple):

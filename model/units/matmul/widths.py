@@ -8,7 +8,7 @@ the unit; and a converter of widths in to out holds in + 2 out bytes, less what 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 
-from .errors import integer
+from ...errors import integer
 
 LARGEST_BITS = 2**16 - 2**8
 """Less than 2^16, for the handshakes beside them."""

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, replace
 from operator import index
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
-from .config import DotConfig
-from .errors import choice, flag, integer
-from .formats import E8M0, FloatFormat
-from .matmul_widths import LARGEST_BEATS, check_array, check_streams
+from ...errors import choice, flag, integer
+from ...formats import E8M0, FloatFormat
+from ..dot import DotConfig, OfDotUnits
+from .widths import LARGEST_BEATS, check_array, check_streams
 
 LARGEST_SIDE = 64
 LARGEST_COUNT = 65535
@@ -35,7 +35,7 @@ class Tiles(NamedTuple):
 
 
 @dataclass(frozen=True, init=False)
-class MatmulConfig:
+class MatmulConfig(OfDotUnits):
     """A validated matrix unit: C = A B + D in tiles of `rows` x `columns` dot products.
 
     ==============  =====================  ========================================================
@@ -59,6 +59,10 @@ class MatmulConfig:
     A step is what the array takes in one cycle: for each row a block of A, for each column a block
     of B. Raises TypeError or ValueError, naming the parameter, its range and the value.
     """
+
+    kind: ClassVar[str] = "matmul"
+    items: ClassVar[str] = "results of products"
+    own_dot_keywords: ClassVar[tuple[str, ...]] = ("load_c", "scales", "zero_points", "micro")
 
     dot: DotConfig
     rows: int
@@ -121,9 +125,9 @@ class MatmulConfig:
         return self.dot.out
 
     @property
-    def timing(self) -> str:
-        """Latency and interval in words."""
-        return self.dot.timing
+    def latency(self) -> int:
+        """Cycles from a tile's last step to its results."""
+        return self.dot.latency
 
     def record_bytes(self, side: str) -> int:
         """Bytes of one block of ``a`` or ``b`` in its stream: its codes, then its scale."""
@@ -181,10 +185,16 @@ class MatmulConfig:
         extra = " initial-c" if self.initial_c else ""
         return f"{self.rows}x{self.columns} depth {self.depth}{''.join(given)}{extra} of {self.dot}"
 
-    @classmethod
-    def of(cls, dot: dict[str, Any], **arguments: Any) -> Self:
-        """The unit of its `arguments`."""
-        return cls(DotConfig(**dot), **arguments)
+    @property
+    def name(self) -> str:
+        """See `UnitConfig.name`."""
+        parts = ["matmul", f"{self.rows}x{self.columns}x{self.depth}"]
+        sides = (*self.inputs, "c")
+        widths = [self.stream_bytes(side) for side in sides]
+        if widths != [self.unit_bytes(side) for side in sides]:
+            parts.append("w" + "_".join(map(str, widths)))
+        parts += ["d"] * self.initial_c
+        return "-".join([*parts, self.dot.name.removesuffix("-noc")])
 
     @property
     def arguments(self) -> dict[str, Any]:

@@ -1,19 +1,19 @@
 """DotQuantizeConfig: a dot unit whose results leave as MX blocks."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
-from . import lfsr
-from .blocks import MXArray
-from .config import DotConfig
-from .formats import FloatFormat
-from .quantize_config import STOCHASTIC, QuantizeConfig
+from .. import lfsr
+from ..blocks import MXArray
+from ..formats import FloatFormat
+from .dot import DotConfig, OfDotUnits
+from .quantize import STOCHASTIC, QuantizeConfig
 
 
 @dataclass(frozen=True, init=False)
-class DotQuantizeConfig:
+class DotQuantizeConfig(OfDotUnits):
     """A validated dot unit with a quantiser behind it.
 
     dot: a dot unit with float results; its flags are left out. Every `block` results in order make
@@ -21,6 +21,10 @@ class DotQuantizeConfig:
     rounding, nonfinite, seed, and quantizer_stages (its `stages`) are those of `QuantizeConfig`,
     random words those of its shift register. Raises TypeError or ValueError like these two.
     """
+
+    kind: ClassVar[str] = "dot-quantize"
+    items: ClassVar[str] = "requantised blocks"
+    own_dot_keywords: ClassVar[tuple[str, ...]] = ("status",)
 
     dot: DotConfig
     quantizer: QuantizeConfig
@@ -59,24 +63,26 @@ class DotQuantizeConfig:
         arguments: dict[str, Any] = {**dot.arguments, "status": False}
         vars(self).update(dot=DotConfig(**arguments), quantizer=quantizer)  # frozen
 
-    @classmethod
-    def of(cls, dot: dict[str, Any], **arguments: Any) -> "DotQuantizeConfig":
-        """The configuration of `arguments`."""
-        return cls(DotConfig(**dot), **arguments)
-
     @property
     def latency(self) -> int:
         """Cycles from the last block of a block's last dot product to its first code."""
         return self.dot.latency + self.quantizer.latency
 
-    @property
-    def timing(self) -> str:
-        """Latency and interval in words."""
-        return f"latency {self.latency}, interval {self.dot.interval}"
-
     def __str__(self) -> str:
         """One line that names the unit."""
         return f"{self.dot}, {self.quantizer}"
+
+    @property
+    def name(self) -> str:
+        """See `UnitConfig.name`."""
+        quantizer = self.quantizer
+        parts = ["dot-quantize", self.dot.name.replace("-nostatus", ""), "to"]
+        parts += [quantizer.formats_text, f"x{quantizer.block}", f"s{quantizer.stages}"]
+        parts += [*quantizer.scale_rules]
+        parts += [quantizer.rounding] * (quantizer.rounding == "toward_zero")
+        parts += [quantizer.nonfinite] * (quantizer.nonfinite != "poison")
+        parts += [f"lfsr_{quantizer.seed:x}"] * quantizer.is_stochastic
+        return "-".join(parts)
 
     @property
     def arguments(self) -> dict[str, Any]:

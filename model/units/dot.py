@@ -3,60 +3,30 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
 
-from .accumulators import Accumulator
-from .accumulators import accumulator as as_accumulator
-from .blocks import MXArray
-from .datapath import dot_sections
-from .dot import check_operands, dot
-from .errors import choice, flag, integer
-from .formats import E8M0, FLOAT32, ElementFormat, FloatFormat, element_format
-from .outputs import IntegerOutput, convert_trace, output_format
-from .pipeline import Pipeline, place, stage_limits
-from .trace import Trace
+from ..accumulators import Accumulator
+from ..accumulators import accumulator as as_accumulator
+from ..blocks import MXArray
+from ..datapath import dot_sections
+from ..dot import check_operands, dot
+from ..errors import flag
+from ..formats import E8M0, FLOAT32, FORMATS, ElementFormat, FloatFormat
+from ..formats.pairs import Pair, format_pairs, pairs_text
+from ..integers import INTEGER_SCALES, check_integers
+from ..outputs import IntegerOutput, convert_trace, output_format
+from ..pipeline import Pipeline, place, stage_limits
+from ..trace import Trace
+from .base import UnitConfig, block_size, stage_count
 
-Pair = tuple[ElementFormat, ElementFormat]
-LANES = (4, 8, 16, 32, 64, 128)
-DEFAULT_STAGES = 4
-INTEGER_SCALES = {"none": 0, **{f"u{bits}": bits for bits in range(2, 9)}}
-"""Scales of a unit with integer results, and their bits."""
-ZERO_POINTS = ("none", "a", "b", "ab")
-
-
-def format_pairs(value: "str | ElementFormat | Sequence") -> tuple[Pair, ...]:
-    """The format pairs of text or of sequences.
-
-    ``"e4m3"`` is both operands in E4M3, ``"e5m2xe4m3"`` an E5M2 and an E4M3 operand, and
-    ``"e4m3,e5m2xe4m3"`` a list, of which the mode input selects one. A sequence holds such items,
-    or pairs (a, b) of formats or names: ``[(E5M2, E4M3)]`` is one pair, ``[E5M2, E4M3]`` two modes.
-    ValueError for unknown formats, none, or duplicates.
-    """
-    items = value.split(",") if isinstance(value, str) else value
-    items = [items] if isinstance(items, ElementFormat) else items
-    if not isinstance(items, Sequence):
-        raise TypeError(f"formats must be text or a sequence of format pairs, not {value!r}")
-    pairs = tuple(_pair(item) for item in items)
-    if not pairs:
-        raise ValueError("formats must name at least one format pair, not none")
-    if len(set(pairs)) < len(pairs):
-        raise ValueError(f"formats must not repeat a pair, as {value!r} does")
-    return pairs
-
-
-def _pair(item: "str | ElementFormat | Sequence") -> Pair:
-    if isinstance(item, str):
-        item = item.split("x")
-    halves = item if isinstance(item, Sequence) else [item]
-    if len(halves) not in (1, 2):
-        raise ValueError(f"formats must hold formats or pairs of formats, not {item!r}")
-    return element_format(halves[0], "formats"), element_format(halves[-1], "formats")
+EVERY_FORMAT = ",".join([*FORMATS, "e5m2xe4m3", "e4m3xe5m2"])
+"""Every element format, and the mixed FP8 pairs, in one unit with a mode input."""
 
 
 @dataclass(frozen=True, init=False)
-class DotConfig:
+class DotConfig(UnitConfig):
     """A validated dot unit.
 
     ==============  ===========================  ==================================================
@@ -85,6 +55,9 @@ class DotConfig:
     Raises TypeError or ValueError, naming the parameter, its range and the value.
     """
 
+    kind: ClassVar[str] = "dot"
+    items: ClassVar[str] = "dot products"
+
     formats: tuple[Pair, ...]
     lanes: int
     accumulator: Accumulator
@@ -112,8 +85,7 @@ class DotConfig:
         pairs = format_pairs(formats)
         rule = as_accumulator(accumulator)
         out = output_format(out)
-        if type(lanes) is not int or lanes not in LANES:
-            raise ValueError(f"lanes must be one of {', '.join(map(str, LANES))}, not {lanes!r}")
+        block_size("lanes", lanes)
         for a, b in pairs:
             rule.check_formats(a, b)
         if scales is None:
@@ -121,7 +93,7 @@ class DotConfig:
         flag("micro", micro)
         if micro and isinstance(out, IntegerOutput):
             raise ValueError(f"micro must be False for {out.name} results, not True")
-        _check_integer(pairs, rule, out, scales, zero_points)
+        check_integers(pairs, rule, out, scales, zero_points)
         every = rule.promotes_every
         if every is not None and lanes > every:
             raise ValueError(f"lanes must be at most {every} with {rule}, not {lanes}")
@@ -138,10 +110,8 @@ class DotConfig:
             zero_points=zero_points,
             micro=micro,
         )
-        low, high = stage_limits(dot_sections(self))
-        if stages is None:
-            stages = min(max(DEFAULT_STAGES, low), high)
-        vars(self)["stages"] = integer(f"stages of accumulator {rule}", stages, low, high)
+        limits = stage_limits(dot_sections(self))
+        vars(self)["stages"] = stage_count(f"stages of accumulator {rule}", stages, limits)
 
     @cached_property
     def pipeline(self) -> Pipeline:
@@ -157,11 +127,6 @@ class DotConfig:
     def interval(self) -> int:
         """Cycles between chained blocks of one dot product; above 1 where a loop has registers."""
         return self.pipeline.interval
-
-    @property
-    def timing(self) -> str:
-        """Latency and interval in words."""
-        return f"latency {self.latency}, interval {self.interval}"
 
     @property
     def has_integers(self) -> bool:
@@ -228,6 +193,21 @@ class DotConfig:
         return f"{self.formats_text} {self.accumulator} x{self.lanes} stages {self.stages}{extra}"
 
     @property
+    def name(self) -> str:
+        """See `UnitConfig.name`."""
+        formats = self.formats_text
+        formats = "all" if formats == EVERY_FORMAT else formats.replace(",", "+")
+        rule = str(self.accumulator).replace(":", "_")
+        parts = [rule, formats, f"x{self.lanes}", f"s{self.stages}"]
+        parts += [] if self.out == FLOAT32 else [self.out.name.replace(":", "_")]
+        if self.has_integers:
+            parts += [f"scales_{self.scales}"] * (self.scales != "none")
+            parts += [f"zero_{self.zero_points}"] * (self.zero_points != "none")
+        parts += ["micro"] * self.micro
+        parts += ["nostatus"] * (not self.status) + ["noc"] * (not self.load_c)
+        return "-".join(parts)
+
+    @property
     def arguments(self) -> dict[str, Any]:
         """The constructor's arguments as plain values."""
         return {
@@ -246,7 +226,7 @@ class DotConfig:
     @property
     def formats_text(self) -> str:
         """The formats as `format_pairs` reads them."""
-        return ",".join(a.name if a is b else f"{a.name}x{b.name}" for a, b in self.formats)
+        return pairs_text(self.formats)
 
     def dot(
         self,
@@ -280,22 +260,31 @@ class DotConfig:
         return convert_trace(trace, self.out)
 
 
-def _check_integer(
-    pairs: tuple[Pair, ...],
-    rule: Accumulator,
-    out: FloatFormat | IntegerOutput,
-    scales: str,
-    zero_points: str,
-) -> None:
-    """ValueError unless scales, zero points and output go together."""
-    if not isinstance(out, IntegerOutput):
-        choice(f"scales of {out.name} results", scales, (E8M0.name,))
-        choice(f"zero_points of {out.name} results", zero_points, ("none",))
-        return
-    if not rule.takes_integers:
-        raise ValueError(f"accumulator must be int32 for {out.name} results, not {rule}")
-    if len(pairs) > 1:
-        names = ", ".join(f"{a.name} x {b.name}" for a, b in pairs)
-        raise ValueError(f"formats must be one pair for {out.name} results, not {names}")
-    choice(f"scales of {out.name} results", scales, INTEGER_SCALES)
-    choice("zero_points", zero_points, ZERO_POINTS)
+class OfDotUnits(UnitConfig):
+    """The configuration of a unit with dot units in it, all of them as `dot` says."""
+
+    dot: DotConfig
+    own_dot_keywords: ClassVar[tuple[str, ...]] = ()
+    """Keywords of the dot units that the unit itself decides."""
+
+    @property
+    def interval(self) -> int:
+        """Cycles between chained blocks of one dot product."""
+        return self.dot.interval
+
+    @classmethod
+    def of(cls, **arguments: Any) -> Self:
+        """The unit of its `arguments`, in which those of `dot` are a dict."""
+        return cls(**{**arguments, "dot": DotConfig(**arguments["dot"])})
+
+    @classmethod
+    def keywords(cls) -> tuple[str, ...]:
+        """Those of its dot units, then its own."""
+        of_dot = [name for name in DotConfig.keywords() if name not in cls.own_dot_keywords]
+        return (*of_dot, *(name for name in super().keywords() if name != "dot"))
+
+    @classmethod
+    def of_keywords(cls, **keywords: Any) -> Self:
+        """The unit of these of its `keywords`."""
+        shared = {name: keywords.pop(name) for name in DotConfig.keywords() if name in keywords}
+        return cls.of(dot=shared, **keywords)

@@ -6,8 +6,8 @@ read and cleared by writing 1, ``w`` written, reads 0.
 
 from dataclasses import dataclass
 
-from .matmul_config import LARGEST_COUNT, MatmulConfig
-from .trace import FLAG_NAMES
+from ...trace import FLAG_NAMES
+from .config import LARGEST_COUNT, MatmulConfig
 
 ADDRESS_BITS = 8
 COUNTER_BITS = 48

@@ -3,26 +3,26 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import lfsr
-from .blocks import MXArray
-from .config import DEFAULT_STAGES, LANES
-from .errors import choice, integer
-from .formats import ROUNDINGS, ElementFormat, FloatFormat, element_format
-from .outputs import OUTPUTS
-from .pipeline import Pipeline, Section, place, stage_limits
-from .quantize import NONFINITE, SCALE_RULES, quantize
+from .. import lfsr
+from ..blocks import MXArray
+from ..errors import choice, integer
+from ..formats import FORMATS, ROUNDINGS, ElementFormat, FloatFormat, element_format
+from ..outputs import OUTPUTS
+from ..pipeline import Pipeline, Section, place, stage_limits
+from ..quantize import NONFINITE, SCALE_RULES, quantize
+from .base import UnitConfig, block_size, stage_count
 
 RANDOM = ("stream", "lfsr")
 STOCHASTIC = "stochastic"
 
 
 @dataclass(frozen=True, init=False)
-class QuantizeConfig:
+class QuantizeConfig(UnitConfig):
     """A validated quantiser: blocks of floats to MX codes and one E8M0 scale.
 
     ==============  ===========================  ==================================================
@@ -47,6 +47,9 @@ class QuantizeConfig:
     `formats` and `scale_rule` are a name, or several as text with commas or as a sequence. Raises
     TypeError or ValueError, naming the parameter, its range and the value.
     """
+
+    kind: ClassVar[str] = "quantize"
+    items: ClassVar[str] = "blocks"
 
     formats: tuple[ElementFormat, ...]
     block: int
@@ -76,8 +79,7 @@ class QuantizeConfig:
         rules = tuple(
             choice("scale_rule", r, SCALE_RULES) for r in _items("scale_rule", scale_rule)
         )
-        if type(block) is not int or block not in LANES:
-            raise ValueError(f"block must be one of {', '.join(map(str, LANES))}, not {block!r}")
+        block_size("block", block)
         source = source.name if isinstance(source, FloatFormat) else source
         source = OUTPUTS[choice("source", source, OUTPUTS)]
         choice("rounding", rounding, ROUNDINGS)
@@ -90,11 +92,8 @@ class QuantizeConfig:
             known = ", ".join(map(str, allowed))
             raise ValueError(f"beats of blocks of {block} must be one of {known}, not {beats!r}")
         seed = integer("seed", seed, 1, 2**lfsr.WORD_BITS - 1)
-        parts = _sections(block // beats, beats)
-        low, high = 1, stage_limits(parts)[1]
-        if stages is None:
-            stages = min(max(DEFAULT_STAGES, low), high)
-        stages = integer(f"stages of blocks of {block} in {beats} beats", stages, low, high)
+        limits = 1, stage_limits(_sections(block // beats, beats))[1]
+        stages = stage_count(f"stages of blocks of {block} in {beats} beats", stages, limits)
         vars(self).update(  # the dataclass is frozen
             formats=chosen,
             block=block,
@@ -122,11 +121,6 @@ class QuantizeConfig:
     def interval(self) -> int:
         """Cycles between blocks."""
         return self.beats
-
-    @property
-    def timing(self) -> str:
-        """Latency and interval in words."""
-        return f"latency {self.latency}, interval {self.interval}"
 
     @property
     def lanes(self) -> int:
@@ -176,6 +170,24 @@ class QuantizeConfig:
             f"quantize {self.source.name} to {self.formats_text} x{self.block} {self.rules_text} "
             f"{self.rounding} {self.nonfinite} stages {self.stages}{extra}"
         )
+
+    @property
+    def name(self) -> str:
+        """See `UnitConfig.name`."""
+        every = self.formats_text == ",".join(FORMATS)
+        parts = [
+            "quantize",
+            "all" if every else self.formats_text.replace(",", "+"),
+            f"x{self.block}",
+            f"s{self.stages}",
+            self.source.name,
+            "+".join(self.scale_rules),
+            self.rounding,
+            self.nonfinite,
+        ]
+        parts += [f"b{self.beats}"] * (self.beats > 1)
+        parts += [f"{self.random}_{self.seed:x}"] * (self.random == "lfsr")
+        return "-".join(parts)
 
     @property
     def arguments(self) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""The matrix unit: its configuration, what travels over its streams, its register map."""

@@ -96,6 +96,12 @@ OPTIONS: tuple[Option, ...] = (
         "operands with a zero point, for integer results: a, b, ab (default: none)",
         "OPERANDS",
     ),
+    Option(
+        "--interleave",
+        "interleave",
+        "dot products in flight, 1 to 16, whose blocks take turns in a loop (default: 1)",
+        convert=int,
+    ),
     Option("--micro", "micro", "a micro-exponent for every two elements", value=True),
     Option("--block", "block", "elements of a block, 4 to 128 (default: 32)", convert=int),
     Option(

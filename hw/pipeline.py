@@ -106,7 +106,9 @@ class Row:
     its own (`starts`), waits until no other is on the way from there to that register.
 
     inputs: what the first section finds; outputs: what is read behind the last. joining: values
-    that the unit adds to the token before a section, by its index.
+    that the unit adds to the token before a section, by its index. slots: sums that run at a time;
+    of more than one each has a running value of its own, and a token waits for its own alone
+    (`slot`).
     """
 
     def __init__(
@@ -116,9 +118,10 @@ class Row:
         inputs: Mapping[str, ShapeLike],
         outputs: Iterable[str],
         joining: Mapping[int, Mapping[str, ShapeLike]] | None = None,
+        slots: int = 1,
     ) -> None:
         self.parts, self.registered = pipeline.sections, pipeline.registered
-        self.sections = sections
+        self.sections, self.slots = sections, slots
         self.joining = dict(joining or {})
         # The values that there are before each section, and behind the last.
         self.shapes = [_present(inputs)]
@@ -131,10 +134,24 @@ class Row:
             for index in sorted(pipeline.registered)
         }
 
+        self.running = {
+            (holder, name): [
+                Signal(
+                    self.shapes[holder + 1][name],
+                    name=f"{self.parts[holder].name}_slot{slot}_{name}",
+                    reset_less=True,
+                )
+                for slot in range(slots)
+            ]
+            for name, holder in dict.fromkeys(self._feedback())
+            if slots > 1
+        }
+        """Of each slot, by the register of a running value and its name."""
+
     def _held(self, index: int, outputs: set[str]) -> dict[str, ShapeLike]:
         """The values behind section `index` that are still read."""
         wanted = self._wanted(index + 1, outputs)
-        if self.parts[index].holds:
+        if self.parts[index].holds and self.slots == 1:
             wanted |= {name for name, holder in self._feedback() if holder == index}
         return {name: shape for name, shape in self.shapes[index + 1].items() if name in wanted}
 
@@ -144,6 +161,8 @@ class Row:
         for index in reversed(range(start, len(self.sections))):
             section = self.sections[index]
             waits = {"starts"} if self._waits_for(index) else set()
+            if self.slots > 1 and (self._comes_round(index) or self._is_holder(index)):
+                waits.add("slot")
             wanted = (wanted - set(section.writes)) | set(section.reads) | waits
             wanted -= set(self.joining.get(index, ()))
         return wanted
@@ -163,6 +182,9 @@ class Row:
     def _holder(self, index: int) -> int:
         return next(i for i, part in enumerate(self.parts) if i >= index and part.holds)
 
+    def _is_holder(self, index: int) -> bool:
+        return any(holder == index for _, holder in self._feedback())
+
     def connect(self, m: Module, token: Token) -> Token:
         """All sections in turn: the token that leaves the last."""
         for index in range(len(self.sections)):
@@ -177,8 +199,7 @@ class Row:
         round_ = self._comes_round(index)
         values = dict(token.values)
         if round_:
-            held = self.registers[self._holder(index)].values
-            values |= {name: held[name] for name in round_}
+            values |= self._running(m, token, self._holder(index), round_)
             self._wait(m, token, self._waits_for(index))
         submodule(m, part.name, section)
         m.d.comb += [section.i[name].eq(values[name]) for name in section.reads]
@@ -186,6 +207,7 @@ class Row:
         after = Token(part.name, token.values | written, token.valid)
         if index in self.registers:
             after.ready = token.ready
+            self._keep(m, after, index)
             return self.registers[index].connect(m, after)
         m.d.comb += token.ready.eq(after.ready)
         return after
@@ -196,12 +218,47 @@ class Row:
             return []
         return sorted(self.registered.intersection(range(index, self._holder(index))))
 
+    def _running(
+        self, m: Module, token: Token, holder: int, names: list[str]
+    ) -> dict[str, Value | data.View]:
+        """The running values of a token's own sum."""
+        if self.slots == 1:
+            held = self.registers[holder].values
+            return {name: held[name] for name in names}
+        found = {}
+        for name in names:
+            last = self.slots - 1
+            values = self.running[holder, name]
+            found[name] = Signal(values[0].shape(), name=f"own_{name}")
+            with m.Switch(token.values["slot"]):
+                for slot, value in enumerate(values[:last]):
+                    with m.Case(slot):
+                        m.d.comb += found[name].eq(value)
+                with m.Default():
+                    m.d.comb += found[name].eq(values[last])
+        return found
+
+    def _keep(self, m: Module, token: Token, holder: int) -> None:
+        """Keep the running values of a token that enters register `holder` for its sum's next."""
+        for (index, name), values in self.running.items():
+            if index == holder:
+                for slot, value in enumerate(values):
+                    with m.If(token.valid & token.ready & (token.values["slot"] == slot)):
+                        m.d.sync += value.eq(token.values[name])
+
+    def _on_its_way(self, index: int, token: Token) -> Value:
+        """Whether register `index` has one of the token's own sum."""
+        register = self.registers[index]
+        if self.slots == 1:
+            return register.valid
+        return register.valid & (register.values["slot"] == token.values["slot"])
+
     def _wait(self, m: Module, token: Token, loop: list[int]) -> None:
         """Hold a token that needs a running value while that is still on its way round."""
         if loop:
             go, busy = Signal(name="loop_go"), Signal(name="loop_busy")
             m.d.comb += [
-                busy.eq(Cat(self.registers[index].valid for index in loop).any()),
+                busy.eq(Cat(self._on_its_way(index, token) for index in loop).any()),
                 go.eq(token.values["starts"] | ~busy),
             ]
             token.gate(m, go)

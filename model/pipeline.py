@@ -3,7 +3,9 @@
 A section is combinational; a register may stand after each one. Some registers are part of the
 function: the one that holds the running value is always there. The others are chosen so that the
 slowest stretch between two registers is as fast as it can be, by the sections' rough delays.
-Sections that are joined, as a loop's, stay together until all other places have a register.
+Sections that are joined, as a loop's, stay together until all other places have a register; where
+products are interleaved, a loop has registers like any other place, as many as there are products
+that keep it busy.
 """
 
 from bisect import bisect_left
@@ -72,20 +74,27 @@ def stage_limits(parts: tuple[Section, ...]) -> tuple[int, int]:
     return sum(s.holds for s in parts), len(parts)
 
 
-def place(parts: tuple[Section, ...], stages: int) -> Pipeline:
-    """The pipeline of `stages` registers whose slowest stretch is as fast as it can be."""
+def place(parts: tuple[Section, ...], stages: int, interleave: int = 1) -> Pipeline:
+    """The pipeline of `stages` registers whose slowest stretch is as fast as it can be.
+
+    interleave: products in flight, which take turns in a loop of as many registers.
+    """
     least = stage_limits(parts)[0]
     if stages < least:
         raise ValueError(f"stages must be at least {least}, not {stages}")
+    if interleave > 1:
+        registered = _places(parts, stages, interleave)
+        if registered is not None:
+            return Pipeline(parts, frozenset(registered))
     starts = [i for i, part in enumerate(parts) if not part.joined]
     groups = [range(i, j) for i, j in pairwise([*starts, len(parts)])]
     whole = [_together([parts[i] for i in group]) for group in groups]
-    registered = {groups[i][-1] for i in _places(whole, min(stages, len(whole)))}
+    registered = {groups[i][-1] for i in _some_places(whole, min(stages, len(whole)))}
     spare = stages - len(whole)
     for group in groups:  # registers that find no place between them go into groups
         inside = [parts[i] for i in group]
         if spare > 0 and len(group) > 1:
-            cuts = _places(inside, min(spare + 1, len(group)))
+            cuts = _some_places(inside, min(spare + 1, len(group)))
             registered |= {group[i] for i in cuts}
             spare -= len(cuts) - 1
     return Pipeline(parts, frozenset(registered))
@@ -98,37 +107,52 @@ def _together(group: list[Section]) -> Section:
     return Section(group[0].kind, delay, holds=group[-1].holds, loop=loop, bits=group[-1].bits)
 
 
-def _places(parts: Sequence[Section], stages: int) -> set[int]:
-    """The sections with a register after them, `stages` in all.
+def _some_places(parts: Sequence[Section], stages: int) -> set[int]:
+    """`_places` without a limit for loops."""
+    places = _places(parts, stages, stages)
+    assert places is not None
+    return places
+
+
+def _places(parts: Sequence[Section], stages: int, in_loop: int) -> set[int] | None:
+    """The sections with a register after them, `stages` in all, in each loop at most `in_loop`.
 
     The slowest stretch is as fast as it can be; then few registers are in a loop, which they slow,
-    then they hold few bits, and are late.
+    then they hold few bits, and are late. None when there are not so many places.
     """
     ends = range(1, len(parts) + 1)
     stretches = sorted({sum(s.delay for s in parts[i:j]) for j in ends for i in range(j)})
-    first = bisect_left(stretches, True, key=lambda limit: _best(parts, stages, limit) is not None)
-    best = _best(parts, stages, stretches[first])
-    assert best is not None
-    return best
+
+    def best(limit: int) -> set[int] | None:
+        return _best(parts, stages, in_loop, limit)
+
+    first = bisect_left(stretches, True, key=lambda limit: best(limit) is not None)
+    return best(stretches[first]) if first < len(stretches) else None
 
 
-def _best(parts: Sequence[Section], stages: int, limit: int) -> set[int] | None:
+def _best(parts: Sequence[Section], stages: int, in_loop: int, limit: int) -> set[int] | None:
     """The best of the places with no stretch slower than `limit`; None when there are none."""
     reach = _reach(parts, limit)
-    # The best that ends with a register after `end`, the last of `count`: what it costs, and where.
-    found: dict[tuple[int, int], tuple[int, int, int, tuple[int, ...]]] = {(-1, 0): (0, 0, 0, ())}
+    # The best that ends with a register after `end`, the last of `count` and of `turns` in its
+    # loop: what it costs, and where.
+    found: dict[tuple[int, int, int], tuple[int, int, int, tuple[int, ...]]]
+    found = {(-1, 0, 0): (0, 0, 0, ())}
     for end, last in enumerate(parts):
         for start in range(reach[end], end + 1):
-            for count in range(stages):
-                before = found.get((start - 1, count))
-                if before is not None:
-                    loops, bits, late, places = before
-                    cost = loops + last.loop, bits + last.bits, late - end, (*places, end)
-                    found[end, count + 1] = min(cost, found.get((end, count + 1), cost))
+            before = [key for key in found if key[0] == start - 1 and key[1] < stages]
+            for key in before:
+                _, count, turns = key
+                if turns + last.loop > in_loop:
+                    continue
+                loops, bits, late, places = found[key]
+                cost = loops + last.loop, bits + last.bits, late - end, (*places, end)
+                # Behind the register of a running value another loop begins.
+                here = end, count + 1, 0 if last.holds else turns + last.loop
+                found[here] = min(cost, found.get(here, cost))
     last = len(parts) - 1
     ends = [last] if parts[last].holds else range(reach[last] - 1, last + 1)
-    best = min((found[end, stages] for end in ends if (end, stages) in found), default=None)
-    return None if best is None else set(best[-1])
+    some = [cost for key, cost in found.items() if key[0] in ends and key[1] == stages]
+    return set(min(some)[-1]) if some else None
 
 
 def _reach(parts: Sequence[Section], limit: int) -> list[int]:

@@ -43,12 +43,17 @@ class DotTop(Top):
             self.port("in_c", 32, "in", f"{kind} value to start from, used with in_first")
         self.port("in_first", 1, "in", "first block of a dot product")
         self.port("in_last", 1, "in", "last block of a dot product")
+        if config.slot_bits:
+            products = f"0 to {config.interleave - 1}"
+            self.port("in_slot", config.slot_bits, "in", f"which dot product in flight: {products}")
         if config.mode_bits:
             modes = ", ".join(f"{i} {f}" for i, f in enumerate(config.formats_text.split(",")))
             self.port("in_mode", config.mode_bits, "in", f"formats of a and b: {modes}")
         self.port("out_valid", 1, "out", "a result is offered")
         self.port("out_ready", 1, "in", "the result offered is taken at this clock edge")
         self.port("out_result", config.out.bits, "out", f"result, {config.out.name}")
+        if config.slot_bits:
+            self.port("out_slot", config.slot_bits, "out", "which dot product it is of")
         if config.status:
             for name in FLAG_NAMES:
                 self.port(f"out_{name}", 1, "out", f"status flag: {name}")
@@ -70,6 +75,8 @@ class DotTop(Top):
             unit.o.ready.eq(port["out_ready"]),
             port["out_result"].eq(result.result),
         ]
+        if "out_slot" in port:
+            m.d.comb += port["out_slot"].eq(result.slot)
 
     def facts(self) -> list[tuple[str, str]]:
         config: DotConfig = self.config

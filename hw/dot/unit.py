@@ -16,19 +16,26 @@ from .sections import build
 
 
 class InputLayout(data.StructLayout):
-    """One block: codes of a and b (lane 0 lowest), their scales, the mode; c with `first`."""
+    """One block: codes of a and b (lane 0 lowest), their scales, the mode; c with `first`; which
+    of several dot products in flight it belongs to."""
 
     def __init__(self, config: DotConfig) -> None:
         c = 32 if config.load_c else 0
-        super().__init__({**block_values(Widths(config)), "c": c, "first": 1, "last": 1})
+        control = {"first": 1, "last": 1, **slot_value(config)}
+        super().__init__({**block_values(Widths(config)), "c": c, **control})
 
 
 class ResultLayout(data.StructLayout):
-    """The result's bits and, with `config.status`, its flags (model.trace.Flags)."""
+    """The result's bits and, with `config.status`, its flags (model.trace.Flags); its slot."""
 
     def __init__(self, config: DotConfig) -> None:
         flags = data.StructLayout(dict.fromkeys(FLAG_NAMES, 1) if config.status else {})
-        super().__init__({"result": config.out.bits, "flags": flags})
+        super().__init__({"result": config.out.bits, "flags": flags, **slot_value(config)})
+
+
+def slot_value(config: DotConfig) -> dict[str, ShapeLike]:
+    """The number of a dot product in flight, where there are several."""
+    return {"slot": config.slot_bits} if config.slot_bits else {}
 
 
 class DotUnit(wiring.Component):
@@ -78,6 +85,10 @@ class DotUnit(wiring.Component):
     value of its own product enters the loop `config.interval` cycles after the block before, and
     until then waits in the registers before the loop and, when these are full, at the input. Reset,
     at any moment, empties the unit.
+
+    With `config.interleave` above 1 so many dot products may be in flight. `slot` of a block and of
+    a result says which it is of; each has a running value of its own, and waits for that alone.
+    Where `interval` of them take turns, a block is taken every cycle.
     """
 
     clocked = True
@@ -114,24 +125,26 @@ class DotUnit(wiring.Component):
         m.d.comb += self.i.ready.eq(token.ready)
         every = self.config.accumulator.promotes_every
         if every is not None:
-            self._count_group(m, token, max(1, every // self.config.lanes))
+            self._count_group(m, token, max(1, every // self.config.lanes), self.config.interleave)
         return token
 
     @staticmethod
-    def _count_group(m: Module, token: Token, blocks: int) -> None:
+    def _count_group(m: Module, token: Token, blocks: int, slots: int) -> None:
         """A partial sum starts with every group of `blocks` blocks and is promoted at its end."""
-        place = Signal(range(blocks), name="group_place")
+        slot = Value.cast(token.values.get("slot", Const(0, 1)))
+        places = data.ArrayLayout(range(blocks), slots)
+        place = Signal(places, name="group_place")
         here = Signal(range(blocks), name="group_here")
         first, last = Value.cast(token.values["first"]), Value.cast(token.values["last"])
         starts, promotes = Signal(name="group_starts"), Signal(name="group_ends")
         m.d.comb += [
-            here.eq(Mux(first, 0, place)),
+            here.eq(Mux(first, 0, place[slot])),
             starts.eq(first | (here == 0)),
             promotes.eq(last | (here == blocks - 1)),
         ]
         token.values |= {"starts": starts, "promotes": promotes}
         with m.If(token.valid & token.ready):
-            m.d.sync += place.eq(here + 1)  # wraps: groups are powers of two
+            m.d.sync += place[slot].eq(here + 1)  # wraps: groups are powers of two
 
     def _deliver(self, m: Module, token: Token) -> None:
         """Results leave with the last block; the tokens of the others end here."""
@@ -140,6 +153,7 @@ class DotUnit(wiring.Component):
         c, flags = Value.cast(result.c), result.flags
         m.d.comb += [
             payload.result.eq(c),
+            *(payload[name].eq(token.values[name]) for name in slot_value(self.config)),
             self.o.valid.eq(token.valid & last),
             token.ready.eq(self.o.ready | ~last),
         ]
@@ -155,7 +169,7 @@ class DotUnit(wiring.Component):
 def input_values(config: DotConfig) -> dict[str, ShapeLike]:
     """The values that the sections find: of the block, and where it stands in its dot product."""
     control = {"c": 32, "first": 1, "last": 1, "starts": 1, "promotes": 1}
-    return {**block_values(Widths(config)), **control}
+    return {**block_values(Widths(config)), **control, **slot_value(config)}
 
 
 def result_name(config: DotConfig) -> str:
@@ -167,8 +181,9 @@ def result_name(config: DotConfig) -> str:
 
 def row_of(config: DotConfig) -> Row:
     """The sections of a unit with their registers."""
-    outputs = (result_name(config), "last")
-    return Row(config.pipeline, build(Widths(config)), input_values(config), outputs)
+    outputs = (result_name(config), "last", *slot_value(config))
+    sections, inputs = build(Widths(config)), input_values(config)
+    return Row(config.pipeline, sections, inputs, outputs, slots=config.interleave)
 
 
 def section_values(config: DotConfig) -> dict[str, dict[str, ShapeLike]]:

@@ -12,7 +12,7 @@ from ..accumulators import accumulator as as_accumulator
 from ..blocks import MXArray
 from ..datapath import dot_sections
 from ..dot import check_operands, dot
-from ..errors import flag
+from ..errors import flag, integer
 from ..formats import E8M0, FLOAT32, FORMATS, ElementFormat, FloatFormat
 from ..formats.pairs import Pair, format_pairs, pairs_text
 from ..integers import INTEGER_SCALES, check_integers
@@ -23,6 +23,8 @@ from .base import UnitConfig, block_size, stage_count
 
 EVERY_FORMAT = ",".join([*FORMATS, "e5m2xe4m3", "e4m3xe5m2"])
 """Every element format, and the mixed FP8 pairs, in one unit with a mode input."""
+
+MAX_INTERLEAVE = 16
 
 
 @dataclass(frozen=True, init=False)
@@ -46,6 +48,9 @@ class DotConfig(UnitConfig):
     `load_c`        bool                         False leaves `in_c` out: products start at +0
     `scales`        e8m0; of integer results     integer scales of n bits multiply the block sums;
                     none, u2 to u8               None is e8m0, or none for integer results
+    `interleave`    1 to 16                      dot products in flight: with more than one a block
+                                                 names its own by a slot, and registers go inside
+                                                 loops as anywhere else
     `micro`         bool; not with integers      True adds a micro-exponent of one bit for every two
                                                  elements of a and of b
     `zero_points`   none; of integer results     operands whose zero point is an input, subtracted
@@ -68,6 +73,7 @@ class DotConfig(UnitConfig):
     scales: str
     zero_points: str
     micro: bool
+    interleave: int
 
     def __init__(
         self,
@@ -81,6 +87,7 @@ class DotConfig(UnitConfig):
         scales: str | None = None,
         zero_points: str = "none",
         micro: bool = False,
+        interleave: int = 1,
     ) -> None:
         pairs = format_pairs(formats)
         rule = as_accumulator(accumulator)
@@ -99,6 +106,7 @@ class DotConfig(UnitConfig):
             raise ValueError(f"lanes must be at most {every} with {rule}, not {lanes}")
         flag("status", status)
         flag("load_c", load_c)
+        integer("interleave", interleave, 1, MAX_INTERLEAVE)
         vars(self).update(  # the dataclass is frozen
             formats=pairs,
             lanes=lanes,
@@ -109,6 +117,7 @@ class DotConfig(UnitConfig):
             scales=scales,
             zero_points=zero_points,
             micro=micro,
+            interleave=interleave,
         )
         limits = stage_limits(dot_sections(self))
         vars(self)["stages"] = stage_count(f"stages of accumulator {rule}", stages, limits)
@@ -116,7 +125,7 @@ class DotConfig(UnitConfig):
     @cached_property
     def pipeline(self) -> Pipeline:
         """The sections of the datapath and where their registers stand."""
-        return place(dot_sections(self), self.stages)
+        return place(dot_sections(self), self.stages, self.interleave)
 
     @property
     def latency(self) -> int:
@@ -177,6 +186,11 @@ class DotConfig(UnitConfig):
         return max(b.bits for _, b in self.formats)
 
     @property
+    def slot_bits(self) -> int:
+        """Width of the number of a dot product in flight; 0 when there is one at a time."""
+        return (self.interleave - 1).bit_length()
+
+    @property
     def mode_bits(self) -> int:
         """Width of the mode input; 0 when there is one format pair and no such input."""
         return (len(self.formats) - 1).bit_length()
@@ -187,6 +201,7 @@ class DotConfig(UnitConfig):
         extra += "" if self.status else " no-status"
         extra += "" if self.load_c else " no-c"
         extra += " micro" if self.micro else ""
+        extra += f" interleave {self.interleave}" if self.interleave > 1 else ""
         if self.has_integers:
             extra += "" if self.scales == "none" else f" scales {self.scales}"
             extra += "" if self.zero_points == "none" else f" zero-points {self.zero_points}"
@@ -204,6 +219,7 @@ class DotConfig(UnitConfig):
             parts += [f"scales_{self.scales}"] * (self.scales != "none")
             parts += [f"zero_{self.zero_points}"] * (self.zero_points != "none")
         parts += ["micro"] * self.micro
+        parts += [f"i{self.interleave}"] * (self.interleave > 1)
         parts += ["nostatus"] * (not self.status) + ["noc"] * (not self.load_c)
         return "-".join(parts)
 
@@ -221,6 +237,7 @@ class DotConfig(UnitConfig):
             "scales": self.scales,
             "zero_points": self.zero_points,
             "micro": self.micro,
+            "interleave": self.interleave,
         }
 
     @property

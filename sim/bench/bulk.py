@@ -9,12 +9,13 @@
 
 A record is one block. Its fields, each of whole bytes, from the last byte of the record to the
 first: a, b (element i in the bits from i * width on), scale_a, scale_b, c (32 bits), control
-(bit 0 first, bit 1 last, bits 2 to 7 mode), and densely the unit's side inputs, where it has any.
+(bit 0 first, bit 1 last, bits 2 to 7 mode), and densely the unit's side inputs and the slot, where
+it has any.
 The most significant byte comes first in the file because that is the order in which $fread fills a
 vector.
 
 A result is of little-endian 32-bit words: the result bits (a 16-bit format leaves the high half
-zero), then a word of flags (`model.trace.FLAG_NAMES` from bit 0 up).
+zero), then a word of flags (`model.trace.FLAG_NAMES` from bit 0 up; the slot from bit 8 up).
 """
 
 import json

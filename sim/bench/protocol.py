@@ -45,8 +45,8 @@ class ProtocolChecker(uvm_component):
     def _empty(self) -> None:
         """State of the streams after a reset."""
         self.line.reset()
-        self.open = False
-        """An item has begun and not ended."""
+        self.open = 0
+        """Items that have begun and not ended."""
         self.stalled: tuple[int, ...] | None = None
         """The result that was offered and not taken in the cycle before."""
         self.stall_length = 0
@@ -111,7 +111,7 @@ class ProtocolChecker(uvm_component):
             else:
                 event.gap = "inside an item" if self.open else "between items"
             self.line.accept(self.now, first, last)
-            self.open = not last
+            self.open += int(first) - int(last)
         self.previous_accepted = bool(accepted)
 
     def _result(self, out_valid: int, taken: int, event: Event) -> None:

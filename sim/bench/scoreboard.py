@@ -72,7 +72,7 @@ class Scoreboard(uvm_scoreboard):
             outcome = job.predict()(job.config, batch)
             for row, i in enumerate(rows):
                 item, got = pairs[i]
-                want = self.subject.result(outcome, row)
+                want = self.subject.result(outcome, row, item)
                 if got != want:
                     where = f"traffic, {self.subject.items[:-1]} {start + i}"
                     failure = Failure(self.subject.plain(item), list(got), list(want), where)

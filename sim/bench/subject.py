@@ -96,11 +96,11 @@ class Subject(ABC):
 
     @abstractmethod
     def traffic(self) -> list[Any]:
-        """The items to send, in any order."""
+        """What to send, in any order."""
 
     @abstractmethod
     def beats(self, item: Any) -> int:
-        """Beats of an item."""
+        """Beats of what is sent."""
 
     @abstractmethod
     def drive(self, item: Any, index: int, rng: Random) -> None:
@@ -135,8 +135,8 @@ class Subject(ABC):
         """A batch of items of one group, as the model takes it."""
 
     @abstractmethod
-    def result(self, outcome: Any, row: int) -> Any:
-        """A result of the model, as `delivered` makes it."""
+    def result(self, outcome: Any, row: int, item: Any) -> Any:
+        """A result of the model for an item, as `delivered` makes it."""
 
     @abstractmethod
     def plain(self, item: Any) -> dict[str, Any]:

@@ -31,7 +31,8 @@ module mxdot_bench #(
     parameter int SHIFT_BITS = 0,
     parameter int ZERO_OUT_BITS = 0,
     parameter int MICRO_A_BITS = 0,
-    parameter int MICRO_B_BITS = 0
+    parameter int MICRO_B_BITS = 0,
+    parameter int SLOT_BITS = 0
 );
   function automatic int at_least_one(int bits);
     return bits > 0 ? bits : 1;
@@ -57,6 +58,7 @@ module mxdot_bench #(
   logic in_first = 0;
   logic in_last = 0;
   logic [MODE_BITS-1:0] in_mode = 0;
+  logic [at_least_one(SLOT_BITS)-1:0] in_slot = 0;
   logic out_valid;
   logic out_ready = 0;
   logic [RESULT_BITS-1:0] out_result;
@@ -65,6 +67,7 @@ module mxdot_bench #(
   logic out_underflow;
   logic out_inexact;
   logic out_saturated;
+  logic [at_least_one(SLOT_BITS)-1:0] out_slot;
   logic [at_least_one(CODE_BITS)-1:0] out_code;
   logic [7:0] out_scale;
   logic out_last;
@@ -89,7 +92,7 @@ module mxdot_bench #(
   localparam int A_BYTES = (LANES * A_BITS + 7) / 8;
   localparam int B_BYTES = (LANES * B_BITS + 7) / 8;
   localparam int SIDE_BITS = ZERO_A_BITS + ZERO_B_BITS + MULTIPLIER_BITS + SHIFT_BITS
-      + ZERO_OUT_BITS + MICRO_A_BITS + MICRO_B_BITS;
+      + ZERO_OUT_BITS + MICRO_A_BITS + MICRO_B_BITS + SLOT_BITS;
   localparam int SIDE_BYTES = (SIDE_BITS + 7) / 8;
 
   // A record, most significant byte first in the file, so that one $fread fills it. The side inputs
@@ -128,6 +131,8 @@ module mxdot_bench #(
     in_micro_a = side[$bits(in_micro_a)-1:0];
     side = side >> MICRO_A_BITS;
     in_micro_b = side[$bits(in_micro_b)-1:0];
+    side = side >> MICRO_B_BITS;
+    in_slot = side[$bits(in_slot)-1:0];
     in_c = block.c;
     in_first = block.first;
     in_last = block.last;
@@ -143,7 +148,7 @@ module mxdot_bench #(
       $fwrite(file, "%u", {23'b0, out_last, out_scale, 32'(out_code)});
     else
       $fwrite(file, "%u", {
-        27'b0, out_saturated, out_inexact, out_underflow, out_overflow, out_invalid,
+        SLOT_BITS > 0 ? 24'(out_slot) : 24'b0, 3'b0, out_saturated, out_inexact, out_underflow, out_overflow, out_invalid,
         32'(out_result)
       });
   endtask

@@ -37,6 +37,7 @@ def build_unit(
             "RESULT_BITS": config.out.bits,
             "CODE_BITS": code_bits,
             "SCALE_BITS": config.scale_bits,
+            "SLOT_BITS": config.slot_bits,
             **{f"{name.upper()}_BITS": bits for name, bits in config.side_inputs.items()},
         },
         defines=defines,

@@ -5,11 +5,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ...model import DotConfig, MXArray
 from ...model.integers import integer_dot
 from ...model.trace import FLAG_NAMES, Trace
+
+TURNS_APART = 3.0
+"""By how many turns blocks of products in flight together leave their order."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +52,33 @@ class Batch:
 @dataclass(frozen=True)
 class Product:
     """One dot product as pins carry it: a block is (a, b, scale_a, scale_b) and the unit's side
-    inputs, element 0 lowest."""
+    inputs, element 0 lowest. slot: which of the dot products in flight it is."""
 
     mode: int
     c: int
     blocks: tuple[tuple[int, ...], ...]
+    slot: int = 0
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Dot products in flight together, each in a slot of its own. order: the place of a product
+    and of one of its blocks for every beat."""
+
+    products: tuple[Product, ...]
+    order: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, items: Sequence[Product], slots: int, rng: Generator) -> "Bundle":
+        """Their blocks taking turns, sometimes out of turn, in slots at random."""
+        chosen = rng.permutation(slots)[: len(items)].tolist()
+        placed = [replace(item, slot=slot) for item, slot in zip(items, chosen, strict=True)]
+        beats = [(i, block) for i, item in enumerate(items) for block in range(len(item.blocks))]
+        turns = [block + (rng.random() - 0.5) * TURNS_APART for _, block in beats]
+        # A product's own blocks stay in order.
+        late = {i: sorted(t for (j, _), t in zip(beats, turns, strict=True) if j == i)
+                for i in range(len(items))}  # fmt: skip
+        return cls(tuple(placed), tuple(sorted(beats, key=lambda beat: late[beat[0]][beat[1]])))
 
 
 @dataclass(frozen=True)

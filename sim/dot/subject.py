@@ -1,6 +1,8 @@
 """The dot unit as a subject: its pins, dot products beat by beat, and when they come."""
 
 from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -13,10 +15,11 @@ from ..bench.subject import Assembler, Goals, Hits, Subject, event_goals
 from ..bench.tensors import tensor_traffic
 from ..engine.job import UnitJob
 from . import features
-from .item import Batch, Outcome, Product, batch_of, plain, products
+from .item import Batch, Bundle, Outcome, Product, batch_of, plain, products
 from .stimulus import traffic
 
 TENSOR_BLOCKS = 1000
+LONG_AGO = -(10**9)
 
 
 class DotPins(subject.Pins):
@@ -30,6 +33,8 @@ class DotPins(subject.Pins):
         self.block: list[LogicObject] = [getattr(dut, f"in_{name}") for name in names]
         self.in_c = dut.in_c if config.load_c else None
         self.in_mode = dut.in_mode if config.mode_bits else None
+        slots = ("in_slot", "out_slot") if config.slot_bits else ()
+        self.slots: dict[str, LogicObject] = {name: getattr(dut, name) for name in slots}
         self.out_result = dut.out_result
         names = FLAG_NAMES if config.status else ()
         self.out_flags: list[LogicObject] = [getattr(dut, f"out_{name}") for name in names]
@@ -45,23 +50,31 @@ class DotPins(subject.Pins):
             self.in_c.value = rng.getrandbits(32) if index else product.c
         if self.in_mode is not None:
             self.in_mode.value = product.mode
+        if self.slots:
+            self.slots["in_slot"].value = product.slot
 
     def marks(self) -> tuple[bool, bool]:
         """in_first and in_last."""
         return bool(int(self.in_first.value)), bool(int(self.in_last.value))
 
-    def result(self) -> tuple[int, int]:
-        """Result bits and flags, as they stand."""
+    def slot(self, name: str = "in_slot") -> int:
+        """Which of the dot products in flight."""
+        return int(self.slots[name].value) if self.slots else 0
+
+    def result(self) -> tuple[int, ...]:
+        """Result bits and flags, as they stand, and the slot where there are several."""
         flags = 0
         for bit, pin in enumerate(self.out_flags):
             flags |= int(pin.value) << bit
-        return int(self.out_result.value), flags
+        return int(self.out_result.value), flags, *([self.slot("out_slot")] if self.slots else [])
 
 
 class Timeline(subject.Timeline):
     """When blocks enter the loop and results come out of a unit that nothing stalls."""
 
-    def __init__(self, config: DotConfig) -> None:
+    def __init__(self, config: DotConfig, slot: Callable[[], int] = int) -> None:
+        """slot: that of the beat on the pins."""
+        self.slot = slot
         sections, registered = config.pipeline.sections, config.pipeline.registered
         loop = next((i for i, s in enumerate(sections) if s.loop), len(sections))
         self.before = sum(i < loop for i in registered)
@@ -76,16 +89,19 @@ class Timeline(subject.Timeline):
     def reset(self) -> None:
         """The unit is empty."""
         self.entries: deque[int] = deque()  # of blocks that may still wait for the loop
-        self.entered = -(10**9)
-        self.place = 0
+        self.last = LONG_AGO
+        """When the last block entered the loop; by slot when, and how many of its product had."""
+        self.entered: dict[int, int] = {}
+        self.places: dict[int, int] = {}
         self.due: deque[int] = deque()  # when results come
 
     def entry(self, now: int, first: bool) -> int:
         """When a block accepted now enters the loop."""
-        place = 0 if first else self.place
+        slot = self.slot()
+        place = 0 if first else self.places.get(slot, 0)
         chained = place % self.group if self.group else not first
-        earliest = self.entered + (self.interval if chained else 1)
-        return max(now + self.before, earliest)
+        own = self.entered.get(slot, LONG_AGO) + self.interval if chained else LONG_AGO
+        return max(now + self.before, self.last + 1, own)
 
     def must_accept(self, now: int, first: bool) -> bool:
         """True when the unit has room for this block now."""
@@ -97,9 +113,9 @@ class Timeline(subject.Timeline):
 
     def accept(self, now: int, first: bool, last: bool) -> None:
         """A block was accepted."""
-        entry = self.entry(now, first)
-        self.place = 1 if first else self.place + 1
-        self.entered = entry
+        entry, slot = self.entry(now, first), self.slot()
+        self.places[slot] = 1 if first else self.places.get(slot, 0) + 1
+        self.entered[slot] = self.last = entry
         if self.before:
             self.entries.append(entry)
         if last:
@@ -111,24 +127,23 @@ class Sent(Assembler):
 
     def __init__(self, pins: DotPins) -> None:
         self.pins = pins
-        self.mode = self.c = 0
         self.reset()
 
     def reset(self) -> None:
         """No block yet."""
-        self.blocks: list[tuple[int, ...]] = []
+        self.begun: dict[int, Product] = {}
 
     def beat(self) -> Product | None:
         """The product whose last block is on the pins."""
-        pins = self.pins
+        pins, slot = self.pins, self.pins.slot()
+        block = tuple(int(pin.value) for pin in pins.block)
         if int(pins.in_first.value):
-            self.blocks = []
-            self.c = 0 if pins.in_c is None else int(pins.in_c.value)
-            self.mode = 0 if pins.in_mode is None else int(pins.in_mode.value)
-        self.blocks.append(tuple(int(pin.value) for pin in pins.block))
-        if not int(pins.in_last.value):
-            return None
-        return Product(self.mode, self.c, tuple(self.blocks))
+            c = 0 if pins.in_c is None else int(pins.in_c.value)
+            mode = 0 if pins.in_mode is None else int(pins.in_mode.value)
+            self.begun[slot] = Product(mode, c, (), slot)
+        product = self.begun[slot]
+        self.begun[slot] = product = replace(product, blocks=(*product.blocks, block))
+        return product if int(pins.in_last.value) else None
 
 
 class Delivered(Assembler):
@@ -140,13 +155,14 @@ class Delivered(Assembler):
     def reset(self) -> None:
         """Nothing is kept."""
 
-    def beat(self) -> tuple[int, int]:
+    def beat(self) -> tuple[int, ...]:
         """The result on the pins."""
         return self.pins.result()
 
 
 class DotSubject(Subject):
-    """A `DotUnit`; an item is a dot product, a beat a block."""
+    """A `DotUnit`; what is sent are dot products in flight together, an item is one of them, a
+    beat a block."""
 
     config: DotConfig
 
@@ -159,26 +175,36 @@ class DotSubject(Subject):
         """One in each register."""
         return self.config.latency
 
-    def traffic(self) -> list[Product]:
-        """Every sequence, and real tensors."""
+    def traffic(self) -> list[Bundle]:
+        """Every sequence, and real tensors; as many at a time as the unit takes, or fewer."""
         batches = traffic(self.config, self.job.rng("traffic"), self.job.traffic)
         batches += tensor_traffic(self.job, TENSOR_BLOCKS)
-        return [item for batch in batches for item in products(self.config, batch)]
+        items = [item for batch in batches for item in products(self.config, batch)]
+        slots, rng = self.config.interleave, self.job.rng("bundles")
+        if slots > 1:  # of all sequences
+            items = [items[i] for i in rng.permutation(len(items))]
+        bundles = []
+        while items:
+            size = int(rng.integers(1, slots, endpoint=True))
+            bundles.append(Bundle.of(items[:size], slots, rng))
+            items = items[size:]
+        return bundles
 
-    def beats(self, item: Product) -> int:
-        """Blocks."""
-        return len(item.blocks)
+    def beats(self, item: Bundle) -> int:
+        """Blocks of all."""
+        return len(item.order)
 
-    def drive(self, item: Product, index: int, rng: Random) -> None:
+    def drive(self, item: Bundle, index: int, rng: Random) -> None:
         """Put a block on the pins."""
-        self.pins.drive(item, index, rng)
+        place, block = item.order[index]
+        self.pins.drive(item.products[place], block, rng)
 
     def marks(self) -> tuple[bool, bool]:
         """in_first and in_last."""
         return self.pins.marks()
 
-    def payload(self) -> tuple[int, int]:
-        """Result bits and flags."""
+    def payload(self) -> tuple[int, ...]:
+        """Result bits, flags and slot."""
         return self.pins.result()
 
     def sent(self) -> Sent:
@@ -191,7 +217,7 @@ class DotSubject(Subject):
 
     def timeline(self) -> Timeline:
         """By the registers before and inside the loop."""
-        return Timeline(self.config)
+        return Timeline(self.config, self.pins.slot)
 
     def group(self, item: Product) -> tuple[int, int]:
         """One mode and one number of blocks."""
@@ -201,9 +227,10 @@ class DotSubject(Subject):
         """Dot products of one group."""
         return batch_of(self.config, items)
 
-    def result(self, outcome: Outcome, row: int) -> tuple[int, int]:
-        """Result bits and flags."""
-        return int(outcome.result[row]), int(outcome.flags[row])
+    def result(self, outcome: Outcome, row: int, item: Product) -> tuple[int, ...]:
+        """Result bits, flags and slot."""
+        slot = [item.slot] if self.config.slot_bits else []
+        return int(outcome.result[row]), int(outcome.flags[row]), *slot
 
     def plain(self, item: Product) -> dict[str, Any]:
         """mode, c, and the blocks as lists."""

@@ -18,6 +18,7 @@ from .item import Batch, Outcome, concatenate, plain, products
 from .report import describe_failure
 from .stimulus import traffic
 
+SLOT_PLACE = 8  # of the slot in the word of flags
 TENSOR_BLOCKS = 25_000  # of real tensors in bulk mode, unless all are asked for
 
 
@@ -35,6 +36,13 @@ class DotStream(StreamUnit):
         made = traffic(self.config, job.rng("bulk"), job.bulk)
         return concatenate(made + tensor_traffic(job, None if job.all_tensors else TENSOR_BLOCKS))
 
+    def arranged(self, batches: Sequence[Batch], order: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Of dot products in flight together the shorter ones, which end first, come first."""
+        slots = self.config.interleave
+        blocks = np.concatenate([np.full(len(batch), batch.blocks) for batch in batches])
+        groups = np.arange(len(order)) // slots
+        return order[np.lexsort((blocks[order], groups))]
+
     def write(self, path: Path, batches: Sequence[Batch], order: NDArray[np.int64]) -> None:
         """A record for each block."""
         write_products(path, self.config, batches, order)
@@ -42,6 +50,11 @@ class DotStream(StreamUnit):
     def words(self, outcome: Outcome) -> NDArray[np.uint32]:
         """Result bits and flags."""
         return np.stack([outcome.result, outcome.flags.astype(np.uint32)], axis=1)
+
+    def placed_words(self, words: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """With the slot of each."""
+        slots = np.arange(len(words), dtype=np.uint32) % self.config.interleave
+        return np.stack([words[:, 0], words[:, 1] | slots << np.uint32(SLOT_PLACE)], axis=1)
 
     def result(self, words: NDArray[np.uint32]) -> list[int]:
         """Result bits and flags."""
@@ -59,13 +72,19 @@ class DotStream(StreamUnit):
 def write_products(
     path: Path, config: DotConfig, batches: Sequence[Batch], order: NDArray[np.int64]
 ) -> None:
-    """The records of all blocks, the batches' dot products in the given order."""
+    """The records of all blocks, the batches' dot products in the given order.
+
+    As many as the unit has slots are in flight together, and take turns.
+    """
     lengths = np.concatenate([np.full(len(batch), batch.blocks) for batch in batches])
     starts = np.cumsum(lengths) - lengths
     lengths, starts = lengths[order], starts[order]
     ends = np.cumsum(lengths)
     step = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
-    index = np.repeat(starts, lengths) + step
+    place = np.repeat(np.arange(len(order)), lengths)
+    turn = np.lexsort((place, step, place // config.interleave))
+    place, step = place[turn], step[turn]
+    index = starts[place] + step
 
     def blocks(name: str) -> NDArray:
         parts = [getattr(batch, name) for batch in batches]
@@ -76,17 +95,20 @@ def write_products(
 
     c = np.concatenate([batch.c for batch in batches])[order]
     mode = np.concatenate([np.full(len(batch), batch.mode) for batch in batches])[order]
+    columns = [(side(name), bits) for name, bits in config.side_inputs.items()]
+    if config.slot_bits:
+        columns.append(((place % config.interleave).astype(np.uint64), config.slot_bits))
     bulk.write_records(
         path,
         blocks("a"),
         blocks("b"),
         blocks("scale_a"),
         blocks("scale_b"),
-        np.repeat(c, lengths),
+        c[place],
         step == 0,
-        step == np.repeat(lengths, lengths) - 1,
-        np.repeat(mode, lengths),
+        step == lengths[place] - 1,
+        mode[place],
         a_bits=config.bits_a,
         b_bits=config.bits_b,
-        side=[(side(name), bits) for name, bits in config.side_inputs.items()],
+        side=columns,
     )

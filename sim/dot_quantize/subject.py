@@ -150,7 +150,7 @@ class DotQuantizeSubject(Subject):
         """Any blocks."""
         return batch_of(self.config, items)
 
-    def result(self, outcome: Outcome, row: int) -> list[CodesBeat]:
+    def result(self, outcome: Outcome, row: int, item: object) -> list[CodesBeat]:
         """Codes, each with its scale."""
         return result(self.config.quantizer, outcome.codes, row)
 

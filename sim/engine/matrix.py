@@ -153,6 +153,9 @@ def _dot_units() -> list[Unit]:
         _unit("int32", "int8xint4", 16, 6, out="uint8:multiply", scales="u4", zero_points="ab"),
         _unit("aligned:30", "e2m3", 4, 1, bulk=80_000, out="bfloat16"),
         _unit("fused:0", "e3m2", 4, 4, bulk=80_000),
+        _unit("aligned:13", "e4m3", 16, 10, bulk=30_000, interleave=4),
+        _unit("hopper-promoted", "e4m3,e5m2", 8, 6, bulk=30_000, interleave=3),
+        _unit("fixed:48:-20", "e2m1", 4, 3, bulk=30_000, interleave=2),
         _unit("aligned:13", "e3m2", 8, 2, bulk=80_000, status=False, load_c=False),
     ]
 

@@ -55,6 +55,10 @@ class StreamUnit(ABC):
         """`batch` that knows the place of each item in the run, where results depend on it."""
         return batch
 
+    def arranged(self, batches: Sequence[Any], order: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The order in which the results of items sent in about this order come."""
+        return order
+
     @abstractmethod
     def write(self, path: Path, batches: Sequence[Any], order: NDArray[np.int64]) -> None:
         """The records of all items in this order: indices into the batches, one after the other."""
@@ -62,6 +66,10 @@ class StreamUnit(ABC):
     @abstractmethod
     def words(self, outcome: Any) -> NDArray[np.uint32]:
         """What the bench top writes of the model's outcome for a batch, (n, words)."""
+
+    def placed_words(self, words: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """The words of all results in their order, with what depends on that."""
+        return words
 
     @abstractmethod
     def result(self, words: NDArray[np.uint32]) -> list[Any]:
@@ -98,7 +106,7 @@ class StreamUnit(ABC):
         job = self.job
         batches = self.batches()
         ends = np.cumsum([len(batch) for batch in batches])
-        order = job.rng("bulk order").permutation(ends[-1])
+        order = self.arranged(batches, job.rng("bulk order").permutation(ends[-1]))
         places = np.argsort(order)
         batches = [
             self.placed(batch, places[end - len(batch) : end])
@@ -118,7 +126,7 @@ class StreamUnit(ABC):
         )
         predict = job.predict()
         want = [self.words(predict(self.config, batch)) for batch in batches]
-        want = np.concatenate(want)[order]
+        want = self.placed_words(np.concatenate(want)[order])
         got = bulk.read_results(results, want.shape[1])
         if not job.waves:
             records.unlink()

@@ -172,7 +172,7 @@ class QuantizeSubject(Subject):
         """Blocks of one group."""
         return batch_of(self.config, items)
 
-    def result(self, outcome: Outcome, row: int) -> list[CodesBeat]:
+    def result(self, outcome: Outcome, row: int, item: object) -> list[CodesBeat]:
         """Beats of codes."""
         return result(self.config, outcome, row)
 

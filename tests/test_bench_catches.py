@@ -4,12 +4,13 @@ import re
 from pathlib import Path
 
 import pytest
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Const, Module, Signal
 
 from mxdot.hw.arithmetic.scale import ScaleAdder
 from mxdot.hw.arithmetic.shift import ShiftRight
 from mxdot.hw.dot.lane import ProductLane
 from mxdot.hw.dot.unit import DotUnit
+from mxdot.hw.pipeline import Row, Token
 from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig
 from mxdot.sim.engine.job import UnitJob
@@ -18,19 +19,25 @@ from mxdot.sim.engine.unit import UnitResult, run_unit
 CONFIG = DotConfig(formats="e4m3", lanes=4, accumulator="aligned:13", stages=3)
 
 
-def run(directory: Path, builds: Path, **options) -> UnitResult:
+INTERLEAVED = DotConfig("e2m1", 4, "aligned:13", 9, interleave=3)
+
+
+def run(directory: Path, builds: Path, config: DotConfig = CONFIG, **options) -> UnitResult:
     """Run the bench in `directory`; simulations are kept in `builds`."""
     repeat = "mxdot sim --seed 1"
-    return run_unit(UnitJob("small", CONFIG, 1, directory, builds=builds, repeat=repeat, **options))
+    return run_unit(UnitJob("small", config, 1, directory, builds=builds, repeat=repeat, **options))
 
 
-def run_wrong(wrong, builds: Path, directory: Path, **options) -> UnitResult:
+def run_wrong(
+    wrong, builds: Path, directory: Path, config: DotConfig = CONFIG, **options
+) -> UnitResult:
     """Run the bench on the unit that `wrong` makes."""
     verilog = directory / "wrong.v"
     with pytest.MonkeyPatch.context() as patch:
         wrong(patch)
-        verilog.write_text(generate(CONFIG))
-    return run(directory, builds / f"wrong-{wrong.__name__}", verilog=verilog, **options)
+        verilog.write_text(generate(config))
+    builds = builds / f"wrong-{wrong.__name__}"
+    return run(directory, builds, config, verilog=verilog, **options)
 
 
 def overridden(patch: pytest.MonkeyPatch, component: type, override) -> None:
@@ -99,6 +106,49 @@ def test_wrong_unit_is_caught_and_located(wrong, section, simulation_dir, tmp_pa
         assert text in result.report
     if section is not None:
         assert re.search(f"first difference: section {section}", result.report)
+
+
+def of_another_product(patch):
+    """A token finds the running value of slot 0."""
+    right = Row._running
+
+    def wrong(self, m, token, holder, names):
+        token = Token("any", {**token.values, "slot": Const(0, 2)}, token.valid)
+        return right(self, m, token, holder, names)
+
+    patch.setattr(Row, "_running", wrong)
+
+
+def waits_for_none(patch):
+    patch.setattr(Row, "_on_its_way", lambda self, index, token: Const(0, 1))
+
+
+def waits_for_all(patch):
+    patch.setattr(Row, "_on_its_way", lambda self, index, token: self.registers[index].valid)
+
+
+def result_of_another(patch):
+    def override(unit, m):
+        m.d.comb += unit.o.payload.slot.eq(0)
+
+    overridden(patch, DotUnit, override)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (of_another_product, "results differ from the model's"),
+        (waits_for_none, "results differ from the model's"),
+        (waits_for_all, "in_ready is low though nothing is in the way"),
+        (result_of_another, "results differ from the model's"),
+    ],
+)
+def test_wrong_interleaving_is_caught(wrong, message, simulation_dir, tmp_path):
+    """Cycle by cycle; what is wrong with results, in bulk mode too."""
+    result = run_wrong(wrong, simulation_dir, tmp_path, INTERLEAVED, traffic=1000, bulk=2000)
+    assert any(message in error for error in result.errors)
+    if "differ" in message:
+        assert any(error.startswith("bulk") for error in result.errors)
 
 
 def never_ready(patch):

@@ -4,8 +4,9 @@ from itertools import combinations
 
 import pytest
 
-from mxdot.model import PRESETS, DotConfig, accumulator
+from mxdot.model import PRESETS, DotConfig, DotQuantizeConfig, accumulator
 from mxdot.model.pipeline import Pipeline, Section, place, stage_limits
+from mxdot.model.units import MatmulConfig
 
 ACCUMULATORS = ("exact", "aligned:13", "fused:25", "fixed:48:-20", "float32", "int32", *PRESETS)
 LANES = (4, 16, 32, 128)
@@ -122,3 +123,44 @@ def test_refused():
     parts = sections("hopper-promoted")
     with pytest.raises(ValueError, match=r"^stages must be at least 2, not 1$"):
         place(parts, 1)
+
+
+@pytest.mark.parametrize("interleave", [2, 3, 4])
+@pytest.mark.parametrize(
+    "text", ["exact", "aligned:13", "hopper", "hopper-promoted", "fixed:48:-20"]
+)
+def test_interleaved_loops(text, interleave):
+    """Registers anywhere, of each loop no more than there are products; as fast as any such."""
+    parts = sections(text)
+    always = {i for i, section in enumerate(parts) if section.holds}
+
+    def keeps_busy(registered):
+        loops, inside = [], 0
+        for i, part in enumerate(parts):
+            inside += part.loop and i in registered
+            if part.holds:
+                loops, inside = [*loops, inside], 0
+        return max(loops) <= interleave
+
+    low, high = stage_limits(parts)
+    for stages in range(low, high + 1):
+        choices = [
+            Pipeline(parts, frozenset(others) | always)
+            for others in combinations(set(range(len(parts))) - always, stages - low)
+            if keeps_busy(set(others) | always)
+        ]
+        found = place(parts, stages, interleave)
+        if choices:
+            assert keeps_busy(found.registered)
+            assert slowest(found) == min(map(slowest, choices))
+        else:  # more registers than keep busy
+            assert found == place(parts, stages)
+
+
+def test_interleave_is_one_where_products_are_not_told_apart():
+    dot = DotConfig(interleave=2)
+    for unit in (lambda: MatmulConfig(dot), lambda: DotQuantizeConfig(dot)):
+        with pytest.raises(ValueError, match=r"^interleave in a [a-z-]+ unit must be 1, not 2$"):
+            unit()
+    with pytest.raises(ValueError, match=r"^interleave must be from 1 to 16, not 17$"):
+        DotConfig(interleave=17)

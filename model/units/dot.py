@@ -290,6 +290,12 @@ class OfDotUnits(UnitConfig):
         return self.dot.interval
 
     @classmethod
+    def check_interleave(cls, dot: DotConfig) -> None:
+        """ValueError unless the dot units take one dot product at a time."""
+        if dot.interleave > 1:
+            raise ValueError(f"interleave in a {cls.kind} unit must be 1, not {dot.interleave}")
+
+    @classmethod
     def of(cls, **arguments: Any) -> Self:
         """The unit of its `arguments`, in which those of `dot` are a dict."""
         return cls(**{**arguments, "dot": DotConfig(**arguments["dot"])})

@@ -24,7 +24,7 @@ class DotQuantizeConfig(OfDotUnits):
 
     kind: ClassVar[str] = "dot-quantize"
     items: ClassVar[str] = "requantised blocks"
-    own_dot_keywords: ClassVar[tuple[str, ...]] = ("status",)
+    own_dot_keywords: ClassVar[tuple[str, ...]] = ("status", "interleave")
 
     dot: DotConfig
     quantizer: QuantizeConfig
@@ -60,6 +60,7 @@ class DotQuantizeConfig(OfDotUnits):
         ):
             if count > 1:
                 raise ValueError(f"{name} behind a dot unit must be one, not {count}")
+        self.check_interleave(dot)
         arguments: dict[str, Any] = {**dot.arguments, "status": False}
         vars(self).update(dot=DotConfig(**arguments), quantizer=quantizer)  # frozen
 

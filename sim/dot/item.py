@@ -175,12 +175,13 @@ def products(config: DotConfig, batch: Batch) -> list[Product]:
 def plain(product: Product) -> dict[str, Any]:
     """The product as plain values of JSON."""
     blocks = [list(block) for block in product.blocks]
-    return {"mode": product.mode, "c": product.c, "blocks": blocks}
+    return {"mode": product.mode, "c": product.c, "blocks": blocks, "slot": product.slot}
 
 
 def product_of(values: Mapping[str, Any]) -> Product:
     """The product that `plain` made."""
-    return Product(values["mode"], values["c"], tuple(map(tuple, values["blocks"])))
+    blocks = tuple(map(tuple, values["blocks"]))
+    return Product(values["mode"], values["c"], blocks, values["slot"])
 
 
 def batch_of(config: DotConfig, items: Sequence[Product]) -> Batch:

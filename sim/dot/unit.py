@@ -57,8 +57,10 @@ class DotStream(StreamUnit):
         return np.stack([words[:, 0], words[:, 1] | slots << np.uint32(SLOT_PLACE)], axis=1)
 
     def result(self, words: NDArray[np.uint32]) -> list[int]:
-        """Result bits and flags."""
-        return words.tolist()
+        """Result bits, flags and slot."""
+        bits, flags = words.tolist()
+        slot = [flags >> SLOT_PLACE] if self.config.slot_bits else []
+        return [bits, flags & (1 << SLOT_PLACE) - 1, *slot]
 
     def plain(self, batch: Batch) -> dict[str, Any]:
         """mode, c and blocks."""

@@ -62,7 +62,13 @@ class MatmulConfig(OfDotUnits):
 
     kind: ClassVar[str] = "matmul"
     items: ClassVar[str] = "results of products"
-    own_dot_keywords: ClassVar[tuple[str, ...]] = ("load_c", "scales", "zero_points", "micro")
+    own_dot_keywords: ClassVar[tuple[str, ...]] = (
+        "load_c",
+        "scales",
+        "zero_points",
+        "micro",
+        "interleave",
+    )
 
     dot: DotConfig
     rows: int
@@ -92,6 +98,7 @@ class MatmulConfig(OfDotUnits):
         if dot.has_integers or dot.side_inputs:
             kind = f"{dot.out.name} results" if dot.has_integers else "micro-exponents"
             raise ValueError(f"dot must be a unit of float results and E8M0 scales, not of {kind}")
+        self.check_interleave(dot)
         depth = integer("depth", depth, DEPTHS[0], DEPTHS[-1])
         if depth not in DEPTHS:
             raise ValueError(f"depth must be a power of two from 4 to 1024, not {depth}")

@@ -97,7 +97,10 @@ def _cost_options(group: argparse._ArgumentGroup) -> None:
         metavar="FILE",
         help="cell library of flow cells, in one file or several",
     )
-    group.add_argument("--effort", help="speed or area, where there is no target (default: speed)")
+    group.add_argument(
+        "--effort",
+        help="speed, balanced (of cells) or area, where there is no target (default: speed)",
+    )
     group.add_argument(
         "--target-ps", metavar="N,...", help="delay targets of cells and ecp5, in ps"
     )

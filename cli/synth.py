@@ -48,7 +48,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="a parameter of the module; may be repeated",
     )
     parser.add_argument(
-        "--effort", choices=("area", "speed"), default="speed", help="(default: %(default)s)"
+        "--effort",
+        choices=("area", "balanced", "speed"),
+        default="speed",
+        help="what comes first; balanced is for cells (default: %(default)s)",
     )
     parser.add_argument(
         "--target-levels", type=int, metavar="N", help="smallest area of this depth (gates)"

@@ -109,7 +109,7 @@ def flow_text(flow: Flow | None) -> str | None:
         return None
     words = [flow_name(flow)]
     words += [flow.liberty[0].name.partition(".")[0]] if flow.liberty else []
-    words += ["for area"] if flow.effort == "area" else []
+    words += {"area": ["for area"], "balanced": ["balanced"]}.get(flow.effort, [])
     return " ".join(words)
 
 

@@ -162,7 +162,7 @@ class Asic:
 
         None has to be faster than the whole: alone, each would be made as fast as it goes.
         """
-        aim = found.abc_ps if found.effort == "speed" else found.aim
+        aim = found.abc_ps if found.effort in ("speed", "balanced") else found.aim
         script = mapped(
             self.design, self.flow, found.effort, aim, keep=True, adders=bool(self.adders)
         )

@@ -8,7 +8,7 @@ from ...model.errors import choice, integer
 from .processes import GATES, NAMES, PROCESSES
 
 KINDS = ("gates", "cells", "xilinx", "ecp5")
-EFFORTS = ("area", "speed")
+EFFORTS = ("area", "balanced", "speed")
 TIMING = ("own", "opensta", "abc")
 FPGA = ("xilinx", "ecp5")
 
@@ -23,7 +23,8 @@ class Flow:
     liberty: tuple[Path, ...] = ()
     """The library of `cells`, .lib or .lib.gz, in one file or several; a path alone is one."""
     effort: str = "speed"
-    """What comes first for `gates` and `cells`, `area` or `speed`, when there is no target."""
+    """What comes first for `gates` and `cells`, `area` or `speed`, when there is no target; of
+    `cells` also `balanced`: smaller than speed and faster than area."""
     target_levels: int | None = None
     """Greatest depth allowed (`gates`); the smallest area found within it is the result."""
     target_ps: int | None = None
@@ -47,6 +48,8 @@ class Flow:
         choice("kind of flow", self.kind, KINDS)
         choice("effort", self.effort, EFFORTS)
         choice("timing", self.timing, TIMING)
+        if self.effort == "balanced" and self.kind != "cells":
+            raise ValueError(f"effort must be area or speed for the flow {self.kind}, not balanced")
         object.__setattr__(self, "liberty", paths(self.liberty))
         if self.process is not None:
             choice("process", self.process, PROCESSES)

@@ -134,7 +134,7 @@ def _inputs(design: Design, flow: Flow) -> list[Any]:
         with_adders = sample() if flow.kind == "cells" and flow.adders else None
         scripts = [
             mapped(design, flow, effort, target, keep=True)
-            for effort in ("area", "speed")
+            for effort in dict.fromkeys(("area", "speed", flow.effort))
             for target in (None, 1.0)
         ]
         library = digest_of(flow)

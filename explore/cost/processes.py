@@ -69,7 +69,7 @@ def _text(path: Path) -> bytes:
 
 
 # All 428 cells would be 1 MB: strengths and wide gates that mapping hardly takes are not shipped.
-# Nor are flip-flops with an enable, whose net ABC would not see, nor buffer: they become multiplexers.
+# Nor are flip-flops with an enable, whose net ABC does not see: they become multiplexers.
 SKY130 = """
 inv_? inv_16 buf_? buf_16 clkbuf_1 fa_1 ha_1 nand[23]_? nor[23]_? and2_[12] or2_[12] nand[23]b_1
 nor[23]b_1 and2b_1 or2b_1 xor2_[12] xnor2_[12] mux2_[12] mux2i_1 maj3_1 a21oi_? o21ai_? a21o_1

@@ -14,7 +14,9 @@ from .liberty import Library
 
 # Yosys's own script for ABC has `&fraig -x`, which does not finish on large units. `dc2` saves
 # area and makes deep chains; `if -g` balances them again, in sums of products.
+# `balanced` maps by `&nf`, whose delay is that of the structure that `dc2` left.
 RESTRUCTURE = {
+    "balanced": "strash;ifraig;scorr;dc2;strash;&get,-n;&dch,-f;&nf,{D};&put",
     "area": "strash;ifraig;scorr;dc2;strash;dch",
     "speed": "strash;ifraig;scorr;dc2;strash;if,-g;strash;if,-g;strash;dch",
 }
@@ -22,9 +24,12 @@ MAP = {
     ("gates", "area"): "map,-a",
     ("gates", "speed"): "map,{D}",
     ("cells", "area"): "map,-a;topo;buffer;topo;stime",
+    ("cells", "balanced"): "topo;buffer;topo;upsize,{D};dnsize,{D};topo;stime",
     ("cells", "speed"): "map,{D};topo;buffer;upsize,{D};dnsize,{D};topo;stime",
 }
 
+BALANCED_PS = 1000.0
+"""What `balanced` asks of a path: less than most take, so that sizes are for speed."""
 
 VALUE = re.compile(r"-?\d+|\d+'s?[bodh][0-9a-fA-F_xz]+|\"[^\"\s;]*\"", re.ASCII)
 """Of a parameter: a number or a string that is one word of a script."""
@@ -108,7 +113,10 @@ def mapped(
 
     adders: whether design.v has adders that adders.v makes cells of (`adders.py`).
     """
-    abc = f"+{RESTRUCTURE[effort]};{MAP[flow.kind, 'speed' if target else effort]}"
+    if effort == "balanced":
+        target = target or BALANCED_PS
+    mapping = "speed" if target and effort == "area" else effort
+    abc = f"+{RESTRUCTURE[effort]};{MAP[flow.kind, mapping]}"
     delay = "" if target is None else f" -D {target:.0f}"
     liberty = " ".join(f"-liberty {name}" for name in library_names(flow))
     around = "" if flow.process is None else f" -constr {CONSTRAINTS}"

@@ -21,22 +21,29 @@ class TermLayout(data.StructLayout):
         super().__init__({"magnitude": width, "sign": 1})
 
 
-def add_terms(columns: Columns, terms: Sequence[data.View]) -> None:
-    """Add sign-magnitude terms, none of which is negated or sign-extended.
+def count_negatives(m: Module, name: str, signs: Sequence[Value]) -> Value:
+    """How many of the signs are set."""
+    columns = Columns(m, f"{name}_negative", len(signs).bit_length())
+    for sign in signs:
+        columns.add([sign])
+    negatives = Signal(columns.width, name=f"{name}_negatives")
+    rows = columns.compress(halves_from=columns.width)
+    m.d.comb += negatives.eq(Cat(*ripple(m, f"{name}_count", *rows)))
+    return negatives
+
+
+def add_terms(columns: Columns, terms: Sequence[data.View], negatives: Value) -> None:
+    """Add sign-magnitude terms, none of which is negated or sign-extended; `negatives` of them are
+    negative.
 
     With n negative terms and each of their magnitudes inverted, the sum is that of the w-bit words
     plus n less n x 2^w: n comes where columns have a place left, and inverted at place w.
     """
     m, width = columns.m, len(terms[0].magnitude)
-    signs = Columns(m, f"{columns.name}_negative", len(terms).bit_length())
     for index, term in enumerate(terms):
         word = Signal(width, name=f"word{index}")
         m.d.comb += word.eq(term.magnitude ^ Value.cast(term.sign).replicate(width))
         columns.add(word, time=TERM_TIME)
-        signs.add([term.sign])
-    negatives = Signal(signs.width, name="negatives")
-    rows = signs.compress(halves_from=signs.width)
-    m.d.comb += negatives.eq(Cat(*ripple(m, f"{columns.name}_count", *rows)))
     columns.add_where_free(negatives, time=SIGN_TIME)
     columns.add(~negatives, width, SIGN_TIME)
     columns.add_constant((1 << width) - (1 << (width + len(negatives))))
@@ -85,6 +92,7 @@ class AdderTree(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         columns = Columns(m, "sum", self.total_width)
-        add_terms(columns, [self.terms[i] for i in range(self.count)])
+        terms = [self.terms[i] for i in range(self.count)]
+        add_terms(columns, terms, count_negatives(m, "sum", [term.sign for term in terms]))
         m.d.comb += self.total.eq(total_of(columns))
         return m

@@ -14,6 +14,7 @@ from .columns import Bit
 from .full_adder import add_bits, is_constant
 
 NO_CARRY = Const(0, 1)
+BLOCK_DELAY = 2.5  # of a carry past a block, in those of one digit
 
 
 def ripple(m: Module, name: str, x: Sequence[Bit], y: Sequence[Bit]) -> list[Value]:
@@ -31,6 +32,20 @@ def ripple(m: Module, name: str, x: Sequence[Bit], y: Sequence[Bit]) -> list[Val
             digit, carry = add_bits(m, f"{name}{place}", *bits)
             total.append(digit)
     return total
+
+
+def even_blocks(width: int) -> list[int]:
+    """Blocks for `carry_increment` of words whose bits come together: each one longer than the one
+    below, by what its carry could ripple through in the time that a carry takes to pass a block."""
+    best: tuple[float, list[int]] = (float("inf"), [])
+    for count in range(1, width + 1):
+        growth = [round(BLOCK_DELAY * i) for i in range(count)]
+        first = max(2, -(-(width - sum(growth)) // count))
+        sizes = [first + more for more in growth]
+        if sum(sizes[:-1]) >= width:
+            break
+        best = min(best, (first + BLOCK_DELAY * count, sizes))
+    return best[1]
 
 
 def carry_increment(

@@ -1,6 +1,8 @@
 """Sections of `exact` and `int32`: place, sum, and the loop of float_loop.py."""
 
-from amaranth.hdl import Cat, Const, Module, Value, signed
+from collections.abc import Mapping
+
+from amaranth.hdl import Cat, Const, Module, ShapeLike, Value, signed
 from amaranth.lib import data
 
 from ...model.widths import Widths, magnitude_bits
@@ -16,6 +18,7 @@ from .multiply import (
     CompressProducts,
     PartialProducts,
     add_partial_products,
+    negatives_bits,
     partial_products_shape,
     products_shape,
 )
@@ -55,7 +58,7 @@ def multiply(widths: Widths) -> Section:
     """Products of elements; of integer codes their partial products."""
     if widths.codes_are_integers:
         return PartialProducts(widths, row_bits(widths))
-    return MultiplyElements(widths)
+    return MultiplyElements(widths, counts=True)
 
 
 def compress(widths: Widths, number: int | None = None) -> Section:
@@ -82,31 +85,34 @@ class Compress(Section):
 
     def __init__(self, widths: Widths, width: int) -> None:
         self.width = width
-        super().__init__(
-            {"terms": terms_shape(widths)}, {"partial_sums": partial_sums_shape(widths, width)}
-        )
+        super().__init__(terms_inputs(widths), {"partial_sums": partial_sums_shape(widths, width)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         columns = Columns(m, "column", self.width)
-        add_terms(columns, list(self.i.terms))
+        add_terms(columns, list(self.i.terms), self.i.negatives)
         words = columns.reduce(len(self.o.partial_sums))
         for word, value in zip(self.o.partial_sums, words, strict=True):
             m.d.comb += word.eq(value)
         return m
 
 
-def sum_inputs(widths: Widths, width: int) -> dict[str, data.ArrayLayout]:
+def terms_inputs(widths: Widths) -> dict[str, ShapeLike]:
+    """A block's terms, and how many of them are negative."""
+    return {"terms": terms_shape(widths), "negatives": negatives_bits(widths)}
+
+
+def sum_inputs(widths: Widths, width: int) -> Mapping[str, ShapeLike]:
     """What a sum is made of: a block's terms, or what is left of them."""
     if widths.partial_sums:
         return {"partial_sums": partial_sums_shape(widths, width)}
-    return {"terms": terms_shape(widths)}
+    return terms_inputs(widths)
 
 
 def add_inputs(columns: Columns, section: Section) -> None:
     """Add what `sum_inputs` names."""
     if "terms" in section.reads:
-        add_terms(columns, list(section.i.terms))
+        add_terms(columns, list(section.i.terms), section.i.negatives)
     else:
         for word in section.i.partial_sums:
             columns.add(word)

@@ -29,7 +29,7 @@ from amaranth.lib import data
 
 from ...model.formats import FLOAT32
 from ...model.widths import Widths
-from ..arithmetic.adders import carry_increment, increment
+from ..arithmetic.adders import carry_increment, even_blocks, increment
 from ..arithmetic.columns import Bit, Columns
 from ..arithmetic.floats import (
     EXPONENT_BITS,
@@ -43,7 +43,6 @@ from .multiply import special_shape
 
 SIGNIFICAND = FLOAT32.significand_bits
 BELOW = 25  # places of the window below the grid
-BLOCKS = (5, 7, 9, 11)  # of the adder, whose digits come together: the carry comes later and later
 
 
 class Window:
@@ -187,7 +186,8 @@ class Add(Section):
         # -S = ~x + ~y + 2: one of the two in the free place of the carries, one as carry in.
         x, y = columns.compress(halves_from=window.row_bits)
         y = [Bit(flip), *y[1:]]
-        digits, _ = carry_increment(m, "add", x, y, BLOCKS, carry=flip)
+        sizes = even_blocks(window.row_bits)
+        digits, _ = carry_increment(m, "add", x, y, sizes, carry=flip)
         over, under = Signal(), Signal()
         m.d.comb += [over.eq(digits[-2] & ~digits[-1]), under.eq(digits[-1])]
         upper, borrows = _up_or_down(m, above, over, under)

@@ -6,6 +6,7 @@ from amaranth.hdl import Cat, Module, ShapeLike
 from amaranth.lib import data
 
 from ...model.widths import PARTIAL_PRODUCTS, OperandWidths, Widths
+from ..arithmetic.adder_tree import count_negatives
 from ..arithmetic.columns import Columns
 from ..arithmetic.floats import SpecialLayout
 from ..arithmetic.multiply import add_signed_product, signed_constant
@@ -32,6 +33,11 @@ def block_values(widths: Widths) -> dict[str, ShapeLike]:
 def products_shape(widths: Widths) -> data.ArrayLayout:
     """The value `products`: one for each lane."""
     return data.ArrayLayout(ProductLayout(widths), widths.config.lanes)
+
+
+def negatives_bits(widths: Widths) -> int:
+    """Of the value `negatives`, the number of negative products."""
+    return widths.config.lanes.bit_length()
 
 
 def special_shape(widths: Widths) -> data.ArrayLayout:
@@ -86,17 +92,21 @@ def _add_scales(m: Module, section: Section) -> None:
 
 
 class Multiply(Section):
-    """Elements to exact products; a NaN scale is a special value of every step."""
+    """Elements to exact products; a NaN scale is a special value of every step.
 
-    def __init__(self, widths: Widths) -> None:
-        self.widths = widths
+    counts: how many products are negative is wanted too, of which the sum would wait for the count.
+    """
+
+    def __init__(self, widths: Widths, counts: bool = False) -> None:
+        self.widths, self.counts = widths, counts
+        negatives = {"negatives": negatives_bits(widths)} if counts else {}
         super().__init__(
             {
                 "elements_a": elements_shape(widths, widths.a),
                 "elements_b": elements_shape(widths, widths.b),
                 "scale_nan": 1,
             },
-            {"products": products_shape(widths), "special": special_shape(widths)},
+            {"products": products_shape(widths), "special": special_shape(widths), **negatives},
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -110,6 +120,9 @@ class Multiply(Section):
                 self.o.products[index].eq(lane.o),
             ]
             lanes.append(lane)
+        if self.counts:
+            signs = [lane.o.sign for lane in lanes]
+            m.d.comb += self.o.negatives.eq(count_negatives(m, "products", signs))
         for step in range(self.widths.steps):
             members = lanes[step * self.widths.step_lanes : (step + 1) * self.widths.step_lanes]
             nan = Cat(lane.special.nan for lane in members).any()

@@ -181,7 +181,7 @@ def plain(product: Product) -> dict[str, Any]:
 def product_of(values: Mapping[str, Any]) -> Product:
     """The product that `plain` made."""
     blocks = tuple(map(tuple, values["blocks"]))
-    return Product(values["mode"], values["c"], blocks, values["slot"])
+    return Product(values["mode"], values["c"], blocks, values.get("slot", 0))
 
 
 def batch_of(config: DotConfig, items: Sequence[Product]) -> Batch:

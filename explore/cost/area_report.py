@@ -1,0 +1,150 @@
+"""Our units beside other open ones: the table of docs/area.md, measured again.
+
+    make area-report [ARGS='--process asap7 --only exact']
+
+Every unit has 32 lanes. `products` is what stands before any scale: decoders, multipliers,
+alignment and the exact sum, combinational. The others are whole units, handshake included.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from amaranth.hdl import Elaboratable, Module, Signal
+
+from ...hw.dot.sections import build
+from ...hw.hierarchy import submodule, used
+from ...hw.verilog import generate, modules_text
+from ...model import DotConfig
+from ...model.widths import Widths
+from . import Flow, measure
+from .errors import SynthesisError
+from .processes import PROCESSES
+
+LANES = 32
+FORMATS = ("e4m3", "e5m2", "int8", "e3m2", "e2m3", "e2m1")
+RUN_TIME = "e4m3,e5m2,e2m1"
+TOP = "measured"
+
+
+class Products(Elaboratable):
+    """A block's products and their exact sum as a top module: the first sections of a unit."""
+
+    def __init__(self, fmt: str) -> None:
+        self.config = DotConfig(fmt, LANES, "fixed:64:-40", load_c=False, status=False)
+        bits = self.config.bits_a * LANES
+        widths = Widths(self.config)
+        self.ports = {
+            "a": Signal(bits, name="a"),
+            "b": Signal(bits, name="b"),
+            "total": Signal(widths.total_bits, name="total"),
+        }
+        if not widths.codes_are_integers:
+            self.ports["special"] = Signal(3, name="special")
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        values: dict[str, Any] = {"a": self.ports["a"], "b": self.ports["b"]}
+        parts = self.config.pipeline.sections
+        sections: list[Any] = build(Widths(self.config))
+        for part, section in zip(parts, sections, strict=True):
+            submodule(m, part.name, section)
+            for name in section.reads:
+                if name in values:  # no scale, no mode
+                    m.d.comb += section.i[name].eq(values[name])
+            values |= {name: section.o[name] for name in section.writes}
+            if part.kind == "sum":
+                break
+        for section in sections:
+            used(section)  # or not
+        m.d.comb += self.ports["total"].eq(values["total"])
+        if "special" in self.ports:
+            m.d.comb += self.ports["special"].eq(values["special"].as_value())
+        return m
+
+    def verilog(self) -> str:
+        """Its text."""
+        return modules_text(self, TOP, self.ports)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row of the table."""
+
+    name: str
+    config: DotConfig | None
+    """None for the products of `name`'s format alone."""
+
+    def verilog(self) -> str:
+        """The text of the module `TOP`."""
+        if self.config is None:
+            return Products(self.name.partition(" ")[0]).verilog()
+        return generate(self.config, TOP)
+
+
+def entries() -> Iterator[Entry]:
+    """The rows, in the order of the table."""
+    for fmt in FORMATS:
+        yield Entry(f"{fmt} products", None)
+    for fmt in FORMATS:
+        yield _unit(fmt, "exact", 1)
+    yield _unit("e4m3", "exact", 4)
+    yield _unit("e4m3", "aligned:13", 1)
+    yield _unit("e4m3", "aligned:24", 1)
+    yield _unit(RUN_TIME, "aligned:13", 1)
+    yield _unit(RUN_TIME, "aligned:13", 4)
+
+
+def _unit(formats: str, rule: str, stages: int) -> Entry:
+    config = DotConfig(formats, LANES, rule, stages, status=False)
+    return Entry(f"{formats} {rule}, {stages} stage{'s' if stages > 1 else ''}", config)
+
+
+def report(processes: list[str], only: str, effort: str, cache: Path) -> Iterator[str]:
+    """The lines of the table, as Markdown, each when it is known."""
+    columns = "".join(f" {name}: um2 | ps |" for name in processes)
+    yield f"| unit |{columns} flip-flops |"
+    yield "|---|" + "---|" * (2 * len(processes) + 1)
+    for entry in entries():
+        if only not in entry.name:
+            continue
+        text, cells, flipflops = entry.verilog(), "", 0
+        for name in processes:
+            flow = Flow.of_process(name, effort=effort, sections=False)
+            cost = measure(text, TOP, flow, cache_dir=cache)
+            cells += f" {cost.area:,.0f} | {cost.delay_ps:,.0f} |"
+            flipflops = cost.flipflops
+        yield f"| {entry.name} |{cells} {flipflops:,} |"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line."""
+    assert __doc__
+    parser = argparse.ArgumentParser("area-report", description=__doc__.partition("\n")[0])
+    parser.add_argument("--process", default="asap7,sky130", metavar="P,...", help="%(default)s")
+    parser.add_argument("--only", default="", metavar="TEXT", help="rows whose names have it")
+    parser.add_argument("--effort", default="balanced", help="%(default)s")
+    parser.add_argument("--cache", type=Path, default=Path("build/synth"), help="%(default)s")
+    args = parser.parse_args(arguments)
+    try:
+        processes = _known(args.process.split(","), PROCESSES)
+        for line in report(processes, args.only, args.effort, args.cache):
+            print(line, flush=True)
+    except (ValueError, SynthesisError) as error:
+        print(f"area-report: error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _known(names: list[str], known: Mapping[str, object]) -> list[str]:
+    for name in names:
+        if name not in known:
+            raise ValueError(f"process must be one of {', '.join(known)}, not {name!r}")
+    return names
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -35,7 +35,7 @@ SIM_FLAGS = $(if $(value SEED),--seed $(call quoted,SEED)) $(if $(value JOBS),--
 	$(if $(filter-out 0,$(value FULL)),--full) $(if $(filter-out 0,$(value WAVES)),--waves)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sim compare verilog test test-explore test-gpu docs lint bench lock clean
+.PHONY: help venv sim compare area-report verilog test test-explore test-gpu docs lint bench lock clean
 
 help: ## this list
 	@echo 'usage: make TARGET [NAME=value ...]'
@@ -49,6 +49,9 @@ sim: $(READY) $(if $(filter-out 0,$(value FULL)),$(REAL)) ## simulate the RTL ag
 
 compare: $(EXPLORE) ## what each accumulator costs and does to the result (ARGS='--format e4m3 ...')
 	@$(BIN)/mxdot compare $(if $(value JOBS),--jobs $(call quoted,JOBS)) $(ARGS)
+
+area-report: $(EXPLORE) ## area and delay of the units of docs/area.md (ARGS='--process asap7 --only exact')
+	@$(BIN)/python -m mxdot.explore.cost.area_report $(ARGS)
 
 verilog: $(READY) ## write one unit as Verilog (FORMAT=e4m3 ACCUMULATOR=aligned:13 LANES=32 OUT=build/dot.v)
 	@$(BIN)/mxdot verilog --format $(call quoted,FORMAT) --accumulator $(call quoted,ACCUMULATOR) \

@@ -114,7 +114,7 @@ PROCESSES = {
             load_ff=2.5,
             licence="BSD-3-Clause",
             origin="asap7sc7p5t, five files, as in OpenROAD-flow-scripts",
-            left_out=("*x1p*", "*xp*", "SDF*", "ICG*", "DFF?Qx4*"),
+            left_out=("*x1p*", "*xp*", "SDF*", "ICG*"),
             kept=("HAxp5_*",),
         ),
         Process(

@@ -47,8 +47,8 @@ sim: $(READY) $(if $(filter-out 0,$(value FULL)),$(REAL)) ## simulate the RTL ag
 	@$(BIN)/mxdot sim $(SIM_FLAGS)
 	$(if $(filter-out 0,$(value FULL)),@$(REAL_VENV)/bin/mxdot run-layer)
 
-compare: $(EXPLORE) ## what each accumulator costs and does to the result (ARGS='--format e4m3 ...')
-	@$(BIN)/mxdot compare $(if $(value JOBS),--jobs $(call quoted,JOBS)) $(ARGS)
+compare: $(EXPLORE) ## what each accumulator costs and does to the result (ARGS='--format e4m3 ...', 'find ...', 'schemes ...')
+	@$(BIN)/mxdot compare $(ARGS) $(if $(value JOBS),--jobs $(call quoted,JOBS))
 
 verilog: $(READY) ## write one unit as Verilog (FORMAT=e4m3 ACCUMULATOR=aligned:13 LANES=32 OUT=build/dot.v)
 	@$(BIN)/mxdot verilog --format $(call quoted,FORMAT) --accumulator $(call quoted,ACCUMULATOR) \

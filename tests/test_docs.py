@@ -2,9 +2,12 @@
 
 import importlib.util
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+
+from mxdot.cli import build_parser
 
 ROOT = Path(__file__).parent.parent
 DOCS = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
@@ -66,6 +69,27 @@ def test_a_tutorial_prints_what_it_says(name, capsys):
     for example, output in steps:
         exec(compile(example, name, "exec"), names)
         assert capsys.readouterr().out == output
+
+
+def commands(text: str) -> list[list[str]]:
+    """The words after `mxdot` in each line of a block that calls it."""
+    text = text.replace("\\\n", " ")
+    blocks = [*re.split(r"^```.*$", text, flags=re.M)[1::2], *re.findall(r"^ {4}.*$", text, re.M)]
+    found = re.findall(r"^ *(?:\.venv/bin/)?mxdot (.*)$", "\n".join(blocks), flags=re.M)
+    return [shlex.split(line, comments=True) for line in found]
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
+def test_commands_are_spelled_right(path):
+    for words in commands(path.read_text(encoding="utf-8")):
+        assert build_parser().parse_args(words).run, words
+
+
+def test_commands_are_found():
+    text = "```sh\n.venv/bin/mxdot sim dot --lanes 8  # small\n```\nmxdot is a word\n\n"
+    text += "    mxdot verilog \\\n      --micro\n"
+    assert commands(text) == [["sim", "dot", "--lanes", "8"], ["verilog", "--micro"]]
+    assert sum(len(commands(path.read_text(encoding="utf-8"))) for path in DOCS) > 30
 
 
 def test_every_page_is_on_a_shelf():

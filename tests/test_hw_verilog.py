@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from amaranth.hdl import Cat, Module
@@ -234,11 +234,11 @@ class Twice(wiring.Component):
 @dataclass(frozen=True)
 class TwiceConfig:
     dot: DotConfig
+    title: ClassVar[str] = "two units"
 
 
 class TwiceTop(Top):
     name = "twice"
-    title = "two units"
 
     def __init__(self, config):
         super().__init__(config)

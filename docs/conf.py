@@ -1,8 +1,16 @@
 """The site: pages of docs/ and a reference made of docstrings; `make docs`."""
 
 import re
+import sys
 from importlib import metadata
+from pathlib import Path
 from typing import Any
+
+sys.path.append(str(Path(__file__).parent))
+
+import torch_stand_in
+
+torch_stand_in.install()
 
 project = "mxdot"
 release = metadata.version("mxdot")

@@ -36,7 +36,7 @@ def run(capsys, *arguments):
         ("--accumulator aligned:65", "F of aligned must be from 0 to 64, not 65"),
         ("--stages 11", "stages of accumulator aligned:13 must be from 1 to 10, not 11"),
         ("--result float64", "out must be one of float32, bfloat16, float16, int32, FORMAT:"),
-        ("--top 1unit", "top must be a Verilog identifier (letters, digits, _), not '1unit'"),
+        ("--top 1unit", "top must be a Verilog identifier (letters, digits, _, $), not '1unit'"),
         ("--lanes many", "argument --lanes: invalid int value: 'many'"),
         ("adder", "argument KIND: invalid choice: 'adder' (choose from "),
         ("matmul --micro", "unrecognized arguments: --micro"),

@@ -47,8 +47,8 @@ sim: $(READY) $(if $(filter-out 0,$(value FULL)),$(REAL)) ## simulate the RTL ag
 	@$(BIN)/mxdot sim $(SIM_FLAGS)
 	$(if $(filter-out 0,$(value FULL)),@$(REAL_VENV)/bin/mxdot run-layer)
 
-compare: $(EXPLORE) ## what each accumulator costs and does to the result (ARGS='--format e4m3 ...')
-	@$(BIN)/mxdot compare $(if $(value JOBS),--jobs $(call quoted,JOBS)) $(ARGS)
+compare: $(EXPLORE) ## what each accumulator costs and does to the result (ARGS='--format e4m3 ...', 'find ...', 'schemes ...')
+	@$(BIN)/mxdot compare $(ARGS) $(if $(value JOBS),--jobs $(call quoted,JOBS))
 
 area-report: $(EXPLORE) ## area and delay of the units of docs/area.md (ARGS='--process asap7 --only exact')
 	@$(BIN)/python -m mxdot.explore.cost.area_report $(ARGS)

@@ -1,6 +1,5 @@
 """mxdot.cli: the command line. A bad argument is one line on standard error and exit status 2."""
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
@@ -8,17 +7,10 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
 from ..model.errors import one_line
+from .parser import Parser, renamed
 
-COMMANDS = (
-    *("sim", "verilog", "vectors", "run-layer", "synth", "compare", "array", "probe", "schemes"),
-)
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
-
-    def error(self, message: str):
-        self.exit(2, f"mxdot: error: {one_line(message)} (see {self.prog} --help)\n")
+COMMANDS = ("sim", "verilog", "vectors", "run-layer", "synth", "compare", "array", "probe")
+RENAMED = {"schemes": "compare errors"}
 
 
 def _version() -> str:
@@ -28,13 +20,11 @@ def _version() -> str:
         return "(source tree)"
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> Parser:
     """The parser of `mxdot` and its subcommands."""
-    parser = _Parser(prog="mxdot", description="Bit-accurate MX dot-product units.")
+    parser = Parser(prog="mxdot", description="Bit-accurate MX dot-product units.")
     parser.add_argument("--version", action="version", version=f"mxdot {_version()}")
-    subparsers = parser.add_subparsers(
-        dest="command", metavar="COMMAND", required=True, parser_class=_Parser
-    )
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name in COMMANDS:
         module = name.replace("-", "_")
         import_module(f".{module}", __package__).add_parser(subparsers)
@@ -43,7 +33,15 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `mxdot` with `arguments` (those of the process when None); the exit status."""
-    args = build_parser().parse_args(arguments)
+    arguments = sys.argv[1:] if arguments is None else arguments
+    parser = build_parser()
+    if arguments and arguments[0] in RENAMED:
+        sys.stderr.write(renamed(f"mxdot {arguments[0]}", f"mxdot {RENAMED[arguments[0]]}"))
+        return 2
+    args = parser.parse_args(arguments)
+    if args.command is None:
+        parser.print_help()
+        return 0
     if os.environ.get("MXDOT_TRACEBACK"):  # for a report of a defect
         return args.run(args)
     try:

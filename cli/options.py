@@ -11,14 +11,15 @@ from ..model.formats import FORMATS, ROUNDINGS
 from ..model.outputs import OUTPUTS
 from ..model.quantize import NONFINITE, SCALE_RULES
 from ..model.units import UnitConfig
+from .parser import Renamed
 
 
 @dataclass(frozen=True)
 class Option:
     """A unit's option and the keyword of the configuration that it sets.
 
-    value: what an option without argument stands for. The configuration has the defaults; `help`
-    repeats them.
+    value: what an option without argument stands for. default: what the configuration takes without
+    the option, in words.
     """
 
     flag: str
@@ -27,6 +28,7 @@ class Option:
     metavar: str | None = None
     convert: Callable[[str], object] = str
     value: object = None
+    default: str = ""
 
     @property
     def name(self) -> str:
@@ -35,11 +37,27 @@ class Option:
 
     def add(self, parser: argparse._ActionsContainer) -> None:
         """Add the option; None when it is not given."""
+        text = f"{self.help} (default: {self.default})" if self.default else self.help
         if self.value is None:
-            settings = {"metavar": self.metavar, "type": self.convert}
+            parser.add_argument(self.flag, help=text, metavar=self.metavar, type=self.convert)
         else:
-            settings = {"action": "store_const", "const": self.value}
-        parser.add_argument(self.flag, help=self.help, **settings)  # type: ignore[arg-type]
+            self._add_switch(parser)
+
+    def add_list(self, parser: argparse._ActionsContainer) -> None:
+        """Add it as the text of a list of such values."""
+        if self.value is None:
+            metavar = f"{(self.metavar or 'N').removesuffix('[,F...]')},..."
+            parser.add_argument(self.flag, help=self.help, metavar=metavar)
+        else:
+            self._add_switch(parser)
+
+    def _add_switch(self, parser: argparse._ActionsContainer) -> None:
+        parser.add_argument(self.flag, help=self.help, action="store_const", const=self.value)
+
+    def add_renamed(self, parser: argparse._ActionsContainer, new: str) -> None:
+        """Add it as one that goes elsewhere now."""
+        count = "?" if self.value is None else 0
+        parser.add_argument(self.flag, action=Renamed, new=f"{new} {self.flag} {{}}", nargs=count)
 
     def words(self, value: object) -> list[str]:
         """What to type for it."""
@@ -56,45 +74,50 @@ OPTIONS: tuple[Option, ...] = (
         "--format",
         "formats",
         f"element formats: {', '.join(FORMATS)}, of a dot unit also pairs such as e5m2xe4m3, or a "
-        "list that the mode input selects from (default: e4m3)",
+        "list that the mode input selects from",
         "F[,F...]",
+        default="e4m3",
     ),
     Option(
         "--accumulator",
         "accumulator",
         f"{', '.join(kind.syntax for kind in ACCUMULATORS.values())}, or a preset: "
-        f"{', '.join(PRESETS)} (default: aligned:13)",
+        f"{', '.join(PRESETS)}",
         "A",
+        default="aligned:13",
     ),
-    Option("--lanes", "lanes", "block size, 4 to 128 (default: 32)", convert=int),
+    Option("--lanes", "lanes", "block size, 4 to 128", convert=int, default="32"),
     Option(
         "--stages",
         "stages",
-        "registers, and so latency (default: 4 or the nearest possible)",
+        "registers, and so latency",
         convert=int,
+        default="4 or the nearest possible",
     ),
     Option(
         "--result",
         "out",
         "float32, bfloat16, float16; of int32 sums int32, or an integer format requantised by "
         "a multiplier and a shift or by a shift: int8_full:multiply, int8_full:shift, and so on "
-        "for int8_symmetric, uint8, int4_full, int4_symmetric (default: float32)",
+        "for int8_symmetric, uint8, int4_full, int4_symmetric",
         "FORMAT",
+        default="float32",
     ),
     Option("--no-status", "status", "leave the flag outputs out", value=False),
     Option("--no-c", "load_c", "leave the input in_c out", value=False),
     Option(
         "--scales",
         "scales",
-        "scales of blocks; e8m0, and for integer results none or u2 to u8 (default: e8m0, "
-        "or none for integer results)",
+        "scales of blocks; e8m0, and for integer results none or u2 to u8",
         "FORMAT",
+        default="e8m0, or none for integer results",
     ),
     Option(
         "--zero-points",
         "zero_points",
-        "operands with a zero point, for integer results: a, b, ab (default: none)",
+        "operands with a zero point, for integer results: a, b, ab",
         "OPERANDS",
+        default="none",
     ),
     Option(
         "--interleave",
@@ -103,37 +126,44 @@ OPTIONS: tuple[Option, ...] = (
         convert=int,
     ),
     Option("--micro", "micro", "a micro-exponent for every two elements", value=True),
-    Option("--block", "block", "elements of a block, 4 to 128 (default: 32)", convert=int),
+    Option("--block", "block", "elements of a block, 4 to 128", convert=int, default="32"),
     Option(
         "--scale-rule",
         "scale_rule",
-        f"{', '.join(SCALE_RULES)}; of a quantiser alone also a list that an input selects from "
-        "(default: floor)",
+        f"{', '.join(SCALE_RULES)}; of a quantiser alone also a list that an input selects from",
         "R",
+        default="floor",
     ),
-    Option("--rounding", "rounding", f"{', '.join(ROUNDINGS)} (default: nearest_even)", "R"),
-    Option("--nonfinite", "nonfinite", f"{', '.join(NONFINITE)} (default: poison)", "POLICY"),
+    Option("--rounding", "rounding", f"{', '.join(ROUNDINGS)}", "R", default="nearest_even"),
+    Option("--nonfinite", "nonfinite", f"{', '.join(NONFINITE)}", "POLICY", default="poison"),
     Option("--lfsr-seed", "seed", "state of the shift register after a reset", convert=_number),
-    Option("--source", "source", f"values: {', '.join(OUTPUTS)} (default: float32)", "FORMAT"),
-    Option("--beats", "beats", "transfers of a block: 1, 2, 4, ... (default: 1)", convert=int),
-    Option("--random", "random", "random words: stream, or lfsr inside (default: stream)", "FROM"),
-    Option("--to", "format", "element format of the results' blocks (default: e4m3)", "F"),
+    Option("--source", "source", f"values: {', '.join(OUTPUTS)}", "FORMAT", default="float32"),
+    Option("--beats", "beats", "transfers of a block: 1, 2, 4, ...", convert=int, default="1"),
+    Option("--random", "random", "random words: stream, or lfsr inside", "FROM", default="stream"),
+    Option("--to", "format", "element format of the results' blocks", "F", default="e4m3"),
     Option("--quantizer-stages", "quantizer_stages", "the quantiser's registers", convert=int),
-    Option("--rows", "rows", "dot units down the array, 1 to 64 (default: 8)", convert=int),
-    Option("--columns", "columns", "dot units across it, 1 to 64 (default: 8)", convert=int),
+    Option("--rows", "rows", "dot units down the array, 1 to 64", convert=int, default="8"),
+    Option("--columns", "columns", "dot units across it, 1 to 64", convert=int, default="8"),
     Option(
         "--depth",
         "depth",
-        "blocks of K up to which a panel of A is kept, 4 to 1024 (default: 32)",
+        "blocks of K up to which a panel of A is kept, 4 to 1024",
         convert=int,
+        default="32",
     ),
     *(
-        Option(f"--{side}-bytes", f"{side}_bytes", f"bytes a beat of {what}", convert=int)
+        Option(
+            f"--{side}-bytes",
+            f"{side}_bytes",
+            f"bytes a beat of {side.upper()}",
+            convert=int,
+            default=what,
+        )
         for side, what in (
-            ("a", "A (default: a whole step)"),
-            ("b", "B (default: a whole step)"),
-            ("c", "C (default: a row of a tile)"),
-            ("d", "D (default: a row of a tile)"),
+            ("a", "a whole step"),
+            ("b", "a whole step"),
+            ("c", "a row of a tile"),
+            ("d", "a row of a tile"),
         )
     ),
     Option("--initial-c", "initial_c", "add the stream D of initial values of C", value=True),

@@ -6,7 +6,11 @@ import shutil
 import sys
 from pathlib import Path
 
-from .units import UNIT_OPTIONS, add_unit_options, unit_config
+from ..model.units import KINDS, DotConfig
+from .options import options_of
+from .units import add_kinds, refuse_unit, unit_config
+
+REGRESSION = "regression"
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -14,15 +18,28 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser(
         "sim",
         help="simulate units against the golden model",
-        description="Without unit options, the regression matrix; with any, that one unit.",
+        description="Simulate one unit of a kind, or the regression where none is named.",
     )
-    add_unit_options(parser)
-    group = parser.add_argument_group("regression")
+    parser.otherwise = REGRESSION
+    what = parser.add_subparsers(dest="kind", metavar="WHAT", required=True)
+    every = "the units of the regression matrix"
+    regression = what.add_parser(REGRESSION, help=every, description=f"Simulate {every}.")
+    group = regression.add_argument_group("matrix")
     group.add_argument("--full", action="store_true", help="the full matrix (hours)")
     group.add_argument(
         "--only", action="append", metavar="NAME", help="this unit of the matrix (patterns: *)"
     )
-    group.add_argument("--list", action="store_true", help="print the matrix and exit")
+    _run_options(regression)
+    for option in options_of(DotConfig):
+        option.add_renamed(regression, "mxdot sim dot")
+    add_kinds(what, _run_options)
+    parser.set_defaults(run=run)
+
+
+def _run_options(parser: argparse.ArgumentParser) -> None:
+    refuse_unit(parser, "sim")
+    group = parser.add_argument_group("run")
+    group.add_argument("--list", action="store_true", help="print what would be run and exit")
     group.add_argument("--seed", type=int, help="repeat the run of this seed (default: random)")
     group.add_argument("--count", type=int, help="dot products in bulk mode, for each unit")
     group.add_argument("--traffic", type=int, help="dot products cycle by cycle, for each unit")
@@ -40,7 +57,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="TENSOR",
         help="one or two tensors of the file; rows of the first meet rows of the second",
     )
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -50,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     from ..sim.engine.regression import TRAFFIC, Settings, random_seed, run_regression, select
     from ..sim.engine.verilator import ToolError
 
-    if _asks_for_one(args):
+    if args.kind != REGRESSION:
         units = [Unit(unit_config(args))]
     else:
         units = full_matrix() if args.full else default_matrix()
@@ -91,20 +107,14 @@ def _check(args: argparse.Namespace) -> None:
         raise ValueError(f"name must give one or two tensors, not {len(args.name)}")
     if args.name and args.tensors is None:
         raise ValueError("name needs a file of tensors: --tensors FILE")
-    if args.only and _asks_for_one(args):
-        raise ValueError("only selects from the matrix and takes no unit options")
-
-
-def _asks_for_one(args: argparse.Namespace) -> bool:
-    """A unit option that is given asks for one unit, even with its default value."""
-    return any(getattr(args, option.name) is not None for option in UNIT_OPTIONS)
 
 
 def _repeat(args: argparse.Namespace, seed: int) -> str:
     """The command that repeats one unit of this run; {name} stands for the unit."""
     words = [_program(), "sim"]
-    if _asks_for_one(args):
-        for option in UNIT_OPTIONS:
+    if args.kind != REGRESSION:
+        words.append(args.kind)
+        for option in options_of(KINDS[args.kind]):
             value = getattr(args, option.name)
             words += [] if value is None else option.words(value)
     else:

@@ -1,35 +1,29 @@
-"""The kinds of units that `--unit` chooses from."""
+"""A subcommand with a word for each kind of unit: `mxdot verilog matmul`."""
 
 import argparse
+from collections.abc import Callable
 
-from ..model.errors import choice
 from ..model.units import KINDS, UnitConfig
-from .options import OPTIONS, Option, given, options_of
-
-UNIT = Option("--unit", "unit", f"kind of unit: {', '.join(KINDS)} (default: dot)", "KIND")
-UNIT_OPTIONS = (UNIT, *OPTIONS)
+from .options import add_options, given, options_of
+from .parser import Renamed
 
 
-def add_unit_options(parser: argparse.ArgumentParser) -> None:
-    """Options that describe one unit of any kind."""
-    UNIT.add(parser.add_argument_group("unit"))
-    added: set[Option] = set()
+def add_kinds(
+    subparsers: argparse._SubParsersAction, add: Callable[[argparse.ArgumentParser], None]
+) -> None:
+    """A parser for each kind, with its options and those that `add` adds."""
     for name, kind in KINDS.items():
-        options = options_of(kind)
-        shared = [option.flag for option in options if option in added]
-        beside = f", beside {', '.join(shared)}" if shared else ""
-        group = parser.add_argument_group(f"options of --unit {name}{beside}")
-        for option in options:
-            if option not in added:
-                option.add(group)
-        added.update(options)
+        parser = subparsers.add_parser(name, help=kind.title, description=kind.title)
+        add_options(parser, options_of(kind))
+        add(parser)
+
+
+def refuse_unit(parser: argparse.ArgumentParser, command: str) -> None:
+    """`--unit KIND`, as it was before kinds were words."""
+    parser.add_argument("--unit", action=Renamed, new=f"mxdot {command} {{}}")
 
 
 def unit_config(args: argparse.Namespace) -> UnitConfig:
-    """The configuration of the options of `add_unit_options`."""
-    name = choice("unit", "dot" if args.unit is None else args.unit, KINDS)
-    options = options_of(KINDS[name])
-    for option in OPTIONS:
-        if option not in options and getattr(args, option.name) is not None:
-            raise ValueError(f"{option.flag} is no option of --unit {name}")
-    return KINDS[name].of_keywords(**given(args, options))
+    """The configuration of the options of `add_kinds`."""
+    kind = KINDS[args.kind]
+    return kind.of_keywords(**given(args, options_of(kind)))

@@ -5,18 +5,29 @@ import sys
 from pathlib import Path
 
 from ..sim.engine.files import write_file
-from .units import add_unit_options, unit_config
+from .units import add_kinds, refuse_unit, unit_config
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
-    parser = subparsers.add_parser("verilog", help="write one unit as Verilog", description=__doc__)
-    add_unit_options(parser)
-    parser.add_argument("--top", help="top module (default: mxdot_ and the kind of unit)")
-    parser.add_argument(
+    parser = subparsers.add_parser(
+        "verilog",
+        help="write one unit as Verilog",
+        description="Write one unit as Verilog: of a kind, or a dot unit where none is named.",
+    )
+    parser.otherwise = "dot"
+    kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
+    add_kinds(kinds, _output_options)
+    parser.set_defaults(run=run)
+
+
+def _output_options(parser: argparse.ArgumentParser) -> None:
+    refuse_unit(parser, "verilog")
+    group = parser.add_argument_group("output")
+    group.add_argument("--top", help="top module (default: mxdot_ and the kind of unit)")
+    group.add_argument(
         "-o", "--output", type=Path, help="file to write (default: standard output)", metavar="FILE"
     )
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

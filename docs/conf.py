@@ -1,6 +1,16 @@
 """The site: pages of docs/ and a reference made of docstrings; `make docs`."""
 
+import re
+import sys
 from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+sys.path.append(str(Path(__file__).parent))
+
+import torch_stand_in
+
+torch_stand_in.install()
 
 project = "mxdot"
 release = metadata.version("mxdot")
@@ -12,5 +22,13 @@ myst_heading_anchors = 3
 default_role = "code"  # docstrings write names as `name`
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "imported-members": True}
-# Files of the repository that pages point to are not pages.
-suppress_warnings = ["myst.xref_missing"]
+
+
+def _files_outside(app: Any, page: str, source: list[str]) -> None:
+    """Texts of the repository that a page points to are no pages: they are handed out as files."""
+    source[0] = re.sub(r"\]\((\.\./[^)#]+\.md)\)", r"](path:\1)", source[0])
+
+
+def setup(app: Any) -> None:
+    """What this site adds to Sphinx."""
+    app.connect("source-read", _files_outside)

@@ -13,13 +13,12 @@ from .hierarchy import used
 class Top(Elaboratable, ABC):
     """A unit behind plain ports; `ports` lists (signal, direction, meaning).
 
-    A kind of unit is a subclass: `name` is its top module unless the user gives another, `title`
-    says what it is, `unit` makes the component, `connect` joins it to the ports that `__init__`
+    A kind of unit is a subclass: `name` is its top module unless the user gives another, `unit`
+    makes the component, `connect` joins it to the ports that `__init__`
     made by `port`, and `facts` are the lines of the header (what, value).
     """
 
     name: ClassVar[str]
-    title: ClassVar[str]
     clock: ClassVar[str] = "clk"
     reset: ClassVar[str] = "rst"
     """The reset's name; with an n at its end it is active low."""
@@ -66,7 +65,7 @@ class Top(Elaboratable, ABC):
             number = version("mxdot")
         except PackageNotFoundError:  # running from a source tree
             number = "(source tree)"
-        lines = [f"mxdot {number}: {self.title} {name}", ""]
+        lines = [f"mxdot {number}: {self.config.title} {name}", ""]
         lines += [f"{what:12} {value}" for what, value in self.facts()]
         longest = max(14, *(len(signal.name) for signal, _, _ in self.ports))
         lines += [

@@ -19,7 +19,9 @@ def choice(name: str, value: object, allowed: Iterable[str]) -> str:
 def identifier(name: str, value: object) -> str:
     """`value` if it is a Verilog identifier that needs no escape, else ValueError."""
     if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$]*", value):
-        raise ValueError(f"{name} must be a Verilog identifier, not {value!r}")
+        raise ValueError(
+            f"{name} must be a Verilog identifier (letters, digits, _, $), not {value!r}"
+        )
     return value
 
 

@@ -1,12 +1,15 @@
 """What a regression knows of each kind of unit: its row, by its configuration (model/units/).
 
-A kind's folder has files of the same names as the others: `item` (what is compared, and the golden
-model's prediction of it), `stimulus`, `features` (coverage), `unit` (the runner), `build` and
-`bench.sv` (the bench top). Those with one stream in and one out have `subject` (their pins and
-beats, for the environment in bench/) and `report` (how a failure is told). dot-quantize runs in the
-bench top of dot units; matmul has a bench of its own, `bench` and `unit_test`, as its items are
-whole jobs. To add one, see also engine/matrix.py; engine/unit.py has what runners share,
-engine/stream_unit.py what those of units with one stream in and one out do.
+Each kind has a folder, with files of the same names:
+
+    item, stimulus, features   what is compared and its prediction, what is sent, coverage
+    unit                       the runner
+    build, bench.sv, bulk      the bench top, and its files in bulk mode; dot-quantize takes dot's
+    subject, report            pins and beats, for the environment in bench/, and how a failure is
+                               told; matmul, of which an item is a whole job, has a bench of its own
+
+To add one, see also engine/matrix.py; engine/unit.py has what runners share, engine/stream_unit.py
+what those of units with one stream in and one out do.
 """
 
 from collections.abc import Callable

@@ -196,6 +196,9 @@ def test_every_accumulator_answers(text):
     assert rule.steps(128) == -(-128 // rule.step_terms(128))
     assert not rule.is_fused or rule.alignment_bits is not None
     assert rule.register is None or rule.sums_exactly
+    assert rule.is_wide == (text in ("exact", "float32"))
+    assert rule.step_terms(128) == (rule.step_limit or 128)
+    assert rule.step_terms(4) == min(rule.step_limit or 4, 4)
     assert all(wider != rule and type(wider) is type(rule) for wider in rule.wider(1))
 
 
@@ -203,6 +206,7 @@ def test_a_preset_is_its_rule_by_name():
     for preset in PRESETS.values():
         assert by_kind({Fused: "fused", Aligned: "aligned"}, preset) == "fused"
         assert preset.wider(1) == []
+        assert preset.step_limit == preset.terms
 
 
 PRESET = {"name": "own", "terms": 16, "fraction_bits": 14, "result_bits": 14, "nan": 0x7FC00000}

@@ -205,7 +205,7 @@ def test_the_matrix():
 
 
 def test_command_line(capsys):
-    arguments = "--unit dot-quantize --accumulator hopper --to e2m1 --block 8 --list"
+    arguments = "dot-quantize --accumulator hopper --to e2m1 --block 8 --list"
     assert main(["sim", *arguments.split()]) == 0
     name = "dot-quantize-hopper-e4m3-x32-s4-to-e2m1-x8-s4-floor"
     assert capsys.readouterr().out.startswith(f"{name} e4m3 hopper x32 ")

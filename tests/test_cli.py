@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
-from mxdot.cli import main
+from mxdot.cli import COMMANDS, main
+from mxdot.cli.options import OPTIONS, options_of
+from mxdot.model.units import KINDS
 from mxdot.sim.engine.files import beside, write_file
 
 
@@ -34,9 +36,10 @@ def run(capsys, *arguments):
         ("--accumulator aligned:65", "F of aligned must be from 0 to 64, not 65"),
         ("--stages 11", "stages of accumulator aligned:13 must be from 1 to 10, not 11"),
         ("--result float64", "out must be one of float32, bfloat16, float16, int32, FORMAT:"),
-        ("--top 1unit", "top must be a Verilog identifier (letters, digits, _), not '1unit'"),
+        ("--top 1unit", "top must be a Verilog identifier (letters, digits, _, $), not '1unit'"),
         ("--lanes many", "argument --lanes: invalid int value: 'many'"),
-        ("--unit adder", "unit must be one of dot, quantize, dot-quantize, matmul, not 'adder'"),
+        ("adder", "argument KIND: invalid choice: 'adder' (choose from "),
+        ("matmul --micro", "unrecognized arguments: --micro"),
         ("--colour red", "unrecognized arguments: --colour red"),
     ],
 )
@@ -46,6 +49,50 @@ def test_verilog_refuses_in_one_line(capsys, arguments, message):
     assert out == ""
     assert err.startswith(f"mxdot: error: {message}")
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("verilog --unit matmul --rows 2", "mxdot verilog matmul"),
+        ("verilog --rows 2 --unit=matmul", "mxdot verilog matmul"),
+        ("sim --unit quantize", "mxdot sim quantize"),
+        ("sim --lanes 8 --seed 1", "mxdot sim dot --lanes 8"),
+        ("sim --seed 1 --no-c", "mxdot sim dot --no-c"),
+        ("compare --scheme all --flow none", "mxdot compare schemes all"),
+        ("compare --format e4m3 --find narrowest", "mxdot compare find"),
+        ("schemes --scheme nvfp4", "mxdot compare errors"),
+    ],
+)
+def test_an_old_spelling_is_answered_by_the_new_one(capsys, old, new):
+    status, out, err = run(capsys, *old.split())
+    assert (status, out) == (2, "")
+    assert err.startswith("mxdot: error: ")
+    assert err.endswith(f" is spelled {new} now\n")
+    assert err.count("\n") == 1
+
+
+def test_without_a_command_it_says_what_there_is(capsys):
+    status, out, err = run(capsys)
+    assert (status, err) == (0, "")
+    assert all(f"    {name}" in out for name in COMMANDS)
+    assert run(capsys, "--help") == (0, out, "")
+
+
+@pytest.mark.parametrize("command", ["verilog", "sim"])
+def test_every_kind_has_its_own_options(capsys, command):
+    for kind, config in KINDS.items():
+        status, out, _ = run(capsys, command, kind, "--help")
+        assert status == 0
+        assert {option.flag for option in OPTIONS if f"\n  {option.flag} " in out} == {
+            option.flag for option in options_of(config)
+        }
+
+
+def test_a_comparison_lists_the_options_of_a_unit(capsys):
+    _, out, _ = run(capsys, "compare", "units", "--help")
+    for option in options_of(KINDS["dot"]):
+        assert f"\n  {option.flag} " in out
 
 
 def test_unknown_command(capsys):

@@ -106,7 +106,7 @@ def test_refusals(dot, arguments, message):
 def test_verilog(tmp_path, capsys):
     path = tmp_path / "unit.v"
     options = "--lanes 4 --accumulator hopper --result bfloat16 --to e2m1 --block 8"
-    status = main(["verilog", "--unit", "dot-quantize", *options.split(), "-o", str(path)])
+    status = main(["verilog", "dot-quantize", *options.split(), "-o", str(path)])
     assert status == 0
     output = capsys.readouterr().out
     assert "mxdot_dot_quantize, e4m3 hopper x4 stages 4 bfloat16 no-status" in output

@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from amaranth.hdl import Cat, Module
@@ -179,9 +179,16 @@ def test_names_come_from_the_design(text):
 
 @pytest.mark.parametrize("top", ["", "1dot", "dot-unit", "dot.v", "\\dot", "dot\n", *ODD])
 def test_a_top_that_is_no_identifier(top):
-    message = f"top must be a Verilog identifier (letters, digits, _), not {top!r}"
+    message = f"top must be a Verilog identifier (letters, digits, _, $), not {top!r}"
     with pytest.raises(ValueError, match=re.escape(message)):
         generate(CONFIG, top)
+
+
+def test_a_top_of_every_character_that_a_name_may_have(tmp_path):
+    """As other people's modules have them; all else of the text is as under any other name."""
+    text = generate(CONFIG, "Top_1$")
+    assert text == generate(CONFIG, "Top_12").replace("Top_12", "Top_1$")
+    check_lint(text, "Top_1$", tmp_path)
 
 
 def test_a_module_in_the_current_directory_is_not_run(tmp_path, monkeypatch):
@@ -234,11 +241,11 @@ class Twice(wiring.Component):
 @dataclass(frozen=True)
 class TwiceConfig:
     dot: DotConfig
+    title: ClassVar[str] = "two units"
 
 
 class TwiceTop(Top):
     name = "twice"
-    title = "two units"
 
     def __init__(self, config):
         super().__init__(config)

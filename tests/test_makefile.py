@@ -57,9 +57,9 @@ def test_options_of_verilog(make, value):
 @pytest.mark.parametrize("value", VALUES)
 def test_options_of_sim_and_compare(make, value):
     make("sim", SEED=value, JOBS=value)
-    (sim, _), (compare, _) = make("compare", JOBS=value, ARGS="--lanes 8")
+    (sim, _), (compare, _) = make("compare", JOBS=value, ARGS="find --lanes 8")
     assert sim == ["sim", "--seed", value, "--jobs", value]
-    assert compare == ["compare", "--jobs", value, "--lanes", "8"]
+    assert compare == ["compare", "find", "--lanes", "8", "--jobs", value]
 
 
 @pytest.mark.parametrize("value", ["1", "yes", "$(shell touch pwned)1"])

@@ -1,6 +1,8 @@
 """The kinds of units: each described once, and known to every room."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ from mxdot.sim.engine.matrix import default_matrix
 from mxdot.sim.kinds import KINDS as BENCHES
 from verilog_text import KINDS as EXAMPLES
 
+ROOT = Path(__file__).parent.parent
 EXAMPLE_OF = {type(config).kind: config for config in EXAMPLES.values()}
 
 
@@ -46,3 +49,25 @@ def test_keywords_make_what_arguments_make(kind):
     flat = {**flat.pop("dot", {}), **flat}
     chosen = {name: flat[name] for name in KINDS[kind].keywords()}
     assert KINDS[kind].of_keywords(**chosen) == config
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_folder_has_the_files_that_every_kind_has(kind):
+    folder = ROOT / "sim" / kind.replace("-", "_")
+    wanted = {"item.py", "stimulus.py", "features.py", "unit.py"}
+    if kind != "dot-quantize":
+        wanted |= {"build.py", "bench.sv", "bulk.py"}
+    if BENCHES[KINDS[kind]].subject:
+        wanted |= {"subject.py", "report.py"}
+    assert wanted <= {path.name for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("room", ["bench", "engine"])
+def test_what_all_kinds_share_imports_none(room):
+    """But for the list of units, engine/matrix.py."""
+    kinds = "|".join(kind.replace("-", "_") for kind in KINDS)
+    files = [path for path in (ROOT / "sim" / room).glob("*.py") if path.name != "matrix.py"]
+    assert files
+    for path in files:
+        assert not re.search(rf"^ *(from|import) .*sim\.({kinds})\b", path.read_text(), re.M), path
+        assert not re.search(rf"^ *from \.\.({kinds})\b", path.read_text(), re.M), path

@@ -12,6 +12,7 @@ from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig, MXArray, matmul
 from mxdot.sim.bench import bulk
 from mxdot.sim.dot.build import build_unit
+from mxdot.sim.dot.bulk import write_records
 
 DIRECTORY = Path(__file__).parent / "vectors" / "h200"
 FP8 = ("e4m3xe4m3", "e4m3xe5m2", "e5m2xe4m3", "e5m2xe5m2")
@@ -119,7 +120,7 @@ def test_rtl_computes_what_the_silicon_did(preset, tmp_path):
     build = build_unit(config, verilog, tmp_path / "build")
     every = list(cases(preset).values())
     parts = [records(config, one) for one in every]
-    bulk.write_records(tmp_path / "records", *map(np.concatenate, zip(*parts, strict=True)))
+    write_records(tmp_path / "records", *map(np.concatenate, zip(*parts, strict=True)))
     bulk.run(build, tmp_path / "records", tmp_path / "results", gap=8, stall=16)
     got = bulk.read_results(tmp_path / "results")[:, 0]
     want = np.concatenate([one.result.ravel() for one in every])

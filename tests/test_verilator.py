@@ -10,6 +10,7 @@ import pytest
 
 from mxdot.sim.bench import bulk
 from mxdot.sim.dot.build import BENCH
+from mxdot.sim.dot.bulk import write_records
 from mxdot.sim.engine import verilator
 from mxdot.sim.engine.verilator import (
     BENCH_TOP,
@@ -56,7 +57,7 @@ class Blocks:
 
     def write(self, path: Path) -> Path:
         fields = (self.a, self.b, self.scale_a, self.scale_b, self.c, self.first, self.last)
-        bulk.write_records(path, *fields)
+        write_records(path, *fields)
         return path
 
     def expected(self) -> tuple[np.ndarray, np.ndarray]:
@@ -184,7 +185,7 @@ def test_record_layout(tmp_path, a_bits, b_bits, lanes):
     b = rng.integers(0, 1 << b_bits, (3, lanes), dtype=np.uint8)
     path = tmp_path / "records"
     first, last, mode = [1, 0, 0], [0, 0, 1], [5, 6, 7]
-    bulk.write_records(
+    write_records(
         path, a, b, [1, 2, 3], 254, 0xDEADBEEF, first, last, mode, a_bits=a_bits, b_bits=b_bits
     )
 
@@ -203,9 +204,9 @@ def test_record_layout(tmp_path, a_bits, b_bits, lanes):
 def test_records_refuse_bad_shapes_and_modes(tmp_path):
     a = np.zeros((3, 32), np.uint8)
     with pytest.raises(ValueError, match=r"not \(3, 32\) and \(3, 16\)"):
-        bulk.write_records(tmp_path / "records", a, a[:, :16], 0, 0, 0, 1, 1)
+        write_records(tmp_path / "records", a, a[:, :16], 0, 0, 0, 1, 1)
     with pytest.raises(ValueError, match="mode must be from 0 to 63, not 64"):
-        bulk.write_records(tmp_path / "records", a, a, 0, 0, 0, 1, 1, 64)
+        write_records(tmp_path / "records", a, a, 0, 0, 0, 1, 1, 64)
     assert not (tmp_path / "records").exists()
 
 

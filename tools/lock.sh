@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Resolves all extras together, so that they fit beside each other, into requirements.lock,
-# requirements-explore.lock and requirements-docs.lock, valid for every supported Python. `real` is left out: it brings PyTorch.
+# requirements-explore.lock and requirements-docs.lock, valid for every supported Python. `real` is
+# left out: it brings PyTorch.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/common.sh

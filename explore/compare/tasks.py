@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from ...model import DotConfig, Exact, Float32, accumulator, format_pairs
+from ...model import DotConfig, accumulator, format_pairs
 from ...model.accumulators.fixed import FLOAT64_WIDTH
 from ..accuracy.sentences import SENTENCES
 from ..cost import Flow
@@ -139,7 +139,7 @@ class CostTask:
         """Seconds, roughly."""
         lanes = self.unit.lanes or 32
         wide = isinstance(self.unit, Generated) and (
-            isinstance(self.unit.config.accumulator, Exact | Float32) or "e5m2" in self.unit.format
+            self.unit.config.accumulator.is_wide or "e5m2" in self.unit.format
         )
         return lanes * (0.6 if wide else 0.3) * SLOWER.get(self.flow.kind, 1.0)
 

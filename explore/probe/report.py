@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields
 import numpy as np
 from numpy.random import Generator
 
-from ...model import Accumulator, Preset
+from ...model import Accumulator
 from .bench import Bench
 from .candidates import UNNAMED, candidates
 from .experiments import find, places_of_steps
@@ -158,7 +158,7 @@ def _samples(bench: Bench, rng: Generator, rows: int) -> Iterator[Sample]:
 
 def _compare(unit: MatrixUnit, rule: Accumulator, terms: int | None, samples: list[Sample]) -> Fit:
     """The rule on the samples, in blocks of the unit's steps."""
-    block = unit.multiple if isinstance(rule, Preset) else min(terms or unit.multiple, 128)
+    block = unit.multiple if rule.step_limit else min(terms or unit.multiple, 128)
     if any(sample[1].shape[1] % block for sample in samples):
         block = unit.multiple
     model = ModelUnit(rule, unit.formats, max(block, 4))

@@ -23,7 +23,6 @@ class DotTop(Top):
     """A `DotUnit` behind plain ports."""
 
     name = "mxdot_dot"
-    title = "MX dot-product unit"
 
     def __init__(self, config: DotConfig) -> None:
         super().__init__(config)

@@ -48,7 +48,6 @@ class MatmulTop(Top):
     """A `MatmulUnit` behind ports in AXI's names."""
 
     name = "mxdot_matmul"
-    title = "MX matrix unit"
     clock = "aclk"
     reset = "aresetn"
 

@@ -53,7 +53,6 @@ class DotQuantizeTop(Top):
     """A `DotQuantizeUnit` behind plain ports: those of the dot unit, and one code."""
 
     name = "mxdot_dot_quantize"
-    title = "MX dot-product unit with a quantiser"
 
     def __init__(self, config: DotQuantizeConfig) -> None:
         super().__init__(config)

@@ -13,7 +13,6 @@ class QuantizeTop(Top):
     """A `QuantizeUnit` behind plain ports."""
 
     name = "mxdot_quantize"
-    title = "MX quantiser"
 
     def __init__(self, config: QuantizeConfig) -> None:
         super().__init__(config)

@@ -5,6 +5,7 @@ from typing import Any
 
 from amaranth.hdl import Elaboratable, Signal
 
+from ...model.errors import identifier
 from ...model.units.dot import DotConfig
 from ...model.units.dot_quantize import DotQuantizeConfig
 from ...model.units.matmul.config import MatmulConfig
@@ -43,9 +44,7 @@ def generate(config: Any, top: str | None = None) -> str:
     or is a reserved word.
     """
     top = default_top(config) if top is None else top
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", top):
-        raise ValueError(f"top must be a Verilog identifier (letters, digits, _), not {top!r}")
-    if top in KEYWORDS:
+    if identifier("top", top) in KEYWORDS:
         raise ValueError(f"top must be no reserved word of Verilog, not {top!r}")
     unit = TOPS[type(config)](config)
     signals = {signal.name: signal for signal, _, _ in unit.ports}

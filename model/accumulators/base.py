@@ -35,6 +35,8 @@ class Accumulator:
     is_fused: whether the running value takes part in the alignment of the terms.
     takes_integers: whether the block sum is an INT32: the formats are integers, and so may be the
     results. takes_floats: whether it is defined for products of float32 numbers too.
+    is_wide: whether the adders of a block hold every digit of its sum, or add whole floats: such
+    units are large.
     """
 
     syntax: ClassVar[str]
@@ -44,6 +46,7 @@ class Accumulator:
     is_fused: ClassVar[bool] = False
     takes_integers: ClassVar[bool] = False
     takes_floats: ClassVar[bool] = False
+    is_wide: ClassVar[bool] = False
 
     @property
     def rule(self) -> str:
@@ -73,9 +76,14 @@ class Accumulator:
         """The fixed-point register that holds the running value; None where it is a float32."""
         return None
 
+    @property
+    def step_limit(self) -> int | None:
+        """The most elements of a block that are taken at once; None where it is the whole block."""
+        return None
+
     def step_terms(self, block: int) -> int:
         """Elements that are taken at once, of blocks of `block`."""
-        return block
+        return block if self.step_limit is None else min(self.step_limit, block)
 
     def steps(self, lanes: int) -> int:
         """Steps in which a block of `lanes` elements is taken."""

@@ -42,6 +42,7 @@ class Exact(ExactSum):
     """An exact block sum, added to c with one rounding."""
 
     syntax = "exact"
+    is_wide = True
     examples = ("exact",)
     summary = "c' = RNE(c + 2^s x sum p), one rounding per block"
     takes_floats = True

@@ -20,6 +20,7 @@ class Float32(Accumulator):
     """A tree of float32 additions."""
 
     syntax = "float32"
+    is_wide = True
     examples = ("float32",)
     summary = "float32 RNE tree of adjacent pairs inside the block; RNE into c"
 

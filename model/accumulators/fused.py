@@ -117,9 +117,10 @@ class Preset(Fused):
         """The float32 bit pattern of every NaN result."""
         return self.nan
 
-    def step_terms(self, block: int) -> int:
-        """Elements that are taken at once, of blocks of `block`."""
-        return min(self.terms, block)
+    @property
+    def step_limit(self) -> int:
+        """The machine's step."""
+        return self.terms
 
     @property
     def step_fraction_bits(self) -> int:

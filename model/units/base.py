@@ -20,6 +20,8 @@ class UnitConfig(ABC):
 
     kind: ClassVar[str]
     """What the kind of unit is called where one is chosen."""
+    title: ClassVar[str]
+    """What such a unit is, in words."""
     items: ClassVar[str]
     """What such a unit computes, in the plural."""
 

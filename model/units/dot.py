@@ -61,6 +61,7 @@ class DotConfig(UnitConfig):
     """
 
     kind: ClassVar[str] = "dot"
+    title: ClassVar[str] = "MX dot-product unit"
     items: ClassVar[str] = "dot products"
 
     formats: tuple[Pair, ...]

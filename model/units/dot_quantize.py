@@ -23,6 +23,7 @@ class DotQuantizeConfig(OfDotUnits):
     """
 
     kind: ClassVar[str] = "dot-quantize"
+    title: ClassVar[str] = "MX dot-product unit with a quantiser"
     items: ClassVar[str] = "requantised blocks"
     own_dot_keywords: ClassVar[tuple[str, ...]] = ("status", "interleave")
 

@@ -49,6 +49,7 @@ class QuantizeConfig(UnitConfig):
     """
 
     kind: ClassVar[str] = "quantize"
+    title: ClassVar[str] = "MX quantiser"
     items: ClassVar[str] = "blocks"
 
     formats: tuple[ElementFormat, ...]

@@ -12,11 +12,11 @@ from ...model import DotConfig
 from ...model.trace import FLAG_NAMES
 from ..bench import subject
 from ..bench.subject import Assembler, Goals, Hits, Subject, event_goals
-from ..bench.tensors import tensor_traffic
 from ..engine.job import UnitJob
 from . import features
 from .item import Batch, Bundle, Outcome, Product, batch_of, plain, products
 from .stimulus import traffic
+from .tensors import tensor_traffic
 
 TENSOR_BLOCKS = 1000
 LONG_AGO = -(10**9)

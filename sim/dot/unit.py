@@ -7,18 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model import DotConfig
-from ..bench import bulk
-from ..bench.tensors import tensor_traffic
 from ..engine.job import Failure
 from ..engine.stream_unit import StreamUnit
 from ..engine.verilator import Build
 from .build import build_unit
+from .bulk import SLOT_PLACE, write_products
 from .item import Batch, Outcome, concatenate, plain, products
 from .report import describe_failure
 from .stimulus import traffic
+from .tensors import tensor_traffic
 
-SLOT_PLACE = 8  # of the slot in the word of flags
 TENSOR_BLOCKS = 25_000  # of real tensors in bulk mode, unless all are asked for
 
 
@@ -69,48 +67,3 @@ class DotStream(StreamUnit):
     def report(self, verilog: Path, failure: Failure) -> str:
         """With the first stage that differs."""
         return describe_failure(self.job, verilog, failure)
-
-
-def write_products(
-    path: Path, config: DotConfig, batches: Sequence[Batch], order: NDArray[np.int64]
-) -> None:
-    """The records of all blocks, the batches' dot products in the given order.
-
-    As many as the unit has slots are in flight together, and take turns.
-    """
-    lengths = np.concatenate([np.full(len(batch), batch.blocks) for batch in batches])
-    starts = np.cumsum(lengths) - lengths
-    lengths, starts = lengths[order], starts[order]
-    ends = np.cumsum(lengths)
-    step = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
-    place = np.repeat(np.arange(len(order)), lengths)
-    turn = np.lexsort((place, step, place // config.interleave))
-    place, step = place[turn], step[turn]
-    index = starts[place] + step
-
-    def blocks(name: str) -> NDArray:
-        parts = [getattr(batch, name) for batch in batches]
-        return np.concatenate([p.reshape(-1, *p.shape[2:]) for p in parts])[index]
-
-    def side(name: str) -> NDArray[np.uint64]:
-        return np.concatenate([batch.side[name].reshape(-1) for batch in batches])[index]
-
-    c = np.concatenate([batch.c for batch in batches])[order]
-    mode = np.concatenate([np.full(len(batch), batch.mode) for batch in batches])[order]
-    columns = [(side(name), bits) for name, bits in config.side_inputs.items()]
-    if config.slot_bits:
-        columns.append(((place % config.interleave).astype(np.uint64), config.slot_bits))
-    bulk.write_records(
-        path,
-        blocks("a"),
-        blocks("b"),
-        blocks("scale_a"),
-        blocks("scale_b"),
-        c[place],
-        step == 0,
-        step == lengths[place] - 1,
-        mode[place],
-        a_bits=config.bits_a,
-        b_bits=config.bits_b,
-        side=columns,
-    )

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from ...model import DotQuantizeConfig
 from ..bench.operands import draw, finite_codes, near_scales
-from ..bench.tensors import tensor_traffic
 from ..dot import item as dot
 from ..dot import stimulus as dot_stimulus
 from ..dot.target import Target
+from ..dot.tensors import tensor_traffic
 from ..engine.job import UnitJob
 from ..quantize import item as quantize
 from ..quantize import stimulus as quantize_stimulus

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..dot.build import build_unit
-from ..dot.unit import write_products
+from ..dot.bulk import write_products
 from ..engine.job import Failure
 from ..engine.stream_unit import StreamUnit
 from ..engine.verilator import Build

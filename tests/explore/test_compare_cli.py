@@ -98,7 +98,7 @@ def test_tensors_of_a_file(folder):
 
 
 def test_find_narrowest(folder, capsys):
-    compare("--find", "narrowest", "--sqnr", "40", "--format", "e2m1", *SMALL, "-o", "out")
+    compare("find", "--sqnr", "40", "--format", "e2m1", *SMALL, "-o", "out")
     shown = capsys.readouterr().out
     assert "Narrowest accumulators: 40 dB, at lengths 32, 64" in shown
     assert "to compare what they cost: mxdot compare --format e2m1 --accumulator aligned:" in shown
@@ -127,18 +127,17 @@ def test_find_narrowest(folder, capsys):
         ("--seed -1", "seed must be from 0 to "),
         ("--encoder 41", "encoder must be from 0 to 40, not 41"),
         (
-            "--find narrowest --match int32",
+            "find --match int32",
             "match: accumulator int32 takes integer formats only",
         ),
-        ("--find narrowest --sqnr 40 --encoder 1", "encoder must be 0 with find narrowest, not 1"),
+        ("find --sqnr 40 --encoder 1", "encoder must be 0 with find narrowest, not 1"),
         ("--study no.toml", "no.toml cannot be read: No such file or directory"),
         ("--extra no.toml", "no.toml cannot be read: No such file or directory"),
         ("--study no.toml --format e4m3", "format and study exclude each other"),
         ("--study no.toml --no-c", "no-c and study exclude each other"),
-        ("--find narrowest", "find narrowest needs a target: --sqnr DB or --match ACCUMULATOR"),
-        ("--find narrowest --match best", "accumulator must be one of"),
-        ("--find narrowest --sqnr 40 --data none", "find narrowest needs data: --data"),
-        ("--sqnr 40", "sqnr, match and quality are targets of --find narrowest"),
+        ("find", "find narrowest needs a target: --sqnr DB or --match ACCUMULATOR"),
+        ("find --match best", "accumulator must be one of"),
+        ("find --sqnr 40 --data none", "find narrowest needs data: --data"),
         ("--sort size", "sort must be one of area, delay, sqnr, total, not 'size'"),
         ("--jobs 0", "jobs must be from 1 to 1024, not 0"),
         (f"-o {__file__}", "output must be a directory that can be written, not "),

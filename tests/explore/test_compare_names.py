@@ -138,11 +138,11 @@ def test_names_that_do_not_print_are_refused(name, folder):
 
 
 @pytest.mark.parametrize("name", ["=cmd|x.npz", "+a.npz", "-a.npz", "@a.npz"])
-@pytest.mark.parametrize("command", ["compare", "schemes"])
+@pytest.mark.parametrize("command", ["units", "errors"])
 def test_a_data_set_begins_no_formula_of_a_spreadsheet(command, name, folder, capsys):
     np.savez(folder / "a.npz", a=np.ones((2, 32), np.float32))
     (folder / "a.npz").rename(folder / name)
-    assert main([command, f"--data={name}", "-o", "out"]) == 2
+    assert main(["compare", command, f"--data={name}", "-o", "out"]) == 2
     error = f"data must not begin a formula of a spreadsheet, as {name!r} does\n"
     assert capsys.readouterr().err == f"mxdot: error: {error}"
     assert not (folder / "out").exists()
@@ -210,8 +210,10 @@ def test_errors_of_the_command_line_are_one_line(name, capsys):
         ["compare", "--data", name],
         ["compare", "--study", f"{name}.toml"],
         ["compare", "--format", name],
+        ["compare", "schemes", name],
+        ["compare", "errors", "--data", f"{name}.npz"],
         ["compare", "--scheme", name],
-        ["schemes", "--data", f"{name}.npz"],
+        ["verilog", "--unit", name],
         ["synth", f"{name}/nix.v", "--top", "m"],
         ["verilog", "--top", name],
         ["verilog", name],

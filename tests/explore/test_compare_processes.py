@@ -69,7 +69,7 @@ def test_a_study_names_processes_and_a_library_of_several_files(tmp_path):
         ("--process tsmc5", "process must be one of gates, sky130, ihp, asap7, gt2n, not 'tsmc5'"),
         ("--process asap7 --liberty a.lib", "liberty a.lib is not a file"),
         ("--process gates --target-ps 100", "target-ps is for flow cells or ecp5, not gates"),
-        ("--process asap7,gt2n --scheme mxfp4", "flow must be one, with one target, with scheme"),
+        ("schemes mxfp4 --process asap7,gt2n", "flow must be one, with one target, for schemes"),
     ],
 )
 def test_refused_in_one_line(options, error, tmp_path, monkeypatch, capsys):

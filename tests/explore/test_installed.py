@@ -50,14 +50,15 @@ def test_the_repository_is_out_of_reach(run):
 @pytest.mark.parametrize(
     ("command", "shown"),
     [
-        ("schemes --scheme mxfp4,nvfp4 --rows 8 --length 64 --calibrate none", "real mlp_down"),
-        ("schemes --scheme mxfp4 --data real --rows 8", "real query"),
+        ("compare errors mxfp4,nvfp4 --rows 8 --length 64 --calibrate none", "real mlp_down"),
+        ("compare errors mxfp4 --data real --rows 8", "real query"),
         ("compare --data real --flow none --format e2m1 --accumulator exact --lanes 8", " real "),
         ("compare --flow none --format e2m1 --accumulator exact --lanes 8 --count 8", " real "),
-        ("compare --scheme mxfp4 --flow none", "mxfp4"),
+        ("compare schemes mxfp4 --flow none", "mxfp4"),
         ("probe --unit ada --rows 16", "fits: ada in blocks of 32"),
         ("sim --list", "hopper-all-x16-s5"),
         ("verilog --lanes 4", "module mxdot_dot ("),
+        ("verilog quantize --block 4", "module mxdot_quantize ("),
     ],
 )
 def test_commands(command, shown, run):

@@ -275,42 +275,37 @@ def test_table(two_layers, tmp_path, capsys):
 
 
 def test_command(tmp_path, capsys):
-    arguments = ["compare", "--scheme", "mxfp4,int8_channel/int8_affine,nvfp4", "--flow", "none"]
+    schemes = "mxfp4,int8_channel/int8_affine,nvfp4"
+    command, arguments = ["compare", "schemes"], ["--flow", "none"]
     arguments += ["--data", "normal,outliers", "--lengths", "128", "--jobs", "1"]
-    assert main([*arguments, "-o", str(tmp_path)]) == 0
+    assert main([*command, schemes, *arguments, "-o", str(tmp_path)]) == 0
     text = capsys.readouterr().out
     assert re.search(r"★ nvfp4 +4\.5\d* 4\.5\d* +1\d\.\d 1\d\.\d", text)
     assert "int8 int32 x32 stages 4 int32 zero-points a" in text
     lines = list(csv.DictReader((tmp_path / "layers.csv").read_text("utf-8").splitlines()))
     assert [line["layer"] for line in lines] == ["normal", "outliers"] * 3
-    assert main([*arguments, "--scheme", "fp8_e4m3_b128,int4_g128,mx9", "-o", str(tmp_path)]) == 0
+    assert main([*command, "fp8_e4m3_b128,int4_g128,mx9", *arguments, "-o", str(tmp_path)]) == 0
     capsys.readouterr()
-    assert main([*arguments[:-4], "--lengths", "96", "--scheme", "int4_g128"]) == 1
+    assert main([*command, "int4_g128", *arguments[:-4], "--lengths", "96"]) == 1
     assert "FAILED int4_g128: row length must be a multiple of 128" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--scheme", "fp9"], "scheme must be one of mxfp8_e4m3, "),
-        (["--scheme", ","], "scheme must name at least one scheme, not none"),
-        (["--format", "e4m3"], "format and scheme exclude each other\n"),
-        (["--sort", "area"], "sort and scheme exclude each other\n"),
-        (["--count", "0"], "count and scheme exclude each other\n"),
-        (["--zero-points", "a"], "zero-points and scheme exclude each other"),
-        (["--micro"], "micro and scheme exclude each other"),
-        (["--find", "narrowest"], "find and scheme exclude each other"),
-        (["--accumulator", "tree"], "accumulator must be one of exact, "),
-        (["--flow", "gates,xilinx"], "flow must be one, with one target, with scheme, not 2"),
-        (["--flow", "asic"], "flow must be one of gates, "),
-        (["--data", "abnormal"], "data must be one of normal, "),
-        (["--lengths", "32,64"], "lengths must be one length with scheme, not 2"),
-        (["--encoder", "41"], "encoder must be from 0 to 40, not 41"),
-        (["--encoder", "1", "--data", "normal"], "data and encoder exclude each other with scheme"),
+        (["fp9"], "scheme must be one of mxfp8_e4m3, "),
+        ([","], "scheme must name at least one scheme, not none"),
+        (["mxfp4", "--accumulator", "tree"], "accumulator must be one of exact, "),
+        (["mxfp4", "--flow", "gates,xilinx"], "flow must be one, with one target, for schemes"),
+        (["mxfp4", "--flow", "asic"], "flow must be one of gates, "),
+        (["mxfp4", "--data", "abnormal"], "data must be one of normal, "),
+        (["mxfp4", "--lengths", "32,64"], "lengths must be one length for schemes, not 2"),
+        (["mxfp4", "--encoder", "41"], "encoder must be from 0 to 40, not 41"),
+        (["mxfp4", "--encoder", "1", "--data", "normal"], "data and encoder exclude each other"),
     ],
 )
 def test_refusals_of_the_command(options, message, tmp_path, capsys):
-    assert main(["compare", "--scheme", "mxfp4", "-o", str(tmp_path), *options]) == 2
+    assert main(["compare", "schemes", "-o", str(tmp_path), *options]) == 2
     assert capsys.readouterr().err.startswith(f"mxdot: error: {message}")
 
 
@@ -323,6 +318,6 @@ def test_an_interrupted_command(tmp_path, capsys, monkeypatch):
 
     monkeypatch.setattr(module, "compare_schemes", interrupted)
     before = signal.getsignal(signal.SIGTERM)
-    assert main(["compare", "--scheme", "mxfp4", "--flow", "none", "-o", str(tmp_path)]) == 130
+    assert main(["compare", "schemes", "mxfp4", "--flow", "none", "-o", str(tmp_path)]) == 130
     assert capsys.readouterr().out.startswith("interrupted; results are kept in ")
     assert signal.getsignal(signal.SIGTERM) is before

@@ -130,8 +130,8 @@ def test_files_are_whole_and_repeat(tmp_path):
 
 
 def test_command(tmp_path, capsys):
-    arguments = ["schemes", "--data", "normal", "--rows", "16", "--length", "128"]
-    arguments += ["--scheme", "mxfp4,nvfp4,fp8_e4m3_128x128", "-o", str(tmp_path)]
+    arguments = ["compare", "errors", "mxfp4,nvfp4,fp8_e4m3_128x128", "-o", str(tmp_path)]
+    arguments += ["--data", "normal", "--rows", "16", "--length", "128"]
     assert main([*arguments, "--accumulator", "hopper"]) == 0
     text = capsys.readouterr().out
     assert re.search(r"nvfp4 +4\.5\d* +★ 1\d\.\d", text)
@@ -144,8 +144,8 @@ def test_command(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--scheme", "fp9"], "scheme must be one of mxfp8_e4m3, "),
-        (["--scheme", ","], "scheme must name at least one scheme, not none"),
+        (["fp9"], "scheme must be one of mxfp8_e4m3, "),
+        ([","], "scheme must name at least one scheme, not none"),
         (["--data", "abnormal"], "data must be one of normal, "),
         (
             ["--calibrate", "mxfp4"],
@@ -156,5 +156,5 @@ def test_command(tmp_path, capsys):
     ],
 )
 def test_refusals_of_the_command(options, message, capsys):
-    assert main(["schemes", "--data", "normal", "--rows", "2", "--length", "32", *options]) == 2
+    assert main(["compare", "errors", "--data", "normal", "--length", "32", *options]) == 2
     assert capsys.readouterr().err.startswith(f"mxdot: error: {message}")

@@ -61,6 +61,7 @@ class MatmulConfig(OfDotUnits):
     """
 
     kind: ClassVar[str] = "matmul"
+    title: ClassVar[str] = "MX matrix unit"
     items: ClassVar[str] = "results of products"
     own_dot_keywords: ClassVar[tuple[str, ...]] = (
         "load_c",

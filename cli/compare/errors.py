@@ -1,23 +1,27 @@
-"""`mxdot schemes`: what every block-scaling scheme does to data, beside the bits that it takes."""
+"""`mxdot compare errors`: what block-scaling schemes do to data, beside the bits they take."""
 
 import argparse
 from pathlib import Path
 
-from .terminal import console
+from ..terminal import console
 
 OUTPUT = Path("build/schemes")
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    """Add the subcommand to those of `mxdot`."""
+    """Add the subcommand to those of `mxdot compare`."""
     parser = subparsers.add_parser(
-        "schemes",
+        "errors",
         help="error against bits per element of block-scaling schemes",
         description="Quantise data by the schemes of docs/numerics.md, 6, and write their error "
         "beside the bits per element as a table, CSV and SVG; docs/schemes.md has results.",
     )
     parser.add_argument(
-        "--scheme", default="all", metavar="S,...", help="schemes by name (default: %(default)s)"
+        "schemes",
+        nargs="?",
+        default="all",
+        metavar="S,...",
+        help="schemes by name (default: %(default)s)",
     )
     parser.add_argument(
         "--data",
@@ -49,14 +53,14 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure, print and write; 0."""
-    from ..explore.schemes import DEFAULT_DATA, clip, matrices, measure, write
-    from ..explore.schemes.outputs import show
-    from ..model import accumulator
-    from ..model.schemes import SCHEMES
-    from ..model.schemes import scheme as find
+    from ...explore.schemes import DEFAULT_DATA, clip, matrices, measure, write
+    from ...explore.schemes.outputs import show
+    from ...model import accumulator
+    from ...model.schemes import SCHEMES
+    from ...model.schemes import scheme as find
 
     data = DEFAULT_DATA if args.data is None else _names(args.data)
-    schemes = list(SCHEMES) if args.scheme == "all" else _names(args.scheme)
+    schemes = list(SCHEMES) if args.schemes == "all" else _names(args.schemes)
     calibrated = [] if args.calibrate == "none" else _names(args.calibrate)
     for name in (*schemes, *calibrated):
         find(name)

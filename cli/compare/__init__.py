@@ -1,0 +1,22 @@
+"""`mxdot compare`: units, schemes and what they do to data, side by side."""
+
+import argparse
+
+from ..parser import Renamed
+from . import errors, find, schemes, units
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add the subcommand and its own to those of `mxdot`."""
+    parser = subparsers.add_parser(
+        "compare",
+        help="compare what units or schemes cost and what they do to the result",
+        description="Compare units, by the default study where nothing is named, or schemes.",
+    )
+    parser.otherwise = "units"
+    what = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
+    compared = units.add_parser(what)
+    compared.add_argument("--scheme", action=Renamed, new="mxdot compare schemes {}")
+    compared.add_argument("--find", action=Renamed, new="mxdot compare find")
+    for each in (find, schemes, errors):
+        each.add_parser(what)

@@ -1,0 +1,116 @@
+"""Options that comparisons share, and what they say."""
+
+import argparse
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..terminal import console
+
+OUTPUT = Path("build/compare")
+CACHE = Path("build/synth")
+"""Where all syntheses keep their results."""
+
+
+def add_cost_options(parser: argparse.ArgumentParser) -> None:
+    """How units are synthesised."""
+    group = parser.add_argument_group("cost")
+    group.add_argument(
+        "--flow",
+        metavar="FLOW,...",
+        help="gates, cells, xilinx, xilinx-dsp, ecp5, ecp5-dsp, or none (default: gates)",
+    )
+    group.add_argument(
+        "--process",
+        metavar="P,...",
+        help="sky130, ihp (130 nm), asap7 (7 nm), gt2n (2 nm), gates: built in, beside or instead "
+        "of --flow",
+    )
+    group.add_argument(
+        "--liberty",
+        type=Path,
+        action="extend",
+        nargs="+",
+        metavar="FILE",
+        help="cell library of flow cells, in one file or several",
+    )
+    group.add_argument(
+        "--effort",
+        help="speed, balanced (of cells) or area, where there is no target (default: speed)",
+    )
+    group.add_argument(
+        "--target-ps", metavar="N,...", help="delay targets of cells and ecp5, in ps"
+    )
+    group.add_argument("--no-energy", action="store_true", help="leave the energy proxy out")
+    group.add_argument("--target-levels", metavar="N,...", help="depth targets of gates")
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Where results go, and on what it runs."""
+    group = parser.add_argument_group("run")
+    group.add_argument(
+        "-o", "--output", type=Path, default=OUTPUT, metavar="DIR", help="default: %(default)s"
+    )
+    group.add_argument("--jobs", type=int, help="points at a time (default: all cores)")
+    group.add_argument("--scheduler", metavar="ADDRESS", help="run on this Dask cluster")
+    return group
+
+
+def synthesis_options(args: argparse.Namespace) -> dict[str, Any]:
+    """What the options of cost say of a `Synthesis`, energy left out."""
+    from ...explore.compare.flows import with_processes
+    from ...explore.compare.study import number_list
+
+    given = {
+        "flow": with_processes(args.flow, args.process),
+        "liberty": None if args.liberty is None else tuple(args.liberty),
+        "effort": args.effort,
+    }
+    for name in ("target_ps", "target_levels"):
+        text = getattr(args, name)
+        given[name] = None if text is None else number_list(text, name.replace("_", "-"))
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def backend(args: argparse.Namespace) -> Any:
+    """What runs the work."""
+    from ...explore.compare.backends import dask, processes
+
+    return processes(args.jobs) if args.scheduler is None else dask(args.scheduler)
+
+
+def run_resumable(args: argparse.Namespace, work: Callable[[argparse.Namespace], int]) -> int:
+    """The exit status of `work`; Ctrl-C and SIGTERM end it with what is done kept."""
+    if args.jobs is not None and not 1 <= args.jobs <= 1024:
+        raise ValueError(f"jobs must be from 1 to 1024, not {args.jobs}")
+    _check_output(args.output)
+    try:
+        with _terminate_as_interrupt():
+            return work(args)
+    except KeyboardInterrupt:
+        console(200).print(f"interrupted; results are kept in {args.output}, run it again to go on")
+        return 130
+
+
+def _check_output(directory: Path) -> None:
+    """ValueError unless `directory` can be written, or made where it is to be."""
+    place = next(p for p in (directory, *directory.absolute().parents) if p.exists())
+    if not (place.is_dir() and os.access(place, os.W_OK)):
+        raise ValueError(f"output must be a directory that can be written, not {directory}")
+
+
+@contextmanager
+def _terminate_as_interrupt() -> Iterator[None]:
+    """SIGTERM keeps what is done, as Ctrl-C does."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

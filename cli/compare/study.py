@@ -1,0 +1,97 @@
+"""The study that options describe: which units, on which data they are judged."""
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ...model.units import DotConfig
+from ..options import options_of
+
+OPTIONS = options_of(DotConfig)
+DEFAULT_FORMATS = "e4m3,e5m2,int8"
+# Around the answers bit by bit, as in explore/compare/default.toml, for any format.
+DEFAULT_ACCUMULATORS = "exact,aligned:5..12,aligned:14,aligned:18..21,float32,hopper"
+
+
+def add_unit_options(parser: argparse.ArgumentParser, *keywords: str) -> None:
+    """Lists of these keywords of dot units, or of all where none is given; or a study's."""
+    group = parser.add_argument_group("units, each a list or range, in every combination")
+    for option in OPTIONS:
+        if not keywords or option.keyword in keywords:
+            option.add_list(group)
+    group.add_argument("--study", type=Path, metavar="FILE", help="a study in TOML instead")
+
+
+def add_accuracy_options(parser: argparse.ArgumentParser) -> None:
+    """What accuracy is measured on."""
+    group = parser.add_argument_group("accuracy")
+    group.add_argument(
+        "--data", metavar="DATA,...", help="normal, outliers, real, FILE.npz#A,B, ...; or none"
+    )
+    group.add_argument("--tensors", type=Path, metavar="FILE", help="data of .npz or .safetensors")
+    group.add_argument(
+        "--name", nargs="+", default=[], metavar="TENSOR", help="one or two tensors of that file"
+    )
+    group.add_argument("--lengths", metavar="N,...", help="of dot products (default: 32,512,4096)")
+    group.add_argument("--count", type=int, help="dot products of each length (default: 256)")
+    group.add_argument("--seed", type=int, help="of the data (default: 1)")
+    group.add_argument(
+        "--encoder",
+        type=int,
+        metavar="N",
+        help="sentences, 1 to 40, through a real encoder with the accumulator in every linear "
+        "layer (default: 0, none; needs mxdot[real])",
+    )
+
+
+def study_of(args: argparse.Namespace) -> Any:
+    """The study of the options: a file's or the default one, with what the options change."""
+    from ...explore.compare.points import Sweep
+    from ...explore.compare.study import DEFAULT, Study, load_study
+
+    values = {option: getattr(args, option.name, None) for option in OPTIONS}
+    given = {option: value for option, value in values.items() if value is not None}
+    if args.study is not None and given:
+        flag = next(iter(given)).flag.removeprefix("--")
+        raise ValueError(f"{flag} and study exclude each other: the study names its units")
+    study: Study = load_study(args.study or DEFAULT)
+    if given:
+        sweep = {
+            option.name if option.value is None else option.keyword: value
+            for option, value in given.items()
+        }
+        formats = sweep.setdefault("format", DEFAULT_FORMATS)
+        int32 = ",int32" if "int8" in formats.split(",") else ""
+        sweep.setdefault("accumulator", DEFAULT_ACCUMULATORS + int32)
+        study = replace(study, title="Comparison", sweeps=(Sweep(**sweep),))
+    study = replace(study, sampling=_sampling(args, study))
+    data = _data(args)
+    return study if data is None else replace(study, data=data)
+
+
+def _sampling(args: argparse.Namespace, study: Any) -> Any:
+    from ...explore.compare.study import number_list
+
+    changes = {
+        name: getattr(args, name)
+        for name in ("count", "seed", "encoder")
+        if getattr(args, name) is not None
+    }
+    if args.lengths is not None:
+        changes["lengths"] = number_list(args.lengths, "lengths")
+    return replace(study.sampling, **changes)
+
+
+def _data(args: argparse.Namespace) -> tuple[str, ...] | None:
+    """The data sets that the options name; None when they name none."""
+    from ...explore.compare.study import data_names
+
+    if args.name and args.tensors is None:
+        raise ValueError("name needs a file of tensors: --tensors FILE")
+    if len(args.name) > 2:
+        raise ValueError(f"name must give one or two tensors, not {len(args.name)}")
+    names = [] if args.data is None else data_names(args.data)
+    if args.tensors is not None:
+        names.append("#".join([str(args.tensors), ",".join(args.name)]).rstrip("#"))
+    return tuple(names) if args.data is not None or args.tensors is not None else None

@@ -1,0 +1,73 @@
+"""`mxdot compare units`: what units cost and what they do to the result."""
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..terminal import console
+from .options import (
+    CACHE,
+    add_cost_options,
+    add_run_options,
+    backend,
+    run_resumable,
+    synthesis_options,
+)
+from .study import add_accuracy_options, add_unit_options, study_of
+
+DEFAULT_SORT = "area"
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> argparse.ArgumentParser:
+    """Add the subcommand to those of `mxdot compare`."""
+    parser = subparsers.add_parser(
+        "units",
+        help="accumulators and other parts of dot units",
+        description="Synthesise units and evaluate their accuracy: a table here; files, plots and "
+        "a report in the output directory. Without options, the default study. Sweeps are texts "
+        "such as exact,aligned:6..25/2,fixed:24..48/8:-12; see docs/compare.md.",
+    )
+    add_unit_options(parser)
+    parser.add_argument(
+        "--extra", type=Path, metavar="FILE", help="add units in other Verilog, described in TOML"
+    )
+    add_cost_options(parser)
+    add_accuracy_options(parser)
+    group = add_run_options(parser)
+    group.add_argument("--sort", help="area (default), delay, sqnr or total")
+    parser.set_defaults(run=run, needs="explore")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compare; 0 when every point was measured and within its bounds, 1 when not."""
+    return run_resumable(args, _compare)
+
+
+def _compare(args: argparse.Namespace) -> int:
+    from ...explore.compare import compare, write
+    from ...explore.compare.display import display
+    from ...explore.compare.table import check_sort, show
+
+    sort = check_sort(args.sort or DEFAULT_SORT)
+    study = _study(args)
+    study.points()  # refuses what cannot be done before a cluster is asked
+    how, screen = backend(args), console(200)
+    with display(screen) as observer:
+        comparison = compare(study, args.output, how, observer, cache_dir=CACHE)
+    show(screen, comparison, sort)
+    files = write(comparison, args.output)
+    screen.print(f"report: {files.report}; tables and plots: {args.output}/", soft_wrap=True)
+    return 1 if comparison.failed else 0
+
+
+def _study(args: argparse.Namespace) -> Any:
+    """The study of units, with what it costs to synthesise them and other Verilog beside them."""
+    from ...explore.compare.extra import load_extra
+
+    study = study_of(args)
+    if args.extra is not None:
+        study = replace(study, extra=(*study.extra, *load_extra(args.extra)))
+    energy = {"energy": False} if args.no_energy else {}
+    return replace(study, synthesis=replace(study.synthesis, **synthesis_options(args), **energy))

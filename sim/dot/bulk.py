@@ -1,0 +1,137 @@
+"""Bulk mode of a dot unit: blocks in a file.
+
+A record is one block. Its fields, each of whole bytes, from the last byte of the record to the
+first: a, b (element i in the bits from i * width on), scale_a, scale_b, c (32 bits), control
+(bit 0 first, bit 1 last, bits 2 to 7 mode), and densely the unit's side inputs and the slot, where
+it has any.
+The most significant byte comes first in the file because that is the order in which $fread fills a
+vector.
+
+A result is two words: the result bits (a 16-bit format leaves the high half zero), then the flags
+(`model.trace.FLAG_NAMES` from bit 0 up; the slot from bit 8 up).
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...model import DotConfig
+from ..engine.files import beside
+from .item import Batch
+
+MAX_MODES = 64
+SLOT_PLACE = 8
+"""Of the slot in the word of flags."""
+
+_CHUNK = 1 << 15  # blocks converted at a time, to bound the memory used for single bits
+
+
+def write_products(
+    path: Path, config: DotConfig, batches: Sequence[Batch], order: NDArray[np.int64]
+) -> None:
+    """The records of all blocks, the batches' dot products in the given order.
+
+    As many as the unit has slots are in flight together, and take turns.
+    """
+    lengths = np.concatenate([np.full(len(batch), batch.blocks) for batch in batches])
+    starts = np.cumsum(lengths) - lengths
+    lengths, starts = lengths[order], starts[order]
+    ends = np.cumsum(lengths)
+    step = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
+    place = np.repeat(np.arange(len(order)), lengths)
+    turn = np.lexsort((place, step, place // config.interleave))
+    place, step = place[turn], step[turn]
+    index = starts[place] + step
+
+    def blocks(name: str) -> NDArray:
+        parts = [getattr(batch, name) for batch in batches]
+        return np.concatenate([p.reshape(-1, *p.shape[2:]) for p in parts])[index]
+
+    def side(name: str) -> NDArray[np.uint64]:
+        return np.concatenate([batch.side[name].reshape(-1) for batch in batches])[index]
+
+    c = np.concatenate([batch.c for batch in batches])[order]
+    mode = np.concatenate([np.full(len(batch), batch.mode) for batch in batches])[order]
+    columns = [(side(name), bits) for name, bits in config.side_inputs.items()]
+    if config.slot_bits:
+        columns.append(((place % config.interleave).astype(np.uint64), config.slot_bits))
+    write_records(
+        path,
+        blocks("a"),
+        blocks("b"),
+        blocks("scale_a"),
+        blocks("scale_b"),
+        c[place],
+        step == 0,
+        step == lengths[place] - 1,
+        mode[place],
+        a_bits=config.bits_a,
+        b_bits=config.bits_b,
+        side=columns,
+    )
+
+
+def write_records(
+    path: Path,
+    a: NDArray[np.uint8],
+    b: NDArray[np.uint8],
+    scale_a: ArrayLike,
+    scale_b: ArrayLike,
+    c: ArrayLike,
+    first: ArrayLike,
+    last: ArrayLike,
+    mode: ArrayLike = 0,
+    *,
+    a_bits: int = 8,
+    b_bits: int = 8,
+    side: Sequence[tuple[NDArray[np.uint64], int]] = (),
+) -> None:
+    """Writes one record per block.
+
+    `a` and `b` are element codes of shape (blocks, lanes); the others are of shape (blocks,) or
+    one value for all: scale codes, the bits of c (uint32), two booleans, and the mode number.
+    `a_bits` and `b_bits` are the widths of the unit's element inputs. side: for each side input,
+    in the order of the bench top's parameters, its bits (blocks,) and its width.
+    """
+    if a.ndim != 2 or a.shape != b.shape:
+        raise ValueError(f"a and b must be (blocks, lanes) alike, not {a.shape} and {b.shape}")
+    mode = np.asarray(mode)
+    if mode.size and not 0 <= mode.min() <= mode.max() < MAX_MODES:
+        raise ValueError(f"mode must be from 0 to {MAX_MODES - 1}, not {mode.max()}")
+    control = mode << 2 | np.asarray(last, bool) << 1 | np.asarray(first, bool)
+    columns = [
+        np.broadcast_to(np.asarray(column, dtype), len(a))
+        for column, dtype in [(scale_a, "u1"), (scale_b, "u1"), (c, "<u4"), (control, "u1")]
+    ]
+    with beside(path) as part, part.open("wb") as file:
+        for start in range(0, len(a), _CHUNK):
+            rows = slice(start, start + _CHUNK)
+            fields = [_pack(a[rows], a_bits), _pack(b[rows], b_bits)]
+            fields += [_bytes_of(column[rows]) for column in columns]
+            if side:
+                fields.append(_dense([(bits[rows], width) for bits, width in side]))
+            np.concatenate(fields, axis=1)[:, ::-1].tofile(file)
+
+
+def _pack(codes: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
+    """(blocks, lanes) codes to (blocks, bytes), element i in the bits from i * width on."""
+    if width == 8:
+        return codes
+    bits = np.unpackbits(codes[:, :, None], axis=2, count=width, bitorder="little")
+    return np.packbits(bits.reshape(len(codes), -1), axis=1, bitorder="little")
+
+
+def _dense(columns: Sequence[tuple[NDArray[np.uint64], int]]) -> NDArray[np.uint8]:
+    """(blocks,) integers of their widths, one behind the other, to (blocks, bytes)."""
+    bits = [
+        np.unpackbits(_bytes_of(column.astype("<u8")), axis=1, count=width, bitorder="little")
+        for column, width in columns
+    ]
+    return np.packbits(np.concatenate(bits, axis=1), axis=1, bitorder="little")
+
+
+def _bytes_of(column: NDArray) -> NDArray[np.uint8]:
+    """(blocks,) integers to (blocks, bytes), least significant byte first."""
+    return np.ascontiguousarray(column).view(np.uint8).reshape(len(column), -1)

@@ -1,0 +1,53 @@
+"""Real tensors as dot products: two arrays of a file, quantised, row against row."""
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from ...model import DotConfig, quantize
+from ..bench.tensors import load_tensors
+from ..engine.job import UnitJob
+from .integer_stimulus import integer_batch
+from .item import Batch
+from .stimulus import with_micro
+from .target import Target
+
+
+def tensor_batch(
+    target: Target,
+    x: NDArray[np.float32],
+    y: NDArray[np.float32],
+    rng: Generator,
+    limit: int | None = None,
+) -> Batch:
+    """Dot products of rows of `x` with rows of `y`: all of them, or `limit` at random."""
+    count = len(x) * len(y)
+    everything = limit is None or count <= limit
+    chosen = np.arange(count) if everything else rng.choice(count, limit, replace=False)
+    rows_x, rows_y = np.divmod(chosen, len(y))
+    used_x, rows_x = np.unique(rows_x, return_inverse=True)
+    used_y, rows_y = np.unique(rows_y, return_inverse=True)
+    blocks = []
+    for values, fmt in ((x[used_x], target.format_a), (y[used_y], target.format_b)):
+        blocks.append(quantize(values, fmt, block_size=target.lanes, pad=True).blocks_last())
+    (a, scale_a), (b, scale_b) = blocks
+    scales = np.ascontiguousarray(scale_a[rows_x]), np.ascontiguousarray(scale_b[rows_y])
+    if target.config.has_integers:  # the codes under any scales and zero points
+        c = np.zeros(len(rows_x), np.int64)
+        return integer_batch(target, rng, a[rows_x], b[rows_y], c, sequence="tensors")
+    batch = target.batch(a[rows_x], b[rows_y], scales, sequence="tensors")
+    return with_micro(target.config, rng, batch)
+
+
+def tensor_traffic(job: UnitJob, blocks: int | None) -> list[Batch]:
+    """Dot products of the job's tensors in every mode, of about `blocks` blocks (None: all)."""
+    if job.tensors is None:
+        return []
+    x, y = load_tensors(job.tensors, job.tensor_names)
+    config: DotConfig = job.config
+    rng = job.rng("tensors")
+    length = -(-x.shape[1] // config.lanes)
+    limit = None if blocks is None else max(1, blocks // (length * len(config.formats)))
+    return [
+        tensor_batch(Target(config, mode), x, y, rng, limit) for mode in range(len(config.formats))
+    ]

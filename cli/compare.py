@@ -163,8 +163,8 @@ def run(args: argparse.Namespace) -> int:
 def _compare_units(args: argparse.Namespace) -> int:
     """Compare or search units."""
     from ..explore.compare import Target
-    from ..explore.compare.backends import dask, processes
     from ..explore.compare.table import check_sort
+    from ..explore.run.workers import dask, processes
 
     check_sort(args.sort or DEFAULT_SORT)
     target = None
@@ -182,8 +182,8 @@ def _compare_units(args: argparse.Namespace) -> int:
 
 def _compare(args: Any, study: Any, backend: Any, screen: Any, _: Any) -> int:
     from ..explore.compare import compare, write
-    from ..explore.compare.display import display
     from ..explore.compare.table import show
+    from ..explore.run.progress import display
 
     with display(screen) as observer:
         comparison = compare(study, args.output, backend, observer, cache_dir=_cache())
@@ -195,8 +195,8 @@ def _compare(args: Any, study: Any, backend: Any, screen: Any, _: Any) -> int:
 
 def _search(args: Any, study: Any, backend: Any, screen: Any, target: Any) -> int:
     from ..explore.compare import search
-    from ..explore.compare.display import display
     from ..explore.compare.table import show_found
+    from ..explore.run.progress import display
 
     with display(screen) as observer:
         found = search(study, target, args.output, backend, observer)

@@ -17,8 +17,8 @@ ROWS = 128  # of matrices of data; real ones have their own
 
 def compare_schemes(args: argparse.Namespace) -> int:
     """Measure, print and write; 0 when every pairing was measured, 1 when not."""
-    from ..explore.compare.backends import dask, processes
-    from ..explore.compare.display import display
+    from ..explore.run.progress import display
+    from ..explore.run.workers import dask, processes
     from ..explore.schemes import comparison
     from ..explore.schemes.comparison_outputs import show_comparison, write_comparison
     from ..model import accumulator

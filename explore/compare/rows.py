@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from .store import Outcome
+from ..run.store import Outcome
 
 
 def _about(doc: str, unit: str = "") -> dict[str, str]:

@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...sim.engine.files import write_file
+from ..run.runner import Backend, Observer, run_rows
+from ..run.store import Outcome
 from .narrowest import FAMILIES, Found, SearchTask, Target
 from .points import Sampling
-from .runner import Backend, Observer, run
-from .store import Outcome, Store
 from .study import Study
 from .tasks import Instruments, instruments
 
@@ -44,14 +44,15 @@ def search(
         for fmt, lanes, data in where
         for family in FAMILIES
     ]
-    outcomes = run(tasks, Store(directory / "results"), backend, observer)
-    found = [_found(task, outcomes[task.key]) for task in tasks]
+    outcomes = run_rows([(task,) for task in tasks], directory, backend, observer)
+    found = [_found(task, outcome) for task, (outcome,) in zip(tasks, outcomes, strict=True)]
     write_file(directory / "narrowest.json", _json(found))
     write_file(directory / "narrowest.csv", _csv(found))
     return found
 
 
-def _found(task: SearchTask, outcome: Outcome) -> Found:
+def _found(task: SearchTask, outcome: Outcome | None) -> Found:
+    assert outcome is not None
     return Found(**outcome.value) if outcome.ok else replace(task.unknown, error=outcome.error)
 
 

@@ -29,11 +29,11 @@ from pathlib import Path
 from typing import Any
 
 from ...model.errors import printable
+from ..run.keys import FILES
 from .extra import extras, read_toml
 from .flows import NONE, Synthesis, with_processes
 from .points import Point, Sampling, Sweep, parameters, points_of, units_of
 from .sweep import integers, items
-from .tasks import FILES
 from .units import Foreign
 
 DEFAULT = Path(__file__).with_name("default.toml")

@@ -17,12 +17,12 @@ from compare_sample import sample
 from mxdot.cli import main
 from mxdot.cli.terminal import console
 from mxdot.explore.compare import load_extra, load_study
-from mxdot.explore.compare.display import display
 from mxdot.explore.compare.export import sections_csv
 from mxdot.explore.compare.plots import plot
 from mxdot.explore.compare.report.html import render
 from mxdot.explore.compare.session import synth_command
 from mxdot.explore.compare.table import show
+from mxdot.explore.run.progress import display
 from odd_names import ODD
 
 PRINTABLE = [*(name for name in ODD if name.isprintable()), "$\\bad{$", "a_$x$", ":smile:"]

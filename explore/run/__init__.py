@@ -1,0 +1,6 @@
+"""mxdot.explore.run: the engine room under every comparison.
+
+Tasks (`runner.py`) run in processes of this machine or on a Dask cluster (`workers.py`), are kept
+under a hash of all that they depend on (`keys.py`, `store.py`), so that a run goes on where it
+ended, and are shown as they come (`progress.py`).
+"""

@@ -1,13 +1,9 @@
 """`mxdot array`: area of matrix units against the size of the array, what fits, the roofline."""
 
 import argparse
-import csv
-import io
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..sim.engine.files import write_file
 from .options import given
 from .units import KINDS
 
@@ -120,6 +116,7 @@ def _measured(
     """Measure, print and write the arrays in one process; `name` tells its files from others."""
     from ..explore.matmul.area import AreaModel, measure_array
     from ..explore.matmul.plots import area_figure
+    from ..explore.run.tables import lines, write_csv, write_json
     from ..explore.schemes.plots import save_svg
 
     costs = []
@@ -143,10 +140,10 @@ def _measured(
     )
     title = f"{configs[0].dot}{f', {flow.process}' if flow.process else ''}"
     end = f"-{name}" if name else ""
-    about = {"unit": title, "process": flow.process or "gates", "area": unit}
+    content = {"unit": title, "process": flow.process or "gates", "area": unit, "arrays": rows}
     return [
-        _json(args.output / f"arrays{end}.json", {**about, "arrays": rows, "model": vars(model)}),
-        _csv(args.output / f"arrays{end}.csv", rows),
+        write_json(args.output / f"arrays{end}.json", content | {"model": vars(model)}),
+        write_csv(args.output / f"arrays{end}.csv", lines(list(rows[0]), rows)),
         save_svg(area_figure(costs, model, title), args.output / f"area{end}.svg"),
     ]
 
@@ -171,6 +168,7 @@ def _row(cost: "ArrayCost") -> dict[str, Any]:
 
 def _fit(config: "MatmulConfig", args: argparse.Namespace) -> int:
     from ..explore.matmul.fit import DEVICE, fit
+    from ..explore.run.tables import write_json
 
     found = fit(
         config,
@@ -187,7 +185,7 @@ def _fit(config: "MatmulConfig", args: argparse.Namespace) -> int:
         "products/s": found.products_per_second,
     }
     _print([row])
-    print(_json(args.output / f"fit-ecp5-{DEVICE}.json", row))
+    print(write_json(args.output / f"fit-ecp5-{DEVICE}.json", row))
     return 0
 
 
@@ -207,17 +205,3 @@ def _cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.3g}" if value > 1e6 else f"{value:,.0f}"
     return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _json(path: Path, content: dict[str, Any]) -> Path:
-    write_file(path, json.dumps(content, indent=1) + "\n")
-    return path
-
-
-def _csv(path: Path, rows: list[dict[str, Any]]) -> Path:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_file(path, text.getvalue())
-    return path

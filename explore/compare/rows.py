@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..run.store import Outcome
@@ -135,10 +135,6 @@ class Row:
         """The longest path: in ps where the flow times, else in gates."""
         return self.delay_ps if self.delay_ps is not None else self.depth
 
-
-NESTED = ("sections", "lengths")
-COLUMNS = tuple(f.name for f in fields(Row) if f.name not in NESTED)
-"""The columns of flat files, in order."""
 
 _COST = ("area", "flipflops", "depth", "delay_ps", "fmax_mhz", "tool")
 _ACCURACY = (

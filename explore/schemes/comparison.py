@@ -5,7 +5,7 @@ Error and cost are tasks of the engine room (`explore/run/`).
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -82,9 +82,6 @@ class SchemeRow:
         if self.bits_weights is None or self.bits_activations is None:
             return None
         return (self.bits_weights + self.bits_activations) / 2
-
-
-COLUMNS = tuple(f.name for f in fields(SchemeRow) if f.name != "errors")
 
 
 @dataclass(frozen=True)

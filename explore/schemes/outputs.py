@@ -1,17 +1,13 @@
 """CSV files, plots and tables of measured schemes."""
 
-import csv
-import io
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from ...sim.engine.files import write_file
+from ..run.tables import records, write_csv
 from .clipping import Clipped
 from .measure import Measured, on_front
 from .plots import clipping_figure, save_svg, schemes_figure
@@ -19,23 +15,14 @@ from .plots import clipping_figure, save_svg, schemes_figure
 
 def write(rows: Sequence[Measured], clipped: Sequence[Clipped], directory: Path) -> list[Path]:
     """Write `schemes.csv`, `schemes.svg`, and of clipping `clipping.csv` and a plot a scheme."""
-    files = [_csv(directory / "schemes.csv", Measured, rows)]
+    files = [write_csv(directory / "schemes.csv", records(Measured, rows))]
     files.append(save_svg(schemes_figure(rows), directory / "schemes.svg"))
     if clipped:
-        files.append(_csv(directory / "clipping.csv", Clipped, clipped))
+        files.append(write_csv(directory / "clipping.csv", records(Clipped, clipped)))
     for scheme in dict.fromkeys(row.scheme for row in clipped):
         figure = clipping_figure([row for row in clipped if row.scheme == scheme])
         files.append(save_svg(figure, directory / f"clipping-{scheme}.svg"))
     return files
-
-
-def _csv(path: Path, kind: type, rows: Sequence[Any]) -> Path:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [f.name for f in fields(kind)], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(row) for row in rows)
-    write_file(path, text.getvalue())
-    return path
 
 
 def show(console: Console, rows: Sequence[Measured], clipped: Sequence[Clipped]) -> None:

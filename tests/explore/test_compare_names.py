@@ -1,6 +1,5 @@
 """Names of units, data sets, files and titles, wherever a comparison writes them."""
 
-import csv
 import html
 import io
 import json
@@ -17,7 +16,7 @@ from compare_sample import sample
 from mxdot.cli import main
 from mxdot.cli.terminal import console
 from mxdot.explore.compare import load_extra, load_study
-from mxdot.explore.compare.export import sections_csv
+from mxdot.explore.compare.export import sections
 from mxdot.explore.compare.plots import plot
 from mxdot.explore.compare.report.html import render
 from mxdot.explore.compare.session import synth_command
@@ -150,7 +149,7 @@ def test_a_data_set_begins_no_formula_of_a_spreadsheet(command, name, folder, ca
 
 def test_a_section_begins_no_formula_of_a_spreadsheet(comparison):
     rows = [replace(row, sections={"=1+1": 1.0, "(top)": 2.0}) for row in comparison.rows]
-    found = {line["section"] for line in csv.DictReader(io.StringIO(sections_csv(rows)))}
+    found = {line["section"] for line in sections(rows).to_pylist()}
     assert found == {"\\=1+1", "(top)"}
 
 

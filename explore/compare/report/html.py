@@ -9,9 +9,10 @@ from typing import Any
 from ....sim.engine.files import write_file
 from ...cost.processes import PROCESSES
 from ...palette import BLACK, SECTIONS, SECTIONS_CAPTION, family, format_colours, grouped
+from ...run.tables import strict
 from ..answers import WISHES, answers
 from ..arrays import CAPTION, TITLE, roofline_data
-from ..export import as_json
+from ..export import content
 from ..session import Comparison
 
 HERE = Path(__file__).parent
@@ -42,11 +43,11 @@ def _part(name: str) -> str:
 
 
 def _data(comparison: Comparison) -> dict[str, Any]:
-    content = as_json(comparison)
-    for row, values in zip(comparison.rows, content["rows"], strict=True):
+    data = content(comparison)
+    for row, values in zip(comparison.rows, data["rows"], strict=True):
         values |= {"family": family(row.accumulator), "areas": grouped(row.sections)}
         values["name"] = row.short_name
-    return content | {
+    return data | {
         "formats": format_colours(row.format for row in comparison.rows),
         "other": BLACK,
         "processes": {p.name: f"{p.node}: {p.title}" for p in PROCESSES.values()},
@@ -59,5 +60,5 @@ def _data(comparison: Comparison) -> dict[str, Any]:
 
 def _embedded(data: dict[str, Any]) -> str:
     """JSON inside a script element, which no text in it can end."""
-    text = json.dumps(data, allow_nan=False, ensure_ascii=True, separators=(",", ":"))
+    text = json.dumps(strict(data), allow_nan=False, ensure_ascii=True, separators=(",", ":"))
     return text.replace("<", "\\u003c")

@@ -84,12 +84,13 @@ def _numbers(name: str, text: str, separator: str, count: int) -> tuple[int, ...
 
 
 def _sizes(config: "MatmulConfig", sizes: list[tuple[int, ...]], args: argparse.Namespace) -> int:
+    from ..explore.charts import save
+    from ..explore.charts.palette import BLUE
     from ..explore.compare.sweep import items
     from ..explore.cost import Flow
     from ..explore.matmul.area import resized
-    from ..explore.matmul.plots import roofline_figure
+    from ..explore.matmul.charts import roofline
     from ..explore.matmul.roofline import BANDWIDTHS, SHAPES, Job
-    from ..explore.schemes.plots import save_svg
 
     processes = items(args.process or "gates", "process")
     flows = {name: Flow.of_process(name, sections=False) for name in processes}
@@ -104,8 +105,8 @@ def _sizes(config: "MatmulConfig", sizes: list[tuple[int, ...]], args: argparse.
     for name, flow in flows.items():
         files += _measured(configs, name if len(flows) > 1 else "", flow, args)
     name = f"{config.rows} x {config.columns} of {config.dot}"
-    figure = roofline_figure([(name, config)], shapes, BANDWIDTHS, "Roofline")
-    for path in [*files, save_svg(figure, args.output / "roofline.svg")]:
+    picture = roofline([(name, config, BLUE)], shapes, BANDWIDTHS, "Roofline")
+    for path in [*files, *save(picture, args.output / "roofline", ["svg"])]:
         print(path)
     return 0
 
@@ -114,10 +115,10 @@ def _measured(
     configs: list["MatmulConfig"], name: str, flow: "Flow", args: argparse.Namespace
 ) -> list[Path]:
     """Measure, print and write the arrays in one process; `name` tells its files from others."""
+    from ..explore.charts import save
     from ..explore.matmul.area import AreaModel, measure_array
-    from ..explore.matmul.plots import area_figure
+    from ..explore.matmul.charts import area
     from ..explore.run.tables import lines, write_csv, write_json
-    from ..explore.schemes.plots import save_svg
 
     costs = []
     for each in configs:
@@ -144,7 +145,7 @@ def _measured(
     return [
         write_json(args.output / f"arrays{end}.json", content | {"model": vars(model)}),
         write_csv(args.output / f"arrays{end}.csv", lines(list(rows[0]), rows)),
-        save_svg(area_figure(costs, model, title), args.output / f"area{end}.svg"),
+        *save(area(costs, model, title), args.output / f"area{end}", ["svg"]),
     ]
 
 

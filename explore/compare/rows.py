@@ -123,6 +123,11 @@ class Row:
         return self.unit.partition(f" stages {self.stages}")[2].strip() if self.generated else ""
 
     @property
+    def identity(self) -> str:
+        """What tells a measured unit from others: flow, target and name."""
+        return f"{self.flow}|{self.target}|{self.unit}"
+
+    @property
     def short_name(self) -> str:
         """What tables and plots call a unit: its accumulator and what is unlike the default; the
         name of an extra unit."""

@@ -7,9 +7,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from ..charts import save
 from ..run.tables import lines, records, write_csv
+from . import charts
 from .comparison import SchemeRow, on_front
-from .plots import comparison_figure, save_svg
 
 LAYER_COLUMNS = ("scheme", "layer", "cosine", "sqnr_db", "mse", "maximum")
 
@@ -24,7 +25,7 @@ def write_comparison(rows: Sequence[SchemeRow], directory: Path) -> list[Path]:
     return [
         write_csv(directory / "schemes.csv", records(SchemeRow, rows)),
         write_csv(directory / "layers.csv", lines(LAYER_COLUMNS, layers)),
-        save_svg(comparison_figure(rows), directory / "schemes.svg"),
+        *save(charts.comparison(rows), directory / "schemes", ["svg"]),
     ]
 
 

@@ -7,22 +7,27 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from ..charts import Picture, save
 from ..run.tables import records, write_csv
+from . import charts
 from .clipping import Clipped
 from .measure import Measured, on_front
-from .plots import clipping_figure, save_svg, schemes_figure
 
 
 def write(rows: Sequence[Measured], clipped: Sequence[Clipped], directory: Path) -> list[Path]:
     """Write `schemes.csv`, `schemes.svg`, and of clipping `clipping.csv` and a plot a scheme."""
     files = [write_csv(directory / "schemes.csv", records(Measured, rows))]
-    files.append(save_svg(schemes_figure(rows), directory / "schemes.svg"))
+    files += _save(charts.schemes(rows), directory)
     if clipped:
         files.append(write_csv(directory / "clipping.csv", records(Clipped, clipped)))
     for scheme in dict.fromkeys(row.scheme for row in clipped):
-        figure = clipping_figure([row for row in clipped if row.scheme == scheme])
-        files.append(save_svg(figure, directory / f"clipping-{scheme}.svg"))
+        of_scheme = [row for row in clipped if row.scheme == scheme]
+        files += _save(charts.clipping(of_scheme), directory)
     return files
+
+
+def _save(picture: Picture, directory: Path) -> list[Path]:
+    return save(picture, directory / picture.name, ["svg"])
 
 
 def show(console: Console, rows: Sequence[Measured], clipped: Sequence[Clipped]) -> None:

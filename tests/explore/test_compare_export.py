@@ -11,9 +11,9 @@ import pyarrow.parquet
 import pytest
 from compare_sample import sample
 
+from mxdot.explore.charts.palette import SECTIONS, family, format_colours, grouped
 from mxdot.explore.compare import Comparison, Row
 from mxdot.explore.compare.export import export, schema_markdown
-from mxdot.explore.palette import SECTIONS, family, format_colours, grouped
 from mxdot.explore.run.tables import flat_columns, flat_type
 from mxdot.model import DotConfig
 from mxdot.model.accumulators import KINDS

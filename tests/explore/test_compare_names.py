@@ -17,7 +17,7 @@ from mxdot.cli import main
 from mxdot.cli.terminal import console
 from mxdot.explore.compare import load_extra, load_study
 from mxdot.explore.compare.export import sections
-from mxdot.explore.compare.plots import plot
+from mxdot.explore.compare.outputs import plot
 from mxdot.explore.compare.report.html import render
 from mxdot.explore.compare.session import synth_command
 from mxdot.explore.compare.table import show
@@ -62,7 +62,7 @@ def named(comparison, name):
 def test_the_report_holds_names_as_text(name, comparison):
     found = named(comparison, name)
     text = render(found)
-    assert text.count("<script") == text.count("</script>") == 2
+    assert text.count("<script") == text.count("</script>") == 3
     assert f"<title>{html.escape(name)}</title>" in text
     data = text.split('<script id="data" type="application/json">')[1].split("</script>")[0]
     assert "<" not in data

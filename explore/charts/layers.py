@@ -102,12 +102,15 @@ def texts(
     }
 
 
-def level(y: float, text: str, colour: str | None = None) -> list[dict[str, Any]]:
-    """A dotted line across the panel, with a word at its left end."""
+def level(
+    y: float, text: str, colour: str | None = None, *, right: bool = False
+) -> list[dict[str, Any]]:
+    """A dotted line across the panel, with a word at its left or right end."""
     data = {"values": [{"y": y, "text": text}]}
     look = {} if colour is None else {"color": colour}
-    mark = {"type": "text", "align": "left", "baseline": "bottom", "dx": 3, "dy": -2}
-    place = {"value": 0}
+    align, dx = ("right", -3) if right else ("left", 3)
+    mark = {"type": "text", "align": align, "baseline": "bottom", "dx": dx, "dy": -2}
+    place = {"value": "width" if right else 0}
     return [
         {"data": data, "mark": {"type": "rule", "strokeDash": [2, 3], **look},
          "encoding": {"x": None, "x2": None}},

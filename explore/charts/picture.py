@@ -29,6 +29,7 @@ class Picture:
 
     panels: Vega-Lite descriptions of one view each, without a size. flow, data: what of a
     comparison is shown; None for any. height: of a panel, for each where they differ.
+    columns: of panels, at most.
     """
 
     name: str
@@ -88,5 +89,6 @@ class Picture:
             "data": self.data,
             "panels": list(self.panels),
             "heights": self.heights,
+            "columns": self.columns,
             "legend": [vars(entry) for entry in self.legend],
         }

@@ -35,7 +35,7 @@ def config(theme: Theme = LIGHT, names: int = 0) -> dict[str, Any]:
             "gridColor": theme.grid, "domainColor": theme.soft, "tickColor": theme.soft,
             "labelColor": theme.soft, "titleColor": theme.ink, "titleFontWeight": "normal",
             "labelFontSize": 11, "titleFontSize": 12, "tickSize": 4, "labelOverlap": True,
-            "labelLimit": names,
+            "labelSeparation": 6, "labelLimit": names,
         },
         "text": {"color": theme.ink, "fontSize": 10},
         "rule": {"color": theme.soft},

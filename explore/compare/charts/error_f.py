@@ -60,7 +60,7 @@ def _panel(name: str, rows: Sequence[Row], colours: dict[str, str]) -> dict[str,
     ]
     layers = []
     if limits[0] is not None:
-        layers = level(limits[0], "the format's own error", marks[0][1]["colour"])
+        layers = level(limits[0], "the format's own error", marks[0][1]["colour"], right=True)
     finite = [m for row, m in marks if number(row.sqnr_accumulator_db) is not None]
     layers += [slope(finite, GREY)] if len({m["x"] for m in finite}) > 1 else []
     for kind, dash in (("aligned", ()), ("fused", (6, 4))):

@@ -63,7 +63,7 @@ async function draw_pictures() {
     && [STATE.data, null].includes(p.data));
   const todo = [];
   const figures = here.map((picture) => {
-    const panels = element("div", { class: "panels" });
+    const panels = element("div", { class: "panels", style: `--columns: ${picture.columns}` });
     picture.panels.forEach((panel, i) => {
       const less = reduced(panel);
       if (!less) return;

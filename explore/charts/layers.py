@@ -17,14 +17,19 @@ def axis(
     *,
     domain: Sequence[float] | None = None,
     log: int | None = None,
+    symlog: float | None = None,
     zero: bool = False,
     ticks: Sequence[float] | None = None,
     labels: str | None = None,
 ) -> dict[str, Any]:
-    """A quantitative axis. log: the base of a logarithmic one. labels: a Vega expression."""
+    """A quantitative axis. log: the base of a logarithmic one. symlog: where one of both signs
+    stops being linear. labels: a Vega expression.
+    """
     scale: dict[str, Any] = {"zero": zero, "nice": False}
     if log is not None:
         scale = {"type": "log", "base": log, "nice": False}
+    if symlog is not None:
+        scale = {"type": "symlog", "constant": symlog, "nice": False}
     if domain is not None:
         scale["domain"] = list(domain)
     look: dict[str, Any] = {"tickCount": 6}
@@ -84,6 +89,19 @@ def lines(
         "data": _data(values, "colour", "line"),
         "mark": mark,
         "encoding": {
+            "color": {"field": "colour", "type": "nominal", "scale": None},
+            "detail": {"field": "line", "type": "nominal"},
+        },
+    }
+
+
+def bands(values: Values) -> dict[str, Any]:
+    """A band from y to y2 for each `line` of the values."""
+    return {
+        "data": _data(values, "y2", "colour", "line"),
+        "mark": {"type": "area", "opacity": 0.15},
+        "encoding": {
+            "y2": {"field": "y2"},
             "color": {"field": "colour", "type": "nominal", "scale": None},
             "detail": {"field": "line", "type": "nominal"},
         },

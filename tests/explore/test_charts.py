@@ -3,6 +3,7 @@
 import json
 import xml.etree.ElementTree as ET
 
+import lm_report
 import pytest
 from compare_sample import sample
 
@@ -99,3 +100,18 @@ def test_every_unit_has_its_mark(comparison, tmp_path):
     found = {p.file_name: p for p in charts.pictures(comparison.rows)}
     (svg,) = save(found["delay-area-gates"], tmp_path / "d", ["svg"])
     assert marks(svg, "point") == 2 * 8 + 2 + len(found["delay-area-gates"].legend)
+
+
+def test_the_picture_of_training(tmp_path):
+    """examples/lm_report.py: a line and a band for each variant, and bfloat16's own spread."""
+    with (tmp_path / "losses.jsonl").open("w") as file:
+        for variant, more in (("bfloat16", 0.0), ("mxfp8", 0.01)):
+            for seed in (0, 1):
+                steps = [[step, 3.0 - step / 100 + more + seed / 50] for step in (0, 50, 100)]
+                run = {"variant": variant, "seed": seed, "validation": steps, "final": steps[-1][1]}
+                file.write(json.dumps(run | {"steps": {}}) + "\n")
+    assert "| mxfp8 | 2 | 2.0200 | +0.0100 | 0.0000 | +0.0100 |" in lm_report.report(tmp_path)
+    drawn = tmp_path / "losses.svg"
+    assert "minus bfloat16, same seed" in drawn.read_text()
+    assert marks(drawn, "area mark") == 2
+    assert marks(drawn, "line mark") == 4

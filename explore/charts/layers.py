@@ -18,14 +18,13 @@ def axis(
     domain: Sequence[float] | None = None,
     log: int | None = None,
     symlog: float | None = None,
-    zero: bool = False,
     ticks: Sequence[float] | None = None,
     labels: str | None = None,
 ) -> dict[str, Any]:
     """A quantitative axis. log: the base of a logarithmic one. symlog: where one of both signs
     stops being linear. labels: a Vega expression.
     """
-    scale: dict[str, Any] = {"zero": zero, "nice": False}
+    scale: dict[str, Any] = {"zero": False, "nice": False}
     if log is not None:
         scale = {"type": "log", "base": log, "nice": False}
     if symlog is not None:

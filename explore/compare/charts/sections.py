@@ -32,8 +32,7 @@ def _panel(name: str, rows: Sequence[Row], widest: float) -> dict[str, Any]:
     ordered = sorted(rows, key=lambda row: row.area or 0)
     parts, ends, names = [], [], []
     for row in ordered:
-        more = f" x{row.lanes} s{row.stages} {row.target or ''}" if several and row.lanes else ""
-        names.append(f"{row.short_name}{more}".strip())
+        names.append(f"{row.short_name} {_variant(row)}".strip() if several else row.short_name)
         at = 0.0
         for group, area in grouped(row.sections).items():
             bar = mark(row, at, 0.0, {}) | {"y": names[-1], "x2": at + area}
@@ -46,3 +45,9 @@ def _panel(name: str, rows: Sequence[Row], widest: float) -> dict[str, Any]:
         names_axis(names),
         bars(parts), texts(ends, dx=4),
     )  # fmt: skip
+
+
+def _variant(row: Row) -> str:
+    """What tells units of the same name apart."""
+    known = (("x", row.lanes), ("s", row.stages), ("", row.target))
+    return " ".join(f"{letter}{value}" for letter, value in known if value)

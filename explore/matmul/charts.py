@@ -111,5 +111,5 @@ def _panel(
         axis("products / byte of all streams", log=10, domain=domains[0]),
         axis("products / cycle", log=10, domain=domains[1]),
         lines(streams, dash=(2, 3), width=1), lines(roof(width, colour)),
-        points(marks, 45), texts(names, dx=4, dy=-8),
+        points(marks, 45), texts(names, dx=6, dy=9),
     )  # fmt: skip

@@ -1,14 +1,10 @@
 """`mxdot array`: area of matrix units against the size of the array, what fits, the roofline."""
 
 import argparse
-import csv
-import io
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..model.units import MatmulConfig
-from ..sim.engine.files import write_file
 from .options import given, options_of
 
 if TYPE_CHECKING:
@@ -86,12 +82,13 @@ def _numbers(name: str, text: str, separator: str, count: int) -> tuple[int, ...
 
 
 def _sizes(config: MatmulConfig, sizes: list[tuple[int, ...]], args: argparse.Namespace) -> int:
+    from ..explore.charts import save
+    from ..explore.charts.palette import BLUE
     from ..explore.compare.sweep import items
     from ..explore.cost import Flow
     from ..explore.matmul.area import resized
-    from ..explore.matmul.plots import roofline_figure
+    from ..explore.matmul.charts import roofline
     from ..explore.matmul.roofline import BANDWIDTHS, SHAPES, Job
-    from ..explore.schemes.plots import save_svg
 
     processes = items(args.process or "gates", "process")
     flows = {name: Flow.of_process(name, sections=False) for name in processes}
@@ -106,8 +103,8 @@ def _sizes(config: MatmulConfig, sizes: list[tuple[int, ...]], args: argparse.Na
     for name, flow in flows.items():
         files += _measured(configs, name if len(flows) > 1 else "", flow, args)
     name = f"{config.rows} x {config.columns} of {config.dot}"
-    figure = roofline_figure([(name, config)], shapes, BANDWIDTHS, "Roofline")
-    for path in [*files, save_svg(figure, args.output / "roofline.svg")]:
+    picture = roofline([(name, config, BLUE)], shapes, BANDWIDTHS, "Roofline")
+    for path in [*files, *save(picture, args.output / "roofline", ["svg"])]:
         print(path)
     return 0
 
@@ -116,9 +113,10 @@ def _measured(
     configs: list[MatmulConfig], name: str, flow: "Flow", args: argparse.Namespace
 ) -> list[Path]:
     """Measure, print and write the arrays in one process; `name` tells its files from others."""
+    from ..explore.charts import save
     from ..explore.matmul.area import AreaModel, measure_array
-    from ..explore.matmul.plots import area_figure
-    from ..explore.schemes.plots import save_svg
+    from ..explore.matmul.charts import area
+    from ..explore.run.tables import lines, write_csv, write_json
 
     costs = []
     for each in configs:
@@ -141,11 +139,11 @@ def _measured(
     )
     title = f"{configs[0].dot}{f', {flow.process}' if flow.process else ''}"
     end = f"-{name}" if name else ""
-    about = {"unit": title, "process": flow.process or "gates", "area": unit}
+    content = {"unit": title, "process": flow.process or "gates", "area": unit, "arrays": rows}
     return [
-        _json(args.output / f"arrays{end}.json", {**about, "arrays": rows, "model": vars(model)}),
-        _csv(args.output / f"arrays{end}.csv", rows),
-        save_svg(area_figure(costs, model, title), args.output / f"area{end}.svg"),
+        write_json(args.output / f"arrays{end}.json", content | {"model": vars(model)}),
+        write_csv(args.output / f"arrays{end}.csv", lines(list(rows[0]), rows)),
+        *save(area(costs, model, title), args.output / f"area{end}", ["svg"]),
     ]
 
 
@@ -169,6 +167,7 @@ def _row(cost: "ArrayCost") -> dict[str, Any]:
 
 def _fit(config: MatmulConfig, args: argparse.Namespace) -> int:
     from ..explore.matmul.fit import DEVICE, fit
+    from ..explore.run.tables import write_json
 
     found = fit(
         config,
@@ -185,7 +184,7 @@ def _fit(config: MatmulConfig, args: argparse.Namespace) -> int:
         "products/s": found.products_per_second,
     }
     _print([row])
-    print(_json(args.output / f"fit-ecp5-{DEVICE}.json", row))
+    print(write_json(args.output / f"fit-ecp5-{DEVICE}.json", row))
     return 0
 
 
@@ -205,17 +204,3 @@ def _cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.3g}" if value > 1e6 else f"{value:,.0f}"
     return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _json(path: Path, content: dict[str, Any]) -> Path:
-    write_file(path, json.dumps(content, indent=1) + "\n")
-    return path
-
-
-def _csv(path: Path, rows: list[dict[str, Any]]) -> Path:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_file(path, text.getvalue())
-    return path

@@ -1,5 +1,6 @@
 """Table and picture of the losses that train_lm.py wrote."""
 
+import itertools
 import json
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,27 +17,16 @@ STEP_HEADER = (
     "| one step from bfloat16's weights | loss minus float32 | gradient error | mean gradient |\n"
     "|---|---|---|---|\n"
 )
-STYLE: dict[Any, Any] = {
-    "font.size": 9,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "grid.color": "#dddddd",
-    "legend.frameon": False,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "mxdot",
-}
 Runs = dict[str, dict[int, dict[str, Any]]]
 
 
 def report(out: Path) -> str:
-    """Write OUT/losses.md and, where matplotlib is, OUT/losses.svg; returns the table."""
+    """Write OUT/losses.md and, where vl-convert is, OUT/losses.svg; returns the table."""
     runs = load(out / RESULTS)
     text = table(runs) + "\n" + step_table(runs)
     (out / TABLE).write_text(text)
-    if find_spec("matplotlib") is None:
-        return text + "\nno picture: matplotlib is missing (--report where it is)"
+    if find_spec("vl_convert") is None:
+        return text + "\nno picture: vl-convert is missing (--report where mxdot[explore] is)"
     picture(runs, out / PICTURE)
     return text
 
@@ -94,35 +84,35 @@ def picture(runs: Runs, path: Path) -> None:
 
     Bands run from the least to the largest seed; the grey one is bfloat16 about its own mean.
     """
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
+    from mxdot.explore.charts import Entry, Picture, save
+    from mxdot.explore.charts.layers import axis, bands, lines, panel
+    from mxdot.explore.charts.palette import LINE, MANY, SLATE
 
-    colours = dict(zip(sorted(runs), mpl.colormaps["tab20"].colors, strict=False))  # pyright: ignore
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9.5, 3.8), layout="constrained")
-        left, right = figure.subplots(1, 2)
-        for variant, seeds in runs.items():
-            colour = "black" if variant == BASE else colours[variant]
-            steps, values = _curves(seeds)
-            means = [mean(v) for v in values]
-            left.plot(steps, means, label=variant, color=colour, lw=1.2)
-            if variant == BASE:
-                values = [[x - m for x in v] for v, m in zip(values, means, strict=True)]
-                means = [0.0] * len(steps)
-            elif BASE in runs:
-                steps, values = _curves(seeds, runs[BASE])
-                means = [mean(v) for v in values]
-            right.plot(steps, means, color=colour, lw=1.2)
-            low, high = [min(v) for v in values], [max(v) for v in values]
-            right.fill_between(steps, low, high, color=colour, alpha=0.12, lw=0)
-        right.set_yscale("symlog", linthresh=0.01, linscale=1.5)
-        left.set_ylabel("validation loss (nats per byte)")
-        right.set_ylabel("minus bfloat16, same seed")
-        left.set_yscale("log")
-        for ax in (left, right):
-            ax.set_xlabel("step")
-        figure.legend(loc="outside right upper", fontsize=8)
-        figure.savefig(path, metadata={"Date": None})
+    others = (name for name in sorted(runs) if name != BASE)
+    colours = dict(zip(others, itertools.cycle(MANY), strict=False)) | {BASE: SLATE}
+    losses, less, ranges = [], [], []
+    for variant, seeds in runs.items():
+        look = {"colour": colours[variant], "line": variant}
+        steps, values = _curves(seeds)
+        means = [mean(v) for v in values]
+        losses += [{"x": x, "y": y, **look} for x, y in zip(steps, means, strict=True)]
+        if variant == BASE:
+            values = [[x - m for x in v] for v, m in zip(values, means, strict=True)]
+        elif BASE in runs:
+            steps, values = _curves(seeds, runs[BASE])
+        for x, v in zip(steps, values, strict=True):
+            less.append({"x": x, "y": 0.0 if variant == BASE else mean(v), **look})
+            ranges.append({"x": x, "y": min(v), "y2": max(v), **look})
+    step, ys = axis("step"), [value["y"] for value in losses]
+    loss = axis("validation loss (nats per byte)", log=10, domain=[min(ys) / 1.05, max(ys) * 1.05])
+    minus = axis("minus bfloat16, same seed", symlog=0.01)
+    panels = [
+        panel("loss", step, loss, lines(losses)),
+        panel("difference", step, minus, bands(ranges), lines(less)),
+    ]
+    legend = [Entry(name, colours[name], LINE) for name in runs]
+    save(Picture(path.stem, "Validation loss", panels, legend=legend, height=300),
+         path.with_suffix(""), ["svg"])  # fmt: skip
 
 
 def _curves(

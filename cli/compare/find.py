@@ -34,8 +34,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _search(args: argparse.Namespace) -> int:
     from ...explore.compare import Target, search
-    from ...explore.compare.display import display
     from ...explore.compare.table import show_found
+    from ...explore.run.progress import display
 
     target = Target(args.sqnr, args.match, args.quality or "accumulator")
     study = study_of(args)

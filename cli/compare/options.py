@@ -77,7 +77,7 @@ def synthesis_options(args: argparse.Namespace) -> dict[str, Any]:
 
 def backend(args: argparse.Namespace) -> Any:
     """What runs the work."""
-    from ...explore.compare.backends import dask, processes
+    from ...explore.run.workers import dask, processes
 
     return processes(args.jobs) if args.scheduler is None else dask(args.scheduler)
 

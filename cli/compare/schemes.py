@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _compare(args: argparse.Namespace) -> int:
-    from ...explore.compare.display import display
+    from ...explore.run.progress import display
     from ...explore.schemes import comparison
     from ...explore.schemes.comparison_outputs import show_comparison, write_comparison
     from ...model import accumulator

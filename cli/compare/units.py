@@ -47,8 +47,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _compare(args: argparse.Namespace) -> int:
     from ...explore.compare import compare, write
-    from ...explore.compare.display import display
     from ...explore.compare.table import check_sort, show
+    from ...explore.run.progress import display
 
     sort = check_sort(args.sort or DEFAULT_SORT)
     study = _study(args)

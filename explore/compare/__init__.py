@@ -5,11 +5,11 @@
     write(comparison, Path("build/compare"))
 
 A study names points (`points.py`: a unit, a flow, data); the tasks behind them (`tasks.py`) run
-on a backend (`backends.py`) and are kept in a store (`store.py`) as they come; rows (`rows.py`) are
-made of their outcomes and shown as tables, files, plots and a report.
+in the engine room (`explore/run/`) and are kept as they come; rows (`rows.py`) are made of their
+outcomes and shown as tables, files, plots and a report.
 """
 
-from .backends import dask, processes
+from ..run.workers import dask, processes
 from .extra import load_extra
 from .narrowest import Found, Target
 from .outputs import Files, write

@@ -1,18 +1,39 @@
 """Units in other Verilog, described in a TOML file."""
 
-import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
 from ...model import accumulator, format_pairs
 from ...model.errors import cell_text, printable
 from ..cost import script
+from ..run.schema import Table, checked, read_toml
 from .units import Foreign
 
-NEEDED = ("name", "verilog", "top")
-TEXTS = ("format", "accumulator")
-NUMBERS = ("lanes", "stages", "latency", "interval")
-KEYS = (*NEEDED, *TEXTS, *NUMBERS, "parameters")
+Named = Annotated[str, Meta(min_length=1, description="text, not empty")]
+Positive = Annotated[int, Meta(ge=1, description="an integer of at least 1")]
+
+
+class ExtraTable(Table):
+    """`[[extra]]`."""
+
+    name: Named
+    verilog: Annotated[
+        str | Annotated[list[str], Meta(min_length=1)],
+        Meta(description="a file or a list of files"),
+    ]
+    top: Named
+    format: Named | UnsetType = UNSET
+    accumulator: Named | UnsetType = UNSET
+    lanes: Positive | UnsetType = UNSET
+    stages: Positive | UnsetType = UNSET
+    latency: Positive | UnsetType = UNSET
+    interval: Positive | UnsetType = UNSET
+    parameters: Annotated[
+        dict[str, int | str], Meta(description="a table of numbers and texts")
+    ] = msgspec.field(default_factory=dict)
 
 
 def load_extra(path: Path) -> list[Foreign]:
@@ -39,7 +60,7 @@ def extras(tables: Any, path: Path) -> list[Foreign]:
         if not isinstance(table, dict):
             raise ValueError(f"{path}: extra must be a table [[extra]], not {table!r}")
         try:
-            units.append(_foreign(table, path.parent))
+            units.append(_foreign(checked(table, ExtraTable), path.parent))
         except (ValueError, TypeError) as error:
             raise ValueError(f"{path}: extra {table.get('name', '')!r}: {error}") from None
     names = [unit.name for unit in units]
@@ -49,55 +70,21 @@ def extras(tables: Any, path: Path) -> list[Foreign]:
     return units
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """The content of a TOML file; ValueError naming it when it cannot be read."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not valid TOML: {error}") from None
-
-
-def _foreign(table: dict[str, Any], folder: Path) -> Foreign:
-    for key, value in table.items():
-        _check(key, value)
-    for key in NEEDED:
-        if key not in table:
-            raise ValueError(f"{key} is missing")
-    verilog = table["verilog"]
-    files = [folder / file for file in ([verilog] if isinstance(verilog, str) else verilog)]
+def _foreign(table: ExtraTable, folder: Path) -> Foreign:
+    cell_text("name", table.name)
+    names = [table.verilog] if isinstance(table.verilog, str) else table.verilog
+    files = [folder / name for name in names]
     unit = Foreign(
-        table["name"],
-        "".join(_read(file) for file in files),
-        table["top"],
-        tuple(printable("verilog", str(file)) for file in files),
-        **{key: table[key] for key in (*TEXTS, *NUMBERS) if key in table},
-        parameters=tuple(sorted(table.get("parameters", {}).items())),
+        **table.given()
+        | {
+            "verilog": "".join(_read(file) for file in files),
+            "files": tuple(printable("verilog", str(file)) for file in files),
+            "parameters": tuple(sorted(table.parameters.items())),
+        }
     )
     _check_rule(unit)
     script(unit.verilog, unit.top, **unit.reading)  # refuses what must not reach Yosys
     return unit
-
-
-def _check(key: str, value: Any) -> None:
-    """ValueError unless `value` is of the kind that `key` takes."""
-    if key not in KEYS:
-        raise ValueError(f"keys are {', '.join(KEYS)}, not {key!r}")
-    if key in ("name", "top", *TEXTS) and not (isinstance(value, str) and value):
-        raise ValueError(f"{key} must be text, not {value!r}")
-    if key == "name":
-        cell_text(key, value)
-    if key in NUMBERS and not (type(value) is int and value > 0):
-        raise ValueError(f"{key} must be a positive integer, not {value!r}")
-    if key == "verilog":
-        files = value if isinstance(value, list) else [value]
-        if not files or not all(isinstance(file, str) for file in files):
-            raise ValueError(f"verilog must be a file or a list of files, not {value!r}")
-    if key == "parameters":
-        values = value.values() if isinstance(value, dict) else [None]
-        if not all(type(item) in (int, str) for item in values):
-            raise ValueError(f"parameters must be a table of numbers and texts, not {value!r}")
 
 
 def _check_rule(unit: Foreign) -> None:

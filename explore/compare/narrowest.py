@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ...model import accumulator, format_pairs
+from ..run.keys import data_digest, fingerprint, located, task_key
 from .points import Sampling
-from .tasks import Instruments, data_digest, fingerprint, located, task_key
+from .tasks import Instruments
 
 FAMILIES = ("aligned", "fused", "fixed")
 LARGEST_F = 64

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..charts import save
+from .charts import pictures
 from .export import export
-from .plots import plot
 from .report import report
 from .session import Comparison
 
@@ -23,3 +24,12 @@ def write(comparison: Comparison, directory: Path) -> Files:
     tables = export(comparison, directory)
     plots = plot(comparison, directory / "plots")
     return Files(report(comparison, directory / "report.html"), tables, plots)
+
+
+def plot(comparison: Comparison, directory: Path) -> list[Path]:
+    """Write every picture that the rows have data for, as PNG and SVG."""
+    return [
+        path
+        for picture in pictures(comparison.rows)
+        for path in save(picture, directory / picture.file_name)
+    ]

@@ -4,8 +4,8 @@ A point is a unit, how it is synthesised, and the data that its accuracy is meas
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -148,13 +148,3 @@ def points_of(
         for where in (data if unit.has_accuracy else [None])
         if flow is not None or where is not None or (sampling.encoder and unit.rule is not None)
     ]
-
-
-def changed(sweep: Sweep, **values: Any) -> Sweep:
-    """`sweep` with those `values` that are not None."""
-    return replace(sweep, **{name: value for name, value in values.items() if value is not None})
-
-
-def parameters() -> Iterator[str]:
-    """The names of a sweep's parameters."""
-    return (f.name for f in fields(Sweep))

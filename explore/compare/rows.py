@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from .store import Outcome
+from ..run.store import Outcome
 
 
 def _about(doc: str, unit: str = "") -> dict[str, str]:
@@ -123,6 +123,11 @@ class Row:
         return self.unit.partition(f" stages {self.stages}")[2].strip() if self.generated else ""
 
     @property
+    def identity(self) -> str:
+        """What tells a measured unit from others: flow, target and name."""
+        return f"{self.flow}|{self.target}|{self.unit}"
+
+    @property
     def short_name(self) -> str:
         """What tables and plots call a unit: its accumulator and what is unlike the default; the
         name of an extra unit."""
@@ -135,10 +140,6 @@ class Row:
         """The longest path: in ps where the flow times, else in gates."""
         return self.delay_ps if self.delay_ps is not None else self.depth
 
-
-NESTED = ("sections", "lengths")
-COLUMNS = tuple(f.name for f in fields(Row) if f.name not in NESTED)
-"""The columns of flat files, in order."""
 
 _COST = ("area", "flipflops", "depth", "delay_ps", "fmax_mhz", "tool")
 _ACCURACY = (

@@ -1,18 +1,14 @@
 """The narrowest accumulators of a study: its searches as tasks, and their table of results."""
 
-import csv
-import io
-import json
-import math
 import shlex
 from dataclasses import replace
 from pathlib import Path
 
-from ...sim.engine.files import write_file
+from ..run.runner import Backend, Observer, run_rows
+from ..run.store import Outcome
+from ..run.tables import records, write_csv, write_json
 from .narrowest import FAMILIES, Found, SearchTask, Target
 from .points import Sampling
-from .runner import Backend, Observer, run
-from .store import Outcome, Store
 from .study import Study
 from .tasks import Instruments, instruments
 
@@ -44,31 +40,17 @@ def search(
         for fmt, lanes, data in where
         for family in FAMILIES
     ]
-    outcomes = run(tasks, Store(directory / "results"), backend, observer)
-    found = [_found(task, outcomes[task.key]) for task in tasks]
-    write_file(directory / "narrowest.json", _json(found))
-    write_file(directory / "narrowest.csv", _csv(found))
+    outcomes = run_rows([(task,) for task in tasks], directory, backend, observer)
+    found = [_found(task, outcome) for task, (outcome,) in zip(tasks, outcomes, strict=True)]
+    write_json(directory / "narrowest.json", [result.to_dict() for result in found])
+    texts = {"lengths": lambda lengths: " ".join(map(str, lengths))}
+    write_csv(directory / "narrowest.csv", records(Found, found, texts))
     return found
 
 
-def _found(task: SearchTask, outcome: Outcome) -> Found:
+def _found(task: SearchTask, outcome: Outcome | None) -> Found:
+    assert outcome is not None
     return Found(**outcome.value) if outcome.ok else replace(task.unknown, error=outcome.error)
-
-
-def _json(found: list[Found]) -> str:
-    rows = [
-        {k: "inf" if v == math.inf else v for k, v in result.to_dict().items()} for result in found
-    ]
-    return json.dumps(rows, indent=1, allow_nan=False) + "\n"
-
-
-def _csv(found: list[Found]) -> str:
-    text = io.StringIO()
-    rows = [result.to_dict() | {"lengths": " ".join(map(str, result.lengths))} for result in found]
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
 
 
 def measure_command(found: list[Found]) -> str | None:

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from ..cost import Flow
+from ..run.runner import Backend, Observer, run_rows
+from ..run.store import Outcome
 from .flows import NONE, flow_options, flow_text, target_text
 from .pareto import marked
 from .points import Point, Sampling, listed
 from .rows import Row, accuracy_columns, cost_columns, encoder_columns, status_of
-from .runner import Backend, Observer, Task, run
-from .store import Outcome, Store
 from .study import Study
 from .tasks import Instruments, accuracy_task, cost_task, encoder_task, instruments
 from .units import Foreign, Generated
@@ -83,17 +83,17 @@ def compare(
         )
         for p in points
     ]
-    tasks: dict[str, Task] = {task.key: task for some in needs for task in some if task}
-    # Rules of the same operands one behind the other: an evaluation keeps its operands.
-    ordered = sorted(tasks.values(), key=lambda task: getattr(task, "data", ""))
-    outcomes = run(ordered, Store(directory / "results"), backend, observer)
-    rows = [
-        row_of(point, *(outcomes[task.key] if task else None for task in some))
-        for point, some in zip(points, needs, strict=True)
-    ]
-    finished = max((outcome.finished for outcome in outcomes.values()), default=0.0)
+    outcomes = run_rows(needs, directory, backend, observer, order=_by_data)
+    rows = [row_of(point, *some) for point, some in zip(points, outcomes, strict=True)]
+    there = [outcome for some in outcomes for outcome in some if outcome is not None]
+    finished = max((outcome.finished for outcome in there), default=0.0)
     notes += energy_notes(rows)
     return Comparison(study.title, tuple(marked(rows)), tuple(notes), finished)
+
+
+def _by_data(task: Any) -> str:
+    """Rules of the same operands one behind the other: an evaluation keeps its operands."""
+    return getattr(task, "data", "")
 
 
 def energy_notes(rows: Iterable[Row]) -> list[str]:

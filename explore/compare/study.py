@@ -26,19 +26,20 @@ encoder = 0                                # sentences through the real encoder,
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, UnsetType
 
 from ...model.errors import printable
-from .extra import extras, read_toml
+from ..run.keys import FILES
+from ..run.schema import Table, checked, read_toml
+from .extra import extras
 from .flows import NONE, Synthesis, with_processes
-from .points import Point, Sampling, Sweep, parameters, points_of, units_of
+from .points import Point, Sampling, Sweep, points_of, units_of
 from .sweep import integers, items
-from .tasks import FILES
 from .units import Foreign
 
 DEFAULT = Path(__file__).with_name("default.toml")
-NUMBERS = ("count", "seed", "encoder")
-"""Keys of `[accuracy]` that are those of `Sampling`."""
 Note = Callable[[str], None]
 
 
@@ -74,119 +75,118 @@ def check_data(names: Sequence[str]) -> None:
         data_set(name)
 
 
+Text = Annotated[
+    str | int | Annotated[list[str | int], Meta(min_length=1)],
+    Meta(description="text, a number or a list of those"),
+]
+Names = Annotated[str | list[str], Meta(description="text or a list of texts")]
+
+
+class SweepTable(Table):
+    """`[[sweep]]`; the keys are those of `Sweep`."""
+
+    format: Text | UnsetType = UNSET
+    accumulator: Text | UnsetType = UNSET
+    lanes: Text | UnsetType = UNSET
+    stages: Text | UnsetType = UNSET
+    result: Text | UnsetType = UNSET
+    status: bool | UnsetType = UNSET
+    load_c: bool | UnsetType = UNSET
+    scales: Text | UnsetType = UNSET
+    zero_points: Text | UnsetType = UNSET
+    micro: bool | UnsetType = UNSET
+
+
+class CostTable(Table):
+    """`[cost]`."""
+
+    flow: Text | UnsetType = UNSET
+    process: Text | UnsetType = UNSET
+    liberty: Names = ()  # type: ignore[assignment]
+    target_ps: Text | UnsetType = UNSET
+    target_levels: Text | UnsetType = UNSET
+    effort: str = "speed"
+    energy: bool = True
+
+
+class AccuracyTable(Table):
+    """`[accuracy]`; all but `data` are those of `Sampling`, which has their ranges."""
+
+    data: Names = "normal"
+    lengths: Text | UnsetType = UNSET
+    count: int | UnsetType = UNSET
+    seed: int | UnsetType = UNSET
+    encoder: int | UnsetType = UNSET
+
+
+class StudyTable(Table):
+    """The whole file."""
+
+    title: str | UnsetType = UNSET
+    sweep: Any = ()
+    extra: Any = UNSET
+    cost: Any = UNSET
+    accuracy: Any = UNSET
+
+
 def load_study(path: Path) -> Study:
     """The study of a TOML file; ValueError naming the file, the table and what is wrong."""
     content = read_toml(path)
     try:
-        return _study(content, path)
+        return _study(checked(content, StudyTable, "the study's"), path)
     except (ValueError, TypeError) as error:
         text = str(error)
         raise ValueError(text if text.startswith(str(path)) else f"{path}: {text}") from None
 
 
-def _study(content: dict[str, Any], path: Path) -> Study:
-    _known(content, ("title", "sweep", "extra", "cost", "accuracy"), "the study's keys")
-    title = content.get("title", path.stem)
-    if not isinstance(title, str):
-        raise ValueError(f"title must be text, not {title!r}")
-    sweeps = content.get("sweep", [])
-    if not isinstance(sweeps, list):
+def _study(study: StudyTable, path: Path) -> Study:
+    if not isinstance(study.sweep, list | tuple):
         raise ValueError("sweep must be a table [[sweep]], with two brackets")
-    accuracy = _table(content, "accuracy", ("data", "lengths", *NUMBERS))
-    sampling = Sampling()
-    lengths = sampling.lengths
-    if "lengths" in accuracy:
-        lengths = number_list(_text(accuracy["lengths"], "[accuracy] lengths"), "lengths")
+    cost = checked({} if study.cost is UNSET else study.cost, CostTable, "[cost]")
+    accuracy = {} if study.accuracy is UNSET else study.accuracy
+    measured = checked(accuracy, AccuracyTable, "[accuracy]")
+    sampling = {name: value for name, value in measured.given().items() if name != "data"}
     return Study(
-        title=printable("title", title),
-        sweeps=tuple(_sweep(table) for table in sweeps),
-        extra=tuple(extras(content["extra"], path)) if "extra" in content else (),
-        synthesis=_synthesis(content, path),
-        data=_data(accuracy.get("data", "normal"), path),
-        sampling=Sampling(
-            lengths,
-            **{
-                key: _number(accuracy[key], f"[accuracy] {key}")
-                for key in NUMBERS
-                if key in accuracy
-            },
-        ),
+        title=printable("title", path.stem if study.title is UNSET else study.title),
+        sweeps=tuple(_sweep(checked(table, SweepTable, "[[sweep]]")) for table in study.sweep),
+        extra=() if study.extra is UNSET else tuple(extras(study.extra, path)),
+        synthesis=_synthesis(cost, path),
+        data=_data(measured.data, path),
+        sampling=Sampling(**_numbers(sampling, "lengths")),
     )
 
 
-def _synthesis(content: dict[str, Any], path: Path) -> Synthesis:
-    keys = ("flow", "process", "liberty", "target_ps", "target_levels", "effort", "energy")
-    table = _table(content, "cost", keys)
-    if not isinstance(table.get("effort", ""), str):
-        raise ValueError(f"[cost] effort must be text, not {table['effort']!r}")
-    named = [_text(table[k], f"[cost] {k}") if k in table else None for k in ("flow", "process")]
-    targets = {
-        key: number_list(_text(table[key], f"[cost] {key}"), key)
-        for key in ("target_ps", "target_levels")
-        if key in table
+def _sweep(table: SweepTable) -> Sweep:
+    given: dict[str, Any] = {
+        name: value if isinstance(value, bool) else _text(value)
+        for name, value in table.given().items()
     }
+    return Sweep(**given)
+
+
+def _synthesis(table: CostTable, path: Path) -> Synthesis:
+    given = table.given()
+    flow, process = (_text(given[k]) if k in given else None for k in ("flow", "process"))
+    targets = {k: v for k, v in given.items() if k.startswith("target")}
+    files = [table.liberty] if isinstance(table.liberty, str) else table.liberty
     return Synthesis(
-        flow=with_processes(*named) or "gates",
-        liberty=tuple(path.parent / name for name in _files(table.get("liberty", []))),
-        effort=table.get("effort", "speed"),
-        energy=_switch(table.get("energy", True), "[cost] energy"),
-        **targets,
+        flow=with_processes(flow, process) or "gates",
+        liberty=tuple(path.parent / name for name in files),
+        effort=table.effort,
+        energy=table.energy,
+        **_numbers(targets, *targets),
     )
 
 
-def _files(value: Any) -> list[str]:
-    """The names of one file or several."""
-    parts = value if isinstance(value, list) else [value]
-    if not all(isinstance(part, str) for part in parts):
-        raise ValueError(f"[cost] liberty must be text or a list of texts, not {value!r}")
-    return parts
+def _numbers(given: dict[str, Any], *names: str) -> dict[str, Any]:
+    """`given`, in which the sweep texts of `names` have become their integers."""
+    found = {name: number_list(_text(given[name]), name) for name in names if name in given}
+    return given | found
 
 
-def _sweep(table: Any) -> Sweep:
-    if not isinstance(table, dict):
-        raise ValueError(f"sweep must be a table [[sweep]], not {table!r}")
-    _known(table, tuple(parameters()), "[[sweep]] keys")
-    values: dict[str, Any] = {}
-    for key, value in table.items():
-        if key in ("status", "load_c", "micro"):
-            values[key] = _switch(value, f"[[sweep]] {key}")
-        else:
-            values[key] = _text(value, f"[[sweep]] {key}")
-    return Sweep(**values)
-
-
-def _table(content: dict[str, Any], name: str, keys: tuple[str, ...]) -> dict[str, Any]:
-    table = content.get(name, {})
-    if not isinstance(table, dict):
-        raise ValueError(f"{name} must be a table [{name}], not {table!r}")
-    _known(table, keys, f"[{name}] keys")
-    return table
-
-
-def _known(table: dict[str, Any], keys: tuple[str, ...], what: str) -> None:
-    for key in table:
-        if key not in keys:
-            raise ValueError(f"{what} are {', '.join(keys)}, not {key!r}")
-
-
-def _text(value: Any, name: str) -> str:
+def _text(value: Any) -> str:
     """A sweep text from text, a number, or a list of those."""
-    parts = value if isinstance(value, list) else [value]
-    if not parts or not all(type(part) in (str, int) for part in parts):
-        raise ValueError(f"{name} must be text, a number or a list of those, not {value!r}")
-    return ",".join(str(part) for part in parts)
-
-
-def _switch(value: Any, name: str) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"{name} must be true or false, not {value!r}")
-    return value
-
-
-def _number(value: Any, name: str) -> int:
-    if type(value) is not int:
-        raise ValueError(f"{name} must be an integer, not {value!r}")
-    return value
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def number_list(text: str, name: str) -> tuple[int, ...]:
@@ -194,12 +194,9 @@ def number_list(text: str, name: str) -> tuple[int, ...]:
     return tuple(number for item in items(text, name) for number in integers(item, name))
 
 
-def _data(value: Any, path: Path) -> tuple[str, ...]:
+def _data(value: Names, path: Path) -> tuple[str, ...]:
     """Data sets; a tensor file is relative to the study."""
-    parts = value if isinstance(value, list) else [value]
-    if not all(isinstance(part, str) for part in parts):
-        raise ValueError(f"[accuracy] data must be text or a list of texts, not {value!r}")
-    names = parts if isinstance(value, list) else data_names(value)
+    names = value if isinstance(value, list) else data_names(value)
     return tuple(
         str(path.parent / name) if name.partition("#")[0].endswith(FILES) else name
         for name in names

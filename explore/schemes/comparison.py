@@ -1,11 +1,11 @@
 """Schemes side by side: their error and their bits, and the area of the unit that multiplies them.
 
-Cost and error are tasks of `explore.compare`: run by its backends, kept in its store.
+Error and cost are tasks of the engine room (`explore/run/`).
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +14,17 @@ from ..accuracy.encoder import check_installed
 from ..accuracy.sentences import SENTENCES
 from ..compare.flows import flow_name
 from ..compare.rows import cost_columns
-from ..compare.runner import Backend, Observer, Task
-from ..compare.runner import run as run_tasks
-from ..compare.store import Outcome, Store
 from ..compare.tasks import (
     ENCODER_TOOLS,
     CostTask,
     Instruments,
-    data_digest,
-    fingerprint,
     instruments,
-    task_key,
-    version_of,
 )
 from ..compare.units import Generated
 from ..cost import Flow
+from ..run.keys import data_digest, fingerprint, task_key, version_of
+from ..run.runner import Backend, Observer, run_rows
+from ..run.store import Outcome
 from .layers import effect_on, end_to_end, network, stored_layers
 from .measure import family
 from .pairing import Pairing, pairing
@@ -86,9 +82,6 @@ class SchemeRow:
         if self.bits_weights is None or self.bits_activations is None:
             return None
         return (self.bits_weights + self.bits_activations) / 2
-
-
-COLUMNS = tuple(f.name for f in fields(SchemeRow) if f.name != "errors")
 
 
 @dataclass(frozen=True)
@@ -170,11 +163,10 @@ def compare_schemes(
         )
         for pair, unit in zip(pairs, units, strict=True)
     ]
-    tasks: dict[str, Task] = {task.key: task for some in needs for task in some if task}
-    outcomes = run_tasks(tasks.values(), Store(directory / "results"), backend, observer)
+    outcomes = run_rows(needs, directory, backend, observer)
     return [
-        _row(pair, unit, layers, flow, *(outcomes[task.key] if task else None for task in some))
-        for pair, unit, some in zip(pairs, units, needs, strict=True)
+        _row(pair, unit, layers, flow, *some)
+        for pair, unit, some in zip(pairs, units, outcomes, strict=True)
     ]
 
 

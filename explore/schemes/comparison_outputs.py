@@ -1,7 +1,5 @@
 """Files, picture and table of compared schemes."""
 
-import csv
-import io
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,35 +7,26 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from ...sim.engine.files import write_file
-from .comparison import COLUMNS, SchemeRow, on_front
-from .plots import comparison_figure, save_svg
+from ..charts import save
+from ..run.tables import lines, records, write_csv
+from . import charts
+from .comparison import SchemeRow, on_front
 
-LAYER_COLUMNS = ("cosine", "sqnr_db", "mse", "maximum")
+LAYER_COLUMNS = ("scheme", "layer", "cosine", "sqnr_db", "mse", "maximum")
 
 
 def write_comparison(rows: Sequence[SchemeRow], directory: Path) -> list[Path]:
     """Write `schemes.csv` (a line a pairing), `layers.csv` (one a layer too) and `schemes.svg`."""
-    summary = [[getattr(row, name) for name in COLUMNS] for row in rows]
     layers = [
-        [row.scheme, layer, *(error[name] for name in LAYER_COLUMNS)]
+        {"scheme": row.scheme, "layer": layer} | error
         for row in rows
         for layer, error in row.errors.items()
     ]
     return [
-        _csv(directory / "schemes.csv", COLUMNS, summary),
-        _csv(directory / "layers.csv", ("scheme", "layer", *LAYER_COLUMNS), layers),
-        save_svg(comparison_figure(rows), directory / "schemes.svg"),
+        write_csv(directory / "schemes.csv", records(SchemeRow, rows)),
+        write_csv(directory / "layers.csv", lines(LAYER_COLUMNS, layers)),
+        *save(charts.comparison(rows), directory / "schemes", ["svg"]),
     ]
-
-
-def _csv(path: Path, header: Sequence[str], lines: Sequence[Sequence[object]]) -> Path:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(lines)
-    write_file(path, text.getvalue())
-    return path
 
 
 def show_comparison(console: Console, rows: Sequence[SchemeRow]) -> None:
@@ -49,13 +38,13 @@ def show_comparison(console: Console, rows: Sequence[SchemeRow]) -> None:
     for row in sorted(rows, key=lambda row: (row.bits or math.inf, row.scheme)):
         table.add_row(*(cell(row) for _, cell, _ in known))
     console.print(table)
-    lines = [
+    notes = [
         "SQNR of layers' products in dB, each with float32 inputs: mean, least; no accumulator",
         "★ no pairing of as few bits (of as little area a lane) has a better mean",
     ]
     if any(row.sentences for row in rows):
-        lines.append("encoder: cosine of embeddings to float32's, every layer quantised")
-    for line in lines:
+        notes.append("encoder: cosine of embeddings to float32's, every layer quantised")
+    for line in notes:
         console.print(line, style="dim", highlight=False)
     for reason in dict.fromkeys(row.no_unit for row in rows if row.no_unit):
         names = ", ".join(row.scheme for row in rows if row.no_unit == reason)

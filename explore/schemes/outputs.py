@@ -1,41 +1,33 @@
 """CSV files, plots and tables of measured schemes."""
 
-import csv
-import io
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from ...sim.engine.files import write_file
+from ..charts import Picture, save
+from ..run.tables import records, write_csv
+from . import charts
 from .clipping import Clipped
 from .measure import Measured, on_front
-from .plots import clipping_figure, save_svg, schemes_figure
 
 
 def write(rows: Sequence[Measured], clipped: Sequence[Clipped], directory: Path) -> list[Path]:
     """Write `schemes.csv`, `schemes.svg`, and of clipping `clipping.csv` and a plot a scheme."""
-    files = [_csv(directory / "schemes.csv", Measured, rows)]
-    files.append(save_svg(schemes_figure(rows), directory / "schemes.svg"))
+    files = [write_csv(directory / "schemes.csv", records(Measured, rows))]
+    files += _save(charts.schemes(rows), directory)
     if clipped:
-        files.append(_csv(directory / "clipping.csv", Clipped, clipped))
+        files.append(write_csv(directory / "clipping.csv", records(Clipped, clipped)))
     for scheme in dict.fromkeys(row.scheme for row in clipped):
-        figure = clipping_figure([row for row in clipped if row.scheme == scheme])
-        files.append(save_svg(figure, directory / f"clipping-{scheme}.svg"))
+        of_scheme = [row for row in clipped if row.scheme == scheme]
+        files += _save(charts.clipping(of_scheme), directory)
     return files
 
 
-def _csv(path: Path, kind: type, rows: Sequence[Any]) -> Path:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [f.name for f in fields(kind)], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(row) for row in rows)
-    write_file(path, text.getvalue())
-    return path
+def _save(picture: Picture, directory: Path) -> list[Path]:
+    return save(picture, directory / picture.name, ["svg"])
 
 
 def show(console: Console, rows: Sequence[Measured], clipped: Sequence[Clipped]) -> None:

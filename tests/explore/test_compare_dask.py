@@ -13,8 +13,8 @@ import pytest
 from compare_fakes import Job
 
 from mxdot.explore.compare import dask
-from mxdot.explore.compare.runner import run
-from mxdot.explore.compare.store import Store
+from mxdot.explore.run.runner import run
+from mxdot.explore.run.store import Store
 
 pytestmark = pytest.mark.filterwarnings("default")  # those of distributed are not ours
 JOBS = 24

@@ -11,10 +11,10 @@ import pyarrow.parquet
 import pytest
 from compare_sample import sample
 
+from mxdot.explore.charts.palette import SECTIONS, family, format_colours, grouped
 from mxdot.explore.compare import Comparison, Row
-from mxdot.explore.compare.export import column_type, export, schema_markdown
-from mxdot.explore.compare.rows import COLUMNS, NESTED
-from mxdot.explore.palette import SECTIONS, family, format_colours, grouped
+from mxdot.explore.compare.export import export, schema_markdown
+from mxdot.explore.run.tables import flat_columns, flat_type
 from mxdot.model import DotConfig
 from mxdot.model.accumulators import KINDS
 from mxdot.model.datapath import dot_sections
@@ -32,7 +32,7 @@ def test_files(comparison, tmp_path):
     written = export(comparison, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(p.name for p in written)
     table = list(csv.DictReader(io.StringIO((tmp_path / "compare.csv").read_text())))
-    assert list(table[0]) == list(COLUMNS)
+    assert list(table[0]) == list(flat_columns(Row))
     assert [line["unit"] for line in table] == [r.unit for r in comparison.rows]
     lengths = list(csv.DictReader(io.StringIO((tmp_path / "lengths.csv").read_text())))
     assert len(lengths) == (2 * 8 + 1 + 1) * 2 * 2
@@ -66,8 +66,8 @@ def test_parquet_says_what_its_columns_mean(comparison, tmp_path):
     lengths = table.column("lengths").to_pylist()[0]
     assert [a["length"] for a in lengths] == [32, 4096]
     assert table.schema.field("depth").metadata[b"unit"] == b"gates"
-    types = {name: str(table.schema.field(name).type) for name in COLUMNS}
-    assert {types[name] for name in COLUMNS} == {"bool", "int64", "double", "string"}
+    types = {name: str(table.schema.field(name).type) for name in flat_columns(Row)}
+    assert set(types.values()) == {"bool", "int64", "double", "string"}
 
 
 def test_parquet_of_rows_without_accuracy(tmp_path):
@@ -85,7 +85,7 @@ def test_files_are_the_same_bytes_every_time(comparison, tmp_path):
 def test_every_flat_column_has_a_type_and_a_meaning():
     for column in fields(Row):
         assert column.metadata["doc"]
-        assert (column_type(column.name) == "") == (column.name in NESTED)
+        assert (flat_type(Row, column.name) is None) == (column.name in ("sections", "lengths"))
 
 
 def test_the_schema_in_the_documentation_is_current():

@@ -1,6 +1,5 @@
 """Names of units, data sets, files and titles, wherever a comparison writes them."""
 
-import csv
 import html
 import io
 import json
@@ -17,12 +16,12 @@ from compare_sample import sample
 from mxdot.cli import main
 from mxdot.cli.terminal import console
 from mxdot.explore.compare import load_extra, load_study
-from mxdot.explore.compare.display import display
-from mxdot.explore.compare.export import sections_csv
-from mxdot.explore.compare.plots import plot
+from mxdot.explore.compare.export import sections
+from mxdot.explore.compare.outputs import plot
 from mxdot.explore.compare.report.html import render
 from mxdot.explore.compare.session import synth_command
 from mxdot.explore.compare.table import show
+from mxdot.explore.run.progress import display
 from odd_names import ODD
 
 PRINTABLE = [*(name for name in ODD if name.isprintable()), "$\\bad{$", "a_$x$", ":smile:"]
@@ -63,7 +62,7 @@ def named(comparison, name):
 def test_the_report_holds_names_as_text(name, comparison):
     found = named(comparison, name)
     text = render(found)
-    assert text.count("<script") == text.count("</script>") == 2
+    assert text.count("<script") == text.count("</script>") == 3
     assert f"<title>{html.escape(name)}</title>" in text
     data = text.split('<script id="data" type="application/json">')[1].split("</script>")[0]
     assert "<" not in data
@@ -150,7 +149,7 @@ def test_a_data_set_begins_no_formula_of_a_spreadsheet(command, name, folder, ca
 
 def test_a_section_begins_no_formula_of_a_spreadsheet(comparison):
     rows = [replace(row, sections={"=1+1": 1.0, "(top)": 2.0}) for row in comparison.rows]
-    found = {line["section"] for line in csv.DictReader(io.StringIO(sections_csv(rows)))}
+    found = {line["section"] for line in sections(rows).to_pylist()}
     assert found == {"\\=1+1", "(top)"}
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from mxdot.explore.accuracy.units import evaluate_unit
 from mxdot.explore.compare import Comparison, Row, Sampling, Study, Sweep, compare, processes
-from mxdot.explore.compare.export import lengths_csv
+from mxdot.explore.compare.export import lengths
 from mxdot.explore.compare.flows import Synthesis
 from mxdot.explore.compare.narrowest import SearchTask, Target
 from mxdot.explore.compare.points import Point, units_of
@@ -132,10 +132,12 @@ def test_integer_results_and_micro_exponents_have_an_accuracy(tmp_path):
     (unknown,) = (row for row in found.rows if row.data is None)
     assert unknown.unit.endswith("scales u4 zero-points a")
     assert unknown.area
-    lines = lengths_csv(found.rows).splitlines()
-    assert lines[0].startswith("format,accumulator,options,lanes,data,length,")
-    assert sum(line.startswith("int8,int32,int8_full:shift,8,normal,") for line in lines) == 2
-    assert len(lines) == 1 + 2 * 4
+    table = lengths(found.rows)
+    lead = ["format", "accumulator", "options", "lanes", "data", "length"]
+    assert table.column_names[:6] == lead
+    lines = [tuple(line[name] for name in lead[:5]) for line in table.to_pylist()]
+    assert lines.count(("int8", "int32", "int8_full:shift", 8, "normal")) == 2
+    assert len(lines) == 2 * 4
 
 
 def sweep_of(row) -> Sweep:

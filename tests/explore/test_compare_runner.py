@@ -17,9 +17,9 @@ from compare_fakes import Job
 from rich.console import Console
 
 from mxdot.explore.compare import processes
-from mxdot.explore.compare.display import Remaining, display, duration
-from mxdot.explore.compare.runner import Backend, run
-from mxdot.explore.compare.store import Outcome, Store
+from mxdot.explore.run.progress import Remaining, display, duration
+from mxdot.explore.run.runner import Backend, run, run_rows
+from mxdot.explore.run.store import Outcome, Store
 from mxdot.sim.engine.files import write_file
 
 
@@ -86,6 +86,20 @@ def test_all_tasks_run_once_the_longest_first(log, store):
     assert set(runs(log).values()) == {1}
 
 
+def test_rows_share_equal_tasks_and_may_need_none(log, tmp_path):
+    one, two = Job("one", log), Job("two", log)
+    here = Backend(lambda count: ThreadPoolExecutor(1), 1)
+    observer = Log()
+    rows = run_rows([(two, None), (one, two)], tmp_path, here, observer, order=lambda t: t.label)
+    assert [[o and o.key for o in row] for row in rows] == [
+        ["job-two", None],
+        ["job-one", "job-two"],
+    ]
+    assert observer.ended == ["one", "two"]
+    assert runs(log) == {"one": 1, "two": 1}
+    assert Store(tmp_path / "results").get("job-two") == rows[0][0]
+
+
 def test_a_second_run_does_what_is_left(log, store):
     run([Job("a", log), Job("b", log)], store, processes(2), Log())
     observer = Log()
@@ -117,8 +131,8 @@ import sys
 from pathlib import Path
 from compare_fakes import Job
 from mxdot.explore.compare import processes
-from mxdot.explore.compare.runner import run
-from mxdot.explore.compare.store import Store
+from mxdot.explore.run.runner import run
+from mxdot.explore.run.store import Store
 from test_compare_runner import Log
 
 if __name__ == "__main__":

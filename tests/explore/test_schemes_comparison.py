@@ -18,9 +18,9 @@ from rich.console import Console
 from mxdot.cli import main
 from mxdot.explore.accuracy import encoder
 from mxdot.explore.accuracy.sentences import SENTENCES
-from mxdot.explore.compare.display import display
-from mxdot.explore.compare.runner import Backend
 from mxdot.explore.cost import Flow
+from mxdot.explore.run.progress import display
+from mxdot.explore.run.runner import Backend
 from mxdot.explore.schemes import comparison as module
 from mxdot.explore.schemes.comparison import Layers, SchemeRow, compare_schemes, on_front
 from mxdot.explore.schemes.comparison_outputs import show_comparison, write_comparison

@@ -1,4 +1,4 @@
-"""The HTML report: one file, no requests, its own small plots."""
+"""The HTML report: one file, no requests; the charts' descriptions, drawn by Vega in it."""
 
 from .html import report
 

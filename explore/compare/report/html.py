@@ -1,21 +1,26 @@
-"""Puts template, style, scripts and data into one HTML file."""
+"""Puts template, style, scripts, Vega and data into one HTML file."""
 
 import html
 import json
+from functools import cache
 from pathlib import Path
 from string import Template
 from typing import Any
 
 from ....sim.engine.files import write_file
+from ...charts.files import VEGALITE
+from ...charts.palette import SLATE, SYMBOLS, family, format_colours, grouped
+from ...charts.theme import DARK, LIGHT, config
 from ...cost.processes import PROCESSES
-from ...palette import BLACK, SECTIONS, SECTIONS_CAPTION, family, format_colours, grouped
-from ..answers import WISHES, answers
-from ..arrays import CAPTION, TITLE, roofline_data
-from ..export import as_json
+from ...run.tables import strict
+from ..answers import WISHES, Answer, answers
+from ..charts import pictures
+from ..export import content
 from ..session import Comparison
 
 HERE = Path(__file__).parent
-SCRIPTS = ("scale.js", "marks.js", "charts.js", "table.js", "page.js")
+NAMES = 150  # of units, in a bar chart: a narrow page has room for its bars
+SCRIPTS = ("elements.js", "details.js", "pictures.js", "table.js", "answers.js", "page.js")
 
 
 def report(comparison: Comparison, path: Path) -> Path:
@@ -28,13 +33,19 @@ def render(comparison: Comparison) -> str:
     """The text of the report."""
     return Template(_part("report.html")).substitute(
         title=html.escape(comparison.title),
-        sections=html.escape(SECTIONS_CAPTION),
-        roofline=html.escape(CAPTION),
-        arrays=html.escape(TITLE),
         style=_part("report.css"),
         data=_embedded(_data(comparison)),
+        library=library(),
         script="\n".join(_part(name) for name in SCRIPTS),
     )
+
+
+@cache
+def library() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script of 0.9 MB, which asks no network."""
+    import vl_convert
+
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", VEGALITE)
 
 
 def _part(name: str) -> str:
@@ -42,22 +53,28 @@ def _part(name: str) -> str:
 
 
 def _data(comparison: Comparison) -> dict[str, Any]:
-    content = as_json(comparison)
-    for row, values in zip(comparison.rows, content["rows"], strict=True):
+    data = content(comparison)
+    for row, values in zip(comparison.rows, data["rows"], strict=True):
         values |= {"family": family(row.accumulator), "areas": grouped(row.sections)}
-        values["name"] = row.short_name
-    return content | {
+        values |= {"name": row.short_name, "identity": row.identity}
+    return data | {
         "formats": format_colours(row.format for row in comparison.rows),
-        "other": BLACK,
+        "symbols": SYMBOLS,
+        "other": SLATE,
         "processes": {p.name: f"{p.node}: {p.title}" for p in PROCESSES.values()},
-        "roofline": roofline_data([row for row in comparison.rows if row.status != "failed"]),
-        "answers": [answer.to_dict() for answer in answers(comparison.rows)],
+        "answers": [_answer(answer) for answer in answers(comparison.rows)],
         "wishes": [[name, wish.meaning] for name, wish in WISHES.items()],
-        "sections": {name: colour for name, (colour, _) in SECTIONS.items()},
+        "themes": {"light": config(LIGHT, NAMES), "dark": config(DARK, NAMES)},
+        "pictures": [picture.parts() for picture in pictures(comparison.rows)],
     }
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    names = {wish: row.identity for wish, row in answer.units.items()}
+    return answer.to_dict() | {"identities": names}
 
 
 def _embedded(data: dict[str, Any]) -> str:
     """JSON inside a script element, which no text in it can end."""
-    text = json.dumps(data, allow_nan=False, ensure_ascii=True, separators=(",", ":"))
+    text = json.dumps(strict(data), allow_nan=False, ensure_ascii=True, separators=(",", ":"))
     return text.replace("<", "\\u003c")

@@ -1,12 +1,11 @@
 "use strict";
-// The page: what is shown, and drawing it again when that changes.
+// The page: what is shown, its theme, and drawing it again when either changes.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const distinct = (key) => [...new Set(DATA.rows.map((row) => row[key]))];
 const STATE = {
   flow: distinct("flow")[0],
   data: distinct("data").find(known) ?? null,
-  quality: "own",
   hidden: new Set(),
   sort: "",
   descending: false,
@@ -22,35 +21,40 @@ function flow_title(flow) {
 function shown_rows() {
   return DATA.rows.filter((row) => row.flow === STATE.flow
     && (row.data === STATE.data || row.data === null)
-    && !STATE.hidden.has(row.format ?? "other") && !STATE.hidden.has(row.family));
+    && !hidden({ format: row.format ?? "other", family: row.family }));
 }
 
 function draw() {
   const rows = shown_rows();
-  const put = (name, chart) => document.getElementById(`plot-${name}`).replaceChildren(chart);
-  const good = rows.filter((row) => row.status !== "failed");
-  put("front", front_chart(good, STATE.quality));
-  put("delay", delay_chart(good));
-  put("bits", bits_chart(good));
-  put("length", length_chart(good));
-  put("sections", sections_chart(good));
-  put("roofline", roofline_chart());
-  draw_answers(rows);
+  draw_answers();
   draw_table(rows);
-  captions(rows);
+  draw_pictures();
+  const length = rows.find((row) => known(row.length))?.length;
+  document.getElementById("shown").textContent = [flow_title(STATE.flow),
+    STATE.data && `${STATE.data} data`, length && `dot products of ${length}`]
+    .filter(Boolean).join("; ");
 }
 
-function captions(rows) {
-  const timed = rows.some((row) => known(row.delay_ps));
-  const text = (name, content) => { document.getElementById(name).textContent = content; };
-  text("caption-front", STATE.quality === "total"
-    ? "Lines: the Pareto front of all units with equal lanes and stages."
-    : "Lines: the Pareto front of each format, of units with equal lanes and stages.");
-  text("caption-delay", (timed ? "" : "Depth ranks units; it does not predict time. ")
-    + "Lines join the same unit at other pipeline depths or delay targets.");
-  const length = rows.find((row) => known(row.length))?.length;
-  text("shown", [flow_title(STATE.flow), STATE.data && `${STATE.data} data`,
-    length && `dot products of ${length}`].filter(Boolean).join("; "));
+const THEMES = { auto: "theme: as the system", light: "theme: light", dark: "theme: dark" };
+const WISH = matchMedia("(prefers-color-scheme: dark)");
+
+/** `light` or `dark`: the switch's, or else the system's. */
+function theme() {
+  return document.documentElement.dataset.theme ?? (WISH.matches ? "dark" : "light");
+}
+
+function theme_switch() {
+  const names = Object.keys(THEMES);
+  const button = element("button", { id: "theme", onclick: () => {
+    const next = names[(names.indexOf(button.dataset.now) + 1) % names.length];
+    if (next === "auto") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = next;
+    button.dataset.now = next;
+    button.textContent = THEMES[next];
+    draw_pictures();
+  }, "data-now": "auto" }, THEMES.auto);
+  WISH.addEventListener("change", draw_pictures);
+  return button;
 }
 
 function choice(name, key, options, texts = (x) => x) {
@@ -63,7 +67,7 @@ function choice(name, key, options, texts = (x) => x) {
   return element("label", {}, name, list);
 }
 
-/** Buttons that hide and show; they are the legend too. */
+/** Buttons that hide and show; they are a legend too. */
 function toggles(name, entries) {
   if (entries.length < 2) return null;
   return element("span", { class: "group" }, name, ...entries.map(([key, picture]) => {
@@ -80,25 +84,20 @@ function toggles(name, entries) {
 function controls() {
   const formats = distinct("format").map((f) => [f ?? "other",
     element("span", { class: "key", style: `background:${DATA.formats[f] ?? DATA.other}` })]);
-  const families = Object.keys(SYMBOLS).filter((f) => distinct("family").includes(f)).map((f) => {
-    const picture = shape("svg", { viewBox: "-8 -8 16 16" });
-    picture.append(shape("path", { d: SYMBOLS[f], fill: "#57606a" }));
-    return [f, picture];
-  });
-  const qualities = { own: "of the accumulator", total: "with the format" };
+  const families = Object.keys(DATA.symbols).filter((f) => distinct("family").includes(f))
+    .map((f) => [f, symbol(DATA.symbols[f], DATA.other)]);
   document.getElementById("controls").append(...[
     choice("Process", "flow", distinct("flow"), flow_title),
     choice("Data", "data", distinct("data").filter(known)),
-    choice("SQNR", "quality", Object.keys(qualities), (q) => qualities[q]),
     toggles("Formats", formats),
     toggles("Accumulators", families),
+    theme_switch(),
   ].filter(Boolean));
 }
 
 function texts() {
   const units = distinct("unit").length;
-  document.getElementById("about").textContent =
-    `${units} units; ${DATA.made_by}; ${DATA.date}.`;
+  document.getElementById("about").textContent = `${units} units; ${DATA.made_by}; ${DATA.date}.`;
   document.getElementById("footer").textContent =
     `Made by ${DATA.made_by}; results of ${DATA.date}.`;
   document.getElementById("notes").append(...DATA.notes.map((note) => element("li", {}, note)));

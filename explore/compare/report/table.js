@@ -1,5 +1,5 @@
 "use strict";
-// The table of all units, sortable, and the table of answers.
+// The table of all units, sortable.
 
 const STAR = { front: "★", near: "≈" };
 
@@ -11,12 +11,12 @@ function columns(rows) {
       title: "Pareto-optimal in area and SQNR with format, among all formats" },
     { name: "fmt", text: true, of: (r) => r.pareto_format ?? "", show: (x) => STAR[x] ?? "",
       title: "Pareto-optimal in area and SQNR of the accumulator, within the format" },
-    { name: "format", text: true, of: (r) => r.format ?? "", key: true },
-    { name: "accumulator", text: true, of: (r) => r.name },
+    { name: "format", text: true, main: true, of: (r) => r.format ?? "", key: true },
+    { name: "accumulator", text: true, main: true, of: (r) => r.name },
     { name: "lanes", of: (r) => r.lanes, show: whole },
-    { name: "stages", of: (r) => r.stages, show: whole },
+    { name: "stages", main: true, of: (r) => r.stages, show: whole },
     { name: "target", of: (r) => r.target },
-    { name: `area (${unit})`, of: (r) => r.area, show: whole },
+    { name: `area (${unit})`, main: true, of: (r) => r.area, show: whole },
     { name: "NAND2", of: (r) => (r.area_unit === "NAND2" ? null : r.area_nand2), show: whole },
     { name: "× smallest", of: (r) => r.area && r.area / smallest, show: (x) => x.toFixed(2) },
     { name: "flip-flops", of: (r) => r.flipflops, show: whole },
@@ -28,7 +28,7 @@ function columns(rows) {
     { name: "energy proxy", of: (r) => r.energy, show: whole,
       title: "What one product of two elements switches: NAND2 equivalents of area, or fJ" },
     { name: "SQNR, accumulator", of: (r) => value(r.sqnr_accumulator_db), show: decibels },
-    { name: "SQNR, with format", of: (r) => value(r.sqnr_total_db), show: decibels },
+    { name: "SQNR, with format", main: true, of: (r) => value(r.sqnr_total_db), show: decibels },
     { name: "bias", of: (r) => r.bias, show: (x) => x.toExponential(1) },
     { name: "exact", of: (r) => r.exact_fraction, show: (x) => `${Math.round(100 * x)}%` },
     { name: "encoder", of: (r) => r.encoder_mean, show: similarity,
@@ -52,6 +52,9 @@ function compare_values(a, b, descending) {
   return descending ? -order : order;
 }
 
+/** Text stands to the left; what is no key is left out of a narrow page. */
+const style = (c) => [c.text && "text", !c.main && "rest"].filter(Boolean).join(" ") || false;
+
 function draw_table(rows) {
   const shown = columns(rows);
   const by = shown.find((c) => c.name === STATE.sort) ?? shown.find((c) => c.name.startsWith("area")) ?? shown[0];
@@ -63,7 +66,7 @@ function draw_table(rows) {
     draw_table(rows);
   };
   const head = shown.map((c) => element("th", {
-    class: c.text && "text", scope: "col", title: c.title, tabindex: 0,
+    class: style(c), scope: "col", title: c.title, tabindex: 0,
     "aria-sort": c === by ? (STATE.descending ? "descending" : "ascending") : false,
     onclick: () => sort(c),
     onkeydown: (event) => event.key === "Enter" && sort(c),
@@ -74,7 +77,7 @@ function draw_table(rows) {
       const x = c.of(row);
       const text = known(x) ? (c.show ?? String)(x) : "";
       const key = c.key && text && element("span", { class: "key", style: `background:${colour(row)}` });
-      return element("td", { class: c.text && "text" }, key || null, text);
+      return element("td", { class: style(c) }, key || null, text);
     });
     const line = element("tr", { class: row.status !== "ok" ? "failed" : best && "best" }, ...cells);
     attach(line, row);
@@ -82,37 +85,4 @@ function draw_table(rows) {
   });
   document.getElementById("table").replaceChildren(
     element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...body));
-}
-
-function draw_answers(rows) {
-  const here = DATA.answers.filter((a) => a.flow === STATE.flow && a.data === STATE.data
-    && !STATE.hidden.has(a.format));
-  document.getElementById("answers").hidden = !here.length;
-  const wishes = DATA.wishes.filter(([name]) => here.some((a) => a.units[name]));
-  const several = new Set(here.map(variant)).size > 1;
-  const head = [["format"], ...(several ? [["unit"]] : []), ...wishes];
-  const of_unit = new Map(DATA.rows.filter((r) => r.flow === STATE.flow && r.data === STATE.data)
-    .map((r) => [identity(r), r]));
-  const body = here.map((answer) => {
-    const find = (wish) => of_unit.get(identity({ ...answer, unit: answer.units[wish] }));
-    const reference = find("exact")?.area;
-    const cells = wishes.map(([name]) => {
-      const row = find(name);
-      const beyond = answer.unmeasured[name];
-      const end = beyond && element("small", {}, element("br"), `† not measured: ${beyond.join(", ")}`);
-      if (!row) return element("td", { class: "text" }, "–", end);
-      const ratio = reference ? `, ${(row.area / reference).toFixed(2)} × exact` : "";
-      const cell = element("td", { class: "text" }, row.name, element("br"),
-        element("small", {}, `${whole(row.area)}${ratio}`), end);
-      attach(cell, row);
-      return cell;
-    });
-    const key = element("span", { class: "key", style: `background:${DATA.formats[answer.format]}` });
-    const which = several ? [element("td", { class: "text" }, variant(answer))] : [];
-    return element("tr", {}, element("td", { class: "text" }, key, answer.format), ...which, ...cells);
-  });
-  document.getElementById("answer-table").replaceChildren(
-    element("thead", {}, element("tr", {}, ...head.map(([name, meaning]) =>
-      element("th", { class: "text", scope: "col" }, name, meaning && element("small", {}, meaning))))),
-    element("tbody", {}, ...body));
 }

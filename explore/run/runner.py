@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from ...model.errors import one_line
@@ -116,6 +117,23 @@ def run(
         outcomes[task.key] = outcome
         observer.end(task, outcome)
     return outcomes
+
+
+def run_rows(
+    needs: Sequence[Sequence[Task | None]],
+    directory: Path,
+    backend: Backend,
+    observer: Observer,
+    order: Callable[[Task], str] = lambda task: "",
+) -> list[list[Outcome | None]]:
+    """The outcomes of the tasks that each row needs, in their places; equal tasks run once.
+
+    They are kept in `directory / "results"`. order: tasks of equal weight run in its order.
+    """
+    tasks = {task.key: task for some in needs for task in some if task is not None}
+    ordered = sorted(tasks.values(), key=order)
+    outcomes = run(ordered, Store(directory / "results"), backend, observer)
+    return [[outcomes[task.key] if task is not None else None for task in some] for some in needs]
 
 
 def _outcomes(

@@ -1,41 +1,42 @@
-"""Colours, symbols and order of plots, the same in files and in the report.
+"""Colours, symbols and order of charts, the same in files and in the report.
 
 The colours are those of Okabe and Ito (Color Universal Design, 2008), which people of any colour
-vision can tell apart; symbols say the same again.
+vision can tell apart, with a grey for their black and a
+lighter blue: each shows on white and on a dark page. Symbols
+say the same again.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
-    "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7",
+SLATE, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
+    "#6E7781", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#1A80BB", "#D55E00", "#CC79A7",
 )  # fmt: skip
-GREY = "#999999"
+GREY = "#A8B0B8"
 
-STYLE: dict[Any, Any] = {
-    "font.size": 10,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "grid.color": "#dddddd",
-    "legend.frameon": False,
-    "legend.fontsize": 8.5,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "mxdot",
-}
+FORMATS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, SLATE)
 
-FORMATS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)
+CIRCLE = "M0-.9A.9.9 0 1 1 0 .9A.9.9 0 1 1 0-.9Z"
+SQUARE = "M-.8-.8H.8V.8H-.8Z"
+TRIANGLE = "M0-1L1 .8H-1Z"
+WEDGE = "M0 1L1-.8H-1Z"
+DIAMOND = "M0-1.1L1.1 0L0 1.1L-1.1 0Z"
+PLUS = "M-.35-1H.35V-.35H1V.35H.35V1H-.35V.35H-1V-.35H-.35Z"
+STAR = "M0-1.2L.3-.37L1.1-.37L.45.15L.7.95L0 .48L-.7.95L-.45.15L-1.1-.37L-.3-.37Z"
+CROSS = "M-.85-.5L-.5-.85L0-.35L.5-.85L.85-.5L.35 0L.85.5L.5.85L0 .35L-.5.85L-.85.5L-.35 0Z"
+LINE = "M-1.2-.15H1.2V.15H-1.2Z"
+MANY = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, YELLOW, "#A2447A", "#44AA99", "#999933")
+"""Colours of more lines than `FORMATS` has: with three of Tol's muted scheme."""
+SHAPES = (CIRCLE, SQUARE, TRIANGLE, DIAMOND, STAR, PLUS, CROSS, WEDGE)
 
-SYMBOLS = {  # family: matplotlib's marker, and the report's shape
-    "exact": "D",
-    "int32": "P",
-    "aligned": "o",
-    "fused": "s",
-    "fixed": "^",
-    "float32": "v",
-    "preset": "*",
-    "other": "X",
+SYMBOLS = {  # by family, as SVG paths around 0 that reach from -1 to 1
+    "exact": DIAMOND,
+    "int32": PLUS,
+    "aligned": CIRCLE,
+    "fused": SQUARE,
+    "fixed": TRIANGLE,
+    "float32": WEDGE,
+    "preset": STAR,
+    "other": CROSS,
 }
 
 SECTIONS = {  # what a section does: its colour, and the sections of `model/datapath.py` that do it
@@ -46,7 +47,7 @@ SECTIONS = {  # what a section does: its colour, and the sections of `model/data
     "normalize": (YELLOW, ("cut", "normalize")),
     "scale": (PURPLE, ("scale",)),
     "accumulate": (VERMILION, ("approach", "add", "accumulate", "promote")),
-    "round": (BLACK, ("round", "convert")),
+    "round": (SLATE, ("round", "convert")),
     "registers and control": (GREY, ()),
 }
 SECTIONS_CAPTION = (
@@ -54,11 +55,6 @@ SECTIONS_CAPTION = (
     "longer than the unit's area, printed beside them. Shares are what to read from them."
 )
 OTHER = "registers and control"
-
-
-def literal(text: str) -> str:
-    """`text` as matplotlib prints it as it is: a dollar sign would begin a formula."""
-    return text.replace("$", r"\$")
 
 
 def format_colours(formats: Iterable[str | None]) -> dict[str, str]:

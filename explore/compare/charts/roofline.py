@@ -1,16 +1,14 @@
 """The units of a comparison as matrix units: their roofline."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from ...model.units.dot import DotConfig
-from ...model.units.matmul.config import MatmulConfig
-from ..matmul.plots import roofline_figure
-from ..matmul.roofline import BANDWIDTHS, SHAPES, Job, Shape, full_width, peak
-from .rows import Row
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from ....model.units import DotConfig, MatmulConfig
+from ...charts import Picture
+from ...charts.palette import format_colours
+from ...matmul.charts import roofline
+from ...matmul.roofline import BANDWIDTHS, SHAPES, Shape
+from ..rows import Row
 
 SIDE = 8
 TITLE = f"Matrix units of {SIDE} x {SIDE} dot units"
@@ -43,38 +41,13 @@ def arrays(rows: Sequence[Row]) -> list[Array]:
     return list(found.values())
 
 
-def roofline(rows: Sequence[Row]) -> "Figure | None":
-    """The plot; None without any matrix unit."""
+def pictures(rows: Sequence[Row]) -> Iterator[Picture]:
+    """One, a panel a matrix unit; none without any."""
     found = arrays(rows)
-    if not found:
-        return None
-    named = [(array.name, array.config) for array in found]
-    return roofline_figure(named, _shapes(found), BANDWIDTHS, TITLE)
-
-
-def roofline_data(rows: Sequence[Row]) -> dict[str, Any]:
-    """The same for the report: plain JSON types."""
-    found = arrays(rows)
-    shapes = _shapes(found)
-    return {
-        "bandwidths": list(BANDWIDTHS),
-        "shapes": [" x ".join(map(str, shape)) for shape in shapes],
-        "units": [
-            {
-                "name": array.name,
-                "format": array.format,
-                "peak": peak(array.config),
-                "width": full_width(array.config),
-                "jobs": [_job(array.config, shape) for shape in shapes],
-            }
-            for array in found
-        ],
-    }
-
-
-def _job(config: MatmulConfig, shape: Shape) -> dict[str, float]:
-    job = Job.of(config, shape)
-    return {"intensity": job.intensity, "filled": job.filled}
+    if found:
+        colours = format_colours(row.format for row in rows)
+        units = [(array.name, array.config, colours[array.format]) for array in found]
+        yield roofline(units, _shapes(found), BANDWIDTHS, TITLE, CAPTION, [a.format for a in found])
 
 
 def _shapes(found: list[Array]) -> list[Shape]:

@@ -1,0 +1,94 @@
+"""Pictures: what a chart makes, whether a file or a part of the report."""
+
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Any
+
+from .layers import legend_panel
+from .theme import LIGHT, config
+
+LONGEST = 120  # characters of a file's name
+WIDTH, HEIGHT = 330, 250
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a colour or symbol stands for."""
+
+    label: str
+    colour: str
+    shape: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Panels side by side, as far as there is room, under one title.
+
+    panels: Vega-Lite descriptions of one view each, without a size. flow, data: what of a
+    comparison is shown; None for any. height: of a panel, for each where they differ.
+    columns: of panels, at most.
+    """
+
+    name: str
+    title: str
+    panels: Sequence[dict[str, Any]]
+    caption: str = ""
+    legend: Sequence[Entry] = ()
+    flow: str | None = None
+    data: str | None = None
+    height: int | Sequence[int] = HEIGHT
+    columns: int = 3
+
+    @property
+    def file_name(self) -> str:
+        """Of a long one, as of a deep path, the end is its hash."""
+        text = "-".join(filter(None, (self.name, self.flow, self.data)))
+        name = re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-")
+        return name if len(name) <= LONGEST else f"{name[:LONGEST]}-{zlib.crc32(text.encode()):08x}"
+
+    @property
+    def heights(self) -> list[int]:
+        """The height of each panel."""
+        if isinstance(self.height, int):
+            return [self.height] * len(self.panels)
+        return list(self.height)
+
+    def whole(self) -> dict[str, Any]:
+        """The description of the picture as a file."""
+        sized = [
+            panel | {"width": WIDTH, "height": height}
+            for panel, height in zip(self.panels, self.heights, strict=True)
+        ]
+        columns = min(self.columns, len(sized))
+        room = columns * (WIDTH + 60)
+        rows: list[dict[str, Any]] = [{"concat": sized, "columns": columns, "spacing": 24}]
+        if self.legend:
+            rows.append(legend_panel([vars(entry) for entry in self.legend], room))
+        return {
+            "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+            "title": {
+                "text": self.title,
+                "subtitle": wrap(self.caption, room // 6),
+                "fontSize": 15,
+                "offset": 14,
+            },
+            "vconcat": rows,
+            "padding": 12,
+            "config": config(LIGHT),
+        }
+
+    def parts(self) -> dict[str, Any]:
+        """The picture for the report: plain JSON types."""
+        return {
+            "title": self.title,
+            "caption": self.caption,
+            "flow": self.flow,
+            "data": self.data,
+            "panels": list(self.panels),
+            "heights": self.heights,
+            "columns": self.columns,
+            "legend": [vars(entry) for entry in self.legend],
+        }

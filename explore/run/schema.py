@@ -1,0 +1,61 @@
+"""Tables of a TOML file, checked against their schema: keys, types and ranges, by msgspec."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_type_hints
+
+import msgspec
+from msgspec import UNSET
+
+WORDS = {int: "an integer", str: "text", bool: "true or false"}
+"""Types in the words of a message; others are `Annotated` with a description of their own."""
+
+
+class Table(msgspec.Struct, forbid_unknown_fields=True):
+    """A table of a file; what it leaves out is UNSET."""
+
+    def given(self) -> dict[str, Any]:
+        """What it does not leave out."""
+        values = {name: getattr(self, name) for name in self.__struct_fields__}
+        return {name: value for name, value in values.items() if value is not UNSET}
+
+
+T = TypeVar("T", bound=Table)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The content of a TOML file; ValueError naming it when it cannot be read."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not valid TOML: {error}") from None
+
+
+def checked(content: Any, kind: type[T], title: str = "") -> T:
+    """`content` as a `kind`; ValueError in one line: the parameter, what it may be, its value.
+
+    title: the table as messages name it, `[cost]` or `[[sweep]]`; may be empty.
+    """
+    if not isinstance(content, dict):
+        raise ValueError(f"{title.strip('[]')} must be a table {title}, not {content!r}")
+    try:
+        return msgspec.convert(content, kind)
+    except msgspec.ValidationError as error:
+        message, _, path = str(error).partition(" - at `$")
+    if unknown := re.search(r"unknown field `(.*)`", message):
+        keys = ", ".join(kind.__struct_fields__)
+        raise ValueError(f"{title} keys are {keys}, not {unknown[1]!r}".lstrip())
+    if missing := re.search(r"missing required field `(.*)`", message):
+        raise ValueError(f"{title} {missing[1]} is missing".lstrip())
+    name = re.findall(r"\w+", path)[0]
+    words = _words(get_type_hints(kind, include_extras=True)[name])
+    raise ValueError(f"{title} {name} must be {words}, not {content[name]!r}".lstrip())
+
+
+def _words(hint: Any) -> str:
+    """What a field may be, with its range."""
+    known = [each.description for each in getattr(hint, "__metadata__", ()) if each.description]
+    return known[0] if known else WORDS.get(hint) or _words(get_args(hint)[0])

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from amaranth.hdl import Const, Module, Signal
+from amaranth.hdl import Const, Signal
 
 from mxdot.hw.arithmetic.scale import ScaleAdder
 from mxdot.hw.arithmetic.shift import ShiftRight
@@ -15,6 +15,7 @@ from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.unit import UnitResult, run_unit
+from wrong_units import breaks
 
 CONFIG = DotConfig(formats="e4m3", lanes=4, accumulator="aligned:13", stages=3)
 
@@ -40,52 +41,30 @@ def run_wrong(
     return run(directory, builds, config, verilog=verilog, **options)
 
 
-def overridden(patch: pytest.MonkeyPatch, component: type, override) -> None:
-    """Let `override(component, m)` add statements, which win over those of the component."""
-    right = component.elaborate  # type: ignore[attr-defined]
-
-    def elaborate(self, platform) -> Module:
-        m = right(self, platform)
-        override(self, m)
-        return m
-
-    patch.setattr(component, "elaborate", elaborate)
+@breaks(ShiftRight)
+def dropped_sticky_bit(shift, m):
+    m.d.comb += shift.sticky.eq(0)
 
 
-def dropped_sticky_bit(patch):
-    def override(shift, m):
-        m.d.comb += shift.sticky.eq(0)
-
-    overridden(patch, ShiftRight, override)
+@breaks(ProductLane)
+def swapped_sign(lane, m):
+    m.d.comb += lane.o.sign.eq(lane.a.sign)
 
 
-def swapped_sign(patch):
-    def override(lane, m):
-        m.d.comb += lane.o.sign.eq(lane.a.sign)
-
-    overridden(patch, ProductLane, override)
-
-
-def off_by_one_shift(patch):
-    def override(shift, m):
-        with m.If(shift.amount == 5):
-            m.d.comb += shift.result.eq(shift.value >> 4)
-
-    overridden(patch, ShiftRight, override)
+@breaks(ShiftRight)
+def off_by_one_shift(shift, m):
+    with m.If(shift.amount == 5):
+        m.d.comb += shift.result.eq(shift.value >> 4)
 
 
-def lost_nan(patch):
-    def override(scale, m):
-        m.d.comb += scale.nan.eq(0)
-
-    overridden(patch, ScaleAdder, override)
+@breaks(ScaleAdder)
+def lost_nan(scale, m):
+    m.d.comb += scale.nan.eq(0)
 
 
-def lost_under_backpressure(patch):
-    def override(unit, m):
-        m.d.comb += unit.i.ready.eq(1)
-
-    overridden(patch, DotUnit, override)
+@breaks(DotUnit)
+def lost_under_backpressure(unit, m):
+    m.d.comb += unit.i.ready.eq(1)
 
 
 @pytest.mark.parametrize(
@@ -127,11 +106,9 @@ def waits_for_all(patch):
     patch.setattr(Row, "_on_its_way", lambda self, index, token: self.registers[index].valid)
 
 
-def result_of_another(patch):
-    def override(unit, m):
-        m.d.comb += unit.o.payload.slot.eq(0)
-
-    overridden(patch, DotUnit, override)
+@breaks(DotUnit)
+def result_of_another(unit, m):
+    m.d.comb += unit.o.payload.slot.eq(0)
 
 
 @pytest.mark.parametrize(
@@ -151,34 +128,26 @@ def test_wrong_interleaving_is_caught(wrong, message, simulation_dir, tmp_path):
         assert any(error.startswith("bulk") for error in result.errors)
 
 
-def never_ready(patch):
-    def override(unit, m):
-        m.d.comb += unit.i.ready.eq(0)
-
-    overridden(patch, DotUnit, override)
+@breaks(DotUnit)
+def never_ready(unit, m):
+    m.d.comb += unit.i.ready.eq(0)
 
 
-def never_valid(patch):
-    def override(unit, m):
-        m.d.comb += unit.o.valid.eq(0)
-
-    overridden(patch, DotUnit, override)
+@breaks(DotUnit)
+def never_valid(unit, m):
+    m.d.comb += unit.o.valid.eq(0)
 
 
-def unstable_result(patch):
-    def override(unit, m):
-        count = Signal(32)
-        m.d.sync += count.eq(count + 1)
-        m.d.comb += unit.o.payload.result.eq(count)
-
-    overridden(patch, DotUnit, override)
+@breaks(DotUnit)
+def unstable_result(unit, m):
+    count = Signal(32)
+    m.d.sync += count.eq(count + 1)
+    m.d.comb += unit.o.payload.result.eq(count)
 
 
-def valid_in_reset(patch):
-    def override(unit, m):
-        m.d.comb += unit.o.valid.eq(1)
-
-    overridden(patch, DotUnit, override)
+@breaks(DotUnit)
+def valid_in_reset(unit, m):
+    m.d.comb += unit.o.valid.eq(1)
 
 
 @pytest.mark.parametrize(

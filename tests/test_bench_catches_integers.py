@@ -10,7 +10,7 @@ from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.unit import run_unit
-from test_bench_catches import overridden
+from wrong_units import breaks
 
 INTEGER = DotConfig(
     "int8xint4", 4, "int32", out="int8_full:multiply", scales="u3", zero_points="ab", stages=2
@@ -18,54 +18,39 @@ INTEGER = DotConfig(
 MICRO = DotConfig("int8", 4, "aligned:6", micro=True, stages=2)
 
 
-def truncated(patch):
+@breaks(RoundingShift)
+def truncated(shift, m):
     """The shift's last digit is dropped and not rounded."""
-
-    def override(shift, m):
-        floor = (shift.value >> shift.shift) + shift.zero.as_signed()
-        limited = Mux(floor > 127, 127, Mux(floor < -128, -128, floor))
-        m.d.comb += shift.result.eq(limited)
-
-    overridden(patch, RoundingShift, override)
+    floor = (shift.value >> shift.shift) + shift.zero.as_signed()
+    limited = Mux(floor > 127, 127, Mux(floor < -128, -128, floor))
+    m.d.comb += shift.result.eq(limited)
 
 
-def wrapped(patch):
+@breaks(Accumulate)
+def wrapped(section, m):
     """The INT32 sum wraps."""
-
-    def override(section, m):
-        before = Mux(section.i.first, section.i.c.as_signed(), section.i.running.c)
-        m.d.comb += Value.cast(section.o.running.c).eq((before + section.i.addend)[:32])
-
-    overridden(patch, Accumulate, override)
+    before = Mux(section.i.first, section.i.c.as_signed(), section.i.running.c)
+    m.d.comb += Value.cast(section.o.running.c).eq((before + section.i.addend)[:32])
 
 
-def uncorrected(patch):
+@breaks(Correct)
+def uncorrected(section, m):
     """The block's sum as if both zero points were zero."""
-
-    def override(section, m):
-        rows = section.i.rows
-        total = (rows[0] + rows[1])[: section.integers.corrected].as_signed()
-        m.d.comb += section.o.addend.eq(total * section.i.factor)
-
-    overridden(patch, Correct, override)
+    rows = section.i.rows
+    total = (rows[0] + rows[1])[: section.integers.corrected].as_signed()
+    m.d.comb += section.o.addend.eq(total * section.i.factor)
 
 
-def wrong_sum(patch):
+@breaks(Multiply)
+def wrong_sum(section, m):
     """The codes of a summed as unsigned numbers."""
-
-    def override(section, m):
-        m.d.comb += section.o.sum_a.eq(sum(Value.cast(section.i.a[i]) for i in range(4)))
-
-    overridden(patch, Multiply, override)
+    m.d.comb += section.o.sum_a.eq(sum(Value.cast(section.i.a[i]) for i in range(4)))
 
 
-def no_micro(patch):
+@breaks(ElementDecoder)
+def no_micro(decoder, m):
     """The micro-exponent is ignored."""
-
-    def override(decoder, m):
-        m.d.comb += decoder.element.exponent.eq(1)
-
-    overridden(patch, ElementDecoder, override)
+    m.d.comb += decoder.element.exponent.eq(1)
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from mxdot.sim.dot_quantize.subject import Timeline
 from mxdot.sim.engine import matrix
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.unit import UnitResult, run_unit
-from test_bench_catches import overridden
 from test_bench_quantize import frozen_words
+from wrong_units import overridden
 
 CONFIG = DotQuantizeConfig(
     DotConfig("e5m2xe4m3", 4, "hopper", 2, out="bfloat16"), "e2m1", 4, "even", "stochastic",

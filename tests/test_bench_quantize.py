@@ -20,7 +20,7 @@ from mxdot.sim.engine.matrix import default_matrix, full_matrix
 from mxdot.sim.engine.unit import UnitResult, run_unit
 from mxdot.sim.quantize import features, item, stimulus
 from mxdot.sim.quantize.tensors import tensor_traffic
-from test_bench_catches import overridden
+from wrong_units import breaks
 
 PLAIN = QuantizeConfig("e4m3", 4, "bfloat16", stages=2)
 RANDOM = QuantizeConfig(
@@ -45,47 +45,35 @@ def test_right_units_pass(config, simulation_dir, tmp_path):
     assert result.compared > 4500
 
 
-def ties_up(patch):
+@breaks(ElementEncoder)
+def ties_up(encoder, m):
     """Ties are rounded up and not to even."""
-
-    def override(encoder, m):
-        up = encoder.i.discarded[-1] & ~encoder.i.discarded[0] & ~encoder.i.kept[0]
-        with m.If(up & ~encoder.poisoned & (encoder.i.field == 1)):
-            m.d.comb += encoder.code.eq(((encoder.i.field << 3) + encoder.i.kept + 1)[:7])
-
-    overridden(patch, ElementEncoder, override)
+    up = encoder.i.discarded[-1] & ~encoder.i.discarded[0] & ~encoder.i.kept[0]
+    with m.If(up & ~encoder.poisoned & (encoder.i.field == 1)):
+        m.d.comb += encoder.code.eq(((encoder.i.field << 3) + encoder.i.kept + 1)[:7])
 
 
-def no_normalization(patch):
+@breaks(ElementAligner)
+def no_normalization(aligner, m):
     """Subnormal values keep their leading zeros."""
-
-    def override(aligner, m):
-        fraction = aligner.value[:7]
-        with m.If((aligner.value[7:15] == 0) & (fraction != 0)):
-            m.d.comb += aligner.o.kept.eq(fraction[4:])
-
-    overridden(patch, ElementAligner, override)
+    fraction = aligner.value[:7]
+    with m.If((aligner.value[7:15] == 0) & (fraction != 0)):
+        m.d.comb += aligner.o.kept.eq(fraction[4:])
 
 
-def wrong_scale(patch):
+@breaks(SharedScale)
+def wrong_scale(scale, m):
     """The exponent of the largest value is not clamped."""
-
-    def override(scale, m):
-        with m.If(scale.i.largest[0] == 3):
-            m.d.comb += scale.o.scale.eq(1)
-
-    overridden(patch, SharedScale, override)
+    with m.If(scale.i.largest[0] == 3):
+        m.d.comb += scale.o.scale.eq(1)
 
 
-def smaller(patch):
+@breaks(LargerOfPairs)
+def smaller(level, m):
     """One comparison keeps the smaller value."""
-
-    def override(level, m):
-        if level.count == 2:
-            a, b = level.i.largest[0], level.i.largest[1]
-            m.d.comb += level.o.largest[0].eq(Mux(a[3:] < b[3:], a, b))
-
-    overridden(patch, LargerOfPairs, override)
+    if level.count == 2:
+        a, b = level.i.largest[0], level.i.largest[1]
+        m.d.comb += level.o.largest[0].eq(Mux(a[3:] < b[3:], a, b))
 
 
 @pytest.mark.parametrize("wrong", [ties_up, no_normalization, wrong_scale, smaller])
@@ -115,13 +103,10 @@ def run_wrong(wrong, config, builds: Path, directory: Path) -> UnitResult:
     return result
 
 
-def frozen_words(patch):
+@breaks(LaneWords)
+def frozen_words(words, m):
     """A shift register that does not step."""
-
-    def override(words, m):
-        m.d.comb += words.words[0].eq(words.lanes)
-
-    overridden(patch, LaneWords, override)
+    m.d.comb += words.words[0].eq(words.lanes)
 
 
 def forgotten_beat(patch):
@@ -141,18 +126,14 @@ def test_wrong_words_and_beats_are_caught(wrong, simulation_dir, tmp_path):
     assert "words  " in result.report
 
 
-def lost_under_backpressure(patch):
-    def override(unit, m):
-        m.d.comb += unit.i.ready.eq(1)
-
-    overridden(patch, QuantizeUnit, override)
+@breaks(QuantizeUnit)
+def lost_under_backpressure(unit, m):
+    m.d.comb += unit.i.ready.eq(1)
 
 
-def never_valid(patch):
-    def override(unit, m):
-        m.d.comb += unit.o.valid.eq(0)
-
-    overridden(patch, QuantizeUnit, override)
+@breaks(QuantizeUnit)
+def never_valid(unit, m):
+    m.d.comb += unit.o.valid.eq(0)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from mxdot.model import DotConfig
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.unit import UnitResult, run_unit
-from test_bench_catches import overridden
+from wrong_units import breaks
 
 CONFIG = MatmulConfig(DotConfig("e4m3", 4, "aligned:13", 2), rows=2, columns=2, depth=4, c_bytes=3)
 
@@ -35,88 +35,66 @@ def run_wrong(wrong, builds: Path, directory: Path, **options) -> UnitResult:
     return run(directory, builds / f"matmul-{wrong.__name__}", verilog=verilog, **options)
 
 
-def swapped_results(patch):
-    def override(array, m):
-        result = array.o.payload.result
-        swapped = Signal.like(result[0])
-        m.d.comb += swapped.eq(result[1])
-        m.d.comb += result[2].eq(swapped)
-
-    overridden(patch, DotArray, override)
+@breaks(DotArray)
+def swapped_results(array, m):
+    result = array.o.payload.result
+    swapped = Signal.like(result[0])
+    m.d.comb += swapped.eq(result[1])
+    m.d.comb += result[2].eq(swapped)
 
 
-def gaps_are_taken(patch):
-    def override(receiver, m):
-        m.d.comb += receiver.errors.keep.eq(0)
-
-    overridden(patch, Receiver, override)
+@breaks(Receiver)
+def gaps_are_taken(receiver, m):
+    m.d.comb += receiver.errors.keep.eq(0)
 
 
-def long_packets_are_taken(patch):
-    def override(receiver, m):
-        m.d.comb += receiver.errors.late_last.eq(0)
-
-    overridden(patch, Receiver, override)
+@breaks(Receiver)
+def long_packets_are_taken(receiver, m):
+    m.d.comb += receiver.errors.late_last.eq(0)
 
 
-def formats_are_not_checked(patch):
-    def override(control, m):
-        m.d.comb += control.refused.bad_format.eq(0)
-
-    overridden(patch, Control, override)
+@breaks(Control)
+def formats_are_not_checked(control, m):
+    m.d.comb += control.refused.bad_format.eq(0)
 
 
-def every_access_is_fine(patch):
-    def override(registers, m):
-        m.d.sync += registers.bus.rresp.eq(0)
-
-    overridden(patch, Registers, override)
+@breaks(Registers)
+def every_access_is_fine(registers, m):
+    m.d.sync += registers.bus.rresp.eq(0)
 
 
-def never_at_an_end(patch):
-    def override(sender, m):
-        m.d.sync += sender.m.tlast.eq(0)
-
-    overridden(patch, Sender, override)
+@breaks(Sender)
+def never_at_an_end(sender, m):
+    m.d.sync += sender.m.tlast.eq(0)
 
 
-def lost_cycles(patch):
-    def override(counters, m):
-        m.d.sync += counters.values.WAIT_A.eq(0)
-
-    overridden(patch, Counters, override)
+@breaks(Counters)
+def lost_cycles(counters, m):
+    m.d.sync += counters.values.WAIT_A.eq(0)
 
 
-def stalled_beats_change(patch):
-    def override(sender, m):
-        with m.If(sender.m.tvalid & ~sender.m.tready):
-            m.d.sync += sender.m.tdata.eq(~sender.m.tdata)
-
-    overridden(patch, Sender, override)
+@breaks(Sender)
+def stalled_beats_change(sender, m):
+    with m.If(sender.m.tvalid & ~sender.m.tready):
+        m.d.sync += sender.m.tdata.eq(~sender.m.tdata)
 
 
-def stalled_reads_change(patch):
-    def override(registers, m):
-        with m.If(registers.bus.rvalid & ~registers.bus.rready):
-            m.d.sync += registers.bus.rdata[31].eq(~registers.bus.rdata[31])  # no bit of STATUS
-
-    overridden(patch, Registers, override)
+@breaks(Registers)
+def stalled_reads_change(registers, m):
+    with m.If(registers.bus.rvalid & ~registers.bus.rready):
+        m.d.sync += registers.bus.rdata[31].eq(~registers.bus.rdata[31])  # no bit of STATUS
 
 
-def stalled_responses_change(patch):
-    def override(registers, m):
-        with m.If(registers.bus.bvalid & ~registers.bus.bready):
-            m.d.sync += registers.bus.bresp.eq(0)
-
-    overridden(patch, Registers, override)
+@breaks(Registers)
+def stalled_responses_change(registers, m):
+    with m.If(registers.bus.bvalid & ~registers.bus.bready):
+        m.d.sync += registers.bus.bresp.eq(0)
 
 
-def beats_are_discarded(patch):
-    def override(receiver, m):
-        with m.If(receiver.s.tvalid & receiver.s.tready & ~receiver.running):
-            m.d.comb += receiver.discarded.eq(1)
-
-    overridden(patch, Receiver, override)
+@breaks(Receiver)
+def beats_are_discarded(receiver, m):
+    with m.If(receiver.s.tvalid & receiver.s.tready & ~receiver.running):
+        m.d.comb += receiver.discarded.eq(1)
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,7 @@
 
 import argparse
 import os
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -84,11 +82,13 @@ def backend(args: argparse.Namespace) -> Any:
 
 def run_resumable(args: argparse.Namespace, work: Callable[[argparse.Namespace], int]) -> int:
     """The exit status of `work`; Ctrl-C and SIGTERM end it with what is done kept."""
+    from ...sim.engine.parallel import terminate_as_interrupt
+
     if args.jobs is not None and not 1 <= args.jobs <= 1024:
         raise ValueError(f"jobs must be from 1 to 1024, not {args.jobs}")
     _check_output(args.output)
     try:
-        with _terminate_as_interrupt():
+        with terminate_as_interrupt():
             return work(args)
     except KeyboardInterrupt:
         console(200).print(f"interrupted; results are kept in {args.output}, run it again to go on")
@@ -100,17 +100,3 @@ def _check_output(directory: Path) -> None:
     place = next(p for p in (directory, *directory.absolute().parents) if p.exists())
     if not (place.is_dir() and os.access(place, os.W_OK)):
         raise ValueError(f"output must be a directory that can be written, not {directory}")
-
-
-@contextmanager
-def _terminate_as_interrupt() -> Iterator[None]:
-    """SIGTERM keeps what is done, as Ctrl-C does."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

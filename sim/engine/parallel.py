@@ -26,7 +26,7 @@ def run_jobs(jobs: Sequence[UnitJob], workers: int, report: Report) -> Iterator[
     waiting = list(reversed(jobs))
     running: dict[Connection, tuple[UnitJob, BaseProcess]] = {}
     try:
-        with _terminate_as_interrupt():
+        with terminate_as_interrupt():
             while waiting or running:
                 while waiting and len(running) < workers:
                     job = waiting.pop()
@@ -93,8 +93,8 @@ def _kill(process: BaseProcess) -> None:
 
 
 @contextmanager
-def _terminate_as_interrupt() -> Iterator[None]:
-    """SIGTERM raises KeyboardInterrupt, so that it ends the jobs too."""
+def terminate_as_interrupt() -> Iterator[None]:
+    """SIGTERM raises KeyboardInterrupt: it ends what runs in the same way."""
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt

@@ -15,12 +15,12 @@ from compare import generator, repeat_command
 from mxdot.model import element_format
 from mxdot.model import quantize as quantize_mx
 from mxdot.model.schemes import (
-    BFLOAT16_SCALE,
-    E8M0_SCALE,
+    BFLOAT16,
+    E8M0,
     SCHEMES,
     Granularity,
-    IntegerScale,
     Level,
+    UnsignedFormat,
     block,
     quantize,
 )
@@ -118,7 +118,7 @@ def test_rules_of_powers_of_two(name, rule):
 @pytest.mark.parametrize("name", MX)
 def test_mx_rows_are_the_same_as_before(name, rule):
     rng = generator("mx rows", name, rule)
-    scheme = replace(SCHEMES[name], levels=(Level(block(32), E8M0_SCALE, rule),))
+    scheme = replace(SCHEMES[name], levels=(Level(block(32), E8M0, rule),))
     x = with_nonfinite(rng, random_blocks(rng, 200, 96)).reshape(10, 20, 96)
     for axis, values in ((-1, x), (1, np.ascontiguousarray(np.moveaxis(x, 2, 1)))):
         got = quantize(values, scheme, axis=axis)
@@ -151,7 +151,7 @@ def test_elements_agree_with_gfloat(name, info):
 
 
 def test_scales_of_bfloat16():
-    scheme = replace(SCHEMES["int4_g32"], levels=(Level(block(4), BFLOAT16_SCALE),))
+    scheme = replace(SCHEMES["int4_g32"], levels=(Level(block(4), BFLOAT16),))
     rng = generator("bfloat16")
     check(random_blocks(rng, 16, 8), scheme)
     check(rng.standard_normal((16, 8)).astype(np.float32), scheme)
@@ -159,7 +159,7 @@ def test_scales_of_bfloat16():
 
 def test_three_levels():
     """Float scales per tensor, then NVFP4's blocks, then integers per pair."""
-    levels = (*SCHEMES["nvfp4"].levels, Level(block(2), IntegerScale(2)))
+    levels = (*SCHEMES["nvfp4"].levels, Level(block(2), UnsignedFormat(2)))
     scheme = replace(SCHEMES["nvfp4"], levels=levels)
     check(generator("three").standard_normal((4, 32)).astype(np.float32), scheme)
 

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 ROUNDINGS = ("nearest_even", "toward_zero", "stochastic")
 LONGEST_CODE = 8  # bits of an element, whose codes are uint8
+LONGEST_IN_TABLES = 16  # bits of a code of which there are tables
 
 
 def read_only(table: NDArray) -> NDArray:
@@ -52,6 +53,15 @@ class Codes:
                 f"not {codes.max()}"
             )
         return codes
+
+    def every_code(self: Any) -> NDArray[np.int64]:
+        """All codes in order; ValueError where tables of them would not fit memory."""
+        if self.bits > LONGEST_IN_TABLES:
+            raise ValueError(
+                f"bits of {self.name} must be at most {LONGEST_IN_TABLES} for tables of every "
+                f"code, not {self.bits}"
+            )
+        return np.arange(2**self.bits, dtype=np.int64)
 
     def exact(self: Any, stored: NDArray) -> NDArray[np.float64]:
         """Exact values of valid codes, in their shape."""

@@ -8,8 +8,14 @@ import ml_dtypes  # noqa: F401  # NumPy then knows bfloat16 by name
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import choice
+from ..errors import choice, flag, integer
 from .codes import LONGEST_CODE, ROUNDINGS, Codes, Specials, Triple, read_only, round_units
+
+LEAST_FIELDS = {  # exponent and mantissa bits, so that some codes are finite, and one is NaN
+    Specials.NONE: (1, 0),
+    Specials.NAN_ONLY: (1, 1),
+    Specials.IEEE: (2, 1),
+}
 
 
 @dataclass(frozen=True)
@@ -17,6 +23,8 @@ class FloatFormat(Codes):
     """A sign, `exponent_bits` and `mantissa_bits`.
 
     native: whether NumPy (or ml_dtypes) has a float of that name.
+    Raises TypeError or ValueError, naming the field, for what no format has: fields wider than
+    those of float64, or special codes without room for them.
     """
 
     name: str
@@ -26,6 +34,14 @@ class FloatFormat(Codes):
     native: bool = False
 
     is_integer: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.specials, Specials):
+            raise TypeError(f"specials of {self.name} must be a Specials, not {self.specials!r}")
+        flag(f"native of {self.name}", self.native)
+        least_exponent, least_mantissa = LEAST_FIELDS[self.specials]
+        integer(f"exponent_bits of {self.name}", self.exponent_bits, least_exponent, 11)
+        integer(f"mantissa_bits of {self.name}", self.mantissa_bits, least_mantissa, 52)
 
     @property
     def dtype(self) -> np.dtype:
@@ -117,7 +133,7 @@ class FloatFormat(Codes):
     @cached_property
     def triples(self) -> Triple:
         """Sign, significand and exponent of every code (non-finite codes have significand 0)."""
-        codes = np.arange(2**self.bits, dtype=np.int64)
+        codes = self.every_code()
         sign = codes >> (self.bits - 1)
         field = (codes >> self.mantissa_bits) & (2**self.exponent_bits - 1)
         fraction = codes & (2**self.mantissa_bits - 1)
@@ -131,7 +147,7 @@ class FloatFormat(Codes):
         """The value of every code, as float64 (exact), NaN and infinities included."""
         sign, significand, exponent = self.triples
         values = np.ldexp(np.where(sign == 1, -1.0, 1.0) * significand, exponent)
-        magnitude = np.arange(2**self.bits) & (2 ** (self.bits - 1) - 1)
+        magnitude = self.every_code() & (2 ** (self.bits - 1) - 1)
         values[magnitude > self.largest_code] = np.nan
         if self.inf_code is not None:
             values[magnitude == self.inf_code] = [np.inf, -np.inf]
@@ -140,7 +156,7 @@ class FloatFormat(Codes):
     @property
     def in_range(self) -> NDArray[np.bool_]:
         """Of every code, whether operands may hold it: all, those that are not finite too."""
-        return np.ones(2**self.bits, np.bool_)
+        return np.ones_like(self.every_code(), np.bool_)
 
     def negated(self, codes: NDArray) -> NDArray:
         """Codes of the negative values."""

@@ -1,6 +1,6 @@
 """Integer formats: two's complement, unsigned, and sign with magnitude; fixed point with a unit."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
 
@@ -111,7 +111,7 @@ class IntegerFormat(Codes):
     @cached_property
     def integers(self) -> NDArray[np.int64]:
         """The integer of every code, those included that encoding never gives."""
-        codes = np.arange(2**self.bits, dtype=np.int64)
+        codes = self.every_code()
         top = 2 ** (self.bits - 1)
         if self.sign_magnitude:
             return read_only(np.where(codes >= top, -1, 1) * (codes & (top - 1)))
@@ -175,13 +175,21 @@ class IntegerFormat(Codes):
         return codes.astype(self.dtype)
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class UnsignedFormat(IntegerFormat):
-    """Unsigned integers of 1 to 16 bits, as scales are: uN for N bits."""
+    """Unsigned integers of 1 to 16 bits, as scales are: uN for N bits; the rest follows."""
 
-    def __init__(self, bits: int) -> None:
-        bits = integer("bits of an integer scale", bits, 1, 16)
-        super().__init__(f"u{bits}", bits, 0, 2**bits - 1)
+    name: str = field(init=False)
+    bits: int
+    lowest: int = field(init=False, default=0)
+    highest: int = field(init=False)
+    fraction_bits: int = field(init=False, default=0)
+    sign_magnitude: bool = field(init=False, default=False)
+    symmetric: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        bits = integer("bits of an integer scale", self.bits, 1, 16)
+        vars(self).update(name=f"u{bits}", bits=bits, highest=2**bits - 1)  # it is frozen
 
     def exact(self, stored: NDArray) -> NDArray[np.float64]:
         """Exact values of codes, in their shape."""

@@ -16,16 +16,16 @@ from mxdot.gpu.schemes.exact import quotient
 from mxdot.model import E2M1
 from mxdot.model import schemes as model
 from mxdot.model.schemes import (
-    BFLOAT16_SCALE,
-    FLOAT32_SCALE,
+    BFLOAT16,
+    FLOAT32,
     INT4_FULL,
     SCHEMES,
     TENSOR,
     Granularity,
-    IntegerScale,
     Level,
     Limits,
     Scheme,
+    UnsignedFormat,
     block,
     tile,
 )
@@ -190,11 +190,11 @@ def test_scales_of_bfloat16_and_wide_integers(device):
     rng = generator("gpu other scales")
     nvfp4 = SCHEMES["nvfp4"].levels
     for scheme in (
-        replace(SCHEMES["int4_g32"], levels=(Level(block(4), BFLOAT16_SCALE),)),
-        replace(SCHEMES["int8_affine"], levels=(Level(block(4), BFLOAT16_SCALE),)),
-        replace(SCHEMES["nvfp4"], levels=(nvfp4[0], Level(block(4), IntegerScale(16)))),
-        replace(SCHEMES["nvfp4"], levels=(*nvfp4, Level(block(2), IntegerScale(2)))),
-        Scheme("book", SCHEMES["mixed6"].elements, (Level(tile(2, 5), FLOAT32_SCALE),), "a test"),
+        replace(SCHEMES["int4_g32"], levels=(Level(block(4), BFLOAT16),)),
+        replace(SCHEMES["int8_affine"], levels=(Level(block(4), BFLOAT16),)),
+        replace(SCHEMES["nvfp4"], levels=(nvfp4[0], Level(block(4), UnsignedFormat(16)))),
+        replace(SCHEMES["nvfp4"], levels=(*nvfp4, Level(block(2), UnsignedFormat(2)))),
+        Scheme("book", SCHEMES["mixed6"].elements, (Level(tile(2, 5), FLOAT32),), "a test"),
     ):
         columns = 5 if scheme.name == "book" else 16
         check(random_blocks(rng, 16, 2 * columns), scheme, device)
@@ -239,13 +239,11 @@ def test_limits(name, device):
 @on_devices
 def test_axes_and_tiles(device):
     x = generator("gpu tiles").standard_normal((2, 5, 8, 6)).astype(np.float32)
-    tiles = Scheme("tiles", (INT4_FULL,), (Level(tile(2, 4), FLOAT32_SCALE),), "a test", True)
+    tiles = Scheme("tiles", (INT4_FULL,), (Level(tile(2, 4), FLOAT32),), "a test", True)
     check(x, tiles, device, axis=2)
     check(x.swapaxes(2, 3), tiles, device)
-    whole = replace(tiles, levels=(Level(TENSOR, FLOAT32_SCALE),))
-    pairs = replace(
-        SCHEMES["nvfp4"], levels=(Level(TENSOR, FLOAT32_SCALE), Level(block(1), BFLOAT16_SCALE))
-    )
+    whole = replace(tiles, levels=(Level(TENSOR, FLOAT32),))
+    pairs = replace(SCHEMES["nvfp4"], levels=(Level(TENSOR, FLOAT32), Level(block(1), BFLOAT16)))
     for scheme in (whole, pairs, SCHEMES["int8_channel"]):
         for axis in range(-4, 4):
             check(x, scheme, device, axis=axis)
@@ -338,7 +336,7 @@ ONES = torch.ones(4, 32)
             ValueError,
             "row count must be a multiple of 2 for tile 2 x 8, not 3",
             lambda: quantize(
-                torch.ones(4, 3, 8), Scheme("t", (E2M1,), (Level(tile(2, 8), FLOAT32_SCALE),), "")
+                torch.ones(4, 3, 8), Scheme("t", (E2M1,), (Level(tile(2, 8), FLOAT32),), "")
             ),
         ),
         (

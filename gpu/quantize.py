@@ -13,7 +13,8 @@ from torch import Tensor
 from ..model.blocks import LARGEST_BLOCK, check_axis, scale_shape
 from ..model.errors import choice, flag, integer
 from ..model.formats import E8M0, ROUNDINGS, ElementFormat
-from ..model.quantize import NONFINITE, SCALE_RULES, Range
+from ..model.quantize import NONFINITE, SCALE_RULES
+from ..model.scale_rules import Range
 from . import checks, executors
 from .chunks import split
 from .elements import encode

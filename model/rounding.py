@@ -9,6 +9,7 @@ then keeps "something was lost", and a second rounding to 24 bits or fewer is co
 import numpy as np
 from numpy.typing import NDArray
 
+from .arrays import namespace, view
 from .formats import FLOAT32
 
 F64 = NDArray[np.float64]
@@ -40,11 +41,12 @@ def _halves(a: F64) -> tuple[F64, F64]:
 
 def to_odd(total: F64, error: F64) -> F64:
     """The sum total + error (a TwoSum pair) rounded to odd at 53 bits."""
-    bits = np.asarray(total).view(np.int64)
+    xp = namespace(total)
+    bits = view(total, "int64")
     inexact_even = (error != 0) & ((bits & 1) == 0)
     # The odd neighbour on the side of the error: away from zero where the signs agree.
     away = (error > 0) == (total > 0)
-    return (bits + np.where(inexact_even, np.where(away, 1, -1), 0)).view(np.float64)
+    return view(bits + xp.where(inexact_even, xp.where(away, 1, -1), 0), "float64")
 
 
 def add_to_odd(a: F64, b: F64) -> F64:

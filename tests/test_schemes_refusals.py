@@ -180,6 +180,21 @@ def test_shapes(message, shape, scheme, axis):
         quantize(np.zeros(shape, np.float32), scheme, axis=axis)
 
 
+def test_policies():
+    x = np.ones((2, 32), np.float32)
+    rounding = r"^rounding must be one of nearest_even, toward_zero, stochastic, not 'up'$"
+    with pytest.raises(ValueError, match=rounding):
+        quantize(x, "mx9", rounding="up")
+    with pytest.raises(ValueError, match=r"^nonfinite must be one of poison, element, not 'drop'$"):
+        quantize(x, "mx9", nonfinite="drop")
+    words = (
+        r"^rng must be a numpy Generator or uint32 words of shape \(2, 32\) for stochastic "
+        r"rounding, not int64 \(2, 32\)$"
+    )
+    with pytest.raises(ValueError, match=words):
+        quantize(x, "mx9", rounding="stochastic", rng=np.ones((2, 32), np.int64))  # type: ignore[arg-type]
+
+
 def test_names_and_values():
     x = np.zeros((4, 32), np.float32)
     with pytest.raises(ValueError, match=r"^scheme must be one of mxfp8_e4m3, .*, not 'fp9'$"):

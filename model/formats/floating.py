@@ -6,8 +6,9 @@ from typing import ClassVar
 
 import ml_dtypes  # noqa: F401  # NumPy then knows bfloat16 by name
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from ..arrays import Array, cast, exponent, look_up, namespace, power, view
 from ..errors import choice, flag, integer
 from .codes import LONGEST_CODE, ROUNDINGS, Codes, Specials, Triple, read_only, round_units
 
@@ -163,41 +164,40 @@ class FloatFormat(Codes):
         return codes ^ codes.dtype.type(1 << (self.bits - 1))
 
     def encode(
-        self,
-        values: ArrayLike,
-        rounding: str = "nearest_even",
-        random: NDArray[np.uint32] | None = None,
-    ) -> NDArray:
+        self, values: Array, rounding: str = "nearest_even", random: Array | None = None
+    ) -> Array:
         """Round real `values` (float64 or narrower); saturates at the largest finite. As stored.
 
         NaN and infinity become the format's own where it has them; infinity saturates where it
         has none, and NaN without a code raises ValueError. random: as of `round_units`.
         """
         choice("rounding", rounding, ROUNDINGS)
-        x = np.asarray(values, dtype=np.float64)
-        nan = np.isnan(x)
-        if nan.any() and self.nan_code is None:
+        x = cast(values, "float64")
+        xp = namespace(x)
+        nan = xp.isnan(x)
+        if self.nan_code is None and nan.any():
             raise ValueError(f"values must hold no NaN: format {self.name} has none")
-        magnitude = np.where(nan, 0.0, np.abs(x))
-        saturates = magnitude >= 2.0 ** (self.emax + 1)
-        in_range = np.where(saturates, 0.0, magnitude)
-        exponent = np.where(in_range == 0, self.emin, np.frexp(in_range)[1] - 1)
-        exponent = np.maximum(exponent, self.emin)
-        units = np.ldexp(in_range, self.mantissa_bits - exponent)
-        rounded = round_units(units, rounding, random).astype(np.int64)
+        magnitude = xp.abs(x)
+        inside = magnitude < 2.0 ** (self.emax + 1)  # and no NaN
+        taken = xp.where(inside, magnitude, 0.0)
+        place = xp.clip(exponent(taken), self.emin, None)
+        units = taken * power(self.mantissa_bits - place)
+        rounded = cast(round_units(units, rounding, random), "int64")
         # A carry out of the significand runs into the exponent field, as it should.
-        code = rounded + ((exponent - self.emin) << self.mantissa_bits)
-        code = np.where(saturates, self.largest_code, np.minimum(code, self.largest_code))
+        code = rounded + xp.bitwise_left_shift(place - self.emin, self.mantissa_bits)
+        code = xp.where(inside, xp.clip(code, None, self.largest_code), self.largest_code)
         if self.inf_code is not None:
-            code = np.where(np.isinf(x), self.inf_code, code)
-        code = code | (np.signbit(x).astype(np.int64) << (self.bits - 1))
+            code = xp.where(xp.isinf(x), self.inf_code, code)
+        code = code | cast(xp.signbit(x), "int64") * 2 ** (self.bits - 1)
         if self.nan_code is not None:
-            code = np.where(nan, self.nan_code, code)
+            code = xp.where(nan, self.nan_code, code)
         return self._stored(code)
 
-    def exact(self, stored: NDArray) -> NDArray[np.float64]:
-        """Exact values of what is stored, in its shape."""
-        return stored.astype(np.float64) if self.native else self.values[stored]
+    def exact(self, stored: Array) -> Array:
+        """Exact values of what is stored, in its shape, float64."""
+        return cast(stored, "float64") if self.native else look_up(self.values, stored)
 
-    def _stored(self, codes: NDArray) -> NDArray:
-        return codes.astype(f"u{self.dtype.itemsize}").view(self.dtype)
+    def _stored(self, codes: Array) -> Array:
+        if self.native:
+            return view(cast(codes, f"int{self.bits}"), self.name)
+        return cast(codes, "uint8")

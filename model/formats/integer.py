@@ -5,8 +5,9 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from ..arrays import Array, cast, namespace
 from ..errors import choice, integer
 from .codes import ROUNDINGS, Codes, Specials, Triple, read_only, round_units
 
@@ -146,33 +147,34 @@ class IntegerFormat(Codes):
 
     def encode(
         self,
-        values: ArrayLike,
+        values: Array,
         rounding: str = "nearest_even",
-        random: NDArray[np.uint32] | None = None,
-        zero_point: NDArray[np.int64] | int = 0,
-    ) -> NDArray:
+        random: Array | None = None,
+        zero_point: Array | int = 0,
+    ) -> Array:
         """Codes of real `values`, rounded to units, plus `zero_point`; saturates.
 
         NaN raises ValueError. random: as of `round_units`, for magnitudes.
         """
         choice("rounding", rounding, ROUNDINGS)
-        x = np.asarray(values, dtype=np.float64)
-        if np.isnan(x).any():
+        x = cast(values, "float64")
+        xp = namespace(x)
+        if xp.isnan(x).any():
             raise ValueError(f"values must hold no NaN: format {self.name} has none")
         with np.errstate(over="ignore"):
-            units = np.ldexp(x, self.fraction_bits)
+            units = x * 2.0**self.fraction_bits
         if rounding == ROUNDINGS[0]:
-            rounded = np.rint(units)
+            rounded = xp.round(units)
         else:
-            within = np.minimum(np.abs(units), 2.0 ** (self.bits + 1))  # no infinity
-            rounded = np.copysign(round_units(within, rounding, random), units)
-        integers = np.clip(rounded + zero_point, self.lowest_encoded, self.highest)
+            within = xp.clip(xp.abs(units), None, 2.0 ** (self.bits + 1))  # no infinity
+            rounded = xp.copysign(round_units(within, rounding, random), units)
+        integers = xp.clip(rounded + zero_point, self.lowest_encoded, self.highest)
         if self.sign_magnitude:
-            codes = np.abs(integers).astype(np.int64)
-            codes |= np.signbit(x).astype(np.int64) << (self.bits - 1)
+            codes = cast(xp.abs(integers), "int64")
+            codes = codes | cast(xp.signbit(x), "int64") * 2 ** (self.bits - 1)
         else:
-            codes = integers.astype(np.int64) & (2**self.bits - 1)
-        return codes.astype(self.dtype)
+            codes = cast(integers, "int64") & (2**self.bits - 1)
+        return cast(codes, self.dtype.name)
 
 
 @dataclass(frozen=True)
@@ -191,9 +193,9 @@ class UnsignedFormat(IntegerFormat):
         bits = integer("bits of an integer scale", self.bits, 1, 16)
         vars(self).update(name=f"u{bits}", bits=bits, highest=2**bits - 1)  # it is frozen
 
-    def exact(self, stored: NDArray) -> NDArray[np.float64]:
-        """Exact values of codes, in their shape."""
-        return stored.astype(np.float64)
+    def exact(self, stored: Array) -> Array:
+        """Exact values of codes, in their shape, float64."""
+        return cast(cast(stored, "int32"), "float64")
 
 
 def sign_magnitude(magnitude_bits: int) -> IntegerFormat:

@@ -14,7 +14,7 @@ from ..formats import (
     ScaleFormat,
     is_scale_format,
 )
-from ..quantize import SCALE_RULES
+from ..scale_rules import SCALE_RULES
 from .grouping import Granularity
 
 EXACT_BITS = FLOAT64.significand_bits  # a product of scales and an element is one exact float64

@@ -102,11 +102,12 @@ def checked(
     choice("rounding", rounding, ROUNDINGS)
     choice("nonfinite", nonfinite, NONFINITE)
     scale_shape(tuple(x.shape), axis, block_size)
-    words = _random_words(rng, x) if rounding == "stochastic" else None
+    words = random_words(rng, x) if rounding == "stochastic" else None
     return Quantization(x, fmt, block_size, axis % x.ndim, scale_rule, rounding, nonfinite, words)
 
 
-def _random_words(rng: Any, x: Tensor) -> Tensor:
+def random_words(rng: Any, x: Tensor) -> Tensor:
+    """One uint32 word for each element of `x`, given or drawn; ValueError for any other `rng`."""
     if isinstance(rng, torch.Generator):
         words = torch.empty(x.shape, dtype=torch.int32, device=x.device)
         return words.random_(-(2**31), 2**31, generator=rng).view(torch.uint32)

@@ -37,6 +37,11 @@ def cast(x: Array, dtype: str) -> Array:
     return np.asarray(x).astype(dtype, copy=False)
 
 
+def dtype_name(x: Array) -> str:
+    """The dtype as NumPy writes it: ``float32``."""
+    return str(x.dtype).removeprefix("torch.")
+
+
 def view(x: Array, dtype: str) -> Array:
     """The bits of `x` as a dtype of equal width."""
     return x.view(getattr(namespace(x), dtype) if is_tensor(x) else dtype)
@@ -59,17 +64,21 @@ def beside(array: NDArray, x: Array) -> Array:
 _tables: dict[tuple[int, object], tuple[NDArray, Array]] = {}
 
 
-def look_up(table: NDArray, *index: Array) -> Array:
-    """table[index], with indices of any integer dtype.
+def look_up(table: NDArray, codes: Array, book: Array | int | None = None) -> Array:
+    """table[codes], or table[book, codes], with indices of any integer dtype.
 
     `table` lives as long as the program: its copy on a device is kept.
     """
-    if not is_tensor(index[0]):
-        return table[index]
-    key = id(table), index[0].device
-    if key not in _tables:
-        _tables[key] = table, beside(table, index[0])
-    return _tables[key][1][tuple(cast(part, "int32") for part in index)]  # uint8 would be a mask
+    whole = table
+    if is_tensor(codes):
+        key = id(table), codes.device
+        if key not in _tables:
+            _tables[key] = table, beside(table, codes)
+        whole, codes = _tables[key][1], cast(codes, "int32")  # uint8 would be a mask
+        book = cast(book, "int32") if is_tensor(book) else book
+    if book is None:
+        return whole[codes]
+    return whole[book][codes] if isinstance(book, int) else whole[book, codes]
 
 
 def power(exponent: Array) -> Array:

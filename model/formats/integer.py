@@ -161,19 +161,23 @@ class IntegerFormat(Codes):
         xp = namespace(x)
         if xp.isnan(x).any():
             raise ValueError(f"values must hold no NaN: format {self.name} has none")
-        with np.errstate(over="ignore"):
-            units = x * 2.0**self.fraction_bits
+        units = x
+        if self.fraction_bits:
+            with np.errstate(over="ignore"):
+                units = x * 2.0**self.fraction_bits
         if rounding == ROUNDINGS[0]:
             rounded = xp.round(units)
         else:
             within = xp.clip(xp.abs(units), None, 2.0 ** (self.bits + 1))  # no infinity
             rounded = xp.copysign(round_units(within, rounding, random), units)
-        integers = xp.clip(rounded + zero_point, self.lowest_encoded, self.highest)
+        if not isinstance(zero_point, int) or zero_point:
+            rounded = rounded + zero_point
+        limited = xp.clip(rounded, self.lowest_encoded, self.highest)
+        integers = cast(limited, "int32" if self.bits < 32 else "int64")
         if self.sign_magnitude:
-            codes = cast(xp.abs(integers), "int64")
-            codes = codes | cast(xp.signbit(x), "int64") * 2 ** (self.bits - 1)
+            codes = xp.abs(integers) | cast(xp.signbit(x), "int32") * 2 ** (self.bits - 1)
         else:
-            codes = cast(integers, "int64") & (2**self.bits - 1)
+            codes = integers & (2**self.bits - 1)
         return cast(codes, self.dtype.name)
 
 

@@ -28,6 +28,8 @@ def codes_of(
     to work on at once, so that temporaries stay small.
     """
     xp = namespace(matrix)
+    if len(choices) == 1 and group[0] > 1:  # rows of a group can be worked on apart
+        choices, group = [choices[0].of_rows(group[0])], (1, group[1])
     codes = xp.empty_like(matrix, dtype=xp.uint8)
     grid = choices[0].product.shape
     selectors = xp.empty_like(choices[0].product, dtype=xp.uint8) if len(choices) > 1 else None

@@ -1,12 +1,15 @@
 """Matrix products of schemes by every accumulator (section 7 of docs/numerics.md)."""
 
+from collections.abc import Callable
 from math import fsum
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..accumulators import Accumulator, check_known
 from ..accumulators import accumulator as find_rule
+from ..arrays import Array, namespace
 from ..blocks import LARGEST_BLOCK, as_float32
 from ..dot import CHUNK_STEP, running_value
 from ..errors import integer
@@ -14,8 +17,8 @@ from ..formats import PowerFormat
 from ..rounding import F32, F64, nearest_even, to_odd
 from ..specials import special_class, special_value
 from ..trace import Recorder
-from .array import ScaledArray
-from .integer import check_elements, check_length, integer_sums
+from .array import Scaled, ScaledArray
+from .integer import check_elements, check_length, region_sums, rescaled_sum
 from .operand import Operand, float_operand, operand
 from .regions import check_pair, check_shapes, regions, rescaled, split
 from .steps import ScaledSteps, check_exact
@@ -46,7 +49,8 @@ def matmul(
         raise TypeError(f"b must be a ScaledArray, not {type(b).__name__}")
     if isinstance(a, ScaledArray):
         check_pair(a, b)
-        return _scaled(a, b, rule, _running(c, a.shape[0], b.shape[0]), lanes)
+        start = _running(c, a.shape[0], b.shape[0])
+        return _with_nan(scaled_product(a, b, rule, start, lanes, operand, _accumulate), rule)
     matrix = _floats(a)
     check_shapes(matrix.shape, b.shape)
     return _weight_only(matrix, b, rule, _running(c, matrix.shape[0], b.shape[0]), lanes)
@@ -56,12 +60,26 @@ def _running(c: ArrayLike | None, rows: int, columns: int) -> F32:
     return running_value(c, (rows, columns)).reshape(rows, columns)
 
 
-def _scaled(a: ScaledArray, b: ScaledArray, rule: Accumulator, c: F32, lanes: int) -> F32:
+def scaled_product(
+    a: Scaled,
+    b: Scaled,
+    rule: Accumulator,
+    c: Array,
+    lanes: int,
+    operand: Callable[[Any], Operand],
+    accumulate: Callable[..., Array],
+) -> Array:
+    """`matmul` of two checked operands from float32 `c` (M, N), NaN of any bits.
+
+    accumulate: what the rule makes of c and the blocks of a region: (rule, a, b, blocks, c).
+    """
     if rule.takes_integers:
         check_elements(a.scheme, b.scheme)
-        if not (_has_powers(a) or _has_powers(b)):
-            return _with_nan(integer_sums(a, b).rescale(c), rule)
     left, right = operand(a), operand(b)
+    if rule.takes_integers and not (_has_powers(a) or _has_powers(b)):
+        for sums, scale in region_sums(left, right, a.scheme, b.scheme):
+            c = rescaled_sum(c, sums, scale, left.lsb + right.lsb)
+        return c
     parts = regions(left, right)
     cuts = [region.cuts(left, right, lanes) for region in parts]
     longest = max(stop - start for blocks in cuts for start, stop in blocks)
@@ -69,14 +87,14 @@ def _scaled(a: ScaledArray, b: ScaledArray, rule: Accumulator, c: F32, lanes: in
         check_length(a.scheme, b.scheme, longest)
     check_exact(left, right, longest)
     if left.regions is None and right.regions is None:
-        return _with_nan(_accumulate(rule, left, right, cuts[0], c), rule)
+        return accumulate(rule, left, right, cuts[0], c)
     for region, blocks in zip(parts, cuts, strict=True):
-        partial = _accumulate(rule, left, right, blocks, np.zeros_like(c))
+        partial = accumulate(rule, left, right, blocks, namespace(c).zeros_like(c))
         c = rescaled(c, region.scale(left, right), partial)
-    return _with_nan(c, rule)
+    return c
 
 
-def _has_powers(array: ScaledArray) -> bool:
+def _has_powers(array: Scaled) -> bool:
     return any(isinstance(level.format, PowerFormat) for level in array.scheme.levels)
 
 

@@ -4,14 +4,14 @@ Every quotient is exact up to the one rounding that makes a scale or a zero poin
 zero.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..arrays import Array, cast, exponent, namespace
 from ..formats import ElementFormat, FloatFormat, IntegerFormat, PowerFormat
 from ..rounding import to_odd, two_sum
 from ..scale_rules import shared_exponent
 from .exact import quotient
-from .grouping import Group, reduce, refine
+from .grouping import Group, expand, reduce, refine
 from .scheme import Scheme
 
 Bounds = tuple[Array, Array]
@@ -29,6 +29,13 @@ class Scales:
     stored: list[Array]
     product: Array
     zero_points: Array | None
+
+    def of_rows(self, height: int) -> "Scales":
+        """With an entry for each row of groups that are `height` rows high."""
+        z = self.zero_points
+        product = expand(self.product, (height, 1))
+        zero_points = None if z is None else expand(z, (height, 1))
+        return replace(self, product=product, zero_points=zero_points)
 
 
 def scales(

@@ -12,8 +12,9 @@ from ..rounding import F64
 from ..specials import NAN, special_class
 from ..trace import Recorder
 from ..wide import CARRIER_BITS, exact_sum_fits
-from .operand import I64, BlockScale, Layout, Operand
+from .operand import BlockScale, Layout, Operand
 
+I64 = NDArray[np.int64]
 FACTOR_BITS = 32  # of the significands of a block's scales together: terms stay exact float64
 
 

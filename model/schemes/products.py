@@ -11,10 +11,10 @@ from ..accumulators import Accumulator, check_known
 from ..accumulators import accumulator as find_rule
 from ..arrays import Array, namespace
 from ..blocks import LARGEST_BLOCK, as_float32
-from ..dot import CHUNK_STEP, running_value
 from ..errors import integer
 from ..formats import PowerFormat
 from ..rounding import F32, F64, nearest_even, to_odd
+from ..running import running_value
 from ..specials import special_class, special_value
 from ..trace import Recorder
 from .array import Scaled, ScaledArray
@@ -24,6 +24,7 @@ from .regions import check_pair, check_shapes, regions, rescaled, split
 from .steps import ScaledSteps, check_exact
 
 FLOATS = ("float32", "float16", "bfloat16")
+CHUNK = 2**16  # products at once: their temporaries stay in the cache
 
 
 def matmul(
@@ -50,7 +51,7 @@ def matmul(
     if isinstance(a, ScaledArray):
         check_pair(a, b)
         start = _running(c, a.shape[0], b.shape[0])
-        return _with_nan(scaled_product(a, b, rule, start, lanes, operand, _accumulate), rule)
+        return with_nan(scaled_product(a, b, rule, start, lanes, operand, accumulate), rule)
     matrix = _floats(a)
     check_shapes(matrix.shape, b.shape)
     return _weight_only(matrix, b, rule, _running(c, matrix.shape[0], b.shape[0]), lanes)
@@ -98,13 +99,13 @@ def _has_powers(array: Scaled) -> bool:
     return any(isinstance(level.format, PowerFormat) for level in array.scheme.levels)
 
 
-def _with_nan(result: F32, rule: Accumulator) -> F32:
+def with_nan(result: F32, rule: Accumulator) -> F32:
     """The result with the rule's NaN."""
     bits = np.where(np.isnan(result), np.uint32(rule.nan_bits), result.view(np.uint32))
     return bits.view(np.float32)
 
 
-def _accumulate(
+def accumulate(
     rule: Accumulator, a: Operand, b: Operand, blocks: tuple[tuple[int, int], ...], c: F32
 ) -> F32:
     """What the rule makes of c and the blocks, a chunk of dot products at a time."""
@@ -112,7 +113,7 @@ def _accumulate(
     cuts = split(blocks, longest)
     rows_a, rows_b = np.divmod(np.arange(c.size), c.shape[1])
     result = np.empty(c.size, np.float32)
-    chunk = max(1, CHUNK_STEP // longest)
+    chunk = max(1, CHUNK // longest)
     for i in range(0, c.size, chunk):
         part = slice(i, i + chunk)
         steps = ScaledSteps(a, b, rows_a[part], rows_b[part], cuts)
@@ -143,9 +144,9 @@ def _weight_only(a: NDArray, b: ScaledArray, rule: Accumulator, c: F32, lanes: i
     with np.errstate(over="ignore"):
         weights = b.dequantize().astype(a.dtype)
     if rule.sums_exactly:
-        return _with_nan(_exact(a.astype(np.float64), weights.astype(np.float64), c), rule)
+        return with_nan(_exact(a.astype(np.float64), weights.astype(np.float64), c), rule)
     blocks = split([(0, a.shape[1])], lanes)
-    return _with_nan(_accumulate(rule, float_operand(a), float_operand(weights), blocks, c), rule)
+    return with_nan(accumulate(rule, float_operand(a), float_operand(weights), blocks, c), rule)
 
 
 def _exact(a: F64, b: F64, c: F32) -> F32:

@@ -5,8 +5,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ..model.formats import E8M0, FORMATS, ElementFormat
+from ..model.scale_rules import shared_exponent
 from .floats import exponent32, power32
-from .quantize import shared_exponent
 
 
 def fake_quantize(
@@ -39,7 +39,7 @@ def fake_quantize(
     blocks = x.unflatten(-1, (shape[-1] // block_size, block_size))
     amax = blocks.abs().amax(dim=-1, keepdim=True)
     low, high = E8M0.exponent_range
-    exponent = shared_exponent(amax, known, scale_rule).clamp(low, high)
+    exponent = shared_exponent(amax, known, scale_rule).clamp(low, high).to(torch.int32)
     if words is not None:
         words = words.reshape(blocks.shape)
     values = _round(blocks * power32(-exponent), known, rounding, words) * power32(exponent)

@@ -13,11 +13,12 @@ from torch import Tensor
 from ..model.blocks import LARGEST_BLOCK, check_axis, scale_shape
 from ..model.errors import choice, flag, integer
 from ..model.formats import E8M0, ROUNDINGS, ElementFormat
-from ..model.quantize import NONFINITE, SCALE_RULES, Range
+from ..model.quantize import NONFINITE, SCALE_RULES
+from ..model.scale_rules import shared_exponent
 from . import checks, executors
 from .chunks import split
 from .elements import encode
-from .floats import FLOAT64_BIAS, FLOAT64_FRACTION, power32
+from .floats import power32
 from .formats import element_format
 from .tensor import MXTensor
 
@@ -101,11 +102,12 @@ def checked(
     choice("rounding", rounding, ROUNDINGS)
     choice("nonfinite", nonfinite, NONFINITE)
     scale_shape(tuple(x.shape), axis, block_size)
-    words = _random_words(rng, x) if rounding == "stochastic" else None
+    words = random_words(rng, x) if rounding == "stochastic" else None
     return Quantization(x, fmt, block_size, axis % x.ndim, scale_rule, rounding, nonfinite, words)
 
 
-def _random_words(rng: Any, x: Tensor) -> Tensor:
+def random_words(rng: Any, x: Tensor) -> Tensor:
+    """One uint32 word for each element of `x`, given or drawn; ValueError for any other `rng`."""
     if isinstance(rng, torch.Generator):
         words = torch.empty(x.shape, dtype=torch.int32, device=x.device)
         return words.random_(-(2**31), 2**31, generator=rng).view(torch.uint32)
@@ -153,7 +155,7 @@ def _quantize_blocks(
     finite = blocks.isfinite()
     amax = torch.where(finite, blocks.abs(), 0.0).amax(dim=-1)
     low, high = E8M0.exponent_range
-    exponent = shared_exponent(amax, fmt, request.scale_rule).clamp(low, high)
+    exponent = shared_exponent(amax, fmt, request.scale_rule).clamp(low, high).to(torch.int32)
 
     if request.nonfinite == "poison":
         poisoned = ~finite.all(dim=-1)
@@ -165,17 +167,3 @@ def _quantize_blocks(
     codes = encode(taken * power32(-exponent)[:, None], fmt, request.rounding, words)
     scales = torch.where(poisoned, E8M0.nan_code, exponent + E8M0.bias)
     return codes, scales.to(torch.uint8)
-
-
-def shared_exponent(amax: Tensor, fmt: Range, scale_rule: str) -> Tensor:
-    """The block's exponent before clamping, int32; far below the range for amax = 0."""
-    bits = amax.to(torch.float64).view(torch.int64)  # float32's subnormals are normal there
-    one = 1 << FLOAT64_FRACTION
-    if scale_rule == "even":
-        bits = bits + one // 2 ** (fmt.mantissa_bits + 1)  # half of the last place; a carry runs on
-    elif scale_rule == "ceil":
-        # The least e with amax <= largest x 2^e compares the two significands in [1, 2).
-        largest = int(fmt.largest_finite / 2.0**fmt.emax * one)
-        bits = bits + (2 * one - 1 - largest)
-    exponent = torch.bitwise_right_shift(bits, FLOAT64_FRACTION) - FLOAT64_BIAS
-    return (exponent - fmt.emax).to(torch.int32)

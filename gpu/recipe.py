@@ -9,7 +9,7 @@ from ..model.blocks import LARGEST_BLOCK
 from ..model.errors import choice, integer
 from ..model.formats import FORMATS, ROUNDINGS, ElementFormat, element_format
 from ..model.quantize import SCALE_RULES
-from ..model.schemes import E8M0_SCALE, SCHEMES, Level, Scheme, block
+from ..model.schemes import E8M0, SCHEMES, Level, Scheme, block
 from ..model.schemes.integer import check_elements, has_integer_sums
 from ..model.schemes.products import check_weight_only
 from .quantizers import FAST, MXQuantizer, Quantizer, SchemeQuantizer, Unquantized, group_columns
@@ -117,7 +117,7 @@ class Recipe:
             return value
         if value in SCHEMES:
             return SCHEMES[value]
-        level = Level(block(self.block_size), E8M0_SCALE, self.scale_rule)
+        level = Level(block(self.block_size), E8M0, self.scale_rule)
         return Scheme(f"mx_{value}", (FORMATS[value],), (level,), "")
 
     def _quantizer(self, role: str) -> Quantizer:

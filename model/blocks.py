@@ -69,12 +69,12 @@ class MXArray:
 
         Every value is exact but those of 2^128 and above, which are infinite.
         """
-        elements = self.format.values[self.codes]
-        scales = np.repeat(self.scales, self.block_size, axis=self.axis)
-        values = np.ldexp(elements, scales.astype(np.int64) - E8M0.bias)
-        values = np.where(scales == E8M0.nan_code, np.nan, values)
+        codes, scales = self.blocks_last()
+        values = self.format.values[codes] * E8M0.exact(scales)[..., None]
         with np.errstate(over="ignore"):
-            return values.astype(np.float32)
+            narrow = values.astype(np.float32)
+        moved = np.moveaxis(self.codes, self.axis, -1).shape
+        return np.ascontiguousarray(np.moveaxis(narrow.reshape(moved), -1, self.axis))
 
     def blocks_last(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """Codes (..., blocks, block_size) and scales (..., blocks): the axis comes last."""

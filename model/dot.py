@@ -7,9 +7,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .accumulators import Accumulator, accumulator, check_known
-from .blocks import MXArray, as_float32
+from .blocks import MXArray
 from .products import product_table
 from .rounding import F32
+from .running import running_value
+from .schemes.array import ScaledArray
+from .schemes.operand import Operand, operand
+from .schemes.products import accumulate, with_nan
+from .schemes.table import mx
 from .steps import TableSteps
 from .trace import Flags, Recorder, Trace
 
@@ -100,37 +105,38 @@ def matmul(
         raise ValueError(f"a and b must have shapes (M, K) and (N, K), not {a.shape} and {b.shape}")
     lead = (a.shape[0], b.shape[0])
     start = running_value(c, lead)
+    if not trace and a.codes.size and b.codes.size:
+        return _matmul(rule, a, b, start.reshape(lead))
     rows_a, rows_b = np.divmod(np.arange(start.size), max(lead[1], 1))
     return _products(rule, a, b, rows_a, rows_b, start, lead, trace, stages)
+
+
+def _matmul(rule: Accumulator, a: MXArray, b: MXArray, c: F32) -> F32:
+    """By the way of schemes, where each code is looked up once and not once for each product."""
+    size = a.block_size
+    blocks = tuple((at, at + size) for at in range(0, a.shape[1], size))
+    return with_nan(accumulate(rule, _operand(a), _operand(b), blocks, c), rule)
+
+
+def _operand(x: MXArray) -> Operand:
+    scheme = mx(x.format, x.block_size, "floor")
+    return operand(ScaledArray(scheme, x.codes, (x.scales,), None, None, -1))
 
 
 def check_operands(a: MXArray, b: MXArray, value: Accumulator | str) -> Accumulator:
     """The accumulator of `value`, if it takes `a` and `b`; TypeError or ValueError if not."""
     rule = check_known(accumulator(value))
-    for name, operand in (("a", a), ("b", b)):
-        if not isinstance(operand, MXArray):
-            raise TypeError(f"{name} must be an MXArray, not {type(operand).__name__}")
-        if operand.axis not in (-1, operand.codes.ndim - 1):
-            raise ValueError(f"axis of {name} must be the last axis, not {operand.axis}")
+    for name, array in (("a", a), ("b", b)):
+        if not isinstance(array, MXArray):
+            raise TypeError(f"{name} must be an MXArray, not {type(array).__name__}")
+        if array.axis not in (-1, array.codes.ndim - 1):
+            raise ValueError(f"axis of {name} must be the last axis, not {array.axis}")
     if a.block_size != b.block_size:
         raise ValueError(
             f"block_size of a and b must be equal, not {a.block_size} and {b.block_size}"
         )
     rule.check_formats(a.format, b.format)
     return rule
-
-
-def running_value(c: ArrayLike | None, lead: tuple[int, ...]) -> F32:
-    """`c` broadcast to `lead`, flattened; -0 counts as +0."""
-    size = int(np.prod(lead, dtype=np.int64))
-    if c is None:
-        return np.zeros(size, np.float32)
-    values = as_float32(c, "c")
-    try:
-        values = np.broadcast_to(values, lead)
-    except ValueError:
-        raise ValueError(f"c must broadcast to shape {lead}, not {values.shape}") from None
-    return np.where(values == 0, np.float32(0), values).reshape(size)
 
 
 def _flat(x: MXArray) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
@@ -183,8 +189,7 @@ def _products(
         steps = TableSteps(table, *codes, scales_a[at_a], scales_b[at_b], terms, moved)
         record = Recorder(at_a.shape, flags=trace, keep_stages=trace and stages)
         result = rule.run(steps, c[i : i + chunk], record)
-        bits = np.where(np.isnan(result), np.uint32(rule.nan_bits), result.view(np.uint32))
-        parts.append(record.trace(bits.view(np.float32)))
+        parts.append(record.trace(with_nan(result, rule)))
     if not trace:
         return np.concatenate([p.result for p in parts]).reshape(lead)
     return _join(parts, lead)

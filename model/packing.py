@@ -1,17 +1,16 @@
-"""Dense packing of sub-byte codes: FP4 two to a byte, FP6 four to three bytes, element 0 lowest."""
+"""Dense packing of codes narrower than a byte, and wider: entry 0 in the lowest bits.
 
-from math import lcm
+FP4 goes two to a byte, FP6 four to three bytes. Written once for arrays of NumPy and tensors of
+PyTorch (`pack_rows`).
+"""
+
+from math import lcm, prod
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .formats import ElementFormat, element_format
-
-
-def _group(fmt: ElementFormat) -> tuple[int, int]:
-    """(elements, bytes) of the smallest group that fills whole bytes."""
-    total = lcm(fmt.bits, 8)
-    return total // fmt.bits, total // 8
+from .arrays import Array, cast, namespace
+from .formats import LONGEST_CODE, ElementFormat, element_format
 
 
 def pack(codes: ArrayLike, fmt: ElementFormat | str) -> NDArray[np.uint8]:
@@ -20,36 +19,96 @@ def pack(codes: ArrayLike, fmt: ElementFormat | str) -> NDArray[np.uint8]:
     ValueError when n is not a whole number of byte groups (2 for FP4, 4 for FP6).
     """
     fmt = element_format(fmt, "fmt")
-    codes = fmt.check(codes)
-    elements, size = _group(fmt)
-    if codes.ndim == 0 or codes.shape[-1] % elements:
-        raise ValueError(
-            f"codes of format {fmt.name} must have a last axis that is a multiple of {elements} "
-            f"long to pack, not shape {codes.shape}"
-        )
-    *lead, count = codes.shape
-    groups = codes.reshape(*lead, count // elements, elements).astype(np.uint32)
-    word = np.bitwise_or.reduce(
-        groups << (fmt.bits * np.arange(elements, dtype=np.uint32)), axis=-1
-    )
-    packed = word[..., None] >> (8 * np.arange(size, dtype=np.uint32))
-    return (packed & 0xFF).astype(np.uint8).reshape(*lead, count // elements * size)
+    return packed_codes(fmt.check(codes), fmt)
 
 
 def unpack(packed: ArrayLike, fmt: ElementFormat | str) -> NDArray[np.uint8]:
     """The inverse of `pack`: (..., bytes) to (..., bytes x 8 / bits) codes."""
     fmt = element_format(fmt, "fmt")
     packed = np.asarray(packed)
-    elements, size = _group(fmt)
     if packed.dtype != np.uint8:
         raise TypeError(f"packed must have dtype uint8, not {packed.dtype}")
-    if packed.ndim == 0 or packed.shape[-1] % size:
+    return unpacked_codes(packed, fmt)
+
+
+def packed_codes(codes: Array, fmt: ElementFormat) -> Array:
+    """`pack` of checked codes."""
+    elements, size = _group(fmt.bits)
+    shape = tuple(codes.shape)
+    if not shape or shape[-1] % elements:
+        raise ValueError(
+            f"codes of format {fmt.name} must have a last axis that is a multiple of {elements} "
+            f"long to pack, not shape {shape}"
+        )
+    rows = codes.reshape(prod(shape[:-1]), shape[-1])
+    return pack_rows(rows, fmt.bits).reshape(*shape[:-1], shape[-1] // elements * size)
+
+
+def unpacked_codes(packed: Array, fmt: ElementFormat) -> Array:
+    """`unpack` of uint8 bytes."""
+    elements, size = _group(fmt.bits)
+    shape = tuple(packed.shape)
+    if not shape or shape[-1] % size:
         raise ValueError(
             f"packed {fmt.name} must have a last axis that is a multiple of {size} bytes long, "
-            f"not shape {packed.shape}"
+            f"not shape {shape}"
         )
-    *lead, count = packed.shape
-    groups = packed.reshape(*lead, count // size, size).astype(np.uint32)
-    word = np.bitwise_or.reduce(groups << (8 * np.arange(size, dtype=np.uint32)), axis=-1)
-    codes = word[..., None] >> (fmt.bits * np.arange(elements, dtype=np.uint32))
-    return (codes & (2**fmt.bits - 1)).astype(np.uint8).reshape(*lead, count // size * elements)
+    count = shape[-1] // size * elements
+    rows = packed.reshape(prod(shape[:-1]), shape[-1])
+    return unpack_rows(rows, fmt.bits, count).reshape(*shape[:-1], count)
+
+
+def pack_rows(entries: Array, bits: int) -> Array:
+    """The low `bits` of each integer of (rows, count), in whole bytes: uint8 (rows, bytes)."""
+    count = entries.shape[1]
+    elements, size = _group(bits)
+    fields = _filled(cast(entries, _carrier(bits)), elements)
+    packed = cast(_regroup(fields, bits, size, 8), "uint8")
+    return packed.reshape(len(entries), -(-count // elements) * size)[:, : -(-count * bits // 8)]
+
+
+def unpack_rows(packed: Array, bits: int, count: int) -> Array:
+    """The inverse of `pack_rows`: (rows, count), unsigned integers of a dtype that has the bits."""
+    elements, size = _group(bits)
+    fields = _filled(cast(packed, _carrier(bits)), size)
+    entries = _regroup(fields, 8, elements, bits)
+    return entries.reshape(len(packed), fields.shape[1] * elements)[:, :count]
+
+
+def _group(bits: int) -> tuple[int, int]:
+    """(entries, bytes) of the smallest group that fills whole bytes."""
+    total = lcm(bits, 8)
+    return total // bits, total // 8
+
+
+def _carrier(bits: int) -> str:
+    return "uint8" if bits <= LONGEST_CODE else "int64"
+
+
+def _filled(rows: Array, length: int) -> Array:
+    """(rows, groups, length), filled up with zeros."""
+    xp = namespace(rows)
+    missing = -rows.shape[1] % length
+    if missing:
+        zeros = xp.zeros_like(xp.broadcast_to(rows[:, :1], (len(rows), missing)))
+        rows = xp.concat([rows, zeros], 1)
+    return rows.reshape(len(rows), rows.shape[1] // length, length)
+
+
+def _regroup(fields: Array, width: int, count: int, new_width: int) -> Array:
+    """(..., fields of `width` bits) to (..., `count` fields of `new_width` bits), lowest first."""
+    xp = namespace(fields)
+    parts = []
+    for i in range(count):
+        low, high = i * new_width, (i + 1) * new_width
+        value = None
+        for j in range(low // width, (high - 1) // width + 1):
+            field = fields[..., j] & (2**width - 1)
+            shift = j * width - low
+            if shift > 0:
+                field = xp.bitwise_left_shift(field, shift)
+            elif shift < 0:
+                field = xp.bitwise_right_shift(field, -shift)
+            value = field if value is None else value | field
+        parts.append(value & (2**new_width - 1))
+    return xp.stack(parts, -1)

@@ -9,6 +9,7 @@ then keeps "something was lost", and a second rounding to 24 bits or fewer is co
 import numpy as np
 from numpy.typing import NDArray
 
+from .arrays import Array, cast, namespace, view
 from .formats import FLOAT32
 
 F64 = NDArray[np.float64]
@@ -40,11 +41,12 @@ def _halves(a: F64) -> tuple[F64, F64]:
 
 def to_odd(total: F64, error: F64) -> F64:
     """The sum total + error (a TwoSum pair) rounded to odd at 53 bits."""
-    bits = np.asarray(total).view(np.int64)
+    xp = namespace(total)
+    bits = view(total, "int64")
     inexact_even = (error != 0) & ((bits & 1) == 0)
     # The odd neighbour on the side of the error: away from zero where the signs agree.
     away = (error > 0) == (total > 0)
-    return (bits + np.where(inexact_even, np.where(away, 1, -1), 0)).view(np.float64)
+    return view(bits + xp.where(inexact_even, xp.where(away, 1, -1), 0), "float64")
 
 
 def add_to_odd(a: F64, b: F64) -> F64:
@@ -58,10 +60,10 @@ def sum3_to_odd(high: F64, low: F64, c: F64) -> F64:
     return add_to_odd(total, add_to_odd(error, low))
 
 
-def nearest_even(x: F64) -> F32:
-    """RNE to float32, subnormals kept, overflow to infinity; a zero is +0."""
+def nearest_even(x: Array) -> Array:
+    """RNE of float64 to float32, subnormals kept, overflow to infinity; a zero is +0."""
     with np.errstate(over="ignore", under="ignore"):
-        return np.asarray(x, dtype=np.float64).astype(np.float32) + np.float32(0)
+        return cast(cast(x, "float64"), "float32") + 0.0
 
 
 def toward_zero(x: F64, fraction_bits: int = FLOAT32.mantissa_bits) -> F32:

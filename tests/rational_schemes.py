@@ -90,10 +90,13 @@ def groups_of(shape, granularity):
     ]
 
 
-def quantize(matrix, scheme, limits=None) -> Coded:
+def quantize(
+    matrix, scheme, limits=None, rounding="nearest_even", nonfinite="poison", words=None
+) -> Coded:
     """Codes and scales of rows of Python floats that are float32 values.
 
-    limits: rows of (low, high) for the outermost groups.
+    limits: rows of (low, high) for the outermost groups. words: rows of integers, one for each
+    element, for ``stochastic`` rounding.
     """
     shape = len(matrix), len(matrix[0])
     with_nan = [i for i, lev in enumerate(scheme.levels) if lev.format.name in (*FLOATS, "e8m0")]
@@ -101,10 +104,14 @@ def quantize(matrix, scheme, limits=None) -> Coded:
     x = {(r, c): matrix[r][c] for r in range(shape[0]) for c in range(shape[1])}
     poisoned = set()
     for group in chain(*groups_of(shape, scheme.levels[level].granularity)):
-        if not all(math.isfinite(x[at]) for at in group):
+        if any(poisons(x[at], scheme, nonfinite) for at in group):
             poisoned |= set(group)
     x |= dict.fromkeys(poisoned, 0.0)
-    tries = [encode(x, shape, scheme, element.name, limits) for element in scheme.elements]
+    word = {at: None if words is None else words[at[0]][at[1]] for at in x}
+    tries = [
+        encode(x, shape, scheme, element.name, limits, rounding, word)
+        for element in scheme.elements
+    ]
     inner = groups_of(shape, scheme.levels[-1].granularity)
     chosen = [[best(x, group, tries) for group in row] for row in inner]
     codes, values, scales = dict(tries[0][0]), dict(tries[0][2]), tries[0][1]
@@ -128,6 +135,16 @@ def quantize(matrix, scheme, limits=None) -> Coded:
     )
 
 
+def poisons(x: float, scheme, nonfinite) -> bool:
+    if nonfinite == "poison":
+        return not math.isfinite(x)
+    return math.isnan(x) and any(nan_code(element.name) is None for element in scheme.elements)
+
+
+def nan_code(element: str) -> int | None:
+    return None if element in INTEGERS else rational_formats.format_of(element).nan_code
+
+
 def unflatten(flat, shape):
     return [[flat[r, c] for c in range(shape[1])] for r in range(shape[0])]
 
@@ -135,15 +152,17 @@ def unflatten(flat, shape):
 def best(x, group, tries) -> int:
     errors = []
     for _, _, values, _ in tries:
-        level = [float(Fraction(x[at]) - values[at]) ** 2 for at in group]
+        known = [at for at in group if math.isfinite(x[at])]
+        level = [float(Fraction(x[at]) - values[at]) ** 2 if at in known else 0.0 for at in group]
         while len(level) > 1:
             level = [sum(level[i : i + 2]) for i in range(0, len(level), 2)]
         errors.append(level[0])
     return errors.index(min(errors))
 
 
-def encode(x, shape, scheme, element, limits):
-    """(codes, scales of each level, exact values, zero points)."""
+def encode(given, shape, scheme, element, limits, rounding, word):
+    """(codes, scales of each level, values, zero points); infinities and NaN as floats."""
+    x = {at: v if math.isfinite(v) else 0.0 for at, v in given.items()}
     product = dict.fromkeys(x, Fraction(1))
     zero = dict.fromkeys(x, 0)
     scales, zero_points = [], []
@@ -164,8 +183,10 @@ def encode(x, shape, scheme, element, limits):
                     s = scale(amax, inner, element, level)
                 scales[-1][-1].append(s)
                 product |= {at: product[at] * s for at in group}
-    codes = {at: code(x[at], product[at], zero[at], element) for at in x}
-    values = {at: (decode(codes[at], element) - zero[at]) * product[at] for at in x}
+    codes = {
+        at: code(given[at], product[at], zero[at], element, rounding, word[at]) for at in given
+    }
+    values = {at: value(codes[at], product[at], zero[at], element) for at in codes}
     return codes, scales, values, zero_points
 
 
@@ -186,18 +207,37 @@ def affine(values, element, name) -> tuple[Fraction, int]:
     return s, max(lowest, min(highest, lowest - round(low / s)))
 
 
-def code(x: float, s: Fraction, zero: int, element: str) -> int:
-    ratio = Fraction(x) / s
+def code(x: float, s: Fraction, zero: int, element: str, rounding: str, word: int | None) -> int:
     negative = math.copysign(1, x) < 0
+    if math.isnan(x):
+        code = nan_code(element)
+        assert code is not None
+        return code
+    if math.isinf(x):
+        if element == "e5m2":
+            return 0x7C | negative << 7
+        x = math.copysign(2.0**200, x)  # saturates
+        s = Fraction(1)
+    magnitude = abs(Fraction(x) / s)
     if element not in INTEGERS:
-        return rational_formats.encode_signed(
-            element, int(negative), abs(ratio), "nearest_even", None
-        )
+        return rational_formats.encode_signed(element, int(negative), magnitude, rounding, word)
     bits, lowest, highest, fraction_bits, sign_magnitude = INTEGERS[element]
-    integer = max(lowest, min(highest, round(ratio * 2**fraction_bits) + zero))
+    rounded = rational_formats.round_magnitude(magnitude * 2**fraction_bits, rounding, word)
+    integer = max(lowest, min(highest, (-rounded if negative else rounded) + zero))
     if sign_magnitude:
         return abs(integer) | int(negative) << (bits - 1)
     return integer % 2**bits
+
+
+def value(code: int, s: Fraction, zero: int, element: str) -> Fraction | float | None:
+    """Exact, infinite, or None for NaN."""
+    if element not in INTEGERS:
+        match rational_formats.decode(element, code):
+            case ("nan",):
+                return None
+            case ("inf", sign):
+                return -math.inf if sign else math.inf
+    return (decode(code, element) - zero) * s
 
 
 def decode(code: int, element: str) -> Fraction:
@@ -212,9 +252,11 @@ def decode(code: int, element: str) -> Fraction:
     return integer * pow2(-fraction_bits)
 
 
-def dequantized_bits(exact: Fraction | None) -> int:
-    """The float32 bits of an exact value, +0 for a zero; NaN for None."""
+def dequantized_bits(exact: Fraction | float | None) -> int:
+    """The float32 bits of an exact or infinite value, +0 for a zero; NaN for None."""
     if exact is None:
         return 0x7FC00000
+    if not isinstance(exact, Fraction):
+        return 0x7F800000 if exact > 0 else 0xFF800000
     rounded = rational_formats.round_float32(exact, "nearest_even", rational_formats.Status())
     return rational_formats.encode_float32(rounded, 0x7FC00000)

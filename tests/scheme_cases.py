@@ -8,9 +8,9 @@ from mxdot.model import PRESETS
 from mxdot.model.schemes import (
     Granularity,
     IntegerFormat,
-    IntegerScale,
-    PowerScale,
+    PowerFormat,
     ScaledArray,
+    UnsignedFormat,
 )
 from mxdot.model.schemes.scales import encode
 
@@ -74,14 +74,14 @@ def size(*schemes):
 
 def random_scales(rng, fmt, shape, kind):
     """Stored scales: about 1, at the ends, anything, or with NaN."""
-    if isinstance(fmt, IntegerScale):
+    if isinstance(fmt, UnsignedFormat):
         top = 2**fmt.bits - 1
         scales = rng.integers(1, top + 1, shape)
         ends = rng.choice([1, top], shape)
         return np.where(kind == "ends", ends, scales).astype(
             np.uint16 if fmt.bits > 8 else np.uint8
         )
-    if isinstance(fmt, PowerScale):
+    if isinstance(fmt, PowerFormat):
         middle = rng.integers(max(fmt.emin, -4), min(fmt.emax, 4) + 1, shape)
         far = rng.choice([fmt.emin, fmt.emin + 1, fmt.emax - 1, fmt.emax], shape)
         anywhere = rng.integers(fmt.emin, fmt.emax + 1, shape)

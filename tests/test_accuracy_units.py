@@ -69,9 +69,9 @@ ROWS = {
 
 def rows_of(kind, x, scales=None):
     """x quantised by rows, written down here again."""
-    levels = [schemes.Level(schemes.CHANNEL, schemes.FLOAT32_SCALE)]
+    levels = [schemes.Level(schemes.CHANNEL, schemes.FLOAT32)]
     if scales:
-        levels.append(schemes.Level(schemes.block(32), schemes.IntegerScale(scales)))
+        levels.append(schemes.Level(schemes.block(32), schemes.UnsignedFormat(scales)))
     scheme = schemes.Scheme("rows", (ROWS[kind],), tuple(levels), "a test", kind == "zero")
     return schemes.quantize(x, scheme)
 

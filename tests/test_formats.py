@@ -1,5 +1,6 @@
 """The format table of the contract, and every code against ml_dtypes, gfloat and the oracle."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import gfloat
@@ -18,6 +19,9 @@ from mxdot.model.formats import (
     INT4_SYMMETRIC,
     INT8_FULL,
     INT32,
+    FloatFormat,
+    Specials,
+    UnsignedFormat,
 )
 
 FLOATS = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
@@ -213,6 +217,53 @@ def test_unknown_format():
 def test_a_format_that_is_no_element_of_mx(fmt):
     with pytest.raises(ValueError, match=rf"^format must be a format of MX elements, not {fmt}$"):
         element_format(fmt)
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "fields"),
+    [
+        (ValueError, "exponent_bits of f must be from 1 to 11, not 0", (0, 3)),
+        (ValueError, "exponent_bits of f must be from 1 to 11, not 12", (12, 3)),
+        (ValueError, "exponent_bits of f must be from 2 to 11, not 1", (1, 3, Specials.IEEE)),
+        (ValueError, "mantissa_bits of f must be from 0 to 52, not -1", (4, -1)),
+        (ValueError, "mantissa_bits of f must be from 1 to 52, not 0", (4, 0, Specials.NAN_ONLY)),
+        (TypeError, "mantissa_bits of f must be an integer from 0 to 52, not 1.5", (4, 1.5)),
+        (TypeError, "specials of f must be a Specials, not 'ieee'", (4, 3, "ieee")),
+        (TypeError, "native of f must be True or False, not 1", (4, 3, Specials.NONE, 1)),
+    ],
+)
+def test_what_is_no_float(error, message, fields):
+    with pytest.raises(error, match=f"^{message}$"):
+        FloatFormat("f", *fields)
+
+
+def test_small_floats_have_what_they_say():
+    """Of all specials and the narrowest fields: the largest is finite, infinity and NaN are not."""
+    made = [(Specials.NONE, 1, 0), (Specials.NAN_ONLY, 1, 1), (Specials.IEEE, 2, 1)]
+    for specials, exponent_bits, mantissa_bits in made:
+        fmt = FloatFormat("f", exponent_bits, mantissa_bits, specials)
+        finite = fmt.values[np.isfinite(fmt.values)]
+        assert finite.max() == fmt.values[fmt.largest_code] == fmt.largest_finite > 0
+        assert fmt.nan_code is None or np.isnan(fmt.values[fmt.nan_code])
+        assert fmt.inf_code is None or fmt.values[fmt.inf_code] == np.inf
+
+
+@pytest.mark.parametrize("fmt", [INT32, FLOAT32, FLOAT64], ids=str)
+def test_no_tables_of_too_many_codes(fmt):
+    tables = [lambda: fmt.values, lambda: fmt.triples, lambda: fmt.in_range]
+    if fmt is INT32:
+        tables.append(lambda: fmt.exact(np.zeros(1, np.uint32)))
+    text = rf"^bits of {fmt} must be at most 16 for tables of every code, not {fmt.bits}$"
+    for table in tables:
+        with pytest.raises(ValueError, match=text):
+            table()
+
+
+def test_unsigned_integers_follow_from_their_bits():
+    fmt = UnsignedFormat(4)
+    assert (fmt.name, fmt.lowest, fmt.highest, fmt.dtype) == ("u4", 0, 15, np.uint8)
+    assert replace(fmt, bits=11) == UnsignedFormat(11)
+    assert len({fmt, UnsignedFormat(4), UnsignedFormat(5)}) == 2
 
 
 def test_bad_codes():

@@ -14,13 +14,15 @@ import rational_schemes as oracle
 from compare import generator, repeat_command
 from mxdot.model import element_format
 from mxdot.model import quantize as quantize_mx
+from mxdot.model.formats import ROUNDINGS
+from mxdot.model.quantize import NONFINITE
 from mxdot.model.schemes import (
-    BFLOAT16_SCALE,
-    E8M0_SCALE,
+    BFLOAT16,
+    E8M0,
     SCHEMES,
     Granularity,
-    IntegerScale,
     Level,
+    UnsignedFormat,
     block,
     quantize,
 )
@@ -46,11 +48,13 @@ def values_of(level, stored):
     return [[None if s != s else Fraction(s) for s in row] for row in rows]
 
 
-def check(matrix, scheme):
+def check(matrix, scheme, rounding="nearest_even", nonfinite="poison", words=None):
     """A float32 matrix gives the oracle's codes, scales, zero points, selectors and values."""
-    got = quantize(matrix, scheme)
-    want = oracle.quantize(matrix.tolist(), scheme)
-    context = f"\n{scheme}\n{matrix.view(np.uint32).tolist()}\nrepeat {repeat_command()}"
+    got = quantize(matrix, scheme, rounding=rounding, nonfinite=nonfinite, rng=words)
+    rows = None if words is None else words.tolist()
+    want = oracle.quantize(matrix.tolist(), scheme, None, rounding, nonfinite, rows)
+    context = f"\n{scheme} {rounding} {nonfinite}\n{matrix.view(np.uint32).tolist()}"
+    context += f"\nrepeat {repeat_command()}"
     for i, (level, stored) in enumerate(zip(scheme.levels, got.scales, strict=True)):
         assert values_of(level, stored) == want.scales[i], f"scales of level {i}{context}"
     for part in ("zero_points", "selectors"):
@@ -75,6 +79,32 @@ def test_random_matrices(name):
     check(np.zeros((8, 16), np.float32), scheme)
     check(np.full((8, 16), FLOAT32_MAX) * np.where(normal[:, :16] < 0, np.float32(-1), 1), scheme)
     check(np.float32(2.0**-149) * rng.integers(-3, 4, (8, 16)).astype(np.float32), scheme)
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+@pytest.mark.parametrize("name", SCHEMES)
+def test_roundings_and_policies(name, rounding):
+    scheme = shrunk(SCHEMES[name])
+    rng = generator("schemes", name, rounding)
+    for nonfinite in NONFINITE:
+        matrix = with_nonfinite(rng, random_blocks(rng, 8, 16))
+        words = rng.integers(0, 2**32, matrix.shape, dtype=np.uint32)
+        check(matrix, scheme, rounding, nonfinite, words if rounding == "stochastic" else None)
+
+
+def test_words_follow_their_elements():
+    """A word for each element of x, along any axis; a Generator draws them in the same order."""
+    x = generator("words").standard_normal((8, 4, 16)).astype(np.float32)
+    draw = {"rounding": "stochastic", "axis": 0}
+    words = np.random.default_rng(3).integers(0, 2**32, x.shape, dtype=np.uint32)
+    for name in ("mxfp4", "int8_channel"):
+        scheme = shrunk(SCHEMES[name])
+        got = quantize(x, scheme, rng=words, **draw).codes
+        drawn = quantize(x, scheme, rng=np.random.default_rng(3), **draw).codes
+        np.testing.assert_array_equal(drawn, got)
+        turned = np.ascontiguousarray(np.moveaxis(words, 0, -1))
+        moved = quantize(np.moveaxis(x, 0, -1), scheme, rng=turned, rounding="stochastic").codes
+        np.testing.assert_array_equal(np.moveaxis(moved, -1, 0), got)
 
 
 @pytest.mark.parametrize("name", SCHEMES)
@@ -118,7 +148,7 @@ def test_rules_of_powers_of_two(name, rule):
 @pytest.mark.parametrize("name", MX)
 def test_mx_rows_are_the_same_as_before(name, rule):
     rng = generator("mx rows", name, rule)
-    scheme = replace(SCHEMES[name], levels=(Level(block(32), E8M0_SCALE, rule),))
+    scheme = replace(SCHEMES[name], levels=(Level(block(32), E8M0, rule),))
     x = with_nonfinite(rng, random_blocks(rng, 200, 96)).reshape(10, 20, 96)
     for axis, values in ((-1, x), (1, np.ascontiguousarray(np.moveaxis(x, 2, 1)))):
         got = quantize(values, scheme, axis=axis)
@@ -151,7 +181,7 @@ def test_elements_agree_with_gfloat(name, info):
 
 
 def test_scales_of_bfloat16():
-    scheme = replace(SCHEMES["int4_g32"], levels=(Level(block(4), BFLOAT16_SCALE),))
+    scheme = replace(SCHEMES["int4_g32"], levels=(Level(block(4), BFLOAT16),))
     rng = generator("bfloat16")
     check(random_blocks(rng, 16, 8), scheme)
     check(rng.standard_normal((16, 8)).astype(np.float32), scheme)
@@ -159,7 +189,7 @@ def test_scales_of_bfloat16():
 
 def test_three_levels():
     """Float scales per tensor, then NVFP4's blocks, then integers per pair."""
-    levels = (*SCHEMES["nvfp4"].levels, Level(block(2), IntegerScale(2)))
+    levels = (*SCHEMES["nvfp4"].levels, Level(block(2), UnsignedFormat(2)))
     scheme = replace(SCHEMES["nvfp4"], levels=levels)
     check(generator("three").standard_normal((4, 32)).astype(np.float32), scheme)
 

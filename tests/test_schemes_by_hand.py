@@ -8,7 +8,7 @@ import pytest
 
 from mxdot.model import element_format
 from mxdot.model.schemes import (
-    FLOAT32_SCALE,
+    FLOAT32,
     INT4_FULL,
     SCHEMES,
     TENSOR,
@@ -32,7 +32,7 @@ def test_int8_per_channel_by_hand():
 def test_a_block_of_fp8_reconstructs_within_half_an_ulp(fmt):
     x = np.array([0.50, -1.20, 0.10, 0.00, 2.00, -0.30, 0.70, -0.80], np.float32)
     f = element_format(fmt)
-    scheme = Scheme("block8", (f,), (Level(block(8), FLOAT32_SCALE),), "the issue")
+    scheme = Scheme("block8", (f,), (Level(block(8), FLOAT32),), "the issue")
     q = quantize(x, scheme)
     scale = Fraction(float(q.scales[0][0]))
     assert np.float32(scale) == np.float32(2) / np.float32(f.largest_finite)
@@ -56,7 +56,7 @@ def test_int4_groups_by_hand():
 
 
 def test_a_full_integer_reaches_its_lowest_value():
-    scheme = Scheme("full", (INT4_FULL,), (Level(TENSOR, FLOAT32_SCALE),), "by hand", True)
+    scheme = Scheme("full", (INT4_FULL,), (Level(TENSOR, FLOAT32),), "by hand", True)
     assert quantize(np.array([-8, 7], np.float32), scheme).codes.tolist() == [8, 7]
 
 
@@ -118,14 +118,14 @@ def test_poison():
 
 def test_axes_and_tiles():
     x = np.arange(1, 481, dtype=np.float32).reshape(2, 5, 8, 6)
-    scheme = Scheme("tiles", (INT4_FULL,), (Level(tile(2, 4), FLOAT32_SCALE),), "by hand")
+    scheme = Scheme("tiles", (INT4_FULL,), (Level(tile(2, 4), FLOAT32),), "by hand")
     q = quantize(x, scheme, axis=2)  # rows along the last axis
     assert (q.codes.shape, q.scales[0].shape) == ((2, 5, 8, 6), (2, 5, 2, 3))
     amax = x.reshape(2, 5, 2, 4, 3, 2).max(axis=(3, 5))
     np.testing.assert_array_equal(q.scales[0], amax / np.float32(7))
     by_last = quantize(np.ascontiguousarray(np.moveaxis(x, 2, 3)), scheme)
     np.testing.assert_array_equal(np.moveaxis(q.dequantize(), 2, 3), by_last.dequantize())
-    whole = replace(scheme, levels=(Level(TENSOR, FLOAT32_SCALE),))
+    whole = replace(scheme, levels=(Level(TENSOR, FLOAT32),))
     assert quantize(x, whole).scales[0].shape == (1, 1, 1, 1)
     assert quantize(x[0, 0, 0], whole).scales[0].shape == (1,)
 

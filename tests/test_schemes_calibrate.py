@@ -13,7 +13,7 @@ import rational_schemes as oracle
 from compare import generator
 from mxdot.model.schemes import (
     CHANNEL,
-    FLOAT32_SCALE,
+    FLOAT32,
     INT4_SYMMETRIC,
     SCHEMES,
     Level,
@@ -25,7 +25,7 @@ from mxdot.model.schemes import (
 from scheme_cases import shrunk
 from test_schemes import values_of
 
-INT4 = Scheme("int4_channel", (INT4_SYMMETRIC,), (Level(CHANNEL, FLOAT32_SCALE),), "a test")
+INT4 = Scheme("int4_channel", (INT4_SYMMETRIC,), (Level(CHANNEL, FLOAT32),), "a test")
 OUTERMOST = (
     "int8_tensor",
     "int8_affine_channel",

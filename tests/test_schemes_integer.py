@@ -9,7 +9,7 @@ import rational_products as oracle
 from compare import generator
 from mxdot.model.requantize import FixedRescale, FloatRescale, requantize
 from mxdot.model.schemes import (
-    FLOAT32_SCALE,
+    FLOAT32,
     INT4_FULL,
     INT8_FULL,
     SCHEMES,
@@ -339,7 +339,7 @@ def test_refusals(error, message, call):
 
 
 def test_unit_of_fixed_point_elements():
-    scheme = Scheme("sm", SCHEMES["msfp16"].elements, (Level(TENSOR, FLOAT32_SCALE),), "a test")
+    scheme = Scheme("sm", SCHEMES["msfp16"].elements, (Level(TENSOR, FLOAT32),), "a test")
     a = quantize(np.array([[1.5, -0.25]], np.float32), scheme)
     sums = integer_sums(a, a)
     assert sums.unit == -12

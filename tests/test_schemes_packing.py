@@ -12,11 +12,11 @@ from mxdot.model import pack as pack_mx
 from mxdot.model.schemes import (
     INT4_FULL,
     SCHEMES,
-    IntegerScale,
     Level,
     Limits,
     PackedArray,
     ScaledArray,
+    UnsignedFormat,
     block,
     calibrate,
     load,
@@ -105,7 +105,7 @@ def test_mx_codes_are_packed_as_by_pack(name):
 
 
 def test_own_schemes_and_limits_in_files(tmp_path):
-    levels = (*SCHEMES["nvfp4"].levels, Level(block(2), IntegerScale(11)))
+    levels = (*SCHEMES["nvfp4"].levels, Level(block(2), UnsignedFormat(11)))
     own = replace(SCHEMES["nvfp4"], name="own", levels=levels)
     changed = replace(SCHEMES["mx9"], source="another")  # a name of the table, but not its row
     for scheme in (own, changed):

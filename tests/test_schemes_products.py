@@ -14,17 +14,17 @@ from mxdot.model import MXArray
 from mxdot.model import matmul as matmul_mx
 from mxdot.model import quantize as quantize_mx
 from mxdot.model.schemes import (
-    E4M3_SCALE,
-    FLOAT16_SCALE,
-    FLOAT32_SCALE,
+    E4M3,
+    FLOAT16,
+    FLOAT32,
     INT8_FULL,
     SCHEMES,
     TENSOR,
     IntegerFormat,
-    IntegerScale,
     Level,
     ScaledArray,
     Scheme,
+    UnsignedFormat,
     block,
     matmul,
     quantize,
@@ -94,9 +94,7 @@ def test_every_scale_of_nvfp4(text):
     """Every E4M3 scale (subnormal ones and NaN too, no zero), over one product of two terms."""
     rng = generator("nvfp4 scales")
     stored = np.arange(1, 128, dtype=np.uint8)[:, None]
-    scheme = replace(
-        SCHEMES["nvfp4"], levels=(SCHEMES["nvfp4"].levels[0], Level(block(4), E4M3_SCALE))
-    )
+    scheme = replace(SCHEMES["nvfp4"], levels=(SCHEMES["nvfp4"].levels[0], Level(block(4), E4M3)))
     codes = rng.integers(0, 16, (127, 4)).astype(np.uint8)
     one = np.ones((1, 1), np.float32)
     a = ScaledArray(scheme, codes, (one, stored), None, None, -1)
@@ -113,11 +111,11 @@ def test_three_levels_and_wide_scales():
         Scheme(
             "three",
             SCHEMES["nvfp4"].elements,
-            (outer, Level(block(8), E4M3_SCALE), Level(block(4), IntegerScale(2))),
+            (outer, Level(block(8), E4M3), Level(block(4), UnsignedFormat(2))),
             "a test",
         ),
-        Scheme("wide", (INT8_FULL,), (outer, Level(block(8), IntegerScale(15))), "a test"),
-        Scheme("half", (INT8_FULL,), (outer, Level(block(4), FLOAT16_SCALE)), "a test"),
+        Scheme("wide", (INT8_FULL,), (outer, Level(block(8), UnsignedFormat(15))), "a test"),
+        Scheme("half", (INT8_FULL,), (outer, Level(block(4), FLOAT16)), "a test"),
         Scheme(
             "e8m0 twice",
             (INT8_FULL,),
@@ -138,7 +136,7 @@ def test_three_levels_and_wide_scales():
 @pytest.mark.parametrize("text", ["exact", "float32", "aligned:40", "fixed:64:0"])
 def test_a_block_and_its_scale_may_need_more_than_53_bits(text):
     """(2^23 + 1)(2^15 + 1)^2 is odd and has 54 bits; the block before takes the leading ones."""
-    levels = (Level(TENSOR, FLOAT32_SCALE), Level(block(1024), IntegerScale(16)))
+    levels = (Level(TENSOR, FLOAT32), Level(block(1024), UnsignedFormat(16)))
     scheme = Scheme("wide", (INT8_FULL,), levels, "a test")
     a, b = np.zeros((2, 1, 2048), np.int8)
     a[0, :518] = [-128] * 516 + [-127, -1]  # -(2^23 + 2^9 + 1), times 2^30

@@ -5,28 +5,28 @@ import re
 import numpy as np
 import pytest
 
-from mxdot.model import E2M1, E4M3, E5M2
+from mxdot.model import E2M1, E5M2
 from mxdot.model.schemes import (
     CHANNEL,
-    E1M0_SCALE,
-    E4M3_SCALE,
-    E8M0_SCALE,
-    FLOAT32_SCALE,
+    E1M0,
+    E4M3,
+    E8M0,
+    FLOAT32,
     INT4_FULL,
     INT8_FULL,
     TENSOR,
     UINT8,
     IntegerFormat,
-    IntegerScale,
     Level,
     Scheme,
+    UnsignedFormat,
     block,
     quantize,
     sign_magnitude,
 )
 
-FLOAT = Level(TENSOR, FLOAT32_SCALE)
-MX = Level(block(32), E8M0_SCALE, "floor")
+FLOAT = Level(TENSOR, FLOAT32)
+MX = Level(block(32), E8M0, "floor")
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,13 @@ MX = Level(block(32), E8M0_SCALE, "floor")
         ((UINT8,), (FLOAT,), False, "unsigned elements of s must have a zero point"),
         (
             (E4M3,),
-            (Level(block(16), FLOAT32_SCALE), Level(CHANNEL, FLOAT32_SCALE)),
+            (Level(block(16), FLOAT32), Level(CHANNEL, FLOAT32)),
             False,
             "levels of s must nest: no block 16 is made of whole groups of channel",
         ),
         (
             (E4M3,),
-            (Level(block(24), FLOAT32_SCALE), Level(block(16), E4M3_SCALE)),
+            (Level(block(24), FLOAT32), Level(block(16), E4M3)),
             False,
             "levels of s must nest: no block 24 is made of whole groups of block 16",
         ),
@@ -80,19 +80,19 @@ MX = Level(block(32), E8M0_SCALE, "floor")
         ),
         (
             (E2M1,),
-            (FLOAT, Level(CHANNEL, FLOAT32_SCALE), Level(block(16), E4M3_SCALE)),
+            (FLOAT, Level(CHANNEL, FLOAT32), Level(block(16), E4M3)),
             False,
             "significands of s must have at most 53 bits together, not 54",
         ),
         (
             (E2M1,),
-            (Level(block(16), IntegerScale(4)),),
+            (Level(block(16), UnsignedFormat(4)),),
             False,
             "levels of s must have one whose scales can be NaN, not only u4",
         ),
         (
             (E2M1, INT4_FULL),
-            (FLOAT, Level(block(16), E4M3_SCALE)),
+            (FLOAT, Level(block(16), E4M3)),
             False,
             (
                 "elements of s must be one format: a code book has one level of scales and no zero "
@@ -126,13 +126,13 @@ def test_elements_and_levels_are_tuples(wrong):
 
 def test_levels():
     for fmt, rule, message in (
-        (FLOAT32_SCALE, "floor", "rule of float32 scales must be one of amax, not 'floor'"),
-        (E1M0_SCALE, "amax", "rule of e1m0 scales must be one of floor, ceil, even, not 'amax'"),
+        (FLOAT32, "floor", "rule of float32 scales must be one of amax, not 'floor'"),
+        (E1M0, "amax", "rule of e1m0 scales must be one of floor, ceil, even, not 'amax'"),
     ):
         with pytest.raises(ValueError, match=f"^{message}$"):
             Level(TENSOR, fmt, rule)
     with pytest.raises(TypeError, match=r"^granularity must be a Granularity, not 32$"):
-        Level(32, FLOAT32_SCALE)  # type: ignore[arg-type]
+        Level(32, FLOAT32)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"^format must be a format of scales, not 'e8m0'$"):
         Level(TENSOR, "e8m0")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"^columns must be at least 1, not 0$"):
@@ -151,7 +151,7 @@ def test_formats():
     with pytest.raises(
         ValueError, match=r"^bits of an integer scale must be from 1 to 16, not 17$"
     ):
-        IntegerScale(17)
+        UnsignedFormat(17)
 
 
 @pytest.mark.parametrize(
@@ -178,6 +178,21 @@ def test_formats():
 def test_shapes(message, shape, scheme, axis):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         quantize(np.zeros(shape, np.float32), scheme, axis=axis)
+
+
+def test_policies():
+    x = np.ones((2, 32), np.float32)
+    rounding = r"^rounding must be one of nearest_even, toward_zero, stochastic, not 'up'$"
+    with pytest.raises(ValueError, match=rounding):
+        quantize(x, "mx9", rounding="up")
+    with pytest.raises(ValueError, match=r"^nonfinite must be one of poison, element, not 'drop'$"):
+        quantize(x, "mx9", nonfinite="drop")
+    words = (
+        r"^rng must be a numpy Generator or uint32 words of shape \(2, 32\) for stochastic "
+        r"rounding, not int64 \(2, 32\)$"
+    )
+    with pytest.raises(ValueError, match=words):
+        quantize(x, "mx9", rounding="stochastic", rng=np.ones((2, 32), np.int64))  # type: ignore[arg-type]
 
 
 def test_names_and_values():

@@ -25,17 +25,17 @@ from ...model.requantize import LARGEST_SHIFT_ALONE, SUM_BITS, FixedRescale
 from ...model.rounding import nearest_even, two_product
 from ...model.schemes import (
     CHANNEL,
-    E1M0_SCALE,
-    E8M0_SCALE,
-    FLOAT32_SCALE,
+    E1M0,
+    E8M0,
+    FLOAT32,
     INT4_FULL,
     INT4_SYMMETRIC,
     INT8_FULL,
     INT8_SYMMETRIC,
-    IntegerScale,
     Level,
     ScaledArray,
     Scheme,
+    UnsignedFormat,
     block,
     quantize,
 )
@@ -113,13 +113,13 @@ def _scheme(config: DotConfig, side: str) -> Scheme:
     fmt = config.formats[0]["ab".index(side)]
     if config.micro:
         levels = (
-            Level(block(config.lanes), E8M0_SCALE, "floor"),
-            Level(block(2), E1M0_SCALE, "floor"),
+            Level(block(config.lanes), E8M0, "floor"),
+            Level(block(2), E1M0, "floor"),
         )
         return Scheme(f"micro {fmt}", (fmt,), levels, SOURCE)
-    levels = (Level(CHANNEL, FLOAT32_SCALE),)
+    levels = (Level(CHANNEL, FLOAT32),)
     if config.scale_bits:
-        levels += (Level(block(config.lanes), IntegerScale(config.scale_bits)),)
+        levels += (Level(block(config.lanes), UnsignedFormat(config.scale_bits)),)
     zero_point = side in config.zero_sides
     element = (FULL if zero_point else SYMMETRIC)[fmt.bits]
     return Scheme(f"rows of {element}", (element,), levels, SOURCE, zero_point)

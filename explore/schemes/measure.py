@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...model import Accumulator, accumulator
-from ...model.schemes import SCHEMES, PowerScale, Scheme, matmul, quantize, storage
+from ...model.schemes import SCHEMES, PowerFormat, Scheme, matmul, quantize, storage
 from ...model.schemes import scheme as find
 from ..accuracy.metrics import finite, sqnr_db
 from .data import Pair
@@ -79,7 +79,7 @@ def _one(scheme: Scheme, pair: Pair, rule: Accumulator | None) -> Measured:
 def family(scheme: Scheme) -> str:
     """The kind of scheme, for colours: told by its data."""
     element, level = scheme.elements[0], scheme.levels[-1]
-    powers = isinstance(level.format, PowerScale)
+    powers = isinstance(level.format, PowerFormat)
     if len(scheme.elements) > 1:
         return "code book"
     if len(scheme.levels) > 1:

@@ -5,7 +5,7 @@ from typing import Any
 
 from ...model import Accumulator, DotConfig
 from ...model.integers import INTEGER_SCALES
-from ...model.schemes import IntegerScale, PowerScale, Scheme
+from ...model.schemes import PowerFormat, Scheme, UnsignedFormat
 from ...model.schemes.operand import is_region, is_shift
 from .pairing import Pairing
 
@@ -83,7 +83,7 @@ def _inner(scheme: Scheme) -> list[str]:
         if is_shift(level, i):
             if level.granularity.columns != PAIR:
                 raise NoUnitError(f"a unit's micro-exponents are for {PAIR} elements, not {level}")
-        elif not isinstance(level.format, PowerScale | IntegerScale):
+        elif not isinstance(level.format, PowerFormat | UnsignedFormat):
             raise NoUnitError(f"no unit takes {level.format} scales inside a sum")
         kinds.append(str(level.format))
     return kinds

@@ -7,12 +7,12 @@ from torch import Tensor
 
 from ...model.formats import FloatFormat, IntegerFormat
 from ...model.schemes import Scheme
+from ...model.schemes.grouping import expand
 from ...model.schemes.integer import check_length
 from .. import checks, executors
 from ..eager import eager
-from .grouping import expand
+from .operand import check_pair
 from .products import matmul
-from .regions import check_pair
 from .tensor import ScaledTensor
 
 LONGEST = (2**31 - 1) // 2**14  # any codes whatever: 128 x 128 to a term

@@ -7,19 +7,16 @@ from ...model.accumulators import Accumulator, Fixed, by_kind, check_known
 from ...model.accumulators import accumulator as find_rule
 from ...model.blocks import LARGEST_BLOCK
 from ...model.errors import integer
-from ...model.formats import FLOAT32, PowerFormat
-from ...model.schemes.integer import check_elements, check_length
-from ...model.schemes.products import check_weight_only
-from ...model.schemes.regions import check_shapes, regions, split
-from ...model.schemes.steps import check_exact
+from ...model.formats import FLOAT32
+from ...model.schemes.operand import Operand, float_operand
+from ...model.schemes.products import check_weight_only, scaled_product
+from ...model.schemes.regions import check_shapes, split
 from .. import checks
 from ..chunks import chunk_size
 from ..eager import eager
 from ..matmul import running_value
 from ..rules.products import RULES, tiles
-from .integer import rescaled_sums
-from .operand import Operand, float_operand, operand
-from .regions import check_pair, region_scale, rescaled
+from .operand import check_pair, operand
 from .steps import ScaledSteps
 from .tensor import ScaledTensor
 
@@ -50,7 +47,8 @@ def matmul(
         raise TypeError(f"b must be a ScaledTensor, not {type(b).__name__}")
     if isinstance(a, ScaledTensor):
         check_pair(a, b)
-        result = _scaled(a, b, rule, _running(c, a.codes, b), lanes)
+        start = _running(c, a.codes, b)
+        result = scaled_product(a, b, rule, start, lanes, operand, _accumulate)
     else:
         matrix = checks.floats("a", a)
         check_shapes(tuple(matrix.shape), tuple(b.shape))
@@ -65,30 +63,6 @@ def _running(c: Tensor | None, a: Tensor, b: ScaledTensor) -> Tensor:
     if c is None:
         return torch.zeros(shape, dtype=torch.float32, device=a.device)
     return running_value(c, a, shape)
-
-
-def _scaled(a: ScaledTensor, b: ScaledTensor, rule: Accumulator, c: Tensor, lanes: int) -> Tensor:
-    if rule.takes_integers:
-        check_elements(a.scheme, b.scheme)
-        if not (_has_powers(a) or _has_powers(b)):
-            return rescaled_sums(a, b, c)
-    left, right = operand(a), operand(b)
-    parts = regions(left, right)
-    cuts = [region.cuts(left, right, lanes) for region in parts]
-    longest = max(stop - start for blocks in cuts for start, stop in blocks)
-    if rule.takes_integers:
-        check_length(a.scheme, b.scheme, longest)
-    check_exact(left, right, longest)
-    if left.regions is None and right.regions is None:
-        return _accumulate(rule, left, right, cuts[0], c)
-    for region, blocks in zip(parts, cuts, strict=True):
-        partial = _accumulate(rule, left, right, blocks, torch.zeros_like(c))
-        c = rescaled(c, region_scale(region, left, right), partial)
-    return c
-
-
-def _has_powers(array: ScaledTensor) -> bool:
-    return any(isinstance(level.format, PowerFormat) for level in array.scheme.levels)
 
 
 def _accumulate(

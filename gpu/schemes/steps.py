@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ...model.schemes.operand import Operand
 from ...model.schemes.steps import significands, term_width
 from ..rules.steps import Step
-from .operand import Operand
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def _scaled(side: Operand, rows: slice, columns: slice) -> tuple[Tensor, Tensor,
     factor = torch.ones_like(values[:, 0])
     for scale in side.blocks:
         block = columns.start // scale.length
-        exponent = exponent + scale.exponents[rows, block]
+        exponent = exponent + scale.exponents[rows, block].to(torch.int32)
         factor = factor * scale.significands[rows, block]
     nan = factor.isnan()
     return torch.where(nan[:, None], torch.nan, values), exponent, torch.where(nan, 1.0, factor)

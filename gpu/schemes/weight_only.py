@@ -8,9 +8,9 @@ from torch.nn.functional import pad
 
 from ...model.formats import FloatFormat, IntegerFormat
 from ...model.schemes import Scheme
+from ...model.schemes.grouping import expand
 from .. import checks, executors
 from ..eager import eager
-from .grouping import expand
 from .operand import check_codes
 from .tensor import ScaledTensor
 

@@ -35,10 +35,13 @@ from .table import (
     INT8_FULL,
     INT8_SYMMETRIC,
     INT32,
+    SCALE_FORMATS,
     UINT8,
     ElementFormat,
     ScaleFormat,
     element_format,
+    is_scale_format,
+    scale_format,
 )
 
 __all__ = [
@@ -63,6 +66,7 @@ __all__ = [
     "INT32",
     "LONGEST_CODE",
     "ROUNDINGS",
+    "SCALE_FORMATS",
     "UINT8",
     "ElementFormat",
     "FloatFormat",
@@ -73,6 +77,8 @@ __all__ = [
     "Triple",
     "UnsignedFormat",
     "element_format",
+    "is_scale_format",
     "read_only",
+    "scale_format",
     "sign_magnitude",
 ]

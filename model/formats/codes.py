@@ -6,8 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..arrays import Array, cast, is_tensor, look_up, namespace
+
 ROUNDINGS = ("nearest_even", "toward_zero", "stochastic")
 LONGEST_CODE = 8  # bits of an element, whose codes are uint8
+LONGEST_IN_TABLES = 16  # bits of a code of which there are tables
 
 
 def read_only(table: NDArray) -> NDArray:
@@ -53,9 +56,18 @@ class Codes:
             )
         return codes
 
-    def exact(self: Any, stored: NDArray) -> NDArray[np.float64]:
-        """Exact values of valid codes, in their shape."""
-        return self.values[stored]
+    def every_code(self: Any) -> NDArray[np.int64]:
+        """All codes in order; ValueError where tables of them would not fit memory."""
+        if self.bits > LONGEST_IN_TABLES:
+            raise ValueError(
+                f"bits of {self.name} must be at most {LONGEST_IN_TABLES} for tables of every "
+                f"code, not {self.bits}"
+            )
+        return np.arange(2**self.bits, dtype=np.int64)
+
+    def exact(self: Any, stored: Array) -> Array:
+        """Exact values of valid codes, in their shape, float64."""
+        return look_up(self.values, stored)
 
     def decode(self: Any, codes: ArrayLike) -> NDArray[np.float32]:
         """Exact float32 values of uint8 `codes`, in their shape."""
@@ -69,22 +81,21 @@ class Codes:
         return Triple(*(table[codes] for table in self.triples))
 
 
-def round_units(
-    units: NDArray[np.float64], rounding: str, random: NDArray[np.uint32] | None
-) -> NDArray[np.float64]:
-    """Round non-negative `units` (in units of the last place) to integers.
+def round_units(units: Array, rounding: str, random: Array | None) -> Array:
+    """Round non-negative float64 `units` (in units of the last place) to integers.
 
     ``stochastic`` rounding needs `random`, one uint32 word r per value: up if
     floor(fraction x 2^32) + r >= 2^32.
     """
+    xp = namespace(units)
     if rounding == "nearest_even":
-        return np.rint(units)
-    below = np.floor(units)
+        return xp.round(units)
+    below = xp.floor(units)
     if rounding == "toward_zero":
         return below
-    random = np.asarray(random)
-    if random.dtype != np.uint32 or random.shape != units.shape:
-        got = f"{random.dtype} {random.shape}" if random.dtype != object else repr(random.item())
+    words: Array = random if is_tensor(random) else np.asarray(random)
+    if words.dtype != xp.uint32 or words.shape != units.shape:
+        got = f"{words.dtype} {words.shape}" if words.dtype != object else repr(words.item())
         raise ValueError(f"random must be uint32 words of shape {units.shape}, not {got}")
-    fraction = np.floor(np.ldexp(units - below, 32))
-    return below + (fraction + random >= 2.0**32)
+    fraction = xp.floor((units - below) * 2.0**32)
+    return below + (fraction + cast(words, "int64") >= 2.0**32)

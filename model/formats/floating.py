@@ -6,10 +6,17 @@ from typing import ClassVar
 
 import ml_dtypes  # noqa: F401  # NumPy then knows bfloat16 by name
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from ..errors import choice
+from ..arrays import Array, cast, exponent, look_up, namespace, power, view
+from ..errors import choice, flag, integer
 from .codes import LONGEST_CODE, ROUNDINGS, Codes, Specials, Triple, read_only, round_units
+
+LEAST_FIELDS = {  # exponent and mantissa bits, so that some codes are finite, and one is NaN
+    Specials.NONE: (1, 0),
+    Specials.NAN_ONLY: (1, 1),
+    Specials.IEEE: (2, 1),
+}
 
 
 @dataclass(frozen=True)
@@ -17,6 +24,8 @@ class FloatFormat(Codes):
     """A sign, `exponent_bits` and `mantissa_bits`.
 
     native: whether NumPy (or ml_dtypes) has a float of that name.
+    Raises TypeError or ValueError, naming the field, for what no format has: fields wider than
+    those of float64, or special codes without room for them.
     """
 
     name: str
@@ -26,6 +35,14 @@ class FloatFormat(Codes):
     native: bool = False
 
     is_integer: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.specials, Specials):
+            raise TypeError(f"specials of {self.name} must be a Specials, not {self.specials!r}")
+        flag(f"native of {self.name}", self.native)
+        least_exponent, least_mantissa = LEAST_FIELDS[self.specials]
+        integer(f"exponent_bits of {self.name}", self.exponent_bits, least_exponent, 11)
+        integer(f"mantissa_bits of {self.name}", self.mantissa_bits, least_mantissa, 52)
 
     @property
     def dtype(self) -> np.dtype:
@@ -117,7 +134,7 @@ class FloatFormat(Codes):
     @cached_property
     def triples(self) -> Triple:
         """Sign, significand and exponent of every code (non-finite codes have significand 0)."""
-        codes = np.arange(2**self.bits, dtype=np.int64)
+        codes = self.every_code()
         sign = codes >> (self.bits - 1)
         field = (codes >> self.mantissa_bits) & (2**self.exponent_bits - 1)
         fraction = codes & (2**self.mantissa_bits - 1)
@@ -131,7 +148,7 @@ class FloatFormat(Codes):
         """The value of every code, as float64 (exact), NaN and infinities included."""
         sign, significand, exponent = self.triples
         values = np.ldexp(np.where(sign == 1, -1.0, 1.0) * significand, exponent)
-        magnitude = np.arange(2**self.bits) & (2 ** (self.bits - 1) - 1)
+        magnitude = self.every_code() & (2 ** (self.bits - 1) - 1)
         values[magnitude > self.largest_code] = np.nan
         if self.inf_code is not None:
             values[magnitude == self.inf_code] = [np.inf, -np.inf]
@@ -140,48 +157,47 @@ class FloatFormat(Codes):
     @property
     def in_range(self) -> NDArray[np.bool_]:
         """Of every code, whether operands may hold it: all, those that are not finite too."""
-        return np.ones(2**self.bits, np.bool_)
+        return np.ones_like(self.every_code(), np.bool_)
 
     def negated(self, codes: NDArray) -> NDArray:
         """Codes of the negative values."""
         return codes ^ codes.dtype.type(1 << (self.bits - 1))
 
     def encode(
-        self,
-        values: ArrayLike,
-        rounding: str = "nearest_even",
-        random: NDArray[np.uint32] | None = None,
-    ) -> NDArray:
+        self, values: Array, rounding: str = "nearest_even", random: Array | None = None
+    ) -> Array:
         """Round real `values` (float64 or narrower); saturates at the largest finite. As stored.
 
         NaN and infinity become the format's own where it has them; infinity saturates where it
         has none, and NaN without a code raises ValueError. random: as of `round_units`.
         """
         choice("rounding", rounding, ROUNDINGS)
-        x = np.asarray(values, dtype=np.float64)
-        nan = np.isnan(x)
-        if nan.any() and self.nan_code is None:
+        x = cast(values, "float64")
+        xp = namespace(x)
+        nan = xp.isnan(x)
+        if self.nan_code is None and nan.any():
             raise ValueError(f"values must hold no NaN: format {self.name} has none")
-        magnitude = np.where(nan, 0.0, np.abs(x))
-        saturates = magnitude >= 2.0 ** (self.emax + 1)
-        in_range = np.where(saturates, 0.0, magnitude)
-        exponent = np.where(in_range == 0, self.emin, np.frexp(in_range)[1] - 1)
-        exponent = np.maximum(exponent, self.emin)
-        units = np.ldexp(in_range, self.mantissa_bits - exponent)
-        rounded = round_units(units, rounding, random).astype(np.int64)
+        magnitude = xp.abs(x)
+        inside = magnitude < 2.0 ** (self.emax + 1)  # and no NaN
+        taken = xp.where(inside, magnitude, 0.0)
+        place = xp.clip(exponent(taken), self.emin, None)
+        units = taken * power(self.mantissa_bits - place)
+        rounded = cast(round_units(units, rounding, random), "int64")
         # A carry out of the significand runs into the exponent field, as it should.
-        code = rounded + ((exponent - self.emin) << self.mantissa_bits)
-        code = np.where(saturates, self.largest_code, np.minimum(code, self.largest_code))
+        code = rounded + xp.bitwise_left_shift(place - self.emin, self.mantissa_bits)
+        code = xp.where(inside, xp.clip(code, None, self.largest_code), self.largest_code)
         if self.inf_code is not None:
-            code = np.where(np.isinf(x), self.inf_code, code)
-        code = code | (np.signbit(x).astype(np.int64) << (self.bits - 1))
+            code = xp.where(xp.isinf(x), self.inf_code, code)
+        code = code | cast(xp.signbit(x), "int64") * 2 ** (self.bits - 1)
         if self.nan_code is not None:
-            code = np.where(nan, self.nan_code, code)
+            code = xp.where(nan, self.nan_code, code)
         return self._stored(code)
 
-    def exact(self, stored: NDArray) -> NDArray[np.float64]:
-        """Exact values of what is stored, in its shape."""
-        return stored.astype(np.float64) if self.native else self.values[stored]
+    def exact(self, stored: Array) -> Array:
+        """Exact values of what is stored, in its shape, float64."""
+        return cast(stored, "float64") if self.native else look_up(self.values, stored)
 
-    def _stored(self, codes: NDArray) -> NDArray:
-        return codes.astype(f"u{self.dtype.itemsize}").view(self.dtype)
+    def _stored(self, codes: Array) -> Array:
+        if self.native:
+            return view(cast(codes, f"int{self.bits}"), self.name)
+        return cast(codes, "uint8")

@@ -1,12 +1,13 @@
 """Integer formats: two's complement, unsigned, and sign with magnitude; fixed point with a unit."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from ..arrays import Array, cast, namespace
 from ..errors import choice, integer
 from .codes import ROUNDINGS, Codes, Specials, Triple, read_only, round_units
 
@@ -111,7 +112,7 @@ class IntegerFormat(Codes):
     @cached_property
     def integers(self) -> NDArray[np.int64]:
         """The integer of every code, those included that encoding never gives."""
-        codes = np.arange(2**self.bits, dtype=np.int64)
+        codes = self.every_code()
         top = 2 ** (self.bits - 1)
         if self.sign_magnitude:
             return read_only(np.where(codes >= top, -1, 1) * (codes & (top - 1)))
@@ -146,46 +147,59 @@ class IntegerFormat(Codes):
 
     def encode(
         self,
-        values: ArrayLike,
+        values: Array,
         rounding: str = "nearest_even",
-        random: NDArray[np.uint32] | None = None,
-        zero_point: NDArray[np.int64] | int = 0,
-    ) -> NDArray:
+        random: Array | None = None,
+        zero_point: Array | int = 0,
+    ) -> Array:
         """Codes of real `values`, rounded to units, plus `zero_point`; saturates.
 
         NaN raises ValueError. random: as of `round_units`, for magnitudes.
         """
         choice("rounding", rounding, ROUNDINGS)
-        x = np.asarray(values, dtype=np.float64)
-        if np.isnan(x).any():
+        x = cast(values, "float64")
+        xp = namespace(x)
+        if xp.isnan(x).any():
             raise ValueError(f"values must hold no NaN: format {self.name} has none")
-        with np.errstate(over="ignore"):
-            units = np.ldexp(x, self.fraction_bits)
+        units = x
+        if self.fraction_bits:
+            with np.errstate(over="ignore"):
+                units = x * 2.0**self.fraction_bits
         if rounding == ROUNDINGS[0]:
-            rounded = np.rint(units)
+            rounded = xp.round(units)
         else:
-            within = np.minimum(np.abs(units), 2.0 ** (self.bits + 1))  # no infinity
-            rounded = np.copysign(round_units(within, rounding, random), units)
-        integers = np.clip(rounded + zero_point, self.lowest_encoded, self.highest)
+            within = xp.clip(xp.abs(units), None, 2.0 ** (self.bits + 1))  # no infinity
+            rounded = xp.copysign(round_units(within, rounding, random), units)
+        if not isinstance(zero_point, int) or zero_point:
+            rounded = rounded + zero_point
+        limited = xp.clip(rounded, self.lowest_encoded, self.highest)
+        integers = cast(limited, "int32" if self.bits < 32 else "int64")
         if self.sign_magnitude:
-            codes = np.abs(integers).astype(np.int64)
-            codes |= np.signbit(x).astype(np.int64) << (self.bits - 1)
+            codes = xp.abs(integers) | cast(xp.signbit(x), "int32") * 2 ** (self.bits - 1)
         else:
-            codes = integers.astype(np.int64) & (2**self.bits - 1)
-        return codes.astype(self.dtype)
+            codes = integers & (2**self.bits - 1)
+        return cast(codes, self.dtype.name)
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class UnsignedFormat(IntegerFormat):
-    """Unsigned integers of 1 to 16 bits, as scales are: uN for N bits."""
+    """Unsigned integers of 1 to 16 bits, as scales are: uN for N bits; the rest follows."""
 
-    def __init__(self, bits: int) -> None:
-        bits = integer("bits of an integer scale", bits, 1, 16)
-        super().__init__(f"u{bits}", bits, 0, 2**bits - 1)
+    name: str = field(init=False)
+    bits: int
+    lowest: int = field(init=False, default=0)
+    highest: int = field(init=False)
+    fraction_bits: int = field(init=False, default=0)
+    sign_magnitude: bool = field(init=False, default=False)
+    symmetric: bool = field(init=False, default=False)
 
-    def exact(self, stored: NDArray) -> NDArray[np.float64]:
-        """Exact values of codes, in their shape."""
-        return stored.astype(np.float64)
+    def __post_init__(self) -> None:
+        bits = integer("bits of an integer scale", self.bits, 1, 16)
+        vars(self).update(name=f"u{bits}", bits=bits, highest=2**bits - 1)  # it is frozen
+
+    def exact(self, stored: Array) -> Array:
+        """Exact values of codes, in their shape, float64."""
+        return cast(cast(stored, "int32"), "float64")
 
 
 def sign_magnitude(magnitude_bits: int) -> IntegerFormat:

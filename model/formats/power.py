@@ -6,6 +6,8 @@ from typing import ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..arrays import Array, cast, is_tensor, namespace, power
+
 Nan = TypeVar("Nan", int, None)
 
 
@@ -51,17 +53,18 @@ class PowerFormat(Generic[Nan]):
         """The NaN as it is stored, or None."""
         return None if self.nan_code is None else np.array(self.nan_code, self.dtype)
 
-    def encode(self, exponents: ArrayLike) -> NDArray[np.uint8]:
-        """Codes of integer `exponents`, clamped to the range of the format."""
-        clamped = np.clip(np.asarray(exponents), self.emin, self.emax)
-        return (self.sign * (clamped + self.bias)).astype(np.uint8)
+    def encode(self, exponents: Array) -> Array:
+        """Codes of integer `exponents`, clamped to the range of the format, uint8."""
+        given = exponents if is_tensor(exponents) else np.asarray(exponents)
+        clamped = namespace(given).clip(given, self.emin, self.emax)
+        return cast(self.sign * (clamped + self.bias), "uint8")
 
-    def exact(self, stored: NDArray) -> NDArray[np.float64]:
-        """Exact values of codes, in their shape; NaN for the NaN code."""
-        values = np.ldexp(1.0, self.sign * stored.astype(np.int64) - self.bias)
-        return (
-            values if self.nan_code is None else np.where(stored == self.nan_code, np.nan, values)
-        )
+    def exact(self, stored: Array) -> Array:
+        """Exact values of codes, in their shape, float64; NaN for the NaN code."""
+        values = power(self.sign * cast(stored, "int64") - self.bias)
+        if self.nan_code is None:
+            return values
+        return namespace(values).where(stored == self.nan_code, np.nan, values)
 
     def decode(self, codes: ArrayLike) -> NDArray[np.float32]:
         """Exact float32 values (2^-127 is a subnormal) of uint8 `codes`; NaN for the NaN code."""

@@ -8,7 +8,7 @@ that docs/numerics.md cites in section 6.
 from ..errors import choice
 from .codes import Specials
 from .floating import FloatFormat
-from .integer import IntegerFormat
+from .integer import IntegerFormat, UnsignedFormat
 from .power import PowerFormat
 
 E4M3 = FloatFormat("e4m3", 4, 3, Specials.NAN_ONLY)
@@ -38,6 +38,9 @@ FLOAT16 = FloatFormat("float16", 5, 10, Specials.IEEE, native=True)
 BFLOAT16 = FloatFormat("bfloat16", 8, 7, Specials.IEEE, native=True)
 INT32 = IntegerFormat("int32", 32, -(2**31), 2**31 - 1)
 
+SCALE_FORMATS = {f.name: f for f in (FLOAT32, FLOAT16, BFLOAT16, E4M3, E8M0, E1M0)}
+"""Scales of blocks, beside the unsigned integers uN."""
+
 ElementFormat = FloatFormat | IntegerFormat
 ScaleFormat = FloatFormat | PowerFormat | IntegerFormat
 
@@ -51,3 +54,15 @@ def element_format(value: ElementFormat | str, name: str = "format") -> ElementF
     if not isinstance(value, str):
         raise TypeError(f"{name} must be an ElementFormat or its name, not {value!r}")
     return FORMATS[choice(name, value.strip().lower(), FORMATS)]
+
+
+def scale_format(name: str) -> ScaleFormat:
+    """The format of scales of a name, of SCALE_FORMATS or uN; ValueError for another."""
+    if name in SCALE_FORMATS:
+        return SCALE_FORMATS[name]
+    return UnsignedFormat(int(name.removeprefix("u")))
+
+
+def is_scale_format(value: object) -> bool:
+    """Whether `value` is a format that scales can have."""
+    return isinstance(value, PowerFormat | UnsignedFormat) or value in SCALE_FORMATS.values()

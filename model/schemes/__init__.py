@@ -1,12 +1,21 @@
 """mxdot.model.schemes: block-scaling schemes under one description (docs/numerics.md, 6 and 7)."""
 
 from ..formats import (
+    BFLOAT16,
+    E1M0,
+    E4M3,
+    E8M0,
+    FLOAT16,
+    FLOAT32,
     INT4_FULL,
     INT4_SYMMETRIC,
     INT8_FULL,
     INT8_SYMMETRIC,
     UINT8,
+    FloatFormat,
     IntegerFormat,
+    PowerFormat,
+    UnsignedFormat,
     sign_magnitude,
 )
 from .array import ScaledArray
@@ -18,30 +27,19 @@ from .limits import Limits
 from .packing import PackedArray, pack, unpack
 from .products import matmul
 from .quantize import quantize
-from .scales import (
-    BFLOAT16_SCALE,
-    E1M0_SCALE,
-    E4M3_SCALE,
-    E8M0_SCALE,
-    FLOAT16_SCALE,
-    FLOAT32_SCALE,
-    FloatScale,
-    IntegerScale,
-    PowerScale,
-)
 from .scheme import Level, Scheme
 from .storage import Storage, bits_per_element, storage
 from .table import SCHEMES, scheme
 
 __all__ = [
-    "BFLOAT16_SCALE",
+    "BFLOAT16",
     "CALIBRATORS",
     "CHANNEL",
-    "E1M0_SCALE",
-    "E4M3_SCALE",
-    "E8M0_SCALE",
-    "FLOAT16_SCALE",
-    "FLOAT32_SCALE",
+    "E1M0",
+    "E4M3",
+    "E8M0",
+    "FLOAT16",
+    "FLOAT32",
     "INT4_FULL",
     "INT4_SYMMETRIC",
     "INT8_FULL",
@@ -49,18 +47,18 @@ __all__ = [
     "SCHEMES",
     "TENSOR",
     "UINT8",
-    "FloatScale",
+    "FloatFormat",
     "Granularity",
     "IntegerFormat",
-    "IntegerScale",
     "IntegerSums",
     "Level",
     "Limits",
     "PackedArray",
-    "PowerScale",
+    "PowerFormat",
     "ScaledArray",
     "Scheme",
     "Storage",
+    "UnsignedFormat",
     "bits_per_element",
     "block",
     "calibrate",

@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import choice
 from ..formats import IntegerFormat
 from ..rounding import F64, nearest_even
+from .codes import squared_error
 from .limits import Limits
-from .quantize import quantize, squared_error
+from .quantize import quantize
 from .scheme import Scheme
 from .table import scheme as find
 

@@ -9,12 +9,11 @@ from zipfile import BadZipFile
 import numpy as np
 
 from ..errors import choice
-from ..formats import FORMATS, ElementFormat, IntegerFormat, ScaleFormat, UnsignedFormat
+from ..formats import FORMATS, ElementFormat, IntegerFormat, scale_format
 from .array import ScaledArray
 from .grouping import Granularity
 from .limits import Limits
 from .packing import PackedArray, pack, unpack
-from .scales import SCALES
 from .scheme import Level, Scheme
 from .table import SCHEMES
 
@@ -91,7 +90,11 @@ def _read(text: dict[str, Any]) -> Scheme:
         return known
     elements = tuple(map(_element, text["elements"]))
     levels = tuple(
-        Level(Granularity(level["rows"], level["columns"]), _scale(level["format"]), level["rule"])
+        Level(
+            Granularity(level["rows"], level["columns"]),
+            scale_format(level["format"]),
+            level["rule"],
+        )
         for level in text["levels"]
     )
     return Scheme(text["name"], elements, levels, text["source"], text["zero_point"])
@@ -101,9 +104,3 @@ def _element(text: str | dict[str, Any]) -> ElementFormat:
     if isinstance(text, dict):
         return IntegerFormat(**text)
     return FORMATS[choice("elements", text, FORMATS)]
-
-
-def _scale(name: str) -> ScaleFormat:
-    if name in SCALES:
-        return SCALES[name]
-    return UnsignedFormat(int(name.removeprefix("u")))

@@ -4,9 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ..arrays import Array, namespace
 from ..errors import integer
 
 Group = tuple[int, int]  # rows and columns of a group, or of a matrix
@@ -73,16 +71,35 @@ def group_in(granularity: Granularity, moved: tuple[int, ...], shape: Group) -> 
     return granularity.group(shape)
 
 
-def reduce(matrix: NDArray, group: Group, function: Callable[..., NDArray]) -> NDArray:
-    """function(..., axis) of every group of a matrix, one entry for each."""
+def parts(matrix: Array, group: Group) -> Array:
+    """(groups of rows, rows, groups of columns, columns): the matrix cut into its groups."""
     rows, columns = group
-    parts = matrix.reshape(matrix.shape[0] // rows, rows, matrix.shape[1] // columns, columns)
-    return function(parts, axis=(1, 3))
+    return matrix.reshape(matrix.shape[0] // rows, rows, matrix.shape[1] // columns, columns)
 
 
-def expand(groups: NDArray, group: Group) -> NDArray:
-    """The matrix in which every group holds its entry."""
-    return np.repeat(np.repeat(groups, group[0], axis=0), group[1], axis=1)
+def reduce(matrix: Array, group: Group, function: Callable[..., Array]) -> Array:
+    """function(..., axes) of every group of a matrix, one entry for each."""
+    cut = parts(matrix, group)
+    return function(cut[:, 0], -1) if group[0] == 1 else function(cut, (1, 3))
+
+
+def spread(groups: Array) -> Array:
+    """The entries of groups, to be broadcast against `parts`."""
+    return groups[:, None, :, None]
+
+
+def expand(groups: Array, group: Group) -> Array:
+    """The matrix in which every group of `group` holds its entry."""
+    if group == (1, 1):
+        return groups
+    (rows, columns), (height, width) = groups.shape, group
+    whole = namespace(groups).broadcast_to(spread(groups), (rows, height, columns, width))
+    return whole.reshape(rows * height, columns * width)
+
+
+def refine(groups: Array, outer: Group, inner: Group) -> Array:
+    """Entries of groups of size `outer`, one for each group of size `inner` in them."""
+    return expand(groups, (outer[0] // inner[0], outer[1] // inner[1]))
 
 
 def lead_axes(moved: tuple[int, ...], rows: int) -> list[int]:

@@ -1,20 +1,25 @@
 """Exact INT32 sums of integer schemes, and their rescaling in float32 (docs/numerics.md, 7)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..dot import running_value
+from ..arrays import Array, cast, namespace, power
 from ..errors import choice
 from ..formats import INT32, UnsignedFormat
-from ..rounding import F32, F64, nearest_even
+from ..rounding import F32, nearest_even
+from ..running import running_value
 from .array import ScaledArray
+from .grouping import expand
 from .operand import Operand, element_range, is_region, operand
 from .regions import check_pair, regions, rescaled
 from .scheme import Scheme
 from .table import scheme as find
+
+DIGIT_BITS = 16  # of a factor's pieces, where products of whole factors leave float64
 
 
 @dataclass(frozen=True, eq=False)  # arrays have no one truth value to compare by
@@ -36,10 +41,12 @@ class IntegerSums:
         c: floats that are float32, broadcastable to (M, N); TypeError or ValueError if not.
         """
         shape = self.sums.shape[:2]
-        result = running_value(c, shape).reshape(shape)
+        return self.added_to(running_value(c, shape).reshape(shape))
+
+    def added_to(self, result: Array) -> Array:
+        """As `rescale`, from float32 (M, N)."""
         for i in range(self.sums.shape[2]):
-            partial = nearest_even(np.ldexp(self.sums[..., i].astype(np.float64), self.unit))
-            result = rescaled(result, self.scales[..., i], partial)
+            result = rescaled_sum(result, self.sums[..., i], self.scales[..., i], self.unit)
         return result
 
 
@@ -52,25 +59,39 @@ def integer_sums(a: ScaledArray, b: ScaledArray, *, overflow: str = "refuse") ->
     """
     choice("overflow", overflow, ("refuse", "wrap"))
     check_pair(a, b)
-    check_integers(a.scheme, b.scheme)
-    left, right = operand(a), operand(b)
-    cuts = regions(left, right)
-    longest = max(region.length for region in cuts)
+    return IntegerSums(*sums_of(operand(a), operand(b), a.scheme, b.scheme, overflow))
+
+
+def sums_of(
+    left: Operand, right: Operand, a: Scheme, b: Scheme, overflow: str
+) -> tuple[Array, Array, Array, int]:
+    """The fields of `IntegerSums` of operands of two schemes."""
+    sums, scales = zip(*region_sums(left, right, a, b, overflow), strict=True)
+    xp = namespace(left.values)
+    exact = xp.stack(sums, -1)
+    overflowed = (exact < INT32.lowest) | (exact > INT32.highest)
+    wrapped = cast(exact, "int32")  # modulo 2^32
+    return wrapped, xp.stack(scales, -1), overflowed, left.lsb + right.lsb
+
+
+def region_sums(
+    left: Operand, right: Operand, a: Scheme, b: Scheme, overflow: str = "refuse"
+) -> Iterator[tuple[Array, Array]]:
+    """The exact int64 sums (M, N) of each region, and its S."""
+    check_integers(a, b)
+    parts = regions(left, right)
     if overflow == "refuse":
-        check_length(a.scheme, b.scheme, longest)
-    terms = [_integers(side) for side in (left, right)]
-    sums, scales = [], []
-    for region in cuts:
+        check_length(a, b, max(region.length for region in parts))
+    terms = [integer_terms(side) for side in (left, right)]
+    for region in parts:
         columns = slice(region.start, region.stop)
-        sums.append(_exact(terms[0][:, columns], terms[1][:, columns]))
-        scales.append(region.scale(left, right))
-    exact = np.stack(sums, axis=-1)
-    return IntegerSums(
-        exact.astype(np.int32),  # modulo 2^32
-        np.stack(scales, axis=-1),
-        (exact < INT32.lowest) | (exact > INT32.highest),
-        left.lsb + right.lsb,
-    )
+        exact = exact_product(terms[0][:, columns], terms[1][:, columns])
+        yield exact, region.scale(left, right)
+
+
+def rescaled_sum(c: Array, sums: Array, scale: Array, unit: int) -> Array:
+    """C' = RNE_fp32(C + S x RNE_fp32(sum)) of a region's sums in units of 2^unit."""
+    return rescaled(c, scale, nearest_even(cast(sums, "float64") * 2.0**unit))
 
 
 def largest_length(a: Scheme | str, b: Scheme | str) -> int:
@@ -135,20 +156,35 @@ def _term_range(scheme: Scheme) -> tuple[int, int]:
     return low * inner, high * inner
 
 
-def _integers(side: Operand) -> F64:
-    """The factors of the terms as integers."""
-    values = np.ldexp(side.values, -side.lsb)
+def integer_terms(side: Operand) -> Array:
+    """The factors of the terms as integers, float64."""
+    values = side.values * 2.0**-side.lsb
     for scale in side.blocks:
-        factors = np.ldexp(scale.significands, scale.exponents)
-        values = values * np.repeat(factors, scale.length, axis=1)
+        factors = scale.significands * power(scale.exponents)
+        values = values * expand(factors, (1, scale.length))
     return values
 
 
-def _exact(a: F64, b: F64) -> NDArray[np.int64]:
-    """a times b transposed, exact: by float64 where that has room, else by int64."""
-    largest = [int(np.abs(side).max()) for side in (a, b)]
+def exact_product(a: Array, b: Array) -> Array:
+    """a times b transposed of integers in float64, exact, int64.
+
+    By products of float64, which are fast: where a sum has no room there, of digits of the larger
+    factors, and few enough columns that it has. ValueError where 64 bits do not hold it.
+    """
+    xp = namespace(a)
+    largest = [int(xp.abs(side).max()) for side in (a, b)]
     if prod(largest) * a.shape[1] < 2**53:
-        return (a @ b.T).astype(np.int64)
+        return cast(a @ b.T, "int64")
     if prod(largest) * a.shape[1] >= 2**63:
         raise ValueError(f"sums of a and b must fit 64 bits, not {a.shape[1]} terms of {largest}")
-    return a.astype(np.int64) @ b.astype(np.int64).T
+    if largest[0] < largest[1]:
+        return exact_product(b, a).T
+    step = 2**53 // (2**DIGIT_BITS * max(1, largest[1]))
+    total = cast(xp.zeros_like(a[:, :1] * b[None, :, 0]), "int64")
+    for shift in range(0, largest[0].bit_length(), DIGIT_BITS):
+        digits = xp.fmod(xp.trunc(a * 2.0**-shift), 2.0**DIGIT_BITS)
+        for start in range(0, a.shape[1], step):
+            columns = slice(start, start + step)
+            sums = cast(digits[:, columns] @ b[:, columns].T, "int64")
+            total = total + xp.bitwise_left_shift(sums, shift)
+    return total

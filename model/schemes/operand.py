@@ -5,22 +5,29 @@ float scale, and powers of two, make the scale of a block; the outermost float s
 region (section 7 of docs/numerics.md).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Array, cast, dtype_name, exponent, is_tensor, namespace, power
 from ..errors import integer_array
-from ..formats import ElementFormat, FloatFormat, PowerFormat, ScaleFormat
+from ..formats import (
+    BFLOAT16,
+    FLOAT16,
+    FLOAT32,
+    ElementFormat,
+    FloatFormat,
+    PowerFormat,
+    ScaleFormat,
+)
 from ..products import NO_EXPONENT
-from ..rounding import F64
-from .array import ScaledArray, check_selectors
+from .array import Scaled, value_table
+from .grouping import expand
 from .scheme import Level, Scheme
-
-I64 = NDArray[np.int64]
 
 
 class BlockLayout(Protocol):
@@ -55,12 +62,12 @@ class Layout(Protocol):
 class BlockScale:
     """Scales of blocks: significand x 2^exponent, one for `length` columns.
 
-    significands: (rows, groups) in [0, 2), multiples of 2^-fraction_bits, NaN under a NaN scale;
-    exponents: those of the unit digit.
+    significands: float64 (rows, groups) in [0, 2), multiples of 2^-fraction_bits, NaN under a NaN
+    scale; exponents: int64, those of the unit digit.
     """
 
-    significands: F64
-    exponents: I64
+    significands: Array
+    exponents: Array
     length: int
     fraction_bits: int
 
@@ -72,20 +79,21 @@ class BlockScale:
 
 @dataclass(frozen=True)
 class Operand:
-    """A matrix (rows, K) of terms' factors with its scales.
+    """A matrix (rows, K) of terms' factors with its scales: arrays of NumPy, or tensors.
 
-    values: exact, NaN and infinities included. units: exponents of the unit digit, NO_EXPONENT for
-    zeros. lsb, low, high: values are multiples of 2^lsb from low to high of them. regions: scales
-    (rows, regions) of `region_length` columns each, or None.
+    values: float64, exact, NaN and infinities included. units: int16, exponents of the unit digit,
+    NO_EXPONENT for zeros and what is not finite. lsb, low, high: values are multiples of 2^lsb from
+    low to high of them. regions: float64 scales (rows, regions) of `region_length` columns each, or
+    None.
     """
 
-    values: F64
-    units: NDArray[np.int16]
+    values: Array
+    units: Array
     lsb: int
     low: int
     high: int
     blocks: tuple[BlockScale, ...] = ()
-    regions: F64 | None = None
+    regions: Array | None = None
     region_length: int = 0
 
     @property
@@ -98,10 +106,10 @@ class Operand:
         """The largest magnitude, in units of 2^lsb."""
         return max(-self.low, self.high)
 
-    def region_scale(self, column: int) -> F64:
+    def region_scale(self, column: int) -> Array:
         """The scale of every row's region at `column`; 1 where there is none."""
         if self.regions is None:
-            return np.ones(self.shape[0])
+            return namespace(self.values).ones_like(self.values[:, 0])
         return self.regions[:, column // self.region_length]
 
 
@@ -127,81 +135,100 @@ def element_range(scheme: Scheme) -> tuple[int, int, int]:
     return lsb, int(np.ldexp(min(lows), -lsb)), int(np.ldexp(max(highs), -lsb))
 
 
-def operand(array: ScaledArray) -> Operand:
-    """The operand of a matrix whose groups' columns run along its last axis."""
-    scheme = array.scheme
-    check_selectors(scheme, array.selectors)
-    book = 0 if array.selectors is None else array.spread(array.selectors, -1)
-    _check_codes(array, book)
-    values = np.stack([element.values for element in scheme.elements])[book, array.codes]
-    units = np.stack([unit_exponents(element) for element in scheme.elements])[book, array.codes]
+def operand(array: Scaled, check: Callable[..., object] = integer_array) -> Operand:
+    """The operand of a matrix whose groups' columns run along its last axis.
+
+    check: what `check_codes` takes.
+    """
+    scheme, formats = array.scheme, array.scheme.elements
+    check_codes(array, check)
+    codes = cast(array.codes, "int32") if is_tensor(array.codes) else array.codes  # once for both
+    values = array.elements(value_table(formats), codes)
+    units = array.elements(_unit_table(formats), codes)
+    xp = namespace(values)
     if array.zero_points is not None:
         values = values - array.spread(array.zero_points, -1)
-        low, high = scheme.elements[0].extremes
+        low, high = formats[0].extremes
         width = int(high - low).bit_length()
-        units = np.where(values == 0, NO_EXPONENT, width - 1).astype(np.int16)
+        units = cast(xp.where(values == 0, NO_EXPONENT, width - 1), "int16")
     blocks, regions, region_length = [], None, 0
     for i, (level, stored) in enumerate(zip(scheme.levels, array.scales, strict=True)):
         rows, length = level.granularity.group(array.matrix_shape)
-        scales = np.repeat(level.format.exact(stored), rows, axis=0)
+        scales = expand(level.format.exact(stored), (rows, 1))
         if is_region(level, i):
             regions, region_length = scales, length
         elif is_shift(level, i):
-            shift = np.repeat(np.frexp(scales)[1] - 1, length, axis=1)
-            values = np.ldexp(values, shift)
-            units = np.where(units == NO_EXPONENT, units, units + shift).astype(np.int16)
+            shift = expand(exponent(scales), (1, length))
+            values = values * power(shift)
+            units = cast(xp.where(units == NO_EXPONENT, units, units + shift), "int16")
         else:
             blocks.append(_block_scale(level.format, scales, length))
     lsb, low, high = element_range(scheme)
     return Operand(values, units, lsb, low, high, tuple(blocks), regions, region_length)
 
 
-def _check_codes(array: ScaledArray, book: NDArray | int) -> None:
-    """ValueError for codes and zero points outside the range by which sums are sized."""
-    elements = array.scheme.elements
-    allowed = np.stack([in_range(element) for element in elements])
-    outside = ~allowed[book, array.codes]
-    if outside.any():
-        code = array.codes[outside].flat[0]
-        raise ValueError(
-            f"codes of {array.scheme} must stand for numbers of {', '.join(map(str, elements))}, "
-            f"not be {code:#04x}"
-        )
+def check_codes(array: Scaled, check: Callable[..., object] = integer_array) -> None:
+    """ValueError for codes, zero points and selectors outside their range, by which sums are sized.
+
+    Codes are those of a matrix, as for `operand`. check: `integer_array`, or its like for tensors.
+    """
+    scheme, formats = array.scheme, array.scheme.elements
+    if array.selectors is not None:
+        check(f"selectors of {scheme}", array.selectors, 0, len(formats) - 1)
     if array.zero_points is not None:
-        low, high = map(int, elements[0].extremes)
-        integer_array(f"zero_points of {array.scheme}", array.zero_points, low, high)
+        low, high = map(int, formats[0].extremes)
+        check(f"zero_points of {scheme}", array.zero_points, low, high)
+    allowed = array.elements(_range_table(formats), array.codes)
+    if not allowed.all():
+        raise ValueError(
+            f"codes of {scheme} must stand for numbers of {', '.join(map(str, formats))}, "
+            f"not be {int(array.codes[~allowed][0]):#04x}"
+        )
 
 
-def in_range(element: ElementFormat) -> NDArray[np.bool_]:
-    """Of every byte: whether it is a code, and stands for a number of the range or for none."""
-    return np.pad(element.in_range, (0, 256 - 2**element.bits))
+@cache
+def _range_table(formats: tuple[ElementFormat, ...]) -> NDArray[np.bool_]:
+    """(formats, bytes): whether a byte is a code of a number of the range, or of none."""
+    return np.stack([np.pad(fmt.in_range, (0, 256 - 2**fmt.bits)) for fmt in formats])
 
 
-def float_operand(matrix: NDArray) -> Operand:
-    """The operand of a matrix of floats, which has no scales and no useful range."""
-    values = matrix.astype(np.float64)
-    lowest = int(ml_dtypes.finfo(matrix.dtype).minexp)
-    exponents = np.maximum(np.frexp(np.where(np.isfinite(values), values, 0))[1] - 1, lowest)
-    units = np.where(values == 0, NO_EXPONENT, exponents).astype(np.int16)
-    return Operand(values, units, 0, 0, 0)
+@cache
+def _unit_table(formats: tuple[ElementFormat, ...]) -> NDArray[np.int16]:
+    """(formats, codes): unit exponents; NO_EXPONENT for zeros and what is not finite."""
+    return np.stack([unit_exponents(fmt) for fmt in formats])
 
 
 def unit_exponents(element: ElementFormat) -> NDArray[np.int16]:
     """The unit exponent of every code; NO_EXPONENT for zeros and what is not finite."""
-    _, significand, exponent = element.triples
-    units = exponent + element.mantissa_bits
+    _, significand, exponents = element.triples
+    units = exponents + element.mantissa_bits
     return np.where(significand == 0, NO_EXPONENT, units).astype(np.int16)
 
 
-def _block_scale(fmt: ScaleFormat, scales: F64, length: int) -> BlockScale:
+def float_operand(matrix: Array) -> Operand:
+    """The operand of a matrix of floats, float32, float16 or bfloat16, which has no scales."""
+    fmt = next(f for f in (FLOAT32, FLOAT16, BFLOAT16) if f.name == dtype_name(matrix))
+    values = cast(matrix, "float64")
+    xp = namespace(values)
+    magnitude = xp.abs(values)
+    none = ~xp.isfinite(magnitude) | (magnitude == 0)
+    exponents = xp.clip(exponent(magnitude), fmt.emin, None)
+    units = cast(xp.where(none, NO_EXPONENT, exponents), "int16")
+    largest = int(fmt.largest_finite / fmt.smallest)
+    return Operand(values, units, fmt.lsb, -largest, largest)
+
+
+def _block_scale(fmt: ScaleFormat, scales: Array, length: int) -> BlockScale:
     """Significands and exponents; a subnormal or integer scale is not normalised."""
+    xp = namespace(scales)
+    exponents = exponent(scales)
     if isinstance(fmt, PowerFormat):
-        exponents, fraction_bits = np.frexp(scales)[1] - 1, 0
+        fraction_bits = 0
     elif isinstance(fmt, FloatFormat):
         fraction_bits = fmt.mantissa_bits
-        exponents = np.maximum(np.frexp(scales)[1] - 1, fmt.emin)
+        exponents = xp.clip(exponents, fmt.emin, None)
     else:
         fraction_bits = fmt.bits - 1
-        exponents = np.full(scales.shape, fraction_bits)
-    exponents = np.where(np.isnan(scales), 0, exponents).astype(np.int64)
-    return BlockScale(np.ldexp(scales, -exponents), exponents, length, fraction_bits)
+        exponents = xp.full_like(exponents, fraction_bits)
+    exponents = xp.where(xp.isnan(scales), 0, exponents)
+    return BlockScale(scales * power(-exponents), exponents, length, fraction_bits)

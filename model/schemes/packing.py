@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import ScaleFormat
+from ..packing import pack_rows, unpack_rows
 from .array import ScaledArray, check_selectors
 from .grouping import lead_axes
 from .scheme import Scheme
@@ -115,32 +116,11 @@ def unpack(packed: PackedArray) -> ScaledArray:
     return ScaledArray(scheme, codes, tuple(scales), zero_points, selectors, axis)
 
 
-def pack_rows(entries: NDArray, bits: int) -> Bytes:
-    """The low `bits` of each entry of (rows, count), entry 0 lowest, in whole bytes."""
-    size = _size(bits)
-    little = np.ascontiguousarray(entries.astype(f"<u{size}"))  # negative ones: two's complement
-    each = np.unpackbits(little.view(np.uint8).reshape(*entries.shape, size), -1, None, "little")
-    return np.packbits(each[..., :bits].reshape(entries.shape[0], -1), 1, "little")
-
-
-def unpack_rows(packed: Bytes, bits: int, count: int) -> NDArray:
-    """The inverse of `pack_rows`: (rows, count) entries, unsigned."""
-    size = _size(bits)
-    each = np.unpackbits(packed, 1, count * bits, "little").reshape(packed.shape[0], count, bits)
-    whole = np.pad(each, ((0, 0), (0, 0), (0, 8 * size - bits)))
-    little = np.packbits(whole, -1, "little").view(f"<u{size}")
-    return little.astype(little.dtype.newbyteorder("="))[..., 0]
-
-
-def _size(bits: int) -> int:
-    """Bytes of the least unsigned integer that has the bits."""
-    return next(size for size in (1, 2, 4) if bits <= 8 * size)
-
-
 def _pack_scales(stored: NDArray, fmt: ScaleFormat) -> Bytes:
     """Floats by their bits."""
     return pack_rows(stored.view(f"u{fmt.dtype.itemsize}"), fmt.bits)
 
 
 def _unpack_scales(rows: Bytes, fmt: ScaleFormat, count: int) -> NDArray:
-    return unpack_rows(rows, fmt.bits, count).view(fmt.dtype)
+    unsigned = unpack_rows(rows, fmt.bits, count).astype(f"u{fmt.dtype.itemsize}")
+    return unsigned.view(fmt.dtype)

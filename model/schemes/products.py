@@ -1,26 +1,30 @@
 """Matrix products of schemes by every accumulator (section 7 of docs/numerics.md)."""
 
+from collections.abc import Callable
 from math import fsum
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..accumulators import Accumulator, check_known
 from ..accumulators import accumulator as find_rule
+from ..arrays import Array, namespace
 from ..blocks import LARGEST_BLOCK, as_float32
-from ..dot import CHUNK_STEP, running_value
 from ..errors import integer
 from ..formats import PowerFormat
 from ..rounding import F32, F64, nearest_even, to_odd
+from ..running import running_value
 from ..specials import special_class, special_value
 from ..trace import Recorder
-from .array import ScaledArray
-from .integer import check_elements, check_length, integer_sums
+from .array import Scaled, ScaledArray
+from .integer import check_elements, check_length, region_sums, rescaled_sum
 from .operand import Operand, float_operand, operand
 from .regions import check_pair, check_shapes, regions, rescaled, split
 from .steps import ScaledSteps, check_exact
 
 FLOATS = ("float32", "float16", "bfloat16")
+CHUNK = 2**16  # products at once: their temporaries stay in the cache
 
 
 def matmul(
@@ -46,7 +50,8 @@ def matmul(
         raise TypeError(f"b must be a ScaledArray, not {type(b).__name__}")
     if isinstance(a, ScaledArray):
         check_pair(a, b)
-        return _scaled(a, b, rule, _running(c, a.shape[0], b.shape[0]), lanes)
+        start = _running(c, a.shape[0], b.shape[0])
+        return with_nan(scaled_product(a, b, rule, start, lanes, operand, accumulate), rule)
     matrix = _floats(a)
     check_shapes(matrix.shape, b.shape)
     return _weight_only(matrix, b, rule, _running(c, matrix.shape[0], b.shape[0]), lanes)
@@ -56,12 +61,26 @@ def _running(c: ArrayLike | None, rows: int, columns: int) -> F32:
     return running_value(c, (rows, columns)).reshape(rows, columns)
 
 
-def _scaled(a: ScaledArray, b: ScaledArray, rule: Accumulator, c: F32, lanes: int) -> F32:
+def scaled_product(
+    a: Scaled,
+    b: Scaled,
+    rule: Accumulator,
+    c: Array,
+    lanes: int,
+    operand: Callable[[Any], Operand],
+    accumulate: Callable[..., Array],
+) -> Array:
+    """`matmul` of two checked operands from float32 `c` (M, N), NaN of any bits.
+
+    accumulate: what the rule makes of c and the blocks of a region: (rule, a, b, blocks, c).
+    """
     if rule.takes_integers:
         check_elements(a.scheme, b.scheme)
-        if not (_has_powers(a) or _has_powers(b)):
-            return _with_nan(integer_sums(a, b).rescale(c), rule)
     left, right = operand(a), operand(b)
+    if rule.takes_integers and not (_has_powers(a) or _has_powers(b)):
+        for sums, scale in region_sums(left, right, a.scheme, b.scheme):
+            c = rescaled_sum(c, sums, scale, left.lsb + right.lsb)
+        return c
     parts = regions(left, right)
     cuts = [region.cuts(left, right, lanes) for region in parts]
     longest = max(stop - start for blocks in cuts for start, stop in blocks)
@@ -69,24 +88,24 @@ def _scaled(a: ScaledArray, b: ScaledArray, rule: Accumulator, c: F32, lanes: in
         check_length(a.scheme, b.scheme, longest)
     check_exact(left, right, longest)
     if left.regions is None and right.regions is None:
-        return _with_nan(_accumulate(rule, left, right, cuts[0], c), rule)
+        return accumulate(rule, left, right, cuts[0], c)
     for region, blocks in zip(parts, cuts, strict=True):
-        partial = _accumulate(rule, left, right, blocks, np.zeros_like(c))
+        partial = accumulate(rule, left, right, blocks, namespace(c).zeros_like(c))
         c = rescaled(c, region.scale(left, right), partial)
-    return _with_nan(c, rule)
+    return c
 
 
-def _has_powers(array: ScaledArray) -> bool:
+def _has_powers(array: Scaled) -> bool:
     return any(isinstance(level.format, PowerFormat) for level in array.scheme.levels)
 
 
-def _with_nan(result: F32, rule: Accumulator) -> F32:
+def with_nan(result: F32, rule: Accumulator) -> F32:
     """The result with the rule's NaN."""
     bits = np.where(np.isnan(result), np.uint32(rule.nan_bits), result.view(np.uint32))
     return bits.view(np.float32)
 
 
-def _accumulate(
+def accumulate(
     rule: Accumulator, a: Operand, b: Operand, blocks: tuple[tuple[int, int], ...], c: F32
 ) -> F32:
     """What the rule makes of c and the blocks, a chunk of dot products at a time."""
@@ -94,7 +113,7 @@ def _accumulate(
     cuts = split(blocks, longest)
     rows_a, rows_b = np.divmod(np.arange(c.size), c.shape[1])
     result = np.empty(c.size, np.float32)
-    chunk = max(1, CHUNK_STEP // longest)
+    chunk = max(1, CHUNK // longest)
     for i in range(0, c.size, chunk):
         part = slice(i, i + chunk)
         steps = ScaledSteps(a, b, rows_a[part], rows_b[part], cuts)
@@ -125,9 +144,9 @@ def _weight_only(a: NDArray, b: ScaledArray, rule: Accumulator, c: F32, lanes: i
     with np.errstate(over="ignore"):
         weights = b.dequantize().astype(a.dtype)
     if rule.sums_exactly:
-        return _with_nan(_exact(a.astype(np.float64), weights.astype(np.float64), c), rule)
+        return with_nan(_exact(a.astype(np.float64), weights.astype(np.float64), c), rule)
     blocks = split([(0, a.shape[1])], lanes)
-    return _with_nan(_accumulate(rule, float_operand(a), float_operand(weights), blocks, c), rule)
+    return with_nan(accumulate(rule, float_operand(a), float_operand(weights), blocks, c), rule)
 
 
 def _exact(a: F64, b: F64, c: F32) -> F32:

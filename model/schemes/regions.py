@@ -6,8 +6,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..rounding import F32, add_to_odd, nearest_even
-from .array import ScaledArray
+from ..arrays import Array, cast, namespace
+from ..rounding import add_to_odd, nearest_even
+from .array import Scaled, ScaledArray
 from .operand import Layout, Operand
 
 
@@ -23,7 +24,7 @@ class Region:
         """Columns."""
         return self.stop - self.start
 
-    def scale(self, a: Operand, b: Operand) -> F32:
+    def scale(self, a: Operand, b: Operand) -> Array:
         """S = RNE_fp32(s_a x s_b) of every pair of rows."""
         return nearest_even(a.region_scale(self.start)[:, None] * b.region_scale(self.start))
 
@@ -53,24 +54,26 @@ def _stretches(start: int, stop: int, lengths: list[int]) -> list[tuple[int, int
     return list(pairwise(sorted({start, stop} | inner)))
 
 
-def rescaled(c: F32, scale: F32, partial: F32) -> F32:
+def rescaled(c: Array, scale: Array, partial: Array) -> Array:
     """RNE_fp32(c + scale x partial), a fused multiply-add; a zero is +0."""
+    xp = namespace(c)
+    wide = cast(c, "float64")
     with np.errstate(invalid="ignore"):
-        term = scale.astype(np.float64) * partial
-        total = c + term  # what IEEE makes of infinities and NaN
-        finite = np.isfinite(total)
-        odd = add_to_odd(np.where(finite, c, 0.0), np.where(finite, term, 0.0))
-    return nearest_even(np.where(finite, odd, total))
+        term = cast(scale, "float64") * cast(partial, "float64")
+        total = wide + term  # what IEEE makes of infinities and NaN
+        finite = xp.isfinite(total)
+        odd = add_to_odd(xp.where(finite, wide, 0.0), xp.where(finite, term, 0.0))
+    return nearest_even(xp.where(finite, odd, total))
 
 
-def check_pair(a: ScaledArray, b: ScaledArray) -> None:
-    """TypeError or ValueError unless a (M, K) and b (N, K) can be multiplied."""
+def check_pair(a: Scaled, b: Scaled, kind: type[Scaled] = ScaledArray) -> None:
+    """TypeError or ValueError unless a (M, K) and b (N, K), of a kind, can be multiplied."""
     for name, array in (("a", a), ("b", b)):
-        if not isinstance(array, ScaledArray):
-            raise TypeError(f"{name} must be a ScaledArray, not {type(array).__name__}")
+        if not isinstance(array, kind):
+            raise TypeError(f"{name} must be a {kind.__name__}, not {type(array).__name__}")
         if array.codes.ndim == 2 and array.axis not in (-1, 1):
             raise ValueError(f"axis of {name} must be the last axis, not {array.axis}")
-    check_shapes(a.shape, b.shape)
+    check_shapes(tuple(a.codes.shape), tuple(b.codes.shape))
 
 
 def check_shapes(a: tuple[int, ...], b: tuple[int, ...]) -> None:

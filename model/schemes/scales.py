@@ -1,41 +1,116 @@
-"""Scales in the formats of `model/formats/`: floats, powers of two and unsigned integers.
+"""Scales of a matrix by the levels of a scheme (section 6 of docs/numerics.md, steps 1 and 2).
 
-No scale is zero. A level's scales are kept as the format keeps them: in an array of its dtype.
+Every quotient is exact up to the one rounding that makes a scale or a zero point of it. No scale is
+zero.
 """
 
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import dataclass, replace
 
-from ..formats import (
-    BFLOAT16,
-    E1M0,
-    E4M3,
-    E8M0,
-    FLOAT16,
-    FLOAT32,
-    FloatFormat,
-    IntegerFormat,
-    PowerFormat,
-    ScaleFormat,
-    UnsignedFormat,
-)
-from ..rounding import F64
+from ..arrays import Array, cast, exponent, namespace
+from ..formats import ElementFormat, FloatFormat, IntegerFormat, PowerFormat
+from ..rounding import to_odd, two_sum
+from ..scale_rules import shared_exponent
+from .exact import quotient
+from .grouping import Group, expand, reduce, refine
+from .scheme import Scheme
 
-SCALES: dict[str, ScaleFormat] = {
-    fmt.name: fmt for fmt in (FLOAT32, FLOAT16, BFLOAT16, E4M3, E8M0, E1M0)
-}
-"""By name; integers are uN."""
-
-FLOAT32_SCALE, FLOAT16_SCALE, BFLOAT16_SCALE, E4M3_SCALE = FLOAT32, FLOAT16, BFLOAT16, E4M3
-E8M0_SCALE, E1M0_SCALE = E8M0, E1M0
-FloatScale, PowerScale, IntegerScale = FloatFormat, PowerFormat, UnsignedFormat
+Bounds = tuple[Array, Array]
 
 
-def is_scale(value: object) -> bool:
-    """Whether `value` is a format that scales can have."""
-    return isinstance(value, PowerFormat | UnsignedFormat) or value in SCALES.values()
+@dataclass(frozen=True)
+class Scales:
+    """Scales of a matrix for one element format.
+
+    stored: those of every level, outermost first, as its format keeps them. product: float64, of
+    all levels, and zero_points: int64 or None, one for each group of the innermost level.
+    """
+
+    element: ElementFormat
+    stored: list[Array]
+    product: Array
+    zero_points: Array | None
+
+    def of_rows(self, height: int) -> "Scales":
+        """With an entry for each row of groups that are `height` rows high."""
+        z = self.zero_points
+        product = expand(self.product, (height, 1))
+        zero_points = None if z is None else expand(z, (height, 1))
+        return replace(self, product=product, zero_points=zero_points)
 
 
-def encode(values: F64, fmt: FloatFormat | IntegerFormat) -> NDArray:
+def scales(
+    matrix: Array,
+    scheme: Scheme,
+    element: ElementFormat,
+    groups: list[Group],
+    given: Bounds | None,
+) -> Scales:
+    """Scales from the outermost level to the innermost, for a finite float32 matrix.
+
+    groups: the size of each level's. given: float64, low and high of the outermost groups, in place
+    of the least and greatest values.
+    """
+    stored: list[Array] = []
+    product = zero_points = outer = None
+    for i, (level, group) in enumerate(zip(scheme.levels, groups, strict=True)):
+        if outer is not None:
+            product = refine(product, outer, group)
+        bounds = given if i == 0 else None
+        if scheme.zero_point and isinstance(element, IntegerFormat):
+            made, zero_points = _affine(matrix, group, bounds, scheme, element)
+        elif isinstance(level.format, PowerFormat):
+            made = _power(_largest(matrix, group, bounds), product, scheme, i, element)
+        else:
+            amax = _largest(matrix, group, bounds)
+            room = namespace(amax).full_like(amax, scheme.room(i, element))
+            room = room if product is None else room * product
+            made = encode(quotient(amax, room), level.format)
+        stored.append(made)
+        mine = level.format.exact(made)
+        product = mine if product is None else product * mine
+        outer = group
+    return Scales(element, stored, product, zero_points)
+
+
+def encode(values: Array, fmt: FloatFormat | IntegerFormat) -> Array:
     """RNE of non-negative `values` (rounded to odd before), from the smallest to the largest."""
-    return fmt.encode(np.clip(values, fmt.smallest, fmt.largest_finite))
+    return fmt.encode(namespace(values).clip(values, fmt.smallest, fmt.largest_finite))
+
+
+def _largest(matrix: Array, group: Group, bounds: Bounds | None) -> Array:
+    """The largest magnitude of every group, or of its bounds where there are some; float64."""
+    xp = namespace(matrix)
+    if bounds is not None:
+        return xp.maximum(-bounds[0], bounds[1])
+    return cast(reduce(xp.abs(matrix), group, xp.amax), "float64")
+
+
+def _power(
+    amax: Array, outer: Array | None, scheme: Scheme, level: int, element: ElementFormat
+) -> Array:
+    """Powers of two by the contract's rules, what outer and inner scales give taken off."""
+    formats = [lev.format for lev in scheme.levels]
+    inner = sum(fmt.emax for fmt in formats[level + 1 :] if isinstance(fmt, PowerFormat))
+    mine = formats[level]
+    assert isinstance(mine, PowerFormat)
+    shared = shared_exponent(amax, element, scheme.levels[level].rule) - inner
+    if outer is not None:
+        shared = shared - exponent(outer)
+    return mine.encode(namespace(amax).where(amax == 0, mine.emin, shared))
+
+
+def _affine(
+    matrix: Array, group: Group, bounds: Bounds | None, scheme: Scheme, element: IntegerFormat
+) -> tuple[Array, Array]:
+    """Scales and zero points that spread min(low, 0) to max(high, 0) over the element's range."""
+    xp = namespace(matrix)
+    low, high = bounds or (reduce(matrix, group, function) for function in (xp.amin, xp.amax))
+    low = xp.clip(cast(low, "float64"), None, 0.0)
+    high = xp.clip(cast(high, "float64"), 0.0, None)
+    difference = to_odd(*two_sum(high, -low))
+    steps = xp.full_like(difference, element.highest - element.lowest)
+    fmt = scheme.levels[0].format
+    assert not isinstance(fmt, PowerFormat)
+    stored = encode(quotient(difference, steps), fmt)
+    zero_points = element.lowest - xp.round(quotient(low, fmt.exact(stored)))
+    return stored, cast(xp.clip(zero_points, element.lowest, element.highest), "int64")

@@ -12,10 +12,10 @@ from ..formats import (
     IntegerFormat,
     PowerFormat,
     ScaleFormat,
+    is_scale_format,
 )
-from ..quantize import SCALE_RULES
+from ..scale_rules import SCALE_RULES
 from .grouping import Granularity
-from .scales import is_scale
 
 EXACT_BITS = FLOAT64.significand_bits  # a product of scales and an element is one exact float64
 
@@ -36,7 +36,7 @@ class Level:
     def __post_init__(self) -> None:
         if not isinstance(self.granularity, Granularity):
             raise TypeError(f"granularity must be a Granularity, not {self.granularity!r}")
-        if not is_scale(self.format):
+        if not is_scale_format(self.format):
             raise TypeError(f"format must be a format of scales, not {self.format!r}")
         rules = SCALE_RULES if isinstance(self.format, PowerFormat) else ("amax",)
         choice(f"rule of {self.format} scales", self.rule, rules)

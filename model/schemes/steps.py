@@ -12,8 +12,9 @@ from ..rounding import F64
 from ..specials import NAN, special_class
 from ..trace import Recorder
 from ..wide import CARRIER_BITS, exact_sum_fits
-from .operand import I64, BlockScale, Layout, Operand
+from .operand import BlockScale, Layout, Operand
 
+I64 = NDArray[np.int64]
 FACTOR_BITS = 32  # of the significands of a block's scales together: terms stay exact float64
 
 
@@ -94,10 +95,10 @@ class ScaledStep:
     def largest_unit(self) -> I64:
         """The largest unit exponent of each step's products (n,); NO_EXPONENT when all are zero."""
         columns = slice(self.start, self.stop)
-        a = self.steps.a.units[self.steps.rows_a, columns].astype(np.int64)
+        a = self.steps.a.units[self.steps.rows_a, columns]
         b = self.steps.b.units[self.steps.rows_b, columns]
-        units = np.where(self.products == 0, NO_EXPONENT, a + b)
-        return units.max(axis=-1)
+        units = np.where(self.products == 0, np.int16(NO_EXPONENT), a + b)  # fits int16, twice too
+        return units.max(axis=-1).astype(np.int64)
 
     @cached_property
     def special(self) -> NDArray[np.uint8]:

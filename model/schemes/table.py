@@ -4,6 +4,8 @@
 docs/numerics.md decides.
 """
 
+from functools import cache
+
 from ..errors import choice
 from ..formats import (
     E1M0,
@@ -45,6 +47,13 @@ CODE_BOOK = "after Jang and Tambe, BlockDialect, ICML 2025, arXiv:2501.01144"
 
 def _mx(name: str, fmt: ElementFormat) -> Scheme:
     return Scheme(name, (fmt,), (Level(block(32), E8M0, "floor"),), OCP_MX)
+
+
+@cache
+def mx(fmt: ElementFormat, block_size: int, scale_rule: str) -> Scheme:
+    """MX with blocks of any size and any scale rule."""
+    name = f"mx_{fmt}_b{block_size}_{scale_rule}"
+    return Scheme(name, (fmt,), (Level(block(block_size), E8M0, scale_rule),), f"after {OCP_MX}")
 
 
 def _fp8(fmt: ElementFormat) -> list[Scheme]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model import E8M0, ElementFormat, QuantizeConfig
-from ...model.quantize import shared_exponent
+from ...model.scale_rules import shared_exponent
 from ..bench.operands import CLASSES, SCALE_CLASSES, class_codes, class_table, scale_class
 from .item import Batch, Outcome, values
 

@@ -11,9 +11,9 @@ from compare import generator
 from mxdot.explore.schemes.pairing import BFLOAT16_BITS, pairing
 from mxdot.explore.schemes.units import NoUnitError, unit_of
 from mxdot.model import MXArray, schemes
+from mxdot.model.formats import FloatFormat
 from mxdot.model.integers import integer_dot
-from mxdot.model.schemes import SCHEMES, IntegerScale, Level, PowerScale, block
-from mxdot.model.schemes.scales import FloatScale
+from mxdot.model.schemes import SCHEMES, Level, PowerFormat, UnsignedFormat, block
 
 NONE = {
     "nvfp4": "no unit takes e4m3 scales inside a sum",
@@ -41,13 +41,13 @@ def arrays(pair, seed):
     """Quantised activations and weights of one region, whose scales are made one."""
     rng = generator("units", pair.name, seed)
     outer = [side.levels[0] for side in (pair.activations, pair.weights)]
-    regions = [lev.granularity.columns for lev in outer if isinstance(lev.format, FloatScale)]
+    regions = [lev.granularity.columns for lev in outer if isinstance(lev.format, FloatFormat)]
     length = min([128, *(columns or 128 for columns in regions)])
     made = []
     for scheme in (pair.activations, pair.weights):
         x = rng.standard_normal((ROWS, length)) * 2.0 ** rng.integers(-3, 4, (ROWS, length))
         q = schemes.quantize(x.astype(np.float32), scheme)
-        if isinstance(scheme.levels[0].format, FloatScale):
+        if isinstance(scheme.levels[0].format, FloatFormat):
             q = replace(q, scales=(np.ones_like(q.scales[0]), *q.scales[1:]))
         made.append(q)
     return made
@@ -60,7 +60,7 @@ def element_values(q):
 def codes_of(q, fmt):
     """What lanes of `fmt` get: the codes of the same values; integers by themselves."""
     values = element_values(q)
-    if fmt.is_integer and isinstance(q.scheme.levels[0].format, FloatScale):
+    if fmt.is_integer and isinstance(q.scheme.levels[0].format, FloatFormat):
         if values.max() > 2 ** (fmt.bits - 1) - 1:  # unsigned
             values = values - 2 ** (fmt.bits - 1)
         return values.astype(np.int64).astype(np.uint8) & (2**fmt.bits - 1)
@@ -83,7 +83,7 @@ def by_unit(config, a, b):
     """Results of the unit for rows of a by the same rows of b."""
     sides = list(zip((a, b), config.formats[0], strict=True))
     if not config.has_integers:
-        scales = [block_scales(q, config.lanes, PowerScale, 127) for q, _ in sides]
+        scales = [block_scales(q, config.lanes, PowerFormat, 127) for q, _ in sides]
         x, y = (
             MXArray(codes_of(q, fmt), s, fmt, config.lanes)
             for (q, fmt), s in zip(sides, scales, strict=True)
@@ -98,7 +98,7 @@ def by_unit(config, a, b):
             z = np.broadcast_to(q.zero_points, (ROWS, 1))
             inputs[f"zero_{name}"] = z - (top if q.scheme.elements[0].lowest == 0 else 0)
         if config.scale_bits:
-            inputs[f"scale_{name}"] = block_scales(q, config.lanes, IntegerScale, 1)
+            inputs[f"scale_{name}"] = block_scales(q, config.lanes, UnsignedFormat, 1)
     parts = [codes_of(q, fmt).reshape(ROWS, -1, config.lanes) for q, fmt in sides]
     return integer_dot(config, *parts, inputs=inputs).result
 
@@ -143,7 +143,7 @@ def test_where_there_is_no_unit(name, reason):
 def test_schemes_that_no_unit_has():
     wide = replace(
         SCHEMES["vsquant4_u4"],
-        levels=(SCHEMES["vsquant4_u4"].levels[0], Level(block(16), IntegerScale(10))),
+        levels=(SCHEMES["vsquant4_u4"].levels[0], Level(block(16), UnsignedFormat(10))),
     )
     odd = replace(
         SCHEMES["mxfp4"], levels=(replace(SCHEMES["mxfp4"].levels[0], granularity=block(12)),)

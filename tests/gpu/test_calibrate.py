@@ -17,9 +17,7 @@ from mxdot.model.formats import E2M1
 from mxdot.model.schemes import INT4_SYMMETRIC, TENSOR, Level, Limits, Scheme
 
 INT8 = Recipe("int8_channel", "int8_affine")
-CODE_BOOK = Scheme(
-    "book", (E2M1, INT4_SYMMETRIC), (Level(TENSOR, schemes.FLOAT32_SCALE),), "a test"
-)
+CODE_BOOK = Scheme("book", (E2M1, INT4_SYMMETRIC), (Level(TENSOR, schemes.FLOAT32),), "a test")
 ACTIVATIONS = ["int8_affine", "uint8_affine", "int8_tensor", "fp8_e4m3_tensor", "nvfp4", CODE_BOOK]
 METHODS = ["amax", "percentile:99.5", "percentile:90", "average", "mse", "kl", "octav"]
 BOUNDS = Limits([[-1.25]], [[0.75]])  # as of a calibration set of smaller values

@@ -12,24 +12,25 @@ from compare import generator
 from devices import bits, on_devices, tensor
 from mxdot.gpu import chunks
 from mxdot.gpu.schemes import ScaledTensor, quantize
-from mxdot.gpu.schemes.exact import quotient
 from mxdot.model import E2M1
 from mxdot.model import schemes as model
+from mxdot.model.formats import ROUNDINGS
+from mxdot.model.quantize import NONFINITE
 from mxdot.model.schemes import (
-    BFLOAT16_SCALE,
-    FLOAT32_SCALE,
+    BFLOAT16,
+    FLOAT32,
     INT4_FULL,
     SCHEMES,
     TENSOR,
     Granularity,
-    IntegerScale,
     Level,
     Limits,
     Scheme,
+    UnsignedFormat,
     block,
     tile,
 )
-from mxdot.model.schemes.exact import quotient as model_quotient
+from mxdot.model.schemes.exact import quotient
 from scheme_cases import MX, random_array, shrunk
 from test_quantize import FLOAT32_MAX, random_blocks, with_nonfinite
 
@@ -55,10 +56,11 @@ def assert_same(got, want):
 OPTIONAL = ("zero_points", "selectors")
 
 
-def check(x, scheme, device, **options):
+def check(x, scheme, device, words=None, **options):
     """An array quantised on `device` gives the model's array, and the model's values."""
-    want = model.quantize(x, scheme, **options)
-    got = quantize(tensor(x, device), scheme, **options)
+    want = model.quantize(x, scheme, rng=words, **options)
+    random = None if words is None else tensor(words, device)
+    got = quantize(tensor(x, device), scheme, rng=random, **options)
     parts = [got.codes, *got.scales, *(getattr(got, p) for p in OPTIONAL)]
     assert all(p.device.type == device and p.is_contiguous() for p in parts if p is not None)
     assert_same(got.to_model(), want)
@@ -86,6 +88,28 @@ def test_random_matrices(name, device):
         check(np.copysign(np.float32(FLOAT32_MAX), normal), scheme, device)
         tiny = rng.integers(-3, 4, (rows, columns)).astype(np.float32)
         check(np.float32(2.0**-149) * tiny, scheme, device)
+
+
+@on_devices
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+@every_scheme
+def test_roundings_and_policies(name, rounding, device):
+    rng = generator("gpu roundings", name, rounding)
+    for nonfinite in NONFINITE:
+        matrix = with_nonfinite(rng, random_blocks(rng, 8, 16))
+        words = rng.integers(0, 2**32, matrix.shape, dtype=np.uint32)
+        options = {"rounding": rounding, "nonfinite": nonfinite}
+        check(matrix, shrunk(SCHEMES[name]), device, words, **options)
+
+
+def test_words_of_a_generator():
+    x = torch.tensor(generator("gpu drawn").standard_normal((4, 64)).astype(np.float32))
+    drawn = [
+        quantize(x, "int8_channel", rounding="stochastic", rng=torch.Generator().manual_seed(seed))
+        for seed in (1, 1, 2)
+    ]
+    assert torch.equal(drawn[0].codes, drawn[1].codes)
+    assert not torch.equal(drawn[0].codes, drawn[2].codes)
 
 
 @on_devices
@@ -190,11 +214,11 @@ def test_scales_of_bfloat16_and_wide_integers(device):
     rng = generator("gpu other scales")
     nvfp4 = SCHEMES["nvfp4"].levels
     for scheme in (
-        replace(SCHEMES["int4_g32"], levels=(Level(block(4), BFLOAT16_SCALE),)),
-        replace(SCHEMES["int8_affine"], levels=(Level(block(4), BFLOAT16_SCALE),)),
-        replace(SCHEMES["nvfp4"], levels=(nvfp4[0], Level(block(4), IntegerScale(16)))),
-        replace(SCHEMES["nvfp4"], levels=(*nvfp4, Level(block(2), IntegerScale(2)))),
-        Scheme("book", SCHEMES["mixed6"].elements, (Level(tile(2, 5), FLOAT32_SCALE),), "a test"),
+        replace(SCHEMES["int4_g32"], levels=(Level(block(4), BFLOAT16),)),
+        replace(SCHEMES["int8_affine"], levels=(Level(block(4), BFLOAT16),)),
+        replace(SCHEMES["nvfp4"], levels=(nvfp4[0], Level(block(4), UnsignedFormat(16)))),
+        replace(SCHEMES["nvfp4"], levels=(*nvfp4, Level(block(2), UnsignedFormat(2)))),
+        Scheme("book", SCHEMES["mixed6"].elements, (Level(tile(2, 5), FLOAT32),), "a test"),
     ):
         columns = 5 if scheme.name == "book" else 16
         check(random_blocks(rng, 16, 2 * columns), scheme, device)
@@ -211,7 +235,7 @@ def test_quotients_are_rounded_to_odd(device):
     short = rng.integers(-(2**24), 2**24, b.size).astype(np.float64)
     a = np.concatenate([near, short, [0.0, -0.0]])
     b = np.append(np.tile(b, 2), [1.0, 3.0]) * np.ldexp(1.0, rng.integers(-150, 100, a.size))
-    want = model_quotient(a, b)
+    want = quotient(a, b)
     assert (want != a / b).mean() > 0.2
     got = quotient(tensor(a, device), tensor(b, device)).cpu().numpy()
     np.testing.assert_array_equal(got.view(np.uint64), want.view(np.uint64))
@@ -239,13 +263,11 @@ def test_limits(name, device):
 @on_devices
 def test_axes_and_tiles(device):
     x = generator("gpu tiles").standard_normal((2, 5, 8, 6)).astype(np.float32)
-    tiles = Scheme("tiles", (INT4_FULL,), (Level(tile(2, 4), FLOAT32_SCALE),), "a test", True)
+    tiles = Scheme("tiles", (INT4_FULL,), (Level(tile(2, 4), FLOAT32),), "a test", True)
     check(x, tiles, device, axis=2)
     check(x.swapaxes(2, 3), tiles, device)
-    whole = replace(tiles, levels=(Level(TENSOR, FLOAT32_SCALE),))
-    pairs = replace(
-        SCHEMES["nvfp4"], levels=(Level(TENSOR, FLOAT32_SCALE), Level(block(1), BFLOAT16_SCALE))
-    )
+    whole = replace(tiles, levels=(Level(TENSOR, FLOAT32),))
+    pairs = replace(SCHEMES["nvfp4"], levels=(Level(TENSOR, FLOAT32), Level(block(1), BFLOAT16)))
     for scheme in (whole, pairs, SCHEMES["int8_channel"]):
         for axis in range(-4, 4):
             check(x, scheme, device, axis=axis)
@@ -338,7 +360,7 @@ ONES = torch.ones(4, 32)
             ValueError,
             "row count must be a multiple of 2 for tile 2 x 8, not 3",
             lambda: quantize(
-                torch.ones(4, 3, 8), Scheme("t", (E2M1,), (Level(tile(2, 8), FLOAT32_SCALE),), "")
+                torch.ones(4, 3, 8), Scheme("t", (E2M1,), (Level(tile(2, 8), FLOAT32),), "")
             ),
         ),
         (
@@ -350,6 +372,16 @@ ONES = torch.ones(4, 32)
             ValueError,
             r"limits must have shape \(1, 1\), not \(4, 1\)",
             lambda: quantize(ONES, "int8_tensor", limits=Limits(np.zeros((4, 1)), np.ones((4, 1)))),
+        ),
+        (
+            ValueError,
+            "nonfinite must be one of poison, element, not 'drop'",
+            lambda: quantize(ONES, "mx9", nonfinite="drop"),
+        ),
+        (
+            ValueError,
+            r"rng must be a torch.Generator or uint32 words of shape \(4, 32\) .*, not None",
+            lambda: quantize(ONES, "mx9", rounding="stochastic"),
         ),
         (
             TypeError,

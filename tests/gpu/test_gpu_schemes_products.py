@@ -16,17 +16,17 @@ from mxdot.gpu import chunks, schemes
 from mxdot.gpu.schemes import ScaledTensor, integer_sums, matmul, quantize
 from mxdot.model import schemes as model
 from mxdot.model.schemes import (
-    E4M3_SCALE,
-    FLOAT16_SCALE,
-    FLOAT32_SCALE,
+    E4M3,
+    FLOAT16,
+    FLOAT32,
     INT8_FULL,
     SCHEMES,
     TENSOR,
     IntegerFormat,
-    IntegerScale,
     Level,
     ScaledArray,
     Scheme,
+    UnsignedFormat,
     block,
 )
 from scheme_cases import PAIRS, RULES, random_array, random_c, shrunk, size
@@ -88,21 +88,21 @@ def test_what_quantisation_makes(names, text, device, monkeypatch):
 def test_three_levels_and_wide_scales(device):
     """Two inner levels, and significands of blocks that need the exact product of two float64."""
     rng = generator("gpu levels")
-    outer = Level(TENSOR, FLOAT32_SCALE)
+    outer = Level(TENSOR, FLOAT32)
     e8m0 = SCHEMES["mxfp4"].levels[0]
     wide = [
-        Scheme("wide", (INT8_FULL,), (outer, Level(block(8), IntegerScale(16))), "a test"),
-        Scheme("half", (INT8_FULL,), (outer, Level(block(4), FLOAT16_SCALE)), "a test"),
+        Scheme("wide", (INT8_FULL,), (outer, Level(block(8), UnsignedFormat(16))), "a test"),
+        Scheme("half", (INT8_FULL,), (outer, Level(block(4), FLOAT16)), "a test"),
         Scheme(
             "e5m2",
             SCHEMES["mxfp8_e5m2"].elements,
-            (outer, Level(block(8), IntegerScale(16))),
+            (outer, Level(block(8), UnsignedFormat(16))),
             "a test",
         ),
         Scheme(
             "three",
             SCHEMES["nvfp4"].elements,
-            (outer, Level(block(8), E4M3_SCALE), Level(block(4), IntegerScale(2))),
+            (outer, Level(block(8), E4M3), Level(block(4), UnsignedFormat(2))),
             "a test",
         ),
         Scheme(
@@ -130,7 +130,7 @@ def test_three_levels_and_wide_scales(device):
 @pytest.mark.parametrize("text", ["exact", "float32", "aligned:40", "fixed:64:0"])
 def test_a_block_and_its_scale_may_need_more_than_53_bits(text, device):
     """(2^23 + 1)(2^15 + 1)^2 is odd and has 54 bits; the block before takes the leading ones."""
-    levels = (Level(TENSOR, FLOAT32_SCALE), Level(block(1024), IntegerScale(16)))
+    levels = (Level(TENSOR, FLOAT32), Level(block(1024), UnsignedFormat(16)))
     scheme = Scheme("wide", (INT8_FULL,), levels, "a test")
     a, b = np.zeros((2, 1, 2048), np.int8)
     a[0, :518] = [-128] * 516 + [-127, -1]  # -(2^23 + 2^9 + 1), times 2^30
@@ -189,7 +189,7 @@ def test_weight_only(name, dtype, device):
 @on_devices
 def test_an_exact_weight_only_product_rounds_once(device):
     """Terms from 2^-296 to 2^254: the largest cancel, and the least decides a tie."""
-    scheme = Scheme("one", (INT8_FULL,), (Level(block(1), FLOAT32_SCALE),), "a test")
+    scheme = Scheme("one", (INT8_FULL,), (Level(block(1), FLOAT32),), "a test")
     codes = np.ones((1, 5), np.uint8)
     for least, want in ((2.0**-148, 1 + 2.0**-23), (-(2.0**-148), 1.0)):
         scales = np.array([[2.0**127, 2.0**127, 1, 2.0**-24, 2.0**-148]], np.float32)
@@ -257,8 +257,8 @@ def test_sums_that_leave_int32(device):
 def wide_factors(largest):
     """Two arrays whose innermost scales, of 16 bits under others of 16, reach `largest`."""
     rng = generator("gpu wide factors", largest)
-    inner = (Level(block(8), IntegerScale(16)), Level(block(4), IntegerScale(16)))
-    scheme = Scheme("u16", (INT8_FULL,), (Level(TENSOR, FLOAT16_SCALE), *inner), "a test")
+    inner = (Level(block(8), UnsignedFormat(16)), Level(block(4), UnsignedFormat(16)))
+    scheme = Scheme("u16", (INT8_FULL,), (Level(TENSOR, FLOAT16), *inner), "a test")
     pair = []
     for most in largest:
         x = random_array(rng, scheme, 3, 40, "one")

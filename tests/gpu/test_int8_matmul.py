@@ -13,7 +13,7 @@ from devices import CUDA, bits
 from interpreter import DEVICE, for_kernels
 from mxdot.gpu.schemes import ScaledTensor, int8_matmul, quantize
 from mxdot.model import schemes as model
-from mxdot.model.schemes import FLOAT16_SCALE, FLOAT32_SCALE, SCHEMES, Granularity, Level
+from mxdot.model.schemes import FLOAT16, FLOAT32, SCHEMES, Granularity, Level
 from scheme_cases import random_array
 
 EIGHT_BITS = ("int8_tensor", "int8_channel", "int8_affine", "int8_affine_channel", "uint8_affine")
@@ -67,7 +67,7 @@ def test_edges_of_tiles(shape):
     check(a, b, DTYPES[0], DEVICE, "triton")
 
 
-SEVERAL_ROWS = Level(Granularity(4, None), FLOAT32_SCALE)
+SEVERAL_ROWS = Level(Granularity(4, None), FLOAT32)
 
 
 @pytest.mark.parametrize("executor", ["torch", "triton"])
@@ -119,7 +119,7 @@ def test_sums_at_the_ends_of_int32():
 def test_a_scale_of_half_precision():
     half = replace(
         SCHEMES["int8_channel"],
-        levels=(Level(SCHEMES["int8_channel"].levels[0].granularity, FLOAT16_SCALE),),
+        levels=(Level(SCHEMES["int8_channel"].levels[0].granularity, FLOAT16),),
     )
     rng = generator("int8 half")
     a, b = (random_array(rng, half, 20, 64, "any") for _ in "ab")

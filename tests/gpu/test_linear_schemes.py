@@ -16,7 +16,7 @@ from mxdot.gpu import MXLinear, MXTensor, Recipe, convert, freeze
 from mxdot.gpu.schemes import PackedWeights, ScaledTensor
 from mxdot.model import Int32, schemes
 from mxdot.model.formats import E4M3
-from mxdot.model.schemes import E8M0_SCALE, SCHEMES, Level, Scheme, block
+from mxdot.model.schemes import E8M0, SCHEMES, Level, Scheme, block
 
 INT8 = Recipe("int8_channel", "int8_affine")
 INT4 = Recipe("int4_g128", None)
@@ -56,7 +56,7 @@ def scheme_of(recipe, role):
     return Scheme(
         "mx",
         ({"e4m3": E4M3, "e5m2": SCHEMES["mxfp8_e5m2"].elements[0]}[value],),
-        (Level(block(recipe.block_size), E8M0_SCALE, recipe.scale_rule),),
+        (Level(block(recipe.block_size), E8M0, recipe.scale_rule),),
         "a test",
     )
 

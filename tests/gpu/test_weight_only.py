@@ -17,11 +17,11 @@ from mxdot.gpu.schemes import (
     quantize,
     weight_only_matmul,
 )
-from mxdot.model.schemes import FLOAT32_SCALE, INT4_FULL, SCHEMES, Level, Scheme, block, tile
+from mxdot.model.schemes import FLOAT32, INT4_FULL, SCHEMES, Level, Scheme, block, tile
 from scheme_cases import random_array
 
-WIDE = Scheme("int4_g256", (INT4_FULL,), (Level(block(256), FLOAT32_SCALE),), "this test")
-TILES = Scheme("int4_2x128", (INT4_FULL,), (Level(tile(2, 128), FLOAT32_SCALE),), "this test")
+WIDE = Scheme("int4_g256", (INT4_FULL,), (Level(block(256), FLOAT32),), "this test")
+TILES = Scheme("int4_2x128", (INT4_FULL,), (Level(tile(2, 128), FLOAT32),), "this test")
 PACKED = [*(SCHEMES[f"int4_{kind}"] for kind in ("g64", "g128", "channel", "tensor")), WIDE, TILES]
 # Triton's interpreter does not round to bfloat16 to nearest even.
 KERNEL_DTYPES = (torch.bfloat16, torch.float16) if DEVICE == "cuda" else (torch.float16,)

@@ -1,0 +1,93 @@
+"""Arrays of two libraries: rules of formats and schemes are written once, for NumPy and PyTorch.
+
+Functions that both libraries have under one name (`where`, `floor`, `amax`, ...) are those of
+`namespace(x)`, with axes by position; what they name differently is here. PyTorch is never
+imported: whoever hands in a tensor has done so.
+"""
+
+import sys
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = Any
+"""An array of NumPy or a tensor of PyTorch."""
+
+FLOAT64_BIAS, FLOAT64_FRACTION = 1 - np.finfo(np.float64).minexp, np.finfo(np.float64).nmant
+
+
+def is_tensor(x: object) -> bool:
+    """Whether `x` is PyTorch's."""
+    if isinstance(x, np.ndarray):
+        return False
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def namespace(x: Array) -> Any:
+    """The library of `x`: torch for its tensors, numpy for all else."""
+    return sys.modules["torch"] if is_tensor(x) else np
+
+
+def cast(x: Array, dtype: str) -> Array:
+    """`x` in the dtype of that name, itself where it has it."""
+    if is_tensor(x):
+        return x.to(getattr(namespace(x), dtype))
+    return np.asarray(x).astype(dtype, copy=False)
+
+
+def dtype_name(x: Array) -> str:
+    """The dtype as NumPy writes it: ``float32``."""
+    return str(x.dtype).removeprefix("torch.")
+
+
+def view(x: Array, dtype: str) -> Array:
+    """The bits of `x` as a dtype of equal width."""
+    return x.view(getattr(namespace(x), dtype) if is_tensor(x) else dtype)
+
+
+def contiguous(x: Array) -> Array:
+    """`x` with its elements in order, itself where they are."""
+    return x.contiguous() if is_tensor(x) else np.ascontiguousarray(x)
+
+
+def beside(array: NDArray, x: Array) -> Array:
+    """`array` itself, or its copy on the device of a tensor `x`."""
+    if not is_tensor(x):
+        return array
+    if array.dtype.name == "bfloat16":  # which PyTorch does not take from NumPy
+        return view(beside(array.view(np.int16), x), "bfloat16")
+    return namespace(x).tensor(array, device=x.device)
+
+
+_tables: dict[tuple[int, object], tuple[NDArray, Array]] = {}
+
+
+def look_up(table: NDArray, codes: Array, book: Array | int | None = None) -> Array:
+    """table[codes], or table[book, codes], with indices of any integer dtype.
+
+    `table` lives as long as the program: its copy on a device is kept.
+    """
+    whole = table
+    if is_tensor(codes):
+        key = id(table), codes.device
+        if key not in _tables:
+            _tables[key] = table, beside(table, codes)
+        whole, codes = _tables[key][1], cast(codes, "int32")  # uint8 would be a mask
+        book = cast(book, "int32") if is_tensor(book) else book
+    if book is None:
+        return whole[codes]
+    return whole[book][codes] if isinstance(book, int) else whole[book, codes]
+
+
+def power(exponent: Array) -> Array:
+    """2^exponent as float64, for integers from -1022 to 1023."""
+    biased = cast(exponent, "int64") + FLOAT64_BIAS
+    return view(namespace(biased).bitwise_left_shift(biased, FLOAT64_FRACTION), "float64")
+
+
+def exponent(x: Array) -> Array:
+    """floor(log2(x)) of non-negative normal float64 `x`, int64; -1023 for 0 and subnormals."""
+    bits = view(x, "int64")
+    return namespace(x).bitwise_right_shift(bits, FLOAT64_FRACTION) - FLOAT64_BIAS

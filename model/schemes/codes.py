@@ -1,0 +1,121 @@
+"""Codes of a matrix under its scales (section 6 of docs/numerics.md, steps 3 and 4)."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..arrays import Array, cast, namespace
+from ..formats import IntegerFormat, PowerFormat
+from .exact import quotient
+from .grouping import Group, parts, spread
+from .scales import Scales
+from .scheme import Scheme
+
+
+def codes_of(
+    matrix: Array,
+    scheme: Scheme,
+    choices: list[Scales],
+    group: Group,
+    rounding: str,
+    words: Array | None,
+    chunk: int,
+) -> tuple[Array, Array | None]:
+    """Codes of a float32 matrix, and for a code book the selector of every innermost group.
+
+    choices: scales of the whole matrix for each element format. group: the innermost level's.
+    words: uint32 of the shape of the matrix, for ``stochastic`` rounding. chunk: how many elements
+    to work on at once, so that temporaries stay small.
+    """
+    xp = namespace(matrix)
+    if len(choices) == 1 and group[0] > 1:  # rows of a group can be worked on apart
+        choices, group = [choices[0].of_rows(group[0])], (1, group[1])
+    codes = xp.empty_like(matrix, dtype=xp.uint8)
+    grid = choices[0].product.shape
+    selectors = xp.empty_like(choices[0].product, dtype=xp.uint8) if len(choices) > 1 else None
+    for some in _slices(grid[0], max(1, chunk // max(1, group[0] * matrix.shape[1]))):
+        rows = slice(some.start * group[0], some.stop * group[0])
+        with np.errstate(invalid="ignore"):  # a signalling NaN
+            taken = cast(parts(matrix[rows], group), "float64")
+        random = None if words is None else parts(words[rows], group)
+        coded = [_encode(taken, scheme, each, some, rounding, random) for each in choices]
+        best = coded[0]
+        if selectors is not None:
+            selectors[some] = _select(taken, choices, coded, some)
+            best = pick(coded, spread(selectors[some]))
+        codes[rows] = best.reshape(codes[rows].shape)
+    return codes, selectors
+
+
+def _slices(n: int, step: int) -> Iterator[slice]:
+    return (slice(start, min(start + step, n)) for start in range(0, n, step))
+
+
+def _encode(
+    taken: Array, scheme: Scheme, scales: Scales, some: slice, rounding: str, random: Array | None
+) -> Array:
+    """Codes of some groups' elements, cut as by `parts`."""
+    xp = namespace(taken)
+    product = spread(scales.product[some])
+    if all(isinstance(level.format, PowerFormat) for level in scheme.levels):
+        ratio = taken * (1.0 / product)  # exact
+    else:
+        finite = xp.isfinite(taken)
+        if finite.all():
+            ratio = quotient(taken, product)
+        else:
+            ratio = xp.where(finite, quotient(xp.where(finite, taken, 0.0), product), taken)
+    if scales.zero_points is None:
+        return scales.element.encode(ratio, rounding, random)
+    assert isinstance(scales.element, IntegerFormat)
+    return scales.element.encode(ratio, rounding, random, spread(scales.zero_points[some]))
+
+
+def _select(taken: Array, choices: list[Scales], coded: list[Array], some: slice) -> Array:
+    """For each group the choice of least squared error, the first of equals.
+
+    Elements that are not finite have no error.
+    """
+    xp = namespace(taken)
+    finite = xp.isfinite(taken)
+    known = xp.where(finite, taken, 0.0)
+    best = least = None
+    for i, (scales, codes) in enumerate(zip(choices, coded, strict=True)):
+        values = scales.element.exact(codes) * spread(scales.product[some])
+        error = _tree_sum(known - xp.where(finite, values, 0.0))
+        if best is None or least is None:
+            best, least = xp.zeros_like(error, dtype=xp.uint8), error
+        else:
+            best = xp.where(error < least, xp.full_like(best, i), best)
+            least = xp.minimum(error, least)
+    return best
+
+
+def pick(choices: list[Array], which: Array) -> Array:
+    """The entries of equal arrays that `which`, of any shape that broadcasts, names."""
+    xp = namespace(which)
+    picked = choices[0]
+    for i, choice in enumerate(choices[1:], 1):
+        picked = xp.where(which == i, choice, picked)
+    return picked
+
+
+def squared_error(x: Array, values: Array, group: Group) -> Array:
+    """Sums of squared differences over groups of two float64 matrices."""
+    return _tree_sum(parts(x - values, group))
+
+
+def _tree_sum(differences: Array) -> Array:
+    """Sums of squares of what `parts` has cut, row by row inside a group.
+
+    Float64, RNE: a tree of adjacent pairs, ((0, 1), (2, 3), ...), an odd one out passing up.
+    """
+    xp = namespace(differences)
+    down, height, across, width = differences.shape
+    squares = xp.swapaxes(differences * differences, 1, 2)
+    level = squares.reshape(down, across, height * width)
+    while level.shape[-1] > 1:
+        paired = level.shape[-1] // 2 * 2
+        sums = level[..., 0:paired:2] + level[..., 1:paired:2]
+        level = xp.concat([sums, level[..., paired:]], -1)
+    return level[..., 0]

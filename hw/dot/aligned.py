@@ -17,7 +17,7 @@ from . import float_loop
 from .align import AlignShifter
 from .exact import Compress, add_inputs, sum_inputs, terms_shape
 from .float_loop import Window
-from .multiply import Multiply, products_shape
+from .multiply import products_shape
 
 
 class Largest(Section):
@@ -147,7 +147,6 @@ class Cut(Section):
 
 
 SECTIONS = {
-    "multiply": lambda widths: Multiply(widths, counts=True),
     "largest": Largest,
     "align": Align,
     "compress": lambda widths: Compress(widths, columns_bits(widths)),

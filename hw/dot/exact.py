@@ -58,7 +58,7 @@ def multiply(widths: Widths) -> Section:
     """Products of elements; of integer codes their partial products."""
     if widths.codes_are_integers:
         return PartialProducts(widths, row_bits(widths))
-    return MultiplyElements(widths, counts=True)
+    return MultiplyElements(widths)
 
 
 def compress(widths: Widths, number: int | None = None) -> Section:

@@ -94,19 +94,22 @@ def _add_scales(m: Module, section: Section) -> None:
 class Multiply(Section):
     """Elements to exact products; a NaN scale is a special value of every step.
 
-    counts: how many products are negative is wanted too, of which the sum would wait for the count.
+    How many products are negative is counted here: a sum of them would wait for the count.
     """
 
-    def __init__(self, widths: Widths, counts: bool = False) -> None:
-        self.widths, self.counts = widths, counts
-        negatives = {"negatives": negatives_bits(widths)} if counts else {}
+    def __init__(self, widths: Widths) -> None:
+        self.widths = widths
         super().__init__(
             {
                 "elements_a": elements_shape(widths, widths.a),
                 "elements_b": elements_shape(widths, widths.b),
                 "scale_nan": 1,
             },
-            {"products": products_shape(widths), "special": special_shape(widths), **negatives},
+            {
+                "products": products_shape(widths),
+                "special": special_shape(widths),
+                "negatives": negatives_bits(widths),
+            },
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -120,9 +123,8 @@ class Multiply(Section):
                 self.o.products[index].eq(lane.o),
             ]
             lanes.append(lane)
-        if self.counts:
-            signs = [lane.o.sign for lane in lanes]
-            m.d.comb += self.o.negatives.eq(count_negatives(m, "products", signs))
+        signs = [lane.o.sign for lane in lanes]
+        m.d.comb += self.o.negatives.eq(count_negatives(m, "products", signs))
         for step in range(self.widths.steps):
             members = lanes[step * self.widths.step_lanes : (step + 1) * self.widths.step_lanes]
             nan = Cat(lane.special.nan for lane in members).any()

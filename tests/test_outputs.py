@@ -139,5 +139,5 @@ def test_they_need_no_scheme():
                 base = above[: len(above) - node.level + 1]
                 modules = [node.module] if node.module else [alias.name for alias in node.names]
                 waiting += {".".join([*base, module]) for module in modules} - needed
-    assert {"outputs", "formats", "rounding"} <= needed
+    assert {"formats.floating", "requantize", "trace"} <= needed
     assert not [name for name in needed if name.startswith("schemes")]

@@ -61,18 +61,22 @@ def beside(array: NDArray, x: Array) -> Array:
     return namespace(x).tensor(array, device=x.device)
 
 
+MOST_TABLES = 256
 _tables: dict[tuple[int, object], tuple[NDArray, Array]] = {}
+"""By table and device: the table, so that its identity stays its own, and its copy there."""
 
 
 def look_up(table: NDArray, codes: Array, book: Array | int | None = None) -> Array:
     """table[codes], or table[book, codes], with indices of any integer dtype.
 
-    `table` lives as long as the program: its copy on a device is kept.
+    The copy of a table on a device is kept, of `MOST_TABLES` at most.
     """
     whole = table
     if is_tensor(codes):
         key = id(table), codes.device
         if key not in _tables:
+            if len(_tables) >= MOST_TABLES:  # of formats that came and went, as loaded ones do
+                _tables.clear()
             _tables[key] = table, beside(table, codes)
         whole, codes = _tables[key][1], cast(codes, "int32")  # uint8 would be a mask
         book = cast(book, "int32") if is_tensor(book) else book

@@ -105,10 +105,16 @@ def matmul(
         raise ValueError(f"a and b must have shapes (M, K) and (N, K), not {a.shape} and {b.shape}")
     lead = (a.shape[0], b.shape[0])
     start = running_value(c, lead)
-    if not trace and a.codes.size and b.codes.size:
+    if not trace and min(lead) >= REUSED and a.codes.size + b.codes.size <= WHOLE:
         return _matmul(rule, a, b, start.reshape(lead))
     rows_a, rows_b = np.divmod(np.arange(start.size), max(lead[1], 1))
     return _products(rule, a, b, rows_a, rows_b, start, lead, trace, stages)
+
+
+REUSED = 16
+"""Rows of each operand from which looking up each code once is faster than for each product."""
+WHOLE = 1 << 24
+"""Codes of both operands that are looked up at once: some 11 bytes each."""
 
 
 def _matmul(rule: Accumulator, a: MXArray, b: MXArray, c: F32) -> F32:

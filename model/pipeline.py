@@ -77,15 +77,17 @@ def stage_limits(parts: tuple[Section, ...]) -> tuple[int, int]:
 def place(parts: tuple[Section, ...], stages: int, interleave: int = 1) -> Pipeline:
     """The pipeline of `stages` registers whose slowest stretch is as fast as it can be.
 
-    interleave: products in flight, which take turns in a loop of as many registers.
+    interleave: products in flight, which take turns in a loop of as many registers, or of more
+    where other places are taken.
     """
     least = stage_limits(parts)[0]
     if stages < least:
         raise ValueError(f"stages must be at least {least}, not {stages}")
     if interleave > 1:
-        registered = _places(parts, stages, interleave)
-        if registered is not None:
-            return Pipeline(parts, frozenset(registered))
+        # Where there are not so many places outside, more go inside, but no more than must.
+        found = (_places(parts, stages, limit) for limit in range(interleave, len(parts) + 1))
+        registered = next(places for places in found if places is not None)
+        return Pipeline(parts, frozenset(registered))
     starts = [i for i, part in enumerate(parts) if not part.joined]
     groups = [range(i, j) for i, j in pairwise([*starts, len(parts)])]
     whole = [_together([parts[i] for i in group]) for group in groups]

@@ -68,9 +68,12 @@ class Sweep:
     scales: str | None = None
     zero_points: str = "none"
     micro: bool = False
+    interleave: str = "1"
 
 
-_TEXTS = ("format", "accumulator", "lanes", "stages", "result", "scales", "zero_points")
+_TEXTS = (
+    *("format", "accumulator", "lanes", "stages", "result", "scales", "zero_points", "interleave"),
+)
 
 
 def units_of(sweep: Sweep, note: Callable[[str], None] = lambda text: None) -> list[Generated]:
@@ -86,10 +89,12 @@ def units_of(sweep: Sweep, note: Callable[[str], None] = lambda text: None) -> l
     found: dict[DotConfig, Generated] = {}
     refused: dict[str, list[str]] = {}
     switches = sweep.status, sweep.load_c
-    for formats, rule, lanes, stages, result, *rest in product(*axes):
+    for formats, rule, lanes, stages, result, *rest, interleave in product(*axes):
         try:
             config = DotConfig(
-                formats, lanes, rule, stages, result, *switches, *rest, micro=sweep.micro
+                *(formats, lanes, rule, stages, result, *switches, *rest),
+                micro=sweep.micro,
+                interleave=interleave,
             )
         except (ValueError, TypeError) as error:
             refused.setdefault(str(error), []).append(f"{formats} {rule}")
@@ -113,7 +118,7 @@ def _axis(sweep: Sweep, name: str) -> list[Any]:
     text = getattr(sweep, name)
     if text is None:
         return [None]
-    read = integers if name in ("lanes", "stages") else expand
+    read = integers if name in ("lanes", "stages", "interleave") else expand
     values: list[Any] = [value for item in items(text, name) for value in read(item, name)]
     for value in values:
         _CHECKS[name](value)
@@ -128,6 +133,7 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "result": output_format,
     "scales": lambda value: choice("scales", value, (E8M0.name, *INTEGER_SCALES)),
     "zero_points": lambda value: choice("zero_points", value, ZERO_POINTS),
+    "interleave": lambda value: DotConfig(interleave=value),
 }
 
 

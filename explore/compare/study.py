@@ -95,6 +95,7 @@ class SweepTable(Table):
     scales: Text | UnsetType = UNSET
     zero_points: Text | UnsetType = UNSET
     micro: bool | UnsetType = UNSET
+    interleave: Text | UnsetType = UNSET
 
 
 class CostTable(Table):

@@ -84,6 +84,7 @@ class Generated:
         if config.has_integers:
             words += ["--scales", config.scales, "--zero-points", config.zero_points]
         words += ["--micro"] * config.micro
+        words += ["--interleave", str(config.interleave)] * (config.interleave > 1)
         words += ["--no-status"] * (not config.status) + ["--no-c"] * (not config.load_c)
         return shlex.join(words)
 

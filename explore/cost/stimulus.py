@@ -64,7 +64,18 @@ class Feed:
         if not self.products[-1].size:
             raise ValueError(f"streams must be at most {len(order)}, not {streams}")
         spans = [np.arange(int(start), int(end)) for start, end in zip(starts, ends, strict=True)]
-        queues = [np.concatenate([spans[i] for i in own]) for own in self.products]
+        slots = np.zeros(len(lengths), np.int64)
+        queues = []
+        for stream, own in enumerate(self.products):
+            place = np.arange(len(own))
+            # Products in flight together take turns; the shorter ones, which end first, come first.
+            own = own[np.lexsort((lengths[own], place // config.interleave))]
+            self.products[stream] = own
+            slots[own] = place % config.interleave
+            blocks = np.concatenate([spans[i] for i in own])
+            which = np.repeat(place, lengths[own])
+            turn = np.lexsort((which, blocks - starts[own][which], which // config.interleave))
+            queues.append(blocks[turn])
         self._length = np.array([len(queue) for queue in queues])
         self._queues = np.stack([np.resize(queue, self._length.max()) for queue in queues])
         self._place = np.zeros(streams, np.int64)
@@ -84,6 +95,8 @@ class Feed:
         if config.load_c:
             c = np.concatenate([batch.c for batch in products])
             self._fields["in_c"] = _bits(np.repeat(c, lengths), 32)
+        if config.slot_bits:
+            self._fields["in_slot"] = _bits(np.repeat(slots, lengths), config.slot_bits)
         if config.mode_bits:
             mode = np.concatenate([np.full(len(batch), batch.mode) for batch in products])
             self._fields["in_mode"] = _bits(np.repeat(mode, lengths), config.mode_bits)

@@ -81,6 +81,7 @@ class DotTop(Top):
         config: DotConfig = self.config
         rule = INTEGER_RULE if config.has_integers else config.accumulator.rule
         chained = f"{config.interval} cycles between chained blocks of one dot product"
+        interleave = f"{config.interleave} dot products in flight, told apart by in_slot"
         return [
             ("formats", config.formats_text),
             ("accumulator", f"{config.accumulator}: {rule}"),
@@ -88,5 +89,6 @@ class DotTop(Top):
             ("output", config.out.name),
             ("latency", f"{config.latency} cycles from the last block to the result"),
             ("interval", chained),
+            *([("interleave", interleave)] if config.interleave > 1 else []),
             ("registers", config.pipeline.path),
         ]

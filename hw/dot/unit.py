@@ -121,6 +121,9 @@ class DotUnit(wiring.Component):
         values |= {"starts": payload.first, "promotes": payload.last}
         if not self.config.load_c:
             values["c"] = Const(0, 32)
+        if "slot" in values:
+            last = self.config.interleave - 1
+            values["slot"] = Mux(payload.slot > last, last, payload.slot)
         token = Token("in", values, self.i.valid)
         m.d.comb += self.i.ready.eq(token.ready)
         every = self.config.accumulator.promotes_every

@@ -95,7 +95,8 @@ def round_units(units: Array, rounding: str, random: Array | None) -> Array:
         return below
     words: Array = random if is_tensor(random) else np.asarray(random)
     if words.dtype != xp.uint32 or words.shape != units.shape:
-        got = f"{words.dtype} {words.shape}" if words.dtype != object else repr(words.item())
-        raise ValueError(f"random must be uint32 words of shape {units.shape}, not {got}")
+        name = str(words.dtype).removeprefix("torch.")
+        got = f"{name} {tuple(words.shape)}" if name != "object" else repr(words.item())
+        raise ValueError(f"random must be uint32 words of shape {tuple(units.shape)}, not {got}")
     fraction = xp.floor((units - below) * 2.0**32)
     return below + (fraction + cast(words, "int64") >= 2.0**32)

@@ -12,8 +12,8 @@ from ...model import DotConfig, MXArray
 from ...model.integers import integer_dot
 from ...model.trace import FLAG_NAMES, Trace
 
-TURNS_APART = 3.0
-"""By how many turns blocks of products in flight together leave their order."""
+IN_TURN = 0.8
+"""How often the slot after the last one has the next block."""
 
 
 @dataclass(frozen=True)
@@ -70,15 +70,22 @@ class Bundle:
 
     @classmethod
     def of(cls, items: Sequence[Product], slots: int, rng: Generator) -> "Bundle":
-        """Their blocks taking turns, sometimes out of turn, in slots at random."""
-        chosen = rng.permutation(slots)[: len(items)].tolist()
-        placed = [replace(item, slot=slot) for item, slot in zip(items, chosen, strict=True)]
-        beats = [(i, block) for i, item in enumerate(items) for block in range(len(item.blocks))]
-        turns = [block + (rng.random() - 0.5) * TURNS_APART for _, block in beats]
-        # A product's own blocks stay in order.
-        late = {i: sorted(t for (j, _), t in zip(beats, turns, strict=True) if j == i)
-                for i in range(len(items))}  # fmt: skip
-        return cls(tuple(placed), tuple(sorted(beats, key=lambda beat: late[beat[0]][beat[1]])))
+        """Each in the next slot that is free; slots take turns, and sometimes any has one."""
+        placed: list[Product] = []
+        order: list[tuple[int, int]] = []
+        open_in: dict[int, tuple[int, int]] = {}  # slot: product and block that come next
+        slot = 0
+        while len(placed) < len(items) or open_in:
+            slot = (slot + 1) % slots if rng.random() < IN_TURN else int(rng.integers(slots))
+            if slot not in open_in and len(placed) < len(items):
+                open_in[slot] = len(placed), 0
+                placed.append(replace(items[len(placed)], slot=slot))
+            if slot in open_in:
+                place, block = open_in.pop(slot)
+                order.append((place, block))
+                if block + 1 < len(placed[place].blocks):
+                    open_in[slot] = place, block + 1
+        return cls(tuple(placed), tuple(order))
 
 
 @dataclass(frozen=True)

@@ -185,7 +185,7 @@ class DotSubject(Subject):
             items = [items[i] for i in rng.permutation(len(items))]
         bundles = []
         while items:
-            size = int(rng.integers(1, slots, endpoint=True))
+            size = 1 if slots == 1 else int(rng.integers(1, 4 * slots))
             bundles.append(Bundle.of(items[:size], slots, rng))
             items = items[size:]
         return bundles

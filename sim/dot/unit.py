@@ -1,6 +1,7 @@
 """Dot units in a regression: what they are given in bulk, and how their failures are told."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +61,10 @@ class DotStream(StreamUnit):
         slot = [flags >> SLOT_PLACE] if self.config.slot_bits else []
         return [bits, flags & (1 << SLOT_PLACE) - 1, *slot]
 
-    def plain(self, batch: Batch) -> dict[str, Any]:
-        """mode, c and blocks."""
-        return plain(products(self.config, batch)[0])
+    def plain(self, batch: Batch, place: int) -> dict[str, Any]:
+        """mode, c, blocks and slot."""
+        (product,) = products(self.config, batch)
+        return plain(replace(product, slot=place % self.config.interleave))
 
     def report(self, verilog: Path, failure: Failure) -> str:
         """With the first stage that differs."""

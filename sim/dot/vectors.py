@@ -113,6 +113,8 @@ def draw(
         raise ValueError(f"out must be a float to write vectors, not {config.out.name}")
     if config.micro:
         raise ValueError("micro must be False to write vectors, not True")
+    if config.interleave > 1:
+        raise ValueError(f"interleave must be 1 to write vectors, not {config.interleave}")
     integer("count", count, 1, LARGEST_COUNT)
     integer("blocks", blocks, 1, LARGEST_BLOCKS)
     rng = np.random.default_rng(integer("seed", seed, 0))

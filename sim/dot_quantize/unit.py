@@ -51,7 +51,7 @@ class DotQuantizeStream(StreamUnit):
         """Beats of one code."""
         return codes_beats(self.config.quantizer, words)
 
-    def plain(self, batch: Batch) -> dict[str, Any]:
+    def plain(self, batch: Batch, place: int) -> dict[str, Any]:
         """number and products."""
         return plain(blocks(self.config, batch)[0])
 

@@ -155,7 +155,9 @@ def _dot_units() -> list[Unit]:
         _unit("fused:0", "e3m2", 4, 4, bulk=80_000),
         _unit("aligned:13", "e4m3", 16, 10, bulk=30_000, interleave=4),
         _unit("hopper-promoted", "e4m3,e5m2", 8, 6, bulk=30_000, interleave=3),
-        _unit("fixed:48:-20", "e2m1", 4, 3, bulk=30_000, interleave=2),
+        _unit("hopper-fp16", "e5m2", 32, 7, bulk=20_000, interleave=5),
+        _unit("exact", "e3m2,int8", 4, 9, bulk=30_000, interleave=2, out="float16"),
+        _unit("int32", "int8", 4, 3, bulk=30_000, interleave=2, out="int8_full:shift"),
         _unit("aligned:13", "e3m2", 8, 2, bulk=80_000, status=False, load_c=False),
     ]
 
@@ -182,6 +184,9 @@ def full_matrix() -> list[Unit]:
         for lanes in (n for n in (4, 32, 64, 128) if n <= most):
             _, high = stage_limits(DotConfig(formats[0], lanes, rule).pipeline.sections)
             units.append(_unit(rule, formats[0], lanes, high - 1, FULL_BULK))
+        _, high = stage_limits(DotConfig(formats[0], 8, rule).pipeline.sections)
+        interval = DotConfig(formats[0], 8, rule, high).interval
+        units.append(_unit(rule, formats[0], 8, high, FULL_BULK, interleave=max(2, interval)))
         dot = Unit(DotConfig(formats[0], 8, rule))
         units.append(_dot_quantize(dot, to, 8))
         units.append(_matmul(2, 2, dot, depth=4))

@@ -76,8 +76,8 @@ class StreamUnit(ABC):
         """A row of words as plain values, for reports."""
 
     @abstractmethod
-    def plain(self, batch: Any) -> dict[str, Any]:
-        """The item of a batch of one as plain values, for reports."""
+    def plain(self, batch: Any, place: int) -> dict[str, Any]:
+        """The item of a batch of one, at a place of the run, as plain values, for reports."""
 
     @abstractmethod
     def report(self, verilog: Path, failure: Failure) -> str:
@@ -142,7 +142,7 @@ class StreamUnit(ABC):
             found.errors.append(f"bulk: {len(wrong)} results differ from the model's")
         return [
             Failure(
-                self.plain(_item(batches, int(order[i]))),
+                self.plain(_item(batches, int(order[i])), i),
                 self.result(got[i]),
                 self.result(want[i]),
                 f"bulk, {found.items[:-1]} {i}",

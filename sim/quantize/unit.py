@@ -50,7 +50,7 @@ class QuantizeStream(StreamUnit):
         """Beats of codes."""
         return codes_beats(self.config, words)
 
-    def plain(self, batch: Batch) -> dict[str, Any]:
+    def plain(self, batch: Batch, place: int) -> dict[str, Any]:
         """mode, rule, number and beats."""
         return plain(blocks(self.config, batch)[0])
 

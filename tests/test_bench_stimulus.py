@@ -17,7 +17,7 @@ from mxdot.sim.bench.operands import (
     weighted,
 )
 from mxdot.sim.dot import features
-from mxdot.sim.dot.item import Batch, batch_of, concatenate, predict, products
+from mxdot.sim.dot.item import Batch, Bundle, batch_of, concatenate, predict, products
 from mxdot.sim.dot.stimulus import LONG_CHAIN, SEQUENCES, traffic
 from mxdot.sim.dot.subject import Timeline
 from mxdot.sim.dot.target import Target, pairs_of
@@ -227,3 +227,33 @@ def test_timeline_of_a_fused_loop(stages):
             accepted += 1
         now += 1
     assert list(line.due) == [config.latency + 5 * config.interval]
+
+
+def test_products_in_flight_together_begin_while_others_run():
+    config = DotConfig("e4m3", 8, "exact", 8, interleave=3)
+    made = traffic(config, np.random.default_rng(1), 300)
+    items = [item for batch in made for item in products(config, batch)]
+    bundle = Bundle.of(items, 3, np.random.default_rng(2))
+    assert sorted(map(repr, bundle.order)) == sorted(
+        repr((place, block))
+        for place, item in enumerate(bundle.products)
+        for block in range(len(item.blocks))
+    )
+    running: dict[int, int] = {}  # slot: product
+    next_block = [0] * len(items)
+    began_beside = chained = 0
+    for place, block in bundle.order:
+        slot = bundle.products[place].slot
+        assert block == next_block[place]
+        assert 0 <= slot < 3
+        next_block[place] += 1
+        if block == 0:
+            assert slot not in running  # the last product of its slot has ended
+            began_beside += bool(running)
+        chained += running.get(slot) == place
+        running[slot] = place
+        if next_block[place] == len(bundle.products[place].blocks):
+            del running[slot]
+    assert not running
+    assert began_beside > 50
+    assert chained > 50

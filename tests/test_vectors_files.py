@@ -108,6 +108,10 @@ BAD_COMMANDS = {
         ["--out", "x.npz", "--format", "int8", "--accumulator", "int32", "--result", "int32"],
         "out must be a float to write vectors, not int32",
     ),
+    "interleave": (
+        ["--out", "x.npz", "--interleave", "2"],
+        "interleave must be 1 to write vectors, not 2",
+    ),
     "micro": (["--out", "x.npz", "--micro"], "micro must be False to write vectors, not True"),
     "nowhere to write": ([], "vectors needs --out FILE, --hex DIR or both"),
     "count": (["--out", "x.npz", "--count", "0"], "count must be from 1 to 1000000, not 0"),

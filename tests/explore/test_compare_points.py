@@ -1,9 +1,11 @@
 """Sweep texts, units and points."""
 
 import pickle
+from dataclasses import fields
 
 import pytest
 
+from mxdot.cli.options import options_of
 from mxdot.explore.compare import Generated, Sampling, Sweep, points_of, units_of
 from mxdot.explore.compare.flows import Synthesis, flow_options, flow_text, target_text
 from mxdot.explore.compare.session import command_of
@@ -207,3 +209,14 @@ def test_data_names_keep_the_names_of_tensors():
     assert data_names("normal, real") == ["normal", "real"]
     assert data_names("none") == []
     assert number_list("32,64..66", "lengths") == (32, 64, 65, 66)
+
+
+def test_every_option_of_a_unit_can_be_swept():
+    names = {option.keyword for option in options_of(DotConfig)}
+    renamed = {"formats": "format", "out": "result"}
+    assert {renamed.get(name, name) for name in names} == {field.name for field in fields(Sweep)}
+    units = units_of(Sweep("e4m3", "exact", "8", "8", interleave="1..3/2"))
+    assert [unit.config.interleave for unit in units] == [1, 3]
+    assert len({unit.name for unit in units}) == 2
+    with pytest.raises(ValueError, match="interleave must be from 1 to 16, not 17"):
+        units_of(Sweep(interleave="17"))

@@ -14,6 +14,7 @@ from mxdot.sim.dot.item import predict
 UNIT = DotConfig("e2m1", 4, "aligned:6")
 INTEGER = DotConfig("int4", 4, "int32", out="int8_full:shift", scales="u2", zero_points="ab")
 MICRO = DotConfig("int4", 4, "aligned:6", micro=True)
+INTERLEAVED = DotConfig("e2m1", 4, "aligned:6", 9, interleave=3)
 TOGGLE = """
 module toggle (input clk, input [1:0] a, output reg q, output y);
   always @(posedge clk) q <= a[0] & a[1];
@@ -73,7 +74,7 @@ def test_circuits_without_one_clock(text, message, cache):
         activity(f"module m ({text} endmodule", "m", cache, 1)
 
 
-@pytest.mark.parametrize("config", [UNIT, INTEGER, MICRO], ids=str)
+@pytest.mark.parametrize("config", [UNIT, INTEGER, MICRO, INTERLEAVED], ids=str)
 def test_netlist_computes_what_the_model_does(cache, config):
     """The gates after synthesis, fed with the regression's traffic, to the last bit and flag."""
     streams, cycles = 64, 60

@@ -1,9 +1,11 @@
-"""Our units beside other open ones: the table of docs/area.md, measured again.
+"""Area and delay of the units that open ones are compared with: docs/area.md, measured again.
 
     make area-report [ARGS='--process asap7 --only exact']
+    make area-report ARGS='--clock --effort speed'
 
-Every unit has 32 lanes. `products` is what stands before any scale: decoders, multipliers,
-alignment and the exact sum, combinational. The others are whole units, handshake included.
+With --clock it is the table of units against their stages instead. Every unit has 32 lanes.
+`products` is what stands before any scale: decoders, multipliers, alignment and the exact sum,
+combinational. The others are whole units, handshake included.
 """
 
 import argparse
@@ -59,7 +61,7 @@ class Products(Elaboratable):
             if part.kind == "sum":
                 break
         for section in sections:
-            used(section)  # or not
+            used(section)  # those behind the sum too, which are not built
         m.d.comb += self.ports["total"].eq(values["total"])
         if "special" in self.ports:
             m.d.comb += self.ports["special"].eq(values["special"].as_value())
@@ -98,19 +100,26 @@ def entries() -> Iterator[Entry]:
     yield _unit(RUN_TIME, "aligned:13", 4)
 
 
-def _unit(formats: str, rule: str, stages: int) -> Entry:
-    config = DotConfig(formats, LANES, rule, stages, status=False)
-    return Entry(f"{formats} {rule}, {stages} stage{'s' if stages > 1 else ''}", config)
+def clocked() -> Iterator[Entry]:
+    """Units, with flags, whose loops are stages like others, by their number."""
+    for rule in ("aligned:13", "exact"):
+        yield _unit("e4m3", rule, 4, status=True)
+        for stages in (4, 6, 8):
+            yield _unit("e4m3", rule, stages, interleave=4, status=True)
 
 
-def report(processes: list[str], only: str, effort: str, cache: Path) -> Iterator[str]:
+def _unit(formats: str, rule: str, stages: int, interleave: int = 1, status: bool = False) -> Entry:
+    config = DotConfig(formats, LANES, rule, stages, status=status, interleave=interleave)
+    name = f"{formats} {rule}, {stages} stage{'s' if stages > 1 else ''}"
+    return Entry(name + (f", interleave {interleave}" if interleave > 1 else ""), config)
+
+
+def report(rows: list[Entry], processes: list[str], effort: str, cache: Path) -> Iterator[str]:
     """The lines of the table, as Markdown, each when it is known."""
     columns = "".join(f" {name}: um2 | ps |" for name in processes)
     yield f"| unit |{columns} flip-flops |"
     yield "|---|" + "---|" * (2 * len(processes) + 1)
-    for entry in entries():
-        if only not in entry.name:
-            continue
+    for entry in rows:
         text, cells, flipflops = entry.verilog(), "", 0
         for name in processes:
             flow = Flow.of_process(name, effort=effort, sections=False)
@@ -126,12 +135,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser("area-report", description=__doc__.partition("\n")[0])
     parser.add_argument("--process", default="asap7,sky130", metavar="P,...", help="%(default)s")
     parser.add_argument("--only", default="", metavar="TEXT", help="rows whose names have it")
+    parser.add_argument("--clock", action="store_true", help="units against their stages")
     parser.add_argument("--effort", default="balanced", help="%(default)s")
     parser.add_argument("--cache", type=Path, default=Path("build/synth"), help="%(default)s")
     args = parser.parse_args(arguments)
     try:
         processes = _known(args.process.split(","), PROCESSES)
-        for line in report(processes, args.only, args.effort, args.cache):
+        rows = [row for row in (clocked if args.clock else entries)() if args.only in row.name]
+        if not rows:
+            raise ValueError(f"only must be part of a row's name, not {args.only!r}")
+        for line in report(rows, processes, args.effort, args.cache):
             print(line, flush=True)
     except (ValueError, SynthesisError) as error:
         print(f"area-report: error: {error}", file=sys.stderr)

@@ -6,7 +6,7 @@ from amaranth.sim import Simulator
 
 from compare import generator
 from mxdot.explore.cost import Flow, measure
-from mxdot.explore.cost.area_report import LANES, Products, entries, main
+from mxdot.explore.cost.area_report import LANES, Products, clocked, entries, main
 from mxdot.model import FORMATS
 from mxdot.model.widths import Widths
 
@@ -40,6 +40,7 @@ def test_products_are_summed_exactly(fmt):
 def test_every_row_is_there_once():
     names = [entry.name for entry in entries()]
     assert len(set(names)) == len(names) == 17
+    assert len({entry.name for entry in clocked()}) == 8
 
 
 def test_a_row(capsys, tmp_path):
@@ -56,6 +57,12 @@ def test_refused(capsys):
     assert capsys.readouterr().err == (
         "area-report: error: process must be one of sky130, ihp, asap7, gt2n, not 'tsmc'\n"
     )
+
+
+def test_no_such_row(capsys):
+    assert main(["--only", "e9m9"]) == 2
+    message = "area-report: error: only must be part of a row's name, not 'e9m9'\n"
+    assert capsys.readouterr().err == message
 
 
 def test_balanced_lies_between(tmp_path):

@@ -146,7 +146,7 @@ def _dot_units() -> list[Unit]:
         _unit("blackwell", "e2m1", 64, 8),
         _unit("float32", "e4m3", 16, 1),
         _unit("fixed:20:-8:wrap", "e4m3,int8,e2m1", 8, 1, bulk=60_000),
-        _unit("int32", "int8", 128, 5),
+        _unit("int32", "int8", 16, 5),
         _unit("int32", "int8", 32, 2, bulk=80_000),
         _unit("int32", "int8", 32, 3, out="int8_full:shift"),
         _unit("aligned:13", "int8", 16, 3, bulk=30_000, micro=True),

@@ -135,7 +135,7 @@ def test_values_of_every_section():
     config = unit("ada", FP8, lanes=32)
     values = section_values(config)
     assert list(values) == [section.name for section in config.pipeline.sections]
-    assert list(values["multiply"]) == ["products", "special"]
+    assert list(values["multiply"]) == ["products", "special", "negatives"]
     assert list(values["round1"]) == ["running"]
     assert all(Shape.cast(shape).width for written in values.values() for shape in written.values())
 

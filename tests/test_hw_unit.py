@@ -1,5 +1,7 @@
 """DotUnit against the model: results and flags of every accumulator, under gaps and stalls."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from amaranth.hdl import Shape
@@ -129,6 +131,16 @@ def _alternate(x: np.ndarray, y: np.ndarray, size: int) -> np.ndarray:
     """Pieces of `size` of x and y in turn."""
     pieces = np.stack([v.reshape(-1, size, *v.shape[1:]) for v in (x, y)], axis=1)
     return pieces.reshape(-1, *x.shape[1:])
+
+
+def test_a_slot_past_the_last_is_the_last():
+    config = DotConfig("e4m3", 4, "exact", 8, interleave=3)
+    rng = generator("slots")
+    work = random_work(config, rng, rng.integers(1, 5, 60))
+    other = rng.random(len(work)) < 0.5  # whole products of slot 2, which they call 2 or 3
+    slot = np.repeat(np.where(other, 3, 2), np.diff(work.start))
+    work = replace(work, blocks={**work.blocks, "slot": slot})
+    evaluate(config, drive(work, rng, gap=0.2, stall=0.2)).check()
 
 
 def test_values_of_every_section():

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from ...model import DotConfig, quantize
 from ...sim.dot.integer_stimulus import calibrated_batch
 from ...sim.dot.item import Batch, concatenate
+from ...sim.dot.turns import in_turns, shorter_first
 from ..accuracy.data import data_set
 
 NORMAL = "normal"
@@ -63,19 +64,14 @@ class Feed:
         """For each stream its products, as numbered through all batches."""
         if not self.products[-1].size:
             raise ValueError(f"streams must be at most {len(order)}, not {streams}")
-        spans = [np.arange(int(start), int(end)) for start, end in zip(starts, ends, strict=True)]
         slots = np.zeros(len(lengths), np.int64)
         queues = []
         for stream, own in enumerate(self.products):
-            place = np.arange(len(own))
-            # Products in flight together take turns; the shorter ones, which end first, come first.
-            own = own[np.lexsort((lengths[own], place // config.interleave))]
+            own = own[shorter_first(lengths[own], config.interleave)]
             self.products[stream] = own
-            slots[own] = place % config.interleave
-            blocks = np.concatenate([spans[i] for i in own])
-            which = np.repeat(place, lengths[own])
-            turn = np.lexsort((which, blocks - starts[own][which], which // config.interleave))
-            queues.append(blocks[turn])
+            slots[own] = np.arange(len(own)) % config.interleave
+            place, step = in_turns(lengths[own], config.interleave)
+            queues.append(starts[own][place] + step)
         self._length = np.array([len(queue) for queue in queues])
         self._queues = np.stack([np.resize(queue, self._length.max()) for queue in queues])
         self._place = np.zeros(streams, np.int64)

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from ...model import DotConfig
 from ..engine.files import beside
 from .item import Batch
+from .turns import in_turns
 
 MAX_MODES = 64
 SLOT_PLACE = 8
@@ -38,11 +39,7 @@ def write_products(
     lengths = np.concatenate([np.full(len(batch), batch.blocks) for batch in batches])
     starts = np.cumsum(lengths) - lengths
     lengths, starts = lengths[order], starts[order]
-    ends = np.cumsum(lengths)
-    step = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
-    place = np.repeat(np.arange(len(order)), lengths)
-    turn = np.lexsort((place, step, place // config.interleave))
-    place, step = place[turn], step[turn]
+    place, step = in_turns(lengths, config.interleave)
     index = starts[place] + step
 
     def blocks(name: str) -> NDArray:

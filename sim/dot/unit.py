@@ -17,6 +17,7 @@ from .item import Batch, Outcome, concatenate, plain, products
 from .report import describe_failure
 from .stimulus import traffic
 from .tensors import tensor_traffic
+from .turns import shorter_first
 
 TENSOR_BLOCKS = 25_000  # of real tensors in bulk mode, unless all are asked for
 
@@ -37,10 +38,8 @@ class DotStream(StreamUnit):
 
     def arranged(self, batches: Sequence[Batch], order: NDArray[np.int64]) -> NDArray[np.int64]:
         """Of dot products in flight together the shorter ones, which end first, come first."""
-        slots = self.config.interleave
         blocks = np.concatenate([np.full(len(batch), batch.blocks) for batch in batches])
-        groups = np.arange(len(order)) // slots
-        return order[np.lexsort((blocks[order], groups))]
+        return order[shorter_first(blocks[order], self.config.interleave)]
 
     def write(self, path: Path, batches: Sequence[Batch], order: NDArray[np.int64]) -> None:
         """A record for each block."""

@@ -15,7 +15,7 @@ from amaranth.lib.wiring import In, Out
 from compare import generator
 from hw_bench import Evaluator, assert_same
 from mxdot.hw.arithmetic.adder_tree import rows_of, total_of
-from mxdot.hw.arithmetic.adders import carry_increment, increment, ripple
+from mxdot.hw.arithmetic.adders import carry_increment, even_blocks, increment, ripple
 from mxdot.hw.arithmetic.columns import Bit, Columns
 from mxdot.hw.arithmetic.full_adder import FullAdder, HalfAdder
 from mxdot.hw.arithmetic.multiply import Multiplier, add_signed_product, signed_constant
@@ -117,6 +117,13 @@ def test_carry_increment_of_long_words(width):
     carry = rng.integers(0, 2, 4000)
     got = Evaluator(carrying(width, (12, 9, 8, 7, 6)))(x=x, y=y, carry=carry)
     assert_same(got["o"], x + y + carry, x=x, y=y, carry=carry)
+
+
+@pytest.mark.parametrize("width", range(1, 130))
+def test_even_blocks(width):
+    sizes = even_blocks(width)
+    assert sum(sizes) >= width > sum(sizes[:-1])
+    assert sizes == sorted(sizes)
 
 
 @pytest.mark.parametrize("group", [1, 3, 6])

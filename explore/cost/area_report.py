@@ -114,7 +114,9 @@ def _unit(formats: str, rule: str, stages: int, interleave: int = 1, status: boo
     return Entry(name + (f", interleave {interleave}" if interleave > 1 else ""), config)
 
 
-def report(rows: list[Entry], processes: list[str], effort: str, cache: Path) -> Iterator[str]:
+def report(
+    rows: list[Entry], processes: list[str], effort: str, adders: bool, cache: Path
+) -> Iterator[str]:
     """The lines of the table, as Markdown, each when it is known."""
     columns = "".join(f" {name}: um2 | ps |" for name in processes)
     yield f"| unit |{columns} flip-flops |"
@@ -122,7 +124,7 @@ def report(rows: list[Entry], processes: list[str], effort: str, cache: Path) ->
     for entry in rows:
         text, cells, flipflops = entry.verilog(), "", 0
         for name in processes:
-            flow = Flow.of_process(name, effort=effort, sections=False)
+            flow = Flow.of_process(name, effort=effort, adders=adders, sections=False)
             cost = measure(text, TOP, flow, cache_dir=cache)
             cells += f" {cost.area:,.0f} | {cost.delay_ps:,.0f} |"
             flipflops = cost.flipflops
@@ -136,6 +138,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--process", default="asap7,sky130", metavar="P,...", help="%(default)s")
     parser.add_argument("--only", default="", metavar="TEXT", help="rows whose names have it")
     parser.add_argument("--clock", action="store_true", help="units against their stages")
+    parser.add_argument("--no-adders", action="store_true", help="loose gates for adders")
     parser.add_argument("--effort", default="balanced", help="%(default)s")
     parser.add_argument("--cache", type=Path, default=Path("build/synth"), help="%(default)s")
     args = parser.parse_args(arguments)
@@ -144,7 +147,7 @@ def main(arguments: list[str] | None = None) -> int:
         rows = [row for row in (clocked if args.clock else entries)() if args.only in row.name]
         if not rows:
             raise ValueError(f"only must be part of a row's name, not {args.only!r}")
-        for line in report(rows, processes, args.effort, args.cache):
+        for line in report(rows, processes, args.effort, not args.no_adders, args.cache):
             print(line, flush=True)
     except (ValueError, SynthesisError) as error:
         print(f"area-report: error: {error}", file=sys.stderr)

@@ -28,10 +28,11 @@ REAL := $(REAL_VENV)/.ready
 quoted = '$(subst ','\'',$(value $(1)))'
 
 # To hand a variable of the command line on in the environment, make would expand it.
-unexport FORMAT ACCUMULATOR LANES OUT SEED JOBS FULL WAVES PYTHON TORCH TRITON
+unexport FORMAT ACCUMULATOR LANES OUT SEED JOBS FULL WAVES NETLIST PYTHON TORCH TRITON
 
 # SEED and JOBS are handed on only when given: mxdot picks and prints its own otherwise.
 SIM_FLAGS = $(if $(value SEED),--seed $(call quoted,SEED)) $(if $(value JOBS),--jobs $(call quoted,JOBS)) \
+	$(if $(value NETLIST),--netlist $(call quoted,NETLIST)) \
 	$(if $(filter-out 0,$(value FULL)),--full) $(if $(filter-out 0,$(value WAVES)),--waves)
 
 .DEFAULT_GOAL := help
@@ -42,8 +43,8 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | \
 		awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
 
-# In full mode whole layers of a real encoder too.
-sim: $(READY) $(if $(filter-out 0,$(value FULL)),$(REAL)) ## simulate the RTL against the golden model (SEED=n FULL=1 WAVES=1 JOBS=n)
+# In full mode whole layers of a real encoder too; with NETLIST units are synthesised first.
+sim: $(READY) $(if $(value NETLIST),$(EXPLORE)) $(if $(filter-out 0,$(value FULL)),$(REAL)) ## simulate the RTL against the golden model (SEED=n FULL=1 WAVES=1 JOBS=n NETLIST=process)
 	@$(BIN)/mxdot sim $(SIM_FLAGS)
 	$(if $(filter-out 0,$(value FULL)),@$(REAL_VENV)/bin/mxdot run-layer)
 

@@ -167,6 +167,7 @@ OPTIONS: tuple[Option, ...] = (
         )
     ),
     Option("--initial-c", "initial_c", "add the stream D of initial values of C", value=True),
+    Option("--keep-b", "keep_b", "B is sent once where 2 x depth steps hold all of it", value=True),
 )
 """The options of units of every kind: one for each of their keywords."""
 BY_KEYWORD = {option.keyword: option for option in OPTIONS}

@@ -6,11 +6,13 @@ import shutil
 import sys
 from pathlib import Path
 
+from ..model.errors import choice
 from ..model.units import KINDS, DotConfig
 from .options import options_of
 from .units import add_kinds, refuse_unit, unit_config
 
 REGRESSION = "regression"
+NETLIST = "mxdot.explore.cost.gate_level:unit_netlist"
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -48,6 +50,12 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--jobs", type=int, help="units at a time (default: all cores)")
     group.add_argument(
+        "--netlist",
+        metavar="PROCESS",
+        help="simulate what synthesis makes of the units, of the cells of a process: sky130, ihp, "
+        "asap7, gt2n or gates (needs mxdot[explore])",
+    )
+    group.add_argument(
         "--tensors", type=Path, metavar="FILE", help="real tensors, .safetensors or .npz"
     )
     group.add_argument(
@@ -63,7 +71,14 @@ def run(args: argparse.Namespace) -> int:
     """Simulate; 0 when every unit passed, 1 when not."""
     _check(args)
     from ..sim.engine.matrix import Unit, default_matrix, full_matrix
-    from ..sim.engine.regression import TRAFFIC, Settings, random_seed, run_regression, select
+    from ..sim.engine.regression import (
+        BUILD,
+        TRAFFIC,
+        Settings,
+        random_seed,
+        run_regression,
+        select,
+    )
     from ..sim.engine.verilator import ToolError
 
     if args.kind != REGRESSION:
@@ -85,6 +100,8 @@ def run(args: argparse.Namespace) -> int:
         waves=args.waves,
         tensors=args.tensors,
         tensor_names=tuple(args.name),
+        generator=None if args.netlist is None else (NETLIST, args.netlist),
+        directory=BUILD if args.netlist is None else Path(f"{BUILD}-{args.netlist}"),
         repeat=_repeat(args, seed),
     )
     try:
@@ -103,6 +120,13 @@ def _check(args: argparse.Namespace) -> None:
         value = getattr(args, name)
         if value is not None and not low <= value <= high:
             raise ValueError(f"{name} must be from {low} to {high}, not {value}")
+    if args.netlist is not None:
+        from ..explore.cost.processes import NAMES
+        from ..explore.cost.tools import yosys_version
+
+        args.needs = "explore"
+        choice("netlist", args.netlist, NAMES)
+        yosys_version()  # ModuleNotFoundError before any work
     if len(args.name) > 2:
         raise ValueError(f"name must give one or two tensors, not {len(args.name)}")
     if args.name and args.tensors is None:
@@ -119,7 +143,7 @@ def _repeat(args: argparse.Namespace, seed: int) -> str:
             words += [] if value is None else option.words(value)
     else:
         words += ["--full"] * args.full + ["--only", "{name}"]
-    for name in ("count", "traffic", "tensors"):
+    for name in ("count", "traffic", "tensors", "netlist"):
         if getattr(args, name) is not None:
             words += [f"--{name}", str(getattr(args, name))]
     words += ["--seed", str(seed), "--waves"]

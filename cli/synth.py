@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ..explore.cost import Cost
 
-FLOWS = ("gates", "cells", "xilinx", "ecp5")
-
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand to those of `mxdot`."""
@@ -23,7 +21,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument("--top", required=True, metavar="NAME", help="module to synthesise")
     parser.add_argument(
         "--flow",
-        choices=FLOWS,
         help="gates: NAND2 equivalents and levels; cells: a Liberty library; xilinx: 7 series "
         "LUTs; ecp5: placed and routed (default: gates)",
     )
@@ -49,9 +46,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--effort",
-        choices=("area", "balanced", "speed"),
-        default="speed",
-        help="what comes first; balanced is for cells (default: %(default)s)",
+        help="what comes first: area, speed, or for cells balanced (default: speed)",
     )
     parser.add_argument(
         "--target-levels", type=int, metavar="N", help="smallest area of this depth (gates)"
@@ -67,9 +62,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--timing",
-        choices=("own", "opensta", "abc"),
-        default="own",
-        help="who times cells: mxdot, OpenSTA, or ABC without flip-flops (default: %(default)s)",
+        help="who times cells: own (mxdot), opensta, or abc, without flip-flops (default: own)",
     )
     parser.add_argument(
         "--no-adders",
@@ -104,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
 
     if not args.limit > 0:
         raise ValueError(f"limit must be more than 0 seconds, not {args.limit:g}")
-    given = {
+    given = {  # what is None is the flow's default
         "effort": args.effort,
         "target_levels": args.target_levels,
         "target_ps": args.target_ps,
@@ -113,6 +106,7 @@ def run(args: argparse.Namespace) -> int:
         "timing": args.timing,
         "adders": not args.no_adders,
     }
+    given = {name: value for name, value in given.items() if value is not None}
     if args.process is None:
         flows = [Flow(args.flow or "gates", liberty=args.liberty or (), **given)]
     else:

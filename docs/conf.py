@@ -14,7 +14,11 @@ torch_stand_in.install()
 
 project = "mxdot"
 release = metadata.version("mxdot")
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_nb", "sphinx.ext.autodoc"]
+nb_execution_mode = "force"  # notebooks show what this version computes, or the site is not built
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300  # seconds for a cell
+nb_render_markdown_format = "myst"  # with tables
 exclude_patterns = ["examples"]
 html_theme = "furo"
 html_title = "mxdot"

@@ -7,8 +7,11 @@ as decorators, which leave docstrings as they are. Sphinx's own mocks make no `T
 import sys
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
+
+OPERATOR = ("register_fake", "register_autograd", "register_kernel")
+"""Decorators that a function has once it is an operator."""
 
 
 class Class(type):
@@ -29,7 +32,11 @@ class Anything:
 
     def __call__(self, *args: Any, **_: Any) -> Any:
         """The function or class that it decorates, else itself."""
-        return args[0] if len(args) == 1 and callable(args[0]) else self
+        if not (len(args) == 1 and callable(args[0])):
+            return self
+        if isinstance(args[0], FunctionType):
+            vars(args[0]).update(dict.fromkeys(OPERATOR, lambda function: function))
+        return args[0]
 
     def __or__(self, other: Any) -> "Anything":
         return Anything(f"{self} | {getattr(other, '__name__', other)}")

@@ -3,19 +3,19 @@
 Needs PyTorch. Triton kernels are used on CUDA where they exist, and imported only then.
 """
 
-from .both import quantize_both
-from .calibrate import calibrate
-from .convert import convert, freeze
-from .layout import tile_scales, untile_scales
-from .linear import MXLinear
-from .matmul import matmul
-from .mx_matmul import mx_matmul
-from .packing import pack, unpack
-from .quantize import quantize
-from .recipe import Recipe
-from .regroup import Regrouped, regroup
-from .store import load, save
-from .tensor import MXTensor
+from .nn.calibrate import calibrate
+from .nn.convert import convert, freeze
+from .nn.linear import MXLinear
+from .nn.recipe import Recipe
+from .ops.matmul import matmul
+from .ops.mx_matmul import mx_matmul
+from .ops.quantize import quantize
+from .ops.quantize_both import quantize_both
+from .ops.regroup import Regrouped, regroup
+from .tensors.layout import tile_scales, untile_scales
+from .tensors.mx import MXTensor
+from .tensors.packing import pack, unpack
+from .tensors.store import load, save
 
 __all__ = [
     "MXLinear",

@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .tensors.container import Container
+
 INTEGERS = (
     *(torch.int8, torch.int16, torch.int32, torch.int64),
     *(torch.uint8, torch.uint16, torch.uint32),
@@ -25,13 +27,19 @@ def shown(dtype: object) -> str:
 
 def tensor(name: str, value: Any) -> Tensor:
     """`value` if it is a dense tensor, else TypeError."""
-    if not isinstance(value, Tensor):
+    if not holds_values(value):
         raise TypeError(f"{name} must be a torch.Tensor, not {type(value).__name__}")
-    if value.layout != torch.strided:
+    # A compiler's tensors are dense, and it refuses the question in a backward pass.
+    if not torch.compiler.is_compiling() and value.layout != torch.strided:
         raise TypeError(f"{name} must be a dense tensor, not {value.layout}")
     if is_dtensor(value):
         raise TypeError(f"{name} must be a tensor of one process, not a DTensor")
     return value.detach()
+
+
+def holds_values(x: object) -> bool:
+    """Whether `x` is a tensor, and not of codes."""
+    return isinstance(x, Tensor) and not isinstance(x, Container)
 
 
 def is_dtensor(x: object) -> bool:

@@ -16,13 +16,13 @@ import torch
 from ..model.errors import choice
 
 # By name; in the order of preference on CUDA. Elsewhere plain PyTorch is taken.
-QUANTIZE = {"triton": ".kernels.quantize", "torch": ".quantize"}
-BOTH = {"triton": ".kernels.both", "torch": ".both"}
-DEQUANTIZE = {"triton": ".kernels.dequantize", "torch": ".dequantize"}
-REGROUP = {"triton": ".kernels.regroup", "torch": ".regroup"}
+QUANTIZE = {"triton": ".kernels.quantize", "torch": ".ops.quantize"}
+BOTH = {"triton": ".kernels.both", "torch": ".ops.quantize_both"}
+DEQUANTIZE = {"triton": ".kernels.dequantize", "torch": ".tensors.dequantize"}
+REGROUP = {"triton": ".kernels.regroup", "torch": ".ops.regroup"}
 INT8 = {"triton": ".kernels.int8", "torch": ".schemes.int8"}
 WEIGHT_ONLY = {"triton": ".kernels.weight_only", "torch": ".schemes.weight_only"}
-MATMUL = {"triton": ".kernels.matmul", "torch": ".rules", "silicon": ".silicon"}
+MATMUL = {"triton": ".kernels.matmul", "torch": ".rules", "silicon": ".hardware.silicon"}
 BY_ITSELF = ("triton", "torch")  # the others run only when they are named
 NEEDS_TRITON = ("triton", "silicon")
 

@@ -1,8 +1,9 @@
-"""Elastic pipelines: sections compute, the pipeline carries.
+"""Pipelines: sections compute, the pipeline carries.
 
 A section names the values that it reads and those that it writes. A row of sections passes each
 value on for as long as a later section reads it; a register after a section holds those, and no
-others. Registers fill and empty by themselves, by a valid/ready handshake.
+others. Registers fill and empty by themselves, by a valid/ready handshake; those of a row that
+never stops take what comes in every cycle.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -73,10 +74,13 @@ class Token:
 
 
 class Register:
-    """The register after a section: valid, and a signal for each value that it holds."""
+    """The register after a section: valid, and a signal for each value that it holds.
 
-    def __init__(self, name: str, shapes: Mapping[str, ShapeLike]) -> None:
-        self.name = name
+    stops: whether it waits for the next one; else what is in it leaves after one cycle.
+    """
+
+    def __init__(self, name: str, shapes: Mapping[str, ShapeLike], stops: bool = True) -> None:
+        self.name, self.stops = name, stops
         self.valid = Signal(name=f"{name}_register_valid")
         self.values = {
             value: Signal(shape, name=f"{name}_register_{value}", reset_less=True)
@@ -87,6 +91,13 @@ class Register:
         """The token that leaves this register, of the one that enters."""
         after = Token(self.name, self.values, self.valid)
         leaves = Signal(name=f"{self.name}_leaves")
+        if not self.stops:  # no enable, which would be a net of all its bits
+            m.d.comb += [token.ready.eq(1), leaves.eq(token.valid)]
+            m.d.sync += [
+                self.valid.eq(token.valid),
+                *(held.eq(token.values[name]) for name, held in self.values.items()),
+            ]
+            return after
         m.d.comb += [
             token.ready.eq(after.ready | ~self.valid),
             leaves.eq(token.valid & token.ready),
@@ -108,7 +119,8 @@ class Row:
     inputs: what the first section finds; outputs: what is read behind the last. joining: values
     that the unit adds to the token before a section, by its index. slots: sums that run at a time;
     of more than one each has a running value of its own, and a token waits for its own alone
-    (`slot`).
+    (`slot`). stops: whether tokens wait in the row at all; where they do not, one that would have
+    to must not enter (`Admission`), and what leaves must be taken.
     """
 
     def __init__(
@@ -119,9 +131,10 @@ class Row:
         outputs: Iterable[str],
         joining: Mapping[int, Mapping[str, ShapeLike]] | None = None,
         slots: int = 1,
+        stops: bool = True,
     ) -> None:
         self.parts, self.registered = pipeline.sections, pipeline.registered
-        self.sections, self.slots = sections, slots
+        self.sections, self.slots, self.stops = sections, slots, stops
         self.joining = dict(joining or {})
         # The values that there are before each section, and behind the last.
         self.shapes = [_present(inputs)]
@@ -130,7 +143,7 @@ class Row:
             carried = {} if isinstance(section, Gathering) else self.shapes[index]
             self.shapes.append({**carried, **section.writes})
         self.registers = {
-            index: Register(self.parts[index].name, self._held(index, set(outputs)))
+            index: Register(self.parts[index].name, self._held(index, set(outputs)), stops)
             for index in sorted(pipeline.registered)
         }
 
@@ -214,7 +227,7 @@ class Row:
 
     def _waits_for(self, index: int) -> list[int]:
         """The registers in which the running value that section `index` reads may be on its way."""
-        if not (self._comes_round(index) and self.parts[index].loop):
+        if not (self.stops and self._comes_round(index) and self.parts[index].loop):
             return []
         return sorted(self.registered.intersection(range(index, self._holder(index))))
 
@@ -262,3 +275,33 @@ class Row:
                 go.eq(token.values["starts"] | ~busy),
             ]
             token.gate(m, go)
+
+
+class Admission:
+    """What keeps tokens out of a row that never stops: one that needs the running value of its own
+    sum enters `interval` cycles after the one before it."""
+
+    def __init__(self, slots: int, interval: int) -> None:
+        self.interval = interval
+        self.recent = [Signal(interval - 1, name=f"slot{slot}_recent") for slot in range(slots)]
+        """Of each slot, the cycles before this in which a token of it entered, the last lowest."""
+
+    def gate(self, m: Module, token: Token) -> None:
+        """Let the token pass when it may enter."""
+        if self.interval == 1:
+            return
+        slot, go = Value.cast(token.values["slot"]), Signal(name="slot_go")
+        m.d.comb += go.eq(token.values["starts"] | ~self._waits(m, slot))
+        token.gate(m, go)
+        for number, recent in enumerate(self.recent):
+            enters = token.valid & token.ready & (slot == number)
+            m.d.sync += recent.eq(Cat(enters, recent))
+
+    def _waits(self, m: Module, slot: Value) -> Value:
+        """Whether the running value of `slot` is still on its way round."""
+        busy = Signal(name="slot_busy")
+        with m.Switch(slot):
+            for number, recent in enumerate(self.recent):
+                with m.Case(number):
+                    m.d.comb += busy.eq(recent.any())
+        return busy

@@ -1,5 +1,6 @@
 """mxdot.model: the numeric contract in NumPy, the golden model of every executor."""
 
+from . import schemes
 from .accumulators import (
     PRESETS,
     Accumulator,
@@ -12,8 +13,7 @@ from .accumulators import (
     Preset,
     accumulator,
 )
-from .blocks import MXArray
-from .dot import dot, matmul
+from .dot import dot
 from .formats import (
     E2M1,
     E2M3,
@@ -29,8 +29,10 @@ from .formats import (
     element_format,
 )
 from .formats.pairs import format_pairs
+from .matmul import matmul
 from .packing import pack, unpack
 from .quantize import quantize
+from .schemes.array import MXArray
 from .trace import Flags, Trace
 from .units import DotConfig, DotQuantizeConfig, MatmulConfig, QuantizeConfig
 
@@ -69,5 +71,6 @@ __all__ = [
     "matmul",
     "pack",
     "quantize",
+    "schemes",
     "unpack",
 ]

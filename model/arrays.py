@@ -25,6 +25,11 @@ def is_tensor(x: object) -> bool:
     return torch is not None and isinstance(x, torch.Tensor)
 
 
+def is_near(x: object) -> bool:
+    """Whether one may look at values of `x`: no GPU has to finish its work first."""
+    return not is_tensor(x) or x.device.type == "cpu"  # type: ignore[attr-defined]
+
+
 def namespace(x: Array) -> Any:
     """The library of `x`: torch for its tensors, numpy for all else."""
     return sys.modules["torch"] if is_tensor(x) else np
@@ -58,7 +63,15 @@ def beside(array: NDArray, x: Array) -> Array:
         return array
     if array.dtype.name == "bfloat16":  # which PyTorch does not take from NumPy
         return view(beside(array.view(np.int16), x), "bfloat16")
+    if array.size == 1:  # which a device fills in, where a copy would be waited for
+        dtype = getattr(namespace(x), array.dtype.name)
+        return x.new_full(array.shape, array.item(), dtype=dtype)
     return namespace(x).tensor(array, device=x.device)
+
+
+def known_none(mask: Array) -> bool:
+    """Whether no entry of a mask is true; False for a tensor, whose device is not waited for."""
+    return not (is_tensor(mask) or mask.any())
 
 
 MOST_TABLES = 256
@@ -85,8 +98,31 @@ def look_up(table: NDArray, codes: Array, book: Array | int | None = None) -> Ar
     return whole[book][codes] if isinstance(book, int) else whole[book, codes]
 
 
+def axis_last(x: Array, axis: int) -> Array:
+    """`x` with an axis moved behind the others, itself where it is the last."""
+    return x if axis in (-1, x.ndim - 1) else namespace(x).moveaxis(x, axis, -1)
+
+
+def axis_back(x: Array, axis: int) -> Array:
+    """The inverse of `axis_last`."""
+    return x if axis in (-1, x.ndim - 1) else namespace(x).moveaxis(x, -1, axis)
+
+
+def at_least(x: Array, low: float) -> Array:
+    """The larger of each `x` and `low`; much quicker than NumPy's clip for a few values."""
+    return namespace(x).clip(x, low, None) if is_tensor(x) else np.maximum(x, low)
+
+
+def at_most(x: Array, high: float) -> Array:
+    """The smaller of each `x` and `high`."""
+    return namespace(x).clip(x, None, high) if is_tensor(x) else np.minimum(x, high)
+
+
+LARGEST_POWER = 1023
+
+
 def power(exponent: Array) -> Array:
-    """2^exponent as float64, for integers from -1022 to 1023."""
+    """2^exponent as float64, for integers from -1022 to `LARGEST_POWER`."""
     biased = cast(exponent, "int64") + FLOAT64_BIAS
     return view(namespace(biased).bitwise_left_shift(biased, FLOAT64_FRACTION), "float64")
 

@@ -1,23 +1,30 @@
 """The sections of a dot unit's datapath: what its accumulator and its formats need.
 
-Delays are rough gate levels (see pipeline.py).
+Delays are picoseconds in ASAP7, measured section by section (`make area-report ARGS=--sections`)
+with E4M3 and 32 lanes and rounded; where they grow with the unit, by a formula that fits. SKY130's
+are 5 to 10 times as long (docs/area.md).
 """
 
+from itertools import pairwise
+from math import ceil, log
 from typing import TYPE_CHECKING
 
 from .formats import FLOAT32
 from .outputs import IntegerOutput
 from .pipeline import Section
-from .widths import PARTIAL_PRODUCTS, Widths
+from .widths import LEADERS, Widths
 
 if TYPE_CHECKING:
     from .units.dot import DotConfig
 
 FLOAT_LOOP = (
-    Section("approach", 14, loop=True),
-    Section("add", 12, loop=True, joined=True),
-    Section("normalize", 16, loop=True, joined=True),
-    Section("round", 8, loop=True, joined=True, holds=True),
+    Section("distance", 270, loop=True),
+    Section("approach", 290, loop=True, joined=True),
+    Section("add", 280, loop=True, joined=True),
+    Section("carry", 280, loop=True, joined=True),
+    Section("count", 290, loop=True, joined=True),
+    Section("normalize", 260, loop=True, joined=True),
+    Section("round", 230, loop=True, joined=True, holds=True),
 )
 """A block's sum is added to a float32 c."""
 
@@ -26,14 +33,31 @@ def dot_sections(config: "DotConfig") -> tuple[Section, ...]:
     """The datapath of a unit; `config` without its `stages`."""
     if isinstance(config.out, IntegerOutput):
         return _integer(config)
-    convert = [] if config.out == FLOAT32 else [Section("convert", 14)]
+    convert = [] if config.out == FLOAT32 else [Section("convert", 220)]
     widths = Widths(config)
     return (*_block(widths), *config.accumulator.sections(widths), *convert)
 
 
 def tree_delay(lanes: int) -> int:
-    """Of a tree, a level for each halving of the lanes."""
-    return 4 * (lanes - 1).bit_length()
+    """Of a tree of comparators, a level for each halving of the lanes."""
+    return 140 * (lanes - 1).bit_length()
+
+
+def compress_delay(before: int, after: int) -> int:
+    """Of full adders that bring words to fewer: three to two at each level."""
+    return 30 + 50 * ceil(log(before / after, 1.5))
+
+
+def largest_sections(widths: Widths) -> tuple[Section, ...]:
+    """The largest exponent of a block's products, two levels of the tree at a time."""
+    left, parts = widths.config.lanes, []
+    while left > 1:
+        before, left = left, -(-left // LEADERS)
+        bits = widths.config.lanes * product_bits(widths) + left * widths.exponent_bits
+        parts.append(
+            Section("largest", tree_delay(before) - tree_delay(left), len(parts) + 1, bits=bits)
+        )
+    return tuple(parts)
 
 
 def product_bits(widths: Widths) -> int:
@@ -41,38 +65,38 @@ def product_bits(widths: Widths) -> int:
     return 1 + widths.exponent_bits + widths.product_bits
 
 
-def sum_of_terms(widths: Widths, delay: int) -> tuple[Section, ...]:
-    """A block's terms to two rows, or to their total: a tree of full adders, where `delay` ends."""
-    tree = tree_delay(widths.config.lanes)
-    last = Section("sum", delay + (4 if widths.partial_sums else tree), bits=2 * widths.total_bits)
-    if not widths.partial_sums:
-        return (last,)
-    words = widths.partial_sums * widths.total_bits
-    return (Section("compress", tree - 4, bits=words), last)
+def tree_sections(widths: Widths) -> tuple[Section, ...]:
+    """Terms, or partial products, to two rows or to their total: a tree of full adders."""
+    words = widths.partial_sums
+    if not widths.has_partial_products:
+        words = (widths.config.lanes, *words)
+    compressions = [
+        Section("compress", compress_delay(*pair), number, bits=pair[1] * widths.total_bits)
+        for number, pair in enumerate(pairwise(words), 1)
+    ]
+    end = 0 if widths.ends_in_rows else 330  # an adder
+    last = Section("sum", compress_delay(words[-1], 2) + end, bits=2 * widths.total_bits)
+    return (*compressions, last)
 
 
 def _products_tree(widths: Widths) -> tuple[Section, ...]:
     """Integer codes: partial products, and their tree in several sections."""
-    first, *others = (words * widths.total_bits for words in PARTIAL_PRODUCTS)
-    return (
-        Section("multiply", 6 + tree_delay(widths.config.lanes) // 2, bits=first),
-        *(Section("compress", 8, i, bits=bits) for i, bits in enumerate(others, 1)),
-        Section("sum", 10, bits=2 * widths.total_bits),
-    )
+    first = widths.partial_sums[0] * widths.total_bits
+    return Section("multiply", 340, bits=first), *tree_sections(widths)
 
 
 def _block(widths: Widths) -> tuple[Section, ...]:
     """What makes a block's products, and their sum where the accumulator takes it exactly."""
     lanes, sums = widths.config.lanes, widths.config.accumulator.sums_exactly
-    if widths.codes_are_integers and sums:
+    if widths.has_partial_products:
         return _products_tree(widths)
     products = (
-        Section("decode", 4, bits=lanes * (sum(widths.code_bits) + 4)),
-        Section("multiply", 14, bits=lanes * product_bits(widths)),
+        Section("decode", 160, bits=lanes * (sum(widths.code_bits) + 4)),
+        Section("multiply", 290, bits=lanes * product_bits(widths)),
     )
     if sums:
-        place = Section("place", 12, bits=lanes * (widths.term_bits + 1))
-        return (*products, place, *sum_of_terms(widths, 14))
+        place = Section("place", 160, bits=lanes * (widths.term_bits + 1))
+        return (*products, place, *tree_sections(widths))
     return products
 
 
@@ -83,8 +107,8 @@ def _integer(config: "DotConfig") -> tuple[Section, ...]:
     corrects = bool(config.zero_sides or config.scale_bits)
     return (
         *_products_tree(Widths(config)),
-        *([Section("correct", 34)] if corrects else []),
-        Section("accumulate", 22, holds=True, loop=True),
-        *([Section("rescale", 40)] if out.rescale == "multiply" else []),
-        *([Section("limit", 30)] if out.rescale else []),
+        *([Section("correct", 870)] if corrects else []),
+        Section("accumulate", 480, holds=True, loop=True),
+        *([Section("rescale", 900)] if out.rescale == "multiply" else []),
+        *([Section("limit", 850 if out.rescale == "multiply" else 540)] if out.rescale else []),
     )

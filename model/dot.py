@@ -1,4 +1,4 @@
-"""Dot products and matrix products of MX arrays, bit for bit as the numeric contract says."""
+"""Dot products of MX arrays, bit for bit as the numeric contract says."""
 
 from dataclasses import replace
 from typing import Literal, overload
@@ -7,15 +7,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .accumulators import Accumulator, accumulator, check_known
-from .blocks import MXArray
 from .products import product_table
 from .rounding import F32
 from .running import running_value
-from .schemes.array import ScaledArray
-from .schemes.operand import Operand, operand
-from .schemes.products import accumulate, with_nan
-from .schemes.table import mx
-from .steps import TableSteps
+from .schemes.array import MXArray
+from .schemes.products import with_nan
+from .steps.table import TableSteps
 from .trace import Flags, Recorder, Trace
 
 CHUNK_STEP = 2**17  # products of one step at once: their temporaries stay in the cache
@@ -70,63 +67,7 @@ def dot(
     start = running_value(c, lead)
     rows = np.arange(start.size)
     shifts = None if micro is None else _shifts(a, *micro)
-    return _products(rule, a, b, rows, rows, start, lead, trace, stages, shifts)
-
-
-@overload
-def matmul(
-    a: MXArray, b: MXArray, accumulator: Accumulator | str, c: ArrayLike | None = None
-) -> F32: ...
-@overload
-def matmul(
-    a: MXArray,
-    b: MXArray,
-    accumulator: Accumulator | str,
-    c: ArrayLike | None = None,
-    *,
-    trace: Literal[True],
-    stages: bool = True,
-) -> Trace: ...
-def matmul(
-    a: MXArray,
-    b: MXArray,
-    accumulator: Accumulator | str,
-    c: ArrayLike | None = None,
-    *,
-    trace: bool = False,
-    stages: bool = True,
-) -> F32 | Trace:
-    """The (M, N) dot products of the rows of `a` (M, K) and `b` (N, K).
-
-    As `dot`; c is broadcastable to (M, N).
-    """
-    rule = check_operands(a, b, accumulator)
-    if a.codes.ndim != 2 or b.codes.ndim != 2 or a.shape[1] != b.shape[1]:
-        raise ValueError(f"a and b must have shapes (M, K) and (N, K), not {a.shape} and {b.shape}")
-    lead = (a.shape[0], b.shape[0])
-    start = running_value(c, lead)
-    if not trace and min(lead) >= REUSED and a.codes.size + b.codes.size <= WHOLE:
-        return _matmul(rule, a, b, start.reshape(lead))
-    rows_a, rows_b = np.divmod(np.arange(start.size), max(lead[1], 1))
-    return _products(rule, a, b, rows_a, rows_b, start, lead, trace, stages)
-
-
-REUSED = 16
-"""Rows of each operand from which looking up each code once is faster than for each product."""
-WHOLE = 1 << 24
-"""Codes of both operands that are looked up at once: some 11 bytes each."""
-
-
-def _matmul(rule: Accumulator, a: MXArray, b: MXArray, c: F32) -> F32:
-    """By the way of schemes, where each code is looked up once and not once for each product."""
-    size = a.block_size
-    blocks = tuple((at, at + size) for at in range(0, a.shape[1], size))
-    return with_nan(accumulate(rule, _operand(a), _operand(b), blocks, c), rule)
-
-
-def _operand(x: MXArray) -> Operand:
-    scheme = mx(x.format, x.block_size, "floor")
-    return operand(ScaledArray(scheme, x.codes, (x.scales,), None, None, -1))
+    return by_table(rule, a, b, rows, rows, start, lead, trace, stages, shifts)
 
 
 def check_operands(a: MXArray, b: MXArray, value: Accumulator | str) -> Accumulator:
@@ -169,7 +110,7 @@ def _shifts(x: MXArray, a: ArrayLike, b: ArrayLike) -> NDArray[np.int64]:
     return np.repeat(total, 2, axis=-1).reshape(-1, x.shape[-1] // x.block_size, x.block_size)
 
 
-def _products(
+def by_table(
     rule: Accumulator,
     a: MXArray,
     b: MXArray,
@@ -181,7 +122,11 @@ def _products(
     stages: bool,
     shifts: NDArray[np.int64] | None = None,
 ) -> F32 | Trace:
-    """Products of the rows `rows_a` of `a` and `rows_b` of `b`, a chunk at a time."""
+    """Products of the rows `rows_a` of `a` and `rows_b` of `b`, a chunk at a time.
+
+    Each is looked up in the table of code pairs. c: float32, one for each product; lead: the shape
+    of the result. trace, stages: as of `dot`. shifts: as of `TableSteps`.
+    """
     codes_a, scales_a = _flat(a)
     codes_b, scales_b = _flat(b)
     table = product_table(a.format, b.format)

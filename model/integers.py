@@ -73,7 +73,7 @@ def integer_dot(
     zero_out, which broadcast to (n,).
     Returns int32 (n,) with flags: `saturated` when the sum left INT32, `inexact` when requantising
     discarded a non-zero bit, `overflow` when it clipped the result. Stages: product, integer_sum
-    (of the products), addend (corrected and scaled), accumulator, all int64 and in units of 1.
+    (of the products), addend (corrected and scaled), accumulator, all int64.
     TypeError or ValueError, naming the argument.
     """
     out = config.out
@@ -122,7 +122,7 @@ def operand_range(fmt: ElementFormat) -> tuple[int, int]:
 
 
 def _integers(fmt: ElementFormat, codes: NDArray[np.uint8]) -> Ints:
-    """The integers of `codes`, in units of the format's last digit."""
+    """The integers of `codes`, the last digit of the format being 1."""
     sign, magnitude, _ = fmt.triples
     return np.where(sign == 1, -magnitude, magnitude)[codes]
 

@@ -89,11 +89,11 @@ def convert_trace(trace: Trace, out: FloatFormat) -> Trace:
     result = convert(trace.result, out)
     wide, narrow = trace.result, result.astype(np.float32)
     finite = np.isfinite(wide)
-    lost = finite & (wide != narrow)
+    inexact = finite & (wide != narrow)
     flags = replace(
         trace.flags,
         overflow=trace.flags.overflow | (finite & np.isinf(narrow)),
-        underflow=trace.flags.underflow | (lost & (np.abs(narrow) < out.smallest_normal)),
-        inexact=trace.flags.inexact | lost,
+        underflow=trace.flags.underflow | (inexact & (np.abs(narrow) < out.smallest_normal)),
+        inexact=trace.flags.inexact | inexact,
     )
     return replace(trace, result=result, flags=flags)

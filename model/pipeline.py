@@ -2,7 +2,8 @@
 
 A section is combinational; a register may stand after each one. Some registers are part of the
 function: the one that holds the running value is always there. The others are chosen so that the
-slowest stretch between two registers is as fast as it can be, by the sections' rough delays.
+slowest stretch between two registers is as fast as it can be, by the sections' delays, and the
+others have slack.
 Sections that are joined, as a loop's, stay together until all other places have a register; where
 products are interleaved, a loop has registers like any other place, as many as there are products
 that keep it busy.
@@ -13,10 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+SLACK = 0.75
+"""Of the slowest stretch: synthesis sizes up what is as slow, for more area than registers take."""
+
 
 @dataclass(frozen=True)
 class Section:
-    """`delay` is a rough number of gate levels: it places registers and predicts no time.
+    """`delay`, in any unit, places registers and predicts no time.
 
     `number` tells sections of one kind apart. `holds` marks the register after it as the running
     value's; `loop` marks sections through which that value passes on its way round. `joined` marks
@@ -85,7 +89,8 @@ def place(parts: tuple[Section, ...], stages: int, interleave: int = 1) -> Pipel
         raise ValueError(f"stages must be at least {least}, not {stages}")
     if interleave > 1:
         # Where there are not so many places outside, more go inside, but no more than must.
-        found = (_places(parts, stages, limit) for limit in range(interleave, len(parts) + 1))
+        limits = range(min(interleave, len(parts)), len(parts) + 1)
+        found = (_places(parts, stages, limit) for limit in limits)
         registered = next(places for places in found if places is not None)
         return Pipeline(parts, frozenset(registered))
     starts = [i for i, part in enumerate(parts) if not part.joined]
@@ -119,22 +124,34 @@ def _some_places(parts: Sequence[Section], stages: int) -> set[int]:
 def _places(parts: Sequence[Section], stages: int, in_loop: int) -> set[int] | None:
     """The sections with a register after them, `stages` in all, in each loop at most `in_loop`.
 
-    The slowest stretch is as fast as it can be; then few registers are in a loop, which they slow,
-    then they hold few bits, and are late. None when there are not so many places.
+    The slowest stretch is as fast as it can be; then few registers are in a loop, which they slow;
+    then stretches of several sections are below `SLACK` of the slowest if there are places for it;
+    then registers hold few bits, and are late. None when there are not so many places.
     """
     ends = range(1, len(parts) + 1)
     stretches = sorted({sum(s.delay for s in parts[i:j]) for j in ends for i in range(j)})
 
-    def best(limit: int) -> set[int] | None:
-        return _best(parts, stages, in_loop, limit)
+    def best(limit: int, joint: float) -> set[int] | None:
+        return _best(parts, stages, in_loop, _reach(parts, limit, joint))
 
-    first = bisect_left(stretches, True, key=lambda limit: best(limit) is not None)
-    return best(stretches[first]) if first < len(stretches) else None
+    first = bisect_left(stretches, True, key=lambda limit: best(limit, limit) is not None)
+    if first == len(stretches):
+        return None
+    slowest = stretches[first]
+    places, eased = (best(slowest, joint * slowest) for joint in (1, SLACK))
+    assert places is not None
+    return eased if eased and _in_loops(parts, eased) <= _in_loops(parts, places) else places
 
 
-def _best(parts: Sequence[Section], stages: int, in_loop: int, limit: int) -> set[int] | None:
-    """The best of the places with no stretch slower than `limit`; None when there are none."""
-    reach = _reach(parts, limit)
+def _in_loops(parts: Sequence[Section], places: set[int]) -> int:
+    """How many of the places a running value passes."""
+    return sum(parts[i].loop for i in places)
+
+
+def _best(
+    parts: Sequence[Section], stages: int, in_loop: int, reach: Sequence[int]
+) -> set[int] | None:
+    """The best of the places with stretches that begin within `reach`; None without any."""
     # The best that ends with a register after `end`, the last of `count` and of `turns` in its
     # loop: what it costs, and where.
     found: dict[tuple[int, int, int], tuple[int, int, int, tuple[int, ...]]]
@@ -157,14 +174,17 @@ def _best(parts: Sequence[Section], stages: int, in_loop: int, limit: int) -> se
     return set(min(some)[-1]) if some else None
 
 
-def _reach(parts: Sequence[Section], limit: int) -> list[int]:
-    """For each section the first with which it can share a cycle; one more where it cannot be."""
+def _reach(parts: Sequence[Section], limit: int, joint: float) -> list[int]:
+    """For each section the first with which it can share a cycle; one more where it cannot be.
+
+    limit: of a section alone; joint: of several.
+    """
     first = []
     for end in range(len(parts)):
         start, stretch = end + 1, 0
         while start and (start > end or not parts[start - 1].holds):
             stretch += parts[start - 1].delay
-            if stretch > limit:
+            if stretch > (limit if start > end else joint):
                 break
             start -= 1
         first.append(start)

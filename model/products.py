@@ -74,7 +74,7 @@ class ProductTable:
 
     @property
     def bits(self) -> int:
-        """Width of the largest product magnitude in units of 2^lsb."""
+        """Width of the largest product magnitude as a multiple of 2^lsb."""
         largest = np.nanmax(np.abs(self.values))
         return int(np.ldexp(largest, -self.lsb)).bit_length()
 

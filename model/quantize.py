@@ -6,10 +6,11 @@ MX is one scheme of many, `mxdot.model.schemes`: this is the short way to it.
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .blocks import LARGEST_BLOCK, MXArray, as_float32, check_axis, scale_shape
+from .blocks import LARGEST_BLOCK, as_float32, check_axis, scale_shape
 from .errors import choice, flag, integer
 from .formats import ElementFormat, element_format
 from .scale_rules import SCALE_RULES
+from .schemes.array import MXArray
 from .schemes.quantize import CHUNK, NONFINITE, check_policies, quantized, random_words
 from .schemes.table import mx
 
@@ -56,4 +57,4 @@ def quantize(
     words = random_words(rng, values.shape) if rounding == "stochastic" else None
     scheme = mx(fmt, block_size, scale_rule)
     parts = quantized(values, scheme, axis, None, rounding, nonfinite, words, CHUNK)
-    return MXArray(parts.codes, parts.scales[0], fmt, block_size, axis, padding)
+    return MXArray.of_valid_codes(parts.codes, parts.scales[0], fmt, block_size, axis, padding)

@@ -18,14 +18,14 @@ TOO_LARGE = 2.0 ** (FLOAT32.emax + 1)  # the least power of two that no float32 
 SPLITTER = 2.0**27 + 1  # cuts a float64 into two halves of at most 26 bits
 
 
-def two_sum(a: F64, b: F64) -> tuple[F64, F64]:
+def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
     """(RN(a + b), its exact error), Knuth's branch-free TwoSum."""
     total = a + b
     b_part = total - a
     return total, (a - (total - b_part)) + (b - b_part)
 
 
-def two_product(a: F64, b: F64) -> tuple[F64, F64]:
+def two_product(a: Array, b: Array) -> tuple[Array, Array]:
     """(RN(a x b), its exact error), Dekker's and Veltkamp's; factors and product in mid range."""
     product = a * b
     (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
@@ -33,13 +33,13 @@ def two_product(a: F64, b: F64) -> tuple[F64, F64]:
     return product, error
 
 
-def _halves(a: F64) -> tuple[F64, F64]:
+def _halves(a: Array) -> tuple[Array, Array]:
     shifted = SPLITTER * a
     high = shifted - (shifted - a)
     return high, a - high
 
 
-def to_odd(total: F64, error: F64) -> F64:
+def to_odd(total: Array, error: Array) -> Array:
     """The sum total + error (a TwoSum pair) rounded to odd at 53 bits."""
     xp = namespace(total)
     bits = view(total, "int64")

@@ -37,8 +37,8 @@ class Update:
 
     def finite(self, values: F32) -> F64:
         """`values` as float64, 0 where special terms decide."""
-        kept = values if self.all_active else np.where(self.active, values, np.float32(0))
-        return kept.astype(np.float64)
+        finite = values if self.all_active else np.where(self.active, values, np.float32(0))
+        return finite.astype(np.float64)
 
     def result(self, computed: F32) -> F32:
         """The c' of the step: `computed` from finite terms, or what the special terms give."""

@@ -39,10 +39,10 @@ class Trace:
     largest_exponent: int64, the emax of the alignment (0 for `aligned` zeros alone).
     aligned: float64 integers t_i; aligned_c: c on the same grid (fused).
     tree1, tree2, ...: float32, the terms left after each level (float32).
-    integer_sum: object (Python integers), the sum of the products or of t_i; in units of
-    2^(emax - F) behind an alignment, c included, else of the products' last digit.
+    integer_sum: object (Python integers), the sum of the products or of t_i, where 1 stands for
+    2^(emax - F) behind an alignment, c included, else for the products' last digit.
     block_result: float64, D (aligned), the tree (float32) or the exact block sum rounded to odd.
-    addend: object (Python integers), what a fixed register adds, in units of 2^L.
+    addend: object (Python integers), what a fixed register adds, times 2^-L.
     partial: float32, a promoted preset's partial sum. accumulator: c after the step, float32;
     for a fixed register, Python integers.
     """
@@ -86,10 +86,10 @@ class Recorder:
             return
         got = result.astype(np.float64)
         overflow = np.isinf(got) & active
-        lost = ((got != exact) & active) | overflow
-        self.inexact |= lost
+        inexact = ((got != exact) & active) | overflow
+        self.inexact |= inexact
         self.overflow |= overflow
-        self.underflow |= lost & (np.abs(got) < FLOAT32.smallest_normal)
+        self.underflow |= inexact & (np.abs(got) < FLOAT32.smallest_normal)
 
     def trace(self, result: NDArray) -> Trace:
         """What was collected, with the `result` of shape `shape`."""

@@ -35,7 +35,7 @@ class WideSum:
         return self.plus(np.zeros_like(self.high))
 
     def integers(self, lsb: int) -> NDArray[np.object_]:
-        """The sum as Python integers in units of 2^lsb."""
+        """The sum x 2^-lsb as Python integers."""
         high = integers(np.ldexp(self.high, -lsb))
         return high if self.low is None else high + integers(np.ldexp(self.low, -lsb))
 
@@ -54,7 +54,7 @@ def exact_sum(terms: F64, bits: int, lsb: int) -> WideSum:
     """Exact sum over the last axis of multiples of 2^lsb of at most 2^(bits + lsb) each."""
     if exact_sum_fits(bits, terms.shape[-1]):
         return WideSum(terms.sum(axis=-1))
-    # Halves: multiples of 2^middle and the rest; either sums exactly.
+    # Halves: multiples of 2^middle and what is below; either sums exactly.
     middle = 2.0 ** (lsb + bits // 2)
     upper = np.trunc(terms * (1 / middle)) * middle
     return WideSum(*rounding.two_sum(upper.sum(axis=-1), (terms - upper).sum(axis=-1)))

@@ -5,12 +5,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from .formats import FLOAT32, ElementFormat
+from .outputs import IntegerOutput
 
 if TYPE_CHECKING:
     from .units.dot import DotConfig
 
-PARTIAL_PRODUCTS = (32, 10, 5)
-"""Words of the tree of integer products where registers may stand."""
+PARTIAL_SUMS = (32, 10, 5)
+"""Words of a block's tree where registers may stand."""
+
+LEADERS = 4
+"""Exponents of which a section finds the largest."""
 
 
 def magnitude_bits(largest: int) -> int:
@@ -164,12 +168,31 @@ class Widths:
         return not others and not micro and all(fmt.is_integer for fmt in pair)
 
     @property
-    def partial_sums(self) -> int:
-        """Words to which a block's terms are brought before they are added up; 0 for few terms.
+    def ends_in_rows(self) -> bool:
+        """Whether the sum of a block is left as two rows, for a loop of one addition; it is added
+        up for a register, and where digits of it are cut."""
+        rule = self.config.accumulator
+        cuts = rule.alignment_bits is not None and self.sum_is_cut
+        integers = isinstance(self.config.out, IntegerOutput)
+        return integers or (rule.register is None and not cuts)
 
-        A register behind them is narrower than one behind the terms.
+    @property
+    def has_partial_products(self) -> bool:
+        """Whether a block's partial products are summed, and not its products."""
+        return self.codes_are_integers and self.config.accumulator.sums_exactly
+
+    @property
+    def partial_sums(self) -> tuple[int, ...]:
+        """Words to which a block's terms are brought, one section after the other, before they are
+        added up; none for few terms.
+
+        Partial products of integer codes always are; a register behind words is narrower than one
+        behind terms.
         """
-        return PARTIAL_PRODUCTS[-1] if self.config.lanes > 8 else 0
+        if self.has_partial_products:
+            return PARTIAL_SUMS
+        lanes = self.config.lanes
+        return tuple(words for words in PARTIAL_SUMS if words < lanes) if lanes > 8 else ()
 
     @property
     def sum_is_cut(self) -> bool:

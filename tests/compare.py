@@ -12,6 +12,10 @@ from mxdot.model import Accumulator, dot
 FLAGS = rational.Result._fields[1:]
 
 
+FULL = os.environ.get("MXDOT_FULL", "0") != "0"
+"""What takes long and finds little more is tried, too."""
+
+
 def seed() -> int:
     """The seed of this run's random cases: MXDOT_SEED, or 1."""
     return int(os.environ.get("MXDOT_SEED", "1"))

@@ -126,6 +126,13 @@ class Emitter:
                     assigned = self._of(item.value[bit - item.start])
                     value = self._keep(_mux(self._of(item.cond), assigned, value))
             self._set(bit, value)
+        elif isinstance(cell, nir.Part):
+            value, offset = [self._of(net) for net in cell.value], map(self._of, cell.offset)
+            operator, fill = ("s>>", value[-1]) if cell.value_signed else ("u>>", "0")
+            value += [fill] * (cell.width - len(value))
+            shifted = self._shift(operator, value, list(offset), cell.stride)
+            for place, expression in enumerate(shifted[: cell.width]):
+                self._set(place, expression)
         elif isinstance(cell, nir.Matches):
             value = [self._of(net) for net in cell.value]
             self._set(bit, " | ".join(_match(value, pattern) for pattern in cell.patterns))
@@ -205,10 +212,10 @@ class Emitter:
             less = self._keep(_mux(f"({x} ^ {y})", f"({_not(low)} & {high})", less))
         return less
 
-    def _shift(self, operator: str, a: Bits, amount: Bits) -> Bits:
+    def _shift(self, operator: str, a: Bits, amount: Bits, stride: int = 1) -> Bits:
         fill = a[-1] if operator == "s>>" else "0"
         for level, select in enumerate(amount):
-            by = min(1 << level, len(a))
+            by = min(stride << level, len(a))
             moved = ["0"] * by + a[:-by] if operator == "<<" else a[by:] + [fill] * by
             a = [self._keep(_mux(select, x, y)) for x, y in zip(moved, a, strict=True)]
         return a

@@ -3,14 +3,12 @@
 import pytest
 from amaranth.hdl import Mux, Value
 
+from compare import FULL
 from mxdot.hw.arithmetic.requantize import RoundingShift
 from mxdot.hw.dot.decode import ElementDecoder
-from mxdot.hw.dot.integer import Accumulate, Correct, Multiply
-from mxdot.hw.verilog import generate
+from mxdot.hw.dot.integer import Correct, IntegerAccumulate, Multiply
 from mxdot.model import DotConfig
-from mxdot.sim.engine.job import UnitJob
-from mxdot.sim.engine.unit import run_unit
-from wrong_units import breaks
+from wrong_units import breaks, run_wrong
 
 INTEGER = DotConfig(
     "int8xint4", 4, "int32", out="int8_full:multiply", scales="u3", zero_points="ab", stages=2
@@ -26,7 +24,7 @@ def truncated(shift, m):
     m.d.comb += shift.result.eq(limited)
 
 
-@breaks(Accumulate)
+@breaks(IntegerAccumulate)
 def wrapped(section, m):
     """The INT32 sum wraps."""
     before = Mux(section.i.first, section.i.c.as_signed(), section.i.running.c)
@@ -58,21 +56,12 @@ def no_micro(decoder, m):
     [
         (truncated, INTEGER, "section limit of block "),
         (wrapped, INTEGER, "section accumulate of block "),
-        (uncorrected, INTEGER, "section correct of block "),
         (wrong_sum, INTEGER, "section correct of block "),
         (no_micro, MICRO, "section multiply of block "),
+        *[(uncorrected, INTEGER, "section correct of block ")] * FULL,
     ],
 )
 def test_wrong_unit_is_caught_and_located(wrong, config, section, simulation_dir, tmp_path):
-    verilog = tmp_path / "wrong.v"
-    with pytest.MonkeyPatch.context() as patch:
-        wrong(patch)
-        verilog.write_text(generate(config))
-    builds = simulation_dir / f"wrong-{wrong.__name__}"
-    job = UnitJob(
-        "small", config, 1, tmp_path, traffic=600, bulk=3000, builds=builds, verilog=verilog
-    )
-    result = run_unit(job)
-    assert not result.passed
+    result = run_wrong(wrong, config, tmp_path, simulation_dir, traffic=600, bulk=3000)
     assert result.mismatches > 0
     assert f"first difference: {section}" in result.report

@@ -4,20 +4,22 @@ The benches sample what the model makes of their traffic, so that all but the ti
 without simulating: here of units drawn at random, with `MXDOT_FULL=1` of many more.
 """
 
-import os
-from collections.abc import Iterable
+import random
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import random_units
-from compare import seed
+from compare import FULL, seed
 from mxdot.model import DotConfig, QuantizeConfig
+from mxdot.model.pipeline import stage_limits
 from mxdot.model.trace import FLAG_NAMES
-from mxdot.sim.dot import features, item, stimulus
+from mxdot.sim.dot import features, item, slots, stimulus
 from mxdot.sim.dot.features import goals
 from mxdot.sim.dot.fixed_features import NEGATIVE, POSITIVE, WITHIN
+from mxdot.sim.dot.subject import Timeline
 from mxdot.sim.dot_quantize import features as dq_features
 from mxdot.sim.dot_quantize import item as dq_item
 from mxdot.sim.dot_quantize import stimulus as dq_stimulus
@@ -26,7 +28,6 @@ from mxdot.sim.quantize import features as q_features
 from mxdot.sim.quantize import item as q_item
 from mxdot.sim.quantize import stimulus as q_stimulus
 
-FULL = os.environ.get("MXDOT_FULL", "0") != "0"
 COUNT = 300 if FULL else 12
 TRAFFIC = 2000  # as `mxdot sim` has it
 
@@ -65,7 +66,7 @@ def union(hits: Iterable) -> dict[str, set]:
     return seen
 
 
-def wanted(found: dict) -> dict[str, set]:
+def wanted(found: Mapping) -> dict[str, set]:
     return {name: set(bins) for name, bins in found.items()}
 
 
@@ -85,6 +86,50 @@ def seen_of_dot(config: DotConfig) -> dict[str, set]:
 )
 def test_dot_units_reach_their_goals_and_nothing_else(config):
     assert seen_of_dot(config) == wanted(goals(config))
+
+
+def interleaved(number: int) -> DotConfig:
+    """A small unit with any number of registers."""
+    rng = random.Random(number)
+    rule = rng.choice(["aligned:13", "fused:13", "exact", "hopper-promoted", "ada"])
+    low, high = stage_limits(DotConfig("e2m1", 4, rule).pipeline.sections)
+    return DotConfig("e2m1", 4, rule, rng.randint(low, high), interleave=rng.choice([2, 3, 5, 16]))
+
+
+def seen_of_slots(config: DotConfig) -> dict[str, set]:
+    """Blocks are accepted when the timeline says so, with gaps; every third bundle is cut."""
+    rng = np.random.default_rng(seed())
+    batches = item.concatenate(stimulus.traffic(config, rng, 600))
+    products = [product for batch in batches for product in item.products(config, batch)]
+    slot, now, seen = 0, 0, []
+    line, watcher = Timeline(config, lambda: slot), slots.Slots(lambda: slot)
+    for number, bundle in enumerate(item.bundles(products, config.interleave, rng)):
+        cut = number % 3 == 0
+        for place, step in bundle.order[: rng.integers(len(bundle.order)) if cut else None]:
+            slot, blocks = bundle.products[place].slot, len(bundle.products[place].blocks)
+            first, last = step == 0, step == blocks - 1
+            now, before = now + (1 if rng.random() < 0.8 else 3), now
+            while not line.must_accept(now, first):
+                now += 1
+            line.accept(now, first, last)
+            seen.append(watcher.accept(first, last, now == before + 1))
+        if cut:
+            line.reset()
+            watcher.reset()
+    return union({name: [bins] for name, bins in found.items()} for found in seen)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        DotConfig("e2m1", 32, "fused:13", 2, interleave=2),
+        DotConfig("e2m1", 32, "fused:13", 1, interleave=3),
+        *map(interleaved, range(COUNT)),
+    ],
+    ids=str,
+)
+def test_products_in_flight_together_reach_their_goals_and_nothing_else(config):
+    assert seen_of_slots(config) == wanted(slots.goals(config))
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,10 @@
 """The bench of quantisers: right units pass, wrong units and models fail and are described."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from amaranth.hdl import Mux
 
+from compare import FULL
 from mxdot.hw.quantize.align import ElementAligner
 from mxdot.hw.quantize.collect import Collector
 from mxdot.hw.quantize.encode import ElementEncoder
@@ -13,32 +12,25 @@ from mxdot.hw.quantize.largest import LargerOfPairs
 from mxdot.hw.quantize.lfsr import LaneWords
 from mxdot.hw.quantize.scale import SharedScale
 from mxdot.hw.quantize.unit import QuantizeUnit
-from mxdot.hw.verilog import generate
 from mxdot.model import FORMATS, QuantizeConfig
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.matrix import default_matrix, full_matrix
-from mxdot.sim.engine.unit import UnitResult, run_unit
 from mxdot.sim.quantize import features, item, stimulus
 from mxdot.sim.quantize.tensors import tensor_traffic
-from wrong_units import breaks
+from wrong_units import breaks, run_small, run_wrong
 
 PLAIN = QuantizeConfig("e4m3", 4, "bfloat16", stages=2)
 RANDOM = QuantizeConfig(
     "e2m1,int8", 4, "float32", "even", "stochastic", "element", beats=2, random="lfsr", stages=3
 )
+TRAFFIC = {"traffic": 600, "bulk": 3000}
 UNITS = [unit for unit in default_matrix() if isinstance(unit.config, QuantizeConfig)]
-
-
-def run(config: QuantizeConfig, directory: Path, builds: Path, **options) -> UnitResult:
-    repeat = "mxdot sim --seed 1"
-    job = UnitJob("small", config, 1, directory, builds=builds, repeat=repeat, **options)
-    return run_unit(job)
 
 
 @pytest.mark.parametrize("config", [PLAIN, RANDOM], ids=["plain", "random"])
 def test_right_units_pass(config, simulation_dir, tmp_path):
     builds = simulation_dir / f"quantize-{config.lanes}"
-    result = run(config, tmp_path, builds, traffic=800, bulk=4000)
+    result = run_small(config, tmp_path, builds, traffic=800, bulk=4000)
     assert result.errors == []
     assert (result.passed, result.mismatches, result.coverage) == (True, 0, 100.0)
     assert result.items == "blocks"
@@ -76,9 +68,9 @@ def smaller(level, m):
         m.d.comb += level.o.largest[0].eq(Mux(a[3:] < b[3:], a, b))
 
 
-@pytest.mark.parametrize("wrong", [ties_up, no_normalization, wrong_scale, smaller])
+@pytest.mark.parametrize("wrong", [ties_up, smaller, *[no_normalization, wrong_scale] * FULL])
 def test_wrong_units_are_caught(wrong, simulation_dir, tmp_path):
-    result = run_wrong(wrong, PLAIN, simulation_dir, tmp_path)
+    result = run_wrong(wrong, PLAIN, tmp_path, simulation_dir, **TRAFFIC)
     assert any("differ from the model's" in error for error in result.errors)
     assert result.mismatches > 0
     for text in (
@@ -90,17 +82,6 @@ def test_wrong_units_are_caught(wrong, simulation_dir, tmp_path):
         "repeat with: mxdot sim --seed 1",
     ):
         assert text in result.report
-
-
-def run_wrong(wrong, config, builds: Path, directory: Path) -> UnitResult:
-    verilog = directory / "wrong.v"
-    with pytest.MonkeyPatch.context() as patch:
-        wrong(patch)
-        verilog.write_text(generate(config))
-    builds /= f"wrong-{wrong.__name__}"
-    result = run(config, directory, builds, verilog=verilog, traffic=600, bulk=3000)
-    assert not result.passed
-    return result
 
 
 @breaks(LaneWords)
@@ -121,7 +102,7 @@ def forgotten_beat(patch):
 
 @pytest.mark.parametrize("wrong", [frozen_words, forgotten_beat])
 def test_wrong_words_and_beats_are_caught(wrong, simulation_dir, tmp_path):
-    result = run_wrong(wrong, RANDOM, simulation_dir, tmp_path)
+    result = run_wrong(wrong, RANDOM, tmp_path, simulation_dir, **TRAFFIC)
     assert result.mismatches > 0
     assert "words  " in result.report
 
@@ -140,18 +121,18 @@ def never_valid(unit, m):
     ("wrong", "message"),
     [
         (lost_under_backpressure, "accepted blocks left without a result"),
-        (never_valid, "no result for 2000 cycles"),
+        *[(never_valid, "no result for 2000 cycles")] * FULL,
     ],
 )
 def test_broken_streams_are_caught(wrong, message, simulation_dir, tmp_path):
-    result = run_wrong(wrong, PLAIN, simulation_dir, tmp_path)
+    result = run_wrong(wrong, PLAIN, tmp_path, simulation_dir, **TRAFFIC)
     assert any(message in error for error in result.errors)
 
 
 def test_a_wrong_model_is_caught(simulation_dir, tmp_path):
     builds = simulation_dir / f"quantize-{PLAIN.lanes}"
     predictor = "wrong_predictors:scale_rounded_up"
-    result = run(PLAIN, tmp_path, builds, traffic=500, bulk=3000, predictor=predictor)
+    result = run_small(PLAIN, tmp_path, builds, traffic=500, bulk=3000, predictor=predictor)
     assert not result.passed
     assert result.mismatches > 0
 

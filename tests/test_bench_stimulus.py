@@ -21,6 +21,7 @@ from mxdot.sim.dot.item import Batch, Bundle, batch_of, concatenate, predict, pr
 from mxdot.sim.dot.stimulus import LONG_CHAIN, SEQUENCES, traffic
 from mxdot.sim.dot.subject import Timeline
 from mxdot.sim.dot.target import Target, pairs_of
+from mxdot.sim.dot.turns import Turns
 from mxdot.sim.engine import matrix
 
 DOT_UNITS = [unit for unit in matrix.default_matrix() if isinstance(unit.config, DotConfig)]
@@ -257,3 +258,14 @@ def test_products_in_flight_together_begin_while_others_run():
     assert not running
     assert began_beside > 50
     assert chained > 50
+
+
+def test_results_come_in_the_order_of_last_blocks():
+    lengths = np.random.default_rng(1).integers(1, 9, 500)
+    turns = Turns.mixed(lengths, 5, np.random.default_rng(2))
+    order, ordered = turns.by_end()
+    assert (lengths[order][ordered.place] == lengths[turns.place]).all()
+    assert (turns.slot[order] == ordered.slot).all()
+    last = ordered.step == lengths[order][ordered.place] - 1
+    assert (ordered.place[last] == np.arange(500)).all()
+    assert (np.diff(order) < 0).sum() > 50  # overtaken

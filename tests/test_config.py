@@ -131,13 +131,13 @@ NAMES = "e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4"
         ),
         (
             ValueError,
-            "stages of accumulator aligned:13 must be from 1 to 10, not 0",
+            "stages of accumulator aligned:13 must be from 1 to 17, not 0",
             {"stages": 0},
         ),
         (
             ValueError,
-            "stages of accumulator aligned:13 must be from 1 to 10, not 11",
-            {"stages": 11},
+            "stages of accumulator aligned:13 must be from 1 to 17, not 18",
+            {"stages": 18},
         ),
         (
             ValueError,
@@ -146,7 +146,7 @@ NAMES = "e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4"
         ),
         (
             TypeError,
-            "stages of accumulator aligned:13 must be an integer from 1 to 10, not 2.5",
+            "stages of accumulator aligned:13 must be an integer from 1 to 17, not 2.5",
             {"stages": 2.5},
         ),
         (

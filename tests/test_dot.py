@@ -361,3 +361,16 @@ def test_real_matrix_is_close_to_the_float_product():
     want = a.dequantize().astype(np.float64) @ b.dequantize().astype(np.float64).T
     for accumulator in ACCUMULATORS:
         np.testing.assert_allclose(matmul(a, b, accumulator), want, rtol=0, atol=0.02)
+
+
+@pytest.mark.parametrize("text", ["exact", "fused:13", "fixed:40:-10", "float32", "hopper"])
+@pytest.mark.parametrize("rows", [2, 20])
+def test_products_of_no_elements_are_c(text, rows):
+    """By the table and by operands alike; a fixed register takes c on its grid."""
+    none = MXArray(np.zeros((rows, 0), np.uint8), np.zeros((rows, 0), np.uint8), "e4m3")
+    c = np.linspace(-3, 3, rows**2, dtype=np.float32).reshape(rows, rows)
+    want = np.trunc(c * 2.0**10) / 2**10 if text.startswith("fixed") else c
+    np.testing.assert_array_equal(matmul(none, none, text, c), want)
+    np.testing.assert_array_equal(matmul(none, none, text, c, lanes=8), want)
+    if text != "fixed:40:-10" and text != "float32":
+        np.testing.assert_array_equal(matmul(c[:, :0], none, text, c), c)

@@ -4,12 +4,10 @@ By default at least 100,000 dot products for each kind of accumulator, and as ma
 format. `MXDOT_FULL=1` takes 100,000 for every combination of both. `MXDOT_SEED=n` draws others.
 """
 
-import os
-
 import pytest
 
 from cases import OPERANDS, RUNNING, SCALES, random_cases
-from compare import check, generator
+from compare import FULL, check, generator
 from mxdot.model import PRESETS, accumulator
 
 PAIRS = [
@@ -64,10 +62,7 @@ SHAPES = {
     (2, 128): 2,
     (8, 32): 1,
 }
-
-FULL = os.environ.get("MXDOT_FULL", "0") != "0"
 EACH = 100_000 if FULL else 12_000
-
 
 COMBINATIONS = [
     pytest.param(kind, pair, id=f"{kind}-{'x'.join(pair)}")

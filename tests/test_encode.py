@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mxdot.model import FORMATS
+from mxdot.model import E8M0, FORMATS
+from mxdot.model.formats import FLOAT16, FLOAT64, FloatFormat, Specials
 from rational_formats import encode_signed
 from test_formats import FLOATS, ML_DTYPES, all_codes
 
@@ -173,3 +174,46 @@ def test_any_float64(x, name):
         else:
             finite = float(np.clip(x, -1e300, 1e300))
             assert [got] == oracle_codes(name, [finite], rounding)
+
+
+def wide_floats():
+    """float64 of all magnitudes, subnormal ones, zeros and the largest among them."""
+    rng = np.random.default_rng(11)
+    bits = rng.integers(-(2**63), 2**63, 20_000, np.int64)
+    bits[:5000] &= np.int64(-(2**63) | 2**53 - 1)  # subnormal, or nearly
+    x = bits.view(np.float64)
+    return np.concatenate([x[np.isfinite(x)], [0.0, -0.0, np.finfo(np.float64).max, 5e-324]])
+
+
+def test_encode_of_float64_is_itself():
+    x = np.concatenate([wide_floats(), [np.inf, -np.inf]])
+    for rounding in DETERMINISTIC:
+        got = FLOAT64.encode(x, rounding)
+        assert got.dtype == np.float64
+        np.testing.assert_array_equal(got.view(np.int64), x.view(np.int64))
+    assert np.isnan(FLOAT64.encode(np.nan))
+
+
+@pytest.mark.parametrize("mantissa_bits", [1, 20, 51])
+def test_encode_of_eleven_exponent_bits(mantissa_bits):
+    """RNE and RZ of the bits of float64: fewer fraction bits, of subnormals too."""
+    fmt = FloatFormat("wide", 11, mantissa_bits, Specials.IEEE)
+    x = wide_floats()
+    bits, discarded = x.view(np.uint64) & np.uint64(2**63 - 1), np.uint64(52 - mantissa_bits)
+    one = np.uint64(1)
+    half = (one << (discarded - one)) - one + (bits >> discarded & one)
+    sign = np.signbit(x).astype(np.uint64) << np.uint64(11 + mantissa_bits)
+    top = np.uint64(fmt.largest_code)
+    for rounding, rounded in (("nearest_even", bits + half), ("toward_zero", bits)):
+        got = fmt.encode(x, rounding)
+        assert got.dtype == fmt.dtype
+        want = np.minimum(rounded >> discarded, top) | sign
+        np.testing.assert_array_equal(got.astype(np.uint64), want)
+
+
+@pytest.mark.parametrize("fmt", [*FORMATS.values(), FLOAT16, E8M0], ids=str)
+def test_a_scalar_gives_a_scalar(fmt):
+    """As NumPy's functions: no array without axes."""
+    assert isinstance(fmt.encode(1), fmt.dtype.type)
+    assert isinstance(fmt.encode(np.ones(())), fmt.dtype.type)
+    assert fmt.encode([1]).shape == (1,)

@@ -22,6 +22,7 @@ from mxdot.model.formats import (
     FloatFormat,
     Specials,
     UnsignedFormat,
+    scale_format,
 )
 
 FLOATS = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
@@ -222,9 +223,11 @@ def test_a_format_that_is_no_element_of_mx(fmt):
 @pytest.mark.parametrize(
     ("error", "message", "fields"),
     [
-        (ValueError, "exponent_bits of f must be from 1 to 11, not 0", (0, 3)),
-        (ValueError, "exponent_bits of f must be from 1 to 11, not 12", (12, 3)),
+        (ValueError, "exponent_bits of f must be from 1 to 10, not 0", (0, 3)),
+        (ValueError, "exponent_bits of f must be from 1 to 10, not 11", (11, 3)),
+        (ValueError, "exponent_bits of f must be from 1 to 10, not 11", (11, 3, Specials.NAN_ONLY)),
         (ValueError, "exponent_bits of f must be from 2 to 11, not 1", (1, 3, Specials.IEEE)),
+        (ValueError, "exponent_bits of f must be from 2 to 11, not 12", (12, 3, Specials.IEEE)),
         (ValueError, "mantissa_bits of f must be from 0 to 52, not -1", (4, -1)),
         (ValueError, "mantissa_bits of f must be from 1 to 52, not 0", (4, 0, Specials.NAN_ONLY)),
         (TypeError, "mantissa_bits of f must be an integer from 0 to 52, not 1.5", (4, 1.5)),
@@ -275,3 +278,11 @@ def test_bad_codes():
     with pytest.raises(TypeError, match=r"^scales must have dtype uint8, not float64$"):
         E8M0.decode(np.array([1.0]))
     assert fmt.decode(np.zeros((0, 3), np.uint8)).shape == (0, 3)
+
+
+@pytest.mark.parametrize("name", ["xyz", "u", "u0", "u17", "u1_0", "4", "e5m2", 4, None])
+def test_no_format_of_scales(name):
+    text = f"^format of scales must be one of float32, .*, e1m0, u1, .*, u16, not {name!r}$"
+    with pytest.raises(ValueError, match=text):
+        scale_format(name)
+    assert [scale_format(n).bits for n in ("float16", "e1m0", "u1", "u16")] == [16, 1, 1, 16]

@@ -13,13 +13,13 @@ import pytest
 from compare import generator
 from hw_bench import Evaluator, assert_same
 from mxdot.hw.dot.exact import SECTIONS
-from mxdot.hw.dot.float_loop import Window
+from mxdot.hw.dot.window import Window
 from mxdot.model import DotConfig
 from mxdot.model.accumulators import NAN_DEFAULT
 from mxdot.model.widths import Widths
 from rational_formats import Special, Status, decode_float32, encode_float32, pow2, round_float32
 
-KINDS = ("approach", "add", "normalize", "round")
+KINDS = ("distance", "approach", "add", "carry", "count", "normalize", "round")
 FLAGS = ("overflow", "underflow", "inexact")
 BIAS = 127
 CASES = 6000
@@ -93,10 +93,12 @@ UNITS = [
     DotConfig("e2m1", 4, "exact"),
     DotConfig("e5m2", 32, "exact"),
     DotConfig("int8", 32, "exact"),
+    DotConfig("e4m3", 4, "exact", 11),  # the addition is cut before its carries
+    DotConfig("e2m1", 4, "exact", 11),
 ]
 
 
-@pytest.fixture(scope="module", params=UNITS, ids=lambda unit: f"{unit.formats[0][0].name}")
+@pytest.fixture(scope="module", params=UNITS, ids=lambda unit: unit.name)
 def loop(request) -> Loop:
     return Loop(request.param)
 

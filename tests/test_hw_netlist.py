@@ -104,6 +104,30 @@ class Statements(wiring.Component):
         return m
 
 
+class Parts(wiring.Component):
+    """Parts of a value from where another says, beyond its end too."""
+
+    value: In(10)
+    negative: In(signed(6))
+    offset: In(4)
+    bits: Out(3)
+    word: Out(3)
+    wide: Out(9)
+    signed_bits: Out(4)
+    signed_word: Out(4)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += [
+            self.bits.eq(self.value.bit_select(self.offset, 3)),
+            self.word.eq(self.value.word_select(self.offset, 3)),
+            self.wide.eq(self.value[:5].bit_select(self.offset, 9)),
+            self.signed_bits.eq(self.negative.bit_select(self.offset, 4)),
+            self.signed_word.eq(self.negative.word_select(self.offset, 4)),
+        ]
+        return m
+
+
 class Counter(wiring.Component):
     """A register with an enable and a start other than 0."""
 
@@ -148,12 +172,13 @@ WIDE = Widths(DotConfig(formats="e4m3,e5m2,int8xe2m1", lanes=4))
     "make",
     [
         Statements,
+        Parts,
         lambda: ProductLane(WIDE),
         lambda: FloatSum(24, 31),
         lambda: Normalizer(37, limit_width=9),
         lambda: Convert(FLOAT16),
     ],
-    ids=["statements", "lane", "float sum", "normalizer", "convert"],
+    ids=["statements", "parts", "lane", "float sum", "normalizer", "convert"],
 )
 def test_a_component_as_in_the_simulator(make):
     rng = generator("netlist")

@@ -19,6 +19,7 @@ CONFIGS = [
         ("blackwell", 2),
     ]
 ]
+CONFIGS.append(DotConfig("e2m1", 4, "exact", 6, interleave=3))
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=str)

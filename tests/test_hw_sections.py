@@ -9,12 +9,11 @@ from cases import random_cases
 from compare import generator
 from hw_bench import Evaluator, assert_same
 from mxdot.hw.arithmetic.floats import FLOAT32_FRACTION
-from mxdot.hw.arithmetic.multiply import signed_constant
 from mxdot.hw.dot import fixed
-from mxdot.hw.dot.accumulate import Accumulate
-from mxdot.hw.dot.exact import row_bits
-from mxdot.hw.dot.float_loop import Window
+from mxdot.hw.dot.accumulate import FloatAccumulate
+from mxdot.hw.dot.block import row_bits
 from mxdot.hw.dot.sections import build
+from mxdot.hw.dot.window import Window
 from mxdot.model import DotConfig
 from mxdot.model.accumulators import NAN_DEFAULT, Accumulator, Fixed
 from mxdot.model.products import NO_EXPONENT
@@ -70,6 +69,12 @@ def last_mode(formats: str) -> int:
     return formats.count(",")
 
 
+def terms_of(path: Datapath, name: str) -> np.ndarray:
+    """The terms that leave a section, of which negative ones are inverted magnitudes."""
+    words, negative = path.out[name]["words"], path.out["multiply"]["products"]["sign"] == 1
+    return np.where(negative, -(words ^ ((1 << path.widths.term_bits) - 1)), words)
+
+
 def signed(terms) -> np.ndarray:
     return np.where(terms["sign"], -terms["magnitude"], terms["magnitude"])
 
@@ -105,9 +110,9 @@ def test_sections_of_aligned(formats, fraction_bits):
     config = DotConfig(formats=formats, lanes=4, accumulator=f"aligned:{fraction_bits}")
     path = Datapath(config, last_mode(formats))
     nonzero = path.out["multiply"]["products"]["nonzero"].any(axis=1)
-    largest = path.out["largest"]["largest"] + path.widths.exponent_min
+    largest = path.out["largest1"]["largest"] + path.widths.exponent_min
     path.same(np.where(nonzero, largest, 0), path.stages["largest_exponent"])
-    path.same(signed(path.out["align"]["terms"]), path.stages["aligned"])
+    path.same(terms_of(path, "align"), path.stages["aligned"])
     if path.widths.sum_is_cut:
         path.same(path.out["sum"]["total"], path.stages["integer_sum"])
         grid = path.stages["largest_exponent"] - fraction_bits
@@ -130,9 +135,7 @@ def rows_sum(path: Datapath, name: str) -> np.ndarray:
 def test_sections_of_exact(formats):
     path = Datapath(DotConfig(formats=formats, lanes=8, accumulator="exact"))
     table_lsb = path.stages["product_exponent"] - path.widths.lsb
-    path.same(
-        signed(path.out["place"]["terms"]), path.stages["product"] << np.maximum(table_lsb, 0)
-    )
+    path.same(terms_of(path, "place"), path.stages["product"] << np.maximum(table_lsb, 0))
     path.same(rows_sum(path, "sum"), path.stages["integer_sum"])
     path.check_result()
 
@@ -142,11 +145,10 @@ def test_sections_of_exact(formats):
 def test_sections_of_integer_codes(formats, lanes, accumulator):
     """Partial products in a tree of several sections, each of which hands on the same sum."""
     path = Datapath(DotConfig(formats=formats, lanes=lanes, accumulator=accumulator))
-    lacks = lanes * signed_constant(*path.widths.code_bits)
     integer_sum = path.stages["integer_sum"].astype(int)
     for name in ("multiply", "compress1", "compress2"):
-        total = path.out[name]["partial_products"].astype(object).sum(axis=1)
-        path.same((total + lacks - integer_sum) % (1 << row_bits(path.widths)), 0 * integer_sum)
+        total = path.out[name]["partial_sums"].astype(object).sum(axis=1)
+        path.same((total - integer_sum) % (1 << row_bits(path.widths)), 0 * integer_sum)
     if accumulator == "fixed:32:-16":
         path.same(path.out["sum"]["total"], integer_sum)
     else:
@@ -262,7 +264,7 @@ def test_accumulate_of_fixed_for_every_register_and_addend(overflow):
     negative = np.where(outside, np.tile([0, 1, 0, 1], 16 * 31), value < 0)
     addend = {"value": value, "outside": outside, "negative": negative}
     inputs = {"addend": addend, "register": {"register": register}}
-    got = Evaluator(fixed.Accumulate(widths_of(rule)))(i=inputs)["o"]["register"]
+    got = Evaluator(fixed.FixedAccumulate(widths_of(rule)))(i=inputs)["o"]["register"]
     far = np.where(negative, -1, 1) * 160 + value  # the low bits stay those of `value`
     total = register + np.where(outside, far, value)
     over = (total < -8) | (total > 7)
@@ -276,7 +278,7 @@ def test_round_of_fixed_for_every_register():
     rule = Fixed(12, -151)
     register = np.arange(-2048, 2048)
     inputs = {"register": {"register": register}}
-    got = Evaluator(fixed.Round(widths_of(rule)))(i=inputs)["o"]["running"]
+    got = Evaluator(fixed.FixedRound(widths_of(rule)))(i=inputs)["o"]["running"]
     want = np.ldexp(register.astype(float), -151).astype(np.float32) + np.float32(0)
     assert_same(got["c"], want.view(np.uint32), register=register)
     inexact = want.astype(float) != np.ldexp(register.astype(float), -151)
@@ -306,7 +308,7 @@ def test_accumulate_of_every_special(c):
         with np.errstate(invalid="ignore"):
             total = np.float32(start + sum(parts) if parts else start + 1.0)
         want.append(NAN_DEFAULT if np.isnan(total) else int(total.view(np.uint32)))
-    accumulate = Evaluator(Accumulate(widths_of("float32"), 24))
+    accumulate = Evaluator(FloatAccumulate(widths_of("float32"), 24))
     other = 0x41234567
     for inputs in (
         {"first": 1, "c": c, "running": {"c": other}},
@@ -320,6 +322,6 @@ def test_flags_stay_until_the_next_product():
     flags = {"overflow": 1, "underflow": 1, "inexact": 1, "saturated": 0}
     first = np.array([0, 1])
     inputs = {"block": {"zero": 1}, "first": first, "running": {"flags": flags}}
-    got = Evaluator(Accumulate(widths_of("float32"), 24))(i=inputs)["o"]["running"]
+    got = Evaluator(FloatAccumulate(widths_of("float32"), 24))(i=inputs)["o"]["running"]
     for name in ("overflow", "underflow", "inexact"):
         assert got["flags"][name].tolist() == [1, 0], name

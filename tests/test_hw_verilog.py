@@ -167,7 +167,7 @@ def test_structures_are_ports_of_their_own(text):
     assert [name for name in lane if name.startswith("special_")] == [
         "special_nan", "special_pos_inf", "special_neg_inf",
     ]  # fmt: skip
-    multiply = found["mxdot_dot_multiply"]
+    multiply = found["mxdot_dot_products"]
     bits = lane["o_significand"][1]
     assert ports(multiply)["o_products_significand"] == ("output", CONFIG.lanes * bits)
     assert re.search(rf" o_products_significand,  // {CONFIG.lanes} x {bits}$", multiply, re.M)

@@ -1,38 +1,25 @@
 """The bench of the matrix unit: wrong units and wrong models must make it fail, and say why."""
 
-from pathlib import Path
-
 import pytest
-from amaranth.hdl import Signal
+from amaranth.hdl import Const, Signal
 
 from mxdot.hw.matmul.array import DotArray
 from mxdot.hw.matmul.control import Control
 from mxdot.hw.matmul.counters import Counters
+from mxdot.hw.matmul.operand import Operand
 from mxdot.hw.matmul.receive import Receiver
 from mxdot.hw.matmul.registers import Registers
 from mxdot.hw.matmul.send import Sender
-from mxdot.hw.verilog import generate
+from mxdot.hw.matmul.unit import MatmulUnit
+from mxdot.hw.pipeline import Row
 from mxdot.model import DotConfig
 from mxdot.model.units.matmul.config import MatmulConfig
-from mxdot.sim.engine.job import UnitJob
-from mxdot.sim.engine.unit import UnitResult, run_unit
-from wrong_units import breaks
+from wrong_units import at_once, breaks, run_small, run_wrong
 
 CONFIG = MatmulConfig(DotConfig("e4m3", 4, "aligned:13", 2), rows=2, columns=2, depth=4, c_bytes=3)
-
-
-def run(directory: Path, builds: Path, config: MatmulConfig = CONFIG, **options) -> UnitResult:
-    repeat = "mxdot sim --seed 1"
-    job = UnitJob("matmul", config, 1, directory, builds=builds, repeat=repeat, **options)
-    return run_unit(job)
-
-
-def run_wrong(wrong, builds: Path, directory: Path, **options) -> UnitResult:
-    verilog = directory / "wrong.v"
-    with pytest.MonkeyPatch.context() as patch:
-        wrong(patch)
-        verilog.write_text(generate(CONFIG))
-    return run(directory, builds / f"matmul-{wrong.__name__}", verilog=verilog, **options)
+TURNS = MatmulConfig(DotConfig("e2m1", 4, "aligned:13", 3, interleave=3), 2, 1, 4, initial_c=True)
+"""Tiles take turns in groups of two, or of three at the end of a row."""
+KEEPS_B = MatmulConfig(DotConfig("e2m1", 4, "aligned:13", 2), 2, 1, 4, keep_b=True)
 
 
 @breaks(DotArray)
@@ -97,36 +84,99 @@ def beats_are_discarded(receiver, m):
         m.d.comb += receiver.discarded.eq(1)
 
 
+def groups_of_three(patch):
+    patch.setattr(MatmulConfig, "group", 3)
+
+
+def one_running_value(patch):
+    take_turns = MatmulUnit._take_turns
+
+    def without_slots(self, m, a, step, *rest):
+        take_turns(self, m, a, step, *rest)
+        m.d.comb += step.slot.eq(0)
+
+    patch.setattr(MatmulUnit, "_take_turns", without_slots)
+
+
+def waits_for_no_tile(patch):
+    patch.setattr(Row, "_on_its_way", lambda self, index, token: Const(0, 1))
+
+
+def waits_for_every_tile(patch):
+    patch.setattr(Row, "_on_its_way", lambda self, index, token: self.registers[index].valid)
+
+
+def full_buffer_is_not_kept(patch):
+    steps_of_b = Operand._steps_of_b
+
+    def of_less_than_all(self, m):
+        steps, fits = steps_of_b(self, m)
+        return steps, fits & (steps != 2 * self.config.depth)
+
+    patch.setattr(Operand, "_steps_of_b", of_less_than_all)
+
+
 @pytest.mark.parametrize(
-    ("wrong", "messages"),
+    ("wrong", "message"),
     [
-        (swapped_results, ["results differ from the model's"]),
-        (gaps_are_taken, ["fault packet a keep: STATUS has [], wanted a_keep alone"]),
-        (long_packets_are_taken, ["fault packet b late_last: STATUS has"]),
-        (formats_are_not_checked, ["fault unknown format: STATUS has []"]),
-        (every_access_is_fine, ["a read of 0x", "was accepted"]),
-        (never_at_an_end, ["busy after"]),
-        (lost_cycles, ["CYCLES is", "its parts are"]),
-        (stalled_beats_change, ["a beat of C changed before it was taken"]),
-        (stalled_reads_change, ["the response to a read changed before it was taken"]),
-        (stalled_responses_change, ["the response to a write changed before it was taken"]),
-        (beats_are_discarded, ["DISCARDED_B is", "the pins show"]),
+        (groups_of_three, "results differ from the model's"),
+        (one_running_value, "results differ from the model's"),
+        (waits_for_no_tile, "results differ from the model's"),
+        (waits_for_every_tile, "wanted at most 0"),
     ],
 )
-def test_wrong_unit_is_caught(wrong, messages, simulation_dir, tmp_path):
-    result = run_wrong(wrong, simulation_dir, tmp_path, traffic=20)
-    assert not result.passed
+def test_wrong_turns_are_caught(wrong, message, simulation_dir, tmp_path):
+    result = run_wrong(wrong, TURNS, tmp_path, simulation_dir, traffic=20)
+    assert any(message in error for error in result.errors), result.errors
+
+
+def test_b_that_is_not_kept_is_caught(simulation_dir, tmp_path):
+    result = run_wrong(full_buffer_is_not_kept, KEEPS_B, tmp_path, simulation_dir, traffic=20)
+    assert any("STATUS has b_early_last" in error for error in result.errors), result.errors
+
+
+def test_right_turns_pass(simulation_dir, tmp_path):
+    result = run_small(TURNS, tmp_path, simulation_dir / "matmul-turns", traffic=50, bulk=50)
+    assert result.errors == []
+    assert result.passed
+    assert (result.mismatches, result.coverage) == (0, 100.0)
+
+
+@pytest.mark.parametrize(
+    ("wrongs", "messages"),
+    [
+        ([swapped_results], ["results differ from the model's"]),
+        (
+            [gaps_are_taken, long_packets_are_taken, formats_are_not_checked],
+            [
+                "fault packet a keep: STATUS has [], wanted a_keep alone",
+                "fault packet b late_last: STATUS has",
+                "fault unknown format: STATUS has []",
+            ],
+        ),
+        ([never_at_an_end], ["busy after"]),
+        ([every_access_is_fine], ["a read of 0x", "was accepted"]),
+        ([lost_cycles], ["CYCLES is", "its parts are"]),
+        ([stalled_beats_change], ["a beat of C changed before it was taken"]),
+        ([stalled_reads_change], ["the response to a read changed before it was taken"]),
+        ([stalled_responses_change], ["the response to a write changed before it was taken"]),
+        ([beats_are_discarded], ["DISCARDED_B is", "the pins show"]),
+    ],
+)
+def test_wrong_units_are_caught(wrongs, messages, simulation_dir, tmp_path):
+    """Several at a time where each has a message of its own: builds take longer than all else."""
+    result = run_wrong(at_once(*wrongs), CONFIG, tmp_path, simulation_dir, traffic=20)
     for message in messages:
         assert any(message in error for error in result.errors), result.errors
 
 
 def test_a_wrong_result_is_located(simulation_dir, tmp_path):
     options = {"traffic": 20, "predictor": "wrong_predictors:one_product_off"}
-    result = run(tmp_path, simulation_dir / "matmul", **options)
+    result = run_small(CONFIG, tmp_path, simulation_dir / "matmul", **options)
     assert not result.passed
     assert result.mismatches > 0
     for text in (
-        f"seed 1, unit matmul: {CONFIG}",
+        f"seed 1, unit small: {CONFIG}",
         "C[0, 0]: tile (0, 0), row 0, column 0; 1 results differ",
         "block 0: scale_a 0x",
         "got  0x",
@@ -137,7 +187,7 @@ def test_a_wrong_result_is_located(simulation_dir, tmp_path):
 
 
 def test_right_unit_passes(simulation_dir, tmp_path):
-    result = run(tmp_path, simulation_dir / "matmul", traffic=100, bulk=200)
+    result = run_small(CONFIG, tmp_path, simulation_dir / "matmul", traffic=100, bulk=200)
     assert result.errors == []
     assert result.passed
     assert (result.mismatches, result.coverage) == (0, 100.0)
@@ -145,6 +195,6 @@ def test_right_unit_passes(simulation_dir, tmp_path):
 
 def test_right_unit_of_deep_buffers_passes(simulation_dir, tmp_path):
     deep = MatmulConfig(DotConfig("int8", 4, "int32", out="float16"), 1, 1, depth=512)
-    result = run(tmp_path, simulation_dir / "matmul-deep", deep, traffic=20, bulk=20)
+    result = run_small(deep, tmp_path, simulation_dir / "matmul-deep", traffic=20, bulk=20)
     assert result.errors == []
     assert (result.mismatches, result.coverage) == (0, 100.0)

@@ -171,7 +171,7 @@ def test_regions_and_their_scales(a, b, regions):
     left, right = (random_array(rng, scheme, 4, 16, "one") for scheme in schemes)
     got = integer_sums(left, right)
     assert got.sums.shape == got.scales.shape == got.overflowed.shape == (4, 4, regions)
-    assert (got.sums.dtype, got.scales.dtype, got.unit) == (np.int32, np.float32, 0)
+    assert (got.sums.dtype, got.scales.dtype, got.lsb) == (np.int32, np.float32, 0)
     exact = np.zeros((4, 4))
     for i in range(regions):
         exact += got.scales[..., i].astype(np.float64) * got.sums[..., i]
@@ -342,6 +342,6 @@ def test_unit_of_fixed_point_elements():
     scheme = Scheme("sm", SCHEMES["msfp16"].elements, (Level(TENSOR, FLOAT32),), "a test")
     a = quantize(np.array([[1.5, -0.25]], np.float32), scheme)
     sums = integer_sums(a, a)
-    assert sums.unit == -12
+    assert sums.lsb == -12
     want = oracle.matmul(a, a, "int32", np.zeros((1, 1)))
     assert sums.rescale().view(np.uint32).tolist() == want.tolist()

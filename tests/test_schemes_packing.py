@@ -9,6 +9,7 @@ import pytest
 
 from compare import generator
 from mxdot.model import pack as pack_mx
+from mxdot.model import quantize as quantize_mx
 from mxdot.model.schemes import (
     INT4_FULL,
     SCHEMES,
@@ -20,7 +21,6 @@ from mxdot.model.schemes import (
     block,
     calibrate,
     load,
-    matmul,
     pack,
     quantize,
     save,
@@ -158,21 +158,83 @@ def test_files_of_nothing_and_of_unknown_elements(tmp_path):
     array = random_array(generator("three"), SCHEMES["mixed4"], 4, 64, "one")
     three = replace(array.scheme, name="three", elements=(*array.scheme.elements, INT4_FULL))
     selectors = np.array([[0, 1], [2, 0], [1, 3], [2, 2]], np.uint8)
-    wrong = replace(array, scheme=three, selectors=selectors)
+    good, codes = np.minimum(selectors, 2), array.codes & 7  # which are codes of all three
+    right = replace(array, scheme=three, codes=codes, selectors=good)
+    same(unpack(pack(right)), right)
+    wrong = np.array([[0b0100], [0b0010], [0b1101], [0b1010]], np.uint8)  # the packed selectors
     message = "selectors of three must be from 0 to 2, not 3"
-    for call in (lambda: unpack(pack(wrong)), lambda: matmul(wrong, wrong, "exact")):
+    for call in (
+        lambda: replace(right, selectors=selectors),
+        lambda: unpack(replace(pack(right), selectors=wrong)),
+    ):
         with pytest.raises(ValueError, match=f"^{message}$"):
             call()
-    right = replace(wrong, selectors=np.minimum(selectors, 2))
-    same(unpack(pack(right)), right)
-    save(tmp_path / "three.npz", wrong)
     with pytest.raises(ValueError, match=rf"three.npz must hold a quantised .*: {message}$"):
-        load(tmp_path / "three.npz")
+        load(changed(tmp_path / "three.npz", right, selectors=wrong))
 
-    save(tmp_path / "empty.npz", array)
-    with np.load(tmp_path / "empty.npz") as file:
-        parts = dict(file)
-    header = json.loads(str(parts.pop("header"))) | {"shape": [0, 64]}
-    np.savez(tmp_path / "empty.npz", header=np.array(json.dumps(header)), **parts)
+    path = changed(tmp_path / "empty.npz", array, shape=[0, 64])
     with pytest.raises(ValueError, match=r"at least one value, not \(0, 64\)$"):
-        load(tmp_path / "empty.npz")
+        load(path)
+
+
+def changed(path, array, shape=None, **others):
+    """A file of `array` with other parts."""
+    save(path, array)
+    with np.load(path) as file:
+        parts = dict(file) | others
+    header = json.loads(str(parts.pop("header")))
+    header["shape"] = shape or header["shape"]
+    np.savez(path, header=np.array(json.dumps(header)), **parts)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "stored", "message"),
+    [
+        ("int8_channel", 0, np.float32(0), "from 1.4013e-45 to 3.40282e+38, or NaN, not 0"),
+        ("int8_channel", 0, np.float32(-1), "from 1.4013e-45 to 3.40282e+38, or NaN, not -1"),
+        ("int4_g32", 0, np.float16(np.inf), "from 5.96046e-08 to 65504, or NaN, not inf"),
+        ("nvfp4", 1, np.uint8(0x80), "from 0.00195312 to 448, or NaN, not -0"),
+        ("nvfp4", 1, np.uint8(0xB8), "from 0.00195312 to 448, or NaN, not -1"),
+        ("vsquant4_u4", 1, np.uint8(0), "from 1 to 15, not 0"),
+        ("vsquant4_u4", 1, np.uint8(16), "from 1 to 15, not 16"),
+        ("mx9", 1, np.uint8(2), "from 0 to 1, not 2"),
+    ],
+)
+def test_scales_that_no_scheme_has_are_refused(tmp_path, name, level, stored, message):
+    array = random_array(generator("scales", name), SCHEMES[name], 4, 32, "one")
+    assert array.scales[level].dtype == stored.dtype
+    scales = [scale.copy() for scale in array.scales]
+    scales[level].flat[-1] = stored
+    message = f"scales[{level}] of {name} must be {message}"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        replace(array, scales=tuple(scales))
+    if message.endswith("not 16") or name == "mx9":
+        return  # of more bits than a file has for it
+    bits = scales[level].view(f"u{stored.itemsize}")
+    if name == "vsquant4_u4":
+        bits = bits[:, 0::2] | bits[:, 1::2] << 4
+    path = changed(tmp_path / "array.npz", array, **{f"scales{level}": bits.view(np.uint8)})
+    with pytest.raises(ValueError, match=f": {re.escape(message)}$"):
+        load(path)
+
+
+def test_a_nan_scale_is_taken():
+    array = random_array(generator("nan scale"), SCHEMES["nvfp4"], 4, 32, "one")
+    outer, inner = (scale.copy() for scale in array.scales)
+    outer[0, 0], inner[0, 0] = np.nan, 0xFF
+    assert np.isnan(replace(array, scales=(outer, inner)).dequantize()).all()
+
+
+def test_an_mx_array_is_a_scaled_array(tmp_path):
+    x = generator("mx").standard_normal((3, 4, 64)).astype(np.float32)
+    for axis, block_size in ((-1, 32), (1, 2)):
+        mx = quantize_mx(x, "e2m1", block_size=block_size, axis=axis)
+        save(tmp_path / "mx.npz", mx)
+        for got in (unpack(pack(mx)), load(tmp_path / "mx.npz")):
+            assert isinstance(got, ScaledArray)
+            np.testing.assert_array_equal(got.codes, mx.codes)
+            np.testing.assert_array_equal(got.scales[0], mx.scales)
+            np.testing.assert_array_equal(got.dequantize(), mx.dequantize())
+            assert (got.scheme, got.axis) == (mx.scheme, axis)
+    assert replace(mx, block_size=1, scales=np.repeat(mx.scales, 2, 1)).scheme != mx.scheme

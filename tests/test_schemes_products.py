@@ -70,6 +70,27 @@ def test_mx_is_the_same_as_before(name):
     np.testing.assert_array_equal(got, want)
 
 
+def test_one_function_for_mx_and_schemes():
+    """Blocks of both are taken whole, or cut as those of schemes; any two kinds multiply."""
+    assert matmul is matmul_mx
+    rng = generator("one function")
+    x, y = rng.standard_normal((2, 20, 256)).astype(np.float32)
+    a, b = quantize_mx(x, "e4m3", block_size=256), quantize_mx(y, "e5m2", block_size=256)
+    left, right = (ScaledArray(q.scheme, q.codes, (q.scales,)) for q in (a, b))
+    for text in ("aligned:3", "fused:5"):
+        cut = matmul(left, right, text)
+        assert (cut != matmul(a, b, text)).any()
+        np.testing.assert_array_equal(matmul(a, b, text, lanes=128), cut)
+        np.testing.assert_array_equal(matmul(left, right, text, lanes=256), matmul(a, b, text))
+        np.testing.assert_array_equal(matmul(a, right, text), cut)
+        np.testing.assert_array_equal(matmul(a, b, text, trace=True).result, matmul(a, b, text))
+    np.testing.assert_array_equal(matmul(x, b, "exact"), matmul(x, right, "exact"))
+    refused = "^trace must be False but for two MXArrays whose lanes are None$"
+    for pair in ((a, right), (left, right), (x, b)):
+        with pytest.raises(ValueError, match=refused):
+            matmul(*pair, "exact", trace=True)  # type: ignore[arg-type]
+
+
 def every_element(scheme):
     """One row for each element of a pair of micro-exponent codes: (code, shift), then a zero."""
     codes = 2 ** scheme.elements[0].bits

@@ -1,11 +1,13 @@
 """What schemes and their quantisation refuse, with the whole message."""
 
+import pickle
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from mxdot.model import E2M1, E5M2
+from mxdot.model import E2M1, E5M2, MXArray
 from mxdot.model.schemes import (
     CHANNEL,
     E1M0,
@@ -14,10 +16,12 @@ from mxdot.model.schemes import (
     FLOAT32,
     INT4_FULL,
     INT8_FULL,
+    SCHEMES,
     TENSOR,
     UINT8,
     IntegerFormat,
     Level,
+    ScaledArray,
     Scheme,
     UnsignedFormat,
     block,
@@ -27,6 +31,7 @@ from mxdot.model.schemes import (
 
 FLOAT = Level(TENSOR, FLOAT32)
 MX = Level(block(32), E8M0, "floor")
+ONE = np.ones((1, 1), np.float32)
 
 
 @pytest.mark.parametrize(
@@ -206,3 +211,99 @@ def test_names_and_values():
     with pytest.raises(ValueError, match=r"^x of dtype float64 must hold float32 values, not 0.1$"):
         quantize(np.full((4, 32), 0.1), "mxfp4")
     assert quantize(x, " NVFP4 ").scheme.name == "nvfp4"
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "name", "arguments"),
+    [
+        (TypeError, "scheme must be a Scheme, not 'nvfp4'", "nvfp4", {"scheme": "nvfp4"}),
+        (
+            TypeError,
+            "codes of nvfp4 must have dtype uint8, not int64",
+            "nvfp4",
+            {"codes": np.zeros((4, 32), np.int64)},
+        ),
+        (
+            ValueError,
+            "codes of nvfp4 must hold at least one value, not have shape (0, 32)",
+            "nvfp4",
+            {"codes": np.zeros((0, 32), np.uint8)},
+        ),
+        (
+            ValueError,
+            "codes of nvfp4 must stand for numbers of e2m1, not be 0x10",
+            "nvfp4",
+            {"codes": np.full((4, 32), 16, np.uint8)},
+        ),
+        (ValueError, "axis must be from -2 to 1, not 2", "nvfp4", {"axis": 2}),
+        (
+            ValueError,
+            "scales of nvfp4 must be one array for each level, 2, not 1",
+            "nvfp4",
+            {"scales": (ONE,)},
+        ),
+        (
+            TypeError,
+            "scales of int8_tensor must be a tuple, not ndarray",
+            "int8_tensor",
+            {"scales": ONE},
+        ),
+        (
+            TypeError,
+            "scales[0] of int8_tensor must have dtype float32, not float64",
+            "int8_tensor",
+            {"scales": (ONE.astype(np.float64),)},
+        ),
+        (
+            ValueError,
+            "scales[0] of int8_tensor must have shape (1, 1), not (1,)",
+            "int8_tensor",
+            {"scales": (ONE[0],)},
+        ),
+        (
+            ValueError,
+            "zero_points of int8_affine must be an array, not None",
+            "int8_affine",
+            {"zero_points": None},
+        ),
+        (
+            TypeError,
+            "zero_points of int8_affine must have dtype int32, not int64",
+            "int8_affine",
+            {"zero_points": np.zeros((1, 1), np.int64)},
+        ),
+        (
+            ValueError,
+            "selectors of mixed4 must have shape (4, 1), not (1, 4)",
+            "mixed4",
+            {"selectors": np.zeros((1, 4), np.uint8)},
+        ),
+        (
+            ValueError,
+            "selectors of int8_tensor must be None, not [0]",
+            "int8_tensor",
+            {"selectors": np.zeros(1, np.uint8)},
+        ),
+    ],
+)
+def test_parts_of_arrays(error, message, name, arguments):
+    array = quantize(np.ones((4, 32), np.float32), name)
+    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+        replace(array, **arguments)
+
+
+def test_parts_are_read_only_copies():
+    codes, scale = np.zeros((4, 32), np.uint8), ONE.copy()
+    array = ScaledArray(SCHEMES["int8_tensor"], codes, (scale,))
+    codes[:], scale[:] = 1, 0
+    assert (array.codes == 0).all()
+    assert (array.scales[0] == 1).all()
+    quantized = quantize(np.ones((4, 32), np.float32), "int8_tensor")
+    mx = MXArray(codes, np.zeros((4, 1), np.uint8), "e4m3")
+    for made in (array, quantized, pickle.loads(pickle.dumps(array)), mx):
+        with pytest.raises(ValueError, match="read-only"):
+            made.scales[0][0] = 2
+    same = pickle.loads(pickle.dumps(mx))
+    assert (same.format, same.block_size, same.scheme) == (mx.format, 32, mx.scheme)
+    with pytest.raises(ValueError, match="read-only"):
+        same.codes[0, 0] = 2

@@ -1,5 +1,7 @@
 """Deliberately wrong products of schemes: the comparison with the oracle must catch each one."""
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from compare import generator
 from mxdot.model.products import NO_EXPONENT
 from mxdot.model.rounding import nearest_even
 from mxdot.model.schemes import SCHEMES, integer, matmul, operand, products
-from mxdot.model.schemes.steps import ScaledStep
+from mxdot.model.steps.operands import OperandStep
 from scheme_cases import random_array, random_c, shrunk
 
 
@@ -37,12 +39,12 @@ def shift_behind_the_alignment(patch):
         return made
 
     right = operand.operand
-    patch.setattr(products, "operand", units)
+    patch.setattr(importlib.import_module("mxdot.model.matmul"), "operand", units)
 
 
 def scale_behind_the_truncation(patch):
     """Terms that are cut before they take the scales' significands."""
-    whole = ScaledStep.terms.fget
+    whole = OperandStep.terms.fget
     assert whole is not None
 
     def terms(step):
@@ -51,7 +53,7 @@ def scale_behind_the_truncation(patch):
         units = np.ldexp(1.0, step.largest_unit[:, None] - 3)
         return np.trunc(step.products / units) * units * step.factor[:, None]
 
-    patch.setattr(ScaledStep, "terms", property(terms))
+    patch.setattr(OperandStep, "terms", property(terms))
 
 
 def normalised_subnormal_scales(patch):

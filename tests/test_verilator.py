@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -223,6 +224,34 @@ def test_results_refuse_a_truncated_file(tmp_path):
 def test_an_unchanged_design_is_not_built_again(standin, simulation_dir):
     before = standin.executable.stat().st_mtime_ns
     assert build_standin(simulation_dir / "standin").executable.stat().st_mtime_ns == before
+
+
+@pytest.fixture
+def cache(standin, tmp_path, monkeypatch) -> Path:
+    """A cache with Verilator's runtime, but without its headers."""
+    cache = tmp_path / "cache"
+    shutil.copytree(verilator.RUNTIME_CACHE, cache, ignore=shutil.ignore_patterns("*.h*", ".*"))
+    monkeypatch.setattr(verilator, "RUNTIME_CACHE", cache)
+    return cache
+
+
+def test_headers_are_precompiled_once(cache, tmp_path):
+    before = set(cache.iterdir())
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(build_standin, [tmp_path / "one", tmp_path / "two"]))
+    headers, compiled = sorted(set(cache.iterdir()) - before)
+    assert compiled.name == f"{headers.name}.gch"
+    compiled.write_text("of another compiler")
+    build_standin(tmp_path / "three")  # goes without it
+    assert compiled.read_text() == "of another compiler"
+
+
+def test_headers_that_do_not_compile_leave_nothing_behind(cache, tmp_path, monkeypatch):
+    monkeypatch.setattr(verilator, "_HEADERS", ("nowhere.h",))
+    with pytest.raises(BuildError, match=r"Verilator's headers failed\n(.|\n)*nowhere"):
+        build_standin(tmp_path / "build")
+    assert not list(cache.glob("*.gch"))
+    assert not list(cache.glob(".*"))
 
 
 def test_a_module_that_is_compiled_separately(simulation_dir, tmp_path):

@@ -20,9 +20,9 @@ import numpy as np
 import torch  # type: ignore[import-not-found]
 from torch import Tensor  # type: ignore[import-not-found]
 
-from mxdot.gpu import agreement, silicon
-from mxdot.gpu.agreement import CLASSES, PAIRS, Operands
-from mxdot.gpu.units import scaled_mm
+from mxdot.gpu.hardware import agreement, silicon
+from mxdot.gpu.hardware.agreement import CLASSES, PAIRS, Operands
+from mxdot.gpu.hardware.units import scaled_mm
 from mxdot.model import E5M2
 
 ROWS = 48

@@ -19,7 +19,8 @@ def add_cost_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--flow",
         metavar="FLOW,...",
-        help="gates, cells, xilinx, xilinx-dsp, ecp5, ecp5-dsp, or none (default: gates)",
+        help="gates, cells, xilinx, xilinx-dsp, ecp5, ecp5-dsp, or none (default: gates, "
+        "and what a study says)",
     )
     group.add_argument(
         "--process",

@@ -64,7 +64,7 @@ def study_of(args: argparse.Namespace) -> Any:
         formats = sweep.setdefault("format", DEFAULT_FORMATS)
         int32 = ",int32" if "int8" in formats.split(",") else ""
         sweep.setdefault("accumulator", DEFAULT_ACCUMULATORS + int32)
-        study = replace(study, title="Comparison", sweeps=(Sweep(**sweep),))
+        study = Study("Comparison", (Sweep(**sweep),), data=study.data, sampling=study.sampling)
     study = replace(study, sampling=_sampling(args, study))
     data = _data(args)
     return study if data is None else replace(study, data=data)

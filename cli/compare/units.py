@@ -70,4 +70,8 @@ def _study(args: argparse.Namespace) -> Any:
     if args.extra is not None:
         study = replace(study, extra=(*study.extra, *load_extra(args.extra)))
     energy = {"energy": False} if args.no_energy else {}
-    return replace(study, synthesis=replace(study.synthesis, **synthesis_options(args), **energy))
+    options = synthesis_options(args)
+    if "flow" in options:  # it wins over the sweeps' too
+        sweeps = tuple(replace(sweep, process=None) for sweep in study.sweeps)
+        study = replace(study, sweeps=sweeps)
+    return replace(study, synthesis=replace(study.synthesis, **options, **energy))

@@ -42,11 +42,11 @@ SYMBOLS = {  # by family, as SVG paths around 0 that reach from -1 to 1
 SECTIONS = {  # what a section does: its colour, and the sections of `model/datapath.py` that do it
     "multiply": (BLUE, ("decode", "multiply", "compress")),
     "largest exponent": (SKY, ("largest",)),
-    "align": (ORANGE, ("align", "place", "join")),
+    "align": (ORANGE, ("offset", "align", "place", "join")),
     "sum": (GREEN, ("sum", "tree")),
-    "normalize": (YELLOW, ("cut", "normalize")),
+    "normalize": (YELLOW, ("cut", "count", "normalize")),
     "scale": (PURPLE, ("scale",)),
-    "accumulate": (VERMILION, ("approach", "add", "accumulate", "promote")),
+    "accumulate": (VERMILION, ("distance", "approach", "add", "carry", "accumulate", "promote")),
     "round": (SLATE, ("round", "convert")),
     "registers and control": (GREY, ()),
 }

@@ -80,6 +80,12 @@ class Picture:
             "config": config(LIGHT),
         }
 
+    def _repr_svg_(self) -> str:
+        """The picture in a notebook."""
+        from .files import svg
+
+        return svg(self)
+
     def parts(self) -> dict[str, Any]:
         """The picture for the report: plain JSON types."""
         return {

@@ -3,8 +3,9 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ...model.errors import choice, printable
 from ..cost import Flow
@@ -29,9 +30,23 @@ class Synthesis:
     effort: str = "speed"
     energy: bool = True
     """Also the energy proxy, of generated units in the flows gates and cells."""
+    sections: bool | None = None
+    """As `Flow.sections`."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "liberty", paths(self.liberty))
+
+    def on(self, processes: str) -> "Synthesis":
+        """The same on these processes, as far as they take it; without the library of `cells`."""
+        flow = with_processes(None, processes) or ""
+        kinds = {_kind(name) for name in items(flow, "process")}
+        return replace(
+            self,
+            flow=flow,
+            liberty=(),
+            target_ps=self.target_ps if "cells" in kinds else (),
+            target_levels=self.target_levels if "gates" in kinds else (),
+        )
 
     def flows(self) -> list[Flow | None]:
         """The flows, once for each of their targets; [None] for no synthesis.
@@ -67,13 +82,14 @@ class Synthesis:
 
     def _of(self, name: str) -> list[Flow | None]:
         kind, dsp = _kind(name), name.endswith("-dsp")
+        how: dict[str, Any] = {"effort": self.effort, "sections": self.sections}
         if kind == "gates":
             levels = self.target_levels or (None,)
-            return [Flow(kind, effort=self.effort, target_levels=t) for t in levels]
+            return [Flow(kind, **how, target_levels=t) for t in levels]
         targets = self.target_ps or (None,)
         if kind == "cells":
             files, process = (self.liberty, None) if name == kind else ((), name)
-            return [Flow(kind, files, self.effort, target_ps=t, process=process) for t in targets]
+            return [Flow(kind, files, **how, target_ps=t, process=process) for t in targets]
         if kind == "ecp5":
             return [Flow(kind, dsp=dsp, target_ps=t) for t in targets]
         return [Flow(kind, dsp=dsp)]

@@ -69,6 +69,10 @@ class Sweep:
     zero_points: str = "none"
     micro: bool = False
     interleave: str = "1"
+    process: str | None = None
+    """Where these units are synthesised, if not where the study says."""
+    accuracy: bool = True
+    """Whether their results are measured, and their sections, or only area and delay."""
 
 
 _TEXTS = (

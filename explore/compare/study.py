@@ -6,6 +6,8 @@ format = "e4m3,e5m2"
 accumulator = ["exact", "aligned:6..25"]   # text or list
 lanes = [8, 16, 32]
 stages = "2..5"                            # default: as `mxdot verilog` has it
+process = "asap7"                          # for these units, in place of [cost]'s
+accuracy = false                           # of these units only area and delay
 [[extra]]                                  # any other Verilog, see `extra.load_extra`
 [cost]
 process = "gates,asap7"                    # sky130, ihp, asap7, gt2n; or, beside it or instead:
@@ -24,7 +26,7 @@ encoder = 0                                # sentences through the real encoder,
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,7 +39,7 @@ from .extra import extras
 from .flows import NONE, Synthesis, with_processes
 from .points import Point, Sampling, Sweep, points_of, units_of
 from .sweep import integers, items
-from .units import Foreign
+from .units import Foreign, Unit
 
 DEFAULT = Path(__file__).with_name("default.toml")
 Note = Callable[[str], None]
@@ -57,14 +59,34 @@ class Study:
     def points(self, note: Note = lambda text: None) -> list[Point]:
         """All points; ValueError when the study cannot be done, before any work."""
         check_data(self.data)
-        swept = [unit for sweep in self.sweeps for unit in units_of(sweep, note)]
-        everything = [*dict.fromkeys(swept), *self.extra]
-        if not everything:
+        if not (self.sweeps or self.extra):
             raise ValueError("a study must hold at least one [[sweep]] or [[extra]]")
-        found = points_of(everything, self.synthesis.flows(), self.data or (None,), self.sampling)
+        found = [point for sweep in self.sweeps for point in self._points(sweep, note)]
+        found += self._of(self.extra)
         if not found:
             raise ValueError("flow none and data none leave nothing to measure")
-        return found
+        # A unit that a sweep has with its accuracy, too, is one point.
+        whole = {(point.unit, point.flow) for point in found if point.data is not None}
+        return [
+            point
+            for point in dict.fromkeys(found)
+            if point.data is not None
+            or point.flow is None
+            or (point.unit, replace(point.flow, sections=None)) not in whole
+        ]
+
+    def _points(self, sweep: Sweep, note: Note) -> list[Point]:
+        here = self
+        if sweep.process is not None:
+            here = replace(here, synthesis=self.synthesis.on(sweep.process))
+        if not sweep.accuracy:
+            synthesis = replace(here.synthesis, sections=False)
+            sampling = replace(self.sampling, encoder=0)
+            here = replace(here, synthesis=synthesis, data=(), sampling=sampling)
+        return here._of(units_of(sweep, note))
+
+    def _of(self, units: Sequence[Unit]) -> list[Point]:
+        return points_of(units, self.synthesis.flows(), self.data or (None,), self.sampling)
 
 
 def check_data(names: Sequence[str]) -> None:
@@ -96,6 +118,8 @@ class SweepTable(Table):
     zero_points: Text | UnsetType = UNSET
     micro: bool | UnsetType = UNSET
     interleave: Text | UnsetType = UNSET
+    process: Text | UnsetType = UNSET
+    accuracy: bool | UnsetType = UNSET
 
 
 class CostTable(Table):

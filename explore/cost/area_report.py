@@ -2,25 +2,30 @@
 
     make area-report [ARGS='--process asap7 --only exact']
     make area-report ARGS='--clock --effort speed'
+    make area-report ARGS='--sections --effort speed'
 
-With --clock it is the table of units against their stages instead. Every unit has 32 lanes.
+With --clock it is the table of units against their stages instead, with --sections that of the
+sections of E4M3 units, each alone. Every unit has 32 lanes.
 `products` is what stands before any scale: decoders, multipliers, alignment and the exact sum,
 combinational. The others are whole units, handshake included.
 """
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from amaranth.hdl import Elaboratable, Module, Signal
+from amaranth.hdl import Elaboratable, Module, Shape, Signal, Value
 
 from ...hw.dot.sections import build
 from ...hw.hierarchy import submodule, used
+from ...hw.pipeline import Section
 from ...hw.verilog import generate, modules_text
 from ...model import DotConfig
+from ...model.pipeline import stage_limits
 from ...model.widths import Widths
 from . import Flow, measure
 from .errors import SynthesisError
@@ -29,6 +34,7 @@ from .processes import PROCESSES
 LANES = 32
 FORMATS = ("e4m3", "e5m2", "int8", "e3m2", "e2m3", "e2m1")
 RUN_TIME = "e4m3,e5m2,e2m1"
+LOOP = 7  # products that keep a loop of one addition busy
 TOP = "measured"
 
 
@@ -44,7 +50,7 @@ class Products(Elaboratable):
             "b": Signal(bits, name="b"),
             "total": Signal(widths.total_bits, name="total"),
         }
-        if not widths.codes_are_integers:
+        if not widths.has_partial_products:
             self.ports["special"] = Signal(3, name="special")
 
     def elaborate(self, platform: object) -> Module:
@@ -72,25 +78,50 @@ class Products(Elaboratable):
         return modules_text(self, TOP, self.ports)
 
 
+def products_text(fmt: str) -> str:
+    """The Verilog of a format's `Products`."""
+    return Products(fmt).verilog()
+
+
+class Alone(Elaboratable):
+    """A section as a top module: its inputs and outputs, and nothing else."""
+
+    def __init__(self, section: Section) -> None:
+        self.section = section
+        self.inputs, self.outputs = (
+            {name: Signal(Shape.cast(shape), name=f"{side}_{name}") for name, shape in all_.items()}
+            for side, all_ in (("i", section.reads), ("o", section.writes))
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        section: Any = submodule(m, "section", self.section)
+        for name, signal in self.inputs.items():
+            m.d.comb += Value.cast(section.i[name]).eq(signal)
+        for name, signal in self.outputs.items():
+            m.d.comb += signal.eq(Value.cast(section.o[name]))
+        return m
+
+    def verilog(self) -> str:
+        """Its text."""
+        sides = (("i", self.inputs), ("o", self.outputs))
+        ports = {f"{side}_{name}": s for side, all_ in sides for name, s in all_.items()}
+        return modules_text(self, TOP, ports)
+
+
 @dataclass(frozen=True)
 class Entry:
     """A row of the table."""
 
     name: str
-    config: DotConfig | None
-    """None for the products of `name`'s format alone."""
-
-    def verilog(self) -> str:
-        """The text of the module `TOP`."""
-        if self.config is None:
-            return Products(self.name.partition(" ")[0]).verilog()
-        return generate(self.config, TOP)
+    verilog: Callable[[], str]
+    """The text of the module `TOP`."""
 
 
 def entries() -> Iterator[Entry]:
     """The rows, in the order of the table."""
     for fmt in FORMATS:
-        yield Entry(f"{fmt} products", None)
+        yield Entry(f"{fmt} products", partial(products_text, fmt))
     for fmt in FORMATS:
         yield _unit(fmt, "exact", 1)
     yield _unit("e4m3", "exact", 4)
@@ -103,15 +134,29 @@ def entries() -> Iterator[Entry]:
 def clocked() -> Iterator[Entry]:
     """Units, with flags, whose loops are stages like others, by their number."""
     for rule in ("aligned:13", "exact"):
+        most = stage_limits(DotConfig("e4m3", LANES, rule).pipeline.sections)[1]
         yield _unit("e4m3", rule, 4, status=True)
-        for stages in (4, 6, 8):
-            yield _unit("e4m3", rule, stages, interleave=4, status=True)
+        for stages in (4, 8, most):
+            yield _unit("e4m3", rule, stages, interleave=LOOP, status=True)
+
+
+def sections() -> Iterator[Entry]:
+    """The sections of units whose loop is one addition."""
+    done = set()
+    for rule in ("aligned:13", "exact"):
+        config = DotConfig("e4m3", LANES, rule)
+        built = [used(section) for section in build(Widths(config))]
+        for part, section in zip(config.pipeline.sections, built, strict=True):
+            if part.name not in done:
+                yield Entry(part.name, used(Alone(section)).verilog)
+            done.add(part.name)
 
 
 def _unit(formats: str, rule: str, stages: int, interleave: int = 1, status: bool = False) -> Entry:
     config = DotConfig(formats, LANES, rule, stages, status=status, interleave=interleave)
     name = f"{formats} {rule}, {stages} stage{'s' if stages > 1 else ''}"
-    return Entry(name + (f", interleave {interleave}" if interleave > 1 else ""), config)
+    name += f", interleave {interleave}" if interleave > 1 else ""
+    return Entry(name, partial(generate, config, TOP))
 
 
 def report(
@@ -137,14 +182,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser("area-report", description=__doc__.partition("\n")[0])
     parser.add_argument("--process", default="asap7,sky130", metavar="P,...", help="%(default)s")
     parser.add_argument("--only", default="", metavar="TEXT", help="rows whose names have it")
-    parser.add_argument("--clock", action="store_true", help="units against their stages")
+    table = parser.add_mutually_exclusive_group()
+    table.add_argument("--clock", action="store_true", help="units against their stages")
+    table.add_argument("--sections", action="store_true", help="sections alone")
     parser.add_argument("--no-adders", action="store_true", help="loose gates for adders")
     parser.add_argument("--effort", default="balanced", help="%(default)s")
     parser.add_argument("--cache", type=Path, default=Path("build/synth"), help="%(default)s")
     args = parser.parse_args(arguments)
     try:
         processes = _known(args.process.split(","), PROCESSES)
-        rows = [row for row in (clocked if args.clock else entries)() if args.only in row.name]
+        table = clocked if args.clock else sections if args.sections else entries
+        rows = [row for row in table() if args.only in row.name]
         if not rows:
             raise ValueError(f"only must be part of a row's name, not {args.only!r}")
         for line in report(rows, processes, args.effort, not args.no_adders, args.cache):

@@ -45,7 +45,7 @@ class Flow:
     has around a design."""
 
     def __post_init__(self) -> None:
-        choice("kind of flow", self.kind, KINDS)
+        choice("flow", self.kind, KINDS)
         choice("effort", self.effort, EFFORTS)
         choice("timing", self.timing, TIMING)
         if self.effort == "balanced" and self.kind != "cells":
@@ -67,7 +67,10 @@ class Flow:
         if not self.place and self.kind != "ecp5":
             raise ValueError(f"place is for the flow ecp5, and must be True for {self.kind}")
         if self.kind == "cells" and not self.liberty and self.process is None:
-            raise ValueError("the flow cells needs a library: liberty must name a Liberty file")
+            raise ValueError(
+                "the flow cells needs a library: liberty must name a Liberty file, or process be "
+                f"one of {', '.join(PROCESSES)}"
+            )
         if self.liberty and self.process is not None:
             raise ValueError(f"liberty and process exclude each other: {self.process} has its own")
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ...model import DotConfig, quantize
 from ...sim.dot.integer_stimulus import calibrated_batch
 from ...sim.dot.item import Batch, concatenate
-from ...sim.dot.turns import in_turns, shorter_first
+from ...sim.dot.turns import Ints, Turns
 from ..accuracy.data import data_set
 
 NORMAL = "normal"
@@ -67,10 +67,10 @@ class Feed:
         slots = np.zeros(len(lengths), np.int64)
         queues = []
         for stream, own in enumerate(self.products):
-            own = own[shorter_first(lengths[own], config.interleave)]
+            own = own[_shorter_first(lengths[own], config.interleave)]
             self.products[stream] = own
             slots[own] = np.arange(len(own)) % config.interleave
-            place, step = in_turns(lengths[own], config.interleave)
+            place, step = _in_turns(lengths[own], config.interleave)
             queues.append(starts[own][place] + step)
         self._length = np.array([len(queue) for queue in queues])
         self._queues = np.stack([np.resize(queue, self._length.max()) for queue in queues])
@@ -105,6 +105,20 @@ class Feed:
     def accept(self, taken: NDArray[np.bool_]) -> None:
         """Go on to the next block in the streams whose block was taken."""
         self._place = (self._place + taken) % self._length
+
+
+def _shorter_first(lengths: Ints, slots: int) -> Ints:
+    """The order in which products of so many blocks are sent, as indices (n,): that of `lengths`
+    (n,), but in a group the shorter ones, whose results come first, come first."""
+    return np.lexsort((lengths, np.arange(len(lengths)) // slots))
+
+
+def _in_turns(lengths: Ints, slots: int) -> tuple[Ints, Ints]:
+    """Groups of as many products as there are slots, which take turns. Of all blocks in the order
+    in which they are sent: the place of their product, and their own place in it."""
+    place, step, _ = Turns.one_by_one(lengths)
+    turn = np.lexsort((place, step, place // slots))
+    return place[turn], step[turn]
 
 
 def _blocks(products: list[Batch], name: str) -> NDArray:

@@ -18,7 +18,7 @@ class ArrayCost:
     """A matrix unit: `unit` is one of its dot units, `rest` all but dot units and memories.
 
     Boundaries stay: each dot unit is the same module, as in a layout that places one and repeats
-    it. memory_bits: of the operands' buffers, which a compiled memory or block RAM holds.
+    it. memory_bits: of the buffers, which compiled memories or block RAMs hold.
     """
 
     config: MatmulConfig
@@ -51,12 +51,13 @@ class ArrayCost:
     @property
     def products(self) -> float:
         """Products of two elements in a cycle, at full utilisation."""
-        return self.units * self.config.dot.lanes / self.config.dot.interval
+        return self.units * self.config.dot.lanes / self.config.pace
 
 
 def resized(config: MatmulConfig, rows: int, columns: int) -> MatmulConfig:
     """The unit with another array, its streams as wide as a step."""
-    return MatmulConfig(config.dot, rows, columns, depth=config.depth, initial_c=config.initial_c)
+    options = {name: getattr(config, name) for name in ("depth", "initial_c", "keep_b")}
+    return MatmulConfig(config.dot, rows, columns, **options)
 
 
 def measure_array(config: MatmulConfig, flow: Flow, cache_dir: Path) -> ArrayCost:
@@ -72,7 +73,7 @@ def measure_array(config: MatmulConfig, flow: Flow, cache_dir: Path) -> ArrayCos
         config,
         measure(alone, unit, flow, cache_dir=cache_dir),
         measure(text, TOP, flow, cache_dir=cache_dir, black_boxes=[unit, *memories]),
-        sum(2 * config.depth * 8 * config.unit_bytes(side) for side in "ab"),
+        config.memory_bits,
     )
 
 

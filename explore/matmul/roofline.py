@@ -28,7 +28,7 @@ class Job:
     shape: Shape
     products: int
     bytes: int
-    steps: int
+    steps: float
     peak: float
     """Products in a cycle of the whole array."""
 
@@ -38,7 +38,7 @@ class Job:
         m, n, k = shape
         tiles = config.tiles(m, n, k)
         moved = sum(config.bytes_of(side, tiles) for side in (*config.inputs, "c"))
-        steps = tiles.steps * config.dot.interval
+        steps = tiles.steps * config.pace
         return cls(shape, m * n * k, moved, steps, peak(config))
 
     @property
@@ -57,8 +57,8 @@ class Job:
 
 
 def peak(config: MatmulConfig) -> float:
-    """Products in a cycle: dot units x lanes, over the interval between blocks."""
-    return config.rows * config.columns * config.dot.lanes / config.dot.interval
+    """Products in a cycle: dot units x lanes, over the cycles of a step."""
+    return config.rows * config.columns * config.dot.lanes / config.pace
 
 
 def full_width(config: MatmulConfig) -> int:

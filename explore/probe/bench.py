@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from ...model.formats import FLOAT32
 from ...model.products import product_table
 from .units import MatrixUnit
 
@@ -14,6 +15,7 @@ Row = Mapping[int, float | tuple[float, float]]
 
 EXPONENTS = range(-64, 64)  # of the products of every format
 LONGEST = 256  # elements of the rows that look for terms and promotion
+HALF_ULP = FLOAT32.significand_bits  # below the leading digit of a float32
 
 
 class Bench:
@@ -95,3 +97,9 @@ class Bench:
     ) -> NDArray[np.float64]:
         """As `bits`, as values."""
         return self.bits(rows, c, length).view(np.float32).astype(np.float64)
+
+
+def leading(flags: NDArray[np.bool_]) -> int:
+    """How many of the first flags are true."""
+    flags = np.asarray(flags, bool)
+    return int(np.argmin(flags)) if not flags.all() else len(flags)

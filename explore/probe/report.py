@@ -9,9 +9,10 @@ from numpy.random import Generator
 from ...model import Accumulator
 from .bench import Bench
 from .candidates import UNNAMED, candidates
-from .experiments import find, places_of_steps
+from .experiments import find
 from .findings import Findings
 from .operands import CLASSES, running_values
+from .steps import places_of_steps
 from .units import Codes, MatrixUnit, ModelUnit, Reordered
 
 ROWS = 256  # random dot products of each class and length

@@ -7,7 +7,7 @@ from torch import Tensor
 from .quantize import Rules, quantize_both
 
 if TYPE_CHECKING:
-    from ..both import Both
+    from ..ops.quantize_both import Both
 
 
 def refusal(request: "Both") -> str | None:

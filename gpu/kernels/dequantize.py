@@ -11,7 +11,7 @@ from . import device
 from .decode import Codes, decode, scale_value
 
 if TYPE_CHECKING:
-    from ..dequantize import Dequantization
+    from ..tensors.dequantize import Dequantization
 
 LARGEST_BLOCK = 256
 TILE = 4096  # elements of a program

@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ..tensor import MXTensor
+from ..tensors.mx import MXTensor
 
 BLOCK = tl.constexpr(32)
 # The fastest of three tiles that were tried on an H200.

@@ -17,7 +17,7 @@ from torch import Tensor
 from ...model.accumulators import Accumulator, Aligned, Exact, Float32, Fused, Int32, by_kind
 from ...model.formats import ElementFormat
 from ...model.products import product_table
-from ..floats import FLOAT32_FRACTION
+from ..tensors.floats import FLOAT32_FRACTION
 from .arithmetic import (
     INT32,
     INT64,
@@ -37,7 +37,7 @@ from .arithmetic import (
 from .operands import Operand, operand, tile_origin
 
 if TYPE_CHECKING:
-    from ..matmul import Product
+    from ..ops.matmul import Product
 
 EXACT, ALIGNED, FUSED, FLOAT32 = range(4)  # the values of the constexpr RULE
 KERNELS: dict[type[Accumulator], int] = {

@@ -7,7 +7,7 @@ from torch import Tensor
 from . import device, emulate, matrix, register
 
 if TYPE_CHECKING:
-    from ..matmul import Product
+    from ..ops.matmul import Product
 
 LARGEST_ROWS = 2**31 - 2**16  # rows of an operand, and of c, are counted in int32
 

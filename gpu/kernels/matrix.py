@@ -18,15 +18,15 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from ...model.arrays import power as power64
 from ...model.formats import E8M0, FLOAT16, FLOAT32, FLOAT64, ElementFormat
 from ...model.products import product_table
-from ..floats import power64
 from .arithmetic import add_to_odd, is_finite, nearest_even, sum3_to_odd
 from .device import interpreted
 from .operands import TILE, padded_rows, tile_origin
 
 if TYPE_CHECKING:
-    from ..matmul import Product
+    from ..ops.matmul import Product
 
 CHUNK = 32  # terms that a matrix unit sums before float64 takes over
 SHORTEST, LONGEST = 16, 256  # blocks: a matrix unit's step; what is unrolled, and float64 holds

@@ -17,7 +17,7 @@ from . import device
 from .encode import constants, quantize_tile, store_codes
 
 if TYPE_CHECKING:
-    from ..quantize import Quantization
+    from ..ops.quantize import Quantization
 
 LARGEST_BLOCK = 256
 ROW_TILE = 4096  # elements of a program with contiguous blocks

@@ -32,7 +32,7 @@ from .emulate import start_tile, sum_terms, sum_width, too_wide
 from .operands import Operand, operand, tile_origin
 
 if TYPE_CHECKING:
-    from ..matmul import Product
+    from ..ops.matmul import Product
 
 INT64_WIDTH = 61  # register and addend then add in int64 without overflow
 LARGEST_SCALE = 256  # the sum of two scales' exponents is below this

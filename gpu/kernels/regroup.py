@@ -8,14 +8,14 @@ import triton.language as tl
 from torch import Tensor
 
 from ...model.formats import E4M3
-from ..regroup import GROUP, LEAST_SHIFT
+from ..ops.regroup import GROUP, LEAST_SHIFT
 from . import device
 from .arithmetic import power32
 from .decode import Codes, decode, scale_value
 from .encode import nearest_even_code
 
 if TYPE_CHECKING:
-    from ..regroup import Regrouping
+    from ..ops.regroup import Regrouping
 
 TILE_ROWS, TILE_GROUPS = 16, 4  # of a program
 LEAST = tl.constexpr(LEAST_SHIFT)

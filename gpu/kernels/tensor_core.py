@@ -1,7 +1,7 @@
 """Products on the tensor cores themselves: Triton's `tl.dot`, which becomes wgmma or mma.sync.
 
-Nothing is said here about what they compute: gpu/silicon.py says which accumulator that is, and
-gpu/agreement.py holds it to that.
+Nothing is said here about what they compute: gpu/hardware/silicon.py says which accumulator that
+is, and agreement.py beside it holds it to that.
 """
 
 import re

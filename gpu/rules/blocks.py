@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from ...model.accumulators import Accumulator, Aligned
-from ..floats import power64
+from ...model.arrays import power as power64
+from ...model.rounding import nearest_even
 from . import rounding
 from .steps import NO_UNIT, Step, Steps
 from .sums import WideSum, exact_sum
@@ -16,7 +17,7 @@ def _add_blocks(block_sum: Callable[[Step], WideSum], steps: Steps, c: Tensor) -
     """Add 2^s x block to float32 `c` by RNE, block by block."""
     for step in steps.walk():
         total = block_sum(step).scaled(step.scale).plus(c.to(torch.float64))
-        c = rounding.nearest_even(total)
+        c = nearest_even(total)
     return c
 
 

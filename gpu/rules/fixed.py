@@ -11,8 +11,11 @@ from torch import Tensor
 
 from ...model.accumulators import Fixed
 from ...model.accumulators.fixed import FLOAT64_WIDTH
+from ...model.arrays import exponent as exponent64
+from ...model.arrays import power as power64
+from ...model.rounding import nearest_even
 from ...model.wide import exact_sum_fits
-from ..floats import FLOAT32_FRACTION, exponent64, power64
+from ..tensors.floats import FLOAT32_FRACTION
 from . import rounding
 from .steps import Steps
 from .sums import WideSum
@@ -41,7 +44,7 @@ def run_fixed(rule: Fixed, steps: Steps, c: Tensor) -> Tensor:
         register.add(WideSum(torch.where(finite, total.high, 0.0), total.low), step.scale)
     half = rule.lsb // 2  # in two factors: 2^-1024 is no normal float64
     exact = register.rounded_to_odd() * 2.0**half * 2.0 ** (rule.lsb - half)
-    result = rounding.nearest_even(exact)
+    result = nearest_even(exact)
     return torch.where(special == 0, result, special.to(torch.float32))
 
 

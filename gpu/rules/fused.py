@@ -4,8 +4,10 @@ import torch
 from torch import Tensor
 
 from ...model.accumulators import Fused
+from ...model.arrays import exponent as exponent64
+from ...model.arrays import power as power64
 from ...model.formats import FLOAT32
-from ..floats import exponent64, power64
+from ...model.rounding import nearest_even
 from . import rounding
 from .steps import NO_UNIT, Step, Steps
 from .sums import exact_sum
@@ -39,8 +41,6 @@ def run_fused(accumulator: Fused, steps: Steps, c: Tensor) -> Tensor:
         partial = _fuse(step, partial, *bits)
         taken += step.size
         if taken >= every or step.is_last:
-            c = rounding.nearest_even(
-                rounding.add_to_odd(c.to(torch.float64), partial.to(torch.float64))
-            )
+            c = nearest_even(rounding.add_to_odd(c.to(torch.float64), partial.to(torch.float64)))
             partial, taken = torch.zeros_like(c), 0
     return c

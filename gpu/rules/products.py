@@ -17,7 +17,7 @@ from ...model.accumulators import (
     by_kind,
 )
 from ..chunks import chunk_size
-from ..matmul import Product
+from ..ops.matmul import Product
 from .blocks import run_aligned, run_exact, run_float32
 from .fixed import run_fixed
 from .fused import run_fused

@@ -11,7 +11,7 @@ from torch import Tensor
 from ...model.formats import E8M0, ElementFormat
 from ...model.products import product_table
 from ...model.wide import exact_sum_fits
-from ..matmul import Product
+from ..ops.matmul import Product
 from .sums import WideSum, exact_sum
 
 NO_UNIT = -(2**12)  # unit exponent of a zero or special element: far below every other

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ...model.arrays import power as power64
 from ...model.wide import exact_sum_fits
-from ..floats import power64
 from . import rounding
 
 

@@ -4,12 +4,12 @@ Schemes, limits and calibrators are those of `mxdot.model.schemes` (docs/numeric
 rules of requantisation those of `mxdot.model.requantize` (8).
 """
 
+from ..tensors.scaled import ScaledTensor
 from .int8 import int8_matmul
 from .integer import IntegerSums, integer_sums
 from .products import matmul
 from .quantize import quantize
 from .requantize import requantize, requantize_traced
-from .tensor import ScaledTensor
 from .weight_only import PackedWeights, pack_weights, weight_only_matmul
 
 __all__ = [

@@ -1,4 +1,6 @@
-"""Products of 8-bit integers in INT32, rescaled as they leave (W8A8), by the tensor cores."""
+"""Products of 8-bit integers in INT32, rescaled as they leave (W8A8), by the tensor cores: operator
+`mxdot::int8_matmul`.
+"""
 
 from dataclasses import dataclass
 
@@ -10,10 +12,10 @@ from ...model.schemes import Scheme
 from ...model.schemes.grouping import expand
 from ...model.schemes.integer import check_length
 from .. import checks, executors
-from ..eager import eager
+from ..names import named_scheme
+from ..tensors.scaled import ScaledTensor, scaled
 from .operand import check_pair
 from .products import matmul
-from .tensor import ScaledTensor
 
 LONGEST = (2**31 - 1) // 2**14  # any codes whatever: 128 x 128 to a term
 TOP = 0x80  # of a byte: what turns an unsigned integer into it less 128
@@ -42,7 +44,6 @@ class Int8Request:
         return self.a.device
 
 
-@eager
 def int8_matmul(
     a: ScaledTensor,
     b: ScaledTensor,
@@ -63,12 +64,40 @@ def int8_matmul(
     """
     check_pair(a, b)
     for name, operand in (("a", a), ("b", b)):
-        _check_scheme(name, operand.scheme)
+        _check_scheme(name, named_scheme(operand.scheme_name))
     checks.float_dtype("out_dtype", out_dtype)
+    return _matmul(a.parts(), b.parts(), a.scheme_name, b.scheme_name, out_dtype, executor)
+
+
+@torch.library.custom_op("mxdot::int8_matmul", mutates_args=())
+def _matmul(
+    a_parts: list[Tensor],
+    b_parts: list[Tensor],
+    a_scheme: str,
+    b_scheme: str,
+    out_dtype: torch.dtype,
+    executor: str | None,
+) -> Tensor:
+    """Also refuses lengths, for which a compiler need not follow what the schemes say of sums."""
+    a = ScaledTensor.of_parts(a_scheme, a_parts, 1)
+    b = ScaledTensor.of_parts(b_scheme, b_parts, 1)
     check_length(a.scheme, b.scheme, a.shape[1])
     if not (len(a.codes) and len(b.codes)):
         return torch.empty((len(a.codes), len(b.codes)), dtype=out_dtype, device=a.device)
     return executors.run(executors.INT8, executor, Int8Request(a, b, out_dtype), run)
+
+
+@_matmul.register_fake
+def _(
+    a_parts: list[Tensor],
+    b_parts: list[Tensor],
+    a_scheme: str,
+    b_scheme: str,
+    out_dtype: torch.dtype,
+    executor: str | None,
+) -> Tensor:
+    (a, *_), (b, *_) = a_parts, b_parts
+    return a.new_empty((a.shape[0], b.shape[0]), dtype=out_dtype)
 
 
 def takes(a: Scheme, b: Scheme) -> bool:
@@ -104,7 +133,7 @@ def rows_of(operand: ScaledTensor) -> Rows:
         operand.scheme.levels,
         operand.scales,
     )
-    height, _ = level.granularity.group(operand.matrix_shape)
+    height, _ = level.granularity.group(scaled(operand).matrix_shape)
     unsigned = isinstance(element, IntegerFormat) and element.lowest == 0
     codes = operand.codes ^ TOP if unsigned else operand.codes
     zeros = operand.zero_points

@@ -7,15 +7,15 @@ from torch import Tensor
 from ...model.errors import choice
 from ...model.schemes import integer as model
 from ..eager import eager
-from ..matmul import running_value
+from ..ops.matmul import running_value
+from ..tensors.scaled import ScaledTensor
 from .operand import check_pair, operand
-from .tensor import ScaledTensor
 
 
 class IntegerSums(model.IntegerSums):
     """Sums of (q_a - z_a)(q_b - z_b), inner integer scales multiplied in, over each region.
 
-    sums: int32 (M, N, regions), in units of 2^unit. scales: float32 (M, N, regions), S of
+    sums: int32 (M, N, regions), as multiples of 2^lsb. scales: float32 (M, N, regions), S of
     each. overflowed: bool, where the exact sum left INT32, and `sums` holds it modulo 2^32.
     Tensors of one device.
     """

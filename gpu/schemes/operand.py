@@ -1,23 +1,27 @@
 """Operands of products on a device: those of `mxdot.model.schemes.operand`, of tensors."""
 
 from ...model.schemes import operand as model
+from ...model.schemes.array import Scaled
 from ...model.schemes.operand import Operand
 from ...model.schemes.regions import check_pair as check_kinds
 from .. import checks
-from .tensor import ScaledTensor
+from ..tensors.scaled import ScaledTensor, scaled
 
 
 def check_pair(a: ScaledTensor, b: ScaledTensor) -> None:
     """TypeError or ValueError unless a (M, K) and b (N, K) can be multiplied."""
-    check_kinds(a, b, ScaledTensor)
+    for name, array in (("a", a), ("b", b)):
+        if not isinstance(array, ScaledTensor):
+            raise TypeError(f"{name} must be a ScaledTensor, not {type(array).__name__}")
+    check_kinds(scaled(a), scaled(b), Scaled)
     checks.same_device(a=a.codes, b=b.codes)
 
 
 def check_codes(array: ScaledTensor) -> None:
     """ValueError for codes, zero points and selectors outside their range."""
-    model.check_codes(array, checks.integers)
+    model.check_codes(scaled(array), checks.integers)
 
 
 def operand(array: ScaledTensor) -> Operand:
     """The operand of a matrix whose groups' columns run along its last axis."""
-    return model.operand(array, checks.integers)
+    return model.operand(scaled(array), checks.integers)

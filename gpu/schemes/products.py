@@ -1,4 +1,8 @@
-"""Matrix products of schemes by every accumulator, as `mxdot.model.schemes.matmul`."""
+"""Matrix products of schemes by every accumulator, as `mxdot.model.schemes.matmul`: operator
+`mxdot::scheme_matmul`.
+"""
+
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,17 +17,16 @@ from ...model.schemes.products import check_weight_only, scaled_product
 from ...model.schemes.regions import check_shapes, split
 from .. import checks
 from ..chunks import chunk_size
-from ..eager import eager
-from ..matmul import running_value
+from ..names import accumulator_name, named_accumulator
+from ..ops.matmul import running_value
 from ..rules.products import RULES, tiles
+from ..tensors.scaled import ScaledTensor
 from .operand import check_pair, operand
 from .steps import ScaledSteps
-from .tensor import ScaledTensor
 
 Cuts = tuple[tuple[int, int], ...]
 
 
-@eager
 def matmul(
     a: ScaledTensor | Tensor,
     b: ScaledTensor,
@@ -47,22 +50,47 @@ def matmul(
         raise TypeError(f"b must be a ScaledTensor, not {type(b).__name__}")
     if isinstance(a, ScaledTensor):
         check_pair(a, b)
-        start = _running(c, a.codes, b)
-        result = scaled_product(a, b, rule, start, lanes, operand, _accumulate)
+        left, scheme = a.parts(), a.scheme_name
     else:
-        matrix = checks.floats("a", a)
-        check_shapes(tuple(matrix.shape), tuple(b.shape))
-        checks.same_device(a=matrix, b=b.codes)
-        result = _weight_only(matrix, b, rule, _running(c, matrix, b), lanes)
+        left, scheme = [checks.floats("a", a)], None
+        check_shapes(tuple(left[0].shape), tuple(b.shape))
+        checks.same_device(a=left[0], b=b.codes)
+        check_weight_only(rule)
+    start = None if c is None else running_value(c, left[0], (left[0].shape[0], b.shape[0]))
+    right = b.parts(), b.scheme_name, b.axis
+    return _matmul(left, scheme, *right, accumulator_name(rule), start, lanes)
+
+
+@torch.library.custom_op("mxdot::scheme_matmul", mutates_args=())
+def _matmul(
+    a_parts: list[Tensor],
+    a_scheme: str | None,
+    b_parts: list[Tensor],
+    b_scheme: str,
+    b_axis: int,
+    accumulator: str,
+    c: Tensor | None,
+    lanes: int,
+) -> Tensor:
+    """A product of floats a where it has no scheme; axes of operands are their last."""
+    rule, (first, *_) = named_accumulator(accumulator), a_parts
+    if c is None:
+        shape = first.shape[0], b_parts[0].shape[0]
+        c = torch.zeros(shape, dtype=torch.float32, device=first.device)
+    b = ScaledTensor.of_parts(b_scheme, b_parts, b_axis)
+    if a_scheme is None:
+        result = _weight_only(first, b, rule, c, lanes)
+    else:
+        a = ScaledTensor.of_parts(a_scheme, a_parts, 1)
+        result = scaled_product(a, b, rule, c, lanes, operand, _accumulate)
     bits = torch.where(result.isnan(), rule.nan_bits, result.view(torch.int32))
     return bits.view(torch.float32)
 
 
-def _running(c: Tensor | None, a: Tensor, b: ScaledTensor) -> Tensor:
-    shape = a.shape[0], b.shape[0]
-    if c is None:
-        return torch.zeros(shape, dtype=torch.float32, device=a.device)
-    return running_value(c, a, shape)
+@_matmul.register_fake
+def _(a_parts: list[Tensor], a_scheme: str | None, b_parts: list[Tensor], *others: Any) -> Tensor:
+    (a, *_), (b, *_) = a_parts, b_parts
+    return a.new_empty((a.shape[0], b.shape[0]), dtype=torch.float32)
 
 
 def _accumulate(
@@ -76,7 +104,7 @@ def _accumulate(
     cuts, longest = split(blocks, terms), max(width, terms)
     result = torch.empty_like(c)
     for rows, columns in tiles(c.shape[0], c.shape[1], max(1, chunk_size(c.device) // longest)):
-        steps = ScaledSteps(a, b, rows, columns, cuts)
+        steps = ScaledSteps(a, b, cuts, rows, columns)
         result[rows, columns] = by_kind(RULES, rule)(rule, steps, c[rows, columns])
     return result
 
@@ -85,7 +113,6 @@ def _accumulate(
 
 
 def _weight_only(a: Tensor, b: ScaledTensor, rule: Accumulator, c: Tensor, lanes: int) -> Tensor:
-    check_weight_only(rule)
     left, right = float_operand(a), float_operand(b.dequantize(a.dtype))
     if not rule.sums_exactly:
         return _accumulate(rule, left, right, split([(0, a.shape[1])], lanes), c)

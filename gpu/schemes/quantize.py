@@ -1,20 +1,26 @@
-"""Quantisation of tensors by any scheme: `mxdot.model.schemes.quantize` on a device."""
+"""Quantisation of tensors by any scheme, `mxdot.model.schemes.quantize` on a device: operator
+`mxdot::scheme_quantize`.
+"""
 
+from math import prod
+from typing import Any
+
+import numpy as np
 import torch
 from torch import Tensor
 
 from ...model.blocks import check_axis
 from ...model.schemes import Limits, Scheme
+from ...model.schemes.grouping import Granularity, grid_shape
 from ...model.schemes.quantize import check_policies, check_values, quantized
 from ...model.schemes.table import scheme as find
 from .. import checks
 from ..chunks import chunk_size
-from ..eager import eager
-from ..quantize import random_words
-from .tensor import ScaledTensor
+from ..names import named_scheme, scheme_name
+from ..ops.quantize import random_words
+from ..tensors.scaled import ScaledTensor
 
 
-@eager
 def quantize(
     x: Tensor,
     scheme: Scheme | str,
@@ -39,6 +45,68 @@ def quantize(
     axis = check_axis(tuple(values.shape), axis)
     check_values(tuple(values.shape))
     words = random_words(rng, values) if rounding == "stochastic" else None
-    chunk = chunk_size(values.device)
-    parts = quantized(values, scheme, axis, limits, rounding, nonfinite, words, chunk)
-    return ScaledTensor(scheme, *parts, axis)
+    low, high, shape = _flat(limits)
+    name = scheme_name(scheme)
+    parts = _quantize(values, name, axis, low, high, shape, rounding, nonfinite, words)
+    return ScaledTensor.of_parts(name, parts, axis)
+
+
+def _flat(limits: Limits | None) -> tuple[list[float], list[float], list[int]]:
+    """What the operator takes for `limits`: no shape is none, for theirs has axes."""
+    if limits is None:
+        return [], [], []
+    if not isinstance(limits, Limits):
+        raise TypeError(f"limits must be Limits or None, not {type(limits).__name__}")
+    return limits.low.ravel().tolist(), limits.high.ravel().tolist(), list(limits.low.shape)
+
+
+@torch.library.custom_op("mxdot::scheme_quantize", mutates_args=())
+def _quantize(
+    x: Tensor,
+    scheme: str,
+    axis: int,
+    low: list[float],
+    high: list[float],
+    limits_shape: list[int],
+    rounding: str,
+    nonfinite: str,
+    words: Tensor | None,
+) -> list[Tensor]:
+    """Codes, the scales of every level, and zero points and selectors where there are some."""
+    limits = None
+    if limits_shape:
+        sides = (np.asarray(side, np.float32).reshape(limits_shape) for side in (low, high))
+        limits = Limits(*sides)
+    codes, scales, *others = quantized(
+        x,
+        named_scheme(scheme),
+        axis,
+        limits,
+        rounding,
+        nonfinite,
+        words,
+        chunk_size(x.device),
+    )
+    return [codes, *scales, *(part for part in others if part is not None)]
+
+
+@_quantize.register_fake
+def _(x: Tensor, scheme: str, axis: int, *others: Any) -> list[Tensor]:
+    found = named_scheme(scheme)
+    moved, axis = list(x.shape), axis % x.ndim
+    columns = moved.pop(axis)
+
+    def groups(granularity: Granularity) -> tuple[int, ...]:
+        group = granularity.group((prod(moved), columns))
+        return grid_shape((*moved, columns), group, axis)
+
+    inner = groups(found.levels[-1].granularity)
+    parts = [x.new_empty(x.shape, dtype=torch.uint8)]
+    for level in found.levels:
+        dtype = getattr(torch, level.format.dtype.name)
+        parts.append(x.new_empty(groups(level.granularity), dtype=dtype))
+    if found.zero_point:
+        parts.append(x.new_empty(inner, dtype=torch.int32))
+    if len(found.elements) > 1:
+        parts.append(x.new_empty(inner, dtype=torch.uint8))
+    return parts

@@ -7,41 +7,20 @@ import torch
 from torch import Tensor
 
 from ...model.schemes.operand import Operand
-from ...model.schemes.steps import significands, term_width
+from ...model.steps.operands import Terms
 from ..rules.steps import Step
 
 
 @dataclass(frozen=True)
-class ScaledSteps:
-    """A tile of a product over the columns of one region: `rows` of a against `columns` of b.
+class ScaledSteps(Terms):
+    """A tile of a product: `rows` of a against `columns` of b."""
 
-    cuts: (start, stop) of every step.
-    """
-
-    a: Operand
-    b: Operand
     rows: slice
     columns: slice
-    cuts: tuple[tuple[int, int], ...]
-
-    @property
-    def bits(self) -> int:
-        """Width of the largest term in units of 2^lsb."""
-        return term_width(self.a, self.b)
-
-    @property
-    def lsb(self) -> int:
-        """Every term is a multiple of 2^lsb."""
-        return self.a.lsb + self.b.lsb - sum(significands(self.a, self.b))
-
-    @property
-    def longest(self) -> int:
-        """Terms of the largest step."""
-        return max(stop - start for start, stop in self.cuts)
 
     def walk(self) -> Iterator[Step]:
         """The steps in order."""
-        bits, lsb, factors = self.bits, self.lsb, len(significands(self.a, self.b))
+        bits, lsb, factors = self.bits, self.lsb, len(self.significands)
         for start, stop in self.cuts:
             where = slice(start, stop)
             a, a_exponent, a_factor = _scaled(self.a, self.rows, where)

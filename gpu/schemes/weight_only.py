@@ -1,6 +1,12 @@
-"""Products of floats with packed 4-bit weights: few rows at the speed that weights are read at."""
+"""Products of floats with packed 4-bit weights: few rows at the speed that weights are read at.
 
+The operator is `mxdot::weight_only_matmul`.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,9 +16,10 @@ from ...model.formats import FloatFormat, IntegerFormat
 from ...model.schemes import Scheme
 from ...model.schemes.grouping import expand
 from .. import checks, executors
-from ..eager import eager
+from ..names import named_scheme
+from ..tensors.container import Container, along, whole_groups
+from ..tensors.scaled import ScaledTensor
 from .operand import check_codes
-from .tensor import ScaledTensor
 
 TILE = 128  # rows of a weight that are stored together
 CHUNK = 64  # elements of a row that are
@@ -28,29 +35,40 @@ AXES = (-1, TILE // 16, 2, 8, -1, 2, 2, 2, 4, 2)
 ORDER = (0, 4, 1, 3, 8, 7, 5, 9, 6, 2)
 
 
-@dataclass(frozen=True, eq=False)  # tensors have no one truth value to compare by
-class PackedWeights:
+class PackedWeights(Container):
     """A weight (N, K) of 4-bit integers in groups along K; made by `pack_weights`.
 
     words: int32, 8 elements each, tiles of rows one after the other, the last filled up with zeros.
-    scales: floats (tiles, K / group, TILE). shape: (N, K). group: elements of a row that share a
-    scale, 64 or 128.
+    scales: floats (tiles, K / group, TILE). group: elements of a row that share a scale, 64 or 128.
     """
 
-    words: Tensor
-    scales: Tensor
-    shape: torch.Size
-    group: int
+    def __new__(
+        cls, words: Tensor, scales: Tensor, shape: Sequence[int], group: int
+    ) -> "PackedWeights":
+        return cls.wrapper(shape, words.device)
 
-    @property
-    def device(self) -> torch.device:
-        """Where words and scales are."""
-        return self.words.device
+    def __init__(self, words: Tensor, scales: Tensor, shape: Sequence[int], group: int) -> None:
+        self.words, self.scales, self.group = words, scales, group
 
-    def to(self, device: torch.device | str) -> "PackedWeights":
-        """The same on another device."""
-        words, scales = self.words.to(device), self.scales.to(device)
-        return PackedWeights(words, scales, self.shape, self.group)
+    def named_parts(self) -> dict[str, Tensor]:
+        return {"words": self.words, "scales": self.scales}
+
+    def facts(self) -> tuple[int]:
+        return (self.group,)
+
+    @classmethod
+    def made_of(
+        cls, parts: dict[str, Tensor], facts: tuple[Any, ...], shape: Sequence[int]
+    ) -> "PackedWeights":
+        return cls(parts["words"], parts["scales"], shape, *facts)
+
+    def cut(self, dim: int, start: int, stop: int) -> "PackedWeights":
+        if dim:
+            return super().cut(dim, start, stop)
+        tiles = whole_groups(0, start, stop, self.shape[0], TILE)
+        words = along(self.words.reshape(len(self.scales), -1), 0, tiles).reshape(-1)
+        shape = stop - start, self.shape[1]
+        return PackedWeights(words, along(self.scales, 0, tiles), shape, self.group)
 
     def dequantize(self, dtype: torch.dtype = torch.float32) -> Tensor:
         """Values q x s (N, K), RNE in float32 and once more in a narrower `dtype`."""
@@ -75,7 +93,6 @@ def packs(b: ScaledTensor) -> bool:
     return True
 
 
-@eager
 def pack_weights(b: ScaledTensor) -> PackedWeights:
     """`b` (N, K) as `weight_only_matmul` reads it.
 
@@ -86,9 +103,19 @@ def pack_weights(b: ScaledTensor) -> PackedWeights:
     if not isinstance(b, ScaledTensor):
         raise TypeError(f"b must be a ScaledTensor, not {type(b).__name__}")
     height, shared = _check_weights(b)
+    group = CHUNK if shared % GROUP else GROUP
+    words, scales = _pack(b.parts(), b.scheme_name, height, shared // group, group)
+    return PackedWeights(words, scales, b.shape, group)
+
+
+@torch.library.custom_op("mxdot::pack_weights", mutates_args=())
+def _pack(
+    parts: list[Tensor], scheme: str, height: int, groups: int, group: int
+) -> tuple[Tensor, Tensor]:
+    """Words and scales; those of `parts` are each for `height` rows and `groups` groups."""
+    b = ScaledTensor.of_parts(scheme, parts, 1)
     check_codes(b)
     rows, length = b.shape
-    group = CHUNK if shared % GROUP else GROUP
     zeros = (0, 0, 0, -rows % TILE)
     # Two's complement plus a bias of half the range: the top bit inverted.
     codes = pad(b.codes, zeros) ^ BIAS
@@ -97,9 +124,22 @@ def pack_weights(b: ScaledTensor) -> PackedWeights:
     shifts = torch.arange(0, 32, BITS, dtype=torch.int32, device=b.device)
     parts = elements.reshape(-1, 32 // BITS).to(torch.int32)
     words = torch.bitwise_left_shift(parts, shifts).sum(1, dtype=torch.int32)
-    scales = expand(b.scales[0], (height, shared // group))
+    scales = expand(b.scales[0], (height, groups))
     scales = pad(scales, zeros).reshape(tiles, TILE, length // group).transpose(1, 2).contiguous()
-    return PackedWeights(words, scales, b.shape, group)
+    return words, scales
+
+
+@_pack.register_fake
+def _(
+    parts: list[Tensor], scheme: str, height: int, groups: int, group: int
+) -> tuple[Tensor, Tensor]:
+    codes, scales = parts
+    rows, length = codes.shape
+    tiles = (rows + TILE - 1) // TILE
+    return (
+        codes.new_empty(tiles * TILE * length * BITS // 32, dtype=torch.int32),
+        scales.new_empty(tiles, length // group, TILE),
+    )
 
 
 def _check_weights(b: ScaledTensor) -> tuple[int, int]:
@@ -107,9 +147,10 @@ def _check_weights(b: ScaledTensor) -> tuple[int, int]:
     if len(b.shape) != 2 or b.axis not in (-1, 1):
         shape, axis = tuple(b.shape), b.axis
         raise ValueError(f"b must have shape (N, K) and axis 1, not shape {shape} and axis {axis}")
-    _check_scheme(b.scheme)
+    scheme = named_scheme(b.scheme_name)
+    _check_scheme(scheme)
     rows, length = b.shape
-    height, shared = b.scheme.levels[0].granularity.group((rows, length))
+    height, shared = scheme.levels[0].granularity.group((rows, length))
     if not rows or shared % CHUNK:
         raise ValueError(
             f"elements of b that share a scale must be a multiple of {CHUNK}, not {shared}"
@@ -149,7 +190,6 @@ class WeightOnlyRequest:
         return self.x.device
 
 
-@eager
 def weight_only_matmul(x: Tensor, weights: PackedWeights, *, executor: str | None = None) -> Tensor:
     """The (..., N) products of the rows of `x` (..., K) and a weight (N, K), in the type of `x`.
 
@@ -164,8 +204,8 @@ def weight_only_matmul(x: Tensor, weights: PackedWeights, *, executor: str | Non
     `matmul` is the product whose every bit is specified. Raises TypeError or ValueError, naming the
     argument, before any work.
     """
-    if not isinstance(x, Tensor) or x.dtype not in FLOATS:
-        kind = checks.dtype_name(x.dtype) if isinstance(x, Tensor) else type(x).__name__
+    if not checks.holds_values(x) or x.dtype not in FLOATS:
+        kind = checks.dtype_name(x.dtype) if checks.holds_values(x) else type(x).__name__
         raise TypeError(f"x must be a tensor of bfloat16 or float16, not {kind}")
     if not isinstance(weights, PackedWeights):
         raise TypeError(f"weights must be PackedWeights, not {type(weights).__name__}")
@@ -174,11 +214,30 @@ def weight_only_matmul(x: Tensor, weights: PackedWeights, *, executor: str | Non
         shapes = f"{tuple(x.shape)} and {tuple(weights.shape)}"
         raise ValueError(f"x and weights must have shapes (..., K) and (N, K), not {shapes}")
     checks.same_device(x=x, weights=weights.words)
-    shape = *x.shape[:-1], rows
+    matrix = x.reshape(prod(x.shape[:-1]), length)
+    parts = weights.words, weights.scales, list(weights.shape), weights.group
+    return _matmul(matrix, *parts, executor).reshape(*x.shape[:-1], rows)
+
+
+@torch.library.custom_op("mxdot::weight_only_matmul", mutates_args=())
+def _matmul(
+    x: Tensor,
+    words: Tensor,
+    scales: Tensor,
+    shape: list[int],
+    group: int,
+    executor: str | None,
+) -> Tensor:
     if not x.numel():
-        return x.new_empty(shape)
-    request = WeightOnlyRequest(x.reshape(-1, length).contiguous(), weights)
-    return executors.run(executors.WEIGHT_ONLY, executor, request, run).reshape(shape)
+        return x.new_empty((len(x), shape[0]))
+    weights = PackedWeights(words, scales, torch.Size(shape), group)
+    request = WeightOnlyRequest(x.contiguous(), weights)
+    return executors.run(executors.WEIGHT_ONLY, executor, request, run)
+
+
+@_matmul.register_fake
+def _(x: Tensor, words: Tensor, scales: Tensor, shape: list[int], *others: Any) -> Tensor:
+    return x.new_empty((x.shape[0], shape[0]))
 
 
 def refusal(_: WeightOnlyRequest) -> None:

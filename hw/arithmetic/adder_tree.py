@@ -32,21 +32,25 @@ def count_negatives(m: Module, name: str, signs: Sequence[Value]) -> Value:
     return negatives
 
 
-def add_terms(columns: Columns, terms: Sequence[data.View], negatives: Value) -> None:
-    """Add sign-magnitude terms, none of which is negated or sign-extended; `negatives` of them are
-    negative.
+def signed_word(magnitude: Value, sign: Value) -> Value:
+    """The magnitude, inverted with the sign: what `add_terms` takes."""
+    return magnitude ^ Value.cast(sign).replicate(len(magnitude))
 
-    With n negative terms and each of their magnitudes inverted, the sum is that of the w-bit words
-    plus n less n x 2^w: n comes where columns have a place left, and inverted at place w.
+
+def add_terms(columns: Columns, words: Sequence[Value], negatives: Sequence[Value]) -> None:
+    """Add signed terms, none of which is negated or sign-extended: each is a `signed_word` of one
+    width w, and the words `negatives` add up to the number n of those that are negative.
+
+    The sum is that of the w-bit words plus n less n x 2^w: n comes where columns have a place left,
+    and inverted at place w.
     """
-    m, width = columns.m, len(terms[0].magnitude)
-    for index, term in enumerate(terms):
-        word = Signal(width, name=f"word{index}")
-        m.d.comb += word.eq(term.magnitude ^ Value.cast(term.sign).replicate(width))
+    width = len(words[0])
+    for word in words:
         columns.add(word, time=TERM_TIME)
-    columns.add_where_free(negatives, time=SIGN_TIME)
-    columns.add(~negatives, width, SIGN_TIME)
-    columns.add_constant((1 << width) - (1 << (width + len(negatives))))
+    for number in negatives:
+        columns.add_where_free(number, time=SIGN_TIME)
+        columns.add(~number, width, SIGN_TIME)
+        columns.add_constant((1 << width) - (1 << (width + len(number))))
 
 
 def total_of(columns: Columns) -> Value:
@@ -93,6 +97,10 @@ class AdderTree(wiring.Component):
         m = Module()
         columns = Columns(m, "sum", self.total_width)
         terms = [self.terms[i] for i in range(self.count)]
-        add_terms(columns, terms, count_negatives(m, "sum", [term.sign for term in terms]))
+        words = []
+        for index, term in enumerate(terms):
+            words.append(Signal(self.width, name=f"word{index}"))
+            m.d.comb += words[index].eq(signed_word(term.magnitude, term.sign))
+        add_terms(columns, words, [count_negatives(m, "sum", [term.sign for term in terms])])
         m.d.comb += self.total.eq(total_of(columns))
         return m

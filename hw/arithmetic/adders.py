@@ -57,19 +57,74 @@ def carry_increment(
     carry: Value = NO_CARRY,
 ) -> tuple[list[Value], Value]:
     """(x + y + carry modulo 2^len(x), the carry out). sizes: of the blocks, the last repeated."""
-    total: list[Value] = []
-    place = number = 0
+    return pass_carries(m, name, add_in_blocks(m, name, x, y, sizes, carry))
+
+
+def add_in_blocks(
+    m: Module,
+    name: str,
+    x: Sequence[Bit],
+    y: Sequence[Bit],
+    sizes: Sequence[int],
+    carry: Value = NO_CARRY,
+) -> list[tuple[list[Value], Value]]:
+    """(digits, carry out) of each block of x + y, the lowest with the carry in and the others
+    without one. sizes: as in `carry_increment`."""
+    blocks: list[tuple[list[Value], Value]] = []
+    place = 0
     while place < len(x):
+        number = len(blocks)
         size = min(sizes[min(number, len(sizes) - 1)], len(x) - place)
         block = slice(place, place + size)
         below = NO_CARRY if number else carry
-        digits, out = _block(m, f"{name}{number}", x[block], y[block], below)
+        blocks.append(_block(m, f"{name}{number}", x[block], y[block], below))
+        place += size
+    return blocks
+
+
+def pass_carries(
+    m: Module, name: str, blocks: Sequence[tuple[list[Value], Value]]
+) -> tuple[list[Value], Value]:
+    """(digits, carry out) of the blocks of `add_in_blocks` with the carries from below."""
+    total: list[Value] = []
+    carry = NO_CARRY
+    for number, (digits, out) in enumerate(blocks):
         if number:
             digits, out = _increment(m, f"{name}{number}", digits, out, carry)
         total += digits
         carry = _named(m, f"{name}{number}_carry", out)
-        place, number = place + size, number + 1
     return total, carry
+
+
+def pass_carries_at_once(
+    m: Module, name: str, blocks: Sequence[tuple[list[Value], Value]]
+) -> list[Value]:
+    """The digits of `pass_carries` where blocks come together: carries by parallel prefix, after
+    Sklansky, "Conditional-Sum Addition Logic" (IRE Trans. Electronic Computers, 1960)."""
+    digits = [
+        [_named(m, f"{name}{number}_digit{place}", digit) for place, digit in enumerate(block)]
+        for number, (block, _) in enumerate(blocks)
+    ]
+    # Of blocks from one down to some other: whether they make a carry, or pass one on.
+    makes = [carry for _, carry in blocks]
+    passes: list[Value] = [_all(block) for block in digits]
+    span = 1
+    while span < len(blocks):
+        for number in range(len(blocks)):
+            if number & span:
+                below = number // span * span - 1
+                carry = makes[number] | (passes[number] & makes[below])
+                both = passes[number] & passes[below]
+                makes[number] = _named(m, f"{name}{number}_makes{span}", carry)
+                passes[number] = _named(m, f"{name}{number}_passes{span}", both)
+        span *= 2
+    total = list(digits[0])
+    for number in range(1, len(blocks)):
+        run = makes[number - 1]
+        for place, digit in enumerate(digits[number]):
+            total.append(digit ^ run)
+            run = _named(m, f"{name}{number}_run{place}", digit & run)
+    return total
 
 
 def _block(

@@ -1,6 +1,8 @@
 """Largest-exponent tree."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from collections.abc import Sequence
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -26,17 +28,22 @@ class LargestExponent(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         # A zero term's exponent is masked, so that it takes no part.
-        level = [
+        level: list[Value] = [
             self.exponent[i] & self.nonzero[i].replicate(self.width) for i in range(self.count)
         ]
         depth = 0
         while len(level) > 1:
             depth += 1
-            above = []
-            for i in range(0, len(level) - 1, 2):
-                node = Signal(self.width, name=f"level{depth}_{i // 2}")
-                m.d.comb += node.eq(Mux(level[i] > level[i + 1], level[i], level[i + 1]))
-                above.append(node)
-            level = above + level[len(above) * 2 :]
+            level = larger_of_pairs(m, f"level{depth}", level)
         m.d.comb += [self.largest.eq(level[0]), self.any.eq(Cat(self.nonzero).any())]
         return m
+
+
+def larger_of_pairs(m: Module, name: str, values: Sequence[Value]) -> list[Value]:
+    """The larger one of each pair of unsigned values; one that is left over stays."""
+    larger: list[Value] = []
+    for index in range(0, len(values) - 1, 2):
+        a, b = values[index : index + 2]
+        larger.append(Signal(len(a), name=f"{name}_{index // 2}"))
+        m.d.comb += larger[-1].eq(Mux(a > b, a, b))
+    return larger + list(values[2 * len(larger) :])

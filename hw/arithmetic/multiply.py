@@ -1,10 +1,10 @@
 """Multipliers: partial products in columns."""
 
-from amaranth.hdl import Module, Value
+from amaranth.hdl import Cat, Module, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from .adders import ripple
+from .adders import carry_increment
 from .columns import Columns
 
 AND_DELAY = 0.6
@@ -24,8 +24,8 @@ class Multiplier(wiring.Component):
         for place, digit in enumerate(self.b):
             columns.add([digit & bit for bit in self.a], place, AND_DELAY)
         rows = columns.compress(halves_from=NO_HALF_ADDERS)
-        for place, digit in enumerate(ripple(m, "digit", *rows)):
-            m.d.comb += self.product[place].eq(digit)
+        digits, _ = carry_increment(m, "digit", *rows, [len(self.product)])
+        m.d.comb += self.product.eq(Cat(*digits))
         return m
 
 

@@ -12,7 +12,7 @@ from ..pipeline import Section
 from .multiply import special_shape
 
 
-class Accumulate(Section):
+class FloatAccumulate(Section):
     """c starts at the caller's with `first`; special values decide where there are any."""
 
     def __init__(self, widths: Widths, significand_bits: int) -> None:

@@ -1,40 +1,80 @@
-"""Sections of `aligned:F`: largest, align, sum, where digits go from the sum cut, and the loop of
-float_loop.py."""
+"""Sections of `aligned:F`: largest, offset, align; those of a tree; cut, where a sum has too many
+digits; and the loop of float_loop.py."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.lib import data
 
 from ...model.formats import FLOAT32
-from ...model.widths import Widths
-from ..arithmetic.adder_tree import rows_of, total_of
-from ..arithmetic.columns import Columns
-from ..arithmetic.floats import EXPONENT_BITS, FLOAT32_BIAS
-from ..arithmetic.largest import LargestExponent
+from ...model.widths import LEADERS, Widths
+from ..arithmetic.adder_tree import signed_word
+from ..arithmetic.largest import larger_of_pairs
 from ..arithmetic.normalize import leading_zeros
 from ..arithmetic.scale import SCALE_SHAPE
 from ..hierarchy import submodule
 from ..pipeline import Section
 from . import float_loop
 from .align import AlignShifter
-from .exact import Compress, add_inputs, sum_inputs, terms_shape
-from .float_loop import Window
-from .multiply import products_shape
+from .block import TREE, loop_values, top_bias, words_shape
+from .multiply import compress_negatives, negatives_shape, products_shape
+from .window import Window
 
 
-class Largest(Section):
-    """The largest biased exponent of the block's non-zero products."""
+class AlignedLargest(Section):
+    """The largest biased exponent of the block's non-zero products: two levels of the tree that
+    finds it, the section `number` from 1 on.
 
-    def __init__(self, widths: Widths) -> None:
-        self.widths = widths
-        super().__init__({"products": products_shape(widths)}, {"largest": widths.exponent_bits})
+    leaders: the largest of each group of products, so far.
+    """
+
+    def __init__(self, widths: Widths, number: int) -> None:
+        self.number = number
+        self.before, self.after = (
+            -(-widths.config.lanes // LEADERS ** (number - 1)),
+            -(-widths.config.lanes // LEADERS**number),
+        )
+        bits = widths.exponent_bits
+        leaders = {"leaders": data.ArrayLayout(bits, self.before)}
+        left = {"leaders": data.ArrayLayout(bits, self.after)}
+        super().__init__(
+            {"products": products_shape(widths)} if number == 1 else leaders,
+            left if self.after > 1 else {"largest": bits},
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        lanes = self.widths.config.lanes
-        tree = submodule(m, "tree", LargestExponent(lanes, self.widths.exponent_bits))
-        for index in range(lanes):
-            m.d.comb += tree.exponent[index].eq(self.i.products[index].exponent)
-        m.d.comb += tree.nonzero.eq(Cat(self.i.products[index].nonzero for index in range(lanes)))
-        m.d.comb += self.o.largest.eq(tree.largest)
+        if self.number == 1:
+            # A zero term's exponent is masked, so that it takes no part.
+            values: list[Value] = [
+                product.exponent & product.nonzero.replicate(len(product.exponent))
+                for product in self.i.products
+            ]
+        else:
+            values = list(self.i.leaders)
+        level = 0
+        while len(values) > self.after:
+            level += 1
+            values = larger_of_pairs(m, f"level{level}", values)
+        if self.after == 1:
+            m.d.comb += self.o.largest.eq(values[0])
+        else:
+            m.d.comb += [leader.eq(x) for leader, x in zip(self.o.leaders, values, strict=True)]
+        return m
+
+
+class Offset(Section):
+    """How far each product's unit digit lies below the largest."""
+
+    def __init__(self, widths: Widths) -> None:
+        lanes, bits = widths.config.lanes, widths.exponent_bits
+        super().__init__(
+            {"products": products_shape(widths), "largest": bits},
+            {"offsets": data.ArrayLayout(bits, lanes)},
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        for distance, product in zip(self.o.offsets, self.i.products, strict=True):
+            m.d.comb += distance.eq(self.i.largest - product.exponent)
         return m
 
 
@@ -44,8 +84,19 @@ class Align(Section):
     def __init__(self, widths: Widths) -> None:
         self.widths = widths
         super().__init__(
-            {"products": products_shape(widths), "largest": widths.exponent_bits},
-            {"terms": terms_shape(widths), "sticky": 1},
+            {
+                "products": products_shape(widths),
+                "offsets": data.ArrayLayout(widths.exponent_bits, widths.config.lanes),
+                "largest": widths.exponent_bits,
+                "negatives": negatives_shape(widths, 0),
+                "scale": SCALE_SHAPE,
+            },
+            {
+                "words": words_shape(widths),
+                "negatives": negatives_shape(widths, 1),
+                "sticky": 1,
+                **loop_values(widths),
+            },
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -53,57 +104,21 @@ class Align(Section):
         widths = self.widths
         sticky = []
         for index in range(widths.config.lanes):
-            product, term = self.i.products[index], self.o.terms[index]
+            product = self.i.products[index]
             shift = submodule(m, f"shift{index}", AlignShifter(widths, widths.exponent_bits))
             m.d.comb += [
                 shift.significand.eq(product.significand),
-                shift.distance.eq(self.i.largest - product.exponent),
-                term.magnitude.eq(shift.magnitude),
-                term.sign.eq(product.sign),
+                shift.distance.eq(self.i.offsets[index]),
+                self.o.words[index].eq(signed_word(shift.magnitude, product.sign)),
             ]
             sticky.append(shift.sticky)
-        m.d.comb += self.o.sticky.eq(Cat(sticky).any())
-        return m
-
-
-def columns_bits(widths: Widths) -> int:
-    """Of the words whose sum is the block's: those of the rows, or of the total that is cut."""
-    return widths.total_bits if widths.sum_is_cut else Window(widths.sum_bits).row_bits
-
-
-class Sum(Section):
-    """The terms in a tree of full adders: two rows, or their total where digits of it go; and the
-    exponent of the window's top place."""
-
-    def __init__(self, widths: Widths) -> None:
-        self.widths, self.window = widths, Window(widths.sum_bits)
-        total = {"total": signed(widths.total_bits)}
-        rows = {"rows": self.window.rows}
-        super().__init__(
-            {
-                **sum_inputs(widths, columns_bits(widths)),
-                "largest": widths.exponent_bits,
-                "scale": SCALE_SHAPE,
-            },
-            {
-                **(total if widths.sum_is_cut else rows),
-                "top_exponent": signed(EXPONENT_BITS),
-            },
-        )
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        widths, window = self.widths, self.window
+        compress_negatives(m, self)
         # A sum's last digit is worth 2^(largest + exponent_min - F).
-        bias = FLOAT32_BIAS + window.top + widths.exponent_min - widths.fraction_bits
-        m.d.comb += self.o.top_exponent.eq(self.i.scale + self.i.largest + bias)
-        columns = Columns(m, "sum", columns_bits(widths))
-        add_inputs(columns, self)
-        if widths.sum_is_cut:
-            m.d.comb += self.o.total.eq(total_of(columns))
-            return m
-        for row, word in zip(self.o.rows, rows_of(columns), strict=True):
-            m.d.comb += row.eq(word)
+        bias = top_bias(widths, widths.exponent_min - widths.fraction_bits)
+        m.d.comb += [
+            self.o.sticky.eq(Cat(sticky).any()),
+            self.o.top_exponent.eq(self.i.scale + self.i.largest + bias),
+        ]
         return m
 
 
@@ -147,10 +162,10 @@ class Cut(Section):
 
 
 SECTIONS = {
-    "largest": Largest,
+    "largest": AlignedLargest,
+    "offset": Offset,
     "align": Align,
-    "compress": lambda widths: Compress(widths, columns_bits(widths)),
-    "sum": Sum,
+    **TREE,
     "cut": Cut,
-    **float_loop.sections(lambda widths: Window(widths.sum_bits)),
+    **float_loop.SECTIONS,
 }

@@ -21,7 +21,7 @@ from ..arithmetic.scale import SCALE_SHAPE
 from ..arithmetic.shift import ShiftRight
 from ..hierarchy import submodule
 from ..pipeline import Section
-from .exact import BLOCK
+from .block import BLOCK
 from .multiply import special_shape
 
 
@@ -99,7 +99,7 @@ class Scale(Section):
         ]
 
 
-class Accumulate(Section):
+class FixedAccumulate(Section):
     """register' = register + addend, saturated or wrapped; a special term leaves it as it is."""
 
     def __init__(self, widths: Widths) -> None:
@@ -168,7 +168,7 @@ class Accumulate(Section):
         return Mux(outside, end, wrapped), outside
 
 
-class Round(Section):
+class FixedRound(Section):
     """The register to float32 by one RNE."""
 
     def __init__(self, widths: Widths) -> None:
@@ -200,4 +200,4 @@ class Round(Section):
         return m
 
 
-SECTIONS = {**BLOCK, "scale": Scale, "accumulate": Accumulate, "round": Round}
+SECTIONS = {**BLOCK, "scale": Scale, "accumulate": FixedAccumulate, "round": FixedRound}

@@ -13,7 +13,7 @@ from ..arithmetic.round import rounds_up
 from ..arithmetic.scale import SCALE_SHAPE
 from ..hierarchy import submodule
 from ..pipeline import Section
-from .accumulate import Accumulate
+from .accumulate import FloatAccumulate
 from .lane import ProductLayout
 from .multiply import products_shape
 
@@ -134,4 +134,4 @@ class Level(Section):
         return floats
 
 
-SECTIONS = {"tree": Level, "accumulate": lambda widths: Accumulate(widths, SIGNIFICAND)}
+SECTIONS = {"tree": Level, "accumulate": lambda widths: FloatAccumulate(widths, SIGNIFICAND)}

@@ -55,7 +55,7 @@ def terms_shape(widths: Widths) -> data.ArrayLayout:
     return data.ArrayLayout(TermLayout(width), widths.step_lanes + 1)
 
 
-class Largest(Section):
+class FusedLargest(Section):
     """The largest exponent of each step."""
 
     def __init__(self, widths: Widths) -> None:
@@ -167,7 +167,7 @@ class Join(Section):
         return shift.sticky | shift.result[:below].any()
 
 
-class Sum(Section):
+class FusedSum(Section):
     """The adder tree over the step's terms and the running value."""
 
     def __init__(self, widths: Widths, step: int) -> None:
@@ -183,7 +183,7 @@ class Sum(Section):
         return m
 
 
-class Round(Section):
+class FusedRound(Section):
     """The step's total toward zero to float32, or to the machine's fewer fraction bits."""
 
     def __init__(self, widths: Widths, step: int) -> None:
@@ -272,9 +272,9 @@ class Promote(Section):
 
 
 SECTIONS = {
-    "largest": Largest,
+    "largest": FusedLargest,
     "join": Join,
-    "sum": Sum,
-    "round": Round,
+    "sum": FusedSum,
+    "round": FusedRound,
     "promote": Promote,
 }

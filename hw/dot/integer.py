@@ -15,12 +15,8 @@ from ..arithmetic.floats import FlagsLayout
 from ..arithmetic.requantize import RoundingShift
 from ..hierarchy import submodule
 from ..pipeline import Section
-from .multiply import (
-    CompressProducts,
-    PartialProducts,
-    add_partial_products,
-    partial_products_shape,
-)
+from .block import add_inputs, compress, sum_inputs
+from .partial_products import PartialProducts
 
 PRODUCT_BITS = SUM_BITS + MULTIPLIER_BITS  # of a sum and a multiplier, signed
 
@@ -131,7 +127,7 @@ class Multiply(PartialProducts):
         return m
 
 
-class Sum(Section):
+class IntegerSum(Section):
     """The end of the tree: two rows. Beside it the correction and the scales' product.
 
     sum (a - z_a)(b - z_b) = sum ab - (z_a sum b + z_b sum a - k z_a z_b).
@@ -143,7 +139,7 @@ class Sum(Section):
         scales = dict.fromkeys(("scale_a", "scale_b"), bits) if integers.factor else {}
         super().__init__(
             {
-                "partial_products": partial_products_shape(integers.row_bits),
+                **sum_inputs(widths, integers.row_bits, widths.partial_sums[-1]),
                 **integers.zero_points,
                 **scales,
             },
@@ -154,7 +150,7 @@ class Sum(Section):
         m = Module()
         config = self.integers.config
         columns = Columns(m, "sum", self.integers.row_bits)
-        add_partial_products(columns, self.integers.lane, self.i.partial_products)
+        add_inputs(columns, self)
         for row, word in zip(self.o.rows, rows_of(columns), strict=True):
             m.d.comb += row.eq(word)
         if config.scale_bits:
@@ -198,7 +194,7 @@ class Correct(Section):
         return m
 
 
-class Accumulate(Section):
+class IntegerAccumulate(Section):
     """sum' = sum + block, saturated to INT32."""
 
     def __init__(self, widths: Widths) -> None:
@@ -293,10 +289,10 @@ class Limit(Section):
 
 SECTIONS = {
     "multiply": Multiply,
-    "compress": lambda widths, number: CompressProducts(IntegerWidths(widths).row_bits, number),
-    "sum": Sum,
+    "compress": lambda widths, number: compress(widths, number, IntegerWidths(widths).row_bits),
+    "sum": IntegerSum,
     "correct": Correct,
-    "accumulate": Accumulate,
+    "accumulate": IntegerAccumulate,
     "rescale": Rescale,
     "limit": Limit,
 }

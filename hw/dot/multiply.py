@@ -1,15 +1,11 @@
-"""Section `multiply`: decoders, product lanes and the scale adder."""
-
-from collections.abc import Mapping
+"""Sections `decode` and `multiply` of elements: decoders, the scale adder, product lanes."""
 
 from amaranth.hdl import Cat, Module, ShapeLike
 from amaranth.lib import data
 
-from ...model.widths import PARTIAL_PRODUCTS, OperandWidths, Widths
-from ..arithmetic.adder_tree import count_negatives
+from ...model.widths import OperandWidths, Widths
 from ..arithmetic.columns import Columns
 from ..arithmetic.floats import SpecialLayout
-from ..arithmetic.multiply import add_signed_product, signed_constant
 from ..arithmetic.scale import SCALE_SHAPE, ScaleAdder
 from ..hierarchy import submodule
 from ..pipeline import Section
@@ -35,9 +31,24 @@ def products_shape(widths: Widths) -> data.ArrayLayout:
     return data.ArrayLayout(ProductLayout(widths), widths.config.lanes)
 
 
-def negatives_bits(widths: Widths) -> int:
-    """Of the value `negatives`, the number of negative products."""
-    return widths.config.lanes.bit_length()
+COUNTED = (4, 2)
+"""Words whose sum is the number of negative products, behind the sections that count them: the one
+that makes products, and the next."""
+
+
+def negatives_shape(widths: Widths, number: int) -> data.ArrayLayout:
+    """The value `negatives` behind the first or the second of these sections."""
+    return data.ArrayLayout(widths.config.lanes.bit_length(), COUNTED[number])
+
+
+def compress_negatives(m: Module, section: Section) -> None:
+    """Fewer words of `negatives`."""
+    columns = Columns(m, "negative", len(section.o.negatives[0]))
+    for word in section.i.negatives:
+        columns.add(word)
+    rows = columns.compress(halves_from=columns.width)
+    for word, row in zip(section.o.negatives, rows, strict=True):
+        m.d.comb += word.eq(Cat(*(bit.value for bit in row)))
 
 
 def special_shape(widths: Widths) -> data.ArrayLayout:
@@ -91,10 +102,10 @@ def _add_scales(m: Module, section: Section) -> None:
     ]
 
 
-class Multiply(Section):
+class Products(Section):
     """Elements to exact products; a NaN scale is a special value of every step.
 
-    How many products are negative is counted here: a sum of them would wait for the count.
+    How many products are negative is counted from here on: a sum of them would wait for the count.
     """
 
     def __init__(self, widths: Widths) -> None:
@@ -108,7 +119,7 @@ class Multiply(Section):
             {
                 "products": products_shape(widths),
                 "special": special_shape(widths),
-                "negatives": negatives_bits(widths),
+                "negatives": negatives_shape(widths, 0),
             },
         )
 
@@ -123,8 +134,11 @@ class Multiply(Section):
                 self.o.products[index].eq(lane.o),
             ]
             lanes.append(lane)
-        signs = [lane.o.sign for lane in lanes]
-        m.d.comb += self.o.negatives.eq(count_negatives(m, "products", signs))
+        columns = Columns(m, "negative", self.widths.config.lanes.bit_length())
+        for lane in lanes:
+            columns.add([lane.o.sign])
+        for word, value in zip(self.o.negatives, columns.reduce(COUNTED[0]), strict=True):
+            m.d.comb += word.eq(value)
         for step in range(self.widths.steps):
             members = lanes[step * self.widths.step_lanes : (step + 1) * self.widths.step_lanes]
             nan = Cat(lane.special.nan for lane in members).any()
@@ -135,83 +149,3 @@ class Multiply(Section):
                 special.neg_inf.eq(Cat(lane.special.neg_inf for lane in members).any()),
             ]
         return m
-
-
-# Integer codes: partial products go straight into the tree, which is cut into sections.
-
-
-def partial_products_shape(row_bits: int, number: int = -1) -> data.ArrayLayout:
-    """The value `partial_products`: words whose sum, and a constant, is the products'."""
-    return data.ArrayLayout(row_bits, PARTIAL_PRODUCTS[number])
-
-
-class PartialProducts(Section):
-    """Two's-complement codes of one format each to partial products, and those to fewer words.
-
-    A NaN scale, where operands have scales of E8M0, is the only special value that there is.
-    """
-
-    def __init__(
-        self,
-        widths: Widths,
-        row_bits: int,
-        scales: bool = True,
-        beside: Mapping[str, ShapeLike] | None = None,
-    ) -> None:
-        self.widths, self.row_bits, self.scales = widths, row_bits, scales
-        values = block_values(widths)
-        names = ("a", "b", "scale_a", "scale_b") if scales else ("a", "b")
-        beside = dict(beside or {})
-        if scales:
-            beside |= {"scale": SCALE_SHAPE, "special": special_shape(widths)}
-        super().__init__(
-            {name: values[name] for name in names},
-            {"partial_products": partial_products_shape(row_bits, 0), **beside},
-        )
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        columns = Columns(m, "column", self.row_bits)
-        for index in range(self.widths.config.lanes):
-            add_signed_product(columns, self.i.a[index], self.i.b[index])
-        for word, value in zip(
-            self.o.partial_products, columns.reduce(PARTIAL_PRODUCTS[0]), strict=True
-        ):
-            m.d.comb += word.eq(value)
-        if self.scales:
-            scale = submodule(m, "scale", ScaleAdder())
-            m.d.comb += [
-                scale.a.eq(self.i.scale_a),
-                scale.b.eq(self.i.scale_b),
-                self.o.scale.eq(scale.exponent),
-                self.o.special[0].nan.eq(scale.nan),
-            ]
-        return m
-
-
-class CompressProducts(Section):
-    """Fewer words of the same sum."""
-
-    def __init__(self, row_bits: int, number: int) -> None:
-        self.row_bits, self.number = row_bits, number
-        super().__init__(
-            {"partial_products": partial_products_shape(row_bits, number - 1)},
-            {"partial_products": partial_products_shape(row_bits, number)},
-        )
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        columns = Columns(m, "column", self.row_bits)
-        for word in self.i.partial_products:
-            columns.add(word)
-        words = columns.reduce(PARTIAL_PRODUCTS[self.number])
-        for word, value in zip(self.o.partial_products, words, strict=True):
-            m.d.comb += word.eq(value)
-        return m
-
-
-def add_partial_products(columns: Columns, widths: Widths, words: data.View) -> None:
-    """Add the words that are left of the partial products, and what these lack."""
-    for word in words:
-        columns.add(word)
-    columns.add_constant(widths.config.lanes * signed_constant(*widths.code_bits))

@@ -19,7 +19,7 @@ from ...model.widths import Widths
 from ..pipeline import Section
 from . import aligned, exact, fixed, float32, fused, integer
 from .convert import Convert
-from .multiply import Decode, Multiply
+from .multiply import Decode, Products
 
 FAMILIES: dict[type[Accumulator], Mapping[str, Callable[..., Section]]] = {
     Exact: exact.SECTIONS,
@@ -39,7 +39,7 @@ def _convert(widths: Widths) -> Section:
 
 SHARED: dict[str, Callable[..., Section]] = {
     "decode": Decode,
-    "multiply": Multiply,
+    "multiply": Products,
     "convert": _convert,
 }
 

@@ -1,5 +1,7 @@
 """DotUnit: the MX dot-product unit."""
 
+from typing import Any
+
 from amaranth.hdl import Const, Module, Mux, ShapeLike, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -9,8 +11,9 @@ from ...model.outputs import IntegerOutput
 from ...model.trace import FLAG_NAMES
 from ...model.units.dot import DotConfig
 from ...model.widths import Widths
-from ..hierarchy import used
-from ..pipeline import Row, Token
+from ..hierarchy import submodule, used
+from ..pipeline import Admission, Row, Token
+from ..result_queue import ResultQueue
 from .multiply import block_values
 from .sections import build
 
@@ -60,10 +63,11 @@ class DotUnit(wiring.Component):
     ==============  ===========================================================================
     accumulator     sections and what leaves them (k lanes, F fraction bits)
     ==============  ===========================================================================
-    exact, int32    place: k terms of P + span bits; sum: two rows of P + span + log2 k + 3;
-                    the loop of one addition: approach, add, normalize, round (float_loop.py)
-    aligned:F       largest; align: k terms of F + 2 (INT8: 3) bits; sum: two rows of F + 5 +
-                    log2 k; cut: 24 digits, RZ (where sums have more); the loop of one addition
+    exact, int32    place: k terms of P + span bits; compress: 10, then 5 words; sum: two rows of
+                    P + span + log2 k + 3; the loop of one addition: distance, approach, add,
+                    carry, count, normalize, round (float_loop.py)
+    aligned:F       largest; offset; align: k terms of F + 2 (INT8: 3) bits; compress; sum: two
+                    rows of F + 5 + log2 k; cut: 24 digits, RZ (where sums have more); the loop
     fused:F,        largest; then per step join: emax with s and c, terms as above and c in F + 1
     presets         bits; sum; round: RZ. `hopper-promoted` adds promote: c + partial, RNE
     fixed:W:L       place; sum; scale: W + 1 bits; accumulate: W bits; round: RNE
@@ -88,13 +92,17 @@ class DotUnit(wiring.Component):
 
     With `config.interleave` above 1 so many dot products may be in flight. `slot` of a block and of
     a result says which it is of; each has a running value of its own, and waits for that alone.
-    Where `interval` of them take turns, a block is taken every cycle.
+    Where `interval` of them take turns, a block is taken every cycle. No block waits inside then:
+    it waits at the input, for its running value and for room for a result, and results that are
+    not taken gather in a queue of `latency` + 1. So no net goes from the output's `ready` to every
+    register. With `stops` they wait inside all the same.
     """
 
     clocked = True
 
-    def __init__(self, config: DotConfig) -> None:
+    def __init__(self, config: DotConfig, stops: bool = False) -> None:
         self.config = config
+        self._stops = stops or config.interleave == 1
         self.widths = Widths(config)
         super().__init__(
             {
@@ -106,9 +114,28 @@ class DotUnit(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         token = self._accept(m)
-        row = row_of(self.config)
-        self._deliver(m, row.connect(m, token))
+        if self._stops:
+            self._deliver(m, row_of(self.config).connect(m, token), self.o)
+        else:
+            self._run_on(m, token)
         return m
+
+    def _run_on(self, m: Module, token: Token) -> None:
+        """The row that never stops: a block enters when it needs to wait for nothing, and there is
+        room for another result."""
+        shape, signature = ResultLayout(self.config), stream.Signature(ResultLayout(self.config))
+        queue = submodule(m, "results", ResultQueue(shape, self.config.latency + 1))
+        Admission(self.config.interleave, self.config.interval).gate(m, token)
+        token.gate(m, queue.room)
+        result = signature.create(path=("result",))
+        self._deliver(m, row_of(self.config, stops=False).connect(m, token), result)
+        m.d.comb += [
+            queue.reserve.eq(token.valid & token.values["last"]),
+            result.ready.eq(1),
+            queue.arrives.eq(result.valid),
+            queue.result.eq(result.payload),
+        ]
+        wiring.connect(m, queue.o, wiring.flipped(self.o))
 
     def _accept(self, m: Module) -> Token:
         """The input stream as a token, with its place in the promotion group.
@@ -149,16 +176,16 @@ class DotUnit(wiring.Component):
         with m.If(token.valid & token.ready):
             m.d.sync += place[slot].eq(here + 1)  # wraps: groups are powers of two
 
-    def _deliver(self, m: Module, token: Token) -> None:
-        """Results leave with the last block; the tokens of the others end here."""
-        payload, out = self.o.payload, self.config.out
+    def _deliver(self, m: Module, token: Token, o: Any) -> None:
+        """Results leave with the last block to the stream `o`; the tokens of others end here."""
+        payload, out = o.payload, self.config.out
         result, last = token.values[result_name(self.config)], Value.cast(token.values["last"])
         c, flags = Value.cast(result.c), result.flags
         m.d.comb += [
             payload.result.eq(c),
             *(payload[name].eq(token.values[name]) for name in slot_value(self.config)),
-            self.o.valid.eq(token.valid & last),
-            token.ready.eq(self.o.ready | ~last),
+            o.valid.eq(token.valid & last),
+            token.ready.eq(o.ready | ~last),
         ]
         if not self.config.status:
             return
@@ -182,11 +209,11 @@ def result_name(config: DotConfig) -> str:
     return "running" if plain else "result"
 
 
-def row_of(config: DotConfig) -> Row:
-    """The sections of a unit with their registers."""
+def row_of(config: DotConfig, stops: bool = True) -> Row:
+    """The sections of a unit with their registers. stops: whether blocks wait in them."""
     outputs = (result_name(config), "last", *slot_value(config))
     sections, inputs = build(Widths(config)), input_values(config)
-    return Row(config.pipeline, sections, inputs, outputs, slots=config.interleave)
+    return Row(config.pipeline, sections, inputs, outputs, slots=config.interleave, stops=stops)
 
 
 def section_values(config: DotConfig) -> dict[str, dict[str, ShapeLike]]:

@@ -22,7 +22,10 @@ class RecordLayout(data.StructLayout):
 
 
 class StepLayout(data.StructLayout):
-    """A block of A for each row, a block of B for each column; initial values with `first`."""
+    """A block of A for each row, a block of B for each column; initial values with `first`.
+
+    slot: which of the tiles that take turns it is of.
+    """
 
     def __init__(self, config: MatmulConfig) -> None:
         dot, units = config.dot, config.rows * config.columns
@@ -32,6 +35,7 @@ class StepLayout(data.StructLayout):
                 "b": data.ArrayLayout(RecordLayout(dot.lanes, dot.bits_b), config.columns),
                 "c": data.ArrayLayout(C_BITS if config.initial_c else 0, units),
                 "mode": dot.mode_bits,
+                "slot": dot.slot_bits,
                 "first": 1,
                 "last": 1,
             }
@@ -71,7 +75,8 @@ class DotArray(wiring.Component):
         units = []
         for r in range(self.config.rows):
             for s in range(self.config.columns):
-                unit = submodule(m, f"unit_{r}_{s}", DotUnit(self.config.dot))
+                # A queue in each would cost more than that results wait in registers.
+                unit = submodule(m, f"unit_{r}_{s}", DotUnit(self.config.dot, stops=True))
                 self._feed(m, unit, r, s)
                 m.d.comb += self.o.payload.result[len(units)].eq(unit.o.payload.result)
                 units.append(unit)
@@ -94,5 +99,7 @@ class DotArray(wiring.Component):
             unit.i.valid.eq(self.i.valid),
             unit.o.ready.eq(self.o.ready),
         ]
+        if self.config.dot.slot_bits:
+            m.d.comb += block.slot.eq(step.slot)
         if self.config.initial_c:
             m.d.comb += block.c.eq(step.c[r * self.config.columns + s])

@@ -9,6 +9,7 @@ from ..hierarchy import submodule
 from .axi import AxiStream
 from .loop import JobLayout, Loop
 from .receive import ErrorLayout, Receiver
+from .step_buffer import tile_buffer
 
 
 class Collect(wiring.Component):
@@ -44,14 +45,17 @@ class Collect(wiring.Component):
 class Initial(wiring.Component):
     """Receives the initial values tile by tile, in rows of `row_bytes` bytes.
 
+    buffered: whole tiles of them that are kept, beside the next one.
+
     Ports: job in; s in (AXI4-Stream); o out (stream of tiles); errors, closed, discarded out, as of
     Receiver.
     """
 
     clocked = True
 
-    def __init__(self, beat_bytes: int, row_bytes: int, rows: int) -> None:
+    def __init__(self, beat_bytes: int, row_bytes: int, rows: int, buffered: int) -> None:
         self.beat_bytes, self.row_bytes, self.rows = beat_bytes, row_bytes, rows
+        self.buffered = buffered
         super().__init__(
             {
                 "job": In(JobLayout()),
@@ -71,6 +75,7 @@ class Initial(wiring.Component):
         coming = submodule(m, "coming", Loop(), reset=idle)
         receiver.join(m, self, coming)
         wiring.connect(m, receiver.o, collect.i)
-        wiring.connect(m, collect.o, wiring.flipped(self.o))
+        tiles = tile_buffer(m, collect.o, self.buffered, idle)
+        wiring.connect(m, tiles, wiring.flipped(self.o))
         m.d.comb += coming.tiles.k_blocks.eq(self.rows)
         return m

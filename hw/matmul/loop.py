@@ -1,6 +1,6 @@
 """The place of a step in the order of work."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, ValueLike
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -33,10 +33,12 @@ class Loop(wiring.Component):
     clocked = True
 
     def __init__(self) -> None:
+        super().__init__(self._ports())
+
+    @staticmethod
+    def _ports() -> dict[str, wiring.Member]:
         marks = ("first", "last", "row_last", "ends")
-        super().__init__(
-            {"tiles": In(TilesLayout()), "advance": In(1), **dict.fromkeys(marks, Out(1))}
-        )
+        return {"tiles": In(TilesLayout()), "advance": In(1), **dict.fromkeys(marks, Out(1))}
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -45,15 +47,41 @@ class Loop(wiring.Component):
         m_last = Signal()
         m.d.comb += [
             m_last.eq(i + 1 == self.tiles.m_tiles),
-            self.row_last.eq(j + 1 == self.tiles.n_tiles),
             self.first.eq(k == 0),
             self.last.eq(k + 1 == self.tiles.k_blocks),
             self.ends.eq(self.last & self.row_last & m_last),
         ]
+        tiles = self._along_row(m, j)
         with m.If(self.advance):
             m.d.sync += k.eq(Mux(self.last, 0, k + 1))
             with m.If(self.last):
-                m.d.sync += j.eq(Mux(self.row_last, 0, j + 1))
+                m.d.sync += j.eq(Mux(self.row_last, 0, j + tiles))
                 with m.If(self.row_last):
                     m.d.sync += i.eq(Mux(m_last, 0, i + 1))
         return m
+
+    def _along_row(self, m: Module, done: Signal) -> ValueLike:
+        """The tiles that are next together, when `done` of the row are done."""
+        m.d.comb += self.row_last.eq(done + 1 == self.tiles.n_tiles)
+        return 1
+
+
+class GroupLoop(Loop):
+    """The same with groups of tiles that take turns in the place of tiles.
+
+    usual: tiles of a group but for the last of its row, which has what is left, up to `most`. Ports
+    as of Loop, `first` to `row_last` of a group; size out: the tiles of this one.
+    """
+
+    def __init__(self, most: int, usual: int) -> None:
+        self.most, self.usual = most, usual
+        wiring.Component.__init__(self, self._ports() | {"size": Out(range(most + 1))})
+
+    def _along_row(self, m: Module, done: Signal) -> ValueLike:
+        left = Signal.like(done, name="tiles_left")
+        m.d.comb += [
+            left.eq(self.tiles.n_tiles - done),
+            self.row_last.eq(left <= self.most),
+            self.size.eq(Mux(self.row_last, left, self.usual)),
+        ]
+        return self.size

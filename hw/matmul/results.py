@@ -8,6 +8,7 @@ from ..hierarchy import submodule
 from .axi import AxiStream
 from .loop import JobLayout, Loop
 from .send import Sender
+from .step_buffer import tile_buffer
 
 
 class Drain(wiring.Component):
@@ -43,13 +44,16 @@ class Drain(wiring.Component):
 class Results(wiring.Component):
     """Sends the tiles of a job as one packet, in rows of `row_bytes` bytes.
 
+    buffered: tiles that are kept, beside the one under way.
+
     Ports: job in; i in (stream of tiles); m out (AXI4-Stream); ended, closed out, as of Sender.
     """
 
     clocked = True
 
-    def __init__(self, rows: int, row_bytes: int, beat_bytes: int) -> None:
+    def __init__(self, rows: int, row_bytes: int, beat_bytes: int, buffered: int) -> None:
         self.rows, self.row_bytes, self.beat_bytes = rows, row_bytes, beat_bytes
+        self.buffered = buffered
         super().__init__(
             {
                 "job": In(JobLayout()),
@@ -66,7 +70,7 @@ class Results(wiring.Component):
         drain = submodule(m, "drain", Drain(self.rows, 8 * self.row_bytes), reset=idle)
         going = submodule(m, "going", Loop(), reset=idle)
         sender = submodule(m, "sender", Sender(self.row_bytes, self.beat_bytes))
-        wiring.connect(m, wiring.flipped(self.i), drain.i)
+        wiring.connect(m, tile_buffer(m, wiring.flipped(self.i), self.buffered, idle), drain.i)
         wiring.connect(m, drain.o, sender.i)
         wiring.connect(m, sender.m, wiring.flipped(self.m))
         m.d.comb += [

@@ -1,6 +1,8 @@
 """A ring of steps in a memory, out of which a panel can be read again."""
 
-from amaranth.hdl import Module, Mux, Signal
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -102,3 +104,17 @@ class StepBuffer(wiring.Component):
         with m.If(self.o.ready | ~self.o.valid):
             m.d.sync += self.o.valid.eq(self.fetch)
         return m
+
+
+def tile_buffer(m: Module, tiles: Any, capacity: int, idle: Value) -> Any:
+    """The stream `tiles` behind a buffer of so many; as it is of none.
+
+    Tiles that take turns begin together and end together: their initial values are wanted, and
+    their results come, cycle after cycle, and travel row by row while other steps are multiplied.
+    """
+    if not capacity:
+        return tiles
+    buffer = StepBuffer(len(tiles.payload), capacity)
+    submodule(m, "tiles", buffer, reset=idle)
+    wiring.connect(m, tiles, buffer.i)
+    return buffer.o

@@ -72,6 +72,7 @@ class MatmulTop(Top):
         streams = ", ".join(
             f"{side.upper()} {config.stream_bytes(side)}" for side in (*config.inputs, "c")
         )
+        turns = f"up to {dot.interleave} tiles of a row take turns, in groups of {config.group}"
         return [
             ("array", f"{config.rows} rows x {config.columns} columns of dot units"),
             ("formats", dot.formats_text),
@@ -82,6 +83,7 @@ class MatmulTop(Top):
             ("streams", f"{streams} bytes a beat"),
             ("latency", f"{dot.latency} cycles from a tile's last step to its results"),
             ("interval", f"{dot.interval} cycles between the steps of a tile"),
+            *([("interleave", turns)] if dot.interleave > 1 else []),
             *_register_map(),
         ]
 

@@ -47,6 +47,10 @@ class MatmulUnit(wiring.Component):
     it can: panels are loaded while others are multiplied, a tile is sent while the next one is
     computed. Two cycles after its words were taken a step is at the array, which takes one every
     cycle (`dot.interval` cycles within a tile, if that is more).
+
+    With `dot.interleave` above 1 tiles of a row take turns, so that the loop of a deep accumulator
+    is busy: a step of A is held for all tiles of a group, each has a slot of the dot units, and
+    buffers of tiles stand before Drain and behind Collect.
     """
 
     clocked = True
@@ -73,8 +77,9 @@ class MatmulUnit(wiring.Component):
 
         sources = {side: self._source(m, side, job, registers) for side in config.inputs}
         array = submodule(m, "array", DotArray(config), reset=~job.running)
-        step = self._join(m, sources, array, registers)
-        results = Results(config.rows, config.unit_bytes("c"), config.c_bytes)
+        step = self._join(m, sources, array, registers, job)
+        row_bytes = config.unit_bytes("c")
+        results = Results(config.rows, row_bytes, config.c_bytes, config.buffered_tiles)
         submodule(m, "results", results, reset=registers.reset)
         m.d.comb += results.job.eq(job)
         wiring.connect(m, results.m, wiring.flipped(self.m_axis_c))
@@ -107,11 +112,11 @@ class MatmulUnit(wiring.Component):
     def _source(self, m: Module, side: str, job: Value, registers: Registers) -> Operand | Initial:
         """The part behind an operand's stream."""
         config = self.config
-        widths = config.stream_bytes(side), config.unit_bytes(side)
         if side == "d":
-            source = Initial(*widths, config.rows)
+            widths = config.stream_bytes("d"), config.unit_bytes("d")
+            source = Initial(*widths, config.rows, config.buffered_tiles)
         else:
-            source = Operand(*widths, config.depth, panels=side == "a")
+            source = Operand(config, side)
         submodule(m, f"operand_{side}", source, reset=registers.reset)
         wiring.connect(m, wiring.flipped(getattr(self, f"s_axis_{side}")), source.s)
         m.d.comb += source.job.eq(job)
@@ -119,7 +124,9 @@ class MatmulUnit(wiring.Component):
             m.d.comb += source.job.launch.eq(job.launch & registers.use_d)
         return source
 
-    def _join(self, m: Module, sources: dict, array: DotArray, registers: Registers) -> Value:
+    def _join(
+        self, m: Module, sources: dict, array: DotArray, registers: Registers, job: Value
+    ) -> Value:
         """Offer a step when all it needs is there; whether the array takes one."""
         a, b = sources["a"], sources["b"]
         step, takes = array.i.payload, Signal(name="step")
@@ -133,6 +140,8 @@ class MatmulUnit(wiring.Component):
             a.o.ready.eq(takes),
             b.o.ready.eq(takes),
         ]
+        if self.config.dot.interleave > 1:
+            self._take_turns(m, a, step, takes, job)
         there = a.o.valid & b.o.valid
         if self.config.initial_c:
             d, needed = sources["d"], Signal(name="needs_d")
@@ -144,6 +153,20 @@ class MatmulUnit(wiring.Component):
             there &= d.o.valid | ~needed
         m.d.comb += array.i.valid.eq(there)
         return takes
+
+    def _take_turns(self, m: Module, a: Operand, step: Value, takes: Value, job: Value) -> None:
+        """A step of A stays for all tiles of a group, each of which has its turn."""
+        turn = Signal(range(self.config.dot.interleave), name="turn")
+        last = Signal(name="last_turn")
+        m.d.comb += [
+            last.eq(turn + 1 == a.marks.size),
+            a.o.ready.eq(takes & last),
+            step.slot.eq(turn),
+        ]
+        with m.If(~job.running):
+            m.d.sync += turn.eq(0)
+        with m.Elif(takes):
+            m.d.sync += turn.eq(Mux(last, 0, turn + 1))
 
     @staticmethod
     def _give(
@@ -184,7 +207,7 @@ class MatmulUnit(wiring.Component):
         widest = max(len(source.discarded) for source in sources.values())
         counters = submodule(m, "counters", Counters(widest))
         all_taken = Signal()
-        with m.If(step & sources["a"].marks.ends):
+        with m.If(sources["a"].o.ready & sources["a"].marks.ends):
             m.d.sync += all_taken.eq(1)
         with m.If(job.launch):
             m.d.sync += all_taken.eq(0)

@@ -10,7 +10,7 @@ from ..hierarchy import submodule
 from ..pipeline import Section
 from .largest import beat_values
 from .scale import base_shape
-from .widths import Widths, select
+from .widths import LaneWidths, select
 
 
 class AlignedLayout(data.StructLayout):
@@ -21,7 +21,7 @@ class AlignedLayout(data.StructLayout):
     """
 
     def __init__(self, config: QuantizeConfig) -> None:
-        widths = Widths(config)
+        widths = LaneWidths(config)
         super().__init__(
             {
                 "kept": widths.kept_bits,
@@ -54,7 +54,7 @@ class ElementAligner(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        widths = Widths(self.config)
+        widths = LaneWidths(self.config)
         fraction = self.value[: widths.fraction_bits]
         field = self.value[widths.fraction_bits : widths.magnitude_bits]
         normal, ones = field.any(), field.all()
@@ -75,7 +75,7 @@ class ElementAligner(wiring.Component):
         self, m: Module, value: Value, distance: Value, inside: Value
     ) -> tuple[Value, Value]:
         """(`value` shifted left until its top bit is one, at most by `distance`; the amount)."""
-        levels = Widths(self.config).left_bits
+        levels = LaneWidths(self.config).left_bits
         most = 2**levels - 1
         limit = Signal(levels, name="limit")
         m.d.comb += limit.eq(Mux(inside, Mux(distance > most, most, distance), 0))
@@ -96,7 +96,7 @@ class ElementAligner(wiring.Component):
 
     def _shift(self, m: Module, significand: Value, amount: Value) -> None:
         """Shift right onto the grid; formats with fewer mantissa bits lie lower."""
-        widths = Widths(self.config)
+        widths = LaneWidths(self.config)
         sticky = self.config.rounding == "nearest_even"
         width = widths.kept_bits + widths.discarded_bits - sticky
         below = Const(0, max(width - len(significand), 0))

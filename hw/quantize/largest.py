@@ -5,7 +5,7 @@ from amaranth.lib import data
 
 from ...model.units.quantize import QuantizeConfig
 from ..pipeline import Section
-from .widths import Widths
+from .widths import LaneWidths
 
 
 def beat_values(config: QuantizeConfig) -> dict[str, ShapeLike]:
@@ -21,10 +21,10 @@ def beat_values(config: QuantizeConfig) -> dict[str, ShapeLike]:
 def largest_values(config: QuantizeConfig, count: int) -> dict[str, ShapeLike]:
     """`count` largest magnitudes of equal parts of a beat, and which specials it holds.
 
-    Magnitudes are exponent fields over `Widths.compared_bits` fraction bits, 0 for NaN and
+    Magnitudes are exponent fields over `LaneWidths.compared_bits` fraction bits, 0 for NaN and
     infinities.
     """
-    width = config.source.exponent_bits + Widths(config).compared_bits
+    width = config.source.exponent_bits + LaneWidths(config).compared_bits
     return {"largest": data.ArrayLayout(width, count), "nan": 1, "infinite": 1}
 
 
@@ -42,7 +42,7 @@ class Classify(Section):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        widths = Widths(self.config)
+        widths = LaneWidths(self.config)
         special, fraction = [], []
         for index in range(self.config.lanes):
             value = self.i.values[index]
@@ -59,7 +59,7 @@ class Classify(Section):
 
     def _upper(self, fraction: Value) -> Value:
         """The bits that are compared: cut, which keeps their order, the rest as a sticky bit."""
-        cut = len(fraction) - Widths(self.config).compared_bits
+        cut = len(fraction) - LaneWidths(self.config).compared_bits
         if not cut or "ceil" not in self.config.scale_rules:
             return fraction[cut:]
         return Cat(fraction[: cut + 1].any(), fraction[cut + 1 :])

@@ -8,7 +8,7 @@ from ..arithmetic.normalize import Normalizer
 from ..hierarchy import submodule
 from ..pipeline import Section
 from .largest import largest_values
-from .widths import Widths, select
+from .widths import LaneWidths, select
 
 
 def choice_values(config: QuantizeConfig) -> dict[str, ShapeLike]:
@@ -18,7 +18,7 @@ def choice_values(config: QuantizeConfig) -> dict[str, ShapeLike]:
 
 def base_shape(config: QuantizeConfig) -> Shape:
     """The value `base`."""
-    return signed(Widths(config).distance_bits)
+    return signed(LaneWidths(config).distance_bits)
 
 
 class SharedScale(Section):
@@ -37,7 +37,7 @@ class SharedScale(Section):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        config, widths = self.config, Widths(self.config)
+        config, widths = self.config, LaneWidths(self.config)
         mode = self.i.mode
         exponent, top, fraction = self._normalized(m)
         carry = Signal()
@@ -69,7 +69,7 @@ class SharedScale(Section):
 
         The leading bit is 0 only where the code is clamped to 0 whatever the fraction, or for zero.
         """
-        widths = Widths(self.config)
+        widths = LaneWidths(self.config)
         bits = self.i.largest[0]
         field, fraction = bits[widths.compared_bits :], bits[: widths.compared_bits]
         normal = field.any()

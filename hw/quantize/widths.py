@@ -14,7 +14,7 @@ STICKY_BITS = 2  # a guard bit and a sticky bit
 
 
 @dataclass(frozen=True)
-class Widths:
+class LaneWidths:
     """Widths of a lane.
 
     A magnitude is rounded on the grid of the format with most mantissa bits: `kept_bits` above the

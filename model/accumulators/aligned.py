@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import rounding
-from ..datapath import FLOAT_LOOP, product_bits, sum_of_terms, tree_delay
+from ..datapath import FLOAT_LOOP, largest_sections, product_bits, tree_sections
 from ..pipeline import Section
 from ..products import NO_EXPONENT
 from ..rounding import F32
@@ -62,9 +62,10 @@ class Aligned(Accumulator):
         """Alignment, sum, and the loop; a cut where the sum has more digits than a float32."""
         lanes = widths.config.lanes
         return (
-            Section("largest", tree_delay(lanes), bits=lanes * product_bits(widths)),
-            Section("align", 12, bits=lanes * (widths.term_bits + 1)),
-            *sum_of_terms(widths, 10),
-            *([Section("cut", 26)] if widths.sum_is_cut else []),
+            *largest_sections(widths),
+            Section("offset", 150, bits=lanes * (product_bits(widths) + widths.exponent_bits)),
+            Section("align", 270, bits=lanes * (widths.term_bits + 1)),
+            *tree_sections(widths),
+            *([Section("cut", 350)] if widths.sum_is_cut else []),
             *FLOAT_LOOP,
         )

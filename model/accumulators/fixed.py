@@ -95,9 +95,9 @@ class Fixed(Accumulator):
     def sections(self, widths: Widths) -> tuple[Section, ...]:
         """The sum comes to the register's grid; the register is rounded behind its loop."""
         return (
-            Section("scale", 24),
-            Section("accumulate", 20, holds=True, loop=True),
-            Section("round", 26),
+            Section("scale", 540),
+            Section("accumulate", 640, holds=True, loop=True),
+            Section("round", 710),
         )
 
 

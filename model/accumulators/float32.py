@@ -49,5 +49,5 @@ class Float32(Accumulator):
         """A section for each level of the tree."""
         lanes = widths.config.lanes
         levels = (lanes - 1).bit_length()
-        pairs = [Section("tree", 40, i + 1, bits=(lanes >> i + 1) * 36) for i in range(levels)]
-        return (*pairs, Section("accumulate", 40, holds=True, loop=True))
+        pairs = [Section("tree", 1400, i + 1, bits=(lanes >> i + 1) * 36) for i in range(levels)]
+        return (*pairs, Section("accumulate", 1570, holds=True, loop=True))

@@ -73,12 +73,12 @@ class Fused(Accumulator):
             left = (lanes - (i + 1) * widths.step_lanes) * product  # of later steps
             terms = (widths.step_lanes + 1) * (widths.term_bits + 1)
             body += [
-                Section("join", 22, i, loop=around, bits=left + terms),
-                Section("sum", 10 + tree, i, loop=around, bits=left + widths.total_bits),
-                Section("round", 24, i, holds=i == steps - 1, loop=around, bits=left + 32),
+                Section("join", 870, i, loop=around, bits=left + terms),
+                Section("sum", 340 + tree, i, loop=around, bits=left + widths.total_bits),
+                Section("round", 850, i, holds=i == steps - 1, loop=around, bits=left + 32),
             ]
         if every is not None:
-            body.append(Section("promote", 40, holds=True, bits=32))
+            body.append(Section("promote", 1500, holds=True, bits=32))
         return tuple(body)
 
 

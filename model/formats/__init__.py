@@ -6,7 +6,7 @@ exponents from `emin` to `emax`, the `smallest` positive and the `largest_finite
 a way to `encode`.
 
     floating.py  a sign, an exponent and a mantissa
-    integer.py   integers in units of a power of two
+    integer.py   integers times a power of two
     power.py     powers of two alone
     table.py     the formats by name: to add one, add a row
 """

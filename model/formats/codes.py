@@ -19,6 +19,11 @@ def read_only(table: NDArray) -> NDArray:
     return table
 
 
+def as_given(made: Array) -> Array:
+    """`made` of an array as it is, of a scalar a scalar, as NumPy's functions have it."""
+    return made[()] if isinstance(made, np.ndarray) and made.ndim == 0 else made
+
+
 class Triple(NamedTuple):
     """Exact value (-1)^sign x significand x 2^exponent; all int64, the shape of the codes."""
 
@@ -81,22 +86,22 @@ class Codes:
         return Triple(*(table[codes] for table in self.triples))
 
 
-def round_units(units: Array, rounding: str, random: Array | None) -> Array:
-    """Round non-negative float64 `units` (in units of the last place) to integers.
+def round_to_integers(x: Array, rounding: str, random: Array | None) -> Array:
+    """Round non-negative float64 `x`, whose last digit is 1, to integers.
 
     ``stochastic`` rounding needs `random`, one uint32 word r per value: up if
     floor(fraction x 2^32) + r >= 2^32.
     """
-    xp = namespace(units)
+    xp = namespace(x)
     if rounding == "nearest_even":
-        return xp.round(units)
-    below = xp.floor(units)
+        return xp.round(x)
+    below = xp.floor(x)
     if rounding == "toward_zero":
         return below
     words: Array = random if is_tensor(random) else np.asarray(random)
-    if words.dtype != xp.uint32 or words.shape != units.shape:
+    if words.dtype != xp.uint32 or words.shape != x.shape:
         name = str(words.dtype).removeprefix("torch.")
         got = f"{name} {tuple(words.shape)}" if name != "object" else repr(words.item())
-        raise ValueError(f"random must be uint32 words of shape {tuple(units.shape)}, not {got}")
-    fraction = xp.floor((units - below) * 2.0**32)
+        raise ValueError(f"random must be uint32 words of shape {tuple(x.shape)}, not {got}")
+    fraction = xp.floor((x - below) * 2.0**32)
     return below + (fraction + cast(words, "int64") >= 2.0**32)

@@ -1,16 +1,37 @@
 """Floating formats: a sign, an exponent and a mantissa, the layout that IEEE 754 has."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import ml_dtypes  # noqa: F401  # NumPy then knows bfloat16 by name
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Array, cast, exponent, look_up, namespace, power, view
+from ..arrays import (
+    LARGEST_POWER,
+    Array,
+    at_least,
+    at_most,
+    cast,
+    exponent,
+    is_near,
+    look_up,
+    namespace,
+    power,
+    view,
+)
+from ..cached import cached_property
 from ..errors import choice, flag, integer
-from .codes import LONGEST_CODE, ROUNDINGS, Codes, Specials, Triple, read_only, round_units
+from .codes import (
+    LONGEST_CODE,
+    ROUNDINGS,
+    Codes,
+    Specials,
+    Triple,
+    as_given,
+    read_only,
+    round_to_integers,
+)
 
 LEAST_FIELDS = {  # exponent and mantissa bits, so that some codes are finite, and one is NaN
     Specials.NONE: (1, 0),
@@ -19,13 +40,16 @@ LEAST_FIELDS = {  # exponent and mantissa bits, so that some codes are finite, a
 }
 
 
+FLOAT64_EXPONENT_BITS = 11
+
+
 @dataclass(frozen=True)
 class FloatFormat(Codes):
     """A sign, `exponent_bits` and `mantissa_bits`.
 
     native: whether NumPy (or ml_dtypes) has a float of that name.
     Raises TypeError or ValueError, naming the field, for what no format has: fields wider than
-    those of float64, or special codes without room for them.
+    those of float64, values that it has not, or special codes without room for them.
     """
 
     name: str
@@ -41,13 +65,20 @@ class FloatFormat(Codes):
             raise TypeError(f"specials of {self.name} must be a Specials, not {self.specials!r}")
         flag(f"native of {self.name}", self.native)
         least_exponent, least_mantissa = LEAST_FIELDS[self.specials]
-        integer(f"exponent_bits of {self.name}", self.exponent_bits, least_exponent, 11)
+        most_exponent = FLOAT64_EXPONENT_BITS  # whose uppermost exponent is no number's
+        if self.specials is not Specials.IEEE:
+            most_exponent -= 1
+        integer(f"exponent_bits of {self.name}", self.exponent_bits, least_exponent, most_exponent)
         integer(f"mantissa_bits of {self.name}", self.mantissa_bits, least_mantissa, 52)
 
-    @property
+    @cached_property
     def dtype(self) -> np.dtype:
-        """How NumPy keeps an array of it: uint8 codes, or a float of its own."""
-        return np.dtype(self.name if self.native else np.uint8)
+        """How NumPy keeps an array of it: unsigned codes, or a float of its own."""
+        return np.dtype(self.name if self.native else np.min_scalar_type(2**self.bits - 1))
+
+    @cached_property
+    def _kept_as(self) -> str:
+        return self.dtype.name  # which NumPy makes anew each time
 
     @property
     def bits(self) -> int:
@@ -64,12 +95,12 @@ class FloatFormat(Codes):
         """Width of the significand, its leading digit included."""
         return self.mantissa_bits + 1
 
-    @property
+    @cached_property
     def bias(self) -> int:
         """Exponent field minus exponent."""
         return 2 ** (self.exponent_bits - 1) - 1
 
-    @property
+    @cached_property
     def emax(self) -> int:
         """Exponent of the largest finite value."""
         reserved = self.specials is Specials.IEEE
@@ -85,13 +116,13 @@ class FloatFormat(Codes):
         """Exponent of the last digit: every finite value is a multiple of 2^lsb."""
         return self.emin - self.mantissa_bits
 
-    @property
+    @cached_property
     def largest_code(self) -> int:
         """The positive code of the largest finite value."""
         reserved = {Specials.NONE: 0, Specials.NAN_ONLY: 1, Specials.IEEE: 2**self.mantissa_bits}
         return 2 ** (self.bits - 1) - 1 - reserved[self.specials]
 
-    @property
+    @cached_property
     def largest_finite(self) -> float:
         """Where quantisation saturates."""
         one = 2**self.mantissa_bits
@@ -112,12 +143,12 @@ class FloatFormat(Codes):
         """The least positive value whose significand has all its digits."""
         return 2.0**self.emin
 
-    @property
+    @cached_property
     def inf_code(self) -> int | None:
         """The positive infinity, or None."""
         return self.largest_code + 1 if self.specials is Specials.IEEE else None
 
-    @property
+    @cached_property
     def nan_code(self) -> int | None:
         """The NaN that quantisation produces (positive, quiet), or None."""
         if self.specials is Specials.NONE:
@@ -168,30 +199,32 @@ class FloatFormat(Codes):
     ) -> Array:
         """Round real `values` (float64 or narrower); saturates at the largest finite. As stored.
 
+        A scalar gives a scalar, of PyTorch's a tensor.
         NaN and infinity become the format's own where it has them; infinity saturates where it
-        has none, and NaN without a code raises ValueError. random: as of `round_units`.
+        has none, and NaN without a code raises ValueError, but on a GPU, which is not waited for:
+        there it saturates. random: as of `round_to_integers`.
         """
         choice("rounding", rounding, ROUNDINGS)
         x = cast(values, "float64")
         xp = namespace(x)
         nan = xp.isnan(x)
-        if self.nan_code is None and nan.any():
+        if self.nan_code is None and is_near(x) and nan.any():
             raise ValueError(f"values must hold no NaN: format {self.name} has none")
         magnitude = xp.abs(x)
-        inside = magnitude < 2.0 ** (self.emax + 1)  # and no NaN
+        inside = magnitude <= self.largest_finite  # and no NaN
         taken = xp.where(inside, magnitude, 0.0)
-        place = xp.clip(exponent(taken), self.emin, None)
-        units = taken * power(self.mantissa_bits - place)
-        rounded = cast(round_units(units, rounding, random), "int64")
+        place = at_least(exponent(taken), self.emin)
+        digits = scaled(taken, self.mantissa_bits - place, self.mantissa_bits - self.emin)
+        rounded = cast(round_to_integers(digits, rounding, random), "int64")
         # A carry out of the significand runs into the exponent field, as it should.
         code = rounded + xp.bitwise_left_shift(place - self.emin, self.mantissa_bits)
-        code = xp.where(inside, xp.clip(code, None, self.largest_code), self.largest_code)
+        code = xp.where(inside, at_most(code, self.largest_code), self.largest_code)
         if self.inf_code is not None:
             code = xp.where(xp.isinf(x), self.inf_code, code)
-        code = code | cast(xp.signbit(x), "int64") * 2 ** (self.bits - 1)
+        code = code | xp.bitwise_left_shift(cast(xp.signbit(x), "int64"), self.bits - 1)
         if self.nan_code is not None:
             code = xp.where(nan, self.nan_code, code)
-        return self._stored(code)
+        return as_given(self._stored(code))
 
     def exact(self, stored: Array) -> Array:
         """Exact values of what is stored, in its shape, float64."""
@@ -200,4 +233,12 @@ class FloatFormat(Codes):
     def _stored(self, codes: Array) -> Array:
         if self.native:
             return view(cast(codes, f"int{self.bits}"), self.name)
-        return cast(codes, "uint8")
+        return cast(codes, self._kept_as)
+
+
+def scaled(x: Array, exponent: Array, largest: int) -> Array:
+    """x x 2^exponent, exponents up to `largest`: in two exact steps where one has no float64."""
+    if largest <= LARGEST_POWER:
+        return x * power(exponent)
+    half = namespace(x).bitwise_right_shift(exponent, 1)
+    return x * power(half) * power(exponent - half)

@@ -1,20 +1,22 @@
-"""Integer formats: two's complement, unsigned, and sign with magnitude; fixed point with a unit."""
+"""Integer formats: two's complement, unsigned, and sign with magnitude; fixed point."""
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Array, cast, namespace
+from ..arrays import Array, cast, is_near, namespace
+from ..cached import cached_property
 from ..errors import choice, integer
-from .codes import ROUNDINGS, Codes, Specials, Triple, read_only, round_units
+from .codes import ROUNDINGS, Codes, Specials, Triple, as_given, read_only, round_to_integers
+
+MOST_SCALE_BITS = 16
 
 
 @dataclass(frozen=True)
 class IntegerFormat(Codes):
-    """Integers from `lowest` to `highest` in units of 2^-fraction_bits.
+    """Integers from `lowest` to `highest`, times 2^-fraction_bits.
 
     A code is two's complement when `lowest` is negative, or the sign above the magnitude when
     `sign_magnitude`, which then has two zeros. symmetric: encoding gives nothing below -`highest`.
@@ -49,10 +51,14 @@ class IntegerFormat(Codes):
         """Whether elements of MX blocks can have it: one digit in front of the binary point."""
         return self.symmetric and self.emax == 0
 
-    @property
+    @cached_property
     def dtype(self) -> np.dtype:
         """How NumPy keeps an array of it: unsigned codes."""
         return np.dtype(np.min_scalar_type(2**self.bits - 1))
+
+    @cached_property
+    def _kept_as(self) -> str:
+        return self.dtype.name  # which NumPy makes anew each time
 
     @property
     def lowest_encoded(self) -> int:
@@ -152,24 +158,25 @@ class IntegerFormat(Codes):
         random: Array | None = None,
         zero_point: Array | int = 0,
     ) -> Array:
-        """Codes of real `values`, rounded to units, plus `zero_point`; saturates.
+        """Codes of real `values`, rounded to integers, plus `zero_point`; saturates.
 
-        NaN raises ValueError. random: as of `round_units`, for magnitudes.
+        A scalar gives a scalar. NaN raises ValueError, but on a GPU, which is not waited for.
+        random: as of `round_to_integers`, for magnitudes.
         """
         choice("rounding", rounding, ROUNDINGS)
         x = cast(values, "float64")
         xp = namespace(x)
-        if xp.isnan(x).any():
+        if is_near(x) and xp.isnan(x).any():
             raise ValueError(f"values must hold no NaN: format {self.name} has none")
-        units = x
+        digits = x
         if self.fraction_bits:
             with np.errstate(over="ignore"):
-                units = x * 2.0**self.fraction_bits
+                digits = x * 2.0**self.fraction_bits
         if rounding == ROUNDINGS[0]:
-            rounded = xp.round(units)
+            rounded = xp.round(digits)
         else:
-            within = xp.clip(xp.abs(units), None, 2.0 ** (self.bits + 1))  # no infinity
-            rounded = xp.copysign(round_units(within, rounding, random), units)
+            within = xp.clip(xp.abs(digits), None, 2.0 ** (self.bits + 1))  # no infinity
+            rounded = xp.copysign(round_to_integers(within, rounding, random), digits)
         if not isinstance(zero_point, int) or zero_point:
             rounded = rounded + zero_point
         limited = xp.clip(rounded, self.lowest_encoded, self.highest)
@@ -178,7 +185,7 @@ class IntegerFormat(Codes):
             codes = xp.abs(integers) | cast(xp.signbit(x), "int32") * 2 ** (self.bits - 1)
         else:
             codes = integers & (2**self.bits - 1)
-        return cast(codes, self.dtype.name)
+        return as_given(cast(codes, self._kept_as))
 
 
 @dataclass(frozen=True)
@@ -194,7 +201,7 @@ class UnsignedFormat(IntegerFormat):
     symmetric: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
-        bits = integer("bits of an integer scale", self.bits, 1, 16)
+        bits = integer("bits of an integer scale", self.bits, 1, MOST_SCALE_BITS)
         vars(self).update(name=f"u{bits}", bits=bits, highest=2**bits - 1)  # it is frozen
 
     def exact(self, stored: Array) -> Array:

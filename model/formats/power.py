@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import Array, cast, is_tensor, namespace, power
+from .codes import as_given
 
 Nan = TypeVar("Nan", int, None)
 
@@ -54,10 +55,13 @@ class PowerFormat(Generic[Nan]):
         return None if self.nan_code is None else np.array(self.nan_code, self.dtype)
 
     def encode(self, exponents: Array) -> Array:
-        """Codes of integer `exponents`, clamped to the range of the format, uint8."""
+        """Codes of integer `exponents`, clamped to the range of the format, uint8.
+
+        A scalar gives a scalar.
+        """
         given = exponents if is_tensor(exponents) else np.asarray(exponents)
         clamped = namespace(given).clip(given, self.emin, self.emax)
-        return cast(self.sign * (clamped + self.bias), "uint8")
+        return as_given(cast(self.sign * (clamped + self.bias), "uint8"))
 
     def exact(self, stored: Array) -> Array:
         """Exact values of codes, in their shape, float64; NaN for the NaN code."""

@@ -8,7 +8,7 @@ that docs/numerics.md cites in section 6.
 from ..errors import choice
 from .codes import Specials
 from .floating import FloatFormat
-from .integer import IntegerFormat, UnsignedFormat
+from .integer import MOST_SCALE_BITS, IntegerFormat, UnsignedFormat
 from .power import PowerFormat
 
 E4M3 = FloatFormat("e4m3", 4, 3, Specials.NAN_ONLY)
@@ -58,9 +58,10 @@ def element_format(value: ElementFormat | str, name: str = "format") -> ElementF
 
 def scale_format(name: str) -> ScaleFormat:
     """The format of scales of a name, of SCALE_FORMATS or uN; ValueError for another."""
-    if name in SCALE_FORMATS:
-        return SCALE_FORMATS[name]
-    return UnsignedFormat(int(name.removeprefix("u")))
+    unsigned = {f"u{bits}": bits for bits in range(1, MOST_SCALE_BITS + 1)}
+    if choice("format of scales", name, (*SCALE_FORMATS, *unsigned)) in unsigned:
+        return UnsignedFormat(unsigned[name])
+    return SCALE_FORMATS[name]
 
 
 def is_scale_format(value: object) -> bool:

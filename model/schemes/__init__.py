@@ -18,6 +18,7 @@ from ..formats import (
     UnsignedFormat,
     sign_magnitude,
 )
+from ..matmul import matmul
 from .array import ScaledArray
 from .calibrate import CALIBRATORS, calibrate
 from .files import load, save
@@ -25,7 +26,6 @@ from .grouping import CHANNEL, TENSOR, Granularity, block, tile
 from .integer import IntegerSums, integer_sums, largest_length
 from .limits import Limits
 from .packing import PackedArray, pack, unpack
-from .products import matmul
 from .quantize import quantize
 from .scheme import Level, Scheme
 from .storage import Storage, bits_per_element, storage

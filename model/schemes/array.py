@@ -1,18 +1,20 @@
-"""ScaledArray: codes of a scheme with their scales."""
+"""Quantised arrays: codes with their scales. MX is one scheme of many, MXArray one ScaledArray."""
 
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
 from math import prod
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import Array, contiguous, look_up, namespace
-from ..errors import integer_array
-from ..formats import ElementFormat
-from .grouping import expand
+from ..arrays import Array, axis_last, look_up
+from ..blocks import LARGEST_BLOCK, check_axis, scale_shape
+from ..errors import integer
+from ..formats import ElementFormat, element_format
+from .checks import check_codes, check_scales, check_shape, value_table
+from .grouping import expand, in_axes, parts, spread
 from .scheme import Scheme
+from .table import mx
 
 A = TypeVar("A")
 
@@ -36,27 +38,42 @@ class Scaled(Generic[A]):
     axis: int
 
     @property
+    def level_scales(self) -> tuple[A, ...]:
+        """The scales of every level, outermost first."""
+        return self.scales
+
+    @property
+    def moved_shape(self) -> tuple[int, ...]:
+        """The shape of `codes`, `axis` moved behind the others."""
+        codes: Array = self.codes
+        lead = list(codes.shape)
+        columns = lead.pop(self.axis)
+        return (*lead, columns)
+
+    @property
     def matrix_shape(self) -> tuple[int, int]:
         """(rows, columns): `axis` as the columns, everything else as rows."""
-        codes: Array = self.codes
-        columns = codes.shape[self.axis]
-        return prod(codes.shape) // columns, columns
+        *lead, columns = self.moved_shape
+        return prod(lead), columns
 
     def matrix(self, part: Array) -> Array:
         """`part` with `axis` as its columns and everything else as rows."""
-        moved = namespace(part).moveaxis(part, self.axis, -1)
-        return moved.reshape(-1, moved.shape[-1])
+        moved = axis_last(part, self.axis)
+        return moved.reshape(prod(moved.shape[:-1]), moved.shape[-1])
 
     def unmatrix(self, matrix: Array) -> Array:
         """A matrix of an entry for each element in the axes of `codes`."""
-        xp = namespace(matrix)
-        moved = xp.moveaxis(self.codes, self.axis, -1)
-        return contiguous(xp.moveaxis(matrix.reshape(moved.shape), -1, self.axis))
+        return in_axes(matrix, self.moved_shape, 1, self.axis)
 
     def spread(self, groups: Array, level: int, rows: slice = slice(None)) -> Array:
         """The entry of every element's group, for some rows of the matrix."""
+        by_row, width = self._by_row(groups, level, rows)
+        return expand(by_row, (1, width))
+
+    def _by_row(self, groups: Array, level: int, rows: slice) -> tuple[Array, int]:
+        """The entries of some rows' groups, and the width of a group."""
         height, width = self.scheme.levels[level].granularity.group(self.matrix_shape)
-        return expand(expand(self.matrix(groups), (height, 1))[rows], (1, width))
+        return expand(self.matrix(groups), (height, 1))[rows], width
 
     def elements(self, table: NDArray, codes: Array, rows: slice = slice(None)) -> Array:
         """What a table (formats, codes) has for the codes of some rows of the matrix."""
@@ -68,13 +85,88 @@ class Scaled(Generic[A]):
         values = self.elements(value_table(self.scheme.elements), codes, rows)
         if self.zero_points is not None:
             values = values - self.spread(self.zero_points, -1, rows)
-        for i, (level, stored) in enumerate(zip(self.scheme.levels, self.scales, strict=True)):
-            values = values * self.spread(level.format.exact(stored), i, rows)
+        for i, (level, stored) in enumerate(
+            zip(self.scheme.levels, self.level_scales, strict=True)
+        ):
+            scales, width = self._by_row(level.format.exact(stored), i, rows)
+            values = (parts(values, (1, width)) * spread(scales)).reshape(values.shape)
         return values
 
 
+@dataclass(frozen=True, init=False, eq=False)
 class ScaledArray(Scaled[NDArray]):
-    """What `quantize` makes of an array of NumPy; its fields are those of `Scaled`."""
+    """Codes of a scheme with their scales, arrays of NumPy; the fields are those of `Scaled`.
+
+    All are kept as read-only copies. Scales are from the smallest to the largest of their format,
+    or its NaN: none is zero, negative or infinite (section 6 of docs/numerics.md).
+    Raises TypeError for a wrong dtype and ValueError for a wrong shape or value.
+    """
+
+    def __init__(
+        self,
+        scheme: Scheme,
+        codes: ArrayLike,
+        scales: tuple[ArrayLike, ...],
+        zero_points: ArrayLike | None = None,
+        selectors: ArrayLike | None = None,
+        axis: int = -1,
+    ) -> None:
+        if not isinstance(scheme, Scheme):
+            raise TypeError(f"scheme must be a Scheme, not {scheme!r}")
+        codes = np.array(codes)
+        if codes.dtype != np.uint8:
+            raise TypeError(f"codes of {scheme} must have dtype uint8, not {codes.dtype}")
+        if not isinstance(scales, tuple):
+            raise TypeError(f"scales of {scheme} must be a tuple, not {type(scales).__name__}")
+        axis = check_axis(codes.shape, axis)
+        if not codes.size:
+            raise ValueError(
+                f"codes of {scheme} must hold at least one value, not have shape {codes.shape}"
+            )
+        self._hold(
+            scheme=scheme,
+            codes=codes,
+            scales=tuple(map(np.array, scales)),
+            zero_points=None if zero_points is None else np.array(zero_points),
+            selectors=None if selectors is None else np.array(selectors),
+            axis=axis,
+        )
+        check_shape(self)
+        check_scales(self)
+        check_codes(self)
+
+    @classmethod
+    def of_valid_parts(
+        cls,
+        scheme: Scheme,
+        codes: NDArray,
+        scales: tuple[NDArray, ...],
+        zero_points: NDArray | None,
+        selectors: NDArray | None,
+        axis: int,
+    ) -> "ScaledArray":
+        """Of parts known to be right and nobody else's: neither checked nor copied."""
+        made = ScaledArray.__new__(ScaledArray)
+        made._hold(
+            scheme=scheme,
+            codes=codes,
+            scales=scales,
+            zero_points=zero_points,
+            selectors=selectors,
+            axis=axis,
+        )
+        return made
+
+    def _hold(self, **fields: object) -> None:
+        """Set the fields of a frozen dataclass, and close its arrays to writing."""
+        vars(self).update(fields)
+        for part in (self.codes, *self.level_scales, self.zero_points, self.selectors):
+            if part is not None:
+                part.flags.writeable = False
+
+    def __setstate__(self, fields: dict[str, Any]) -> None:
+        """A pickled array's parts are read-only too."""
+        self._hold(**fields)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -91,13 +183,91 @@ class ScaledArray(Scaled[NDArray]):
             return self.unmatrix(values.astype(np.float32))
 
 
-@cache
-def value_table(elements: tuple[ElementFormat, ...]) -> NDArray[np.float64]:
-    """(formats, codes): the value of every code of each format."""
-    return np.stack([element.values for element in elements])
+@dataclass(frozen=True, init=False, eq=False)
+class MXArray(ScaledArray):
+    """Blocks of `block_size` consecutive elements along `axis` that share an E8M0 scale.
 
+    The ScaledArray of one level of scales; `scales` is the one array and no tuple.
 
-def check_selectors(scheme: Scheme, selectors: NDArray | None) -> None:
-    """ValueError for a selector that names no element of `scheme`."""
-    if selectors is not None:
-        integer_array(f"selectors of {scheme}", selectors, 0, len(scheme.elements) - 1)
+    codes: uint8, any shape; the axis a multiple of `block_size` long.
+    scales: uint8, the shape of `codes` with that axis divided by `block_size`.
+    Both are kept as read-only copies. format: an ElementFormat or its name.
+    padding: zeros that quantisation appended to the axis.
+    Raises TypeError for a wrong dtype and ValueError for a wrong shape, size or code.
+    """
+
+    scheme: Scheme = field(init=False, repr=False)
+    scales: NDArray[np.uint8]  # pyright: ignore[reportIncompatibleVariableOverride]
+    zero_points: None = field(init=False, repr=False)  # pyright: ignore[reportIncompatibleVariableOverride]
+    selectors: None = field(init=False, repr=False)  # pyright: ignore[reportIncompatibleVariableOverride]
+    format: ElementFormat
+    block_size: int
+    padding: int
+
+    def __init__(
+        self,
+        codes: ArrayLike,
+        scales: ArrayLike,
+        format: ElementFormat | str,  # noqa: A002  # the field's name
+        block_size: int = 32,
+        axis: int = -1,
+        padding: int = 0,
+    ) -> None:
+        fmt = element_format(format)
+        codes, scales = np.array(fmt.check(codes)), np.array(scales)
+        block_size = integer("block_size", block_size, 1, LARGEST_BLOCK)
+        axis = check_axis(codes.shape, axis)
+        if scales.dtype != np.uint8:
+            raise TypeError(f"scales must have dtype uint8, not {scales.dtype}")
+        want = scale_shape(codes.shape, axis, block_size)
+        if scales.shape != want:
+            raise ValueError(f"scales must have shape {want}, not {scales.shape}")
+        padding = integer("padding", padding, 0, block_size - 1)
+        self._hold_blocks(codes, scales, fmt, block_size, axis, padding)
+
+    @classmethod
+    def of_valid_codes(
+        cls,
+        codes: NDArray[np.uint8],
+        scales: NDArray[np.uint8],
+        format: ElementFormat,  # noqa: A002  # the field's name
+        block_size: int,
+        axis: int,
+        padding: int,
+    ) -> "MXArray":
+        """Of arrays known to be right and nobody else's: neither checked nor copied."""
+        made = MXArray.__new__(MXArray)
+        made._hold_blocks(codes, scales, format, block_size, axis, padding)
+        return made
+
+    def _hold_blocks(
+        self,
+        codes: NDArray[np.uint8],
+        scales: NDArray[np.uint8],
+        fmt: ElementFormat,
+        block_size: int,
+        axis: int,
+        padding: int,
+    ) -> None:
+        self._hold(
+            scheme=mx(fmt, block_size, "floor"),  # a rule is none of what blocks are
+            codes=codes,
+            scales=scales,
+            zero_points=None,
+            selectors=None,
+            axis=axis,
+            format=fmt,
+            block_size=block_size,
+            padding=padding,
+        )
+
+    @property
+    def level_scales(self) -> tuple[NDArray[np.uint8]]:
+        """The scales of the one level."""
+        return (self.scales,)
+
+    def blocks_last(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Codes (..., blocks, block_size) and scales (..., blocks): the axis comes last."""
+        codes = axis_last(self.codes, self.axis)
+        shape = (*codes.shape[:-1], codes.shape[-1] // self.block_size, self.block_size)
+        return codes.reshape(shape), axis_last(self.scales, self.axis)

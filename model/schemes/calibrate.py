@@ -219,21 +219,21 @@ def kl(samples: Sequence[Sample], scheme: Scheme, fraction: Fraction) -> Bounds:
 
 
 def _kl(magnitudes: F64, levels: int) -> float:
-    """The end of the bins kept, of BINS from 0 to the largest magnitude."""
+    """Where the best of all clippings ends, of BINS from 0 to the largest magnitude."""
     largest = float(magnitudes.max())
     if largest == 0:
         return 0.0
     bins = np.minimum((magnitudes / largest * BINS).astype(np.int64), BINS - 1)
     counts = np.bincount(bins, minlength=BINS).astype(np.float64)
     total = counts.sum()
-    best, kept = np.inf, BINS
+    best, best_end = np.inf, BINS
     for end in range(BINS, levels - 1, -1):
         reference = counts[:end].copy()
         reference[-1] += counts[end:].sum()
         divergence = _divergence(reference, counts[:end], levels, total)
         if divergence < best:
-            best, kept = divergence, end
-    return largest * kept / BINS
+            best, best_end = divergence, end
+    return largest * best_end / BINS
 
 
 def _divergence(reference: F64, counts: F64, levels: int, total: float) -> float:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..arrays import Array, cast, namespace
+from ..arrays import Array, cast, known_none, namespace
 from ..formats import IntegerFormat, PowerFormat
 from .exact import quotient
 from .grouping import Group, parts, spread
@@ -60,11 +60,11 @@ def _encode(
     if all(isinstance(level.format, PowerFormat) for level in scheme.levels):
         ratio = taken * (1.0 / product)  # exact
     else:
-        finite = xp.isfinite(taken)
-        if finite.all():
+        unusual = ~xp.isfinite(taken)
+        if known_none(unusual):
             ratio = quotient(taken, product)
         else:
-            ratio = xp.where(finite, quotient(xp.where(finite, taken, 0.0), product), taken)
+            ratio = xp.where(unusual, taken, quotient(xp.where(unusual, 0.0, taken), product))
     if scales.zero_points is None:
         return scales.element.encode(ratio, rounding, random)
     assert isinstance(scales.element, IntegerFormat)

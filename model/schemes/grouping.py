@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
-from ..arrays import Array, namespace
+from ..arrays import Array, axis_back, contiguous, namespace
 from ..errors import integer
 
 Group = tuple[int, int]  # rows and columns of a group, or of a matrix
@@ -102,7 +102,23 @@ def refine(groups: Array, outer: Group, inner: Group) -> Array:
     return expand(groups, (outer[0] // inner[0], outer[1] // inner[1]))
 
 
-def lead_axes(moved: tuple[int, ...], rows: int) -> list[int]:
+def in_axes(entries: Array, moved: tuple[int, ...], rows: int, axis: int) -> Array:
+    """A matrix of an entry for each group, `rows` rows high, in the axes of the array.
+
+    moved: the array's shape with `axis` moved behind the others.
+    """
+    whole = entries.reshape(*_lead_axes(moved, rows), entries.shape[-1])
+    return contiguous(axis_back(whole, axis))
+
+
+def grid_shape(moved: tuple[int, ...], group: Group, axis: int) -> tuple[int, ...]:
+    """The shape of an array of one entry for each group: what `in_axes` makes."""
+    shape = _lead_axes(moved, group[0])
+    shape.insert(axis % len(moved), moved[-1] // group[1])
+    return tuple(shape)
+
+
+def _lead_axes(moved: tuple[int, ...], rows: int) -> list[int]:
     """All axes but the last of an array with one entry for `rows` rows of one of shape `moved`."""
     lead = list(moved[:-1])
     if rows == prod(lead):

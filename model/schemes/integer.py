@@ -26,14 +26,14 @@ DIGIT_BITS = 16  # of a factor's pieces, where products of whole factors leave f
 class IntegerSums:
     """Sums of (q_a - z_a)(q_b - z_b), inner integer scales multiplied in, over each region.
 
-    sums: int32 (M, N, regions), in units of 2^unit. scales: float32 (M, N, regions), S of
+    sums: int32 (M, N, regions), as multiples of 2^lsb. scales: float32 (M, N, regions), S of
     each. overflowed: bool, where the exact sum left INT32, and `sums` holds it modulo 2^32.
     """
 
     sums: NDArray[np.int32]
     scales: F32
     overflowed: NDArray[np.bool_]
-    unit: int
+    lsb: int
 
     def rescale(self, c: ArrayLike | None = None) -> F32:
         """C' = RNE_fp32(C + S x RNE_fp32(sum)), region after region, from `c` or +0.
@@ -46,7 +46,7 @@ class IntegerSums:
     def added_to(self, result: Array) -> Array:
         """As `rescale`, from float32 (M, N)."""
         for i in range(self.sums.shape[2]):
-            result = rescaled_sum(result, self.sums[..., i], self.scales[..., i], self.unit)
+            result = rescaled_sum(result, self.sums[..., i], self.scales[..., i], self.lsb)
         return result
 
 
@@ -89,9 +89,9 @@ def region_sums(
         yield exact, region.scale(left, right)
 
 
-def rescaled_sum(c: Array, sums: Array, scale: Array, unit: int) -> Array:
-    """C' = RNE_fp32(C + S x RNE_fp32(sum)) of a region's sums in units of 2^unit."""
-    return rescaled(c, scale, nearest_even(cast(sums, "float64") * 2.0**unit))
+def rescaled_sum(c: Array, sums: Array, scale: Array, lsb: int) -> Array:
+    """C' = RNE_fp32(C + S x RNE_fp32(sum)) of a region's sums, as multiples of 2^lsb."""
+    return rescaled(c, scale, nearest_even(cast(sums, "float64") * 2.0**lsb))
 
 
 def largest_length(a: Scheme | str, b: Scheme | str) -> int:
@@ -146,7 +146,7 @@ def has_integer_sums(a: Scheme, b: Scheme, length: int) -> bool:
 
 
 def _term_range(scheme: Scheme) -> tuple[int, int]:
-    """The least and the greatest factor of a term, in units of its lsb."""
+    """The least and the greatest factor of a term, as multiples of its lsb."""
     _, low, high = element_range(scheme)
     inner = prod(
         int(level.format.largest_finite)

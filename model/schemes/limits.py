@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..arrays import axis_last
 from ..blocks import as_float32
 from ..rounding import F64
-from .grouping import Group, lead_axes
+from .grouping import Group, grid_shape
 
 
 @dataclass(frozen=True, init=False, eq=False)  # arrays have no one truth value to compare by
@@ -55,10 +56,9 @@ def matrix_limits(
         return None
     if not isinstance(limits, Limits):
         raise TypeError(f"limits must be Limits or None, not {type(limits).__name__}")
-    shape = (*lead_axes(moved, group[0]), moved[-1] // group[1])
-    want = np.moveaxis(np.empty(shape), -1, axis).shape
+    want = grid_shape(moved, group, axis)
     if limits.low.shape != want:
         raise ValueError(f"limits must have shape {want}, not {limits.low.shape}")
-    low, high = (np.moveaxis(side, axis, -1) for side in (limits.low, limits.high))
-    rows = (-1, shape[-1])
+    low, high = (axis_last(side, axis) for side in (limits.low, limits.high))
+    rows = (-1, moved[-1] // group[1])
     return low.reshape(rows).astype(np.float64), high.reshape(rows).astype(np.float64)

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array, cast, dtype_name, exponent, is_tensor, namespace, power
-from ..errors import integer_array
 from ..formats import (
     BFLOAT16,
     FLOAT16,
@@ -25,7 +24,8 @@ from ..formats import (
     ScaleFormat,
 )
 from ..products import NO_EXPONENT
-from .array import Scaled, value_table
+from .array import Scaled
+from .checks import check_codes, value_table
 from .grouping import expand
 from .scheme import Level, Scheme
 
@@ -103,7 +103,7 @@ class Operand:
 
     @property
     def largest(self) -> int:
-        """The largest magnitude, in units of 2^lsb."""
+        """The largest magnitude, as a multiple of 2^lsb."""
         return max(-self.low, self.high)
 
     def region_scale(self, column: int) -> Array:
@@ -135,13 +135,14 @@ def element_range(scheme: Scheme) -> tuple[int, int, int]:
     return lsb, int(np.ldexp(min(lows), -lsb)), int(np.ldexp(max(highs), -lsb))
 
 
-def operand(array: Scaled, check: Callable[..., object] = integer_array) -> Operand:
+def operand(array: Scaled, check: Callable[..., object] | None = None) -> Operand:
     """The operand of a matrix whose groups' columns run along its last axis.
 
-    check: what `check_codes` takes.
+    check: what `check_codes` takes, for parts that nobody has checked.
     """
     scheme, formats = array.scheme, array.scheme.elements
-    check_codes(array, check)
+    if check is not None:
+        check_codes(array, check)
     codes = cast(array.codes, "int32") if is_tensor(array.codes) else array.codes  # once for both
     values = array.elements(value_table(formats), codes)
     units = array.elements(_unit_table(formats), codes)
@@ -152,7 +153,7 @@ def operand(array: Scaled, check: Callable[..., object] = integer_array) -> Oper
         width = int(high - low).bit_length()
         units = cast(xp.where(values == 0, NO_EXPONENT, width - 1), "int16")
     blocks, regions, region_length = [], None, 0
-    for i, (level, stored) in enumerate(zip(scheme.levels, array.scales, strict=True)):
+    for i, (level, stored) in enumerate(zip(scheme.levels, array.level_scales, strict=True)):
         rows, length = level.granularity.group(array.matrix_shape)
         scales = expand(level.format.exact(stored), (rows, 1))
         if is_region(level, i):
@@ -165,31 +166,6 @@ def operand(array: Scaled, check: Callable[..., object] = integer_array) -> Oper
             blocks.append(_block_scale(level.format, scales, length))
     lsb, low, high = element_range(scheme)
     return Operand(values, units, lsb, low, high, tuple(blocks), regions, region_length)
-
-
-def check_codes(array: Scaled, check: Callable[..., object] = integer_array) -> None:
-    """ValueError for codes, zero points and selectors outside their range, by which sums are sized.
-
-    Codes are those of a matrix, as for `operand`. check: `integer_array`, or its like for tensors.
-    """
-    scheme, formats = array.scheme, array.scheme.elements
-    if array.selectors is not None:
-        check(f"selectors of {scheme}", array.selectors, 0, len(formats) - 1)
-    if array.zero_points is not None:
-        low, high = map(int, formats[0].extremes)
-        check(f"zero_points of {scheme}", array.zero_points, low, high)
-    allowed = array.elements(_range_table(formats), array.codes)
-    if not allowed.all():
-        raise ValueError(
-            f"codes of {scheme} must stand for numbers of {', '.join(map(str, formats))}, "
-            f"not be {int(array.codes[~allowed][0]):#04x}"
-        )
-
-
-@cache
-def _range_table(formats: tuple[ElementFormat, ...]) -> NDArray[np.bool_]:
-    """(formats, bytes): whether a byte is a code of a number of the range, or of none."""
-    return np.stack([np.pad(fmt.in_range, (0, 256 - 2**fmt.bits)) for fmt in formats])
 
 
 @cache

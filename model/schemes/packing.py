@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from ..formats import ScaleFormat
 from ..packing import pack_rows, unpack_rows
-from .array import ScaledArray, check_selectors
-from .grouping import lead_axes
+from .array import ScaledArray
+from .grouping import Group, in_axes
 from .scheme import Scheme
 
 Bytes = NDArray[np.uint8]
@@ -51,7 +51,7 @@ def pack(array: ScaledArray) -> PackedArray:
     width = scheme.elements[0].bits
     scales = tuple(
         _pack_scales(array.matrix(stored), level.format)
-        for level, stored in zip(scheme.levels, array.scales, strict=True)
+        for level, stored in zip(scheme.levels, array.level_scales, strict=True)
     )
     zero_points, selectors = array.zero_points, array.selectors
     return PackedArray(
@@ -68,7 +68,7 @@ def pack(array: ScaledArray) -> PackedArray:
 def unpack(packed: PackedArray) -> ScaledArray:
     """The inverse of `pack`.
 
-    ValueError where a part has not the bytes that its shape needs, or selectors name no element.
+    ValueError where a part has not the bytes that its shape needs, or what a ScaledArray refuses.
     """
     if not isinstance(packed, PackedArray):
         raise TypeError(f"packed must be a PackedArray, not {type(packed).__name__}")
@@ -83,7 +83,7 @@ def unpack(packed: PackedArray) -> ScaledArray:
     formats = [level.format for level in scheme.levels]
     width = scheme.elements[0].bits
 
-    def checked(name: str, rows: Bytes, bits: int, group: tuple[int, int]) -> int:
+    def checked(name: str, rows: Bytes, bits: int, group: Group) -> int:
         """Entries of a row; ValueError for other bytes."""
         height, count = matrix[0] // group[0], matrix[1] // group[1]
         want = height, -(-count * bits // 8)
@@ -94,15 +94,12 @@ def unpack(packed: PackedArray) -> ScaledArray:
             )
         return count
 
-    def back(entries: NDArray, group: tuple[int, int]) -> NDArray:
-        lead = lead_axes(moved, group[0])
-        return np.ascontiguousarray(np.moveaxis(entries.reshape(*lead, -1), -1, axis))
-
-    def part(name: str, rows: Bytes, bits: int, group: tuple[int, int]) -> NDArray:
-        return back(unpack_rows(rows, bits, checked(name, rows, bits, group)), group)
+    def part(name: str, rows: Bytes, bits: int, group: Group) -> NDArray:
+        entries = unpack_rows(rows, bits, checked(name, rows, bits, group))
+        return in_axes(entries, moved, group[0], axis)
 
     scales = [
-        back(_unpack_scales(rows, fmt, checked("scales", rows, fmt.bits, group)), group)
+        _floats(part("scales", rows, fmt.bits, group), fmt)
         for fmt, rows, group in zip(formats, packed.scales, groups, strict=True)
     ]
     zero_points = selectors = None
@@ -111,7 +108,6 @@ def unpack(packed: PackedArray) -> ScaledArray:
         zero_points = scheme.elements[0].values[stored].astype(np.int32)
     if packed.selectors is not None:
         selectors = part("selectors", packed.selectors, scheme.selector_bits, groups[-1])
-        check_selectors(scheme, selectors)
     codes = part("elements", packed.elements, width, (1, 1))
     return ScaledArray(scheme, codes, tuple(scales), zero_points, selectors, axis)
 
@@ -121,6 +117,6 @@ def _pack_scales(stored: NDArray, fmt: ScaleFormat) -> Bytes:
     return pack_rows(stored.view(f"u{fmt.dtype.itemsize}"), fmt.bits)
 
 
-def _unpack_scales(rows: Bytes, fmt: ScaleFormat, count: int) -> NDArray:
-    unsigned = unpack_rows(rows, fmt.bits, count).astype(f"u{fmt.dtype.itemsize}")
-    return unsigned.view(fmt.dtype)
+def _floats(stored: NDArray, fmt: ScaleFormat) -> NDArray:
+    """The inverse of bits as integers."""
+    return stored.astype(f"u{fmt.dtype.itemsize}").view(fmt.dtype)

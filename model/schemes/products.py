@@ -7,58 +7,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..accumulators import Accumulator, check_known
-from ..accumulators import accumulator as find_rule
+from ..accumulators import Accumulator
 from ..arrays import Array, namespace
-from ..blocks import LARGEST_BLOCK, as_float32
-from ..errors import integer
+from ..blocks import as_float32
 from ..formats import PowerFormat
 from ..rounding import F32, F64, nearest_even, to_odd
 from ..running import running_value
 from ..specials import special_class, special_value
+from ..steps.operands import OperandSteps, check_exact
 from ..trace import Recorder
 from .array import Scaled, ScaledArray
 from .integer import check_elements, check_length, region_sums, rescaled_sum
-from .operand import Operand, float_operand, operand
-from .regions import check_pair, check_shapes, regions, rescaled, split
-from .steps import ScaledSteps, check_exact
+from .operand import Operand, float_operand
+from .regions import check_shapes, regions, rescaled, split
 
 FLOATS = ("float32", "float16", "bfloat16")
 CHUNK = 2**16  # products at once: their temporaries stay in the cache
-
-
-def matmul(
-    a: ScaledArray | ArrayLike,
-    b: ScaledArray,
-    accumulator: Accumulator | str,
-    c: ArrayLike | None = None,
-    *,
-    lanes: int = 128,
-) -> F32:
-    """The (M, N) dot products of the rows of `a` (M, K) and `b` (N, K).
-
-    a: a ScaledArray, or floats (float32, float16, bfloat16): b is then dequantised to their type
-    (weight-only), and the accumulator is ``exact``, a ``fused:F`` or a preset.
-    accumulator: an object or its text; ``int32`` takes integer elements. c: running values,
-    floats that are float32, broadcastable to (M, N); +0 when None. lanes: what stands under one
-    scale of each operand is taken at once up to this length (1 to 65536), else in parts of it.
-    Raises TypeError or ValueError, naming the argument, before any work.
-    """
-    rule = check_known(find_rule(accumulator))
-    lanes = integer("lanes", lanes, 1, LARGEST_BLOCK)
-    if not isinstance(b, ScaledArray):
-        raise TypeError(f"b must be a ScaledArray, not {type(b).__name__}")
-    if isinstance(a, ScaledArray):
-        check_pair(a, b)
-        start = _running(c, a.shape[0], b.shape[0])
-        return with_nan(scaled_product(a, b, rule, start, lanes, operand, accumulate), rule)
-    matrix = _floats(a)
-    check_shapes(matrix.shape, b.shape)
-    return _weight_only(matrix, b, rule, _running(c, matrix.shape[0], b.shape[0]), lanes)
-
-
-def _running(c: ArrayLike | None, rows: int, columns: int) -> F32:
-    return running_value(c, (rows, columns)).reshape(rows, columns)
 
 
 def scaled_product(
@@ -70,8 +34,9 @@ def scaled_product(
     operand: Callable[[Any], Operand],
     accumulate: Callable[..., Array],
 ) -> Array:
-    """`matmul` of two checked operands from float32 `c` (M, N), NaN of any bits.
+    """`matmul` of two checked arrays from float32 `c` (M, N), NaN of any bits.
 
+    lanes: the most elements to take at once. operand: what makes an Operand of an array.
     accumulate: what the rule makes of c and the blocks of a region: (rule, a, b, blocks, c).
     """
     if rule.takes_integers:
@@ -83,7 +48,7 @@ def scaled_product(
         return c
     parts = regions(left, right)
     cuts = [region.cuts(left, right, lanes) for region in parts]
-    longest = max(stop - start for blocks in cuts for start, stop in blocks)
+    longest = max((stop - start for blocks in cuts for start, stop in blocks), default=1)
     if rule.takes_integers:
         check_length(a.scheme, b.scheme, longest)
     check_exact(left, right, longest)
@@ -109,14 +74,14 @@ def accumulate(
     rule: Accumulator, a: Operand, b: Operand, blocks: tuple[tuple[int, int], ...], c: F32
 ) -> F32:
     """What the rule makes of c and the blocks, a chunk of dot products at a time."""
-    longest = rule.step_terms(max(stop - start for start, stop in blocks))
+    longest = rule.step_terms(max((stop - start for start, stop in blocks), default=1))
     cuts = split(blocks, longest)
     rows_a, rows_b = np.divmod(np.arange(c.size), c.shape[1])
     result = np.empty(c.size, np.float32)
     chunk = max(1, CHUNK // longest)
     for i in range(0, c.size, chunk):
         part = slice(i, i + chunk)
-        steps = ScaledSteps(a, b, rows_a[part], rows_b[part], cuts)
+        steps = OperandSteps(a, b, cuts, rows_a[part], rows_b[part])
         record = Recorder((steps.n,), flags=False)
         result[part] = rule.run(steps, c.reshape(-1)[part], record)
     return result.reshape(c.shape)
@@ -139,14 +104,22 @@ def check_weight_only(rule: Accumulator) -> None:
         )
 
 
-def _weight_only(a: NDArray, b: ScaledArray, rule: Accumulator, c: F32, lanes: int) -> F32:
+def weight_only(
+    a: ArrayLike, b: ScaledArray, rule: Accumulator, c: ArrayLike | None, lanes: int
+) -> F32:
+    """`matmul` of floats by `b`, dequantised to their type."""
+    matrix = _floats(a)
+    check_shapes(matrix.shape, b.shape)
+    start = running_value(c, (matrix.shape[0], b.shape[0])).reshape(matrix.shape[0], b.shape[0])
     check_weight_only(rule)
     with np.errstate(over="ignore"):
-        weights = b.dequantize().astype(a.dtype)
+        weights = b.dequantize().astype(matrix.dtype)
     if rule.sums_exactly:
-        return with_nan(_exact(a.astype(np.float64), weights.astype(np.float64), c), rule)
-    blocks = split([(0, a.shape[1])], lanes)
-    return with_nan(accumulate(rule, float_operand(a), float_operand(weights), blocks, c), rule)
+        exact = _exact(matrix.astype(np.float64), weights.astype(np.float64), start)
+        return with_nan(exact, rule)
+    blocks = split([(0, matrix.shape[1])], lanes)
+    left, right = float_operand(matrix), float_operand(weights)
+    return with_nan(accumulate(rule, left, right, blocks, start), rule)
 
 
 def _exact(a: F64, b: F64, c: F32) -> F32:
@@ -167,5 +140,5 @@ def _one_rounding(terms: list[float]) -> np.float32:
         specials = np.where(finite, 0.0, values).astype(np.float32)
         return special_value(np.bitwise_or.reduce(special_class(specials), keepdims=True))[0]
     total = fsum(terms)
-    rest = fsum([*terms, -total])
-    return nearest_even(to_odd(np.array([total]), np.array([rest])))[0]
+    discarded = fsum([*terms, -total])
+    return nearest_even(to_odd(np.array([total]), np.array([discarded])))[0]

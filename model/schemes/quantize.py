@@ -10,13 +10,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import Array, beside, cast, contiguous, namespace
+from ..arrays import Array, axis_last, beside, cast, known_none, namespace
 from ..blocks import as_float32, check_axis
 from ..errors import choice
 from ..formats import ROUNDINGS
 from .array import ScaledArray
 from .codes import codes_of, pick
-from .grouping import Group, expand, group_in, lead_axes, reduce
+from .grouping import expand, group_in, in_axes, reduce
 from .limits import Limits, matrix_limits
 from .scales import scales
 from .scheme import Scheme
@@ -57,7 +57,7 @@ def quantize(
     check_values(values.shape)
     words = random_words(rng, values.shape) if rounding == "stochastic" else None
     parts = quantized(values, scheme, axis, limits, rounding, nonfinite, words, CHUNK)
-    return ScaledArray(scheme, *parts, axis)
+    return ScaledArray.of_valid_parts(scheme, *parts, axis)
 
 
 def check_policies(rounding: str, nonfinite: str) -> None:
@@ -111,7 +111,7 @@ def quantized(
     chunk: how many elements to work on at once.
     """
     xp = namespace(values)
-    moved = xp.moveaxis(values, axis, -1)
+    moved = axis_last(values, axis)
     shape = tuple(moved.shape)
     size = prod(shape[:-1]), shape[-1]
     groups = [group_in(level.granularity, shape, size) for level in scheme.levels]
@@ -119,13 +119,13 @@ def quantized(
     bounds = None if given is None else (beside(given[0], values), beside(given[1], values))
     matrix = cast(moved.reshape(size), "float32")
     if words is not None:
-        words = xp.moveaxis(words, axis, -1).reshape(size)
+        words = axis_last(words, axis).reshape(size)
 
     level = scheme.poisoned_level
     taken = finite = matrix
     poisoned = None
     unusual = ~xp.isfinite(matrix)
-    if unusual.any():
+    if not known_none(unusual):
         poisoned = reduce(_poison(matrix, unusual, scheme, nonfinite), groups[level], xp.any)
         taken = xp.where(expand(poisoned, groups[level]), 0.0, matrix)
         finite = xp.where(xp.isfinite(taken), taken, 0.0)
@@ -138,18 +138,12 @@ def quantized(
     if poisoned is not None and nan is not None:
         stored[level] = xp.where(poisoned, beside(nan, values), stored[level])
 
-    def back(part: Array, group: Group) -> Array:
-        """`part` of the matrix, one entry for each group, in the axes of the values."""
-        lead = lead_axes(shape, group[0])
-        whole = part.reshape(*lead, shape[-1] // group[1])
-        return contiguous(xp.moveaxis(whole, -1, axis))
-
-    z, inner = choices[0].zero_points, groups[-1]
+    z, height = choices[0].zero_points, groups[-1][0]
     return Parts(
-        back(codes, (1, 1)),
-        tuple(back(s, group) for s, group in zip(stored, groups, strict=True)),
-        None if z is None else back(cast(z, "int32"), inner),
-        None if selectors is None else back(selectors, inner),
+        in_axes(codes, shape, 1, axis),
+        tuple(in_axes(s, shape, g[0], axis) for s, g in zip(stored, groups, strict=True)),
+        None if z is None else in_axes(cast(z, "int32"), shape, height, axis),
+        None if selectors is None else in_axes(selectors, shape, height, axis),
     )
 
 

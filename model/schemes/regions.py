@@ -43,9 +43,10 @@ def split(parts: Iterable[tuple[int, int]], longest: int) -> tuple[tuple[int, in
 
 
 def regions(a: Layout, b: Layout) -> list[Region]:
-    """The regions of a product, in order."""
+    """The regions of a product, in order; one of no columns where there are none."""
     lengths = [side.region_length for side in (a, b) if side.regions is not None]
-    return [Region(*ends) for ends in _stretches(0, a.shape[1], lengths)]
+    stretches = _stretches(0, a.shape[1], lengths) or [(0, 0)]
+    return [Region(*ends) for ends in stretches]
 
 
 def _stretches(start: int, stop: int, lengths: list[int]) -> list[tuple[int, int]]:

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 
 from ..accumulators import Accumulator
 from ..accumulators import accumulator as as_accumulator
-from ..blocks import MXArray
 from ..datapath import dot_sections
 from ..dot import check_operands, dot
 from ..errors import flag, integer
@@ -18,6 +17,7 @@ from ..formats.pairs import Pair, format_pairs, pairs_text
 from ..integers import INTEGER_SCALES, check_integers
 from ..outputs import IntegerOutput, convert_trace, output_format
 from ..pipeline import Pipeline, place, stage_limits
+from ..schemes.array import MXArray
 from ..trace import Trace
 from .base import UnitConfig, block_size, stage_count
 
@@ -289,12 +289,6 @@ class OfDotUnits(UnitConfig):
     def interval(self) -> int:
         """Cycles between chained blocks of one dot product."""
         return self.dot.interval
-
-    @classmethod
-    def check_interleave(cls, dot: DotConfig) -> None:
-        """ValueError unless the dot units take one dot product at a time."""
-        if dot.interleave > 1:
-            raise ValueError(f"interleave in a {cls.kind} unit must be 1, not {dot.interleave}")
 
     @classmethod
     def of(cls, **arguments: Any) -> Self:

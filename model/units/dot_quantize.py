@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 from numpy.typing import ArrayLike
 
 from .. import lfsr
-from ..blocks import MXArray
 from ..formats import FloatFormat
+from ..schemes.array import MXArray
 from .dot import DotConfig, OfDotUnits
 from .quantize import STOCHASTIC, QuantizeConfig
 
@@ -61,7 +61,8 @@ class DotQuantizeConfig(OfDotUnits):
         ):
             if count > 1:
                 raise ValueError(f"{name} behind a dot unit must be one, not {count}")
-        self.check_interleave(dot)
+        if dot.interleave > 1:
+            raise ValueError(f"interleave in a {self.kind} unit must be 1, not {dot.interleave}")
         arguments: dict[str, Any] = {**dot.arguments, "status": False}
         vars(self).update(dot=DotConfig(**arguments), quantizer=quantizer)  # frozen
 

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import lfsr
-from ..blocks import MXArray
 from ..errors import choice, integer
 from ..formats import FORMATS, ROUNDINGS, ElementFormat, FloatFormat, element_format
 from ..outputs import OUTPUTS
 from ..pipeline import Pipeline, Section, place, stage_limits
 from ..quantize import NONFINITE, SCALE_RULES, quantize
+from ..schemes.array import MXArray
 from .base import UnitConfig, block_size, stage_count
 
 RANDOM = ("stream", "lfsr")
@@ -255,7 +255,7 @@ def _items(name: str, value: Any) -> Sequence:
 
 
 def _sections(lanes: int, beats: int) -> tuple[Section, ...]:
-    """The datapath: `lanes` values a beat. Delays are rough gate levels (see pipeline.py)."""
+    """The datapath: `lanes` values a beat. Delays are rough gate levels of a quantiser alone."""
     levels = (lanes - 1).bit_length()
     return (
         Section("classify", 5),

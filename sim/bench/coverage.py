@@ -86,7 +86,7 @@ def conclude(directory: Path, report: CycleReport) -> str | None:
 
 
 def _event_bins(event: Event) -> dict[str, set[object]]:
-    bins: dict[str, set[object]] = {"cycle": {(event.source, event.sink)}}
+    bins: dict[str, set[object]] = {"cycle": {(event.source, event.sink)}, **event.own}
     for name in ("gap", "taken", "reset"):
         value = getattr(event, name)
         if value:

@@ -5,7 +5,8 @@ in the cycle after a reset. Rules of time, exact while nothing has stalled: beat
 results come when the subject's timeline says. Under stalls a result may come later, never earlier.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from pyuvm import uvm_analysis_port, uvm_component
 
@@ -24,6 +25,8 @@ class Event:
     gap: str = ""
     taken: str = ""
     reset: str = ""
+    own: Mapping[str, set[object]] = field(default_factory=dict)
+    """Bins of the kind's `Watcher`."""
 
 
 class ProtocolChecker(uvm_component):
@@ -35,6 +38,7 @@ class ProtocolChecker(uvm_component):
         self.ap = uvm_analysis_port("ap", self)
         self.subject = self.context.subject
         self.line = self.subject.timeline()
+        self.watcher = self.subject.watcher()
         self.now = 0
         self.last_transfer = 0
         self.waiting = 0
@@ -81,6 +85,7 @@ class ProtocolChecker(uvm_component):
             if int(pins.rst.value):
                 if not previous_reset:
                     self.ap.write(Event("reset", "reset", reset=self.state))
+                    self.watcher.reset()
                 self._empty()
                 self.last_transfer, self.waiting = self.now, 0
                 previous_reset = True
@@ -111,6 +116,7 @@ class ProtocolChecker(uvm_component):
             else:
                 event.gap = "inside an item" if self.open else "between items"
             self.line.accept(self.now, first, last)
+            event.own = self.watcher.accept(first, last, self.previous_accepted)
             self.open += int(first) - int(last)
         self.previous_accepted = bool(accepted)
 

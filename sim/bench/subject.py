@@ -20,6 +20,7 @@ from ..kinds import kind_of, named
 IDLE = "idle"
 """The state of a unit that has nothing: no beat of an item, no result to give."""
 
+Bins = Mapping[str, set[object]]
 Goals = Mapping[str, Sequence[object]]
 Hits = Mapping[str, Sequence[set[object]]]
 
@@ -64,6 +65,17 @@ class Timeline(ABC):
     @abstractmethod
     def accept(self, now: int, first: bool, last: bool) -> None:
         """A beat was accepted, the first or last of its item."""
+
+
+class Watcher:
+    """Bins of the input stream that only some kinds of unit have."""
+
+    def reset(self) -> None:
+        """The unit is empty."""
+
+    def accept(self, first: bool, last: bool, at_once: bool) -> Bins:
+        """A beat was accepted, the first or last of its item, `at_once` after another."""
+        return {}
 
 
 class Assembler(ABC):
@@ -125,6 +137,10 @@ class Subject(ABC):
     @abstractmethod
     def timeline(self) -> Timeline:
         """When things happen while nothing is stalled."""
+
+    def watcher(self) -> Watcher:
+        """For bins of `event_goals` that the environment does not know."""
+        return Watcher()
 
     @abstractmethod
     def group(self, item: Any) -> Any:

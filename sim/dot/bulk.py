@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from ...model import DotConfig
 from ..engine.files import beside
 from .item import Batch
-from .turns import in_turns
+from .turns import Turns
 
 MAX_MODES = 64
 SLOT_PLACE = 8
@@ -30,16 +30,20 @@ _CHUNK = 1 << 15  # blocks converted at a time, to bound the memory used for sin
 
 
 def write_products(
-    path: Path, config: DotConfig, batches: Sequence[Batch], order: NDArray[np.int64]
+    path: Path,
+    config: DotConfig,
+    batches: Sequence[Batch],
+    order: NDArray[np.int64],
+    turns: Turns | None = None,
 ) -> None:
     """The records of all blocks, the batches' dot products in the given order.
 
-    As many as the unit has slots are in flight together, and take turns.
+    They are sent one after the other, or in `turns`, in which places count in that order.
     """
     lengths = np.concatenate([np.full(len(batch), batch.blocks) for batch in batches])
     starts = np.cumsum(lengths) - lengths
     lengths, starts = lengths[order], starts[order]
-    place, step = in_turns(lengths, config.interleave)
+    place, step, slot = turns or Turns.one_by_one(lengths)
     index = starts[place] + step
 
     def blocks(name: str) -> NDArray:
@@ -53,7 +57,7 @@ def write_products(
     mode = np.concatenate([np.full(len(batch), batch.mode) for batch in batches])[order]
     columns = [(side(name), bits) for name, bits in config.side_inputs.items()]
     if config.slot_bits:
-        columns.append(((place % config.interleave).astype(np.uint64), config.slot_bits))
+        columns.append((slot[place].astype(np.uint64), config.slot_bits))
     write_records(
         path,
         blocks("a"),

@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 from ...model import DotConfig, MXArray
 from ...model.integers import integer_dot
 from ...model.trace import FLAG_NAMES, Trace
-
-IN_TURN = 0.8
-"""How often the slot after the last one has the next block."""
+from .turns import Turns
 
 
 @dataclass(frozen=True)
@@ -70,22 +68,25 @@ class Bundle:
 
     @classmethod
     def of(cls, items: Sequence[Product], slots: int, rng: Generator) -> "Bundle":
-        """Each in the next slot that is free; slots take turns, and sometimes any has one."""
-        placed: list[Product] = []
-        order: list[tuple[int, int]] = []
-        open_in: dict[int, tuple[int, int]] = {}  # slot: product and block that come next
-        slot = 0
-        while len(placed) < len(items) or open_in:
-            slot = (slot + 1) % slots if rng.random() < IN_TURN else int(rng.integers(slots))
-            if slot not in open_in and len(placed) < len(items):
-                open_in[slot] = len(placed), 0
-                placed.append(replace(items[len(placed)], slot=slot))
-            if slot in open_in:
-                place, block = open_in.pop(slot)
-                order.append((place, block))
-                if block + 1 < len(placed[place].blocks):
-                    open_in[slot] = place, block + 1
-        return cls(tuple(placed), tuple(order))
+        """The products in their order, mixed as `Turns.mixed` has it."""
+        lengths = np.array([len(item.blocks) for item in items])
+        turns = Turns.mixed(lengths, slots, rng)
+        order = zip(turns.place.tolist(), turns.step.tolist(), strict=True)
+        placed = zip(items, turns.slot.tolist(), strict=True)
+        return cls(tuple(replace(item, slot=slot) for item, slot in placed), tuple(order))
+
+
+def bundles(items: Sequence[Product], slots: int, rng: Generator) -> list[Bundle]:
+    """All products: as many at a time as there are slots, or fewer, or some times as many."""
+    if slots == 1:
+        return [Bundle.of([item], 1, rng) for item in items]
+    items = [items[i] for i in rng.permutation(len(items))]  # of all sequences
+    made = []
+    while items:
+        size = int(rng.integers(1, 4 * slots))
+        made.append(Bundle.of(items[:size], slots, rng))
+        items = items[size:]
+    return made
 
 
 @dataclass(frozen=True)

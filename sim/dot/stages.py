@@ -13,7 +13,6 @@ import numpy as np
 from amaranth.hdl import Shape, ShapeLike
 from amaranth.lib import data
 
-from ...hw.arithmetic.multiply import signed_constant
 from ...hw.dot.unit import section_values
 from ...model import DotConfig
 from ...model.formats import E8M0, FLOAT32
@@ -202,20 +201,20 @@ def _exponent(value: int, step: Step) -> Iterator[tuple[str, str, str]]:
 
 
 def _terms(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
-    if step.config.has_integers:
-        for index, want in enumerate(step["product"]):
-            yield _pair(f"product {index}", view[index], int(want))
-        return
+    for index, want in enumerate([*step["aligned"], step["aligned_c"]]):
+        yield _pair(f"term {index}", _signed(view[index]["sign"], view[index]["magnitude"]), want)
+
+
+def _inverted_terms(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
     aligned = "aligned" in step
-    wanted = list(step["aligned"] if aligned else step.products)
-    if "aligned_c" in step:
-        wanted.append(step["aligned_c"])
+    ones = (1 << Shape.cast(view.shape().elem_shape).width) - 1
+    wanted = [int(want) for want in step["aligned"]] if aligned else step.products
     for index, want in enumerate(wanted):
-        got = _signed(view[index]["sign"], view[index]["magnitude"])
-        if aligned:
-            yield _pair(f"term {index}", got, int(want))
-        else:
-            yield _pair(f"term {index}", _scaled(got, step.widths.lsb), want)
+        got = view[index]
+        # The sign itself is not there: a word of all ones is the zero with a minus.
+        if want < 0 or (want == 0 and got == ones):
+            got = -(got ^ ones)
+        yield _pair(f"term {index}", got if aligned else _scaled(got, step.widths.lsb), want)
 
 
 def _total(value: int, step: Step) -> Iterator[tuple[str, str, str]]:
@@ -232,15 +231,10 @@ def _float(view: Any, width: int) -> Fraction:
     return _scaled(_signed(view["sign"], view["significand"]), view["exponent"] - width + 1)
 
 
-def _words(view: Any, step: Step, lacking: int = 0) -> Iterator[tuple[str, str, str]]:
+def _words(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
     width = Shape.cast(view.shape().elem_shape).width
-    total = (sum(view[i] for i in range(len(view))) + lacking) % (1 << width)
+    total = sum(view[i] for i in range(len(view))) % (1 << width)
     yield from _total(total - (total >> (width - 1) << width), step)
-
-
-def _partial_products(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
-    lacking = step.config.lanes * signed_constant(*step.widths.code_bits)
-    yield from _words(view, step, lacking)
 
 
 def _block(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
@@ -301,13 +295,13 @@ def _addend(value: Any, step: Step) -> Iterator[tuple[str, str, str]]:
 
 COMPARE: dict[str, Compare] = {
     "products": _products,
-    "partial_products": _partial_products,
     "partial_sums": _words,
     "scale": _scale,
     "largest": _largest,
     "peaks": _peaks,
     "exponent": _exponent,
     "terms": _terms,
+    "words": _inverted_terms,
     "total": _total,
     "rows": _words,
     "block": _block,

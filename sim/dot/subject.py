@@ -11,10 +11,10 @@ from cocotb.handle import LogicObject
 from ...model import DotConfig
 from ...model.trace import FLAG_NAMES
 from ..bench import subject
-from ..bench.subject import Assembler, Goals, Hits, Subject, event_goals
+from ..bench.subject import Assembler, Goals, Hits, Subject, Watcher, event_goals
 from ..engine.job import UnitJob
-from . import features
-from .item import Batch, Bundle, Outcome, Product, batch_of, plain, products
+from . import features, slots
+from .item import Batch, Bundle, Outcome, Product, batch_of, bundles, plain, products
 from .stimulus import traffic
 from .tensors import tensor_traffic
 
@@ -77,8 +77,9 @@ class Timeline(subject.Timeline):
         self.slot = slot
         sections, registered = config.pipeline.sections, config.pipeline.registered
         loop = next((i for i, s in enumerate(sections) if s.loop), len(sections))
-        self.before = sum(i < loop for i in registered)
-        """Registers in front of the loop."""
+        inside = config.interleave == 1
+        self.before = sum(i < loop for i in registered) if inside else 0
+        """Registers in front of the loop in which blocks wait for it."""
         self.after = config.latency - self.before
         self.interval = config.interval
         every = config.accumulator.promotes_every
@@ -172,23 +173,15 @@ class DotSubject(Subject):
 
     @property
     def capacity(self) -> int:
-        """One in each register."""
-        return self.config.latency
+        """One in each register; where products are interleaved, one more in the queue."""
+        return self.config.latency + (self.config.interleave > 1)
 
     def traffic(self) -> list[Bundle]:
         """Every sequence, and real tensors; as many at a time as the unit takes, or fewer."""
         batches = traffic(self.config, self.job.rng("traffic"), self.job.traffic)
         batches += tensor_traffic(self.job, TENSOR_BLOCKS)
         items = [item for batch in batches for item in products(self.config, batch)]
-        slots, rng = self.config.interleave, self.job.rng("bundles")
-        if slots > 1:  # of all sequences
-            items = [items[i] for i in rng.permutation(len(items))]
-        bundles = []
-        while items:
-            size = 1 if slots == 1 else int(rng.integers(1, 4 * slots))
-            bundles.append(Bundle.of(items[:size], slots, rng))
-            items = items[size:]
-        return bundles
+        return bundles(items, self.config.interleave, self.job.rng("bundles"))
 
     def beats(self, item: Bundle) -> int:
         """Blocks of all."""
@@ -219,6 +212,10 @@ class DotSubject(Subject):
         """By the registers before and inside the loop."""
         return Timeline(self.config, self.pins.slot)
 
+    def watcher(self) -> Watcher:
+        """Of the slots."""
+        return slots.Slots(self.pins.slot) if self.config.slot_bits else Watcher()
+
     def group(self, item: Product) -> tuple[int, int]:
         """One mode and one number of blocks."""
         return item.mode, len(item.blocks)
@@ -245,6 +242,7 @@ class DotSubject(Subject):
         return features.hits(self.config, batch, outcome)
 
     def event_goals(self) -> Goals:
-        """Products of several blocks; a loop of several cycles blocks its input."""
-        registers = self.config.latency
-        return event_goals(registers, registers, several=True, waits=self.config.interval > 1)
+        """Products of several blocks; a loop of several cycles blocks its input; slots."""
+        registers, waits = self.config.latency, self.config.interval > 1
+        common = event_goals(registers, registers, several=True, waits=waits)
+        return {**common, **slots.goals(self.config)}

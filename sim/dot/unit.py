@@ -17,7 +17,7 @@ from .item import Batch, Outcome, concatenate, plain, products
 from .report import describe_failure
 from .stimulus import traffic
 from .tensors import tensor_traffic
-from .turns import shorter_first
+from .turns import Turns
 
 TENSOR_BLOCKS = 25_000  # of real tensors in bulk mode, unless all are asked for
 
@@ -37,13 +37,15 @@ class DotStream(StreamUnit):
         return concatenate(made + tensor_traffic(job, None if job.all_tensors else TENSOR_BLOCKS))
 
     def arranged(self, batches: Sequence[Batch], order: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Of dot products in flight together the shorter ones, which end first, come first."""
-        blocks = np.concatenate([np.full(len(batch), batch.blocks) for batch in batches])
-        return order[shorter_first(blocks[order], self.config.interleave)]
+        """Of dot products in flight together those that end first come first."""
+        lengths = np.concatenate([np.full(len(batch), batch.blocks) for batch in batches])
+        turns = Turns.mixed(lengths[order], self.config.interleave, self.job.rng("bulk turns"))
+        by_end, self.turns = turns.by_end()
+        return order[by_end]
 
     def write(self, path: Path, batches: Sequence[Batch], order: NDArray[np.int64]) -> None:
         """A record for each block."""
-        write_products(path, self.config, batches, order)
+        write_products(path, self.config, batches, order, self.turns)
 
     def words(self, outcome: Outcome) -> NDArray[np.uint32]:
         """Result bits and flags."""
@@ -51,8 +53,8 @@ class DotStream(StreamUnit):
 
     def placed_words(self, words: NDArray[np.uint32]) -> NDArray[np.uint32]:
         """With the slot of each."""
-        slots = np.arange(len(words), dtype=np.uint32) % self.config.interleave
-        return np.stack([words[:, 0], words[:, 1] | slots << np.uint32(SLOT_PLACE)], axis=1)
+        slots = self.turns.slot.astype(np.uint32) << np.uint32(SLOT_PLACE)
+        return np.stack([words[:, 0], words[:, 1] | slots], axis=1)
 
     def result(self, words: NDArray[np.uint32]) -> list[int]:
         """Result bits, flags and slot."""
@@ -63,7 +65,7 @@ class DotStream(StreamUnit):
     def plain(self, batch: Batch, place: int) -> dict[str, Any]:
         """mode, c, blocks and slot."""
         (product,) = products(self.config, batch)
-        return plain(replace(product, slot=place % self.config.interleave))
+        return plain(replace(product, slot=int(self.turns.slot[place])))
 
     def report(self, verilog: Path, failure: Failure) -> str:
         """With the first stage that differs."""

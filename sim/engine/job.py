@@ -19,10 +19,12 @@ class UnitJob:
 
     name: unique in a regression; files go to `directory`. traffic, bulk: how much is simulated
     cycle by cycle and in bulk mode. verilog: simulate this file instead of the generated unit.
-    predictor: "module:function" that predicts results; None is the golden model's. builds: where
-    simulations are compiled and kept; the job's directory when None. repeat: the command that
-    repeats this job, for reports. tensors: a file of real data and the names of two arrays in it,
-    of which all dot products are simulated in bulk mode, or a sample.
+    generator: "module:function" that makes the Verilog, of the configuration and the arguments
+    behind it; None for the generated unit. predictor: "module:function" that predicts results;
+    None is the golden model's. builds: where simulations are compiled and kept; the job's directory
+    when None. repeat: the command that repeats this job, for reports. tensors: a file of real data
+    and the names of two arrays in it, of which all dot products are simulated in bulk mode, or a
+    sample.
     """
 
     name: str
@@ -33,6 +35,7 @@ class UnitJob:
     bulk: int = 0
     waves: bool = False
     verilog: Path | None = None
+    generator: tuple[str, ...] | None = None
     predictor: str | None = None
     builds: Path | None = None
     repeat: str = ""
@@ -52,6 +55,15 @@ class UnitJob:
     def predict(self) -> Callable[..., Any]:
         """The function that predicts outcomes, of (configuration, batch)."""
         return named(self.predictor or kind_of(self.config).predictor)
+
+    def generate(self) -> str:
+        """The Verilog of the unit."""
+        if self.generator is not None:
+            function, *arguments = self.generator
+            return named(function)(self.config, *arguments)
+        from ...hw.verilog import generate
+
+        return generate(self.config)
 
     def write(self) -> Path:
         """Write the job as JSON to job.json in its directory."""
@@ -73,6 +85,7 @@ class UnitJob:
         values["config"] = KINDS[values.pop("kind")].of(**values["config"])
         values["directory"] = Path(values["directory"])
         values["tensor_names"] = tuple(values["tensor_names"])
+        values["generator"] = values["generator"] and tuple(values["generator"])
         for name in ("verilog", "tensors", "builds"):
             values[name] = None if values[name] is None else Path(values[name])
         return cls(**values)

@@ -58,7 +58,11 @@ def default_matrix() -> list[Unit]:
 
 
 def _matmul_units() -> list[Unit]:
-    """Streams of single bytes, of odd widths, of several steps a beat; with and without D."""
+    """Streams of single bytes, of odd widths, of several steps a beat; with and without D.
+
+    Tiles that take turns: of deep loops, with as many running values as registers, and with more.
+    B that is kept.
+    """
     return [
         _matmul(4, 4, _unit("aligned:13", "e4m3", 16, 4), depth=16),
         _matmul(2, 3, _unit("exact", EVERY_FORMAT, 4, 3), depth=4, a_bytes=1, b_bytes=7, c_bytes=1),
@@ -67,6 +71,9 @@ def _matmul_units() -> list[Unit]:
         ),
         _matmul(1, 2, _unit("fused:25", "e2m1,e3m2xe2m3,int8", 8, 3), depth=8, initial_c=True,
                 a_bytes=36, b_bytes=54, c_bytes=12, d_bytes=5),
+        _matmul(2, 2, _unit("aligned:13", "e4m3", 4, 8, interleave=3), depth=4),
+        _matmul(1, 2, _unit("exact", "e5m2,e2m1", 4, 2, out="bfloat16", interleave=3), depth=8,
+                initial_c=True, keep_b=True, b_bytes=5, d_bytes=9),
     ]  # fmt: skip
 
 
@@ -133,7 +140,7 @@ def _dot_units() -> list[Unit]:
         _unit("float32", EVERY_FORMAT, 8, 5),
         _unit("blackwell", EVERY_FORMAT, 16, 2),
         _unit("hopper", EVERY_FORMAT, 16, 5),
-        _unit("aligned:13", EVERY_FORMAT, 16, 10),
+        _unit("aligned:13", EVERY_FORMAT, 16, 16),
         _unit("fused:25", EVERY_FORMAT, 8, 3),
         _unit("hopper-promoted", EVERY_FORMAT, 8, 4),
         _unit("hopper-mx", EVERY_FORMAT, 16, 3, bulk=30_000),
@@ -142,7 +149,7 @@ def _dot_units() -> list[Unit]:
         _unit("aligned:13", "e4m3", 32, 4),
         _unit("hopper", "e4m3", 32, 1),
         _unit("fused:13", "e5m2xe4m3", 16, 5, out="bfloat16"),
-        _unit("exact", "e5m2", 16, 8, out="float16"),
+        _unit("exact", "e5m2", 16, 14, out="float16"),
         _unit("blackwell", "e2m1", 64, 8),
         _unit("float32", "e4m3", 16, 1),
         _unit("fixed:20:-8:wrap", "e4m3,int8,e2m1", 8, 1, bulk=60_000),
@@ -153,7 +160,7 @@ def _dot_units() -> list[Unit]:
         _unit("int32", "int8xint4", 16, 6, out="uint8:multiply", scales="u4", zero_points="ab"),
         _unit("aligned:30", "e2m3", 4, 1, bulk=80_000, out="bfloat16"),
         _unit("fused:0", "e3m2", 4, 4, bulk=80_000),
-        _unit("aligned:13", "e4m3", 16, 10, bulk=30_000, interleave=4),
+        _unit("aligned:13", "e4m3", 16, 16, bulk=30_000, interleave=7),
         _unit("hopper-promoted", "e4m3,e5m2", 8, 6, bulk=30_000, interleave=3),
         _unit("hopper-fp16", "e5m2", 32, 7, bulk=20_000, interleave=5),
         _unit("exact", "e3m2,int8", 4, 9, bulk=30_000, interleave=2, out="float16"),
@@ -168,7 +175,7 @@ ACCUMULATORS = (*(text for kind in KINDS.values() for text in kind.examples), *P
 def full_matrix() -> list[Unit]:
     """The default matrix, every accumulator x format x (shallowest, middle, deepest), and lanes.
 
-    And a matrix unit of every accumulator, and one before a quantiser.
+    And a matrix unit of every accumulator, one whose tiles take turns, and one before a quantiser.
     """
     units = [Unit(unit.config, max(unit.bulk, FULL_BULK)) for unit in default_matrix()]
     units += _every_value_units()
@@ -190,4 +197,6 @@ def full_matrix() -> list[Unit]:
         dot = Unit(DotConfig(formats[0], 8, rule))
         units.append(_dot_quantize(dot, to, 8))
         units.append(_matmul(2, 2, dot, depth=4))
+        turns = _unit(rule, formats[0], 8, high, interleave=max(2, 2 * interval - 1))
+        units.append(_matmul(2, 2, turns, depth=4, keep_b=True))
     return list({unit.name: unit for unit in units}.values())

@@ -28,8 +28,8 @@ class Settings:
     """Choices for a whole regression; None takes the default of the unit.
 
     traffic, bulk: dot products of each unit cycle by cycle and in bulk mode. tensors: a file of
-    real data for every unit, and names of two arrays in it. repeat: the command line that repeats
-    a unit, in which {name} stands for it.
+    real data for every unit, and names of two arrays in it. generator: as `UnitJob`'s. repeat: the
+    command line that repeats a unit, in which {name} stands for it.
     """
 
     seed: int
@@ -39,6 +39,7 @@ class Settings:
     waves: bool = False
     tensors: Path | None = None
     tensor_names: tuple[str, ...] = ()
+    generator: tuple[str, ...] | None = None
     repeat: str = ""
     directory: Path = BUILD
 
@@ -100,6 +101,7 @@ def _job(unit: Unit, settings: Settings) -> UnitJob:
         traffic=settings.traffic,
         bulk=unit.bulk if settings.bulk is None else settings.bulk,
         waves=settings.waves,
+        generator=settings.generator,
         tensors=settings.tensors or REAL_FILE,
         tensor_names=settings.tensor_names,
         all_tensors=settings.tensors is not None,

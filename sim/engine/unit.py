@@ -68,10 +68,14 @@ def verilog_of(job: UnitJob) -> Path:
     """The job's Verilog, generated into its directory unless it brings a file."""
     if job.verilog is not None:
         return job.verilog
-    from ...hw.verilog import default_top, generate
+    from ...hw.verilog import default_top
 
     path = job.directory / f"{default_top(job.config)}.v"
-    write_file(path, generate(job.config))
+    try:
+        text = job.generate()
+    except ValueError as error:  # a synthesis that failed
+        raise verilator.BuildError(str(error)) from None
+    write_file(path, text)
     return path
 
 

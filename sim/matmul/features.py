@@ -6,7 +6,7 @@ from ...model.units.matmul.config import MatmulConfig
 from ...model.units.matmul.registers import COUNTERS, REGISTERS
 from .ends import STATES
 from .item import Product
-from .stimulus import TILES, shapes
+from .stimulus import shapes, tile_shapes
 from .watch import HANDSHAKES
 
 WAITS = tuple(name for name in COUNTERS if name.startswith(("WAIT", "TAIL")))
@@ -16,7 +16,7 @@ ERRORS = [field.name for field in REGISTERS["STATUS"].fields if field.name not i
 def goals(config: MatmulConfig, faults: Iterable[str]) -> dict[str, Sequence[object]]:
     """The bins of every feature that the unit can hit, and the faults by name."""
     return {
-        "tiles": list(TILES),
+        "tiles": list(tile_shapes(config)),
         "blocks": list(dict.fromkeys(blocks for _, blocks in shapes(config))),
         "side": ["whole tiles", "ragged"][: 1 + (config.rows * config.columns > 1)],
         "mode": list(range(len(config.dot.formats))),

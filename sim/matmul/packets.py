@@ -6,7 +6,7 @@ from typing import Any
 from ...model.units.matmul.layout import pack_c
 from .bench import Bench
 from .item import Product
-from .stimulus import TILES, least_cycles, short_counts
+from .stimulus import least_cycles, short_counts, tile_shapes
 
 LONG = 600  # cycles for which a stream stops at least
 PACKETS = 3  # of each kind that is wrong
@@ -24,7 +24,7 @@ async def wrong_packet(bench: Bench, side: str, kind: str) -> None:
     """Packets that are too short, too long or have a hole, on one stream."""
     counts = short_counts(bench.config)
     for blocks in bench.rng.sample(counts, min(PACKETS, len(counts))):
-        product = _with_d(bench, side, bench.rng.choice(TILES), blocks)
+        product = _with_d(bench, side, bench.rng.choice(tile_shapes(bench.config)), blocks)
         await _broken(bench, product, side, kind)
 
 

@@ -14,7 +14,7 @@ from ..bench.operands import near_scales, random_c, weighted, wide_scales
 from .item import Product
 
 TILES = ((1, 1), (1, 3), (3, 1), (2, 2))
-"""Tiles down and across."""
+"""Tiles down and across, of every unit."""
 LONG_TILES = ((3, 1), (2, 2), (1, 3), (1, 1), (1, 1))
 """Those of the longer products, where not every length can have every one of TILES."""
 
@@ -34,6 +34,16 @@ OPERANDS = {"near": 0.0, "wide": 0.0, "special": 0.01, "zero": 0.0}
 """Kinds of operands, and the weight of infinities and NaN in them; of zeros no flag is raised."""
 
 
+def tile_shapes(config: MatmulConfig) -> tuple[tuple[int, int], ...]:
+    """Tiles down and across that a unit treats differently.
+
+    Where tiles take turns, rows of the largest group, and of one tile more: of two groups.
+    """
+    most = config.dot.interleave
+    turns = ((1, most), (2, most + 1)) if most > 1 else ()
+    return tuple(dict.fromkeys((*TILES, *turns)))
+
+
 def block_counts(config: MatmulConfig) -> tuple[int, ...]:
     """Numbers of blocks of K: one, around the depth of the buffers, several chunks."""
     depth = config.depth
@@ -48,7 +58,7 @@ def beats(config: MatmulConfig, tiles: Tiles, side: str) -> int:
 def least_cycles(config: MatmulConfig, tiles: Tiles) -> int:
     """Cycles that a job takes at least: for its steps, or for the beats of its slowest stream."""
     streams = (beats(config, tiles, side) for side in (*config.inputs, "c"))
-    return max(tiles.steps * config.dot.interval, *streams)
+    return max(tiles.steps + config.waits(tiles), *streams)
 
 
 def shapes(config: MatmulConfig) -> list[Shape]:
@@ -57,12 +67,12 @@ def shapes(config: MatmulConfig) -> list[Shape]:
     Every shape of tiles with every number of blocks; where that takes too long (deep buffers,
     narrow streams), each of the larger numbers with one, as far as one tile is not too long.
     """
-    counts = block_counts(config)
-    every = [*combinations(TILES, counts)]
+    counts, tile_counts = block_counts(config), tile_shapes(config)
+    every = [*combinations(tile_counts, counts)]
     if total_cycles(config, every) <= CYCLES:
         return every
     few, many = counts[:2], counts[2:]
-    needed = [*combinations(TILES, few)]
+    needed = [*combinations(tile_counts, few)]
     for tiles, blocks in zip(LONG_TILES, many, strict=True):
         choices = [(tiles, blocks), (TILES[0], blocks)]
         needed += [one for one in choices if total_cycles(config, [one]) <= LONGEST][:1]

@@ -12,6 +12,8 @@ from mxdot.explore.charts.layers import axis, bars, lines, names_axis, panel, po
 from mxdot.explore.charts.palette import BLUE, CIRCLE
 from mxdot.explore.charts.theme import DARK, LIGHT, config
 from mxdot.explore.compare import charts, write
+from mxdot.explore.compare.charts import clock_area
+from mxdot.explore.compare.rows import Row
 
 
 def toy(title="toy", **options) -> Picture:
@@ -92,14 +94,32 @@ def test_descriptions_are_strict_json_and_say_nothing_of_themes(comparison):
     text = json.dumps([picture.parts() for picture in found], allow_nan=False)
     assert '"config"' not in text
     assert {picture.name for picture in found} == {
-        *("area-sqnr", "delay-area", "error-f", "error-length", "sections", "roofline")
+        *("area-sqnr", "clock-area", "error-f", "error-length", "sections", "roofline")
     }
 
 
 def test_every_unit_has_its_mark(comparison, tmp_path):
     found = {p.file_name: p for p in charts.pictures(comparison.rows)}
-    (svg,) = save(found["delay-area-gates"], tmp_path / "d", ["svg"])
-    assert marks(svg, "point") == 2 * 8 + 2 + len(found["delay-area-gates"].legend)
+    (svg,) = save(found["clock-area-gates"], tmp_path / "d", ["svg"])
+    assert marks(svg, "point") == 2 * 8 + 2 + len(found["clock-area-gates"].legend)
+
+
+def test_a_curve_joins_what_no_other_unit_of_it_beats():
+    """Whatever the stages and the products in flight."""
+    units = (("exact", 1, "", 9, 90), ("exact", 4, "", 5, 99), ("exact", 2, "", 6, 120),
+             ("exact", 8, " interleave 7", 2, 130), ("float32", 4, "", 8, 130))  # fmt: skip
+    rows = [
+        Row(f"e4m3 {rule} x8 stages {stages}{more}", True, "e4m3", rule, 8, stages, flow="asap7",
+            delay_ps=100.0 * delay, area=float(area))
+        for rule, stages, more, delay, area in units
+    ]  # fmt: skip
+    assert clock_area.front(rows) == [rows[3], rows[1], rows[4], rows[0]]
+    (picture,) = clock_area.pictures(rows)
+    line, point, text = picture.panels[0]["layer"]
+    ends = [(value["x"], value["y"]) for value in line["data"]["values"]]
+    assert ends == [(5000, 130), (2000, 99), (1111.11, 90)]
+    assert len(point["data"]["values"]) == 5
+    assert {value["text"] for value in text["data"]["values"]} == {"exact", "float32"}
 
 
 def test_the_picture_of_training(tmp_path):

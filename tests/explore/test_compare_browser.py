@@ -44,7 +44,7 @@ const drawn = async (before) => {
 const figure = (title) => all("figure").find((one) => one.textContent.startsWith(title));
 const marks = (title, kind = "symbol") => [...figure(title)?.querySelectorAll(
   `.mark-${kind}.role-mark path`) ?? []];
-const counts = () => Object.fromEntries(["Area and accuracy", "Delay and area",
+const counts = () => Object.fromEntries(["Area and accuracy", "Depth and area",
   "Error and fraction bits", "Error and length"].map((title) => [title, marks(title).length]));
 const column = (name) => {
   const heads = all("#table thead th").map((th) => th.textContent);
@@ -168,7 +168,7 @@ if BROWSER is not None:
         units = 2 * 8 + 1
         assert seen["counts"] == {
             "Area and accuracy": 2 * units,  # with the format, and by format
-            "Delay and area": units + 1,
+            "Depth and area": units + 1,
             "Error and fraction bits": 2 * 4,
             "Error and length": 2 * units,
         }
@@ -228,7 +228,7 @@ if BROWSER is not None:
     def test_formats_can_be_hidden(seen):
         counts, answers = seen["without_int8"]
         assert counts["Error and fraction bits"] == 4
-        assert counts["Delay and area"] == 9
+        assert counts["Depth and area"] == 9
         assert answers == 1
 
     def test_failures_and_notes(seen):

@@ -115,7 +115,7 @@ def test_find_narrowest(folder, capsys):
         ("--flow asic", "flow must be one of gates, sky130, ihp,"),
         ("--flow cells", "flow cells needs a cell library: --liberty FILE"),
         ("--flow cells --liberty no.lib", "liberty no.lib is not a file"),
-        ("--target-ps 100", "target-ps is for flow cells or ecp5, not gates"),
+        ("--format e4m3 --target-ps 100", "target-ps is for flow cells or ecp5, not gates"),
         ("--target-levels 0", "target_levels must be at least 1, not 0"),
         ("--effort most", "effort must be one of"),
         ("--data weird", "data must be one of normal, "),

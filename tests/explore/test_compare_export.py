@@ -122,8 +122,3 @@ def test_every_section_of_the_datapath_has_a_group():
 def test_families_and_colours():
     assert [family(t) for t in ("fixed:8:0", "hopper", None)] == ["fixed", "preset", "other"]
     assert list(format_colours(["e4m3", None, "int8", "e4m3"])) == ["e4m3", "int8"]
-
-
-def test_the_default_study_in_the_documentation_is_current():
-    study = (ROOT / "explore" / "compare" / "default.toml").read_text()
-    assert f"```toml\n{study}```\n" in (ROOT / "docs" / "compare.md").read_text()

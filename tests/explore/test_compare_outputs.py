@@ -127,7 +127,7 @@ def test_all_files(folder):
         for name in (
             "area-sqnr-gates-normal",
             "area-sqnr-gates-cancellation",
-            "delay-area-gates",
+            "clock-area-gates",
             "sections-gates",
             "error-f-normal",
             "error-f-cancellation",

@@ -1,5 +1,7 @@
 """Study files and files of extra units: what they mean, and what is said when they are wrong."""
 
+from dataclasses import replace
+
 import pytest
 
 from mxdot.explore.compare import DEFAULT, Foreign, Generated, Sampling, load_extra, load_study
@@ -76,7 +78,25 @@ def test_the_default_study_is_the_classical_question():
         assert any(rule.startswith("fixed") for rule in rules)
     assert "int32" in {unit.accumulator for unit in units if unit.format == "int8"}
     assert {unit.lanes for unit in units} == {32}
-    assert {p.flow for p in points} == {Flow("gates")}
+    gates, asap7 = Flow("gates"), Flow("cells", process="asap7")
+    alone = replace(asap7, sections=False)
+    assert {p.flow for p in points} == {gates, asap7, alone}
+    measured = {p.unit for p in points if p.data}
+    assert all({gates, asap7} == {p.flow for p in points if p.unit == unit} for unit in measured)
+    clocked = [p.unit for p in points if p.flow == alone and isinstance(p.unit, Generated)]
+    assert not measured & set(clocked)
+    assert {unit.config.stages for unit in clocked} == {1, 2, 6, 8, 9, 13, 17}
+
+
+def test_a_sweep_with_a_process_of_its_own(write):
+    """And without accuracy; what the study asks of its own flow does not bind it."""
+    more = '[[sweep]]\nlanes=8\nprocess="asap7"\naccuracy=false\n'
+    points = load_study(write(STUDY.replace("[[extra]]", more + "[[extra]]"))).points()
+    alone = Flow("cells", process="asap7", effort="area", sections=False)
+    (point,) = (p for p in points if p.flow == alone)
+    assert (point.unit.name, point.data) == ("e4m3 aligned:13 x8 stages 4", None)
+    assert not point.sampling.encoder
+    assert [p for p in points if p != point] == load_study(write(STUDY)).points()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from amaranth.sim import Simulator
 
 from compare import generator
 from mxdot.explore.cost import Flow, measure
-from mxdot.explore.cost.area_report import LANES, Products, clocked, entries, main
+from mxdot.explore.cost.area_report import LANES, Products, clocked, entries, main, sections
 from mxdot.model import FORMATS
 from mxdot.model.widths import Widths
 
@@ -41,6 +41,7 @@ def test_every_row_is_there_once():
     names = [entry.name for entry in entries()]
     assert len(set(names)) == len(names) == 17
     assert len({entry.name for entry in clocked()}) == 8
+    assert len({entry.name for entry in sections()}) == len(list(sections())) == 18
 
 
 def test_a_row(capsys, tmp_path):
@@ -50,6 +51,16 @@ def test_a_row(capsys, tmp_path):
     flow = Flow.of_process("gt2n", effort="balanced", sections=False)
     cost = measure(Products("e2m1").verilog(), "measured", flow, cache_dir=tmp_path)
     assert row == f"| e2m1 products | {cost.area:,.0f} | {cost.delay_ps:,.0f} | 0 |"
+
+
+def test_a_section(capsys, tmp_path):
+    cache = ["--cache", str(tmp_path)]
+    assert main(["--sections", "--process", "gt2n", "--only", "decode", *cache]) == 0
+    *_, row = capsys.readouterr().out.splitlines()
+    _, name, area, delay, flipflops, _ = row.split("|")
+    assert [name.strip(), flipflops.strip()] == ["decode", "0"]
+    assert 5 < float(area) < 50
+    assert 20 < float(delay) < 400
 
 
 def test_refused(capsys):

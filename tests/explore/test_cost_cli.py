@@ -73,6 +73,15 @@ def test_script(foreign, capsys):
         ),
         (["bad.v", "--top", "m"], "Yosys on bad.v: bad.v:1: syntax error, unexpected"),
         (["tap.v", "--top", "tap", "--flow", "cells"], "the flow cells needs a library"),
+        (["tap.v", "--top", "tap", "--flow", "asic"], "flow must be one of gates, cells, xilinx, "),
+        (
+            ["tap.v", "--top", "tap", "--timing", "auto"],
+            "timing must be one of own, opensta, abc, not 'auto'\n",
+        ),
+        (
+            ["tap.v", "--top", "tap", "--effort", "balanced"],
+            "effort must be area or speed for the flow gates, not balanced\n",
+        ),
         (
             ["tap.v", "--top", "tap", "--flow", "cells", "--liberty", "x.lib"],
             "the Liberty file x.lib cannot be read: No such file or directory",

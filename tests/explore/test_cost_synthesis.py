@@ -310,9 +310,12 @@ def test_no_yosys(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kind": "asic"}, "kind of flow must be one of gates, cells, xilinx, ecp5, not 'asic'"),
+        ({"kind": "asic"}, "flow must be one of gates, cells, xilinx, ecp5, not 'asic'"),
         ({"effort": "max"}, "effort must be one of area, balanced, speed, not 'max'"),
-        ({"kind": "cells"}, "the flow cells needs a library: liberty must name a Liberty file"),
+        (
+            {"kind": "cells"},
+            "the flow cells needs a library: liberty must name a Liberty file, or process be one",
+        ),
         ({"liberty": "a.lib"}, "liberty is for the flow cells, not gates"),
         ({"target_ps": 100}, "target_ps is for the flow cells or ecp5, not gates"),
         ({"kind": "xilinx", "target_levels": 3}, "target_levels is for the flow gates, not xilinx"),

@@ -32,3 +32,8 @@ def tensor(x: NDArray, device: str) -> torch.Tensor:
     if x.dtype.name == "bfloat16":
         return tensor(x.view(np.int16), device).view(torch.bfloat16)
     return torch.tensor(x, device=device)
+
+
+def with_parts(x, **parts):
+    """A container with some parts replaced, by the names of its attributes."""
+    return x.made_of({**x.named_parts(), **parts}, x.facts(), x.shape)

@@ -23,10 +23,11 @@ from torch.distributed.tensor.parallel import (
 )
 
 from linear_cases import expected, in_float64
-from mxdot.gpu import MXLinear, Recipe, convert, freeze, quantize
+from mxdot.gpu import MXLinear, Recipe, convert, freeze, quantize, schemes
 from parallel_worker import HIDDEN, RECIPES, TOKENS, WIDTH, close, join, leave, problem, run
 
 COLUMNS = ColwiseParallel(output_layouts=Replicate())  # of a layer alone
+EXACT = Recipe(accumulator="exact")
 ROWS = RowwiseParallel(input_layouts=Replicate())
 
 
@@ -39,8 +40,11 @@ def main(backend: str) -> None:
             check_random_values(recipe, mesh, device, dtype)
         for style in (COLUMNS, ROWS):
             check_against_the_model(recipe, style, mesh, device)
+    check_every_bit(EXACT, mesh, device)
+    check_random_values(EXACT, mesh, device, torch.float32)
     check_stochastic_gradients(mesh, device)
     check_no_tokens(mesh, device)
+    check_containers(mesh, device)
     check_refusals(mesh, device)
     leave()
 
@@ -67,9 +71,14 @@ def check_every_bit(recipe: Recipe, mesh: DeviceMesh, device: str) -> None:
     want, cut = results(whole, x, g), parallel(whole, mesh)
     for got, one in zip(results(cut, x, g), want, strict=True):
         assert torch.equal(got, one)
-    for frozen in (freeze(cut), parallel(freeze(copy.deepcopy(whole)), mesh)):
+    codes = freeze(copy.deepcopy(whole), keep_weight=False)
+    for frozen in (
+        *(freeze(cut), parallel(freeze(copy.deepcopy(whole)), mesh)),
+        *(parallel(codes, mesh),),
+    ):
         for _ in range(2):
-            assert torch.equal(frozen(x), want[0])
+            with torch.no_grad():
+                assert torch.equal(frozen(x), want[0])
     for layer in whole[::2]:
         layer.recipe = Recipe(None, None, None)
     assert not torch.equal(whole(x), want[0])
@@ -129,6 +138,23 @@ def check_no_tokens(mesh: DeviceMesh, device: str) -> None:
     assert not any(gradient.any() for gradient in gradients)
 
 
+def check_containers(mesh: DeviceMesh, device: str) -> None:
+    """Rank 0's are cut and sent to the others."""
+    x = torch.randn(128 * mesh.size(), 128 * mesh.size(), device=device)
+    torch.distributed.broadcast(x, 0)
+    own = x + mesh.get_rank()
+    for make in (
+        lambda x: quantize(x, "e4m3"),
+        lambda x: schemes.quantize(x, "nvfp4"),
+        lambda x: schemes.quantize(x, "fp8_e4m3_128x128"),
+    ):
+        values = make(x).dequantize()
+        for place in (Shard(0), Shard(1), Replicate()):
+            got = distribute_tensor(make(own), mesh, [place]).to_local()
+            want = distribute_tensor(values, mesh, [place]).to_local()
+            assert torch.equal(got.dequantize(), want)
+
+
 def check_refusals(mesh: DeviceMesh, device: str) -> None:
     """Before any work: what DTensor would not do, or not say."""
     whole = mesh.size() * 32
@@ -140,13 +166,13 @@ def check_refusals(mesh: DeviceMesh, device: str) -> None:
         network = parallelize_module(convert(nn.Sequential(linear.to(device))), mesh, {"0": style})
         want = f"{name} must be a multiple of {whole} ({mesh.size()} ranks, blocks of 32), not 48"
         assert refusal(lambda: network(x[:, : linear.in_features])) == want  # noqa: B023
-    for recipe, got in (
-        (Recipe(accumulator="exact"), "accumulator exact"),
-        (Recipe("int8_channel", None), "schemes"),
-    ):
-        network, x, _ = problem(recipe, device, torch.float32)
-        want = f"recipe of a layer of DTensors must have element formats and be fast, not {got}"
-        assert refusal(lambda: parallel(network, mesh)(x)) == want  # noqa: B023
+    layer = MXLinear(100, 32, device=device).freeze(keep_weight=False)  # codes of 128
+    network = parallelize_module(nn.Sequential(layer), mesh, {"0": ROWS})
+    want = f"in_features must be a multiple of {whole} ({mesh.size()} ranks, blocks of 32), not 100"
+    assert refusal(lambda: network(torch.ones(4, 100, device=device))) == want
+    network, x, _ = problem(Recipe("int8_channel", None), device, torch.float32)
+    want = "recipe of a layer in parts must have no schemes, whose scales span parts"
+    assert refusal(lambda: parallel(network, mesh)(x)) == want
     spread = distribute_tensor(x, mesh, [Shard(0)])
     want = "x must be a tensor of one process, not a DTensor"
     assert refusal(lambda: quantize(spread, "e4m3")) == want

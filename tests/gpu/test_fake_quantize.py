@@ -7,7 +7,7 @@ import torch
 from compare import generator
 from devices import bits, on_devices, tensor
 from mxdot import model
-from mxdot.gpu.fake_quantize import fake_quantize
+from mxdot.gpu.nn.fake_quantize import fake_quantize
 from mxdot.model import FORMATS
 from test_quantize import ROUNDINGS, RULES, edge_amax, random_blocks, with_nonfinite
 

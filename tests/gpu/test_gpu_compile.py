@@ -10,6 +10,7 @@ from mxdot import gpu, model
 from mxdot.gpu import schemes
 from mxdot.model import FORMATS
 from mxdot.model.formats import FloatFormat, Specials
+from mxdot.model.schemes import SCHEMES
 from test_quantize import RULES, random_blocks, with_nonfinite
 
 CASES = [
@@ -18,6 +19,7 @@ CASES = [
     ("int8", "floor", "toward_zero", "poison"),
     ("e5m2", "floor", "nearest_even", "element"),
 ]
+FAKES = ("test_schema", "test_faketensor")
 OWN = FloatFormat("own", 3, 4, Specials.IEEE)  # which is not in the table
 
 
@@ -78,16 +80,39 @@ def test_blocks_from_outside_the_graph(function):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the compiler's own
-def test_products_between_graphs():
-    """Products and packing are called as they are: their tables are NumPy's."""
+def test_products_in_a_graph():
+    """Operators, in one graph with what is around them, and with schemes' too."""
 
     def layer(x, w):
-        y = gpu.matmul(gpu.quantize(x + 1, OWN), gpu.quantize(w, OWN), "hopper")
-        packed = schemes.pack_weights(schemes.quantize(w, "int4_g128"))
-        return 2 * y, packed.dequantize() + 1
+        y = gpu.matmul(gpu.quantize(x + 1, "e4m3"), gpu.quantize(w, "e2m1"), "hopper")
+        a, b = schemes.quantize(x, "nvfp4"), schemes.quantize(w, "int4_g128")
+        packed = schemes.pack_weights(b)
+        half = schemes.weight_only_matmul(x.bfloat16(), packed)
+        return (
+            2 * y,
+            packed.dequantize() + 1,
+            half + 1,
+            schemes.matmul(a, a, "aligned:13", c=x[:, :8]),
+            schemes.matmul(x, b, "exact", c=y),
+            schemes.int8_matmul(*(schemes.quantize(z, "int8_channel") for z in (x, w))),
+            a.dequantize(torch.bfloat16),
+        )
 
     rng = generator("gpu products between graphs")
     x, w = (torch.tensor(rng.standard_normal((n, 128)).astype(np.float32)) for n in (8, 16))
-    compiled = torch.compile(layer, backend="aot_eager")
+    compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
     for got, want in zip(compiled(x, w), layer(x, w), strict=True):
         assert torch.equal(got, want)
+
+
+def test_fakes_have_the_shapes_and_types_of_results():
+    """Of every scheme, along either axis: what a compiler believes before anything runs."""
+    for name, scheme in SCHEMES.items():
+        x = torch.randn(128, 256)
+        for axis in (0, 1, -1):
+            args = (x, name, axis, [], [], [], "nearest_even", "poison", None)
+            torch.library.opcheck(torch.ops.mxdot.scheme_quantize, args, test_utils=FAKES)
+            parts = torch.ops.mxdot.scheme_quantize(*args)
+            for dtype in (torch.float32, torch.bfloat16):
+                args = (parts, scheme.name, axis, dtype)
+                torch.library.opcheck(torch.ops.mxdot.scheme_dequantize, args, test_utils=FAKES)

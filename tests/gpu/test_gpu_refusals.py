@@ -254,7 +254,7 @@ def test_the_words_of_both_axes(count):
         gpu.quantize_both(torch.ones(32, 64), "e4m3", rounding="stochastic", rng=words)
 
 
-@pytest.mark.parametrize("program", ["agreement", "bench", "native"])
+@pytest.mark.parametrize("program", ["hardware.agreement", "bench.__main__", "hardware.native"])
 def test_measurements_without_a_gpu(program, monkeypatch):
     monkeypatch.setattr(sys, "argv", [program])
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -362,7 +362,7 @@ def test_an_old_gpu_is_left_to_pytorch():
     in_another_process("""
 import torch
 from mxdot.gpu import executors
-from mxdot.gpu.quantize import Quantization
+from mxdot.gpu.ops.quantize import Quantization
 from mxdot.model import E4M3
 
 class OnAnOldGpu(Quantization):
@@ -372,7 +372,7 @@ torch.cuda.get_device_capability = lambda device: (7, 5)
 request = OnAnOldGpu(torch.ones(32), E4M3, 32, 0, "floor", "nearest_even", "poison", None)
 reason = executors.refusal(executors.QUANTIZE, "triton", request)
 assert reason == "Triton needs compute capability 8.0 or later, not 7.5", reason
-assert executors.choose(executors.QUANTIZE, None, request).__module__ == "mxdot.gpu.quantize"
+assert executors.choose(executors.QUANTIZE, None, request).__module__ == "mxdot.gpu.ops.quantize"
 """)
 
 
@@ -387,6 +387,6 @@ def test_files_of_formats_that_have_no_entry(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_dtype_is_no_device():
-    with refused(TypeError, "device must be a device, not float32"):
-        A.to(torch.float32)
+def test_another_dtype():
+    with refused(TypeError, "dtype of MXTensor must be float32, not bfloat16"):
+        A.to(torch.bfloat16)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from compare import generator
-from devices import CUDA, bits
+from devices import CUDA, bits, with_parts
 from interpreter import DEVICE, for_kernels
 from mxdot.gpu.schemes import ScaledTensor, int8_matmul, quantize
 from mxdot.model import schemes as model
@@ -96,7 +96,7 @@ def test_codes_that_begin_anywhere():
     for x in (a, b):
         codes = x.codes.new_empty(x.codes.numel() + 3)[3:].view_as(x.codes).copy_(x.codes)
         assert codes.data_ptr() % 16 == 3
-        views.append(replace(x, codes=codes))
+        views.append(with_parts(x, codes=codes))
     got = int8_matmul(*views, out_dtype=torch.float32, executor="triton")
     assert torch.equal(got.view(torch.int32), want.view(torch.int32))
 
@@ -128,7 +128,7 @@ def test_a_scale_of_half_precision():
 
 def test_no_rows_and_no_columns():
     some, none = (quantize(torch.ones(n, 16), "int8_channel") for n in (3, 1))
-    none = replace(none, codes=none.codes[:0], scales=(none.scales[0][:0],))
+    none = with_parts(none, codes=none.codes[:0], scales_0=none.scales[0][:0])
     for executor in ("torch", None):
         assert int8_matmul(none, some, executor=executor).shape == (0, 3)
         assert int8_matmul(some, none, executor=executor).shape == (3, 0)

@@ -12,7 +12,7 @@ from compare import generator
 from devices import assert_same_blocks, tensor
 from interpreter import DEVICE, for_kernels
 from mxdot import gpu, model
-from mxdot.gpu.tensor import MXTensor
+from mxdot.gpu.tensors.mx import MXTensor
 from mxdot.model import FORMATS
 from mxdot.model.formats import ROUNDINGS
 from mxdot.model.quantize import NONFINITE, SCALE_RULES

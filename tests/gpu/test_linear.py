@@ -12,7 +12,7 @@ from compare import generator
 from devices import bits, on_devices
 from linear_cases import RECIPES, expected, in_float64, operands, quantized, run
 from mxdot import model
-from mxdot.gpu import MXLinear, Recipe
+from mxdot.gpu import MXLinear, Recipe, quantize
 
 every_recipe = pytest.mark.parametrize("name", RECIPES)
 UNQUANTIZED = Recipe(None, None, None)
@@ -322,6 +322,7 @@ def test_the_fast_path_compiles_without_graph_breaks():
         (torch.zeros(2, 32).double(), TypeError, "input must have dtype float32, bfloat16 or"),
         (torch.zeros(2, 32).long(), TypeError, "not int64"),
         ([1.0] * 32, TypeError, "input must be a dense torch.Tensor, not list"),
+        (quantize(torch.zeros(2, 32), "e4m3"), TypeError, "torch.Tensor, not MXTensor"),
         (torch.zeros(2, 32).to_sparse(), TypeError, "not torch.sparse_coo"),
     ],
 )

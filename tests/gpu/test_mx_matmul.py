@@ -11,7 +11,7 @@ from compare import generator
 from devices import on_devices
 from mxdot import gpu
 from mxdot.gpu import MXTensor, mx_matmul, quantize, regroup
-from mxdot.gpu.regroup import TAKEN
+from mxdot.gpu.ops.regroup import TAKEN
 from mxdot.model import FORMATS
 
 PAIRS = list(itertools.product(FORMATS, repeat=2))

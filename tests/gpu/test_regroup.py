@@ -11,7 +11,7 @@ from compare import generator
 from devices import CUDA, bits
 from interpreter import DEVICE, for_kernels
 from mxdot.gpu import MXTensor, Regrouped, regroup
-from mxdot.gpu.regroup import GROUP, TAKEN
+from mxdot.gpu.ops.regroup import GROUP, TAKEN
 from mxdot.model import FORMATS
 
 BLOCK_SIZES = (1, 2, 16, 32, 64, 128, 256, 384)

@@ -8,12 +8,13 @@ import torch
 
 from interpreter import DEVICE, for_kernels
 from mxdot.cli import main
-from mxdot.gpu import MXTensor, agreement, matmul, native, silicon
-from mxdot.gpu.agreement import CLASSES, PAIRS
-from mxdot.gpu.elements import decode
-from mxdot.gpu.matmul import Product
+from mxdot.gpu import MXTensor, matmul
+from mxdot.gpu.hardware import agreement, native, silicon
+from mxdot.gpu.hardware.agreement import CLASSES, PAIRS
+from mxdot.gpu.hardware.units import UNITS, cuda_unit
+from mxdot.gpu.ops.matmul import Product
 from mxdot.gpu.rules import run as run_rules
-from mxdot.gpu.units import UNITS, cuda_unit
+from mxdot.gpu.tensors.elements import decode
 from mxdot.model import E4M3, E5M2, INT8, PRESETS, ElementFormat
 from mxdot.model.accumulators import Fused
 
@@ -196,7 +197,7 @@ def test_operands_are_of_their_class(operands):
 
 @pytest.mark.parametrize("operands", CLASSES)
 def test_native_rule_is_the_model(operands):
-    """On FP8 values as FP16 elements; the rule of gpu/native.py was written for wider ones."""
+    """On FP8 values as FP16 elements; hardware/native.py was written for wider ones."""
     drawn = agreement.draw(rng(), operands, (E5M2, E5M2), (20, 24, 64), True, False)
     assert drawn.c is not None
     c = torch.where(drawn.c == 0, 0.0, drawn.c)
@@ -250,7 +251,7 @@ def test_native_operands_are_of_their_class(name):
 @pytest.mark.parametrize("operands", CLASSES)
 @pytest.mark.parametrize("rule", RULES)
 def test_silicon_is_the_model(rule, operands):
-    """16 million dot products each; `python -m mxdot.gpu.agreement` compares billions."""
+    """16 million dot products each; `python -m mxdot.gpu.hardware.agreement` compares billions."""
     for pair in PAIRS if rule != "hopper-fp16" else [(E5M2, E5M2)]:
         drawn = agreement.draw(rng(), operands, pair, (SIZE, SIZE, 128), True, rule == "hopper-mx")
         assert agreement.compare(rule, drawn) == (SIZE**2, 0, 0)

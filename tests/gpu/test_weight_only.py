@@ -1,14 +1,13 @@
 """Products with packed 4-bit weights: packing loses nothing, exact sums come out exact."""
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from compare import generator
-from devices import CUDA
+from devices import CUDA, with_parts
 from interpreter import DEVICE, for_kernels
 from mxdot.gpu.schemes import (
     PackedWeights,
@@ -49,7 +48,7 @@ def exact_case(rng, scheme, m, n, k, dtype):
     b = ScaledTensor.from_model(random_array(rng, scheme, n, k, "one"))
     (scales,) = b.scales
     powers = torch.from_numpy(np.exp2(rng.integers(-4, 4, scales.shape))).to(scales.dtype)
-    b = replace(b, scales=(powers,))
+    b = with_parts(b, scales_0=powers)
     x = torch.from_numpy(rng.integers(-8, 8, (m, k), endpoint=True)).to(dtype)
     return x, b, (x.double() @ b.dequantize().double().t()).to(torch.float32).to(dtype)
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ...charts import Picture
 from ..rows import Row
-from . import area_sqnr, delay_area, error_f, error_length, roofline, sections
+from . import area_sqnr, clock_area, error_f, error_length, roofline, sections
 
 CHARTS: tuple[Callable[[Sequence[Row]], Iterable[Picture]], ...] = (
     area_sqnr.pictures,
-    delay_area.pictures,
+    clock_area.pictures,
     error_f.pictures,
     error_length.pictures,
     sections.pictures,

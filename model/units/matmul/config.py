@@ -43,7 +43,9 @@ class MatmulConfig(OfDotUnits):
     ==============  =====================  ========================================================
     `dot`           a DotConfig with       the dot units: formats, lanes (the block size),
                     float results, no      accumulator, stages, result format. `load_c` follows
-                    micro-exponents        `initial_c`: an input c that nobody drives is left out
+                    micro-exponents        `initial_c`: an input c that nobody drives is left out.
+                                           With `interleave` above 1 the steps of up to so many
+                                           tiles of a row take turns
     `rows`          1 to 64 each, less     dot units down and across the array, rows and columns of
     `columns`       where steps or tiles   a tile
                     have over 65,280 bits
@@ -54,6 +56,8 @@ class MatmulConfig(OfDotUnits):
     `c_bytes`       4,000 for C, None
     `d_bytes`
     `initial_c`     bool                   True adds the stream D of initial values of C
+    `keep_b`        bool                   True sends B once, and not for every row of tiles, where
+                                           the buffer's 2 x depth steps hold all of it
     ==============  =====================  ========================================================
 
     A step is what the array takes in one cycle: for each row a block of A, for each column a block
@@ -68,7 +72,6 @@ class MatmulConfig(OfDotUnits):
         "scales",
         "zero_points",
         "micro",
-        "interleave",
     )
 
     dot: DotConfig
@@ -80,6 +83,7 @@ class MatmulConfig(OfDotUnits):
     c_bytes: int
     d_bytes: int
     initial_c: bool
+    keep_b: bool
 
     def __init__(
         self,
@@ -92,6 +96,7 @@ class MatmulConfig(OfDotUnits):
         c_bytes: int | None = None,
         d_bytes: int | None = None,
         initial_c: bool = False,
+        keep_b: bool = False,
     ) -> None:
         dot = DotConfig() if dot is None else dot
         if not isinstance(dot, DotConfig):
@@ -99,17 +104,18 @@ class MatmulConfig(OfDotUnits):
         if dot.has_integers or dot.side_inputs:
             kind = f"{dot.out.name} results" if dot.has_integers else "micro-exponents"
             raise ValueError(f"dot must be a unit of float results and E8M0 scales, not of {kind}")
-        self.check_interleave(dot)
         depth = integer("depth", depth, DEPTHS[0], DEPTHS[-1])
         if depth not in DEPTHS:
             raise ValueError(f"depth must be a power of two from 4 to 1024, not {depth}")
         flag("initial_c", initial_c)
+        flag("keep_b", keep_b)
         vars(self).update(  # the dataclass is frozen
             dot=replace(dot, load_c=initial_c),
             rows=integer("rows", rows, 1, LARGEST_SIDE),
             columns=integer("columns", columns, 1, LARGEST_SIDE),
             depth=depth,
             initial_c=initial_c,
+            keep_b=keep_b,
         )
         check_array(
             self.rows,
@@ -171,16 +177,67 @@ class MatmulConfig(OfDotUnits):
             raise ValueError(f"k must be a multiple of the {self.dot.lanes} lanes, not {k}")
         return Tiles(*(-(-size // each) for size, each in sizes.values()))
 
+    @property
+    def group(self) -> int:
+        """Tiles of a row whose steps take turns, in each of its groups but the last.
+
+        As many as keep a loop of `dot.interval` registers busy, and so many that as few are left
+        for the last group, where `dot.interleave` has room for them.
+        """
+        most, loop = self.dot.interleave, self.dot.interval
+        return min(most, max(loop, most - loop + 1))
+
+    def groups(self, n_tiles: int) -> list[int]:
+        """The tiles of each group of a row; of the last one 1 to `dot.interleave`."""
+        whole = max(0, -(-(n_tiles - self.dot.interleave) // self.group))
+        return [self.group] * whole + [n_tiles - self.group * whole]
+
+    @property
+    def pace(self) -> float:
+        """Cycles of a step in a long row, where streams keep up."""
+        return max(1.0, self.dot.interval / self.group)
+
+    @property
+    def buffered_tiles(self) -> int:
+        """Words of the buffers of results and of initial values; 0 where no tiles take turns.
+
+        A power of two, for all tiles of a group begin and end together.
+        """
+        return 1 << self.dot.slot_bits if self.dot.slot_bits else 0
+
+    @property
+    def memory_bits(self) -> int:
+        """Of the buffers of steps, and of tiles."""
+        steps = 2 * self.depth * 8 * (self.unit_bytes("a") + self.unit_bytes("b"))
+        values = self.out.bits + C_BITS * self.initial_c
+        return steps + self.buffered_tiles * self.rows * self.columns * values
+
+    def waits(self, tiles: Tiles) -> int:
+        """Cycles at most in which the array takes no step because those before it are in its loop.
+
+        Of a group of `dot.interval` tiles or more there are none.
+        """
+        idle = sum(max(0, self.dot.interval - size) for size in self.groups(tiles.n_tiles))
+        return tiles.m_tiles * (tiles.k_blocks - 1) * idle
+
     def keeps_a(self, tiles: Tiles) -> bool:
         """Whether a panel of A is sent once for a whole row of tiles, and not once for each."""
         return tiles.k_blocks <= self.depth
+
+    def keeps_b(self, tiles: Tiles) -> bool:
+        """Whether B is sent once for the whole job, and not once for each row of tiles."""
+        return self.keep_b and tiles.n_tiles * tiles.k_blocks <= 2 * self.depth
 
     def bytes_of(self, side: str, tiles: Tiles) -> int:
         """Bytes of the one packet that a job sends over a stream."""
         if side in ("c", "d"):
             return tiles.tiles * self.rows * self.unit_bytes(side)
-        once = side == "a" and self.keeps_a(tiles)
-        steps = tiles.m_tiles * tiles.k_blocks if once else tiles.steps
+        steps = tiles.steps
+        if side == "a":
+            groups = 1 if self.keeps_a(tiles) else len(self.groups(tiles.n_tiles))
+            steps = tiles.m_tiles * groups * tiles.k_blocks
+        elif self.keeps_b(tiles):
+            steps //= tiles.m_tiles
         return steps * self.unit_bytes(side)
 
     def __str__(self) -> str:
@@ -190,7 +247,7 @@ class MatmulConfig(OfDotUnits):
             for side in (*self.inputs, "c")
             if self.stream_bytes(side) != self.unit_bytes(side)
         ]
-        extra = " initial-c" if self.initial_c else ""
+        extra = " initial-c" * self.initial_c + " keep-b" * self.keep_b
         return f"{self.rows}x{self.columns} depth {self.depth}{''.join(given)}{extra} of {self.dot}"
 
     @property
@@ -201,7 +258,7 @@ class MatmulConfig(OfDotUnits):
         widths = [self.stream_bytes(side) for side in sides]
         if widths != [self.unit_bytes(side) for side in sides]:
             parts.append("w" + "_".join(map(str, widths)))
-        parts += ["d"] * self.initial_c
+        parts += ["d"] * self.initial_c + ["kb"] * self.keep_b
         return "-".join([*parts, self.dot.name.removesuffix("-noc")])
 
     @property
@@ -209,4 +266,5 @@ class MatmulConfig(OfDotUnits):
         """The constructor's arguments as plain values, those of `dot` as a dict under its name."""
         names = ("rows", "columns", "depth", "a_bytes", "b_bytes", "c_bytes", "d_bytes")
         plain = {name: getattr(self, name) for name in names}
-        return {"dot": self.dot.arguments, **plain, "initial_c": self.initial_c}
+        flags = {"initial_c": self.initial_c, "keep_b": self.keep_b}
+        return {"dot": self.dot.arguments, **plain, **flags}

@@ -1,7 +1,8 @@
 """What travels over the streams of a matrix unit, as bytes, and what it makes of them.
 
-Order of work: for each row of tiles, for each tile in it, for each block of K. docs/matmul.md has
-the layouts with an example.
+Order of work: for each row of tiles, for each group of tiles in it, for each block of K, for each
+tile of the group; a group is one tile where tiles do not take turns. docs/matrix-unit.md has the
+layouts with an example.
 """
 
 from typing import NamedTuple
@@ -9,10 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...blocks import MXArray, as_float32
-from ...dot import check_operands, matmul
+from ...blocks import as_float32
+from ...dot import check_operands
+from ...matmul import matmul
 from ...outputs import convert_trace
 from ...packing import pack
+from ...schemes.array import MXArray
 from ...trace import FLAG_NAMES
 from .config import MatmulConfig
 
@@ -49,7 +52,7 @@ def pack_a(a: MXArray, config: MatmulConfig, n: int) -> bytes:
     """The packet of A (M, K) for a product of n columns."""
     tiles = config.tiles(a.shape[0], n, a.shape[1])
     panels = _panels(a, config, "a", config.rows)
-    repeats = 1 if config.keeps_a(tiles) else tiles.n_tiles
+    repeats = 1 if config.keeps_a(tiles) else len(config.groups(tiles.n_tiles))
     return np.repeat(panels, repeats, axis=0).tobytes()
 
 
@@ -57,7 +60,9 @@ def pack_b(b: MXArray, config: MatmulConfig, m: int) -> bytes:
     """The packet of B, given as its transpose (N, K), for a product of m rows."""
     tiles = config.tiles(m, b.shape[0], b.shape[1])
     panels = _panels(b, config, "b", config.columns)
-    return panels.tobytes() * tiles.m_tiles
+    ends = np.cumsum(config.groups(tiles.n_tiles))[:-1]
+    row = b"".join(group.swapaxes(0, 1).tobytes() for group in np.split(panels, ends))
+    return row if config.keeps_b(tiles) else row * tiles.m_tiles
 
 
 def pack_d(d: ArrayLike, config: MatmulConfig) -> bytes:

@@ -14,6 +14,8 @@ COUNTER_BITS = 48
 IDENTITY = int.from_bytes(b"MXDT", "big")
 VERSION = (1, 0)
 """Of this map: the first number changes when software must."""
+STREAMS_VERSION = (2, 0)
+"""The same of a unit with `interleave` or `keep_b`: software must send A or B in another way."""
 
 STREAM_ERRORS = {
     "early_last": "TLAST came before the last byte",
@@ -152,8 +154,11 @@ def _registers() -> tuple[Register, ...]:
                 "ro",
                 ("initial_c", 1, "the unit has a stream D"),
                 ("status", 1, "the results' flags come in FLAGS"),
+                ("interleave", 5, "tiles that can take turns, 0 where none do"),
+                ("keep_b", 1, "B is sent once where 2 x depth steps hold it"),
                 ("latency", 8, "cycles from a step to its results"),
                 ("interval", 8, "cycles between steps of a tile"),
+                ("group", 8, "tiles of a group but the last of a row, 0 where none take turns"),
             ),
             "what the unit has",
         ),
@@ -217,9 +222,11 @@ REGISTERS = {register.name: register for register in _registers()}
 def constants(config: MatmulConfig) -> dict[str, dict[str, int]]:
     """The values of the registers that tell what unit this is, by register and field."""
     dot = config.dot
+    turns = dot.interleave > 1
+    major, minor = STREAMS_VERSION if turns or config.keep_b else VERSION
     return {
         "ID": {"id": IDENTITY},
-        "VERSION": {"minor": VERSION[1], "major": VERSION[0]},
+        "VERSION": {"minor": minor, "major": major},
         "ARRAY": {"rows": config.rows, "columns": config.columns, "lanes": dot.lanes},
         "DEPTH": {"depth": config.depth},
         "ELEMENTS": {
@@ -231,8 +238,11 @@ def constants(config: MatmulConfig) -> dict[str, dict[str, int]]:
         "FEATURES": {
             "initial_c": int(config.initial_c),
             "status": int(dot.status),
+            "interleave": dot.interleave if turns else 0,
+            "keep_b": int(config.keep_b),
             "latency": dot.latency,
             "interval": dot.interval,
+            "group": config.group if turns else 0,
         },
         "BYTES_AB": {"a": config.a_bytes, "b": config.b_bytes},
         "BYTES_CD": {"c": config.c_bytes, "d": config.d_bytes if config.initial_c else 0},

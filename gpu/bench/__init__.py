@@ -1,0 +1,1 @@
+"""The speed of the GPU path: `python -m mxdot.gpu.bench`."""

@@ -1,0 +1,1 @@
+"""The matrix units of a real GPU, beside the rules."""

@@ -1,0 +1,70 @@
+"""Formats, schemes and accumulators as texts, which operators of PyTorch take for arguments.
+
+What no name stands for is kept here under its description, for as long as the process runs.
+"""
+
+from typing import Any
+
+from ..model.accumulators import Accumulator
+from ..model.accumulators import accumulator as find_accumulator
+from ..model.formats import FORMATS, ElementFormat, FloatFormat, IntegerFormat
+from ..model.formats.codes import Specials
+from ..model.schemes import SCHEMES, Scheme
+
+OTHERS: dict[str, Any] = {}
+
+
+def format_name(fmt: ElementFormat) -> str:
+    """The text of an element format: its name, or all that it is."""
+    if FORMATS.get(fmt.name) == fmt:
+        return fmt.name
+    if isinstance(fmt, FloatFormat):
+        sizes = f"{fmt.exponent_bits}:{fmt.mantissa_bits}:{fmt.specials.name}:{int(fmt.native)}"
+        return f"float:{sizes}:{fmt.name}"
+    flags = f"{int(fmt.sign_magnitude)}:{int(fmt.symmetric)}"
+    sizes = f"{fmt.bits}:{fmt.lowest}:{fmt.highest}:{fmt.fraction_bits}"
+    return f"integer:{sizes}:{flags}:{fmt.name}"
+
+
+def named_format(name: str) -> ElementFormat:
+    """The format whose text it is."""
+    if name in FORMATS:
+        return FORMATS[name]
+    kind, _, text = name.partition(":")
+    if kind == "float":
+        exponent_bits, mantissa_bits, specials, native, own = text.split(":", 4)
+        sizes = int(exponent_bits), int(mantissa_bits)
+        return FloatFormat(own, *sizes, Specials[specials], native == "1")
+    *sizes, sign_magnitude, symmetric, own = text.split(":", 6)
+    return IntegerFormat(own, *map(int, sizes), sign_magnitude == "1", symmetric == "1")
+
+
+def scheme_name(scheme: Scheme) -> str:
+    """The text of a scheme."""
+    return scheme.name if SCHEMES.get(scheme.name) == scheme else _description(scheme)
+
+
+def named_scheme(name: str) -> Scheme:
+    """The scheme whose text it is."""
+    return SCHEMES[name] if name in SCHEMES else OTHERS[name]
+
+
+def accumulator_name(rule: Accumulator) -> str:
+    """The text of an accumulator."""
+    name = str(rule)
+    try:
+        known = find_accumulator(name)
+    except ValueError:
+        known = None
+    return name if known == rule else _description(rule)
+
+
+def named_accumulator(name: str) -> Accumulator:
+    """The accumulator whose text it is; ValueError for what is none."""
+    return OTHERS[name] if name in OTHERS else find_accumulator(name)
+
+
+def _description(value: object) -> str:
+    text = repr(value)
+    OTHERS[text] = value
+    return text

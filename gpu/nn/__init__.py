@@ -1,0 +1,1 @@
+"""Networks: layers, recipes, conversion, calibration."""

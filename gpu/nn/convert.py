@@ -1,0 +1,138 @@
+"""convert: a model's linear layers become MXLinear; freeze: they keep quantised weights."""
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from torch import nn
+from torch.nn.parameter import is_lazy
+
+from .linear import MXLinear, as_recipe
+from .recipe import Recipe, layer_names
+
+NO_PRODUCTS = (nn.Embedding, nn.EmbeddingBag, nn.LayerNorm, nn.RMSNorm)  # whatever their weights
+
+
+def convert(model: nn.Module, recipe: Recipe | None = None, skip: Sequence[str] = ()) -> nn.Module:
+    """Replace every torch.nn.Linear in `model` by an MXLinear with the same parameters.
+
+    The model is changed in place and returned; a Linear itself returns its replacement. Parameters
+    stay the same objects, so optimisers and tied weights keep working. Subclasses of Linear,
+    MXLinear among them, are left alone: they may compute something else. So is the `out_proj` of
+    nn.MultiheadAttention, which reads its weight and never calls it.
+    One UserWarning names all layers that go on to multiply in high precision: such ones, attention,
+    convolutions, recurrent layers, and what seems to have products of its own.
+    skip: names, as `model.named_modules()` gives them, of layers that stay in high precision
+    without a warning, beside the recipe's own, with the wildcards of fnmatch: ``lm_head``,
+    ``blocks.0.*``.
+    Raises ValueError when a name of `skip` matches no such layer, or none is left to convert.
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model must be a torch.nn.Module, not {type(model).__name__}")
+    recipe = as_recipe(recipe)
+    skip = layer_names("skip", skip)
+    linear, others = _layers_with_products(model)
+    for pattern in skip:
+        if not any(fnmatchcase(name, pattern) for name in (*linear, *others)):
+            raise ValueError(
+                f"skip must name layers of the model that multiply by weights, not {pattern!r}"
+            )
+    patterns = (*skip, *recipe.high_precision)
+    kept = _matching({**linear, **others}, patterns)
+    made = {
+        id(module): MXLinear.from_linear(module, recipe)
+        for module in linear.values()
+        if id(module) not in kept
+    }
+    if not made:
+        raise ValueError("model must have a torch.nn.Linear to convert, not none")
+    left = [
+        f"{name} ({type(module).__name__})"
+        for name, module in model.named_modules()
+        if name in others and id(module) not in kept
+    ]
+    if left:
+        warnings.warn(
+            "convert leaves in high precision what multiplies without calling a torch.nn.Linear: "
+            f"{', '.join(left)}; name in skip what is meant to stay so",
+            stacklevel=2,
+        )
+    if id(model) in made:
+        return made[id(model)]
+    for name, module in linear.items():
+        if id(module) in made:
+            model.set_submodule(name, made[id(module)])
+    _turn_off_fused_paths(model)
+    return model
+
+
+def _layers_with_products(
+    model: nn.Module,
+) -> tuple[dict[str, nn.Linear], dict[str, nn.Module]]:
+    """By all their names: the layers to replace, and others that multiply in high precision."""
+    named = dict(model.named_modules(remove_duplicate=False))
+    never_called = {
+        id(module.out_proj)
+        for module in named.values()
+        if isinstance(module, nn.MultiheadAttention)
+        and type(module).forward is nn.MultiheadAttention.forward
+    }
+    linear: dict[str, nn.Linear] = {}
+    others: dict[str, nn.Module] = {}
+    for name, module in named.items():
+        if id(module) in never_called:
+            others[name] = module
+        elif type(module) is nn.Linear:
+            linear[name] = module
+        elif not isinstance(module, MXLinear) and _has_products(module):
+            others[name] = module
+    return linear, others
+
+
+def _has_products(module: nn.Module) -> bool:
+    """Whether it multiplies by weights of its own, as far as its parameters tell.
+
+    Those of two axes or more are taken for such weights, but where there are parts that have
+    parameters too: then they may be positions, added to what goes to the parts.
+    """
+    if isinstance(module, NO_PRODUCTS):
+        return False
+    own = list(module.parameters(recurse=False))
+    if not any(is_lazy(parameter) or parameter.ndim > 1 for parameter in own):
+        return False
+    known = isinstance(module, nn.Linear | nn.MultiheadAttention)
+    return known or len(own) == len(list(module.parameters()))
+
+
+def _matching(named: Mapping[str, nn.Module], patterns: Iterable[str]) -> set[int]:
+    """The ids of the modules that one of `patterns` matches by any of their names."""
+    return {
+        id(module)
+        for name, module in named.items()
+        if any(fnmatchcase(name, pattern) for pattern in patterns)
+    }
+
+
+def _turn_off_fused_paths(model: nn.Module) -> None:
+    """Of PyTorch's encoder layers that have an MXLinear, whose weight they would read themselves.
+
+    The stack of such layers hands them nested tensors, which the fused path alone takes.
+    """
+    for module in model.modules():
+        if not isinstance(module, nn.TransformerEncoderLayer | nn.TransformerEncoder):
+            continue
+        if any(isinstance(part, MXLinear) for part in module.modules()):
+            if isinstance(module, nn.TransformerEncoder):
+                module.use_nested_tensor = False
+            else:
+                module.activation_relu_or_gelu = 0
+
+
+def freeze(model: nn.Module, keep_weight: bool = True) -> nn.Module:
+    """`MXLinear.freeze` of every MXLinear in `model`, which is returned; ValueError if none."""
+    layers = [module for module in model.modules() if isinstance(module, MXLinear)]
+    if not layers:
+        raise ValueError("model must have an MXLinear to freeze, not none")
+    for layer in layers:
+        layer.freeze(keep_weight)
+    return model

@@ -1,0 +1,46 @@
+"""Weights of linear layers that are quantised once, for inference."""
+
+import torch
+from torch import Tensor
+
+from ...model.accumulators import Accumulator
+from ..schemes import PackedWeights, ScaledTensor, pack_weights
+from ..schemes.weight_only import packs
+from .quantizers import FAST, Operand, Quantizer, multiply, operand
+from .recipe import Recipe
+
+
+def weight_codes(weight: Tensor, recipe: Recipe, rule: Accumulator | str) -> Operand:
+    """The codes of a weight (N, K), filled up to whole groups; values where it has no format.
+
+    INT4 weights of a fast weight-only product are packed, where the kernel takes their groups.
+    """
+    codes = recipe.quantizer("weight").codes(weight)
+    weight_only = rule == FAST and recipe.activation is None
+    if weight_only and isinstance(codes, ScaledTensor) and packs(codes):
+        return pack_weights(codes)
+    return codes
+
+
+def frozen_weight(weight: Tensor, recipe: Recipe, rule: Accumulator | str) -> Operand:
+    """What is kept beside a weight (N, K): its codes, of a fast product its values or packed."""
+    if rule != FAST:
+        return weight_codes(weight, recipe, rule)
+    if recipe.activation is None:
+        codes = weight_codes(weight, recipe, rule)
+        if isinstance(codes, PackedWeights):
+            return codes
+    values = recipe.quantizer("weight").values(weight, False)
+    return weight.clone() if values is weight else values  # the weight itself may change
+
+
+def frozen_product(
+    x: Tensor,
+    features: int,
+    frozen: Operand,
+    activation: Quantizer,
+    rule: Accumulator | str,
+    dtype: torch.dtype,
+) -> Tensor:
+    """x W^T (M, `features`) with the weight as one of these left it."""
+    return multiply(operand(activation, x, rule), frozen, rule, (x.shape[0], features), dtype)

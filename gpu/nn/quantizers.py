@@ -1,0 +1,180 @@
+"""How the operands of a linear layer are quantised: one interface for MX, schemes and neither.
+
+A matrix (rows, K) of one role becomes values, which ordinary products multiply, or codes, which
+`multiply` does by an accumulator. `transposed` says that the matrix is the transpose of what the
+role is: MX blocks run along the axis that is summed over in any case, while groups of a scheme
+always run along the features.
+"""
+
+from dataclasses import dataclass
+from math import lcm
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from ...model.accumulators import Accumulator
+from ...model.schemes import Limits, Scheme
+from .. import schemes
+from ..names import named_scheme
+from ..ops.matmul import matmul
+from ..ops.quantize import quantize
+from ..schemes import PackedWeights, ScaledTensor, int8, weight_only
+from ..tensors.mx import MXTensor
+from .fake_quantize import fake_quantize
+
+FAST = "fast"  # in place of an accumulator: one ordinary product of values
+Codes = MXTensor | ScaledTensor | PackedWeights
+Operand = Codes | Tensor
+
+
+class Quantizer(Protocol):
+    """What becomes of a float32, float16 or bfloat16 matrix (rows, K) of a role."""
+
+    def values(self, x: Tensor, transposed: bool) -> Tensor:
+        """(rows, K), or K filled up with zeros: what quantisation leaves."""
+        ...
+
+    def codes(self, x: Tensor) -> Operand:
+        """The same with codes, rows and K filled up with zeros to whole groups."""
+        ...
+
+
+@dataclass(frozen=True)
+class Unquantized:
+    """The precision there is; K is filled up to a multiple of `columns`."""
+
+    columns: int
+
+    def values(self, x: Tensor, transposed: bool) -> Tensor:
+        return self.codes(x)
+
+    def codes(self, x: Tensor) -> Tensor:
+        padding = -x.shape[1] % self.columns
+        return pad(x, (0, padding)) if padding else x
+
+
+@dataclass(frozen=True)
+class MXQuantizer:
+    """MX blocks of a format, by its name, along K."""
+
+    format: str
+    block_size: int
+    scale_rule: str
+    rounding: str
+
+    def values(self, x: Tensor, transposed: bool) -> Tensor:
+        return fake_quantize(
+            x,
+            self.format,
+            block_size=self.block_size,
+            scale_rule=self.scale_rule,
+            rounding=self.rounding,
+            words=self._random_words(x),
+        )
+
+    def codes(self, x: Tensor) -> MXTensor:
+        words = self._random_words(x)
+        return quantize(
+            x,
+            self.format,
+            block_size=self.block_size,
+            scale_rule=self.scale_rule,
+            rounding=self.rounding,
+            rng=None if words is None else words.to(torch.uint32),
+            pad=True,
+        )
+
+    def _random_words(self, x: Tensor) -> Tensor | None:
+        """Words from 0 to 2^32 - 1, int64, one per element of `x` filled up to whole blocks."""
+        if self.rounding != "stochastic":
+            return None
+        rows, length = x.shape
+        length += -length % self.block_size
+        return torch.randint_like(x.new_empty((rows, length), dtype=torch.int64), 0, 2**32)
+
+
+@dataclass(frozen=True)
+class SchemeQuantizer:
+    """A scheme, its groups along the features; K of codes is a multiple of `columns`.
+
+    limits: of the one outermost scale, in place of the extremes of each matrix.
+    """
+
+    scheme: Scheme
+    columns: int
+    limits: Limits | None = None
+
+    def values(self, x: Tensor, transposed: bool) -> Tensor:
+        if transposed:
+            return self.values(x.T, False).T
+        rows, length = x.shape
+        return self.codes(x).dequantize()[:rows, :length]
+
+    def codes(self, x: Tensor) -> ScaledTensor:
+        return schemes.quantize(
+            whole_groups(x, self.scheme, self.columns), self.scheme, limits=self.limits
+        )
+
+
+def whole_groups(x: Tensor, scheme: Scheme, columns: int) -> Tensor:
+    """A matrix filled up with zeros to whole groups of rows, and to a multiple of `columns`."""
+    rows = lcm(*(level.granularity.rows or 1 for level in scheme.levels))
+    below, right = _missing(x.shape[0], rows), _missing(x.shape[1], columns)
+    return pad(x, (0, right, 0, below))
+
+
+def _missing(size: int, group: int) -> int:
+    """How much `size` lacks of whole groups; of one group at least, for a scale needs one."""
+    return max(group - size, -size % group)
+
+
+def group_columns(*of: Scheme) -> int:
+    """The least row length that every group of the schemes divides."""
+    return lcm(*(level.granularity.columns or 1 for scheme in of for level in scheme.levels))
+
+
+def operand(
+    quantizer: Quantizer, x: Tensor, accumulator: Accumulator | str, transposed: bool = False
+) -> Operand:
+    """What `multiply` takes for `x`: values for a fast product, codes for an accumulator."""
+    return quantizer.values(x, transposed) if accumulator == FAST else quantizer.codes(x)
+
+
+def multiply(
+    a: Operand,
+    b: Operand,
+    accumulator: Accumulator | str,
+    shape: tuple[int, int],
+    dtype: torch.dtype,
+) -> Tensor:
+    """The dot products of rows of `a` and of `b`, (M, N) = `shape` of `dtype`.
+
+    Values are multiplied in that dtype, and so is `a` of a weight-only product, and codes `b` of a
+    fast one. Rows that `codes` has added are left out. Packed weights are for an `a` of values.
+    """
+    if isinstance(a, MXTensor) and isinstance(b, MXTensor):
+        return matmul(a, b, accumulator).to(dtype)
+    if isinstance(a, ScaledTensor) and isinstance(b, ScaledTensor):
+        integers = isinstance(accumulator, Accumulator) and accumulator.takes_integers
+        if integers and int8.takes(*(named_scheme(side.scheme_name) for side in (a, b))):
+            product = schemes.int8_matmul(a, b, out_dtype=dtype)  # the same bits, by a kernel
+        else:
+            product = schemes.matmul(a, b, accumulator).to(dtype)
+        return product[: shape[0], : shape[1]]
+    a = a.to(dtype)
+    if isinstance(b, PackedWeights) and dtype in weight_only.FLOATS:
+        return schemes.weight_only_matmul(_filled(a, b.shape), b)[:, : shape[1]]
+    if isinstance(b, ScaledTensor) and accumulator != FAST:
+        return schemes.matmul(_filled(a, b.shape), b, accumulator)[:, : shape[1]].to(dtype)
+    if isinstance(b, ScaledTensor):  # as `values` leaves it, for the library to sum alike
+        b = b.dequantize()[: shape[1], : a.shape[1]]
+    elif isinstance(b, Codes):
+        b = b.dequantize(dtype)[: shape[1], : a.shape[1]]
+    return a @ b.to(dtype).T
+
+
+def _filled(a: Tensor, b: torch.Size) -> Tensor:
+    """`a` with as many columns as the weights."""
+    return pad(a, (0, b[1] - a.shape[1]))

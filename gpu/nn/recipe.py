@@ -1,0 +1,166 @@
+"""Recipe: how the matrix products of a network are quantised."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ...model.accumulators import Accumulator, Int32
+from ...model.accumulators import accumulator as as_accumulator
+from ...model.blocks import LARGEST_BLOCK
+from ...model.errors import choice, integer
+from ...model.formats import FORMATS, ROUNDINGS, ElementFormat, element_format
+from ...model.quantize import SCALE_RULES
+from ...model.schemes import E8M0, SCHEMES, Level, Scheme, block
+from ...model.schemes.integer import check_elements, has_integer_sums
+from ...model.schemes.products import check_weight_only
+from .quantizers import FAST, MXQuantizer, Quantizer, SchemeQuantizer, Unquantized, group_columns
+
+ROLES = ("weight", "activation", "gradient")
+PRODUCTS = (("activation", "weight"), ("gradient", "weight"), ("gradient", "activation"))
+DEFAULT = "default"
+Role = ElementFormat | Scheme | str | None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Formats and rules of the three products of a linear layer.
+
+    weight, activation, gradient: how each role is quantised: an MX element format, or a Scheme;
+    both by name, or an object of mxdot.model (kept as its name where it has one); None leaves the
+    role in the precision it has. `gradient` is the gradient of the layer's output; its default is
+    ``e4m3``, and None where weights or activations have a scheme.
+    block_size: 1 to 65536; scale_rule: ``floor``, ``ceil`` or ``even``; both of element formats.
+    gradient_rounding: ``stochastic`` draws from PyTorch's default generator; weights and
+    activations are rounded to nearest even, and so is everything beside a scheme.
+    accumulator: ``fast`` multiplies the quantised values by one ordinary matrix product; an
+    accumulator of mxdot.model, or its text, computes products with those bits (slow, for study):
+    all three of element formats, where every role must have one; of schemes the output, where
+    the weights must have one.
+    high_precision: names of layers that `convert` leaves alone, with the wildcards of fnmatch.
+
+    The default is the published MXFP8 pre-training recipe: E4M3 everywhere, scales rounded up.
+    Raises TypeError or ValueError, naming the field.
+    """
+
+    weight: Role = "e4m3"
+    activation: Role = "e4m3"
+    gradient: Role = DEFAULT
+    block_size: int = 32
+    scale_rule: str = "ceil"
+    gradient_rounding: str = "nearest_even"
+    accumulator: Accumulator | str = FAST
+    high_precision: Iterable[str] = ()
+
+    def __post_init__(self) -> None:
+        self._set("block_size", integer("block_size", self.block_size, 1, LARGEST_BLOCK))
+        choice("scale_rule", self.scale_rule, SCALE_RULES)
+        choice("gradient_rounding", self.gradient_rounding, ROUNDINGS)
+        for role in ROLES:
+            self._set(role, self._name(role))
+        self._set("high_precision", layer_names("high_precision", self.high_precision))
+        if self.of_schemes and self.gradient_rounding != "nearest_even":
+            raise ValueError(
+                "gradient_rounding must be nearest_even where a role has a scheme, not "
+                f"{self.gradient_rounding}"
+            )
+        if self.accumulator != FAST:
+            self._set("accumulator", as_accumulator(self.accumulator))
+            self._check_accumulator()
+        # Made once: torch.compile reads them, and would not trace what makes a scheme.
+        self._set("_quantizers", {role: self._quantizer(role) for role in ROLES})
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)  # the dataclass is frozen
+
+    def _name(self, role: str) -> str | Scheme | None:
+        """What a role is given as: a name, or a scheme that has none."""
+        value = getattr(self, role)
+        if role == "gradient" and value == DEFAULT:
+            value = None if self.of_schemes else "e4m3"
+        if value is None:
+            return None
+        if isinstance(value, Scheme):
+            return value.name if SCHEMES.get(value.name) == value else value
+        if isinstance(value, str) and value.strip().lower() in SCHEMES:
+            return value.strip().lower()
+        fmt = element_format(value, role)
+        if FORMATS.get(fmt.name) != fmt:
+            raise ValueError(f"{role} must be a format of mxdot.model.FORMATS, not {fmt.name}")
+        return fmt.name
+
+    def _check_accumulator(self) -> None:
+        rule = as_accumulator(self.accumulator)
+        for role in ("weight",) if self.of_schemes else ROLES:
+            if getattr(self, role) is None:
+                raise ValueError(
+                    f"{role} must have a format with accumulator {self.accumulator}, not None"
+                )
+        if not self.of_schemes:
+            for a, b in PRODUCTS:
+                rule.check_formats(FORMATS[getattr(self, a)], FORMATS[getattr(self, b)])
+        elif self.activation is None:
+            check_weight_only(rule)
+        elif rule.takes_integers:
+            check_elements(self._scheme("activation"), self._scheme("weight"))
+
+    @property
+    def of_schemes(self) -> bool:
+        """Whether a role has a scheme: element formats beside it are schemes too."""
+        return any(
+            isinstance(value, Scheme) or value in SCHEMES
+            for value in (self.weight, self.activation, self.gradient)
+        )
+
+    def _scheme(self, role: str) -> Scheme:
+        """The scheme of a role that is not None."""
+        value = getattr(self, role)
+        if isinstance(value, Scheme):
+            return value
+        if value in SCHEMES:
+            return SCHEMES[value]
+        level = Level(block(self.block_size), E8M0, self.scale_rule)
+        return Scheme(f"mx_{value}", (FORMATS[value],), (level,), "")
+
+    def _quantizer(self, role: str) -> Quantizer:
+        value = getattr(self, role)
+        if not self.of_schemes:
+            if value is None:
+                return Unquantized(self.block_size)
+            return MXQuantizer(value, self.block_size, self.scale_rule, self.rounding(role))
+        if value is None:
+            return Unquantized(1)
+        together = (role,) if role == "gradient" else ("activation", "weight")
+        given = [r for r in together if getattr(self, r) is not None]
+        return SchemeQuantizer(self._scheme(role), group_columns(*map(self._scheme, given)))
+
+    def quantizer(self, role: str) -> Quantizer:
+        """What quantises matrices of `role`."""
+        return vars(self)["_quantizers"][role]
+
+    def inference_accumulator(self, in_features: int) -> Accumulator | str:
+        """The accumulator of a frozen layer: INT32 in place of ``fast`` where the schemes have it.
+
+        They have where elements are integers under float scales, and no sum can overflow.
+        """
+        if self.fast and self.of_schemes and None not in (self.weight, self.activation):
+            pair = self._scheme("activation"), self._scheme("weight")
+            if has_integer_sums(*pair, in_features):
+                return Int32()
+        return self.accumulator
+
+    @property
+    def fast(self) -> bool:
+        """Whether products are ordinary matrix products of quantised values."""
+        return self.accumulator == FAST
+
+    def rounding(self, role: str) -> str:
+        """How elements of `role` are rounded."""
+        return self.gradient_rounding if role == "gradient" else "nearest_even"
+
+
+def layer_names(name: str, value: Iterable[str]) -> tuple[str, ...]:
+    """`value` as a tuple of strings; one string alone would be read letter by letter."""
+    several = isinstance(value, Iterable) and not isinstance(value, str)
+    names = tuple(value) if several else ()
+    if not several or not all(isinstance(x, str) for x in names):
+        raise TypeError(f"{name} must be a sequence of layer names, not {value!r}")
+    return names

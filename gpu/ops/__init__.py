@@ -1,0 +1,1 @@
+"""Operators on containers: quantisation and matrix products."""

@@ -1,0 +1,90 @@
+"""Matrix products of MX operands at the speed of the libraries: for use, not for the last bit."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ...model.errors import choice
+from .. import checks
+from ..hardware.silicon import CAPABILITY
+from ..tensors.mx import MXTensor
+from .operands import check_pair
+from .regroup import Regrouped, regroup
+
+METHODS = ("bfloat16", "float8")
+OUTPUTS = (torch.bfloat16, torch.float32)
+Operand = MXTensor | Regrouped
+
+
+def mx_matmul(
+    a: Operand,
+    b: Operand,
+    *,
+    out_dtype: torch.dtype = torch.bfloat16,
+    method: str | None = None,
+) -> Tensor:
+    """The (M, N) dot products of the rows of `a` (M, K) and `b` (N, K), fast; on any device.
+
+    a, b: MXTensors blocked along the last axis, of any formats and block sizes, or what `regroup`
+    made of them. method:
+
+    ``bfloat16``  both become bfloat16 values, exactly but below 2^-126 and from 2^128, and PyTorch
+                  multiplies them: exact products, float32 sums in the library's order (partial
+                  sums may be bfloat16 where PyTorch's setting for CUDA allows it, as by default).
+    ``float8``    both are regrouped to E4M3 with a scale to 128 elements (`regroup` says what that
+                  rounds) and multiplied by the FP8 tensor cores of a Hopper GPU: 128 products are
+                  summed with Hopper's 13 fraction bits, scaled, and added in float32.
+
+    None takes ``float8`` if an operand is a `Regrouped` (a weight is worth preparing once), else
+    ``bfloat16``. out_dtype: bfloat16 or float32, rounded once at the end.
+
+    `matmul` is the product whose every bit is specified; this one's results depend on the library.
+    Few rows with a large weight are fast with a weight that is a `Regrouped`: ``bfloat16`` would
+    write the whole weight in bfloat16 first.
+    Raises TypeError or ValueError, naming the argument, before any work.
+    """
+    check_pair(a, b, Regrouped)
+    if out_dtype not in OUTPUTS:
+        known = " or ".join(map(checks.dtype_name, OUTPUTS))
+        raise ValueError(f"out_dtype must be {known}, not {checks.shown(out_dtype)}")
+    regrouped = isinstance(a, Regrouped) or isinstance(b, Regrouped)
+    if method is None:
+        method = "float8" if regrouped else "bfloat16"
+    choice("method", method, METHODS)
+    if method == "float8":
+        return _float8(a, b, out_dtype)
+    x, y = (_values(name, operand) for name, operand in (("a", a), ("b", b)))
+    return _bfloat16(x, y, out_dtype)
+
+
+def _values(name: str, operand: Operand) -> Tensor:
+    if isinstance(operand, Regrouped):
+        raise TypeError(f"{name} must be an MXTensor with method bfloat16, not a Regrouped")
+    return operand.dequantize(torch.bfloat16)
+
+
+def _bfloat16(x: Tensor, y: Tensor, out_dtype: torch.dtype) -> Tensor:
+    with torch.autocast(x.device.type, enabled=False):  # which has dtypes of its own
+        if out_dtype == torch.bfloat16:
+            return x @ y.t()
+        if x.is_cuda:
+            return torch.mm(x, y.t(), out_dtype=torch.float32)
+        return x.float() @ y.float().t()
+
+
+def _float8(a: Operand, b: Operand, out_dtype: torch.dtype) -> Tensor:
+    if a.device.type != "cuda" or torch.cuda.get_device_capability(a.device) != CAPABILITY:
+        raise ValueError(
+            "method float8 needs a GPU of compute capability 9.0 (Hopper), not "
+            + (torch.cuda.get_device_name(a.device) if a.device.type == "cuda" else str(a.device))
+        )
+    x, y = (operand if isinstance(operand, Regrouped) else regroup(operand) for operand in (a, b))
+    (m, length), n = a.shape, b.shape[0]
+    if not (m and n and length):
+        return torch.zeros((m, n), dtype=out_dtype, device=a.device)
+    scaling = functional.ScalingType.BlockWise1x128
+    with torch.autocast("cuda", enabled=False):
+        product = functional.scaled_mm(
+            x.elements, y.elements.t(), x.scales, scaling, y.scales, scaling, output_dtype=out_dtype
+        )
+    return product[:m, :n].contiguous()

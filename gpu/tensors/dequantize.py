@@ -1,0 +1,40 @@
+"""Values of codes and scales, element x 2^(scale - 127), by plain PyTorch; who computes is chosen
+as in `quantize`."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ...model.formats import ElementFormat
+from ..chunks import split
+from .elements import decode, decode_scales
+
+
+@dataclass(frozen=True)
+class Dequantization:
+    """A checked request: contiguous codes (blocks, block size), their scales (blocks), and the
+    dtype of the values."""
+
+    codes: Tensor
+    scales: Tensor
+    format: ElementFormat
+    dtype: torch.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the codes are."""
+        return self.codes.device
+
+
+def refusal(_: Dequantization) -> None:
+    """Plain PyTorch takes every request."""
+
+
+def run(request: Dequantization) -> Tensor:
+    """Values in the shape of the codes."""
+    values = torch.empty(request.codes.shape, dtype=request.dtype, device=request.device)
+    for rows in split(request.codes):
+        elements = decode(request.codes[rows], request.format)
+        values[rows] = elements * decode_scales(request.scales[rows])[:, None]
+    return values

@@ -1,0 +1,72 @@
+"""Element and scale codes to float32 and back, for every format that mxdot.model describes."""
+
+import torch
+from torch import Tensor
+
+from ...model.formats import E8M0, ElementFormat
+from .floats import FLOAT32_BIAS, FLOAT32_FRACTION, exponent32, power32
+
+
+def decode(codes: Tensor, fmt: ElementFormat) -> Tensor:
+    """Exact float32 values of uint8 `codes`, NaN and infinities included."""
+    if fmt.is_integer:
+        top = 2 ** (fmt.bits - 1)
+        signed = codes.view(torch.int8) if fmt.bits == 8 else (codes ^ top).view(torch.int8) - top
+        return signed.to(torch.float32) * 2.0**-fmt.mantissa_bits
+    codes = codes.to(torch.int32)
+    sign_bit = 1 << (fmt.bits - 1)
+    magnitude = codes & (sign_bit - 1)
+    # The fields, put where float32 has them: only the bias is wrong.
+    raised = torch.bitwise_left_shift(magnitude, FLOAT32_FRACTION - fmt.mantissa_bits)
+    value = raised.view(torch.float32) * 2.0 ** (FLOAT32_BIAS - fmt.bias)
+    if fmt.nan_code is not None:
+        value = torch.where(magnitude > fmt.largest_code, torch.nan, value)
+    if fmt.inf_code is not None:
+        value = torch.where(magnitude == fmt.inf_code, torch.inf, value)
+    # By its bit: a compiled -value may be 0 - value, which makes +0 of +0.
+    sign = torch.bitwise_left_shift(codes & sign_bit, 32 - fmt.bits)
+    return (value.view(torch.int32) | sign).view(torch.float32)
+
+
+def decode_scales(scales: Tensor) -> Tensor:
+    """Exact float32 values of uint8 E8M0 `scales`; NaN for the NaN code."""
+    codes = scales.to(torch.int32)
+    return torch.where(codes == E8M0.nan_code, torch.nan, power32(codes - E8M0.bias))
+
+
+def encode(values: Tensor, fmt: ElementFormat, rounding: str, words: Tensor | None) -> Tensor:
+    """Round float32 `values` to codes as `ElementFormat.encode` does; saturates.
+
+    NaN must have a code. words: for ``stochastic`` rounding, uint32 of the shape of `values`.
+    """
+    magnitude = values.abs()
+    saturates = magnitude >= 2.0 ** (fmt.emax + 1)
+    in_range = torch.where(magnitude < 2.0 ** (fmt.emax + 1), magnitude, 0.0)  # no NaN either
+    exponent = exponent32(in_range).clamp(min=fmt.emin)
+    units = in_range * power32(fmt.mantissa_bits - exponent)
+    # A carry out of the significand runs into the exponent field, as it should.
+    field = torch.bitwise_left_shift(exponent - fmt.emin, fmt.mantissa_bits)
+    code = _round_units(units, rounding, words) + field
+    code = torch.where(saturates, fmt.largest_code, code.clamp(max=fmt.largest_code))
+    if fmt.inf_code is not None:
+        code = torch.where(values.isinf(), fmt.inf_code, code)
+    negative = values.signbit()
+    if fmt.is_integer:
+        code = torch.where(negative, -code, code) & (2**fmt.bits - 1)
+    else:
+        code = torch.where(negative, code | 1 << (fmt.bits - 1), code)
+    if fmt.nan_code is not None:
+        code = torch.where(values.isnan(), fmt.nan_code, code)
+    return code.to(torch.uint8)
+
+
+def _round_units(units: Tensor, rounding: str, words: Tensor | None) -> Tensor:
+    """Round non-negative `units` (in units of the last place) to int32."""
+    if rounding == "nearest_even":
+        return units.round().to(torch.int32)
+    below = units.floor()
+    if words is None:
+        return below.to(torch.int32)
+    fraction = ((units - below) * 2.0**32).to(torch.int64)
+    carry = torch.bitwise_right_shift(fraction + words.to(torch.int64), 32)
+    return (below.to(torch.int64) + carry).to(torch.int32)

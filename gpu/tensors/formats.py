@@ -1,0 +1,32 @@
+"""Element formats where torch.compile may be looking."""
+
+from operator import index
+
+import torch
+
+from ...model.formats import ElementFormat, FloatFormat, IntegerFormat
+from ...model.formats import element_format as model_format
+
+
+def element_format(value: ElementFormat | str, name: str = "format") -> ElementFormat:
+    """The ElementFormat of a name or of itself, as the model's `element_format`.
+
+    torch.compile takes the numbers of an object that comes from outside for variables, and computes
+    with them otherwise than Python does. `index` makes each of them a constant of the graph, so
+    that every format has a graph of its own.
+    """
+    fmt = model_format(value, name)
+    if not torch.compiler.is_compiling():
+        return fmt
+    if isinstance(fmt, FloatFormat):
+        return FloatFormat(
+            fmt.name, index(fmt.exponent_bits), index(fmt.mantissa_bits), fmt.specials
+        )
+    return IntegerFormat(
+        fmt.name,
+        index(fmt.bits),
+        index(fmt.lowest),
+        index(fmt.highest),
+        index(fmt.fraction_bits),
+        symmetric=True,
+    )

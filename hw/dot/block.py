@@ -1,0 +1,170 @@
+"""Sections of a block: from elements, or integer codes, to the sum of their products.
+
+`exact`, `int32` and `fixed` place products on a grid of all products; `aligned` has sections of its
+own for that (aligned.py), and compresses and sums up as they do.
+"""
+
+from collections.abc import Mapping
+
+from amaranth.hdl import Cat, Const, Module, ShapeLike, Value, signed
+from amaranth.lib import data
+
+from ...model.widths import Widths, magnitude_bits
+from ..arithmetic.adder_tree import add_terms, rows_of, signed_word, total_of
+from ..arithmetic.columns import Columns
+from ..arithmetic.floats import EXPONENT_BITS, FLOAT32_BIAS
+from ..arithmetic.scale import SCALE_SHAPE
+from ..arithmetic.shift import shift_left
+from ..pipeline import Section
+from .multiply import Products, compress_negatives, negatives_shape, products_shape
+from .partial_products import PartialProducts, partial_sums_shape
+from .window import Window
+
+
+def words_shape(widths: Widths) -> data.ArrayLayout:
+    """The value `words`: a block's integers on a common grid, of negative ones the inverted
+    magnitude."""
+    return data.ArrayLayout(widths.term_bits, widths.config.lanes)
+
+
+def row_bits(widths: Widths) -> int:
+    """Of the words that are summed."""
+    return Window(widths.sum_bits).row_bits if widths.ends_in_rows else widths.total_bits
+
+
+def loop_values(widths: Widths) -> dict[str, ShapeLike]:
+    """The value `top_exponent`, where there is a float loop: the biased exponent of the top place
+    of its window."""
+    has_loop = widths.config.accumulator.register is None
+    return {"top_exponent": signed(EXPONENT_BITS)} if has_loop else {}
+
+
+def top_bias(widths: Widths, lsb: int) -> int:
+    """The value `top_exponent` less the block's scale: 2^lsb is worth a digit of its sum."""
+    return FLOAT32_BIAS + Window(widths.sum_bits).top + lsb
+
+
+class Place(Section):
+    """Each product on the exact grid of all products, in units of 2^lsb (INT8's are there)."""
+
+    def __init__(self, widths: Widths) -> None:
+        self.widths = widths
+        has_loop = loop_values(widths)
+        super().__init__(
+            {
+                "products": products_shape(widths),
+                "negatives": negatives_shape(widths, 0),
+                **({"scale": SCALE_SHAPE} if has_loop else {}),
+            },
+            {
+                "words": words_shape(widths),
+                "negatives": negatives_shape(widths, 1),
+                **has_loop,
+            },
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        widths = self.widths
+        for index in range(widths.config.lanes):
+            product = self.i.products[index]
+            magnitude = self._place(m, product, f"lane{index}_shifted")
+            m.d.comb += self.o.words[index].eq(signed_word(magnitude, product.sign))
+        compress_negatives(m, self)
+        if "top_exponent" in self.writes:
+            m.d.comb += self.o.top_exponent.eq(self.i.scale + top_bias(widths, widths.lsb))
+        return m
+
+    def _place(self, m: Module, product: data.View, name: str) -> Value:
+        low, span = self.widths.exponent_low, self.widths.exponent_span
+        if not span:
+            return product.significand
+        # Biased exponents begin at `low`: the places below are never used.
+        wide = Cat(product.significand, Const(0, low + span))
+        return shift_left(m, wide, product.exponent[: magnitude_bits(low + span)], name)[low:]
+
+
+def multiply(widths: Widths) -> Section:
+    """Products of elements; of integer codes their partial products."""
+    if not widths.has_partial_products:
+        return Products(widths)
+    beside, bias = loop_values(widths), top_bias(widths, widths.lsb)
+    return PartialProducts(widths, row_bits(widths), beside=beside, bias=bias)
+
+
+def sum_inputs(widths: Widths, width: int, words: int) -> Mapping[str, ShapeLike]:
+    """What a sum is made of: a block's terms, or the `words` to which they have been brought."""
+    if words:
+        return {"partial_sums": partial_sums_shape(width, words)}
+    return {"words": words_shape(widths), "negatives": negatives_shape(widths, 1)}
+
+
+def add_inputs(columns: Columns, section: Section) -> None:
+    """Add what `sum_inputs` names."""
+    if "words" in section.reads:
+        add_terms(columns, list(section.i.words), list(section.i.negatives))
+    else:
+        for word in section.i.partial_sums:
+            columns.add(word)
+
+
+class Compress(Section):
+    """Terms, or words, to fewer words of the same sum, modulo 2^width.
+
+    before: words that come, 0 for terms; after: words that leave.
+    """
+
+    def __init__(self, widths: Widths, width: int, before: int, after: int) -> None:
+        self.width, self.before, self.after = width, before, after
+        super().__init__(
+            sum_inputs(widths, width, before), {"partial_sums": partial_sums_shape(width, after)}
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        columns = Columns(m, "column", self.width)
+        add_inputs(columns, self)
+        words = columns.reduce(self.after)
+        for word, value in zip(self.o.partial_sums, words, strict=True):
+            m.d.comb += word.eq(value)
+        return m
+
+
+def compress(widths: Widths, number: int, width: int | None = None) -> Section:
+    """The compression `number`, from 1 on, of words as wide as a float loop wants them, or of
+    `width` bits."""
+    multiplied = widths.partial_sums if widths.has_partial_products else (0, *widths.partial_sums)
+    before, after = multiplied[number - 1 : number + 1]
+    return Compress(widths, row_bits(widths) if width is None else width, before, after)
+
+
+class BlockSum(Section):
+    """A block's terms, or what is left of them, in a tree of full adders: two rows or, where these
+    are not what is wanted, their total."""
+
+    def __init__(self, widths: Widths) -> None:
+        self.widths = widths
+        words = (0, *widths.partial_sums)[-1]
+        rows = {"rows": Window(widths.sum_bits).rows}
+        total = {"total": signed(widths.total_bits)}
+        super().__init__(
+            sum_inputs(widths, row_bits(widths), words), rows if widths.ends_in_rows else total
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        columns = Columns(m, "sum", row_bits(self.widths))
+        add_inputs(columns, self)
+        if "total" in self.writes:
+            m.d.comb += self.o.total.eq(total_of(columns))
+            return m
+        for row, word in zip(self.o.rows, rows_of(columns), strict=True):
+            m.d.comb += row.eq(word)
+        return m
+
+
+TREE = {"compress": compress, "sum": BlockSum}
+"""From terms to their sum."""
+
+BLOCK = {"multiply": multiply, "place": Place, **TREE}
+"""From elements, or integer codes, to the sum of a block."""

@@ -1,0 +1,200 @@
+"""Sections count, normalize, round: the total in the window to a float32 (float_loop.py)."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+
+from ...model.widths import Widths
+from ..arithmetic.adders import (
+    increment,
+)
+from ..arithmetic.floats import (
+    EXPONENT_BITS,
+    FLOAT32_FRACTION,
+    RunningLayout,
+    special_of_float32,
+)
+from ..arithmetic.normalize import leading_zeros
+from ..pipeline import Section
+from .multiply import special_shape
+from .window import (
+    BELOW,
+    SIGNIFICAND,
+    ReachLayout,
+    SignificandLayout,
+    TotalLayout,
+    Window,
+)
+
+
+class Count(Section):
+    """Leading digits of the total that are as its sign; a stop at the exponent of the subnormals
+    ends the count there. beyond_c: whether it has digits at place -1 or above."""
+
+    def __init__(self, widths: Widths) -> None:
+        self.window = Window(widths.sum_bits)
+        super().__init__(
+            {"sum": TotalLayout(self.window), "top_exponent": signed(EXPONENT_BITS)},
+            {"count": self.window.count_bits, "beyond_c": 1},
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        digits, negative = self.i["sum"].digits, self.i["sum"].negative
+        # The leading digit that is not as the sign is the highest that differs from the one above.
+        changes = Signal(self.window.bits)
+        m.d.comb += [
+            changes.eq(digits ^ Cat(digits[1:], negative)),
+            self.o.count.eq(leading_zeros(m, changes | self._stop(m))),
+            self.o.beyond_c.eq(changes[BELOW - 1 :].any()),
+        ]
+        return m
+
+    def _stop(self, m: Module) -> Value:
+        """A one at the place of the exponent 1, where that lies in the window."""
+        exponent, bits = self.i.top_exponent, self.window.bits
+        half = (bits.bit_length() + 1) // 2
+        low, high = exponent[:half], exponent[half : 2 * half]
+        inside = ~exponent[2 * half :].any()
+        lows = [_matches(m, f"low{k}", low, k) for k in range(1 << half)]
+        highs = [_matches(m, f"high{k}", high, k) & inside for k in range(1 << half)]
+        # With the biased exponent e at the top place, that of e - 1 places below is 1.
+        places = [lows[e & ((1 << half) - 1)] & highs[e >> half] for e in range(1, bits + 1)]
+        return Cat(*reversed(places))
+
+
+def _matches(m: Module, name: str, word: Value, value: int) -> Value:
+    match = Signal(name=name)
+    m.d.comb += match.eq(word == value)
+    return match
+
+
+class Normalize(Section):
+    """The leading digit to the top, and what does not fit there discarded."""
+
+    def __init__(self, widths: Widths) -> None:
+        self.window = Window(widths.sum_bits)
+        super().__init__(
+            {
+                "sum": TotalLayout(self.window),
+                "count": self.window.count_bits,
+                "c_sticky": 1,
+                "top_exponent": signed(EXPONENT_BITS),
+            },
+            {"normalized": SignificandLayout()},
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        out, count = self.o.normalized, self.i["count"]
+        negative = self.i["sum"].negative
+        word: Value = self.i["sum"].digits
+        lost: list[Value] = [self.i.c_sticky]
+        for level in reversed(range(len(count))):
+            size = 1 << level
+            # What smaller shifts cannot bring into the significand and the guard is discarded.
+            width = min(len(word), SIGNIFICAND + 1 + size - 1)
+            moved = Mux(count[level], (word << size)[: len(word)], word)
+            shifted = Signal(len(word), name=f"shifted{level}")
+            m.d.comb += shifted.eq(moved)
+            lost.append(shifted[: len(word) - width].any())
+            word = shifted[len(word) - width :]
+        digits = word ^ negative.replicate(SIGNIFICAND + 1)
+        m.d.comb += [
+            out.significand.eq(digits[1:]),
+            out.guard.eq(digits[0]),
+            out.sticky.eq(Cat(lost).any()),
+            out.exponent.eq(self.i.top_exponent - count),
+            out.negative.eq(negative),
+            out.zero.eq(~negative & (count == self.window.bits)),
+        ]
+        return m
+
+
+class FloatRound(Section):
+    """RNE to float32. Specials, and a c that is the result, come last through one and-or."""
+
+    def __init__(self, widths: Widths) -> None:
+        self.nan_bits = widths.config.accumulator.nan_bits
+        super().__init__(
+            {
+                "normalized": SignificandLayout(),
+                "beyond_c": 1,
+                "reach": ReachLayout(),
+                "before": RunningLayout(),
+                "special": special_shape(widths),
+                **({"sticky": 1} if _aligns(widths) else {}),
+            },
+            {"running": RunningLayout()},
+        )
+        self.aligns = _aligns(widths)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        x, before = self.i.normalized, self.i.before
+        c, exponent = before.c, x.exponent
+        odd = x.significand[0]
+        up = Mux(x.negative, x.guard | (~x.sticky & odd), x.guard & (x.sticky | odd))
+        inexact = Mux(x.negative, ~x.guard | x.sticky, x.guard | x.sticky)
+        least = exponent == 1
+        field = Cat(exponent[0] & (x.significand[-1] | ~least), exponent[1:8])
+        too_large = exponent[8:].any() | exponent[:8].all()
+        packed, _ = increment(m, "round", [*x.significand[:-1], *field], up)
+        rounded, overflows = Signal(31), Signal()
+        sign = c[31] ^ x.negative
+        stays = self.i.reach.above | (self.i.reach.below & ~self.i.beyond_c)
+        result_field = rounded[FLOAT32_FRACTION:]
+        finite = Signal()
+        m.d.comb += [
+            rounded.eq(Cat(*packed)),
+            overflows.eq(finite & ~stays & ~x.zero & (too_large | result_field.all())),
+        ]
+        nan, infinite, infinite_sign = self._special(m, c)
+        m.d.comb += finite.eq(~(nan | infinite))
+        computes = finite & ~stays & ~x.zero & ~too_large
+        keeps = finite & stays
+        ones = ~finite | (~stays & ~x.zero & too_large)
+        nan_fraction = Const(self.nan_bits % 2**FLOAT32_FRACTION, FLOAT32_FRACTION)
+        magnitude = (
+            (rounded & computes.replicate(31))
+            | (c[:31] & keeps.replicate(31))
+            | Cat(nan_fraction & nan.replicate(FLOAT32_FRACTION), ones.replicate(8))
+        )
+        negative = (
+            # What is computed is 0 only where nothing is kept and nothing rounded up.
+            (sign & computes & (up | x.significand.any()))
+            | (sign & finite & ~stays & ~x.zero & too_large)
+            | (keeps & c[31] & c[:31].any())
+            | (~nan & infinite & infinite_sign)
+        )
+        after, flags = self.o.running, before.flags
+        beyond = self.i.reach.above & self.i.beyond_c
+        # A negative power of two overflows by its carry alone.
+        loses = Mux(stays, beyond, overflows | (~x.zero & inexact))
+        cut = self.i.sticky if self.aligns else Const(0, 1)
+        tiny = Mux(stays, ~c[FLOAT32_FRACTION:31].any(), ~result_field.any() & ~too_large)
+        m.d.comb += [
+            after.c.eq(Cat(magnitude, negative)),
+            after.flags.eq(flags),
+        ]
+        m.d.comb += [
+            after.flags.overflow.eq(flags.overflow | overflows),
+            after.flags.underflow.eq(flags.underflow | (finite & loses & tiny)),
+            after.flags.inexact.eq(flags.inexact | (finite & (loses | cut))),
+        ]
+        return m
+
+    def _special(self, m: Module, c: Value) -> tuple[Value, Value, Value]:
+        """(NaN, infinite, the infinity's sign) of c and the terms together."""
+        terms, running = self.i.special[0], special_of_float32(m, c, "special_c")
+        positive, negative = Signal(name="positive"), Signal(name="negative_infinity")
+        nan = Signal(name="nan")
+        m.d.comb += [
+            positive.eq(terms.pos_inf | running.pos_inf),
+            negative.eq(terms.neg_inf | running.neg_inf),
+            nan.eq(terms.nan | running.nan | (positive & negative)),
+        ]
+        return nan, positive | negative, negative
+
+
+def _aligns(widths: Widths) -> bool:
+    """Whether digits may be lost before the sum."""
+    return widths.config.accumulator.alignment_bits is not None

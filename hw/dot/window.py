@@ -1,0 +1,91 @@
+"""The window through which the loop of one addition looks at a float32 c (float_loop.py): its
+places, and the values that pass between the sections."""
+
+from amaranth.hdl import signed
+from amaranth.lib import data
+
+from ...model.formats import FLOAT32
+from ..arithmetic.floats import EXPONENT_BITS
+
+SIGNIFICAND = FLOAT32.significand_bits
+BELOW = 25  # places of the window below the grid
+
+
+class Window:
+    """The places of the window of a unit; `sum_bits` of |S|."""
+
+    def __init__(self, sum_bits: int) -> None:
+        self.sum_bits = sum_bits
+
+    @property
+    def row_bits(self) -> int:
+        """Of the rows that are added: S, c below place n + 1, and a sign."""
+        return self.sum_bits + 3
+
+    @property
+    def cut(self) -> int:
+        """The first place above the addition."""
+        return self.sum_bits + 1
+
+    @property
+    def top(self) -> int:
+        """The highest place."""
+        return self.sum_bits + SIGNIFICAND
+
+    @property
+    def bits(self) -> int:
+        """Of the whole window."""
+        return self.top + 1 + BELOW
+
+    @property
+    def count_bits(self) -> int:
+        """Of the number of leading zeros."""
+        return self.bits.bit_length()
+
+    @property
+    def distance_bits(self) -> int:
+        """Of the distance of a c in the window from its top."""
+        return (self.bits - 1).bit_length()
+
+    @property
+    def rows(self) -> data.ArrayLayout:
+        """The value `rows`: two words whose sum is S."""
+        return data.ArrayLayout(self.row_bits, 2)
+
+
+class ReachLayout(data.StructLayout):
+    """Where c lies: `above` the window, `below` place -3, or even `outside` at the window's end."""
+
+    def __init__(self) -> None:
+        super().__init__({"above": 1, "below": 1, "outside": 1})
+
+
+class TotalLayout(data.StructLayout):
+    """The digits of c + S in the window, two's complement with the sign `negative`."""
+
+    def __init__(self, window: Window) -> None:
+        super().__init__({"digits": window.bits, "negative": 1})
+
+
+class BlocksLayout(data.StructLayout):
+    """Digits added in blocks, and the carry out of each."""
+
+    def __init__(self, sizes: list[int]) -> None:
+        super().__init__({"digits": sum(sizes), "carries": len(sizes)})
+
+
+class SignificandLayout(data.StructLayout):
+    """A total normalised: significand, guard and sticky of what is discarded, of its magnitude less
+    one digit where it is negative; exponent: the biased field, 1 at least. zero: it is 0."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "significand": SIGNIFICAND,
+                "guard": 1,
+                "sticky": 1,
+                "exponent": signed(EXPONENT_BITS),
+                "negative": 1,
+                "zero": 1,
+            }
+        )

@@ -1,0 +1,72 @@
+"""Results of a pipeline that never stops: each has a place reserved before it sets out."""
+
+from amaranth.hdl import Module, Mux, ShapeLike, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+
+class ResultQueue(wiring.Component):
+    """First in, first out, `capacity` results; one that finds the queue empty passes at once.
+
+    Ports: reserve in (a result has set out), room out (another one may: at the latest in the cycle
+    after this); arrives, result in (one that set out is here, and cannot wait); o out (stream).
+    """
+
+    clocked = True
+
+    def __init__(self, shape: ShapeLike, capacity: int) -> None:
+        self.capacity = capacity
+        super().__init__(
+            {
+                "reserve": In(1),
+                "room": Out(1, init=1),
+                "arrives": In(1),
+                "result": In(shape),
+                "o": Out(stream.Signature(shape)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        last = self.capacity - 1
+        words = [
+            Signal(self.result.shape(), name=f"word{place}", reset_less=True)
+            for place in range(self.capacity)
+        ]
+        newest, oldest = Signal(range(self.capacity)), Signal(range(self.capacity))
+        stored, promised = Signal(range(self.capacity + 1)), Signal(range(self.capacity + 1))
+        takes, leaves, passes = Signal(), Signal(), Signal()
+        empty = Signal(init=1)
+        waiting = Signal(self.result.shape())
+        with m.Switch(oldest):
+            for place, word in enumerate(words[:last]):
+                with m.Case(place):
+                    m.d.comb += waiting.eq(word)
+            with m.Default():
+                m.d.comb += waiting.eq(words[last])
+        m.d.comb += [
+            self.o.valid.eq(self.arrives | ~empty),
+            self.o.payload.eq(Mux(empty, self.result, waiting)),
+            leaves.eq(self.o.valid & self.o.ready),
+            passes.eq(empty & self.o.ready),
+            takes.eq(self.arrives & ~passes),
+        ]
+        with m.If(takes):
+            m.d.sync += newest.eq(Mux(newest == last, 0, newest + 1))
+        for place, word in enumerate(words):
+            with m.If(takes & (newest == place)):
+                m.d.sync += word.eq(self.result)
+        with m.If(leaves & ~empty):
+            m.d.sync += oldest.eq(Mux(oldest == last, 0, oldest + 1))
+        after, owed = Signal.like(stored), Signal.like(promised)
+        m.d.comb += [
+            after.eq(stored + takes - (leaves & ~empty)),
+            owed.eq(promised + self.reserve - leaves),
+        ]
+        m.d.sync += [
+            stored.eq(after),
+            empty.eq(after == 0),
+            promised.eq(owed),
+            self.room.eq(owed != self.capacity),
+        ]
+        return m

@@ -1,0 +1,100 @@
+"""Matrix products of arrays of any scheme, bit for bit as the numeric contract says."""
+
+from typing import Literal, overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .accumulators import Accumulator, check_known
+from .accumulators import accumulator as find_rule
+from .blocks import LARGEST_BLOCK
+from .dot import by_table, check_operands
+from .errors import flag, integer
+from .rounding import F32
+from .running import running_value
+from .schemes.array import MXArray, ScaledArray
+from .schemes.operand import operand
+from .schemes.products import accumulate, scaled_product, weight_only, with_nan
+from .schemes.regions import check_pair
+from .trace import Trace
+
+LANES = 128
+REUSED = 16
+"""Rows of each operand from which looking up each code once is faster than for each product."""
+WHOLE = 1 << 24
+"""Codes of both operands that are looked up at once: some 11 bytes each."""
+
+
+@overload
+def matmul(
+    a: ScaledArray | ArrayLike,
+    b: ScaledArray,
+    accumulator: Accumulator | str,
+    c: ArrayLike | None = None,
+    *,
+    lanes: int | None = None,
+) -> F32: ...
+@overload
+def matmul(
+    a: MXArray,
+    b: MXArray,
+    accumulator: Accumulator | str,
+    c: ArrayLike | None = None,
+    *,
+    trace: Literal[True],
+    stages: bool = True,
+) -> Trace: ...
+def matmul(
+    a: ScaledArray | ArrayLike,
+    b: ScaledArray,
+    accumulator: Accumulator | str,
+    c: ArrayLike | None = None,
+    *,
+    lanes: int | None = None,
+    trace: bool = False,
+    stages: bool = True,
+) -> F32 | Trace:
+    """The (M, N) dot products of the rows of `a` (M, K) and `b` (N, K).
+
+    a, b: MXArrays, or ScaledArrays of any two schemes, blocked along the last axis. a may be floats
+    (float32, float16, bfloat16): b is then dequantised to their type (weight-only), and the
+    accumulator is ``exact``, a ``fused:F`` or a preset.
+    accumulator: an object or its text; ``int32`` takes integer elements. c: running values,
+    floats that are float32, broadcastable to (M, N); +0 when None. lanes: what stands under one
+    scale of each operand is taken at once up to this length (1 to 65536), else in parts of it.
+    When None it is 128; two MXArrays have equal blocks then, which are taken whole.
+    trace, stages: as of `dot`, for two MXArrays taken whole.
+    Raises TypeError or ValueError, naming the argument, before any work.
+    """
+    rule = check_known(find_rule(accumulator))
+    if not isinstance(b, ScaledArray):
+        raise TypeError(f"b must be a ScaledArray, not {type(b).__name__}")
+    whole = lanes is None and isinstance(a, MXArray) and isinstance(b, MXArray)
+    flag("stages", stages)
+    if flag("trace", trace) and not whole:
+        raise ValueError("trace must be False but for two MXArrays whose lanes are None")
+    most = LANES if lanes is None else integer("lanes", lanes, 1, LARGEST_BLOCK)
+    if not isinstance(a, ScaledArray):
+        return weight_only(a, b, rule, c, most)
+    check_pair(a, b)
+    if whole and isinstance(a, MXArray) and isinstance(b, MXArray):
+        check_operands(a, b, rule)
+        if trace or not _looks_up_once(a, b):
+            return _by_table(rule, a, b, c, trace, stages)
+        most = a.block_size
+    start = running_value(c, (a.shape[0], b.shape[0])).reshape(a.shape[0], b.shape[0])
+    return with_nan(scaled_product(a, b, rule, start, most, operand, accumulate), rule)
+
+
+def _looks_up_once(a: MXArray, b: MXArray) -> bool:
+    """Whether the values of all codes are made first, rather than looked up in pairs."""
+    return min(a.shape[0], b.shape[0]) >= REUSED and a.codes.size + b.codes.size <= WHOLE
+
+
+def _by_table(
+    rule: Accumulator, a: MXArray, b: MXArray, c: ArrayLike | None, trace: bool, stages: bool
+) -> F32 | Trace:
+    lead = (a.shape[0], b.shape[0])
+    start = running_value(c, lead)
+    rows_a, rows_b = np.divmod(np.arange(start.size), max(lead[1], 1))
+    return by_table(rule, a, b, rows_a, rows_b, start, lead, trace, stages)

@@ -1,0 +1,170 @@
+"""Containers are tensors to PyTorch: moved, copied, cut, saved and compiled, and nothing else."""
+
+import copy
+import io
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from devices import on_devices
+from mxdot.gpu import MXTensor, quantize, regroup, schemes
+from mxdot.gpu.names import format_name, named_format
+from mxdot.model.formats import FloatFormat, IntegerFormat
+from mxdot.model.formats.codes import Specials
+from mxdot.model.schemes import SCHEMES
+
+CONTAINERS = {
+    "mx": lambda x: quantize(x, "e4m3"),
+    "mx, e2m1": lambda x: quantize(x, "e2m1", block_size=16),
+    "scaled": lambda x: schemes.quantize(x, "int4_g128"),
+    "zero points": lambda x: schemes.quantize(x, "int8_affine"),
+    "two levels": lambda x: schemes.quantize(x, "nvfp4"),
+    "tiles": lambda x: schemes.quantize(x, "fp8_e4m3_128x128"),
+    "code book": lambda x: schemes.quantize(x, "mixed4"),
+    "packed": lambda x: schemes.pack_weights(schemes.quantize(x, "int4_g128")),
+    "regrouped": lambda x: regroup(quantize(x, "e4m3")),
+}
+every_container = pytest.mark.parametrize("make", CONTAINERS.values(), ids=CONTAINERS)
+
+
+def contained(make, device="cpu"):
+    torch.manual_seed(0)
+    return make(torch.randn(256, 256, device=device))
+
+
+def assert_same(got, want):
+    assert type(got) is type(want)
+    assert got.shape == want.shape
+    assert got.facts() == want.facts()
+    assert torch.equal(got.dequantize(), want.dequantize())
+
+
+@on_devices
+@every_container
+def test_moved_and_copied(make, device):
+    x = contained(make, device)
+    assert (x.dtype, x.device.type) == (torch.float32, device)
+    for other in (
+        *(x.detach(), x.clone(), x.to("cpu"), x.to(device), x.view(x.shape)),
+        *(copy.deepcopy(x), nn.Parameter(x, requires_grad=False), x.to(device, copy=True)),
+    ):
+        assert_same(other.to(device), x)
+    changed = x.clone()
+    changed.copy_(contained(lambda y: make(y + 1), device))
+    assert not torch.equal(changed.dequantize(), x.dequantize())
+    assert_same(changed, contained(lambda y: make(y + 1), device))
+
+
+@every_container
+def test_cut_at_whole_groups(make):
+    x = contained(make)
+    values = x.dequantize()
+    for at in (x[:128], x[128:], *x.split(128), *x.chunk(2), x.narrow(0, 128, 128)):
+        assert at.shape == (128, 256)
+    assert torch.equal(x[128:].dequantize(), values[128:])
+    assert torch.equal(x.chunk(2)[0].dequantize(), values[:128])
+    if not isinstance(x, MXTensor | schemes.ScaledTensor):
+        return
+    assert torch.equal(x[:, 128:].dequantize(), values[:, 128:])
+    for turned in (x.t(), x.T, x.transpose(0, 1)):
+        assert torch.equal(turned.dequantize(), values.T)
+    assert torch.equal(x.T.T.dequantize(), values)
+
+
+def test_padding_stays_at_the_end():
+    x = quantize(torch.randn(4, 72), "e4m3", pad=True)
+    assert (x[:, :64].padding, x[:, 64:].padding, x[2:].padding) == (0, 24, 24)
+
+
+@every_container
+def test_saved_and_loaded_with_weights_only(make):
+    x = contained(make)
+    file = io.BytesIO()
+    torch.save({"x": x, "parameter": nn.Parameter(x, requires_grad=False)}, file)
+    file.seek(0)
+    loaded = torch.load(file, weights_only=True)
+    assert_same(loaded["x"], x)
+    assert isinstance(loaded["parameter"], nn.Parameter)
+    assert not isinstance(loaded["x"], nn.Parameter)
+
+
+@pytest.mark.parametrize("name", ["mx, e2m1", "scaled", "two levels"])
+def test_codes_of_a_file_are_checked(name):
+    x, file = contained(CONTAINERS[name]), io.BytesIO()
+    x.named_parts()["codes"].fill_(100)
+    torch.save(x, file)
+    file.seek(0)
+    with pytest.raises(ValueError, match=r"^codes of "):
+        torch.load(file, weights_only=True)
+
+
+def test_the_text_of_a_format_is_all_of_it():
+    for fmt in (
+        FloatFormat("own:name", 4, 2, Specials.NAN_ONLY),
+        FloatFormat("float16", 5, 10, Specials.IEEE, True),
+        IntegerFormat("a:b:c", 6, -31, 31, 2, False, True),
+    ):
+        assert named_format(format_name(fmt)) == fmt
+
+
+def test_a_scheme_without_a_name_is_not_saved():
+    """A file keeps the name only."""
+    own = schemes.quantize(torch.randn(2, 32), replace(SCHEMES["int4_g32"], name="own"))
+    message = r"^a ScaledTensor to be copied or saved must have a scheme with a name, not Scheme\(n"
+    with pytest.raises(ValueError, match=message):
+        torch.save(own, io.BytesIO())
+
+
+REFUSED = {
+    "+": (lambda x: x + 1, "has no operator aten.add.Tensor: it holds codes, whose values "),
+    "@": (lambda x: x @ torch.ones(256, 2), "has no operator aten.mm.default: it holds codes, "),
+    "sum": (lambda x: x.sum(), "has no operator aten.sum.default: it holds codes, "),
+    "parts": (
+        lambda x: x.new_zeros(96, 256),
+        "must be cut into equal parts of its rows, not",
+    ),
+    "view": (lambda x: x.view(2, -1), "has no view of another shape than (256, 256)"),
+    "memory": (
+        lambda x: x.contiguous(memory_format=torch.channels_last),
+        "memory_format of MXTensor must be contiguous_format, not channels_last",
+    ),
+    "cast": (lambda x: x.to(torch.bfloat16), "must be float32, not bfloat16"),
+    "cut": (lambda x: x[:, 16:32], "must be of whole groups of 32, not 16 to 32"),
+    "step": (lambda x: x[::2], "step of a slice of MXTensor must be 1, not 2"),
+    "copy": (lambda x: x.copy_(torch.ones(256, 256)), "takes a copy of its like only, not of "),
+    "row": (lambda x: x[0], "has no operator aten.select.int"),
+}
+
+
+@pytest.mark.parametrize(("work", "message"), REFUSED.values(), ids=REFUSED)
+def test_everything_else_is_refused_in_one_line(work, message):
+    with pytest.raises((TypeError, ValueError, NotImplementedError)) as error:
+        work(contained(CONTAINERS["mx"]))
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+class Product(nn.Module):
+    """By a weight that is a container."""
+
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = nn.Parameter(weight, requires_grad=False)
+
+    def forward(self, x):
+        return x @ self.weight.dequantize().T
+
+
+@every_container
+def test_a_parameter_in_a_compiled_and_an_exported_network(make):
+    net, x = Product(contained(make)), torch.randn(3, 256)
+    want = net(x)
+    torch.compiler.reset()
+    assert torch.equal(torch.compile(net, fullgraph=True, backend="aot_eager")(x), want)
+    assert torch.equal(torch.export.export(net, (x,)).module()(x), want)
+    assert_same(net.state_dict()["weight"], net.weight.detach())
+    other = Product(contained(lambda y: make(y + 1)))
+    other.load_state_dict(net.state_dict())
+    assert torch.equal(other(x), want)

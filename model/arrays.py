@@ -25,11 +25,6 @@ def is_tensor(x: object) -> bool:
     return torch is not None and isinstance(x, torch.Tensor)
 
 
-def is_near(x: object) -> bool:
-    """Whether one may look at values of `x`: no GPU has to finish its work first."""
-    return not is_tensor(x) or x.device.type == "cpu"  # type: ignore[attr-defined]
-
-
 def namespace(x: Array) -> Any:
     """The library of `x`: torch for its tensors, numpy for all else."""
     return sys.modules["torch"] if is_tensor(x) else np

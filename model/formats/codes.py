@@ -19,6 +19,13 @@ def read_only(table: NDArray) -> NDArray:
     return table
 
 
+def refuse_nan(values: Array, name: str) -> None:
+    """Raise ValueError where format `name` has no code for one of `values`."""
+    x = cast(values, "float64")
+    if namespace(x).isnan(x).any():
+        raise ValueError(f"values must hold no NaN: format {name} has none")
+
+
 def as_given(made: Array) -> Array:
     """`made` of an array as it is, of a scalar a scalar, as NumPy's functions have it."""
     return made[()] if isinstance(made, np.ndarray) and made.ndim == 0 else made

@@ -14,7 +14,6 @@ from ..arrays import (
     at_most,
     cast,
     exponent,
-    is_near,
     look_up,
     namespace,
     power,
@@ -30,6 +29,7 @@ from .codes import (
     Triple,
     as_given,
     read_only,
+    refuse_nan,
     round_to_integers,
 )
 
@@ -201,15 +201,19 @@ class FloatFormat(Codes):
 
         A scalar gives a scalar, of PyTorch's a tensor.
         NaN and infinity become the format's own where it has them; infinity saturates where it
-        has none, and NaN without a code raises ValueError, but on a GPU, which is not waited for:
-        there it saturates. random: as of `round_to_integers`.
+        has none, and NaN without a code raises ValueError. random: as of `round_to_integers`.
         """
+        if self.nan_code is None:
+            refuse_nan(values, self.name)
+        return self.encode_unchecked(values, rounding, random)
+
+    def encode_unchecked(
+        self, values: Array, rounding: str = "nearest_even", random: Array | None = None
+    ) -> Array:
+        """As `encode`, without looking for NaN, which a GPU would be waited for: it saturates."""
         choice("rounding", rounding, ROUNDINGS)
         x = cast(values, "float64")
         xp = namespace(x)
-        nan = xp.isnan(x)
-        if self.nan_code is None and is_near(x) and nan.any():
-            raise ValueError(f"values must hold no NaN: format {self.name} has none")
         magnitude = xp.abs(x)
         inside = magnitude <= self.largest_finite  # and no NaN
         taken = xp.where(inside, magnitude, 0.0)
@@ -223,7 +227,7 @@ class FloatFormat(Codes):
             code = xp.where(xp.isinf(x), self.inf_code, code)
         code = code | xp.bitwise_left_shift(cast(xp.signbit(x), "int64"), self.bits - 1)
         if self.nan_code is not None:
-            code = xp.where(nan, self.nan_code, code)
+            code = xp.where(xp.isnan(x), self.nan_code, code)
         return as_given(self._stored(code))
 
     def exact(self, stored: Array) -> Array:

@@ -6,10 +6,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Array, cast, is_near, namespace
+from ..arrays import Array, cast, namespace
 from ..cached import cached_property
 from ..errors import choice, integer
-from .codes import ROUNDINGS, Codes, Specials, Triple, as_given, read_only, round_to_integers
+from .codes import ROUNDINGS, Codes, Specials, Triple, as_given, read_only, refuse_nan, round_to_integers
 
 MOST_SCALE_BITS = 16
 
@@ -160,14 +160,23 @@ class IntegerFormat(Codes):
     ) -> Array:
         """Codes of real `values`, rounded to integers, plus `zero_point`; saturates.
 
-        A scalar gives a scalar. NaN raises ValueError, but on a GPU, which is not waited for.
-        random: as of `round_to_integers`, for magnitudes.
+        A scalar gives a scalar. NaN raises ValueError. random: as of `round_to_integers`, for
+        magnitudes.
         """
+        refuse_nan(values, self.name)
+        return self.encode_unchecked(values, rounding, random, zero_point)
+
+    def encode_unchecked(
+        self,
+        values: Array,
+        rounding: str = "nearest_even",
+        random: Array | None = None,
+        zero_point: Array | int = 0,
+    ) -> Array:
+        """As `encode`, without looking for NaN, which a GPU would be waited for: any code."""
         choice("rounding", rounding, ROUNDINGS)
         x = cast(values, "float64")
         xp = namespace(x)
-        if is_near(x) and xp.isnan(x).any():
-            raise ValueError(f"values must hold no NaN: format {self.name} has none")
         digits = x
         if self.fraction_bits:
             with np.errstate(over="ignore"):

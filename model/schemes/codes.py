@@ -66,9 +66,10 @@ def _encode(
         else:
             ratio = xp.where(unusual, taken, quotient(xp.where(unusual, 0.0, taken), product))
     if scales.zero_points is None:
-        return scales.element.encode(ratio, rounding, random)
+        return scales.element.encode_unchecked(ratio, rounding, random)
     assert isinstance(scales.element, IntegerFormat)
-    return scales.element.encode(ratio, rounding, random, spread(scales.zero_points[some]))
+    zero_points = spread(scales.zero_points[some])
+    return scales.element.encode_unchecked(ratio, rounding, random, zero_points)
 
 
 def _select(taken: Array, choices: list[Scales], coded: list[Array], some: slice) -> Array:

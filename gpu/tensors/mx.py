@@ -120,13 +120,8 @@ class MXTensor(Container):
         checks.float_dtype("dtype", dtype)
         codes, scales = self.blocks_last()
         lead, k = codes.shape[:-1], self.block_size
-        request = Dequantization(
-            codes.reshape(-1, k).contiguous(),
-            scales.reshape(-1).contiguous(),
-            named_format(self.format_name),
-            dtype,
-        )
-        values = executors.run(executors.DEQUANTIZE, executor, request, run)
+        blocks = codes.reshape(-1, k).contiguous(), scales.reshape(-1).contiguous()
+        values = _dequantize(*blocks, self.format_name, dtype, executor)
         return values.reshape(*lead[:-1], lead[-1] * k).movedim(-1, self.axis).contiguous()
 
     def blocks_last(self) -> tuple[Tensor, Tensor]:
@@ -200,6 +195,19 @@ class MXTensor(Container):
         codes = unpack(packed, fmt)
         checks.same_device(packed=codes, scales=scales)
         return cls.of_valid_codes(codes, scales, fmt, block_size, axis, padding)
+
+
+@torch.library.custom_op("mxdot::dequantize", mutates_args=())
+def _dequantize(
+    codes: Tensor, scales: Tensor, fmt: str, dtype: torch.dtype, executor: str | None
+) -> Tensor:
+    request = Dequantization(codes, scales, named_format(fmt), dtype)
+    return executors.run(executors.DEQUANTIZE, executor, request, run)
+
+
+@_dequantize.register_fake
+def _(codes: Tensor, scales: Tensor, fmt: str, dtype: torch.dtype, executor: str | None) -> Tensor:
+    return codes.new_empty(codes.shape, dtype=dtype)
 
 
 def _check_range(codes: Tensor, fmt: ElementFormat) -> None:

@@ -9,7 +9,16 @@ from numpy.typing import NDArray
 from ..arrays import Array, cast, namespace
 from ..cached import cached_property
 from ..errors import choice, integer
-from .codes import ROUNDINGS, Codes, Specials, Triple, as_given, read_only, refuse_nan, round_to_integers
+from .codes import (
+    ROUNDINGS,
+    Codes,
+    Specials,
+    Triple,
+    as_given,
+    read_only,
+    refuse_nan,
+    round_to_integers,
+)
 
 MOST_SCALE_BITS = 16
 

@@ -74,9 +74,7 @@ def scales(
 
 def encode(values: Array, fmt: FloatFormat | IntegerFormat) -> Array:
     """RNE of non-negative `values` (rounded to odd before), from the smallest to the largest."""
-    return fmt.encode_unchecked(
-        namespace(values).clip(values, fmt.smallest, fmt.largest_finite)
-    )
+    return fmt.encode_unchecked(namespace(values).clip(values, fmt.smallest, fmt.largest_finite))
 
 
 def _largest(matrix: Array, group: Group, bounds: Bounds | None) -> Array:

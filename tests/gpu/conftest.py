@@ -20,6 +20,8 @@ def pytest_configure(config):
         "triton: needs Triton, on a GPU or in its interpreter",
     ):
         config.addinivalue_line("markers", line)
+    # Of the first product of a process, by PyTorch 2.11 on a GPU: it makes its context then.
+    config.addinivalue_line("filterwarnings", "ignore:Attempting to run cuBLAS:UserWarning")
 
 
 def pytest_collection_modifyitems(items):

@@ -8,6 +8,7 @@ from compare import generator
 from devices import assert_same_blocks, bits, on_devices, tensor
 from mxdot import gpu, model
 from mxdot.gpu import schemes
+from mxdot.gpu.names import format_name
 from mxdot.model import FORMATS
 from mxdot.model.formats import FloatFormat, Specials
 from mxdot.model.schemes import SCHEMES
@@ -116,3 +117,12 @@ def test_fakes_have_the_shapes_and_types_of_results():
             for dtype in (torch.float32, torch.bfloat16):
                 args = (parts, scheme.name, axis, dtype)
                 torch.library.opcheck(torch.ops.mxdot.scheme_dequantize, args, test_utils=FAKES)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_the_fake_of_dequantize(dtype):
+    """As above: the operator, for a compiler calls it on tensors that hold nothing."""
+    for name in (*FORMATS, format_name(OWN)):
+        codes, scales = torch.zeros(6, 32, dtype=torch.uint8), torch.zeros(6, dtype=torch.uint8)
+        args = (codes, scales, name, dtype, None)
+        torch.library.opcheck(torch.ops.mxdot.dequantize, args, test_utils=FAKES)

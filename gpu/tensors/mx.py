@@ -121,7 +121,10 @@ class MXTensor(Container):
         codes, scales = self.blocks_last()
         lead, k = codes.shape[:-1], self.block_size
         blocks = codes.reshape(-1, k).contiguous(), scales.reshape(-1).contiguous()
-        values = _dequantize(*blocks, self.format_name, dtype, executor)
+        # Compilers call the operator on tensors without values; others need not pay for its call.
+        plain = type(blocks[0]) is Tensor and not torch.compiler.is_compiling()
+        work = _values if plain else _dequantize
+        values = work(*blocks, self.format_name, dtype, executor)
         return values.reshape(*lead[:-1], lead[-1] * k).movedim(-1, self.axis).contiguous()
 
     def blocks_last(self) -> tuple[Tensor, Tensor]:
@@ -197,12 +200,14 @@ class MXTensor(Container):
         return cls.of_valid_codes(codes, scales, fmt, block_size, axis, padding)
 
 
-@torch.library.custom_op("mxdot::dequantize", mutates_args=())
-def _dequantize(
+def _values(
     codes: Tensor, scales: Tensor, fmt: str, dtype: torch.dtype, executor: str | None
 ) -> Tensor:
     request = Dequantization(codes, scales, named_format(fmt), dtype)
     return executors.run(executors.DEQUANTIZE, executor, request, run)
+
+
+_dequantize = torch.library.custom_op("mxdot::dequantize", _values, mutates_args=())
 
 
 @_dequantize.register_fake

@@ -92,7 +92,7 @@ def pass_carries(
         if number:
             digits, out = _increment(m, f"{name}{number}", digits, out, carry)
         total += digits
-        carry = _named(m, f"{name}{number}_carry", out)
+        carry = named(m, f"{name}{number}_carry", out)
     return total, carry
 
 
@@ -102,7 +102,7 @@ def pass_carries_at_once(
     """The digits of `pass_carries` where blocks come together: carries by parallel prefix, after
     Sklansky, "Conditional-Sum Addition Logic" (IRE Trans. Electronic Computers, 1960)."""
     digits = [
-        [_named(m, f"{name}{number}_digit{place}", digit) for place, digit in enumerate(block)]
+        [named(m, f"{name}{number}_digit{place}", digit) for place, digit in enumerate(block)]
         for number, (block, _) in enumerate(blocks)
     ]
     # Of blocks from one down to some other: whether they make a carry, or pass one on.
@@ -115,15 +115,15 @@ def pass_carries_at_once(
                 below = number // span * span - 1
                 carry = makes[number] | (passes[number] & makes[below])
                 both = passes[number] & passes[below]
-                makes[number] = _named(m, f"{name}{number}_makes{span}", carry)
-                passes[number] = _named(m, f"{name}{number}_passes{span}", both)
+                makes[number] = named(m, f"{name}{number}_makes{span}", carry)
+                passes[number] = named(m, f"{name}{number}_passes{span}", both)
         span *= 2
     total = list(digits[0])
     for number in range(1, len(blocks)):
         run = makes[number - 1]
         for place, digit in enumerate(digits[number]):
             total.append(digit ^ run)
-            run = _named(m, f"{name}{number}_run{place}", digit & run)
+            run = named(m, f"{name}{number}_run{place}", digit & run)
     return total
 
 
@@ -142,11 +142,11 @@ def _block(
             digits.append(_xor(one, carry))
             carry = _and(one, carry)
         else:
-            half = _named(m, f"{name}_half{place}", a.value ^ b.value)
+            half = named(m, f"{name}_half{place}", a.value ^ b.value)
             digits.append(_xor(half, carry))
             passed = _and(a.value | b.value, carry)
             carry = a.value & b.value if is_constant(carry, 0) else (a.value & b.value) | passed
-        carry = _named(m, f"{name}_carry{place}", carry)
+        carry = named(m, f"{name}_carry{place}", carry)
     return digits, carry
 
 
@@ -154,12 +154,12 @@ def _increment(
     m: Module, name: str, digits: list[Value], out: Value, carry: Value
 ) -> tuple[list[Value], Value]:
     """The digits of a block plus the carry from below, and its own carry then."""
-    kept = [_named(m, f"{name}_digit{place}", digit) for place, digit in enumerate(digits)]
+    kept = [named(m, f"{name}_digit{place}", digit) for place, digit in enumerate(digits)]
     run: Value = carry
     incremented = []
     for place, digit in enumerate(kept):
         incremented.append(digit ^ run)
-        run = _named(m, f"{name}_run{place}", digit & run)
+        run = named(m, f"{name}_run{place}", digit & run)
     return incremented, out | (carry & _all(kept))
 
 
@@ -168,14 +168,16 @@ def increment(
 ) -> tuple[list[Value], Value]:
     """(word + carry modulo 2^len(word), the carry out): carries skip over groups of digits."""
     result: list[Value] = []
+    carry = named(m, f"{name}_carry", carry)
     below: Value = Const(1, 1)
     for start in range(0, len(word), group):
         part = word[start : start + group]
-        run = _named(m, f"{name}_in{start}", carry & below)
-        for digit in part:
+        run = named(m, f"{name}_in{start}", carry & below) if start else carry
+        for place, digit in enumerate(part, start):
             result.append(digit ^ run)
-            run = digit & run
-        below = _named(m, f"{name}_skip{start}", below & _all(part))
+            run = named(m, f"{name}_run{place}", digit & run)
+        ones = named(m, f"{name}_ones{start}", _all(part))
+        below = named(m, f"{name}_skip{start}", below & ones) if start else ones
     return result, carry & below
 
 
@@ -186,10 +188,11 @@ def _all(bits: Sequence[Value]) -> Value:
     return result
 
 
-def _named(m: Module, name: str, value: Value) -> Value:
+def named(m: Module, name: str, value: Value) -> Value:
+    """`value` as a signal of that name, so that the Verilog says it once; itself if it is one."""
     if isinstance(value, (Const, Signal)):
         return value
-    signal = Signal(name=name)
+    signal = Signal(value.shape(), name=name)
     m.d.comb += signal.eq(value)
     return signal
 

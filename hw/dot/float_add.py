@@ -6,6 +6,7 @@ from ...model.widths import Widths
 from ..arithmetic.adders import (
     add_in_blocks,
     even_blocks,
+    named,
     pass_carries,
     pass_carries_at_once,
 )
@@ -101,15 +102,16 @@ class Approach(Section):
         c = self.i.before.c
         significand = Cat(c[:FLOAT32_FRACTION], _normal(c))
         inside = significand & (~(reach.above | reach.outside)).replicate(SIGNIFICAND)
+        inside = named(m, "significand", inside)
         word: Value = Cat(Const(0, bits - SIGNIFICAND), inside)
-        lost: list[Value] = [reach.outside & significand.any()]
+        discarded: list[Value] = [reach.outside & significand.any()]
         for level in range(len(distance)):
             size = 1 << level
             shifted = Signal(bits, name=f"shifted{level}")
             m.d.comb += shifted.eq(Mux(distance[level], word >> size, word))
-            lost.append(distance[level] & word[:size].any())
+            discarded.append(distance[level] & word[:size].any())
             word = shifted
-        m.d.comb += [self.o.aligned_c.eq(word), self.o.c_sticky.eq(Cat(lost).any())]
+        m.d.comb += [self.o.aligned_c.eq(word), self.o.c_sticky.eq(Cat(discarded).any())]
         for row, inverted in zip(self.i.rows, self.o.addends, strict=True):
             m.d.comb += inverted.eq(row ^ c[31].replicate(self.window.row_bits))
         return m

@@ -3,9 +3,7 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 
 from ...model.widths import Widths
-from ..arithmetic.adders import (
-    increment,
-)
+from ..arithmetic.adders import increment, named
 from ..arithmetic.floats import (
     EXPONENT_BITS,
     FLOAT32_FRACTION,
@@ -87,7 +85,7 @@ class Normalize(Section):
         out, count = self.o.normalized, self.i["count"]
         negative = self.i["sum"].negative
         word: Value = self.i["sum"].digits
-        lost: list[Value] = [self.i.c_sticky]
+        discarded: list[Value] = [self.i.c_sticky]
         for level in reversed(range(len(count))):
             size = 1 << level
             # What smaller shifts cannot bring into the significand and the guard is discarded.
@@ -95,13 +93,13 @@ class Normalize(Section):
             moved = Mux(count[level], (word << size)[: len(word)], word)
             shifted = Signal(len(word), name=f"shifted{level}")
             m.d.comb += shifted.eq(moved)
-            lost.append(shifted[: len(word) - width].any())
+            discarded.append(shifted[: len(word) - width].any())
             word = shifted[len(word) - width :]
         digits = word ^ negative.replicate(SIGNIFICAND + 1)
         m.d.comb += [
             out.significand.eq(digits[1:]),
             out.guard.eq(digits[0]),
-            out.sticky.eq(Cat(lost).any()),
+            out.sticky.eq(Cat(discarded).any()),
             out.exponent.eq(self.i.top_exponent - count),
             out.negative.eq(negative),
             out.zero.eq(~negative & (count == self.window.bits)),
@@ -133,25 +131,25 @@ class FloatRound(Section):
         c, exponent = before.c, x.exponent
         odd = x.significand[0]
         up = Mux(x.negative, x.guard | (~x.sticky & odd), x.guard & (x.sticky | odd))
-        inexact = Mux(x.negative, ~x.guard | x.sticky, x.guard | x.sticky)
+        up = named(m, "up", up)
+        inexact = named(m, "inexact", Mux(x.negative, ~x.guard, x.guard) | x.sticky)
         least = exponent == 1
-        field = Cat(exponent[0] & (x.significand[-1] | ~least), exponent[1:8])
-        too_large = exponent[8:].any() | exponent[:8].all()
-        packed, _ = increment(m, "round", [*x.significand[:-1], *field], up)
-        rounded, overflows = Signal(31), Signal()
-        sign = c[31] ^ x.negative
-        stays = self.i.reach.above | (self.i.reach.below & ~self.i.beyond_c)
+        lowest = named(m, "field0", exponent[0] & (x.significand[-1] | ~least))
+        field = [lowest, *exponent[1:8]]
+        too_large = named(m, "too_large", exponent[8:].any() | exponent[:8].all())
+        digits, _ = increment(m, "round", [*x.significand[:-1], *field], up)
+        rounded = named(m, "rounded", Cat(*digits))
         result_field = rounded[FLOAT32_FRACTION:]
-        finite = Signal()
-        m.d.comb += [
-            rounded.eq(Cat(*packed)),
-            overflows.eq(finite & ~stays & ~x.zero & (too_large | result_field.all())),
-        ]
+        sign = named(m, "sign", c[31] ^ x.negative)
         nan, infinite, infinite_sign = self._special(m, c)
-        m.d.comb += finite.eq(~(nan | infinite))
-        computes = finite & ~stays & ~x.zero & ~too_large
-        keeps = finite & stays
-        ones = ~finite | (~stays & ~x.zero & too_large)
+        special = named(m, "special", nan | infinite)
+        finite = ~special
+        # Which of c, the rounded total and an infinity is the result, where all is finite.
+        stays = named(m, "c_stays", self.i.reach.above | (self.i.reach.below & ~self.i.beyond_c))
+        moves = named(m, "c_moves", ~stays & ~x.zero)
+        computes = named(m, "takes_rounded", finite & moves & ~too_large)
+        keeps = named(m, "takes_c", finite & stays)
+        ones = named(m, "field_of_ones", special | (moves & too_large))
         nan_fraction = Const(self.nan_bits % 2**FLOAT32_FRACTION, FLOAT32_FRACTION)
         magnitude = (
             (rounded & computes.replicate(31))
@@ -161,16 +159,19 @@ class FloatRound(Section):
         negative = (
             # What is computed is 0 only where nothing is kept and nothing rounded up.
             (sign & computes & (up | x.significand.any()))
-            | (sign & finite & ~stays & ~x.zero & too_large)
+            | (sign & finite & moves & too_large)
             | (keeps & c[31] & c[:31].any())
             | (~nan & infinite & infinite_sign)
         )
         after, flags = self.o.running, before.flags
+        overflows = finite & moves & (too_large | result_field.all())
+        overflows = named(m, "overflows", overflows)
         beyond = self.i.reach.above & self.i.beyond_c
         # A negative power of two overflows by its carry alone.
-        loses = Mux(stays, beyond, overflows | (~x.zero & inexact))
+        loses = named(m, "loses", Mux(stays, beyond, overflows | (~x.zero & inexact)))
         cut = self.i.sticky if self.aligns else Const(0, 1)
         tiny = Mux(stays, ~c[FLOAT32_FRACTION:31].any(), ~result_field.any() & ~too_large)
+        tiny = named(m, "tiny", tiny)
         m.d.comb += [
             after.c.eq(Cat(magnitude, negative)),
             after.flags.eq(flags),
@@ -192,7 +193,7 @@ class FloatRound(Section):
             negative.eq(terms.neg_inf | running.neg_inf),
             nan.eq(terms.nan | running.nan | (positive & negative)),
         ]
-        return nan, positive | negative, negative
+        return nan, named(m, "infinite", positive | negative), negative
 
 
 def _aligns(widths: Widths) -> bool:

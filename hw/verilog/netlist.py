@@ -106,15 +106,23 @@ def read(rtlil_text: str) -> dict[str, NetlistModule]:
     if done.returncode:
         raise RuntimeError(f"Yosys failed to read the design: {done.stderr.strip()}")
     found = json.loads(done.stdout[done.stdout.index("{") :])["modules"]
-    names = re.findall(r"^module \\(\S+)$", rtlil_text, flags=re.M)
-    return {name: _module(name, found[name]) for name in names}
+    _, *texts = re.split(r"^module \\(\S+)$", rtlil_text, flags=re.M)
+    bodies = zip(texts[::2], texts[1::2], strict=True)
+    return {name: _module(name, found[name], _in_order(body)) for name, body in bodies}
 
 
-def _module(name: str, found: dict[str, Any]) -> NetlistModule:
+def _in_order(body: str) -> dict[str, int]:
+    """The places of a module's instances, as the design names them; Yosys sorts them."""
+    names = re.findall(r"^  cell \\\S+ \\(\S+)$", body, flags=re.M)
+    return {name: place for place, name in enumerate(names)}
+
+
+def _module(name: str, found: dict[str, Any], places: dict[str, int]) -> NetlistModule:
     sides: dict[str, dict[str, Bits]] = {"input": {}, "output": {}}
     for port, entry in found["ports"].items():
         sides[entry["direction"]][port] = tuple(entry["bits"])
     cells = [_cell(cell, entry) for cell, entry in found["cells"].items()]
+    cells.sort(key=lambda cell: places.get(cell.name, len(places)))
     _shift_right(cells)
     named = found["netnames"].items()
     registers = {net for net, entry in named if "init" in entry["attributes"]}

@@ -83,9 +83,10 @@ class _Writer:
     # Combinational logic ----------------------------------------------------------------------
 
     def _logic(self) -> Iterator[str]:
-        """Operators and instances in the order of their cells, but after what they read.
+        """Instances in the order of the design, each after the operators that it reads; the others.
 
-        A wire that one reads before it is written, as instances can, is declared before all.
+        Instances read one another, as a handshake goes back: what is read before it is written is
+        declared before all.
         """
         plan = self.plan
         writers: dict[Bit, Operation | Cell] = {}
@@ -95,8 +96,9 @@ class _Writer:
         for cell in plan.instances:
             ports = [port for port in plan.connections(cell) if not port.is_input]
             writers |= {bit: cell for port in ports for bit in port.bits}
-        items = list({id(item): item for item in (*writers.values(), *plan.instances)}.values())
-        items = in_order(items, writers, self._read_by)
+        items = list({id(item): item for item in (*plan.instances, *writers.values())}.values())
+        operators = {bit: op for bit, op in writers.items() if isinstance(op, Operation)}
+        items = in_order(items, operators, self._read_by)
         place = {id(item): number for number, item in enumerate(items)}
         for number, item in enumerate(items):
             late = [b for b in self._read_by(item) if b in writers]

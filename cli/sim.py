@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
         run_regression,
         select,
     )
-    from ..sim.engine.verilator import ToolError
+    from ..sim.engine.toolchain import ToolError
 
     if args.kind != REGRESSION:
         units = [Unit(unit_config(args))]

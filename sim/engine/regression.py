@@ -16,8 +16,8 @@ from .job import UnitJob
 from .matrix import Unit
 from .merge import merge_coverage
 from .parallel import run_jobs
+from .toolchain import find_tools
 from .unit import UnitResult
-from .verilator import find_tools
 
 BUILD = Path("build/sim")
 TRAFFIC = 2000

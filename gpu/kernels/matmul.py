@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from . import device, emulate, fixed, matrix
+from . import device, emulate, exact_sums, fixed
 
 if TYPE_CHECKING:
     from ..ops.matmul import Product
@@ -35,6 +35,6 @@ def run(product: "Product") -> Tensor:
     rule, formats = product.accumulator, product.formats
     if rule.register is not None:
         return fixed.run(product)
-    if rule.sums_exactly and matrix.refusal(*formats, product.block_size) is None:
-        return matrix.run(product)
+    if rule.sums_exactly and exact_sums.refusal(*formats, product.block_size) is None:
+        return exact_sums.run(product)
     return emulate.run(product)

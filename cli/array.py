@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..explore import SYNTHESES
 from ..model.units import MatmulConfig
 from .options import given, options_of
 
@@ -53,9 +54,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="P,...",
         help="sky130, ihp (130 nm), asap7 (7 nm), gt2n (2 nm), gates (default: gates)",
     )
-    group.add_argument(
-        "--cache", type=Path, default=Path("build/synth"), metavar="DIR", help="of syntheses"
-    )
+    group.add_argument("--cache", type=Path, default=SYNTHESES, metavar="DIR", help="of syntheses")
     parser.add_argument(
         "-o", "--output", type=Path, default=OUTPUT, metavar="DIR", help="default: %(default)s"
     )

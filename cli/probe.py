@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     integer("seed", args.seed, 0)
     integer("rows", args.rows, 1, 10**6)
     if args.unit == f"{DEVICE}list":
-        from ..gpu.hardware.units import UNITS
+        from ..gpu.hardware.black_boxes import UNITS
 
         print("\n".join(f"{name:20} {unit.summary}" for name, unit in UNITS.items()))
         return 0
@@ -74,7 +74,7 @@ def _unit(args: argparse.Namespace) -> "MatrixUnit":
     if args.unit.startswith(DEVICE):
         if args.lanes is not None:
             raise ValueError(f"lanes is for units of the model, not for {args.unit}")
-        from ..gpu.hardware.units import cuda_unit
+        from ..gpu.hardware.black_boxes import cuda_unit
 
         return cuda_unit(args.unit, args.format)
     from ..explore.probe import ModelUnit

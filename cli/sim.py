@@ -70,7 +70,6 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Simulate; 0 when every unit passed, 1 when not."""
     _check(args)
-    from ..sim.engine.matrix import Unit, default_matrix, full_matrix
     from ..sim.engine.regression import (
         BUILD,
         TRAFFIC,
@@ -79,7 +78,8 @@ def run(args: argparse.Namespace) -> int:
         run_regression,
         select,
     )
-    from ..sim.engine.verilator import ToolError
+    from ..sim.engine.regression_units import Unit, default_matrix, full_matrix
+    from ..sim.engine.toolchain import ToolError
 
     if args.kind != REGRESSION:
         units = [Unit(unit_config(args))]

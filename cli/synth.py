@@ -5,6 +5,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..explore import SYNTHESES
+
 if TYPE_CHECKING:
     from ..explore.cost import Cost
 
@@ -79,7 +81,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--cache",
         type=Path,
-        default=Path("build/synth"),
+        default=SYNTHESES,
         metavar="DIR",
         help="where results are kept (default: %(default)s)",
     )

@@ -1,1 +1,6 @@
 """mxdot.explore: what each accumulator costs, and what it does to the result."""
+
+from pathlib import Path
+
+SYNTHESES = Path("build/synth")
+"""Where results of synthesis are kept, relative to the current directory, unless the user says."""

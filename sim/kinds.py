@@ -8,8 +8,8 @@ Each kind has a folder, with files of the same names:
     subject, report            pins and beats, for the environment in bench/, and how a failure is
                                told; matmul, of which an item is a whole job, has a bench of its own
 
-To add one, see also engine/matrix.py; engine/unit.py has what runners share, engine/stream_unit.py
-what those of units with one stream in and one out do.
+To add one, see also engine/regression_units.py; engine/unit.py has what runners share,
+engine/stream_unit.py what those of units with one stream in and one out do.
 """
 
 from collections.abc import Callable

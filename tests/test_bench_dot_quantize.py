@@ -12,7 +12,7 @@ from mxdot.hw.quantize import chain
 from mxdot.model import DotConfig, DotQuantizeConfig
 from mxdot.sim.dot_quantize import features, item, stimulus
 from mxdot.sim.dot_quantize.subject import Timeline
-from mxdot.sim.engine import matrix
+from mxdot.sim.engine import regression_units
 from mxdot.sim.engine.job import UnitJob
 from test_bench_quantize import frozen_words
 from wrong_units import overridden, run_small, run_wrong
@@ -22,8 +22,8 @@ CONFIG = DotQuantizeConfig(
     "element", seed=5, quantizer_stages=2,
 )  # fmt: skip
 TRAFFIC = {"traffic": 600, "bulk": 2000}
-MATRIX = [u for u in matrix.default_matrix() if isinstance(u.config, DotQuantizeConfig)]
-FULL = [u for u in matrix.full_matrix() if isinstance(u.config, DotQuantizeConfig)]
+MATRIX = [u for u in regression_units.default_matrix() if isinstance(u.config, DotQuantizeConfig)]
+FULL = [u for u in regression_units.full_matrix() if isinstance(u.config, DotQuantizeConfig)]
 UNITS = [
     *(unit.config for unit in FULL),
     DotQuantizeConfig(DotConfig()),
@@ -187,7 +187,7 @@ def test_the_matrix():
     assert len({unit.quantizer.rounding for unit in units}) == 3
     assert len({unit.quantizer.nonfinite for unit in units}) == 2
     assert {unit.dot.interval > 1 for unit in units} == {False, True}
-    assert {str(unit.config.dot.accumulator) for unit in FULL} >= set(matrix.ACCUMULATORS)
+    assert {str(unit.config.dot.accumulator) for unit in FULL} >= set(regression_units.ACCUMULATORS)
 
 
 def test_command_line(capsys):

@@ -5,8 +5,8 @@ import pytest
 from mxdot.model import FORMATS, DotConfig, DotQuantizeConfig, QuantizeConfig
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.sim.engine.job import UnitJob
-from mxdot.sim.engine.matrix import Unit, full_matrix
 from mxdot.sim.engine.names import LONGEST, file_name
+from mxdot.sim.engine.regression_units import Unit, full_matrix
 
 EVERY_PAIR = ",".join(f"{a}x{b}" for a in FORMATS for b in FORMATS)
 

@@ -14,7 +14,7 @@ from mxdot.hw.quantize.scale import SharedScale
 from mxdot.hw.quantize.unit import QuantizeUnit
 from mxdot.model import FORMATS, QuantizeConfig
 from mxdot.sim.engine.job import UnitJob
-from mxdot.sim.engine.matrix import default_matrix, full_matrix
+from mxdot.sim.engine.regression_units import default_matrix, full_matrix
 from mxdot.sim.quantize import features, item, stimulus
 from mxdot.sim.quantize.tensors import tensor_traffic
 from wrong_units import breaks, run_small, run_wrong

@@ -16,12 +16,12 @@ from mxdot.cli import main
 from mxdot.model import DotConfig
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.sim.dot import unit as dot_unit
-from mxdot.sim.engine import matrix, regression, stream_unit
+from mxdot.sim.engine import regression, regression_units, stream_unit
 from mxdot.sim.engine.job import CycleReport, Failure, UnitJob
-from mxdot.sim.engine.matrix import Unit
 from mxdot.sim.engine.merge import HITS, merge_coverage
 from mxdot.sim.engine.parallel import run_jobs
 from mxdot.sim.engine.regression import Settings, random_seed, run_regression, select
+from mxdot.sim.engine.regression_units import Unit
 from mxdot.sim.engine.unit import UnitResult, run_unit
 from mxdot.sim.engine.verilator import SimulationError
 from mxdot.sim.matmul import unit as matmul_unit
@@ -230,7 +230,7 @@ def test_coverage_is_added_up(tmp_path):
 
 
 def test_select():
-    units = matrix.default_matrix()
+    units = regression_units.default_matrix()
     assert select(units, [units[3].name]) == [units[3]]
     assert all("hopper" in unit.name for unit in select(units, ["hopper*", "hopper-e4m3*"]))
     with pytest.raises(ValueError, match=r"only must name units of the matrix .*not 'nothing'"):
@@ -266,8 +266,8 @@ def test_missing_compiler(monkeypatch, capsys):
 def test_list(capsys):
     assert main(["sim", "--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == len(matrix.default_matrix())
-    assert lines[0].startswith(matrix.default_matrix()[0].name)
+    assert len(lines) == len(regression_units.default_matrix())
+    assert lines[0].startswith(regression_units.default_matrix()[0].name)
 
 
 def command_of(monkeypatch, arguments: Sequence[str]) -> tuple[list[Unit], Settings]:
@@ -285,7 +285,9 @@ def command_of(monkeypatch, arguments: Sequence[str]) -> tuple[list[Unit], Setti
 
 def test_command_to_repeat_one_of_the_matrix(monkeypatch):
     units, chosen = command_of(monkeypatch, ["--seed", "9", "--count", "500"])
-    assert [unit.name for unit in units] == [unit.name for unit in matrix.default_matrix()]
+    assert [unit.name for unit in units] == [
+        unit.name for unit in regression_units.default_matrix()
+    ]
     assert chosen.repeat.endswith(" sim --only {name} --count 500 --seed 9 --waves")
     assert chosen.bulk == 500
 
@@ -319,6 +321,6 @@ def test_a_random_seed_is_handed_to_every_job(monkeypatch, tmp_path):
 
 def test_full(monkeypatch):
     units, chosen = command_of(monkeypatch, ["--full", "--waves"])
-    assert len(units) == len(matrix.full_matrix())
+    assert len(units) == len(regression_units.full_matrix())
     assert chosen.waves
     assert "--full --only" in chosen.repeat

@@ -22,11 +22,13 @@ from mxdot.sim.dot.stimulus import LONG_CHAIN, SEQUENCES, traffic
 from mxdot.sim.dot.subject import Timeline
 from mxdot.sim.dot.target import Target, pairs_of
 from mxdot.sim.dot.turns import Turns
-from mxdot.sim.engine import matrix
+from mxdot.sim.engine import regression_units
 
-DOT_UNITS = [unit for unit in matrix.default_matrix() if isinstance(unit.config, DotConfig)]
+DOT_UNITS = [
+    unit for unit in regression_units.default_matrix() if isinstance(unit.config, DotConfig)
+]
 UNITS = [unit for unit in DOT_UNITS if unit.config.lanes <= 32]
-PAIRS = matrix.EVERY_FORMAT.split(",")
+PAIRS = regression_units.EVERY_FORMAT.split(",")
 
 
 def rng(seed: int = 1) -> np.random.Generator:
@@ -97,7 +99,7 @@ def test_pairs_are_drawn_by_sign_and_exponent(name):
 def test_sequences_make_dot_products_of_every_unit(name):
     make, _ = SEQUENCES[name]
     for config in (
-        DotConfig(formats=matrix.EVERY_FORMAT, lanes=8, accumulator="fixed:48:-20"),
+        DotConfig(formats=regression_units.EVERY_FORMAT, lanes=8, accumulator="fixed:48:-20"),
         DotConfig(formats="int8", lanes=4, accumulator="int32", out="float16"),
         DotConfig(formats="e3m2", lanes=8, load_c=False),
     ):
@@ -159,7 +161,7 @@ def test_traffic_reaches_every_bin_and_no_other(unit):
 
 
 def test_names_of_the_matrix_differ():
-    units = matrix.full_matrix()
+    units = regression_units.full_matrix()
     assert len({unit.name for unit in units}) == len({str(unit.config) for unit in units})
 
 
@@ -170,8 +172,10 @@ def test_the_default_matrix_holds_every_accumulator_with_every_format():
         for unit in units
         for pair in unit.config.formats
     }
-    rules = {rule.split(":")[0] for rule in matrix.ACCUMULATORS} - {"int32"}
-    pairs = {features.pair_name(p) for p in DotConfig(formats=matrix.EVERY_FORMAT).formats}
+    rules = {rule.split(":")[0] for rule in regression_units.ACCUMULATORS} - {"int32"}
+    pairs = {
+        features.pair_name(p) for p in DotConfig(formats=regression_units.EVERY_FORMAT).formats
+    }
     assert {(rule, pair) for rule in rules for pair in pairs} - covered == set()
     assert ("int32", "int8xint8") in covered
     assert {unit.config.lanes for unit in units} == {4, 8, 16, 32, 64, 128}
@@ -187,7 +191,9 @@ def test_the_default_matrix_holds_every_accumulator_with_every_format():
 
 
 def test_the_matrix_holds_matrix_units_of_many_kinds():
-    units = [u.config for u in matrix.default_matrix() if isinstance(u.config, MatmulConfig)]
+    units = [
+        u.config for u in regression_units.default_matrix() if isinstance(u.config, MatmulConfig)
+    ]
     assert {unit.initial_c for unit in units} == {False, True}
     assert {unit.dot.out.name for unit in units} == {"float32", "bfloat16"}
     assert {unit.dot.interval > 1 for unit in units} == {False, True}
@@ -196,14 +202,14 @@ def test_the_matrix_holds_matrix_units_of_many_kinds():
     assert any(1 < stream < whole and whole % stream for stream, whole in widths)
     assert any(stream == whole for stream, whole in widths)
     assert any(stream > whole for stream, whole in widths)
-    full = [u.config for u in matrix.full_matrix() if isinstance(u.config, MatmulConfig)]
-    assert {str(unit.dot.accumulator) for unit in full} >= set(matrix.ACCUMULATORS)
+    full = [u.config for u in regression_units.full_matrix() if isinstance(u.config, MatmulConfig)]
+    assert {str(unit.dot.accumulator) for unit in full} >= set(regression_units.ACCUMULATORS)
 
 
 def test_the_full_matrix_is_the_cross_product():
-    names = {unit.name for unit in matrix.full_matrix()}
-    assert names > {unit.name for unit in matrix.default_matrix()}
-    for rule in matrix.ACCUMULATORS:
+    names = {unit.name for unit in regression_units.full_matrix()}
+    assert names > {unit.name for unit in regression_units.default_matrix()}
+    for rule in regression_units.ACCUMULATORS:
         for pair in ["int8"] if rule == "int32" else PAIRS:
             prefix = f"{rule.replace(':', '_')}-{pair}-x16-"
             assert sum(name.startswith(prefix) for name in names) >= 2

@@ -17,7 +17,7 @@ from mxdot.hw.arithmetic.adder_tree import AdderTree, signed_sum
 from mxdot.hw.arithmetic.largest import LargestExponent
 from mxdot.hw.arithmetic.normalize import Normalizer, leading_zeros
 from mxdot.hw.arithmetic.shift import ShiftRight, shift_left
-from mxdot.hw.dot.align import AlignShifter
+from mxdot.hw.dot.alignment_shifter import AlignShifter
 from mxdot.model import DotConfig
 from mxdot.model.widths import Widths
 

@@ -14,7 +14,8 @@ from mxdot.hw import generate
 from mxdot.model import E4M3, MXArray
 from mxdot.model.units.matmul.layout import pack_a
 from mxdot.model.units.matmul.registers import REGISTERS
-from mxdot.sim.engine.verilator import find_tools, lint
+from mxdot.sim.engine.toolchain import find_tools
+from mxdot.sim.engine.verilator import lint
 
 ROOT = Path(__file__).parent.parent
 CHAPTER = (ROOT / "docs" / "matrix-unit.md").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ from mxdot.model import DotConfig
 from mxdot.model.units.matmul.config import MatmulConfig, Tiles
 from mxdot.model.units.matmul.layout import pack_a, pack_b
 from mxdot.model.units.matmul.registers import REGISTERS, constants, word
-from mxdot.sim.engine.matrix import default_matrix
+from mxdot.sim.engine.regression_units import default_matrix
 from test_matmul_model import operand, step
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mxdot.cli import main
 from mxdot.explore.probe import ModelUnit, probe
-from mxdot.explore.probe.units import Reordered
+from mxdot.explore.probe.black_boxes import Reordered
 from mxdot.model import E5M2, PRESETS, ElementFormat, Preset
 
 ROWS = 48

@@ -1,12 +1,14 @@
 """INT32 sums of integer schemes: exact, with zero points, up to the length where they overflow."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import rational_products as oracle
 from compare import generator
+from mxdot.model import schemes
 from mxdot.model.requantize import FixedRescale, FloatRescale, requantize
 from mxdot.model.schemes import (
     FLOAT32,
@@ -22,6 +24,7 @@ from mxdot.model.schemes import (
     matmul,
     quantize,
 )
+from refused_products import Library, refused_products
 from scheme_cases import random_array, random_c, shrunk
 
 FLOAT = SCHEMES["int8_tensor"].levels[0]
@@ -221,121 +224,13 @@ def test_nan_scales():
     assert np.isfinite(got[0]).all()
 
 
-SMALL = np.zeros((2, 128), np.float32)
+NUMPY = Library(schemes, "ndarray", "ScaledArray", np.zeros, replace)
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "message"),
-    [
-        ("nvfp4", "int8_tensor", "INT32 sums take integer elements, not e2m1 of nvfp4"),
-        (
-            "int8_tensor",
-            "mx9",
-            (
-                "INT32 sums take float scales outermost and integer ones inside, not e8m0 per "
-                "block 16, floor of mx9"
-            ),
-        ),
-    ],
-)
-def test_refusals_of_integer_sums(a, b, message):
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        integer_sums(quantize(SMALL, a), quantize(SMALL, b))
-
-
-@pytest.mark.parametrize(
-    ("error", "message", "call"),
-    [
-        (
-            ValueError,
-            "overflow must be one of refuse, wrap, not 'clip'",
-            lambda q: integer_sums(q, q, overflow="clip"),
-        ),
-        (
-            TypeError,
-            "a must be a ScaledArray, not ndarray",
-            lambda q: integer_sums(SMALL, q),  # type: ignore[arg-type]
-        ),
-        (
-            TypeError,
-            "b must be a ScaledArray, not ndarray",
-            lambda q: matmul(q, SMALL, "exact"),  # type: ignore[arg-type]
-        ),
-        (
-            ValueError,
-            "c must broadcast to shape (2, 2), not (3,)",
-            lambda q: integer_sums(q, q).rescale(np.zeros(3, np.float32)),
-        ),
-        (
-            TypeError,
-            "c must be float32, float16, bfloat16 or float64, not int64",
-            lambda q: integer_sums(q, q).rescale(np.zeros((2, 2), np.int64)),
-        ),
-        (
-            ValueError,
-            "lanes must be from 1 to 65536, not 0",
-            lambda q: matmul(q, q, "exact", lanes=0),
-        ),
-        (
-            ValueError,
-            "a and b must have shapes (M, K) and (N, K), not (2, 128) and (2, 64)",
-            lambda q: matmul(q, quantize(SMALL[:, :64], "int8_channel"), "exact"),
-        ),
-        (
-            ValueError,
-            "a and b must have shapes (M, K) and (N, K), not (128,) and (2, 128)",
-            lambda q: matmul(SMALL[0], q, "exact"),
-        ),
-        (
-            ValueError,
-            "axis of a must be the last axis, not 0",
-            lambda q: matmul(quantize(SMALL, "int8_channel", axis=0), q, "exact"),
-        ),
-        (
-            ValueError,
-            "c must broadcast to shape (2, 2), not (3,)",
-            lambda q: matmul(q, q, "exact", np.zeros(3, np.float32)),
-        ),
-        (
-            ValueError,
-            "INT32 sums take integer elements, not e4m3 of fp8_e4m3_row",
-            lambda q: matmul(quantize(SMALL, "fp8_e4m3_row"), q, "int32"),
-        ),
-        (
-            ValueError,
-            "accumulator of a weight-only product must be exact, fused:F or a preset, not int32",
-            lambda q: matmul(SMALL, q, "int32"),
-        ),
-        (
-            TypeError,
-            "a must be float32, float16, bfloat16 or float64, not int64",
-            lambda q: matmul(SMALL.astype(np.int64), q, "exact"),
-        ),
-        (
-            ValueError,
-            "codes of int8_tensor must stand for numbers of int8_symmetric, not be 0x80",
-            lambda q: matmul(full(SCHEMES["int8_tensor"], 128, 128), q, "exact"),
-        ),
-        (
-            ValueError,
-            "codes of int4_channel must stand for numbers of int4_symmetric, not be 0x10",
-            lambda q: matmul(full(SCHEMES["int4_channel"], 16, 128), q, "exact"),
-        ),
-        (
-            ValueError,
-            "zero_points of int8_affine must be from -128 to 127, not 128",
-            lambda q: integer_sums(full(SCHEMES["int8_affine"], 0, 128, 128), q),
-        ),
-        (
-            ValueError,
-            "zero_points of uint8_affine must be from 0 to 255, not -1",
-            lambda q: matmul(full(SCHEMES["uint8_affine"], 0, 128, -1), q, "exact"),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("error", "message", "call"), refused_products(NUMPY))
 def test_refusals(error, message, call):
     with pytest.raises(error, match=f"^{re.escape(message)}$"):
-        call(quantize(SMALL, "int8_channel"))
+        call(NUMPY.quantized("int8_channel"))
 
 
 def test_unit_of_fixed_point_elements():

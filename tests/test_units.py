@@ -9,7 +9,7 @@ import pytest
 from mxdot.cli.options import OPTIONS, options_of
 from mxdot.hw.verilog import TOPS
 from mxdot.model.units import KINDS
-from mxdot.sim.engine.matrix import default_matrix
+from mxdot.sim.engine.regression_units import default_matrix
 from mxdot.sim.kinds import KINDS as BENCHES
 from verilog_text import KINDS as EXAMPLES
 
@@ -64,9 +64,11 @@ def test_a_folder_has_the_files_that_every_kind_has(kind):
 
 @pytest.mark.parametrize("room", ["bench", "engine"])
 def test_what_all_kinds_share_imports_none(room):
-    """But for the list of units, engine/matrix.py."""
+    """But for the list of units, engine/regression_units.py."""
     kinds = "|".join(kind.replace("-", "_") for kind in KINDS)
-    files = [path for path in (ROOT / "sim" / room).glob("*.py") if path.name != "matrix.py"]
+    files = [
+        path for path in (ROOT / "sim" / room).glob("*.py") if path.name != "regression_units.py"
+    ]
     assert files
     for path in files:
         assert not re.search(rf"^ *(from|import) .*sim\.({kinds})\b", path.read_text(), re.M), path

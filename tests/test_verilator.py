@@ -12,14 +12,9 @@ import pytest
 from mxdot.sim.bench import bulk
 from mxdot.sim.dot.build import BENCH
 from mxdot.sim.dot.bulk import write_records
-from mxdot.sim.engine import verilator
-from mxdot.sim.engine.verilator import (
-    BENCH_TOP,
-    Build,
-    BuildError,
-    SimulationError,
-    ToolError,
-)
+from mxdot.sim.engine import precompiled, verilator
+from mxdot.sim.engine.toolchain import BuildError, ToolError
+from mxdot.sim.engine.verilator import BENCH_TOP, Build, SimulationError
 
 STANDIN = Path(__file__).parent / "standin" / "standin.v"
 WAVE_HEADERS = Path(verilator.__file__).parent / "wave_headers"
@@ -230,8 +225,8 @@ def test_an_unchanged_design_is_not_built_again(standin, simulation_dir):
 def cache(standin, tmp_path, monkeypatch) -> Path:
     """A cache with Verilator's runtime, but without its headers."""
     cache = tmp_path / "cache"
-    shutil.copytree(verilator.RUNTIME_CACHE, cache, ignore=shutil.ignore_patterns("*.h*", ".*"))
-    monkeypatch.setattr(verilator, "RUNTIME_CACHE", cache)
+    shutil.copytree(precompiled.CACHE, cache, ignore=shutil.ignore_patterns("*.h*", ".*"))
+    monkeypatch.setattr(precompiled, "CACHE", cache)
     return cache
 
 
@@ -246,8 +241,19 @@ def test_headers_are_precompiled_once(cache, tmp_path):
     assert compiled.read_text() == "of another compiler"
 
 
+def test_the_compiler_takes_the_precompiled_headers(cache, tmp_path):
+    """It reads the text only if the precompiled file is no use to it."""
+    build_standin(tmp_path / "one")
+    (compiled,) = cache.glob("*.gch")
+    compiled.with_suffix("").write_text("#error the text was read\n")
+    build_standin(tmp_path / "two")
+    compiled.write_text("of another compiler")
+    with pytest.raises(BuildError, match="error the text was read"):
+        build_standin(tmp_path / "three")
+
+
 def test_headers_that_do_not_compile_leave_nothing_behind(cache, tmp_path, monkeypatch):
-    monkeypatch.setattr(verilator, "_HEADERS", ("nowhere.h",))
+    monkeypatch.setattr(precompiled, "_HEADERS", ("nowhere.h",))
     with pytest.raises(BuildError, match=r"Verilator's headers failed\n(.|\n)*nowhere"):
         build_standin(tmp_path / "build")
     assert not list(cache.glob("*.gch"))

@@ -3,7 +3,7 @@
 import pytest
 
 from mxdot.sim.engine import verilator
-from mxdot.sim.engine.verilator import ToolError
+from mxdot.sim.engine.toolchain import ToolError, find_tools
 from odd_names import ODD
 
 
@@ -32,7 +32,7 @@ def test_a_path_that_is_not_plain_is_refused(name, source, monkeypatch):
     refused(verilator.build, plain, "top", directory)
     directory.mkdir(exist_ok=True)
     monkeypatch.chdir(directory)
-    refused(verilator.find_tools)
+    refused(find_tools)
 
 
 @pytest.mark.parametrize("name", [*ODD, "", "-f", '*" -var "*'])

@@ -11,7 +11,7 @@ from amaranth.sim import Simulator
 
 from mxdot.hw.hierarchy import is_clocked, module_ports, submodule
 from mxdot.hw.verilog import modules_text
-from mxdot.sim.engine.verilator import find_tools
+from mxdot.sim.engine.toolchain import find_tools
 
 Rows = dict[str, list[int]]  # a value for each case, or cycle, of every port
 

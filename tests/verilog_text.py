@@ -8,7 +8,8 @@ from mxdot.hw.verilog import modules_of
 from mxdot.hw.verilog.keywords import KEYWORDS
 from mxdot.model import DotConfig, DotQuantizeConfig, QuantizeConfig
 from mxdot.model.units.matmul.config import MatmulConfig
-from mxdot.sim.engine.verilator import BuildError, lint
+from mxdot.sim.engine.toolchain import BuildError
+from mxdot.sim.engine.verilator import lint
 
 WAIVERS = Path(hw.__file__).parent / "verilator.vlt"
 PORT = re.compile(r"  (input |output) wire +(?:\[(\d+):0\] +)?(\w+),?(?:  // \d+ x \d+)?")

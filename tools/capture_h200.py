@@ -22,7 +22,7 @@ from torch import Tensor  # type: ignore[import-not-found]
 
 from mxdot.gpu.hardware import agreement, silicon
 from mxdot.gpu.hardware.agreement import CLASSES, PAIRS, Operands
-from mxdot.gpu.hardware.units import scaled_mm
+from mxdot.gpu.hardware.black_boxes import scaled_mm
 from mxdot.model import E5M2
 
 ROWS = 48

@@ -9,8 +9,6 @@ from typing import Any
 from ..terminal import console
 
 OUTPUT = Path("build/compare")
-CACHE = Path("build/synth")
-"""Where all syntheses keep their results."""
 
 
 def add_cost_options(parser: argparse.ArgumentParser) -> None:

@@ -3,10 +3,10 @@
 import argparse
 from typing import Any
 
+from ...explore import SYNTHESES
 from ..options import BY_KEYWORD
 from ..terminal import console
 from .options import (
-    CACHE,
     add_cost_options,
     add_run_options,
     backend,
@@ -75,7 +75,7 @@ def _compare(args: argparse.Namespace) -> int:
             observer,
             rule=rule,
             energy=not args.no_energy,
-            cache_dir=CACHE,
+            cache_dir=SYNTHESES,
         )
     show_comparison(screen, rows)
     for path in write_comparison(rows, args.output):

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ...explore import SYNTHESES
 from ..terminal import console
 from .options import (
-    CACHE,
     add_cost_options,
     add_run_options,
     backend,
@@ -55,7 +55,7 @@ def _compare(args: argparse.Namespace) -> int:
     study.points()  # refuses what cannot be done before a cluster is asked
     how, screen = backend(args), console(200)
     with display(screen) as observer:
-        comparison = compare(study, args.output, how, observer, cache_dir=CACHE)
+        comparison = compare(study, args.output, how, observer, cache_dir=SYNTHESES)
     show(screen, comparison, sort)
     files = write(comparison, args.output)
     screen.print(f"report: {files.report}; tables and plots: {args.output}/", soft_wrap=True)

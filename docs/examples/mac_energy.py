@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mxdot.explore import SYNTHESES
 from mxdot.explore.compare.extra import load_extra
 from mxdot.explore.compare.units import Foreign
 from mxdot.explore.cost import gates, measure_netlist
@@ -15,7 +16,6 @@ from mxdot.explore.cost.activity import Activity, pack
 from mxdot.explore.cost.energy import CLOCK_PIN
 from mxdot.model import quantize
 
-CACHE = Path("build/synth")
 STREAMS, FILL, CYCLES = 256, 16, 48
 LENGTH = 4096
 """Products of one dot product."""
@@ -26,7 +26,7 @@ def energy(unit: Foreign) -> float:
     parameters = dict(unit.parameters)
     lanes = int(parameters.get("LANES", 1))
     _, netlist = measure_netlist(
-        unit.verilog, unit.top, cache_dir=CACHE, parameters=parameters, source=unit.files[0]
+        unit.verilog, unit.top, cache_dir=SYNTHESES, parameters=parameters, source=unit.files[0]
     )
     library = gates.library()
     run = Activity(netlist, library, STREAMS)

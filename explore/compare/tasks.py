@@ -31,7 +31,7 @@ WITH_ENERGY = ("gates", "cells")
 
 
 def _evaluate_unit(*args: Any, **options: Any) -> Any:
-    from ..accuracy.units import evaluate_unit
+    from ..accuracy.scheme_units import evaluate_unit
 
     return evaluate_unit(*args, **options)
 
@@ -57,7 +57,7 @@ class Instruments:
     accuracy_sources: tuple[str, ...] = ("model", "explore/accuracy")
     """The packages whose code decides an accuracy."""
     evaluate_unit: Callable[..., Any] = _evaluate_unit
-    """`explore.accuracy.units.evaluate_unit`."""
+    """`explore.accuracy.scheme_units.evaluate_unit`."""
 
 
 def instruments() -> Instruments:

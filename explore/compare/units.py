@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...model import Accumulator, DotConfig, ElementFormat, accumulator, format_pairs
-from ..accuracy.units import is_known
+from ..accuracy.scheme_units import is_known
 
 TOP = "mxdot_dot"
 
@@ -59,7 +59,7 @@ class Generated:
     @property
     def rule(self) -> tuple[tuple[ElementFormat, ElementFormat], Accumulator] | None:
         """Formats and accumulator where they tell its accuracy; None for integer results and
-        micro-exponents, whose operands are those of a scheme (`accuracy.units`)."""
+        micro-exponents, whose operands are those of a scheme (`accuracy.scheme_units`)."""
         if self.config.has_integers or self.config.micro:
             return None
         return self.config.formats[0], self.config.accumulator

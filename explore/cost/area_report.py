@@ -27,6 +27,7 @@ from ...hw.verilog import generate, modules_text
 from ...model import DotConfig
 from ...model.pipeline import stage_limits
 from ...model.widths import Widths
+from .. import SYNTHESES
 from . import Flow, measure
 from .errors import SynthesisError
 from .processes import PROCESSES
@@ -187,7 +188,7 @@ def main(arguments: list[str] | None = None) -> int:
     table.add_argument("--sections", action="store_true", help="sections alone")
     parser.add_argument("--no-adders", action="store_true", help="loose gates for adders")
     parser.add_argument("--effort", default="balanced", help="%(default)s")
-    parser.add_argument("--cache", type=Path, default=Path("build/synth"), help="%(default)s")
+    parser.add_argument("--cache", type=Path, default=SYNTHESES, help="%(default)s")
     args = parser.parse_args(arguments)
     try:
         processes = _known(args.process.split(","), PROCESSES)

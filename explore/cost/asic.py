@@ -11,10 +11,10 @@ from .function import Function
 from .liberty import Library, LibraryCell
 from .library_files import files_of, library_of
 from .netlist import Count, Netlist, count, depth, load, sections
+from .opensta import RESET, abc_delay, sta_delay
 from .processes import PROCESSES
 from .scripts import CONSTRAINTS, Design, latches, mapped
-from .sta import Surroundings, time_netlist
-from .timing import RESET, abc_delay, sta_delay
+from .static_timing import Surroundings, time_netlist
 from .tools import run_yosys, sta_version, yosys_version
 
 

@@ -7,9 +7,9 @@ at the clock's edge.
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
+from .. import SYNTHESES
 from .errors import SynthesisError
 from .flow import Flow
 from .function import Function
@@ -18,19 +18,17 @@ from .library_files import library_of
 from .measure import measure_netlist
 from .netlist import Bit, Cell, Netlist, in_order
 
-CACHE = Path("build/synth")
-
 
 def unit_netlist(config: Any, process: str) -> str:
     """The Verilog of a unit of any kind, mapped to the cells of a process.
 
     process: a name of `processes.NAMES`. The top module has the name and the ports of the
-    generated one. The netlist is kept in build/synth/, as that of a measurement.
+    generated one. The netlist is kept in `SYNTHESES`, as that of a measurement.
     """
     from ...hw.verilog import default_top, generate
 
     flow, top = Flow.of_process(process, sections=False), default_top(config)
-    _, netlist = measure_netlist(generate(config), top, flow, cache_dir=CACHE)
+    _, netlist = measure_netlist(generate(config), top, flow, cache_dir=SYNTHESES)
     return gate_level(netlist, library_of(flow))
 
 

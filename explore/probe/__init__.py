@@ -1,6 +1,6 @@
 """mxdot.explore.probe: what a matrix unit computes, found from its results alone."""
 
+from .black_boxes import MatrixUnit, ModelUnit
 from .report import Fit, Report, probe
-from .units import MatrixUnit, ModelUnit
 
 __all__ = ["Fit", "MatrixUnit", "ModelUnit", "Report", "probe"]

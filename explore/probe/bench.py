@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ...model.formats import FLOAT32
 from ...model.products import product_table
-from .units import MatrixUnit
+from .black_boxes import MatrixUnit
 
 Row = Mapping[int, float | tuple[float, float]]
 """Place in the row: the product's value, or the values of both elements."""

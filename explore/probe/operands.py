@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ...model import ElementFormat
 from ...model.formats import FLOAT32
-from .units import Codes
+from .black_boxes import Codes
 
 Shape = tuple[int, int]
 Draw = Callable[[Generator, ElementFormat, Shape], Codes]

@@ -8,12 +8,12 @@ from numpy.random import Generator
 
 from ...model import Accumulator
 from .bench import Bench
+from .black_boxes import Codes, MatrixUnit, ModelUnit, Reordered
 from .candidates import UNNAMED, candidates
 from .experiments import find
 from .findings import Findings
 from .operands import CLASSES, running_values
 from .steps import places_of_steps
-from .units import Codes, MatrixUnit, ModelUnit, Reordered
 
 ROWS = 256  # random dot products of each class and length
 

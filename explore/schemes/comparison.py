@@ -26,9 +26,9 @@ from ..run.keys import data_digest, fingerprint, task_key, version_of
 from ..run.runner import Backend, Observer, run_rows
 from ..run.store import Outcome
 from .layers import effect_on, end_to_end, network, stored_layers
+from .matching_unit import NoUnitError, unit_of
 from .measure import family
 from .pairing import Pairing, pairing
-from .units import NoUnitError, unit_of
 
 SOURCES = ("model", "explore/accuracy", "explore/schemes")
 

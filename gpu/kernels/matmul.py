@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from . import device, emulate, matrix, register
+from . import device, emulate, exact_sums, fixed
 
 if TYPE_CHECKING:
     from ..ops.matmul import Product
@@ -23,7 +23,7 @@ def refusal(product: "Product") -> str | None:
     rule = product.accumulator
     formats = product.formats
     if rule.register is not None:
-        return register.refusal(rule.register, *formats, product.block_size)
+        return fixed.refusal(rule.register, *formats, product.block_size)
     return emulate.refusal(rule, *formats, product.block_size)
 
 
@@ -34,7 +34,7 @@ def run(product: "Product") -> Tensor:
         return product.a_codes.new_zeros((m, n)).float()
     rule, formats = product.accumulator, product.formats
     if rule.register is not None:
-        return register.run(product)
-    if rule.sums_exactly and matrix.refusal(*formats, product.block_size) is None:
-        return matrix.run(product)
+        return fixed.run(product)
+    if rule.sums_exactly and exact_sums.refusal(*formats, product.block_size) is None:
+        return exact_sums.run(product)
     return emulate.run(product)

@@ -13,7 +13,7 @@ from ..arithmetic.scale import SCALE_SHAPE
 from ..hierarchy import submodule
 from ..pipeline import Section
 from . import float_loop
-from .align import AlignShifter
+from .alignment_shifter import AlignShifter
 from .block import TREE, loop_values, top_bias, words_shape
 from .multiply import compress_negatives, negatives_shape, products_shape
 from .window import Window

@@ -23,7 +23,7 @@ from ..arithmetic.scale import SCALE_SHAPE
 from ..arithmetic.shift import ShiftRight
 from ..hierarchy import submodule
 from ..pipeline import Section
-from .align import AlignShifter
+from .alignment_shifter import AlignShifter
 from .multiply import products_shape, special_shape
 
 

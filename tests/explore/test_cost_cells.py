@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from mxdot.explore.cost import Flow, SynthesisError, gates, measure, timing, tools
+from mxdot.explore.cost import Flow, SynthesisError, gates, measure, opensta, tools
 
 ADDER = """
 module adder #(parameter WIDTH = 8)
@@ -113,8 +113,8 @@ def test_opensta_itself(liberty, tmp_path, capsys):
 def test_script_for_opensta(liberty, stand_in, tmp_path, monkeypatch):
     """Clock, ports on both sides, and no path from the reset."""
     seen = []
-    run = timing.run_sta
-    monkeypatch.setattr(timing, "run_sta", lambda *a: seen.append(a[0]) or run(*a))
+    run = opensta.run_sta
+    monkeypatch.setattr(opensta, "run_sta", lambda *a: seen.append(a[0]) or run(*a))
     options = {"timing": "opensta", "sections": False}
     measure(ADDER, "adder", flow(liberty, **options), cache_dir=tmp_path)
     (script,) = seen
@@ -129,7 +129,7 @@ def test_script_for_opensta(liberty, stand_in, tmp_path, monkeypatch):
     [("rst", 1), ("reset_n", 1), ("aresetn", 1), ("i_rst_ni", 1), ("burst", 0), ("first", 0)],
 )
 def test_names_of_resets(name, reset):
-    assert bool(timing.RESET.fullmatch(name)) == bool(reset)
+    assert bool(opensta.RESET.fullmatch(name)) == bool(reset)
 
 
 def test_target(liberty, tmp_path):

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from mxdot.cli import main
-from mxdot.explore.cost import Flow, SynthesisError, asic, gates, measure, script, timing, tools
+from mxdot.explore.cost import Flow, SynthesisError, asic, gates, measure, opensta, script, tools
 from mxdot.explore.cost.liberty import parse
 from mxdot.explore.cost.netlist import load
 from mxdot.explore.cost.scripts import latches
@@ -178,7 +178,7 @@ def test_opensta_is_told_no_names_of_the_design(name, tmp_path, monkeypatch):
         seen.extend([script, (directory / "mapped.v").read_text()])
         return "worst slack 1.0"
 
-    monkeypatch.setattr(timing, "run_sta", run_sta)
+    monkeypatch.setattr(opensta, "run_sta", run_sta)
     monkeypatch.setattr(asic, "sta_version", lambda: "OpenSTA 9")
     flow = Flow("cells", liberty=tmp_path / "own.lib", timing="opensta", sections=False)
     measure(verilog, "m", flow, cache_dir=tmp_path)

@@ -35,7 +35,7 @@ def simulated(config, folder, function="mxdot.explore.cost.gate_level:unit_netli
 def netlists(tmp_path_factory):
     """Where netlists are kept."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mxdot.explore.cost.gate_level.CACHE", tmp_path_factory.mktemp("synth"))
+        patch.setattr("mxdot.explore.cost.gate_level.SYNTHESES", tmp_path_factory.mktemp("synth"))
         yield
 
 

@@ -7,9 +7,11 @@ import pytest
 import torch
 
 from devices import with_parts
-from mxdot.gpu.schemes import ScaledTensor, integer_sums, matmul, quantize
+from mxdot.gpu import schemes
+from mxdot.gpu.schemes import ScaledTensor, quantize
 from mxdot.model import E2M1
 from mxdot.model.schemes import FLOAT32, Level, Limits, Scheme, tile
+from refused_products import Library, refused_products
 
 ONES = torch.ones(4, 32)
 
@@ -85,130 +87,19 @@ def test_quantisation(error, message, call):
         call()
 
 
-SMALL = torch.zeros(2, 128)
+def zeros(shape, dtype):
+    return torch.zeros(shape, dtype=getattr(torch, dtype))
 
 
-def with_entries(name, **entries):
-    """SMALL in a scheme, every entry of some parts replaced."""
-    x = quantize(SMALL, name)
-    parts = {part: torch.full_like(getattr(x, part), e) for part, e in entries.items()}
-    return with_parts(x, **parts)
+TORCH = Library(schemes, "Tensor", "ScaledTensor", zeros, with_parts)
 
 
-BIG = torch.ones(1, 133145)
-
-
-@pytest.mark.parametrize(
-    ("error", "message", "call"),
-    [
-        (
-            ValueError,
-            "overflow must be one of refuse, wrap, not 'clip'",
-            lambda q: integer_sums(q, q, overflow="clip"),
-        ),
-        (
-            TypeError,
-            "a must be a ScaledTensor, not Tensor",
-            lambda q: integer_sums(SMALL, q),  # type: ignore[arg-type]
-        ),
-        (
-            TypeError,
-            "b must be a ScaledTensor, not Tensor",
-            lambda q: matmul(q, SMALL, "exact"),  # type: ignore[arg-type]
-        ),
-        (
-            TypeError,
-            "a must be a torch.Tensor, not ndarray",
-            lambda q: matmul(SMALL.numpy(), q, "exact"),  # type: ignore[arg-type]
-        ),
-        (
-            ValueError,
-            "c must broadcast to shape (2, 2), not (3,)",
-            lambda q: integer_sums(q, q).rescale(torch.zeros(3)),
-        ),
-        (
-            TypeError,
-            "c must be float32, float16, bfloat16 or float64, not int64",
-            lambda q: integer_sums(q, q).rescale(torch.zeros(2, 2, dtype=torch.int64)),
-        ),
-        (
-            ValueError,
-            "lanes must be from 1 to 65536, not 0",
-            lambda q: matmul(q, q, "exact", lanes=0),
-        ),
-        (
-            ValueError,
-            "a and b must have shapes (M, K) and (N, K), not (2, 128) and (2, 64)",
-            lambda q: matmul(q, quantize(SMALL[:, :64], "int8_channel"), "exact"),
-        ),
-        (
-            ValueError,
-            "a and b must have shapes (M, K) and (N, K), not (128,) and (2, 128)",
-            lambda q: matmul(SMALL[0], q, "exact"),
-        ),
-        (
-            ValueError,
-            "axis of a must be the last axis, not 0",
-            lambda q: matmul(quantize(SMALL, "int8_channel", axis=0), q, "exact"),
-        ),
-        (
-            ValueError,
-            "c must broadcast to shape (2, 2), not (3,)",
-            lambda q: matmul(q, q, "exact", torch.zeros(3)),
-        ),
-        (
-            ValueError,
-            "INT32 sums take integer elements, not e4m3 of fp8_e4m3_row",
-            lambda q: matmul(quantize(SMALL, "fp8_e4m3_row"), q, "int32"),
-        ),
-        (
-            ValueError,
-            (
-                "INT32 sums take float scales outermost and integer ones inside, not e8m0 per "
-                "block 16, floor of mx9"
-            ),
-            lambda q: integer_sums(q, quantize(SMALL, "mx9")),
-        ),
-        (
-            ValueError,
-            (
-                "K of an INT32 sum of int8_channel x int8_channel must be at most 133144, not "
-                "133145: it could overflow"
-            ),
-            lambda q: matmul(quantize(BIG, "int8_channel"), quantize(BIG, "int8_channel"), "int32"),
-        ),
-        (
-            ValueError,
-            "accumulator of a weight-only product must be exact, fused:F or a preset, not int32",
-            lambda q: matmul(SMALL, q, "int32"),
-        ),
-        (
-            ValueError,
-            "codes of int8_channel must stand for numbers of int8_symmetric, not be 0x80",
-            lambda q: matmul(with_parts(q, codes=torch.full_like(q.codes, 128)), q, "exact"),
-        ),
-        (
-            ValueError,
-            "codes of int4_channel must stand for numbers of int4_symmetric, not be 0x10",
-            lambda q: matmul(with_entries("int4_channel", codes=16), q, "exact"),
-        ),
-        (
-            ValueError,
-            "zero_points of int8_affine must be from -128 to 127, not 128",
-            lambda q: integer_sums(with_entries("int8_affine", zero_points=128), q),
-        ),
-        (
-            ValueError,
-            "zero_points of uint8_affine must be from 0 to 255, not -1",
-            lambda q: matmul(with_entries("uint8_affine", zero_points=-1), q, "exact"),
-        ),
-        (
-            ValueError,
-            "selectors of mixed4 must be from 0 to 1, not 2",
-            lambda q: matmul(with_entries("mixed4", selectors=2), q, "exact"),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("error", "message", "call"), refused_products(TORCH))
 def test_products(error, message, call):
     with pytest.raises(error, match=f"^{re.escape(message)}$"):
-        call(quantize(SMALL, "int8_channel"))
+        call(TORCH.quantized("int8_channel"))
+
+
+def test_an_array_of_numpy():
+    with pytest.raises(TypeError, match=r"^a must be a torch\.Tensor, not ndarray$"):
+        schemes.matmul(ONES.numpy(), quantize(ONES, "int8_channel"), "exact")  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from mxdot.cli import main
 from mxdot.gpu import MXTensor, matmul
 from mxdot.gpu.hardware import agreement, native, silicon
 from mxdot.gpu.hardware.agreement import CLASSES, PAIRS
-from mxdot.gpu.hardware.units import UNITS, cuda_unit
+from mxdot.gpu.hardware.black_boxes import UNITS, cuda_unit
 from mxdot.gpu.ops.matmul import Product
 from mxdot.gpu.rules import run as run_rules
 from mxdot.gpu.tensors.elements import decode

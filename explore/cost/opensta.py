@@ -1,4 +1,4 @@
-"""Static timing of a mapped netlist by others: OpenSTA's, or what ABC printed."""
+"""Static timing of a mapped netlist by OpenSTA, and what ABC printed of it."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,7 +7,7 @@ from pathlib import Path
 from .liberty import Library
 from .netlist import Bit, Netlist, clocks, named_inputs
 from .scripts import escaped
-from .sta import Surroundings
+from .static_timing import Surroundings
 from .tools import run_sta
 
 RESET = re.compile(r"(\w*_)?[ans]?(rst|reset)(_?[nlb])?(_?i)?", re.IGNORECASE)

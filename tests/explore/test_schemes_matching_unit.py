@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from compare import generator
+from mxdot.explore.schemes.matching_unit import NoUnitError, unit_of
 from mxdot.explore.schemes.pairing import BFLOAT16_BITS, pairing
-from mxdot.explore.schemes.units import NoUnitError, unit_of
 from mxdot.model import MXArray, schemes
 from mxdot.model.formats import FloatFormat
 from mxdot.model.integers import integer_dot

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mxdot.explore.accuracy import data_set
-from mxdot.explore.accuracy.units import evaluate_unit, is_known
+from mxdot.explore.accuracy.scheme_units import evaluate_unit, is_known
 from mxdot.model import DotConfig, schemes
 from mxdot.model.requantize import FixedRescale, ShiftRescale, requantize
 

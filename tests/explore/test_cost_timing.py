@@ -8,7 +8,7 @@ from mxdot.explore.cost import Flow, SynthesisError, gates, measure
 from mxdot.explore.cost.liberty import parse
 from mxdot.explore.cost.netlist import Cell, Netlist
 from mxdot.explore.cost.nldm import Table
-from mxdot.explore.cost.sta import Surroundings, time_netlist
+from mxdot.explore.cost.static_timing import Surroundings, time_netlist
 
 TABLES = """
     cell_rise (t) {{ values ("{0}, {1}", "{2}, {3}"); }}

@@ -16,17 +16,17 @@ from ..hierarchy import collects, submodule
 
 
 class FullAdder(wiring.Component):
-    """2 carry[i] + sum[i] = a[i] + b[i] + c[i]; combinational. All ports have `width` bits."""
+    """2 carry[i] + sum[i] = a[i] + b[i] + c[i]; combinational. All ports have `bits` bits."""
 
-    def __init__(self, width: int) -> None:
-        self.width = width
+    def __init__(self, bits: int) -> None:
+        self.bits = bits
         super().__init__(
-            {"a": In(width), "b": In(width), "c": In(width), "sum": Out(width), "carry": Out(width)}
+            {"a": In(bits), "b": In(bits), "c": In(bits), "sum": Out(bits), "carry": Out(bits)}
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        half = Signal(self.width)
+        half = Signal(self.bits)
         m.d.comb += [
             half.eq(self.a ^ self.b),
             self.sum.eq(half ^ self.c),
@@ -36,11 +36,11 @@ class FullAdder(wiring.Component):
 
 
 class HalfAdder(wiring.Component):
-    """2 carry[i] + sum[i] = a[i] + b[i]; combinational. All ports have `width` bits."""
+    """2 carry[i] + sum[i] = a[i] + b[i]; combinational. All ports have `bits` bits."""
 
-    def __init__(self, width: int) -> None:
-        self.width = width
-        super().__init__({"a": In(width), "b": In(width), "sum": Out(width), "carry": Out(width)})
+    def __init__(self, bits: int) -> None:
+        self.bits = bits
+        super().__init__({"a": In(bits), "b": In(bits), "sum": Out(bits), "carry": Out(bits)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

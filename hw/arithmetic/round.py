@@ -15,17 +15,18 @@ def rounds_up(kept: Value, discarded: Value) -> Value:
 
 
 class FloatRounder(wiring.Component):
-    """Rounds (-1)^sign x magnitude x 2^(exponent - width + 1) to float32 once; combinational.
+    """Rounds (-1)^sign x magnitude x 2^(exponent - W + 1), W bits, to float32 once; combinational.
 
-    Ports: sign, magnitude (`width` bits) and exponent (signed, that of the top bit, at least -126)
-    in; result out (32 bits; a zero is +0), overflow, underflow and inexact out. `nearest` rounds to
-    nearest even, otherwise toward zero to `fraction_bits` fraction bits. Subnormals are kept;
+    Ports: sign, magnitude (W = `magnitude_bits`) and exponent (signed, that of the top bit, at
+    least -126) in; result out (32 bits; a zero is +0), overflow, underflow and inexact out.
+    `nearest` rounds to nearest even, otherwise toward zero to `fraction_bits` fraction bits.
+    Subnormals stay;
     a magnitude of 2^128 or more, after rounding, is infinite.
     """
 
     def __init__(
         self,
-        width: int,
+        magnitude_bits: int,
         *,
         nearest: bool,
         fraction_bits: int = FLOAT32_FRACTION,
@@ -33,12 +34,12 @@ class FloatRounder(wiring.Component):
     ) -> None:
         if nearest and fraction_bits != FLOAT32_FRACTION:
             raise ValueError(f"fraction_bits must be 23 to round to nearest, not {fraction_bits}")
-        self.width, self.nearest, self.fraction_bits = width, nearest, fraction_bits
-        self.exponent_bits = exponent_bits
+        self.magnitude_bits, self.nearest = magnitude_bits, nearest
+        self.fraction_bits, self.exponent_bits = fraction_bits, exponent_bits
         super().__init__(
             {
                 "sign": In(1),
-                "magnitude": In(width),
+                "magnitude": In(magnitude_bits),
                 "exponent": In(signed(exponent_bits)),
                 "result": Out(32),
                 "overflow": Out(1),
@@ -50,19 +51,19 @@ class FloatRounder(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         # Room for the significand, a guard bit and a sticky bit.
-        width = max(self.width, self.fraction_bits + 3)
-        normalizer = submodule(m, "normalizer", Normalizer(width, limit_width=self.exponent_bits))
+        bits = max(self.magnitude_bits, self.fraction_bits + 3)
+        normalizer = submodule(m, "normalizer", Normalizer(bits, limit_bits=self.exponent_bits))
         biased = Signal(signed(self.exponent_bits + 1))
         top = Signal()
         m.d.comb += [
-            normalizer.value.eq(Cat(Const(0, width - self.width), self.magnitude)),
+            normalizer.value.eq(Cat(Const(0, bits - self.magnitude_bits), self.magnitude)),
             # No shift below the exponent of the subnormals.
             normalizer.limit.eq(self.exponent - FLOAT32_EMIN),
             biased.eq(self.exponent + FLOAT32_BIAS),
             top.eq(normalizer.result[-1]),
         ]
-        kept = normalizer.result[width - 1 - self.fraction_bits : width - 1]
-        discarded = normalizer.result[: width - 1 - self.fraction_bits]
+        kept = normalizer.result[bits - 1 - self.fraction_bits : bits - 1]
+        discarded = normalizer.result[: bits - 1 - self.fraction_bits]
         up = rounds_up(kept, discarded) if self.nearest else Const(0, 1)
         field = Signal(self.exponent_bits)
         packed = Signal(FLOAT32_FRACTION + self.exponent_bits)

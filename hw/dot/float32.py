@@ -40,8 +40,8 @@ class TreeAdder(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         adder = submodule(m, "adder", FloatSum(SIGNIFICAND, SIGNIFICAND))
-        normalizer = submodule(m, "normalizer", Normalizer(adder.sum_width))
-        cut = adder.sum_width - SIGNIFICAND
+        normalizer = submodule(m, "normalizer", Normalizer(adder.sum_bits))
+        cut = adder.sum_bits - SIGNIFICAND
         kept, discarded = normalizer.result[cut:], normalizer.result[:cut]
         rounded = Signal(SIGNIFICAND + 1)
         carry = rounded[-1]

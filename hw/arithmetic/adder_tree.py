@@ -78,10 +78,12 @@ def signed_sum(m: Module, name: str, words: Sequence[Value]) -> Value:
 
 
 class AdderTree(wiring.Component):
-    """The exact sum of `count` terms of `bits`-bit magnitudes; combinational.
+    """The exact sum of `count` terms; combinational.
 
-    Ports: terms in (`count` x `TermLayout`), total out (signed, `total_bits` bits, which must hold
-    the sum).
+    Ports:
+
+    - `terms` in, `count` x `TermLayout` of `bits`: magnitudes with their signs
+    - `total` out, `total_bits`, signed: the sum, which must fit
     """
 
     def __init__(self, count: int, bits: int, total_bits: int) -> None:

@@ -12,10 +12,16 @@ from .shift import ShiftRight
 class FloatSum(wiring.Component):
     """a + b, ready for one rounding to at most as many bits as the wider operand; combinational.
 
-    Ports: a, b in (`FloatLayout` of `a_bits` and `b_bits`), sign and magnitude (`sum_bits`) out,
-    exponent out (signed, that of the magnitude's top bit). Bits of the smaller operand beyond the
-    three below the wider operand's last are or-ed into the last bit: an odd last bit rounds as
-    whatever was lost would have.
+    Bits of the smaller operand beyond the three below the wider operand's last are or-ed into the
+    last bit: an odd last bit rounds as whatever was cut off would have.
+
+    Ports:
+
+    - `a` in, `FloatLayout` of `a_bits`: an operand
+    - `b` in, `FloatLayout` of `b_bits`: the other one
+    - `sign` out, 1 bit: sign of the sum
+    - `magnitude` out, `sum_bits`: its magnitude
+    - `exponent` out, `EXPONENT_BITS`, signed: exponent of the magnitude's top bit
     """
 
     def __init__(self, a_bits: int, b_bits: int) -> None:

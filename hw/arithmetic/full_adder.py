@@ -16,7 +16,14 @@ from ..hierarchy import collects, submodule
 
 
 class FullAdder(wiring.Component):
-    """2 carry[i] + sum[i] = a[i] + b[i] + c[i]; combinational. All ports have `bits` bits."""
+    """2 carry[i] + sum[i] = a[i] + b[i] + c[i]; combinational.
+
+    Ports:
+
+    - `a`, `b`, `c` in, `bits`: words to add
+    - `sum` out, `bits`: bits of their weight
+    - `carry` out, `bits`: bits of twice the weight
+    """
 
     def __init__(self, bits: int) -> None:
         self.bits = bits
@@ -36,7 +43,14 @@ class FullAdder(wiring.Component):
 
 
 class HalfAdder(wiring.Component):
-    """2 carry[i] + sum[i] = a[i] + b[i]; combinational. All ports have `bits` bits."""
+    """2 carry[i] + sum[i] = a[i] + b[i]; combinational.
+
+    Ports:
+
+    - `a`, `b` in, `bits`: words to add
+    - `sum` out, `bits`: bits of their weight
+    - `carry` out, `bits`: bits of twice the weight
+    """
 
     def __init__(self, bits: int) -> None:
         self.bits = bits

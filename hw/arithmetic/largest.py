@@ -8,10 +8,14 @@ from amaranth.lib.wiring import In, Out
 
 
 class LargestExponent(wiring.Component):
-    """The largest of `count` unsigned exponents of non-zero terms; combinational.
+    """The largest exponent of the non-zero terms: comparators in a binary tree; combinational.
 
-    Ports: exponent in (`count` x `bits`), nonzero in (`count` bits), largest out (`bits`, 0 when
-    every term is zero), any out (some term is not zero). Comparators in a binary tree.
+    Ports:
+
+    - `exponent` in, `count` x `bits`, unsigned: one for each term
+    - `nonzero` in, `count` bits: which terms are not zero
+    - `largest` out, `bits`: their largest exponent, 0 when every term is zero
+    - `any` out, 1 bit: some term is not zero
     """
 
     def __init__(self, count: int, bits: int) -> None:

@@ -34,8 +34,12 @@ def leading_zeros(m: Module, value: Value) -> Value:
 class Normalizer(wiring.Component):
     """Shifts the leading one of `value` to the top; combinational.
 
-    Ports: value in (`bits`), limit in (`limit_bits` bits, the shift stops there; no such port
-    when 0), result out (`bits`), amount out (the smaller of the leading zeros and `limit`).
+    Ports:
+
+    - `value` in, `bits`: what is normalised
+    - `limit` in, `limit_bits`: the shift stops there; no such port when 0
+    - `result` out, `bits`: `value` shifted left by `amount`
+    - `amount` out, bits enough for `bits`: the smaller of the leading zeros and `limit`
     """
 
     def __init__(self, bits: int, *, limit_bits: int = 0) -> None:

@@ -11,9 +11,16 @@ from .shift import shift_right_signed
 class RoundingShift(wiring.Component):
     """min(max(floor(value / 2^shift + 1/2) + zero, lowest), highest); combinational.
 
-    Ports: value in (signed, `value_bits`), shift in (`shift_bits`, any value), zero in and result
-    out (of the format `out`: two's complement, or unsigned), inexact out (a one was shifted out),
-    clipped out (the result was limited). Section 8 of the contract.
+    Section 8 of the contract.
+
+    Ports:
+
+    - `value` in, `value_bits`, signed: what is shifted
+    - `shift` in, `shift_bits`: any value
+    - `zero` in, of the format `out`: zero point, two's complement or unsigned
+    - `result` out, of the format `out`: the integer, two's complement or unsigned
+    - `inexact` out, 1 bit: a one was shifted out
+    - `clipped` out, 1 bit: the result was limited
     """
 
     def __init__(self, value_bits: int, shift_bits: int, out: IntegerFormat) -> None:

@@ -15,13 +15,21 @@ def rounds_up(kept: Value, discarded: Value) -> Value:
 
 
 class FloatRounder(wiring.Component):
-    """Rounds (-1)^sign x magnitude x 2^(exponent - W + 1), W bits, to float32 once; combinational.
+    """Rounds (-1)^sign x magnitude x 2^(exponent - W + 1) to float32 once; combinational.
 
-    Ports: sign, magnitude (W = `magnitude_bits`) and exponent (signed, that of the top bit, at
-    least -126) in; result out (32 bits; a zero is +0), overflow, underflow and inexact out.
-    `nearest` rounds to nearest even, otherwise toward zero to `fraction_bits` fraction bits.
-    Subnormals stay;
-    a magnitude of 2^128 or more, after rounding, is infinite.
+    W is `magnitude_bits`. `nearest` rounds to nearest even, otherwise toward zero to
+    `fraction_bits` fraction bits. Subnormals stay; a magnitude of 2^128 or more, after rounding, is
+    infinite.
+
+    Ports:
+
+    - `sign` in, 1 bit: sign of the value
+    - `magnitude` in, `magnitude_bits`: its magnitude
+    - `exponent` in, `exponent_bits`, signed: that of the magnitude's top bit, at least -126
+    - `result` out, 32 bits: float32; a zero is +0
+    - `overflow` out, 1 bit: the result is infinite
+    - `underflow` out, 1 bit: the result is inexact, and subnormal or zero
+    - `inexact` out, 1 bit: the result is not the value
     """
 
     def __init__(

@@ -34,8 +34,12 @@ def shift_right_signed(m: Module, value: Value, amount: Value) -> tuple[Value, V
 class ShiftRight(wiring.Component):
     """Right shifter that says whether a one fell off its end; combinational.
 
-    Ports: value in (`bits`), amount in (`amount_bits`, any value: a large one empties the
-    result), result out (`bits`), sticky out (some shifted-out bit was one).
+    Ports:
+
+    - `value` in, `bits`: what is shifted
+    - `amount` in, `amount_bits`: any value; a large one empties the result
+    - `result` out, `bits`: `value` shifted right
+    - `sticky` out, 1 bit: some shifted-out bit was one
     """
 
     def __init__(self, bits: int, amount_bits: int) -> None:

@@ -29,8 +29,13 @@ class TreeAdder(wiring.Component):
     """RNE_fp32(a + b) of normalised values in float32's normal range; combinational.
 
     Sums of MX element products stay between 2^-64 and 2^64: neither subnormals nor infinities
-    occur, and the adder has no logic for them. Ports: a, b in and o out (`FloatLayout(24)`),
-    inexact out.
+    occur, and the adder has no logic for them.
+
+    Ports:
+
+    - `a`, `b` in, `FloatLayout(24)`: operands
+    - `o` out, `FloatLayout(24)`: their sum
+    - `inexact` out, 1 bit: the sum was rounded
     """
 
     def __init__(self) -> None:
@@ -60,7 +65,13 @@ class TreeAdder(wiring.Component):
 
 
 class ProductToFloat(wiring.Component):
-    """An exact product as a normalised float; combinational. Ports: i in, o out."""
+    """An exact product as a normalised float; combinational.
+
+    Ports:
+
+    - `i` in, `ProductLayout`: the product
+    - `o` out, `FloatLayout(24)`: the same value
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.widths = widths

@@ -32,6 +32,11 @@ class Gearbox(wiring.Component):
     allows: with room for two words of the output a new one of the input is taken while another
     leaves. The last word of a packet may be short (`units`, 0 too); the next packet is taken when
     it has left. `i.ready` and `o.valid` depend on registers alone.
+
+    Ports:
+
+    - `i` in, stream of `WordLayout` of `in_bytes`: words of packets
+    - `o` out, stream of `WordLayout` of `out_bytes`: the same packets
     """
 
     clocked = True

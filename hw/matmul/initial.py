@@ -13,9 +13,12 @@ from .step_buffer import tile_buffer
 
 
 class Collect(wiring.Component):
-    """`rows` rows of `row_bits` bits, taken one by one and given at once, the first one lowest.
+    """`rows` rows, taken one by one and given at once, the first one lowest.
 
-    Ports: i in (stream of rows), o out (stream of tiles). `i.ready` depends on registers alone.
+    Ports:
+
+    - `i` in, stream of `row_bits`: rows; `i.ready` depends on registers alone
+    - `o` out, stream of `rows` x `row_bits`: tiles
     """
 
     clocked = True
@@ -45,10 +48,16 @@ class Collect(wiring.Component):
 class Initial(wiring.Component):
     """Receives the initial values tile by tile, in rows of `row_bytes` bytes.
 
-    buffered: whole tiles of them that are kept, beside the next one.
+    buffered: whole tiles of them that are held, beside the next one.
 
-    Ports: job in; s in (AXI4-Stream); o out (stream of tiles); errors, closed, discarded out, as of
-    Receiver.
+    Ports:
+
+    - `job` in, `JobLayout`: the job
+    - `s` in, AXI4-Stream of `beat_bytes`: the packet of D
+    - `o` out, stream of `rows` x `row_bytes` bytes: tiles
+    - `errors` out, `ErrorLayout`: as of `Receiver`
+    - `closed` out, 1 bit: as of `Receiver`
+    - `discarded` out, bits enough for `beat_bytes`: as of `Receiver`
     """
 
     clocked = True

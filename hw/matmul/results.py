@@ -12,9 +12,12 @@ from .step_buffer import tile_buffer
 
 
 class Drain(wiring.Component):
-    """A tile of `rows` rows of `row_bits` bits, taken at once and given row by row, row 0 lowest.
+    """A tile of `rows` rows, taken at once and given row by row, row 0 lowest.
 
-    Ports: i in (stream of tiles), o out (stream of rows). The next tile is taken with the last row.
+    Ports:
+
+    - `i` in, stream of `rows` x `row_bits`: tiles; the next is taken with the last row
+    - `o` out, stream of `row_bits`: rows
     """
 
     clocked = True
@@ -44,9 +47,15 @@ class Drain(wiring.Component):
 class Results(wiring.Component):
     """Sends the tiles of a job as one packet, in rows of `row_bytes` bytes.
 
-    buffered: tiles that are kept, beside the one under way.
+    buffered: tiles that are held, beside the one under way.
 
-    Ports: job in; i in (stream of tiles); m out (AXI4-Stream); ended, closed out, as of Sender.
+    Ports:
+
+    - `job` in, `JobLayout`: the job
+    - `i` in, stream of `rows` x `row_bytes` bytes: tiles
+    - `m` out, AXI4-Stream of `beat_bytes`: the packet of C
+    - `ended` out, 1 bit: as of `Sender`
+    - `closed` out, 1 bit: as of `Sender`
     """
 
     clocked = True

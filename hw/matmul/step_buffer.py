@@ -10,10 +10,18 @@ from ..hierarchy import submodule
 
 
 class StepMemory(wiring.Component):
-    """`capacity` words: a write port, and a read port with a register behind it.
+    """`capacity` words: one write port, one read port with a register behind it.
 
-    A module of its own, for a compiled memory to take its place. Ports: write, write_address,
-    write_data in; read, read_address in; read_data out, after the clock edge at which read was set.
+    A module of its own, for a compiled memory to take its place.
+
+    Ports:
+
+    - `write` in, 1 bit: write at this clock edge
+    - `write_address` in, bits of an index below `capacity`: where
+    - `write_data` in, `word_bits`: what
+    - `read` in, 1 bit: read at this clock edge
+    - `read_address` in, bits of an index below `capacity`: where
+    - `read_data` out, `word_bits`: the word, after the clock edge at which `read` was set
     """
 
     clocked = True
@@ -56,10 +64,15 @@ class StepBuffer(wiring.Component):
                  written                     oldest    fetched
         i -> [ ... | free | words never read | words kept | ] -> register of the memory -> o
 
-    Ports: i in, o out (streams); fetch out: a word leaves the memory for `o` at this clock edge.
-    For that word, keep in: it stays, to be read again, and rewind in (with keep): the next word
-    fetched is the oldest that stayed. A word can be fetched one cycle after it was taken and is at
-    `o` one cycle later.
+    A word can be fetched one cycle after it was taken and is at `o` one cycle later.
+
+    Ports:
+
+    - `i` in, stream of `word_bits`: words
+    - `o` out, stream of `word_bits`: words
+    - `fetch` out, 1 bit: a word leaves the memory for `o` at this clock edge
+    - `keep` in, 1 bit: this word stays, to be read again
+    - `rewind` in, 1 bit: the next word fetched is the oldest that stayed; with `keep`
     """
 
     clocked = True

@@ -35,10 +35,15 @@ class AlignedLayout(data.StructLayout):
 
 
 class ElementAligner(wiring.Component):
-    """One lane; combinational.
+    """A value on the grid of its element; combinational.
 
-    Ports: value in (bits of the source), base in (of `SharedScale`), mode in, o out
-    (`AlignedLayout`, of which kept, discarded and field are not meaningful for NaN and infinities).
+    Ports:
+
+    - `value` in, bits of the source: a float
+    - `base` in, as `SharedScale` makes it: the block's exponent field
+    - `mode` in, `config.mode_bits`: which format
+    - `o` out, `AlignedLayout`: kept, discarded and field are not meaningful for NaN and
+      infinities
     """
 
     def __init__(self, config: QuantizeConfig) -> None:

@@ -15,10 +15,15 @@ from .widths import select
 
 
 class ElementEncoder(wiring.Component):
-    """One lane; combinational.
+    """An aligned element rounded, limited and encoded; combinational.
 
-    Ports: i in (`AlignedLayout`), mode in, word in (random, with stochastic rounding), poisoned in,
-    code out (the widest format's bits, a narrower code in the low bits).
+    Ports:
+
+    - `i` in, `AlignedLayout`: the element
+    - `mode` in, `config.mode_bits`: which format
+    - `word` in, 32 bits: random; no such port without stochastic rounding
+    - `poisoned` in, 1 bit: the block's scale is NaN
+    - `code` out, the widest format's bits: a narrower code in the low bits
     """
 
     def __init__(self, config: QuantizeConfig) -> None:

@@ -154,13 +154,13 @@ def _increment(
     m: Module, name: str, digits: list[Value], out: Value, carry: Value
 ) -> tuple[list[Value], Value]:
     """The digits of a block plus the carry from below, and its own carry then."""
-    kept = [_named(m, f"{name}_digit{place}", digit) for place, digit in enumerate(digits)]
+    named = [_named(m, f"{name}_digit{place}", digit) for place, digit in enumerate(digits)]
     run: Value = carry
     incremented = []
-    for place, digit in enumerate(kept):
+    for place, digit in enumerate(named):
         incremented.append(digit ^ run)
         run = _named(m, f"{name}_run{place}", digit & run)
-    return incremented, out | (carry & _all(kept))
+    return incremented, out | (carry & _all(named))
 
 
 def increment(

@@ -9,9 +9,9 @@ from .floats import EXPONENT_BITS, FLOAT32_BIAS, FLOAT32_EMIN, FLOAT32_FRACTION,
 from .normalize import Normalizer
 
 
-def rounds_up(kept: Value, discarded: Value) -> Value:
-    """Whether RNE of `kept` with the bits `discarded` below it goes up."""
-    return discarded[-1] & (discarded[:-1].any() | kept[0])
+def rounds_up(truncated: Value, discarded: Value) -> Value:
+    """Whether RNE of `truncated` with the bits `discarded` below it goes up."""
+    return discarded[-1] & (discarded[:-1].any() | truncated[0])
 
 
 class FloatRounder(wiring.Component):
@@ -70,14 +70,14 @@ class FloatRounder(wiring.Component):
             biased.eq(self.exponent + FLOAT32_BIAS),
             top.eq(normalizer.result[-1]),
         ]
-        kept = normalizer.result[bits - 1 - self.fraction_bits : bits - 1]
+        truncated = normalizer.result[bits - 1 - self.fraction_bits : bits - 1]
         discarded = normalizer.result[: bits - 1 - self.fraction_bits]
-        up = rounds_up(kept, discarded) if self.nearest else Const(0, 1)
+        up = rounds_up(truncated, discarded) if self.nearest else Const(0, 1)
         field = Signal(self.exponent_bits)
         packed = Signal(FLOAT32_FRACTION + self.exponent_bits)
         m.d.comb += [
             field.eq(Mux(top, biased - normalizer.amount, 0)),
-            packed.eq(Cat(Const(0, FLOAT32_FRACTION - self.fraction_bits), kept, field) + up),
+            packed.eq(Cat(Const(0, FLOAT32_FRACTION - self.fraction_bits), truncated, field) + up),
             self.overflow.eq(packed[FLOAT32_FRACTION:] >= FLOAT32_ONES),
             self.inexact.eq(discarded.any() | self.overflow),
             self.underflow.eq(discarded.any() & (packed[FLOAT32_FRACTION:] == 0)),

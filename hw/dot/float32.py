@@ -47,14 +47,14 @@ class TreeAdder(wiring.Component):
         adder = submodule(m, "adder", FloatSum(SIGNIFICAND, SIGNIFICAND))
         normalizer = submodule(m, "normalizer", Normalizer(adder.sum_bits))
         cut = adder.sum_bits - SIGNIFICAND
-        kept, discarded = normalizer.result[cut:], normalizer.result[:cut]
+        truncated, discarded = normalizer.result[cut:], normalizer.result[:cut]
         rounded = Signal(SIGNIFICAND + 1)
         carry = rounded[-1]
         m.d.comb += [
             adder.a.eq(self.a),
             adder.b.eq(self.b),
             normalizer.value.eq(adder.magnitude),
-            rounded.eq(kept + rounds_up(kept, discarded)),
+            rounded.eq(truncated + rounds_up(truncated, discarded)),
             self.o.significand.eq(Mux(carry, rounded[1:], rounded[:-1])),
             self.o.exponent.eq(adder.exponent - normalizer.amount + carry),
             self.o.sign.eq(adder.sign),

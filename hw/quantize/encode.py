@@ -47,7 +47,7 @@ class ElementEncoder(wiring.Component):
         field = select(formats, self.mode, lambda fmt: self.i.field << fmt.mantissa_bits)
         largest = select(formats, self.mode, lambda fmt: fmt.largest_code)
         m.d.comb += [
-            total.eq(self.i.kept + field + self._rounds_up(m)),
+            total.eq(self.i.significand + field + self._rounds_up(m)),
             magnitude.eq(Mux(total > largest, largest, total)),
         ]
         infinity = magnitude
@@ -67,7 +67,7 @@ class ElementEncoder(wiring.Component):
         if self.config.rounding == "toward_zero":
             return Const(0, 1)
         if not self.config.is_stochastic:
-            return rounds_up(self.i.kept, self.i.discarded)
+            return rounds_up(self.i.significand, self.i.discarded)
         chance = Signal(WORD_BITS + 1)
         m.d.comb += chance.eq(self.i.discarded + self.word)
         return chance[-1]

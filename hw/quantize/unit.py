@@ -50,8 +50,9 @@ class QuantizeUnit(wiring.Component):
                         |
         scale       exponent field of amax, less emax, plus the rule's carry: E8M0 code (8)
         align       per lane: exponent field less the block's base: a shift; a subnormal value is
-                    normalised first. kept (m + 1 bits), rest (RNE: 2, stochastic: 32 bits), field
-        encode      per lane: + field, + 1 if it rounds up (rest + word carries); saturates
+                    normalised first. significand (m + 1 bits), discarded (RNE: 2, stochastic: 32
+                    bits), field
+        encode      per lane: + field, + 1 if it rounds up (discarded + word carries); saturates
                         |
                     o: codes (lanes x element bits), scale (8), last
 

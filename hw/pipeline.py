@@ -17,10 +17,12 @@ from .hierarchy import submodule
 
 
 class Section(wiring.Component):
-    """A combinational piece of a datapath.
+    """A combinational piece of a datapath. Values of width 0 are none.
 
-    Ports: i in, the values that it reads, o out, those that it writes; each a structure with a
-    field for every name. Values of width 0 are none.
+    Ports:
+
+    - `i` in, a field for every name of `reads`: the values that it reads
+    - `o` out, a field for every name of `writes`: the values that it writes
     """
 
     def __init__(self, reads: Mapping[str, ShapeLike], writes: Mapping[str, ShapeLike]) -> None:
@@ -31,8 +33,12 @@ class Section(wiring.Component):
 class Gathering(wiring.Component):
     """A piece of a datapath with registers and a handshake of its own.
 
-    Ports: i in, o out, streams of structures with a field for every value that it reads and writes.
-    It carries nothing else: what is read behind it, it writes.
+    It carries nothing else than it writes: what is read behind it, it writes.
+
+    Ports:
+
+    - `i` in, stream with a field for every name of `reads`: the values that it reads
+    - `o` out, stream with a field for every name of `writes`: the values that it writes
     """
 
     clocked = True

@@ -8,8 +8,13 @@ from amaranth.lib.wiring import In, Out
 class ResultQueue(wiring.Component):
     """First in, first out, `capacity` results; one that finds the queue empty passes at once.
 
-    Ports: reserve in (a result has set out), room out (another one may: at the latest in the cycle
-    after this); arrives, result in (one that set out is here, and cannot wait); o out (stream).
+    Ports:
+
+    - `reserve` in, 1 bit: a result has set out
+    - `room` out, 1 bit: another one may, at the latest in the cycle after this
+    - `arrives` in, 1 bit: one that set out is here, and cannot wait
+    - `result` in, `shape`: that result
+    - `o` out, stream of `shape`: results
     """
 
     clocked = True

@@ -30,9 +30,9 @@ class Top(Elaboratable, ABC):
         level = "low" if self.reset.endswith("n") else "high"
         self.port(self.reset, 1, "in", f"synchronous reset, active {level}")
 
-    def port(self, name: str, width: int, direction: str, meaning: str) -> None:
+    def port(self, name: str, bits: int, direction: str, meaning: str) -> None:
         """Add a port."""
-        self.ports.append((Signal(width, name=name), direction, meaning))
+        self.ports.append((Signal(bits, name=name), direction, meaning))
 
     @abstractmethod
     def unit(self) -> wiring.Component:

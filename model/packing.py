@@ -95,20 +95,20 @@ def _filled(rows: Array, length: int) -> Array:
     return rows.reshape(len(rows), rows.shape[1] // length, length)
 
 
-def _regroup(fields: Array, width: int, count: int, new_width: int) -> Array:
-    """(..., fields of `width` bits) to (..., `count` fields of `new_width` bits), lowest first."""
+def _regroup(fields: Array, bits: int, count: int, new_bits: int) -> Array:
+    """(..., fields of `bits` bits) to (..., `count` fields of `new_bits` bits), lowest first."""
     xp = namespace(fields)
     parts = []
     for i in range(count):
-        low, high = i * new_width, (i + 1) * new_width
+        low, high = i * new_bits, (i + 1) * new_bits
         value = None
-        for j in range(low // width, (high - 1) // width + 1):
-            field = fields[..., j] & (2**width - 1)
-            shift = j * width - low
+        for j in range(low // bits, (high - 1) // bits + 1):
+            field = fields[..., j] & (2**bits - 1)
+            shift = j * bits - low
             if shift > 0:
                 field = xp.bitwise_left_shift(field, shift)
             elif shift < 0:
                 field = xp.bitwise_right_shift(field, -shift)
             value = field if value is None else value | field
-        parts.append(value & (2**new_width - 1))
+        parts.append(value & (2**new_bits - 1))
     return xp.stack(parts, -1)

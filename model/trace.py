@@ -74,8 +74,8 @@ class Recorder:
         if self.keep_stages:
             self.stages.setdefault(name, []).append(np.array(value))
 
-    def lost(self, where: NDArray[np.bool_]) -> None:
-        """Non-zero bits were discarded in these dot products."""
+    def truncated(self, where: NDArray[np.bool_]) -> None:
+        """Bits that are not zero were cut off in these dot products."""
         self.inexact |= where
 
     def rounded(

@@ -40,9 +40,9 @@ def test_right_units_pass(config, simulation_dir, tmp_path):
 @breaks(ElementEncoder)
 def ties_up(encoder, m):
     """Ties are rounded up and not to even."""
-    up = encoder.i.discarded[-1] & ~encoder.i.discarded[0] & ~encoder.i.kept[0]
+    up = encoder.i.discarded[-1] & ~encoder.i.discarded[0] & ~encoder.i.significand[0]
     with m.If(up & ~encoder.poisoned & (encoder.i.field == 1)):
-        m.d.comb += encoder.code.eq(((encoder.i.field << 3) + encoder.i.kept + 1)[:7])
+        m.d.comb += encoder.code.eq(((encoder.i.field << 3) + encoder.i.significand + 1)[:7])
 
 
 @breaks(ElementAligner)
@@ -50,7 +50,7 @@ def no_normalization(aligner, m):
     """Subnormal values keep their leading zeros."""
     fraction = aligner.value[:7]
     with m.If((aligner.value[7:15] == 0) & (fraction != 0)):
-        m.d.comb += aligner.o.kept.eq(fraction[4:])
+        m.d.comb += aligner.o.significand.eq(fraction[4:])
 
 
 @breaks(SharedScale)

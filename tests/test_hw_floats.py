@@ -87,7 +87,7 @@ class Adder:
     def __init__(self) -> None:
         sum_ = FloatSum(24, 24)
         self.sum = Evaluator(sum_)
-        self.rounder = Evaluator(FloatRounder(sum_.sum_width, nearest=True))
+        self.rounder = Evaluator(FloatRounder(sum_.sum_bits, nearest=True))
 
     def __call__(self, a: NDArray[np.float32], b: NDArray[np.float32], zero: bool):
         return self.rounder(**self.sum(a=unpacked(a), b=unpacked(b, zero)))
@@ -168,7 +168,7 @@ def test_float_sum_of_a_wide_operand(width):
     }
     sum_ = FloatSum(24, width)
     total = Evaluator(sum_)(a=unpacked(c), b=b)
-    got = Evaluator(FloatRounder(sum_.sum_width, nearest=True))(**total)
+    got = Evaluator(FloatRounder(sum_.sum_bits, nearest=True))(**total)
     want = [
         rounded(
             Fraction(float(c[i])) + number(sign[i], significand[i], int(exponent[i]), width),

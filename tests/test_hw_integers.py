@@ -109,8 +109,8 @@ def test_shift_left_by_every_amount(width, amount_bits):
 # Adder tree --------------------------------------------------------------------------------------
 
 
-def check_tree(count: int, width: int, total_width: int, magnitude, sign) -> None:
-    got = Evaluator(AdderTree(count, width, total_width))(
+def check_tree(count: int, width: int, total_bits: int, magnitude, sign) -> None:
+    got = Evaluator(AdderTree(count, width, total_bits))(
         terms={"magnitude": magnitude, "sign": sign}
     )
     want = np.where(sign, -magnitude, magnitude).sum(axis=1)
@@ -205,12 +205,12 @@ def test_leading_zeros_and_normalizer(width):
     assert_same(Evaluator(Normalizer(width))(value=value), want, value=value)
 
 
-@pytest.mark.parametrize("limit_width", [1, 3, 7])
+@pytest.mark.parametrize("limit_bits", [1, 3, 7])
 @pytest.mark.parametrize("width", [1, 2, 5, 8, 9, 28])
-def test_normalizer_stops_at_its_limit(width, limit_width):
+def test_normalizer_stops_at_its_limit(width, limit_bits):
     value = every_pattern(generator("limit", width), width)
-    normalizer = Evaluator(Normalizer(width, limit_width=limit_width))
-    for limit in range(2**limit_width):
+    normalizer = Evaluator(Normalizer(width, limit_bits=limit_bits))
+    for limit in range(2**limit_bits):
         got = normalizer(value=value, limit=limit)
         amount = np.minimum(width - bit_lengths(value), limit)
         want = {"result": value << amount, "amount": amount}

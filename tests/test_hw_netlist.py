@@ -175,7 +175,7 @@ WIDE = Widths(DotConfig(formats="e4m3,e5m2,int8xe2m1", lanes=4))
         Parts,
         lambda: ProductLane(WIDE),
         lambda: FloatSum(24, 31),
-        lambda: Normalizer(37, limit_width=9),
+        lambda: Normalizer(37, limit_bits=9),
         lambda: Convert(FLOAT16),
     ],
     ids=["statements", "parts", "lane", "float sum", "normalizer", "convert"],

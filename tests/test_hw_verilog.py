@@ -316,7 +316,7 @@ def test_a_library_refuses_two_components_of_one_name():
 def test_module_names():
     names = {
         "normalizer_37_0": Normalizer(37),
-        "normalizer_37_9": Normalizer(37, limit_width=9),
+        "normalizer_37_9": Normalizer(37, limit_bits=9),
         "float_rounder_30_1_23_11": FloatRounder(30, nearest=True),
         "product_lane": ProductLane(Widths(CONFIG)),
     }

@@ -17,8 +17,8 @@ TERM_TIME, SIGN_TIME = 6.0, 3.0  # about when terms and their signs come
 class TermLayout(data.StructLayout):
     """A signed term: (-1)^sign x magnitude."""
 
-    def __init__(self, width: int) -> None:
-        super().__init__({"magnitude": width, "sign": 1})
+    def __init__(self, bits: int) -> None:
+        super().__init__({"magnitude": bits, "sign": 1})
 
 
 def count_negatives(m: Module, name: str, signs: Sequence[Value]) -> Value:
@@ -78,28 +78,30 @@ def signed_sum(m: Module, name: str, words: Sequence[Value]) -> Value:
 
 
 class AdderTree(wiring.Component):
-    """The exact sum of `count` terms of `width`-bit magnitudes; combinational.
+    """The exact sum of `count` terms; combinational.
 
-    Ports: terms in (`count` x `TermLayout`), total out (signed, `total_width` bits, which must hold
-    the sum).
+    Ports:
+
+    - `terms` in, `count` x `TermLayout` of `bits`: magnitudes with their signs
+    - `total` out, `total_bits`, signed: the sum, which must fit
     """
 
-    def __init__(self, count: int, width: int, total_width: int) -> None:
-        self.count, self.width, self.total_width = count, width, total_width
+    def __init__(self, count: int, bits: int, total_bits: int) -> None:
+        self.count, self.bits, self.total_bits = count, bits, total_bits
         super().__init__(
             {
-                "terms": In(data.ArrayLayout(TermLayout(width), count)),
-                "total": Out(signed(total_width)),
+                "terms": In(data.ArrayLayout(TermLayout(bits), count)),
+                "total": Out(signed(total_bits)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        columns = Columns(m, "sum", self.total_width)
+        columns = Columns(m, "sum", self.total_bits)
         terms = [self.terms[i] for i in range(self.count)]
         words = []
         for index, term in enumerate(terms):
-            words.append(Signal(self.width, name=f"word{index}"))
+            words.append(Signal(self.bits, name=f"word{index}"))
             m.d.comb += words[index].eq(signed_word(term.magnitude, term.sign))
         add_terms(columns, words, [count_negatives(m, "sum", [term.sign for term in terms])])
         m.d.comb += self.total.eq(total_of(columns))

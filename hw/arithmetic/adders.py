@@ -154,13 +154,13 @@ def _increment(
     m: Module, name: str, digits: list[Value], out: Value, carry: Value
 ) -> tuple[list[Value], Value]:
     """The digits of a block plus the carry from below, and its own carry then."""
-    kept = [named(m, f"{name}_digit{place}", digit) for place, digit in enumerate(digits)]
+    signals = [named(m, f"{name}_digit{place}", digit) for place, digit in enumerate(digits)]
     run: Value = carry
     incremented = []
-    for place, digit in enumerate(kept):
+    for place, digit in enumerate(signals):
         incremented.append(digit ^ run)
         run = named(m, f"{name}_run{place}", digit & run)
-    return incremented, out | (carry & _all(kept))
+    return incremented, out | (carry & _all(signals))
 
 
 def increment(

@@ -12,20 +12,26 @@ from .shift import ShiftRight
 class FloatSum(wiring.Component):
     """a + b, ready for one rounding to at most as many bits as the wider operand; combinational.
 
-    Ports: a, b in (`FloatLayout` of `width_a` and `width_b`), sign and magnitude (`sum_width`) out,
-    exponent out (signed, that of the magnitude's top bit). Bits of the smaller operand beyond the
-    three below the wider operand's last are or-ed into the last bit: an odd last bit rounds as
-    whatever was lost would have.
+    Bits of the smaller operand beyond the three below the wider operand's last are or-ed into the
+    last bit: an odd last bit rounds as whatever was cut off would have.
+
+    Ports:
+
+    - `a` in, `FloatLayout` of `a_bits`: an operand
+    - `b` in, `FloatLayout` of `b_bits`: the other one
+    - `sign` out, 1 bit: sign of the sum
+    - `magnitude` out, `sum_bits`: its magnitude
+    - `exponent` out, `EXPONENT_BITS`, signed: exponent of the magnitude's top bit
     """
 
-    def __init__(self, width_a: int, width_b: int) -> None:
-        self.width_a, self.width_b = width_a, width_b
+    def __init__(self, a_bits: int, b_bits: int) -> None:
+        self.a_bits, self.b_bits = a_bits, b_bits
         super().__init__(
             {
-                "a": In(FloatLayout(width_a)),
-                "b": In(FloatLayout(width_b)),
+                "a": In(FloatLayout(a_bits)),
+                "b": In(FloatLayout(b_bits)),
                 "sign": Out(1),
-                "magnitude": Out(self.sum_width),
+                "magnitude": Out(self.sum_bits),
                 "exponent": Out(signed(EXPONENT_BITS)),
             }
         )
@@ -33,10 +39,10 @@ class FloatSum(wiring.Component):
     @property
     def window(self) -> int:
         """Bits of the aligned operands."""
-        return max(self.width_a, self.width_b) + 3
+        return max(self.a_bits, self.b_bits) + 3
 
     @property
-    def sum_width(self) -> int:
+    def sum_bits(self) -> int:
         return self.window + 1
 
     def elaborate(self, platform: object) -> Module:
@@ -51,8 +57,8 @@ class FloatSum(wiring.Component):
         subtract = Signal()
         larger = Signal(self.window)
         smaller = Signal(self.window)
-        a_window = Cat(Const(0, self.window - self.width_a), a.significand)
-        b_window = Cat(Const(0, self.window - self.width_b), b.significand)
+        a_window = Cat(Const(0, self.window - self.a_bits), a.significand)
+        b_window = Cat(Const(0, self.window - self.b_bits), b.significand)
         total = Signal(signed(self.window + 2))
         m.d.comb += [
             a_above_b.eq(a.exponent - b.exponent),

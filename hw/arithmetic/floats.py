@@ -19,15 +19,14 @@ class SpecialLayout(data.StructLayout):
 
 
 class FloatLayout(data.StructLayout):
-    """value = (-1)^sign x significand x 2^(exponent - width + 1); `zero` when it is zero.
+    """value = (-1)^sign x significand x 2^(exponent - bits + 1); `zero` when it is zero.
 
     The leading one is at the top, but for a float32 subnormal at exponent -126.
     """
 
-    def __init__(self, width: int) -> None:
-        self.width = width
+    def __init__(self, bits: int) -> None:
         super().__init__(
-            {"significand": width, "exponent": signed(EXPONENT_BITS), "sign": 1, "zero": 1}
+            {"significand": bits, "exponent": signed(EXPONENT_BITS), "sign": 1, "zero": 1}
         )
 
 

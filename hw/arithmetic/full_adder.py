@@ -16,17 +16,24 @@ from ..hierarchy import collects, submodule
 
 
 class FullAdder(wiring.Component):
-    """2 carry[i] + sum[i] = a[i] + b[i] + c[i]; combinational. All ports have `width` bits."""
+    """2 carry[i] + sum[i] = a[i] + b[i] + c[i]; combinational.
 
-    def __init__(self, width: int) -> None:
-        self.width = width
+    Ports:
+
+    - `a`, `b`, `c` in, `bits`: words to add
+    - `sum` out, `bits`: bits of their weight
+    - `carry` out, `bits`: bits of twice the weight
+    """
+
+    def __init__(self, bits: int) -> None:
+        self.bits = bits
         super().__init__(
-            {"a": In(width), "b": In(width), "c": In(width), "sum": Out(width), "carry": Out(width)}
+            {"a": In(bits), "b": In(bits), "c": In(bits), "sum": Out(bits), "carry": Out(bits)}
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        half = Signal(self.width)
+        half = Signal(self.bits)
         m.d.comb += [
             half.eq(self.a ^ self.b),
             self.sum.eq(half ^ self.c),
@@ -36,11 +43,18 @@ class FullAdder(wiring.Component):
 
 
 class HalfAdder(wiring.Component):
-    """2 carry[i] + sum[i] = a[i] + b[i]; combinational. All ports have `width` bits."""
+    """2 carry[i] + sum[i] = a[i] + b[i]; combinational.
 
-    def __init__(self, width: int) -> None:
-        self.width = width
-        super().__init__({"a": In(width), "b": In(width), "sum": Out(width), "carry": Out(width)})
+    Ports:
+
+    - `a`, `b` in, `bits`: words to add
+    - `sum` out, `bits`: bits of their weight
+    - `carry` out, `bits`: bits of twice the weight
+    """
+
+    def __init__(self, bits: int) -> None:
+        self.bits = bits
+        super().__init__({"a": In(bits), "b": In(bits), "sum": Out(bits), "carry": Out(bits)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

@@ -8,19 +8,23 @@ from amaranth.lib.wiring import In, Out
 
 
 class LargestExponent(wiring.Component):
-    """The largest of `count` unsigned exponents of non-zero terms; combinational.
+    """The largest exponent of the non-zero terms: comparators in a binary tree; combinational.
 
-    Ports: exponent in (`count` x `width`), nonzero in (`count` bits), largest out (`width`, 0 when
-    every term is zero), any out (some term is not zero). Comparators in a binary tree.
+    Ports:
+
+    - `exponent` in, `count` x `bits`, unsigned: one for each term
+    - `nonzero` in, `count` bits: which terms are not zero
+    - `largest` out, `bits`: their largest exponent, 0 when every term is zero
+    - `any` out, 1 bit: some term is not zero
     """
 
-    def __init__(self, count: int, width: int) -> None:
-        self.count, self.width = count, width
+    def __init__(self, count: int, bits: int) -> None:
+        self.count, self.bits = count, bits
         super().__init__(
             {
-                "exponent": In(data.ArrayLayout(width, count)),
+                "exponent": In(data.ArrayLayout(bits, count)),
                 "nonzero": In(count),
-                "largest": Out(width),
+                "largest": Out(bits),
                 "any": Out(1),
             }
         )
@@ -29,7 +33,7 @@ class LargestExponent(wiring.Component):
         m = Module()
         # A zero term's exponent is masked, so that it takes no part.
         level: list[Value] = [
-            self.exponent[i] & self.nonzero[i].replicate(self.width) for i in range(self.count)
+            self.exponent[i] & self.nonzero[i].replicate(self.bits) for i in range(self.count)
         ]
         depth = 0
         while len(level) > 1:

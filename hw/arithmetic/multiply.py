@@ -12,7 +12,14 @@ NO_HALF_ADDERS = 1 << 16  # columns that short need none to be shallow
 
 
 class Multiplier(wiring.Component):
-    """product = a x b, unsigned; combinational. For significands of a few bits."""
+    """product = a x b, for significands of a few bits; combinational.
+
+    Ports:
+
+    - `a` in, `a_bits`, unsigned: a factor
+    - `b` in, `b_bits`, unsigned: the other one
+    - `product` out, `a_bits` + `b_bits`, unsigned: their product
+    """
 
     def __init__(self, a_bits: int, b_bits: int) -> None:
         self.a_bits, self.b_bits = a_bits, b_bits

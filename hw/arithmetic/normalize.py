@@ -34,29 +34,33 @@ def leading_zeros(m: Module, value: Value) -> Value:
 class Normalizer(wiring.Component):
     """Shifts the leading one of `value` to the top; combinational.
 
-    Ports: value in (`width`), limit in (`limit_width` bits, the shift stops there; no such port
-    when 0), result out (`width`), amount out (the smaller of the leading zeros and `limit`).
+    Ports:
+
+    - `value` in, `bits`: what is normalised
+    - `limit` in, `limit_bits`: the shift stops there; no such port when 0
+    - `result` out, `bits`: `value` shifted left by `amount`
+    - `amount` out, bits enough for `bits`: the smaller of the leading zeros and `limit`
     """
 
-    def __init__(self, width: int, *, limit_width: int = 0) -> None:
-        self.width, self.limit_width = width, limit_width
+    def __init__(self, bits: int, *, limit_bits: int = 0) -> None:
+        self.bits, self.limit_bits = bits, limit_bits
         ports = {
-            "value": In(width),
-            "result": Out(width),
-            "amount": Out(width.bit_length()),
+            "value": In(bits),
+            "result": Out(bits),
+            "amount": Out(bits.bit_length()),
         }
-        if limit_width:
-            ports["limit"] = In(limit_width)
+        if limit_bits:
+            ports["limit"] = In(limit_bits)
         super().__init__(ports)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        probe = Signal(self.width)
+        probe = Signal(self.bits)
         m.d.comb += probe.eq(self.value)
-        if self.limit_width:
+        if self.limit_bits:
             # A one at the limit stops the count there.
-            stop = Signal(self.width)
-            m.d.comb += stop.eq(Const(1 << (self.width - 1), self.width) >> self.limit)
+            stop = Signal(self.bits)
+            m.d.comb += stop.eq(Const(1 << (self.bits - 1), self.bits) >> self.limit)
             m.d.comb += probe.eq(self.value | stop)
         m.d.comb += self.amount.eq(leading_zeros(m, probe))
         m.d.comb += self.result.eq(shift_left(m, self.value, self.amount))

@@ -11,17 +11,24 @@ from .shift import shift_right_signed
 class RoundingShift(wiring.Component):
     """min(max(floor(value / 2^shift + 1/2) + zero, lowest), highest); combinational.
 
-    Ports: value in (signed, `width` bits), shift in (`shift_bits`, any value), zero in and result
-    out (of the format `out`: two's complement, or unsigned), inexact out (a one was shifted out),
-    clipped out (the result was limited). Section 8 of the contract.
+    Section 8 of the contract.
+
+    Ports:
+
+    - `value` in, `value_bits`, signed: what is shifted
+    - `shift` in, `shift_bits`: any value
+    - `zero` in, of the format `out`: zero point, two's complement or unsigned
+    - `result` out, of the format `out`: the integer, two's complement or unsigned
+    - `inexact` out, 1 bit: a one was shifted out
+    - `clipped` out, 1 bit: the result was limited
     """
 
-    def __init__(self, width: int, shift_bits: int, out: IntegerFormat) -> None:
-        self.width, self.shift_bits, self.out = width, shift_bits, out
+    def __init__(self, value_bits: int, shift_bits: int, out: IntegerFormat) -> None:
+        self.value_bits, self.shift_bits, self.out = value_bits, shift_bits, out
         self.variant = out.name
         super().__init__(
             {
-                "value": In(signed(width)),
+                "value": In(signed(value_bits)),
                 "shift": In(shift_bits),
                 "zero": In(out.bits),
                 "result": Out(out.bits),
@@ -36,7 +43,7 @@ class RoundingShift(wiring.Component):
         # One digit below the point stays: the one that decides the rounding.
         wide = Cat(Const(0, 1), self.value)
         shifted, sticky = shift_right_signed(m, wide, self.shift)
-        moved = Signal(signed(self.width + 2))
+        moved = Signal(signed(self.value_bits + 2))
         low = Signal()
         high = Signal()
         zero = self.zero.as_signed() if out.lowest < 0 else self.zero

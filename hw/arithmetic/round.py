@@ -9,23 +9,32 @@ from .floats import EXPONENT_BITS, FLOAT32_BIAS, FLOAT32_EMIN, FLOAT32_FRACTION,
 from .normalize import Normalizer
 
 
-def rounds_up(kept: Value, discarded: Value) -> Value:
-    """Whether RNE of `kept` with the bits `discarded` below it goes up."""
-    return discarded[-1] & (discarded[:-1].any() | kept[0])
+def rounds_up(truncated: Value, discarded: Value) -> Value:
+    """Whether RNE of `truncated` with the bits `discarded` below it goes up."""
+    return discarded[-1] & (discarded[:-1].any() | truncated[0])
 
 
 class FloatRounder(wiring.Component):
-    """Rounds (-1)^sign x magnitude x 2^(exponent - width + 1) to float32 once; combinational.
+    """Rounds (-1)^sign x magnitude x 2^(exponent - W + 1) to float32 once; combinational.
 
-    Ports: sign, magnitude (`width` bits) and exponent (signed, that of the top bit, at least -126)
-    in; result out (32 bits; a zero is +0), overflow, underflow and inexact out. `nearest` rounds to
-    nearest even, otherwise toward zero to `fraction_bits` fraction bits. Subnormals are kept;
-    a magnitude of 2^128 or more, after rounding, is infinite.
+    W is `magnitude_bits`. `nearest` rounds to nearest even, otherwise toward zero to
+    `fraction_bits` fraction bits. Subnormals stay; a magnitude of 2^128 or more, after rounding, is
+    infinite.
+
+    Ports:
+
+    - `sign` in, 1 bit: sign of the value
+    - `magnitude` in, `magnitude_bits`: its magnitude
+    - `exponent` in, `exponent_bits`, signed: that of the magnitude's top bit, at least -126
+    - `result` out, 32 bits: float32; a zero is +0
+    - `overflow` out, 1 bit: the result is infinite
+    - `underflow` out, 1 bit: the result is inexact, and subnormal or zero
+    - `inexact` out, 1 bit: the result is not the value
     """
 
     def __init__(
         self,
-        width: int,
+        magnitude_bits: int,
         *,
         nearest: bool,
         fraction_bits: int = FLOAT32_FRACTION,
@@ -33,12 +42,12 @@ class FloatRounder(wiring.Component):
     ) -> None:
         if nearest and fraction_bits != FLOAT32_FRACTION:
             raise ValueError(f"fraction_bits must be 23 to round to nearest, not {fraction_bits}")
-        self.width, self.nearest, self.fraction_bits = width, nearest, fraction_bits
-        self.exponent_bits = exponent_bits
+        self.magnitude_bits, self.nearest = magnitude_bits, nearest
+        self.fraction_bits, self.exponent_bits = fraction_bits, exponent_bits
         super().__init__(
             {
                 "sign": In(1),
-                "magnitude": In(width),
+                "magnitude": In(magnitude_bits),
                 "exponent": In(signed(exponent_bits)),
                 "result": Out(32),
                 "overflow": Out(1),
@@ -50,25 +59,25 @@ class FloatRounder(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         # Room for the significand, a guard bit and a sticky bit.
-        width = max(self.width, self.fraction_bits + 3)
-        normalizer = submodule(m, "normalizer", Normalizer(width, limit_width=self.exponent_bits))
+        bits = max(self.magnitude_bits, self.fraction_bits + 3)
+        normalizer = submodule(m, "normalizer", Normalizer(bits, limit_bits=self.exponent_bits))
         biased = Signal(signed(self.exponent_bits + 1))
         top = Signal()
         m.d.comb += [
-            normalizer.value.eq(Cat(Const(0, width - self.width), self.magnitude)),
+            normalizer.value.eq(Cat(Const(0, bits - self.magnitude_bits), self.magnitude)),
             # No shift below the exponent of the subnormals.
             normalizer.limit.eq(self.exponent - FLOAT32_EMIN),
             biased.eq(self.exponent + FLOAT32_BIAS),
             top.eq(normalizer.result[-1]),
         ]
-        kept = normalizer.result[width - 1 - self.fraction_bits : width - 1]
-        discarded = normalizer.result[: width - 1 - self.fraction_bits]
-        up = rounds_up(kept, discarded) if self.nearest else Const(0, 1)
+        truncated = normalizer.result[bits - 1 - self.fraction_bits : bits - 1]
+        discarded = normalizer.result[: bits - 1 - self.fraction_bits]
+        up = rounds_up(truncated, discarded) if self.nearest else Const(0, 1)
         field = Signal(self.exponent_bits)
         packed = Signal(FLOAT32_FRACTION + self.exponent_bits)
         m.d.comb += [
             field.eq(Mux(top, biased - normalizer.amount, 0)),
-            packed.eq(Cat(Const(0, FLOAT32_FRACTION - self.fraction_bits), kept, field) + up),
+            packed.eq(Cat(Const(0, FLOAT32_FRACTION - self.fraction_bits), truncated, field) + up),
             self.overflow.eq(packed[FLOAT32_FRACTION:] >= FLOAT32_ONES),
             self.inexact.eq(discarded.any() | self.overflow),
             self.underflow.eq(discarded.any() & (packed[FLOAT32_FRACTION:] == 0)),

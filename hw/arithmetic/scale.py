@@ -10,9 +10,14 @@ SCALE_SHAPE = signed(10)
 
 
 class ScaleAdder(wiring.Component):
-    """exponent = (a - 127) + (b - 127), in [-254, 254] and never wrapped; nan when a scale is NaN.
+    """exponent = (a - 127) + (b - 127), in [-254, 254] and never wrapped; combinational.
 
-    Combinational. Ports: a, b in (E8M0 codes), exponent out (not meaningful with nan), nan out.
+    Ports:
+
+    - `a` in, 8 bits: E8M0 code
+    - `b` in, 8 bits: E8M0 code
+    - `exponent` out, 10 bits, signed: not meaningful with `nan`
+    - `nan` out, 1 bit: a scale is NaN
     """
 
     a: In(E8M0.bits)  # type: ignore[valid-type]

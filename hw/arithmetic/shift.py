@@ -34,28 +34,32 @@ def shift_right_signed(m: Module, value: Value, amount: Value) -> tuple[Value, V
 class ShiftRight(wiring.Component):
     """Right shifter that says whether a one fell off its end; combinational.
 
-    Ports: value in (`width`), amount in (`amount_bits`, any value: a large one empties the
-    result), result out (`width`), sticky out (some shifted-out bit was one).
+    Ports:
+
+    - `value` in, `bits`: what is shifted
+    - `amount` in, `amount_bits`: any value; a large one empties the result
+    - `result` out, `bits`: `value` shifted right
+    - `sticky` out, 1 bit: some shifted-out bit was one
     """
 
-    def __init__(self, width: int, amount_bits: int) -> None:
-        self.width, self.amount_bits = width, amount_bits
+    def __init__(self, bits: int, amount_bits: int) -> None:
+        self.bits, self.amount_bits = bits, amount_bits
         super().__init__(
             {
-                "value": In(width),
+                "value": In(bits),
                 "amount": In(amount_bits),
-                "result": Out(width),
+                "result": Out(bits),
                 "sticky": Out(1),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        levels = min(self.amount_bits, (self.width - 1).bit_length() or 1)
+        levels = min(self.amount_bits, (self.bits - 1).bit_length() or 1)
         value, sticky = self.value, 0
         for level in range(levels):
             distance = 2**level
-            shifted = Signal(self.width, name=f"shifted{level}")
+            shifted = Signal(self.bits, name=f"shifted{level}")
             fell = Signal(name=f"fell{level}")
             m.d.comb += [
                 shifted.eq(Mux(self.amount[level], value >> distance, value)),

@@ -33,7 +33,7 @@ class FloatAccumulate(Section):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         adder = submodule(m, "adder", FloatSum(FLOAT32.significand_bits, self.significand_bits))
-        rounder = submodule(m, "rounder", FloatRounder(adder.sum_width, nearest=True))
+        rounder = submodule(m, "rounder", FloatRounder(adder.sum_bits, nearest=True))
         first = self.i.first
         c = Signal(32)
         m.d.comb += c.eq(Mux(first, self.i.c, self.i.running.c))

@@ -148,15 +148,15 @@ class Cut(Section):
         places = [count <= excess - 1 - place for place in range(excess)]
         gone = Signal(excess)
         m.d.comb += gone.eq(Cat(*places))
-        kept = Signal(size)
-        lost = (magnitude[:excess] & gone).any()
+        truncated = Signal(size)
+        sticky = (magnitude[:excess] & gone).any()
         m.d.comb += [
-            kept.eq(Cat(magnitude[:excess] & ~gone, magnitude[excess:])),
-            self.o.sticky.eq(self.i.sticky | lost),
+            truncated.eq(Cat(magnitude[:excess] & ~gone, magnitude[excess:])),
+            self.o.sticky.eq(self.i.sticky | sticky),
         ]
-        # -kept = ~kept + 1, the one in a row of its own.
+        # -truncated = ~truncated + 1, the one in a row of its own.
         width = self.window.row_bits
-        word = Cat(kept, Const(0, width - size)) ^ negative.replicate(width)
+        word = Cat(truncated, Const(0, width - size)) ^ negative.replicate(width)
         m.d.comb += [self.o.rows[0].eq(word), self.o.rows[1].eq(negative)]
         return m
 

@@ -12,8 +12,12 @@ from ..hierarchy import submodule
 class AlignShifter(wiring.Component):
     """magnitude = RZ(significand x 2^(F - product_fraction_bits - distance)); combinational.
 
-    Ports: significand in, distance in (`distance_bits`: how far the product's unit digit lies below
-    the largest), magnitude out (`Widths.term_bits`), sticky out (a one was cut off).
+    Ports:
+
+    - `significand` in, `Widths.product_bits`: the product's significand
+    - `distance` in, `distance_bits`: how far the product's unit digit lies below the largest
+    - `magnitude` out, `Widths.term_bits`: the term on the common grid
+    - `sticky` out, 1 bit: a one was cut off
     """
 
     def __init__(self, widths: Widths, distance_bits: int) -> None:

@@ -92,10 +92,10 @@ def multiply(widths: Widths) -> Section:
     return PartialProducts(widths, row_bits(widths), beside=beside, bias=bias)
 
 
-def sum_inputs(widths: Widths, width: int, words: int) -> Mapping[str, ShapeLike]:
+def sum_inputs(widths: Widths, bits: int, words: int) -> Mapping[str, ShapeLike]:
     """What a sum is made of: a block's terms, or the `words` to which they have been brought."""
     if words:
-        return {"partial_sums": partial_sums_shape(width, words)}
+        return {"partial_sums": partial_sums_shape(bits, words)}
     return {"words": words_shape(widths), "negatives": negatives_shape(widths, 1)}
 
 
@@ -109,20 +109,20 @@ def add_inputs(columns: Columns, section: Section) -> None:
 
 
 class Compress(Section):
-    """Terms, or words, to fewer words of the same sum, modulo 2^width.
+    """Terms, or words, to fewer words of the same sum, modulo 2^bits.
 
     before: words that come, 0 for terms; after: words that leave.
     """
 
-    def __init__(self, widths: Widths, width: int, before: int, after: int) -> None:
-        self.width, self.before, self.after = width, before, after
+    def __init__(self, widths: Widths, bits: int, before: int, after: int) -> None:
+        self.bits, self.before, self.after = bits, before, after
         super().__init__(
-            sum_inputs(widths, width, before), {"partial_sums": partial_sums_shape(width, after)}
+            sum_inputs(widths, bits, before), {"partial_sums": partial_sums_shape(bits, after)}
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        columns = Columns(m, "column", self.width)
+        columns = Columns(m, "column", self.bits)
         add_inputs(columns, self)
         words = columns.reduce(self.after)
         for word, value in zip(self.o.partial_sums, words, strict=True):
@@ -130,12 +130,12 @@ class Compress(Section):
         return m
 
 
-def compress(widths: Widths, number: int, width: int | None = None) -> Section:
+def compress(widths: Widths, number: int, bits: int | None = None) -> Section:
     """The compression `number`, from 1 on, of words as wide as a float loop wants them, or of
-    `width` bits."""
+    `bits` bits."""
     multiplied = widths.partial_sums if widths.has_partial_products else (0, *widths.partial_sums)
     before, after = multiplied[number - 1 : number + 1]
-    return Compress(widths, row_bits(widths) if width is None else width, before, after)
+    return Compress(widths, row_bits(widths) if bits is None else bits, before, after)
 
 
 class BlockSum(Section):

@@ -25,7 +25,7 @@ class NarrowLayout(data.StructLayout):
 
 
 class Convert(Section):
-    """Subnormals are kept; a NaN keeps its leading fraction bits, which no NaN result lacks."""
+    """Subnormals stay; a NaN keeps its leading fraction bits, which no NaN result lacks."""
 
     def __init__(self, out: FloatFormat) -> None:
         self.out = out
@@ -47,14 +47,14 @@ class Convert(Section):
             value.eq(shift.result | shift.sticky),
         ]
         cut = FLOAT32_FRACTION + 2 - out.mantissa_bits
-        kept, discarded = value[cut:-1], value[:cut]
+        truncated, discarded = value[cut:-1], value[:cut]
         field = Signal(EXPONENT_BITS)
         rounded = Signal(out.mantissa_bits + EXPONENT_BITS)
-        up = rounds_up(kept, discarded)
+        up = rounds_up(truncated, discarded)
         overflow = rounded[out.mantissa_bits :] >= top
         m.d.comb += [
             field.eq(Mux(value[-1], Mux(below > 0, 1, 1 - below), 0)),
-            rounded.eq(Cat(kept, field) + up),
+            rounded.eq(Cat(truncated, field) + up),
         ]
         special = bits[FLOAT32_FRACTION:31].all()
         fraction = bits[FLOAT32_FRACTION - out.mantissa_bits : FLOAT32_FRACTION]

@@ -26,10 +26,12 @@ class ElementLayout(data.StructLayout):
 class ElementDecoder(wiring.Component):
     """Combinational decoder of the operand formats `widths.formats`, selected by `mode`.
 
-    Ports: code in (the widest format's bits, a narrower code in the low bits), mode in (index of
-    the format, present width 0 when there is one), micro in (the micro-exponent, where operands
-    have one), element out (`ElementLayout`). A special code's significand and exponent are not
-    meaningful.
+    Ports:
+
+    - `code` in, the widest format's bits: a narrower code in the low bits
+    - `mode` in, bits enough for an index of the formats: which one; no such port of one format
+    - `micro` in, 1 bit: micro-exponent; no such port of operands without one
+    - `element` out, `ElementLayout`: significand and exponent are not meaningful for a special code
     """
 
     def __init__(self, widths: OperandWidths) -> None:

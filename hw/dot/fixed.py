@@ -29,16 +29,16 @@ class AddendLayout(data.StructLayout):
     """An integer in units of 2^L: `value` holds it when it fits W + 1 bits signed; `outside` says
     that it does not, and its low W bits are then right all the same."""
 
-    def __init__(self, width: int) -> None:
-        super().__init__({"value": signed(width + 1), "outside": 1, "negative": 1, "sticky": 1})
+    def __init__(self, bits: int) -> None:
+        super().__init__({"value": signed(bits + 1), "outside": 1, "negative": 1, "sticky": 1})
 
 
 class RegisterLayout(data.StructLayout):
     """The register, the special value that has been met, and the flags so far."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, bits: int) -> None:
         super().__init__(
-            {"register": signed(width), "special": SpecialLayout(), "flags": FlagsLayout()}
+            {"register": signed(bits), "special": SpecialLayout(), "flags": FlagsLayout()}
         )
 
 

@@ -29,8 +29,13 @@ class TreeAdder(wiring.Component):
     """RNE_fp32(a + b) of normalised values in float32's normal range; combinational.
 
     Sums of MX element products stay between 2^-64 and 2^64: neither subnormals nor infinities
-    occur, and the adder has no logic for them. Ports: a, b in and o out (`FloatLayout(24)`),
-    inexact out.
+    occur, and the adder has no logic for them.
+
+    Ports:
+
+    - `a`, `b` in, `FloatLayout(24)`: operands
+    - `o` out, `FloatLayout(24)`: their sum
+    - `inexact` out, 1 bit: the sum was rounded
     """
 
     def __init__(self) -> None:
@@ -40,16 +45,16 @@ class TreeAdder(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         adder = submodule(m, "adder", FloatSum(SIGNIFICAND, SIGNIFICAND))
-        normalizer = submodule(m, "normalizer", Normalizer(adder.sum_width))
-        cut = adder.sum_width - SIGNIFICAND
-        kept, discarded = normalizer.result[cut:], normalizer.result[:cut]
+        normalizer = submodule(m, "normalizer", Normalizer(adder.sum_bits))
+        cut = adder.sum_bits - SIGNIFICAND
+        truncated, discarded = normalizer.result[cut:], normalizer.result[:cut]
         rounded = Signal(SIGNIFICAND + 1)
         carry = rounded[-1]
         m.d.comb += [
             adder.a.eq(self.a),
             adder.b.eq(self.b),
             normalizer.value.eq(adder.magnitude),
-            rounded.eq(kept + rounds_up(kept, discarded)),
+            rounded.eq(truncated + rounds_up(truncated, discarded)),
             self.o.significand.eq(Mux(carry, rounded[1:], rounded[:-1])),
             self.o.exponent.eq(adder.exponent - normalizer.amount + carry),
             self.o.sign.eq(adder.sign),
@@ -60,7 +65,13 @@ class TreeAdder(wiring.Component):
 
 
 class ProductToFloat(wiring.Component):
-    """An exact product as a normalised float; combinational. Ports: i in, o out."""
+    """An exact product as a normalised float; combinational.
+
+    Ports:
+
+    - `i` in, `ProductLayout`: the product
+    - `o` out, `FloatLayout(24)`: the same value
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.widths = widths

@@ -51,8 +51,8 @@ def peaks_shape(widths: Widths) -> data.ArrayLayout:
 
 def terms_shape(widths: Widths) -> data.ArrayLayout:
     """The value `terms`: the aligned products and, last, the aligned running value."""
-    width = max(widths.term_bits, widths.fraction_bits + 1)
-    return data.ArrayLayout(TermLayout(width), widths.step_lanes + 1)
+    bits = max(widths.term_bits, widths.fraction_bits + 1)
+    return data.ArrayLayout(TermLayout(bits), widths.step_lanes + 1)
 
 
 class FusedLargest(Section):
@@ -248,7 +248,7 @@ class Promote(Section):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         adder = submodule(m, "adder", FloatSum(FLOAT32.significand_bits, FLOAT32.significand_bits))
-        rounder = submodule(m, "rounder", FloatRounder(adder.sum_width, nearest=True))
+        rounder = submodule(m, "rounder", FloatRounder(adder.sum_bits, nearest=True))
         first, promotes_now, partial = self.i.first, self.i.promotes, self.i.partial
         c = Signal(32)
         m.d.comb += c.eq(Mux(first, self.i.c, self.i.running.c))

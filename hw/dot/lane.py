@@ -30,8 +30,11 @@ class ProductLayout(data.StructLayout):
 class ProductLane(wiring.Component):
     """Two decoded elements to their product; combinational.
 
-    Ports: a, b in (`ElementLayout`), o out (`ProductLayout`), special out (`SpecialLayout`; `o` is
-    not meaningful when one of its bits is set).
+    Ports:
+
+    - `a`, `b` in, `ElementLayout` of the operand: elements
+    - `o` out, `ProductLayout`: not meaningful when a bit of `special` is set
+    - `special` out, `SpecialLayout`: whether the product is NaN or an infinity
     """
 
     def __init__(self, widths: Widths) -> None:

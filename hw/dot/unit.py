@@ -83,12 +83,11 @@ class DotUnit(wiring.Component):
     P, span and the other widths are those of `model.widths.Widths`. A register may stand after
     every section; `config.pipeline` says where they do.
 
-    Ports: i in (stream of `InputLayout`), o out (stream of `ResultLayout`). A dot product is the
-    blocks from `first` to `last`; its result comes `config.latency` cycles after its last block was
-    accepted, when nothing stalls. Blocks are accepted one per cycle; one that needs the running
-    value of its own product enters the loop `config.interval` cycles after the block before, and
-    until then waits in the registers before the loop and, when these are full, at the input. Reset,
-    at any moment, empties the unit.
+    A dot product is the blocks from `first` to `last`; its result comes `config.latency` cycles
+    after its last block was accepted, when nothing stalls. Blocks are accepted one per cycle; one
+    that needs the running value of its own product enters the loop `config.interval` cycles after
+    the block before, and until then waits in the registers before the loop and, when these are
+    full, at the input. Reset, at any moment, empties the unit.
 
     With `config.interleave` above 1 so many dot products may be in flight. `slot` of a block and of
     a result says which it is of; each has a running value of its own, and waits for that alone.
@@ -96,6 +95,11 @@ class DotUnit(wiring.Component):
     it waits at the input, for its running value and for room for a result, and results that are
     not taken gather in a queue of `latency` + 1. So no net goes from the output's `ready` to every
     register. With `stops` they wait inside all the same.
+
+    Ports:
+
+    - `i` in, stream of `InputLayout`: blocks
+    - `o` out, stream of `ResultLayout`: results
     """
 
     clocked = True

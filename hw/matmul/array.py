@@ -54,9 +54,13 @@ class TileLayout(data.StructLayout):
 class DotArray(wiring.Component):
     """`rows` x `columns` dot units; the one in row r and column s multiplies a[r] and b[s].
 
-    Ports: i in (stream of StepLayout), o out (stream of TileLayout). The units are in step: what
-    they do in a cycle depends on the handshakes alone, which all of them share, so one of them
-    speaks for all.
+    The units are in step: what they do in a cycle depends on the handshakes alone, which all of
+    them share, so one of them speaks for all.
+
+    Ports:
+
+    - `i` in, stream of `StepLayout`: steps
+    - `o` out, stream of `TileLayout`: tiles of results
     """
 
     clocked = True

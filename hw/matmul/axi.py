@@ -11,13 +11,13 @@ OKAY, SLVERR = Const(0b00, 2), Const(0b10, 2)
 
 
 class AxiStream(wiring.Signature):
-    """AXI4-Stream of `width` bytes a beat."""
+    """AXI4-Stream of `beat_bytes` bytes a beat."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, beat_bytes: int) -> None:
         super().__init__(
             {
-                "tdata": Out(8 * width),
-                "tkeep": Out(width),
+                "tdata": Out(8 * beat_bytes),
+                "tkeep": Out(beat_bytes),
                 "tlast": Out(1),
                 "tvalid": Out(1),
                 "tready": In(1),

@@ -34,9 +34,20 @@ class Control(wiring.Component):
                           | broken      closed
                           +-----> CLEAR_UP ----> IDLE
 
-    Ports: start in (a command); what the job is, in: tiles, mode, use_d; broken in: a stream had an
-    error; ended in: the last beat of C is taken; closed in: all packets have ended. refused out
-    (StartErrorLayout), launch out, done out: for one cycle; running, busy out.
+    Ports:
+
+    - `start` in, 1 bit: command to start the job that `tiles`, `mode` and `use_d` describe
+    - `tiles` in, `TilesLayout`: its tiles
+    - `mode` in, 8 bits: its format pair
+    - `use_d` in, 1 bit: it has initial values
+    - `broken` in, 1 bit: a stream had an error
+    - `ended` in, 1 bit: the last beat of C is taken
+    - `closed` in, 1 bit: all packets have ended
+    - `refused` out, `StartErrorLayout`: why the start is refused, in its cycle
+    - `launch` out, 1 bit: the job begins, for a cycle
+    - `done` out, 1 bit: it has ended without an error, for a cycle
+    - `running` out, 1 bit: it runs
+    - `busy` out, 1 bit: it runs, or is cleared up after
     """
 
     clocked = True

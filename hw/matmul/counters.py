@@ -17,10 +17,19 @@ class CountersLayout(data.StructLayout):
 class Counters(wiring.Component):
     """Counts each cycle under exactly one name, as the register map words them.
 
-    Ports: clear in; running in: the cycle belongs to a job; and what is so in this cycle: step (the
-    array takes one), tail (it has taken the last), held (a step is offered and not taken), blocked
-    (results at the array's output wait), no_a, no_b (none of A, of B, is there); discarded_a,
-    discarded_b, discarded_d in (bytes); values out (CountersLayout).
+    Ports:
+
+    - `clear` in, 1 bit: all counters to 0
+    - `running` in, 1 bit: the cycle belongs to a job; the next six say what is so in it
+    - `step` in, 1 bit: the array takes a step
+    - `tail` in, 1 bit: the array has taken the last one
+    - `held` in, 1 bit: a step is offered and not taken
+    - `blocked` in, 1 bit: results at the array's output wait
+    - `no_a` in, 1 bit: no step of A is there
+    - `no_b` in, 1 bit: no step of B is there
+    - `discarded_a`, `discarded_b`, `discarded_d` in, `discarded_bits`: bytes of each stream
+      discarded in this cycle
+    - `values` out, `CountersLayout`: the counters
     """
 
     clocked = True

@@ -9,41 +9,46 @@ from amaranth.utils import bits_for
 
 
 class WordLayout(data.StructLayout):
-    """`width` bytes of a packet; of its `last` word only the lowest `units` units are there."""
+    """A word of a packet; of its `last` word only the lowest `units` units are there."""
 
-    def __init__(self, width: int, units: int) -> None:
-        super().__init__({"data": 8 * width, "units": bits_for(units), "last": 1})
+    def __init__(self, word_bytes: int, units: int) -> None:
+        super().__init__({"data": 8 * word_bytes, "units": bits_for(units), "last": 1})
 
 
 class Gearbox(wiring.Component):
-    """Words of `width_in` bytes to words of `width_out` bytes, packet by packet, without gaps.
+    """Words of `in_bytes` bytes to words of `out_bytes` bytes, packet by packet, without gaps.
 
     ::
 
-        i: WordLayout(width_in)      shifted left by `level` units
+        i: WordLayout(in_bytes)      shifted left by `level` units
                  |                        v
            +-----------------------------------------------+
            | (in + 2 out - 1) units, the lowest the oldest | level: units held
            +-----------------------------------------------+
                  | the lowest `out` units, shifted out
-        o: WordLayout(width_out)
+        o: WordLayout(out_bytes)
 
     A unit is the greatest common divisor of both widths. As many words leave as the narrower side
     allows: with room for two words of the output a new one of the input is taken while another
     leaves. The last word of a packet may be short (`units`, 0 too); the next packet is taken when
     it has left. `i.ready` and `o.valid` depend on registers alone.
+
+    Ports:
+
+    - `i` in, stream of `WordLayout` of `in_bytes`: words of packets
+    - `o` out, stream of `WordLayout` of `out_bytes`: the same packets
     """
 
     clocked = True
 
-    def __init__(self, width_in: int, width_out: int) -> None:
-        self.width_in, self.width_out = width_in, width_out
-        self._unit = gcd(width_in, width_out)
-        self._in, self._out = width_in // self._unit, width_out // self._unit
+    def __init__(self, in_bytes: int, out_bytes: int) -> None:
+        self.in_bytes, self.out_bytes = in_bytes, out_bytes
+        self._unit = gcd(in_bytes, out_bytes)
+        self._in, self._out = in_bytes // self._unit, out_bytes // self._unit
         super().__init__(
             {
-                "i": In(stream.Signature(WordLayout(width_in, self._in))),
-                "o": Out(stream.Signature(WordLayout(width_out, self._out))),
+                "i": In(stream.Signature(WordLayout(in_bytes, self._in))),
+                "o": Out(stream.Signature(WordLayout(out_bytes, self._out))),
             }
         )
 

@@ -13,22 +13,25 @@ from .step_buffer import tile_buffer
 
 
 class Collect(wiring.Component):
-    """`rows` rows of `width` bits, taken one by one and given at once, the first one lowest.
+    """`rows` rows, taken one by one and given at once, the first one lowest.
 
-    Ports: i in (stream of rows), o out (stream of tiles). `i.ready` depends on registers alone.
+    Ports:
+
+    - `i` in, stream of `row_bits`: rows; `i.ready` depends on registers alone
+    - `o` out, stream of `rows` x `row_bits`: tiles
     """
 
     clocked = True
 
-    def __init__(self, rows: int, width: int) -> None:
-        self.rows, self.width = rows, width
+    def __init__(self, rows: int, row_bits: int) -> None:
+        self.rows, self.row_bits = rows, row_bits
         super().__init__(
-            {"i": In(stream.Signature(width)), "o": Out(stream.Signature(rows * width))}
+            {"i": In(stream.Signature(row_bits)), "o": Out(stream.Signature(rows * row_bits))}
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        tile = Signal(self.rows * self.width, reset_less=True)
+        tile = Signal(self.rows * self.row_bits, reset_less=True)
         count = Signal(range(self.rows + 1))
         m.d.comb += [
             self.o.valid.eq(count == self.rows),
@@ -36,7 +39,7 @@ class Collect(wiring.Component):
             self.o.payload.eq(tile),
         ]
         with m.If(self.i.valid & self.i.ready):
-            m.d.sync += [count.eq(count + 1), tile.eq(Cat(tile, self.i.payload)[self.width :])]
+            m.d.sync += [count.eq(count + 1), tile.eq(Cat(tile, self.i.payload)[self.row_bits :])]
         with m.If(self.o.valid & self.o.ready):
             m.d.sync += count.eq(0)
         return m
@@ -45,10 +48,16 @@ class Collect(wiring.Component):
 class Initial(wiring.Component):
     """Receives the initial values tile by tile, in rows of `row_bytes` bytes.
 
-    buffered: whole tiles of them that are kept, beside the next one.
+    buffered: whole tiles of them that are held, beside the next one.
 
-    Ports: job in; s in (AXI4-Stream); o out (stream of tiles); errors, closed, discarded out, as of
-    Receiver.
+    Ports:
+
+    - `job` in, `JobLayout`: the job
+    - `s` in, AXI4-Stream of `beat_bytes`: the packet of D
+    - `o` out, stream of `rows` x `row_bytes` bytes: tiles
+    - `errors` out, `ErrorLayout`: as of `Receiver`
+    - `closed` out, 1 bit: as of `Receiver`
+    - `discarded` out, bits enough for `beat_bytes`: as of `Receiver`
     """
 
     clocked = True

@@ -26,8 +26,14 @@ class JobLayout(data.StructLayout):
 class Loop(wiring.Component):
     """Three nested loops that go on with `advance` and start again after their end.
 
-    Ports: tiles in, advance in; first, last out: this is the first or last step of a tile;
-    row_last out: the tile is the last of its row; ends out: this is the very last step.
+    Ports:
+
+    - `tiles` in, `TilesLayout`: how often each runs
+    - `advance` in, 1 bit: to the next step
+    - `first` out, 1 bit: this is the first step of a tile
+    - `last` out, 1 bit: this is the last step of a tile
+    - `row_last` out, 1 bit: the tile is the last of its row
+    - `ends` out, 1 bit: this is the very last step
     """
 
     clocked = True
@@ -69,8 +75,11 @@ class Loop(wiring.Component):
 class GroupLoop(Loop):
     """The same with groups of tiles that take turns in the place of tiles.
 
-    usual: tiles of a group but for the last of its row, which has what is left, up to `most`. Ports
-    as of Loop, `first` to `row_last` of a group; size out: the tiles of this one.
+    usual: tiles of a group but for the last of its row, which has what is left, up to `most`.
+
+    Ports as of `Loop`, `first` to `row_last` of a group, and:
+
+    - `size` out, bits enough for `most`: the tiles of this group
     """
 
     def __init__(self, most: int, usual: int) -> None:

@@ -32,8 +32,15 @@ class Operand(wiring.Component):
     tiles. What is longer comes as often as it is given. Where tiles take turns, a step of A comes
     and is given once for all tiles of a group.
 
-    Ports: job in; s in (AXI4-Stream); o out (stream of steps), marks out, of the step at `o`;
-    errors, closed, discarded out, as of Receiver.
+    Ports:
+
+    - `job` in, `JobLayout`: the job
+    - `s` in, AXI4-Stream of `beat_bytes`: the operand's packet
+    - `o` out, stream of `step_bytes` bytes: steps
+    - `marks` out, `MarksLayout`: what the step at `o` is
+    - `errors` out, `ErrorLayout`: as of `Receiver`
+    - `closed` out, 1 bit: as of `Receiver`
+    - `discarded` out, bits enough for `beat_bytes`: as of `Receiver`
     """
 
     clocked = True

@@ -29,11 +29,19 @@ class Receiver(wiring.Component):
 
         s (beat_bytes) -> TKEEP check -> Gearbox (none when both are equally wide) -> o
 
-    Ports: s in (AXI4-Stream); o out (stream of words); launch in: a packet is expected from now on;
-    running in: words are wanted, else beats are discarded; ends in: the word at `o` is to be the
-    packet's last; errors out (ErrorLayout), while running; closed out: TLAST came, or no packet is
-    expected; discarded out: bytes discarded in this cycle. What it holds is lost when `running`
-    falls. `s.tready` depends on registers, `running` and `o.ready` alone.
+    What it holds is gone when `running` falls. `s.tready` depends on registers, `running` and
+    `o.ready` alone.
+
+    Ports:
+
+    - `s` in, AXI4-Stream of `beat_bytes`: packets
+    - `o` out, stream of `word_bytes` bytes: words
+    - `launch` in, 1 bit: a packet is expected from now on
+    - `running` in, 1 bit: words are wanted, else beats are discarded
+    - `ends` in, 1 bit: the word at `o` is to be the packet's last
+    - `errors` out, `ErrorLayout`: what is wrong with the packet, while running
+    - `closed` out, 1 bit: TLAST came, or no packet is expected
+    - `discarded` out, bits enough for `beat_bytes`: bytes discarded in this cycle
     """
 
     clocked = True

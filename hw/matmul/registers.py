@@ -25,13 +25,23 @@ DONE = REGISTERS["STATUS"].field("done").low  # errors lie above it, busy below
 
 
 class Registers(wiring.Component):
-    """The register block.
+    """What software writes and reads, each in the cycle before its response.
 
-    Ports: bus in (AXI4-Lite, `ready` and `valid` from registers); what software chose, out: tiles,
-    mode, use_d; its commands, out, for a cycle: start, reset, of which a reset wins; what it can
-    read, in: busy, flags, counters; for a cycle, in: done, errors (fields of STATUS by name; those
-    of writes are found here); irq out. A write or read takes effect in the cycle before its
-    response.
+    Ports:
+
+    - `bus` in, AXI4-Lite: its `ready` and `valid` come from registers
+    - `tiles` out, `TilesLayout`: the tiles that software chose
+    - `mode` out, 8 bits: the format pair that it chose
+    - `use_d` out, 1 bit: it wants initial values
+    - `start` out, 1 bit: its command to start, for a cycle; a reset wins
+    - `reset` out, 1 bit: its command to reset, for a cycle
+    - `busy` in, 1 bit: a job is under way
+    - `done` in, 1 bit: a job has ended, for a cycle
+    - `errors` in, a bit for each of `ERRORS`: what happened, for a cycle; those of
+      writes are found here
+    - `flags` in, a bit for each of `FLAG_NAMES`: flags of the results
+    - `counters` in, `CountersLayout`: the counters
+    - `irq` out, 1 bit: interrupt
     """
 
     clocked = True

@@ -12,22 +12,25 @@ from .step_buffer import tile_buffer
 
 
 class Drain(wiring.Component):
-    """A tile of `rows` rows of `width` bits, taken at once and given row by row, row 0 lowest.
+    """A tile of `rows` rows, taken at once and given row by row, row 0 lowest.
 
-    Ports: i in (stream of tiles), o out (stream of rows). The next tile is taken with the last row.
+    Ports:
+
+    - `i` in, stream of `rows` x `row_bits`: tiles; the next is taken with the last row
+    - `o` out, stream of `row_bits`: rows
     """
 
     clocked = True
 
-    def __init__(self, rows: int, width: int) -> None:
-        self.rows, self.width = rows, width
+    def __init__(self, rows: int, row_bits: int) -> None:
+        self.rows, self.row_bits = rows, row_bits
         super().__init__(
-            {"i": In(stream.Signature(rows * width)), "o": Out(stream.Signature(width))}
+            {"i": In(stream.Signature(rows * row_bits)), "o": Out(stream.Signature(row_bits))}
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        tile = Signal(self.rows * self.width, reset_less=True)
+        tile = Signal(self.rows * self.row_bits, reset_less=True)
         left = Signal(range(self.rows + 1))
         m.d.comb += [
             self.i.ready.eq((left == 0) | ((left == 1) & self.o.ready)),
@@ -35,7 +38,7 @@ class Drain(wiring.Component):
             self.o.payload.eq(tile),
         ]
         with m.If(self.o.valid & self.o.ready):
-            m.d.sync += [left.eq(left - 1), tile.eq(tile >> self.width)]
+            m.d.sync += [left.eq(left - 1), tile.eq(tile >> self.row_bits)]
         with m.If(self.i.valid & self.i.ready):
             m.d.sync += [left.eq(self.rows), tile.eq(self.i.payload)]
         return m
@@ -44,9 +47,15 @@ class Drain(wiring.Component):
 class Results(wiring.Component):
     """Sends the tiles of a job as one packet, in rows of `row_bytes` bytes.
 
-    buffered: tiles that are kept, beside the one under way.
+    buffered: tiles that are held, beside the one under way.
 
-    Ports: job in; i in (stream of tiles); m out (AXI4-Stream); ended, closed out, as of Sender.
+    Ports:
+
+    - `job` in, `JobLayout`: the job
+    - `i` in, stream of `rows` x `row_bytes` bytes: tiles
+    - `m` out, AXI4-Stream of `beat_bytes`: the packet of C
+    - `ended` out, 1 bit: as of `Sender`
+    - `closed` out, 1 bit: as of `Sender`
     """
 
     clocked = True

@@ -18,11 +18,18 @@ class Sender(wiring.Component):
 
         i (word_bytes) -> Gearbox -> register -> m (beat_bytes)
 
-    Ports: i in (stream of words); ends in: the word at `i` is the packet's last; launch in: a
-    packet comes; running in: its words come; m out (AXI4-Stream), from registers; ended out: the
-    beat with TLAST is taken at this clock edge; closed out: no packet is under way. When `running`
-    falls before the packet has ended, the beat on offer stays until it is taken, and one with TLAST
-    and no bytes ends the packet. `i.ready` depends on registers alone.
+    When `running` falls before the packet has ended, the beat on offer stays until it is taken, and
+    one with TLAST and no bytes ends the packet.
+
+    Ports:
+
+    - `i` in, stream of `word_bytes` bytes: words; `i.ready` depends on registers alone
+    - `ends` in, 1 bit: the word at `i` is the packet's last
+    - `launch` in, 1 bit: a packet comes
+    - `running` in, 1 bit: its words come
+    - `m` out, AXI4-Stream of `beat_bytes`: the packet, from registers
+    - `ended` out, 1 bit: the beat with TLAST is taken at this clock edge
+    - `closed` out, 1 bit: no packet is under way
     """
 
     clocked = True

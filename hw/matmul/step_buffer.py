@@ -10,30 +10,40 @@ from ..hierarchy import submodule
 
 
 class StepMemory(wiring.Component):
-    """`capacity` words of `width` bits: one write port, one read port with a register behind it.
+    """`capacity` words: one write port, one read port with a register behind it.
 
-    A module of its own, for a compiled memory to take its place. Ports: write, write_address,
-    write_data in; read, read_address in; read_data out, after the clock edge at which read was set.
+    A module of its own, for a compiled memory to take its place.
+
+    Ports:
+
+    - `write` in, 1 bit: write at this clock edge
+    - `write_address` in, bits of an index below `capacity`: where
+    - `write_data` in, `word_bits`: what
+    - `read` in, 1 bit: read at this clock edge
+    - `read_address` in, bits of an index below `capacity`: where
+    - `read_data` out, `word_bits`: the word, after the clock edge at which `read` was set
     """
 
     clocked = True
 
-    def __init__(self, width: int, capacity: int) -> None:
-        self.width, self.capacity = width, capacity
+    def __init__(self, word_bits: int, capacity: int) -> None:
+        self.word_bits, self.capacity = word_bits, capacity
         super().__init__(
             {
                 "write": In(1),
                 "write_address": In(range(capacity)),
-                "write_data": In(width),
+                "write_data": In(word_bits),
                 "read": In(1),
                 "read_address": In(range(capacity)),
-                "read_data": Out(width),
+                "read_data": Out(word_bits),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.words = words = memory.Memory(shape=self.width, depth=self.capacity, init=[])
+        m.submodules.words = words = memory.Memory(
+            shape=self.word_bits, depth=self.capacity, init=[]
+        )
         write, read = words.write_port(), words.read_port()
         m.d.comb += [
             write.en.eq(self.write),
@@ -47,27 +57,32 @@ class StepMemory(wiring.Component):
 
 
 class StepBuffer(wiring.Component):
-    """First in, first out, `capacity` (a power of two) words of `width` bits; or out repeatedly.
+    """First in, first out, `capacity` (a power of two) words; or out repeatedly.
 
     ::
 
                  written                     oldest    fetched
         i -> [ ... | free | words never read | words kept | ] -> register of the memory -> o
 
-    Ports: i in, o out (streams); fetch out: a word leaves the memory for `o` at this clock edge.
-    For that word, keep in: it stays, to be read again, and rewind in (with keep): the next word
-    fetched is the oldest that stayed. A word can be fetched one cycle after it was taken and is at
-    `o` one cycle later.
+    A word can be fetched one cycle after it was taken and is at `o` one cycle later.
+
+    Ports:
+
+    - `i` in, stream of `word_bits`: words
+    - `o` out, stream of `word_bits`: words
+    - `fetch` out, 1 bit: a word leaves the memory for `o` at this clock edge
+    - `keep` in, 1 bit: this word stays, to be read again
+    - `rewind` in, 1 bit: the next word fetched is the oldest that stayed; with `keep`
     """
 
     clocked = True
 
-    def __init__(self, width: int, capacity: int) -> None:
-        self.width, self.capacity = width, capacity
+    def __init__(self, word_bits: int, capacity: int) -> None:
+        self.word_bits, self.capacity = word_bits, capacity
         super().__init__(
             {
-                "i": In(stream.Signature(width)),
-                "o": Out(stream.Signature(width)),
+                "i": In(stream.Signature(word_bits)),
+                "o": Out(stream.Signature(word_bits)),
                 "fetch": Out(1),
                 "keep": In(1),
                 "rewind": In(1),
@@ -76,7 +91,7 @@ class StepBuffer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        steps = submodule(m, "steps", StepMemory(self.width, self.capacity))
+        steps = submodule(m, "steps", StepMemory(self.word_bits, self.capacity))
         # One bit more than an address: a full ring is told from an empty one.
         written = Signal(range(2 * self.capacity))
         oldest = Signal.like(written)

@@ -42,15 +42,22 @@ class MatmulUnit(wiring.Component):
                                   | c_bytes
                               m_axis_c            s_axil -> Registers -> Control, Counters; irq
 
-    Ports: s_axil (AXI4-Lite), s_axis_a, s_axis_b, with `initial_c` s_axis_d in, m_axis_c out
-    (AXI4-Stream), irq out. docs/matmul.md says what travels over them. Each box goes on as soon as
-    it can: panels are loaded while others are multiplied, a tile is sent while the next one is
-    computed. Two cycles after its words were taken a step is at the array, which takes one every
-    cycle (`dot.interval` cycles within a tile, if that is more).
+    Each box goes on as soon as it can: panels are loaded while others are multiplied, a tile is
+    sent while the next one is computed. Two cycles after its words were taken a step is at the
+    array, which takes one every cycle (`dot.interval` cycles within a tile, if that is more).
 
     With `dot.interleave` above 1 tiles of a row take turns, so that the loop of a deep accumulator
     is busy: a step of A is held for all tiles of a group, each has a slot of the dot units, and
     buffers of tiles stand before Drain and behind Collect.
+
+    Ports (docs/matmul.md says what travels over them):
+
+    - `s_axil` in, AXI4-Lite: the registers
+    - `s_axis_a` in, AXI4-Stream of `a_bytes`: steps of A
+    - `s_axis_b` in, AXI4-Stream of `b_bytes`: steps of B
+    - `s_axis_d` in, AXI4-Stream of `d_bytes`: initial values of C; no such port without `initial_c`
+    - `m_axis_c` out, AXI4-Stream of `c_bytes`: results
+    - `irq` out, 1 bit: interrupt
     """
 
     clocked = True

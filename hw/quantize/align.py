@@ -1,4 +1,4 @@
-"""A value moved onto the grid of its element: what is kept, and what decides the rounding."""
+"""A value moved onto the grid of its element, with the bits that decide its rounding."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
@@ -14,9 +14,9 @@ from .widths import LaneWidths, select
 
 
 class AlignedLayout(data.StructLayout):
-    """magnitude = (kept + discarded) x 2^field in units of the element format's last place.
+    """magnitude = (significand + discarded) x 2^field in units of the element format's last place.
 
-    kept: at the low end where the format has fewer mantissa bits than others; the hidden one
+    significand: at the low end where the format has fewer mantissa bits than others; the hidden one
     included. discarded: the fraction below, to 32 places, or a guard bit over a sticky one.
     """
 
@@ -24,7 +24,7 @@ class AlignedLayout(data.StructLayout):
         widths = LaneWidths(config)
         super().__init__(
             {
-                "kept": widths.kept_bits,
+                "significand": widths.significand_bits,
                 "discarded": widths.discarded_bits,
                 "field": widths.field_bits,
                 "sign": 1,
@@ -35,10 +35,15 @@ class AlignedLayout(data.StructLayout):
 
 
 class ElementAligner(wiring.Component):
-    """One lane; combinational.
+    """A value on the grid of its element; combinational.
 
-    Ports: value in (bits of the source), base in (of `SharedScale`), mode in, o out
-    (`AlignedLayout`, of which kept, discarded and field are not meaningful for NaN and infinities).
+    Ports:
+
+    - `value` in, bits of the source: a float
+    - `base` in, as `SharedScale` makes it: the block's exponent field
+    - `mode` in, `config.mode_bits`: which format
+    - `o` out, `AlignedLayout`: of NaN and infinities only sign, nan and infinite are
+      meaningful
     """
 
     def __init__(self, config: QuantizeConfig) -> None:
@@ -98,7 +103,7 @@ class ElementAligner(wiring.Component):
         """Shift right onto the grid; formats with fewer mantissa bits lie lower."""
         widths = LaneWidths(self.config)
         sticky = self.config.rounding == "nearest_even"
-        width = widths.kept_bits + widths.discarded_bits - sticky
+        width = widths.significand_bits + widths.discarded_bits - sticky
         below = Const(0, max(width - len(significand), 0))
         value = Cat(below, significand)
         below_all = value[: len(value) - width].any()
@@ -115,7 +120,7 @@ class ElementAligner(wiring.Component):
         result = Cat(shift.sticky | below_all, shift.result) if sticky else shift.result
         m.d.comb += [
             Value.cast(self.o.discarded).eq(result[: widths.discarded_bits]),
-            self.o.kept.eq(result[widths.discarded_bits :]),
+            self.o.significand.eq(result[widths.discarded_bits :]),
         ]
 
 

@@ -16,8 +16,10 @@ from .unit import CodesOutLayout, QuantizeUnit
 class DotQuantizeUnit(wiring.Component):
     """Results of a `DotUnit`, gathered block by block by a `QuantizeUnit` with beats of one.
 
-    Ports: i in (stream of the dot unit's `InputLayout`), o out (stream of the quantiser's
-    `CodesOutLayout`: one code a beat, with its block's scale).
+    Ports:
+
+    - `i` in, stream of the dot unit's `InputLayout`: blocks of dot products
+    - `o` out, stream of the quantiser's `CodesOutLayout`: one code a beat, with its block's scale
     """
 
     clocked = True

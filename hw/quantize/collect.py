@@ -27,8 +27,8 @@ class Collector(Gathering):
         m = Module()
         config = self.config
         beat, out = self.i.payload, self.o.payload
-        kept = data.StructLayout(beat_values(config))
-        places = [Signal(kept, name=f"ring{i}", reset_less=True) for i in range(config.beats)]
+        stored = data.StructLayout(beat_values(config))
+        places = [Signal(stored, name=f"ring{i}", reset_less=True) for i in range(config.beats)]
         write = Signal(range(config.beats))
         read = Signal(range(config.beats))
         count = Signal(range(config.beats + 1))  # beats in the ring
@@ -56,7 +56,7 @@ class Collector(Gathering):
         for index, place in enumerate(places):
             with m.If(takes & (write == index)):
                 m.d.sync += [place[name].eq(beat[name]) for name in beat_values(config)]
-        leaves = Signal(kept, name="leaves")
+        leaves = Signal(stored, name="leaves")
         m.d.comb += Value.cast(leaves).eq(_pick([Value.cast(place) for place in places], read))
         for name in beat_values(config):
             m.d.comb += out[name].eq(leaves[name])

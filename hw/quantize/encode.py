@@ -15,10 +15,15 @@ from .widths import select
 
 
 class ElementEncoder(wiring.Component):
-    """One lane; combinational.
+    """An aligned element rounded, limited and encoded; combinational.
 
-    Ports: i in (`AlignedLayout`), mode in, word in (random, with stochastic rounding), poisoned in,
-    code out (the widest format's bits, a narrower code in the low bits).
+    Ports:
+
+    - `i` in, `AlignedLayout`: the element
+    - `mode` in, `config.mode_bits`: which format
+    - `word` in, 32 bits: random; no such port without stochastic rounding
+    - `poisoned` in, 1 bit: the block's scale is NaN
+    - `code` out, the widest format's bits: a narrower code in the low bits
     """
 
     def __init__(self, config: QuantizeConfig) -> None:
@@ -42,7 +47,7 @@ class ElementEncoder(wiring.Component):
         field = select(formats, self.mode, lambda fmt: self.i.field << fmt.mantissa_bits)
         largest = select(formats, self.mode, lambda fmt: fmt.largest_code)
         m.d.comb += [
-            total.eq(self.i.kept + field + self._rounds_up(m)),
+            total.eq(self.i.significand + field + self._rounds_up(m)),
             magnitude.eq(Mux(total > largest, largest, total)),
         ]
         infinity = magnitude
@@ -62,7 +67,7 @@ class ElementEncoder(wiring.Component):
         if self.config.rounding == "toward_zero":
             return Const(0, 1)
         if not self.config.is_stochastic:
-            return rounds_up(self.i.kept, self.i.discarded)
+            return rounds_up(self.i.significand, self.i.discarded)
         chance = Signal(WORD_BITS + 1)
         m.d.comb += chance.eq(self.i.discarded + self.word)
         return chance[-1]

@@ -8,7 +8,13 @@ from ...model.lfsr import SHIFTS, WORD_BITS, lane_seeds
 
 
 class LaneWords(wiring.Component):
-    """A word for each lane. Ports: step in (the words are used), words out (`lanes` x 32)."""
+    """A random word for each lane, from shift registers.
+
+    Ports:
+
+    - `step` in, 1 bit: the words are used, and the next ones wanted
+    - `words` out, `lanes` x 32 bits: one for each lane
+    """
 
     clocked = True
 

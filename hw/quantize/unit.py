@@ -50,17 +50,22 @@ class QuantizeUnit(wiring.Component):
                         |
         scale       exponent field of amax, less emax, plus the rule's carry: E8M0 code (8)
         align       per lane: exponent field less the block's base: a shift; a subnormal value is
-                    normalised first. kept (m + 1 bits), rest (RNE: 2, stochastic: 32 bits), field
-        encode      per lane: + field, + 1 if it rounds up (rest + word carries); saturates
+                    normalised first. significand (m + 1 bits), discarded (RNE: 2, stochastic: 32
+                    bits), field
+        encode      per lane: + field, + 1 if it rounds up (discarded + word carries); saturates
                         |
                     o: codes (lanes x element bits), scale (8), last
 
-    A register may stand after every section; `config.pipeline` says where they do. Ports: i in
-    (stream of `ValuesInLayout`), o out (stream of `CodesOutLayout`). A block is `config.beats`
-    beats, counted from the reset; mode and rule are those of its last beat. Its codes come in as
-    many beats, the first of them `config.latency` cycles after its last beat was accepted, when
-    nothing stalls. Beats are accepted one per cycle. Reset, at any moment, empties the unit and
-    sets the shift registers back.
+    A register may stand after every section; `config.pipeline` says where they do. A block is
+    `config.beats` beats, counted from the reset; mode and rule are those of its last beat. Its
+    codes come in as many beats, the first of them `config.latency` cycles after its last beat was
+    accepted, when nothing stalls. Beats are accepted one per cycle. Reset, at any moment, empties
+    the unit and sets the shift registers back.
+
+    Ports:
+
+    - `i` in, stream of `ValuesInLayout`: values of blocks
+    - `o` out, stream of `CodesOutLayout`: their codes
     """
 
     clocked = True

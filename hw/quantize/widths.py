@@ -15,10 +15,11 @@ STICKY_BITS = 2  # a guard bit and a sticky bit
 
 @dataclass(frozen=True)
 class LaneWidths:
-    """Widths of a lane.
+    """Bits of what a lane of the quantiser computes with.
 
-    A magnitude is rounded on the grid of the format with most mantissa bits: `kept_bits` above the
-    point, `discarded_bits` below it. A format with fewer mantissa bits takes the low end of them.
+    A magnitude is rounded on the grid of the format with most mantissa bits: `significand_bits`
+    above the point, `discarded_bits` below it. A format with fewer mantissa bits takes the low end
+    of them.
     """
 
     config: QuantizeConfig
@@ -53,7 +54,7 @@ class LaneWidths:
         return self.config.source.bias
 
     @property
-    def kept_bits(self) -> int:
+    def significand_bits(self) -> int:
         """A significand on the common grid."""
         return self.mantissa_bits + 1
 

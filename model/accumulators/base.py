@@ -158,5 +158,5 @@ def truncate(terms: F64, exponent: NDArray[np.int64], record: Recorder, active: 
     scaled = terms * np.ldexp(1.0, exponent)[..., None]
     truncated = np.trunc(scaled)
     if record.flags:
-        record.lost((truncated != scaled).any(axis=-1) & active)
+        record.truncated((truncated != scaled).any(axis=-1) & active)
     return truncated

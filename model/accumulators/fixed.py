@@ -111,7 +111,7 @@ class _Float64Register:
         # Far outside the register's range the exact distance no longer matters.
         scaled = np.ldexp(term, np.clip(exponent, -400, 200))
         units = np.trunc(scaled)
-        self.record.lost((units != scaled) & active)
+        self.record.truncated((units != scaled) & active)
         size = 2.0**self.rule.width
         low, high = -size / 2, size / 2 - 1
         total = self.value + units
@@ -142,7 +142,7 @@ class _IntegerRegister:
         low, high = -size // 2, size // 2 - 1
         units = _scale_toward_zero(term, exponent.astype(object))
         back = _scale_toward_zero(units, -exponent.astype(object))
-        self.record.lost((back != term).astype(bool) & active)
+        self.record.truncated((back != term).astype(bool) & active)
         total = self.value + units
         outside = ((total < low) | (total > high)).astype(bool)
         self.record.saturated |= outside & active
@@ -175,9 +175,9 @@ def _jam(value: int) -> float:
     excess = magnitude.bit_length() - CARRIER_BITS
     if excess <= 0:
         return float(value)
-    kept = magnitude >> excess
-    lost = kept << excess != magnitude
-    odd = float((kept | lost) << excess)  # within float64: a register has at most 1024 bits
+    truncated = magnitude >> excess
+    sticky = truncated << excess != magnitude
+    odd = float((truncated | sticky) << excess)  # within float64: a register has at most 1024 bits
     return -odd if value < 0 else odd
 
 

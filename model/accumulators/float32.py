@@ -38,7 +38,7 @@ class Float32(Accumulator):
                     total, error = rounding.two_sum(
                         left.astype(np.float64), right.astype(np.float64)
                     )
-                    record.lost(((sums != total) | (error != 0)).any(axis=-1) & active)
+                    record.truncated(((sums != total) | (error != 0)).any(axis=-1) & active)
                 level = np.concatenate([sums, level[:, paired:]], axis=-1)
                 record.stage(f"tree{depth}", level)
             return times_factor(level[:, 0].astype(np.float64), step)

@@ -131,7 +131,7 @@ class Terms:
     @cached_property
     def bits(self) -> int:
         """Width of the largest term as a multiple of 2^lsb."""
-        return term_width(self.a, self.b)
+        return term_bits(self.a, self.b)
 
     @cached_property
     def lsb(self) -> int:
@@ -178,7 +178,7 @@ def significands(a: Layout, b: Layout) -> tuple[int, ...]:
     return tuple(s.fraction_bits for side in (a, b) for s in side.blocks if not s.is_power)
 
 
-def term_width(a: Layout, b: Layout) -> int:
+def term_bits(a: Layout, b: Layout) -> int:
     """Bits of the largest term."""
     scales = significands(a, b)
     return (a.largest * b.largest).bit_length() + sum(scales) + len(scales)
@@ -193,9 +193,9 @@ def check_exact(a: Layout, b: Layout, longest: int) -> None:
             f"scales of blocks of a and b must have at most {FACTOR_BITS} significand bits "
             f"together, not {bits}"
         )
-    width = term_width(a, b)
-    if width - width // 2 + (longest - 1).bit_length() > CARRIER_BITS:
+    wanted = term_bits(a, b)
+    if wanted - wanted // 2 + (longest - 1).bit_length() > CARRIER_BITS:
         raise ValueError(
             f"terms of a and b must have at most {2 * CARRIER_BITS} bits with what a sum of "
-            f"{longest} of them adds twice, not {width} and {2 * (longest - 1).bit_length()}"
+            f"{longest} of them adds twice, not {wanted} and {2 * (longest - 1).bit_length()}"
         )

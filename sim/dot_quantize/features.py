@@ -20,13 +20,13 @@ def goals(config: DotQuantizeConfig) -> dict[str, Sequence[object]]:
     quantiser alone.
     """
     found, results = dot.goals(config.dot), quantize.goals(config.quantizer)
-    kept, (fmt,) = _kept_bits(config.dot), config.quantizer.formats
+    carried_bits, (fmt,) = _fraction_bits(config.dot), config.quantizer.formats
     fraction_bits = config.quantizer.source.mantissa_bits
-    if kept < min(fmt.mantissa_bits + 2, fraction_bits):
+    if carried_bits < min(fmt.mantissa_bits + 2, fraction_bits):
         finite = {"normal", "subnormal"} & set(found["result"])
         blocks = ["finite" if finite else "zeros only"]
         return {**found, "format_rule": results["format_rule"], "block": blocks}
-    largest = ["largest"] * (kept >= fraction_bits)
+    largest = ["largest"] * (carried_bits >= fraction_bits)
     results["value"] = [*found["result"], *largest]
     for name, seldom in (("scale", "one"), ("range", quantize.ENDS[0])):
         results[name] = [label for label in results[name] if label != seldom]
@@ -49,7 +49,7 @@ def hits(
     return {**found, **quantize.hits(config.quantizer, outcome.blocks, outcome.codes)}
 
 
-def _kept_bits(config: DotConfig) -> int:
+def _fraction_bits(config: DotConfig) -> int:
     """How many fraction bits of c come through beside products of zero."""
     rule = config.accumulator
     if not config.load_c or rule.register is not None:

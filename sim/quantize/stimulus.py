@@ -55,8 +55,7 @@ def _fractions(target: Target, rng: Generator, shape: tuple[int, ...]) -> Bits:
     """Fractions with long runs of zeros and ones, where ties and carries are."""
     width = target.fraction_bits
     fraction = rng.integers(0, 1 << width, shape)
-    kept = rng.integers(0, width + 1, shape)
-    ones = (1 << kept) - 1
+    ones = (1 << rng.integers(0, width + 1, shape)) - 1
     kinds = [fraction, fraction & ~ones, fraction | ones, ~ones, ones, np.zeros(shape, np.int64)]
     return np.choose(rng.integers(0, len(kinds), shape), kinds)
 

@@ -71,5 +71,5 @@ def check_streams(widths: Mapping[str, int], units: Mapping[str, int]) -> None:
     total = sum(widths[side] for side in inputs)
     if total > LARGEST_BEATS:
         side = max(inputs, key=lambda side: widths[side])
-        rest = total - widths[side]
-        integer(f"{side}_bytes beside {rest} of others", widths[side], 1, LARGEST_BEATS - rest)
+        others = total - widths[side]
+        integer(f"{side}_bytes beside {others} of others", widths[side], 1, LARGEST_BEATS - others)

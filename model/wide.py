@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import rounding
+from .arrays import Array, namespace, power
 from .formats import FLOAT64
 from .rounding import F64
 
@@ -14,25 +15,26 @@ CARRIER_BITS = FLOAT64.significand_bits
 
 @dataclass(frozen=True)
 class WideSum:
-    """An exact sum `high` + `low`; `low` is None when the sum fits one float64."""
+    """An exact sum `high` + `low`, float64; `low` is None when the sum fits one float64."""
 
-    high: F64
-    low: F64 | None = None
+    high: Array
+    low: Array | None = None
 
-    def plus(self, c: F64) -> F64:
+    def plus(self, c: Array) -> Array:
         """The sum plus `c`, rounded to odd."""
         if self.low is None:
             return rounding.add_to_odd(self.high, c)
         return rounding.sum3_to_odd(self.high, self.low, c)
 
-    def scaled(self, exponent: NDArray[np.int64]) -> "WideSum":
+    def scaled(self, exponent: Array) -> "WideSum":
         """The sum x 2^exponent."""
-        low = None if self.low is None else np.ldexp(self.low, exponent)
-        return WideSum(np.ldexp(self.high, exponent), low)
+        factor = power(exponent)
+        return WideSum(self.high * factor, None if self.low is None else self.low * factor)
 
-    def rounded_to_odd(self) -> F64:
-        """The sum as one float64."""
-        return self.plus(np.zeros_like(self.high))
+    def rounded_to_odd(self) -> Array:
+        """The sum as one float64; a zero is +0."""
+        odd = self.high if self.low is None else rounding.to_odd(self.high, self.low)
+        return odd + 0.0
 
     def integers(self, lsb: int) -> NDArray[np.object_]:
         """The sum x 2^-lsb as Python integers."""
@@ -50,11 +52,14 @@ def exact_sum_fits(bits: int, count: int) -> bool:
     return bits + (count - 1).bit_length() <= CARRIER_BITS
 
 
-def exact_sum(terms: F64, bits: int, lsb: int) -> WideSum:
+def exact_sum(terms: Array, bits: int, lsb: int) -> WideSum:
     """Exact sum over the last axis of multiples of 2^lsb of at most 2^(bits + lsb) each."""
     if exact_sum_fits(bits, terms.shape[-1]):
-        return WideSum(terms.sum(axis=-1))
+        return WideSum(terms.sum(-1))
     # Halves: multiples of 2^middle and what is below; either sums exactly.
     middle = 2.0 ** (lsb + bits // 2)
-    upper = np.trunc(terms * (1 / middle)) * middle
-    return WideSum(*rounding.two_sum(upper.sum(axis=-1), (terms - upper).sum(axis=-1)))
+    upper = terms * (1 / middle)
+    namespace(upper).trunc(upper, out=upper)
+    upper *= middle
+    halves = rounding.known(upper.sum(-1), (terms - upper).sum(-1))
+    return WideSum(*rounding.known(*rounding.two_sum(*halves)))

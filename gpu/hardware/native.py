@@ -21,9 +21,9 @@ from torch import Generator, Tensor
 from ...model.arrays import exponent as exponent64
 from ...model.arrays import power as power64
 from ...model.formats import BFLOAT16, FLOAT16, FLOAT32
+from ...model.rounding import toward_zero
 from .. import checks
 from ..ops.outputs import OUTPUTS
-from ..rules.rounding import toward_zero
 from .agreement import running_values
 
 FRACTION_BITS = 25

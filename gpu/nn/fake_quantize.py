@@ -5,6 +5,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ...model.formats import E8M0, FORMATS, ElementFormat
+from ...model.formats.codes import round_to_integers
 from ...model.scale_rules import shared_exponent
 from ..tensors.floats import exponent32, power32
 
@@ -50,16 +51,8 @@ def _round(values: Tensor, fmt: ElementFormat, rounding: str, words: Tensor | No
     """`decode(encode(values, ...))` for scaled values, a third of the work: no codes are made."""
     magnitude = values.abs()
     last_place = exponent32(magnitude).clamp(fmt.emin, fmt.emax) - fmt.mantissa_bits
-    units = magnitude * power32(-last_place)
-    if rounding == "nearest_even":
-        units = units.round()
-    elif rounding == "stochastic" and words is not None:
-        below = units.floor()
-        fraction = ((units - below) * 2.0**32).to(torch.int64)
-        units = below + torch.bitwise_right_shift(fraction + words, 32)
-    else:
-        units = units.floor()
-    rounded = (units * power32(last_place)).clamp(max=fmt.largest_finite)
+    integers = round_to_integers(magnitude * power32(-last_place), rounding, words)
+    rounded = (integers * power32(last_place)).clamp(max=fmt.largest_finite)
     if fmt.is_integer:  # one zero
         return torch.where(values < 0, 0.0 - rounded, rounded)
     return torch.copysign(rounded, values)

@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from ...model.accumulators import Accumulator, Aligned
+from ...model.accumulators.base import times_factor
 from ...model.arrays import power as power64
-from ...model.rounding import nearest_even
-from . import rounding
+from ...model.rounding import nearest_even, toward_zero
+from ...model.wide import WideSum, exact_sum
 from .steps import NO_UNIT, Step, Steps
-from .sums import WideSum, exact_sum
 
 
 def _add_blocks(block_sum: Callable[[Step], WideSum], steps: Steps, c: Tensor) -> Tensor:
@@ -26,13 +26,6 @@ def run_exact(_: Accumulator, steps: Steps, c: Tensor) -> Tensor:
     return _add_blocks(Step.sum, steps, c)
 
 
-def _times_factor(block: Tensor, step: Step) -> WideSum:
-    """g x the float32 result of a block, exact."""
-    if step.factor is None:
-        return WideSum(block)
-    return WideSum(*rounding.two_product(block, step.factor))
-
-
 def run_aligned(accumulator: Aligned, steps: Steps, c: Tensor) -> Tensor:
     """Terms cut F bits below the largest unit digit; RZ block sum."""
     fraction_bits = accumulator.fraction_bits
@@ -43,7 +36,7 @@ def run_aligned(accumulator: Aligned, steps: Steps, c: Tensor) -> Tensor:
         terms = (step.products * power64(fraction_bits - largest)[..., None]).trunc_()
         total = exact_sum(terms, fraction_bits + 2, 0)
         odd = total.rounded_to_odd() * power64(largest - fraction_bits)
-        return _times_factor(rounding.toward_zero(odd).to(torch.float64), step)
+        return times_factor(toward_zero(odd).to(torch.float64), step.factor)
 
     return _add_blocks(block_sum, steps, c)
 
@@ -57,6 +50,6 @@ def run_float32(_: Accumulator, steps: Steps, c: Tensor) -> Tensor:
             paired = level.shape[-1] // 2 * 2
             sums = level[..., 0:paired:2] + level[..., 1:paired:2]
             level = torch.cat([sums, level[..., paired:]], dim=-1)
-        return _times_factor(level[..., 0].to(torch.float64), step)
+        return times_factor(level[..., 0].to(torch.float64), step.factor)
 
     return _add_blocks(block_sum, steps, c)

@@ -13,12 +13,10 @@ from ...model.accumulators import Fixed
 from ...model.accumulators.fixed import FLOAT64_WIDTH
 from ...model.arrays import exponent as exponent64
 from ...model.arrays import power as power64
-from ...model.rounding import nearest_even
-from ...model.wide import exact_sum_fits
+from ...model.rounding import add_to_odd, nearest_even
+from ...model.wide import WideSum, exact_sum_fits
 from ..tensors.floats import FLOAT32_FRACTION
-from . import rounding
 from .steps import Steps
-from .sums import WideSum
 
 LIMB = 32
 MASK = (1 << LIMB) - 1
@@ -122,7 +120,7 @@ class LimbRegister:
         # Upwards: what a lower limb lost stays in its last, odd bit.
         odd = torch.zeros_like(negative, dtype=torch.float64)
         for i, limb in enumerate(magnitude):
-            odd = rounding.add_to_odd(limb.to(torch.float64) * 2.0 ** (LIMB * i), odd)
+            odd = add_to_odd(limb.to(torch.float64) * 2.0 ** (LIMB * i), odd)
         return torch.where(negative, -odd, odd)
 
 

@@ -7,10 +7,9 @@ from ...model.accumulators import Fused
 from ...model.arrays import exponent as exponent64
 from ...model.arrays import power as power64
 from ...model.formats import FLOAT32
-from ...model.rounding import nearest_even
-from . import rounding
+from ...model.rounding import add_to_odd, nearest_even, toward_zero
+from ...model.wide import exact_sum
 from .steps import NO_UNIT, Step, Steps
-from .sums import exact_sum
 
 
 def _fuse(step: Step, c: Tensor, fraction_bits: int, result_bits: int) -> Tensor:
@@ -25,7 +24,7 @@ def _fuse(step: Step, c: Tensor, fraction_bits: int, result_bits: int) -> Tensor
     terms = (step.terms * power64(step.scale + shift)[..., None]).trunc_()
     aligned_c = (wide * power64(shift)).trunc_()
     total = exact_sum(terms, fraction_bits + step.term_bits, 0)
-    return rounding.toward_zero(total.plus(aligned_c) * power64(-shift), result_bits)
+    return toward_zero(total.plus(aligned_c) * power64(-shift), result_bits)
 
 
 def run_fused(accumulator: Fused, steps: Steps, c: Tensor) -> Tensor:
@@ -41,6 +40,6 @@ def run_fused(accumulator: Fused, steps: Steps, c: Tensor) -> Tensor:
         partial = _fuse(step, partial, *bits)
         taken += step.size
         if taken >= every or step.is_last:
-            c = nearest_even(rounding.add_to_odd(c.to(torch.float64), partial.to(torch.float64)))
+            c = nearest_even(add_to_odd(c.to(torch.float64), partial.to(torch.float64)))
             partial, taken = torch.zeros_like(c), 0
     return c

@@ -10,9 +10,8 @@ from torch import Tensor
 
 from ...model.formats import E8M0, ElementFormat
 from ...model.products import product_table
-from ...model.wide import exact_sum_fits
+from ...model.wide import WideSum, exact_sum, exact_sum_fits
 from ..ops.matmul import Product
-from .sums import WideSum, exact_sum
 
 NO_UNIT = -(2**12)  # unit exponent of a zero or special element: far below every other
 

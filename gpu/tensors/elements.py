@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from ...model.formats import E8M0, ElementFormat
+from ...model.formats.codes import round_to_integers
 from .floats import FLOAT32_BIAS, FLOAT32_FRACTION, exponent32, power32
 
 
@@ -43,10 +44,10 @@ def encode(values: Tensor, fmt: ElementFormat, rounding: str, words: Tensor | No
     saturates = magnitude >= 2.0 ** (fmt.emax + 1)
     in_range = torch.where(magnitude < 2.0 ** (fmt.emax + 1), magnitude, 0.0)  # no NaN either
     exponent = exponent32(in_range).clamp(min=fmt.emin)
-    units = in_range * power32(fmt.mantissa_bits - exponent)
+    digits = in_range * power32(fmt.mantissa_bits - exponent)
     # A carry out of the significand runs into the exponent field, as it should.
     field = torch.bitwise_left_shift(exponent - fmt.emin, fmt.mantissa_bits)
-    code = _round_units(units, rounding, words) + field
+    code = round_to_integers(digits, rounding, words).to(torch.int32) + field
     code = torch.where(saturates, fmt.largest_code, code.clamp(max=fmt.largest_code))
     if fmt.inf_code is not None:
         code = torch.where(values.isinf(), fmt.inf_code, code)
@@ -58,15 +59,3 @@ def encode(values: Tensor, fmt: ElementFormat, rounding: str, words: Tensor | No
     if fmt.nan_code is not None:
         code = torch.where(values.isnan(), fmt.nan_code, code)
     return code.to(torch.uint8)
-
-
-def _round_units(units: Tensor, rounding: str, words: Tensor | None) -> Tensor:
-    """Round non-negative `units` (in units of the last place) to int32."""
-    if rounding == "nearest_even":
-        return units.round().to(torch.int32)
-    below = units.floor()
-    if words is None:
-        return below.to(torch.int32)
-    fraction = ((units - below) * 2.0**32).to(torch.int64)
-    carry = torch.bitwise_right_shift(fraction + words.to(torch.int64), 32)
-    return (below.to(torch.int64) + carry).to(torch.int32)

@@ -1,48 +1,50 @@
-"""MXTensors in safetensors files: NAME.codes and NAME.scales, the rest in the file's metadata."""
+"""MXTensors and ScaledTensors in safetensors files: NAME.PART for each part, NAME.codes for one.
+
+What is no tensor is in the file's metadata.
+"""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from os import PathLike
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from ...model.formats import FORMATS
+from ...model.schemes.files import describe, scheme_of
+from ..names import scheme_name
 from .mx import MXTensor
+from .scaled import ScaledTensor
 
-KEY = "mxdot"  # of the metadata: {name: {"format", "block_size", "axis", "padding"}} as JSON
+KEY = "mxdot"  # of the metadata: {name: what `_facts` gives} as JSON
 
 
-def save(path: str | PathLike[str], tensors: Mapping[str, MXTensor]) -> None:
+def save(path: str | PathLike[str], tensors: Mapping[str, MXTensor | ScaledTensor]) -> None:
     """Write `tensors` by name.
 
-    TypeError for anything that is not an MXTensor, ValueError for a format that has no entry in
-    mxdot.model.FORMATS: a file keeps its name only.
+    TypeError for anything that is neither an MXTensor nor a ScaledTensor, ValueError for a format
+    that has no entry in mxdot.model.FORMATS: a file keeps its name only.
     """
     from safetensors.torch import save_file
 
     if not isinstance(tensors, Mapping):
-        raise TypeError(f"tensors must map names to MXTensors, not be a {type(tensors).__name__}")
+        raise TypeError(
+            "tensors must map names to MXTensors and ScaledTensors, not be a "
+            f"{type(tensors).__name__}"
+        )
     parts, facts = {}, {}
     for name, x in tensors.items():
-        if not isinstance(x, MXTensor):
-            raise TypeError(f"tensors[{name!r}] must be an MXTensor, not {type(x).__name__}")
-        if FORMATS.get(x.format.name) != x.format:
-            raise ValueError(
-                f"tensors[{name!r}] must have a format of mxdot.model.FORMATS, not {x.format}"
-            )
-        # Copies: safetensors refuses tensors that share memory.
-        parts[f"{name}.codes"] = x.codes.clone(memory_format=torch.contiguous_format)
-        parts[f"{name}.scales"] = x.scales.clone(memory_format=torch.contiguous_format)
-        facts[name] = {
-            "format": x.format.name,
-            "block_size": x.block_size,
-            "axis": x.axis,
-            "padding": x.padding,
-        }
+        facts[name] = _facts(f"tensors[{name!r}]", x)
+        for part, tensor in x.named_parts().items():
+            # Copies: safetensors refuses tensors that share memory.
+            parts[f"{name}.{part}"] = tensor.clone(memory_format=torch.contiguous_format)
     save_file(parts, path, metadata={KEY: json.dumps(facts)})
 
 
-def load(path: str | PathLike[str], device: torch.device | str = "cpu") -> dict[str, MXTensor]:
+def load(
+    path: str | PathLike[str], device: torch.device | str = "cpu"
+) -> dict[str, MXTensor | ScaledTensor]:
     """The tensors that `save` wrote, on `device`; ValueError when `path` holds none."""
     from safetensors import safe_open
 
@@ -51,6 +53,36 @@ def load(path: str | PathLike[str], device: torch.device | str = "cpu") -> dict[
         if KEY not in metadata:
             raise ValueError(f"path must be a file written by mxdot.gpu.save, not {str(path)!r}")
         return {
-            name: MXTensor(file.get_tensor(f"{name}.codes"), file.get_tensor(f"{name}.scales"), **f)
-            for name, f in json.loads(metadata[KEY]).items()
+            name: _made(facts, lambda part, name=name: file.get_tensor(f"{name}.{part}"))
+            for name, facts in json.loads(metadata[KEY]).items()
         }
+
+
+def _facts(name: str, x: MXTensor | ScaledTensor) -> dict[str, Any]:
+    """What the metadata has of a tensor, which an error calls `name`."""
+    if isinstance(x, ScaledTensor):
+        try:
+            scheme = describe(x.scheme)
+        except ValueError as error:
+            raise ValueError(f"{name} cannot be saved: {error}") from None
+        return {"scheme": scheme, "axis": x.axis, "parts": list(x.named_parts())}
+    if not isinstance(x, MXTensor):
+        raise TypeError(f"{name} must be an MXTensor or a ScaledTensor, not {type(x).__name__}")
+    if FORMATS.get(x.format.name) != x.format:
+        raise ValueError(f"{name} must have a format of mxdot.model.FORMATS, not {x.format}")
+    return {
+        "format": x.format.name,
+        "block_size": x.block_size,
+        "axis": x.axis,
+        "padding": x.padding,
+    }
+
+
+def _made(facts: dict[str, Any], part: Callable[[str], Tensor]) -> MXTensor | ScaledTensor:
+    """The tensor of such facts, with the parts that `part` gives by name."""
+    if "scheme" not in facts:
+        return MXTensor(part("codes"), part("scales"), **facts)
+    parts = [part(name) for name in facts["parts"]]
+    made = ScaledTensor.of_parts(scheme_name(scheme_of(facts["scheme"])), parts, facts["axis"])
+    made.check()
+    return made

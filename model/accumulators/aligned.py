@@ -54,7 +54,7 @@ class Aligned(Accumulator):
             record.stage("aligned", terms)
             if record.keep_stages:
                 record.stage("integer_sum", total.integers(0))
-            return times_factor(result, step)
+            return times_factor(result, step.factor)
 
         return add_blocks(block_sum, steps, c, record)
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import rounding
+from ..arrays import Array
 from ..errors import integer
 from ..formats import FLOAT32, ElementFormat
 from ..pipeline import Section
@@ -146,11 +147,11 @@ def add_blocks(block_sum: BlockSum, steps: Steps, c: F32, record: Recorder) -> F
     return c
 
 
-def times_factor(block: F64, step: Step) -> WideSum:
-    """g x the float32 result of a block, exact."""
-    if step.factor is None:
+def times_factor(block: Array, factor: Array | None) -> WideSum:
+    """g x the float32 result of a block, exact; factor: g, None where it is 1."""
+    if factor is None:
         return WideSum(block)
-    return WideSum(*rounding.two_product(block, step.factor))
+    return WideSum(*rounding.known(*rounding.two_product(block, factor)))
 
 
 def truncate(terms: F64, exponent: NDArray[np.int64], record: Recorder, active: NDArray) -> F64:

@@ -41,7 +41,7 @@ class Float32(Accumulator):
                     record.truncated(((sums != total) | (error != 0)).any(axis=-1) & active)
                 level = np.concatenate([sums, level[:, paired:]], axis=-1)
                 record.stage(f"tree{depth}", level)
-            return times_factor(level[:, 0].astype(np.float64), step)
+            return times_factor(level[:, 0].astype(np.float64), step.factor)
 
         return add_blocks(block_sum, steps, c, record)
 

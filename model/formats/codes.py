@@ -93,10 +93,22 @@ class Codes:
         return Triple(*(table[codes] for table in self.triples))
 
 
-def round_to_integers(x: Array, rounding: str, random: Array | None) -> Array:
-    """Round non-negative float64 `x`, whose last digit is 1, to integers.
+def checked_words(random: Array | None, rounding: str, x: Array) -> Array | None:
+    """`random` for ``stochastic`` rounding of `x`, else None; ValueError for anything but words."""
+    if rounding != "stochastic":
+        return None
+    words: Array = random if is_tensor(random) else np.asarray(random)
+    if words.dtype != namespace(x).uint32 or words.shape != x.shape:
+        name = str(words.dtype).removeprefix("torch.")
+        got = f"{name} {tuple(words.shape)}" if name != "object" else repr(words.item())
+        raise ValueError(f"random must be uint32 words of shape {tuple(x.shape)}, not {got}")
+    return words
 
-    ``stochastic`` rounding needs `random`, one uint32 word r per value: up if
+
+def round_to_integers(x: Array, rounding: str, words: Array | None) -> Array:
+    """Round non-negative floats `x`, whose last digit is 1, to integers, floats of the same type.
+
+    words: for ``stochastic`` rounding, one integer r from 0 to 2^32 - 1 per value: up if
     floor(fraction x 2^32) + r >= 2^32.
     """
     xp = namespace(x)
@@ -105,10 +117,5 @@ def round_to_integers(x: Array, rounding: str, random: Array | None) -> Array:
     below = xp.floor(x)
     if rounding == "toward_zero":
         return below
-    words: Array = random if is_tensor(random) else np.asarray(random)
-    if words.dtype != xp.uint32 or words.shape != x.shape:
-        name = str(words.dtype).removeprefix("torch.")
-        got = f"{name} {tuple(words.shape)}" if name != "object" else repr(words.item())
-        raise ValueError(f"random must be uint32 words of shape {tuple(x.shape)}, not {got}")
-    fraction = xp.floor((x - below) * 2.0**32)
-    return below + (fraction + cast(words, "int64") >= 2.0**32)
+    fraction = cast((x - below) * 2.0**32, "int64")
+    return below + (fraction + cast(words, "int64") >= 2**32)

@@ -28,6 +28,7 @@ from .codes import (
     Specials,
     Triple,
     as_given,
+    checked_words,
     read_only,
     refuse_nan,
     round_to_integers,
@@ -201,7 +202,8 @@ class FloatFormat(Codes):
 
         A scalar gives a scalar, of PyTorch's a tensor.
         NaN and infinity become the format's own where it has them; infinity saturates where it
-        has none, and NaN without a code raises ValueError. random: as of `round_to_integers`.
+        has none, and NaN without a code raises ValueError. random: uint32, as `words` of
+        `round_to_integers`.
         """
         if self.nan_code is None:
             refuse_nan(values, self.name)
@@ -213,13 +215,13 @@ class FloatFormat(Codes):
         """As `encode`, without looking for NaN, which a GPU would be waited for: it saturates."""
         choice("rounding", rounding, ROUNDINGS)
         x = cast(values, "float64")
-        xp = namespace(x)
+        xp, words = namespace(x), checked_words(random, rounding, x)
         magnitude = xp.abs(x)
         inside = magnitude <= self.largest_finite  # and no NaN
         taken = xp.where(inside, magnitude, 0.0)
         place = at_least(exponent(taken), self.emin)
         digits = scaled(taken, self.mantissa_bits - place, self.mantissa_bits - self.emin)
-        rounded = cast(round_to_integers(digits, rounding, random), "int64")
+        rounded = cast(round_to_integers(digits, rounding, words), "int64")
         # A carry out of the significand runs into the exponent field, as it should.
         code = rounded + xp.bitwise_left_shift(place - self.emin, self.mantissa_bits)
         code = xp.where(inside, at_most(code, self.largest_code), self.largest_code)

@@ -15,6 +15,7 @@ from .codes import (
     Specials,
     Triple,
     as_given,
+    checked_words,
     read_only,
     refuse_nan,
     round_to_integers,
@@ -169,8 +170,8 @@ class IntegerFormat(Codes):
     ) -> Array:
         """Codes of real `values`, rounded to integers, plus `zero_point`; saturates.
 
-        A scalar gives a scalar. NaN raises ValueError. random: as of `round_to_integers`, for
-        magnitudes.
+        A scalar gives a scalar. NaN raises ValueError. random: uint32, as `words` of
+        `round_to_integers`, for magnitudes.
         """
         refuse_nan(values, self.name)
         return self.encode_unchecked(values, rounding, random, zero_point)
@@ -194,7 +195,8 @@ class IntegerFormat(Codes):
             rounded = xp.round(digits)
         else:
             within = xp.clip(xp.abs(digits), None, 2.0 ** (self.bits + 1))  # no infinity
-            rounded = xp.copysign(round_to_integers(within, rounding, random), digits)
+            words = checked_words(random, rounding, x)
+            rounded = xp.copysign(round_to_integers(within, rounding, words), digits)
         if not isinstance(zero_point, int) or zero_point:
             rounded = rounded + zero_point
         limited = xp.clip(rounded, self.lowest_encoded, self.highest)

@@ -26,7 +26,7 @@ def save(path: Path | str, value: ScaledArray | Limits) -> None:
     elif isinstance(value, ScaledArray):
         packed = pack(value)
         header = {"kind": "array", "shape": packed.shape, "axis": packed.axis}
-        header["scheme"] = _describe(packed.scheme)
+        header["scheme"] = describe(packed.scheme)
         parts = {"elements": packed.elements}
         parts |= {f"scales{i}": scales for i, scales in enumerate(packed.scales)}
         optional = {"zero_points": packed.zero_points, "selectors": packed.selectors}
@@ -45,7 +45,7 @@ def load(path: Path | str) -> ScaledArray | Limits:
         header = json.loads(str(parts.pop("header")))
         if choice("kind", header["kind"], ("array", "limits")) == "limits":
             return Limits(parts["low"], parts["high"])
-        scheme = _read(header["scheme"])
+        scheme = scheme_of(header["scheme"])
         return unpack(
             PackedArray(
                 scheme,
@@ -61,11 +61,11 @@ def load(path: Path | str) -> ScaledArray | Limits:
         raise ValueError(f"{path} must hold a quantised array or limits: {error}") from None
 
 
-def _describe(scheme: Scheme) -> dict[str, Any]:
-    """A scheme in JSON types; `_read` is the inverse."""
+def describe(scheme: Scheme) -> dict[str, Any]:
+    """A scheme in JSON types; ValueError for elements that a name alone would stand for."""
     return {
         "name": scheme.name,
-        "elements": [_describe_element(element) for element in scheme.elements],
+        "elements": [_element_text(element) for element in scheme.elements],
         "levels": [
             {**asdict(level.granularity), "format": level.format.name, "rule": level.rule}
             for level in scheme.levels
@@ -75,18 +75,23 @@ def _describe(scheme: Scheme) -> dict[str, Any]:
     }
 
 
-def _describe_element(element: ElementFormat) -> str | dict[str, Any]:
+def _element_text(element: ElementFormat) -> str | dict[str, Any]:
     """The name of an element of MX, the fields of another integer."""
-    if element.is_mx or not isinstance(element, IntegerFormat):
-        return element.name
-    fields = asdict(element)
-    del fields["symmetric"]  # as those of MX alone are
-    return fields
+    if isinstance(element, IntegerFormat) and not element.is_mx:
+        fields = asdict(element)
+        del fields["symmetric"]  # as those of MX alone are
+        return fields
+    if FORMATS.get(element.name) != element:
+        raise ValueError(
+            f"elements of a scheme in a file must be integers or of FORMATS, not {element}"
+        )
+    return element.name
 
 
-def _read(text: dict[str, Any]) -> Scheme:
+def scheme_of(text: dict[str, Any]) -> Scheme:
+    """The inverse of `describe`."""
     known = SCHEMES.get(text["name"])
-    if known is not None and _describe(known) == text:
+    if known is not None and describe(known) == text:
         return known
     elements = tuple(map(_element, text["elements"]))
     levels = tuple(

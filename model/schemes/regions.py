@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..arrays import Array, cast, namespace
+from ..arrays import Array, cast
 from ..rounding import add_to_odd, nearest_even
 from .array import Scaled, ScaledArray
 from .operand import Layout, Operand
@@ -57,14 +57,10 @@ def _stretches(start: int, stop: int, lengths: list[int]) -> list[tuple[int, int
 
 def rescaled(c: Array, scale: Array, partial: Array) -> Array:
     """RNE_fp32(c + scale x partial), a fused multiply-add; a zero is +0."""
-    xp = namespace(c)
     wide = cast(c, "float64")
     with np.errstate(invalid="ignore"):
         term = cast(scale, "float64") * cast(partial, "float64")
-        total = wide + term  # what IEEE makes of infinities and NaN
-        finite = xp.isfinite(total)
-        odd = add_to_odd(xp.where(finite, wide, 0.0), xp.where(finite, term, 0.0))
-    return nearest_even(xp.where(finite, odd, total))
+        return nearest_even(add_to_odd(wide, term))
 
 
 def check_pair(a: Scaled, b: Scaled, kind: type[Scaled] = ScaledArray) -> None:

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -12,10 +13,11 @@ import pytest
 import torch
 
 from mxdot import gpu, model
-from mxdot.gpu import MXTensor, executors
+from mxdot.gpu import MXTensor, executors, schemes
 from mxdot.model import PRESETS, MXArray
 from mxdot.model.accumulators import KINDS
 from mxdot.model.formats import FloatFormat
+from mxdot.model.schemes import SCHEMES
 
 X = torch.ones(4, 64)
 CODES = torch.zeros(4, 64, dtype=torch.uint8)
@@ -304,7 +306,7 @@ def test_files(tmp_path):
     save_file({"x": X}, path)
     with refused(ValueError, f"path must be a file written by mxdot.gpu.save, not '{path}'"):
         gpu.load(path)
-    with refused(TypeError, "tensors['x'] must be an MXTensor, not Tensor"):
+    with refused(TypeError, "tensors['x'] must be an MXTensor or a ScaledTensor, not Tensor"):
         gpu.save(path, {"x": X})
 
 
@@ -381,8 +383,16 @@ def test_files_of_formats_that_have_no_entry(tmp_path):
     message = "tensors['x'] must have a format of mxdot.model.FORMATS, not e4m3"
     with refused(ValueError, message):
         gpu.save(tmp_path / "x", {"x": own})
+    of_own = schemes.quantize(X, replace(SCHEMES["mxfp8_e4m3"], elements=(own.format,)))
+    message = (
+        "tensors['x'] cannot be saved: elements of a scheme in a file must be integers or of "
+        "FORMATS, not e4m3"
+    )
+    with refused(ValueError, message):
+        gpu.save(tmp_path / "x", {"x": of_own})
     several: Any = [A]
-    with refused(TypeError, "tensors must map names to MXTensors, not be a list"):
+    message = "tensors must map names to MXTensors and ScaledTensors, not be a list"
+    with refused(TypeError, message):
         gpu.save(tmp_path / "x", several)
     assert not list(tmp_path.iterdir())
 

@@ -13,7 +13,11 @@ from compare import generator
 from devices import assert_same_blocks, bits, on_devices, tensor
 from mxdot import gpu, model
 from mxdot.gpu import MXTensor
+from mxdot.gpu.schemes import ScaledTensor
 from mxdot.model import FORMATS, MXArray
+from mxdot.model.schemes import SCHEMES
+from scheme_cases import random_array, shrunk
+from scheme_checks import assert_same
 
 every_format = pytest.mark.parametrize("fmt", FORMATS)
 
@@ -149,6 +153,23 @@ def test_a_view_is_saved_as_it_looks(tmp_path):
     turned = MXTensor(x.codes.T, x.scales.T, "e4m3", 16)
     gpu.save(tmp_path / "x", {"x": turned})
     assert_same_blocks(gpu.load(tmp_path / "x")["x"], turned.to_model())
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_a_file_gives_back_schemes(name, tmp_path):
+    rng = generator("gpu files", name)
+    known = random_array(rng, SCHEMES[name], 256, 256, "nan")
+    own = random_array(rng, shrunk(SCHEMES[name]), 24, 48, "any")
+    saved = {"known": known, "own": own}
+    tensors = {key: ScaledTensor.from_model(x) for key, x in saved.items()}
+    tensors["mx"] = MXTensor.from_model(random_blocks("e4m3"))
+    gpu.save(tmp_path / "x", tensors)
+    loaded = gpu.load(tmp_path / "x")
+    assert_same_blocks(loaded.pop("mx"), random_blocks("e4m3"))
+    assert list(loaded) == list(saved)
+    for key, x in saved.items():
+        assert isinstance(loaded[key], ScaledTensor)
+        assert_same(loaded[key].to_model(), x)
 
 
 @pytest.mark.cuda

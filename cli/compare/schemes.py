@@ -4,9 +4,9 @@ import argparse
 from typing import Any
 
 from ..options import BY_KEYWORD
+from ..synthesis import CACHE
 from ..terminal import console
 from .options import (
-    CACHE,
     add_cost_options,
     add_run_options,
     backend,

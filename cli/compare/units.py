@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..synthesis import CACHE
 from ..terminal import console
 from .options import (
-    CACHE,
     add_cost_options,
     add_run_options,
     backend,

@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..model.quantize import SCALE_RULES
 from ..model.units import MatmulConfig
 from ..sim.engine.files import write_file
-from .options import add_options, given, options_of
+from .options import BY_KEYWORD, add_options, given, options_of
 from .terminal import console
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 BUILD = Path("build/layer")
 OPTIONS = options_of(MatmulConfig)
+SCALE_RULE = BY_KEYWORD["scale_rule"]
 CLOCK = 500.0  # MHz
 SENTENCES = 8
 
@@ -63,7 +65,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="instead of a layer normal random numbers: (M, K) by (K, N), of --seed",
     )
     group.add_argument(
-        "--scale-rule", default="floor", help="floor, ceil or even (default: %(default)s)"
+        "--scale-rule",
+        default=SCALE_RULE.default,
+        metavar=SCALE_RULE.metavar,
+        help=f"{', '.join(SCALE_RULES)} (default: %(default)s)",
     )
     group.add_argument("--mode", type=int, default=0, help="format pair (default: %(default)s)")
     group = parser.add_argument_group("simulation")
@@ -88,7 +93,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the layers; 0 when every result and flag is the model's, 1 when not."""
     from ..model.errors import choice, integer
-    from ..model.quantize import SCALE_RULES
 
     choice("scale_rule", args.scale_rule, SCALE_RULES)
     if not 0 < args.clock < 1e6:

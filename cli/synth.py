@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..explore import SYNTHESES
+from .synthesis import add_synthesis_options
 
 if TYPE_CHECKING:
     from ..explore.cost import Cost
@@ -21,23 +22,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="Verilog with all modules")
     parser.add_argument("--top", required=True, metavar="NAME", help="module to synthesise")
-    parser.add_argument(
-        "--flow",
-        help="gates: NAND2 equivalents and levels; cells: a Liberty library; xilinx: 7 series "
-        "LUTs; ecp5: placed and routed (default: gates)",
-    )
-    parser.add_argument(
-        "--process",
-        metavar="P,...",
-        help="instead of a flow: sky130, ihp (130 nm), asap7 (7 nm), gt2n (2 nm), gates",
-    )
-    parser.add_argument(
-        "--liberty",
-        type=Path,
-        action="extend",
-        nargs="+",
-        metavar="FILE",
-        help="library of the flow cells, in one file or several",
+    add_synthesis_options(
+        parser,
+        "gates: NAND2 equivalents and levels; cells: a Liberty library; xilinx: 7 series LUTs; "
+        "ecp5: placed and routed (default: gates)",
+        several=False,
     )
     parser.add_argument(
         "--parameter",
@@ -45,16 +34,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         default=[],
         metavar="NAME=VALUE",
         help="a parameter of the module; may be repeated",
-    )
-    parser.add_argument(
-        "--effort",
-        help="what comes first: area, speed, or for cells balanced (default: speed)",
-    )
-    parser.add_argument(
-        "--target-levels", type=int, metavar="N", help="smallest area of this depth (gates)"
-    )
-    parser.add_argument(
-        "--target-ps", type=int, metavar="N", help="smallest area of this delay (cells, ecp5)"
     )
     parser.add_argument("--no-dsp", action="store_true", help="no multiplier blocks (xilinx, ecp5)")
     parser.add_argument(

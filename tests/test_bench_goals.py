@@ -102,7 +102,7 @@ def seen_of_slots(config: DotConfig) -> dict[str, set]:
     batches = item.concatenate(stimulus.traffic(config, rng, 600))
     products = [product for batch in batches for product in item.products(config, batch)]
     slot, now, seen = 0, 0, []
-    line, watcher = Timeline(config, lambda: slot), slots.Slots(lambda: slot)
+    line, watcher = Timeline(config, lambda: slot), slots.Slots(lambda: slot, slots.goals(config))
     for number, bundle in enumerate(item.bundles(products, config.interleave, rng)):
         cut = number % 3 == 0
         for place, step in bundle.order[: rng.integers(len(bundle.order)) if cut else None]:

@@ -73,6 +73,13 @@ def stalled_reads_change(registers, m):
 
 
 @breaks(Registers)
+def reads_while_busy_are_zero(registers, m):
+    bus = registers.bus
+    with m.If(registers.busy & bus.arvalid & bus.arready & (bus.araddr < 0x24)):
+        m.d.sync += bus.rdata.eq(0)
+
+
+@breaks(Registers)
 def stalled_responses_change(registers, m):
     with m.If(registers.bus.bvalid & ~registers.bus.bready):
         m.d.sync += registers.bus.bresp.eq(0)
@@ -159,6 +166,7 @@ def test_right_turns_pass(simulation_dir, tmp_path):
         ([lost_cycles], ["CYCLES is", "its parts are"]),
         ([stalled_beats_change], ["a beat of C changed before it was taken"]),
         ([stalled_reads_change], ["the response to a read changed before it was taken"]),
+        ([reads_while_busy_are_zero], ["fault reads while busy: ID is 0x00000000"]),
         ([stalled_responses_change], ["the response to a write changed before it was taken"]),
         ([beats_are_discarded], ["DISCARDED_B is", "the pins show"]),
     ],

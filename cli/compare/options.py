@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ..synthesis import add_synthesis_options
 from ..terminal import console
 
 OUTPUT = Path("build/compare")
@@ -14,35 +15,13 @@ OUTPUT = Path("build/compare")
 def add_cost_options(parser: argparse.ArgumentParser) -> None:
     """How units are synthesised."""
     group = parser.add_argument_group("cost")
-    group.add_argument(
-        "--flow",
-        metavar="FLOW,...",
-        help="gates, cells, xilinx, xilinx-dsp, ecp5, ecp5-dsp, or none (default: gates, "
-        "and what a study says)",
-    )
-    group.add_argument(
-        "--process",
-        metavar="P,...",
-        help="sky130, ihp (130 nm), asap7 (7 nm), gt2n (2 nm), gates: built in, beside or instead "
-        "of --flow",
-    )
-    group.add_argument(
-        "--liberty",
-        type=Path,
-        action="extend",
-        nargs="+",
-        metavar="FILE",
-        help="cell library of flow cells, in one file or several",
-    )
-    group.add_argument(
-        "--effort",
-        help="speed, balanced (of cells) or area, where there is no target (default: speed)",
-    )
-    group.add_argument(
-        "--target-ps", metavar="N,...", help="delay targets of cells and ecp5, in ps"
+    add_synthesis_options(
+        group,
+        "gates, cells, xilinx, xilinx-dsp, ecp5, ecp5-dsp, or none (default: gates, and what a "
+        "study says)",
+        several=True,
     )
     group.add_argument("--no-energy", action="store_true", help="leave the energy proxy out")
-    group.add_argument("--target-levels", metavar="N,...", help="depth targets of gates")
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:

@@ -17,7 +17,7 @@ Positive = Annotated[int, Meta(ge=1, description="an integer of at least 1")]
 
 
 class ExtraTable(Table):
-    """`[[extra]]`."""
+    """A unit in other Verilog: `[[extra]]` of the file."""
 
     name: Named
     verilog: Annotated[

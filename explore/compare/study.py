@@ -123,7 +123,7 @@ class SweepTable(Table):
 
 
 class CostTable(Table):
-    """`[cost]`."""
+    """How units are synthesised: `[cost]` of the file."""
 
     flow: Text | UnsetType = UNSET
     process: Text | UnsetType = UNSET

@@ -9,7 +9,8 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
-from typing import Any
+from types import MappingProxyType, ModuleType
+from typing import Any, final
 
 from cocotb.handle import LogicObject
 from cocotb.triggers import RisingEdge
@@ -70,6 +71,9 @@ class Timeline(ABC):
 class Watcher:
     """Bins of the input stream that only some kinds of unit have."""
 
+    goals: Goals = MappingProxyType({})
+    """Those that the unit can reach."""
+
     def reset(self) -> None:
         """The unit is empty."""
 
@@ -95,6 +99,10 @@ class Subject(ABC):
 
     pins: Any
     """`Pins`, or the kind's own."""
+    item: ModuleType
+    """The kind's item.py, of which `batch_of` and `plain` are used here."""
+    features: ModuleType
+    """The kind's features.py: `goals` and `hits`."""
 
     def __init__(self, job: UnitJob, dut: Any) -> None:
         self.job, self.config = job, job.config
@@ -105,6 +113,16 @@ class Subject(ABC):
     @abstractmethod
     def capacity(self) -> int:
         """The most items that the unit can hold."""
+
+    @property
+    @abstractmethod
+    def held_beats(self) -> int:
+        """The most beats that the unit can hold."""
+
+    @property
+    def has_several_beats(self) -> bool:
+        """Whether items have several beats."""
+        return True
 
     @abstractmethod
     def traffic(self) -> list[Any]:
@@ -139,57 +157,55 @@ class Subject(ABC):
         """When things happen while nothing is stalled."""
 
     def watcher(self) -> Watcher:
-        """For bins of `event_goals` that the environment does not know."""
+        """For bins that the environment does not know."""
         return Watcher()
 
     @abstractmethod
     def group(self, item: Any) -> Any:
         """Items of one group make a batch."""
 
-    @abstractmethod
     def batch(self, items: list[Any]) -> Any:
         """A batch of items of one group, as the model takes it."""
+        return self.item.batch_of(self.config, items)
 
     @abstractmethod
     def result(self, outcome: Any, row: int, item: Any) -> Any:
         """A result of the model for an item, as `delivered` makes it."""
 
-    @abstractmethod
     def plain(self, item: Any) -> dict[str, Any]:
         """An item as plain values of JSON."""
+        return self.item.plain(item)
 
-    @abstractmethod
     def goals(self) -> Goals:
         """Bins of each feature of the items that the unit can reach."""
+        return self.features.goals(self.config)
 
-    @abstractmethod
     def hits(self, batch: Any, outcome: Any) -> Hits:
         """Bins that each item of a batch hits."""
+        return self.features.hits(self.config, batch, outcome)
 
-    @abstractmethod
+    @final
     def event_goals(self) -> Goals:
-        """Bins of stream events that the unit can reach."""
+        """Bins of stream events that the unit can reach: those of every kind, and the watcher's."""
+        return {**self.watcher().goals, **self._common_event_goals()}
 
-
-def event_goals(latency: int, capacity: int, *, several: bool, waits: bool = False) -> Goals:
-    """Bins of stream events of a unit that blocks its input while it is stalled, and else never.
-
-    capacity: beats that it holds. several: items have several beats. waits: beats of an item wait
-    for each other though nothing is stalled.
-    """
-    sinks = ("idle", "taken", "stalled")
-    cycles = [(source, sink) for source in ("idle", "accepted") for sink in sinks]
-    if capacity == 1:  # the only register is full while its result is stalled
-        cycles.remove(("accepted", "stalled"))
-    cycles += [("blocked", sink) for sink in sinks if waits or sink == "stalled"]
-    return {
-        "cycle": cycles,
-        "gap": ["none", "between items"] + ["inside an item"] * several,
-        "taken": ["at once", "1 cycle", "2 to 7 cycles", "8 or more"],
-        "reset": [IDLE, "result stalled"]
-        + ["partial item"] * several
-        + ["result on its way"] * (latency > 1),  # else it is on the pins at once
-    }
+    def _common_event_goals(self) -> Goals:
+        """Of a unit that blocks its input while it is stalled; else never, but where beats of an
+        item wait for each other."""
+        several, waits = self.has_several_beats, self.timeline().interval > 1
+        sinks = ("idle", "taken", "stalled")
+        cycles = [(source, sink) for source in ("idle", "accepted") for sink in sinks]
+        if self.held_beats == 1:  # the only register is full while its result is stalled
+            cycles.remove(("accepted", "stalled"))
+        cycles += [("blocked", sink) for sink in sinks if waits or sink == "stalled"]
+        return {
+            "cycle": cycles,
+            "gap": ["none", "between items"] + ["inside an item"] * several,
+            "taken": ["at once", "1 cycle", "2 to 7 cycles", "8 or more"],
+            "reset": [IDLE, "result stalled"]
+            + ["partial item"] * several
+            + ["result on its way"] * (self.config.latency > 1),  # else it is on the pins at once
+        }
 
 
 def subject_of(job: UnitJob, dut: Any) -> Subject:

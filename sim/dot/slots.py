@@ -27,8 +27,8 @@ def goals(config: DotConfig) -> Goals:
 class Slots(Watcher):
     """Who is in flight. slot: of the beat on the pins."""
 
-    def __init__(self, slot: Callable[[], int]) -> None:
-        self.slot = slot
+    def __init__(self, slot: Callable[[], int], goals: Goals) -> None:
+        self.slot, self.goals = slot, goals
         self.begun: dict[int, int] = {}  # by slot, when its product began: in products
         self.reset()
 

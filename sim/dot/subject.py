@@ -11,10 +11,10 @@ from cocotb.handle import LogicObject
 from ...model import DotConfig
 from ...model.trace import FLAG_NAMES
 from ..bench import subject
-from ..bench.subject import Assembler, Goals, Hits, Subject, Watcher, event_goals
+from ..bench.subject import Assembler, Subject, Watcher
 from ..engine.job import UnitJob
-from . import features, slots
-from .item import Batch, Bundle, Outcome, Product, batch_of, bundles, plain, products
+from . import features, item, slots
+from .item import Bundle, Outcome, Product, bundles, products
 from .stimulus import traffic
 from .tensors import tensor_traffic
 
@@ -166,6 +166,7 @@ class DotSubject(Subject):
     beat a block."""
 
     config: DotConfig
+    item, features = item, features
 
     def __init__(self, job: UnitJob, dut: Any) -> None:
         super().__init__(job, dut)
@@ -175,6 +176,11 @@ class DotSubject(Subject):
     def capacity(self) -> int:
         """One in each register; where products are interleaved, one more in the queue."""
         return self.config.latency + (self.config.interleave > 1)
+
+    @property
+    def held_beats(self) -> int:
+        """A block in each register."""
+        return self.config.latency
 
     def traffic(self) -> list[Bundle]:
         """Every sequence, and real tensors; as many at a time as the unit takes, or fewer."""
@@ -214,35 +220,15 @@ class DotSubject(Subject):
 
     def watcher(self) -> Watcher:
         """Of the slots."""
-        return slots.Slots(self.pins.slot) if self.config.slot_bits else Watcher()
+        if not self.config.slot_bits:
+            return Watcher()
+        return slots.Slots(self.pins.slot, slots.goals(self.config))
 
     def group(self, item: Product) -> tuple[int, int]:
         """One mode and one number of blocks."""
         return item.mode, len(item.blocks)
 
-    def batch(self, items: list[Product]) -> Batch:
-        """Dot products of one group."""
-        return batch_of(self.config, items)
-
     def result(self, outcome: Outcome, row: int, item: Product) -> tuple[int, ...]:
         """Result bits, flags and slot."""
         slot = [item.slot] if self.config.slot_bits else []
         return int(outcome.result[row]), int(outcome.flags[row]), *slot
-
-    def plain(self, item: Product) -> dict[str, Any]:
-        """mode, c, and the blocks as lists."""
-        return plain(item)
-
-    def goals(self) -> Goals:
-        """Those of features.py."""
-        return features.goals(self.config)
-
-    def hits(self, batch: Batch, outcome: Outcome) -> Hits:
-        """Those of features.py."""
-        return features.hits(self.config, batch, outcome)
-
-    def event_goals(self) -> Goals:
-        """Products of several blocks; a loop of several cycles blocks its input; slots."""
-        registers, waits = self.config.latency, self.config.interval > 1
-        common = event_goals(registers, registers, several=True, waits=waits)
-        return {**common, **slots.goals(self.config)}

@@ -6,15 +6,15 @@ from typing import Any
 
 from ...model import DotQuantizeConfig
 from ..bench import subject
-from ..bench.subject import Assembler, Goals, Hits, Subject, event_goals
+from ..bench.subject import Assembler, Subject
 from ..dot import subject as dot
 from ..dot.item import Product
 from ..dot.subject import DotPins
 from ..engine.job import UnitJob
 from ..quantize import subject as quantize
 from ..quantize.item import CodesBeat, result
-from . import features
-from .item import Batch, Block, Outcome, batch_of, blocks, plain
+from . import features, item
+from .item import Block, Outcome, blocks
 from .stimulus import traffic
 
 TENSOR_BLOCKS = 1000
@@ -94,6 +94,7 @@ class DotQuantizeSubject(Subject):
     """A `DotQuantizeUnit`; an item is a block of dot products, a beat a block of one of them."""
 
     config: DotQuantizeConfig
+    item, features = item, features
 
     def __init__(self, job: UnitJob, dut: Any) -> None:
         super().__init__(job, dut)
@@ -105,6 +106,11 @@ class DotQuantizeSubject(Subject):
         """A result in each register and in each place of the ring, one of the oldest block."""
         block = self.config.quantizer.block
         return -(-(self.config.latency + block) // block)
+
+    @property
+    def held_beats(self) -> int:
+        """One in each register and in each place of the ring."""
+        return self.config.latency + self.config.quantizer.block
 
     def traffic(self) -> list[Block]:
         """Every sequence, and real tensors."""
@@ -146,28 +152,6 @@ class DotQuantizeSubject(Subject):
     def group(self, item: Block) -> None:
         """Any blocks."""
 
-    def batch(self, items: list[Block]) -> Batch:
-        """Any blocks."""
-        return batch_of(self.config, items)
-
     def result(self, outcome: Outcome, row: int, item: object) -> list[CodesBeat]:
         """Codes, each with its scale."""
         return result(self.config.quantizer, outcome.codes, row)
-
-    def plain(self, item: Block) -> dict[str, Any]:
-        """number and products."""
-        return plain(item)
-
-    def goals(self) -> Goals:
-        """Those of features.py."""
-        return features.goals(self.config)
-
-    def hits(self, batch: Batch, outcome: Outcome) -> Hits:
-        """Those of features.py."""
-        return features.hits(self.config, batch, outcome)
-
-    def event_goals(self) -> Goals:
-        """Results wait in the ring; a loop of several cycles blocks the input."""
-        latency, block = self.config.latency, self.config.quantizer.block
-        waits = self.config.dot.interval > 1
-        return event_goals(latency, latency + block, several=True, waits=waits)

@@ -50,6 +50,7 @@ FAULTS = {
     "values too large": Fault(misuse.too_large),
     "start while busy": Fault(misuse.start_while_busy),
     "write while busy": Fault(misuse.write_while_busy),
+    "reads while busy": Fault(misuse.reads_while_busy),
     "unknown addresses": Fault(misuse.unknown_addresses),
     "single bytes": Fault(misuse.single_bytes),
     "interrupt": Fault(misuse.interrupt),

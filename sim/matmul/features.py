@@ -1,4 +1,4 @@
-"""Functional coverage of the matrix unit: shapes, stalls, counters, errors, faults and resets."""
+"""Functional coverage of the matrix unit: shapes, stalls, registers, errors, faults and resets."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,6 +10,8 @@ from .stimulus import shapes, tile_shapes
 from .watch import HANDSHAKES
 
 WAITS = tuple(name for name in COUNTERS if name.startswith(("WAIT", "TAIL")))
+ACTIVITIES = ("idle", "busy")
+"""What the unit is, by STATUS."""
 ERRORS = [field.name for field in REGISTERS["STATUS"].fields if field.name not in STATES]
 
 
@@ -26,6 +28,7 @@ def goals(config: MatmulConfig, faults: Iterable[str]) -> dict[str, Sequence[obj
         ],
         "counter": [name for name in WAITS if _can_count(config, name)],
         "flags": ["none", "some"][: 1 + config.dot.status],
+        "read": [(name, activity) for name in REGISTERS for activity in ACTIVITIES],
         "error": [name for name in ERRORS if _can_fail(config, name)],
         "fault": list(faults),
     }

@@ -5,6 +5,8 @@ from typing import Any
 
 from ...model.units.matmul.registers import ADDRESS_BITS, CONFIGURED, REGISTERS, constants, word
 from .bench import Bench
+from .features import ACTIVITIES
+from .item import Product
 
 
 async def _refused(bench: Bench, error: str, register: str, value: int) -> None:
@@ -94,6 +96,33 @@ async def write_while_busy(bench: Bench) -> None:
             bench.check(await bench.ends.read(name) == before, f"{name} changed while busy")
 
     await _while_busy(bench, "busy_write", act)
+
+
+async def reads_while_busy(bench: Bench) -> None:
+    """Every register can be read while a job runs, which goes on unharmed, and after it."""
+    product = bench.product()
+    packets = product.packets(bench.config)
+    bench.ends.stop("c")
+    await bench.begin(product, packets)
+    await _read_all(bench, product, busy=1)
+    bench.ends.resume("c")
+    await bench.finish(product)
+    await _read_all(bench, product, busy=0)
+
+
+async def _read_all(bench: Bench, product: Product, busy: int) -> None:
+    """Read every register; those that say what the unit is and what the job is are as they were."""
+    known = {**constants(bench.config), **product.words(bench.config)}
+    bench.check((await bench.ends.read("STATUS"))["busy"] == busy, f"STATUS.busy is {1 - busy}")
+    for name, register in REGISTERS.items():
+        got, accepted = await bench.ends.peek(register.offset)
+        bench.check(accepted, f"a read of {name} was refused, {ACTIVITIES[busy]}")
+        if name in known:
+            want = word(register, known[name])
+            what = f"{name} is 0x{got:08x}, wanted 0x{want:08x}, {ACTIVITIES[busy]}"
+            bench.check(got == want, what)
+    bench.check((await bench.ends.read("STATUS"))["busy"] == busy, f"STATUS.busy is {1 - busy}")
+    bench.hits.append({"read": {(name, ACTIVITIES[busy]) for name in REGISTERS}})
 
 
 async def unknown_addresses(bench: Bench) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 from ...model import QuantizeConfig
 from ..bench import subject
-from ..bench.subject import Assembler, Goals, Hits, Subject, event_goals
+from ..bench.subject import Assembler, Subject
 from ..engine.job import UnitJob
-from . import features
-from .item import Batch, Beat, Block, CodesBeat, Outcome, batch_of, blocks, plain, result
+from . import features, item
+from .item import Beat, Block, CodesBeat, Outcome, blocks, result
 from .stimulus import traffic
 
 
@@ -110,6 +110,7 @@ class QuantizeSubject(Subject):
     """A `QuantizeUnit`; an item is a block."""
 
     config: QuantizeConfig
+    item, features = item, features
 
     def __init__(self, job: UnitJob, dut: Any) -> None:
         super().__init__(job, dut)
@@ -120,6 +121,16 @@ class QuantizeSubject(Subject):
     def capacity(self) -> int:
         """A block in each register, and one of several beats in the ring."""
         return self.config.latency + 1
+
+    @property
+    def held_beats(self) -> int:
+        """One in each register; several of a block wait in the ring, too."""
+        return self.config.latency + self.has_several_beats * self.config.beats
+
+    @property
+    def has_several_beats(self) -> bool:
+        """By the configuration."""
+        return self.config.beats > 1
 
     def traffic(self) -> list[Block]:
         """Every sequence."""
@@ -168,27 +179,6 @@ class QuantizeSubject(Subject):
         """One mode and one scale rule."""
         return item.mode, item.rule
 
-    def batch(self, items: list[Block]) -> Batch:
-        """Blocks of one group."""
-        return batch_of(self.config, items)
-
     def result(self, outcome: Outcome, row: int, item: object) -> list[CodesBeat]:
         """Beats of codes."""
         return result(self.config, outcome, row)
-
-    def plain(self, item: Block) -> dict[str, Any]:
-        """mode, rule, number, and the beats as lists."""
-        return plain(item)
-
-    def goals(self) -> Goals:
-        """Those of features.py."""
-        return features.goals(self.config)
-
-    def hits(self, batch: Batch, outcome: Outcome) -> Hits:
-        """Those of features.py."""
-        return features.hits(self.config, batch, outcome)
-
-    def event_goals(self) -> Goals:
-        """Several beats wait in the ring, too."""
-        latency, several = self.config.latency, self.config.beats > 1
-        return event_goals(latency, latency + several * self.config.beats, several=several)

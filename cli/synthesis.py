@@ -1,0 +1,39 @@
+"""The options that say how something is synthesised, once or in several ways."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+"""Where all syntheses keep their results."""
+
+
+def add_synthesis_options(parser: argparse._ActionsContainer, flows: str, *, several: bool) -> None:
+    """flows: the flows in words. several: flows and targets are texts of lists, each one a way;
+    built-in processes may then stand beside flows."""
+    number: dict[str, Any] = {"metavar": "N,..."} if several else {"metavar": "N", "type": int}
+    parser.add_argument("--flow", metavar="FLOW,..." if several else "FLOW", help=flows)
+    parser.add_argument(
+        "--process",
+        metavar="P,...",
+        help="built in: sky130, ihp (130 nm), asap7 (7 nm), gt2n (2 nm), gates; "
+        f"{'beside or ' if several else ''}instead of --flow",
+    )
+    parser.add_argument(
+        "--liberty",
+        type=Path,
+        action="extend",
+        nargs="+",
+        metavar="FILE",
+        help="cell library of the flow cells, in one file or several",
+    )
+    parser.add_argument(
+        "--effort",
+        help="what comes first where there is no target: area, speed, or for cells balanced "
+        "(default: speed)",
+    )
+    parser.add_argument(
+        "--target-levels", **number, help="smallest area of this depth, in levels (gates)"
+    )
+    parser.add_argument(
+        "--target-ps", **number, help="smallest area of this delay, in ps (cells, ecp5)"
+    )

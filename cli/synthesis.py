@@ -1,10 +1,7 @@
 """The options that say how something is synthesised, once or in several ways."""
 
 import argparse
-from pathlib import Path
 from typing import Any
-
-"""Where all syntheses keep their results."""
 
 
 def add_synthesis_options(parser: argparse._ActionsContainer, flows: str, *, several: bool) -> None:

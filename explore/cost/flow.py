@@ -35,7 +35,7 @@ class Flow:
     """Area per section by a second synthesis that keeps the top module's instances apart; by
     default for `gates` and `cells`."""
     timing: str = "own"
-    """Who times `cells`: `own` (`sta.py`), `opensta`, or `abc`, which sees no flip-flops."""
+    """Who times `cells`: `own` (static_timing.py), `opensta`, or `abc`, without flip-flops."""
     adders: bool = True
     """Whether `cells` takes the library's full and half adders for those of generated units."""
     place: bool = True

@@ -27,7 +27,7 @@ from ..ops.outputs import OUTPUTS
 from .agreement import running_values
 
 FRACTION_BITS = 25
-NO_UNIT = -4096
+NO_EXPONENT = -4096
 NAN = 0x7FFFFFFF
 TILE = 512  # rows and columns computed by the rule at a time
 
@@ -112,25 +112,25 @@ CLASSES: dict[str, Draw] = {
 def rule(element: Element, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
     """int32 bits (M, N) of c + a (M, K) x b (N, K)^T: `fused:25` in the element's steps."""
     x, y = (z.to(torch.float64) for z in (a, b))
-    units_x, units_y = (_units(element, z) for z in (x, y))
+    exponents_x, exponents_y = (_exponents(element, z) for z in (x, y))
     for start in range(0, a.shape[1], element.terms):
         step = slice(start, start + element.terms)
         products = x[:, None, step] * y[None, :, step]
-        units = (units_x[:, None, step] + units_y[None, :, step]).amax(dim=-1)
+        of_terms = (exponents_x[:, None, step] + exponents_y[None, :, step]).amax(dim=-1)
         wide = c.to(torch.float64)
         exponent = exponent64(wide.abs()).clamp(FLOAT32.emin, FLOAT32.emax)
-        largest = torch.maximum(torch.where(c == 0, NO_UNIT, exponent), units)
-        shift = FRACTION_BITS - torch.where(largest < NO_UNIT // 2, 0, largest)
+        largest = torch.maximum(torch.where(c == 0, NO_EXPONENT, exponent), of_terms)
+        shift = FRACTION_BITS - torch.where(largest < NO_EXPONENT // 2, 0, largest)
         total = (products * power64(shift)[..., None]).trunc_().sum(dim=-1)
         total += (wide * power64(shift)).trunc()
         c = toward_zero(total * power64(-shift))
     return torch.where(c.isnan(), NAN, c.view(torch.int32))
 
 
-def _units(element: Element, values: Tensor) -> Tensor:
-    """Exponents of the unit digits: subnormal numbers count as the smallest normal."""
-    units = exponent64(values.abs()).clamp(min=element.emin)
-    return torch.where((values == 0) | ~values.isfinite(), NO_UNIT, units).to(torch.int32)
+def _exponents(element: Element, values: Tensor) -> Tensor:
+    """Exponents: subnormal numbers count as the smallest normal."""
+    exponents = exponent64(values.abs()).clamp(min=element.emin)
+    return torch.where((values == 0) | ~values.isfinite(), NO_EXPONENT, exponents).to(torch.int32)
 
 
 def compare(element: Element, a: Tensor, b: Tensor, c: Tensor) -> int:

@@ -10,7 +10,7 @@ from ...model.accumulators.base import times_factor
 from ...model.arrays import power as power64
 from ...model.rounding import nearest_even, toward_zero
 from ...model.wide import WideSum, exact_sum
-from .steps import NO_UNIT, Step, Steps
+from .steps import NO_EXPONENT, Step, Steps
 
 
 def _add_blocks(block_sum: Callable[[Step], WideSum], steps: Steps, c: Tensor) -> Tensor:
@@ -31,8 +31,8 @@ def run_aligned(accumulator: Aligned, steps: Steps, c: Tensor) -> Tensor:
     fraction_bits = accumulator.fraction_bits
 
     def block_sum(step: Step) -> WideSum:
-        units = step.largest_unit
-        largest = torch.where(units > NO_UNIT // 2, units, 0)  # all-zero blocks: any grid
+        exponent = step.largest_exponent
+        largest = torch.where(exponent > NO_EXPONENT // 2, exponent, 0)  # all-zero blocks: any grid
         terms = (step.products * power64(fraction_bits - largest)[..., None]).trunc_()
         total = exact_sum(terms, fraction_bits + 2, 0)
         odd = total.rounded_to_odd() * power64(largest - fraction_bits)

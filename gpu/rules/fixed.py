@@ -58,13 +58,13 @@ class Float64Register:
         """Add RZ(total x 2^(scale - L))."""
         # Far outside the register's range the exact distance no longer matters.
         exponent = (scale - self.rule.lsb).clamp(-400, 200)
-        units = (total.high * power64(exponent)).trunc_()
+        addend = (total.high * power64(exponent)).trunc_()
         size = 2.0**self.rule.width
         low, high = -size / 2, size / 2 - 1
         if self.rule.overflow == "saturate":
-            self.value = (self.value + units).clamp(low, high)
+            self.value = (self.value + addend).clamp(low, high)
         else:
-            self.value = (self.value + units.fmod(size) - low).remainder(size) + low
+            self.value = (self.value + addend.fmod(size) - low).remainder(size) + low
 
     def rounded_to_odd(self) -> Tensor:
         """The registers' integers as float64."""
@@ -133,16 +133,16 @@ def _carry(values: Tensor) -> None:
 
 def _magnitude(total: WideSum, lsb: int, limbs: int) -> Tensor:
     """|total| in units of 2^lsb as limbs (limbs, m, n)."""
-    unit = 2.0**-lsb
-    rest = total.high.abs() * unit
-    magnitude = rest.new_empty((limbs, *rest.shape), dtype=torch.int64)
+    scale = 2.0**-lsb
+    remainder = total.high.abs() * scale
+    magnitude = remainder.new_empty((limbs, *remainder.shape), dtype=torch.int64)
     for i in reversed(range(limbs)):
         weight = 2.0 ** (LIMB * i)
-        limb = (rest * (1 / weight)).floor_()
+        limb = (remainder * (1 / weight)).floor_()
         magnitude[i] = limb.to(torch.int64)
-        rest = rest - limb * weight
+        remainder = remainder - limb * weight
     if total.low is not None:
-        low = torch.where(total.high < 0, -total.low, total.low) * unit
+        low = torch.where(total.high < 0, -total.low, total.low) * scale
         magnitude[0] += low.to(torch.int64)
         _carry(magnitude)
     return magnitude

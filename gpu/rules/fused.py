@@ -9,16 +9,16 @@ from ...model.arrays import power as power64
 from ...model.formats import FLOAT32
 from ...model.rounding import add_to_odd, nearest_even, toward_zero
 from ...model.wide import exact_sum
-from .steps import NO_UNIT, Step, Steps
+from .steps import NO_EXPONENT, Step, Steps
 
 
 def _fuse(step: Step, c: Tensor, fraction_bits: int, result_bits: int) -> Tensor:
     """One `fused:F` update of float32 `c`: the scale and c join the alignment."""
     wide = c.to(torch.float64)
     exponent = exponent64(wide.abs()).clamp(FLOAT32.emin, FLOAT32.emax)  # subnormals too
-    products = step.largest_unit + step.scale
+    products = step.largest_exponent + step.scale
     # A zero c takes no part; where the products are zero too, any exponent will do.
-    alone = (c == 0) & (products > NO_UNIT // 2)
+    alone = (c == 0) & (products > NO_EXPONENT // 2)
     largest = torch.where(alone, products, torch.maximum(exponent, products))
     shift = fraction_bits - largest
     terms = (step.terms * power64(step.scale + shift)[..., None]).trunc_()

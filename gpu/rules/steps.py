@@ -13,7 +13,7 @@ from ...model.products import product_table
 from ...model.wide import WideSum, exact_sum, exact_sum_fits
 from ..ops.matmul import Product
 
-NO_UNIT = -(2**12)  # unit exponent of a zero or special element: far below every other
+NO_EXPONENT = -(2**12)  # of a zero or special element: far below every other
 
 
 @cache
@@ -23,12 +23,12 @@ def _values(fmt: ElementFormat, device: torch.device) -> Tensor:
 
 
 @cache
-def _units(fmt: ElementFormat, device: torch.device) -> Tensor:
-    """The exponent of every code's unit digit, int16; NO_UNIT for zero and special codes."""
+def _exponents(fmt: ElementFormat, device: torch.device) -> Tensor:
+    """Exponents of all codes, int16: emin of subnormals, NO_EXPONENT of zero and special codes."""
     _, significand, exponent = fmt.triples
-    units = torch.tensor(exponent + fmt.mantissa_bits, dtype=torch.int16, device=device)
-    units[torch.tensor(significand == 0, device=device)] = NO_UNIT
-    return units
+    exponents = torch.tensor(exponent + fmt.mantissa_bits, dtype=torch.int16, device=device)
+    exponents[torch.tensor(significand == 0, device=device)] = NO_EXPONENT
+    return exponents
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Step:
     """One step of (m, n) dot products: t products each, and a scale.
 
     a (m, t), b (n, t): float64 values, NaN where the block's scale is NaN, so that IEEE 754
-    arithmetic finds the special results. a_units, b_units: int16, their unit exponents.
+    arithmetic finds the special results. a_exponents, b_exponents: int16, of subnormals emin.
     scale (m, n): int32, the exponents s of both scales added.
     size: elements taken. is_last: of its dot product.
     factor (m, n): float64, the scales' significand g, as in g x 2^scale, the product of `factors`
@@ -48,8 +48,8 @@ class Step:
     lsb: int
     a: Tensor
     b: Tensor
-    a_units: Tensor
-    b_units: Tensor
+    a_exponents: Tensor
+    b_exponents: Tensor
     scale: Tensor
     size: int
     is_last: bool
@@ -72,12 +72,13 @@ class Step:
         return 2 + self.factors
 
     @cached_property
-    def largest_unit(self) -> Tensor:
-        """The largest unit exponent of the products, int32 (m, n).
+    def largest_exponent(self) -> Tensor:
+        """The largest sum of two elements' exponents, int32 (m, n): U of the contract.
 
-        NO_UNIT or less, by at most 2^7, when all products are zero or special.
+        NO_EXPONENT or less, by at most 2^7, when all products are zero or special.
         """
-        return (self.a_units[:, None, :] + self.b_units[None, :, :]).amax(dim=-1).to(torch.int32)
+        exponents = self.a_exponents[:, None, :] + self.b_exponents[None, :, :]
+        return exponents.amax(dim=-1).to(torch.int32)
 
     def sum(self) -> WideSum:
         """The exact sums of the terms (m, n)."""
@@ -156,17 +157,17 @@ class BlockSteps:
             for start in range(0, k, self.terms):
                 end = min(start + self.terms, k)
                 where = slice(block * k + start, block * k + end)
-                a, a_units = _elements(p.a_codes[self.rows, where], a_scales, p.a_format)
-                b, b_units = _elements(p.b_codes[self.columns, where], b_scales, p.b_format)
+                a, a_exponents = _elements(p.a_codes[self.rows, where], a_scales, p.a_format)
+                b, b_exponents = _elements(p.b_codes[self.columns, where], b_scales, p.b_format)
                 is_last = block * k + end == length
-                yield Step(bits, lsb, a, b, a_units, b_units, scale, end - start, is_last)
+                yield Step(bits, lsb, a, b, a_exponents, b_exponents, scale, end - start, is_last)
 
 
 def _elements(codes: Tensor, scales: Tensor, fmt: ElementFormat) -> tuple[Tensor, Tensor]:
-    """Values and unit exponents of codes (n, t) whose block has the scales (n,)."""
+    """Values and exponents of codes (n, t) whose block has the scales (n,)."""
     index = codes.to(torch.int32)
     values = _values(fmt, codes.device)[index]
     return (
         torch.where((scales == E8M0.nan_code)[:, None], torch.nan, values),
-        _units(fmt, codes.device)[index],
+        _exponents(fmt, codes.device)[index],
     )

@@ -1,6 +1,7 @@
 """The options that say how something is synthesised, once or in several ways."""
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 

@@ -46,12 +46,14 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Point:
-    """One row: `flow` None for no synthesis, `data` None for no accuracy."""
+    """One row: `flow` None for no synthesis, `data` None for no accuracy; `energy`: its proxy, too,
+    where the flow has one."""
 
     unit: Unit
     flow: Flow | None
     data: str | None
     sampling: Sampling
+    energy: bool = True
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Sweep:
     process: str | None = None
     """Where these units are synthesised, if not where the study says."""
     accuracy: bool = True
-    """Whether their results are measured, and their sections, or only area and delay."""
+    """Whether their results are measured, sections and energy, or only area and delay."""
 
 
 _TEXTS = (
@@ -146,13 +148,14 @@ def points_of(
     flows: Sequence[Flow | None],
     data: Sequence[str | None],
     sampling: Sampling,
+    energy: bool = True,
 ) -> list[Point]:
     """Every unit in every flow on all data; a unit of unknown accuracy once in every flow.
 
     A point that leaves nothing to measure is none.
     """
     return [
-        Point(unit, flow, where, sampling)
+        Point(unit, flow, where, sampling, energy)
         for unit in all_units
         for flow in flows
         for where in (data if unit.has_accuracy else [None])

@@ -77,7 +77,7 @@ def compare(
     cache_dir = (cache_dir or directory / "cache").resolve()
     needs = [
         (
-            cost_task(p, study.synthesis.energy, cache_dir, tools),
+            cost_task(p, cache_dir, tools),
             accuracy_task(p, tools),
             encoder_task(p, tools),
         )

@@ -80,13 +80,14 @@ class Study:
         if sweep.process is not None:
             here = replace(here, synthesis=self.synthesis.on(sweep.process))
         if not sweep.accuracy:
-            synthesis = replace(here.synthesis, sections=False)
+            synthesis = replace(here.synthesis, sections=False, energy=False)
             sampling = replace(self.sampling, encoder=0)
             here = replace(here, synthesis=synthesis, data=(), sampling=sampling)
         return here._of(units_of(sweep, note))
 
     def _of(self, units: Sequence[Unit]) -> list[Point]:
-        return points_of(units, self.synthesis.flows(), self.data or (None,), self.sampling)
+        flows, data = self.synthesis.flows(), self.data or (None,)
+        return points_of(units, flows, data, self.sampling, self.synthesis.energy)
 
 
 def check_data(names: Sequence[str]) -> None:

@@ -288,14 +288,14 @@ def _slowness(rule: str) -> int:
     return 10 if register is not None and register.width > FLOAT64_WIDTH else 1
 
 
-def cost_task(point: Point, energy: bool, cache_dir: Path, tools: Instruments) -> CostTask | None:
+def cost_task(point: Point, cache_dir: Path, tools: Instruments) -> CostTask | None:
     """The synthesis that `point` needs, if any."""
     if point.flow is None:
         return None
     flow = point.flow
     if flow.liberty:  # a worker may have another directory
         flow = replace(flow, liberty=tuple(path.absolute() for path in flow.liberty))
-    return CostTask(point.unit, flow, energy, cache_dir, tools)
+    return CostTask(point.unit, flow, point.energy, cache_dir, tools)
 
 
 def accuracy_task(point: Point, tools: Instruments) -> AccuracyTask | UnitAccuracyTask | None:

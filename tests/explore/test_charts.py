@@ -2,6 +2,7 @@
 
 import json
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import lm_report
 import pytest
@@ -9,7 +10,7 @@ from compare_sample import sample
 
 from mxdot.explore.charts import Entry, Picture, save
 from mxdot.explore.charts.layers import axis, bars, lines, names_axis, panel, points, texts, thinned
-from mxdot.explore.charts.palette import BLUE, CIRCLE
+from mxdot.explore.charts.palette import BLUE, CIRCLE, GREY
 from mxdot.explore.charts.theme import DARK, LIGHT, config
 from mxdot.explore.compare import charts, write
 from mxdot.explore.compare.charts import clock_area
@@ -105,7 +106,7 @@ def test_every_unit_has_its_mark(comparison, tmp_path):
 
 
 def test_a_curve_joins_what_no_other_unit_of_it_beats():
-    """Whatever the stages and the products in flight."""
+    """Whatever the stages and the products in flight; other units are grey and have no name."""
     units = (("exact", 1, "", 9, 90), ("exact", 4, "", 5, 99), ("exact", 2, "", 6, 120),
              ("exact", 8, " interleave 7", 2, 130), ("float32", 4, "", 8, 130))  # fmt: skip
     rows = [
@@ -114,12 +115,15 @@ def test_a_curve_joins_what_no_other_unit_of_it_beats():
         for rule, stages, more, delay, area in units
     ]  # fmt: skip
     assert clock_area.front(rows) == [rows[3], rows[1], rows[4], rows[0]]
-    (picture,) = clock_area.pictures(rows)
+    other = replace(rows[1], unit="e5m2 exact x8 stages 4", format="e5m2")
+    (picture,) = clock_area.pictures([*rows, other])  # a format without a curve
     line, point, text = picture.panels[0]["layer"]
     ends = [(value["x"], value["y"]) for value in line["data"]["values"]]
     assert ends == [(5000, 130), (2000, 99), (1111.11, 90)]
     assert len(point["data"]["values"]) == 5
-    assert {value["text"] for value in text["data"]["values"]} == {"exact", "float32"}
+    assert [value["text"] for value in text["data"]["values"]] == ["exact"]
+    assert [value["colour"] for value in point["data"]["values"]] == [GREY] + 4 * [BLUE]
+    assert [entry.label for entry in picture.legend] == ["exact", "without a curve"]
 
 
 def test_the_picture_of_training(tmp_path):

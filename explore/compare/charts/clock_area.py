@@ -1,15 +1,18 @@
 """What a clock costs: units by their clock, or by their depth, and their area, a panel a format.
 
 A curve joins the units of one accumulator, in whatever stages and with however many products in
-flight, that no other one of it beats in both.
+flight, that no other one of it beats in both. Where there are curves, colours tell accumulators
+apart and not formats, and a format without any has no panel.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...charts import Picture
+from ...charts import Entry, Picture
 from ...charts.layers import axis, lines, panel, points, texts, thinned
+from ...charts.palette import CIRCLE, GREY, MANY, SYMBOLS, family
 from ..rows import Row
 from .common import by_format, colours_of, curves, distinct, each_unit, legend, mark
 
@@ -21,6 +24,7 @@ LEVELS = (
     "Curves: the shallowest and smallest units of an accumulator, in fewer and in more stages. "
     "Depth ranks units; it does not predict time."
 )
+HEIGHT = 330
 
 
 def pictures(rows: Sequence[Row]) -> Iterator[Picture]:
@@ -30,37 +34,77 @@ def pictures(rows: Sequence[Row]) -> Iterator[Picture]:
         known = [r for r in each_unit([r for r in rows if r.flow == flow]) if r.delay and r.area]
         if known:
             timed = any(row.delay_ps for row in known)
-            panels = [_panel(name, some, timed, colours) for name, some in by_format(known).items()]
+            looks, formats = _looks(known), by_format(known)
+            if looks:
+                formats = {name: some for name, some in formats.items() if _looks(some)}
+            shown = [row for some in formats.values() for row in some]
+            x, y = _axes(shown, timed)
+            panels = [
+                panel(name, x, y, *_layers(some, shown, timed, colours, looks))
+                for name, some in formats.items()
+            ]
             title = f"{'Clock' if timed else 'Depth'} and area: {flow}"
-            keys = legend(known, colours)
+            keys = _keys(shown, looks) if looks else legend(shown, colours)
             caption = CAPTION if timed else LEVELS
-            yield Picture("clock-area", title, panels, caption, keys, flow)
+            yield Picture("clock-area", title, panels, caption, keys, flow, height=HEIGHT)
 
 
-def _panel(name: str, rows: Sequence[Row], timed: bool, colours: dict[str, str]) -> dict[str, Any]:
+def _looks(rows: Sequence[Row]) -> dict[str, str]:
+    """A colour for each accumulator that has a curve."""
+    units = Counter(map(_curve, rows))
+    names = dict.fromkeys(name for (_, name, _), count in units.items() if count > 1)
+    return {name: MANY[i % len(MANY)] for i, name in enumerate(names)}
+
+
+def _keys(rows: Sequence[Row], looks: Mapping[str, str]) -> list[Entry]:
+    kinds = {_curve(row)[1]: family(row.accumulator) for row in rows}
+    entries = [Entry(name, colour, SYMBOLS[kinds[name]]) for name, colour in looks.items()]
+    return entries + [Entry("without a curve", GREY, CIRCLE)] * (len(kinds) > len(looks))
+
+
+def _axes(rows: Sequence[Row], timed: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The same for every panel, so that formats compare."""
+    _, right, top = _room(rows, timed)
+    title = "clock (MHz)" if timed else "longest path (gates)"
+    left = 0 if timed else min(_place(row, timed) for row in rows) * 0.8
+    return axis(title, domain=[left, right]), axis(f"area ({rows[0].area_unit})", domain=[0, top])
+
+
+def _room(rows: Sequence[Row], timed: bool) -> tuple[float, float, float]:
+    """(width of a name, right end, upper end) of panels of these rows."""
+    furthest = max(_place(row, timed) for row in rows)
+    return furthest * 0.3, furthest * 1.2, max(row.area or 0.0 for row in rows) * 1.08
+
+
+def _place(row: Row, timed: bool) -> float:
+    delay = row.delay or 0.0
+    return 1e6 / delay if timed else delay
+
+
+def _layers(
+    rows: Sequence[Row],
+    all_rows: Sequence[Row],
+    timed: bool,
+    colours: dict[str, str],
+    looks: Mapping[str, str],
+) -> list[dict[str, Any]]:
     def at(row: Row) -> dict[str, Any]:
-        delay = row.delay or 0.0
-        text = {"text": _curve(row)[1]}
-        return mark(row, 1e6 / delay if timed else delay, row.area or 0.0, colours) | text
+        text = _curve(row)[1]
+        value = mark(row, _place(row, timed), row.area or 0.0, colours) | {"text": text}
+        return value | ({"colour": looks.get(text, GREY)} if looks else {})
 
-    marks = [at(row) for row in rows]
-    best = front(rows)
-    ends = curves([(row, at(row)) for row in best], _curve)
-    xs, highest = [m["x"] for m in marks], max(m["y"] for m in marks)
-    room = (max(xs) - min(xs) or max(xs)) * 0.1
+    # Marks of curves lie above the others.
+    marks = [at(row) for row in sorted(rows, key=lambda row: _curve(row)[1] in looks)]
+    best = [(row, at(row)) for row in front(rows)]
     # A curve is named where it ends.
-    last = {m["text"]: m for m in sorted(map(at, best), key=lambda m: m["x"] if timed else -m["x"])}
-    return panel(
-        name,
-        axis(
-            "clock (MHz)" if timed else "longest path (gates)",
-            domain=[max(0, min(xs) - room), max(xs) + 2 * room],
-        ),
-        axis(f"area ({rows[0].area_unit})", domain=[0, highest * 1.08]),
-        lines(ends, width=1.4),
+    named = [m for _, m in best if m["text"] in looks or not looks]
+    last = {m["text"]: m for m in sorted(named, key=lambda m: m["x"] if timed else -m["x"])}
+    width, _, top = _room(all_rows, timed)
+    return [
+        lines(curves(best, _curve), width=1.4),
         points(marks, 55),
-        texts(thinned(list(last.values()), 4 * room, highest / 18)),
-    )
+        texts(thinned(list(last.values()), width, top / 26)),
+    ]
 
 
 def _curve(row: Row) -> tuple[str | None, str, int | None]:

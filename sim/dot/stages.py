@@ -240,13 +240,13 @@ def _words(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
 def _block(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
     if "block_result" not in step:
         return
-    width = view.shape().width
+    bits = len(view.significand)
     exact = step.batch.mode is not None and "integer_sum" in step and "aligned" not in step
     if exact:  # `block_result` is rounded to odd; the integer sum is not
         want = _scaled(int(step["integer_sum"]), step.grid)
     else:
         want = Fraction(float(step["block_result"]))
-    yield _pair("2^s x block", _float(view, width), want * Fraction(2) ** int(step["scale"]))
+    yield _pair("2^s x block", _float(view, bits), want * Fraction(2) ** int(step["scale"]))
 
 
 def _floats(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:

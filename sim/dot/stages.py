@@ -240,7 +240,7 @@ def _words(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
 def _block(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
     if "block_result" not in step:
         return
-    bits = len(view.significand)
+    bits = view.shape()["significand"].width
     exact = step.batch.mode is not None and "integer_sum" in step and "aligned" not in step
     if exact:  # `block_result` is rounded to odd; the integer sum is not
         want = _scaled(int(step["integer_sum"]), step.grid)

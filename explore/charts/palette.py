@@ -40,10 +40,10 @@ SYMBOLS = {  # by family, as SVG paths around 0 that reach from -1 to 1
 }
 
 SECTIONS = {  # what a section does: its colour, and the sections of `model/datapath.py` that do it
-    "multiply": (BLUE, ("decode", "multiply", "compress")),
+    "multiply": (BLUE, ("decode", "multiply")),
     "largest exponent": (SKY, ("largest",)),
     "align": (ORANGE, ("offset", "align", "place", "join")),
-    "sum": (GREEN, ("sum", "tree")),
+    "sum": (GREEN, ("compress", "sum", "tree")),
     "normalize": (YELLOW, ("cut", "count", "normalize")),
     "scale": (PURPLE, ("scale",)),
     "accumulate": (VERMILION, ("distance", "approach", "add", "carry", "accumulate", "promote")),

@@ -201,5 +201,5 @@ def _print(rows: list[dict[str, Any]]) -> None:
 
 def _cell(value: object) -> str:
     if isinstance(value, float):
-        return f"{value:.3g}" if value > 1e6 else f"{value:,.0f}"
+        return f"{value:.3g}" if value > 1e8 else f"{value:,.0f}"
     return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)

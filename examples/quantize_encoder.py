@@ -25,7 +25,7 @@ from torch.nn.functional import cosine_similarity, normalize
 
 from mxdot.explore.accuracy.sentences import SENTENCES
 from mxdot.gpu import MXLinear, Recipe, convert
-from mxdot.model import FORMATS
+from mxdot.model import MX_FORMATS
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def _load(sentences: int, device: str) -> tuple[nn.Module, list[dict[str, Tensor
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     add = parser.add_argument
-    add("--formats", nargs="+", choices=FORMATS, default=list(FORMATS), metavar="NAME")
+    add("--formats", nargs="+", choices=MX_FORMATS, default=list(MX_FORMATS), metavar="NAME")
     add("--accumulators", nargs="+", default=["fast"], metavar="NAME")
     add("--scale-rule", default="ceil")
     add("--sentences", type=int, default=8, help=f"the first of {len(SENTENCES)}")

@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .accumulators import Accumulator, accumulator, check_known
-from .products import product_table
+from .products import Pair
 from .rounding import F32
 from .running import running_value
 from .schemes.array import MXArray
 from .schemes.products import with_nan
-from .steps.table import TableSteps
+from .steps.codes import CodeSteps
 from .trace import Flags, Recorder, Trace
 
 CHUNK_STEP = 2**17  # products of one step at once: their temporaries stay in the cache
@@ -67,7 +67,7 @@ def dot(
     start = running_value(c, lead)
     rows = np.arange(start.size)
     shifts = None if micro is None else _shifts(a, *micro)
-    return by_table(rule, a, b, rows, rows, start, lead, trace, stages, shifts)
+    return by_codes(rule, a, b, rows, rows, start, lead, trace, stages, shifts)
 
 
 def check_operands(a: MXArray, b: MXArray, value: Accumulator | str) -> Accumulator:
@@ -86,7 +86,7 @@ def check_operands(a: MXArray, b: MXArray, value: Accumulator | str) -> Accumula
     return rule
 
 
-def _flat(x: MXArray) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+def _flat(x: MXArray) -> tuple[NDArray, NDArray[np.uint8]]:
     """Codes (n, blocks, k) and scales (n, blocks)."""
     codes, scales = x.blocks_last()
     n = int(np.prod(codes.shape[:-2], dtype=np.int64))
@@ -110,7 +110,7 @@ def _shifts(x: MXArray, a: ArrayLike, b: ArrayLike) -> NDArray[np.int64]:
     return np.repeat(total, 2, axis=-1).reshape(-1, x.shape[-1] // x.block_size, x.block_size)
 
 
-def by_table(
+def by_codes(
     rule: Accumulator,
     a: MXArray,
     b: MXArray,
@@ -124,12 +124,12 @@ def by_table(
 ) -> F32 | Trace:
     """Products of the rows `rows_a` of `a` and `rows_b` of `b`, a chunk at a time.
 
-    Each is looked up in the table of code pairs. c: float32, one for each product; lead: the shape
-    of the result. trace, stages: as of `dot`. shifts: as of `TableSteps`.
+    c: float32, one for each product; lead: the shape
+    of the result. trace, stages: as of `dot`. shifts: as of `CodeSteps`.
     """
     codes_a, scales_a = _flat(a)
     codes_b, scales_b = _flat(b)
-    table = product_table(a.format, b.format)
+    formats = Pair(a.format, b.format)
     terms = rule.step_terms(a.block_size)
     chunk = max(1, min(CHUNK_STEP // terms, CHUNK_CODES // max(1, a.shape[-1])))
     parts = []
@@ -137,7 +137,7 @@ def by_table(
         at_a, at_b = rows_a[i : i + chunk], rows_b[i : i + chunk]
         codes = codes_a[at_a], codes_b[at_b]
         moved = None if shifts is None else shifts[at_a]
-        steps = TableSteps(table, *codes, scales_a[at_a], scales_b[at_b], terms, moved)
+        steps = CodeSteps(formats, *codes, scales_a[at_a], scales_b[at_b], terms, moved)
         record = Recorder(at_a.shape, flags=trace, keep_stages=trace and stages)
         result = rule.run(steps, c[i : i + chunk], record)
         parts.append(record.trace(with_nan(result, rule)))

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from .accumulators import Accumulator, check_known
 from .accumulators import accumulator as find_rule
 from .blocks import LARGEST_BLOCK
-from .dot import by_table, check_operands
+from .dot import by_codes, check_operands
 from .errors import flag, integer
 from .rounding import F32
 from .running import running_value
@@ -80,7 +80,7 @@ def matmul(
     if whole and isinstance(a, MXArray) and isinstance(b, MXArray):
         check_operands(a, b, rule)
         if trace or not _looks_up_once(a, b):
-            return _by_table(rule, a, b, c, trace, stages)
+            return _by_codes(rule, a, b, c, trace, stages)
         most = a.block_size
     start = running_value(c, (a.shape[0], b.shape[0])).reshape(a.shape[0], b.shape[0])
     return with_nan(scaled_product(a, b, rule, start, most, operand, accumulate), rule)
@@ -91,10 +91,10 @@ def _looks_up_once(a: MXArray, b: MXArray) -> bool:
     return min(a.shape[0], b.shape[0]) >= REUSED and a.codes.size + b.codes.size <= WHOLE
 
 
-def _by_table(
+def _by_codes(
     rule: Accumulator, a: MXArray, b: MXArray, c: ArrayLike | None, trace: bool, stages: bool
 ) -> F32 | Trace:
     lead = (a.shape[0], b.shape[0])
     start = running_value(c, lead)
     rows_a, rows_b = np.divmod(np.arange(start.size), max(lead[1], 1))
-    return by_table(rule, a, b, rows_a, rows_b, start, lead, trace, stages)
+    return by_codes(rule, a, b, rows_a, rows_b, start, lead, trace, stages)

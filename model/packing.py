@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .arrays import Array, cast, namespace
-from .formats import LONGEST_CODE, ElementFormat, element_format
+from .formats import ElementFormat, element_format
 
 
 def pack(codes: ArrayLike, fmt: ElementFormat | str) -> NDArray[np.uint8]:
-    """Pack uint8 `codes` along the last axis, little-endian: (..., n) to (..., n x bits / 8).
+    """Pack `codes` along the last axis, little-endian: (..., n) to (..., n x bits / 8).
 
     ValueError when n is not a whole number of byte groups (2 for FP4, 4 for FP6).
     """
@@ -22,7 +22,7 @@ def pack(codes: ArrayLike, fmt: ElementFormat | str) -> NDArray[np.uint8]:
     return packed_codes(fmt.check(codes), fmt)
 
 
-def unpack(packed: ArrayLike, fmt: ElementFormat | str) -> NDArray[np.uint8]:
+def unpack(packed: ArrayLike, fmt: ElementFormat | str) -> NDArray:
     """The inverse of `pack`: (..., bytes) to (..., bytes x 8 / bits) codes."""
     fmt = element_format(fmt, "fmt")
     packed = np.asarray(packed)
@@ -55,7 +55,8 @@ def unpacked_codes(packed: Array, fmt: ElementFormat) -> Array:
         )
     count = shape[-1] // size * elements
     rows = packed.reshape(prod(shape[:-1]), shape[-1])
-    return unpack_rows(rows, fmt.bits, count).reshape(*shape[:-1], count)
+    codes = cast(unpack_rows(rows, fmt.bits, count), fmt.dtype.name)
+    return codes.reshape(*shape[:-1], count)
 
 
 def pack_rows(entries: Array, bits: int) -> Array:
@@ -82,7 +83,7 @@ def _group(bits: int) -> tuple[int, int]:
 
 
 def _carrier(bits: int) -> str:
-    return "uint8" if bits <= LONGEST_CODE else "int64"
+    return "uint8" if bits <= 8 else "int64"
 
 
 def _filled(rows: Array, length: int) -> Array:

@@ -1,82 +1,192 @@
-"""Exact element products by table: one entry per pair of codes (section 3 of the contract)."""
+"""Exact products of two elements (section 3 of the contract).
+
+Those of codes of up to `TABLE_BITS` together have a table with an entry for every pair; those of
+wider codes are made of the values of both.
+"""
 
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .cached import cached_property
 from .formats import ElementFormat, read_only
+from .formats.codes import Triple
 from .specials import special_class
 
 NO_EXPONENT = -(2**14)  # the unit exponent of a zero product: below every other
+TABLE_BITS = 16  # of both codes of a pair
+
+I64 = NDArray[np.int64]
+
+
+def largest_magnitude(fmt: ElementFormat) -> int:
+    """The largest of a format's values, a multiple of its last digit."""
+    return int(np.ldexp(max(-fmt.extremes[0], fmt.extremes[1]), -fmt.lsb))
 
 
 @dataclass(frozen=True)
-class ProductTable:
-    """Products of every code pair of two formats; tables are indexed by `index(a, b)`."""
+class Elements:
+    """Codes of elements, and what products need of each."""
 
-    a: ElementFormat
-    b: ElementFormat
+    format: ElementFormat
+    codes: NDArray
 
-    def index(self, a: NDArray[np.uint8], b: NDArray[np.uint8]) -> NDArray[np.uint16]:
-        """Table index of code pairs, element by element."""
-        return (a.astype(np.uint16) << np.uint16(self.b.bits)) | b
+    @cached_property
+    def values(self) -> NDArray[np.float64]:
+        """Exact, NaN and infinities included."""
+        return self.format.values[self.codes]
 
-    def _pair(self, a: NDArray, b: NDArray) -> tuple[NDArray, NDArray]:
-        return np.repeat(a, b.size), np.tile(b, a.size)
+    @cached_property
+    def triple(self) -> Triple:
+        """Sign, significand and exponent."""
+        return Triple(*(table[self.codes] for table in self.format.triples))
+
+    @property
+    def signed(self) -> I64:
+        """Significands with their signs."""
+        return np.where(self.triple.sign, -self.triple.significand, self.triple.significand)
+
+
+@dataclass(frozen=True)
+class Products:
+    """Products of the elements of two arrays of codes, pair by pair."""
+
+    a: Elements
+    b: Elements
+
+    @cached_property
+    def _raw(self) -> NDArray[np.float64]:
+        with np.errstate(invalid="ignore"):
+            return self.a.values * self.b.values
 
     @cached_property
     def values(self) -> NDArray[np.float64]:
         """Exact product values; NaN for every special term (NaN, Inf, Inf x 0)."""
-        a, b = self._pair(self.a.values, self.b.values)
-        with np.errstate(invalid="ignore"):
-            product = a * b
-        product[np.isinf(product)] = np.nan
-        return read_only(product)
+        return np.where(np.isinf(self._raw), np.nan, self._raw)
 
     @cached_property
-    def significands(self) -> NDArray[np.int64]:
+    def significands(self) -> I64:
         """Signed products of significands, never renormalised; 0 for special terms."""
-        sign_a, sig_a, _ = self.a.triples
-        sign_b, sig_b, _ = self.b.triples
-        a, b = self._pair(np.where(sign_a, -sig_a, sig_a), np.where(sign_b, -sig_b, sig_b))
-        return read_only(a * b)
+        return self.a.signed * self.b.signed
 
     @cached_property
-    def exponents(self) -> NDArray[np.int64]:
+    def exponents(self) -> I64:
         """Exponent E of each product: value = significand x 2^E."""
-        a, b = self._pair(self.a.triples.exponent, self.b.triples.exponent)
-        return read_only(a + b)
+        return self.a.triple.exponent + self.b.triple.exponent
+
+    @cached_property
+    def unit_exponents(self) -> NDArray[np.int16]:
+        """U of each product; NO_EXPONENT for zero and special products."""
+        units = self.exponents + self.a.format.mantissa_bits + self.b.format.mantissa_bits
+        none = (self.a.triple.significand == 0) | (self.b.triple.significand == 0)
+        return np.where(none, NO_EXPONENT, units).astype(np.int16)
+
+    @cached_property
+    def specials(self) -> NDArray[np.uint8]:
+        """The special class of each product, 0 when finite."""
+        return special_class(np.where(np.isfinite(self._raw), 0.0, self._raw).astype(np.float32))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two formats whose elements are multiplied."""
+
+    a: ElementFormat
+    b: ElementFormat
 
     @property
     def fraction_bits(self) -> int:
         """m_a + m_b: the product's unit digit lies this far above its last digit."""
         return self.a.mantissa_bits + self.b.mantissa_bits
 
-    @cached_property
-    def unit_exponents(self) -> NDArray[np.int16]:
-        """U of each product; NO_EXPONENT for zero and special products."""
-        units = np.where(self.significands == 0, NO_EXPONENT, self.exponents + self.fraction_bits)
-        return read_only(units.astype(np.int16))
-
-    @cached_property
-    def specials(self) -> NDArray[np.uint8]:
-        """The special class of each product, 0 when finite."""
-        a, b = self._pair(self.a.values, self.b.values)
-        with np.errstate(invalid="ignore"):
-            return read_only(special_class((a * b).astype(np.float32)))
-
     @property
     def lsb(self) -> int:
         """Exponent of the smallest product's last digit: every product is a multiple of 2^lsb."""
-        return self.a.emin + self.b.emin - self.fraction_bits
+        return self.a.lsb + self.b.lsb
 
     @property
     def bits(self) -> int:
         """Width of the largest product magnitude as a multiple of 2^lsb."""
-        largest = np.nanmax(np.abs(self.values))
-        return int(np.ldexp(largest, -self.lsb)).bit_length()
+        return (largest_magnitude(self.a) * largest_magnitude(self.b)).bit_length()
+
+    @property
+    def has_table(self) -> bool:
+        """Whether there is a table of all pairs of codes."""
+        return self.a.bits + self.b.bits <= TABLE_BITS
+
+    def of(self, a: NDArray, b: NDArray) -> "Products | Looked":
+        """Products of codes, element by element."""
+        if self.has_table:
+            table = product_table(self.a, self.b)
+            return Looked(table, table.index(a, b))
+        return Products(Elements(self.a, a), Elements(self.b, b))
+
+
+@dataclass(frozen=True)
+class ProductTable(Pair):
+    """Products of every code pair of two formats; tables are indexed by `index(a, b)`."""
+
+    def index(self, a: NDArray[np.uint8], b: NDArray[np.uint8]) -> NDArray[np.uint16]:
+        """Table index of code pairs, element by element."""
+        return (a.astype(np.uint16) << np.uint16(self.b.bits)) | b
+
+    @cached_property
+    def _products(self) -> Products:
+        a, b = (np.arange(2**fmt.bits) for fmt in (self.a, self.b))
+        return Products(
+            Elements(self.a, np.repeat(a, b.size)), Elements(self.b, np.tile(b, a.size))
+        )
+
+    @cached_property
+    def values(self) -> NDArray[np.float64]:
+        """`values` of `Products`, of every pair, as those that follow."""
+        return read_only(self._products.values)
+
+    @cached_property
+    def significands(self) -> I64:
+        return read_only(self._products.significands)
+
+    @cached_property
+    def exponents(self) -> I64:
+        return read_only(self._products.exponents)
+
+    @cached_property
+    def unit_exponents(self) -> NDArray[np.int16]:
+        return read_only(self._products.unit_exponents)
+
+    @cached_property
+    def specials(self) -> NDArray[np.uint8]:
+        return read_only(self._products.specials)
+
+
+@dataclass(frozen=True)
+class Looked:
+    """`Products` that are looked up."""
+
+    table: ProductTable
+    index: NDArray[np.uint16]
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        return self.table.values[self.index]
+
+    @property
+    def significands(self) -> I64:
+        return self.table.significands[self.index]
+
+    @property
+    def exponents(self) -> I64:
+        return self.table.exponents[self.index]
+
+    @property
+    def unit_exponents(self) -> NDArray[np.int16]:
+        return self.table.unit_exponents[self.index]
+
+    @property
+    def specials(self) -> NDArray[np.uint8]:
+        return self.table.specials[self.index]
 
 
 @cache

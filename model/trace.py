@@ -81,15 +81,21 @@ class Recorder:
     def rounded(
         self, exact: NDArray[np.float64], result: NDArray, active: NDArray[np.bool_] | bool = True
     ) -> None:
-        """A rounding of `exact` (or of it rounded to odd) to `result` where `active`."""
+        """A rounding of `exact` (or of it rounded to odd) to `result` where `active`.
+
+        All of them may have an axis more, of several roundings of each dot product.
+        """
         if not self.flags:
             return
         got = result.astype(np.float64)
         overflow = np.isinf(got) & active
         inexact = ((got != exact) & active) | overflow
+        underflow = inexact & (np.abs(got) < FLOAT32.smallest_normal)
+        if got.ndim > len(self.shape):
+            overflow, inexact, underflow = (x.any(-1) for x in (overflow, inexact, underflow))
         self.inexact |= inexact
         self.overflow |= overflow
-        self.underflow |= inexact & (np.abs(got) < FLOAT32.smallest_normal)
+        self.underflow |= underflow
 
     def trace(self, result: NDArray) -> Trace:
         """What was collected, with the `result` of shape `shape`."""

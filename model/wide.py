@@ -1,12 +1,14 @@
 """Exact sums that may need more than the 53 bits of one float64."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import rounding
-from .arrays import Array, namespace, power
+from .arrays import Array, at_least, beside, exponent, is_tensor, namespace, power
 from .formats import FLOAT64
 from .rounding import F64
 
@@ -15,10 +17,15 @@ CARRIER_BITS = FLOAT64.significand_bits
 
 @dataclass(frozen=True)
 class WideSum:
-    """An exact sum `high` + `low`, float64; `low` is None when the sum fits one float64."""
+    """An exact sum `high` + `low`, float64; `low` is None when the sum fits one float64.
+
+    Where two do not hold it, low is rounded to odd, which no c of 24 bits can tell; `whole` has such
+    sums as Python integers.
+    """
 
     high: Array
     low: Array | None = None
+    whole: "Whole | None" = None
 
     def plus(self, c: Array) -> Array:
         """The sum plus `c`, rounded to odd."""
@@ -38,8 +45,20 @@ class WideSum:
 
     def integers(self, lsb: int) -> NDArray[np.object_]:
         """The sum x 2^-lsb as Python integers."""
-        high = integers(np.ldexp(self.high, -lsb))
-        return high if self.low is None else high + integers(np.ldexp(self.low, -lsb))
+        result = integers(np.ldexp(self.high, -lsb))
+        if self.low is not None:
+            result = result + integers(np.ldexp(self.low, -lsb))
+        if self.whole is not None:
+            result[self.whole.rows] = self.whole.sums << (self.whole.lsb - lsb)
+        return result
+
+
+class Whole(NamedTuple):
+    """Sums of some rows as Python integers, in units of 2^lsb."""
+
+    rows: NDArray[np.bool_]
+    sums: NDArray[np.object_]
+    lsb: int
 
 
 def integers(values: F64) -> NDArray[np.object_]:
@@ -56,6 +75,8 @@ def exact_sum(terms: Array, bits: int, lsb: int) -> WideSum:
     """Exact sum over the last axis of multiples of 2^lsb of at most 2^(bits + lsb) each."""
     if exact_sum_fits(bits, terms.shape[-1]):
         return WideSum(terms.sum(-1))
+    if not exact_sum_fits(bits - bits // 2, terms.shape[-1]):
+        return _spread_sum(terms, lsb)
     # Halves: multiples of 2^middle and what is below; either sums exactly.
     middle = 2.0 ** (lsb + bits // 2)
     upper = terms * (1 / middle)
@@ -63,3 +84,57 @@ def exact_sum(terms: Array, bits: int, lsb: int) -> WideSum:
     upper *= middle
     halves = rounding.known(upper.sum(-1), (terms - upper).sum(-1))
     return WideSum(*rounding.known(*rounding.two_sum(*halves)))
+
+
+def _spread_sum(terms: Array, lsb: int) -> WideSum:
+    """`exact_sum` of terms whose exponents may lie further apart than two float64 have bits.
+
+    Two windows below the largest term of a sum hold nearly every sum of real numbers whole; the
+    others are made of Python integers.
+    """
+    xp = namespace(terms)
+    given = terms
+    finite = xp.isfinite(terms)
+    terms = xp.where(finite, terms, 0.0)
+    bits = CARRIER_BITS - (terms.shape[-1] - 1).bit_length()  # of a window
+    largest = xp.amax(xp.abs(terms), -1)
+    top = at_least(exponent(largest), lsb)[..., None] + 1
+    upper = _truncate(terms, top - bits)
+    below = terms - upper
+    lower = _truncate(below, top - 2 * bits)
+    high, low = rounding.two_sum(upper.sum(-1), lower.sum(-1))
+    rows, whole = (below != lower).any(-1), None
+    if rows.any():
+        units = np.ldexp(_on_host(terms[rows]), -lsb)
+        whole = Whole(_on_host(rows), integers(units).sum(-1), lsb)
+        leading = whole.sums.astype(np.float64)
+        rest = jammed(whole.sums - integers(leading)).astype(np.float64)
+        high[rows] = beside(np.ldexp(leading, lsb), terms)
+        low[rows] = beside(np.ldexp(rest, lsb), terms)
+    special = ~finite.all(-1)
+    return WideSum(xp.where(special, given.sum(-1), high), xp.where(special, 0.0, low), whole)
+
+
+def _truncate(x: Array, exponent: Array) -> Array:
+    """Multiples of 2^exponent, toward zero."""
+    return namespace(x).trunc(x * power(-exponent)) * power(exponent)
+
+
+def _on_host(x: Array) -> NDArray:
+    return x.cpu().numpy() if is_tensor(x) else x
+
+
+def _jam(value: int) -> float:
+    """`value` as the float64 that rounding to odd at 53 bits gives."""
+    magnitude = abs(value)
+    excess = magnitude.bit_length() - CARRIER_BITS
+    if excess <= 0:
+        return float(value)
+    truncated = magnitude >> excess
+    sticky = truncated << excess != magnitude
+    odd = float((truncated | sticky) << excess)  # within float64: sums have at most 1024 bits
+    return -odd if value < 0 else odd
+
+
+jammed: Callable[..., NDArray[np.object_]] = np.frompyfunc(_jam, 1, 1)
+"""Python integers, rounded to odd."""

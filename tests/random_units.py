@@ -4,14 +4,14 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from mxdot.model import FORMATS, PRESETS, DotConfig, DotQuantizeConfig, QuantizeConfig
+from mxdot.model import MX_FORMATS, PRESETS, DotConfig, DotQuantizeConfig, QuantizeConfig
 from mxdot.model.formats import ROUNDINGS
 from mxdot.model.integers import INTEGER_SCALES, ZERO_POINTS
 from mxdot.model.outputs import INTEGER_OUTPUTS, OUTPUTS
 from mxdot.model.quantize import NONFINITE, SCALE_RULES
 from mxdot.model.units.base import LANES
 
-PAIRS = [f"{a}x{b}" for a in FORMATS for b in FORMATS]
+PAIRS = [f"{a}x{b}" for a in MX_FORMATS for b in MX_FORMATS]
 INTEGERS = ["int8", "int4", "int8xint4", "int4xint8"]
 BOUNDS = (-300, -272, -254, -149, -133, -126, -24, -14, 0, 15, 16, 127, 128, 254, 260, 270, 290)
 """Exponents near which something of a fixed register's results changes."""
@@ -72,7 +72,7 @@ def quantizer(rng: random.Random) -> QuantizeConfig:
     """A quantiser."""
     block, rounding = rng.choice(LANES), rng.choice(ROUNDINGS)
     return QuantizeConfig(
-        rng.sample([*FORMATS], rng.choice([1, 1, 2, 3, 7])),
+        rng.sample([*MX_FORMATS], rng.choice([1, 1, 2, 3, 7])),
         block,
         rng.choice([*OUTPUTS]),
         rng.sample([*SCALE_RULES], rng.choice([1, 1, 2, 3])),
@@ -86,7 +86,7 @@ def dot_quantizer(rng: random.Random) -> DotQuantizeConfig:
     """A dot unit with a quantiser."""
     return DotQuantizeConfig(
         dot(rng),
-        rng.choice([*FORMATS]),
+        rng.choice([*MX_FORMATS]),
         rng.choice(LANES),
         rng.choice([*SCALE_RULES]),
         rng.choice(ROUNDINGS),

@@ -116,8 +116,9 @@ def steps_of(fmt_a: str, fmt_b: str, blocks: Iterable[Sequence], size: int | Non
 
 
 def exact_sum(products: Sequence[Product]) -> Fraction:
-    """sum p_i; no product of any two formats has bits below 2^-32 (section 5)."""
-    return Fraction(sum(p.significand << (p.exponent + 32) for p in products), 1 << 32)
+    """sum p_i; no product of any two formats has bits below 2^-272 (section 5)."""
+    least = min((p.exponent for p in products), default=0)
+    return sum(p.significand << (p.exponent - least) for p in products) * pow2(least)
 
 
 def truncate(significand: int, shift: int, status: Status) -> int:
@@ -148,7 +149,8 @@ def aligned(c: Fraction, step: Step, status: Status, f: int) -> Number:
     emax = max(p.unit for p in nonzero)
     total = sum(truncate(p.significand, p.exponent + f - emax, status) for p in nonzero)
     d = round_float32(total * pow2(emax - f), "toward_zero", status)
-    assert isinstance(d, Fraction)  # without scales no block comes near 2^128
+    if isinstance(d, Special):
+        return d
     return round_float32(c + pow2(step.scale) * d, "nearest_even", status)
 
 
@@ -167,19 +169,24 @@ def fused(c: Fraction, step: Step, status: Status, f: int, fraction_bits: int = 
 
 
 def float32(c: Fraction, step: Step, status: Status) -> Number:
-    level = [exact_sum([p]) for p in step.finite]
+    level = [round_float32(exact_sum([p]), "nearest_even", status) for p in step.finite]
     while len(level) > 1:
         pairs = [level[i : i + 2] for i in range(0, len(level), 2)]
         level = [rounded_sum(pair, status) for pair in pairs]
+    if isinstance(level[0], Special):
+        return level[0]
     return round_float32(c + pow2(step.scale) * level[0], "nearest_even", status)
 
 
-def rounded_sum(pair: list[Fraction], status: Status) -> Fraction:
-    """A node of the tree; an odd one out passes up as it is."""
+def rounded_sum(pair: list[Number], status: Status) -> Number:
+    """A node of the tree, infinite where it or a product overflowed; an odd one out passes up."""
     if len(pair) == 1:
         return pair[0]
-    result = round_float32(pair[0] + pair[1], "nearest_even", status)
-    assert isinstance(result, Fraction)  # without scales no block comes near 2^128
+    left, right = pair
+    if isinstance(left, Fraction) and isinstance(right, Fraction):
+        return round_float32(left + right, "nearest_even", status)
+    result = special_sum(left, right)
+    assert result is not None
     return result
 
 

@@ -49,6 +49,7 @@ class Format:
     largest: Fraction
     nan_code: int | None = None
     inf_code: int | None = None
+    fnuz: bool = False
 
 
 FORMATS = {
@@ -59,6 +60,11 @@ FORMATS = {
     "e2m1": Format(4, 1, 1, 2, Fraction(6)),
     "int8": Format(8, 6, 0, 0, Fraction(127, 64)),
     "int4": Format(4, 2, 0, 0, Fraction(7, 4)),
+    "e4m3fnuz": Format(8, 3, 8, 7, Fraction(240), nan_code=0x80, fnuz=True),
+    "e5m2fnuz": Format(8, 2, 16, 15, Fraction(57344), nan_code=0x80, fnuz=True),
+    "fp16": Format(16, 10, 15, 15, Fraction(65504), nan_code=0x7E00, inf_code=0x7C00),
+    "bf16": Format(16, 7, 127, 127, Fraction(255 << 120), nan_code=0x7FC0, inf_code=0x7F80),
+    "tf32": Format(19, 10, 127, 127, Fraction(2047 << 117), nan_code=0x3FE00, inf_code=0x3FC00),
 }
 INTEGERS = ("int8", "int4")
 
@@ -86,7 +92,9 @@ def decode(fmt: str, code: int) -> Element:
     field = (code >> m) & ((1 << (row.bits - 1 - m)) - 1)
     if fmt == "e4m3" and field == 15 and fraction == 7:
         return ("nan",)
-    if fmt == "e5m2" and field == 31:
+    if row.fnuz and code == row.nan_code:
+        return ("nan",)
+    if row.inf_code is not None and field == row.inf_code >> m:
         return ("inf", sign) if fraction == 0 else ("nan",)
     if field == 0:
         return sign, fraction, 1 - row.bias - m
@@ -135,11 +143,13 @@ def encode_signed(
     # The hidden bit of a normal significand adds the missing one to the exponent field, and a
     # significand that was rounded up to the next power of two adds one more.
     code = ((exponent - smallest_normal) << row.mantissa_bits) + significand
+    if row.fnuz and code == 0:
+        return 0
     return code | sign << (row.bits - 1)
 
 
 def encode(fmt: str, x: Fraction, rounding: str, random_bits: int | None = None) -> int:
-    """The code of x, saturating; a negative x that rounds to zero gives -0 (section 2)."""
+    """The code of x, saturating; a negative x that rounds to zero gives -0 (section 2), where there is one."""
     return encode_signed(fmt, int(x < 0), abs(x), rounding, random_bits)
 
 

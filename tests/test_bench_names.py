@@ -2,13 +2,13 @@
 
 import pytest
 
-from mxdot.model import FORMATS, DotConfig, DotQuantizeConfig, QuantizeConfig
+from mxdot.model import MX_FORMATS, DotConfig, DotQuantizeConfig, QuantizeConfig
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.names import LONGEST, file_name
 from mxdot.sim.engine.regression_units import Unit, full_matrix
 
-EVERY_PAIR = ",".join(f"{a}x{b}" for a in FORMATS for b in FORMATS)
+EVERY_PAIR = ",".join(f"{a}x{b}" for a in MX_FORMATS for b in MX_FORMATS)
 
 
 def with_dot(**options) -> list:
@@ -21,7 +21,7 @@ UNITS = [
     *with_dot(accumulator="fixed:1024:-1024:wrap", out="bfloat16", status=False),
     *with_dot(accumulator="fixed:1024:-1023:wrap", out="bfloat16", status=False),
     MatmulConfig(DotConfig(EVERY_PAIR), 30, 30, 1024, 2399, 2399, 3999, 2399, initial_c=True),
-    QuantizeConfig(",".join(list(FORMATS)[:-1]), 128, "bfloat16", "floor,ceil,even", "stochastic",
+    QuantizeConfig(",".join(list(MX_FORMATS)[:-1]), 128, "bfloat16", "floor,ceil,even", "stochastic",
                    "element", 128, "lfsr", 2**32 - 1, 5),
 ]  # fmt: skip
 

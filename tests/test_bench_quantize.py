@@ -12,7 +12,7 @@ from mxdot.hw.quantize.largest import LargerOfPairs
 from mxdot.hw.quantize.lfsr import LaneWords
 from mxdot.hw.quantize.scale import SharedScale
 from mxdot.hw.quantize.unit import QuantizeUnit
-from mxdot.model import FORMATS, QuantizeConfig
+from mxdot.model import MX_FORMATS, QuantizeConfig
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.regression_units import default_matrix, full_matrix
 from mxdot.sim.quantize import features, item, stimulus
@@ -178,7 +178,7 @@ def pairs(config: QuantizeConfig, bits: np.ndarray) -> dict[int, int]:
 def test_every_value_under_every_scale():
     """What FULL=1 simulates: 8,355,840 pairs of a bfloat16 value and an exponent, and specials."""
     config = QuantizeConfig("e4m3", 32, "bfloat16")
-    target = stimulus.Target(config, FORMATS["e4m3"])
+    target = stimulus.Target(config, MX_FORMATS["e4m3"])
     count = stimulus.every_pair(config) - stimulus.TRAFFIC
     bits = stimulus.every_value(target, np.random.default_rng(3), count)
     assert len(bits) == count
@@ -221,7 +221,7 @@ def test_the_matrices():
     names = [unit.name for unit in full_matrix() if isinstance(unit.config, QuantizeConfig)]
     assert len(names) == len(set(names)) > len(UNITS) >= 4
     formats = {fmt for unit in UNITS for fmt in unit.config.formats}
-    assert formats == set(FORMATS.values())
+    assert formats == set(MX_FORMATS.values())
     for field in ("rounding", "nonfinite", "source", "random"):
         assert len({getattr(unit.config, field) for unit in UNITS}) >= 2
     assert {unit.config.beats for unit in UNITS} > {1}

@@ -5,7 +5,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from mxdot.model import FORMATS, DotConfig
+from mxdot.model import MX_FORMATS, DotConfig
 from mxdot.model.pipeline import stage_limits
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.sim.bench.operands import (
@@ -36,30 +36,30 @@ def rng(seed: int = 1) -> np.random.Generator:
 
 
 def test_classes_of_a_format():
-    assert {name: codes.tolist() for name, codes in class_codes(FORMATS["e2m1"]).items()} == {
+    assert {name: codes.tolist() for name, codes in class_codes(MX_FORMATS["e2m1"]).items()} == {
         "zero": [0, 8],
         "subnormal": [1, 9],
         "smallest_normal": [2, 10],
         "normal": [3, 4, 5, 6, 11, 12, 13, 14],
         "largest": [7, 15],
     }
-    e5m2 = class_codes(FORMATS["e5m2"])
+    e5m2 = class_codes(MX_FORMATS["e5m2"])
     assert e5m2["inf"].tolist() == [0x7C, 0xFC]
     assert e5m2["nan"].tolist() == [0x7D, 0x7E, 0x7F, 0xFD, 0xFE, 0xFF]
-    int8 = class_codes(FORMATS["int8"])
+    int8 = class_codes(MX_FORMATS["int8"])
     assert int8["most_negative"].tolist() == [0x80]
     assert int8["largest"].tolist() == [0x7F, 0x81]
     assert "subnormal" not in int8
 
 
-@pytest.mark.parametrize("fmt", FORMATS.values(), ids=str)
+@pytest.mark.parametrize("fmt", MX_FORMATS.values(), ids=str)
 def test_every_class_is_drawn(fmt):
     codes = weighted(rng(), fmt, (500, 8), special=1.0)
     seen = set(class_table(fmt)[codes].flatten().tolist())
     assert {CLASSES[i] for i in seen} == set(class_codes(fmt))
 
 
-@pytest.mark.parametrize("fmt", FORMATS.values(), ids=str)
+@pytest.mark.parametrize("fmt", MX_FORMATS.values(), ids=str)
 def test_negation(fmt):
     codes = np.arange(2**fmt.bits, dtype=np.uint8)
     values, flipped = fmt.values[codes], fmt.values[fmt.negated(codes)]

@@ -98,7 +98,7 @@ def test_dtypes_refused():
 # Dequantisation ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", [name for name, fmt in FORMATS.items() if fmt.bits <= 8])
 def test_dequantize_is_exact(name):
     """Every code under scales of every kind, against the oracle; 2^128 and above is infinite."""
     codes = np.arange(2 ** FORMATS[name].bits, dtype=np.uint8)
@@ -117,6 +117,23 @@ def test_dequantize_is_exact(name):
                 assert got == (-np.inf if element[1] else np.inf)
             else:
                 assert np.isnan(got)
+
+
+@pytest.mark.parametrize("name", ["fp16", "bf16", "tf32"])
+def test_dequantize_of_sixteen_bits_rounds_once(name):
+    fmt, rng = FORMATS[name], np.random.default_rng(3)
+    codes = np.flatnonzero(np.isfinite(fmt.values)).astype(fmt.dtype)
+    codes = np.concatenate([rng.choice(codes, 500), np.arange(50, dtype=fmt.dtype)])
+    for scale in (0, 1, 100, 127, 200, 254):
+        x = MXArray(codes, np.full(len(codes), scale, np.uint8), name, block_size=1)
+        for code, got in zip(codes.tolist(), x.dequantize(), strict=True):
+            value = rational_formats.value(name, code) * rational_formats.pow2(scale - 127)
+            status = rational_formats.Status()
+            want = rational_formats.round_float32(value, "nearest_even", status)
+            assert int(got.view(np.uint32)) & 0x7FFFFFFF == (
+                rational_formats.encode_float32(want, 0) & 0x7FFFFFFF
+            )
+            assert np.signbit(got) == np.signbit(fmt.values[code])
 
 
 def test_dequantize_nan_scale():
@@ -174,7 +191,8 @@ def test_lengths_refused():
         (ValueError, ("rng must be a numpy Generator or uint32 words of shape (2, 32) "
          "for stochastic rounding, not uint32 (32,)"),
          {"rounding": "stochastic", "rng": np.zeros(32, np.uint32)}),
-        (ValueError, "fmt must be one of e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, not 'fp8'",
+        (ValueError, ("fmt must be one of e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, "
+         "e5m2fnuz, fp16, bf16, tf32, not 'fp8'"),
          {"fmt": "fp8"}),
     ],
 )  # fmt: skip

@@ -83,7 +83,7 @@ def test_str_names_every_choice():
     assert str(unit) == ("e2m1,int8xe4m3 fixed:48:-20:wrap x8 stages 3 bfloat16 no-status no-c")
 
 
-NAMES = "e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4"
+NAMES = "e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, e5m2fnuz, fp16, bf16, tf32"
 
 
 @pytest.mark.parametrize(

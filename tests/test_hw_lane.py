@@ -16,12 +16,12 @@ from mxdot.hw.arithmetic.floats import SpecialLayout
 from mxdot.hw.arithmetic.scale import ScaleAdder
 from mxdot.hw.dot.decode import ElementDecoder
 from mxdot.hw.dot.lane import ProductLane, ProductLayout
-from mxdot.model import E8M0, FORMATS, DotConfig, ElementFormat, format_pairs
+from mxdot.model import E8M0, MX_FORMATS, DotConfig, ElementFormat, format_pairs
 from mxdot.model.products import product_table
 from mxdot.model.specials import NAN, NEGATIVE_INF, POSITIVE_INF
 from mxdot.model.widths import Widths
 
-FORMAT_PAIRS = list(product(FORMATS, FORMATS))
+FORMAT_PAIRS = list(product(MX_FORMATS, MX_FORMATS))
 # Lists with every format on each side, and with the same format under several modes.
 MIXED = [
     "e4m3,e5m2,e3m2,e2m3,e2m1,int8,int4",
@@ -63,10 +63,10 @@ def check_decoder(evaluator: Evaluator, widths, fmt: ElementFormat, mode: int) -
     )
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", MX_FORMATS)
 def test_every_code_of_a_decoder_of_one_format(name):
     widths = widths_of(name).a
-    check_decoder(Evaluator(ElementDecoder(widths)), widths, FORMATS[name], 0)
+    check_decoder(Evaluator(ElementDecoder(widths)), widths, MX_FORMATS[name], 0)
 
 
 @pytest.mark.parametrize("formats", MIXED)
@@ -80,7 +80,7 @@ def test_every_code_of_a_decoder_in_every_mode(formats):
 
 def test_a_decoded_element_is_its_value():
     """The decoder's own reading of its outputs, against the values themselves."""
-    fmt, widths = FORMATS["e5m2"], widths_of("e4m3,e5m2,int8").a
+    fmt, widths = MX_FORMATS["e5m2"], widths_of("e4m3,e5m2,int8").a
     codes = np.flatnonzero(np.isfinite(fmt.values))
     got = Evaluator(ElementDecoder(widths))(code=codes, mode=1)["element"]
     exponent = got["exponent"] + widths.exponent_min - widths.fraction_bits
@@ -168,7 +168,7 @@ def test_every_code_pair_through_a_lane_in_every_mode(formats):
 @pytest.mark.parametrize(("a", "b"), FORMAT_PAIRS)
 def test_a_lane_is_as_wide_as_its_largest_product(a, b):
     widths = widths_of(f"{a}x{b}")
-    table = product_table(FORMATS[a], FORMATS[b])
+    table = product_table(MX_FORMATS[a], MX_FORMATS[b])
     assert widths.product_bits == int(np.abs(table.significands).max()).bit_length()
     exponents = table.unit_exponents[table.significands != 0].astype(int)
     zero, lowest = widths.exponent_min, widths.exponent_min + widths.exponent_low

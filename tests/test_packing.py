@@ -39,14 +39,17 @@ def test_bytes_pack_to_themselves(name):
 
 @given(data=st.data(), name=st.sampled_from(sorted(FORMATS)))
 def test_round_trip(data, name):
-    bits = FORMATS[name].bits
+    fmt = FORMATS[name]
+    bits = fmt.bits
     groups = data.draw(npst.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=4))
-    shape = (*groups[:-1], 4 * groups[-1])
-    x = data.draw(npst.arrays(np.uint8, shape, elements=st.integers(0, 2**bits - 1)))
+    shape = (*groups[:-1], 8 * groups[-1])
+    x = data.draw(npst.arrays(fmt.dtype, shape, elements=st.integers(0, 2**bits - 1)))
     packed = pack(x, name)
     assert packed.dtype == np.uint8
     assert packed.shape == (*shape[:-1], shape[-1] * bits // 8)
-    np.testing.assert_array_equal(unpack(packed, name), x)
+    unpacked = unpack(packed, name)
+    assert unpacked.dtype == fmt.dtype
+    np.testing.assert_array_equal(unpacked, x)
 
 
 @given(data=st.binary(max_size=30), name=st.sampled_from(["e3m2", "e2m1"]))

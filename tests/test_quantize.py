@@ -27,7 +27,7 @@ def check(blocks, fmt, rule, rounding, policy, words=None):
         nonfinite=policy,
         rng=words,
     )
-    assert (x.codes.shape, x.codes.dtype) == (blocks.shape, np.uint8)
+    assert (x.codes.shape, x.codes.dtype) == (blocks.shape, FORMATS[fmt].dtype)
     assert (x.scales.shape, x.scales.dtype) == ((len(blocks), 1), np.uint8)
     rows = [None] * len(blocks) if words is None else words.tolist()
     for i, (bits, row) in enumerate(zip(blocks.view(np.uint32).tolist(), rows, strict=True)):
@@ -37,7 +37,7 @@ def check(blocks, fmt, rule, rounding, policy, words=None):
             f"\nformat {fmt} rule {rule} rounding {rounding} policy {policy}"
             f"\nvalues {' '.join(f'{b:08x}' for b in bits)}"
             f"\nwords  {row}"
-            f"\ngot    scale {got[0]:02x} codes {bytes(got[1]).hex(' ')}"
+            f"\ngot    scale {got[0]:02x} codes {' '.join(f'{code:02x}' for code in got[1])}"
             f"\nwant   scale {want[0]:02x} codes {bytes(want[1]).hex(' ')}"
             f"\nrepeat {repeat_command()}"
         )

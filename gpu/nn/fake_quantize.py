@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ...model.formats import E8M0, FORMATS, ElementFormat
+from ...model.formats import E8M0, MX_FORMATS, ElementFormat
 from ...model.formats.codes import round_to_integers
 from ...model.scale_rules import shared_exponent
 from ..tensors.floats import exponent32, power32
@@ -28,7 +28,7 @@ def fake_quantize(
     A format is given by name, because torch.compile compiles once for each string, where it would
     take the fields of two ElementFormats for variables and trace one graph for both.
     """
-    known = FORMATS[fmt]
+    known = MX_FORMATS[fmt]
     x = x.to(torch.float32)
     padding = -x.shape[-1] % block_size
     if padding:

@@ -7,7 +7,7 @@ from ...model.accumulators import Accumulator, Int32
 from ...model.accumulators import accumulator as as_accumulator
 from ...model.blocks import LARGEST_BLOCK
 from ...model.errors import choice, integer
-from ...model.formats import FORMATS, ROUNDINGS, ElementFormat, element_format
+from ...model.formats import MX_FORMATS, ROUNDINGS, ElementFormat, element_format
 from ...model.quantize import SCALE_RULES
 from ...model.schemes import E8M0, SCHEMES, Level, Scheme, block
 from ...model.schemes.integer import check_elements, has_integer_sums
@@ -83,8 +83,8 @@ class Recipe:
         if isinstance(value, str) and value.strip().lower() in SCHEMES:
             return value.strip().lower()
         fmt = element_format(value, role)
-        if FORMATS.get(fmt.name) != fmt:
-            raise ValueError(f"{role} must be a format of mxdot.model.FORMATS, not {fmt.name}")
+        if MX_FORMATS.get(fmt.name) != fmt:
+            raise ValueError(f"{role} must be a format of mxdot.model.MX_FORMATS, not {fmt.name}")
         return fmt.name
 
     def _check_accumulator(self) -> None:
@@ -96,7 +96,7 @@ class Recipe:
                 )
         if not self.of_schemes:
             for a, b in PRODUCTS:
-                rule.check_formats(FORMATS[getattr(self, a)], FORMATS[getattr(self, b)])
+                rule.check_formats(MX_FORMATS[getattr(self, a)], MX_FORMATS[getattr(self, b)])
         elif self.activation is None:
             check_weight_only(rule)
         elif rule.takes_integers:
@@ -118,7 +118,7 @@ class Recipe:
         if value in SCHEMES:
             return SCHEMES[value]
         level = Level(block(self.block_size), E8M0, self.scale_rule)
-        return Scheme(f"mx_{value}", (FORMATS[value],), (level,), "")
+        return Scheme(f"mx_{value}", (MX_FORMATS[value],), (level,), "")
 
     def _quantizer(self, role: str) -> Quantizer:
         value = getattr(self, role)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ...model.formats import E4M3, FORMATS, ElementFormat
+from ...model.formats import E4M3, MX_FORMATS, ElementFormat
 from .. import executors
 from ..names import named_format
 from ..tensors.container import Container, along, whole_groups
@@ -86,7 +86,9 @@ class Regrouping:
 
 # The formats whose every element is a number of E4M3.
 TAKEN = {
-    name: fmt for name, fmt in FORMATS.items() if fmt == E4M3 or set(fmt.values) <= set(E4M3.values)
+    name: fmt
+    for name, fmt in MX_FORMATS.items()
+    if fmt == E4M3 or set(fmt.values) <= set(E4M3.values)
 }
 
 

@@ -7,11 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...model.accumulators import Accumulator, Fixed, by_kind, check_known
+from ...model.accumulators import Accumulator, by_kind, check_known
 from ...model.accumulators import accumulator as find_rule
 from ...model.blocks import LARGEST_BLOCK
 from ...model.errors import integer
-from ...model.formats import FLOAT32
 from ...model.schemes.operand import Operand, float_operand
 from ...model.schemes.products import check_weight_only, scaled_product
 from ...model.schemes.regions import check_shapes, split
@@ -93,15 +92,10 @@ def _(a_parts: list[Tensor], a_scheme: str | None, b_parts: list[Tensor], *other
     return a.new_empty((a.shape[0], b.shape[0]), dtype=torch.float32)
 
 
-def _accumulate(
-    rule: Accumulator, a: Operand, b: Operand, blocks: Cuts, c: Tensor, width: int = 1
-) -> Tensor:
-    """What the rule makes of c and the blocks, a tile at a time.
-
-    width: numbers that the rule keeps for each dot product, beside a block's terms.
-    """
-    terms = rule.step_terms(max(stop - start for start, stop in blocks))
-    cuts, longest = split(blocks, terms), max(width, terms)
+def _accumulate(rule: Accumulator, a: Operand, b: Operand, blocks: Cuts, c: Tensor) -> Tensor:
+    """What the rule makes of c and the blocks, a tile at a time."""
+    longest = rule.step_terms(max((stop - start for start, stop in blocks), default=1))
+    cuts = split(blocks, longest)
     result = torch.empty_like(c)
     for rows, columns in tiles(c.shape[0], c.shape[1], max(1, chunk_size(c.device) // longest)):
         steps = ScaledSteps(a, b, cuts, rows, columns)
@@ -114,16 +108,7 @@ def _accumulate(
 
 def _weight_only(a: Tensor, b: ScaledTensor, rule: Accumulator, c: Tensor, lanes: int) -> Tensor:
     left, right = float_operand(a), float_operand(b.dequantize(a.dtype))
-    if not rule.sums_exactly:
-        return _accumulate(rule, left, right, split([(0, a.shape[1])], lanes), c)
-    register = _register(left, right)
-    one_by_one = split([(0, a.shape[1])], 1)
-    return _accumulate(register, left, right, one_by_one, c, register.width // 16)
-
-
-def _register(a: Operand, b: Operand) -> Fixed:
-    """One that takes c and every product of the floats whole: its one rounding is the last."""
-    # c is a multiple of 2^lsb below 2^top.
-    lsb = min(a.lsb + b.lsb, FLOAT32.lsb)
-    top = max((a.largest * b.largest).bit_length() + a.lsb + b.lsb, FLOAT32.emax + 1)
-    return Fixed(top - lsb + a.shape[1].bit_length() + 2, lsb)
+    length = a.shape[1]
+    # One rounding of the whole where there is no alignment.
+    blocks = split([(0, length)], max(length, 1) if rule.sums_exactly else lanes)
+    return _accumulate(rule, left, right, blocks, c)

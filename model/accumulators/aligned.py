@@ -49,7 +49,7 @@ class Aligned(Accumulator):
             total = exact_sum(terms, fraction_bits + 2, 0)
             odd = np.ldexp(total.rounded_to_odd(), largest - fraction_bits)
             result = rounding.toward_zero(odd).astype(np.float64)
-            record.truncated((result != odd) & active)
+            record.rounded(odd, result, active)
             record.stage("largest_exponent", largest)
             record.stage("aligned", terms)
             if record.keep_stages:

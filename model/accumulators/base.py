@@ -139,7 +139,8 @@ def add_blocks(block_sum: BlockSum, steps: Steps, c: F32, record: Recorder) -> F
         block = block_sum(step, update.active)
         if record.keep_stages:
             record.stage("block_result", block.rounded_to_odd())
-        total = block.scaled(step.scale).plus(update.c)
+        with np.errstate(invalid="ignore"):  # a block that overflowed
+            total = block.scaled(step.scale).plus(update.c)
         rounded = rounding.nearest_even(total)
         record.rounded(total, rounded, update.active)
         c = update.result(rounded)

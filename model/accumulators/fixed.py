@@ -18,7 +18,7 @@ from ..rounding import F32, F64
 from ..specials import special_class, special_value
 from ..steps import Steps
 from ..trace import Recorder
-from ..wide import CARRIER_BITS, exact_sum, integers
+from ..wide import CARRIER_BITS, exact_sum, integers, jammed
 from ..widths import Widths
 from .base import Accumulator
 
@@ -154,7 +154,7 @@ class _IntegerRegister:
         return units
 
     def rounded_to_odd(self) -> F64:
-        return _integer_to_odd(self.value).astype(np.float64)
+        return jammed(self.value).astype(np.float64)
 
     def integers(self) -> Objects:
         return self.value
@@ -167,18 +167,3 @@ def _shift(value: int, exponent: int) -> int:
 
 
 _scale_toward_zero: Callable[..., Objects] = np.frompyfunc(_shift, 2, 1)
-
-
-def _jam(value: int) -> float:
-    """`value` as the float64 that rounding to odd at 53 bits gives."""
-    magnitude = abs(value)
-    excess = magnitude.bit_length() - CARRIER_BITS
-    if excess <= 0:
-        return float(value)
-    truncated = magnitude >> excess
-    sticky = truncated << excess != magnitude
-    odd = float((truncated | sticky) << excess)  # within float64: a register has at most 1024 bits
-    return -odd if value < 0 else odd
-
-
-_integer_to_odd: Callable[..., Objects] = np.frompyfunc(_jam, 1, 1)

@@ -22,23 +22,26 @@ class Float32(Accumulator):
     syntax = "float32"
     is_wide = True
     examples = ("float32",)
-    summary = "float32 RNE tree of adjacent pairs inside the block; RNE into c"
+    summary = "products and a tree of adjacent pairs in float32, RNE; RNE into c"
 
     def run(self, steps: Steps, c: F32, record: Recorder) -> F32:
         """RNE in every addition."""
 
         def block_sum(step: Step, active: NDArray[np.bool_]) -> WideSum:
-            level, depth = step.products.astype(np.float32), 0
+            with np.errstate(over="ignore", under="ignore"):
+                level, depth = step.products.astype(np.float32), 0
+            record.rounded(step.products, level, active[:, None])
             while level.shape[-1] > 1:
                 depth += 1
                 paired = level.shape[-1] // 2 * 2
                 left, right = level[:, 0:paired:2], level[:, 1:paired:2]
-                sums = left + right
+                with np.errstate(over="ignore", invalid="ignore"):  # infinities that met
+                    sums = left + right
                 if record.flags:
-                    total, error = rounding.two_sum(
-                        left.astype(np.float64), right.astype(np.float64)
-                    )
-                    record.truncated(((sums != total) | (error != 0)).any(axis=-1) & active)
+                    wide = left.astype(np.float64), right.astype(np.float64)
+                    with np.errstate(invalid="ignore"):
+                        exact = rounding.add_to_odd(*wide)
+                    record.rounded(exact, sums, active[:, None])
                 level = np.concatenate([sums, level[:, paired:]], axis=-1)
                 record.stage(f"tree{depth}", level)
             return times_factor(level[:, 0].astype(np.float64), step.factor)

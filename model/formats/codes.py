@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from ..arrays import Array, cast, is_tensor, look_up, namespace
 
 ROUNDINGS = ("nearest_even", "toward_zero", "stochastic")
-LONGEST_CODE = 8  # bits of an element, whose codes are uint8
-LONGEST_IN_TABLES = 16  # bits of a code of which there are tables
+LONGEST_CODE = 19  # bits of an element: TF32
+LONGEST_IN_TABLES = LONGEST_CODE  # bits of a code of which there are tables
 
 
 def read_only(table: NDArray) -> NDArray:
@@ -45,10 +45,11 @@ class Specials(Enum):
     NONE = "every code is a finite number"
     NAN_ONLY = "all-ones exponent and mantissa is NaN; no infinity"
     IEEE = "all-ones exponent is infinity (mantissa 0) or NaN"
+    FNUZ = "the code of -0 is NaN; no infinity, no -0, bias one more (Finite, NaN, Unsigned Zero)"
 
 
 class Codes:
-    """Reading codes; an element's are held in the low `bits` of a uint8.
+    """Reading codes; an element's are held in the low bits of its `dtype`, unsigned integers.
 
     What has them has `name`, `bits`, and `values` and `triples` of every code.
     """
@@ -56,12 +57,12 @@ class Codes:
     def __str__(self: Any) -> str:
         return self.name
 
-    def check(self: Any, codes: ArrayLike, name: str = "codes") -> NDArray[np.uint8]:
-        """`codes` as a uint8 array. TypeError for another dtype, ValueError for a code too wide."""
+    def check(self: Any, codes: ArrayLike, name: str = "codes") -> NDArray:
+        """`codes` as an array of `dtype`. TypeError for another, ValueError for a code too wide."""
         codes = np.asarray(codes)
-        if codes.dtype != np.uint8:
-            raise TypeError(f"{name} must have dtype uint8, not {codes.dtype}")
-        if self.bits < LONGEST_CODE and codes.size and codes.max() >= 2**self.bits:
+        if codes.dtype != self.dtype:
+            raise TypeError(f"{name} must have dtype {self.dtype}, not {codes.dtype}")
+        if self.bits < 8 * self.dtype.itemsize and codes.size and codes.max() >= 2**self.bits:
             raise ValueError(
                 f"{name} of format {self.name} must be from 0 to {2**self.bits - 1}, "
                 f"not {codes.max()}"
@@ -82,11 +83,11 @@ class Codes:
         return look_up(self.values, stored)
 
     def decode(self: Any, codes: ArrayLike) -> NDArray[np.float32]:
-        """Exact float32 values of uint8 `codes`, in their shape."""
+        """Exact float32 values of `codes`, in their shape."""
         return self.values.astype(np.float32)[self.check(codes)]
 
     def triple(self: Any, codes: ArrayLike) -> Triple:
-        """Exact (sign, significand, exponent) of uint8 `codes`; non-finite codes are refused."""
+        """Exact (sign, significand, exponent) of `codes`; non-finite codes are refused."""
         codes = self.check(codes)
         if not np.isfinite(self.values[codes]).all():
             raise ValueError(f"codes of format {self.name} must be finite to have a triple")

@@ -38,6 +38,7 @@ LEAST_FIELDS = {  # exponent and mantissa bits, so that some codes are finite, a
     Specials.NONE: (1, 0),
     Specials.NAN_ONLY: (1, 1),
     Specials.IEEE: (2, 1),
+    Specials.FNUZ: (1, 0),
 }
 
 
@@ -89,7 +90,7 @@ class FloatFormat(Codes):
     @property
     def is_mx(self) -> bool:
         """Whether elements of MX blocks can have it."""
-        return self.bits <= LONGEST_CODE
+        return not self.native and self.bits <= LONGEST_CODE
 
     @property
     def significand_bits(self) -> int:
@@ -99,7 +100,7 @@ class FloatFormat(Codes):
     @cached_property
     def bias(self) -> int:
         """Exponent field minus exponent."""
-        return 2 ** (self.exponent_bits - 1) - 1
+        return 2 ** (self.exponent_bits - 1) - 1 + (self.specials is Specials.FNUZ)
 
     @cached_property
     def emax(self) -> int:
@@ -120,8 +121,8 @@ class FloatFormat(Codes):
     @cached_property
     def largest_code(self) -> int:
         """The positive code of the largest finite value."""
-        reserved = {Specials.NONE: 0, Specials.NAN_ONLY: 1, Specials.IEEE: 2**self.mantissa_bits}
-        return 2 ** (self.bits - 1) - 1 - reserved[self.specials]
+        reserved = {Specials.NAN_ONLY: 1, Specials.IEEE: 2**self.mantissa_bits}
+        return 2 ** (self.bits - 1) - 1 - reserved.get(self.specials, 0)
 
     @cached_property
     def largest_finite(self) -> float:
@@ -151,9 +152,11 @@ class FloatFormat(Codes):
 
     @cached_property
     def nan_code(self) -> int | None:
-        """The NaN that quantisation produces (positive, quiet), or None."""
+        """The NaN that quantisation produces (positive, quiet; the only one of FNUZ), or None."""
         if self.specials is Specials.NONE:
             return None
+        if self.specials is Specials.FNUZ:
+            return 2 ** (self.bits - 1)
         if self.specials is Specials.NAN_ONLY:
             return 2 ** (self.bits - 1) - 1
         return (self.largest_code + 1) | 2 ** (self.mantissa_bits - 1)
@@ -184,6 +187,8 @@ class FloatFormat(Codes):
         values[magnitude > self.largest_code] = np.nan
         if self.inf_code is not None:
             values[magnitude == self.inf_code] = [np.inf, -np.inf]
+        if self.specials is Specials.FNUZ:
+            values[self.nan_code] = np.nan
         return read_only(values)
 
     @property
@@ -192,8 +197,11 @@ class FloatFormat(Codes):
         return np.ones_like(self.every_code(), np.bool_)
 
     def negated(self, codes: NDArray) -> NDArray:
-        """Codes of the negative values."""
-        return codes ^ codes.dtype.type(1 << (self.bits - 1))
+        """Codes of the negative values; of FNUZ the one zero and the one NaN stay."""
+        sign = codes.dtype.type(1 << (self.bits - 1))
+        if self.specials is Specials.FNUZ:
+            return np.where(codes & (sign - 1), codes ^ sign, codes)
+        return codes ^ sign
 
     def encode(
         self, values: Array, rounding: str = "nearest_even", random: Array | None = None
@@ -227,7 +235,10 @@ class FloatFormat(Codes):
         code = xp.where(inside, at_most(code, self.largest_code), self.largest_code)
         if self.inf_code is not None:
             code = xp.where(xp.isinf(x), self.inf_code, code)
-        code = code | xp.bitwise_left_shift(cast(xp.signbit(x), "int64"), self.bits - 1)
+        negative = xp.signbit(x)
+        if self.specials is Specials.FNUZ:
+            negative = negative & (code != 0)
+        code = code | xp.bitwise_left_shift(cast(negative, "int64"), self.bits - 1)
         if self.nan_code is not None:
             code = xp.where(xp.isnan(x), self.nan_code, code)
         return as_given(self._stored(code))

@@ -1,9 +1,13 @@
 """The formats by name. To add one, add a row: every other fact is derived.
 
 Sources: OCP Microscaling Formats (MX) v1.0, section 5; OCP 8-bit Floating Point (OFP8) v1.0;
-IEEE 754; bfloat16 as ml_dtypes has it. Integers in full and symmetric range: those of the schemes
+IEEE 754; bfloat16 as ml_dtypes has it; TF32: NVIDIA A100 Tensor Core GPU Architecture; FNUZ: AMD
+Instinct MI300 ISA, and Noune et al., 8-bit Numerical Formats for Deep Neural Networks,
+arXiv:2206.02915. Integers in full and symmetric range: those of the schemes
 that docs/numerics.md cites in section 6.
 """
+
+from dataclasses import replace
 
 from ..errors import choice
 from .codes import Specials
@@ -18,9 +22,8 @@ E2M3 = FloatFormat("e2m3", 2, 3)
 E2M1 = FloatFormat("e2m1", 2, 1)
 INT8 = IntegerFormat("int8", 8, -128, 127, fraction_bits=6, symmetric=True)
 INT4 = IntegerFormat("int4", 4, -8, 7, fraction_bits=2, symmetric=True)
-
-FORMATS = {f.name: f for f in (E4M3, E5M2, E3M2, E2M3, E2M1, INT8, INT4)}
-"""Elements of MX blocks."""
+E4M3FNUZ = FloatFormat("e4m3fnuz", 4, 3, Specials.FNUZ)
+E5M2FNUZ = FloatFormat("e5m2fnuz", 5, 2, Specials.FNUZ)
 
 INT8_SYMMETRIC = IntegerFormat("int8_symmetric", 8, -127, 127)
 INT8_FULL = IntegerFormat("int8_full", 8, -128, 127)
@@ -37,6 +40,16 @@ FLOAT32 = FloatFormat("float32", 8, 23, Specials.IEEE, native=True)
 FLOAT16 = FloatFormat("float16", 5, 10, Specials.IEEE, native=True)
 BFLOAT16 = FloatFormat("bfloat16", 8, 7, Specials.IEEE, native=True)
 INT32 = IntegerFormat("int32", 32, -(2**31), 2**31 - 1)
+
+# As elements they are held by their codes.
+FP16 = replace(FLOAT16, name="fp16", native=False)
+BF16 = replace(BFLOAT16, name="bf16", native=False)
+TF32 = replace(FP16, name="tf32", exponent_bits=FLOAT32.exponent_bits)
+
+MX_FORMATS = {f.name: f for f in (E4M3, E5M2, E3M2, E2M3, E2M1, INT8, INT4)}
+"""Elements of the blocks of OCP MX, and INT4."""
+FORMATS = MX_FORMATS | {f.name: f for f in (E4M3FNUZ, E5M2FNUZ, FP16, BF16, TF32)}
+"""Elements that a unit computes with."""
 
 SCALE_FORMATS = {f.name: f for f in (FLOAT32, FLOAT16, BFLOAT16, E4M3, E8M0, E1M0)}
 """Scales of blocks, beside the unsigned integers uN."""

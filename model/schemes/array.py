@@ -23,7 +23,7 @@ A = TypeVar("A")
 class Scaled(Generic[A]):
     """What `quantize` makes of an array of NumPy or a tensor of PyTorch.
 
-    codes: uint8, the shape of the array. scales: one array for each level of `scheme`, outermost
+    codes: those of the elements, the shape of the array. scales: one array for each level of `scheme`, outermost
     first, as its format stores them; as many axes as `codes`, each as long as it has groups (1 for
     all axes but those of the matrix's rows and columns in a group of all rows). zero_points: int32,
     and selectors: uint8 indices into `scheme.elements`, both in the shape of the innermost scales,
@@ -114,8 +114,10 @@ class ScaledArray(Scaled[NDArray]):
         if not isinstance(scheme, Scheme):
             raise TypeError(f"scheme must be a Scheme, not {scheme!r}")
         codes = np.array(codes)
-        if codes.dtype != np.uint8:
-            raise TypeError(f"codes of {scheme} must have dtype uint8, not {codes.dtype}")
+        if codes.dtype != scheme.code_dtype:
+            raise TypeError(
+                f"codes of {scheme} must have dtype {scheme.code_dtype}, not {codes.dtype}"
+            )
         if not isinstance(scales, tuple):
             raise TypeError(f"scales of {scheme} must be a tuple, not {type(scales).__name__}")
         axis = check_axis(codes.shape, axis)
@@ -189,8 +191,8 @@ class MXArray(ScaledArray):
 
     The ScaledArray of one level of scales; `scales` is the one array and no tuple.
 
-    codes: uint8, any shape; the axis a multiple of `block_size` long.
-    scales: uint8, the shape of `codes` with that axis divided by `block_size`.
+    codes: uint8 (uint16 for FP16 and BF16, uint32 for TF32), any shape; the axis a multiple of
+    `block_size` long. scales: uint8, the shape of `codes` with that axis divided by `block_size`.
     Both are kept as read-only copies. format: an ElementFormat or its name.
     padding: zeros that quantisation appended to the axis.
     Raises TypeError for a wrong dtype and ValueError for a wrong shape, size or code.
@@ -228,7 +230,7 @@ class MXArray(ScaledArray):
     @classmethod
     def of_valid_codes(
         cls,
-        codes: NDArray[np.uint8],
+        codes: NDArray,
         scales: NDArray[np.uint8],
         format: ElementFormat,  # noqa: A002  # the field's name
         block_size: int,
@@ -242,7 +244,7 @@ class MXArray(ScaledArray):
 
     def _hold_blocks(
         self,
-        codes: NDArray[np.uint8],
+        codes: NDArray,
         scales: NDArray[np.uint8],
         fmt: ElementFormat,
         block_size: int,
@@ -266,7 +268,7 @@ class MXArray(ScaledArray):
         """The scales of the one level."""
         return (self.scales,)
 
-    def blocks_last(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    def blocks_last(self) -> tuple[NDArray, NDArray[np.uint8]]:
         """Codes (..., blocks, block_size) and scales (..., blocks): the axis comes last."""
         codes = axis_last(self.codes, self.axis)
         shape = (*codes.shape[:-1], codes.shape[-1] // self.block_size, self.block_size)

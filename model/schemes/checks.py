@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import at_most, cast
 from ..errors import integer_array
-from ..formats import LONGEST_CODE, ElementFormat, FloatFormat, ScaleFormat, UnsignedFormat
+from ..formats import ElementFormat, FloatFormat, ScaleFormat, UnsignedFormat
 from .grouping import grid_shape, group_in
 
 if TYPE_CHECKING:
@@ -76,11 +77,11 @@ def check_codes(array: "Scaled", check: Callable[..., object] = integer_array) -
     if array.zero_points is not None:
         low, high = map(int, formats[0].extremes)
         check(f"zero_points of {scheme}", array.zero_points, low, high)
-    table = _range_table(formats)
-    if table.all():
+    table, largest = _range_table(formats), 2 ** formats[0].bits - 1
+    if table.all() and largest == np.iinfo(scheme.code_dtype).max:
         return
-    codes = array.matrix(array.codes)
-    allowed = array.elements(table, codes)
+    codes = cast(array.matrix(array.codes), "int64")
+    allowed = (codes <= largest) & array.elements(table, at_most(codes, largest))
     if not allowed.all():
         raise ValueError(
             f"codes of {scheme} must stand for numbers of {', '.join(map(str, formats))}, "
@@ -90,8 +91,8 @@ def check_codes(array: "Scaled", check: Callable[..., object] = integer_array) -
 
 @cache
 def _range_table(formats: tuple[ElementFormat, ...]) -> NDArray[np.bool_]:
-    """(formats, bytes): whether a byte is a code of a number of the range, or of none."""
-    return np.stack([np.pad(fmt.in_range, (0, 2**LONGEST_CODE - 2**fmt.bits)) for fmt in formats])
+    """(formats, codes): whether a code is that of a number of the range, or of none."""
+    return np.stack([fmt.in_range for fmt in formats])
 
 
 @cache

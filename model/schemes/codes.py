@@ -30,7 +30,7 @@ def codes_of(
     xp = namespace(matrix)
     if len(choices) == 1 and group[0] > 1:  # rows of a group can be worked on apart
         choices, group = [choices[0].of_rows(group[0])], (1, group[1])
-    codes = xp.empty_like(matrix, dtype=xp.uint8)
+    codes = xp.empty_like(matrix, dtype=getattr(xp, scheme.code_dtype.name))
     grid = choices[0].product.shape
     selectors = xp.empty_like(choices[0].product, dtype=xp.uint8) if len(choices) > 1 else None
     for some in _slices(grid[0], max(1, chunk // max(1, group[0] * matrix.shape[1]))):

@@ -51,6 +51,8 @@ class Layout(Protocol):
     @property
     def largest(self) -> int: ...
     @property
+    def significand_bits(self) -> int: ...
+    @property
     def blocks(self) -> Sequence[BlockLayout]: ...
     @property
     def regions(self) -> object | None: ...
@@ -83,7 +85,7 @@ class Operand:
 
     values: float64, exact, NaN and infinities included. units: int16, exponents of the unit digit,
     NO_EXPONENT for zeros and what is not finite. lsb, low, high: values are multiples of 2^lsb from
-    low to high of them. regions: float64 scales (rows, regions) of `region_length` columns each, or
+    low to high of them, of `significand_bits` from the first digit to the last. regions: float64 scales (rows, regions) of `region_length` columns each, or
     None.
     """
 
@@ -92,6 +94,7 @@ class Operand:
     lsb: int
     low: int
     high: int
+    significand_bits: int
     blocks: tuple[BlockScale, ...] = ()
     regions: Array | None = None
     region_length: int = 0
@@ -135,6 +138,11 @@ def element_range(scheme: Scheme) -> tuple[int, int, int]:
     return lsb, int(np.ldexp(min(lows), -lsb)), int(np.ldexp(max(highs), -lsb))
 
 
+def significand_bits(scheme: Scheme) -> int:
+    """From the first digit to the last of an element less its zero point."""
+    return max(fmt.significand_bits for fmt in scheme.elements) + scheme.zero_point
+
+
 def operand(array: Scaled, check: Callable[..., object] | None = None) -> Operand:
     """The operand of a matrix whose groups' columns run along its last axis.
 
@@ -165,7 +173,8 @@ def operand(array: Scaled, check: Callable[..., object] | None = None) -> Operan
         else:
             blocks.append(_block_scale(level.format, scales, length))
     lsb, low, high = element_range(scheme)
-    return Operand(values, units, lsb, low, high, tuple(blocks), regions, region_length)
+    width = significand_bits(scheme)
+    return Operand(values, units, lsb, low, high, width, tuple(blocks), regions, region_length)
 
 
 @cache
@@ -191,7 +200,7 @@ def float_operand(matrix: Array) -> Operand:
     exponents = xp.clip(exponent(magnitude), fmt.emin, None)
     units = cast(xp.where(none, NO_EXPONENT, exponents), "int16")
     largest = int(fmt.largest_finite / fmt.smallest)
-    return Operand(values, units, fmt.lsb, -largest, largest)
+    return Operand(values, units, fmt.lsb, -largest, largest, fmt.significand_bits)
 
 
 def _block_scale(fmt: ScaleFormat, scales: Array, length: int) -> BlockScale:

@@ -108,7 +108,7 @@ def unpack(packed: PackedArray) -> ScaledArray:
         zero_points = scheme.elements[0].values[stored].astype(np.int32)
     if packed.selectors is not None:
         selectors = part("selectors", packed.selectors, scheme.selector_bits, groups[-1])
-    codes = part("elements", packed.elements, width, (1, 1))
+    codes = part("elements", packed.elements, width, (1, 1)).astype(scheme.code_dtype, copy=False)
     return ScaledArray(scheme, codes, tuple(scales), zero_points, selectors, axis)
 
 

@@ -1,7 +1,6 @@
 """Matrix products of schemes by every accumulator (section 7 of docs/numerics.md)."""
 
 from collections.abc import Callable
-from math import fsum
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,8 @@ from ..accumulators import Accumulator
 from ..arrays import Array, namespace
 from ..blocks import as_float32
 from ..formats import PowerFormat
-from ..rounding import F32, F64, nearest_even, to_odd
+from ..rounding import F32
 from ..running import running_value
-from ..specials import special_class, special_value
 from ..steps.operands import OperandSteps, check_exact
 from ..trace import Recorder
 from .array import Scaled, ScaledArray
@@ -48,10 +46,10 @@ def scaled_product(
         return c
     parts = regions(left, right)
     cuts = [region.cuts(left, right, lanes) for region in parts]
-    longest = max((stop - start for blocks in cuts for start, stop in blocks), default=1)
     if rule.takes_integers:
+        longest = max((stop - start for blocks in cuts for start, stop in blocks), default=1)
         check_length(a.scheme, b.scheme, longest)
-    check_exact(left, right, longest)
+    check_exact(left, right)
     if left.regions is None and right.regions is None:
         return accumulate(rule, left, right, cuts[0], c)
     for region, blocks in zip(parts, cuts, strict=True):
@@ -114,31 +112,8 @@ def weight_only(
     check_weight_only(rule)
     with np.errstate(over="ignore"):
         weights = b.dequantize().astype(matrix.dtype)
-    if rule.sums_exactly:
-        exact = _exact(matrix.astype(np.float64), weights.astype(np.float64), start)
-        return with_nan(exact, rule)
-    blocks = split([(0, matrix.shape[1])], lanes)
+    length = matrix.shape[1]
+    # One rounding of the whole where there is no alignment.
+    blocks = split([(0, length)], max(length, 1) if rule.sums_exactly else lanes)
     left, right = float_operand(matrix), float_operand(weights)
     return with_nan(accumulate(rule, left, right, blocks, start), rule)
-
-
-def _exact(a: F64, b: F64, c: F32) -> F32:
-    """RNE_fp32(c + sum of all products), exact, one rounding."""
-    result = np.empty(c.shape, np.float32)
-    for i, row in enumerate(a):
-        with np.errstate(invalid="ignore"):
-            products = row * b  # of two float32: exact
-        for j, terms in enumerate(products):
-            result[i, j] = _one_rounding([float(c[i, j]), *terms.tolist()])
-    return result
-
-
-def _one_rounding(terms: list[float]) -> np.float32:
-    values = np.array(terms)
-    finite = np.isfinite(values)
-    if not finite.all():
-        specials = np.where(finite, 0.0, values).astype(np.float32)
-        return special_value(np.bitwise_or.reduce(special_class(specials), keepdims=True))[0]
-    total = fsum(terms)
-    discarded = fsum([*terms, -total])
-    return nearest_even(to_odd(np.array([total]), np.array([discarded])))[0]

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from math import prod
 from types import UnionType
 
+import numpy as np
+
 from ..errors import choice, flag, integer
 from ..formats import (
     FLOAT64,
@@ -139,6 +141,11 @@ class Scheme:
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def code_dtype(self) -> np.dtype:
+        """What an element's code is kept in."""
+        return self.elements[0].dtype
 
     @property
     def selector_bits(self) -> int:

@@ -184,18 +184,13 @@ def term_bits(a: Layout, b: Layout) -> int:
     return (a.largest * b.largest).bit_length() + sum(scales) + len(scales)
 
 
-def check_exact(a: Layout, b: Layout, longest: int) -> None:
-    """ValueError where the sum of a block of `longest` terms is no two float64."""
+def check_exact(a: Layout, b: Layout) -> None:
+    """ValueError where a term is no float64."""
     scales = significands(a, b)
     bits = sum(scales) + len(scales)
-    if bits > FACTOR_BITS:
+    most = min(FACTOR_BITS, CARRIER_BITS - a.significand_bits - b.significand_bits)
+    if bits > most:
         raise ValueError(
-            f"scales of blocks of a and b must have at most {FACTOR_BITS} significand bits "
-            f"together, not {bits}"
-        )
-    wanted = term_bits(a, b)
-    if wanted - wanted // 2 + (longest - 1).bit_length() > CARRIER_BITS:
-        raise ValueError(
-            f"terms of a and b must have at most {2 * CARRIER_BITS} bits with what a sum of "
-            f"{longest} of them adds twice, not {wanted} and {2 * (longest - 1).bit_length()}"
+            f"scales of blocks of a and b must have at most {most} significand bits together, "
+            f"not {bits}"
         )

@@ -12,7 +12,7 @@ from ..accumulators import accumulator as as_accumulator
 from ..datapath import dot_sections
 from ..dot import check_operands, dot
 from ..errors import flag, integer
-from ..formats import E8M0, FLOAT32, FORMATS, ElementFormat, FloatFormat
+from ..formats import E8M0, FLOAT32, MX_FORMATS, ElementFormat, FloatFormat
 from ..formats.pairs import Pair, format_pairs, pairs_text
 from ..integers import INTEGER_SCALES, check_integers
 from ..outputs import IntegerOutput, convert_trace, output_format
@@ -21,7 +21,7 @@ from ..schemes.array import MXArray
 from ..trace import Trace
 from .base import UnitConfig, block_size, stage_count
 
-EVERY_FORMAT = ",".join([*FORMATS, "e5m2xe4m3", "e4m3xe5m2"])
+EVERY_FORMAT = ",".join([*MX_FORMATS, "e5m2xe4m3", "e4m3xe5m2"])
 """Every element format, and the mixed FP8 pairs, in one unit with a mode input."""
 
 MAX_INTERLEAVE = 16

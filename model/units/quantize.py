@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import lfsr
 from ..errors import choice, integer
-from ..formats import FORMATS, ROUNDINGS, ElementFormat, FloatFormat, element_format
+from ..formats import MX_FORMATS, ROUNDINGS, ElementFormat, FloatFormat, element_format
 from ..outputs import OUTPUTS
 from ..pipeline import Pipeline, Section, place, stage_limits
 from ..quantize import NONFINITE, SCALE_RULES, quantize
@@ -175,7 +175,7 @@ class QuantizeConfig(UnitConfig):
     @property
     def name(self) -> str:
         """See `UnitConfig.name`."""
-        every = self.formats_text == ",".join(FORMATS)
+        every = self.formats_text == ",".join(MX_FORMATS)
         parts = [
             "quantize",
             "all" if every else self.formats_text.replace(",", "+"),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
 
-from ...model import FORMATS, DotConfig, DotQuantizeConfig, QuantizeConfig, accumulator
+from ...model import MX_FORMATS, DotConfig, DotQuantizeConfig, QuantizeConfig, accumulator
 from ...model.accumulators import KINDS, PRESETS
 from ...model.formats import ROUNDINGS
 from ...model.pipeline import stage_limits
@@ -15,7 +15,7 @@ from ...model.units.dot import EVERY_FORMAT
 from ..quantize.stimulus import every_pair
 from .names import file_name
 
-EVERY_ELEMENT = ",".join(FORMATS)
+EVERY_ELEMENT = ",".join(MX_FORMATS)
 BULK = 45_000
 FULL_BULK = 100_000
 DOT_QUANTIZE_BULK = 20_000
@@ -121,7 +121,7 @@ def _every_value_units() -> list[Unit]:
     """
     nearest, *others = ROUNDINGS
     units = []
-    for index, fmt in enumerate(FORMATS):
+    for index, fmt in enumerate(MX_FORMATS):
         for turn, rounding in enumerate((nearest, others[index % len(others)])):
             rule = SCALE_RULES[(index + turn) % len(SCALE_RULES)]
             config = QuantizeConfig(fmt, 32, "bfloat16", rule, rounding, stages=1 + index)
@@ -179,7 +179,7 @@ def full_matrix() -> list[Unit]:
     """
     units = [Unit(unit.config, max(unit.bulk, FULL_BULK)) for unit in default_matrix()]
     units += _every_value_units()
-    for rule, to in zip(ACCUMULATORS, cycle(FORMATS)):
+    for rule, to in zip(ACCUMULATORS, cycle(MX_FORMATS)):
         formats = ["int8"] if accumulator(rule).takes_integers else EVERY_FORMAT.split(",")
         for pair in formats:
             low, high = stage_limits(DotConfig(pair, 16, rule).pipeline.sections)

@@ -7,15 +7,15 @@ from amaranth.sim import Simulator
 from compare import generator
 from mxdot.explore.cost import Flow, measure
 from mxdot.explore.cost.area_report import LANES, Products, clocked, entries, main, sections
-from mxdot.model import FORMATS
+from mxdot.model import MX_FORMATS
 from mxdot.model.widths import Widths
 
 
 @pytest.mark.parametrize("fmt", ["e4m3", "int8", "e2m1"])
 def test_products_are_summed_exactly(fmt):
     design = Products(fmt)
-    bits, lsb = FORMATS[fmt].bits, Widths(design.config).lsb
-    values = FORMATS[fmt].values
+    bits, lsb = MX_FORMATS[fmt].bits, Widths(design.config).lsb
+    values = MX_FORMATS[fmt].values
     rng, wrong = generator("products", fmt), []
 
     async def bench(context):

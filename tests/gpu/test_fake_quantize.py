@@ -8,10 +8,10 @@ from compare import generator
 from devices import bits, on_devices, tensor
 from mxdot import model
 from mxdot.gpu.nn.fake_quantize import fake_quantize
-from mxdot.model import FORMATS
+from mxdot.model import MX_FORMATS
 from test_quantize import ROUNDINGS, RULES, edge_amax, random_blocks, with_nonfinite
 
-every_format = pytest.mark.parametrize("fmt", FORMATS)
+every_format = pytest.mark.parametrize("fmt", MX_FORMATS)
 every_rule = pytest.mark.parametrize("rule", RULES)
 
 
@@ -70,7 +70,7 @@ def test_every_format_compiles_to_its_own_graph(rule):
     torch.compiler.reset()
     compiled = torch.compile(fake_quantize, fullgraph=True, backend="aot_eager")
     rng = generator("fake compiled", rule)
-    for fmt in FORMATS:
+    for fmt in MX_FORMATS:
         check(random_blocks(rng, 50, 32), "cpu", fmt, compiled, scale_rule=rule)
 
 

@@ -9,7 +9,7 @@ from devices import assert_same_blocks, bits, on_devices, tensor
 from mxdot import gpu, model
 from mxdot.gpu import schemes
 from mxdot.gpu.names import format_name
-from mxdot.model import FORMATS
+from mxdot.model import MX_FORMATS
 from mxdot.model.formats import FloatFormat, Specials
 from mxdot.model.schemes import SCHEMES
 from test_quantize import RULES, random_blocks, with_nonfinite
@@ -52,7 +52,7 @@ def traced(function):
 
 @pytest.mark.parametrize(
     ("rule", "formats"),
-    [*((rule, [*FORMATS.values(), OWN]) for rule in RULES), ("ceil", list(FORMATS))],
+    [*((rule, [*MX_FORMATS.values(), OWN]) for rule in RULES), ("ceil", list(MX_FORMATS))],
     ids=[*RULES, "names"],
 )
 def test_no_format_is_taken_for_another(rule, formats):
@@ -72,7 +72,7 @@ def test_no_format_is_taken_for_another(rule, formats):
 def test_blocks_from_outside_the_graph(function):
     compiled = traced(function)
     rng = generator("gpu blocks from outside")
-    for fmt in [*FORMATS.values(), OWN]:
+    for fmt in [*MX_FORMATS.values(), OWN]:
         codes = rng.integers(0, 2**fmt.bits, (4, 64), dtype=np.uint8)
         scales = rng.integers(0, 256, (4, 2), dtype=np.uint8)
         blocks = gpu.MXTensor(torch.tensor(codes), torch.tensor(scales), fmt)
@@ -122,7 +122,7 @@ def test_fakes_have_the_shapes_and_types_of_results():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
 def test_the_fake_of_dequantize(dtype):
     """As above: the operator, for a compiler calls it on tensors that hold nothing."""
-    for name in (*FORMATS, format_name(OWN)):
+    for name in (*MX_FORMATS, format_name(OWN)):
         codes, scales = torch.zeros(6, 32, dtype=torch.uint8), torch.zeros(6, dtype=torch.uint8)
         args = (codes, scales, name, dtype, None)
         torch.library.opcheck(torch.ops.mxdot.dequantize, args, test_utils=FAKES)

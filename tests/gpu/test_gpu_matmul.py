@@ -14,7 +14,7 @@ from compare import describe, generator, repeat_command
 from devices import bits, on_devices, tensor
 from mxdot import gpu, model
 from mxdot.gpu import MXTensor, chunks
-from mxdot.model import FORMATS, PRESETS, Fixed, MXArray, Preset
+from mxdot.model import MX_FORMATS, PRESETS, Fixed, MXArray, Preset
 from mxdot.model.outputs import OUTPUTS, convert
 
 ACCUMULATORS = [
@@ -92,14 +92,14 @@ def test_block_sizes(shape, device):
 
 
 @on_devices
-@pytest.mark.parametrize("pair", list(product(FORMATS, FORMATS)), ids="x".join)
+@pytest.mark.parametrize("pair", list(product(MX_FORMATS, MX_FORMATS)), ids="x".join)
 def test_every_pair_of_codes(pair, device):
     """All products, NaN and infinities among them, each alone, with and without a c."""
     rng = generator("gpu pairs", pair)
     a, b = (
         MXArray(np.arange(n, dtype=np.uint8)[:, None], np.full((n, 1), scale, np.uint8), fmt, 1)
         for fmt, scale in zip(pair, (120, 131), strict=True)
-        for n in [1 << FORMATS[fmt].bits]
+        for n in [1 << MX_FORMATS[fmt].bits]
     )
     c = rng.choice(np.array([0, 1, -3.3, 2.0**-149, np.inf, np.nan], np.float32), (len(a.codes), 1))
     for accumulator in ("exact", "aligned:3", "float32", "hopper", "fixed:20:-9", "fixed:70:-40"):
@@ -123,7 +123,7 @@ def test_every_pair_of_scales(device):
 @pytest.mark.parametrize("fmt", ["e5m2", "int8"])
 def test_the_largest_block(fmt, device):
     """65,536 elements of the largest magnitude, and one of the smallest: 80 bits in E5M2."""
-    f = FORMATS[fmt]
+    f = MX_FORMATS[fmt]
     codes = np.full((2, 65536), f.largest_code, np.uint8)
     codes[:, -1] = 1
     codes[1, ::2] |= 0x80
@@ -161,7 +161,7 @@ machines = st.builds(
 
 @given(
     accumulator=st.one_of(floats, registers, machines),
-    pair=st.tuples(*[st.sampled_from(sorted(FORMATS))] * 2),
+    pair=st.tuples(*[st.sampled_from(sorted(MX_FORMATS))] * 2),
     k=st.sampled_from([1, 2, 3, 7, 8, 16, 31, 32, 64, 100]),
     blocks=st.integers(0, 4),
     seed=st.integers(0, 2**32 - 1),
@@ -276,7 +276,7 @@ def test_every_rounding_to_16_bits(name, device):
 def e5m2_product(terms, device):
     """Operands of one dot product in E5M2: pairs of values, at a scale of 1."""
     sides = (np.array([side], np.float32) for side in zip(*terms, strict=True))
-    blocks = [FORMATS["e5m2"].encode(side) for side in sides]
+    blocks = [MX_FORMATS["e5m2"].encode(side) for side in sides]
     scales = np.full((1, 1), 127, np.uint8)
     return [MXTensor.from_model(MXArray(x, scales, "e5m2", x.size), device) for x in blocks]
 

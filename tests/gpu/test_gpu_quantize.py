@@ -11,10 +11,10 @@ from compare import generator
 from devices import assert_same_blocks, bits, on_devices, tensor
 from mxdot import gpu, model
 from mxdot.gpu import chunks
-from mxdot.model import E8M0, FORMATS, MXArray
+from mxdot.model import E8M0, MX_FORMATS, MXArray
 from test_quantize import POLICIES, ROUNDINGS, RULES, edge_amax, random_blocks, with_nonfinite
 
-every_format = pytest.mark.parametrize("fmt", FORMATS)
+every_format = pytest.mark.parametrize("fmt", MX_FORMATS)
 every_rule = pytest.mark.parametrize("rule", RULES)
 every_rounding = pytest.mark.parametrize("rounding", ROUNDINGS)
 
@@ -77,7 +77,7 @@ def test_every_16_bit_float(fmt, dtype, device):
 @on_devices
 @every_format
 def test_every_code_under_every_scale(fmt, device):
-    codes = np.tile(np.arange(1 << FORMATS[fmt].bits, dtype=np.uint8), (256, 1))
+    codes = np.tile(np.arange(1 << MX_FORMATS[fmt].bits, dtype=np.uint8), (256, 1))
     scales = np.arange(256, dtype=np.uint8)[:, None]
     want = MXArray(codes, scales, fmt, codes.shape[1])
     got = gpu.MXTensor.from_model(want, device)
@@ -89,7 +89,7 @@ def test_every_code_under_every_scale(fmt, device):
 @every_format
 def test_every_value_comes_back(fmt, device):
     """A finite value that has a code, beside the largest: quantisation and back changes no bit."""
-    f = FORMATS[fmt]
+    f = MX_FORMATS[fmt]
     values = f.values[np.isfinite(f.values) & (np.abs(f.values) <= f.largest_finite)]
     for exponent in range(E8M0.exponent_range[0], E8M0.exponent_range[1] - f.emax):
         x = np.ldexp(np.append(values, f.largest_finite), exponent).astype(np.float32)
@@ -101,7 +101,7 @@ def test_every_value_comes_back(fmt, device):
 @every_format
 def test_stochastic_words_at_their_ends(fmt, device):
     """Every value between two codes in 16 parts, with words that just do and do not carry."""
-    f = FORMATS[fmt]
+    f = MX_FORMATS[fmt]
     grid = np.arange(16 * 40 + 1) * (f.smallest / 16)
     x = np.append(grid, f.largest_finite).astype(np.float32)
     fraction = (np.arange(len(x)) % 16).astype(np.uint64) << np.uint64(28)
@@ -114,7 +114,7 @@ def test_stochastic_words_at_their_ends(fmt, device):
 @given(
     patterns=st.lists(st.integers(0, 2**32 - 1), min_size=4, max_size=4),
     words=st.lists(st.integers(0, 2**32 - 1), min_size=4, max_size=4),
-    fmt=st.sampled_from(sorted(FORMATS)),
+    fmt=st.sampled_from(sorted(MX_FORMATS)),
     rule=st.sampled_from(RULES),
     rounding=st.sampled_from(ROUNDINGS),
     policy=st.sampled_from(POLICIES),

@@ -14,17 +14,17 @@ from devices import assert_same_blocks, bits, on_devices, tensor
 from mxdot import gpu, model
 from mxdot.gpu import MXTensor
 from mxdot.gpu.schemes import ScaledTensor
-from mxdot.model import FORMATS, MXArray
+from mxdot.model import MX_FORMATS, MXArray
 from mxdot.model.schemes import SCHEMES
 from scheme_cases import random_array, shrunk
 from scheme_checks import assert_same
 
-every_format = pytest.mark.parametrize("fmt", FORMATS)
+every_format = pytest.mark.parametrize("fmt", MX_FORMATS)
 
 
 def random_blocks(fmt, shape=(6, 64), block_size=16, axis=-1, padding=0):
     rng = generator("gpu tensor", fmt, shape)
-    codes = rng.integers(0, 1 << FORMATS[fmt].bits, shape, dtype=np.uint8)
+    codes = rng.integers(0, 1 << MX_FORMATS[fmt].bits, shape, dtype=np.uint8)
     scales = list(shape)
     scales[axis] //= block_size
     scales = rng.integers(0, 256, scales, dtype=np.uint8)
@@ -188,7 +188,7 @@ def test_a_file_is_loaded_to_the_gpu(tmp_path):
 @every_format
 def test_packing_is_the_models(fmt, device):
     for shape in ((64,), (3, 64), (2, 5, 32), (0, 32), (4, 0)):
-        codes = generator("gpu pack", fmt, shape).integers(0, 1 << FORMATS[fmt].bits, shape)
+        codes = generator("gpu pack", fmt, shape).integers(0, 1 << MX_FORMATS[fmt].bits, shape)
         codes = codes.astype(np.uint8)
         packed = gpu.pack(tensor(codes, device), fmt)
         np.testing.assert_array_equal(packed.cpu().numpy(), model.pack(codes, fmt))

@@ -8,7 +8,7 @@ import pytest
 from devices import assert_same_blocks, bits, on_devices, tensor
 from mxdot import gpu, model
 from mxdot.gpu import MXTensor
-from mxdot.model import FORMATS, PRESETS, MXArray
+from mxdot.model import MX_FORMATS, PRESETS, MXArray
 from mxdot.sim.bench.tensors import REAL_FILE
 from mxdot.sim.dot.vectors import load
 
@@ -48,7 +48,7 @@ def test_stored_vectors(name, device):
 
 @on_devices
 @pytest.mark.parametrize("layer", ["query", "mlp_up", "mlp_down"])
-@pytest.mark.parametrize("fmt", FORMATS)
+@pytest.mark.parametrize("fmt", MX_FORMATS)
 def test_real_layers(fmt, layer, device):
     with np.load(REAL_FILE) as file:
         x, weight = file[f"{layer}.input"], file[f"{layer}.weight"]

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from mxdot.gpu import Recipe, convert, freeze
-from mxdot.model import FORMATS
+from mxdot.model import MX_FORMATS
 
 RECIPES = {
     "exact": Recipe(accumulator="exact"),
@@ -48,7 +48,7 @@ def nothing_is_cached():
         for value in vars(module).values() if name.startswith("mxdot") else ():
             if hasattr(value, "cache_clear"):
                 value.cache_clear()
-    for fmt in FORMATS.values():
+    for fmt in MX_FORMATS.values():
         for name in vars(fmt).keys() - {field.name for field in fields(fmt)}:
             del vars(fmt)[name]
 
@@ -82,7 +82,7 @@ def assert_same_step(net, **options):
 @every_case
 def test_a_network_is_one_graph_with_the_bits_of_the_eager_one(recipe, frozen):
     assert_same_step(network(recipe, frozen), backend="aot_eager")
-    for fmt in FORMATS.values():
+    for fmt in MX_FORMATS.values():
         for table in (fmt.values, *fmt.triples):
             assert not table.flags.writeable
             assert isinstance(table.base, np.ndarray | None)

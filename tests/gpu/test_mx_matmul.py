@@ -12,9 +12,9 @@ from devices import on_devices
 from mxdot import gpu
 from mxdot.gpu import MXTensor, mx_matmul, quantize, regroup
 from mxdot.gpu.ops.regroup import TAKEN
-from mxdot.model import FORMATS
+from mxdot.model import MX_FORMATS
 
-PAIRS = list(itertools.product(FORMATS, repeat=2))
+PAIRS = list(itertools.product(MX_FORMATS, repeat=2))
 HALF_ULP = {torch.bfloat16: 2.0**-8, torch.float32: 2.0**-24}
 NEEDS_HOPPER = "method float8 needs a GPU of compute capability 9.0 (Hopper), not "
 

@@ -12,21 +12,21 @@ from devices import CUDA, bits
 from interpreter import DEVICE, for_kernels
 from mxdot.gpu import MXTensor, Regrouped, regroup
 from mxdot.gpu.ops.regroup import GROUP, TAKEN
-from mxdot.model import FORMATS
+from mxdot.model import MX_FORMATS
 
 BLOCK_SIZES = (1, 2, 16, 32, 64, 128, 256, 384)
 
 
 def operand(rng, fmt, rows, length, block_size, low=0, high=255) -> MXTensor:
     """Random codes under scales from `low` to `high`, NaN scales included at 255."""
-    codes = rng.integers(0, 2 ** FORMATS[fmt].bits, (rows, length), dtype=np.uint8)
+    codes = rng.integers(0, 2 ** MX_FORMATS[fmt].bits, (rows, length), dtype=np.uint8)
     scales = rng.integers(low, high, (rows, length // block_size), dtype=np.uint8, endpoint=True)
     return MXTensor(torch.from_numpy(codes), torch.from_numpy(scales), fmt, block_size)
 
 
 def expected(x: MXTensor):
     """Elements as ml_dtypes rounds them from float64, and scale codes, of the filled-up rows."""
-    fmt = FORMATS[x.format.name]
+    fmt = MX_FORMATS[x.format.name]
     per_element = x.scales.numpy().repeat(x.block_size, axis=1).astype(int)
     rows, length = x.shape
     groups = -(-length // GROUP)

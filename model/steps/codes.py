@@ -1,4 +1,4 @@
-"""Steps of blocks of codes: products by the table of code pairs, with every stage on request."""
+"""Steps of blocks of codes, of up to a byte by the table of all pairs; every stage on request."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ..cached import cached_property
 from ..formats import E8M0
-from ..products import NO_EXPONENT, ProductTable
+from ..products import NO_EXPONENT, Looked, Pair, Products
 from ..rounding import F64
 from ..specials import NAN
 from ..trace import Recorder
@@ -17,16 +17,16 @@ from . import MICRO_DIGITS
 
 
 @dataclass(frozen=True)
-class TableStep:
+class CodeStep:
     """One step of blocks of codes; see `Step`.
 
-    index: (n, t) into the table; scale_a, scale_b: uint8 (n,). size: elements that the step stands
+    pairs: (n, t) products; scale_a, scale_b: uint8 (n,). size: elements that the step stands
     for (a block's shorter last step is filled with zero products). is_last: of its dot product.
     shifts: int64 (n, t), 0 to 2, the products' micro-exponents; None where there are none.
     """
 
-    table: ProductTable
-    index: NDArray[np.uint16]
+    formats: Pair
+    pairs: Products | Looked
     scale_a: NDArray[np.uint8]
     scale_b: NDArray[np.uint8]
     size: int
@@ -40,7 +40,7 @@ class TableStep:
 
     @cached_property
     def _products(self) -> F64:
-        values = self.table.values[self.index]
+        values = self.pairs.values
         return values if self.shifts is None else np.ldexp(values, -self.shifts)
 
     @cached_property
@@ -50,7 +50,7 @@ class TableStep:
         classes = np.where(nan_scale, np.uint8(NAN), np.uint8(0))
         terms = np.isnan(self._products.sum(axis=-1))
         if terms.any():
-            found = self.table.specials[self.index[terms]]
+            found = self.pairs.specials[terms]
             classes[terms] |= np.bitwise_or.reduce(found, axis=-1)
         return classes
 
@@ -72,12 +72,12 @@ class TableStep:
     @property
     def bits(self) -> int:
         """Width of the largest product as a multiple of 2^lsb."""
-        return self.table.bits + _below(self.shifts)
+        return self.formats.bits + _below(self.shifts)
 
     @property
     def lsb(self) -> int:
         """Every product is a multiple of 2^lsb."""
-        return self.table.lsb - _below(self.shifts)
+        return self.formats.lsb - _below(self.shifts)
 
     @property
     def term_bits(self) -> int:
@@ -91,7 +91,7 @@ class TableStep:
 
     @property
     def _units(self) -> NDArray[np.int16] | NDArray[np.int64]:
-        units = self.table.unit_exponents[self.index]
+        units = self.pairs.unit_exponents
         if self.shifts is None:
             return units
         return np.where(units == NO_EXPONENT, NO_EXPONENT, units - self.shifts)
@@ -99,26 +99,25 @@ class TableStep:
     def record(self, record: Recorder) -> None:
         """Record the stages that every accumulator shares."""
         if record.keep_stages:
-            table, index = self.table, self.index
-            record.stage("product", table.significands[index])
+            record.stage("product", self.pairs.significands)
             shifts = 0 if self.shifts is None else self.shifts
-            record.stage("product_exponent", table.exponents[index] - shifts)
+            record.stage("product_exponent", self.pairs.exponents - shifts)
             record.stage("unit_exponent", self._units.astype(np.int64))
             record.stage("scale", self.scale)
 
 
 @dataclass(frozen=True)
-class TableSteps:
+class CodeSteps:
     """Codes of n dot products, in blocks of k, that are taken in steps of at most `terms`.
 
-    codes_a, codes_b: uint8 (n, blocks, k); scales_a, scales_b: uint8 (n, blocks). Steps are made
+    codes_a, codes_b: (n, blocks, k); scales_a, scales_b: uint8 (n, blocks). Steps are made
     one at a time, so that what they need stays small however long the dot products are.
-    shifts: int64 (n, blocks, k), or None, as of `TableStep`.
+    shifts: int64 (n, blocks, k), or None, as of `CodeStep`.
     """
 
-    table: ProductTable
-    codes_a: NDArray[np.uint8]
-    codes_b: NDArray[np.uint8]
+    formats: Pair
+    codes_a: NDArray
+    codes_b: NDArray
     scales_a: NDArray[np.uint8]
     scales_b: NDArray[np.uint8]
     terms: int
@@ -132,9 +131,9 @@ class TableSteps:
     @property
     def exact_sums_fit(self) -> bool:
         """Whether the exact sum of any block is one float64."""
-        return exact_sum_fits(self.table.bits + _below(self.shifts), self.codes_a.shape[-1])
+        return exact_sum_fits(self.formats.bits + _below(self.shifts), self.codes_a.shape[-1])
 
-    def walk(self, record: Recorder) -> Iterator[TableStep]:
+    def walk(self, record: Recorder) -> Iterator[CodeStep]:
         """The steps in order."""
         _, blocks, k = self.codes_a.shape
         for block in range(blocks):
@@ -143,20 +142,20 @@ class TableSteps:
                 step.record(record)
                 yield step
 
-    def _step(self, block: int, start: int) -> TableStep:
+    def _step(self, block: int, start: int) -> CodeStep:
         _, blocks, k = self.codes_a.shape
         end = min(start + self.terms, k)
-        codes = (codes[:, block, start:end] for codes in (self.codes_a, self.codes_b))
-        index = self.table.index(*codes)
+        codes = [codes[:, block, start:end] for codes in (self.codes_a, self.codes_b)]
         fill = min(self.terms, k) - (end - start)
         if fill:
-            index = np.pad(index, ((0, 0), (0, fill)))  # code pair (0, 0): a zero product
+            codes = [np.pad(some, ((0, 0), (0, fill))) for some in codes]  # zeros
         scales = self.scales_a[:, block], self.scales_b[:, block]
         is_last = block == blocks - 1 and end == k
         shifts = None if self.shifts is None else self.shifts[:, block, start:end]
         if shifts is not None and fill:
             shifts = np.pad(shifts, ((0, 0), (0, fill)))
-        return TableStep(self.table, index, *scales, end - start, is_last, shifts)
+        pairs = self.formats.of(*codes)
+        return CodeStep(self.formats, pairs, *scales, end - start, is_last, shifts)
 
 
 def _below(shifts: NDArray[np.int64] | None) -> int:

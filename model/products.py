@@ -26,6 +26,14 @@ def largest_magnitude(fmt: ElementFormat) -> int:
     return int(np.ldexp(max(-fmt.extremes[0], fmt.extremes[1]), -fmt.lsb))
 
 
+@cache
+def unit_exponents(fmt: ElementFormat) -> NDArray[np.int16]:
+    """The unit exponent of every code; NO_EXPONENT for zeros and what is not finite."""
+    _, significand, exponents = fmt.triples
+    units = np.where(significand == 0, NO_EXPONENT, exponents + fmt.mantissa_bits)
+    return read_only(units.astype(np.int16))
+
+
 @dataclass(frozen=True)
 class Elements:
     """Codes of elements, and what products need of each."""
@@ -79,9 +87,9 @@ class Products:
     @cached_property
     def unit_exponents(self) -> NDArray[np.int16]:
         """U of each product; NO_EXPONENT for zero and special products."""
-        units = self.exponents + self.a.format.mantissa_bits + self.b.format.mantissa_bits
-        none = (self.a.triple.significand == 0) | (self.b.triple.significand == 0)
-        return np.where(none, NO_EXPONENT, units).astype(np.int16)
+        a, b = (unit_exponents(side.format)[side.codes] for side in (self.a, self.b))
+        units = a + b  # fits int16, NO_EXPONENT twice too
+        return np.where(units < NO_EXPONENT // 2, np.int16(NO_EXPONENT), units)
 
     @cached_property
     def specials(self) -> NDArray[np.uint8]:

@@ -19,8 +19,8 @@ CARRIER_BITS = FLOAT64.significand_bits
 class WideSum:
     """An exact sum `high` + `low`, float64; `low` is None when the sum fits one float64.
 
-    Where two do not hold it, low is rounded to odd, which no c of 24 bits can tell; `whole` has such
-    sums as Python integers.
+    Where two do not hold it, low is rounded to odd, which no c of 24 bits can tell; `whole` has
+    such sums as Python integers.
     """
 
     high: Array

@@ -149,7 +149,7 @@ def encode_signed(
 
 
 def encode(fmt: str, x: Fraction, rounding: str, random_bits: int | None = None) -> int:
-    """The code of x, saturating; a negative x that rounds to zero gives -0 (section 2), where there is one."""
+    """The code of x, saturating; a negative x that rounds to zero gives -0 where there is one."""
     return encode_signed(fmt, int(x < 0), abs(x), rounding, random_bits)
 
 

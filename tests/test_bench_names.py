@@ -21,8 +21,8 @@ UNITS = [
     *with_dot(accumulator="fixed:1024:-1024:wrap", out="bfloat16", status=False),
     *with_dot(accumulator="fixed:1024:-1023:wrap", out="bfloat16", status=False),
     MatmulConfig(DotConfig(EVERY_PAIR), 30, 30, 1024, 2399, 2399, 3999, 2399, initial_c=True),
-    QuantizeConfig(",".join(list(MX_FORMATS)[:-1]), 128, "bfloat16", "floor,ceil,even", "stochastic",
-                   "element", 128, "lfsr", 2**32 - 1, 5),
+    QuantizeConfig(",".join(list(MX_FORMATS)[:-1]), 128, "bfloat16", "floor,ceil,even",
+                   "stochastic", "element", 128, "lfsr", 2**32 - 1, 5),
 ]  # fmt: skip
 
 

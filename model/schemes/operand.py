@@ -23,7 +23,7 @@ from ..formats import (
     PowerFormat,
     ScaleFormat,
 )
-from ..products import NO_EXPONENT
+from ..products import NO_EXPONENT, unit_exponents
 from .array import Scaled
 from .checks import check_codes, value_table
 from .grouping import expand
@@ -85,8 +85,8 @@ class Operand:
 
     values: float64, exact, NaN and infinities included. units: int16, exponents of the unit digit,
     NO_EXPONENT for zeros and what is not finite. lsb, low, high: values are multiples of 2^lsb from
-    low to high of them, of `significand_bits` from the first digit to the last. regions: float64 scales (rows, regions) of `region_length` columns each, or
-    None.
+    low to high of them, of `significand_bits` from the first digit to the last. regions: float64
+    scales (rows, regions) of `region_length` columns each, or None.
     """
 
     values: Array
@@ -181,13 +181,6 @@ def operand(array: Scaled, check: Callable[..., object] | None = None) -> Operan
 def _unit_table(formats: tuple[ElementFormat, ...]) -> NDArray[np.int16]:
     """(formats, codes): unit exponents; NO_EXPONENT for zeros and what is not finite."""
     return np.stack([unit_exponents(fmt) for fmt in formats])
-
-
-def unit_exponents(element: ElementFormat) -> NDArray[np.int16]:
-    """The unit exponent of every code; NO_EXPONENT for zeros and what is not finite."""
-    _, significand, exponents = element.triples
-    units = exponents + element.mantissa_bits
-    return np.where(significand == 0, NO_EXPONENT, units).astype(np.int16)
 
 
 def float_operand(matrix: Array) -> Operand:

@@ -120,6 +120,18 @@ class Pair:
         return (largest_magnitude(self.a) * largest_magnitude(self.b)).bit_length()
 
     @property
+    def least(self) -> float:
+        """The most negative product."""
+        (low_a, high_a), (low_b, high_b) = self.a.extremes, self.b.extremes
+        return min(low_a * high_b, high_a * low_b)
+
+    @property
+    def largest(self) -> float:
+        """The largest product."""
+        (low_a, high_a), (low_b, high_b) = self.a.extremes, self.b.extremes
+        return max(low_a * low_b, high_a * high_b)
+
+    @property
     def has_table(self) -> bool:
         """Whether there is a table of all pairs of codes."""
         return self.a.bits + self.b.bits <= TABLE_BITS

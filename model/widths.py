@@ -196,8 +196,21 @@ class Widths:
 
     @property
     def sum_is_cut(self) -> bool:
-        """Whether a block's aligned sum has more digits than the float32 that it is cut to."""
-        return self.sum_bits > FLOAT32.significand_bits
+        """Whether a block's aligned sum may be none of the float32 numbers that it is cut to."""
+        return self.sum_bits > FLOAT32.significand_bits or self.sum_leaves_float32
+
+    @property
+    def grid(self) -> int:
+        """Exponent of the last digit of an aligned sum, less the largest biased exponent."""
+        return self.exponent_min - self.fraction_bits
+
+    @property
+    def sum_leaves_float32(self) -> bool:
+        """Whether an aligned sum may be too large for a float32, or have digits below all of them:
+        of operands that have its exponents."""
+        low = self.grid + self.exponent_low
+        top = low + self.exponent_span + self.sum_bits
+        return low < FLOAT32.lsb or top > FLOAT32.emax + 1
 
     @property
     def code_bits(self) -> tuple[int, int]:

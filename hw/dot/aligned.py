@@ -16,7 +16,7 @@ from . import float_loop
 from .alignment_shifter import AlignShifter
 from .block import TREE, loop_values, top_bias, words_shape
 from .multiply import compress_negatives, negatives_shape, products_shape
-from .window import Window
+from .window import Window, range_value
 
 
 class AlignedLargest(Section):
@@ -114,7 +114,7 @@ class Align(Section):
             sticky.append(shift.sticky)
         compress_negatives(m, self)
         # A sum's last digit is worth 2^(largest + exponent_min - F).
-        bias = top_bias(widths, widths.exponent_min - widths.fraction_bits)
+        bias = top_bias(widths, widths.grid)
         m.d.comb += [
             self.o.sticky.eq(Cat(sticky).any()),
             self.o.top_exponent.eq(self.i.scale + self.i.largest + bias),
@@ -123,17 +123,23 @@ class Align(Section):
 
 
 class Cut(Section):
-    """The block's result: its sum toward zero to a float32's 24 digits, still on the grid.
+    """The block's result: its sum toward zero to a float32, still on the grid.
 
-    It is never subnormal and never overflows. The digits that go are those more than 24 places
-    below the leading one; of a negative sum, a negative word, one is added where any went.
+    The digits that go are those more than 24 places below the leading one; of a negative sum, a
+    negative word, one is added where any went. Where operands have the exponents of a float32 or
+    nearly, those below its last digit go too, and `range` says what became of the sum.
     """
 
     def __init__(self, widths: Widths) -> None:
         self.widths, self.window = widths, Window(widths.sum_bits)
+        self.leaves = widths.sum_leaves_float32
         super().__init__(
-            {"total": signed(widths.total_bits), "sticky": 1},
-            {"rows": self.window.rows, "sticky": 1},
+            {
+                "total": signed(widths.total_bits),
+                "sticky": 1,
+                **({"largest": widths.exponent_bits} if self.leaves else {}),
+            },
+            {"rows": self.window.rows, "sticky": 1, **range_value(widths)},
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -145,20 +151,47 @@ class Cut(Section):
         count = leading_zeros(m, magnitude)
         # The lowest place that stays is that of the leading one less 23.
         excess = size - FLOAT32.significand_bits
-        places = [count <= excess - 1 - place for place in range(excess)]
-        gone = Signal(excess)
+        places: list[Value] = [count <= excess - 1 - place for place in range(max(excess, 0))]
+        if self.leaves:
+            places = self._below_range(places)
+        gone = Signal(len(places))
         m.d.comb += gone.eq(Cat(*places))
         truncated = Signal(size)
-        sticky = (magnitude[:excess] & gone).any()
+        lost = (magnitude[: len(gone)] & gone).any()
         m.d.comb += [
-            truncated.eq(Cat(magnitude[:excess] & ~gone, magnitude[excess:])),
-            self.o.sticky.eq(self.i.sticky | sticky),
+            truncated.eq(Cat(magnitude[: len(gone)] & ~gone, magnitude[len(gone) :])),
+            self.o.sticky.eq(self.i.sticky | lost),
         ]
+        if self.leaves:
+            out, largest, least = self.o.range, FLOAT32.emax + 1, FLOAT32.emin
+            m.d.comb += [
+                out.overflow.eq(self._has_digits(magnitude, largest)),
+                out.negative.eq(negative),
+                out.underflow.eq(lost & ~self._has_digits(truncated, least)),
+            ]
         # -truncated = ~truncated + 1, the one in a row of its own.
         width = self.window.row_bits
         word = Cat(truncated, Const(0, width - size)) ^ negative.replicate(width)
         m.d.comb += [self.o.rows[0].eq(word), self.o.rows[1].eq(negative)]
         return m
+
+    def _exponents(self) -> list[Value]:
+        """Of the places of the sum."""
+        return [
+            (self.i.largest + (self.widths.grid + place)).as_signed()
+            for place in range(self.widths.sum_bits)
+        ]
+
+    def _below_range(self, places: list[Value]) -> list[Value]:
+        """`places`, and those below a float32's last digit."""
+        below = [exponent < FLOAT32.lsb for exponent in self._exponents()]
+        return [
+            low | places[place] if place < len(places) else low for place, low in enumerate(below)
+        ]
+
+    def _has_digits(self, word: Value, exponent: int) -> Value:
+        """Whether a word of the sum's places has one of this exponent or a larger one."""
+        return (Cat(*(e >= exponent for e in self._exponents())) & word).any()
 
 
 SECTIONS = {

@@ -87,6 +87,8 @@ class ElementDecoder(wiring.Component):
         ]
         if fmt.specials is Specials.NAN_ONLY:
             m.d.comb += out.nan.eq(field.all() & fraction.all())
+        elif fmt.specials is Specials.FNUZ:
+            m.d.comb += out.nan.eq(code[-1] & ~code[:-1].any())
         elif fmt.specials is Specials.IEEE:
             m.d.comb += out.nan.eq(field.all() & fraction.any())
             m.d.comb += out.inf.eq(field.all() & ~fraction.any())

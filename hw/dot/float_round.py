@@ -1,6 +1,7 @@
 """Sections count, normalize, round: the total in the window to a float32 (float_loop.py)."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.lib import data
 
 from ...model.widths import Widths
 from ..arithmetic.adders import increment, named
@@ -20,6 +21,7 @@ from .window import (
     SignificandLayout,
     TotalLayout,
     Window,
+    range_value,
 )
 
 
@@ -120,10 +122,11 @@ class FloatRound(Section):
                 "before": RunningLayout(),
                 "special": special_shape(widths),
                 **({"sticky": 1} if _aligns(widths) else {}),
+                **range_value(widths),
             },
             {"running": RunningLayout()},
         )
-        self.aligns = _aligns(widths)
+        self.aligns, self.leaves = _aligns(widths), bool(range_value(widths))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -141,7 +144,9 @@ class FloatRound(Section):
         rounded = named(m, "rounded", Cat(*digits))
         result_field = rounded[FLOAT32_FRACTION:]
         sign = named(m, "sign", c[31] ^ x.negative)
-        nan, infinite, infinite_sign = self._special(m, c)
+        c_special = special_of_float32(m, c, "special_c")
+        block_overflows = self._block_overflows(m, c_special)
+        nan, infinite, infinite_sign = self._special(m, c_special, block_overflows)
         special = named(m, "special", nan | infinite)
         finite = ~special
         # Which of c, the rounded total and an infinity is the result, where all is finite.
@@ -176,22 +181,43 @@ class FloatRound(Section):
             after.c.eq(Cat(magnitude, negative)),
             after.flags.eq(flags),
         ]
+        underflows = finite & loses & tiny
+        inexact = finite & (loses | cut)
+        if block_overflows is not None:
+            overflows, inexact = overflows | block_overflows, inexact | block_overflows
+            underflows |= finite & self.i.range.underflow
         m.d.comb += [
             after.flags.overflow.eq(flags.overflow | overflows),
-            after.flags.underflow.eq(flags.underflow | (finite & loses & tiny)),
-            after.flags.inexact.eq(flags.inexact | (finite & (loses | cut))),
+            after.flags.underflow.eq(flags.underflow | underflows),
+            after.flags.inexact.eq(flags.inexact | inexact),
         ]
         return m
 
-    def _special(self, m: Module, c: Value) -> tuple[Value, Value, Value]:
+    def _block_overflows(self, m: Module, c_special: data.View) -> Value | None:
+        """Whether the block's sum is infinite where nothing else is special; None where it never
+        is."""
+        if not self.leaves:
+            return None
+        overflows = Signal(name="block_overflows")
+        special = c_special.as_value().any() | self.i.special[0].as_value().any()
+        m.d.comb += overflows.eq(self.i.range.overflow & ~special)
+        return overflows
+
+    def _special(
+        self, m: Module, c_special: data.View, block_overflows: Value | None
+    ) -> tuple[Value, Value, Value]:
         """(NaN, infinite, the infinity's sign) of c and the terms together."""
-        terms, running = self.i.special[0], special_of_float32(m, c, "special_c")
+        terms = self.i.special[0]
         positive, negative = Signal(name="positive"), Signal(name="negative_infinity")
         nan = Signal(name="nan")
+        above, below = terms.pos_inf | c_special.pos_inf, terms.neg_inf | c_special.neg_inf
+        if block_overflows is not None:
+            above |= block_overflows & ~self.i.range.negative
+            below |= block_overflows & self.i.range.negative
         m.d.comb += [
-            positive.eq(terms.pos_inf | running.pos_inf),
-            negative.eq(terms.neg_inf | running.neg_inf),
-            nan.eq(terms.nan | running.nan | (positive & negative)),
+            positive.eq(above),
+            negative.eq(below),
+            nan.eq(terms.nan | c_special.nan | (positive & negative)),
         ]
         return nan, named(m, "infinite", positive | negative), negative
 

@@ -1,10 +1,11 @@
 """The window through which the loop of one addition looks at a float32 c (float_loop.py): its
 places, and the values that pass between the sections."""
 
-from amaranth.hdl import signed
+from amaranth.hdl import ShapeLike, signed
 from amaranth.lib import data
 
 from ...model.formats import FLOAT32
+from ...model.widths import Widths
 from ..arithmetic.floats import EXPONENT_BITS
 
 SIGNIFICAND = FLOAT32.significand_bits
@@ -72,6 +73,20 @@ class BlocksLayout(data.StructLayout):
 
     def __init__(self, sizes: list[int]) -> None:
         super().__init__({"digits": sum(sizes), "carries": len(sizes)})
+
+
+class RangeLayout(data.StructLayout):
+    """A block's sum beside the range of a float32: too large, and on which side; digits that went
+    below its last one, or with them, from a sum that is subnormal or zero."""
+
+    def __init__(self) -> None:
+        super().__init__({"overflow": 1, "negative": 1, "underflow": 1})
+
+
+def range_value(widths: Widths) -> dict[str, ShapeLike]:
+    """The value `range`, where a block's sum may leave that of a float32."""
+    leaves = widths.config.accumulator.alignment_bits is not None and widths.sum_leaves_float32
+    return {"range": RangeLayout()} if leaves else {}
 
 
 class SignificandLayout(data.StructLayout):

@@ -19,6 +19,11 @@ def read_only(table: NDArray) -> NDArray:
     return table
 
 
+def code_dtype(bits: int) -> np.dtype:
+    """What codes of `bits` bits are kept in."""
+    return np.dtype(np.min_scalar_type(2**bits - 1))
+
+
 def refuse_nan(values: Array, name: str) -> None:
     """Raise ValueError where format `name` has no code for one of `values`."""
     x = cast(values, "float64")

@@ -29,6 +29,7 @@ from .codes import (
     Triple,
     as_given,
     checked_words,
+    code_dtype,
     read_only,
     refuse_nan,
     round_to_integers,
@@ -76,7 +77,7 @@ class FloatFormat(Codes):
     @cached_property
     def dtype(self) -> np.dtype:
         """How NumPy keeps an array of it: unsigned codes, or a float of its own."""
-        return np.dtype(self.name if self.native else np.min_scalar_type(2**self.bits - 1))
+        return np.dtype(self.name) if self.native else code_dtype(self.bits)
 
     @cached_property
     def _kept_as(self) -> str:

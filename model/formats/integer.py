@@ -16,6 +16,7 @@ from .codes import (
     Triple,
     as_given,
     checked_words,
+    code_dtype,
     read_only,
     refuse_nan,
     round_to_integers,
@@ -64,7 +65,7 @@ class IntegerFormat(Codes):
     @cached_property
     def dtype(self) -> np.dtype:
         """How NumPy keeps an array of it: unsigned codes."""
-        return np.dtype(np.min_scalar_type(2**self.bits - 1))
+        return code_dtype(self.bits)
 
     @cached_property
     def _kept_as(self) -> str:

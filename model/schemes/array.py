@@ -26,7 +26,8 @@ class Scaled(Generic[A]):
     codes: those of the elements, the shape of the array. scales: one array for each level of
     `scheme`, outermost first, as its format stores them; as many axes as `codes`, each as long as
     it has groups (1 for all axes but those of the matrix's rows and columns in a group of all
-    rows). zero_points: int32, and selectors: uint8 indices into `scheme.elements`, both in the shape of the innermost scales,
+    rows). zero_points: int32, and selectors: uint8 indices into `scheme.elements`, both in the
+    shape of the innermost scales,
     or None where the scheme has none. axis: along which the groups' columns run.
     """
 

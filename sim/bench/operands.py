@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ...model import E8M0, ElementFormat
 from ...model.formats import FLOAT32
 
-Codes = NDArray[np.uint8]
+Codes = NDArray  # unsigned, of the format's dtype; of scales uint8
 
 CLASSES = (
     "zero",
@@ -58,7 +58,7 @@ def class_table(fmt: ElementFormat) -> NDArray[np.uint8]:
 def class_codes(fmt: ElementFormat) -> dict[str, Codes]:
     """The codes of each class that `fmt` has."""
     table = class_table(fmt)
-    found = {name: np.flatnonzero(table == i).astype(np.uint8) for i, name in enumerate(CLASSES)}
+    found = {name: np.flatnonzero(table == i).astype(fmt.dtype) for i, name in enumerate(CLASSES)}
     return {name: codes for name, codes in found.items() if len(codes)}
 
 
@@ -83,12 +83,13 @@ def c_class(bits: NDArray[np.uint32]) -> NDArray[np.uint8]:
 
 def finite_codes(fmt: ElementFormat) -> Codes:
     """Every code of a finite value."""
-    return np.flatnonzero(np.isfinite(fmt.values)).astype(np.uint8)
+    return np.flatnonzero(np.isfinite(fmt.values)).astype(fmt.dtype)
 
 
 def draw(rng: Generator, codes: Codes, shape: tuple[int, ...]) -> Codes:
     """Uniform draws from `codes`."""
-    return codes[rng.integers(0, len(codes), shape, dtype=np.uint16)]
+    index = np.uint16 if len(codes) < 2**16 else np.uint32
+    return codes[rng.integers(0, len(codes), shape, dtype=index)]
 
 
 GROUP = 32  # rows that share class weights
@@ -108,7 +109,7 @@ def weighted(rng: Generator, fmt: ElementFormat, shape: tuple[int, ...], special
     weights /= weights.sum(axis=1, keepdims=True)
     picks = rng.random((groups, _PALETTE, 1))
     chosen = (picks > weights.cumsum(axis=1)[:, None, :-1]).sum(axis=2)
-    palette = np.zeros((groups, _PALETTE), np.uint8)
+    palette = np.zeros((groups, _PALETTE), fmt.dtype)
     for i, codes in enumerate(classes.values()):
         where = chosen == i
         palette[where] = draw(rng, codes, (int(where.sum()),))

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...model import DotConfig
+from ...model.packing import pack_rows
 from ..engine.files import beside
 from .item import Batch
 from .turns import Turns
@@ -76,8 +77,8 @@ def write_products(
 
 def write_records(
     path: Path,
-    a: NDArray[np.uint8],
-    b: NDArray[np.uint8],
+    a: NDArray,
+    b: NDArray,
     scale_a: ArrayLike,
     scale_b: ArrayLike,
     c: ArrayLike,
@@ -116,12 +117,9 @@ def write_records(
             np.concatenate(fields, axis=1)[:, ::-1].tofile(file)
 
 
-def _pack(codes: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
+def _pack(codes: NDArray, width: int) -> NDArray[np.uint8]:
     """(blocks, lanes) codes to (blocks, bytes), element i in the bits from i * width on."""
-    if width == 8:
-        return codes
-    bits = np.unpackbits(codes[:, :, None], axis=2, count=width, bitorder="little")
-    return np.packbits(bits.reshape(len(codes), -1), axis=1, bitorder="little")
+    return codes if width == 8 else pack_rows(codes, width)
 
 
 def _dense(columns: Sequence[tuple[NDArray[np.uint64], int]]) -> NDArray[np.uint8]:

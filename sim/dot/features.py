@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ...model import E8M0, DotConfig, ElementFormat
 from ...model.formats import FLOAT32, FloatFormat
-from ...model.products import NO_EXPONENT, product_table
+from ...model.products import NO_EXPONENT, Pair, unit_exponents
 from ...model.steps import MICRO_DIGITS
 from ...model.trace import FLAG_NAMES
 from ..bench.operands import (
@@ -180,8 +180,8 @@ def _shifts(config: DotConfig, batch: Batch) -> NDArray[np.int64]:
 
 def _products(config: DotConfig, batch: Batch) -> NDArray[np.float64]:
     """The products' values, (n, blocks, lanes); NaN for special terms."""
-    table = product_table(*config.formats[batch.mode])
-    return np.ldexp(table.values[table.index(batch.a, batch.b)], -_shifts(config, batch))
+    products = Pair(*config.formats[batch.mode]).of(batch.a, batch.b)
+    return np.ldexp(products.values, -_shifts(config, batch))
 
 
 def _depths(config: DotConfig, batch: Batch) -> Hits:
@@ -202,10 +202,9 @@ def _depths(config: DotConfig, batch: Batch) -> Hits:
 
 def _distances(config: DotConfig, batch: Batch) -> Hits:
     """Distance of unit exponents between a block's largest and smallest product."""
-    table = product_table(*config.formats[batch.mode])
-    index = table.index(batch.a, batch.b)
-    units = table.unit_exponents[index].astype(np.int64) - _shifts(config, batch)
-    some = table.significands[index] != 0
+    products = Pair(*config.formats[batch.mode]).of(batch.a, batch.b)
+    units = products.unit_exponents.astype(np.int64) - _shifts(config, batch)
+    some = products.significands != 0
     largest = np.where(some, units, -(2**20)).max(axis=2)
     smallest = np.where(some, units, 2**20).min(axis=2)
     return [
@@ -246,12 +245,12 @@ def _leader_bins(config: DotConfig) -> Bins:
 def _leaders(config: DotConfig, batch: Batch) -> Hits:
     """What has the largest exponent in the first alignment, where all terms are finite."""
     lanes = slice(config.accumulator.step_terms(config.lanes))  # of the first step
-    table = product_table(*config.formats[batch.mode])
-    index = table.index(batch.a[:, 0, lanes], batch.b[:, 0, lanes])
+    pair = Pair(*config.formats[batch.mode])
+    products = pair.of(batch.a[:, 0, lanes], batch.b[:, 0, lanes])
     scale = batch.scale_a[:, 0].astype(np.int64) + batch.scale_b[:, 0] - 2 * E8M0.bias
-    units = (table.unit_exponents[index] - _shifts(config, batch)[:, 0, lanes]).max(axis=1) + scale
+    units = (products.unit_exponents - _shifts(config, batch)[:, 0, lanes]).max(axis=1) + scale
     c = batch.c.view(np.float32) if _c_joins(config) else np.zeros(len(batch), np.float32)
-    finite = np.isfinite(c) & ~np.isnan(table.values[index]).any(axis=1)
+    finite = np.isfinite(c) & ~np.isnan(products.values).any(axis=1)
     finite &= (batch.scale_a[:, 0] != E8M0.nan_code) & (batch.scale_b[:, 0] != E8M0.nan_code)
     exponent = np.maximum(np.frexp(np.where(finite, c, 1).astype(np.float64))[1] - 1, FLOAT32.emin)
     below = units < FLOAT32.emin
@@ -276,8 +275,8 @@ def _class_pairs(config: DotConfig) -> Bins:
 
 def _depth_bins(config: DotConfig) -> Bins:
     """As far as the largest product that has a negative exceeds the least product."""
-    tables = [product_table(*pair) for pair in config.formats]
-    reach = max(float(np.log2(-np.nanmin(table.values))) - table.lsb for table in tables)
+    pairs = [Pair(*pair) for pair in config.formats]
+    reach = max(float(np.log2(-pair.least)) - pair.lsb for pair in pairs)
     reach += MICRO_DIGITS * config.micro
     return [name for name, start in DEPTHS.items() if start < reach] + ["total"]
 
@@ -285,9 +284,9 @@ def _depth_bins(config: DotConfig) -> Bins:
 def _distance_bins(config: DotConfig) -> Bins:
     spans = []
     for pair in config.formats:
-        table = product_table(*pair)
-        units = table.unit_exponents[table.significands != 0]
-        spans.append(int(units.max()) - int(units.min()) + MICRO_DIGITS * config.micro)
+        units = [unit_exponents(fmt)[unit_exponents(fmt) != NO_EXPONENT] for fmt in pair]
+        span = sum(int(side.max()) - int(side.min()) for side in units)
+        spans.append(span + MICRO_DIGITS * config.micro)
     return [name for name, start in DISTANCES.items() if start <= max(spans)]
 
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from ...model import DotConfig
 from ...model.accumulators import Fixed
 from ...model.formats import E8M0, FloatFormat
+from ...model.products import Pair
 from ...model.steps import MICRO_DIGITS
-from .target import pairs_of
 
 SMALLEST_SCALE, LARGEST_SCALE = (2 * exponent for exponent in E8M0.exponent_range)
 """Exponents of the scale of a block."""
@@ -40,14 +40,14 @@ class Register:
     @cached_property
     def grain(self) -> int:
         """Block sums are multiples of 2^grain, and so is c, whose last digit is 2^-149 at least."""
-        least = min(pairs_of(*pair).table.lsb for pair in self.config.formats)
+        least = min(Pair(*pair).lsb for pair in self.config.formats)
         return least + SMALLEST_SCALE - MICRO_DIGITS * self.config.micro
 
     @cached_property
     def largest(self) -> tuple[int, int]:
         """The largest block sums below and above zero, in units of 2^L: larger than any c."""
-        values = [pairs_of(*pair).table.values for pair in self.config.formats]
-        ends = -min(np.nanmin(v) for v in values), max(np.nanmax(v) for v in values)
+        pairs = [Pair(*pair) for pair in self.config.formats]
+        ends = -min(pair.least for pair in pairs), max(pair.largest for pair in pairs)
         unit = Fraction(2) ** (LARGEST_SCALE - self.rule.lsb) * self.config.lanes
         return int(Fraction(ends[0]) * unit), int(Fraction(ends[1]) * unit)
 

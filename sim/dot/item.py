@@ -9,7 +9,9 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ...model import DotConfig, MXArray
+from ...model.formats.codes import code_dtype
 from ...model.integers import integer_dot
+from ...model.packing import pack_rows, unpack_rows
 from ...model.trace import FLAG_NAMES, Trace
 from .turns import Turns
 
@@ -18,14 +20,14 @@ from .turns import Turns
 class Batch:
     """n dot products of one mode and one number of blocks.
 
-    a, b: uint8 element codes (n, blocks, lanes). scale_a, scale_b: uint8 (n, blocks).
+    a, b: element codes (n, blocks, lanes). scale_a, scale_b: uint8 (n, blocks).
     c: uint32 float32 or INT32 bits (n,). mode: index into the unit's formats. sequence: who made
     them. side: uint64 bits (n, blocks) of each of the unit's side inputs, by name.
     """
 
     mode: int
-    a: NDArray[np.uint8]
-    b: NDArray[np.uint8]
+    a: NDArray
+    b: NDArray
     scale_a: NDArray[np.uint8]
     scale_b: NDArray[np.uint8]
     c: NDArray[np.uint32]
@@ -132,8 +134,10 @@ def model_trace(config: DotConfig, batch: Batch, stages: bool = False) -> Trace:
         return _integer_trace(config, batch, stages)
     format_a, format_b = config.formats[batch.mode]
     shape = (len(batch), batch.blocks * config.lanes)
-    a = MXArray(batch.a.reshape(shape), batch.scale_a, format_a, config.lanes)
-    b = MXArray(batch.b.reshape(shape), batch.scale_b, format_b, config.lanes)
+    # Of several formats the widest one's codes were read.
+    codes_a, codes_b = batch.a.astype(format_a.dtype), batch.b.astype(format_b.dtype)
+    a = MXArray(codes_a.reshape(shape), batch.scale_a, format_a, config.lanes)
+    b = MXArray(codes_b.reshape(shape), batch.scale_b, format_b, config.lanes)
     c = batch.c.view(np.float32) if config.load_c else None
     micro = None
     if config.micro:
@@ -209,19 +213,16 @@ def batch_of(config: DotConfig, items: Sequence[Product]) -> Batch:
     )
 
 
-def _words(codes: NDArray[np.uint8], width: int) -> list[list[int]]:
+def _words(codes: NDArray, width: int) -> list[list[int]]:
     """Codes (n, blocks, lanes) packed into one integer for each block."""
-    bits = np.unpackbits(codes[..., None], axis=-1, count=width, bitorder="little")
-    packed = np.packbits(bits.reshape(*codes.shape[:2], -1), axis=-1, bitorder="little")
+    rows = pack_rows(codes.reshape(-1, codes.shape[-1]), width)
+    packed = rows.reshape(*codes.shape[:2], rows.shape[-1])
     return [[int.from_bytes(word.tobytes(), "little") for word in row] for row in packed]
 
 
-def _codes(words: Sequence[int], width: int, lanes: int) -> NDArray[np.uint8]:
+def _codes(words: Sequence[int], width: int, lanes: int) -> NDArray:
     """The inverse of `_words` for one row: (blocks, lanes)."""
     size = (width * lanes + 7) // 8
     packed = np.frombuffer(b"".join(word.to_bytes(size, "little") for word in words), np.uint8)
-    bits = np.unpackbits(
-        packed.reshape(len(words), size), axis=1, count=width * lanes, bitorder="little"
-    )
-    grouped = bits.reshape(len(words), lanes, width)
-    return np.packbits(grouped, axis=2, bitorder="little")[..., 0]
+    codes = unpack_rows(packed.reshape(len(words), size), width, lanes)
+    return codes.astype(code_dtype(width), copy=False)

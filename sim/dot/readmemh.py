@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from ...model.packing import pack_rows
 from ..engine.files import write_file
 from .vectors import Vectors
 
@@ -94,14 +95,10 @@ def _result_bytes(vectors: Vectors) -> NDArray[np.uint8]:
     return vectors.result[0].astype("<u4").view(np.uint8).reshape(-1, 4)[:, :size]
 
 
-def _packed(codes: NDArray[np.uint8], width: int) -> bytes:
+def _packed(codes: NDArray, width: int) -> bytes:
     """Lines of (blocks, lanes) codes, element i in the bits from i * width on."""
-    lines = []
-    for start in range(0, len(codes), _CHUNK):
-        part = codes[start : start + _CHUNK, :, None]
-        bits = np.unpackbits(part, axis=2, count=width, bitorder="little")
-        lines.append(_lines(np.packbits(bits.reshape(len(part), -1), axis=1, bitorder="little")))
-    return b"".join(lines)
+    chunks = (codes[start : start + _CHUNK] for start in range(0, len(codes), _CHUNK))
+    return b"".join(_lines(pack_rows(chunk, width)) for chunk in chunks)
 
 
 def _lines(words: NDArray[np.uint8]) -> bytes:

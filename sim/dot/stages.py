@@ -16,7 +16,7 @@ from amaranth.lib import data
 from ...hw.dot.unit import section_values
 from ...model import DotConfig
 from ...model.formats import E8M0, FLOAT32
-from ...model.products import product_table
+from ...model.products import Pair
 from ...model.steps import MICRO_DIGITS
 from ...model.trace import Trace
 from ...model.widths import Widths
@@ -80,7 +80,7 @@ class Step:
         bits = self.config.accumulator.alignment_bits
         if bits is not None:
             return int(self["largest_exponent"]) - bits
-        lsb = product_table(*self.config.formats[self.batch.mode]).lsb
+        lsb = Pair(*self.config.formats[self.batch.mode]).lsb
         return lsb - MICRO_DIGITS * self.config.micro
 
 
@@ -128,8 +128,8 @@ def _is_meaningless(config: DotConfig, batch: Batch, block: int, name: str) -> b
     """True where special terms make a section's numbers so; running values never are."""
     if config.has_integers or name in ("running", "partial", "result"):
         return False
-    table = product_table(*config.formats[batch.mode])
-    values = table.values[table.index(batch.a[0, : block + 1], batch.b[0, : block + 1])]
+    pair = Pair(*config.formats[batch.mode])
+    values = pair.of(batch.a[0, : block + 1], batch.b[0, : block + 1]).values
     scales = batch.scale_a[0, : block + 1], batch.scale_b[0, : block + 1]
     c = float(batch.c.view(np.float32)[0])
     return bool(np.isnan(values).any() or np.max(scales) == E8M0.nan_code or not np.isfinite(c))

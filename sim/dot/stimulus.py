@@ -57,6 +57,9 @@ def wide_range(target: Target, rng: Generator, n: int) -> list[Batch]:
     return batches
 
 
+MANY = 128  # exponents of products, of which no few products can have all
+
+
 def cancellation(target: Target, rng: Generator, n: int) -> list[Batch]:
     """Blocks that cancel, wholly or but for one product at every possible depth in turn."""
     half = target.lanes // 2
@@ -73,7 +76,10 @@ def cancellation(target: Target, rng: Generator, n: int) -> list[Batch]:
     a[:, 0, half:] = a[:, 0, :half]
     b[:, 0, half:] = target.format_b.negated(b[:, 0, :half])
     remains = np.arange(n) % 4 != 0
-    turn, place = np.divmod(np.cumsum(remains) - 1, high - low + 1)  # the deepest first
+    # The deepest first; some of those of operands with many exponents.
+    span = high - low + 1
+    stride = max(1, span // int(remains.sum())) if span > MANY else 1
+    turn, place = np.divmod((np.cumsum(remains) - 1) * stride, span)
     exponent = low + place
     code_a, code_b = target.pairs.draw(rng, exponent, rng.random(n) < 0.5)
     for codes, code in ((a, code_a), (b, code_b)):
@@ -153,8 +159,10 @@ def specials(target: Target, rng: Generator, n: int) -> list[Batch]:
 def raw(target: Target, rng: Generator, n: int) -> list[Batch]:
     """Uniform codes, scales and c: whatever the bits may be."""
     shape = (n, 2, target.lanes)
-    a = rng.integers(0, 2**target.format_a.bits, shape, dtype=np.uint8)
-    b = rng.integers(0, 2**target.format_b.bits, shape, dtype=np.uint8)
+    a, b = (
+        rng.integers(0, 2**fmt.bits, shape, dtype=fmt.dtype.type)
+        for fmt in (target.format_a, target.format_b)
+    )
     scales = tuple(rng.integers(0, 256, shape[:2], dtype=np.uint8) for _ in range(2))
     c = rng.integers(0, 2**32, n, dtype=np.uint32)
     return [target.batch(a, b, (scales[0], scales[1]), c)]

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cache, cached_property
+from math import frexp
 
 import numpy as np
 from numpy.random import Generator
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...model import DotConfig, ElementFormat
 from ...model.formats import FLOAT32
-from ...model.products import ProductTable, product_table
+from ...model.products import Pair, ProductTable, largest_magnitude, product_table
 from ..bench.operands import Codes, class_codes, draw
 from .item import Batch
 
@@ -84,10 +85,81 @@ class Pairs:
         return None if found.size == 0 else divmod(int(found[0]), 2**self.table.b.bits)
 
 
+@dataclass(frozen=True)
+class WidePairs:
+    """As `Pairs`, of formats whose pairs are too many for a table.
+
+    One of the two elements is a power of two, or is made one where two others would carry.
+    """
+
+    formats: Pair
+
+    @cached_property
+    def limits(self) -> tuple[int, int]:
+        """The least and the largest exponent of a product."""
+        a, b = self.formats.a, self.formats.b
+        largest = largest_magnitude(a) * largest_magnitude(b)
+        return self.formats.lsb, self.formats.lsb + largest.bit_length() - 1
+
+    def draw(
+        self, rng: Generator, exponent: Ints, negative: NDArray[np.bool_], power: bool = False
+    ) -> tuple[Codes, Codes]:
+        """Codes (a, b) of products of these exponents, or of the nearest there are, and signs.
+
+        `power` wants products that are powers of two.
+        """
+        a, b = self.formats.a, self.formats.b
+        wanted = np.clip(exponent, a.lsb + b.lsb, a.emax + b.emax)
+        of_a = rng.integers(
+            np.maximum(wanted - b.emax, a.lsb), np.minimum(wanted - b.lsb, a.emax) + 1
+        )
+        exponents = {"a": of_a, "b": wanted - of_a}
+        values = {}
+        plain = np.ones(wanted.shape, np.bool_) if power else rng.random(wanted.shape) < 0.5
+        for name, fmt in (("a", a), ("b", b)):
+            fraction = rng.integers(0, 1 << fmt.mantissa_bits, wanted.shape) / 2**fmt.mantissa_bits
+            # Toward zero: digits of a subnormal that it has not.
+            value = np.ldexp(np.where(plain, 1.0, 1 + fraction), exponents[name])
+            values[name] = fmt.values[fmt.encode(value, "toward_zero")]
+            plain = np.ones_like(plain) if power else ~plain
+        top = np.ldexp(1.0, wanted + 1)
+        carries = values["a"] * values["b"] >= top
+        values["b"] = np.where(carries, np.ldexp(1.0, exponents["b"]), values["b"])
+        sign = _signs_of(rng, negative)
+        return a.encode(values["a"] * sign[0]), b.encode(values["b"] * sign[1])
+
+    def largest(self, negative: bool) -> tuple[int, int]:
+        """Codes of a pair with the largest product of this sign."""
+        (low_a, high_a), (low_b, high_b) = self.formats.a.extremes, self.formats.b.extremes
+        choices = [(x, y) for x in (low_a, high_a) for y in (low_b, high_b)]
+        a, b = sorted(choices, key=lambda pair: pair[0] * pair[1])[0 if negative else -1]
+        return self._code(self.formats.a, a), self._code(self.formats.b, b)
+
+    @staticmethod
+    def _code(fmt: ElementFormat, value: float) -> int:
+        return int(np.flatnonzero(fmt.values == value)[0])
+
+    def find(self, value: float) -> tuple[int, int] | None:
+        """Codes of a pair with this product, one of them a power of two."""
+        fraction, exponent = frexp(value)
+        a, b = self.formats.a, self.formats.b
+        of_a = min(max(exponent, a.lsb), a.emax)
+        left, right = a.encode(np.ldexp(1.0, of_a)), b.encode(np.ldexp(fraction, exponent - of_a))
+        found = a.values[left] * b.values[right] == value
+        return (int(left), int(right)) if found else None
+
+
+def _signs_of(rng: Generator, negative: NDArray[np.bool_]) -> tuple[NDArray, NDArray]:
+    """Signs of two factors of a product of this sign."""
+    first = rng.random(negative.shape) < 0.5
+    return np.where(first, -1.0, 1.0), np.where(first ^ negative, -1.0, 1.0)
+
+
 @cache
-def pairs_of(a: ElementFormat, b: ElementFormat) -> Pairs:
+def pairs_of(a: ElementFormat, b: ElementFormat) -> Pairs | WidePairs:
     """The (shared) pairs of formats `a` and `b`."""
-    return Pairs(product_table(a, b))
+    formats = Pair(a, b)
+    return Pairs(product_table(a, b)) if formats.has_table else WidePairs(formats)
 
 
 @dataclass(frozen=True)
@@ -113,7 +185,7 @@ class Target:
         return self.config.lanes
 
     @property
-    def pairs(self) -> Pairs:
+    def pairs(self) -> Pairs | WidePairs:
         """The products that the formats can express."""
         return pairs_of(self.format_a, self.format_b)
 
@@ -126,7 +198,7 @@ class Target:
     def zeros(self, n: int, blocks: int) -> tuple[Codes, Codes]:
         """Codes (n, blocks, lanes) of zeros of either sign, for a and b."""
         shape = (n, blocks, self.lanes)
-        return np.zeros(shape, np.uint8), np.zeros(shape, np.uint8)
+        return np.zeros(shape, self.format_a.dtype), np.zeros(shape, self.format_b.dtype)
 
     def signed_zeros(self, rng: Generator, n: int, blocks: int) -> tuple[Codes, Codes]:
         """As `zeros`, with random signs."""

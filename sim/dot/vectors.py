@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ...model import DotConfig
 from ...model.errors import integer
+from ...model.formats.codes import code_dtype
 from ...model.trace import FLAG_NAMES
 from ..engine.files import write_file
 from .item import Batch, predict
@@ -27,9 +28,10 @@ LARGEST_COUNT = 1_000_000
 LARGEST_BLOCKS = 1024
 
 # Array: dtype and shape, in n dot products, t blocks in all, k lanes and u units.
+# Codes are of the least dtype that holds the widest of the unit's.
 ARRAYS = {
-    "a": (np.uint8, "tk"),
-    "b": (np.uint8, "tk"),
+    "a": (None, "tk"),
+    "b": (None, "tk"),
     "scale_a": (np.uint8, "t"),
     "scale_b": (np.uint8, "t"),
     "blocks": (np.uint16, "n"),
@@ -55,8 +57,8 @@ class Vectors:
     configs: tuple[DotConfig, ...]
     cases: tuple[str, ...]
     origin: dict[str, str]
-    a: NDArray[np.uint8]
-    b: NDArray[np.uint8]
+    a: NDArray
+    b: NDArray
     scale_a: NDArray[np.uint8]
     scale_b: NDArray[np.uint8]
     blocks: NDArray[np.uint16]
@@ -223,8 +225,10 @@ def _configs(manifest: dict) -> tuple[DotConfig, ...]:
 
 def _check(vectors: Vectors, path: Path) -> None:
     """ValueError unless dtypes, shapes and ranges are those of the schema."""
-    for name, (dtype, axes) in ARRAYS.items():
-        array = getattr(vectors, name)
+    config = vectors.configs[0]
+    codes = {"a": code_dtype(config.bits_a), "b": code_dtype(config.bits_b)}
+    for name, (plain, axes) in ARRAYS.items():
+        array, dtype = getattr(vectors, name), plain or codes[name]
         if array.dtype != dtype or array.ndim != len(axes):
             want = f"{np.dtype(dtype)} of {len(axes)} axes"
             raise ValueError(f"{name} of {path} must be {want}, not {array.dtype} {array.shape}")
@@ -238,7 +242,6 @@ def _check(vectors: Vectors, path: Path) -> None:
         shape, want = getattr(vectors, name).shape, tuple(sizes[axis] for axis in axes)
         if shape != want:
             raise ValueError(f"{name} of {path} must have shape {want}, not {shape}")
-    config = vectors.configs[0]
     limits = {
         "mode": (0, len(config.formats) - 1),
         "blocks": (1, LARGEST_BLOCKS),

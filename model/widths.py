@@ -200,6 +200,13 @@ class Widths:
         return self.sum_bits > FLOAT32.significand_bits or self.sum_leaves_float32
 
     @property
+    def products_leave_float32(self) -> bool:
+        """Whether products, or sums of them, may overflow a float32 or be subnormal in it."""
+        top = self.lsb + self.exponent_span + self.product_bits
+        carries = (self.config.lanes - 1).bit_length()
+        return self.lsb < FLOAT32.emin or top + carries > FLOAT32.emax
+
+    @property
     def grid(self) -> int:
         """Exponent of the last digit of an aligned sum, less the largest biased exponent."""
         return self.exponent_min - self.fraction_bits

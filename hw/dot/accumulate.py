@@ -1,6 +1,6 @@
 """Section `accumulate` of the accumulators that keep a float32: c' = RNE(c + block)."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Const, Module, Mux, Signal
 
 from ...model.formats import FLOAT32
 from ...model.widths import Widths
@@ -9,6 +9,7 @@ from ..arithmetic.floats import FloatLayout, RunningLayout, merge_special, unpac
 from ..arithmetic.round import FloatRounder
 from ..hierarchy import submodule
 from ..pipeline import Section
+from .float32_range import ROUNDING_FLAGS, range_values
 from .multiply import special_shape
 
 
@@ -18,10 +19,12 @@ class FloatAccumulate(Section):
     def __init__(self, widths: Widths, significand_bits: int) -> None:
         self.significand_bits = significand_bits
         self.nan_bits = widths.config.accumulator.nan_bits
+        self.leaves = widths.products_leave_float32
+        before = range_values() if self.leaves else {"sticky": 1}
         super().__init__(
             {
                 "block": FloatLayout(significand_bits),
-                "sticky": 1,
+                **before,
                 "special": special_shape(widths),
                 "first": 1,
                 "c": 32,
@@ -44,14 +47,20 @@ class FloatAccumulate(Section):
             rounder.sign.eq(adder.sign),
             rounder.magnitude.eq(adder.magnitude),
             rounder.exponent.eq(adder.exponent),
-            self.o.running.c.eq(Mux(active, rounder.result, special_bits)),
         ]
+        result, raised = rounder.result, {name: getattr(rounder, name) for name in ROUNDING_FLAGS}
+        if self.leaves:
+            # A block that overflowed is the result; nothing is rounded then.
+            zero, special = Const(0, 32), self.i.block_special
+            finite, infinite = merge_special(m, "block", zero, special, self.nan_bits)
+            result = Mux(finite, result, infinite)
+            raised = {
+                name: (finite & flag) | self.i.tree_flags[name] for name, flag in raised.items()
+            }
+        else:
+            raised["inexact"] |= self.i.sticky
+        m.d.comb += self.o.running.c.eq(Mux(active, result, special_bits))
         before, flags = self.i.running.flags, self.o.running.flags
-        m.d.comb += [
-            flags.overflow.eq((~first & before.overflow) | (active & rounder.overflow)),
-            flags.underflow.eq((~first & before.underflow) | (active & rounder.underflow)),
-            flags.inexact.eq(
-                (~first & before.inexact) | (active & (rounder.inexact | self.i.sticky))
-            ),
-        ]
+        for name, flag in raised.items():
+            m.d.comb += flags[name].eq((~first & before[name]) | (active & flag))
         return m

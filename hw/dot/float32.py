@@ -14,6 +14,7 @@ from ..arithmetic.scale import SCALE_SHAPE
 from ..hierarchy import submodule
 from ..pipeline import Section
 from .accumulate import FloatAccumulate
+from .float32_range import RangeLevel
 from .lane import ProductLayout
 from .multiply import products_shape
 
@@ -145,4 +146,9 @@ class Level(Section):
         return floats
 
 
-SECTIONS = {"tree": Level, "accumulate": lambda widths: FloatAccumulate(widths, SIGNIFICAND)}
+def level(widths: Widths, number: int) -> Section:
+    """A level of the tree; of operands with exponents of a float32, one that rounds them all."""
+    return (RangeLevel if widths.products_leave_float32 else Level)(widths, number)
+
+
+SECTIONS = {"tree": level, "accumulate": lambda widths: FloatAccumulate(widths, SIGNIFICAND)}

@@ -19,8 +19,7 @@ class FloatAccumulate(Section):
     def __init__(self, widths: Widths, significand_bits: int) -> None:
         self.significand_bits = significand_bits
         self.nan_bits = widths.config.accumulator.nan_bits
-        self.leaves = widths.products_leave_float32
-        before = range_values() if self.leaves else {"sticky": 1}
+        before = range_values() if widths.products_leave_float32 else {"sticky": 1}
         super().__init__(
             {
                 "block": FloatLayout(significand_bits),
@@ -49,7 +48,7 @@ class FloatAccumulate(Section):
             rounder.exponent.eq(adder.exponent),
         ]
         result, raised = rounder.result, {name: getattr(rounder, name) for name in ROUNDING_FLAGS}
-        if self.leaves:
+        if "tree_flags" in self.reads:
             # A block that overflowed is the result; nothing is rounded then.
             zero, special = Const(0, 32), self.i.block_special
             finite, infinite = merge_special(m, "block", zero, special, self.nan_bits)

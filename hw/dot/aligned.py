@@ -132,12 +132,11 @@ class Cut(Section):
 
     def __init__(self, widths: Widths) -> None:
         self.widths, self.window = widths, Window(widths.sum_bits)
-        self.leaves = widths.sum_leaves_float32
         super().__init__(
             {
                 "total": signed(widths.total_bits),
                 "sticky": 1,
-                **({"largest": widths.exponent_bits} if self.leaves else {}),
+                **({"largest": widths.exponent_bits} if range_value(widths) else {}),
             },
             {"rows": self.window.rows, "sticky": 1, **range_value(widths)},
         )
@@ -152,7 +151,7 @@ class Cut(Section):
         # The lowest place that stays is that of the leading one less 23.
         excess = size - FLOAT32.significand_bits
         places: list[Value] = [count <= excess - 1 - place for place in range(max(excess, 0))]
-        if self.leaves:
+        if "range" in self.writes:
             places = self._below_range(places)
         gone = Signal(len(places))
         m.d.comb += gone.eq(Cat(*places))
@@ -162,7 +161,7 @@ class Cut(Section):
             truncated.eq(Cat(magnitude[: len(gone)] & ~gone, magnitude[len(gone) :])),
             self.o.sticky.eq(self.i.sticky | lost),
         ]
-        if self.leaves:
+        if "range" in self.writes:
             out, largest, least = self.o.range, FLOAT32.emax + 1, FLOAT32.emin
             m.d.comb += [
                 out.overflow.eq(self._has_digits(magnitude, largest)),

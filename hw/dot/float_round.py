@@ -126,7 +126,7 @@ class FloatRound(Section):
             },
             {"running": RunningLayout()},
         )
-        self.aligns, self.leaves = _aligns(widths), bool(range_value(widths))
+        self.aligns = _aligns(widths)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -196,7 +196,7 @@ class FloatRound(Section):
     def _block_overflows(self, m: Module, c_special: data.View) -> Value | None:
         """Whether the block's sum is infinite where nothing else is special; None where it never
         is."""
-        if not self.leaves:
+        if "range" not in self.reads:
             return None
         overflows = Signal(name="block_overflows")
         special = c_special.as_value().any() | self.i.special[0].as_value().any()

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...model.formats import ElementFormat
+from ...model.formats import ElementFormat, Specials
 from ...model.lfsr import WORD_BITS
 from ...model.units.quantize import QuantizeConfig
 from ..arithmetic.round import rounds_up
@@ -77,7 +77,9 @@ class ElementEncoder(wiring.Component):
         low = magnitude[: fmt.bits - 1]
         if fmt.is_integer:
             return Mux(self.i.sign, -low, low)[: fmt.bits]
-        code = Cat(low, self.i.sign)
+        # The code of -0 is a NaN there.
+        sign = self.i.sign & low.any() if fmt.specials is Specials.FNUZ else self.i.sign
+        code = Cat(low, sign)
         if self.config.nonfinite == "element" and fmt.nan_code is not None:
             return Mux(self.i.nan, fmt.nan_code, code)
         return code

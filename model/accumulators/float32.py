@@ -22,7 +22,7 @@ class Float32(Accumulator):
     syntax = "float32"
     is_wide = True
     examples = ("float32",)
-    summary = "products and a tree of adjacent pairs in float32, RNE; RNE into c"
+    summary = "float32 RNE tree of adjacent pairs inside the block; RNE into c"
 
     def run(self, steps: Steps, c: F32, record: Recorder) -> F32:
         """RNE in every addition."""

@@ -19,6 +19,7 @@ from .base import UnitConfig, block_size, stage_count
 
 RANDOM = ("stream", "lfsr")
 STOCHASTIC = "stochastic"
+MOST_BITS = 8  # of an element
 
 
 @dataclass(frozen=True, init=False)
@@ -77,6 +78,11 @@ class QuantizeConfig(UnitConfig):
         stages: int | None = None,
     ) -> None:
         chosen = tuple(element_format(item, "formats") for item in _items("formats", formats))
+        for fmt in chosen:
+            if fmt.bits > MOST_BITS:
+                raise ValueError(
+                    f"formats of a quantiser must have at most {MOST_BITS} bits, not those of {fmt}"
+                )
         rules = tuple(
             choice("scale_rule", r, SCALE_RULES) for r in _items("scale_rule", scale_rule)
         )

@@ -148,6 +148,13 @@ class Pair:
 class ProductTable(Pair):
     """Products of every code pair of two formats; tables are indexed by `index(a, b)`."""
 
+    def __post_init__(self) -> None:
+        if not self.has_table:
+            raise ValueError(
+                f"formats of a table of products must have at most {TABLE_BITS} bits together, not "
+                f"{self.a} and {self.b}"
+            )
+
     def index(self, a: NDArray[np.uint8], b: NDArray[np.uint8]) -> NDArray[np.uint16]:
         """Table index of code pairs, element by element."""
         return (a.astype(np.uint16) << np.uint16(self.b.bits)) | b

@@ -6,13 +6,14 @@ vectorised NumPy over an explicit Generator: the same generator state gives the 
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mxdot.model import E8M0, ElementFormat, MXArray, element_format
 
-Codes = NDArray[np.uint8]
+Codes = NDArray  # of the format's dtype
 Shape = tuple[int, int, int]  # dot products, blocks, elements of a block
 
 
@@ -39,27 +40,20 @@ def _rows(x: MXArray, rows: slice) -> MXArray:
 
 
 def _pick(rng: np.random.Generator, codes: NDArray, shape: tuple[int, ...]) -> Codes:
-    return codes[rng.integers(0, len(codes), shape)].astype(np.uint8)
+    return codes[rng.integers(0, len(codes), shape)]
 
 
 def _where(fmt: ElementFormat, condition: Callable[[NDArray], NDArray]) -> NDArray:
     """The codes whose values meet the condition."""
-    return np.flatnonzero(condition(fmt.values))
+    return np.flatnonzero(condition(fmt.values)).astype(fmt.dtype)
 
 
 def _zero(fmt: ElementFormat) -> NDArray:
     return _where(fmt, lambda v: v == 0)
 
 
-def _negate(fmt: ElementFormat, codes: Codes) -> Codes:
-    """The codes of the negated values; an integer format's -2 has none and stays."""
-    if fmt.is_integer:
-        return -codes & np.uint8(2**fmt.bits - 1)
-    return codes ^ np.uint8(1 << (fmt.bits - 1))
-
-
 def _any_code(rng: np.random.Generator, fmt: ElementFormat, shape: Shape) -> Codes:
-    return _pick(rng, np.arange(1 << fmt.bits), shape)
+    return _pick(rng, np.arange(1 << fmt.bits, dtype=fmt.dtype), shape)
 
 
 def _finite(rng: np.random.Generator, fmt: ElementFormat, shape: Shape) -> Codes:
@@ -72,12 +66,19 @@ def _near_one(rng: np.random.Generator, fmt: ElementFormat, shape: Shape) -> Cod
 
 def _wide(rng: np.random.Generator, fmt: ElementFormat, shape: Shape) -> Codes:
     """Every exponent, subnormal ones too, as likely as every other."""
+    codes, first, count = _by_exponent(fmt)
+    chosen = rng.integers(0, len(first), shape)
+    return codes[first[chosen] + rng.integers(0, count[chosen])]
+
+
+@cache
+def _by_exponent(fmt: ElementFormat) -> tuple[Codes, NDArray, NDArray]:
+    """Codes of numbers but zero by exponent, and the first and the count of each."""
     codes = _where(fmt, lambda v: np.isfinite(v) & (v != 0))
     exponents = np.frexp(fmt.values[codes])[1]
     codes = codes[np.argsort(exponents, kind="stable")]
     _, first, count = np.unique(np.sort(exponents), return_index=True, return_counts=True)
-    chosen = rng.integers(0, len(first), shape)
-    return codes[first[chosen] + rng.integers(0, count[chosen])].astype(np.uint8)
+    return codes, first, count
 
 
 def _tiny(rng: np.random.Generator, fmt: ElementFormat, shape: Shape) -> Codes:
@@ -89,8 +90,8 @@ def _tiny(rng: np.random.Generator, fmt: ElementFormat, shape: Shape) -> Codes:
 
 def _largest(rng: np.random.Generator, fmt: ElementFormat, shape: Shape) -> Codes:
     """The largest magnitude, of one sign in half of the dot products."""
-    largest = np.array([fmt.largest_code], np.uint8)
-    codes = np.concatenate([largest, _negate(fmt, largest)])
+    largest = np.array([fmt.largest_code], fmt.dtype)
+    codes = np.concatenate([largest, fmt.negated(largest)])
     mixed = rng.random((shape[0], 1, 1)) < 0.5
     return np.where(mixed, _pick(rng, codes, shape), _pick(rng, codes, (shape[0], 1, 1)))
 
@@ -126,7 +127,7 @@ def _cancelling(
     n, blocks, k = shape
     a, b = _wide(rng, fmt_a, shape), _wide(rng, fmt_b, shape)
     half = k // 2
-    a[..., half : 2 * half] = _negate(fmt_a, a[..., :half])
+    a[..., half : 2 * half] = fmt_a.negated(a[..., :half])
     b[..., half : 2 * half] = b[..., :half]
     changed = rng.random((n, blocks)) < 0.7
     a[..., -1] = np.where(changed, _tiny(rng, fmt_a, shape)[..., 0], a[..., -1])
@@ -253,7 +254,7 @@ def random_cases(
 ) -> Cases:
     """n dot products over `blocks` blocks of k elements, from the named classes."""
     fmt_a, fmt_b = map(element_format, formats)
-    a, b = np.zeros((2, n, blocks, k), np.uint8)
+    a, b = (np.zeros((n, blocks, k), fmt.dtype) for fmt in (fmt_a, fmt_b))
     for name, rows in _classes(rng, list(operands), n):
         a[rows], b[rows] = OPERANDS[name](rng, fmt_a, fmt_b, (len(rows), blocks, k))
     scale_a, scale_b = np.zeros((2, n, blocks), np.uint8)

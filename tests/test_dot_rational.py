@@ -17,6 +17,15 @@ PAIRS = [
     ("e2m1", "e4m3"),
 ]
 
+WIDER = [
+    ("fp16", "fp16"),
+    ("bf16", "bf16"),
+    ("tf32", "tf32"),
+    ("bf16", "int4"),
+    ("fp16", "e2m1"),
+    ("e4m3fnuz", "e5m2fnuz"),
+]
+
 KINDS = {
     "exact": ["exact"],
     "aligned": [f"aligned:{f}" for f in (13, 0, 4, 8, 25, 50, 64)],
@@ -63,11 +72,12 @@ SHAPES = {
     (8, 32): 1,
 }
 EACH = 100_000 if FULL else 12_000
+EACH_WIDER = 100_000 if FULL else 3_000
 
 COMBINATIONS = [
     pytest.param(kind, pair, id=f"{kind}-{'x'.join(pair)}")
     for kind in KINDS
-    for pair in ([("int8", "int8")] if kind == "int32" else PAIRS)
+    for pair in ([("int8", "int8")] if kind == "int32" else [*PAIRS, *WIDER])
 ]
 
 
@@ -81,7 +91,7 @@ def test_default_counts():
 @pytest.mark.parametrize(("kind", "pair"), COMBINATIONS)
 def test_fast_equals_rational(kind, pair):
     rng = generator(kind, pair)
-    count = 100_000 if kind == "int32" else EACH
+    count = 100_000 if kind == "int32" else EACH_WIDER if pair in WIDER else EACH
     done = 0
     for (blocks, k), share in SHAPES.items():
         for text in KINDS[kind]:

@@ -16,6 +16,7 @@ from ..quantize.stimulus import every_pair
 from .names import file_name
 
 EVERY_ELEMENT = ",".join(MX_FORMATS)
+WIDER = ("e4m3fnuz", "e5m2fnuz", "fp16", "bf16", "tf32", "bf16xint4", "fp16xe2m1")
 BULK = 45_000
 FULL_BULK = 100_000
 DOT_QUANTIZE_BULK = 20_000
@@ -74,6 +75,7 @@ def _matmul_units() -> list[Unit]:
         _matmul(2, 2, _unit("aligned:13", "e4m3", 4, 8, interleave=3), depth=4),
         _matmul(1, 2, _unit("exact", "e5m2,e2m1", 4, 2, out="bfloat16", interleave=3), depth=8,
                 initial_c=True, keep_b=True, b_bytes=5, d_bytes=9),
+        _matmul(2, 1, _unit("fused:25", "bf16", 4, 4), depth=4, a_bytes=3),
     ]  # fmt: skip
 
 
@@ -96,6 +98,7 @@ def _quantize_units() -> list[Unit]:
                   rounding="stochastic", nonfinite="element", beats=8, stages=1),
         _quantize("e2m3", 30_000, block=4, scale_rule="floor,even", rounding="toward_zero",
                   stages=1),
+        _quantize("e4m3fnuz,e5m2fnuz", 30_000, block=4, nonfinite="element", stages=3),
     ]  # fmt: skip
 
 
@@ -166,6 +169,19 @@ def _dot_units() -> list[Unit]:
         _unit("exact", "e3m2,int8", 4, 9, bulk=30_000, interleave=2, out="float16"),
         _unit("int32", "int8", 4, 3, bulk=30_000, interleave=2, out="int8_full:shift"),
         _unit("aligned:13", "e3m2", 8, 2, bulk=80_000, status=False, load_c=False),
+        *_wider_units(),
+    ]
+
+
+def _wider_units() -> list[Unit]:
+    """Elements of 16 bits and more, alone and beside narrow ones, and those of FNUZ."""
+    return [
+        _unit("exact", "fp16", 8, 5),
+        _unit("aligned:13", "bf16,bf16xint4,tf32", 8, 6),
+        _unit("float32", "e4m3,fp16xe2m1,bf16", 4, 3),
+        _unit("hopper-fp16", "bf16", 16, 7, interleave=2),
+        _unit("fixed:96:-60", "fp16", 4, 3),
+        _unit("ada", "e4m3fnuz,e5m2fnuz,e4m3fnuzxe5m2fnuz", 16, 4),
     ]
 
 
@@ -187,6 +203,9 @@ def full_matrix() -> list[Unit]:
                 _unit(rule, pair, 16, stages, FULL_BULK)
                 for stages in sorted({low, (low + high) // 2, high})
             ]
+        for pair in () if accumulator(rule).takes_integers else WIDER:
+            low, high = stage_limits(DotConfig(pair, 4, rule).pipeline.sections)
+            units.append(_unit(rule, pair, 4, (low + high) // 2, FULL_BULK))
         most = accumulator(rule).promotes_every or max(LANES)
         for lanes in (n for n in (4, 32, 64, 128) if n <= most):
             _, high = stage_limits(DotConfig(formats[0], lanes, rule).pipeline.sections)

@@ -179,7 +179,7 @@ def _wider_units() -> list[Unit]:
         _unit("exact", "fp16", 8, 5),
         _unit("aligned:13", "bf16,bf16xint4,tf32", 8, 6),
         _unit("float32", "e4m3,fp16xe2m1,bf16", 4, 3),
-        _unit("hopper-fp16", "bf16", 16, 7, interleave=2),
+        _unit("hopper-fp16", "bf16", 16, 5, interleave=2),
         _unit("fixed:96:-60", "fp16", 4, 3),
         _unit("ada", "e4m3fnuz,e5m2fnuz,e4m3fnuzxe5m2fnuz", 16, 4),
     ]

@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .errors import integer
 
-LARGEST_BLOCK = 65536  # block sums of every format stay exact in two float64 up to this length
+LARGEST_BLOCK = 65536  # integer sums of blocks stay within 32 bits up to this length
 
 
 def check_axis(shape: tuple[int, ...], axis: int) -> int:

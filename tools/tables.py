@@ -11,11 +11,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from mxdot.model import E8M0, FORMATS, PRESETS, DotConfig
+from mxdot.model import E8M0, FORMATS, PRESETS, DotConfig, ElementFormat
 from mxdot.model.accumulators import KINDS, accumulator
 from mxdot.model.formats import Specials
 from mxdot.model.pipeline import stage_limits
-from mxdot.model.products import product_table
+from mxdot.model.products import Pair
 from mxdot.model.schemes import SCHEMES, bits_per_element
 from mxdot.model.units.matmul.registers import COUNTERS, REGISTERS
 
@@ -35,6 +35,19 @@ def rows(header: str, lines: list[str]) -> str:
     return "\n".join([header, "|" + "---|" * columns, *lines])
 
 
+def special_codes(fmt: ElementFormat) -> tuple[str, str]:
+    """Codes of infinity and NaN, by fields."""
+    ones, zero = "1" * fmt.exponent_bits, "0" * fmt.mantissa_bits
+    if fmt.specials is Specials.NAN_ONLY:
+        return "none", f"`s.{ones}.{'1' * fmt.mantissa_bits}`"
+    if fmt.specials is Specials.FNUZ:
+        return "none", f"`1.{'0' * fmt.exponent_bits}.{zero}`"
+    if fmt.specials is Specials.IEEE:
+        others = "{01,10,11}" if fmt.mantissa_bits == 2 else "others"
+        return f"`s.{ones}.{zero}`", f"`s.{ones}.{others}`"
+    return "none", "none"
+
+
 def formats() -> str:
     """The element formats and the scale."""
     lines = []
@@ -44,10 +57,7 @@ def formats() -> str:
         )
         one = 2**fmt.mantissa_bits
         largest = f"{fmt.largest_code}/{one}" if fmt.is_integer else f"{fmt.largest_finite:g}"
-        nan = {Specials.NONE: "none", Specials.NAN_ONLY: "`s.1111.111`"}.get(
-            fmt.specials, "`s.11111.{01,10,11}`"
-        )
-        inf = "none" if fmt.inf_code is None else "`s.11111.00`"
+        inf, nan = special_codes(fmt)
         bias = "-" if fmt.is_integer else fmt.bias
         lines.append(
             f"| `{fmt.name}` | {fmt.bits} | {fields} | {bias} | {fmt.emax} | {largest} "
@@ -96,11 +106,11 @@ def widths() -> str:
     """Bits of the exact sum of 32 products."""
     lines = []
     for fmt in FORMATS.values():
-        table = product_table(fmt, fmt)
-        largest = float(abs(table.values[table.values == table.values]).max())
-        total = int(32 * largest * 2.0**-table.lsb).bit_length()
+        pair = Pair(fmt, fmt)
+        largest = max(pair.largest, -pair.least)
+        total = int(32 * largest * 2.0**-pair.lsb).bit_length()
         lines.append(
-            f"| {fmt.name} x {fmt.name} | 2^{table.lsb} | 32 x {largest:.16g} | {total} + sign |"
+            f"| {fmt.name} x {fmt.name} | 2^{pair.lsb} | 32 x {largest:.16g} | {total} + sign |"
         )
     return rows("| product | unit | largest sum of 32 | bits for the exact sum |", lines)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..model.accumulators import KINDS as ACCUMULATORS
 from ..model.accumulators import PRESETS
+from ..model.delays import DEFAULT_DELAYS, DELAYS
 from ..model.formats import FORMATS, ROUNDINGS
 from ..model.outputs import OUTPUTS
 from ..model.quantize import NONFINITE, SCALE_RULES
@@ -124,6 +125,13 @@ OPTIONS: tuple[Option, ...] = (
         "interleave",
         "dot products in flight, 1 to 16, whose blocks take turns in a loop (default: 1)",
         convert=int,
+    ),
+    Option(
+        "--delays",
+        "delays",
+        f"process by whose delays registers are placed: {', '.join(DELAYS)}",
+        "P",
+        default=DEFAULT_DELAYS,
     ),
     Option("--micro", "micro", "a micro-exponent for every two elements", value=True),
     Option("--block", "block", "elements of a block, 4 to 128", convert=int, default="32"),

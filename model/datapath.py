@@ -1,14 +1,15 @@
 """The sections of a dot unit's datapath: what its accumulator and its formats need.
 
 Delays are picoseconds in ASAP7, measured section by section (`make area-report ARGS=--sections`)
-with E4M3 and 32 lanes and rounded; where they grow with the unit, by a formula that fits. SKY130's
-are 5 to 10 times as long (docs/area.md).
+with E4M3 and 32 lanes and rounded; where they grow with the unit, by a formula that fits. Those of
+other processes are theirs times a ratio (`delays.py`).
 """
 
 from itertools import pairwise
 from math import ceil, log
 from typing import TYPE_CHECKING
 
+from .delays import in_process
 from .formats import FLOAT32
 from .outputs import IntegerOutput
 from .pipeline import Section
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from .units.dot import DotConfig
 
 FLOAT_LOOP = (
-    Section("distance", 270, loop=True),
+    Section("distance", 270, loop=True, beside=True),
     Section("approach", 290, loop=True, joined=True),
     Section("add", 280, loop=True, joined=True),
     Section("carry", 280, loop=True, joined=True),
@@ -31,6 +32,10 @@ FLOAT_LOOP = (
 
 def dot_sections(config: "DotConfig") -> tuple[Section, ...]:
     """The datapath of a unit; `config` without its `stages`."""
+    return in_process(_sections(config), config.delays)
+
+
+def _sections(config: "DotConfig") -> tuple[Section, ...]:
     if isinstance(config.out, IntegerOutput):
         return _integer(config)
     convert = [] if config.out == FLOAT32 else [Section("convert", 220)]

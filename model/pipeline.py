@@ -24,9 +24,9 @@ class Section:
 
     `number` tells sections of one kind apart. `holds` marks the register after it as the running
     value's; `loop` marks sections through which that value passes on its way round. `joined` marks
-    one that shares a cycle with the section before as long as registers have other places. `bits`
-    is about how many leave it: between places that are equal otherwise registers go where it is
-    least.
+    one that shares a cycle with the section before as long as registers have other places. `beside`
+    marks one that takes nothing from the sections before it, and runs while they do. `bits` is
+    about how many leave it: between places that are equal otherwise registers go where it is least.
     """
 
     kind: str
@@ -35,6 +35,7 @@ class Section:
     holds: bool = False
     loop: bool = False
     joined: bool = False
+    beside: bool = False
     bits: int = 0
 
     @property
@@ -129,7 +130,7 @@ def _places(parts: Sequence[Section], stages: int, in_loop: int) -> set[int] | N
     then registers hold few bits, and are late. None when there are not so many places.
     """
     ends = range(1, len(parts) + 1)
-    stretches = sorted({sum(s.delay for s in parts[i:j]) for j in ends for i in range(j)})
+    stretches = sorted({_stretch(parts[i:j]) for j in ends for i in range(j)})
 
     def best(limit: int, joint: float) -> set[int] | None:
         return _best(parts, stages, in_loop, _reach(parts, limit, joint))
@@ -141,6 +142,14 @@ def _places(parts: Sequence[Section], stages: int, in_loop: int) -> set[int] | N
     places, eased = (best(slowest, joint * slowest) for joint in (1, SLACK))
     assert places is not None
     return eased if eased and _in_loops(parts, eased) <= _in_loops(parts, places) else places
+
+
+def _stretch(parts: Sequence[Section]) -> int:
+    """What sections take that share a cycle."""
+    total = 0
+    for part in parts:
+        total = max(total, part.delay) if part.beside else total + part.delay
+    return total
 
 
 def _in_loops(parts: Sequence[Section], places: set[int]) -> int:
@@ -181,10 +190,9 @@ def _reach(parts: Sequence[Section], limit: int, joint: float) -> list[int]:
     """
     first = []
     for end in range(len(parts)):
-        start, stretch = end + 1, 0
+        start = end + 1
         while start and (start > end or not parts[start - 1].holds):
-            stretch += parts[start - 1].delay
-            if stretch > (limit if start > end else joint):
+            if _stretch(parts[start - 1 : end + 1]) > (limit if start > end else joint):
                 break
             start -= 1
         first.append(start)

@@ -10,6 +10,7 @@ from itertools import product
 from typing import Any
 
 from ...model import E8M0, DotConfig, accumulator, format_pairs
+from ...model.delays import DEFAULT_DELAYS, DELAYS
 from ...model.errors import choice, integer
 from ...model.integers import INTEGER_SCALES, ZERO_POINTS
 from ...model.outputs import output_format
@@ -71,6 +72,7 @@ class Sweep:
     zero_points: str = "none"
     micro: bool = False
     interleave: str = "1"
+    delays: str = DEFAULT_DELAYS
     process: str | None = None
     """Where these units are synthesised, if not where the study says."""
     accuracy: bool = True
@@ -78,7 +80,8 @@ class Sweep:
 
 
 _TEXTS = (
-    *("format", "accumulator", "lanes", "stages", "result", "scales", "zero_points", "interleave"),
+    *("format", "accumulator", "lanes", "stages", "result"),
+    *("scales", "zero_points", "interleave", "delays"),
 )
 
 
@@ -95,12 +98,13 @@ def units_of(sweep: Sweep, note: Callable[[str], None] = lambda text: None) -> l
     found: dict[DotConfig, Generated] = {}
     refused: dict[str, list[str]] = {}
     switches = sweep.status, sweep.load_c
-    for formats, rule, lanes, stages, result, *rest, interleave in product(*axes):
+    for formats, rule, lanes, stages, result, *rest, interleave, delays in product(*axes):
         try:
             config = DotConfig(
                 *(formats, lanes, rule, stages, result, *switches, *rest),
                 micro=sweep.micro,
                 interleave=interleave,
+                delays=delays,
             )
         except (ValueError, TypeError) as error:
             refused.setdefault(str(error), []).append(f"{formats} {rule}")
@@ -140,6 +144,7 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "scales": lambda value: choice("scales", value, (E8M0.name, *INTEGER_SCALES)),
     "zero_points": lambda value: choice("zero_points", value, ZERO_POINTS),
     "interleave": lambda value: DotConfig(interleave=value),
+    "delays": lambda value: choice("delays", value, DELAYS),
 }
 
 

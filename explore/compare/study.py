@@ -119,6 +119,7 @@ class SweepTable(Table):
     zero_points: Text | UnsetType = UNSET
     micro: bool | UnsetType = UNSET
     interleave: Text | UnsetType = UNSET
+    delays: Text | UnsetType = UNSET
     process: Text | UnsetType = UNSET
     accuracy: bool | UnsetType = UNSET
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from ...model import DotConfig, accumulator, format_pairs
 from ...model.accumulators.fixed import FLOAT64_WIDTH
+from ...model.delays import DEFAULT_DELAYS
 from ..accuracy.sentences import SENTENCES
 from ..cost import Flow
 from ..cost.asic import timer
@@ -223,7 +224,8 @@ class UnitAccuracyTask:
     @property
     def _arguments(self) -> dict[str, Any]:
         """Those of the unit, but for what changes no result: equal for units of equal results."""
-        return self.unit.config.arguments | {"stages": None, "status": True, "load_c": True}
+        none = {"stages": None, "interleave": 1, "delays": DEFAULT_DELAYS}
+        return self.unit.config.arguments | none | {"status": True, "load_c": True}
 
     @property
     def label(self) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...model import Accumulator, DotConfig, ElementFormat, accumulator, format_pairs
+from ...model.delays import DEFAULT_DELAYS
 from ..accuracy.scheme_units import is_known
 
 TOP = "mxdot_dot"
@@ -85,6 +86,7 @@ class Generated:
             words += ["--scales", config.scales, "--zero-points", config.zero_points]
         words += ["--micro"] * config.micro
         words += ["--interleave", str(config.interleave)] * (config.interleave > 1)
+        words += ["--delays", config.delays] * (config.delays != DEFAULT_DELAYS)
         words += ["--no-status"] * (not config.status) + ["--no-c"] * (not config.load_c)
         return shlex.join(words)
 

@@ -2,6 +2,7 @@
 
 from amaranth.hdl import Module, Signal
 
+from ...model.delays import DEFAULT_DELAYS
 from ...model.trace import FLAG_NAMES
 from ...model.units.dot import DotConfig
 from ..top import Top
@@ -82,6 +83,7 @@ class DotTop(Top):
         rule = INTEGER_RULE if config.has_integers else config.accumulator.rule
         chained = f"{config.interval} cycles between chained blocks of one dot product"
         interleave = f"{config.interleave} dot products in flight, told apart by in_slot"
+        placed = f"those of {config.delays} place the registers"
         return [
             ("formats", config.formats_text),
             ("accumulator", f"{config.accumulator}: {rule}"),
@@ -90,5 +92,6 @@ class DotTop(Top):
             ("latency", f"{config.latency} cycles from the last block to the result"),
             ("interval", chained),
             *([("interleave", interleave)] if config.interleave > 1 else []),
+            *([("delays", placed)] if config.delays != DEFAULT_DELAYS else []),
             ("registers", config.pipeline.path),
         ]

@@ -5,6 +5,7 @@ import textwrap
 from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import In
 
+from ...model.delays import DEFAULT_DELAYS
 from ...model.units.matmul.config import MatmulConfig
 from ...model.units.matmul.registers import REGISTERS
 from ..hierarchy import used
@@ -73,6 +74,7 @@ class MatmulTop(Top):
             f"{side.upper()} {config.stream_bytes(side)}" for side in (*config.inputs, "c")
         )
         turns = f"up to {dot.interleave} tiles of a row take turns, in groups of {config.group}"
+        placed = f"those of {dot.delays} place the dot units' registers"
         return [
             ("array", f"{config.rows} rows x {config.columns} columns of dot units"),
             ("formats", dot.formats_text),
@@ -84,6 +86,7 @@ class MatmulTop(Top):
             ("latency", f"{dot.latency} cycles from a tile's last step to its results"),
             ("interval", f"{dot.interval} cycles between the steps of a tile"),
             *([("interleave", turns)] if dot.interleave > 1 else []),
+            *([("delays", placed)] if dot.delays != DEFAULT_DELAYS else []),
             *_register_map(),
         ]
 

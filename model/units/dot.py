@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike
 from ..accumulators import Accumulator
 from ..accumulators import accumulator as as_accumulator
 from ..datapath import dot_sections
+from ..delays import DEFAULT_DELAYS, DELAYS
 from ..dot import check_operands, dot
-from ..errors import flag, integer
+from ..errors import choice, flag, integer
 from ..formats import E8M0, FLOAT32, MX_FORMATS, ElementFormat, FloatFormat
 from ..formats.pairs import Pair, format_pairs, pairs_text
 from ..integers import INTEGER_SCALES, check_integers
@@ -51,6 +52,7 @@ class DotConfig(UnitConfig):
     `interleave`    1 to 16                      dot products in flight: with more than one a block
                                                  names its own by a slot, and registers go inside
                                                  loops as anywhere else
+    `delays`        asap7, sky130, ihp, gt2n     the process by whose delays registers are placed
     `micro`         bool; not with integers      True adds a micro-exponent of one bit for every two
                                                  elements of a and of b
     `zero_points`   none; of integer results     operands whose zero point is an input, subtracted
@@ -75,6 +77,7 @@ class DotConfig(UnitConfig):
     zero_points: str
     micro: bool
     interleave: int
+    delays: str
 
     def __init__(
         self,
@@ -89,6 +92,7 @@ class DotConfig(UnitConfig):
         zero_points: str = "none",
         micro: bool = False,
         interleave: int = 1,
+        delays: str = DEFAULT_DELAYS,
     ) -> None:
         pairs = format_pairs(formats)
         rule = as_accumulator(accumulator)
@@ -108,6 +112,7 @@ class DotConfig(UnitConfig):
         flag("status", status)
         flag("load_c", load_c)
         integer("interleave", interleave, 1, MAX_INTERLEAVE)
+        choice("delays", delays, DELAYS)
         vars(self).update(  # the dataclass is frozen
             formats=pairs,
             lanes=lanes,
@@ -119,6 +124,7 @@ class DotConfig(UnitConfig):
             zero_points=zero_points,
             micro=micro,
             interleave=interleave,
+            delays=delays,
         )
         limits = stage_limits(dot_sections(self))
         vars(self)["stages"] = stage_count(f"stages of accumulator {rule}", stages, limits)
@@ -203,6 +209,7 @@ class DotConfig(UnitConfig):
         extra += "" if self.load_c else " no-c"
         extra += " micro" if self.micro else ""
         extra += f" interleave {self.interleave}" if self.interleave > 1 else ""
+        extra += "" if self.delays == DEFAULT_DELAYS else f" delays {self.delays}"
         if self.has_integers:
             extra += "" if self.scales == "none" else f" scales {self.scales}"
             extra += "" if self.zero_points == "none" else f" zero-points {self.zero_points}"
@@ -221,6 +228,7 @@ class DotConfig(UnitConfig):
             parts += [f"zero_{self.zero_points}"] * (self.zero_points != "none")
         parts += ["micro"] * self.micro
         parts += [f"i{self.interleave}"] * (self.interleave > 1)
+        parts += [f"delays_{self.delays}"] * (self.delays != DEFAULT_DELAYS)
         parts += ["nostatus"] * (not self.status) + ["noc"] * (not self.load_c)
         return "-".join(parts)
 
@@ -239,6 +247,7 @@ class DotConfig(UnitConfig):
             "zero_points": self.zero_points,
             "micro": self.micro,
             "interleave": self.interleave,
+            "delays": self.delays,
         }
 
     @property

@@ -154,6 +154,9 @@ def range_limits(target: Target) -> list[int]:
     return limits
 
 
+WITHIN_SCALES = 200  # exponents by which the scales of a block surely move a product
+
+
 def limits(target: Target, rng: Generator, n: int) -> list[Batch]:
     """Sums at both ends of the output's, or the register's, range, pushed over either of them."""
     blocks = 2
@@ -162,12 +165,13 @@ def limits(target: Target, rng: Generator, n: int) -> list[Batch]:
     ends = np.array(range_limits(target))
     end = ends[rng.integers(0, len(ends), n)]
     sign = _signs(rng, n)
+    top = np.minimum(high, end + WITHIN_SCALES)
     for block in range(blocks):
         for i in range(target.lanes):
             turn = rng.random(n) < 0.1
-            _put(target, rng, a, b, block, i, high - rng.integers(0, 3, n), sign ^ turn)
+            _put(target, rng, a, b, block, i, top - rng.integers(0, 3, n), sign ^ turn)
     tree = (target.lanes - 1).bit_length()
-    s = end[:, None] - high - tree + rng.integers(-4, 5, (n, blocks))
+    s = (end - top)[:, None] - tree + rng.integers(-4, 5, (n, blocks))
     c_sign = (sign ^ (rng.random(n) < 0.2)).astype(np.int64)
     c = float_bits(c_sign, end - rng.integers(-1, 3, n), _fractions(rng, n))
     c = np.where(rng.random(n) < 0.3, np.uint32(0), c)

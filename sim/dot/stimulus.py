@@ -58,6 +58,7 @@ def wide_range(target: Target, rng: Generator, n: int) -> list[Batch]:
 
 
 MANY = 128  # exponents of products, of which no few products can have all
+SHALLOW = 24
 
 
 def cancellation(target: Target, rng: Generator, n: int) -> list[Batch]:
@@ -76,10 +77,11 @@ def cancellation(target: Target, rng: Generator, n: int) -> list[Batch]:
     a[:, 0, half:] = a[:, 0, :half]
     b[:, 0, half:] = target.format_b.negated(b[:, 0, :half])
     remains = np.arange(n) % 4 != 0
-    # The deepest first; some of those of operands with many exponents.
-    span = high - low + 1
-    stride = max(1, span // int(remains.sum())) if span > MANY else 1
-    turn, place = np.divmod((np.cumsum(remains) - 1) * stride, span)
+    span, count = high - low + 1, np.cumsum(remains) - 1
+    turn, place = np.divmod(count, span)  # the deepest first
+    if span > MANY:  # shallow ones, and some of the others
+        far = count * 2 * span // n % span
+        place = np.where(count % 2, span - 1 - count // 2 % SHALLOW, far)
     exponent = low + place
     code_a, code_b = target.pairs.draw(rng, exponent, rng.random(n) < 0.5)
     for codes, code in ((a, code_a), (b, code_b)):

@@ -223,3 +223,8 @@ def test_every_option_of_a_unit_can_be_swept():
     assert len({unit.name for unit in units}) == 2
     with pytest.raises(ValueError, match="interleave must be from 1 to 16, not 17"):
         units_of(Sweep(interleave="17"))
+    units = units_of(Sweep("e4m3", "exact", "8", "4", delays="asap7,gt2n"))
+    assert [unit.config.delays for unit in units] == ["asap7", "gt2n"]
+    assert [unit.options.partition(" --delays ")[2] for unit in units] == ["", "gt2n"]
+    with pytest.raises(ValueError, match="delays must be one of asap7, sky130, ihp, gt2n, not 'x'"):
+        units_of(Sweep(delays="asap7,x"))

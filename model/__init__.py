@@ -37,7 +37,7 @@ from .formats import (
 from .formats.pairs import format_pairs
 from .matmul import matmul
 from .packing import pack, unpack
-from .quantize import quantize
+from .quantize import quantize, unscaled
 from .schemes.array import MXArray
 from .trace import Flags, Trace
 from .units import DotConfig, DotQuantizeConfig, MatmulConfig, QuantizeConfig
@@ -85,4 +85,5 @@ __all__ = [
     "quantize",
     "schemes",
     "unpack",
+    "unscaled",
 ]

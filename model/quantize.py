@@ -8,13 +8,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from .blocks import LARGEST_BLOCK, as_float32, check_axis, scale_shape
 from .errors import choice, flag, integer
-from .formats import ElementFormat, element_format
+from .formats import E8M0, ElementFormat, element_format
 from .scale_rules import SCALE_RULES
 from .schemes.array import MXArray
 from .schemes.quantize import CHUNK, NONFINITE, check_policies, quantized, random_words
 from .schemes.table import mx
 
-__all__ = ["NONFINITE", "SCALE_RULES", "quantize"]
+__all__ = ["NONFINITE", "SCALE_RULES", "quantize", "unscaled"]
 
 
 def quantize(
@@ -46,6 +46,43 @@ def quantize(
     check_policies(rounding, nonfinite)
     block_size = integer("block_size", block_size, 1, LARGEST_BLOCK)
     flag("pad", pad)
+    values, axis, padding = _in_blocks(x, block_size, axis, pad)
+    words = random_words(rng, values.shape) if rounding == "stochastic" else None
+    scheme = mx(fmt, block_size, scale_rule)
+    parts = quantized(values, scheme, axis, None, rounding, nonfinite, words, CHUNK)
+    return MXArray.of_valid_codes(parts.codes, parts.scales[0], fmt, block_size, axis, padding)
+
+
+def unscaled(
+    x: ArrayLike,
+    fmt: ElementFormat | str,
+    *,
+    block_size: int = 32,
+    axis: int = -1,
+    rounding: str = "nearest_even",
+    rng: np.random.Generator | NDArray[np.uint32] | None = None,
+    pad: bool = False,
+) -> MXArray:
+    """`x` in format `fmt` under scales of 1: elements alone, as FP16, BF16 and TF32 are used.
+
+    Rounded and saturated as `ElementFormat.encode` does; NaN and infinities are the format's own.
+    Arguments and errors as of `quantize`; ValueError for NaN in a format without.
+    """
+    fmt = element_format(fmt, "fmt")
+    block_size = integer("block_size", block_size, 1, LARGEST_BLOCK)
+    flag("pad", pad)
+    values, axis, padding = _in_blocks(x, block_size, axis, pad)
+    words = random_words(rng, values.shape) if rounding == "stochastic" else None
+    codes = fmt.encode(values, rounding, words)
+    shape = scale_shape(values.shape, axis, block_size)
+    scales = np.full(shape, E8M0.encode(0), E8M0.dtype)
+    return MXArray.of_valid_codes(codes, scales, fmt, block_size, axis, padding)
+
+
+def _in_blocks(
+    x: ArrayLike, block_size: int, axis: int, pad: bool
+) -> tuple[NDArray[np.float32], int, int]:
+    """`x` as float32, filled up to whole blocks where asked; the axis, and zeros appended to it."""
     values = as_float32(x)
     axis = check_axis(values.shape, axis)
     padding = -values.shape[axis] % block_size if pad else 0
@@ -54,7 +91,4 @@ def quantize(
         widths[axis] = (0, padding)
         values = np.pad(values, widths)
     scale_shape(values.shape, axis, block_size)
-    words = random_words(rng, values.shape) if rounding == "stochastic" else None
-    scheme = mx(fmt, block_size, scale_rule)
-    parts = quantized(values, scheme, axis, None, rounding, nonfinite, words, CHUNK)
-    return MXArray.of_valid_codes(parts.codes, parts.scales[0], fmt, block_size, axis, padding)
+    return values, axis, padding

@@ -29,8 +29,10 @@ def run(capsys, *arguments):
         ("--lanes 3", "lanes must be one of 4, 8, 16, 32, 64, 128, not 3"),
         (
             "--format e9m9",
-            "formats must be one of e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, e5m2fnuz, "
-            "fp16, bf16, tf32, not",
+            (
+                "formats must be one of e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, "
+                "e5m2fnuz, fp16, bf16, tf32, not"
+            ),
         ),
         ("--accumulator int32", "accumulator int32 takes integer formats only"),
         ("--accumulator fixed:48", "accumulator must be one of exact, aligned:F, fused:F"),

@@ -21,9 +21,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model import Accumulator, MXArray, matmul, quantize
+from ...model import Accumulator, MXArray, matmul
 from ...model import accumulator as as_accumulator
 from ...model.errors import integer
+from .blocks import in_blocks
 from .evaluation import Pair, one_pair, pair_name
 from .sentences import SENTENCES
 
@@ -161,7 +162,7 @@ class _Layers:
 
     def _quantize(self, x: F32, operand: int) -> MXArray:
         fmt = self.formats[operand]
-        return quantize(x, fmt, block_size=self.lanes, pad=True, scale_rule=self.scale_rule)
+        return in_blocks(x, fmt, self.lanes, self.scale_rule)
 
 
 class Encoder:

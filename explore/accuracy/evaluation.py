@@ -9,9 +9,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model import Accumulator, ElementFormat, MXArray, dot, format_pairs, quantize
+from ...model import Accumulator, ElementFormat, MXArray, dot, format_pairs
 from ...model import accumulator as as_accumulator
 from ...model.errors import integer
+from .blocks import in_blocks
 from .bounds import bound, can_overflow, can_saturate
 from .data import DataSet, data_set
 from .metrics import LEAST, Errors, errors, finite, sqnr_db
@@ -161,10 +162,7 @@ def prepare(
     """The operands of `evaluate`; kept, because every accumulator is measured on the same."""
     rng = np.random.default_rng([seed, data.stream, length])
     x, y = data.draw(rng, count, length, lanes)
-    a, b = (
-        quantize(v, fmt, block_size=lanes, pad=True, scale_rule=scale_rule)
-        for v, fmt in zip((x, y), pair, strict=True)
-    )
+    a, b = (in_blocks(v, fmt, lanes, scale_rule) for v, fmt in zip((x, y), pair, strict=True))
     original = np.einsum("ij,ij->i", x.astype(np.float64), y.astype(np.float64))
     high, low = [], []
     for rows in _chunks(count, length):

@@ -62,8 +62,10 @@ def refused(error, message):
         (
             {"fmt": "e4m2"},
             ValueError,
-            "fmt must be one of e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, e5m2fnuz, "
-            "fp16, bf16, tf32, not 'e4m2'",
+            (
+                "fmt must be one of e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, e5m2fnuz, "
+                "fp16, bf16, tf32, not 'e4m2'"
+            ),
         ),
         ({"block_size": 0}, ValueError, "block_size must be from 1 to 65536, not 0"),
         ({"block_size": 2.0}, TypeError, "block_size must be an integer from 1 to 65536, not 2.0"),

@@ -47,12 +47,18 @@ def is_dtensor(x: object) -> bool:
     return hasattr(x, "device_mesh")
 
 
+def of_dtype(name: str, value: Any, dtype: torch.dtype) -> Tensor:
+    """`value` if it is a tensor of `dtype`, else TypeError."""
+    checked = tensor(name, value)
+    if checked.dtype != dtype:
+        got = dtype_name(checked.dtype)
+        raise TypeError(f"{name} must have dtype {dtype_name(dtype)}, not {got}")
+    return checked
+
+
 def uint8(name: str, value: Any) -> Tensor:
     """`value` if it is a uint8 tensor, else TypeError."""
-    checked = tensor(name, value)
-    if checked.dtype != torch.uint8:
-        raise TypeError(f"{name} must have dtype uint8, not {dtype_name(checked.dtype)}")
-    return checked
+    return of_dtype(name, value, torch.uint8)
 
 
 def integers(name: str, value: Any, low: int, high: int) -> Tensor:

@@ -115,7 +115,7 @@ def random_array(rng, scheme, rows, columns, kind):
         selectors = rng.integers(0, len(scheme.elements), shapes[-1]).astype(np.uint8)
         height, width = groups[-1]
         chosen = np.repeat(np.repeat(selectors, height, 0), width, 1)
-    codes = np.zeros((rows, columns), np.uint8)
+    codes = np.zeros((rows, columns), scheme.code_dtype)
     for i, element in enumerate(scheme.elements):
         values = element.values
         allowed = np.isfinite(values) | (kind == "nan")
@@ -131,7 +131,8 @@ def random_array(rng, scheme, rows, columns, kind):
         ends = rng.choice([element.lowest, element.highest], shapes[-1])
         inside = rng.integers(element.lowest, element.highest + 1, shapes[-1])
         zero_points = np.where(kind == "ends", ends, inside).astype(np.int32)
-    return ScaledArray(scheme, codes.astype(np.uint8), tuple(scales), zero_points, selectors, -1)
+    codes = codes.astype(scheme.code_dtype)
+    return ScaledArray(scheme, codes, tuple(scales), zero_points, selectors, -1)
 
 
 def random_c(rng, shape, kind):

@@ -2,10 +2,9 @@
 
     python -m mxdot.gpu.hardware.native [--size 2048] [--length 64] [--json FILE]
 
-The model's elements have up to 8 bits, so that its presets see these units with FP8 values only.
-Here the rule of `fused:25`, written for any element whose products are exact in float64, is
-compared with the units on random elements of every significand and exponent. Exit status 1 when a
-bit differs.
+The rule of `fused:25`, written for any element whose products are exact in float64 and equal to the
+model's, is compared with the units on random elements of every significand and exponent. Exit
+status 1 when a bit differs.
 """
 
 import argparse

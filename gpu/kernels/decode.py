@@ -6,11 +6,12 @@ import torch
 import triton
 import triton.language as tl
 
-from ...model.formats import E4M3, E5M2, E8M0, ElementFormat
+from ...model.formats import E4M3, E5M2, E8M0, ElementFormat, Specials
 from ..tensors.floats import FLOAT32_BIAS, FLOAT32_FRACTION
 from . import device
 from .arithmetic import FRACTION32, HIDDEN32
 
+LONGEST_CODE = 8  # bits, of the kernels that read and write codes one by one
 NAN_SCALE = tl.constexpr(E8M0.nan_code)
 
 
@@ -18,7 +19,8 @@ class Codes(NamedTuple):
     """What `decode` must know of a format, as one constexpr.
 
     sign: its bit. shift: from a code's fields to where float32 has them; factor: what is then
-    missing, or an integer's unit. converts: whether the GPU has an instruction for the format.
+    missing, or an integer's unit. fnuz: whether the code of -0 is the NaN. converts: whether the
+    GPU has an instruction for the format.
     """
 
     sign: int
@@ -28,6 +30,7 @@ class Codes(NamedTuple):
     largest_code: int
     has_inf: bool
     has_nan: bool
+    fnuz: bool
     converts: bool
 
     @classmethod
@@ -41,6 +44,7 @@ class Codes(NamedTuple):
             fmt.largest_code,
             fmt.inf_code is not None,
             fmt.nan_code is not None,
+            fmt.specials is Specials.FNUZ,
             fmt in (E4M3, E5M2) and device.has_fp8_conversion(where),
         )
 
@@ -59,7 +63,9 @@ def decode(codes, FORMAT: tl.constexpr):
     magnitude = code & (FORMAT.sign - 1)
     # The fields, put where float32 has them: only the bias is wrong.
     value = (magnitude << FORMAT.shift).to(tl.float32, bitcast=True) * FORMAT.factor
-    if FORMAT.has_nan:
+    if FORMAT.fnuz:
+        value = tl.where(code == FORMAT.sign, float("nan"), value)
+    elif FORMAT.has_nan:
         value = tl.where(magnitude > FORMAT.largest_code, float("nan"), value)
     if FORMAT.has_inf:
         value = tl.where(magnitude == FORMAT.largest_code + 1, float("inf"), value)

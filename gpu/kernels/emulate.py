@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ...model.accumulators import Accumulator, Aligned, Exact, Float32, Fused, Int32, by_kind
 from ...model.formats import ElementFormat
-from ...model.products import product_table
+from ...model.products import Pair
 from ..tensors.floats import FLOAT32_FRACTION
 from .arithmetic import (
     INT32,
@@ -66,8 +66,8 @@ def _settings(
     terms, fraction_bits = rule.step_terms(block_size), rule.alignment_bits or 0
     term_bits = 0 if rule.alignment_bits is None else fraction_bits + 2
     if rule.sums_exactly:
-        table = product_table(a, b)
-        fraction_bits, term_bits = -table.lsb, table.bits
+        pair = Pair(a, b)
+        fraction_bits, term_bits = -pair.lsb, pair.bits
     return {
         "RULE": by_kind(KERNELS, rule),
         "F": fraction_bits,

@@ -198,6 +198,8 @@ def quantize_tile(
             code = tl.where((y_bits & 0x7FFFFFFF) == INFINITY32, INF_CODE, code)
         if INTEGER:
             code = tl.where(y_bits < 0, -code, code) & ((1 << BITS) - 1)
+        elif NAN_CODE == 1 << (BITS - 1):  # that of -0
+            code = tl.where((y_bits < 0) & (code != 0), code | NAN_CODE, code)
         else:
             code |= (y_bits >> 31) & (1 << (BITS - 1))
         if ELEMENT and NAN_CODE >= 0:

@@ -4,8 +4,8 @@ An element is an integer in units of the format's smallest subnormal (E4M3: 18 b
 is cut into digits so short that the products of 32 pairs of elements, summed over the pairs of
 digits of one weight, stay below 2^24: float16 holds the digits and the float32 accumulators of the
 matrix unit hold the sums, all exactly. E4M3 takes two digits of 9 bits and four products, E5M2 four
-digits of 8 bits, every other format is one digit. The sums of the weights join in float64, and each
-block is added to c with one rounding.
+digits of 8 bits, FP16 five, most others are one digit. The sums of the weights join in float64, and
+each block is added to c with one rounding.
 """
 
 import math
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ...model.arrays import power as power64
 from ...model.formats import E8M0, FLOAT16, FLOAT32, FLOAT64, ElementFormat
-from ...model.products import product_table
+from ...model.products import Pair
 from .arithmetic import add_to_odd, is_finite, nearest_even, sum3_to_odd
 from .device import interpreted
 from .operands import TILE, padded_rows, tile_origin
@@ -62,6 +62,12 @@ def digits(a: ElementFormat, b: ElementFormat) -> Digits:
         if pairs * min(top, largest_a) * min(top, largest_b) <= 2**FLOAT32_BITS:
             return Digits(bits, count_a, count_b)
     raise AssertionError("one-bit digits always fit")
+
+
+def lower_weights(bits: int, block_size: int) -> int:
+    """How many weights of digits of `bits` bits, from the lowest, one float64 sums exactly."""
+    chunks = max(1, block_size // CHUNK)
+    return (FLOAT64_BITS - FLOAT32_BITS - 1 - int(math.log2(chunks))) // bits + 1
 
 
 def refusal(_a: ElementFormat, _b: ElementFormat, block_size: int) -> str | None:
@@ -127,14 +133,13 @@ def run(product: "Product") -> Tensor:
     (m, n), length = product.shape, product.a_codes.shape[1]
     device, (a_format, b_format) = product.device, product.formats
     cut = digits(a_format, b_format)
-    table = product_table(a_format, b_format)
     a = _looked_up(product.a_codes, _digit_table(a_format, cut.bits, cut.a, device))
     b = _looked_up(product.b_codes, _digit_table(b_format, cut.bits, cut.b, device))
     has_inf = product.has_inf
     a_value = _looked_up(product.a_codes, _value_table(a_format, device)) if has_inf else a
     b_value = _looked_up(product.b_codes, _value_table(b_format, device)) if has_inf else b
     result = torch.empty((m, n), dtype=torch.float32, device=device)
-    sum_bits = table.bits + int(math.log2(product.block_size))
+    sum_bits = Pair(a_format, b_format).bits + int(math.log2(product.block_size))
     parts = cut.a + cut.b + 2 * has_inf
     two = sum_bits > FLOAT64_BITS
     _exact[(triton.cdiv(m, TILE) * triton.cdiv(n, TILE),)](
@@ -158,6 +163,7 @@ def run(product: "Product") -> Tensor:
         BLOCK=product.block_size,
         CHUNK=min(CHUNK, product.block_size),
         TWO=two,
+        LOWER=lower_weights(cut.bits, product.block_size),
         HAS_C=product.c is not None,
         HAS_INF=has_inf,
         DIRECTED=not interpreted(),
@@ -234,6 +240,7 @@ def _exact(
     BLOCK: tl.constexpr,
     CHUNK: tl.constexpr,
     TWO: tl.constexpr,
+    LOWER: tl.constexpr,
     HAS_C: tl.constexpr,
     HAS_INF: tl.constexpr,
     DIRECTED: tl.constexpr,
@@ -266,7 +273,7 @@ def _exact(
                         y = tl.load(b + (weight - i) * b_digit + b_at)
                         sums = tl.dot(x, y, sums)
                 term = sums.to(tl.float64) * (2.0 ** (BITS * weight))
-                if TWO and 2 * weight >= A_DIGITS + B_DIGITS:
+                if TWO and weight >= LOWER:
                     upper += term
                 else:
                     total += term

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ...model.accumulators import Fixed
 from ...model.formats import ElementFormat
-from ...model.products import product_table
+from ...model.products import Pair
 from .arithmetic import (
     FRACTION32,
     HIDDEN32,
@@ -40,7 +40,7 @@ SCRATCH = 2**28  # limbs at once: 1 GiB
 
 
 def _sum_bits(a: ElementFormat, b: ElementFormat, block_size: int) -> int:
-    return product_table(a, b).bits + math.ceil(math.log2(block_size))
+    return Pair(a, b).bits + math.ceil(math.log2(block_size))
 
 
 def refusal(_: Fixed, a: ElementFormat, b: ElementFormat, block_size: int) -> str | None:
@@ -54,7 +54,7 @@ def run(product: "Product") -> Tensor:
     assert rule is not None
     m, n = product.shape
     sum_bits, tile = _sum_bits(*product.formats, product.block_size), 32
-    lsb = product_table(*product.formats).lsb
+    lsb = Pair(*product.formats).lsb
     b = operand(product.b_codes, product.b_scales, product.b_format)
     result = torch.empty((m, n), dtype=torch.float32, device=product.device)
     wide = rule.width > INT64_WIDTH or sum_width(sum_bits) == PAIR

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from . import device, emulate, exact_sums, fixed
+from . import device, emulate, exact_sums, fixed, operands
 
 if TYPE_CHECKING:
     from ..ops.matmul import Product
@@ -22,6 +22,9 @@ def refusal(product: "Product") -> str | None:
             return f"a and b must have at most {LARGEST_ROWS} rows, not {rows}"
     rule = product.accumulator
     formats = product.formats
+    reason = operands.refusal(*formats)
+    if reason is not None:
+        return reason
     if rule.register is not None:
         return fixed.refusal(rule.register, *formats, product.block_size)
     return emulate.refusal(rule, *formats, product.block_size)

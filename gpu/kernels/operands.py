@@ -12,16 +12,19 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ...model.formats import E8M0, ElementFormat
+from ...model.formats import BFLOAT16, E8M0, FLOAT16, ElementFormat
+from ...model.products import NO_EXPONENT, unit_exponents
 
+MOST_EXPONENT_BITS = 6
 TILE = 64  # rows and codes of a program; a multiple of every kernel's tile of rows
 
 
 @dataclass(frozen=True)
 class Operand:
-    """values, units: bfloat16 (K, R); the elements (0 for a NaN) and the powers of two of their
-    unit digits (0 for zero and non-finite elements). scales: int32 (blocks, R), the exponents
-    (any for the NaN scale). nan: int32 (R,), not 0 where the row holds a NaN element or scale.
+    """values, units: (K, R); the elements (0 for a NaN) in their `storage`, and in bfloat16 the
+    powers of two of their unit digits (0 for zero and non-finite elements). scales: int32 (blocks,
+    R), the exponents (any for the NaN scale). nan: int32 (R,), not 0 where the row holds a NaN
+    element or scale.
     """
 
     values: Tensor
@@ -30,13 +33,34 @@ class Operand:
     nan: Tensor
 
 
+def storage(fmt: ElementFormat) -> torch.dtype | None:
+    """The float of 16 bits that holds every element exactly; None where neither does, or where a
+    grid below products is beyond the powers of two of float32."""
+    if fmt.exponent_bits <= MOST_EXPONENT_BITS:
+        for dtype, held in ((torch.bfloat16, BFLOAT16), (torch.float16, FLOAT16)):
+            fits = fmt.emax <= held.emax and fmt.lsb >= held.lsb
+            if fits and fmt.significand_bits <= held.significand_bits:
+                return dtype
+    return None
+
+
+def refusal(*formats: ElementFormat) -> str | None:
+    """Why the kernels of products cannot take elements of these formats; None when they can."""
+    for fmt in formats:
+        if storage(fmt) is None:
+            return (
+                "elements must be bfloat16 or float16 numbers of up to "
+                f"{MOST_EXPONENT_BITS} exponent bits, not {fmt}"
+            )
+    return None
+
+
 @cache
 def _tables(fmt: ElementFormat, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Value and unit of every code, bfloat16 (which holds every element exactly)."""
-    values = torch.from_numpy(fmt.values.copy())
-    _, significand, exponent = (torch.from_numpy(x.copy()) for x in fmt.triples)
-    units = torch.where(significand == 0, 0.0, 2.0 ** (exponent + fmt.mantissa_bits))
-    return values.to(torch.bfloat16).to(device), units.to(torch.bfloat16).to(device)
+    """Value and unit of every code."""
+    values, exponent = (torch.tensor(table) for table in (fmt.values, unit_exponents(fmt)))
+    units = torch.where(exponent == NO_EXPONENT, 0.0, 2.0**exponent)
+    return values.to(storage(fmt)).to(device), units.to(torch.bfloat16).to(device)
 
 
 def padded_rows(rows: int) -> int:
@@ -48,8 +72,8 @@ def operand(codes: Tensor, scales: Tensor, fmt: ElementFormat) -> Operand:
     """The Operand of codes (R, K) and scales (R, blocks)."""
     rows, length = codes.shape
     padded = padded_rows(rows)
-    values = torch.empty((length, padded), dtype=torch.bfloat16, device=codes.device)
-    units = torch.empty_like(values)
+    values = torch.empty((length, padded), dtype=storage(fmt), device=codes.device)
+    units = torch.empty_like(values, dtype=torch.bfloat16)
     nan = torch.zeros(padded, dtype=torch.int32, device=codes.device)
     nan[:rows] = (scales == E8M0.nan_code).any(dim=1)
     grid = (padded // TILE * triton.cdiv(length, TILE),)
@@ -95,5 +119,5 @@ def _decode(
     tl.atomic_max(nan + r, tl.max(is_nan.to(tl.int32), axis=1))
     at = k[None, :] * padded + r[:, None]
     stored = (k < length)[None, :] & (r < padded)[:, None]
-    tl.store(values + at, tl.where(is_nan, 0.0, value).to(tl.bfloat16), mask=stored)
+    tl.store(values + at, tl.where(is_nan, 0.0, value).to(values.dtype.element_ty), mask=stored)
     tl.store(units + at, tl.load(unit_table + code), mask=stored)

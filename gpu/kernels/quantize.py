@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ...model.formats import ElementFormat
 from . import device
+from .decode import LONGEST_CODE
 from .encode import constants, quantize_tile, store_codes
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class Rules:
         k = self.block_size
         if k > LARGEST_BLOCK or k & (k - 1):
             return f"block_size must be a power of two up to {LARGEST_BLOCK}, not {k}"
+        if self.format.bits > LONGEST_CODE:
+            return f"codes must have at most {LONGEST_CODE} bits, not {self.format.bits}"
         return device.refusal(where)
 
     def constants(self, where: torch.device) -> dict[str, object]:

@@ -20,7 +20,7 @@ from .outputs import OUTPUTS, convert
 class Product:
     """A checked request: (M, N) dot products of rows of `a` and rows of `b`.
 
-    a_codes (M, K), b_codes (N, K): uint8, contiguous, in blocks of `block_size`; a_scales (M, K /
+    a_codes (M, K), b_codes (N, K): contiguous, in blocks of `block_size`; a_scales (M, K /
     block_size), b_scales likewise. c: float32 (M, N), contiguous, without -0; None for +0.
     An executor returns float32 (M, N), a zero as +0; `matmul` sets the bits of a NaN.
     """

@@ -28,9 +28,10 @@ def mx_matmul(
     a, b: MXTensors blocked along the last axis, of any formats and block sizes, or what `regroup`
     made of them. method:
 
-    ``bfloat16``  both become bfloat16 values, exactly but below 2^-126 and from 2^128, and PyTorch
-                  multiplies them: exact products, float32 sums in the library's order (partial
-                  sums may be bfloat16 where PyTorch's setting for CUDA allows it, as by default).
+    ``bfloat16``  both become bfloat16 values, exactly but below 2^-126, from 2^128 and of FP16 and
+                  TF32 elements, and PyTorch multiplies them: exact products, float32 sums in the
+                  library's order (partial sums may be bfloat16 where PyTorch's setting for CUDA
+                  allows it, as by default).
     ``float8``    both are regrouped to E4M3 with a scale to 128 elements (`regroup` says what that
                   rounds) and multiplied by the FP8 tensor cores of a Hopper GPU: 128 products are
                   summed with Hopper's 13 fraction bits, scaled, and added in float32.

@@ -1,7 +1,7 @@
 """Quantisation of tensors to MX blocks, as `mxdot.model.quantize` (section 2 of the contract).
 
-Everything here is plain PyTorch and exact in float32: a scaled value that float32 rounds or
-flushes is so far below the element's last place that no rounding can see it.
+Everything here is plain PyTorch and exact in the `carrier` of the format: a scaled value that
+float32 rounds or flushes is so far below the element's last place that no rounding can see it.
 """
 
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ from ...model.quantize import NONFINITE, SCALE_RULES
 from ...model.scale_rules import shared_exponent
 from .. import checks, executors
 from ..chunks import split
-from ..tensors.elements import encode
+from ..tensors.elements import carrier, encode
 from ..tensors.floats import power32
-from ..tensors.formats import element_format
+from ..tensors.formats import code_dtype, element_format
 from ..tensors.mx import MXTensor
 
 
@@ -135,7 +135,7 @@ def run(request: Quantization) -> tuple[Tensor, Tensor]:
     words = request.words
     if words is not None:
         words = words.movedim(axis, -1).reshape(-1, k)
-    codes = torch.empty(blocks.shape, dtype=torch.uint8, device=blocks.device)
+    codes = torch.empty(blocks.shape, dtype=code_dtype(request.format), device=blocks.device)
     scales = torch.empty(blocks.shape[:1], dtype=torch.uint8, device=blocks.device)
     for rows in split(blocks):
         chosen = None if words is None else words[rows]
@@ -164,6 +164,7 @@ def _quantize_blocks(
     else:
         poisoned = torch.zeros_like(amax, dtype=torch.bool)
     taken = torch.where(poisoned[:, None], 0.0, blocks)
-    codes = encode(taken * power32(-exponent)[:, None], fmt, request.rounding, words)
+    scaled = taken.to(carrier(fmt)) * power32(-exponent)[:, None]
+    codes = encode(scaled, fmt, request.rounding, words)
     scales = torch.where(poisoned, E8M0.nan_code, exponent + E8M0.bias)
     return codes, scales.to(torch.uint8)

@@ -8,16 +8,21 @@ from torch import Tensor
 from ...model.accumulators import Accumulator, Aligned
 from ...model.accumulators.base import times_factor
 from ...model.arrays import power as power64
+from ...model.products import NO_EXPONENT
 from ...model.rounding import nearest_even, toward_zero
 from ...model.wide import WideSum, exact_sum
-from .steps import NO_EXPONENT, Step, Steps
+from .steps import Step, Steps
 
 
 def _add_blocks(block_sum: Callable[[Step], WideSum], steps: Steps, c: Tensor) -> Tensor:
     """Add 2^s x block to float32 `c` by RNE, block by block."""
     for step in steps.walk():
-        total = block_sum(step).scaled(step.scale).plus(c.to(torch.float64))
-        c = nearest_even(total)
+        wide = c.to(torch.float64)
+        added = nearest_even(block_sum(step).scaled(step.scale).plus(wide))
+        if step.may_overflow:  # where terms or c are special, they decide, and no block's overflow
+            special = wide + step.special
+            added = torch.where(special.isfinite(), added, special.to(torch.float32))
+        c = added
     return c
 
 

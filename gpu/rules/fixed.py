@@ -6,6 +6,7 @@ register, or E5M2 x E5M2) is a row of 32-bit limbs in int64, lowest first, the h
 
 from itertools import pairwise
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -39,7 +40,8 @@ def run_fixed(rule: Fixed, steps: Steps, c: Tensor) -> Tensor:
         total = step.sum()
         finite = total.high.isfinite()
         special = special + torch.where(finite, 0.0, total.high)
-        register.add(WideSum(torch.where(finite, total.high, 0.0), total.low), step.scale)
+        high = torch.where(finite, total.high, 0.0)
+        register.add(WideSum(high, total.low, total.whole), step.scale)
     half = rule.lsb // 2  # in two factors: 2^-1024 is no normal float64
     exact = register.rounded_to_odd() * 2.0**half * 2.0 ** (rule.lsb - half)
     result = nearest_even(exact)
@@ -133,19 +135,28 @@ def _carry(values: Tensor) -> None:
 
 def _magnitude(total: WideSum, lsb: int, limbs: int) -> Tensor:
     """|total| in units of 2^lsb as limbs (limbs, m, n)."""
-    scale = 2.0**-lsb
-    remainder = total.high.abs() * scale
-    magnitude = remainder.new_empty((limbs, *remainder.shape), dtype=torch.int64)
+    magnitude = _limbs(total.high.abs(), lsb, limbs)
+    if total.low is not None:
+        magnitude += _limbs(torch.where(total.high < 0, -total.low, total.low), lsb, limbs)
+        _carry(magnitude)
+    if total.whole is not None:
+        units = abs(total.whole.sums) << (total.whole.lsb - lsb)
+        digits = np.stack([units >> LIMB * i & MASK for i in range(limbs)]).astype(np.int64)
+        rows = torch.tensor(total.whole.rows, device=magnitude.device)
+        magnitude[:, rows] = torch.tensor(digits, device=magnitude.device)
+    return magnitude
+
+
+def _limbs(x: Tensor, lsb: int, limbs: int) -> Tensor:
+    """Multiples of 2^lsb as limbs (limbs, m, n), of the sign of each."""
+    remainder = x * 2.0**-lsb
+    parts = remainder.new_empty((limbs, *remainder.shape), dtype=torch.int64)
     for i in reversed(range(limbs)):
         weight = 2.0 ** (LIMB * i)
-        limb = (remainder * (1 / weight)).floor_()
-        magnitude[i] = limb.to(torch.int64)
+        limb = (remainder * (1 / weight)).trunc_()
+        parts[i] = limb.to(torch.int64)
         remainder = remainder - limb * weight
-    if total.low is not None:
-        low = torch.where(total.high < 0, -total.low, total.low) * scale
-        magnitude[0] += low.to(torch.int64)
-        _carry(magnitude)
-    return magnitude
+    return parts
 
 
 def _place(magnitude: Tensor, exponent: Tensor, count: int) -> tuple[Tensor, Tensor]:

@@ -7,9 +7,10 @@ from ...model.accumulators import Fused
 from ...model.arrays import exponent as exponent64
 from ...model.arrays import power as power64
 from ...model.formats import FLOAT32
+from ...model.products import NO_EXPONENT
 from ...model.rounding import add_to_odd, nearest_even, toward_zero
 from ...model.wide import exact_sum
-from .steps import NO_EXPONENT, Step, Steps
+from .steps import Step, Steps
 
 
 def _fuse(step: Step, c: Tensor, fraction_bits: int, result_bits: int) -> Tensor:

@@ -8,12 +8,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from ...model.formats import E8M0, ElementFormat
-from ...model.products import product_table
+from ...model.formats import E8M0, FLOAT32, ElementFormat
+from ...model.products import Pair, unit_exponents
 from ...model.wide import WideSum, exact_sum, exact_sum_fits
 from ..ops.matmul import Product
-
-NO_EXPONENT = -(2**12)  # of a zero or special element: far below every other
 
 
 @cache
@@ -25,10 +23,7 @@ def _values(fmt: ElementFormat, device: torch.device) -> Tensor:
 @cache
 def _exponents(fmt: ElementFormat, device: torch.device) -> Tensor:
     """Exponents of all codes, int16: emin of subnormals, NO_EXPONENT of zero and special codes."""
-    _, significand, exponent = fmt.triples
-    exponents = torch.tensor(exponent + fmt.mantissa_bits, dtype=torch.int16, device=device)
-    exponents[torch.tensor(significand == 0, device=device)] = NO_EXPONENT
-    return exponents
+    return torch.tensor(unit_exponents(fmt), device=device)
 
 
 @dataclass(frozen=True)
@@ -75,10 +70,20 @@ class Step:
     def largest_exponent(self) -> Tensor:
         """The largest sum of two elements' exponents, int32 (m, n): U of the contract.
 
-        NO_EXPONENT or less, by at most 2^7, when all products are zero or special.
+        Below NO_EXPONENT // 2 when all products are zero or special.
         """
         exponents = self.a_exponents[:, None, :] + self.b_exponents[None, :, :]
         return exponents.amax(dim=-1).to(torch.int32)
+
+    @property
+    def may_overflow(self) -> bool:
+        """Whether finite products may add to more than float32 holds."""
+        return self.bits + self.lsb + (self.size - 1).bit_length() > FLOAT32.emax
+
+    @property
+    def special(self) -> Tensor:
+        """(m, n) the sum of the products that are NaN or infinite; 0 where there is none."""
+        return torch.where(self.products.isfinite(), 0.0, self.products).sum(dim=-1)
 
     def sum(self) -> WideSum:
         """The exact sums of the terms (m, n)."""
@@ -133,12 +138,12 @@ class BlockSteps:
     @property
     def bits(self) -> int:
         """Width of the largest product in units of 2^lsb."""
-        return product_table(*self.product.formats).bits
+        return Pair(*self.product.formats).bits
 
     @property
     def lsb(self) -> int:
         """Every product is a multiple of 2^lsb."""
-        return product_table(*self.product.formats).lsb
+        return Pair(*self.product.formats).lsb
 
     @property
     def longest(self) -> int:

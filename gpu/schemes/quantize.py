@@ -101,7 +101,7 @@ def _(x: Tensor, scheme: str, axis: int, *others: Any) -> list[Tensor]:
         return grid_shape((*moved, columns), group, axis)
 
     inner = groups(found.levels[-1].granularity)
-    parts = [x.new_empty(x.shape, dtype=torch.uint8)]
+    parts = [x.new_empty(x.shape, dtype=getattr(torch, found.code_dtype.name))]
     for level in found.levels:
         dtype = getattr(torch, level.format.dtype.name)
         parts.append(x.new_empty(groups(level.granularity), dtype=dtype))

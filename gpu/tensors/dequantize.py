@@ -36,5 +36,6 @@ def run(request: Dequantization) -> Tensor:
     values = torch.empty(request.codes.shape, dtype=request.dtype, device=request.device)
     for rows in split(request.codes):
         elements = decode(request.codes[rows], request.format)
-        values[rows] = elements * decode_scales(request.scales[rows])[:, None]
+        scaled = elements * decode_scales(request.scales[rows])[:, None]
+        values[rows] = scaled.to(torch.float32)
     return values

@@ -1,4 +1,4 @@
-"""Element formats where torch.compile may be looking."""
+"""Element formats as tensors have them, where torch.compile may be looking."""
 
 from operator import index
 
@@ -6,6 +6,15 @@ import torch
 
 from ...model.formats import ElementFormat, FloatFormat, IntegerFormat
 from ...model.formats import element_format as model_format
+
+
+def code_dtype(fmt: ElementFormat) -> torch.dtype:
+    """What codes are kept in, as the model's `dtype`: unsigned, which PyTorch only moves and casts
+    where they are wider than a byte.
+    """
+    if fmt.bits <= 8:
+        return torch.uint8
+    return torch.uint16 if fmt.bits <= 16 else torch.uint32
 
 
 def element_format(value: ElementFormat | str, name: str = "format") -> ElementFormat:

@@ -8,22 +8,28 @@ from torch import Tensor
 
 from ...model.blocks import LARGEST_BLOCK, check_axis, scale_shape
 from ...model.errors import integer
-from ...model.formats import E4M3, E5M2, ElementFormat
+from ...model.formats import E4M3, E4M3FNUZ, E5M2, E5M2FNUZ, ElementFormat
 from ...model.schemes.array import MXArray
 from .. import checks, executors
 from ..names import format_name, named_format
 from .container import Container, along, whole_groups
 from .dequantize import Dequantization, run
-from .formats import element_format
+from .formats import code_dtype, element_format
 from .packing import pack, unpack
 
-FLOAT8: dict[ElementFormat, torch.dtype] = {E4M3: torch.float8_e4m3fn, E5M2: torch.float8_e5m2}
+FLOAT8: dict[ElementFormat, torch.dtype] = {
+    E4M3: torch.float8_e4m3fn,
+    E5M2: torch.float8_e5m2,
+    E4M3FNUZ: torch.float8_e4m3fnuz,
+    E5M2FNUZ: torch.float8_e5m2fnuz,
+}
 
 
 class MXTensor(Container):
     """Blocks of `block_size` consecutive elements along `axis` that share an E8M0 scale.
 
-    codes: uint8, any shape; the axis a multiple of `block_size` long.
+    codes: uint8 (uint16 or uint32 for longer codes), any shape; the axis a multiple of `block_size`
+    long.
     scales: uint8 on the same device, the shape of `codes` with that axis divided by `block_size`.
     Both are kept as they are, not copied. format: an ElementFormat or its name.
     padding: zeros that quantisation appended to the axis.
@@ -31,7 +37,7 @@ class MXTensor(Container):
     """
 
     def __new__(cls, codes: Tensor, *_: Any, **__: Any) -> "MXTensor":
-        codes = checks.uint8("codes", codes)
+        codes = checks.tensor("codes", codes)
         return cls.wrapper(codes.shape, codes.device)
 
     def __init__(
@@ -47,7 +53,8 @@ class MXTensor(Container):
     ) -> None:
         """valid: whether codes are known to be in range: looking would make a GPU wait."""
         fmt = element_format(format)
-        codes, scales = checks.uint8("codes", codes), checks.uint8("scales", scales)
+        codes = checks.of_dtype("codes", codes, code_dtype(fmt))
+        scales = checks.uint8("scales", scales)
         checks.same_device(codes=codes, scales=scales)
         if not valid:
             _check_range(codes, fmt)
@@ -153,7 +160,8 @@ class MXTensor(Container):
     # torch's dtypes -------------------------------------------------------------------------------
 
     def to_float8(self) -> tuple[Tensor, Tensor]:
-        """Views of the codes as float8_e4m3fn or float8_e5m2, of the scales as float8_e8m0fnu."""
+        """Views of the codes as float8_e4m3fn, float8_e5m2 or their FNUZ like, of the scales as
+        float8_e8m0fnu."""
         if self.format not in FLOAT8:
             known = " or ".join(fmt.name for fmt in FLOAT8)
             raise ValueError(f"format must be {known} to have a torch dtype, not {self.format}")
@@ -163,7 +171,7 @@ class MXTensor(Container):
     def from_float8(
         cls, elements: Tensor, scales: Tensor, block_size: int = 32, axis: int = -1
     ) -> "MXTensor":
-        """A view of float8_e4m3fn or float8_e5m2 `elements` and float8_e8m0fnu `scales`."""
+        """A view of `elements` and `scales`, the inverse of `to_float8`."""
         elements, scales = checks.tensor("elements", elements), checks.tensor("scales", scales)
         formats = {dtype: fmt for fmt, dtype in FLOAT8.items()}
         if elements.dtype not in formats:
@@ -216,8 +224,10 @@ def _(codes: Tensor, scales: Tensor, fmt: str, dtype: torch.dtype, executor: str
 
 
 def _check_range(codes: Tensor, fmt: ElementFormat) -> None:
-    if fmt.bits < 8 and codes.numel() and not codes.is_meta:
-        largest = int(codes.max())
+    dtype = code_dtype(fmt)
+    if fmt.bits < 8 * dtype.itemsize and codes.numel() and not codes.is_meta:
+        comparable = codes if dtype == torch.uint8 else codes.to(torch.int64)
+        largest = int(comparable.max())
         if largest >= 2**fmt.bits:
             raise ValueError(
                 f"codes of format {fmt.name} must be from 0 to {2**fmt.bits - 1}, not {largest}"

@@ -1,21 +1,21 @@
-"""Dense packing of sub-byte codes: `mxdot.model.pack` and `unpack` on tensors."""
+"""Dense packing of codes: `mxdot.model.pack` and `unpack` on tensors."""
 
 from torch import Tensor
 
 from ...model.formats import ElementFormat
 from ...model.packing import packed_codes, unpacked_codes
 from .. import checks
-from .formats import element_format
+from .formats import code_dtype, element_format
 
 
 def pack(codes: Tensor, fmt: ElementFormat | str) -> Tensor:
-    """Pack uint8 `codes` along the last axis, little-endian: (..., n) to (..., n x bits / 8).
+    """Pack `codes` along the last axis, little-endian: (..., n) to (..., n x bits / 8).
 
     Bits above the format's width are ignored. ValueError when n is not a whole number of byte
     groups (2 for FP4, 4 for FP6).
     """
     fmt = element_format(fmt, "fmt")
-    return packed_codes(checks.uint8("codes", codes), fmt)
+    return packed_codes(checks.of_dtype("codes", codes, code_dtype(fmt)), fmt)
 
 
 def unpack(packed: Tensor, fmt: ElementFormat | str) -> Tensor:

@@ -152,7 +152,8 @@ def times_factor(block: Array, factor: Array | None) -> WideSum:
     """g x the float32 result of a block, exact; factor: g, None where it is 1."""
     if factor is None:
         return WideSum(block)
-    return WideSum(*rounding.known(*rounding.two_product(block, factor)))
+    with np.errstate(invalid="ignore"):  # a block that overflowed
+        return WideSum(*rounding.known(*rounding.two_product(block, factor)))
 
 
 def truncate(terms: F64, exponent: NDArray[np.int64], record: Recorder, active: NDArray) -> F64:

@@ -6,10 +6,14 @@ import torch
 from numpy.typing import NDArray
 
 from mxdot.gpu import MXTensor
-from mxdot.model import MXArray
+from mxdot.model import FORMATS, MXArray
 
 CUDA = pytest.param("cuda", marks=pytest.mark.cuda)
 on_devices = pytest.mark.parametrize("device", ["cpu", CUDA])
+
+
+BYTES = [name for name, fmt in FORMATS.items() if fmt.bits <= 8]
+"""The formats of which a test may take every code beside everything else."""
 
 
 def bits(x: NDArray) -> NDArray:
@@ -20,6 +24,7 @@ def bits(x: NDArray) -> NDArray:
 
 def assert_same_blocks(got: MXTensor, want: MXArray) -> None:
     """Codes, scales and every other field are equal."""
+    assert str(got.codes.dtype) == f"torch.{want.codes.dtype}"
     np.testing.assert_array_equal(got.codes.cpu().numpy(), want.codes)
     np.testing.assert_array_equal(got.scales.cpu().numpy(), want.scales)
     assert got.format == want.format

@@ -11,7 +11,7 @@ from torch import nn
 from devices import on_devices
 from mxdot.gpu import MXTensor, quantize, regroup, schemes
 from mxdot.gpu.names import format_name, named_format
-from mxdot.model.formats import FloatFormat, IntegerFormat
+from mxdot.model.formats import FORMATS, FloatFormat, IntegerFormat
 from mxdot.model.formats.codes import Specials
 from mxdot.model.schemes import SCHEMES
 
@@ -104,6 +104,8 @@ def test_the_text_of_a_format_is_all_of_it():
     for fmt in (
         FloatFormat("own:name", 4, 2, Specials.NAN_ONLY),
         FloatFormat("float16", 5, 10, Specials.IEEE, True),
+        FloatFormat("fnuz", 3, 2, Specials.FNUZ),
+        *FORMATS.values(),
         IntegerFormat("a:b:c", 6, -31, 31, 2, False, True),
     ):
         assert named_format(format_name(fmt)) == fmt

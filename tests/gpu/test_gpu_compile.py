@@ -9,7 +9,7 @@ from devices import assert_same_blocks, bits, on_devices, tensor
 from mxdot import gpu, model
 from mxdot.gpu import schemes
 from mxdot.gpu.names import format_name
-from mxdot.model import MX_FORMATS
+from mxdot.model import FORMATS, MX_FORMATS
 from mxdot.model.formats import FloatFormat, Specials
 from mxdot.model.schemes import SCHEMES
 from test_quantize import RULES, random_blocks, with_nonfinite
@@ -19,9 +19,12 @@ CASES = [
     ("e2m1", "even", "stochastic", "poison"),
     ("int8", "floor", "toward_zero", "poison"),
     ("e5m2", "floor", "nearest_even", "element"),
+    ("e4m3fnuz", "floor", "nearest_even", "element"),
+    ("bf16", "ceil", "stochastic", "element"),
 ]
 FAKES = ("test_schema", "test_faketensor")
 OWN = FloatFormat("own", 3, 4, Specials.IEEE)  # which is not in the table
+OTHERS = [fmt for name, fmt in FORMATS.items() if name not in MX_FORMATS]
 
 
 @on_devices
@@ -52,8 +55,11 @@ def traced(function):
 
 @pytest.mark.parametrize(
     ("rule", "formats"),
-    [*((rule, [*MX_FORMATS.values(), OWN]) for rule in RULES), ("ceil", list(MX_FORMATS))],
-    ids=[*RULES, "names"],
+    [
+        *((rule, [*MX_FORMATS.values(), OWN]) for rule in RULES),
+        *(("ceil", list(MX_FORMATS)), ("even", OTHERS)),
+    ],
+    ids=[*RULES, "names", "others"],
 )
 def test_no_format_is_taken_for_another(rule, formats):
     """The compiler would take the numbers of several formats for variables of one graph."""
@@ -64,16 +70,17 @@ def test_no_format_is_taken_for_another(rule, formats):
         assert_same_blocks(got, model.quantize(x, fmt, scale_rule=rule))
 
 
+@pytest.mark.parametrize("formats", [[*MX_FORMATS.values(), OWN], OTHERS], ids=["mx", "others"])
 @pytest.mark.parametrize(
     "function",
     [gpu.MXTensor.dequantize, lambda x: gpu.unpack(x.pack(), x.format)],
     ids=["dequantize", "pack"],
 )
-def test_blocks_from_outside_the_graph(function):
+def test_blocks_from_outside_the_graph(function, formats):
     compiled = traced(function)
     rng = generator("gpu blocks from outside")
-    for fmt in [*MX_FORMATS.values(), OWN]:
-        codes = rng.integers(0, 2**fmt.bits, (4, 64), dtype=np.uint8)
+    for fmt in formats:
+        codes = rng.integers(0, 2**fmt.bits, (4, 64)).astype(fmt.dtype)
         scales = rng.integers(0, 256, (4, 2), dtype=np.uint8)
         blocks = gpu.MXTensor(torch.tensor(codes), torch.tensor(scales), fmt)
         got, want = compiled(blocks).numpy(), function(blocks).numpy()

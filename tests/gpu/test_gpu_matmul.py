@@ -14,7 +14,7 @@ from compare import describe, generator, repeat_command
 from devices import bits, on_devices, tensor
 from mxdot import gpu, model
 from mxdot.gpu import MXTensor, chunks
-from mxdot.model import MX_FORMATS, PRESETS, Fixed, MXArray, Preset
+from mxdot.model import FORMATS, MX_FORMATS, PRESETS, Fixed, MXArray, Preset
 from mxdot.model.outputs import OUTPUTS, convert
 
 ACCUMULATORS = [
@@ -34,6 +34,12 @@ PAIRS = [
     *(("e4m3", "e4m3"), ("e5m2", "e5m2"), ("e5m2", "e4m3"), ("e2m1", "e2m1")),
     *(("e3m2", "e2m3"), ("int8", "e5m2"), ("int8", "int8")),
 ]
+# elements of other units than those of MX
+OTHER_PAIRS = [
+    *(("fp16", "fp16"), ("bf16", "bf16"), ("tf32", "bf16"), ("fp16", "int4")),
+    *(("e4m3fnuz", "e5m2fnuz"), ("e5m2fnuz", "e5m2fnuz"), ("tf32", "e4m3fnuz")),
+]
+FNUZ_PAIRS = [("e4m3fnuz", "e4m3fnuz"), ("e4m3fnuz", "e5m2fnuz"), ("e5m2", "e5m2fnuz")]
 SHAPES = [(32, 3), (1, 4), (4, 2), (33, 2), (48, 3), (128, 2)]  # block size, blocks
 
 
@@ -82,6 +88,15 @@ def test_random_products(accumulator, device):
 
 
 @on_devices
+@pytest.mark.parametrize("accumulator", [name for name in ACCUMULATORS if name != "int32"])
+def test_random_products_of_other_elements(accumulator, device):
+    rng = generator("gpu matmul", accumulator, "other")
+    for pair in OTHER_PAIRS:
+        check_cases(random_cases(rng, pair, 8, 2, 32), accumulator, device)
+        check_cases(random_cases(rng, pair, 8, 2, 7), accumulator, device)
+
+
+@on_devices
 @pytest.mark.parametrize("shape", SHAPES[2:], ids=str)
 def test_block_sizes(shape, device):
     k, blocks = shape
@@ -92,14 +107,14 @@ def test_block_sizes(shape, device):
 
 
 @on_devices
-@pytest.mark.parametrize("pair", list(product(MX_FORMATS, MX_FORMATS)), ids="x".join)
+@pytest.mark.parametrize("pair", [*product(MX_FORMATS, repeat=2), *FNUZ_PAIRS], ids="x".join)
 def test_every_pair_of_codes(pair, device):
     """All products, NaN and infinities among them, each alone, with and without a c."""
     rng = generator("gpu pairs", pair)
     a, b = (
         MXArray(np.arange(n, dtype=np.uint8)[:, None], np.full((n, 1), scale, np.uint8), fmt, 1)
         for fmt, scale in zip(pair, (120, 131), strict=True)
-        for n in [1 << MX_FORMATS[fmt].bits]
+        for n in [1 << FORMATS[fmt].bits]
     )
     c = rng.choice(np.array([0, 1, -3.3, 2.0**-149, np.inf, np.nan], np.float32), (len(a.codes), 1))
     for accumulator in ("exact", "aligned:3", "float32", "hopper", "fixed:20:-9", "fixed:70:-40"):
@@ -120,17 +135,67 @@ def test_every_pair_of_scales(device):
 
 
 @on_devices
-@pytest.mark.parametrize("fmt", ["e5m2", "int8"])
+@pytest.mark.parametrize("fmt", ["e5m2", "int8", "fp16", "tf32"])
 def test_the_largest_block(fmt, device):
     """65,536 elements of the largest magnitude, and one of the smallest: 80 bits in E5M2."""
-    f = MX_FORMATS[fmt]
-    codes = np.full((2, 65536), f.largest_code, np.uint8)
+    f = FORMATS[fmt]
+    codes = np.full((2, 65536), f.largest_code, f.dtype)
     codes[:, -1] = 1
-    codes[1, ::2] |= 0x80
+    codes[1, ::2] |= 1 << (f.bits - 1)
     a = MXArray(codes, np.full((2, 1), 127, np.uint8), f, 65536)
     for accumulator in ("exact", "aligned:64", "hopper", "fixed:1024:-512", "float32"):
         got, want = check(a, a, accumulator, None, device)
         np.testing.assert_array_equal(got, want)
+
+
+# Blocks beyond float32 ----------------------------------------------------------------------------
+
+LARGE, INF, ONE = 0x7F00, 0x7F80, 0x3F80  # BF16: 2^127, an infinity, 1
+MINUS = 0x8000
+
+
+@on_devices
+@pytest.mark.parametrize("accumulator", ["exact", "aligned:13", "float32", "fused:13", "hopper-mx"])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ((LARGE, LARGE), (LARGE | MINUS, LARGE | MINUS)),  # overflows of both signs, one by one
+        ((LARGE, LARGE | MINUS), (ONE, ONE)),  # in one block: the products cancel, or overflow
+        ((LARGE | MINUS, LARGE | MINUS), (INF, ONE)),  # an infinite term behind an overflow
+        ((INF, LARGE | MINUS), (ONE, LARGE | MINUS)),  # beside one
+        ((LARGE, INF | MINUS), (LARGE, INF)),
+    ],
+)
+def test_overflow_and_infinities(first, second, accumulator, device):
+    """A special term, or a running value that overflowed, decides; no later overflow counts."""
+    codes = np.array([[*first, *second]], np.uint16)
+    ones = np.array([[LARGE, LARGE, LARGE, LARGE]], np.uint16)
+    scales = np.full((1, 2), 127, np.uint8)
+    a, b = (MXArray(side, scales, "bf16", 2) for side in (codes, ones))
+    for c in (None, *np.array([1, np.inf, -np.inf, np.nan], np.float32)):
+        got, want = check(a, b, accumulator, c, device)
+        np.testing.assert_array_equal(got, want)
+
+
+@on_devices
+@pytest.mark.parametrize("accumulator", ["exact", "fixed:1024:-600", "fixed:1024:-280:wrap"])
+@pytest.mark.parametrize("fmt", ["bf16", "tf32"])
+def test_terms_further_apart_than_two_float64(fmt, accumulator, device):
+    """A second block takes all but the last term of the first away, which is left in a register."""
+    f, rng = FORMATS[fmt], generator("gpu far apart", fmt)
+    values = rng.choice([1.0, -1.0, 1.5, -1.25], (40, 8))
+    values *= np.exp2(rng.choice([f.lsb + 1, -60, 0, 60, f.emax - 1], values.shape))
+    first = f.encode(values)
+    second = f.negated(first)
+    second[:, -1] = 0
+    codes = np.concatenate([first, second], axis=1)
+    scales = np.full((40, 2), 127, np.uint8)
+    a, b = (MXArray(x, scales, f, 8) for x in (codes, np.full(codes.shape, f.encode(1.0))))
+    got, want = check(a, b, accumulator, None, device)
+    np.testing.assert_array_equal(got, want)
+    if accumulator != "exact":
+        left = np.repeat(f.values[first[:, -1:]].astype(np.float32), 40, axis=1)
+        np.testing.assert_array_equal(want, left.view(np.uint32))
 
 
 floats = st.one_of(
@@ -161,7 +226,7 @@ machines = st.builds(
 
 @given(
     accumulator=st.one_of(floats, registers, machines),
-    pair=st.tuples(*[st.sampled_from(sorted(MX_FORMATS))] * 2),
+    pair=st.tuples(*[st.sampled_from(sorted(FORMATS))] * 2),
     k=st.sampled_from([1, 2, 3, 7, 8, 16, 31, 32, 64, 100]),
     blocks=st.integers(0, 4),
     seed=st.integers(0, 2**32 - 1),
@@ -276,7 +341,7 @@ def test_every_rounding_to_16_bits(name, device):
 def e5m2_product(terms, device):
     """Operands of one dot product in E5M2: pairs of values, at a scale of 1."""
     sides = (np.array([side], np.float32) for side in zip(*terms, strict=True))
-    blocks = [MX_FORMATS["e5m2"].encode(side) for side in sides]
+    blocks = [FORMATS["e5m2"].encode(side) for side in sides]
     scales = np.full((1, 1), 127, np.uint8)
     return [MXTensor.from_model(MXArray(x, scales, "e5m2", x.size), device) for x in blocks]
 

@@ -8,13 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compare import generator
-from devices import assert_same_blocks, bits, on_devices, tensor
+from devices import BYTES, assert_same_blocks, bits, on_devices, tensor
 from mxdot import gpu, model
 from mxdot.gpu import chunks
-from mxdot.model import E8M0, MX_FORMATS, MXArray
+from mxdot.gpu.tensors.elements import carrier, decode, encode
+from mxdot.gpu.tensors.formats import code_dtype
+from mxdot.model import E8M0, FORMATS, MXArray
+from test_encode import boundaries
 from test_quantize import POLICIES, ROUNDINGS, RULES, edge_amax, random_blocks, with_nonfinite
 
-every_format = pytest.mark.parametrize("fmt", MX_FORMATS)
+every_format = pytest.mark.parametrize("fmt", FORMATS)
+every_byte = pytest.mark.parametrize("fmt", BYTES)
 every_rule = pytest.mark.parametrize("rule", RULES)
 every_rounding = pytest.mark.parametrize("rounding", ROUNDINGS)
 
@@ -75,9 +79,9 @@ def test_every_16_bit_float(fmt, dtype, device):
 
 
 @on_devices
-@every_format
+@every_byte
 def test_every_code_under_every_scale(fmt, device):
-    codes = np.tile(np.arange(1 << MX_FORMATS[fmt].bits, dtype=np.uint8), (256, 1))
+    codes = np.tile(np.arange(1 << FORMATS[fmt].bits, dtype=np.uint8), (256, 1))
     scales = np.arange(256, dtype=np.uint8)[:, None]
     want = MXArray(codes, scales, fmt, codes.shape[1])
     got = gpu.MXTensor.from_model(want, device)
@@ -86,10 +90,22 @@ def test_every_code_under_every_scale(fmt, device):
 
 
 @on_devices
-@every_format
+@pytest.mark.parametrize("fmt", [name for name in FORMATS if name not in BYTES])
+def test_longer_codes_under_some_scales(fmt, device):
+    """Every code; values that float32 rounds or has not at both ends of scales, and NaN."""
+    codes = np.arange(1 << FORMATS[fmt].bits, dtype=FORMATS[fmt].dtype)
+    for scale in (0, 1, 100, 126, 127, 128, 140, 254, 255):
+        scales = np.full((len(codes) // 2**15, 1), scale, np.uint8)
+        want = MXArray(codes.reshape(-1, 2**15), scales, fmt, 2**15)
+        got = gpu.MXTensor.from_model(want, device).dequantize()
+        np.testing.assert_array_equal(bits(got.cpu().numpy()), bits(want.dequantize()))
+
+
+@on_devices
+@every_byte
 def test_every_value_comes_back(fmt, device):
     """A finite value that has a code, beside the largest: quantisation and back changes no bit."""
-    f = MX_FORMATS[fmt]
+    f = FORMATS[fmt]
     values = f.values[np.isfinite(f.values) & (np.abs(f.values) <= f.largest_finite)]
     for exponent in range(E8M0.exponent_range[0], E8M0.exponent_range[1] - f.emax):
         x = np.ldexp(np.append(values, f.largest_finite), exponent).astype(np.float32)
@@ -98,10 +114,36 @@ def test_every_value_comes_back(fmt, device):
 
 
 @on_devices
+@every_rounding
+@every_format
+def test_encode_at_every_boundary(fmt, rounding, device):
+    """Values, ties and their neighbours, zeros, infinities and NaN, as far as the carrier goes."""
+    f = FORMATS[fmt]
+    x = torch.tensor(np.append(boundaries(fmt), [0.0, np.inf, -np.inf])).to(carrier(f))
+    if f.nan_code is not None:
+        x = torch.cat([x, x.new_tensor([np.nan, -np.nan])])
+    words = generator("gpu encode", fmt).integers(0, 2**32, len(x), dtype=np.uint32)
+    words = words if rounding == "stochastic" else None
+    want = f.encode(x.double().numpy(), rounding, words)
+    moved = None if words is None else tensor(words, device)
+    got = encode(x.to(device), f, rounding, moved)
+    assert got.dtype == code_dtype(f)
+    np.testing.assert_array_equal(got.cpu().numpy(), want)
+
+
+@on_devices
+@every_format
+def test_decode_gives_every_value(fmt, device):
+    f = FORMATS[fmt]
+    got = decode(torch.arange(1 << f.bits, device=device).to(code_dtype(f)), f)
+    np.testing.assert_array_equal(bits(got.double().cpu().numpy()), bits(f.values))
+
+
+@on_devices
 @every_format
 def test_stochastic_words_at_their_ends(fmt, device):
     """Every value between two codes in 16 parts, with words that just do and do not carry."""
-    f = MX_FORMATS[fmt]
+    f = FORMATS[fmt]
     grid = np.arange(16 * 40 + 1) * (f.smallest / 16)
     x = np.append(grid, f.largest_finite).astype(np.float32)
     fraction = (np.arange(len(x)) % 16).astype(np.uint64) << np.uint64(28)
@@ -114,7 +156,7 @@ def test_stochastic_words_at_their_ends(fmt, device):
 @given(
     patterns=st.lists(st.integers(0, 2**32 - 1), min_size=4, max_size=4),
     words=st.lists(st.integers(0, 2**32 - 1), min_size=4, max_size=4),
-    fmt=st.sampled_from(sorted(MX_FORMATS)),
+    fmt=st.sampled_from(sorted(FORMATS)),
     rule=st.sampled_from(RULES),
     rounding=st.sampled_from(ROUNDINGS),
     policy=st.sampled_from(POLICIES),

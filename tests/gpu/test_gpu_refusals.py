@@ -130,6 +130,13 @@ def test_quantize(changed, error, message):
             ValueError,
             "codes of format e2m1 must be from 0 to 15, not 16",
         ),
+        ({"format": "fp16"}, TypeError, "codes must have dtype uint16, not uint8"),
+        ({"codes": CODES.to(torch.uint16)}, TypeError, "codes must have dtype uint8, not uint16"),
+        (
+            {"codes": (CODES.int() + 2**19).to(torch.uint32), "format": "tf32"},
+            ValueError,
+            "codes of format tf32 must be from 0 to 524287, not 524288",
+        ),
         (
             {"block_size": 48},
             ValueError,
@@ -242,10 +249,12 @@ def test_an_accumulator_of_ones_own():
 
 
 def test_float8():
-    with refused(ValueError, "format must be e4m3 or e5m2 to have a torch dtype, not int8"):
+    known = "e4m3 or e5m2 or e4m3fnuz or e5m2fnuz"
+    with refused(ValueError, f"format must be {known} to have a torch dtype, not int8"):
         other(format="int8").to_float8()
     elements, scales = A.to_float8()
-    with refused(TypeError, "elements must have dtype float8_e4m3fn or float8_e5m2, not uint8"):
+    known = " or ".join(f"float8_{name}" for name in ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz"))
+    with refused(TypeError, f"elements must have dtype {known}, not uint8"):
         MXTensor.from_float8(CODES, scales)
     with refused(TypeError, "scales must have dtype float8_e8m0fnu, not uint8"):
         MXTensor.from_float8(elements, SCALES)

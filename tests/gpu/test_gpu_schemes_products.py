@@ -1,6 +1,7 @@
 """Products of every scheme on tensors have the bits of the model's, on every device."""
 
 from dataclasses import replace
+from itertools import product
 
 import ml_dtypes
 import numpy as np
@@ -13,6 +14,7 @@ from compare import generator
 from devices import on_devices, tensor
 from mxdot.gpu import chunks, schemes
 from mxdot.gpu.schemes import ScaledTensor, integer_sums, matmul, quantize
+from mxdot.model import FORMATS
 from mxdot.model import schemes as model
 from mxdot.model.schemes import (
     E4M3,
@@ -28,7 +30,9 @@ from mxdot.model.schemes import (
     UnsignedFormat,
     block,
 )
+from mxdot.model.schemes.table import mx
 from scheme_cases import PAIRS, RULES, random_array, random_c, shrunk, size
+from scheme_checks import assert_same
 
 KINDS = ("one", "ends", "any", "nan")
 
@@ -65,6 +69,21 @@ def test_every_scheme_and_accumulator(names, device):
         a, b = (random_array(rng, scheme, rows, columns, kind) for scheme in pair)
         c = random_c(rng, (rows, rows), kind)
         check(a, b, text, c, device, int(rng.choice([4, 6, 128])))
+
+
+@on_devices
+@pytest.mark.parametrize("fmt", ["e5m2fnuz", "fp16", "bf16", "tf32"])
+def test_elements_of_other_units(fmt, device):
+    """Under scales of blocks, and under a float for a tensor."""
+    rng = generator("gpu products of elements", fmt)
+    by_block = mx(FORMATS[fmt], 4, "ceil")
+    whole = Scheme(fmt, (FORMATS[fmt],), (Level(TENSOR, FLOAT32),), "a test")
+    for scheme, text in product((by_block, whole), RULES):
+        a, b = (random_array(rng, scheme, 5, 16, kind) for kind in ("one", "nan"))
+        check(a, b, text, random_c(rng, (5, 5), "one"), device)
+    x = rng.standard_normal((4, 32)).astype(np.float32)
+    got = quantize(tensor(x, device), by_block)
+    assert_same(got.to_model(), model.quantize(x, by_block))
 
 
 @on_devices

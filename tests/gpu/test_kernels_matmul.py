@@ -24,6 +24,7 @@ ACCUMULATORS = [
     *("fixed:2:-1024", "fixed:1024:-1024:wrap", "fixed:1024:1023"),
 ]
 WIDEST = [("e4m3", "e4m3"), ("e5m2", "e5m2"), ("int8", "int8")]
+OTHERS = [("fp16", "fp16"), ("fp16", "e5m2"), ("fp16", "e4m3fnuz"), ("e5m2fnuz", "e5m2fnuz")]
 
 
 def check(cases, accumulator):
@@ -36,6 +37,45 @@ def test_random_products(accumulator):
     for pair in PAIRS if accumulator in ("exact", "aligned:13") else WIDEST:
         if takes(accumulator, *pair):
             check(random_cases(rng, pair, 24, 2, 32), accumulator)
+
+
+@pytest.mark.parametrize(
+    "accumulator",
+    ["exact", "aligned:64", "fused:25", "hopper-fp16", "float32", "fixed:61:-40", "fixed:640:-320"],
+)
+def test_other_elements(accumulator):
+    rng = generator("kernels", accumulator, "other")
+    by_term = not accumulator.startswith(("exact", "fixed"))
+    for pair in OTHERS if by_term else OTHERS[1:]:
+        check(random_cases(rng, pair, 12, 2, 32), accumulator)
+
+
+@pytest.mark.parametrize("block_size", [16, 256])
+def test_exact_sums_of_many_digits(block_size):
+    """Five digits against two, and against five: 73 bits in blocks of 256."""
+    for pair in (("fp16", "e4m3fnuz"), ("e5m2fnuz", "e5m2fnuz")):
+        check(random_cases(generator("digits", pair), pair, 8, 1, block_size), "exact")
+
+
+@pytest.mark.parametrize(
+    ("pair", "accumulator", "message"),
+    [
+        (
+            ("fp16", "bf16"),
+            "aligned:3",
+            "elements must be bfloat16 or float16 numbers of up to 6 exponent bits, not bf16",
+        ),
+        (
+            ("tf32", "e4m3"),
+            "fixed:48:-20",
+            "elements must be bfloat16 or float16 numbers of up to 6 exponent bits, not tf32",
+        ),
+        (("fp16", "fp16"), "exact", "block sums must fit 78 bits, not 85"),
+    ],
+)
+def test_wider_products_are_left_to_pytorch(pair, accumulator, message):
+    with pytest.raises(ValueError, match=f"^executor triton cannot take this: {message}$"):
+        check(random_cases(generator("wider"), pair, 2, 1, 32), accumulator)
 
 
 @pytest.mark.parametrize("accumulator", ["exact", "aligned:13", "hopper-promoted", "fixed:48:-20"])

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from compare import generator
-from devices import assert_same_blocks, tensor
+from devices import BYTES, assert_same_blocks, tensor
 from interpreter import DEVICE, for_kernels
 from mxdot import gpu, model
 from mxdot.gpu.tensors.mx import MXTensor
-from mxdot.model import MX_FORMATS
+from mxdot.model import FORMATS
 from mxdot.model.formats import ROUNDINGS
 from mxdot.model.quantize import NONFINITE, SCALE_RULES
 
@@ -43,7 +43,7 @@ def random_words(rng, shape):
     return words
 
 
-@pytest.mark.parametrize("fmt", MX_FORMATS)
+@pytest.mark.parametrize("fmt", BYTES)
 @pytest.mark.parametrize(("scale_rule", "rounding", "nonfinite"), RULES)
 def test_every_rule_along_each_axis(fmt, scale_rule, rounding, nonfinite):
     rng = generator("kernels", fmt, scale_rule, rounding, nonfinite)
@@ -70,7 +70,7 @@ def test_dtypes_block_sizes_and_axes(dtype, block_size):
         assert_same_blocks(got, want)
 
 
-@pytest.mark.parametrize("fmt", MX_FORMATS)
+@pytest.mark.parametrize("fmt", BYTES)
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("packed", [False, True])
 def test_rows_and_columns_in_one_pass(fmt, transposed, packed):
@@ -91,7 +91,7 @@ def test_rows_and_columns_in_one_pass(fmt, transposed, packed):
             tensor(w, DEVICE) if rounding == "stochastic" else None
             for w in (row_words, column_words)
         )
-        rules = Rules(MX_FORMATS[fmt], rounding=rounding)
+        rules = Rules(FORMATS[fmt], rounding=rounding)
         got = quantize_both(tensor(x, DEVICE), rules, *words, packed=packed, transposed=transposed)
         for part, expected in zip(got, want, strict=True):
             np.testing.assert_array_equal(part.cpu().numpy(), expected.reshape(-1))
@@ -136,7 +136,7 @@ def test_packed_rows_unpack_to_the_codes(fmt):
 
     x = values(generator("packed", fmt))
     want = model.quantize(x, fmt)
-    codes, scales = quantize_rows(tensor(x, DEVICE), Rules(MX_FORMATS[fmt]), packed=True)
+    codes, scales = quantize_rows(tensor(x, DEVICE), Rules(FORMATS[fmt]), packed=True)
     codes = gpu.unpack(codes.view(x.shape[0], -1), fmt)
     got = MXTensor(codes, scales.view(want.scales.shape), fmt)
     assert_same_blocks(got, want)
@@ -149,12 +149,25 @@ def test_a_block_size_that_is_no_power_of_two_is_left_to_pytorch():
     assert gpu.quantize(x, "e4m3", block_size=48).scales.shape == (2, 1)
 
 
-@pytest.mark.parametrize("fmt", MX_FORMATS)
+@pytest.mark.parametrize("fmt", ["fp16", "bf16", "tf32"])
+def test_longer_codes_are_left_to_pytorch(fmt):
+    refused = r"codes must have at most 8 bits, not (16|19)$"
+    x = torch.ones(2, 32)
+    for quantize in (gpu.quantize, gpu.quantize_both):
+        with pytest.raises(ValueError, match=refused):
+            quantize(
+                x.expand(32, 32) if quantize is gpu.quantize_both else x, fmt, executor="triton"
+            )
+    with pytest.raises(ValueError, match=refused):
+        gpu.quantize(x, fmt).dequantize(executor="triton")
+
+
+@pytest.mark.parametrize("fmt", BYTES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize("block_size", [1, 32, 256])
 def test_dequantisation(fmt, dtype, block_size):
     """Every code under every scale, in executor ``torch``, which equals the model."""
-    codes = torch.arange(2 ** MX_FORMATS[fmt].bits, dtype=torch.uint8)
+    codes = torch.arange(2 ** FORMATS[fmt].bits, dtype=torch.uint8)
     codes = codes.repeat(max(1, block_size // len(codes))).expand(256, -1).contiguous()
     scales = torch.arange(256, dtype=torch.uint8)[:, None].expand(-1, codes.shape[1] // block_size)
     x = MXTensor(codes, scales, fmt, block_size).to(DEVICE)
@@ -165,9 +178,9 @@ def test_dequantisation(fmt, dtype, block_size):
 
 
 @pytest.mark.cuda  # the interpreter truncates bfloat16 values below the normal range
-@pytest.mark.parametrize("fmt", MX_FORMATS)
+@pytest.mark.parametrize("fmt", BYTES)
 def test_dequantisation_to_bfloat16(fmt):
-    codes = torch.arange(2 ** MX_FORMATS[fmt].bits, dtype=torch.uint8).expand(256, -1).contiguous()
+    codes = torch.arange(2 ** FORMATS[fmt].bits, dtype=torch.uint8).expand(256, -1).contiguous()
     codes = codes.repeat(1, max(1, 32 // codes.shape[1]))
     scales = torch.arange(256, dtype=torch.uint8)[:, None].expand(-1, codes.shape[1] // 32)
     x = MXTensor(codes, scales, fmt).to("cuda")

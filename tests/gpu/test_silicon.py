@@ -1,6 +1,7 @@
 """The tensor cores as an executor: what it refuses, its kernels, and on an H200 its bits."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,8 +15,7 @@ from mxdot.gpu.hardware.agreement import CLASSES, PAIRS
 from mxdot.gpu.hardware.black_boxes import UNITS, cuda_unit
 from mxdot.gpu.ops.matmul import Product
 from mxdot.gpu.rules import run as run_rules
-from mxdot.gpu.tensors.elements import decode
-from mxdot.model import E4M3, E5M2, INT8, PRESETS, ElementFormat
+from mxdot.model import BF16, E4M3, E4M3FNUZ, E5M2, FORMATS, FP16, INT8, PRESETS, ElementFormat
 from mxdot.model.accumulators import Fused
 
 RULES = ("hopper", "hopper-promoted", "hopper-mx", "hopper-fp16")
@@ -60,6 +60,14 @@ def test_takes_the_scales_in_reach(monkeypatch):
         ({"accumulator": "ada"}, "accumulator must be one of hopper, hopper-promoted, hopper-mx, "),
         ({"accumulator": Fused(13)}, "accumulator must be one of hopper, "),
         ({"formats": (E4M3, INT8)}, "formats of hopper must be e4m3 or e5m2, not e4m3xint8"),
+        (
+            {"formats": (E4M3FNUZ, BF16)},
+            "formats of hopper must be e4m3 or e5m2, not e4m3fnuzxbf16",
+        ),
+        (
+            {"accumulator": "hopper-fp16", "formats": (FP16, FP16)},
+            "formats of hopper-fp16 must be e5m2, not fp16xfp16",
+        ),
         ({"accumulator": "hopper-fp16"}, "formats of hopper-fp16 must be e5m2, not e4m3xe5m2"),
         ({"block_size": 16}, "block_size must be a multiple of 32, not 16"),
         ({"scale_a": 128}, "hopper has no block scales: all must be 2^0 (code 127)"),
@@ -195,16 +203,29 @@ def test_operands_are_of_their_class(operands):
     assert kinds[3]
 
 
-@pytest.mark.parametrize("operands", CLASSES)
-def test_native_rule_is_the_model(operands):
-    """On FP8 values as FP16 elements; hardware/native.py was written for wider ones."""
-    drawn = agreement.draw(rng(), operands, (E5M2, E5M2), (20, 24, 64), True, False)
-    assert drawn.c is not None
-    c = torch.where(drawn.c == 0, 0.0, drawn.c)
-    a, b = (decode(x.codes, E5M2).half() for x in (drawn.a, drawn.b))
-    got = native.rule(native.ELEMENTS["fp16"], a, b, c)
-    want = matmul(drawn.a, drawn.b, "hopper-fp16", c, executor="torch")
-    assert torch.equal(got, want.view(torch.int32))
+@pytest.mark.parametrize("operands", native.CLASSES)
+@pytest.mark.parametrize("name", native.ELEMENTS)
+def test_native_rule_is_the_model(name, operands):
+    element, fmt = native.ELEMENTS[name], FORMATS[name]
+    a, b = (native.CLASSES[operands](rng(), element, (rows, 64)) for rows in (20, 24))
+    c = agreement.running_values(rng(), a.float(), b.float())
+    c = torch.where(c == 0, 0.0, c)
+    unit = replace(PRESETS["hopper-fp16"], name=f"hopper-{name}", terms=element.terms)
+    x, y = (MXTensor(codes_of(element, side, fmt), ones(len(side)), fmt) for side in (a, b))
+    want = matmul(x, y, unit, c, executor="torch")
+    assert torch.equal(native.rule(element, a, b, c), want.view(torch.int32))
+
+
+def codes_of(element: native.Element, values: torch.Tensor, fmt: ElementFormat) -> torch.Tensor:
+    """Elements of a dtype as codes; digits that the format has not are zero."""
+    bits = values.view(element.word).long() & 2 ** (8 * values.element_size()) - 1
+    codes = bits >> (8 * values.element_size() - fmt.bits)
+    return codes.to(torch.uint16 if fmt.bits == 16 else torch.uint32)
+
+
+def ones(rows: int) -> torch.Tensor:
+    """Scales of 1 for rows of 64 elements."""
+    return torch.full((rows, 2), 127, dtype=torch.uint8, device=DEVICE)
 
 
 @pytest.mark.parametrize("name", ["bf16", "tf32"])

@@ -8,7 +8,7 @@ from mxdot.hw import generate
 from mxdot.model import DotConfig
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.model.units.matmul.registers import REGISTERS
-from mxdot.sim.matmul.build import dot_module
+from mxdot.sim.matmul.build import dot_modules
 from verilog_text import check_lint, check_names, header_ports, modules, ports
 
 DOT = DotConfig("e4m3", lanes=4)
@@ -75,7 +75,7 @@ def test_one_module_serves_all_dot_units(text):
 
 def test_the_bench_finds_the_dot_units_module(text, tmp_path):
     (tmp_path / "unit.v").write_text(text)
-    assert dot_module(tmp_path / "unit.v") == "mxdot_matmul_dot_unit"
+    assert dot_modules(tmp_path / "unit.v") == ["mxdot_matmul_dot_unit"]
 
 
 def test_memories_have_no_initial_words(text):

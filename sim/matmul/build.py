@@ -21,13 +21,14 @@ def build_matmul(
         extra_sources=[BENCH],
         parameters={f"{side.upper()}_BYTES": config.stream_bytes(side) for side in "abcd"}
         | {"ADDRESS_BITS": ADDRESS_BITS},
-        separate=[dot_module(verilog)] if config.rows * config.columns >= LARGE else [],
+        separate=dot_modules(verilog) if config.rows * config.columns >= LARGE else [],
         waves=waves,
     )
 
 
-def dot_module(verilog: Path) -> str:
-    """The module of the dot units, of which the array has one for each result of a tile."""
+def dot_modules(verilog: Path) -> list[str]:
+    """The module of the dot units, of which the array has one for each result of a tile; none in a
+    netlist, which is one module."""
     from ...hw.verilog import modules_of  # Amaranth: only when a unit is built
 
-    return next(name for name in modules_of(verilog.read_text()) if "_dot_unit" in name)
+    return [name for name in modules_of(verilog.read_text()) if "_dot_unit" in name][:1]

@@ -28,7 +28,7 @@ def unpack(packed: ArrayLike, fmt: ElementFormat | str) -> NDArray:
     packed = np.asarray(packed)
     if packed.dtype != np.uint8:
         raise TypeError(f"packed must have dtype uint8, not {packed.dtype}")
-    return unpacked_codes(packed, fmt)
+    return unpacked_codes(packed, fmt).astype(fmt.dtype, copy=False)
 
 
 def packed_codes(codes: Array, fmt: ElementFormat) -> Array:
@@ -45,7 +45,7 @@ def packed_codes(codes: Array, fmt: ElementFormat) -> Array:
 
 
 def unpacked_codes(packed: Array, fmt: ElementFormat) -> Array:
-    """`unpack` of uint8 bytes."""
+    """`unpack` of uint8 bytes, in integers that have the bits."""
     elements, size = _group(fmt.bits)
     shape = tuple(packed.shape)
     if not shape or shape[-1] % size:
@@ -55,8 +55,7 @@ def unpacked_codes(packed: Array, fmt: ElementFormat) -> Array:
         )
     count = shape[-1] // size * elements
     rows = packed.reshape(prod(shape[:-1]), shape[-1])
-    codes = cast(unpack_rows(rows, fmt.bits, count), fmt.dtype.name)
-    return codes.reshape(*shape[:-1], count)
+    return unpack_rows(rows, fmt.bits, count).reshape(*shape[:-1], count)
 
 
 def pack_rows(entries: Array, bits: int) -> Array:

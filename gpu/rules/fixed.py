@@ -140,8 +140,8 @@ def _magnitude(total: WideSum, lsb: int, limbs: int) -> Tensor:
         magnitude += _limbs(torch.where(total.high < 0, -total.low, total.low), lsb, limbs)
         _carry(magnitude)
     if total.whole is not None:
-        units = abs(total.whole.sums) << (total.whole.lsb - lsb)
-        digits = np.stack([units >> LIMB * i & MASK for i in range(limbs)]).astype(np.int64)
+        units = abs(total.whole.sums) * 2 ** (total.whole.lsb - lsb)
+        digits = np.stack([units // 2 ** (LIMB * i) & MASK for i in range(limbs)]).astype(np.int64)
         rows = torch.tensor(total.whole.rows, device=magnitude.device)
         magnitude[:, rows] = torch.tensor(digits, device=magnitude.device)
     return magnitude

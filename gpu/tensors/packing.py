@@ -21,4 +21,4 @@ def pack(codes: Tensor, fmt: ElementFormat | str) -> Tensor:
 def unpack(packed: Tensor, fmt: ElementFormat | str) -> Tensor:
     """The inverse of `pack`: (..., bytes) to (..., bytes x 8 / bits) codes."""
     fmt = element_format(fmt, "fmt")
-    return unpacked_codes(checks.uint8("packed", packed), fmt)
+    return unpacked_codes(checks.uint8("packed", packed), fmt).to(code_dtype(fmt))

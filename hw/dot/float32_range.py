@@ -171,6 +171,6 @@ class RangeLevel(Section):
             out.significand.eq(normalizer.result),
             out.exponent.eq(unpacked.exponent - normalizer.amount + self.i.scale),
             out.sign.eq(unpacked.sign),
-            out.zero.eq(~unpacked.significand.any()),
+            out.zero.eq(normalizer.result == 0),
             self.o.block_special.eq(special_of_float32(m, word, "block_special")),
         ]

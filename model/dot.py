@@ -124,8 +124,8 @@ def by_codes(
 ) -> F32 | Trace:
     """Products of the rows `rows_a` of `a` and `rows_b` of `b`, a chunk at a time.
 
-    c: float32, one for each product; lead: the shape
-    of the result. trace, stages: as of `dot`. shifts: as of `CodeSteps`.
+    c: float32, one for each product; lead: the shape of the result. trace, stages: as of `dot`.
+    shifts: as of `CodeSteps`.
     """
     codes_a, scales_a = _flat(a)
     codes_b, scales_b = _flat(b)

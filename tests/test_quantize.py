@@ -1,5 +1,6 @@
 """Quantisation equals the oracle: formats, scale rules, roundings, policies, block sizes."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 
 import rational_formats
 from compare import generator, repeat_command
-from mxdot.model import FORMATS, quantize
+from mxdot.model import FORMATS, quantize, unscaled
 
 RULES = ("floor", "ceil", "even")
 ROUNDINGS = ("nearest_even", "toward_zero", "stochastic")
@@ -107,6 +108,26 @@ def test_boundaries_of_amax(fmt, rule):
 def test_any_float32(bits, fmt, rule, policy):
     blocks = np.array([bits], np.uint32).view(np.float32)
     check(blocks, fmt, rule, "nearest_even", policy)
+
+
+# Elements alone ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("fp16", np.float16), ("bf16", ml_dtypes.bfloat16)])
+def test_unscaled_elements_are_the_casts_of_numpy(name, dtype):
+    x = np.random.default_rng(4).standard_normal((3, 50)).astype(np.float32)
+    got = unscaled(x, name, block_size=8, pad=True)
+    assert (got.codes.shape, got.padding) == ((3, 56), 6)
+    assert (got.scales == 127).all()
+    np.testing.assert_array_equal(got.codes[:, :50], x.astype(dtype).view(np.uint16))
+    np.testing.assert_array_equal(got.dequantize()[:, :50], x.astype(dtype).astype(np.float32))
+
+
+def test_unscaled_keeps_what_the_format_has():
+    x = np.array([np.nan, np.inf, -np.inf, 1e6], np.float32)
+    assert unscaled(x, "fp16", block_size=4).codes.tolist() == [0x7E00, 0x7C00, 0xFC00, 0x7BFF]
+    with pytest.raises(ValueError, match="values must hold no NaN: format e2m1 has none"):
+        unscaled(x, "e2m1", block_size=4)
 
 
 # By hand ----------------------------------------------------------------------------------------

@@ -35,6 +35,10 @@ def test_everything():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (
+            {"formats": "e4m3,bf16"},
+            "formats of a quantiser must have at most 8 bits, not those of bf16",
+        ),
         ({"formats": "e9m9"}, "formats must be one of e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, "),
         ({"formats": "e4m3,e4m3"}, "formats must not repeat one, as 'e4m3,e4m3' does"),
         ({"formats": 4}, "formats must be a name or several, not 4"),

@@ -14,13 +14,8 @@ def chunk_size(device: torch.device) -> int:
 
 
 def split(rows: Tensor) -> Iterator[slice]:
-    """Slices of the first axis of a 2-D tensor, each of a bounded number of elements.
-
-    A compiler that sees the whole makes no temporaries: under torch.compile it is one slice.
-    """
+    """Slices of the first axis of a 2-D tensor, each of a bounded number of elements."""
     n, width = rows.shape
     step = max(1, chunk_size(rows.device) // max(1, width))
-    if torch.compiler.is_compiling():
-        step = max(1, n)
     for start in range(0, n, step):
         yield slice(start, start + step)

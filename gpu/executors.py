@@ -52,8 +52,7 @@ def choose(modules: dict[str, str], wanted: str | None, request: Request) -> Cal
     ValueError says why a wanted executor cannot.
     """
     if wanted is None:
-        on_cuda = request.device.type == "cuda" and not torch.compiler.is_compiling()
-        names = BY_ITSELF if on_cuda else ("torch",)
+        names = BY_ITSELF if request.device.type == "cuda" else ("torch",)
         takers = (name for name in names if refusal(modules, name, request) is None)
         return _module(modules[next(takers)]).run
     choice("executor", wanted, modules)
@@ -63,14 +62,6 @@ def choose(modules: dict[str, str], wanted: str | None, request: Request) -> Cal
     return _module(modules[wanted]).run
 
 
-def run(
-    modules: dict[str, str], wanted: str | None, request: Request, plain: Callable[..., Any]
-) -> Any:
-    """What the executor of `choose` makes of `request`.
-
-    plain: the `run` of plain PyTorch; a compiled graph takes it, of which the compiler makes a
-    kernel of its own.
-    """
-    if wanted is None and torch.compiler.is_compiling():
-        return plain(request)
+def run(modules: dict[str, str], wanted: str | None, request: Request) -> Any:
+    """What the executor of `choose` makes of `request`."""
     return choose(modules, wanted, request)(request)

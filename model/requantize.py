@@ -4,12 +4,14 @@ Sources of the two integer rules: Jacob et al., Integer-Arithmetic-Only Inferenc
 arXiv:1712.05877 (multiplier and shift); Arm's TOSA specification, RESCALE (its single rounding).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .arrays import Array, cast, namespace
 from .blocks import as_float32
 from .errors import choice, integer, integer_array
 from .formats import (
@@ -32,10 +34,10 @@ Ints = NDArray[np.int64]
 
 
 class Rescaled(NamedTuple):
-    """Integers before zero point and clipping, and where a non-zero bit was rounded away."""
+    """int64 integers before zero point and clipping, and where a non-zero bit was rounded away."""
 
-    integers: Ints
-    inexact: NDArray[np.bool_]
+    integers: Array
+    inexact: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,16 +56,19 @@ class FloatRescale:
             raise ValueError(f"scale must be positive and finite, not {value[~usable].flat[0]}")
         vars(self)["scale"] = value
 
-    def __call__(self, sums: Ints) -> Rescaled:
-        """`sums` times the scale."""
-        wide = sums.astype(np.float32)
-        exact = wide.astype(np.float64) * self.scale
+    @staticmethod
+    def rescaled(sums: Array, scale: Array) -> Rescaled:
+        """Sums times a scale."""
+        wide, exact_sums = cast(sums, "float32"), cast(sums, "float64")
+        exact = cast(wide, "float64") * cast(scale, "float64")
         with np.errstate(over="ignore", under="ignore"):
-            product = wide * self.scale
-        integers = np.rint(product)
-        inexact = (wide != sums) | (product != exact) | (integers != product)
+            product = wide * scale
+        xp = namespace(product)
+        integers = xp.round(product)
+        inexact = cast(wide, "float64") != exact_sums
+        inexact = inexact | (cast(product, "float64") != exact) | (integers != product)
         limit = 2.0**SUM_BITS  # beyond every integer format
-        return Rescaled(np.clip(integers, -limit, limit).astype(np.int64), inexact)
+        return Rescaled(cast(xp.clip(integers, -limit, limit), "int64"), inexact)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,9 +106,10 @@ class FixedRescale:
             raise ValueError(f"scale must be from 2^-32 to less than 2^31, not {got}")
         return cls(multiplier.astype(np.int64), shift.astype(np.int64))
 
-    def __call__(self, sums: Ints) -> Rescaled:
-        """`sums` times multiplier x 2^-shift."""
-        return _shifted(sums * self.multiplier, self.shift)
+    @staticmethod
+    def rescaled(sums: Array, multiplier: Array, shift: Array) -> Rescaled:
+        """Sums times multiplier x 2^-shift."""
+        return _shifted(sums * multiplier, shift)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,20 +136,22 @@ class ShiftRescale:
             raise ValueError(f"scale must be a power of two from 2^-31 to 1, not {got}")
         return cls(shift)
 
-    def __call__(self, sums: Ints) -> Rescaled:
-        """`sums` times 2^-shift."""
-        return _shifted(sums, self.shift)
+    @staticmethod
+    def rescaled(sums: Array, shift: Array) -> Rescaled:
+        """Sums times 2^-shift."""
+        return _shifted(sums, shift)
 
 
 Rescale = FloatRescale | FixedRescale | ShiftRescale
+RULES: dict[str, type[Rescale]] = {rule.__name__: rule for rule in get_args(Rescale)}
 
 
 class Requantized(NamedTuple):
-    """Integers of the output, and where they were rounded and where clipped."""
+    """int32 integers of the output, and where they were rounded and where clipped."""
 
-    integers: NDArray[np.int32]
-    inexact: NDArray[np.bool_]
-    clipped: NDArray[np.bool_]
+    integers: Array
+    inexact: Array
+    clipped: Array
 
 
 def requantize(
@@ -180,17 +188,33 @@ def requantize_traced(
     """As `requantize`, and where non-zero bits were rounded away and results clipped."""
     check_rescale(rescale)
     output = integer_format(output)
+    low, high = clipping_range(output, low, high)
     values = integer_array("sums", sums, LOWEST, HIGHEST)
-    bottom, top = output.lowest, output.highest
-    zero = integer_array("zero_point", zero_point, bottom, top)
-    low = bottom if low is None else integer("low", low, bottom, top)
-    high = top if high is None else integer("high", high, low, top)
-    for name, parameter in {**vars(rescale), "zero_point": zero}.items():
-        check_shape(name, parameter.shape, values.shape)
-    integers, inexact = rescale(values)
+    zero = integer_array("zero_point", zero_point, output.lowest, output.highest)
+    return requantized(values, type(rescale), vars(rescale), zero, low, high)
+
+
+def clipping_range(output: IntegerFormat, low: int | None, high: int | None) -> tuple[int, int]:
+    """The range that results are clipped to; TypeError or ValueError unless it is in `output`'s."""
+    low = output.lowest if low is None else integer("low", low, output.lowest, output.highest)
+    return low, output.highest if high is None else integer("high", high, low, output.highest)
+
+
+def requantized(
+    sums: Array,
+    rule: type[Rescale],
+    parameters: Mapping[str, Array],
+    zero: Array,
+    low: int,
+    high: int,
+) -> Requantized:
+    """int64 `sums` by a rule, its parameters and zero points; ValueError for shapes that differ."""
+    for name, parameter in {**parameters, "zero_point": zero}.items():
+        check_shape(name, tuple(parameter.shape), tuple(sums.shape))
+    integers, inexact = rule.rescaled(sums, *parameters.values())
     moved = integers + zero
-    result = np.clip(moved, low, high)
-    return Requantized(result.astype(np.int32), inexact, result != moved)
+    result = namespace(moved).clip(moved, low, high)
+    return Requantized(cast(result, "int32"), inexact, result != moved)
 
 
 def integer_format(value: IntegerFormat | str, name: str = "output") -> IntegerFormat:
@@ -208,10 +232,11 @@ def _reals(scale: ArrayLike) -> NDArray[np.float64]:
     return value.astype(np.float64)
 
 
-def _shifted(values: Ints, shift: Ints) -> Rescaled:
-    half = (np.int64(1) << shift) >> 1
-    result = (values + half) >> shift
-    return Rescaled(result, result << shift != values)
+def _shifted(values: Array, shift: Array) -> Rescaled:
+    xp = namespace(values)
+    half = xp.bitwise_right_shift(xp.bitwise_left_shift(xp.ones_like(shift), shift), 1)
+    result = xp.bitwise_right_shift(values + half, shift)
+    return Rescaled(result, xp.bitwise_left_shift(result, shift) != values)
 
 
 def check_rescale(rescale: object) -> None:

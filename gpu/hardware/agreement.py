@@ -25,7 +25,6 @@ from ...model.accumulators import accumulator
 from ...model.formats import E8M0
 from .. import checks
 from ..ops.matmul import Product, matmul
-from ..tensors.elements import encode
 from ..tensors.mx import MXTensor
 from . import silicon
 
@@ -47,7 +46,7 @@ def _rare(rng: Generator, shape: tuple[int, ...], share: float) -> Tensor:
 
 def _normal(rng: Generator, fmt: ElementFormat, shape: tuple[int, int]) -> Tensor:
     values = torch.randn(shape, generator=rng, device=rng.device)
-    return encode(values, fmt, "nearest_even", None)
+    return fmt.encode(values)
 
 
 def _wide(rng: Generator, fmt: ElementFormat, shape: tuple[int, int]) -> Tensor:

@@ -15,7 +15,6 @@ from torch import Tensor
 from ...model.errors import choice
 from ...model.formats import E4M3, E5M2, INT8, ElementFormat
 from ...model.formats.pairs import format_pairs
-from ..tensors.elements import decode
 from ..tensors.mx import FLOAT8
 
 CHUNK = 4096  # rows of a library's product, of which only the diagonal is wanted
@@ -68,7 +67,7 @@ class CudaUnit:
 def _elements(codes: Tensor, fmt: ElementFormat, dtype: torch.dtype | None) -> Tensor:
     """Codes as elements of `dtype`, exactly."""
     if dtype is not None:
-        return decode(codes, fmt).to(dtype)
+        return fmt.exact(codes).to(dtype)
     return codes.view(torch.int8 if fmt == INT8 else FLOAT8[fmt])
 
 

@@ -11,6 +11,7 @@ from ...model.accumulators import accumulator as as_accumulator
 from ...model.formats import ElementFormat
 from .. import checks, executors
 from ..names import accumulator_name, named_accumulator, named_format
+from ..operators import operator
 from ..tensors.mx import MXTensor
 from .operands import check_pair
 from .outputs import OUTPUTS, convert
@@ -85,7 +86,12 @@ def matmul(
     return _matmul(*parts, *formats, a.block_size, name, start, out_dtype, executor)
 
 
-@torch.library.custom_op("mxdot::matmul", mutates_args=())
+def _fake(a_codes: Tensor, b_codes: Tensor, *others: Any) -> Tensor:
+    out_dtype = others[-2]
+    return a_codes.new_empty((a_codes.shape[0], b_codes.shape[0]), dtype=out_dtype)
+
+
+@operator("matmul", _fake)
 def _matmul(
     a_codes: Tensor,
     b_codes: Tensor,
@@ -103,15 +109,9 @@ def _matmul(
     parts = (part.contiguous() for part in (a_codes, b_codes, a_scales, b_scales))
     formats = named_format(a_format), named_format(b_format)
     product = Product(*parts, *formats, block_size, rule, c)
-    result = executors.choose(executors.MATMUL, executor, product)(product)
+    result = executors.run(executors.MATMUL, executor, product)
     bits = torch.where(result.isnan(), rule.nan_bits, result.view(torch.int32))
     return convert(bits.view(torch.float32), OUTPUTS[out_dtype], out_dtype)
-
-
-@_matmul.register_fake
-def _(a_codes: Tensor, b_codes: Tensor, *others: Any) -> Tensor:
-    out_dtype = others[-2]
-    return a_codes.new_empty((a_codes.shape[0], b_codes.shape[0]), dtype=out_dtype)
 
 
 def check_operands(a: MXTensor, b: MXTensor, value: Accumulator | str) -> Accumulator:

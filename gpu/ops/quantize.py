@@ -1,7 +1,5 @@
-"""Quantisation of tensors to MX blocks, as `mxdot.model.quantize` (section 2 of the contract).
-
-Everything here is plain PyTorch and exact in the `carrier` of the format: a scaled value that
-float32 rounds or flushes is so far below the element's last place that no rounding can see it.
+"""Quantisation of tensors to MX blocks, as `mxdot.model.quantize` (section 2 of the contract):
+operator `mxdot::quantize`.
 """
 
 from dataclasses import dataclass
@@ -12,13 +10,14 @@ from torch import Tensor
 
 from ...model.blocks import LARGEST_BLOCK, check_axis, scale_shape
 from ...model.errors import choice, flag, integer
-from ...model.formats import E8M0, ROUNDINGS, ElementFormat
-from ...model.quantize import NONFINITE, SCALE_RULES
-from ...model.scale_rules import shared_exponent
+from ...model.formats import ElementFormat
+from ...model.quantize import SCALE_RULES
+from ...model.schemes.quantize import check_policies, quantized
+from ...model.schemes.table import mx
 from .. import checks, executors
-from ..chunks import split
-from ..tensors.elements import carrier, encode
-from ..tensors.floats import power32
+from ..chunks import chunk_size
+from ..names import format_name, named_format
+from ..operators import operator
 from ..tensors.formats import code_dtype, element_format
 from ..tensors.mx import MXTensor
 
@@ -81,12 +80,14 @@ def quantize(
         shape = list(values.shape)
         shape[axis] = padding
         values = torch.cat([values, values.new_zeros(shape)], dim=axis)
-    request = checked(values, fmt, block_size, axis, scale_rule, rounding, nonfinite, rng)
-    codes, scales = executors.run(executors.QUANTIZE, executor, request, run)
-    return MXTensor.of_valid_codes(codes, scales, request.format, block_size, axis, padding)
+    fmt = check_arguments(values, fmt, block_size, axis, scale_rule, rounding, nonfinite)
+    words = random_words(rng, values) if rounding == "stochastic" else None
+    rules = format_name(fmt), block_size, axis, scale_rule, rounding, nonfinite
+    codes, scales = _quantize(values, *rules, words, executor)
+    return MXTensor.of_valid_codes(codes, scales, fmt, block_size, axis, padding)
 
 
-def checked(
+def check_arguments(
     x: Tensor,
     fmt: ElementFormat | str,
     block_size: int,
@@ -94,16 +95,38 @@ def checked(
     scale_rule: str,
     rounding: str,
     nonfinite: str,
-    rng: torch.Generator | Tensor | None,
-) -> Quantization:
-    """The request to quantise `x`, a float tensor in whole blocks; the arguments of `quantize`."""
+) -> ElementFormat:
+    """The format, if a float tensor can be quantised so; ValueError if not."""
     fmt = element_format(fmt, "fmt")
     choice("scale_rule", scale_rule, SCALE_RULES)
-    choice("rounding", rounding, ROUNDINGS)
-    choice("nonfinite", nonfinite, NONFINITE)
+    check_policies(rounding, nonfinite)
     scale_shape(tuple(x.shape), axis, block_size)
-    words = random_words(rng, x) if rounding == "stochastic" else None
-    return Quantization(x, fmt, block_size, axis % x.ndim, scale_rule, rounding, nonfinite, words)
+    return fmt
+
+
+def _fake(x: Tensor, fmt: str, block_size: int, axis: int, *others: Any) -> tuple[Tensor, Tensor]:
+    shape = list(x.shape)
+    codes = x.new_empty(shape, dtype=code_dtype(named_format(fmt)))
+    shape[axis] = shape[axis] // block_size
+    return codes, x.new_empty(shape, dtype=torch.uint8)
+
+
+@operator("quantize", _fake)
+def _quantize(
+    x: Tensor,
+    fmt: str,
+    block_size: int,
+    axis: int,
+    scale_rule: str,
+    rounding: str,
+    nonfinite: str,
+    words: Tensor | None,
+    executor: str | None,
+) -> tuple[Tensor, Tensor]:
+    """Codes and scales, contiguous."""
+    rules = named_format(fmt), block_size, axis % x.ndim, scale_rule, rounding, nonfinite
+    request = Quantization(x, *rules, words)
+    return executors.run(executors.QUANTIZE, executor, request)
 
 
 def random_words(rng: Any, x: Tensor) -> Tensor:
@@ -129,42 +152,7 @@ def refusal(_: Quantization) -> None:
 
 def run(request: Quantization) -> tuple[Tensor, Tensor]:
     """Codes (the shape of x) and scales, contiguous, by plain PyTorch."""
-    k, axis = request.block_size, request.axis
-    moved = request.x.movedim(axis, -1)
-    blocks = moved.reshape(-1, k)
-    words = request.words
-    if words is not None:
-        words = words.movedim(axis, -1).reshape(-1, k)
-    codes = torch.empty(blocks.shape, dtype=code_dtype(request.format), device=blocks.device)
-    scales = torch.empty(blocks.shape[:1], dtype=torch.uint8, device=blocks.device)
-    for rows in split(blocks):
-        chosen = None if words is None else words[rows]
-        codes[rows], scales[rows] = _quantize_blocks(blocks[rows], request, chosen)
-    scales = scales.reshape(*moved.shape[:-1], moved.shape[-1] // k)
-    return (
-        codes.reshape(moved.shape).movedim(-1, axis).contiguous(),
-        scales.movedim(-1, axis).contiguous(),
-    )
-
-
-def _quantize_blocks(
-    blocks: Tensor, request: Quantization, words: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """Codes (n, k) and scales (n,) of blocks (n, k)."""
-    fmt, blocks = request.format, blocks.to(torch.float32)
-    finite = blocks.isfinite()
-    amax = torch.where(finite, blocks.abs(), 0.0).amax(dim=-1)
-    low, high = E8M0.exponent_range
-    exponent = shared_exponent(amax, fmt, request.scale_rule).clamp(low, high).to(torch.int32)
-
-    if request.nonfinite == "poison":
-        poisoned = ~finite.all(dim=-1)
-    elif fmt.nan_code is None:
-        poisoned = blocks.isnan().any(dim=-1)
-    else:
-        poisoned = torch.zeros_like(amax, dtype=torch.bool)
-    taken = torch.where(poisoned[:, None], 0.0, blocks)
-    scaled = taken.to(carrier(fmt)) * power32(-exponent)[:, None]
-    codes = encode(scaled, fmt, request.rounding, words)
-    scales = torch.where(poisoned, E8M0.nan_code, exponent + E8M0.bias)
-    return codes, scales.to(torch.uint8)
+    policies = request.rounding, request.nonfinite, request.words, chunk_size(request.device)
+    scheme = mx(request.format, request.block_size, request.scale_rule)
+    codes, (scales,), *_ = quantized(request.x, scheme, request.axis, None, *policies)
+    return codes.contiguous(), scales.contiguous()

@@ -1,4 +1,6 @@
-"""A matrix quantised along both axes, each from the values themselves, as training needs it."""
+"""A matrix quantised along both axes, each from the values themselves, as training needs it:
+operator `mxdot::quantize_both`.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +12,11 @@ from ...model.blocks import LARGEST_BLOCK
 from ...model.errors import flag, integer
 from ...model.formats import ElementFormat
 from .. import checks, executors
+from ..names import format_name, named_format
+from ..operators import operator
+from ..tensors.formats import code_dtype
 from ..tensors.mx import MXTensor
-from .quantize import Quantization, checked
+from .quantize import Quantization, check_arguments, random_words
 from .quantize import run as quantize_axis
 
 
@@ -62,18 +67,54 @@ def quantize_both(
             "rng must be a torch.Generator or the words of rows and columns, "
             f"not {len(words)} tensors"
         )
-    rows, columns = (
-        checked(values, fmt, block_size, axis, scale_rule, rounding, nonfinite, words[1 - axis])
-        for axis in (1, 0)
-    )
-    request = Both(rows, columns, transposed)
-    parts = executors.run(executors.BOTH, executor, request, run)
+    for axis in (1, 0):
+        rules = block_size, axis, scale_rule, rounding, nonfinite
+        fmt = check_arguments(values, fmt, *rules)
+    row_words = column_words = None
+    if rounding == "stochastic":
+        row_words, column_words = (random_words(each, values) for each in words)
+    rules = format_name(fmt), block_size, scale_rule, rounding, nonfinite
+    parts = _both(values, *rules, row_words, column_words, transposed, executor)
     codes, scales, column_codes, column_scales = parts
     axis = 1 if transposed else 0
     return (
-        MXTensor.of_valid_codes(codes, scales, rows.format, block_size, 1),
-        MXTensor.of_valid_codes(column_codes, column_scales, rows.format, block_size, axis),
+        MXTensor.of_valid_codes(codes, scales, fmt, block_size, 1),
+        MXTensor.of_valid_codes(column_codes, column_scales, fmt, block_size, axis),
     )
+
+
+def _fake(x: Tensor, fmt: str, block_size: int, *others: Any) -> tuple[Tensor, ...]:
+    *_, transposed, _ = others
+    m, k = x.shape
+    shapes = [(m, k), (m, k // block_size), (m, k), (m // block_size, k)]
+    if transposed:
+        shapes[2:] = [(k, m), (k, m // block_size)]
+    dtypes = [code_dtype(named_format(fmt)), torch.uint8] * 2
+    return tuple(
+        x.new_empty(shape, dtype=dtype) for shape, dtype in zip(shapes, dtypes, strict=True)
+    )
+
+
+@operator("quantize_both", _fake)
+def _both(
+    x: Tensor,
+    fmt: str,
+    block_size: int,
+    scale_rule: str,
+    rounding: str,
+    nonfinite: str,
+    row_words: Tensor | None,
+    column_words: Tensor | None,
+    transposed: bool,
+    executor: str | None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Codes and scales of the rows, then of the columns."""
+    rules = scale_rule, rounding, nonfinite
+    rows, columns = (
+        Quantization(x, named_format(fmt), block_size, axis, *rules, words)
+        for axis, words in ((1, row_words), (0, column_words))
+    )
+    return executors.run(executors.BOTH, executor, Both(rows, columns, transposed))
 
 
 def refusal(_: Both) -> None:

@@ -1,4 +1,6 @@
-"""MX operands as E4M3 with one float32 scale to 128 elements, which Hopper's FP8 products take."""
+"""MX operands as E4M3 with one float32 scale to 128 elements, which Hopper's FP8 products take:
+operator `mxdot::regroup`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,12 +10,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ...model.formats import E4M3, MX_FORMATS, ElementFormat
+from ...model.arrays import power
+from ...model.formats import E4M3, E8M0, MX_FORMATS, ElementFormat
 from .. import executors
 from ..names import named_format
+from ..operators import operator
 from ..tensors.container import Container, along, whole_groups
-from ..tensors.elements import decode, decode_scales, encode
-from ..tensors.floats import power32
 from ..tensors.mx import FLOAT8, MXTensor
 
 GROUP = 128  # elements that share a scale (torch.nn.functional.ScalingType.BlockWise1x128)
@@ -80,8 +82,12 @@ class Regrouping:
     @property
     def padded(self) -> tuple[int, int]:
         """Rows and elements of a row, filled up."""
-        rows, length = self.codes.shape
-        return rows + -rows % ROWS, length + -length % GROUP
+        return padded(*self.codes.shape)
+
+
+def padded(rows: int, length: int) -> tuple[int, int]:
+    """Rows and elements of a row, filled up."""
+    return (rows + ROWS - 1) // ROWS * ROWS, (length + GROUP - 1) // GROUP * GROUP
 
 
 # The formats whose every element is a number of E4M3.
@@ -117,9 +123,24 @@ def regroup(x: MXTensor, *, executor: str | None = None) -> Regrouped:
         raise ValueError(
             f"block_size of x must divide {GROUP} or be a multiple of it, not {x.block_size}"
         )
-    request = Regrouping(x.codes.contiguous(), x.scales.contiguous(), fmt, x.block_size)
-    codes, scales = executors.run(executors.REGROUP, executor, request, run)
+    codes, scales = _regroup(x.codes, x.scales, x.format_name, x.block_size, executor)
     return Regrouped(codes.view(FLOAT8[E4M3]), scales.t(), x.shape)
+
+
+def _fake(codes: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
+    rows, length = padded(*codes.shape)
+    scales = codes.new_empty((length // GROUP, rows), dtype=torch.float32)
+    return codes.new_empty((rows, length)), scales
+
+
+@operator("regroup", _fake)
+def _regroup(
+    codes: Tensor, scales: Tensor, fmt: str, block_size: int, executor: str | None
+) -> tuple[Tensor, Tensor]:
+    """Codes (R, K) and float32 scales (K / 128, R), all filled up."""
+    parts = codes.contiguous(), scales.contiguous()
+    request = Regrouping(*parts, named_format(fmt), block_size)
+    return executors.run(executors.REGROUP, executor, request)
 
 
 def refusal(_: Regrouping) -> None:
@@ -139,6 +160,7 @@ def run(request: Regrouping) -> tuple[Tensor, Tensor]:
     scales = scales.reshape(m, k // GROUP, parts)
     top = scales.amax(dim=2)
     down = (scales.to(torch.int32) - top[..., None].to(torch.int32)).clamp(min=LEAST_SHIFT)
-    elements = decode(codes, request.format).reshape(m, k // GROUP, parts, GROUP // parts)
-    values = (elements * power32(down)[..., None]).reshape(m, k)
-    return encode(values, E4M3, "nearest_even", None), decode_scales(top).t().contiguous()
+    elements = request.format.exact(codes).reshape(m, k // GROUP, parts, GROUP // parts)
+    values = (elements * power(down)[..., None]).reshape(m, k)
+    new_scales = E8M0.exact(top).to(torch.float32)
+    return E4M3.encode_unchecked(values), new_scales.t().contiguous()

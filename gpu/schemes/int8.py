@@ -13,6 +13,7 @@ from ...model.schemes.grouping import expand
 from ...model.schemes.integer import check_length
 from .. import checks, executors
 from ..names import named_scheme
+from ..operators import operator
 from ..tensors.scaled import ScaledTensor, scaled
 from .operand import check_pair
 from .products import matmul
@@ -69,7 +70,19 @@ def int8_matmul(
     return _matmul(a.parts(), b.parts(), a.scheme_name, b.scheme_name, out_dtype, executor)
 
 
-@torch.library.custom_op("mxdot::int8_matmul", mutates_args=())
+def _fake(
+    a_parts: list[Tensor],
+    b_parts: list[Tensor],
+    a_scheme: str,
+    b_scheme: str,
+    out_dtype: torch.dtype,
+    executor: str | None,
+) -> Tensor:
+    (a, *_), (b, *_) = a_parts, b_parts
+    return a.new_empty((a.shape[0], b.shape[0]), dtype=out_dtype)
+
+
+@operator("int8_matmul", _fake)
 def _matmul(
     a_parts: list[Tensor],
     b_parts: list[Tensor],
@@ -84,20 +97,7 @@ def _matmul(
     check_length(a.scheme, b.scheme, a.shape[1])
     if not (len(a.codes) and len(b.codes)):
         return torch.empty((len(a.codes), len(b.codes)), dtype=out_dtype, device=a.device)
-    return executors.run(executors.INT8, executor, Int8Request(a, b, out_dtype), run)
-
-
-@_matmul.register_fake
-def _(
-    a_parts: list[Tensor],
-    b_parts: list[Tensor],
-    a_scheme: str,
-    b_scheme: str,
-    out_dtype: torch.dtype,
-    executor: str | None,
-) -> Tensor:
-    (a, *_), (b, *_) = a_parts, b_parts
-    return a.new_empty((a.shape[0], b.shape[0]), dtype=out_dtype)
+    return executors.run(executors.INT8, executor, Int8Request(a, b, out_dtype))
 
 
 def takes(a: Scheme, b: Scheme) -> bool:

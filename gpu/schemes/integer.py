@@ -1,12 +1,16 @@
-"""Exact INT32 sums of integer schemes and their rescaling: `mxdot.model.schemes.integer` on a
-device."""
+"""Exact INT32 sums of integer schemes and their rescaling, `mxdot.model.schemes.integer` on a
+device: operator `mxdot::integer_sums`.
+"""
 
 import torch
 from torch import Tensor
 
 from ...model.errors import choice
 from ...model.schemes import integer as model
-from ..eager import eager
+from ...model.schemes.operand import element_range
+from ...model.schemes.regions import regions_of
+from ..names import named_scheme
+from ..operators import operator
 from ..ops.matmul import running_value
 from ..tensors.scaled import ScaledTensor
 from .operand import check_pair, operand
@@ -31,10 +35,10 @@ class IntegerSums(model.IntegerSums):
         """
         m, n, _ = self.sums.shape
         zero = torch.zeros_like(self.scales[..., 0])
-        return self.added_to(zero if c is None else running_value(c, zero, (m, n)))
+        start = zero if c is None else running_value(c, zero, (m, n))
+        return _rescale(self.sums, self.scales, start, self.lsb)
 
 
-@eager
 def integer_sums(a: ScaledTensor, b: ScaledTensor, *, overflow: str = "refuse") -> IntegerSums:
     """The exact sums over the last axes of a (M, K) and b (N, K), for every region.
 
@@ -44,4 +48,40 @@ def integer_sums(a: ScaledTensor, b: ScaledTensor, *, overflow: str = "refuse") 
     """
     choice("overflow", overflow, ("refuse", "wrap"))
     check_pair(a, b)
-    return IntegerSums(*model.sums_of(operand(a), operand(b), a.scheme, b.scheme, overflow))
+    names = a.scheme_name, b.scheme_name
+    sums, scales, overflowed = _sums(a.parts(), b.parts(), *names, overflow)
+    lsb = sum(element_range(named_scheme(name))[0] for name in names)
+    return IntegerSums(sums, scales, overflowed, lsb)
+
+
+def _fake(
+    a_parts: list[Tensor], b_parts: list[Tensor], a_scheme: str, b_scheme: str, overflow: str
+) -> tuple[Tensor, Tensor, Tensor]:
+    (a, *_), (b, *_) = a_parts, b_parts
+    (m, k), n = a.shape, b.shape[0]
+    shape = m, n, len(regions_of(named_scheme(a_scheme), named_scheme(b_scheme), (m, k)))
+    dtypes = torch.int32, torch.float32, torch.bool
+    sums, scales, overflowed = (a.new_empty(shape, dtype=dtype) for dtype in dtypes)
+    return sums, scales, overflowed
+
+
+@operator("integer_sums", _fake)
+def _sums(
+    a_parts: list[Tensor], b_parts: list[Tensor], a_scheme: str, b_scheme: str, overflow: str
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Sums, scales and where sums left INT32; axes of operands are their last."""
+    a = ScaledTensor.of_parts(a_scheme, a_parts, 1)
+    b = ScaledTensor.of_parts(b_scheme, b_parts, 1)
+    sums, scales, overflowed, _ = model.sums_of(
+        operand(a), operand(b), a.scheme, b.scheme, overflow
+    )
+    return sums, scales, overflowed
+
+
+def _result(_: Tensor, scales: Tensor, c: Tensor, lsb: int) -> Tensor:
+    return torch.empty_like(c)
+
+
+@operator("rescale_integer_sums", _result)
+def _rescale(sums: Tensor, scales: Tensor, c: Tensor, lsb: int) -> Tensor:
+    return model.rescaled_sums(c, sums, scales, lsb)

@@ -17,6 +17,7 @@ from ...model.schemes.regions import check_shapes, split
 from .. import checks
 from ..chunks import chunk_size
 from ..names import accumulator_name, named_accumulator
+from ..operators import operator
 from ..ops.matmul import running_value
 from ..rules.products import RULES, tiles
 from ..tensors.scaled import ScaledTensor
@@ -60,7 +61,14 @@ def matmul(
     return _matmul(left, scheme, *right, accumulator_name(rule), start, lanes)
 
 
-@torch.library.custom_op("mxdot::scheme_matmul", mutates_args=())
+def _fake(
+    a_parts: list[Tensor], a_scheme: str | None, b_parts: list[Tensor], *others: Any
+) -> Tensor:
+    (a, *_), (b, *_) = a_parts, b_parts
+    return a.new_empty((a.shape[0], b.shape[0]), dtype=torch.float32)
+
+
+@operator("scheme_matmul", _fake)
 def _matmul(
     a_parts: list[Tensor],
     a_scheme: str | None,
@@ -84,12 +92,6 @@ def _matmul(
         result = scaled_product(a, b, rule, c, lanes, operand, _accumulate)
     bits = torch.where(result.isnan(), rule.nan_bits, result.view(torch.int32))
     return bits.view(torch.float32)
-
-
-@_matmul.register_fake
-def _(a_parts: list[Tensor], a_scheme: str | None, b_parts: list[Tensor], *others: Any) -> Tensor:
-    (a, *_), (b, *_) = a_parts, b_parts
-    return a.new_empty((a.shape[0], b.shape[0]), dtype=torch.float32)
 
 
 def _accumulate(rule: Accumulator, a: Operand, b: Operand, blocks: Cuts, c: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ from ...model.schemes.table import scheme as find
 from .. import checks
 from ..chunks import chunk_size
 from ..names import named_scheme, scheme_name
+from ..operators import operator
 from ..ops.quantize import random_words
 from ..tensors.scaled import ScaledTensor
 
@@ -60,7 +61,28 @@ def _flat(limits: Limits | None) -> tuple[list[float], list[float], list[int]]:
     return limits.low.ravel().tolist(), limits.high.ravel().tolist(), list(limits.low.shape)
 
 
-@torch.library.custom_op("mxdot::scheme_quantize", mutates_args=())
+def _fake(x: Tensor, scheme: str, axis: int, *others: Any) -> list[Tensor]:
+    found = named_scheme(scheme)
+    moved, axis = list(x.shape), axis % x.ndim
+    columns = moved.pop(axis)
+
+    def groups(granularity: Granularity) -> tuple[int, ...]:
+        group = granularity.group((prod(moved), columns))
+        return grid_shape((*moved, columns), group, axis)
+
+    inner = groups(found.levels[-1].granularity)
+    parts = [x.new_empty(x.shape, dtype=getattr(torch, found.code_dtype.name))]
+    for level in found.levels:
+        dtype = getattr(torch, level.format.dtype.name)
+        parts.append(x.new_empty(groups(level.granularity), dtype=dtype))
+    if found.zero_point:
+        parts.append(x.new_empty(inner, dtype=torch.int32))
+    if len(found.elements) > 1:
+        parts.append(x.new_empty(inner, dtype=torch.uint8))
+    return parts
+
+
+@operator("scheme_quantize", _fake)
 def _quantize(
     x: Tensor,
     scheme: str,
@@ -88,25 +110,3 @@ def _quantize(
         chunk_size(x.device),
     )
     return [codes, *scales, *(part for part in others if part is not None)]
-
-
-@_quantize.register_fake
-def _(x: Tensor, scheme: str, axis: int, *others: Any) -> list[Tensor]:
-    found = named_scheme(scheme)
-    moved, axis = list(x.shape), axis % x.ndim
-    columns = moved.pop(axis)
-
-    def groups(granularity: Granularity) -> tuple[int, ...]:
-        group = granularity.group((prod(moved), columns))
-        return grid_shape((*moved, columns), group, axis)
-
-    inner = groups(found.levels[-1].granularity)
-    parts = [x.new_empty(x.shape, dtype=getattr(torch, found.code_dtype.name))]
-    for level in found.levels:
-        dtype = getattr(torch, level.format.dtype.name)
-        parts.append(x.new_empty(groups(level.granularity), dtype=dtype))
-    if found.zero_point:
-        parts.append(x.new_empty(inner, dtype=torch.int32))
-    if len(found.elements) > 1:
-        parts.append(x.new_empty(inner, dtype=torch.uint8))
-    return parts

@@ -1,9 +1,11 @@
-"""Requantisation of tensors of INT32 sums, as `mxdot.model.requantize` (docs/numerics.md, 8)."""
+"""Requantisation of tensors of INT32 sums, as `mxdot.model.requantize` (docs/numerics.md, 8):
+operator `mxdot::requantize`.
+"""
 
-from typing import NamedTuple
+from typing import Any
 
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from ...model.errors import integer, integer_array
@@ -11,25 +13,16 @@ from ...model.formats import INT8_FULL, IntegerFormat
 from ...model.requantize import (
     HIGHEST,
     LOWEST,
-    FixedRescale,
-    FloatRescale,
+    RULES,
+    Requantized,
     Rescale,
     check_rescale,
-    check_shape,
+    clipping_range,
     integer_format,
+    requantized,
 )
 from .. import checks
-from ..eager import eager
-
-BEYOND = 2.0**32  # every integer format
-
-
-class Requantized(NamedTuple):
-    """int32 integers of the output, and bool where they were rounded and where clipped."""
-
-    integers: Tensor
-    inexact: Tensor
-    clipped: Tensor
+from ..operators import operator
 
 
 def requantize(
@@ -54,7 +47,6 @@ def requantize(
     ).integers
 
 
-@eager
 def requantize_traced(
     sums: Tensor,
     rescale: Rescale,
@@ -64,54 +56,39 @@ def requantize_traced(
     low: int | None = None,
     high: int | None = None,
 ) -> Requantized:
-    """As `requantize`, and where non-zero bits were rounded away and results clipped."""
+    """As `requantize`, and tensors that tell where non-zero bits were rounded away and results
+    clipped."""
     check_rescale(rescale)
     output = integer_format(output)
+    low, high = clipping_range(output, low, high)
+    values = checks.tensor("sums", sums)
+    if isinstance(zero_point, Tensor):
+        zero = checks.tensor("zero_point", zero_point)
+        checks.same_device(sums=values, zero_point=zero)
+    elif isinstance(zero_point, int):
+        number = integer("zero_point", zero_point, output.lowest, output.highest)
+        zero = torch.tensor(number, device=values.device)
+    else:
+        array = integer_array("zero_point", zero_point, output.lowest, output.highest)
+        zero = torch.tensor(array, device=values.device)
+    parameters = [torch.as_tensor(each, device=values.device) for each in vars(rescale).values()]
+    limits = output.lowest, output.highest, low, high
+    return Requantized(*_requantize(values, type(rescale).__name__, parameters, zero, list(limits)))
+
+
+def _fake(sums: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
+    flag = torch.empty_like(sums, dtype=torch.bool)
+    return torch.empty_like(sums, dtype=torch.int32), flag, torch.empty_like(flag)
+
+
+@operator("requantize", _fake)
+def _requantize(
+    sums: Tensor, rule: str, parameters: list[Tensor], zero_point: Tensor, limits: list[int]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """limits: the lowest and highest zero point, then the clipping range."""
+    bottom, top, low, high = limits
     values = checks.integers("sums", sums, LOWEST, HIGHEST)
-    bottom, top = output.lowest, output.highest
-    zero = _zero_point(zero_point, bottom, top, values)
-    low = bottom if low is None else integer("low", low, bottom, top)
-    high = top if high is None else integer("high", high, low, top)
-    for name, parameter in {**vars(rescale), "zero_point": zero}.items():
-        check_shape(name, tuple(parameter.shape), tuple(values.shape))
-    integers, inexact = _rescaled(values, rescale)
-    moved = integers + zero
-    result = moved.clamp(low, high)
-    return Requantized(result.to(torch.int32), inexact, result != moved)
-
-
-def _zero_point(value: Tensor | ArrayLike, low: int, high: int, sums: Tensor) -> Tensor:
-    if isinstance(value, Tensor):
-        zero = checks.integers("zero_point", value, low, high)
-        checks.same_device(sums=sums, zero_point=zero)
-        return zero
-    return torch.tensor(integer_array("zero_point", value, low, high), device=sums.device)
-
-
-def _rescaled(sums: Tensor, rescale: Rescale) -> tuple[Tensor, Tensor]:
-    """int64 integers before zero point and clipping, and where a non-zero bit was lost."""
-
-    def on_device(parameter: NDArray) -> Tensor:
-        return torch.tensor(parameter, device=sums.device)
-
-    if isinstance(rescale, FloatRescale):
-        return _float(sums, on_device(rescale.scale))
-    if isinstance(rescale, FixedRescale):
-        return _shifted(sums * on_device(rescale.multiplier), on_device(rescale.shift))
-    return _shifted(sums, on_device(rescale.shift))
-
-
-def _float(sums: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-    wide = sums.to(torch.float32)
-    product = wide * scale
-    integers = product.round()
-    exact = wide.to(torch.float64) * scale.to(torch.float64)
-    inexact = wide.to(torch.float64) != sums.to(torch.float64)
-    inexact = inexact | (product.to(torch.float64) != exact) | (integers != product)
-    return integers.clamp(-BEYOND, BEYOND).to(torch.int64), inexact
-
-
-def _shifted(values: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
-    half = torch.bitwise_right_shift(torch.bitwise_left_shift(1, shift), 1)
-    result = torch.bitwise_right_shift(values + half, shift)
-    return result, torch.bitwise_left_shift(result, shift) != values
+    zero = checks.integers("zero_point", zero_point, bottom, top)
+    kind = RULES[rule]
+    names = dict(zip(kind.__dataclass_fields__, parameters, strict=True))
+    return tuple(requantized(values, kind, names, zero, low, high))

@@ -17,6 +17,7 @@ from ...model.schemes import Scheme
 from ...model.schemes.grouping import expand
 from .. import checks, executors
 from ..names import named_scheme
+from ..operators import operator
 from ..tensors.container import Container, along, whole_groups
 from ..tensors.scaled import ScaledTensor
 from .operand import check_codes
@@ -108,7 +109,19 @@ def pack_weights(b: ScaledTensor) -> PackedWeights:
     return PackedWeights(words, scales, b.shape, group)
 
 
-@torch.library.custom_op("mxdot::pack_weights", mutates_args=())
+def _fake_pack(
+    parts: list[Tensor], scheme: str, height: int, groups: int, group: int
+) -> tuple[Tensor, Tensor]:
+    codes, scales = parts
+    rows, length = codes.shape
+    tiles = (rows + TILE - 1) // TILE
+    return (
+        codes.new_empty(tiles * TILE * length * BITS // 32, dtype=torch.int32),
+        scales.new_empty(tiles, length // group, TILE),
+    )
+
+
+@operator("pack_weights", _fake_pack)
 def _pack(
     parts: list[Tensor], scheme: str, height: int, groups: int, group: int
 ) -> tuple[Tensor, Tensor]:
@@ -127,19 +140,6 @@ def _pack(
     scales = expand(b.scales[0], (height, groups))
     scales = pad(scales, zeros).reshape(tiles, TILE, length // group).transpose(1, 2).contiguous()
     return words, scales
-
-
-@_pack.register_fake
-def _(
-    parts: list[Tensor], scheme: str, height: int, groups: int, group: int
-) -> tuple[Tensor, Tensor]:
-    codes, scales = parts
-    rows, length = codes.shape
-    tiles = (rows + TILE - 1) // TILE
-    return (
-        codes.new_empty(tiles * TILE * length * BITS // 32, dtype=torch.int32),
-        scales.new_empty(tiles, length // group, TILE),
-    )
 
 
 def _check_weights(b: ScaledTensor) -> tuple[int, int]:
@@ -219,7 +219,11 @@ def weight_only_matmul(x: Tensor, weights: PackedWeights, *, executor: str | Non
     return _matmul(matrix, *parts, executor).reshape(*x.shape[:-1], rows)
 
 
-@torch.library.custom_op("mxdot::weight_only_matmul", mutates_args=())
+def _fake(x: Tensor, words: Tensor, scales: Tensor, shape: list[int], *others: Any) -> Tensor:
+    return x.new_empty((x.shape[0], shape[0]))
+
+
+@operator("weight_only_matmul", _fake)
 def _matmul(
     x: Tensor,
     words: Tensor,
@@ -232,12 +236,7 @@ def _matmul(
         return x.new_empty((len(x), shape[0]))
     weights = PackedWeights(words, scales, torch.Size(shape), group)
     request = WeightOnlyRequest(x.contiguous(), weights)
-    return executors.run(executors.WEIGHT_ONLY, executor, request, run)
-
-
-@_matmul.register_fake
-def _(x: Tensor, words: Tensor, scales: Tensor, shape: list[int], *others: Any) -> Tensor:
-    return x.new_empty((x.shape[0], shape[0]))
+    return executors.run(executors.WEIGHT_ONLY, executor, request)
 
 
 def refusal(_: WeightOnlyRequest) -> None:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ...model.formats import ElementFormat
+from ...model.formats import E8M0, ElementFormat
 from ..chunks import split
-from .elements import decode, decode_scales
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ def run(request: Dequantization) -> Tensor:
     """Values in the shape of the codes."""
     values = torch.empty(request.codes.shape, dtype=request.dtype, device=request.device)
     for rows in split(request.codes):
-        elements = decode(request.codes[rows], request.format)
-        scaled = elements * decode_scales(request.scales[rows])[:, None]
+        elements = request.format.exact(request.codes[rows])
+        scaled = elements * E8M0.exact(request.scales[rows])[:, None]
         values[rows] = scaled.to(torch.float32)
     return values

@@ -12,8 +12,9 @@ from ...model.formats import E4M3, E4M3FNUZ, E5M2, E5M2FNUZ, ElementFormat
 from ...model.schemes.array import MXArray
 from .. import checks, executors
 from ..names import format_name, named_format
+from ..operators import operator
 from .container import Container, along, whole_groups
-from .dequantize import Dequantization, run
+from .dequantize import Dequantization
 from .formats import code_dtype, element_format
 from .packing import pack, unpack
 
@@ -128,10 +129,7 @@ class MXTensor(Container):
         codes, scales = self.blocks_last()
         lead, k = codes.shape[:-1], self.block_size
         blocks = codes.reshape(-1, k).contiguous(), scales.reshape(-1).contiguous()
-        # Compilers call the operator on tensors without values; others need not pay for its call.
-        plain = type(blocks[0]) is Tensor and not torch.compiler.is_compiling()
-        work = _values if plain else _dequantize
-        values = work(*blocks, self.format_name, dtype, executor)
+        values = _dequantize(*blocks, self.format_name, dtype, executor)
         return values.reshape(*lead[:-1], lead[-1] * k).movedim(-1, self.axis).contiguous()
 
     def blocks_last(self) -> tuple[Tensor, Tensor]:
@@ -208,19 +206,16 @@ class MXTensor(Container):
         return cls.of_valid_codes(codes, scales, fmt, block_size, axis, padding)
 
 
-def _values(
+def _fake(codes: Tensor, scales: Tensor, fmt: str, dtype: torch.dtype, *_: Any) -> Tensor:
+    return codes.new_empty(codes.shape, dtype=dtype)
+
+
+@operator("dequantize", _fake)
+def _dequantize(
     codes: Tensor, scales: Tensor, fmt: str, dtype: torch.dtype, executor: str | None
 ) -> Tensor:
     request = Dequantization(codes, scales, named_format(fmt), dtype)
-    return executors.run(executors.DEQUANTIZE, executor, request, run)
-
-
-_dequantize = torch.library.custom_op("mxdot::dequantize", _values, mutates_args=())
-
-
-@_dequantize.register_fake
-def _(codes: Tensor, scales: Tensor, fmt: str, dtype: torch.dtype, executor: str | None) -> Tensor:
-    return codes.new_empty(codes.shape, dtype=dtype)
+    return executors.run(executors.DEQUANTIZE, executor, request)
 
 
 def _check_range(codes: Tensor, fmt: ElementFormat) -> None:

@@ -14,6 +14,7 @@ from ...model.schemes.array import Scaled
 from .. import checks
 from ..chunks import split
 from ..names import named_scheme, scheme_name
+from ..operators import operator
 from .container import Container, along, whole_groups
 
 
@@ -167,7 +168,11 @@ def scaled(x: ScaledTensor) -> Scaled[Tensor]:
     return Scaled(scheme, codes, scales, x.zero_points, x.selectors, x.axis)
 
 
-@torch.library.custom_op("mxdot::scheme_dequantize", mutates_args=())
+def _fake(parts: list[Tensor], scheme: str, axis: int, dtype: torch.dtype) -> Tensor:
+    return parts[0].new_empty(parts[0].shape, dtype=dtype)
+
+
+@operator("scheme_dequantize", _fake)
 def _dequantize(parts: list[Tensor], scheme: str, axis: int, dtype: torch.dtype) -> Tensor:
     x = scaled(ScaledTensor.of_parts(scheme, parts, axis))
     codes = x.matrix(x.codes)
@@ -175,11 +180,6 @@ def _dequantize(parts: list[Tensor], scheme: str, axis: int, dtype: torch.dtype)
     for rows in split(codes):
         result[rows] = x.values(codes[rows], rows).to(torch.float32).to(dtype)
     return x.unmatrix(result)
-
-
-@_dequantize.register_fake
-def _(parts: list[Tensor], scheme: str, axis: int, dtype: torch.dtype) -> Tensor:
-    return parts[0].new_empty(parts[0].shape, dtype=dtype)
 
 
 def _array(part: Tensor) -> NDArray:

@@ -41,13 +41,8 @@ class IntegerSums:
         c: floats that are float32, broadcastable to (M, N); TypeError or ValueError if not.
         """
         shape = self.sums.shape[:2]
-        return self.added_to(running_value(c, shape).reshape(shape))
-
-    def added_to(self, result: Array) -> Array:
-        """As `rescale`, from float32 (M, N)."""
-        for i in range(self.sums.shape[2]):
-            result = rescaled_sum(result, self.sums[..., i], self.scales[..., i], self.lsb)
-        return result
+        start = running_value(c, shape).reshape(shape)
+        return rescaled_sums(start, self.sums, self.scales, self.lsb)
 
 
 def integer_sums(a: ScaledArray, b: ScaledArray, *, overflow: str = "refuse") -> IntegerSums:
@@ -87,6 +82,13 @@ def region_sums(
         columns = slice(region.start, region.stop)
         exact = exact_product(terms[0][:, columns], terms[1][:, columns])
         yield exact, region.scale(left, right)
+
+
+def rescaled_sums(c: Array, sums: Array, scales: Array, lsb: int) -> Array:
+    """As `IntegerSums.rescale`, from float32 c (M, N)."""
+    for i in range(sums.shape[2]):
+        c = rescaled_sum(c, sums[..., i], scales[..., i], lsb)
+    return c
 
 
 def rescaled_sum(c: Array, sums: Array, scale: Array, lsb: int) -> Array:

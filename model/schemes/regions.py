@@ -9,7 +9,8 @@ import numpy as np
 from ..arrays import Array, cast
 from ..rounding import add_to_odd, nearest_even
 from .array import Scaled, ScaledArray
-from .operand import Layout, Operand
+from .operand import Layout, Operand, is_region
+from .scheme import Scheme
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,19 @@ def split(parts: Iterable[tuple[int, int]], longest: int) -> tuple[tuple[int, in
 
 def regions(a: Layout, b: Layout) -> list[Region]:
     """The regions of a product, in order; one of no columns where there are none."""
-    lengths = [side.region_length for side in (a, b) if side.regions is not None]
-    stretches = _stretches(0, a.shape[1], lengths) or [(0, 0)]
-    return [Region(*ends) for ends in stretches]
+    return _regions(a.shape[1], [side.region_length for side in (a, b) if side.regions is not None])
+
+
+def regions_of(a: Scheme, b: Scheme, shape: tuple[int, int]) -> list[Region]:
+    """As `regions`, of operands of two schemes, the first of which has that shape."""
+    outermost = [scheme.levels[0] for scheme in (a, b)]
+    return _regions(
+        shape[1], [level.granularity.group(shape)[1] for level in outermost if is_region(level, 0)]
+    )
+
+
+def _regions(columns: int, lengths: list[int]) -> list[Region]:
+    return [Region(*ends) for ends in _stretches(0, columns, lengths) or [(0, 0)]]
 
 
 def _stretches(start: int, stop: int, lengths: list[int]) -> list[tuple[int, int]]:

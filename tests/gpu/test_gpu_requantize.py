@@ -128,11 +128,13 @@ def test_a_zero_point_on_the_device(device):
 
 
 def test_a_compiled_function_calls_it_as_it_is():
+    rescale = FloatRescale([0.25])
+
     def layer(sums):
-        return requantize(sums + 1, FloatRescale(0.25), zero_point=3) * 2
+        return requantize(sums + 1, rescale, zero_point=3) * 2
 
     sums = torch.arange(-100, 100)
-    assert torch.equal(torch.compile(layer, backend="aot_eager")(sums), layer(sums))
+    assert torch.equal(torch.compile(layer, fullgraph=True, backend="aot_eager")(sums), layer(sums))
 
 
 SUMS = torch.zeros(2, dtype=torch.int32)

@@ -228,7 +228,7 @@ def test_a_compiled_function_calls_them_as_they_are():
 
     rng = generator("gpu compiled")
     x, w = (tensor(rng.standard_normal((4, 64)).astype(np.float32), "cpu") for _ in range(2))
-    compiled = torch.compile(layer, backend="aot_eager")
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
     for got, want in zip(compiled(x, w), layer(x, w), strict=True):
         assert torch.equal(got, want)
 

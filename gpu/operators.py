@@ -1,0 +1,42 @@
+"""Operators of PyTorch, `torch.ops.mxdot`: a compiled graph calls them, and does not look inside.
+
+A compiler may contract a product and a sum, take the sign of a zero for +, or divide otherwise than
+the library does, and so change bits; what is an operator keeps them.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+import torch
+from torch import Tensor
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def operator(name: str, fake: Callable[P, R]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Makes a function the operator `mxdot::name`, which changes none of its arguments.
+
+    fake: results of the right shapes and dtypes for tensors without values.
+    """
+
+    def register(function: Callable[P, R]) -> Callable[P, R]:
+        whole = torch.library.custom_op(f"mxdot::{name}", function, mutates_args=())
+        whole.register_fake(fake)
+
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            # Compilers hand in tensors without values; others need not pay for the detour.
+            plain = not torch.compiler.is_compiling() and all(map(_is_plain, args))
+            return (function if plain else whole)(*args, **kwargs)
+
+        return call
+
+    return register
+
+
+def _is_plain(argument: object) -> bool:
+    if isinstance(argument, list):
+        return all(map(_is_plain, argument))
+    return not isinstance(argument, Tensor) or type(argument) is Tensor

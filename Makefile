@@ -75,7 +75,7 @@ docs: $(DOCS) ## the documentation as a site, build/site/index.html
 	@$(BIN)/python -m sphinx -q -W --keep-going docs build/site
 	@echo build/site/index.html
 
-lint: $(READY) ## check style and types
+lint: $(EXPLORE) ## check style and types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@mkdir -p build/typing/mxdot

@@ -15,7 +15,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def operator(name: str, fake: Callable[P, R]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def operator(name: str, fake: Callable[..., R]) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Makes a function the operator `mxdot::name`, which changes none of its arguments.
 
     fake: results of the right shapes and dtypes for tensors without values.

@@ -22,7 +22,6 @@ CASES = [
     ("e4m3fnuz", "floor", "nearest_even", "element"),
     ("bf16", "ceil", "stochastic", "element"),
 ]
-FAKES = ("test_schema", "test_faketensor")
 OWN = FloatFormat("own", 3, 4, Specials.IEEE)  # which is not in the table
 OTHERS = [fmt for name, fmt in FORMATS.items() if name not in MX_FORMATS]
 
@@ -115,15 +114,13 @@ def test_products_in_a_graph():
 
 def test_fakes_have_the_shapes_and_types_of_results():
     """Of every scheme, along either axis: what a compiler believes before anything runs."""
-    for name, scheme in SCHEMES.items():
-        x = torch.randn(128, 256)
-        for axis in (0, 1, -1):
+    x = torch.randn(128, 256)
+    for name in SCHEMES:
+        for axis in (0, -1):
             args = (x, name, axis, [], [], [], "nearest_even", "poison", None)
-            torch.library.opcheck(torch.ops.mxdot.scheme_quantize, args, test_utils=FAKES)
-            parts = torch.ops.mxdot.scheme_quantize(*args)
-            for dtype in (torch.float32, torch.bfloat16):
-                args = (parts, scheme.name, axis, dtype)
-                torch.library.opcheck(torch.ops.mxdot.scheme_dequantize, args, test_utils=FAKES)
+            parts = _opcheck(torch.ops.mxdot.scheme_quantize, args)
+            args = (parts, name, axis, torch.bfloat16)
+            _opcheck(torch.ops.mxdot.scheme_dequantize, args)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
@@ -132,4 +129,34 @@ def test_the_fake_of_dequantize(dtype):
     for name in (*MX_FORMATS, format_name(OWN)):
         codes, scales = torch.zeros(6, 32, dtype=torch.uint8), torch.zeros(6, dtype=torch.uint8)
         args = (codes, scales, name, dtype, None)
-        torch.library.opcheck(torch.ops.mxdot.dequantize, args, test_utils=FAKES)
+        _opcheck(torch.ops.mxdot.dequantize, args)
+
+
+def test_the_fakes_of_mx():
+    """Quantisation along every axis, along both, regrouped: uint16 and uint32 codes too."""
+    words = torch.ones(64, 2, 256, dtype=torch.uint32)
+    for name, axis in (("e2m1", 0), ("bf16", 2), ("tf32", -1), (format_name(OWN), 0)):
+        rules = name, 32, axis, "ceil", "stochastic", "element", words, None
+        _opcheck(torch.ops.mxdot.quantize, (torch.randn(64, 2, 256), *rules))
+    for transposed in (False, True):
+        rules = "e4m3", 32, "floor", "nearest_even", "poison", None, None, transposed, None
+        _opcheck(torch.ops.mxdot.quantize_both, (torch.randn(64, 96), *rules))
+    blocks = gpu.quantize(torch.randn(5, 160), "e4m3")
+    args = (blocks.codes, blocks.scales, "e4m3", 32, None)
+    _opcheck(torch.ops.mxdot.regroup, args)
+
+
+def test_the_fakes_of_integers():
+    for names in (("int8_channel", "int8_tensor"), ("int4_g32", "vsquant4_u4")):
+        a, b = (schemes.quantize(torch.randn(4, 128), name) for name in names)
+        args = (a.parts(), b.parts(), *names, "refuse")
+        sums, scales, _ = _opcheck(torch.ops.mxdot.integer_sums, args)
+        args = (sums, scales, torch.ones(4, 4), 0)
+        _opcheck(torch.ops.mxdot.rescale_integer_sums, args)
+        args = (sums, "ShiftRescale", [torch.tensor(3)], torch.tensor(1), [-128, 127, -128, 127])
+        _opcheck(torch.ops.mxdot.requantize, args)
+
+
+def _opcheck(operator, args):
+    torch.library.opcheck(operator, args, test_utils=("test_schema", "test_faketensor"))
+    return operator(*args)

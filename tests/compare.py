@@ -4,6 +4,7 @@ import os
 import zlib
 
 import numpy as np
+from numpy.typing import NDArray
 
 import rational
 from cases import Cases
@@ -78,8 +79,8 @@ def describe(cases: Cases, accumulator: Accumulator | str) -> str:
         f"c           {cases.c.view(np.uint32)[0]:#010x}",
     ]
     for j, (a, b, scale_a, scale_b) in enumerate(all_blocks(cases[:1])[0]):
-        lines.append(f"block {j}  a  {bytes(a).hex(' ')}  scale {scale_a:02x}")
-        lines.append(f"         b  {bytes(b).hex(' ')}  scale {scale_b:02x}")
+        lines.append(f"block {j}  a  {_hex(a)}  scale {scale_a:02x}")
+        lines.append(f"         b  {_hex(b)}  scale {scale_b:02x}")
     return "\n".join(lines)
 
 
@@ -98,3 +99,7 @@ def check(cases: Cases, accumulator: Accumulator | str) -> None:
     """Fail, with a report, unless the fast model and the oracle agree."""
     report = difference(cases, accumulator)
     assert report is None, f"\n{report}"
+
+
+def _hex(codes: NDArray) -> str:
+    return " ".join(f"{code:0{2 * codes.itemsize}x}" for code in codes)

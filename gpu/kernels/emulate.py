@@ -3,7 +3,8 @@
 A program computes a tile of dot products. Per step it goes over the terms twice: for the largest
 unit digit (a power of two, found as a float32 maximum), and for the sum of the terms as integers on
 the grid that follows. A product of two elements, and its scaling by a power of two, is exact in
-float32; the conversion to an integer truncates it as the contract says.
+float32; the conversion to an integer truncates it as the contract says. Products of BF16 and TF32
+leave float32's exponents: there significands are multiplied, and exponents added.
 """
 
 import math
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from ...model.accumulators import Accumulator, Aligned, Exact, Float32, Fused, Int32, by_kind
 from ...model.formats import ElementFormat
-from ...model.products import Pair
+from ...model.products import NO_EXPONENT, Pair
 from ..tensors.floats import FLOAT32_FRACTION
 from .arithmetic import (
     INT32,
@@ -34,7 +35,7 @@ from .arithmetic import (
     toward_zero,
     truncate,
 )
-from .operands import Operand, operand, tile_origin
+from .operands import Operand, is_split, operand, tile_origin
 
 if TYPE_CHECKING:
     from ..ops.matmul import Product
@@ -48,6 +49,7 @@ KERNELS: dict[type[Accumulator], int] = {
     Float32: FLOAT32,
 }
 WIDEST_SUM = 78  # bits of a pair
+NONE = tl.constexpr(NO_EXPONENT)
 LONGEST_TREE = 128  # terms of a `float32` tree, which is unrolled
 
 
@@ -74,6 +76,7 @@ def _settings(
         "TERMS": terms,
         "DROPPED": FLOAT32_FRACTION - rule.step_fraction_bits,
         "PROMOTE": rule.promotes_every or 0,
+        "SPLIT": is_split(a, b),
         "sum_bits": term_bits + math.ceil(math.log2(terms + rule.is_fused)),
     }
 
@@ -95,8 +98,9 @@ def run(product: "Product") -> Tensor:
     m, n = product.shape
     settings = _settings(product.accumulator, *product.formats, product.block_size)
     width = sum_width(settings.pop("sum_bits"))
-    a = operand(product.a_codes, product.a_scales, product.a_format)
-    b = operand(product.b_codes, product.b_scales, product.b_format)
+    split = settings["SPLIT"]
+    a = operand(product.a_codes, product.a_scales, product.a_format, split)
+    b = operand(product.b_codes, product.b_scales, product.b_format, split)
     result = torch.empty((m, n), dtype=torch.float32, device=product.device)
     tile = 32
     grid = (triton.cdiv(m, tile) * triton.cdiv(n, tile),)
@@ -140,6 +144,59 @@ def largest_unit(a_units, b_units, count, a_stride, b_stride, TILE: tl.constexpr
     for k in tl.range(0, count, loop_unroll_factor=4):
         largest = tl.maximum(largest, _product(a_units, b_units, k, a_stride, b_stride))
     return largest
+
+
+@triton.jit
+def _unit(a_column, b_column, k, a_stride, b_stride):
+    """The outer sum of the exponents in the tiles' row k, int32."""
+    a = tl.load(a_column + k * a_stride).to(tl.int32)
+    b = tl.load(b_column + k * b_stride).to(tl.int32)
+    return a[:, None] + b[None, :]
+
+
+@triton.jit
+def _largest(a_units, b_units, count, a_stride, b_stride, SPLIT: tl.constexpr, TILE: tl.constexpr):
+    """(exponent, none): of the largest unit digit of each dot product's terms, int32, and whether
+    all terms are zero."""
+    if SPLIT:
+        exponent = tl.full((TILE, TILE), 2 * NONE, tl.int32)
+        for k in tl.range(0, count, loop_unroll_factor=4):
+            exponent = tl.maximum(exponent, _unit(a_units, b_units, k, a_stride, b_stride))
+        return exponent, exponent < NONE // 2
+    else:
+        power = largest_unit(a_units, b_units, count, a_stride, b_stride, TILE)
+        return exponent32(power), power == 0
+
+
+@triton.jit
+def _sum_split(
+    a_values,
+    a_units,
+    b_values,
+    b_units,
+    count,
+    a_stride,
+    b_stride,
+    grid,
+    WIDTH: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    """As `sum_terms`, of RZ(term x 2^grid) of split elements; `special` is finite but where a term
+    is not."""
+    dtype: tl.constexpr = tl.int32 if WIDTH == 0 else tl.int64
+    low = tl.zeros((TILE, TILE), dtype)
+    high = tl.zeros((TILE, TILE), dtype)
+    special = tl.zeros((TILE, TILE), tl.float32)
+    for k in tl.range(0, count, loop_unroll_factor=4):
+        significand = _product(a_values, b_values, k, a_stride, b_stride)
+        # Terms below 2^-126 of the grid are zero there, wherever exactly they are.
+        exponent = tl.maximum(_unit(a_units, b_units, k, a_stride, b_stride) + grid, -126)
+        upper, lower = truncate(significand * power32(exponent), WIDTH)
+        low += lower
+        if WIDTH == 2:
+            high += upper
+        special += significand
+    return high, low, special
 
 
 @triton.jit
@@ -216,10 +273,17 @@ def _add_exact(c, high, low, exponent, WIDTH: tl.constexpr):
 
 
 @triton.jit
-def _add_aligned(c, high, low, exponent, s, F: tl.constexpr, WIDTH: tl.constexpr):
+def _add_aligned(
+    c, high, low, exponent, s, F: tl.constexpr, WIDTH: tl.constexpr, SPLIT: tl.constexpr
+):
     """`aligned`: the sum on the grid 2^(exponent - F), rounded, is added to c."""
     total = sum_to_odd(high, low, WIDTH) * power64(exponent - F)
-    return _add_block(c, toward_zero(total, 0).to(tl.float64), s)
+    block = toward_zero(total, 0)
+    if SPLIT:  # which may overflow
+        added = _add_block(c, tl.where(is_finite(block), block, 0.0).to(tl.float64), s)
+        return tl.where(is_finite(block), added, block)
+    else:
+        return _add_block(c, block.to(tl.float64), s)
 
 
 @triton.jit
@@ -231,16 +295,15 @@ def _fuse(c, high, low, exponent, F: tl.constexpr, WIDTH: tl.constexpr, DROPPED:
 
 
 @triton.jit
-def _exponent(largest, c, s, RULE: tl.constexpr):
+def _exponent(largest, none, c, s, RULE: tl.constexpr):
     """The exponent that the grid hangs from: of the largest unit digit, or, in `fused`, with s and
-    c."""
+    c. none: where no term has one."""
     if RULE == 1:
-        return tl.where(largest == 0, 0, exponent32(largest))
+        return tl.where(none, 0, largest)
     else:
         # A zero c takes no part; where the products are zero too, any exponent will do.
-        terms = exponent32(largest) + s
-        other = tl.where(largest == 0, exponent32(c), tl.maximum(terms, exponent32(c)))
-        return tl.where((c == 0) & (largest != 0), terms, other)
+        other = tl.where(none, exponent32(c), tl.maximum(largest + s, exponent32(c)))
+        return tl.where((c == 0) & ~none, largest + s, other)
 
 
 @triton.jit
@@ -260,6 +323,7 @@ def _step(
     BLOCK: tl.constexpr,
     WIDTH: tl.constexpr,
     HAS_INF: tl.constexpr,
+    SPLIT: tl.constexpr,
     TILE: tl.constexpr,
 ):
     """c' of one step; infinite terms, or a special c, decide where there are any."""
@@ -273,16 +337,30 @@ def _step(
         )
         new = _add_exact(known, high, low, s - F, WIDTH)
     else:
-        largest = largest_unit(a_units, b_units, count, a_stride, b_stride, TILE)
-        exponent = _exponent(largest, known, s, RULE)
+        largest, none = _largest(a_units, b_units, count, a_stride, b_stride, SPLIT, TILE)
+        exponent = _exponent(largest, none, known, s, RULE)
         grid = F - exponent + (s if RULE == 2 else 0)
-        # Beyond these limits every term is far below the grid, or zero.
-        scale = power32(tl.minimum(tl.maximum(grid, -126), 126))
-        high, low, special = sum_terms(
-            a_values, b_values, count, a_stride, b_stride, scale, WIDTH, HAS_INF, TILE
-        )
+        if SPLIT:
+            high, low, special = _sum_split(
+                a_values,
+                a_units,
+                b_values,
+                b_units,
+                count,
+                a_stride,
+                b_stride,
+                grid,
+                WIDTH,
+                TILE,
+            )
+        else:
+            # Beyond these limits every term is far below the grid, or zero.
+            scale = power32(tl.minimum(tl.maximum(grid, -126), 126))
+            high, low, special = sum_terms(
+                a_values, b_values, count, a_stride, b_stride, scale, WIDTH, HAS_INF, TILE
+            )
         if RULE == 1:
-            new = _add_aligned(known, high, low, exponent, s, F, WIDTH)
+            new = _add_aligned(known, high, low, exponent, s, F, WIDTH, SPLIT)
         else:
             new = _fuse(known, high, low, exponent, F, WIDTH, DROPPED)
     plain = is_finite(c) & is_finite(special)
@@ -315,6 +393,7 @@ def _emulate(
     WIDTH: tl.constexpr,
     HAS_C: tl.constexpr,
     HAS_INF: tl.constexpr,
+    SPLIT: tl.constexpr,
     TILE: tl.constexpr,
 ):
     first_row, first_column = tile_origin(m, TILE)
@@ -353,6 +432,7 @@ def _emulate(
                 BLOCK,
                 WIDTH,
                 HAS_INF,
+                SPLIT,
                 TILE,
             )
             a_values += count * a_stride

@@ -25,6 +25,9 @@ def refusal(product: "Product") -> str | None:
     reason = operands.refusal(*formats)
     if reason is not None:
         return reason
+    if operands.is_split(*formats) and rule.alignment_bits is None:
+        a, b = formats
+        return f"products of {a} x {b} leave float32: kernels take them aligned, not {rule}"
     if rule.register is not None:
         return fixed.refusal(rule.register, *formats, product.block_size)
     return emulate.refusal(rule, *formats, product.block_size)

@@ -22,9 +22,10 @@ TILE = 64  # rows and codes of a program; a multiple of every kernel's tile of r
 @dataclass(frozen=True)
 class Operand:
     """values, units: (K, R); the elements (0 for a NaN) in their `storage`, and in bfloat16 the
-    powers of two of their unit digits (0 for zero and non-finite elements). scales: int32 (blocks,
-    R), the exponents (any for the NaN scale). nan: int32 (R,), not 0 where the row holds a NaN
-    element or scale.
+    powers of two of their unit digits (0 for zero and non-finite elements). Split, the elements
+    are value x 2^-unit in float16, below 2, and the units exponents, int16 (NO_EXPONENT for zero
+    and non-finite elements). scales: int32 (blocks, R), the exponents (any for the NaN scale).
+    nan: int32 (R,), not 0 where the row holds a NaN element or scale.
     """
 
     values: Tensor
@@ -44,22 +45,29 @@ def storage(fmt: ElementFormat) -> torch.dtype | None:
     return None
 
 
+def is_split(*formats: ElementFormat) -> bool:
+    """Whether products of these formats leave float32's exponents, or their elements 16 bits."""
+    return any(storage(fmt) is None for fmt in formats)
+
+
 def refusal(*formats: ElementFormat) -> str | None:
     """Why the kernels of products cannot take elements of these formats; None when they can."""
     for fmt in formats:
-        if storage(fmt) is None:
-            return (
-                "elements must be bfloat16 or float16 numbers of up to "
-                f"{MOST_EXPONENT_BITS} exponent bits, not {fmt}"
-            )
+        if fmt.significand_bits > FLOAT16.significand_bits:
+            most = FLOAT16.significand_bits
+            return f"elements must have significands of at most {most} bits, not those of {fmt}"
     return None
 
 
 @cache
-def _tables(fmt: ElementFormat, device: torch.device) -> tuple[Tensor, Tensor]:
+def _tables(fmt: ElementFormat, split: bool, device: torch.device) -> tuple[Tensor, Tensor]:
     """Value and unit of every code."""
     values, exponent = (torch.tensor(table) for table in (fmt.values, unit_exponents(fmt)))
-    units = torch.where(exponent == NO_EXPONENT, 0.0, 2.0**exponent)
+    known = exponent != NO_EXPONENT
+    if split:
+        values = (values * 2.0 ** -torch.where(known, exponent, 0)).to(torch.float16)
+        return values.to(device), exponent.to(torch.int16).to(device)
+    units = torch.where(known, 2.0**exponent, 0.0)
     return values.to(storage(fmt)).to(device), units.to(torch.bfloat16).to(device)
 
 
@@ -68,16 +76,17 @@ def padded_rows(rows: int) -> int:
     return triton.cdiv(rows, TILE) * TILE
 
 
-def operand(codes: Tensor, scales: Tensor, fmt: ElementFormat) -> Operand:
+def operand(codes: Tensor, scales: Tensor, fmt: ElementFormat, split: bool = False) -> Operand:
     """The Operand of codes (R, K) and scales (R, blocks)."""
     rows, length = codes.shape
     padded = padded_rows(rows)
-    values = torch.empty((length, padded), dtype=storage(fmt), device=codes.device)
-    units = torch.empty_like(values, dtype=torch.bfloat16)
+    tables = _tables(fmt, split, codes.device)
+    values, units = (
+        torch.empty((length, padded), dtype=table.dtype, device=codes.device) for table in tables
+    )
     nan = torch.zeros(padded, dtype=torch.int32, device=codes.device)
     nan[:rows] = (scales == E8M0.nan_code).any(dim=1)
     grid = (padded // TILE * triton.cdiv(length, TILE),)
-    tables = _tables(fmt, codes.device)
     _decode[grid](codes, *tables, values, units, nan, rows, padded, length, TILE=TILE)
     exponents = torch.zeros((scales.shape[1], padded), dtype=torch.int32, device=codes.device)
     exponents[:, :rows] = scales.t().to(torch.int32) - E8M0.bias

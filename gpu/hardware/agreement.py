@@ -2,7 +2,7 @@
 
     python -m mxdot.gpu.hardware.agreement [--size 4096] [--lengths 32 64 128 512] [--json FILE]
 
-Every class of operands, in each FP8 format pair and length, is multiplied by the executor
+Every class of operands, in each pair of formats and length, is multiplied by the executor
 ``silicon`` and by another executor, whose bits are the model's; a corner of each product is
 computed by mxdot.model too. Exit status 1 when a bit differs.
 """
@@ -19,24 +19,30 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from ...model import E4M3, E5M2, ElementFormat
+from ...model import BF16, E4M3, E5M2, FP16, TF32, ElementFormat
 from ...model import matmul as model_matmul
 from ...model.accumulators import accumulator
-from ...model.formats import E8M0
+from ...model.arrays import power
+from ...model.formats import E8M0, FLOAT32
 from .. import checks
 from ..ops.matmul import Product, matmul
+from ..tensors.formats import code_dtype
 from ..tensors.mx import MXTensor
 from . import silicon
 
 BLOCK = 32
 UNIT_SCALE = E8M0.bias
 CORNER = 16  # rows and columns that the model computes too
-PAIRS = ((E4M3, E4M3), (E4M3, E5M2), (E5M2, E4M3), (E5M2, E5M2))
+PAIRS = (
+    *((E4M3, E4M3), (E4M3, E5M2), (E5M2, E4M3), (E5M2, E5M2)),
+    *((FP16, FP16), (FP16, E5M2), (BF16, BF16), (TF32, TF32)),
+)
 Draw = Callable[[Generator, ElementFormat, tuple[int, int]], Tensor]
+"""int32 codes (rows, K) of a format."""
 
 
 def _pick(rng: Generator, fmt: ElementFormat, shape: tuple[int, int], keep: np.ndarray) -> Tensor:
-    codes = torch.tensor(np.flatnonzero(keep), dtype=torch.uint8, device=rng.device)
+    codes = torch.tensor(np.flatnonzero(keep), dtype=torch.int32, device=rng.device)
     return codes[torch.randint(len(codes), shape, generator=rng, device=rng.device)]
 
 
@@ -45,8 +51,7 @@ def _rare(rng: Generator, shape: tuple[int, ...], share: float) -> Tensor:
 
 
 def _normal(rng: Generator, fmt: ElementFormat, shape: tuple[int, int]) -> Tensor:
-    values = torch.randn(shape, generator=rng, device=rng.device)
-    return fmt.encode(values)
+    return fmt.encode(torch.randn(shape, generator=rng, device=rng.device)).to(torch.int32)
 
 
 def _wide(rng: Generator, fmt: ElementFormat, shape: tuple[int, int]) -> Tensor:
@@ -56,6 +61,14 @@ def _wide(rng: Generator, fmt: ElementFormat, shape: tuple[int, int]) -> Tensor:
 def _subnormal(rng: Generator, fmt: ElementFormat, shape: tuple[int, int]) -> Tensor:
     tiny = _pick(rng, fmt, shape, np.abs(fmt.values) < 2.0**fmt.emin)
     return torch.where(_rare(rng, shape, 0.02), _wide(rng, fmt, shape), tiny)
+
+
+def _tiny(rng: Generator, fmt: ElementFormat, shape: tuple[int, int]) -> Tensor:
+    """Numbers whose products lie about the smallest float32, or the smallest that there are."""
+    least = max(FLOAT32.lsb // 2 - 8, fmt.lsb)
+    exponents = torch.randint(least, least + 16, shape, generator=rng, device=rng.device)
+    values = torch.randn(shape, generator=rng, device=rng.device).double() * power(exponents)
+    return fmt.encode(values).to(torch.int32)
 
 
 def _sparse(rng: Generator, fmt: ElementFormat, shape: tuple[int, int]) -> Tensor:
@@ -79,13 +92,15 @@ def _opposed(rng: Generator, fmt: ElementFormat, shape: tuple[int, int]) -> Tens
     """The second half negates the first, but for one element in sixteen."""
     half = _wide(rng, fmt, (shape[0], shape[1] // 2))
     other = _wide(rng, fmt, (shape[0], shape[1] // 2))
-    return torch.cat([half, torch.where(_rare(rng, half.shape, 1 / 16), other, half ^ 0x80)], dim=1)
+    sign = 1 << (fmt.bits - 1)
+    return torch.cat([half, torch.where(_rare(rng, half.shape, 1 / 16), other, half ^ sign)], dim=1)
 
 
 CLASSES: dict[str, tuple[Draw, Draw]] = {
     "normal": (_normal, _normal),
     "wide": (_wide, _wide),
     "subnormal": (_subnormal, _subnormal),
+    "tiny": (_tiny, _tiny),
     "sparse": (_sparse, _sparse),
     "special": (_special, _special),
     "cancelling": (_twice, _opposed),
@@ -140,12 +155,13 @@ def draw(
     """Operands of a class for (M, N, K), with unit scales or with random ones in reach."""
     m, n, k = shape
     codes = [
-        make(rng, fmt, (rows, k))
+        make(rng, fmt, (rows, k)).to(code_dtype(fmt))
         for make, fmt, rows in zip(CLASSES[operands], formats, (m, n), strict=True)
     ]
-    low, high = silicon.scale_limits(*formats)
-    reach = (-(-low // 2), high // 2) if operands in ("wide", "special") else (-6, 6)
-    span = reach if scaled else (0, 0)
+    span = (0, 0)
+    if scaled:
+        low, high = silicon.scale_limits(*formats)
+        span = (-(-low // 2), high // 2) if operands in ("wide", "special") else (-6, 6)
     scales = [
         torch.randint(
             UNIT_SCALE + span[0],

@@ -268,7 +268,7 @@ def test_the_words_of_both_axes(count):
         gpu.quantize_both(torch.ones(32, 64), "e4m3", rounding="stochastic", rng=words)
 
 
-@pytest.mark.parametrize("program", ["hardware.agreement", "bench.__main__", "hardware.native"])
+@pytest.mark.parametrize("program", ["hardware.agreement", "bench.__main__"])
 def test_measurements_without_a_gpu(program, monkeypatch):
     monkeypatch.setattr(sys, "argv", [program])
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)

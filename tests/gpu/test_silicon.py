@@ -10,7 +10,7 @@ import torch
 from interpreter import DEVICE, for_kernels
 from mxdot.cli import main
 from mxdot.gpu import MXTensor, matmul
-from mxdot.gpu.hardware import agreement, native, silicon
+from mxdot.gpu.hardware import agreement, silicon
 from mxdot.gpu.hardware.agreement import CLASSES, PAIRS
 from mxdot.gpu.hardware.black_boxes import UNITS, cuda_unit
 from mxdot.gpu.ops.matmul import Product
@@ -203,67 +203,6 @@ def test_operands_are_of_their_class(operands):
     assert kinds[3]
 
 
-@pytest.mark.parametrize("operands", native.CLASSES)
-@pytest.mark.parametrize("name", native.ELEMENTS)
-def test_native_rule_is_the_model(name, operands):
-    element, fmt = native.ELEMENTS[name], FORMATS[name]
-    a, b = (native.CLASSES[operands](rng(), element, (rows, 64)) for rows in (20, 24))
-    c = agreement.running_values(rng(), a.float(), b.float())
-    c = torch.where(c == 0, 0.0, c)
-    unit = replace(PRESETS["hopper-fp16"], name=f"hopper-{name}", terms=element.terms)
-    x, y = (MXTensor(codes_of(element, side, fmt), ones(len(side)), fmt) for side in (a, b))
-    want = matmul(x, y, unit, c, executor="torch")
-    assert torch.equal(native.rule(element, a, b, c), want.view(torch.int32))
-
-
-def codes_of(element: native.Element, values: torch.Tensor, fmt: ElementFormat) -> torch.Tensor:
-    """Elements of a dtype as codes; digits that the format has not are zero."""
-    bits = values.view(element.word).long() & 2 ** (8 * values.element_size()) - 1
-    codes = bits >> (8 * values.element_size() - fmt.bits)
-    return codes.to(torch.uint16 if fmt.bits == 16 else torch.uint32)
-
-
-def ones(rows: int) -> torch.Tensor:
-    """Scales of 1 for rows of 64 elements."""
-    return torch.full((rows, 2), 127, dtype=torch.uint8, device=DEVICE)
-
-
-@pytest.mark.parametrize("name", ["bf16", "tf32"])
-def test_native_rule_below_float32(name):
-    """One step of products of 2^-152, each below float32 and below the grid of 2^(-126 - 25).
-
-    A zero c takes no part in the largest exponent, so that their sum is not lost.
-    """
-    element = native.ELEMENTS[name]
-    tiny = torch.full((1, element.terms), 2.0**-76, device=DEVICE).to(element.dtype)
-    zeros, zero = torch.zeros_like(tiny), torch.zeros((1, 1), device=DEVICE)
-
-    def result(x: torch.Tensor, c: torch.Tensor) -> float:
-        return native.rule(element, x, x, c).view(torch.float32).item()
-
-    assert result(zeros, zero) == 0
-    assert result(zeros, zero + 2.0**-126) == 2.0**-126
-    assert result(tiny, zero) == element.terms * 2.0**-152
-    assert result(tiny, zero + 2.0**-126) == 2.0**-126
-
-
-@pytest.mark.parametrize("name", native.ELEMENTS)
-def test_native_operands_are_of_their_class(name):
-    element = native.ELEMENTS[name]
-    drawn = {kind: draw(rng(), element, (99, 64)) for kind, draw in native.CLASSES.items()}
-    for values in drawn.values():
-        assert values.dtype == element.dtype
-        # No more digits than the element has.
-        finite = values.double()[values.isfinite() & (values != 0)]
-        least = element.emin - element.fraction_bits
-        unit = (finite.abs().log2().floor().clamp(min=element.emin) - element.fraction_bits).exp2()
-        assert torch.equal(finite / unit, (finite / unit).round())
-        assert finite.abs().min() >= 2.0**least
-    assert (drawn["subnormal"].abs() < 2.0**element.emin).float().mean() > 0.9
-    assert not drawn["normal"].isnan().any()
-    assert drawn["any bits"].unique().numel() > 4000
-
-
 # On an H200 -------------------------------------------------------------------------------------
 
 
@@ -287,17 +226,6 @@ def test_matmul_runs_on_silicon(rule):
     got = matmul(drawn.a, drawn.b, rule, drawn.c, executor="silicon")
     want = matmul(drawn.a, drawn.b, rule, drawn.c, executor="torch")
     assert torch.equal(got.view(torch.int32), want.view(torch.int32))
-
-
-@pytest.mark.cuda
-@pytest.mark.triton
-@pytest.mark.parametrize("operands", native.CLASSES)
-@pytest.mark.parametrize("name", native.ELEMENTS)
-def test_native_elements(name, operands):
-    element = native.ELEMENTS[name]
-    a, b = (native.CLASSES[operands](rng(), element, (1024, 64)) for _ in "ab")
-    c = agreement.running_values(rng(), a.float(), b.float())
-    assert native.compare(element, a, b, torch.where(c == 0, 0.0, c)) == 0
 
 
 FITS = {

@@ -6,6 +6,7 @@ import zlib
 import numpy as np
 
 import rational
+import rational_machines
 from cases import Cases
 from mxdot.model import Accumulator, dot
 
@@ -38,7 +39,7 @@ def oracle_results(cases: Cases, accumulator: Accumulator | str) -> list[rationa
     fmt_a, fmt_b, text = cases.a.format.name, cases.b.format.name, str(accumulator)
     bits = cases.c.view(np.uint32).tolist()
     return [
-        rational.dot(fmt_a, fmt_b, blocks, text, c)
+        rational_machines.dot(fmt_a, fmt_b, blocks, text, c)
         for blocks, c in zip(all_blocks(cases), bits, strict=True)
     ]
 

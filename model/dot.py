@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .accumulators import Accumulator, accumulator, check_known
+from .formats import flushed
 from .products import Pair
 from .rounding import F32
 from .running import running_value
@@ -129,15 +130,19 @@ def by_codes(
     """
     codes_a, scales_a = _flat(a)
     codes_b, scales_b = _flat(b)
-    formats = Pair(a.format, b.format)
-    terms = rule.step_terms(a.block_size)
+    formats = Pair(*(flushed(x.format) if rule.flushes else x.format for x in (a, b)))
+    terms, sizes = rule.step_terms(a.block_size), rule.step_sizes(a.block_size)
+    order = rule.order(a.block_size)
+    if order is not None:
+        codes_a, codes_b = codes_a[..., order], codes_b[..., order]
+        shifts = None if shifts is None else shifts[..., order]
     chunk = max(1, min(CHUNK_STEP // terms, CHUNK_CODES // max(1, a.shape[-1])))
     parts = []
     for i in range(0, max(c.size, 1), chunk):
         at_a, at_b = rows_a[i : i + chunk], rows_b[i : i + chunk]
         codes = codes_a[at_a], codes_b[at_b]
         moved = None if shifts is None else shifts[at_a]
-        steps = CodeSteps(formats, *codes, scales_a[at_a], scales_b[at_b], terms, moved)
+        steps = CodeSteps(formats, *codes, scales_a[at_a], scales_b[at_b], sizes, moved)
         record = Recorder(at_a.shape, flags=trace, keep_stages=trace and stages)
         result = rule.run(steps, c[i : i + chunk], record)
         parts.append(record.trace(with_nan(result, rule)))

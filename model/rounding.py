@@ -1,4 +1,4 @@
-"""Rounding of exact sums to float32.
+"""Rounding of exact sums to float32, and to floats of 16 bits that running values may have.
 
 Real numbers travel as float64, which holds every intermediate of the fast path exactly. A sum that
 does not fit is rounded to odd first (Boldo and Melquiond, "Emulation of FMA and correctly rounded
@@ -8,11 +8,13 @@ infinities, where terms may be special, pass as IEEE 754 has them: no sum of fin
 float64's overflow.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Array, cast, namespace, view
-from .formats import FLOAT32
+from .arrays import Array, at_least, cast, exponent, namespace, power, view
+from .formats import FLOAT32, FloatFormat
 
 F64 = NDArray[np.float64]
 F32 = NDArray[np.float32]
@@ -71,8 +73,10 @@ def sum3_to_odd(high: Array, low: Array, c: Array) -> Array:
     return add_to_odd(total, add_to_odd(error, low))
 
 
-def nearest_even(x: Array) -> Array:
-    """RNE of float64 to float32, subnormals kept, overflow to infinity; a zero is +0."""
+def nearest_even(x: Array, fmt: FloatFormat = FLOAT32) -> Array:
+    """RNE of float64 to `fmt`, as float32; subnormals kept, overflow to infinity; a zero is +0."""
+    if fmt != FLOAT32:
+        return _narrowed(x, fmt, namespace(x).round)
     with np.errstate(over="ignore", under="ignore"):
         return cast(cast(x, "float64"), "float32") + 0.0
 
@@ -91,3 +95,20 @@ def toward_zero(x: Array, fraction_bits: int = FLOAT32.mantissa_bits) -> Array:
     bits = view(rounded, "int32") - cast(too_far, "int32")
     truncated = view(bits & (-1 << (FLOAT32.mantissa_bits - fraction_bits)), "float32")
     return xp.where(magnitude < TOO_LARGE, truncated, untruncated) + 0.0
+
+
+def toward_zero_in(x: Array, fmt: FloatFormat) -> Array:
+    """RZ to `fmt`, as float32: infinite from the power of two beyond its largest exponent on."""
+    return toward_zero(x) if fmt == FLOAT32 else _narrowed(x, fmt, namespace(x).trunc)
+
+
+def _narrowed(x: Array, fmt: FloatFormat, to_integers: Callable[[Array], Array]) -> Array:
+    """float64 on the grid of a format narrower than float32; NaN and infinities pass."""
+    x = cast(x, "float64")
+    xp = namespace(x)
+    place = at_least(exponent(xp.abs(x)), fmt.emin) - fmt.mantissa_bits
+    rounded = to_integers(x * power(-place)) * power(place)
+    too_large = xp.abs(rounded) >= 2.0 ** (fmt.emax + 1)
+    return (
+        cast(xp.where(too_large, xp.copysign(xp.full_like(x, np.inf), x), rounded), "float32") + 0.0
+    )

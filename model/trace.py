@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from .formats import FLOAT32
+from .formats import FLOAT32, FloatFormat
 
 FLAG_NAMES = ("invalid", "overflow", "underflow", "inexact", "saturated")
 
@@ -79,9 +79,13 @@ class Recorder:
         self.inexact |= where
 
     def rounded(
-        self, exact: NDArray[np.float64], result: NDArray, active: NDArray[np.bool_] | bool = True
+        self,
+        exact: NDArray[np.float64],
+        result: NDArray,
+        active: NDArray[np.bool_] | bool = True,
+        fmt: FloatFormat = FLOAT32,
     ) -> None:
-        """A rounding of `exact` (or of it rounded to odd) to `result` where `active`.
+        """A rounding of `exact` (or of it rounded to odd) to `result`, of `fmt`, where `active`.
 
         All of them may have an axis more, of several roundings of each dot product.
         """
@@ -90,7 +94,7 @@ class Recorder:
         got = result.astype(np.float64)
         overflow = np.isinf(got) & active
         inexact = ((got != exact) & active) | overflow
-        underflow = inexact & (np.abs(got) < FLOAT32.smallest_normal)
+        underflow = inexact & (np.abs(got) < fmt.smallest_normal)
         if got.ndim > len(self.shape):
             overflow, inexact, underflow = (x.any(-1) for x in (overflow, inexact, underflow))
         self.inexact |= inexact

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import rational
+import rational_machines
 from cases import Cases
 from mxdot.model import Accumulator, dot
 
@@ -39,7 +40,7 @@ def oracle_results(cases: Cases, accumulator: Accumulator | str) -> list[rationa
     fmt_a, fmt_b, text = cases.a.format.name, cases.b.format.name, str(accumulator)
     bits = cases.c.view(np.uint32).tolist()
     return [
-        rational.dot(fmt_a, fmt_b, blocks, text, c)
+        rational_machines.dot(fmt_a, fmt_b, blocks, text, c)
         for blocks, c in zip(all_blocks(cases), bits, strict=True)
     ]
 

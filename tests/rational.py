@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rational_formats import (
+    FLOATS,
     FORMATS,
     INTEGERS,
     Number,
@@ -142,7 +143,7 @@ def exact(c: Fraction, step: Step, status: Status) -> Number:
     return round_float32(c + pow2(step.scale) * exact_sum(step.finite), "nearest_even", status)
 
 
-def aligned(c: Fraction, step: Step, status: Status, f: int) -> Number:
+def aligned(c: Fraction, step: Step, status: Status, f: int, running: str = "float32") -> Number:
     nonzero = [p for p in step.finite if p.significand != 0]
     if not nonzero:
         return c
@@ -151,31 +152,40 @@ def aligned(c: Fraction, step: Step, status: Status, f: int) -> Number:
     d = round_float32(total * pow2(emax - f), "toward_zero", status)
     if isinstance(d, Special):
         return d
-    return round_float32(c + pow2(step.scale) * d, "nearest_even", status)
+    return round_float32(c + pow2(step.scale) * d, "nearest_even", status, running=running)
 
 
-def fused(c: Fraction, step: Step, status: Status, f: int, fraction_bits: int = 23) -> Number:
+def fused(
+    c: Fraction,
+    step: Step,
+    status: Status,
+    f: int,
+    fraction_bits: int = 23,
+    running: str = "float32",
+    rounding: str = "toward_zero",
+    least: int | None = None,
+) -> Number:
     nonzero = [p for p in step.finite if p.significand != 0]
     exponents = [p.unit + step.scale for p in nonzero]
     if c != 0:
-        exponents.append(max(floor_log2(abs(c)), -126))
+        exponents.append(max(floor_log2(abs(c)), FLOATS[running].emin))
     if not exponents:
         return Fraction(0)
-    emax = max(exponents)
+    emax = max(exponents if least is None else [*exponents, least])
     total = truncate_fraction(c * pow2(f - emax), status)
     for p in nonzero:
         total += truncate(p.significand, p.exponent + step.scale + f - emax, status)
-    return round_float32(total * pow2(emax - f), "toward_zero", status, fraction_bits)
+    return round_float32(total * pow2(emax - f), rounding, status, fraction_bits, running)
 
 
-def float32(c: Fraction, step: Step, status: Status) -> Number:
+def float32(c: Fraction, step: Step, status: Status, running: str = "float32") -> Number:
     level = [round_float32(exact_sum([p]), "nearest_even", status) for p in step.finite]
     while len(level) > 1:
         pairs = [level[i : i + 2] for i in range(0, len(level), 2)]
         level = [rounded_sum(pair, status) for pair in pairs]
     if isinstance(level[0], Special):
         return level[0]
-    return round_float32(c + pow2(step.scale) * level[0], "nearest_even", status)
+    return round_float32(c + pow2(step.scale) * level[0], "nearest_even", status, running=running)
 
 
 def rounded_sum(pair: list[Number], status: Status) -> Number:
@@ -264,15 +274,16 @@ def dot(
     nan_bits = 0x7FFFFFFF if name in PRESETS else 0x7FC00000
     size = PRESETS[name][0] if name in PRESETS else None
     steps = steps_of(fmt_a, fmt_b, blocks, size)
+    running, c = started(c, (name, *numbers[1:]), status)
     match name, numbers:
         case "exact", []:
             c = run(c, steps, exact, status)
-        case "aligned", [f]:
-            c = run(c, steps, aligned, status, fraction_count(f))
-        case "fused", [f]:
-            c = run(c, steps, fused, status, fraction_count(f))
-        case "float32", []:
-            c = run(c, steps, float32, status)
+        case "aligned", [f] | [f, "float16" | "bfloat16"]:
+            c = run(c, steps, aligned, status, fraction_count(f), running)
+        case "fused", [f] | [f, "float16" | "bfloat16"]:
+            c = run(c, steps, fused, status, fraction_count(f), 23, running)
+        case (("float32" | "float16" | "bfloat16"), []):
+            c = run(c, steps, float32, status, running)
         case "int32", []:
             if not {fmt_a, fmt_b} <= {*INTEGERS}:
                 raise ValueError(f"int32 takes integer elements only, not {fmt_a} x {fmt_b}")
@@ -295,6 +306,14 @@ def dot(
     )
 
 
+def started(c: Number, words: Sequence[str], status: Status) -> tuple[str, Number]:
+    """The float of the running value, the one among the words or float32, and c as one."""
+    running = next((word for word in words if word in FLOATS), "float32")
+    if isinstance(c, Fraction):
+        c = round_float32(c, "nearest_even", status, running=running)
+    return running, c
+
+
 def fraction_count(text: str) -> int:
     if not text.isdecimal():
         raise ValueError(f"F must be an integer of 0 or more, not {text!r}")
@@ -304,7 +323,7 @@ def fraction_count(text: str) -> int:
 Rule = Callable[..., Number]
 
 
-def run(c: Number, steps: list[Step], rule: Rule, status: Status, *parameters: int) -> Number:
+def run(c: Number, steps: list[Step], rule: Rule, status: Status, *parameters: Any) -> Number:
     """c after all steps; a step with a special value in it or in c does no arithmetic."""
     for step in steps:
         special = special_sum(c, *step.specials)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from functools import cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 
 class Special(Enum):
@@ -193,23 +193,46 @@ class Status:
     saturated: bool = False
 
 
-def round_float32(x: Fraction, rounding: str, status: Status, fraction_bits: int = 23) -> Number:
+class Float(NamedTuple):
+    """A float of a running value: fraction bits, least and largest exponent."""
+
+    fraction_bits: int
+    emin: int
+    emax: int
+
+
+FLOATS = {
+    "float32": Float(23, -126, 127),
+    "float16": Float(10, -14, 15),
+    "bfloat16": Float(7, -126, 127),
+}
+
+
+def round_float32(
+    x: Fraction,
+    rounding: str,
+    status: Status,
+    fraction_bits: int = 23,
+    running: str = "float32",
+) -> Number:
     """RNE_fp32 or RZ_fp32 of x, overflowing to Inf; fewer fraction bits for Hopper and Ada.
 
     Rounding happens as if exponents had no upper end; 2^128 and above is then Inf. So RNE
-    overflows from 2^128 - 2^103, and RZ keeps everything below 2^128 finite.
+    overflows from 2^128 - 2^103, and RZ keeps everything below 2^128 finite. running: another float
+    than float32, of which the same holds.
     """
     if x == 0:
         return x
     magnitude = abs(x)
-    unit = pow2(max(floor_log2(magnitude), -126) - fraction_bits)
+    places, emin, emax = FLOATS[running]
+    unit = pow2(max(floor_log2(magnitude), emin) - min(places, fraction_bits))
     rounded = round_magnitude(magnitude / unit, rounding, None) * unit
-    if rounded >= pow2(128):
+    if rounded >= pow2(emax + 1):
         status.overflow = status.inexact = True
         return Special.MINUS_INF if x < 0 else Special.PLUS_INF
     if rounded != magnitude:
         status.inexact = True
-        if rounded < pow2(-126):
+        if rounded < pow2(emin):
             status.underflow = True
     return -rounded if x < 0 else rounded
 

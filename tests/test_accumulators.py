@@ -11,8 +11,10 @@ from mxdot.model import (
     FORMATS,
     PRESETS,
     Aligned,
+    BFloat16,
     Exact,
     Fixed,
+    Float16,
     Float32,
     Fused,
     Int32,
@@ -22,8 +24,9 @@ from mxdot.model import (
 from mxdot.model.accumulators import KINDS, by_kind, check_known
 
 ACCEPTED = (
-    "accumulator must be one of exact, aligned:F, fused:F, fixed:W:L[:wrap], float32, int32, "
-    "hopper, hopper-promoted, hopper-mx, hopper-fp16, ada, blackwell, not "
+    "accumulator must be one of exact, aligned:F[:R], fused:F[:R], fixed:W:L[:wrap], float32, "
+    "float16, bfloat16, int32, hopper, hopper-promoted, hopper-mx, hopper-fp16, ada, blackwell, "
+    "or another of docs/machines.md, not "
 )
 
 
@@ -36,6 +39,10 @@ ACCEPTED = (
         ("fixed:48:-20", Fixed(48, -20)),
         ("fixed:48:-20:wrap", Fixed(width=48, lsb=-20, overflow="wrap")),
         ("float32", Float32()),
+        ("float16", Float16()),
+        ("bfloat16", BFloat16()),
+        ("aligned:13:float16", Aligned(13, "float16")),
+        ("fused:25:bfloat16", Fused(25, "bfloat16")),
         ("int32", Int32()),
         ("hopper", PRESETS["hopper"]),
         ("hopper-promoted", PRESETS["hopper-promoted"]),
@@ -59,8 +66,8 @@ def test_saturate_is_the_default():
 
 @given(
     st.one_of(
-        st.integers(0, 64).map(Aligned),
-        st.integers(0, 64).map(Fused),
+        st.builds(Aligned, st.integers(0, 64), st.sampled_from(["float32", "float16"])),
+        st.builds(Fused, st.integers(0, 64), st.sampled_from(["float32", "bfloat16"])),
         st.builds(
             Fixed,
             st.integers(2, 1024),
@@ -134,7 +141,9 @@ def test_presets_say_what_they_stand_for_and_how_that_is_known(name, facts):
         "fixed:48",
         "fixed:48:-20:wrap:1",
         "exact:1",
-        "float16",
+        "float16:1",
+        "float8",
+        "volta:1",
         "hopper:13",
         "preset",
         "tensor core",
@@ -155,6 +164,10 @@ def test_bad_text(text):
         ("fixed:1025:0", "W of fixed must be from 2 to 1024, not 1025"),
         ("fixed:32:1024", "L of fixed must be from -1024 to 1023, not 1024"),
         ("fixed:32:-1025", "L of fixed must be from -1024 to 1023, not -1025"),
+        (
+            "fused:13:float8",
+            "result of fused must be one of float32, float16, bfloat16, not 'float8'",
+        ),
         ("fixed:32:0:clip", "overflow of fixed must be one of saturate, wrap, not 'clip'"),
     ],
 )

@@ -35,7 +35,7 @@ def run(capsys, *arguments):
             ),
         ),
         ("--accumulator int32", "accumulator int32 takes integer formats only"),
-        ("--accumulator fixed:48", "accumulator must be one of exact, aligned:F, fused:F"),
+        ("--accumulator fixed:48", "accumulator must be one of exact, aligned:F[:R], fused:F"),
         ("--accumulator aligned:65", "F of aligned must be from 0 to 64, not 65"),
         ("--stages 18", "stages of accumulator aligned:13 must be from 1 to 17, not 18"),
         ("--result float64", "out must be one of float32, bfloat16, float16, int32, FORMAT:"),

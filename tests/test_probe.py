@@ -264,7 +264,7 @@ def test_writes_json(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--unit volta", "accumulator must be one of exact, aligned:F"),
+        ("--unit tesla", "accumulator must be one of exact, aligned:F"),
         ("--unit hopper --lanes 3", "lanes must be from 4 to 128, not 3"),
         ("--unit hopper --rows 0", "rows must be from 1 to 1000000, not 0"),
         ("--unit hopper --seed=-1", "seed must be at least 0, not -1"),

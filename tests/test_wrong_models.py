@@ -1,6 +1,7 @@
 """Deliberately wrong models: the comparison with the oracle must catch each of them."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,21 +48,27 @@ def opposite_infinities_cancel(patch):
 
 
 def subnormal_c_by_its_own_exponent(patch):
-    patch.setattr(fused, "FLOAT32", SimpleNamespace(emin=fused.FLOAT32.lsb))
+    def largest(rule, c, step):
+        running = SimpleNamespace(emin=fused.FLOAT32.lsb)
+        wrong: Any = SimpleNamespace(running=running, least_exponent=None)
+        return right(wrong, c, step)
+
+    right = fused._largest_exponent
+    patch.setattr(fused, "_largest_exponent", largest)
 
 
 def zero_c_as_the_least_normal(patch):
-    def largest(c, step):
-        return np.maximum(right(c, step), fused.FLOAT32.emin)
+    def largest(rule, c, step):
+        return np.maximum(right(rule, c, step), fused.FLOAT32.emin)
 
     right = fused._largest_exponent
     patch.setattr(fused, "_largest_exponent", largest)
 
 
 def underflow_flag_lost(patch):
-    def rounded(self, exact, result, active=True):
+    def rounded(self, exact, result, *others):
         before = self.underflow.copy()
-        recorded(self, exact, result, active)
+        recorded(self, exact, result, *others)
         self.underflow[:] = before
 
     recorded = Recorder.rounded

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from mxdot.model import E8M0, FORMATS, PRESETS, DotConfig, ElementFormat
+from mxdot.model import E8M0, FORMATS, MACHINES, PRESETS, DotConfig, ElementFormat
 from mxdot.model.accumulators import KINDS, accumulator
 from mxdot.model.formats import Specials
 from mxdot.model.pipeline import stage_limits
@@ -20,7 +20,13 @@ from mxdot.model.schemes import SCHEMES, bits_per_element
 from mxdot.model.units.matmul.registers import COUNTERS, REGISTERS
 
 ROOT = Path(__file__).parent.parent
-FILES = ("README.md", "docs/numerics.md", "docs/architecture.md", "docs/matrix-unit.md")
+FILES = (
+    "README.md",
+    "docs/numerics.md",
+    "docs/architecture.md",
+    "docs/machines.md",
+    "docs/matrix-unit.md",
+)
 
 
 def power(value: float) -> str:
@@ -79,10 +85,13 @@ def accumulators() -> str:
     """The accumulators and presets, in one line each."""
     lines = []
     for kind in KINDS.values():
-        formats = "int8" if kind.takes_integers else "e4m3"
-        config = DotConfig(formats, accumulator=kind.examples[0])
-        low, high = stage_limits(config.pipeline.sections)
-        lines.append(f"| `{kind.syntax}` | {kind.summary} | {low} to {high} |")
+        registers = "no unit yet"
+        if kind.examples:
+            formats = "int8" if kind.takes_integers else "e4m3"
+            config = DotConfig(formats, accumulator=kind.examples[0])
+            low, high = stage_limits(config.pipeline.sections)
+            registers = f"{low} to {high}"
+        lines.append(f"| `{kind.syntax}` | {kind.summary} | {registers} |")
     for name, preset in PRESETS.items():
         low, high = stage_limits(DotConfig(accumulator=name).pipeline.sections)
         lines.append(f"| `{name}` | {preset.rule} | {low} to {high} |")
@@ -102,6 +111,20 @@ def presets() -> str:
     )
 
 
+def machines() -> str:
+    """The machines, presets among them."""
+    lines = []
+    for machine in MACHINES.values():
+        operands = ", ".join(machine.operands)
+        facts = machine.source + (f"; {machine.note}" if machine.note else "")
+        unit = "yes" if machine.without_unit is None else "-"
+        lines.append(
+            f"| `{machine.name}` | {operands} | {machine.rule} | {unit} | {facts} "
+            f"| {machine.status} |"
+        )
+    return rows("| machine | operands | rule | unit | source, and what else | status |", lines)
+
+
 def widths() -> str:
     """Bits of the exact sum of 32 products."""
     lines = []
@@ -118,7 +141,7 @@ def widths() -> str:
 def sections() -> str:
     """The datapath of each accumulator."""
     lines = []
-    for text in (*(kind.examples[0] for kind in KINDS.values()), *PRESETS):
+    for text in (*(kind.examples[0] for kind in KINDS.values() if kind.examples), *PRESETS):
         fmt = "int8" if accumulator(text).takes_integers else "e4m3"
         config = DotConfig(fmt, accumulator=text)
         parts = config.pipeline.sections
@@ -175,6 +198,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "formats": formats,
     "accumulators": accumulators,
     "presets": presets,
+    "machines": machines,
     "widths": widths,
     "sections": sections,
     "schemes": schemes,

@@ -15,7 +15,17 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ...model.accumulators import Accumulator, Aligned, Exact, Float32, Fused, Int32, by_kind
+from ...model.accumulators import (
+    Accumulator,
+    Aligned,
+    Exact,
+    Float32,
+    Fused,
+    Int32,
+    Preset,
+    by_kind,
+)
+from ...model.formats import FLOAT32 as RUNNING
 from ...model.formats import ElementFormat
 from ...model.products import NO_EXPONENT, Pair
 from ..tensors.floats import FLOAT32_FRACTION
@@ -55,6 +65,10 @@ LONGEST_TREE = 128  # terms of a `float32` tree, which is unrolled
 
 def refusal(rule: Accumulator, a: ElementFormat, b: ElementFormat, block_size: int) -> str | None:
     """Why these kernels cannot emulate `rule`; None when they can."""
+    if rule.running != RUNNING:
+        return f"kernels have a float32 for c, not a {rule.running}"
+    if not (type(rule) in KERNELS or (isinstance(rule, Preset) and rule.is_consecutive)):
+        return f"no kernel has the rule of {rule}"
     settings = _settings(rule, a, b, block_size)
     if settings["RULE"] == FLOAT32 and block_size > LONGEST_TREE:
         return f"float32 takes blocks of at most {LONGEST_TREE} elements, not {block_size}"

@@ -9,16 +9,19 @@ from ...model.accumulators import Accumulator, Aligned
 from ...model.accumulators.base import times_factor
 from ...model.arrays import power as power64
 from ...model.products import NO_EXPONENT
-from ...model.rounding import nearest_even, toward_zero
+from ...model.rounding import toward_zero
 from ...model.wide import WideSum, exact_sum
 from .steps import Step, Steps
 
 
-def _add_blocks(block_sum: Callable[[Step], WideSum], steps: Steps, c: Tensor) -> Tensor:
+def _add_blocks(
+    rule: Accumulator, block_sum: Callable[[Step], WideSum], steps: Steps, c: Tensor
+) -> Tensor:
     """Add 2^s x block to float32 `c` by RNE, block by block."""
+    c = rule.rounded(c)
     for step in steps.walk():
         wide = c.to(torch.float64)
-        added = nearest_even(block_sum(step).scaled(step.scale).plus(wide))
+        added = rule.rounded(block_sum(step).scaled(step.scale).plus(wide))
         if step.may_overflow:  # where terms or c are special, they decide, and no block's overflow
             special = wide + step.special
             added = torch.where(special.isfinite(), added, special.to(torch.float32))
@@ -26,9 +29,9 @@ def _add_blocks(block_sum: Callable[[Step], WideSum], steps: Steps, c: Tensor) -
     return c
 
 
-def run_exact(_: Accumulator, steps: Steps, c: Tensor) -> Tensor:
+def run_exact(rule: Accumulator, steps: Steps, c: Tensor) -> Tensor:
     """One rounding per block; the integer sum of `int32` is the exact sum too."""
-    return _add_blocks(Step.sum, steps, c)
+    return _add_blocks(rule, Step.sum, steps, c)
 
 
 def run_aligned(accumulator: Aligned, steps: Steps, c: Tensor) -> Tensor:
@@ -43,18 +46,18 @@ def run_aligned(accumulator: Aligned, steps: Steps, c: Tensor) -> Tensor:
         odd = total.rounded_to_odd() * power64(largest - fraction_bits)
         return times_factor(toward_zero(odd).to(torch.float64), step.factor)
 
-    return _add_blocks(block_sum, steps, c)
+    return _add_blocks(accumulator, block_sum, steps, c)
 
 
-def run_float32(_: Accumulator, steps: Steps, c: Tensor) -> Tensor:
+def run_float32(rule: Accumulator, steps: Steps, c: Tensor) -> Tensor:
     """A tree of float32 additions of adjacent pairs; an odd one out passes up."""
 
     def block_sum(step: Step) -> WideSum:
-        level = step.products.to(torch.float32)
+        level = rule.flushed(step.products.to(torch.float32))
         while level.shape[-1] > 1:
             paired = level.shape[-1] // 2 * 2
-            sums = level[..., 0:paired:2] + level[..., 1:paired:2]
+            sums = rule.flushed(level[..., 0:paired:2] + level[..., 1:paired:2])
             level = torch.cat([sums, level[..., paired:]], dim=-1)
         return times_factor(level[..., 0].to(torch.float64), step.factor)
 
-    return _add_blocks(block_sum, steps, c)
+    return _add_blocks(rule, block_sum, steps, c)

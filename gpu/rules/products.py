@@ -16,11 +16,14 @@ from ...model.accumulators import (
     Int32,
     by_kind,
 )
+from ...model.accumulators.amd import FlooredMachine
+from ...model.accumulators.group_sums import GroupSums
 from ..chunks import chunk_size
 from ..ops.matmul import Product
 from .blocks import run_aligned, run_exact, run_float32
 from .fixed import run_fixed
 from .fused import run_fused
+from .machines import run_floored, run_groups
 from .steps import BlockSteps
 
 RULES: dict[type[Accumulator], Callable[..., Tensor]] = {
@@ -30,6 +33,8 @@ RULES: dict[type[Accumulator], Callable[..., Tensor]] = {
     Fixed: run_fixed,
     Float32: run_float32,
     Int32: run_exact,
+    FlooredMachine: run_floored,
+    GroupSums: run_groups,
 }
 
 
@@ -45,7 +50,7 @@ def run(product: Product) -> Tensor:
     if product.c is not None:
         result.copy_(product.c)
     for rows, columns in tiles(m, n, max(1, chunk_size(product.device) // terms)):
-        steps = BlockSteps(product, rows, columns, terms)
+        steps = BlockSteps(product, rows, columns)
         result[rows, columns] = by_kind(RULES, rule)(rule, steps, result[rows, columns])
     return result
 

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import accumulate
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from ...model.formats import E8M0, FLOAT32, ElementFormat
+from ...model.formats import E8M0, FLOAT32, ElementFormat, flushed
 from ...model.products import Pair, unit_exponents
 from ...model.wide import WideSum, exact_sum, exact_sum_fits
 from ..ops.matmul import Product
@@ -72,8 +73,12 @@ class Step:
 
         Below NO_EXPONENT // 2 when all products are zero or special.
         """
-        exponents = self.a_exponents[:, None, :] + self.b_exponents[None, :, :]
-        return exponents.amax(dim=-1).to(torch.int32)
+        return self.largest_exponents(slice(None))
+
+    def largest_exponents(self, places: slice) -> Tensor:
+        """`largest_exponent` of some of the products."""
+        a, b = self.a_exponents[:, None, places], self.b_exponents[None, :, places]
+        return (a + b).amax(dim=-1).to(torch.int32)
 
     @property
     def may_overflow(self) -> bool:
@@ -128,12 +133,17 @@ class Steps(Protocol):
 
 @dataclass(frozen=True)
 class BlockSteps:
-    """A tile of a product: `rows` of a against `columns` of b, in steps of at most `terms`."""
+    """A tile of a product: `rows` of a against `columns` of b, in the steps of its rule."""
 
     product: Product
     rows: slice
     columns: slice
-    terms: int
+
+    @property
+    def formats(self) -> tuple[ElementFormat, ElementFormat]:
+        """The formats as the rule reads them."""
+        a, b = self.product.formats
+        return (flushed(a), flushed(b)) if self.product.accumulator.flushes else (a, b)
 
     @property
     def bits(self) -> int:
@@ -152,20 +162,25 @@ class BlockSteps:
 
     def walk(self) -> Iterator[Step]:
         """The steps in order."""
-        p = self.product
+        p, rule = self.product, self.product.accumulator
         k, length = p.block_size, p.a_codes.shape[1]
         bits, lsb = self.bits, self.lsb
+        sizes, order = rule.step_sizes(k), rule.order(k)
+        places = None if order is None else torch.tensor(order, device=p.device)
         for block in range(length // k):
             a_scales, b_scales = p.a_scales[self.rows, block], p.b_scales[self.columns, block]
             scale = a_scales.to(torch.int32)[:, None] + b_scales.to(torch.int32)[None, :]
             scale = scale - 2 * E8M0.bias
-            for start in range(0, k, self.terms):
-                end = min(start + self.terms, k)
-                where = slice(block * k + start, block * k + end)
-                a, a_exponents = _elements(p.a_codes[self.rows, where], a_scales, p.a_format)
-                b, b_exponents = _elements(p.b_codes[self.columns, where], b_scales, p.b_format)
+            for end, size in zip(accumulate(sizes), sizes, strict=True):
+                where: slice | Tensor = slice(block * k + end - size, block * k + end)
+                if places is not None:
+                    where = block * k + places[end - size : end]
+                a, a_exponents = _elements(p.a_codes[self.rows, where], a_scales, self.formats[0])
+                b, b_exponents = _elements(
+                    p.b_codes[self.columns, where], b_scales, self.formats[1]
+                )
                 is_last = block * k + end == length
-                yield Step(bits, lsb, a, b, a_exponents, b_exponents, scale, end - start, is_last)
+                yield Step(bits, lsb, a, b, a_exponents, b_exponents, scale, size, is_last)
 
 
 def _elements(codes: Tensor, scales: Tensor, fmt: ElementFormat) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,7 @@ from ...model.accumulators import accumulator as find_rule
 from ...model.blocks import LARGEST_BLOCK
 from ...model.errors import integer
 from ...model.schemes.operand import Operand, float_operand
-from ...model.schemes.products import check_weight_only, scaled_product
+from ...model.schemes.products import check_weight_only, in_steps, scaled_product
 from ...model.schemes.regions import check_shapes, split
 from .. import checks
 from ..chunks import chunk_size
@@ -97,7 +97,7 @@ def _matmul(
 def _accumulate(rule: Accumulator, a: Operand, b: Operand, blocks: Cuts, c: Tensor) -> Tensor:
     """What the rule makes of c and the blocks, a tile at a time."""
     longest = rule.step_terms(max((stop - start for start, stop in blocks), default=1))
-    cuts = split(blocks, longest)
+    a, b, cuts = in_steps(rule, a, b, blocks)
     result = torch.empty_like(c)
     for rows, columns in tiles(c.shape[0], c.shape[1], max(1, chunk_size(c.device) // longest)):
         steps = ScaledSteps(a, b, cuts, rows, columns)

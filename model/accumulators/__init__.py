@@ -2,34 +2,41 @@
 
 The rules are those of the numeric contract, docs/numerics.md. To add an accumulator, write a module
 here and register its class in `KINDS`; docs/architecture.md lists what else it needs. To add a real
-machine, add a row to `PRESETS`.
+machine, add a row to `MACHINES`.
 """
 
 import re
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import TypeVar
 
 from .aligned import Aligned
 from .base import MAX_FRACTION_BITS, NAN_DEFAULT, NAN_NVIDIA, Accumulator
 from .exact import Exact, Int32
 from .fixed import Fixed
-from .float32 import Float32
+from .float32 import BFloat16, Float16, Float32
 from .fused import Fused, Preset
+from .machine import Machine
+from .machines import MACHINES
 from .presets import PRESETS
 
 __all__ = [
     "KINDS",
+    "MACHINES",
     "MAX_FRACTION_BITS",
     "NAN_DEFAULT",
     "NAN_NVIDIA",
     "PRESETS",
     "Accumulator",
     "Aligned",
+    "BFloat16",
     "Exact",
     "Fixed",
+    "Float16",
     "Float32",
     "Fused",
     "Int32",
+    "Machine",
     "Preset",
     "accumulator",
     "by_kind",
@@ -37,7 +44,8 @@ __all__ = [
 ]
 
 KINDS: dict[str, type[Accumulator]] = {
-    kind.syntax.split(":")[0]: kind for kind in (Exact, Aligned, Fused, Fixed, Float32, Int32)
+    kind.syntax.split(":")[0]: kind
+    for kind in (Exact, Aligned, Fused, Fixed, Float32, Float16, BFloat16, Int32)
 }
 Part = TypeVar("Part")
 
@@ -52,20 +60,21 @@ def accumulator(value: Accumulator | str) -> Accumulator:
     if not isinstance(value, str):
         raise TypeError(f"accumulator must be an Accumulator or its text, not {value!r}")
     keyword, *arguments = value.strip().lower().split(":")
-    if keyword in PRESETS and not arguments:
-        return PRESETS[keyword]
+    if keyword in MACHINES and not arguments:
+        return MACHINES[keyword]
     try:
-        return KINDS[keyword](*_arguments(keyword, arguments))
+        return KINDS[keyword](*_arguments(arguments))
     except (KeyError, TypeError):
         accepted = ", ".join([*(kind.syntax for kind in KINDS.values()), *PRESETS])
-        raise ValueError(f"accumulator must be one of {accepted}, not {value!r}") from None
+        raise ValueError(
+            f"accumulator must be one of {accepted}, or another of docs/machines.md, not {value!r}"
+        ) from None
 
 
-def _arguments(keyword: str, texts: list[str]) -> list[int | str]:
-    for number in texts[:2]:
-        if not re.fullmatch(r"-?[0-9]+", number):
-            raise TypeError(f"{number!r} is no integer")
-    return [*map(int, texts[:2]), *texts[2:]]
+def _arguments(texts: list[str]) -> list[int | str]:
+    """The texts, those that lead as integers, up to two."""
+    numbers = list(takewhile(re.compile(r"-?[0-9]+").fullmatch, texts[:2]))
+    return [*map(int, numbers), *texts[len(numbers) :]]
 
 
 def by_kind(parts: Mapping[type[Accumulator], Part], rule: Accumulator) -> Part:
@@ -75,6 +84,6 @@ def by_kind(parts: Mapping[type[Accumulator], Part], rule: Accumulator) -> Part:
 
 def check_known(rule: Accumulator) -> Accumulator:
     """`rule` if it is one of those above, else TypeError."""
-    if type(rule) not in (*KINDS.values(), Preset):
+    if type(rule) not in (*KINDS.values(), Preset, *map(type, MACHINES.values())):
         raise TypeError(f"accumulator must be one of mxdot.model's, not {type(rule).__name__}")
     return rule

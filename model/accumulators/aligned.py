@@ -1,6 +1,6 @@
 """`aligned:F`: terms aligned to the largest product of the block and truncated below it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,29 +14,16 @@ from ..steps import Step, Steps
 from ..trace import Recorder
 from ..wide import WideSum, exact_sum
 from ..widths import Widths
-from .base import MAX_FRACTION_BITS, Accumulator, add_blocks, times_factor, truncate
+from .base import Narrowable, add_blocks, times_factor, truncate
 
 
 @dataclass(frozen=True)
-class Aligned(Accumulator):
+class Aligned(Narrowable):
     """Terms truncated `fraction_bits` (0 to 64) below the largest product's unit digit."""
 
-    fraction_bits: int
-    syntax = "aligned:F"
+    syntax = "aligned:F[:R]"
     examples = ("aligned:13",)
     summary = "terms cut F bits below the largest product's unit digit; RZ block sum; RNE into c"
-
-    def __post_init__(self) -> None:
-        self._check("fraction_bits", "F of aligned", 0, MAX_FRACTION_BITS)
-
-    @property
-    def alignment_bits(self) -> int:
-        """Fraction bits that terms keep."""
-        return self.fraction_bits
-
-    def wider(self, bits: int) -> list[Accumulator]:
-        """With `bits` more fraction bits."""
-        return [replace(self, fraction_bits=self.fraction_bits + bits)]
 
     def run(self, steps: Steps, c: F32, record: Recorder) -> F32:
         """RZ of the aligned sum to float32, then one rounding into c."""
@@ -56,7 +43,7 @@ class Aligned(Accumulator):
                 record.stage("integer_sum", total.integers(0))
             return times_factor(result, step.factor)
 
-        return add_blocks(block_sum, steps, c, record)
+        return add_blocks(self, block_sum, steps, c, record)
 
     def sections(self, widths: Widths) -> tuple[Section, ...]:
         """Alignment, sum, and the loop; a cut where the sum has more digits than a float32."""

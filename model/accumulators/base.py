@@ -1,16 +1,16 @@
 """What every accumulator answers, and the loop of those that add a block's sum to a float32."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import rounding
-from ..arrays import Array
-from ..errors import integer
-from ..formats import FLOAT32, ElementFormat
+from ..arrays import Array, namespace
+from ..errors import choice, integer
+from ..formats import BFLOAT16, FLOAT16, FLOAT32, ElementFormat, FloatFormat
 from ..pipeline import Section
 from ..rounding import F32, F64
 from ..specials import Update
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 NAN_DEFAULT = 0x7FC00000
 NAN_NVIDIA = 0x7FFFFFFF
 MAX_FRACTION_BITS = 64
+RUNNING = {fmt.name: fmt for fmt in (FLOAT32, FLOAT16, BFLOAT16)}
+"""Formats of running values, by name."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,30 @@ class Accumulator:
         return ":".join([self.keyword, *(str(getattr(self, f.name)) for f in fields(self))])
 
     @property
+    def running(self) -> FloatFormat:
+        """The format of the running value, and so of the result, whose bits are a float32's."""
+        return FLOAT32
+
+    @property
+    def flushes(self) -> bool:
+        """Whether subnormal numbers, elements' and float32's, count as zeros."""
+        return False
+
+    def flushed(self, x: Array) -> Array:
+        """float32 `x`, subnormal numbers as zeros where the rule has none."""
+        if not self.flushes:
+            return x
+        xp = namespace(x)
+        return xp.where(xp.abs(x) < FLOAT32.smallest_normal, 0.0, x)
+
+    @property
+    def without_unit(self) -> str | None:
+        """Why no unit computes it yet; None where there is one."""
+        if self.running != FLOAT32:
+            return f"its running value is a {self.running}"
+        return None
+
+    @property
     def alignment_bits(self) -> int | None:
         """Fraction bits that terms keep below the largest unit digit; None where none is cut."""
         return None
@@ -89,6 +115,15 @@ class Accumulator:
     def steps(self, lanes: int) -> int:
         """Steps in which a block of `lanes` elements is taken."""
         return -(-lanes // self.step_terms(lanes))
+
+    def step_sizes(self, block: int) -> tuple[int, ...]:
+        """The elements of each step of a block of `block`."""
+        terms = self.step_terms(block)
+        return tuple(min(terms, block - start) for start in range(0, block, terms))
+
+    def order(self, block: int) -> NDArray[np.int64] | None:
+        """The places of a block in the order in which steps take them; None for one by one."""
+        return None
 
     @property
     def step_fraction_bits(self) -> int:
@@ -121,19 +156,69 @@ class Accumulator:
         """
         raise NotImplementedError
 
+    def started(self, c: F32, record: Recorder) -> F32:
+        """`c` as a running value: RNE to its format."""
+        if self.running == FLOAT32 and not self.flushes:
+            return c
+        with np.errstate(invalid="ignore"):  # a signalling NaN
+            exact = c.astype(np.float64)
+        rounded = self.rounded(exact)
+        record.rounded(exact, rounded, np.isfinite(c), self.running)
+        return rounded
+
+    def rounded(self, total: Array) -> F32:
+        """RNE of float64 `total` to the running value's format."""
+        return self.flushed(rounding.nearest_even(total, self.running))
+
     def _check(self, field: str, name: str, low: int, high: int) -> None:
         """Make a field a Python int in its range; TypeError or ValueError calls it `name`."""
         vars(self)[field] = integer(name, getattr(self, field), low, high)
 
 
+@dataclass(frozen=True)
+class Narrowable(Accumulator):
+    """An accumulator whose running value may be narrower: `result` is a name of `RUNNING`."""
+
+    fraction_bits: int
+    result: str = FLOAT32.name
+
+    def __post_init__(self) -> None:
+        name = self.keyword
+        self._check("fraction_bits", f"F of {name}", 0, MAX_FRACTION_BITS)
+        if not isinstance(self.result, str):
+            raise TypeError(f"result of {name} must be the name of a format, not {self.result!r}")
+        choice(f"result of {name}", self.result, RUNNING)
+
+    @property
+    def alignment_bits(self) -> int:
+        """Fraction bits that terms keep."""
+        return self.fraction_bits
+
+    @property
+    def running(self) -> FloatFormat:
+        """That of `result`."""
+        return RUNNING[self.result]
+
+    def wider(self, bits: int) -> list[Accumulator]:
+        """With `bits` more fraction bits."""
+        return [replace(self, fraction_bits=self.fraction_bits + bits)]
+
+    def __str__(self) -> str:
+        text = f"{self.keyword}:{self.fraction_bits}"
+        return text if self.running == FLOAT32 else f"{text}:{self.result}"
+
+
 BlockSum = Callable[[Step, NDArray[np.bool_]], WideSum]
 
 
-def add_blocks(block_sum: BlockSum, steps: Steps, c: F32, record: Recorder) -> F32:
+def add_blocks(
+    rule: Accumulator, block_sum: BlockSum, steps: Steps, c: F32, record: Recorder
+) -> F32:
     """Add 2^s x block to c by RNE, block by block.
 
     block_sum(step, active): g x the sums of a block; bits that it loses count where `active`.
     """
+    c = rule.started(c, record)
     for step in steps.walk(record):
         update = Update(c, step.special)
         block = block_sum(step, update.active)
@@ -141,8 +226,8 @@ def add_blocks(block_sum: BlockSum, steps: Steps, c: F32, record: Recorder) -> F
             record.stage("block_result", block.rounded_to_odd())
         with np.errstate(invalid="ignore"):  # a block that overflowed
             total = block.scaled(step.scale).plus(update.c)
-        rounded = rounding.nearest_even(total)
-        record.rounded(total, rounded, update.active)
+        rounded = rule.rounded(total)
+        record.rounded(total, rounded, update.active, rule.running)
         c = update.result(rounded)
         record.stage("accumulator", c)
     return c

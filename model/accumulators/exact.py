@@ -30,7 +30,7 @@ class ExactSum(Accumulator):
                 record.stage("integer_sum", total.integers(step.lsb))
             return total
 
-        return add_blocks(block_sum, steps, c, record)
+        return add_blocks(self, block_sum, steps, c, record)
 
     def sections(self, widths: Widths) -> tuple[Section, ...]:
         """The loop alone."""

@@ -1,4 +1,4 @@
-"""`float32`: a tree of float32 additions inside the block."""
+"""`float32`: a tree of float32 additions inside the block; into a running value of 16 bits too."""
 
 from dataclasses import dataclass
 
@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import rounding
+from ..formats import BFLOAT16, FLOAT16, FloatFormat
 from ..pipeline import Section
 from ..rounding import F32
 from ..steps import Step, Steps
@@ -29,14 +30,14 @@ class Float32(Accumulator):
 
         def block_sum(step: Step, active: NDArray[np.bool_]) -> WideSum:
             with np.errstate(over="ignore", under="ignore"):
-                level, depth = step.products.astype(np.float32), 0
+                level, depth = self.flushed(step.products.astype(np.float32)), 0
             record.rounded(step.products, level, active[:, None])
             while level.shape[-1] > 1:
                 depth += 1
                 paired = level.shape[-1] // 2 * 2
                 left, right = level[:, 0:paired:2], level[:, 1:paired:2]
                 with np.errstate(over="ignore", invalid="ignore"):  # infinities that met
-                    sums = left + right
+                    sums = self.flushed(left + right)
                 if record.flags:
                     wide = left.astype(np.float64), right.astype(np.float64)
                     with np.errstate(invalid="ignore"):
@@ -46,7 +47,7 @@ class Float32(Accumulator):
                 record.stage(f"tree{depth}", level)
             return times_factor(level[:, 0].astype(np.float64), step.factor)
 
-        return add_blocks(block_sum, steps, c, record)
+        return add_blocks(self, block_sum, steps, c, record)
 
     def sections(self, widths: Widths) -> tuple[Section, ...]:
         """A section for each level of the tree."""
@@ -54,3 +55,31 @@ class Float32(Accumulator):
         levels = (lanes - 1).bit_length()
         pairs = [Section("tree", 1400, i + 1, bits=(lanes >> i + 1) * 36) for i in range(levels)]
         return (*pairs, Section("accumulate", 1570, holds=True, loop=True))
+
+
+@dataclass(frozen=True)
+class Float16(Float32):
+    """The tree of `float32`, into a float16."""
+
+    syntax = "float16"
+    examples = ()
+    summary = "float32 RNE tree of adjacent pairs inside the block; RNE into a float16 c"
+
+    @property
+    def running(self) -> FloatFormat:
+        """float16."""
+        return FLOAT16
+
+
+@dataclass(frozen=True)
+class BFloat16(Float32):
+    """The tree of `float32`, into a bfloat16."""
+
+    syntax = "bfloat16"
+    examples = ()
+    summary = "float32 RNE tree of adjacent pairs inside the block; RNE into a bfloat16 c"
+
+    @property
+    def running(self) -> FloatFormat:
+        """bfloat16."""
+        return BFLOAT16

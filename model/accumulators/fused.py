@@ -1,12 +1,14 @@
 """`fused:F`, in which the scale and c join the alignment, and the presets of real machines."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import rounding
+from ..arrays import Array
 from ..datapath import product_bits, tree_delay
+from ..errors import choice
 from ..formats import FLOAT32
 from ..pipeline import Section
 from ..products import NO_EXPONENT
@@ -16,47 +18,44 @@ from ..steps import Step, Steps
 from ..trace import Recorder
 from ..wide import exact_sum, integers
 from ..widths import Widths
-from .base import MAX_FRACTION_BITS, Accumulator, truncate
+from .base import MAX_FRACTION_BITS, RUNNING, Narrowable, truncate
+from .machine import Machine
 
 
 @dataclass(frozen=True)
-class Fused(Accumulator):
+class Fused(Narrowable):
     """As Aligned, with the scale and c inside the alignment."""
 
-    fraction_bits: int
-    syntax = "fused:F"
+    syntax = "fused:F[:R]"
     examples = ("fused:13", "fused:25")
     summary = "as aligned:F, with the scale and c inside the alignment; RZ result"
     is_fused = True
     takes_floats = True
 
-    def __post_init__(self) -> None:
-        self._check("fraction_bits", "F of fused", 0, MAX_FRACTION_BITS)
-
     @property
-    def alignment_bits(self) -> int:
-        """Fraction bits that terms and c keep."""
-        return self.fraction_bits
+    def least_exponent(self) -> int | None:
+        """What the largest exponent counts as at least; None without such a limit."""
+        return None
 
-    def wider(self, bits: int) -> list[Accumulator]:
-        """With `bits` more fraction bits."""
-        return [replace(self, fraction_bits=self.fraction_bits + bits)]
+    def cut(self, total: Array) -> Array:
+        """The result of a step, float32, of its exact sum (or that rounded to odd): RZ."""
+        return rounding.toward_zero_in(total, self.running)
 
     def run(self, steps: Steps, c: F32, record: Recorder) -> F32:
         """Step by step into c, or into partial sums that are promoted."""
-        bits, every = (self.fraction_bits, self.step_fraction_bits), self.promotes_every
+        every, c = self.promotes_every, self.started(c, record)
         if every is None:
             for step in steps.walk(record):
-                c = _fuse(step, c, *bits, record)
+                c = _fuse(self, step, c, record)
                 record.stage("accumulator", c)
             return c
         partial, taken = np.zeros_like(c), 0
         for step in steps.walk(record):
-            partial = _fuse(step, partial, *bits, record)
+            partial = _fuse(self, step, partial, record)
             record.stage("partial", partial)
             taken += step.size
             if taken >= every or step.is_last:
-                c = _promote(c, partial, record)
+                c = _promote(self, c, partial, record)
                 partial, taken = np.zeros_like(c), 0
             record.stage("accumulator", c)
         return c
@@ -83,92 +82,127 @@ class Fused(Accumulator):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Preset(Fused):
-    """A real machine, by name: `fused:fraction_bits` in steps of up to `terms` elements of a block.
+class Preset(Machine, Fused):
+    """A real machine whose steps are `fused:fraction_bits`.
 
-    terms: a power of two up to 128. result_bits: fraction bits of each step's result (23: float32;
-    fewer are truncated toward zero). nan: the bits of a NaN result. promote: the number of elements
-    (a power of two, at least `terms`) after which the partial sum, started from +0, is added to c
-    by RNE ("slow accumulation"); None accumulates in c itself. source: where the facts are from.
+    result_bits: fraction bits of each step's result (23: float32; fewer are truncated toward zero).
+    nearest: whether that result is RNE to the running value's format instead. promote: the number
+    of elements (a power of two, at least `terms`) after which the partial sum, started from +0, is
+    added to c by RNE ("slow accumulation"); None accumulates in c itself. permuted: whether of each
+    32 elements of a block (fewer at its end) a first step takes places 0 1 4 5 8 9 ... 28 29 and a
+    second one the others. least: the largest exponent counts as no less than that; None without.
     """
 
-    name: str
-    terms: int
-    result_bits: int
-    nan: int
+    result_bits: int = FLOAT32.mantissa_bits
+    nearest: bool = False
     promote: int | None = None
-    source: str
-    syntax = "preset"
+    permuted: bool = False
+    least: int | None = None
 
     def __post_init__(self) -> None:
-        self._check("terms", f"terms of {self.name}", 1, 128)
+        Machine.__post_init__(self)
         self._check("fraction_bits", f"fraction_bits of {self.name}", 0, MAX_FRACTION_BITS)
         self._check("result_bits", f"result_bits of {self.name}", 0, FLOAT32.mantissa_bits)
-        self._check("nan", f"nan of {self.name}", FLOAT32.largest_code + 2, 2**31 - 1)
+        choice(f"result of {self.name}", self.result, RUNNING)
         if self.promote is not None:
             self._check("promote", f"promote of {self.name}", self.terms, 2**16)
-        for field in ("terms", "promote"):
-            value = getattr(self, field) or 1
-            if value & (value - 1):
-                raise ValueError(f"{field} of {self.name} must be a power of two, not {value}")
+            self._check_power("promote")
 
     @property
-    def nan_bits(self) -> int:
-        """The float32 bit pattern of every NaN result."""
-        return self.nan
+    def least_exponent(self) -> int | None:
+        """What the largest exponent counts as at least."""
+        return self.least
+
+    def cut(self, total: Array) -> Array:
+        """The result of a step, float32, of its exact sum (or that rounded to odd)."""
+        if self.nearest:
+            return rounding.nearest_even(total, self.running)
+        if self.result_bits < FLOAT32.mantissa_bits:
+            return rounding.toward_zero(total, self.result_bits)
+        return super().cut(total)
+
+    def step_sizes(self, block: int) -> tuple[int, ...]:
+        """The elements of each step of a block of `block`."""
+        return tuple(map(len, _permuted(block))) if self.permuted else super().step_sizes(block)
+
+    def order(self, block: int) -> NDArray[np.int64] | None:
+        """The places of a block in the order in which steps take them; None for one by one."""
+        return np.concatenate(_permuted(block)) if self.permuted else None
 
     @property
-    def step_limit(self) -> int:
-        """The machine's step."""
-        return self.terms
+    def is_consecutive(self) -> bool:
+        """Whether it is `fused:F` in steps of neighbours, results and promotion aside."""
+        return not self.permuted and self.least is None
 
     @property
     def step_fraction_bits(self) -> int:
         """Fraction bits of the result of each step."""
-        return self.result_bits
+        return min(self.result_bits, self.running.mantissa_bits)
 
     @property
     def promotes_every(self) -> int | None:
         """Elements after which a partial sum is added to c."""
         return self.promote
 
-    def wider(self, bits: int) -> list[Accumulator]:
-        """A machine is as wide as it is."""
-        return []
+    @property
+    def without_unit(self) -> str | None:
+        """Why no unit computes it yet; None where there is one."""
+        if self.permuted:
+            return "its steps permute the elements"
+        if self.least is not None:
+            return f"its largest exponent is at least {self.least}"
+        return super().without_unit
 
     @property
     def rule(self) -> str:
         """The rule in one line, for tables."""
         text = f"fused:{self.fraction_bits} in steps of {self.terms} terms"
-        if self.result_bits < FLOAT32.mantissa_bits:
+        text += ", permuted" if self.permuted else ""
+        text += "" if self.least is None else f", largest exponent at least {self.least}"
+        if self.nearest:
+            text += f", results RNE to {self.running}"
+        elif self.result_bits < FLOAT32.mantissa_bits:
             text += f", results RZ to {self.result_bits} fraction bits"
         if self.promote:
-            text += f", promoted by a float32 RNE add every {self.promote} elements"
+            text += f", promoted by a {self.running} RNE add every {self.promote} elements"
         return text
 
-    def __str__(self) -> str:
-        return self.name
+
+PERMUTED = 32
+"""Elements of one instruction whose places are permuted."""
 
 
-def _largest_exponent(c: F64, step: Step) -> NDArray[np.int64]:
+def _permuted(block: int) -> list[NDArray[np.int64]]:
+    """The places of each step of a block of `block`."""
+    places = np.arange(block)
+    early = places % 4 < 2
+    group = places // PERMUTED
+    steps = [places[(group == g) & half] for g in range(group[-1] + 1) for half in (early, ~early)]
+    return [step for step in steps if len(step)]
+
+
+def _largest_exponent(rule: Fused, c: F64, step: Step) -> NDArray[np.int64]:
     """The largest exponent among c and the products that are not zero, scales included."""
-    exponent = np.maximum(np.frexp(c)[1] - 1, FLOAT32.emin)  # subnormals too
+    emin = rule.running.emin
+    exponent = np.maximum(np.frexp(c)[1] - 1, emin)  # subnormals too
     exponent = np.where(c == 0, NO_EXPONENT, exponent)
     largest = np.maximum(exponent, step.largest_unit + step.scale)
-    return np.where(largest <= NO_EXPONENT // 2, FLOAT32.emin, largest)  # zeros alone: any
+    if rule.least_exponent is not None:
+        return np.maximum(largest, rule.least_exponent)
+    return np.where(largest <= NO_EXPONENT // 2, emin, largest)  # zeros alone: any
 
 
-def _fuse(step: Step, c: F32, fraction_bits: int, result_bits: int, record: Recorder) -> F32:
+def _fuse(rule: Fused, step: Step, c: F32, record: Recorder) -> F32:
     """One `fused:F` update of c: the scale and c join the alignment."""
     update = Update(c, step.special)
-    largest = _largest_exponent(update.c, step)
-    shift = fraction_bits - largest
+    largest = _largest_exponent(rule, update.c, step)
+    shift = rule.fraction_bits - largest
     terms = truncate(step.terms, step.scale + shift, record, update.active)
     aligned_c = truncate(update.c[:, None], shift, record, update.active)[:, 0]
-    total = exact_sum(terms, fraction_bits + step.term_bits, 0)
+    total = exact_sum(terms, rule.fraction_bits + step.term_bits, 0)
     odd = np.ldexp(total.plus(aligned_c), -shift)
-    rounded = rounding.toward_zero(odd, result_bits)
-    record.rounded(odd, rounded, update.active)
+    rounded = rule.cut(odd)
+    record.rounded(odd, rounded, update.active, rule.running)
     record.stage("largest_exponent", largest)
     record.stage("aligned", terms)
     record.stage("aligned_c", aligned_c)
@@ -177,10 +211,10 @@ def _fuse(step: Step, c: F32, fraction_bits: int, result_bits: int, record: Reco
     return update.result(rounded)
 
 
-def _promote(c: F32, partial: F32, record: Recorder) -> F32:
+def _promote(rule: Fused, c: F32, partial: F32, record: Recorder) -> F32:
     """Add the partial sum to c by RNE."""
     update = Update(c, special_class(partial))
     total = rounding.add_to_odd(update.c, update.finite(partial))
-    rounded = rounding.nearest_even(total)
-    record.rounded(total, rounded, update.active)
+    rounded = rule.rounded(total)
+    record.rounded(total, rounded, update.active, rule.running)
     return update.result(rounded)

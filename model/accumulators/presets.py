@@ -1,10 +1,14 @@
-"""The presets as data, one row each: a real machine, with the source of its facts."""
+"""The presets as data, one row each: a real machine, with the source of its facts.
+
+They are the machines of the default comparison and the regression; machines.py has the others.
+"""
 
 from dataclasses import replace
 
 from ..formats import FLOAT32
 from .base import NAN_NVIDIA
 from .fused import Preset
+from .machine import CHECKED, FP8, MEASURED, MX
 
 _HOPPER = Preset(
     name="hopper",
@@ -12,7 +16,9 @@ _HOPPER = Preset(
     fraction_bits=13,
     result_bits=13,
     nan=NAN_NVIDIA,
+    operands=FP8,
     source="H100/H200 FP8 wgmma, measured on an H200",
+    status=MEASURED,
 )
 PRESETS = {
     preset.name: preset
@@ -36,13 +42,16 @@ PRESETS = {
             fraction_bits=25,
             result_bits=FLOAT32.mantissa_bits,
             nan=NAN_NVIDIA,
+            operands=("fp16",),
             source="H100/H200 FP16 wgmma and mma.sync, measured on an H200 with E5M2 values",
+            status=MEASURED,
         ),
         replace(
             _HOPPER,
             name="ada",
             terms=16,
             source="Ada FP8, checked against 20,000 published results of Ada GPUs",
+            status=CHECKED,
         ),
         Preset(
             name="blackwell",
@@ -50,6 +59,7 @@ PRESETS = {
             fraction_bits=25,
             result_bits=FLOAT32.mantissa_bits,
             nan=NAN_NVIDIA,
+            operands=MX,
             source="Blackwell tcgen05, block-scaled `kind::mxf8f6f4` and unscaled FP8; neither "
             "`kind::mxf4nvf4` nor the B200's `mma.sync` (published bit-level studies)",
         ),

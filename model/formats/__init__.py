@@ -46,6 +46,7 @@ from .table import (
     ElementFormat,
     ScaleFormat,
     element_format,
+    flushed,
     is_scale_format,
     scale_format,
 )
@@ -89,6 +90,7 @@ __all__ = [
     "Triple",
     "UnsignedFormat",
     "element_format",
+    "flushed",
     "is_scale_format",
     "read_only",
     "scale_format",

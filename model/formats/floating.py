@@ -254,6 +254,18 @@ class FloatFormat(Codes):
         return cast(codes, self._kept_as)
 
 
+@dataclass(frozen=True)
+class Flushed(FloatFormat):
+    """A format as a machine without subnormal numbers reads it: their codes are zeros."""
+
+    @cached_property
+    def triples(self) -> Triple:
+        """Sign, significand and exponent of every code."""
+        sign, significand, exponent = super().triples
+        normal = significand >= 2**self.mantissa_bits
+        return Triple(sign, read_only(np.where(normal, significand, 0)), exponent)
+
+
 def scaled(x: Array, exponent: Array, largest: int) -> Array:
     """x x 2^exponent, exponents up to `largest`: in two exact steps where one has no float64."""
     if largest <= LARGEST_POWER:

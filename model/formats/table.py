@@ -7,11 +7,12 @@ arXiv:2206.02915. Integers in full and symmetric range: those of the schemes
 that docs/numerics.md cites in section 6.
 """
 
-from dataclasses import replace
+from dataclasses import astuple, replace
+from functools import cache
 
 from ..errors import choice
 from .codes import Specials
-from .floating import FloatFormat
+from .floating import FloatFormat, Flushed
 from .integer import MOST_SCALE_BITS, IntegerFormat, UnsignedFormat
 from .power import PowerFormat
 
@@ -80,3 +81,9 @@ def scale_format(name: str) -> ScaleFormat:
 def is_scale_format(value: object) -> bool:
     """Whether `value` is a format that scales can have."""
     return isinstance(value, PowerFormat | UnsignedFormat) or value in SCALE_FORMATS.values()
+
+
+@cache
+def flushed(fmt: ElementFormat) -> ElementFormat:
+    """The format as a machine without subnormal numbers reads it; integers as they are."""
+    return Flushed(*astuple(fmt)) if isinstance(fmt, FloatFormat) else fmt

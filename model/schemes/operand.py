@@ -6,14 +6,25 @@ region (section 7 of docs/numerics.md).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Array, cast, dtype_name, exponent, is_tensor, namespace, power
+from ..arrays import (
+    FLOAT64_BIAS,
+    Array,
+    at_least,
+    beside,
+    cast,
+    dtype_name,
+    exponent,
+    is_tensor,
+    namespace,
+    power,
+)
 from ..formats import (
     BFLOAT16,
     FLOAT16,
@@ -108,6 +119,22 @@ class Operand:
     def largest(self) -> int:
         """The largest magnitude, as a multiple of 2^lsb."""
         return max(-self.low, self.high)
+
+    @property
+    def flushed(self) -> "Operand":
+        """As a machine without subnormal numbers reads it: elements below their unit are zeros."""
+        xp, values = namespace(self.values), self.values
+        size = xp.abs(values)
+        zero = (size < power(at_least(self.units, -FLOAT64_BIAS + 1))) & (size > 0)
+        units = xp.where(zero, NO_EXPONENT, self.units)
+        return replace(
+            self, values=xp.where(zero, 0.0 * values, values), units=cast(units, "int16")
+        )
+
+    def reordered(self, columns: NDArray[np.int64]) -> "Operand":
+        """With its columns in another order, in which none leaves its block."""
+        index = beside(columns, self.values)
+        return replace(self, values=self.values[:, index], units=self.units[:, index])
 
     def region_scale(self, column: int) -> Array:
         """The scale of every row's region at `column`; 1 where there is none."""

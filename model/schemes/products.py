@@ -1,5 +1,6 @@
 """Matrix products of schemes by every accumulator (section 7 of docs/numerics.md)."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,7 @@ from .operand import Operand, float_operand
 from .regions import check_shapes, regions, rescaled, split
 
 FLOATS = ("float32", "float16", "bfloat16")
+Cuts = tuple[tuple[int, int], ...]
 CHUNK = 2**16  # products at once: their temporaries stay in the cache
 
 
@@ -39,6 +41,9 @@ def scaled_product(
     """
     if rule.takes_integers:
         check_elements(a.scheme, b.scheme)
+    else:
+        for pair in itertools.product(a.scheme.elements, b.scheme.elements):
+            rule.check_formats(*pair)
     left, right = operand(a), operand(b)
     if rule.takes_integers and not (_has_powers(a) or _has_powers(b)):
         for sums, scale in region_sums(left, right, a.scheme, b.scheme):
@@ -68,12 +73,33 @@ def with_nan(result: F32, rule: Accumulator) -> F32:
     return bits.view(np.float32)
 
 
-def accumulate(
-    rule: Accumulator, a: Operand, b: Operand, blocks: tuple[tuple[int, int], ...], c: F32
-) -> F32:
+def in_steps(
+    rule: Accumulator, a: Operand, b: Operand, blocks: Cuts
+) -> tuple[Operand, Operand, Cuts]:
+    """The operands as the rule reads them, and (start, stop) of each of its steps."""
+    if rule.flushes:
+        a, b = a.flushed, b.flushed
+    orders = [rule.order(stop - start) for start, stop in blocks]
+    if any(order is not None for order in orders):
+        columns = np.arange(a.shape[1])
+        for (start, stop), order in zip(blocks, orders, strict=True):
+            if order is not None:
+                columns[start:stop] = start + order
+        a, b = a.reordered(columns), b.reordered(columns)
+    cuts = []
+    for start, stop in blocks:
+        ends = [
+            start,
+            *(start + end for end in itertools.accumulate(rule.step_sizes(stop - start))),
+        ]
+        cuts += itertools.pairwise(ends)
+    return a, b, tuple(cuts)
+
+
+def accumulate(rule: Accumulator, a: Operand, b: Operand, blocks: Cuts, c: F32) -> F32:
     """What the rule makes of c and the blocks, a chunk of dot products at a time."""
     longest = rule.step_terms(max((stop - start for start, stop in blocks), default=1))
-    cuts = split(blocks, longest)
+    a, b, cuts = in_steps(rule, a, b, blocks)
     rows_a, rows_b = np.divmod(np.arange(c.size), c.shape[1])
     result = np.empty(c.size, np.float32)
     chunk = max(1, CHUNK // longest)

@@ -61,6 +61,10 @@ class Step(Protocol):
         """The largest unit exponent of the products (n,); NO_EXPONENT when all are zero."""
         ...
 
+    def largest_units(self, places: slice) -> NDArray[np.int64]:
+        """`largest_unit` of some of the products."""
+        ...
+
     @property
     def special(self) -> NDArray[np.uint8]:
         """The class of special terms of each dot product (n,), 0 where all are finite."""

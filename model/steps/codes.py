@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,7 +88,12 @@ class CodeStep:
     @cached_property
     def largest_unit(self) -> NDArray[np.int64]:
         """The largest unit exponent of each step's products (n,); NO_EXPONENT when all are zero."""
-        return self._units.max(axis=-1).astype(np.int64)
+        return self.largest_units(slice(None))
+
+    def largest_units(self, places: slice) -> NDArray[np.int64]:
+        """`largest_unit` of some of the products."""
+        units = self._units[:, places]
+        return units.max(axis=-1, initial=NO_EXPONENT).astype(np.int64)
 
     @property
     def _units(self) -> NDArray[np.int16] | NDArray[np.int64]:
@@ -108,7 +114,7 @@ class CodeStep:
 
 @dataclass(frozen=True)
 class CodeSteps:
-    """Codes of n dot products, in blocks of k, that are taken in steps of at most `terms`.
+    """Codes of n dot products, in blocks of k, that are taken in steps of these `sizes`.
 
     codes_a, codes_b: (n, blocks, k); scales_a, scales_b: uint8 (n, blocks). Steps are made
     one at a time, so that what they need stays small however long the dot products are.
@@ -120,7 +126,7 @@ class CodeSteps:
     codes_b: NDArray
     scales_a: NDArray[np.uint8]
     scales_b: NDArray[np.uint8]
-    terms: int
+    sizes: tuple[int, ...]
     shifts: NDArray[np.int64] | None = None
 
     @property
@@ -135,18 +141,17 @@ class CodeSteps:
 
     def walk(self, record: Recorder) -> Iterator[CodeStep]:
         """The steps in order."""
-        _, blocks, k = self.codes_a.shape
+        blocks = self.codes_a.shape[1]
         for block in range(blocks):
-            for start in range(0, k, self.terms):
-                step = self._step(block, start)
+            for end, size in zip(accumulate(self.sizes), self.sizes, strict=True):
+                step = self._step(block, end - size, end)
                 step.record(record)
                 yield step
 
-    def _step(self, block: int, start: int) -> CodeStep:
+    def _step(self, block: int, start: int, end: int) -> CodeStep:
         _, blocks, k = self.codes_a.shape
-        end = min(start + self.terms, k)
         codes = [codes[:, block, start:end] for codes in (self.codes_a, self.codes_b)]
-        fill = min(self.terms, k) - (end - start)
+        fill = max(self.sizes) - (end - start)
         if fill:
             codes = [np.pad(some, ((0, 0), (0, fill))) for some in codes]  # zeros
         scales = self.scales_a[:, block], self.scales_b[:, block]

@@ -94,11 +94,15 @@ class OperandStep:
     @cached_property
     def largest_unit(self) -> I64:
         """The largest unit exponent of each step's products (n,); NO_EXPONENT when all are zero."""
+        return self.largest_units(slice(None))
+
+    def largest_units(self, places: slice) -> I64:
+        """`largest_unit` of some of the products."""
         columns = slice(self.start, self.stop)
         a = self.steps.a.units[self.steps.rows_a, columns]
         b = self.steps.b.units[self.steps.rows_b, columns]
         units = np.where(self.products == 0, np.int16(NO_EXPONENT), a + b)  # fits int16, twice too
-        return units.max(axis=-1).astype(np.int64)
+        return units[:, places].max(axis=-1, initial=NO_EXPONENT).astype(np.int64)
 
     @cached_property
     def special(self) -> NDArray[np.uint8]:

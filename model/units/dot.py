@@ -98,6 +98,8 @@ class DotConfig(UnitConfig):
         rule = as_accumulator(accumulator)
         out = output_format(out)
         block_size("lanes", lanes)
+        if rule.without_unit is not None:
+            raise ValueError(f"accumulator {rule} has no unit: {rule.without_unit}")
         for a, b in pairs:
             rule.check_formats(a, b)
         if scales is None:

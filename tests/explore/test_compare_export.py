@@ -111,7 +111,9 @@ def test_every_section_of_the_datapath_has_a_group():
         "hopper-promoted",
         "ada",
     ]
-    assert {text.partition(":")[0] for text in texts} >= set(KINDS)
+    assert {text.partition(":")[0] for text in texts} >= {
+        name for name, kind in KINDS.items() if kind.examples
+    }
     for text in texts:
         fmt = "int8" if text == "int32" else "e4m3"
         config = DotConfig(fmt, 32, text, out="bfloat16")

@@ -192,7 +192,10 @@ def other(**changed):
         (
             {"accumulator": "aligned"},
             ValueError,
-            f"accumulator must be one of {', '.join(KNOWN)}, not 'aligned'",
+            (
+                f"accumulator must be one of {', '.join(KNOWN)}, or another of docs/machines.md, "
+                "not 'aligned'"
+            ),
         ),
         (
             {"accumulator": "int32"},

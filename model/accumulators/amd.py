@@ -1,0 +1,159 @@
+"""Rules of AMD's matrix cores: exact steps (CDNA1), trees (CDNA2), sums cut downwards (CDNA3)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import rounding
+from ..formats import FLOAT32
+from ..products import NO_EXPONENT
+from ..rounding import F32, F64
+from ..specials import Update
+from ..steps import Step, Steps
+from ..trace import Recorder
+from ..wide import exact_sum
+from .base import truncate
+from .exact import Exact
+from .float32 import Float32
+from .machine import Machine
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactMachine(Machine, Exact):
+    """Steps of `terms` elements, each added to c exactly, with one rounding."""
+
+    takes_floats = False
+
+    @property
+    def without_unit(self) -> str:
+        """Why no unit computes it yet."""
+        return "exact sums of parts of a block have none"
+
+    @property
+    def rule(self) -> str:
+        """The rule in one line, for tables."""
+        return f"exact in steps of {self.terms} terms"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeMachine(Machine, Float32):
+    """Steps of `terms` elements, each the tree of `float32` added to c, without subnormal numbers.
+
+    Those of elements and c count as zeros, and so does every subnormal result of a rounding.
+    """
+
+    @property
+    def flushes(self) -> bool:
+        """Whether subnormal numbers count as zeros."""
+        return True
+
+    @property
+    def without_unit(self) -> str:
+        """Why no unit computes it yet."""
+        return "trees that flush subnormal numbers have none"
+
+    @property
+    def rule(self) -> str:
+        """The rule in one line, for tables."""
+        return f"float32 in steps of {self.terms} terms, subnormal numbers flushed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlooredMachine(Machine):
+    """Steps of `terms` elements whose sum and c are cut downwards before they are added by RNE.
+
+    fraction_bits: of the products (RZ, below the largest) and of c. sum_bits: of the products' sum
+    beside c. halves: whether elements at even and odd places are summed apart, each to its own
+    largest product; a c of an exponent more than fraction_bits + 1 below is then left out.
+    """
+
+    fraction_bits: int
+    sum_bits: int
+    halves: bool = False
+    summary = "terms cut F bits below the largest, their sum and c downwards; RNE result"
+
+    @property
+    def alignment_bits(self) -> int:
+        """Fraction bits that terms keep."""
+        return self.fraction_bits
+
+    @property
+    def without_unit(self) -> str:
+        """Why no unit computes it yet."""
+        return "sums that are cut downwards have none"
+
+    @property
+    def rule(self) -> str:
+        """The rule in one line, for tables."""
+        text = f"floored:{self.fraction_bits}:{self.sum_bits} in steps of {self.terms} terms"
+        return f"{text}, even and odd places apart" if self.halves else text
+
+    def run(self, steps: Steps, c: F32, record: Recorder) -> F32:
+        """Step by step into c."""
+        for step in steps.walk(record):
+            c = self._added(step, c, record)
+            record.stage("accumulator", c)
+        return c
+
+    def _added(self, step: Step, c: F32, record: Recorder) -> F32:
+        update = Update(c, step.special)
+        total, largest = self._sum(step, record, update.active)
+        exponent = np.maximum(np.frexp(update.c)[1] - 1, FLOAT32.emin)
+        exponent = np.where(update.c == 0, FLOAT32.emin, exponent)
+        left_out = np.zeros_like(update.active)
+        if self.halves:
+            left_out = exponent < largest - self.fraction_bits - 1
+        largest = np.maximum(largest, exponent)
+        with np.errstate(under="ignore"):
+            parts = [
+                _floored(total, self.sum_bits - largest, record, update.active),
+                _floored(update.c, self.fraction_bits - largest, record, update.active),
+            ]
+        parts[1] = np.where(left_out, 0.0, parts[1])
+        units = parts[0] + parts[1] * 2.0 ** (self.sum_bits - self.fraction_bits)
+        exact = np.ldexp(units, largest - self.sum_bits)
+        result, both = _with_overflow(step, rounding.nearest_even(exact))
+        record.rounded(exact, result, update.active)
+        return update.result(np.where(both, np.float32(np.nan), result))
+
+    def _sum(
+        self, step: Step, record: Recorder, active: NDArray[np.bool_]
+    ) -> tuple[F64, NDArray[np.int64]]:
+        """The sum of the aligned products, scales included, and the exponent of its grid."""
+        if not self.halves:
+            return self._aligned(step, slice(None), record, active)
+        sums = [self._aligned(step, slice(i, None, 2), record, active) for i in (0, 1)]
+        largest = np.maximum(sums[0][1], sums[1][1])
+        shift = self.fraction_bits - largest
+        units = sum(_floored(total, shift, record, active) for total, _ in sums)
+        return np.ldexp(units, -shift), largest
+
+    def _aligned(
+        self, step: Step, places: slice, record: Recorder, active: NDArray[np.bool_]
+    ) -> tuple[F64, NDArray[np.int64]]:
+        largest = step.largest_units(places)
+        nothing = largest == NO_EXPONENT
+        shift = np.where(nothing, 0, self.fraction_bits - largest - step.scale)
+        terms = truncate(step.terms[:, places], step.scale + shift, record, active)
+        total = exact_sum(terms, self.fraction_bits + step.term_bits, 0).rounded_to_odd()
+        lowest = 2 * FLOAT32.lsb  # below every c
+        return np.ldexp(total, -shift), np.where(nothing, lowest, largest + step.scale)
+
+
+def _floored(
+    x: F64, exponent: NDArray[np.int64], record: Recorder, active: NDArray[np.bool_]
+) -> F64:
+    """floor(x x 2^exponent)."""
+    scaled = np.ldexp(x, exponent)
+    floored = np.floor(scaled)
+    record.truncated((floored != scaled) & active)
+    return floored
+
+
+def _with_overflow(step: Step, result: F32) -> tuple[F32, NDArray[np.bool_]]:
+    """`result`, infinite where a product is too large for a float32; where both signs are."""
+    products = np.ldexp(step.terms, step.scale[:, None])
+    above, below = ((sign * products >= rounding.TOO_LARGE).any(axis=-1) for sign in (1, -1))
+    result = np.where(below, np.float32(-np.inf), result)
+    return np.where(above, np.float32(np.inf), result), np.logical_and(above, below)

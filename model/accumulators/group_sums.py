@@ -1,0 +1,79 @@
+"""Exact sums of short groups under their own scales, aligned to those scales: `mxf4nvf4`."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .. import rounding
+from ..formats import E2M1, FLOAT32, ElementFormat
+from ..products import NO_EXPONENT
+from ..rounding import F32
+from ..specials import Update
+from ..steps import Step, Steps
+from ..trace import Recorder
+from .base import truncate
+from .machine import Machine
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupSums(Machine):
+    """Groups of `terms` elements summed exactly and scaled exactly, then aligned with c.
+
+    fraction_bits: kept below the largest exponent, of the groups' scales (not of their sums) and
+    of a c that is not zero. together: elements whose groups meet in one alignment; its result is
+    RZ to float32.
+    """
+
+    fraction_bits: int
+    together: int
+    summary = "exact sums of groups, cut F bits below the scales' largest exponent; RZ result"
+
+    @property
+    def alignment_bits(self) -> int:
+        """Fraction bits that groups keep."""
+        return self.fraction_bits
+
+    @property
+    def without_unit(self) -> str:
+        """Why no unit computes it yet."""
+        return "sums of groups have none"
+
+    @property
+    def rule(self) -> str:
+        """The rule in one line, for tables."""
+        return (
+            f"grouped:{self.fraction_bits} of {self.together // self.terms} exact sums "
+            f"of {self.terms} terms"
+        )
+
+    def check_formats(self, a: ElementFormat, b: ElementFormat) -> None:
+        """ValueError unless both formats are E2M1, of which every sum is exact."""
+        if (a, b) != (E2M1, E2M1):
+            raise ValueError(f"accumulator {self} takes e2m1 only, not {a.name} x {b.name}")
+
+    def run(self, steps: Steps, c: F32, record: Recorder) -> F32:
+        """As many groups as meet, into c."""
+        groups: list[Step] = []
+        for step in steps.walk(record):
+            groups.append(step)
+            if sum(group.size for group in groups) >= self.together or step.is_last:
+                c = self._added(groups, c, record)
+                record.stage("accumulator", c)
+                groups = []
+        return c
+
+    def _added(self, groups: list[Step], c: F32, record: Recorder) -> F32:
+        update = Update(c, np.bitwise_or.reduce([group.special for group in groups]))
+        exponent = np.maximum(np.frexp(update.c)[1] - 1, FLOAT32.emin)
+        exponent = np.where(update.c == 0, NO_EXPONENT, exponent)
+        scales = np.stack([group.scale for group in groups], axis=-1)
+        largest = np.maximum(scales.max(axis=-1), exponent)
+        shift = self.fraction_bits - largest
+        sums = np.stack([group.terms.sum(axis=-1) for group in groups], axis=-1)
+        with np.errstate(under="ignore"):
+            aligned = truncate(np.ldexp(sums, scales), shift, record, update.active)
+            aligned_c = truncate(update.c[:, None], shift, record, update.active)[:, 0]
+        exact = np.ldexp(aligned.sum(axis=-1) + aligned_c, -shift)
+        rounded = rounding.toward_zero(exact)
+        record.rounded(exact, rounded, update.active)
+        return update.result(rounded)

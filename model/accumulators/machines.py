@@ -1,0 +1,199 @@
+"""All machines by name, one row each: those of presets.py and the others.
+
+Where sources disagree, a row's note says so. Public models: MMA-Sim (arXiv:2511.10909) and the
+models of Khattak and Mikaitis (arXiv:2512.07004), the latter with published results of the GPUs.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from .amd import ExactMachine, FlooredMachine, TreeMachine
+from .base import NAN_DEFAULT, NAN_NVIDIA
+from .fused import Preset
+from .group_sums import GroupSums
+from .machine import CHECKED, FP8, MODELLED, Machine
+from .presets import PRESETS
+
+MODELS = "MMA-Sim; Khattak and Mikaitis"
+
+
+def _nvidia(name: str, terms: int, fraction_bits: int, source: str, **row: Any) -> Preset:
+    row = {"nan": NAN_NVIDIA, **row}
+    return Preset(name=name, terms=terms, fraction_bits=fraction_bits, source=source, **row)
+
+
+def _float16(row: Preset, name: str, source: str, least: int | None, **others: Any) -> Preset:
+    """The machine with float16 for c and result, and the least exponent that goes with it."""
+    narrow: dict[str, Any] = {"result": "float16", "nearest": True, "result_bits": 23, "note": ""}
+    return replace(row, name=name, source=source, least=least, **narrow | others)
+
+
+_VOLTA = _nvidia("volta", 4, 23, f"V100 FP16 ({MODELS})", operands=("fp16",), status=CHECKED)
+_AMPERE = _nvidia("ampere", 8, 24, f"A100, A2 FP16 ({MODELS})", operands=("fp16",), status=CHECKED)
+_AMPERE_BF16 = replace(
+    _AMPERE,
+    name="ampere-bf16",
+    operands=("bf16",),
+    least=-132,
+    source=f"A100, A2 BF16 ({MODELS})",
+    note="MMA-Sim has no least exponent",
+)
+_AMPERE_TF32 = replace(
+    _AMPERE_BF16,
+    name="ampere-tf32",
+    terms=4,
+    operands=("tf32",),
+    source=f"A100, A2 TF32 ({MODELS})",
+)
+_HOPPER_FP16 = PRESETS["hopper-fp16"]
+_HOPPER_BF16 = replace(
+    _HOPPER_FP16,
+    name="hopper-bf16",
+    operands=("bf16",),
+    least=-133,
+    source="H100/H200 BF16 wgmma and mma.sync, measured on an H200, its least exponent on an H100",
+    note="MMA-Sim has no least exponent",
+)
+_HOPPER_TF32 = replace(
+    _HOPPER_BF16,
+    name="hopper-tf32",
+    terms=8,
+    operands=("tf32",),
+    source="H100/H200 TF32 wgmma and mma.sync, measured on an H200, its least exponent on an H100",
+)
+_HOPPER_MMA = replace(
+    _HOPPER_FP16,
+    name="hopper-mma",
+    operands=FP8,
+    permuted=True,
+    source="H100/H200 FP8 mma.sync, measured on an H200",
+    note="compiled to FP16 instructions; MMA-Sim has one step of 32 terms",
+)
+_BLACKWELL_FP16 = replace(
+    _HOPPER_FP16, name="blackwell-fp16", source=f"B200 FP16 ({MODELS})", status=CHECKED
+)
+_BLACKWELL_MMA = replace(
+    PRESETS["blackwell"],
+    name="blackwell-mma",
+    operands=FP8,
+    promote=32,
+    source="B200 FP8 mma.sync (published results of B200 GPUs)",
+    status=CHECKED,
+    note="both public models have c inside the step",
+)
+_HOPPER_MMA_FLOAT16 = _float16(
+    _HOPPER_MMA,
+    "hopper-mma-float16",
+    "H100/H200 FP8 mma.sync, float16 result (published results of both)",
+    -21,
+    promote=32,
+    status=CHECKED,
+    note="both public models have one step of 32 terms, c inside",
+)
+_CDNA = f"mfma ({MODELS})"
+_CDNA1 = ExactMachine(
+    name="cdna1-fp16",
+    terms=4,
+    nan=NAN_DEFAULT,
+    operands=("fp16",),
+    source=f"CDNA1 FP16 {_CDNA}",
+    note="an earlier MMA-Sim has a tree of float32 additions",
+)
+_CDNA2 = TreeMachine(
+    name="cdna2-fp16",
+    terms=4,
+    nan=NAN_DEFAULT,
+    operands=("fp16", "bf16"),
+    source=f"CDNA2 FP16, and BF16 of the instructions named `_1k`, {_CDNA}",
+)
+_CDNA3 = FlooredMachine(
+    name="cdna3-fp16",
+    terms=8,
+    fraction_bits=24,
+    sum_bits=31,
+    nan=NAN_DEFAULT,
+    operands=("fp16", "bf16"),
+    source=f"CDNA3 FP16 and BF16 {_CDNA}",
+    note="MMA-Sim lets a product of zero count as 2^-126 times its other factor",
+)
+_ROWS: tuple[Machine, ...] = (
+    _VOLTA,
+    _float16(_VOLTA, "volta-float16", f"V100 FP16, float16 result ({MODELS})", -19),
+    _AMPERE,
+    _AMPERE_BF16,
+    _AMPERE_TF32,
+    _float16(_AMPERE, "ampere-float16", f"A100, A2 FP16, float16 result ({MODELS})", -20),
+    replace(_AMPERE, name="ada-fp16", source=f"Ada, L40S FP16 ({MODELS})"),
+    replace(_AMPERE_BF16, name="ada-bf16", source=f"Ada, L40S BF16 ({MODELS})"),
+    replace(_AMPERE_TF32, name="ada-tf32", source=f"Ada, L40S TF32 ({MODELS})"),
+    _float16(_AMPERE, "ada-fp16-float16", f"Ada, L40S FP16, float16 result ({MODELS})", -20),
+    _float16(PRESETS["ada"], "ada-float16", f"Ada FP8, float16 result ({MODELS})", None),
+    _HOPPER_BF16,
+    _HOPPER_TF32,
+    _float16(
+        _HOPPER_FP16,
+        "hopper-fp16-float16",
+        f"H100/H200 FP16, float16 result ({MODELS}; its least exponent measured on an H100)",
+        -21,
+        status=CHECKED,
+    ),
+    _float16(
+        PRESETS["hopper"],
+        "hopper-float16",
+        "H100/H200 FP8 wgmma, float16 result (MMA-Sim)",
+        None,
+        status=MODELLED,
+    ),
+    _HOPPER_MMA,
+    _HOPPER_MMA_FLOAT16,
+    _BLACKWELL_FP16,
+    replace(_HOPPER_BF16, name="blackwell-bf16", source=f"B200 BF16 ({MODELS})", status=CHECKED),
+    replace(_HOPPER_TF32, name="blackwell-tf32", source=f"B200 TF32 ({MODELS})", status=CHECKED),
+    _float16(
+        _BLACKWELL_FP16, "blackwell-fp16-float16", f"B200 FP16, float16 result ({MODELS})", -21
+    ),
+    _float16(
+        PRESETS["blackwell"],
+        "blackwell-float16",
+        "B200 tcgen05 FP8, float16 result (MMA-Sim)",
+        None,
+        status=MODELLED,
+    ),
+    _BLACKWELL_MMA,
+    replace(
+        _HOPPER_MMA_FLOAT16,
+        name="blackwell-mma-float16",
+        source="B200 FP8 mma.sync, float16 result (published results of B200 GPUs)",
+    ),
+    GroupSums(
+        name="blackwell-mxf4nvf4",
+        terms=16,
+        fraction_bits=35,
+        together=64,
+        nan=NAN_NVIDIA,
+        operands=("e2m1",),
+        source="B200 `kind::mxf4nvf4`, scales UE8M0 per 32 or UE4M3 per 16 (MMA-Sim)",
+        note="a group whose sum is zero counts by its scales",
+    ),
+    _CDNA1,
+    replace(_CDNA1, name="cdna1-bf16", terms=2, operands=("bf16",), source=f"CDNA1 BF16 {_CDNA}"),
+    _CDNA2,
+    replace(
+        _CDNA2,
+        name="cdna2-bf16",
+        terms=2,
+        operands=("bf16",),
+        source=f"CDNA2 BF16 of the other instructions, {_CDNA}",
+    ),
+    _CDNA3,
+    replace(_CDNA3, name="cdna3-xf32", terms=4, operands=("tf32",), source=f"CDNA3 XF32 {_CDNA}"),
+    replace(
+        _CDNA3,
+        name="cdna3-fp8",
+        terms=16,
+        halves=True,
+        operands=("e4m3fnuz", "e5m2fnuz", "e4m3fnuzxe5m2fnuz", "e5m2fnuzxe4m3fnuz"),
+        source=f"CDNA3 FP8 and BF8 {_CDNA}",
+    ),
+)
+MACHINES: dict[str, Machine] = {row.name: row for row in (*PRESETS.values(), *_ROWS)}

@@ -4,7 +4,6 @@ import os
 import zlib
 
 import numpy as np
-from numpy.typing import NDArray
 
 import rational
 import rational_machines
@@ -80,8 +79,8 @@ def describe(cases: Cases, accumulator: Accumulator | str) -> str:
         f"c           {cases.c.view(np.uint32)[0]:#010x}",
     ]
     for j, (a, b, scale_a, scale_b) in enumerate(all_blocks(cases[:1])[0]):
-        lines.append(f"block {j}  a  {_hex(a)}  scale {scale_a:02x}")
-        lines.append(f"         b  {_hex(b)}  scale {scale_b:02x}")
+        lines.append(f"block {j}  a  {' '.join(f'{code:02x}' for code in a)}  scale {scale_a:02x}")
+        lines.append(f"         b  {' '.join(f'{code:02x}' for code in b)}  scale {scale_b:02x}")
     return "\n".join(lines)
 
 
@@ -100,7 +99,3 @@ def check(cases: Cases, accumulator: Accumulator | str) -> None:
     """Fail, with a report, unless the fast model and the oracle agree."""
     report = difference(cases, accumulator)
     assert report is None, f"\n{report}"
-
-
-def _hex(codes: NDArray) -> str:
-    return " ".join(f"{code:0{2 * codes.itemsize}x}" for code in codes)

@@ -19,6 +19,7 @@ from ...model.formats import FORMATS
 from .. import checks
 from ..ops.matmul import matmul
 from ..ops.quantize import quantize
+from ..tensors.formats import code_dtype
 from ..tensors.mx import MXTensor
 from ..tensors.packing import unpack
 from .fast import fast_products
@@ -30,6 +31,7 @@ PRODUCTS = [
     *(("exact", "e5m2"), ("aligned:13", "e4m3"), ("hopper", "e4m3"), ("hopper-promoted", "e4m3")),
     *(("aligned:25", "e4m3"), ("blackwell", "e4m3"), ("aligned:13", "e5m2")),
     *(("float32", "e4m3"), ("fixed:48:-20", "e4m3"), ("fixed:640:-320", "e4m3")),
+    *(("hopper-fp16", "fp16"), ("hopper-bf16", "bf16"), ("hopper-tf32", "tf32")),
 ]
 GRANULE = 1024  # of --size: tiles of dot_scaled
 SAMPLE = 16  # rows and columns of a product, or rows of a tensor, that the model repeats
@@ -116,12 +118,13 @@ def operand(name: str, rows: int, length: int, seed: int) -> MXTensor:
     generator = torch.Generator("cuda").manual_seed(seed)
     shape = (rows, length)
     codes = torch.randint(
-        0, 2**fmt.bits, shape, generator=generator, dtype=torch.uint8, device="cuda"
+        0, 2**fmt.bits, shape, generator=generator, dtype=torch.int32, device="cuda"
     )
     finite = torch.from_numpy(np.isfinite(fmt.values)).to("cuda")
-    codes = torch.where(finite[codes.int()], codes, 1).to(torch.uint8)
+    codes = torch.where(finite[codes], codes, 1)
     if fmt.nan_code is not None:
         codes[0, 0] = fmt.nan_code
+    codes = codes.to(code_dtype(fmt))
     shape = (rows, length // 32)
     scales = torch.randint(120, 134, shape, generator=generator, dtype=torch.uint8, device="cuda")
     return MXTensor(codes, scales, fmt)

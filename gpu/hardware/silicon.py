@@ -87,7 +87,8 @@ def scale_limits(a: ElementFormat, b: ElementFormat) -> tuple[int, int]:
 
     Below, a scaled result could have digits below the rule's 2^-139; above, it could overflow.
     """
-    carries = 2 + (HOPPER.step_terms(LARGEST_BLOCK) - 1).bit_length()  # products reach 4 units, and there are 32
+    terms = HOPPER.step_terms(LARGEST_BLOCK)
+    carries = 2 + (terms - 1).bit_length()  # products reach 4 units
     low = FLOAT32.emin - (a.emin + b.emin)
     return low, FLOAT32.emax - (a.emax + b.emax + carries)
 

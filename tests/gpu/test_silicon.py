@@ -1,7 +1,6 @@
 """The tensor cores as an executor: what it refuses, its kernels, and on an H200 its bits."""
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,21 +14,27 @@ from mxdot.gpu.hardware.agreement import CLASSES, PAIRS
 from mxdot.gpu.hardware.black_boxes import UNITS, cuda_unit
 from mxdot.gpu.ops.matmul import Product
 from mxdot.gpu.rules import run as run_rules
-from mxdot.model import BF16, E4M3, E4M3FNUZ, E5M2, FORMATS, FP16, INT8, PRESETS, ElementFormat
+from mxdot.gpu.tensors.formats import code_dtype
+from mxdot.model import BF16, E4M3, E4M3FNUZ, E5M2, FP16, INT8, TF32, ElementFormat
 from mxdot.model.accumulators import Fused
+from mxdot.model.accumulators import accumulator as find_rule
 
-RULES = ("hopper", "hopper-promoted", "hopper-mx", "hopper-fp16")
+RULES = tuple(silicon.FORMATS)
 SIZE = 2048 if DEVICE == "cuda" else 24
 
 
 def product(
     accumulator="hopper", formats=(E4M3, E5M2), block_size=32, scale_a=127, scale_b=127, k=64
 ) -> Product:
-    codes = torch.zeros((4, k), dtype=torch.uint8)
     scales = torch.zeros((4, k // block_size), dtype=torch.uint8)
-    rule = PRESETS[accumulator] if isinstance(accumulator, str) else accumulator
-    a, b = formats
-    return Product(codes, codes, scales + scale_a, scales + scale_b, a, b, block_size, rule, None)
+    rule, (a, b) = find_rule(accumulator), formats
+    x, y = (torch.zeros((4, k), dtype=code_dtype(fmt)) for fmt in formats)
+    return Product(x, y, scales + scale_a, scales + scale_b, a, b, block_size, rule, None)
+
+
+def pairs_of(rule: str) -> list[tuple[ElementFormat, ElementFormat]]:
+    """The pairs of formats that the unit takes, of those that are compared."""
+    return [pair for pair in PAIRS if set(pair) <= set(silicon.FORMATS[rule])]
 
 
 def on_hopper(monkeypatch):
@@ -41,9 +46,9 @@ def on_hopper(monkeypatch):
 @pytest.mark.parametrize("rule", RULES)
 def test_takes(monkeypatch, rule):
     on_hopper(monkeypatch)
-    formats = (E5M2, E5M2) if rule == "hopper-fp16" else (E4M3, E5M2)
-    assert silicon.refusal(product(rule, formats)) is None
-    assert silicon.refusal(product(rule, formats, block_size=64)) is None
+    for formats in pairs_of(rule):
+        assert silicon.refusal(product(rule, formats)) is None
+        assert silicon.refusal(product(rule, formats, block_size=64)) is None
 
 
 def test_takes_the_scales_in_reach(monkeypatch):
@@ -65,10 +70,13 @@ def test_takes_the_scales_in_reach(monkeypatch):
             "formats of hopper must be e4m3 or e5m2, not e4m3fnuzxbf16",
         ),
         (
-            {"accumulator": "hopper-fp16", "formats": (FP16, FP16)},
-            "formats of hopper-fp16 must be e5m2, not fp16xfp16",
+            {"accumulator": "hopper-fp16"},
+            "formats of hopper-fp16 must be fp16 or e5m2, not e4m3xe5m2",
         ),
-        ({"accumulator": "hopper-fp16"}, "formats of hopper-fp16 must be e5m2, not e4m3xe5m2"),
+        (
+            {"accumulator": "hopper-bf16", "formats": (BF16, FP16)},
+            "formats of hopper-bf16 must be bf16, not bf16xfp16",
+        ),
         ({"block_size": 16}, "block_size must be a multiple of 32, not 16"),
         ({"scale_a": 128}, "hopper has no block scales: all must be 2^0 (code 127)"),
         ({"accumulator": "hopper-mx", "scale_a": 255}, "scales must hold no NaN (code 255)"),
@@ -111,11 +119,11 @@ def test_matmul_says_why_not():
 
 
 def integers(rng: torch.Generator, rows: int, k: int, fmt: ElementFormat) -> torch.Tensor:
-    values = torch.randint(-4, 5, (rows, k), generator=rng).numpy()
-    return torch.tensor(fmt.encode(values), device=DEVICE)
+    return fmt.encode(torch.randint(-4, 5, (rows, k), generator=rng)).to(DEVICE)
 
 
-@pytest.mark.parametrize("rule", RULES)
+# Triton's interpreter multiplies no bfloat16.
+@pytest.mark.parametrize("rule", [x for x in RULES if DEVICE == "cuda" or x != "hopper-bf16"])
 @pytest.mark.parametrize(("m", "n", "k"), [(3, 5, 32), (129, 70, 96), (40, 130, 288), (0, 4, 32)])
 @pytest.mark.parametrize("with_c", [False, True])
 class TestKernels:
@@ -123,7 +131,7 @@ class TestKernels:
 
     def test_every_row_column_and_scale(self, rule, m, n, k, with_c):
         rng = torch.Generator().manual_seed(m + k)
-        formats = (E5M2, E5M2) if rule == "hopper-fp16" else (E4M3, E5M2)
+        formats = pairs_of(rule)[-1]
         a, b = integers(rng, m, k, formats[0]), integers(rng, n, k, formats[1])
         span = 3 if rule == "hopper-mx" else 1
         scale_a, scale_b = (
@@ -131,7 +139,7 @@ class TestKernels:
             for rows in (m, n)
         )
         c = torch.randint(-99, 99, (m, n), generator=rng).float().to(DEVICE) if with_c else None
-        request = Product(a, b, scale_a, scale_b, *formats, 32, PRESETS[rule], c)
+        request = Product(a, b, scale_a, scale_b, *formats, 32, find_rule(rule), c)
         assert torch.equal(silicon.run(request), run_rules(request))
 
 
@@ -158,9 +166,10 @@ def rng() -> torch.Generator:
 @pytest.mark.parametrize("operands", CLASSES)
 def test_comparison_of_equals(monkeypatch, operands):
     fake_silicon(monkeypatch)
-    for pair in PAIRS:
-        drawn = agreement.draw(rng(), operands, pair, (20, 24, 64), True, True)
-        assert agreement.compare("hopper-mx", drawn, "torch") == (480, 0, 0)
+    for rule in ("hopper-mx", "hopper-fp16", "hopper-bf16", "hopper-tf32"):
+        for pair in pairs_of(rule):
+            drawn = agreement.draw(rng(), operands, pair, (20, 24, 64), True, rule == "hopper-mx")
+            assert agreement.compare(rule, drawn, "torch") == (480, 0, 0)
 
 
 def test_comparison_sees_a_bit(monkeypatch):
@@ -176,6 +185,16 @@ def test_comparison_sees_another_nan(monkeypatch):
     drawn = agreement.draw(rng(), "special", PAIRS[3], (20, 24, 64), True, False)
     tried, differing, _ = agreement.compare("hopper", drawn, "torch")
     assert 0 < differing < tried
+
+
+@pytest.mark.parametrize("fmt", [FP16, BF16, TF32], ids=str)
+def test_tiny_products_lie_about_the_smallest(fmt):
+    x = agreement.draw(rng(), "tiny", (fmt, fmt), (64, 48, 128), False, False).a.codes.numpy()
+    products = np.abs(fmt.values[x[:32]] * fmt.values[x[32:]])
+    smallest = max(2.0**-149, float(fmt.smallest**2))
+    assert products.max() > 2.0**8 * smallest
+    if fmt != FP16:
+        assert 0 < products[products > 0].min() < 2.0**-8 * smallest
 
 
 @pytest.mark.parametrize("operands", CLASSES)
@@ -212,7 +231,7 @@ def test_operands_are_of_their_class(operands):
 @pytest.mark.parametrize("rule", RULES)
 def test_silicon_is_the_model(rule, operands):
     """16 million dot products each; `python -m mxdot.gpu.hardware.agreement` compares billions."""
-    for pair in PAIRS if rule != "hopper-fp16" else [(E5M2, E5M2)]:
+    for pair in pairs_of(rule):
         drawn = agreement.draw(rng(), operands, pair, (SIZE, SIZE, 128), True, rule == "hopper-mx")
         assert agreement.compare(rule, drawn) == (SIZE**2, 0, 0)
 
@@ -221,7 +240,7 @@ def test_silicon_is_the_model(rule, operands):
 @pytest.mark.triton
 @pytest.mark.parametrize("rule", RULES)
 def test_matmul_runs_on_silicon(rule):
-    pair = (E5M2, E5M2)
+    pair = pairs_of(rule)[-1]
     drawn = agreement.draw(rng(), "normal", pair, (70, 90, 64), True, rule == "hopper-mx")
     got = matmul(drawn.a, drawn.b, rule, drawn.c, executor="silicon")
     want = matmul(drawn.a, drawn.b, rule, drawn.c, executor="torch")

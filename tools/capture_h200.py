@@ -1,10 +1,10 @@
 """Capture operands and results of the tensor cores of an H200 into tests/vectors/h200.
 
-    python tools/capture_h200.py DIRECTORY
+    python tools/capture_h200.py DIRECTORY [PRESET ...]
 
 Needs the GPU and PyTorch with Triton. One npz file for each preset; the arrays of case NAME are
 
-    NAME.a, NAME.b                  uint8 codes (M, K), (N, K)
+    NAME.a, NAME.b                  codes (M, K), (N, K), of the format's dtype
     NAME.scale_a, NAME.scale_b      uint8 E8M0 codes (M, K / 32), (N, K / 32), where there are any
     NAME.c                          uint32 bits of float32 (M, N), where products do not start at +0
     NAME.result                     uint32 bits of float32 (M, N), as the tensor core gave them
@@ -26,7 +26,14 @@ from mxdot.gpu.hardware.black_boxes import scaled_mm
 from mxdot.model import E5M2
 
 ROWS = 48
-LENGTHS = {"hopper": 64, "hopper-promoted": 256, "hopper-mx": 128, "hopper-fp16": 96}
+LENGTHS = {
+    "hopper": 64,
+    "hopper-promoted": 256,
+    "hopper-mx": 128,
+    "hopper-fp16": 96,
+    "hopper-bf16": 96,
+    "hopper-tf32": 64,
+}
 CUBLAS = {"hopper": True, "hopper-promoted": False}  # preset: fast accumulation
 
 
@@ -62,10 +69,10 @@ def _arrays(name: str, drawn: Operands, bits: Tensor, scaled: bool) -> dict[str,
 
 def main() -> None:
     """Write the files."""
-    directory = Path(sys.argv[1])
+    directory, rules = Path(sys.argv[1]), sys.argv[2:] or LENGTHS
     directory.mkdir(parents=True, exist_ok=True)
     rng = torch.Generator("cuda").manual_seed(4)
-    for rule in LENGTHS:
+    for rule in rules:
         path = directory / f"{rule}.npz"
         np.savez_compressed(path, allow_pickle=False, **capture(rule, rng))
         print(f"{path}: {path.stat().st_size} bytes")

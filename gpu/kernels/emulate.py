@@ -67,7 +67,7 @@ def refusal(rule: Accumulator, a: ElementFormat, b: ElementFormat, block_size: i
     """Why these kernels cannot emulate `rule`; None when they can."""
     if rule.running != RUNNING:
         return f"kernels have a float32 for c, not a {rule.running}"
-    if not (type(rule) in KERNELS or (isinstance(rule, Preset) and rule.is_consecutive)):
+    if not (type(rule) in KERNELS or (isinstance(rule, Preset) and not rule.permuted)):
         return f"no kernel has the rule of {rule}"
     settings = _settings(rule, a, b, block_size)
     if settings["RULE"] == FLOAT32 and block_size > LONGEST_TREE:
@@ -80,6 +80,7 @@ def _settings(
 ) -> dict[str, Any]:
     """The kernel's constants for a rule, and the width of its sums."""
     terms, fraction_bits = rule.step_terms(block_size), rule.alignment_bits or 0
+    least = rule.least_exponent if isinstance(rule, Fused) else None
     term_bits = 0 if rule.alignment_bits is None else fraction_bits + 2
     if rule.sums_exactly:
         pair = Pair(a, b)
@@ -91,6 +92,7 @@ def _settings(
         "DROPPED": FLOAT32_FRACTION - rule.step_fraction_bits,
         "PROMOTE": rule.promotes_every or 0,
         "SPLIT": is_split(a, b),
+        "LEAST": NO_EXPONENT if least is None else least,
         "sum_bits": term_bits + math.ceil(math.log2(terms + rule.is_fused)),
     }
 
@@ -309,15 +311,15 @@ def _fuse(c, high, low, exponent, F: tl.constexpr, WIDTH: tl.constexpr, DROPPED:
 
 
 @triton.jit
-def _exponent(largest, none, c, s, RULE: tl.constexpr):
+def _exponent(largest, none, c, s, RULE: tl.constexpr, LEAST: tl.constexpr):
     """The exponent that the grid hangs from: of the largest unit digit, or, in `fused`, with s and
-    c. none: where no term has one."""
+    c, and at least LEAST. none: where no term has one."""
     if RULE == 1:
         return tl.where(none, 0, largest)
     else:
         # A zero c takes no part; where the products are zero too, any exponent will do.
         other = tl.where(none, exponent32(c), tl.maximum(largest + s, exponent32(c)))
-        return tl.where((c == 0) & ~none, largest + s, other)
+        return tl.maximum(tl.where((c == 0) & ~none, largest + s, other), LEAST)
 
 
 @triton.jit
@@ -338,6 +340,7 @@ def _step(
     WIDTH: tl.constexpr,
     HAS_INF: tl.constexpr,
     SPLIT: tl.constexpr,
+    LEAST: tl.constexpr,
     TILE: tl.constexpr,
 ):
     """c' of one step; infinite terms, or a special c, decide where there are any."""
@@ -352,7 +355,7 @@ def _step(
         new = _add_exact(known, high, low, s - F, WIDTH)
     else:
         largest, none = _largest(a_units, b_units, count, a_stride, b_stride, SPLIT, TILE)
-        exponent = _exponent(largest, none, known, s, RULE)
+        exponent = _exponent(largest, none, known, s, RULE, LEAST)
         grid = F - exponent + (s if RULE == 2 else 0)
         if SPLIT:
             high, low, special = _sum_split(
@@ -408,6 +411,7 @@ def _emulate(
     HAS_C: tl.constexpr,
     HAS_INF: tl.constexpr,
     SPLIT: tl.constexpr,
+    LEAST: tl.constexpr,
     TILE: tl.constexpr,
 ):
     first_row, first_column = tile_origin(m, TILE)
@@ -447,6 +451,7 @@ def _emulate(
                 WIDTH,
                 HAS_INF,
                 SPLIT,
+                LEAST,
                 TILE,
             )
             a_values += count * a_stride

@@ -130,11 +130,6 @@ class Preset(Machine, Fused):
         return np.concatenate(_permuted(block)) if self.permuted else None
 
     @property
-    def is_consecutive(self) -> bool:
-        """Whether it is `fused:F` in steps of neighbours, results and promotion aside."""
-        return not self.permuted and self.least is None
-
-    @property
     def step_fraction_bits(self) -> int:
         """Fraction bits of the result of each step."""
         return min(self.result_bits, self.running.mantissa_bits)

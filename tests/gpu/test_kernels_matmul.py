@@ -51,7 +51,7 @@ def test_other_elements(accumulator):
         check(random_cases(rng, pair, 12, 2, 32), accumulator)
 
 
-@pytest.mark.parametrize("accumulator", ["aligned:13", "aligned:64", "fused:25", "hopper-fp16"])
+@pytest.mark.parametrize("accumulator", ["aligned:13", "aligned:64", "fused:25", "hopper-bf16"])
 @pytest.mark.parametrize("pair", SPLIT, ids="x".join)
 def test_products_beyond_float32(pair, accumulator):
     """Significands and exponents apart: subnormal elements, infinities and NaN, every exponent."""

@@ -21,11 +21,14 @@ PRESETS = {
     "hopper": (64, FP8),
     "hopper-promoted": (256, FP8),
     "hopper-mx": (128, FP8),
-    "hopper-fp16": (96, ("e5m2xe5m2",)),
+    "hopper-fp16": (96, ("e5m2xe5m2", "fp16xfp16", "fp16xe5m2")),
+    "hopper-bf16": (96, ("bf16xbf16",)),
+    "hopper-tf32": (64, ("tf32xtf32",)),
 }
 CUBLAS = ("hopper", "hopper-promoted")
 CLASSES = ("normal", "wide", "subnormal", "sparse", "special", "cancelling")
-LIMIT = 3 * 2**20
+WIDER = ("fp16xfp16", "fp16xe5m2", "bf16xbf16", "tf32xtf32")  # with products about 2^-149 too
+LIMIT = 2**22
 BLOCK = 32
 ROWS = 48
 NAN = 0x7FFFFFFF
@@ -66,11 +69,15 @@ def case(name: str, arrays: dict[str, NDArray]) -> Case:
     return Case(name, a, b, start, arrays[f"{name}.result"])
 
 
+def classes(pair: str) -> tuple[str, ...]:
+    return (*CLASSES, "tiny") if pair in WIDER else CLASSES
+
+
 def test_files_hold_what_their_description_says():
     assert {path.stem for path in DIRECTORY.glob("*.npz")} == set(PRESETS)
     assert sum(path.stat().st_size for path in DIRECTORY.iterdir()) <= LIMIT
     for preset, (length, pairs) in PRESETS.items():
-        names = {f"{pair}-{kind}-{length}" for pair in pairs for kind in CLASSES}
+        names = {f"{pair}-{kind}-{length}" for pair in pairs for kind in classes(pair)}
         if preset in CUBLAS:
             names |= {f"cublas-{name}" for name in names if "e5m2xe5m2" not in name}
         assert set(cases(preset)) == names
@@ -90,7 +97,9 @@ def test_the_captures_are_worth_comparing(preset):
     assert np.isneginf(values).any()
     assert (values == 0).any()
     assert len(np.unique(results >> 23 & 0xFF)) > 40
-    assert sum(one.c is not None for one in every) == 5 * len(PRESETS[preset][1])
+    assert sum(one.c is not None for one in every) == sum(
+        len(classes(pair)) - 1 for pair in PRESETS[preset][1]
+    )
     scales = np.unique(np.concatenate([one.a.scales.ravel() for one in every]))
     assert (len(scales) > 60) == (preset == "hopper-mx")
 
@@ -120,7 +129,8 @@ def test_rtl_computes_what_the_silicon_did(preset, tmp_path):
     build = build_unit(config, verilog, tmp_path / "build")
     every = list(cases(preset).values())
     parts = [records(config, one) for one in every]
-    write_records(tmp_path / "records", *map(np.concatenate, zip(*parts, strict=True)))
+    columns = map(np.concatenate, zip(*parts, strict=True))
+    write_records(tmp_path / "records", *columns, a_bits=config.bits_a, b_bits=config.bits_b)
     bulk.run(build, tmp_path / "records", tmp_path / "results", gap=8, stall=16)
     got = bulk.read_results(tmp_path / "results")[:, 0]
     want = np.concatenate([one.result.ravel() for one in every])

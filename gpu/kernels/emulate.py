@@ -59,6 +59,7 @@ KERNELS: dict[type[Accumulator], int] = {
     Float32: FLOAT32,
 }
 WIDEST_SUM = 78  # bits of a pair
+INT32_BITS = 32
 NONE = tl.constexpr(NO_EXPONENT)
 LONGEST_TREE = 128  # terms of a `float32` tree, which is unrolled
 
@@ -69,23 +70,28 @@ def refusal(rule: Accumulator, a: ElementFormat, b: ElementFormat, block_size: i
         return f"kernels have a float32 for c, not a {rule.running}"
     if not (type(rule) in KERNELS or (isinstance(rule, Preset) and not rule.permuted)):
         return f"no kernel has the rule of {rule}"
-    settings = _settings(rule, a, b, block_size)
+    settings, sum_bits = _settings(rule, a, b, block_size)
     if settings["RULE"] == FLOAT32 and block_size > LONGEST_TREE:
         return f"float32 takes blocks of at most {LONGEST_TREE} elements, not {block_size}"
-    return too_wide(settings["sum_bits"])
+    return too_wide(sum_bits)
 
 
 def _settings(
     rule: Accumulator, a: ElementFormat, b: ElementFormat, block_size: int
-) -> dict[str, Any]:
-    """The kernel's constants for a rule, and the width of its sums."""
+) -> tuple[dict[str, Any], int]:
+    """The kernel's constants for a rule, and the bits of its sums."""
     terms, fraction_bits = rule.step_terms(block_size), rule.alignment_bits or 0
     least = rule.least_exponent if isinstance(rule, Fused) else None
     term_bits = 0 if rule.alignment_bits is None else fraction_bits + 2
     if rule.sums_exactly:
         pair = Pair(a, b)
         fraction_bits, term_bits = -pair.lsb, pair.bits
-    return {
+    terms_bits = term_bits + math.ceil(math.log2(terms))
+    sum_bits = term_bits + math.ceil(math.log2(terms + rule.is_fused))
+    # A product of aligned elements is less than 4 units, but that of two integers, (-2)^2.
+    below = rule.alignment_bits is not None and not (a.is_integer and b.is_integer)
+    width = INT32 if below and terms_bits < INT32_BITS else sum_width(sum_bits)
+    settings = {
         "RULE": by_kind(KERNELS, rule),
         "F": fraction_bits,
         "TERMS": terms,
@@ -93,8 +99,9 @@ def _settings(
         "PROMOTE": rule.promotes_every or 0,
         "SPLIT": is_split(a, b),
         "LEAST": NO_EXPONENT if least is None else least,
-        "sum_bits": term_bits + math.ceil(math.log2(terms + rule.is_fused)),
+        "WIDTH": width,
     }
+    return settings, sum_bits
 
 
 def too_wide(sum_bits: int) -> str | None:
@@ -112,8 +119,7 @@ def sum_width(bits: int) -> int:
 def run(product: "Product") -> Tensor:
     """Dot products of the rows of `a` (M, K) and `b` (N, K): float32 (M, N)."""
     m, n = product.shape
-    settings = _settings(product.accumulator, *product.formats, product.block_size)
-    width = sum_width(settings.pop("sum_bits"))
+    settings, _ = _settings(product.accumulator, *product.formats, product.block_size)
     split = settings["SPLIT"]
     a = operand(product.a_codes, product.a_scales, product.a_format, split)
     b = operand(product.b_codes, product.b_scales, product.b_format, split)
@@ -131,11 +137,10 @@ def run(product: "Product") -> Tensor:
         b.values.shape[1],
         product.a_scales.shape[1],
         BLOCK=product.block_size,
-        WIDTH=width,
         HAS_C=product.c is not None,
         HAS_INF=product.has_inf,
         TILE=tile,
-        num_warps=4 if width == INT32 else 8,
+        num_warps=4 if settings["WIDTH"] == INT32 else 8,
         **settings,
     )
     return result
@@ -305,8 +310,15 @@ def _add_aligned(
 @triton.jit
 def _fuse(c, high, low, exponent, F: tl.constexpr, WIDTH: tl.constexpr, DROPPED: tl.constexpr):
     """`fused`: the sum and c on the grid 2^(exponent - F)."""
-    c_high, c_low = truncate(c.to(tl.float64) * power64(F - exponent), WIDTH)
-    total = sum_to_odd(high + c_high, low + c_low, WIDTH)
+    if WIDTH == 0:  # c beside a sum of 32 bits: both are exact in float64
+        # In two steps, for a subnormal c may rise far; beyond them it is zero, before or after.
+        grid = tl.minimum(tl.maximum(F - exponent, -252), 252)
+        half = grid >> 1
+        aligned = c * power32(half) * power32(grid - half)
+        total = low.to(tl.float64) + aligned.to(tl.int32).to(tl.float64)
+    else:
+        c_high, c_low = truncate(c.to(tl.float64) * power64(F - exponent), WIDTH)
+        total = sum_to_odd(high + c_high, low + c_low, WIDTH)
     return toward_zero(total * power64(exponent - F), DROPPED)
 
 

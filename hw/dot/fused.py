@@ -121,7 +121,7 @@ class Join(Section):
             peak.eq(peak_of_step.exponent + self.i.scale + widths.exponent_min),
             # A zero c takes no part; with zero products too, any exponent will do.
             products_lead.eq(peak_of_step.any & ((c.significand == 0) | (peak > c.exponent))),
-            emax.eq(Mux(products_lead, peak, c.exponent)),
+            emax.eq(self._at_least(Mux(products_lead, peak, c.exponent))),
             base.eq(emax - self.i.scale - widths.exponent_min),
         ]
         sticky = []
@@ -139,6 +139,11 @@ class Join(Section):
         sticky.append(self._align_running(m, c, emax))
         m.d.comb += self.o.sticky.eq(Cat(sticky).any())
         return m
+
+    def _at_least(self, exponent: Value) -> Value:
+        """`exponent`, no less than the machine's least."""
+        least = self.widths.config.accumulator.least_exponent
+        return exponent if least is None else Mux(exponent < least, least, exponent)
 
     def _begin(self, m: Module, before: data.View) -> None:
         """The value of the step before, of the block before, or where the sum starts."""

@@ -144,8 +144,6 @@ class Preset(Machine, Fused):
         """Why no unit computes it yet; None where there is one."""
         if self.permuted:
             return "its steps permute the elements"
-        if self.least is not None:
-            return f"its largest exponent is at least {self.least}"
         return super().without_unit
 
     @property

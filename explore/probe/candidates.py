@@ -44,7 +44,7 @@ def candidates(
     if found.grid == "none" and running == FLOAT32.name:
         yield Exact()
     bits = fraction_bits(found)
-    if bits in range(MAX_FRACTION_BITS + 1) and found.grid != "absolute":
+    if bits is not None and 0 <= bits <= MAX_FRACTION_BITS and found.grid != "absolute":
         yield Aligned(bits, running)
         # Where no product is lost, a c beyond them may still tell one F from another.
         most = MAX_FRACTION_BITS if found.grid == "none" else bits

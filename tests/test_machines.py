@@ -4,11 +4,15 @@
 others.
 """
 
+import csv
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from cases import OPERANDS, RUNNING, SCALES, random_cases
 from compare import FULL, check, generator
+from mxdot.explore.accuracy import evaluate
 from mxdot.model import MACHINES, PRESETS, MXArray, accumulator, dot, format_pairs
 from mxdot.model.accumulators.machine import STATUSES
 from rational_machines import NAMES
@@ -132,3 +136,13 @@ def test_what_a_machine_does_not_take():
         ValueError, match="accumulator blackwell-mxf4nvf4 takes e2m1 only, not e4m3 x e4m3"
     ):
         product_of("blackwell-mxf4nvf4", "e4m3", [1.0], [1.0])
+
+
+@pytest.mark.parametrize("name", ["volta", "ada-float16", "cdna3-fp8"])
+def test_the_losses_of_the_documentation(name):
+    """docs/machines.csv is what the model loses, of one set of data at the shorter length."""
+    with (Path(__file__).parent.parent / "docs" / "machines.csv").open(encoding="utf-8") as file:
+        rows = {row["machine"]: row for row in csv.DictReader(file)}
+    assert list(rows) == list(MACHINES)
+    (measured,) = evaluate(name, MACHINES[name].operands[0], "normal", (1024,), count=16)
+    assert f"{measured.sqnr_accumulator_db:.0f}" == rows[name]["normal 1024"]

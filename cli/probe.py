@@ -9,6 +9,7 @@ from ..sim.engine.files import write_file
 
 if TYPE_CHECKING:
     from ..explore.probe import MatrixUnit
+    from ..model import Accumulator
 
 DEVICE = "cuda:"
 MODEL_FORMATS = "e5m2"  # the widest products show the most
@@ -82,6 +83,15 @@ def _unit(args: argparse.Namespace) -> "MatrixUnit":
     from ..model.errors import integer
 
     rule = accumulator(args.unit)
-    formats = args.format or ("int8" if rule.takes_integers else MODEL_FORMATS)
+    formats = args.format or ("int8" if rule.takes_integers else _formats(rule))
     lanes = 32 if args.lanes is None else integer("lanes", args.lanes, 4, 128)
     return ModelUnit(rule, formats, lanes)
+
+
+def _formats(rule: "Accumulator") -> str:
+    """What a unit of the model is asked with: a machine that is no preset with its own operands."""
+    from ..model import PRESETS, Machine
+
+    if not isinstance(rule, Machine) or str(rule) in PRESETS or MODEL_FORMATS in rule.operands:
+        return MODEL_FORMATS
+    return rule.operands[0]

@@ -48,6 +48,8 @@ UNITS = [
     unit("hopper-fp16", FP8, lanes=32, stages=8),
     unit("ada", FP8, lanes=32, stages=8),
     unit("blackwell", lanes=8, out="bfloat16", stages=6),
+    unit("volta", "fp16", lanes=8),
+    unit("blackwell-mma", FP8, lanes=8, stages=4),
     unit("aligned:13", status=False),
     unit("fused:13", load_c=False),
     unit("hopper-promoted", FP8, load_c=False, status=False, out="float16"),

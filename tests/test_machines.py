@@ -4,13 +4,28 @@
 others.
 """
 
+import csv
+from fractions import Fraction
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from cases import OPERANDS, RUNNING, SCALES, random_cases
 from compare import FULL, check, generator
-from mxdot.model import MACHINES, PRESETS, MXArray, accumulator, dot, format_pairs
+from mxdot.explore.accuracy import evaluate
+from mxdot.model import (
+    MACHINES,
+    PRESETS,
+    MXArray,
+    accumulator,
+    dot,
+    format_pairs,
+    matmul,
+    schemes,
+)
 from mxdot.model.accumulators.machine import STATUSES
+from rational_formats import Number, Status, floor_log2, pow2, round_float32, value
 from rational_machines import NAMES
 
 SHAPES = ((1, 4), (2, 4), (1, 8), (3, 3), (1, 16), (5, 1), (1, 32), (2, 32), (1, 48), (1, 64))
@@ -132,3 +147,61 @@ def test_what_a_machine_does_not_take():
         ValueError, match="accumulator blackwell-mxf4nvf4 takes e2m1 only, not e4m3 x e4m3"
     ):
         product_of("blackwell-mxf4nvf4", "e4m3", [1.0], [1.0])
+
+
+@pytest.mark.parametrize("name", ["volta", "ada-float16", "cdna3-fp8"])
+def test_the_losses_of_the_documentation(name):
+    """docs/machines.csv is what the model loses, of one set of data at the shorter length."""
+    with (Path(__file__).parent.parent / "docs" / "machines.csv").open(encoding="utf-8") as file:
+        rows = {row["machine"]: row for row in csv.DictReader(file)}
+    assert list(rows) == list(MACHINES)
+    (measured,) = evaluate(name, MACHINES[name].operands[0], "normal", (1024,), count=16)
+    assert f"{measured.sqnr_accumulator_db:.0f}" == rows[name]["normal 1024"]
+
+
+def one_scale(array, level):
+    """The exact scales of an array's level, as fractions."""
+    stored = array.scheme.levels[level].format.exact(array.level_scales[level])
+    return [[Fraction(float(x)) for x in row] for row in np.atleast_2d(stored)]
+
+
+def test_groups_under_e4m3_scales():
+    """NVFP4 by `mxf4nvf4`: both scales' significands multiply the exact sums of 16."""
+    rng = generator("mxf4nvf4")
+    x, y = (rng.standard_normal((6, 96)).astype(np.float32) * 2.0 ** rng.integers(-9, 9, (6, 96))
+            for _ in range(2))  # fmt: skip
+    a, b = (schemes.quantize(v, "nvfp4") for v in (x, y))
+    got = matmul(a, b, "blackwell-mxf4nvf4")
+    (outer_a,), (outer_b,) = one_scale(a, 0), one_scale(b, 0)
+    scales_a, scales_b = one_scale(a, 1), one_scale(b, 1)
+    status = Status()
+    for i in range(6):
+        for j in range(6):
+            partial: Number = Fraction(0)
+            for start, stop in ((0, 4), (4, 6)):  # of 64 elements, and what is left
+                groups = []
+                for g in range(start, stop):
+                    places = range(16 * g, 16 * g + 16)
+                    total = sum(
+                        value("e2m1", int(a.codes[i, k])) * value("e2m1", int(b.codes[j, k]))
+                        for k in places
+                    )
+                    pair = scales_a[i][g], scales_b[j][g]
+                    unit = sum(max(floor_log2(scale), -6) for scale in pair)
+                    groups.append((total * pair[0] * pair[1], unit))
+                assert isinstance(partial, Fraction)
+                exponents = [unit for _, unit in groups]
+                if partial:
+                    exponents.append(max(floor_log2(abs(partial)), -126))
+                grid = pow2(max(exponents) - 35)
+                units = sum(int(term / grid) for term in (partial, *(t for t, _ in groups)))
+                partial = round_float32(units * grid, "toward_zero", status)
+            s = round_float32(outer_a[0] * outer_b[0], "nearest_even", status)
+            assert isinstance(s, Fraction)
+            assert isinstance(partial, Fraction)
+            want = round_float32(s * partial, "nearest_even", status)
+            assert isinstance(want, Fraction)
+            assert got[i, j] == float(want)
+    left, right = (schemes.quantize(v, "mxfp8_e4m3") for v in (x, y))
+    with pytest.raises(ValueError, match="takes e2m1 only, not e4m3 x e4m3"):
+        matmul(left, right, "blackwell-mxf4nvf4")

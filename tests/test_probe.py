@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from mxdot.cli import main
 from mxdot.explore.probe import ModelUnit, probe
 from mxdot.explore.probe.black_boxes import Reordered
-from mxdot.model import E5M2, PRESETS, ElementFormat, Preset
+from mxdot.model import E5M2, MACHINES, PRESETS, ElementFormat, Preset
 
 ROWS = 48
 FP16 = PRESETS["hopper-fp16"]
@@ -81,6 +81,37 @@ def test_recovers_without_c(text):
     unit = ModelUnit(text)
     unit.takes_c = False
     assert probe(unit, rows=ROWS).fits[0].text == text
+
+
+ALIKE = {machine.rule: name for name, machine in reversed(MACHINES.items())}
+
+
+@pytest.mark.parametrize("name", ALIKE.values())
+def test_names_every_machine(name):
+    """By operands of its own; machines of one rule are named together, and none of another."""
+    machine = MACHINES[name]
+    report = probe(ModelUnit(name, machine.operands[0]), rows=ROWS)
+    named = {fit.text for fit in report.fits} | set(report.alike)
+    assert report.fits[0].text == name
+    same = {other.name for other in MACHINES.values() if other.rule == machine.rule}
+    assert same <= named
+    # FP16 elements do not reach the least exponents of BF16 and TF32.
+    others = {MACHINES[other].rule for other in named & set(MACHINES)} - {machine.rule}
+    assert all(rule.startswith(machine.rule) for rule in others)
+
+
+@pytest.mark.parametrize("text", ["float16", "bfloat16", "aligned:13:float16", "fused:9:bfloat16"])
+def test_recovers_running_values_of_16_bits(text):
+    assert text in [fit.text for fit in probe(ModelUnit(text, "e4m3"), rows=ROWS).fits]
+
+
+def test_machines_that_fp8_does_not_tell_apart(capsys):
+    status, out, _ = run(capsys, "--unit", "blackwell-bf16", "--format", "e5m2", "--rows", "16")
+    assert status == 0
+    assert "\nnot told apart by e5m2xe5m2: blackwell-fp16, hopper-bf16, blackwell-bf16\n" in out
+    status, out, _ = run(capsys, "--unit", "cdna3-xf32", "--rows", "16")
+    assert status == 0
+    assert out.startswith("cdna3-xf32, tf32xtf32\n")
 
 
 def test_a_machine_without_a_name_is_described():

@@ -6,6 +6,7 @@
 A table stands between `<!-- table: NAME -->` and `<!-- end -->`.
 """
 
+import csv
 import re
 import sys
 from collections.abc import Callable
@@ -125,6 +126,14 @@ def machines() -> str:
     return rows("| machine | operands | rule | unit | source, and what else | status |", lines)
 
 
+def machine_losses() -> str:
+    """What tools/machine_losses.py measured."""
+    with (ROOT / "docs" / "machines.csv").open(encoding="utf-8", newline="") as file:
+        header, *measured = csv.reader(file)
+    lines = [f"| `{name}` | " + " | ".join(losses) + " |" for name, *losses in measured]
+    return rows(f"| {' | '.join(header)} |", lines)
+
+
 def widths() -> str:
     """Bits of the exact sum of 32 products."""
     lines = []
@@ -199,6 +208,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "accumulators": accumulators,
     "presets": presets,
     "machines": machines,
+    "machine_losses": machine_losses,
     "widths": widths,
     "sections": sections,
     "schemes": schemes,

@@ -32,15 +32,24 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model import Accumulator, Aligned, Exact, Fixed, Float32, Fused, Int32
+from ...model import (
+    Accumulator,
+    Aligned,
+    Exact,
+    Fixed,
+    Float32,
+    Fused,
+    Int32,
+    Machine,
+    Preset,
+)
 from ...model.accumulators import by_kind
-from ...model.formats import FLOAT32
+from ...model.formats import FLOAT32, FloatFormat
 from .reference import F64
 from .terms import Terms
 
 Bools = NDArray[np.bool_]
 U = 2.0**-FLOAT32.significand_bits  # unit roundoff of float32
-SUBNORMAL = FLOAT32.smallest / 2  # half the spacing of float32's subnormals
 FRACTION_BITS = FLOAT32.mantissa_bits
 SLACK = 1 + 2.0**-30  # the bounds are themselves computed in float64
 
@@ -50,9 +59,14 @@ def bound(rule: Accumulator, terms: Terms) -> F64:
     return by_kind(_BOUNDS, rule)(rule, terms) * SLACK
 
 
-def can_overflow(limit: F64, terms: Terms) -> Bools:
+def has_bound(rule: Accumulator) -> bool:
+    """Whether there is a bound: of machines, for those that are presets like others."""
+    return not isinstance(rule, Machine) or (isinstance(rule, Preset) and rule.is_consecutive)
+
+
+def can_overflow(rule: Accumulator, limit: F64, terms: Terms) -> Bools:
     """Which results may be infinite, given their bounds `limit`: a necessary condition, (n,)."""
-    return terms.totals + limit >= FLOAT32.largest_finite
+    return terms.totals + limit >= rule.running.largest_finite
 
 
 def can_saturate(rule: Fixed, terms: Terms) -> Bools:
@@ -61,16 +75,16 @@ def can_saturate(rule: Fixed, terms: Terms) -> Bools:
     return (terms.totals + lost) * SLACK >= (2.0 ** (rule.width - 1) - 1) * 2.0**rule.lsb
 
 
-def _nearest(error: F64, running: F64) -> F64:
+def _nearest(error: F64, running: F64, fmt: FloatFormat = FLOAT32) -> F64:
     """The error after c = RNE(a value that is `error` away from the exact `running`)."""
-    return error + U * (running + error) + SUBNORMAL
+    return error + 2.0**-fmt.significand_bits * (running + error) + fmt.smallest / 2
 
 
-def _chain(terms: Terms, block_errors: F64) -> F64:
+def _chain(rule: Accumulator, terms: Terms, block_errors: F64) -> F64:
     """Blocks with these errors (n, steps), added to c by RNE one after the other."""
     error, running = np.zeros(len(block_errors)), terms.running()
     for j in range(block_errors.shape[1]):
-        error = _nearest(error + block_errors[:, j], running[:, j])
+        error = _nearest(error + block_errors[:, j], running[:, j], rule.running)
     return error
 
 
@@ -82,7 +96,7 @@ def _lost(magnitudes: F64, digit: np.ndarray, log2_grid: np.ndarray) -> F64:
 
 
 def _exact(rule: Accumulator, terms: Terms) -> F64:
-    return _chain(terms, np.zeros_like(terms.sums))
+    return _chain(rule, terms, np.zeros_like(terms.sums))
 
 
 def _aligned(rule: Aligned, terms: Terms) -> F64:
@@ -90,7 +104,7 @@ def _aligned(rule: Aligned, terms: Terms) -> F64:
     lost = _lost(terms.magnitudes, terms.digit, log2_grid)
     wide = terms.absolute_sums >= np.ldexp(1.0, log2_grid + FRACTION_BITS + 1)
     rounded = np.where(wide, 2 * U * (np.abs(terms.sums) + 2.0**-40 * terms.absolute_sums), 0.0)
-    return _chain(terms, lost + rounded + 2 * U * lost)
+    return _chain(rule, terms, lost + rounded + 2 * U * lost)
 
 
 def _float32(rule: Float32, terms: Terms) -> F64:
@@ -103,7 +117,7 @@ def _float32(rule: Float32, terms: Terms) -> F64:
         error += U * (np.abs(both) + error)
         sums = np.concatenate([both, odd_sum], axis=-1)
         errors = np.concatenate([error, odd_error], axis=-1)
-    return _chain(terms, errors[..., 0])
+    return _chain(rule, terms, errors[..., 0])
 
 
 def _fixed(rule: Fixed, terms: Terms) -> F64:
@@ -117,14 +131,14 @@ def _fused(rule: Fused, terms: Terms) -> F64:
     block, every = terms.values.shape[-1], rule.promotes_every
     taken = rule.step_terms(block)
     terms = terms.in_steps(taken)
-    steps, bits = terms.sums.shape[1], (rule.fraction_bits, rule.step_fraction_bits)
+    steps = terms.sums.shape[1]
     if every is None:
-        return _fused_steps(terms, 0, steps, *bits)
+        return _fused_steps(rule, terms, 0, steps)
     error, running = np.zeros(len(terms.sums)), terms.running()
     first = 0
     for stop in _promotions(block, taken, every, steps):
-        partial = _fused_steps(terms, first, stop, *bits)
-        error = _nearest(error + partial, running[:, stop - 1])
+        partial = _fused_steps(rule, terms, first, stop)
+        error = _nearest(error + partial, running[:, stop - 1], rule.running)
         first = stop
     return error
 
@@ -141,20 +155,21 @@ def _promotions(block: int, terms: int, promote: int, steps: int) -> list[int]:
     return stops
 
 
-def _fused_steps(terms: Terms, first: int, stop: int, fraction_bits: int, result_bits: int) -> F64:
+def _fused_steps(rule: Fused, terms: Terms, first: int, stop: int) -> F64:
+    result_bits, emin = rule.step_fraction_bits, rule.running.emin
     running = terms.running(first, stop)
     largest = terms.unit[:, first:stop].max(axis=-1).astype(np.int64)
     error = previous = np.zeros(len(running))
     for j in range(stop - first):
         reach = previous + error
-        exponent = np.maximum(np.frexp(reach)[1] - 1, FLOAT32.emin)
+        exponent = np.maximum(np.frexp(reach)[1] - 1, emin)
         exponent = np.where(reach == 0, largest[:, j], exponent)
-        log2_grid = np.maximum(exponent, largest[:, j]) - fraction_bits
+        log2_grid = np.maximum(exponent, largest[:, j]) - rule.fraction_bits
         lost = _lost(terms.magnitudes[:, first + j], terms.digit[:, first + j], log2_grid)
         error = error + lost + np.minimum(reach, np.ldexp(1.0, log2_grid))
         previous = running[:, j]
         error += 2.0**-result_bits * (previous + error)
-        error += 2.0 ** (FLOAT32.emin - result_bits)
+        error += 2.0 ** (emin - result_bits)
     return error
 
 

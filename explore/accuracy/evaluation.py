@@ -13,7 +13,7 @@ from ...model import Accumulator, ElementFormat, MXArray, dot, format_pairs
 from ...model import accumulator as as_accumulator
 from ...model.errors import integer
 from .blocks import in_blocks
-from .bounds import bound, can_overflow, can_saturate
+from .bounds import bound, can_overflow, can_saturate, has_bound
 from .data import DataSet, data_set
 from .metrics import LEAST, Errors, errors, finite, sqnr_db
 from .reference import F32, F64, ExactSums, exact_sums
@@ -175,9 +175,10 @@ def prepare(
 def measure(rule: Accumulator, operands: Operands, error_bound: Bound = bound) -> dict[str, Any]:
     """The measured fields of `Accuracy` for the dot products of `operands`, c starting at +0."""
     result, saturated = run(rule, operands.a, operands.b)
-    return compared(result, saturated, operands.exact, operands.original) | _check(
-        rule, operands, result, saturated, error_bound
-    )
+    measured = compared(result, saturated, operands.exact, operands.original)
+    if not has_bound(rule):
+        return measured | dict.fromkeys(("observed", "bound", "bound_ratio", "bound_ok"))
+    return measured | _check(rule, operands, result, saturated, error_bound)
 
 
 def compared(
@@ -217,7 +218,7 @@ def _check(
     for rows in _chunks(*operands.a.shape):
         terms = _terms(operands.a, operands.b, rows)
         limit[rows], scale[rows] = error_bound(rule, terms), terms.totals
-        sound &= bool((can_overflow(limit[rows], terms) | np.isfinite(result[rows])).all())
+        sound &= bool((can_overflow(rule, limit[rows], terms) | np.isfinite(result[rows])).all())
         if rule.register is not None:
             sound &= bool((can_saturate(rule.register, terms) | ~saturated[rows]).all())
     shown = bounded & (scale > 0)

@@ -6,8 +6,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model.formats import FLOAT32
-from ...model.products import product_table
+from ...model.formats import FLOAT32, ElementFormat
+from ...model.products import unit_exponents
 from .black_boxes import MatrixUnit
 
 Row = Mapping[int, float | tuple[float, float]]
@@ -15,7 +15,37 @@ Row = Mapping[int, float | tuple[float, float]]
 
 EXPONENTS = range(-64, 64)  # of the products of every format
 LONGEST = 256  # elements of the rows that look for terms and promotion
+LONGEST_CODE = 8  # of formats whose products are all asked about
 HALF_ULP = FLOAT32.significand_bits  # below the leading digit of a float32
+
+
+class Vocabulary:
+    """Products that rows are written with: of every pair of codes, or of chosen ones of long codes.
+
+    values: float64 and unit_exponents: int16, of every pair.
+    """
+
+    def __init__(self, a: ElementFormat, b: ElementFormat) -> None:
+        self._a, self._b = _chosen(a), _chosen(b)
+        with np.errstate(invalid="ignore"):
+            self.values = np.outer(a.values[self._a], b.values[self._b]).reshape(-1)
+        units = (unit_exponents(fmt)[codes] for fmt, codes in ((a, self._a), (b, self._b)))
+        self.unit_exponents = np.add.outer(*units).reshape(-1)
+
+    def codes(self, index: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The codes of pairs."""
+        return self._a[index // len(self._b)], self._b[index % len(self._b)]
+
+
+def _chosen(fmt: ElementFormat) -> NDArray[np.int64]:
+    """All codes of up to 8 bits; of longer ones the values 1 and 1.5 times powers of two."""
+    codes = np.arange(1 << fmt.bits)
+    if fmt.bits <= LONGEST_CODE:
+        return codes
+    with np.errstate(invalid="ignore"):
+        fraction, exponent = np.frexp(fmt.values)
+    near = (exponent > EXPONENTS.start) & (exponent < EXPONENTS.stop)
+    return codes[near & np.isin(np.abs(fraction), (0.5, 0.75))]
 
 
 class Bench:
@@ -26,7 +56,7 @@ class Bench:
 
     def __init__(self, unit: MatrixUnit) -> None:
         self.unit = unit
-        self.table = product_table(*unit.formats)
+        self.table = Vocabulary(*unit.formats)
         self.short = unit.multiple * -(-4 // unit.multiple)
         self.long = unit.multiple * -(-LONGEST // unit.multiple)
 
@@ -39,10 +69,10 @@ class Bench:
         table = self.table
         values = table.values
         finite = np.flatnonzero(np.isfinite(values) & (values != 0))
-        a, b = np.divmod(finite, 1 << table.b.bits)
+        a, b = table.codes(finite)
         subnormal = sum(
             (np.abs(fmt.values[codes]) < 2.0**fmt.emin).astype(int)
-            for fmt, codes in ((table.a, a), (table.b, b))
+            for fmt, codes in zip(self.unit.formats, (a, b), strict=True)
         )
         leading = np.frexp(values[finite])[1] - 1
         carried = table.unit_exponents[finite] != leading
@@ -77,15 +107,15 @@ class Bench:
                 for fmt, value in zip(self.unit.formats, product, strict=True)
             )
             return a, b
-        a, b = divmod(self._pair_of[product], 1 << self.table.b.bits)
-        return a, b
+        a, b = self.table.codes(np.array(self._pair_of[product]))
+        return int(a), int(b)
 
     def bits(
         self, rows: Sequence[Row], c: Sequence[float] | None = None, length: int | None = None
     ) -> NDArray[np.uint32]:
         """The unit's bits (n,) for `rows` of `length` elements, started from `c`."""
         length = length or self.short
-        a, b = np.zeros((2, len(rows), length), np.uint8)
+        a, b = (np.zeros((len(rows), length), fmt.dtype) for fmt in self.unit.formats)
         for i, row in enumerate(rows):
             for place, product in row.items():
                 a[i, place], b[i, place] = self._codes(product)

@@ -10,7 +10,7 @@ from ...model import accumulator as as_accumulator
 from ...model.errors import integer
 from ...model.formats import E8M0
 
-Codes = NDArray[np.uint8]
+Codes = NDArray  # of the format's dtype
 UNIT_SCALE = E8M0.bias
 
 
@@ -27,7 +27,7 @@ class MatrixUnit(Protocol):
     takes_c: bool
 
     def __call__(self, a: Codes, b: Codes, c: NDArray[np.float32] | None) -> NDArray[np.uint32]:
-        """Bits (n,) of the products of codes a and b, uint8 (n, K), started from c (n,) or +0."""
+        """Bits (n,) of the products of codes a and b (n, K), started from c (n,) or +0."""
         ...
 
 

@@ -2,41 +2,96 @@
 
 from collections.abc import Iterator
 
-from ...model import PRESETS, Aligned, Exact, Fixed, Float32, Fused, Int32, Preset
+from ...model import (
+    MACHINES,
+    PRESETS,
+    Aligned,
+    BFloat16,
+    ElementFormat,
+    Exact,
+    Fixed,
+    Float16,
+    Float32,
+    Fused,
+    Int32,
+    Machine,
+    Preset,
+)
 from ...model.accumulators import MAX_FRACTION_BITS, NAN_DEFAULT, Accumulator
-from ...model.formats import FLOAT32
+from ...model.formats import BFLOAT16, FLOAT16, FLOAT32
 from .findings import Findings
 
 UNNAMED = "unnamed"
 WIDE = Fixed(width=512, lsb=-256)  # holds every sum of products and float32
 
 
-def candidates(found: Findings, integers: bool) -> Iterator[Accumulator]:
-    """What may fit, the more telling first; `integers`: both formats are."""
+def candidates(
+    found: Findings, formats: tuple[ElementFormat, ElementFormat]
+) -> Iterator[Accumulator]:
+    """What may fit, the more telling first; of machines of one rule the first."""
+    machines = [row for row in _machines(found, formats) if alike(row)[0] == row.name]
     if found.order == "in turn":
+        yield from machines
         return
     if found.rounds is False or found.grid == "absolute":
         yield from _registers(found)
-    if integers:
+    if all(fmt.is_integer for fmt in formats):
         yield Int32()
-    for preset in PRESETS.values():
-        if found.terms in (None, preset.terms):
-            yield preset
+    yield from machines
+    running = _running(found)
     if found.order == "pairs" or found.grid == "none":
-        yield Float32()
-    if found.grid == "none":
+        yield TREES[running]
+    if found.grid == "none" and running == FLOAT32.name:
         yield Exact()
     bits = fraction_bits(found)
-    if bits is not None and found.grid != "absolute":
-        yield Aligned(bits)
+    if bits is not None and 0 <= bits <= MAX_FRACTION_BITS and found.grid != "absolute":
+        yield Aligned(bits, running)
         # Where no product is lost, a c beyond them may still tell one F from another.
         most = MAX_FRACTION_BITS if found.grid == "none" else bits
-        yield from map(Fused, range(bits, most + 1))
+        yield from (Fused(each, running) for each in range(bits, most + 1))
         yield from _unknown(found, bits)
+
+
+TREES = {tree.running.name: tree for tree in (Float32(), Float16(), BFloat16())}
+
+
+def alike(machine: Machine) -> list[str]:
+    """The machines of this one's rule, by name."""
+    return [
+        name
+        for name, other in MACHINES.items()
+        if (other.rule, other.nan) == (machine.rule, machine.nan)
+    ]
+
+
+def _machines(found: Findings, formats: tuple[ElementFormat, ElementFormat]) -> Iterator[Machine]:
+    """Machines that the findings allow; presets first, then those that have the formats."""
+    pair = "x".join(dict.fromkeys(fmt.name for fmt in formats))
+    own = [row for row in MACHINES.values() if row.name in PRESETS or pair in row.operands]
+    for row in dict.fromkeys([*own, *MACHINES.values()]):
+        try:
+            row.check_formats(*formats)
+        except ValueError:
+            continue
+        steps = found.terms in (None, row.terms) or row.without_unit is not None
+        nan = found.nan in (None, row.nan)
+        if steps and nan and row.running.name == _running(found):
+            yield row
+
+
+def _running(found: Findings) -> str:
+    """The float that a c alone passes through."""
+    if found.c_highest == FLOAT16.emax and found.c_lowest == FLOAT16.lsb:
+        return FLOAT16.name
+    if found.c_lowest == BFLOAT16.lsb and found.c_fraction_bits == BFLOAT16.mantissa_bits:
+        return BFLOAT16.name
+    return FLOAT32.name
 
 
 def fraction_bits(found: Findings) -> int | None:
     """F: where products show none, that of c alone, if it is inside."""
+    if _running(found) != FLOAT32.name:
+        return found.fraction_bits
     if found.grid == "none" and found.c_lowest is not None:
         depth = FLOAT32.emin - found.c_lowest
         if depth < FLOAT32.mantissa_bits:

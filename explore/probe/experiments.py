@@ -224,7 +224,7 @@ def zero_counts(bench: Bench, fraction_bits: int) -> bool | None:
 def specials(bench: Bench) -> tuple[int | None, int | None, int]:
     """Bits of NaN (an element's, else c's), of an infinity, and of a sum of -0."""
     unit, fmt = bench.unit, bench.unit.formats[0]
-    a, b = np.zeros((2, 2, bench.short), np.uint8)
+    a, b = (np.zeros((2, bench.short), fmt.dtype) for fmt in unit.formats)
     b[:] = np.flatnonzero(unit.formats[1].values == 1)[0]
     nan = inf = None
     for name in ("nan_code", "inf_code"):
@@ -241,7 +241,7 @@ def specials(bench: Bench) -> tuple[int | None, int | None, int]:
             nan = bits
         else:
             inf = bits
-    a[:] = fmt.negated(np.zeros(1, np.uint8))
+    a[:] = fmt.negated(np.zeros(1, fmt.dtype))
     return nan, inf, int(unit(a, b, None)[0])
 
 

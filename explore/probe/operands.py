@@ -15,7 +15,7 @@ Draw = Callable[[Generator, ElementFormat, Shape], Codes]
 
 
 def _pick(rng: Generator, fmt: ElementFormat, shape: Shape, keep: NDArray[np.bool_]) -> Codes:
-    codes = np.flatnonzero(keep).astype(np.uint8)
+    codes = np.flatnonzero(keep).astype(fmt.dtype)
     return codes[rng.integers(0, len(codes), shape)]
 
 
@@ -27,7 +27,7 @@ def _normal(rng: Generator, fmt: ElementFormat, shape: Shape) -> Codes:
     """A normal distribution of deviation 1, rounded; subnormal results become zero."""
     codes = fmt.encode(rng.standard_normal(shape))
     flushed = _magnitude(fmt) < fmt.smallest_normal
-    return np.where(flushed[codes], np.uint8(0), codes)
+    return np.where(flushed[codes], fmt.dtype.type(0), codes)
 
 
 def _wide(rng: Generator, fmt: ElementFormat, shape: Shape) -> Codes:
@@ -51,7 +51,7 @@ def _sparse(rng: Generator, fmt: ElementFormat, shape: Shape) -> Codes:
 
 def _any(rng: Generator, fmt: ElementFormat, shape: Shape) -> Codes:
     """Every code; NaN and infinities in few of the rows."""
-    codes = rng.integers(0, 1 << fmt.bits, shape).astype(np.uint8)
+    codes = rng.integers(0, 1 << fmt.bits, shape).astype(fmt.dtype)
     finite = np.isfinite(fmt.values)[codes]
     special = rng.random((shape[0], 1)) < 0.2
     rare = special & (rng.random(shape) < 2 / shape[1])
@@ -75,6 +75,36 @@ def _opposed(rng: Generator, fmt: ElementFormat, shape: Shape) -> Codes:
     other = _wide(rng, fmt, second.shape)
     second = np.where(rng.random(second.shape) < 1 / 16, other, second)
     return np.concatenate([first, second], axis=1)
+
+
+def _edge(first: int, rest: int, share: float) -> Draw:
+    """2^first at place 0, and in a share of the others values of some six exponents around `rest`.
+
+    Zeros where the format has none of them.
+    """
+
+    def drawn(rng: Generator, fmt: ElementFormat, shape: Shape) -> Codes:
+        size = _magnitude(fmt)
+        near = (size >= 2.0 ** (rest - 3)) & (size < 2.0 ** (rest + 3))
+        codes = _pick(rng, fmt, shape, near if near.any() else size == 0)
+        codes = np.where(rng.random(shape) < share, codes, fmt.dtype.type(0))
+        codes[:, 0] = np.flatnonzero(fmt.values == 2.0**first)[:1].sum()
+        return codes
+
+    return drawn
+
+
+LOW = {
+    "float32's end": (_edge(-74, -83, 0.1), _edge(-74, -83, 1)),
+    "float16's end": (_edge(-12, -24, 0.1), _edge(-13, -24, 1)),
+}
+"""For formats of more than 8 bits: twice the least float32, half the least float16, and products
+far below, which tell whether they are cut there."""
+
+
+def classes(formats: tuple[ElementFormat, ElementFormat]) -> dict[str, tuple[Draw, Draw]]:
+    """The classes of operands for these formats."""
+    return CLASSES | LOW if max(fmt.bits for fmt in formats) > 8 else CLASSES
 
 
 CLASSES: dict[str, tuple[Draw, Draw]] = {
@@ -108,4 +138,5 @@ def running_values(rng: Generator, sums: NDArray[np.float64]) -> NDArray[np.floa
     against = -scale * rng.choice([1.0, 1 + 2.0**-20, 1 - 2.0**-12], n)
     kinds = [np.zeros(n), beside, beside, against, rng.choice([*EXTREME_C, np.nan], n)]
     chosen = rng.choice(len(kinds), n, p=[0.2, 0.3, 0.2, 0.2, 0.1])
-    return np.select([chosen == i for i in range(len(kinds))], kinds).astype(np.float32)
+    with np.errstate(over="ignore"):  # products of wide formats may be beyond float32
+        return np.select([chosen == i for i in range(len(kinds))], kinds).astype(np.float32)

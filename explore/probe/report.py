@@ -6,13 +6,14 @@ from dataclasses import asdict, dataclass, fields
 import numpy as np
 from numpy.random import Generator
 
-from ...model import Accumulator
+from ...model import MACHINES, Accumulator, Machine
+from ...model.formats import FLOAT32
 from .bench import Bench
 from .black_boxes import Codes, MatrixUnit, ModelUnit, Reordered
-from .candidates import UNNAMED, candidates
+from .candidates import UNNAMED, alike, candidates
 from .experiments import find
 from .findings import Findings
-from .operands import CLASSES, running_values
+from .operands import classes, running_values
 from .steps import places_of_steps
 
 ROWS = 256  # random dot products of each class and length
@@ -52,7 +53,8 @@ class Report:
     do not take neighbours; findings and fits are of the unit with its rows put in that order.
     fits: accumulators that agree in every random dot product, the most telling first. nearest: the
     one that differs least when none fits. violations: findings of the unit that are not those of
-    `nearest`, as one line each.
+    `nearest`, as one line each. alike: other machines that agree in every random dot product:
+    these formats do not tell them apart.
     """
 
     unit: str
@@ -62,6 +64,7 @@ class Report:
     fits: tuple[Fit, ...]
     nearest: Fit | None
     violations: tuple[str, ...]
+    alike: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, object]:
         """Plain values."""
@@ -73,6 +76,7 @@ class Report:
             "fits": [_fit_json(fit) for fit in self.fits],
             "nearest": None if self.nearest is None else _fit_json(self.nearest),
             "violations": list(self.violations),
+            "alike": list(self.alike),
         }
 
     def lines(self) -> Iterator[str]:
@@ -88,6 +92,8 @@ class Report:
             yield f"{'also fits' if i else 'fits'}: {fit.text} in blocks of {fit.block}" + (
                 "" if i else f" (0 of {fit.tried} random dot products differ)"
             )
+        if self.alike:
+            yield f"not told apart by {self.formats}: {', '.join(self.alike)}"
         if self.nearest is not None:
             yield f"fits none of the model's; nearest: {self.nearest.text}, which differs in " + (
                 ", ".join(f"{n} of {name}" for name, n in self.nearest.differing.items() if n)
@@ -119,12 +125,16 @@ def _probe(unit: MatrixUnit, places: tuple[int, ...] | None, seed: int, rows: in
     samples = list(_samples(bench, np.random.default_rng(seed), rows))
     fits: list[Fit] = []
     others: list[Fit] = []
-    integers = all(fmt.is_integer for fmt in unit.formats)
-    for rule in candidates(found, integers):
+    for rule in candidates(found, unit.formats):
         fit = _compare(unit, rule, found.terms, samples)
         (others if fit.total else fits).append(fit)
+    machines = [fit.accumulator for fit in fits if isinstance(fit.accumulator, Machine)]
     fits = _named(fits)
-    nearest = min(others, key=lambda fit: fit.total) if others and not fits else None
+    chosen = {fit.text for fit in fits}
+    others_alike = (name for row in machines if row.name in MACHINES for name in alike(row))
+    nearest = None
+    if others and not fits and found.order != "in turn":
+        nearest = min(others, key=lambda fit: fit.total)
     a, b = unit.formats
     return Report(
         unit.name,
@@ -134,6 +144,7 @@ def _probe(unit: MatrixUnit, places: tuple[int, ...] | None, seed: int, rows: in
         tuple(fits),
         nearest,
         tuple(_violations(found, nearest, unit)) if nearest else (),
+        tuple(name for name in others_alike if name not in chosen),
     )
 
 
@@ -143,7 +154,7 @@ Sample = tuple[str, Codes, Codes, np.ndarray | None, np.ndarray]
 def _samples(bench: Bench, rng: Generator, rows: int) -> Iterator[Sample]:
     """Class, a, b, c and the unit's bits."""
     unit = bench.unit
-    for name, draws in CLASSES.items():
+    for name, draws in classes(unit.formats).items():
         for length in dict.fromkeys((bench.short, bench.long)):
             a, b = (
                 draw(rng, fmt, (rows, length))
@@ -159,11 +170,13 @@ def _samples(bench: Bench, rng: Generator, rows: int) -> Iterator[Sample]:
 
 def _compare(unit: MatrixUnit, rule: Accumulator, terms: int | None, samples: list[Sample]) -> Fit:
     """The rule on the samples, in blocks of the unit's steps."""
-    block = unit.multiple if rule.step_limit else min(terms or unit.multiple, 128)
+    # Rounding to 16 bits hides how many terms a step has.
+    whole = rule.step_limit or rule.running != FLOAT32
+    block = unit.multiple if whole else min(terms or unit.multiple, 128)
     if any(sample[1].shape[1] % block for sample in samples):
         block = unit.multiple
     model = ModelUnit(rule, unit.formats, max(block, 4))
-    differing = dict.fromkeys(CLASSES, 0)
+    differing = dict.fromkeys(classes(unit.formats), 0)
     example = None
     for name, a, b, c, got in samples:
         want = model(a, b, c)

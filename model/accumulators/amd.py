@@ -99,6 +99,7 @@ class FlooredMachine(Machine):
     def _added(self, step: Step, c: F32, record: Recorder) -> F32:
         update = Update(c, step.special)
         total, largest = self._sum(step, record, update.active)
+        may_overflow = largest.max(initial=0) + step.term_bits > FLOAT32.emax
         exponent = np.maximum(np.frexp(update.c)[1] - 1, FLOAT32.emin)
         exponent = np.where(update.c == 0, FLOAT32.emin, exponent)
         left_out = np.zeros_like(update.active)
@@ -113,9 +114,13 @@ class FlooredMachine(Machine):
         parts[1] = np.where(left_out, 0.0, parts[1])
         units = parts[0] + parts[1] * 2.0 ** (self.sum_bits - self.fraction_bits)
         exact = np.ldexp(units, largest - self.sum_bits)
-        result, both = _with_overflow(step, rounding.nearest_even(exact))
+        result, both = rounding.nearest_even(exact), None
+        if may_overflow:
+            result, both = _with_overflow(step, result)
         record.rounded(exact, result, update.active)
-        return update.result(np.where(both, np.float32(np.nan), result))
+        if both is not None:
+            result = np.where(both, np.float32(np.nan), result)
+        return update.result(result)
 
     def _sum(
         self, step: Step, record: Recorder, active: NDArray[np.bool_]

@@ -128,7 +128,7 @@ class Accumulator:
     @property
     def step_fraction_bits(self) -> int:
         """Fraction bits of the result of each step."""
-        return FLOAT32.mantissa_bits
+        return self.running.mantissa_bits
 
     @property
     def promotes_every(self) -> int | None:

@@ -7,7 +7,6 @@ import torch
 from cases import random_cases
 from compare import FULL, generator
 from mxdot.gpu import MXTensor, matmul
-from mxdot.gpu.kernels import emulate
 from mxdot.model import E2M1, E4M3, MACHINES, PRESETS, accumulator, format_pairs
 from mxdot.model import matmul as model_matmul
 
@@ -42,8 +41,11 @@ def test_pytorch_is_the_model(text, block):
     assert (got.view(torch.int32).numpy() == want.view(np.int32)).all()
 
 
+@pytest.mark.triton
 @pytest.mark.parametrize("text", [*OTHERS, *NARROW])
 def test_kernels_take_what_is_a_preset_like_others(text):
+    from mxdot.gpu.kernels import emulate
+
     rule = accumulator(text)
     fmt = E2M1 if text == "blackwell-mxf4nvf4" else E4M3
     taken = emulate.refusal(rule, fmt, fmt, 32) is None

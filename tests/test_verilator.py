@@ -94,8 +94,8 @@ def test_no_test_at_all_does_not_pass(run):
 
 def test_a_hanging_simulation_is_stopped(run):
     # Long enough to get as far as the test on a machine with other work.
-    with pytest.raises(SimulationError, match=r"ended with the time limit of 15 s\n(.|\n)*hangs"):
-        run("hangs", time_limit=15)
+    with pytest.raises(SimulationError, match=r"ended with the time limit of 8 s\n(.|\n)*hangs"):
+        run("hangs", time_limit=8)
 
 
 def test_settings_of_an_outer_cocotb_do_not_leak(run, monkeypatch):

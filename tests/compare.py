@@ -18,9 +18,9 @@ FULL = os.environ.get("MXDOT_FULL", "0") != "0"
 
 
 def some(cases: Iterable, step: int) -> list:
-    """One of so many cases, all with FULL=1.
+    """One of so many cases, with FULL=1 all; `step` leaves out no value of lists that they combine.
 
-    Of a product of lists every value comes up if `step` shares no factor with their lengths.
+    Of a product of lists it then shares no factor with the length of the last one.
     """
     return list(cases)[:: 1 if FULL else step]
 

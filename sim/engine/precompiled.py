@@ -1,4 +1,4 @@
-"""What every design needs, compiled once for all: Verilator's runtime and headers, cocotb's main."""
+"""What every design needs, compiled once: Verilator's runtime and headers, cocotb's main."""
 
 import re
 import shutil
@@ -58,7 +58,7 @@ def headers(objects: Path, tools: Tools, make: Sequence[str]) -> Path:
 
 
 def main(objects: Path, tools: Tools, make: Sequence[str], source: Path) -> None:
-    """cocotb's main program in `objects`, compiled once per set of switches and header of the model.
+    """cocotb's main program in `objects`, compiled once per set of switches and model header.
 
     It sees no more of a design than that header, the same for all tops without ports.
     """

@@ -1,5 +1,6 @@
 """Settings and fixtures shared by all tests."""
 
+import gc
 from pathlib import Path
 
 import hypothesis
@@ -7,6 +8,10 @@ import pytest
 
 hypothesis.settings.register_profile("mxdot", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("mxdot")
+
+# Elaboration makes millions of objects that all stay for a while: looking for garbage among them
+# as often as Python does by itself takes a third of its time.
+gc.set_threshold(200_000, 20, 50)
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cases import random_cases
-from compare import generator
+from compare import generator, some
 from hw_bench import Evaluator, assert_same
 from mxdot.hw.arithmetic.floats import FLOAT32_FRACTION
 from mxdot.hw.dot import fixed
@@ -140,8 +140,17 @@ def test_sections_of_exact(formats):
     path.check_result()
 
 
-@pytest.mark.parametrize("accumulator", ["exact", "int32", "fixed:32:-16"])
-@pytest.mark.parametrize(("formats", "lanes"), [("int8", 8), ("int8", 32), ("int4xint8", 16)])
+@pytest.mark.parametrize(
+    ("formats", "lanes", "accumulator"),
+    some(
+        (
+            (*operands, accumulator)
+            for operands in (("int8", 8), ("int8", 32), ("int4xint8", 16))
+            for accumulator in ("exact", "int32", "fixed:32:-16")
+        ),
+        2,
+    ),
+)
 def test_sections_of_integer_codes(formats, lanes, accumulator):
     """Partial products in a tree of several sections, each of which hands on the same sum."""
     path = Datapath(DotConfig(formats=formats, lanes=lanes, accumulator=accumulator))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from compare import some
 from matmul_bench import Beat, Bench, data_of
 from matmul_jobs import DOT, SMALL, Job
 from mxdot.model.units.matmul.config import MatmulConfig
@@ -51,9 +52,14 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("side", "width"), [("a", 3), ("b", None), ("b", 3), ("b", 32), ("d", 32)])
-@pytest.mark.parametrize(("fault", "where", "error"), FAULTS)
-def test_a_bad_packet_ends_its_job_and_no_other(side, fault, where, error, width):
+SIDES = [("a", 3), ("b", None), ("b", 3), ("b", 32), ("d", 32)]
+
+
+@pytest.mark.parametrize(
+    ("side", "width", "fault", "where", "error"),
+    some([(*side, *fault) for side in SIDES for fault in FAULTS], 3),
+)
+def test_a_bad_packet_ends_its_job_and_no_other(side, width, fault, where, error):
     """Status, an ended packet of C, the rest of every packet discarded; then a sound job."""
     config = MatmulConfig(DOT, 1, 2, 4, width, width, None, width, initial_c=True)
     job = Job(config, 6, 6, 5, use_d=True)

@@ -89,7 +89,7 @@ CLEAN = [
     UNIT,
     MatmulConfig(DotConfig("e2m1,e5m2xe4m3", 8, "hopper", out="float16"), 1, 1, 8, 3, 40, 5),
     MatmulConfig(DotConfig("e3m2", 4, "exact", stages=1, status=False), 3, 1, 4, c_bytes=1),
-    MatmulConfig(DotConfig("int8", 16, "int32"), 1, 4, 16, initial_c=True, d_bytes=64),
+    MatmulConfig(DotConfig("int8", 4, "int32"), 1, 4, 16, initial_c=True, d_bytes=64),
     MatmulConfig(DOT, 1, 2, 4, 1, 1, 1, 1, initial_c=True),
 ]
 

@@ -141,12 +141,12 @@ def test_exact_rounds_once_per_block_to_nearest_even():
 
 def test_exact_sum_equals_the_sum_of_values():
     rng = random.Random(2)
-    for fmt_a in FORMATS:
-        for fmt_b in FORMATS:
-            finite_a, finite_b = (
-                [c for c in range(1 << FORMATS[f].bits) if len(decode(f, c)) == 3]
-                for f in (fmt_a, fmt_b)
-            )
+    finite_codes = {
+        fmt: [c for c in range(1 << row.bits) if len(decode(fmt, c)) == 3]
+        for fmt, row in FORMATS.items()
+    }
+    for fmt_a, finite_a in finite_codes.items():
+        for fmt_b, finite_b in finite_codes.items():
             pairs = [(rng.choice(finite_a), rng.choice(finite_b)) for _ in range(32)]
             products = [rational.product(fmt_a, fmt_b, *pair) for pair in pairs]
             finite = [p for p in products if isinstance(p, rational.Product)]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import rational_formats
+from compare import FULL
 from rational_blocks import (
     INF,
     MAX_FINITE,
@@ -97,7 +98,9 @@ def test_decode_agrees_with_ml_dtypes(fmt):
 
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_every_finite_code_encodes_to_itself(fmt):
-    for code in range(1 << FORMATS[fmt].bits):
+    """Of TF32, with FULL=1; else an odd share of its codes."""
+    step = 23 if fmt == "tf32" and not FULL else 1
+    for code in range(0, 1 << FORMATS[fmt].bits, step):
         element = decode(fmt, code)
         if (
             len(element) == 3

@@ -59,7 +59,8 @@ def test_shift_alone_for_every_shift_and_every_small_sum(output):
     sums = np.unique(np.concatenate([small, near, ENDS]))[:, None]
     got = requantize(sums + 0 * shifts, ShiftRescale(shifts), output)
     for column, shift in enumerate(shifts.tolist()):
-        want = [half_up(Fraction(int(s), 2**shift)) for s in sums[:, 0]]
+        unit = 2**shift
+        want = [(2 * s + unit) // (2 * unit) for s in sums[:, 0].tolist()]  # half up
         assert got[:, column].tolist() == [min(max(w, output.lowest), output.highest) for w in want]
 
 

@@ -11,7 +11,8 @@ from amaranth.sim import Simulator
 
 from mxdot.hw.hierarchy import is_clocked, module_ports, submodule
 from mxdot.hw.verilog import modules_text
-from mxdot.sim.engine.toolchain import find_tools
+from mxdot.sim.engine import precompiled
+from mxdot.sim.engine.toolchain import CFLAGS, execute, find_tools
 
 Rows = dict[str, list[int]]  # a value for each case, or cycle, of every port
 
@@ -141,18 +142,21 @@ def differences(designs: Mapping[str, tuple[Around, Rows]], directory: Path) -> 
 
 def compile_bench(directory: Path, top: str, sources: Sequence[str]) -> Path:
     """The bench `top` of Verilog files in `directory` as a program, for running there."""
-    tools = find_tools()
-    quick = ["OPT_FAST=-O0", "OPT_SLOW=-O0", "OPT_GLOBAL=-O0", "CFG_CXXFLAGS_PCH_I=-include"]
-    make = ["AR=ar", "CXX=g++", "LINK=g++", f"PYTHON3={sys.executable}", *quick]
-    commands = (
-        ["verilator", "--cc", "--exe", "--main", "--timing", "-Wno-fatal", "-Mdir", "obj",
-         "--top-module", top, "-o", "bench",
-         "-CFLAGS", "-std=gnu++20 -fcoroutines", *sources],
-        ["make", "-C", "obj", "-f", f"V{top}.mk", *make],
-    )  # fmt: skip
-    for command in commands:
-        done = subprocess.run(
-            command, cwd=directory, env=tools.env, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-    return directory / "obj" / "bench"
+    tools, objects = find_tools(), directory.resolve() / "obj"
+    verilate = [
+        "verilator", "--cc", "--exe", "--main", "--timing", "-Wno-fatal", "-Mdir", "obj",
+        "--prefix", "Vtop", "--top-module", top, "-o", "bench", "-CFLAGS", CFLAGS, *sources,
+    ]  # fmt: skip
+    done = subprocess.run(
+        verilate, cwd=directory, env=tools.env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    make = ["make", "-C", str(objects), "-f", "Vtop.mk", f"PYTHON3={sys.executable}"]
+    make += ["AR=ar", "CXX=g++", "LINK=g++", "VM_PARALLEL_BUILDS=0", "USER_CPPFLAGS="]
+    make += ["OPT_FAST=-O0", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2"]
+    runtime = precompiled.runtime(objects, tools, make)
+    make += [f"USER_CPPFLAGS=-include {precompiled.headers(objects, tools, make)}"]
+    make += ["VM_GLOBAL_FAST=", "VM_GLOBAL_SLOW="]
+    make += [f"LDLIBS=-Wl,--whole-archive {runtime} -Wl,--no-whole-archive -pthread"]
+    execute(make, tools, f"the compilation of {top}")
+    return objects / "bench"

@@ -1,4 +1,4 @@
-"""Verilator's runtime and headers, which every design needs, compiled once for all of them."""
+"""What every design needs, compiled once: Verilator's runtime and headers, cocotb's main."""
 
 import re
 import shutil
@@ -55,6 +55,22 @@ def headers(objects: Path, tools: Tools, make: Sequence[str]) -> Path:
             with beside(compiled) as whole:
                 shutil.move(objects / target, whole)
     return text
+
+
+def main(objects: Path, tools: Tools, make: Sequence[str], source: Path) -> None:
+    """cocotb's main program in `objects`, compiled once per set of switches and model header.
+
+    It sees no more of a design than that header, the same for all tops without ports.
+    """
+    texts = [source.read_text(), (objects / "Vtop.h").read_text()]
+    kept = CACHE.resolve() / f"{digest([*_switches(objects, tools, make), *texts])[:16]}.o"
+    name = f"{source.stem}.o"
+    with locked(kept.parent / "lock"):
+        if not kept.is_file():
+            execute([*make, name], tools, "the compilation of cocotb's main program")
+            with beside(kept) as whole:
+                shutil.copy(objects / name, whole)
+    shutil.copyfile(kept, objects / name)  # later than the source: make leaves it
 
 
 def _switches(objects: Path, tools: Tools, make: Sequence[str]) -> list[str]:

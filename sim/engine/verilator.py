@@ -40,6 +40,7 @@ _BENCH_PUBLIC = {
 _OWN = [
     Path(__file__).with_name(f"{name}.py") for name in ("toolchain", "precompiled", "verilator")
 ]
+_MAIN = cocotb_config.share_dir / "lib" / "verilator" / "verilator.cpp"
 _WAVE_HEADERS = Path(__file__).parent / "wave_headers"
 _OPTIMIZE = ("OPT_FAST=-O1", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
 _QUICK = ("OPT_FAST=-O0", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
@@ -145,6 +146,9 @@ class Build:
         return outer | {
             "COCOTB_TOPLEVEL": self.toplevel,
             "COCOTB_ANSI_OUTPUT": "0",
+            # cocotb would have pytest rewrite every module that a bench imports, NumPy's too, in
+            # each run: a second, for longer messages of assertions.
+            "COCOTB_REWRITE_ASSERTION_FILES": "",
             # Verilator applies writes like a simulator should, so cocotb need not delay them.
             "COCOTB_TRUST_INERTIAL_WRITES": "1",
             "TOPLEVEL_LANG": "verilog",
@@ -235,7 +239,6 @@ def _verilate(
     lines = [f'public_flat_rw -module "{toplevel}" -var "{name}"' for name in names]
     lines += [f'hier_block -module "{name}"' for name in separate]
     public.write_text("\n".join(["`verilator_config", *lines, ""]))
-    main = cocotb_config.share_dir / "lib" / "verilator" / "verilator.cpp"
     command = ["verilator", "--cc", "--exe", "--vpi", "--timing", "--timescale", "1ns/1ps"]
     command += ["--prefix", "Vtop", "--top-module", toplevel, "-Mdir", str(objects), "-o", "sim"]
     # One C++ file: the compiler's time goes into headers as much as into the design.
@@ -245,7 +248,7 @@ def _verilate(
     command += ["-Wno-fatal", "-Wno-lint", "-Wno-style"]
     command += [
         f"-I{INCLUDES.resolve()}",
-        *map(str, (public, *sources, main)),
+        *map(str, (public, *sources, _MAIN)),
     ]
     execute(command, tools, f"Verilator on {toplevel}")
 
@@ -268,6 +271,7 @@ def _compile(objects: Path, tools: Tools, jobs: int, waves: bool, switches: Sequ
     libraries += ["-Wl,--whole-archive", str(runtime), "-Wl,--no-whole-archive"]
     libraries += [cocotb, "-lcocotbvpi_verilator", "-pthread"]
     make += [f"USER_CPPFLAGS={flags} -include {headers}"]
+    precompiled.main(objects, tools, make, _MAIN)
     make += ["VM_GLOBAL_FAST=", "VM_GLOBAL_SLOW=", "LDLIBS=" + " ".join(libraries)]
     execute(make, tools, "the compilation")
 

@@ -1,10 +1,16 @@
 """Tests run where what they need is there; a run without it says what it did not run, and why."""
 
+import os
 from collections import Counter
 from importlib.util import find_spec
 
 import pytest
 import torch
+
+# Each worker has its share of the cores: more threads than cores wait for each other.
+WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+torch.set_num_threads(max(1, torch.get_num_threads() // WORKERS))
+os.environ["OMP_NUM_THREADS"] = str(torch.get_num_threads())  # of programs that tests start, too
 
 MISSING = {
     # marker: why a test that has it is not run, None where it is

@@ -13,7 +13,7 @@ from mxdot.sim.bench.tensors import REAL_FILE
 from mxdot.sim.dot.vectors import load
 
 VECTORS = Path(__file__).parent.parent / "vectors"
-GROUP = 16  # dot products that one matrix product computes, on its diagonal
+GROUP = 32  # dot products that one matrix product computes, on its diagonal
 
 
 def grouped(vectors):

@@ -60,8 +60,10 @@ def bound(rule: Accumulator, terms: Terms) -> F64:
 
 
 def has_bound(rule: Accumulator) -> bool:
-    """Whether there is a bound: of machines, for those that are presets like others."""
-    return not isinstance(rule, Machine) or (isinstance(rule, Preset) and rule.is_consecutive)
+    """Whether there is a bound: of machines, for those of `fused:F` in steps of neighbours."""
+    if isinstance(rule, Preset):
+        return not rule.permuted and rule.least is None
+    return not isinstance(rule, Machine)
 
 
 def can_overflow(rule: Accumulator, limit: F64, terms: Terms) -> Bools:

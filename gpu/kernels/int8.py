@@ -33,7 +33,7 @@ def refusal(request: "Int8Request") -> str | None:
         if capability < DESCRIPTORS:
             needed, got = (f"{major}.{minor}" for major, minor in (DESCRIPTORS, capability))
             return f"it needs compute capability {needed} or later, not {got}"
-    length = request.a.shape[1]
+    length = request.a.codes.shape[1]
     if length % ALIGNMENT:
         return f"K must be a multiple of {ALIGNMENT}, not {length}"
     if length > LONGEST:

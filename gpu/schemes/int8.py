@@ -3,20 +3,24 @@
 """
 
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from torch import Tensor
 
+from ...model.accumulators import accumulator
+from ...model.blocks import LARGEST_BLOCK
 from ...model.formats import FloatFormat, IntegerFormat
 from ...model.schemes import Scheme
+from ...model.schemes.array import Scaled
 from ...model.schemes.grouping import expand
-from ...model.schemes.integer import check_length
+from ...model.schemes.integer import check_length, largest_length
 from .. import checks, executors
 from ..names import named_scheme
 from ..operators import operator
-from ..tensors.scaled import ScaledTensor, scaled
+from ..tensors.scaled import ScaledTensor, scaled_of
 from .operand import check_pair
-from .products import matmul
+from .products import product_of
 
 LONGEST = (2**31 - 1) // 2**14  # any codes whatever: 128 x 128 to a term
 TOP = 0x80  # of a byte: what turns an unsigned integer into it less 128
@@ -35,14 +39,14 @@ class Rows:
 class Int8Request:
     """A checked request, for executors."""
 
-    a: ScaledTensor
-    b: ScaledTensor
+    a: Scaled[Tensor]
+    b: Scaled[Tensor]
     out_dtype: torch.dtype
 
     @property
     def device(self) -> torch.device:
         """Where the operands are."""
-        return self.a.device
+        return self.a.codes.device
 
 
 def int8_matmul(
@@ -92,12 +96,18 @@ def _matmul(
     executor: str | None,
 ) -> Tensor:
     """Also refuses lengths, for which a compiler need not follow what the schemes say of sums."""
-    a = ScaledTensor.of_parts(a_scheme, a_parts, 1)
-    b = ScaledTensor.of_parts(b_scheme, b_parts, 1)
-    check_length(a.scheme, b.scheme, a.shape[1])
+    a, b = scaled_of(a_scheme, a_parts, 1), scaled_of(b_scheme, b_parts, 1)
+    length = a.codes.shape[1]
+    if length > _longest(a_scheme, b_scheme):
+        check_length(a.scheme, b.scheme, length)
     if not (len(a.codes) and len(b.codes)):
-        return torch.empty((len(a.codes), len(b.codes)), dtype=out_dtype, device=a.device)
+        return a.codes.new_empty((len(a.codes), len(b.codes)), dtype=out_dtype)
     return executors.run(executors.INT8, executor, Int8Request(a, b, out_dtype))
+
+
+@cache
+def _longest(a_scheme: str, b_scheme: str) -> int:
+    return largest_length(named_scheme(a_scheme), named_scheme(b_scheme))
 
 
 def takes(a: Scheme, b: Scheme) -> bool:
@@ -126,14 +136,14 @@ def _check_scheme(name: str, scheme: Scheme) -> None:
         )
 
 
-def rows_of(operand: ScaledTensor) -> Rows:
+def rows_of(operand: Scaled[Tensor]) -> Rows:
     """The operand as signed bytes: unsigned integers and their zero points less 128."""
     (element,), (level,), (scales,) = (
         operand.scheme.elements,
         operand.scheme.levels,
         operand.scales,
     )
-    height, _ = level.granularity.group(scaled(operand).matrix_shape)
+    height, _ = level.granularity.group(operand.matrix_shape)
     unsigned = isinstance(element, IntegerFormat) and element.lowest == 0
     codes = operand.codes ^ TOP if unsigned else operand.codes
     zeros = operand.zero_points
@@ -154,4 +164,6 @@ def refusal(_: Int8Request) -> None:
 
 def run(request: Int8Request) -> Tensor:
     """The product by plain PyTorch."""
-    return matmul(request.a, request.b, "int32").to(request.out_dtype)
+    a, b = request.a, request.b
+    c = a.codes.new_zeros((len(a.codes), len(b.codes)), dtype=torch.float32)
+    return product_of(a, b, accumulator("int32"), c, LARGEST_BLOCK).to(request.out_dtype)

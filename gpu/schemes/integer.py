@@ -12,7 +12,7 @@ from ...model.schemes.regions import regions_of
 from ..names import named_scheme
 from ..operators import operator
 from ..ops.matmul import running_value
-from ..tensors.scaled import ScaledTensor
+from ..tensors.scaled import ScaledTensor, scaled_of
 from .operand import check_pair, operand
 
 
@@ -70,8 +70,7 @@ def _sums(
     a_parts: list[Tensor], b_parts: list[Tensor], a_scheme: str, b_scheme: str, overflow: str
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Sums, scales and where sums left INT32; axes of operands are their last."""
-    a = ScaledTensor.of_parts(a_scheme, a_parts, 1)
-    b = ScaledTensor.of_parts(b_scheme, b_parts, 1)
+    a, b = scaled_of(a_scheme, a_parts, 1), scaled_of(b_scheme, b_parts, 1)
     sums, scales, overflowed, _ = model.sums_of(
         operand(a), operand(b), a.scheme, b.scheme, overflow
     )

@@ -1,11 +1,13 @@
 """Operands of products on a device: those of `mxdot.model.schemes.operand`, of tensors."""
 
+from torch import Tensor
+
 from ...model.schemes import operand as model
 from ...model.schemes.array import Scaled
 from ...model.schemes.operand import Operand
-from ...model.schemes.regions import check_pair as check_kinds
+from ...model.schemes.regions import check_axis, check_shapes
 from .. import checks
-from ..tensors.scaled import ScaledTensor, scaled
+from ..tensors.scaled import ScaledTensor
 
 
 def check_pair(a: ScaledTensor, b: ScaledTensor) -> None:
@@ -13,15 +15,16 @@ def check_pair(a: ScaledTensor, b: ScaledTensor) -> None:
     for name, array in (("a", a), ("b", b)):
         if not isinstance(array, ScaledTensor):
             raise TypeError(f"{name} must be a ScaledTensor, not {type(array).__name__}")
-    check_kinds(scaled(a), scaled(b), Scaled)
+        check_axis(name, array)
+    check_shapes(tuple(a.shape), tuple(b.shape))
     checks.same_device(a=a.codes, b=b.codes)
 
 
-def check_codes(array: ScaledTensor) -> None:
+def check_codes(array: Scaled[Tensor]) -> None:
     """ValueError for codes, zero points and selectors outside their range."""
-    model.check_codes(scaled(array), checks.integers)
+    model.check_codes(array, checks.integers)
 
 
-def operand(array: ScaledTensor) -> Operand:
+def operand(array: Scaled[Tensor]) -> Operand:
     """The operand of a matrix whose groups' columns run along its last axis."""
-    return model.operand(scaled(array), checks.integers)
+    return model.operand(array, checks.integers)

@@ -11,6 +11,7 @@ from ...model.accumulators import Accumulator, by_kind, check_known
 from ...model.accumulators import accumulator as find_rule
 from ...model.blocks import LARGEST_BLOCK
 from ...model.errors import integer
+from ...model.schemes.array import Scaled
 from ...model.schemes.operand import Operand, float_operand
 from ...model.schemes.products import check_weight_only, in_steps, scaled_product
 from ...model.schemes.regions import check_shapes, split
@@ -20,7 +21,7 @@ from ..names import accumulator_name, named_accumulator
 from ..operators import operator
 from ..ops.matmul import running_value
 from ..rules.products import RULES, tiles
-from ..tensors.scaled import ScaledTensor
+from ..tensors.scaled import ScaledTensor, scaled_of
 from .operand import check_pair, operand
 from .steps import ScaledSteps
 
@@ -84,12 +85,21 @@ def _matmul(
     if c is None:
         shape = first.shape[0], b_parts[0].shape[0]
         c = torch.zeros(shape, dtype=torch.float32, device=first.device)
-    b = ScaledTensor.of_parts(b_scheme, b_parts, b_axis)
     if a_scheme is None:
-        result = _weight_only(first, b, rule, c, lanes)
-    else:
-        a = ScaledTensor.of_parts(a_scheme, a_parts, 1)
-        result = scaled_product(a, b, rule, c, lanes, operand, _accumulate)
+        b = ScaledTensor.of_parts(b_scheme, b_parts, b_axis)
+        return _one_nan(_weight_only(first, b, rule, c, lanes), rule)
+    sides = scaled_of(a_scheme, a_parts, 1), scaled_of(b_scheme, b_parts, 1)
+    return product_of(*sides, rule, c, lanes)
+
+
+def product_of(
+    a: Scaled[Tensor], b: Scaled[Tensor], rule: Accumulator, c: Tensor, lanes: int
+) -> Tensor:
+    """`matmul` of checked operands from float32 `c` (M, N)."""
+    return _one_nan(scaled_product(a, b, rule, c, lanes, operand, _accumulate), rule)
+
+
+def _one_nan(result: Tensor, rule: Accumulator) -> Tensor:
     bits = torch.where(result.isnan(), rule.nan_bits, result.view(torch.int32))
     return bits.view(torch.float32)
 

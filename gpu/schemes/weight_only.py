@@ -19,7 +19,7 @@ from .. import checks, executors
 from ..names import named_scheme
 from ..operators import operator
 from ..tensors.container import Container, along, whole_groups
-from ..tensors.scaled import ScaledTensor
+from ..tensors.scaled import ScaledTensor, scaled_of
 from .operand import check_codes
 
 TILE = 128  # rows of a weight that are stored together
@@ -126,15 +126,15 @@ def _pack(
     parts: list[Tensor], scheme: str, height: int, groups: int, group: int
 ) -> tuple[Tensor, Tensor]:
     """Words and scales; those of `parts` are each for `height` rows and `groups` groups."""
-    b = ScaledTensor.of_parts(scheme, parts, 1)
+    b = scaled_of(scheme, parts, 1)
     check_codes(b)
-    rows, length = b.shape
+    rows, length = b.codes.shape
     zeros = (0, 0, 0, -rows % TILE)
     # Two's complement plus a bias of half the range: the top bit inverted.
     codes = pad(b.codes, zeros) ^ BIAS
     tiles, chunks = len(codes) // TILE, length // CHUNK
     elements = codes.reshape(tiles, *AXES[1:4], chunks, *AXES[5:]).permute(ORDER)
-    shifts = torch.arange(0, 32, BITS, dtype=torch.int32, device=b.device)
+    shifts = torch.arange(0, 32, BITS, dtype=torch.int32, device=b.codes.device)
     parts = elements.reshape(-1, 32 // BITS).to(torch.int32)
     words = torch.bitwise_left_shift(parts, shifts).sum(1, dtype=torch.int32)
     scales = expand(b.scales[0], (height, groups))

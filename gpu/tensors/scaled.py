@@ -64,11 +64,8 @@ class ScaledTensor(Container):
     @classmethod
     def of_parts(cls, name: str, parts: list[Tensor], axis: int) -> "ScaledTensor":
         """From what `parts` gave, and the text of a scheme; axis not negative."""
-        scheme, (codes, *others) = named_scheme(name), parts
-        levels = len(scheme.levels)
-        selectors = others[-1] if len(scheme.elements) > 1 else None
-        zero_points = others[levels] if scheme.zero_point else None
-        return cls(name, codes, tuple(others[:levels]), zero_points, selectors, axis)
+        x = scaled_of(name, parts, axis)
+        return cls(name, x.codes, x.scales, x.zero_points, x.selectors, axis)
 
     def parts(self) -> list[Tensor]:
         """Codes, the scales of every level, and zero points and selectors where there are some."""
@@ -162,10 +159,16 @@ class ScaledTensor(Container):
 
 def scaled(x: ScaledTensor) -> Scaled[Tensor]:
     """The fields as the model takes them; a function, which torch.compile traces into."""
-    scheme = named_scheme(x.scheme_name)
-    codes, *others = x.parts()
-    scales = tuple(others[: len(scheme.levels)])
-    return Scaled(scheme, codes, scales, x.zero_points, x.selectors, x.axis)
+    return scaled_of(x.scheme_name, x.parts(), x.axis)
+
+
+def scaled_of(name: str, parts: list[Tensor], axis: int) -> Scaled[Tensor]:
+    """As `ScaledTensor.of_parts`, but no tensor of its own: what operators work on."""
+    scheme, (codes, *others) = named_scheme(name), parts
+    levels = len(scheme.levels)
+    selectors = others[-1] if len(scheme.elements) > 1 else None
+    zero_points = others[levels] if scheme.zero_point else None
+    return Scaled(scheme, codes, tuple(others[:levels]), zero_points, selectors, axis)
 
 
 def _fake(parts: list[Tensor], scheme: str, axis: int, dtype: torch.dtype) -> Tensor:
@@ -174,7 +177,7 @@ def _fake(parts: list[Tensor], scheme: str, axis: int, dtype: torch.dtype) -> Te
 
 @operator("scheme_dequantize", _fake)
 def _dequantize(parts: list[Tensor], scheme: str, axis: int, dtype: torch.dtype) -> Tensor:
-    x = scaled(ScaledTensor.of_parts(scheme, parts, axis))
+    x = scaled_of(scheme, parts, axis)
     codes = x.matrix(x.codes)
     result = torch.empty(codes.shape, dtype=dtype, device=codes.device)
     for rows in split(codes):

@@ -3,12 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from ..arrays import Array, cast
 from ..rounding import add_to_odd, nearest_even
-from .array import Scaled, ScaledArray
+from .array import ScaledArray
 from .operand import Layout, Operand, is_region
 from .scheme import Scheme
 
@@ -74,14 +75,19 @@ def rescaled(c: Array, scale: Array, partial: Array) -> Array:
         return nearest_even(add_to_odd(wide, term))
 
 
-def check_pair(a: Scaled, b: Scaled, kind: type[Scaled] = ScaledArray) -> None:
-    """TypeError or ValueError unless a (M, K) and b (N, K), of a kind, can be multiplied."""
+def check_pair(a: ScaledArray, b: ScaledArray) -> None:
+    """TypeError or ValueError unless a (M, K) and b (N, K) can be multiplied."""
     for name, array in (("a", a), ("b", b)):
-        if not isinstance(array, kind):
-            raise TypeError(f"{name} must be a {kind.__name__}, not {type(array).__name__}")
-        if array.codes.ndim == 2 and array.axis not in (-1, 1):
-            raise ValueError(f"axis of {name} must be the last axis, not {array.axis}")
+        if not isinstance(array, ScaledArray):
+            raise TypeError(f"{name} must be a ScaledArray, not {type(array).__name__}")
+        check_axis(name, array)
     check_shapes(tuple(a.codes.shape), tuple(b.codes.shape))
+
+
+def check_axis(name: str, array: Any) -> None:
+    """ValueError unless a matrix, an array or a tensor of codes, has its groups along its rows."""
+    if array.codes.ndim == 2 and array.axis not in (-1, 1):
+        raise ValueError(f"axis of {name} must be the last axis, not {array.axis}")
 
 
 def check_shapes(a: tuple[int, ...], b: tuple[int, ...]) -> None:

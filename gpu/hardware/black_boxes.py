@@ -1,7 +1,7 @@
 """The matrix units of this machine's GPU as black boxes for `mxdot probe`.
 
-Each is named `cuda:...` and takes codes of the formats that its elements hold exactly: FP8 as it
-is, or as the FP16, BF16 or TF32 values of the same numbers.
+Each is named `cuda:...` and takes codes of the formats that its elements hold exactly: its own, and
+FP8 as the FP16, BF16 or TF32 values of the same numbers.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...model.errors import choice
-from ...model.formats import E4M3, E5M2, INT8, ElementFormat
+from ...model.formats import BF16, E4M3, E5M2, FP16, INT8, TF32, ElementFormat
 from ...model.formats.pairs import format_pairs
 from ..tensors.mx import FLOAT8
 
@@ -120,6 +120,7 @@ def _int_mm(a: Tensor, b: Tensor) -> Tensor:
 
 
 WIDE = (E5M2, E4M3)
+HALF, BRAIN, TENSOR = ((*WIDE, own) for own in (FP16, BF16, TF32))
 UNITS = {
     f"cuda:{name}": kind
     for name, kind in {
@@ -146,18 +147,18 @@ UNITS = {
             False,
             _library(lambda a, b: scaled_mm(a, b, fast=False)),
         ),
-        "fp16": Kind("FP16, wgmma (Triton)", WIDE, torch.float16, True, _triton(small=False)),
+        "fp16": Kind("FP16, wgmma (Triton)", HALF, torch.float16, True, _triton(small=False)),
         "fp16-small": Kind(
-            "FP16, mma.sync (Triton)", WIDE, torch.float16, True, _triton(small=True)
+            "FP16, mma.sync (Triton)", HALF, torch.float16, True, _triton(small=True)
         ),
-        "fp16-cublas": Kind("FP16, cuBLAS", WIDE, torch.float16, False, _library(_mm)),
-        "bf16": Kind("BF16, wgmma (Triton)", WIDE, torch.bfloat16, True, _triton(small=False)),
+        "fp16-cublas": Kind("FP16, cuBLAS", HALF, torch.float16, False, _library(_mm)),
+        "bf16": Kind("BF16, wgmma (Triton)", BRAIN, torch.bfloat16, True, _triton(small=False)),
         "bf16-small": Kind(
-            "BF16, mma.sync (Triton)", WIDE, torch.bfloat16, True, _triton(small=True)
+            "BF16, mma.sync (Triton)", BRAIN, torch.bfloat16, True, _triton(small=True)
         ),
-        "tf32": Kind("TF32, wgmma (Triton)", WIDE, torch.float32, True, _triton(small=False)),
+        "tf32": Kind("TF32, wgmma (Triton)", TENSOR, torch.float32, True, _triton(small=False)),
         "tf32-small": Kind(
-            "TF32, mma.sync (Triton)", WIDE, torch.float32, True, _triton(small=True)
+            "TF32, mma.sync (Triton)", TENSOR, torch.float32, True, _triton(small=True)
         ),
         "int8": Kind("INT8, wgmma (Triton)", (INT8,), None, False, _triton(small=False)),
         "int8-small": Kind("INT8, mma.sync (Triton)", (INT8,), None, False, _triton(small=True)),

@@ -1,5 +1,6 @@
 """Triton functions that read codes: the values of elements and of scales, exact in float32."""
 
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -34,6 +35,7 @@ class Codes(NamedTuple):
     converts: bool
 
     @classmethod
+    @cache
     def of(cls, fmt: ElementFormat, where: torch.device) -> "Codes":
         """The constants of `fmt` on the device `where`."""
         return cls(

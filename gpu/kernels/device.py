@@ -1,5 +1,7 @@
 """Where the kernels can run."""
 
+from functools import cache
+
 import torch
 import triton
 
@@ -17,7 +19,7 @@ def refusal(device: torch.device) -> str | None:
         return None
     if device.type != "cuda":
         return f"Triton kernels take CUDA tensors, not {device.type}"
-    capability = torch.cuda.get_device_capability(device)
+    capability = capability_of(device)
     if capability < OLDEST:
         needed, got = (f"{major}.{minor}" for major, minor in (OLDEST, capability))
         return f"Triton needs compute capability {needed} or later, not {got}"
@@ -26,4 +28,10 @@ def refusal(device: torch.device) -> str | None:
 
 def has_fp8_conversion(device: torch.device) -> bool:
     """Whether the GPU has an instruction that rounds float32 to E4M3 and E5M2."""
-    return not interpreted() and torch.cuda.get_device_capability(device) >= (8, 9)
+    return not interpreted() and capability_of(device) >= (8, 9)
+
+
+@cache
+def capability_of(device: torch.device) -> tuple[int, int]:
+    """The compute capability of a GPU, asked once: each call would ask the driver."""
+    return torch.cuda.get_device_capability(device)

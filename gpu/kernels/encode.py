@@ -5,6 +5,7 @@ infinity; its exponent follows from the bits of amax. A scaled element is exact 
 a rounding can see it.
 """
 
+from functools import cache
 from typing import Any
 
 import triton
@@ -19,6 +20,7 @@ FLOOR, CEIL, EVEN = range(len(SCALE_RULES))
 POISON, ELEMENT = range(len(NONFINITE))
 
 
+@cache
 def constants(
     fmt: ElementFormat, scale_rule: str, rounding: str, nonfinite: str, instruction: bool
 ) -> dict[str, Any]:

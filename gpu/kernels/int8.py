@@ -29,7 +29,7 @@ def refusal(request: "Int8Request") -> str | None:
     if reason is not None:
         return reason
     if not device.interpreted():
-        capability = torch.cuda.get_device_capability(request.device)
+        capability = device.capability_of(request.device)
         if capability < DESCRIPTORS:
             needed, got = (f"{major}.{minor}" for major, minor in (DESCRIPTORS, capability))
             return f"it needs compute capability {needed} or later, not {got}"

@@ -64,7 +64,7 @@ def refusal(request: "WeightOnlyRequest") -> str | None:
     if reason is not None:
         return reason
     if not device.interpreted():
-        capability = torch.cuda.get_device_capability(request.device)
+        capability = device.capability_of(request.device)
         if capability != CAPABILITY:
             needed, got = (f"{major}.{minor}" for major, minor in (CAPABILITY, capability))
             return f"it needs compute capability {needed}, not {got}"

@@ -51,7 +51,7 @@ _HOPPER_BF16 = replace(
     name="hopper-bf16",
     operands=("bf16",),
     least=-133,
-    source="H100/H200 BF16 wgmma and mma.sync, measured on an H200, its least exponent on an H100",
+    source="H100/H200 BF16 wgmma and mma.sync, measured on an H200",
     note="MMA-Sim has no least exponent",
 )
 _HOPPER_TF32 = replace(
@@ -59,7 +59,7 @@ _HOPPER_TF32 = replace(
     name="hopper-tf32",
     terms=8,
     operands=("tf32",),
-    source="H100/H200 TF32 wgmma and mma.sync, measured on an H200, its least exponent on an H100",
+    source="H100/H200 TF32 wgmma and mma.sync, measured on an H200",
 )
 _HOPPER_MMA = replace(
     _HOPPER_FP16,

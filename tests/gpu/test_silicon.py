@@ -15,7 +15,7 @@ from mxdot.gpu.hardware.black_boxes import UNITS, cuda_unit
 from mxdot.gpu.ops.matmul import Product
 from mxdot.gpu.rules import run as run_rules
 from mxdot.gpu.tensors.formats import code_dtype
-from mxdot.model import BF16, E4M3, E4M3FNUZ, E5M2, FP16, INT8, TF32, ElementFormat
+from mxdot.model import BF16, E4M3, E4M3FNUZ, E5M2, FP16, INT8, TF32, ElementFormat, unscaled
 from mxdot.model.accumulators import Fused
 from mxdot.model.accumulators import accumulator as find_rule
 
@@ -247,6 +247,26 @@ def test_matmul_runs_on_silicon(rule):
     assert torch.equal(got.view(torch.int32), want.view(torch.int32))
 
 
+@pytest.mark.cuda
+@pytest.mark.triton
+@pytest.mark.parametrize("rule", ["hopper-bf16", "hopper-tf32"])
+def test_the_least_exponent(rule):
+    """2^e less a product 2^-d below it, all d: it counts down to 25 digits below 2^-133."""
+    ((fmt, _),) = pairs_of(rule)
+    for exponent in (-149, -140, -133, -132, -120):
+        down = exponent - np.arange(64)
+        a = np.stack([np.full(64, exponent // 2), down // 2], 1)
+        b = np.stack([exponent - a[:, 0], down - a[:, 1]], 1)
+        values = [np.pad(np.ldexp(1.0, x), ((0, 0), (0, 30))) for x in (a, b)]
+        values[0][:, 1] *= -1
+        x, y = (MXTensor.from_model(unscaled(v, fmt), DEVICE) for v in values)
+        got = matmul(x, y, rule, executor="silicon").diagonal()
+        want = matmul(x, y, rule, executor="torch").diagonal()
+        assert torch.equal(got.view(torch.int32), want.view(torch.int32))
+        less = (got.double() < 2.0**exponent).cpu().numpy()
+        assert less.tolist() == (down >= max(exponent, -133) - 25).tolist()
+
+
 FITS = {
     "cuda:fp8": "hopper",
     "cuda:fp8-promoted": "hopper-promoted",
@@ -265,6 +285,15 @@ FITS = {
 def test_the_probe_names_the_unit(name, capsys):
     assert main(["probe", "--unit", name]) == 0
     assert f"\nfits: {FITS[name]} in blocks of 32 (0 of " in capsys.readouterr().out
+
+
+@pytest.mark.cuda
+@pytest.mark.triton
+@pytest.mark.parametrize("fmt", ["fp16", "bf16", "tf32"])
+def test_the_probe_names_the_unit_by_its_own_elements(fmt, capsys):
+    assert main(["probe", "--unit", f"cuda:{fmt}", "--format", fmt]) == 0
+    (fits,) = (x for x in capsys.readouterr().out.splitlines() if x.startswith("fits: "))
+    assert f"hopper-{fmt}" in fits
 
 
 # The units of the probe without a GPU -------------------------------------------------------------

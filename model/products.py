@@ -6,6 +6,7 @@ wider codes are made of the values of both.
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,7 @@ def unit_exponents(fmt: ElementFormat) -> NDArray[np.int16]:
     return read_only(units.astype(np.int16))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays have no one truth value to compare by
 class Elements:
     """Codes of elements, and what products need of each."""
 
@@ -57,7 +58,7 @@ class Elements:
         return np.where(self.triple.sign, -self.triple.significand, self.triple.significand)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Products:
     """Products of the elements of two arrays of codes, pair by pair."""
 
@@ -72,29 +73,30 @@ class Products:
     @cached_property
     def values(self) -> NDArray[np.float64]:
         """Exact product values; NaN for every special term (NaN, Inf, Inf x 0)."""
-        return np.where(np.isinf(self._raw), np.nan, self._raw)
+        return read_only(np.where(np.isinf(self._raw), np.nan, self._raw))
 
     @cached_property
     def significands(self) -> I64:
         """Signed products of significands, never renormalised; 0 for special terms."""
-        return self.a.signed * self.b.signed
+        return read_only(self.a.signed * self.b.signed)
 
     @cached_property
     def exponents(self) -> I64:
         """Exponent E of each product: value = significand x 2^E."""
-        return self.a.triple.exponent + self.b.triple.exponent
+        return read_only(self.a.triple.exponent + self.b.triple.exponent)
 
     @cached_property
     def unit_exponents(self) -> NDArray[np.int16]:
         """U of each product; NO_EXPONENT for zero and special products."""
         a, b = (unit_exponents(side.format)[side.codes] for side in (self.a, self.b))
         units = a + b  # fits int16, NO_EXPONENT twice too
-        return np.where(units < NO_EXPONENT // 2, np.int16(NO_EXPONENT), units)
+        return read_only(np.where(units < NO_EXPONENT // 2, np.int16(NO_EXPONENT), units))
 
     @cached_property
     def specials(self) -> NDArray[np.uint8]:
         """The special class of each product, 0 when finite."""
-        return special_class(np.where(np.isfinite(self._raw), 0.0, self._raw).astype(np.float32))
+        special = np.where(np.isfinite(self._raw), 0.0, self._raw)
+        return read_only(special_class(special.astype(np.float32)))
 
 
 @dataclass(frozen=True)
@@ -139,84 +141,41 @@ class Pair:
     def of(self, a: NDArray, b: NDArray) -> "Products | Looked":
         """Products of codes, element by element."""
         if self.has_table:
-            table = product_table(self.a, self.b)
-            return Looked(table, table.index(a, b))
+            index = (a.astype(np.uint16) << np.uint16(self.b.bits)) | b
+            return Looked(product_table(self.a, self.b), index)
         return Products(Elements(self.a, a), Elements(self.b, b))
 
 
-@dataclass(frozen=True)
-class ProductTable(Pair):
-    """Products of every code pair of two formats; tables are indexed by `index(a, b)`."""
+@cache
+def product_table(a: ElementFormat, b: ElementFormat) -> Products:
+    """The (shared) products of every code of `a` with every code of `b`, those of one `a` together.
 
-    def __post_init__(self) -> None:
-        if not self.has_table:
-            raise ValueError(
-                f"formats of a table of products must have at most {TABLE_BITS} bits together, not "
-                f"{self.a} and {self.b}"
-            )
-
-    def index(self, a: NDArray[np.uint8], b: NDArray[np.uint8]) -> NDArray[np.uint16]:
-        """Table index of code pairs, element by element."""
-        return (a.astype(np.uint16) << np.uint16(self.b.bits)) | b
-
-    @cached_property
-    def _products(self) -> Products:
-        a, b = (np.arange(2**fmt.bits) for fmt in (self.a, self.b))
-        return Products(
-            Elements(self.a, np.repeat(a, b.size)), Elements(self.b, np.tile(b, a.size))
+    ValueError for formats of more than `TABLE_BITS` bits together.
+    """
+    if not Pair(a, b).has_table:
+        raise ValueError(
+            f"formats of a table of products must have at most {TABLE_BITS} bits together, not "
+            f"{a} and {b}"
         )
-
-    @cached_property
-    def values(self) -> NDArray[np.float64]:
-        """`values` of `Products`, of every pair, as those that follow."""
-        return read_only(self._products.values)
-
-    @cached_property
-    def significands(self) -> I64:
-        return read_only(self._products.significands)
-
-    @cached_property
-    def exponents(self) -> I64:
-        return read_only(self._products.exponents)
-
-    @cached_property
-    def unit_exponents(self) -> NDArray[np.int16]:
-        return read_only(self._products.unit_exponents)
-
-    @cached_property
-    def specials(self) -> NDArray[np.uint8]:
-        return read_only(self._products.specials)
+    first, second = (np.arange(2**fmt.bits) for fmt in (a, b))
+    return Products(
+        Elements(a, np.repeat(first, second.size)), Elements(b, np.tile(second, first.size))
+    )
 
 
-@dataclass(frozen=True)
+def _looked_up(name: str) -> Any:
+    return property(lambda looked: getattr(looked.table, name)[looked.index])
+
+
+@dataclass(frozen=True, eq=False)
 class Looked:
-    """`Products` that are looked up."""
+    """`Products` that are looked up in a table of them."""
 
-    table: ProductTable
+    table: Products
     index: NDArray[np.uint16]
 
-    @property
-    def values(self) -> NDArray[np.float64]:
-        return self.table.values[self.index]
-
-    @property
-    def significands(self) -> I64:
-        return self.table.significands[self.index]
-
-    @property
-    def exponents(self) -> I64:
-        return self.table.exponents[self.index]
-
-    @property
-    def unit_exponents(self) -> NDArray[np.int16]:
-        return self.table.unit_exponents[self.index]
-
-    @property
-    def specials(self) -> NDArray[np.uint8]:
-        return self.table.specials[self.index]
-
-
-@cache
-def product_table(a: ElementFormat, b: ElementFormat) -> ProductTable:
-    """The (shared) table of products of formats `a` and `b`."""
-    return ProductTable(a, b)
+    values = _looked_up("values")
+    significands = _looked_up("significands")
+    exponents = _looked_up("exponents")
+    unit_exponents = _looked_up("unit_exponents")
+    specials = _looked_up("specials")

@@ -10,7 +10,7 @@ from cases import random_cases
 from compare import difference, generator
 from mxdot.model import rounding, specials
 from mxdot.model.accumulators import fixed, fused
-from mxdot.model.products import ProductTable
+from mxdot.model.products import Pair, Products
 from mxdot.model.trace import Recorder
 
 
@@ -19,8 +19,10 @@ def rne_for_rz(patch):
 
 
 def zero_product_in_the_largest_exponent(patch):
-    units = property(lambda table: table.exponents + table.fraction_bits)
-    patch.setattr(ProductTable, "unit_exponents", units)
+    def units(products):
+        return products.exponents + Pair(products.a.format, products.b.format).fraction_bits
+
+    patch.setattr(Products, "unit_exponents", property(units))
 
 
 def dropped_sticky_bit(patch):

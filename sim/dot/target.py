@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...model import DotConfig, ElementFormat
 from ...model.formats import FLOAT32
-from ...model.products import Pair, ProductTable, largest_magnitude, product_table
+from ...model.products import Pair, Products, largest_magnitude, product_table
 from ..bench.operands import Codes, class_codes, draw
 from .item import Batch
 
@@ -21,7 +21,7 @@ Ints = NDArray[np.int64]
 class Pairs:
     """Code pairs of two formats, to be drawn by sign and binary exponent of their product."""
 
-    table: ProductTable
+    table: Products
 
     @cached_property
     def exponents(self) -> NDArray[np.int64]:
@@ -70,19 +70,19 @@ class Pairs:
             where = negative == sign
             offset = (rng.random(int(where.sum())) * count[at[where]]).astype(np.int64)
             picks[where] = index[first[at[where]] + offset]
-        bits = self.table.b.bits
+        bits = self.table.b.format.bits
         return (picks >> bits).astype(np.uint8), (picks & (2**bits - 1)).astype(np.uint8)
 
     def largest(self, negative: bool) -> tuple[int, int]:
         """Codes of a pair with the largest product of this sign."""
         values = self.table.values
         index = np.nanargmin(values) if negative else np.nanargmax(values)
-        return divmod(int(index), 2**self.table.b.bits)
+        return divmod(int(index), 2**self.table.b.format.bits)
 
     def find(self, value: float) -> tuple[int, int] | None:
         """Codes of a pair with this product."""
         found = np.flatnonzero(self.table.values == value)
-        return None if found.size == 0 else divmod(int(found[0]), 2**self.table.b.bits)
+        return None if found.size == 0 else divmod(int(found[0]), 2**self.table.b.format.bits)
 
 
 @dataclass(frozen=True)

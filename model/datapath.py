@@ -38,9 +38,12 @@ def dot_sections(config: "DotConfig") -> tuple[Section, ...]:
 def _sections(config: "DotConfig") -> tuple[Section, ...]:
     if isinstance(config.out, IntegerOutput):
         return _integer(config)
-    convert = [] if config.out == FLOAT32 else [Section("convert", 220)]
+    running = config.accumulator.running
+    convert = [] if config.out == running else [Section("convert", 220)]
     widths = Widths(config)
-    return (*_block(widths), *config.accumulator.sections(widths), *convert)
+    bits = config.lanes * product_bits(widths) + running.bits
+    narrow = [] if running == FLOAT32 else [Section("narrow", 220, beside=True, bits=bits)]
+    return (*_block(widths), *narrow, *config.accumulator.sections(widths), *convert)
 
 
 def tree_delay(lanes: int) -> int:

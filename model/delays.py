@@ -17,6 +17,8 @@ DEFAULT_DELAYS = "asap7"
 RATIOS: dict[str, dict[str, dict[str, float]]] = tomllib.loads(TABLE.read_text())
 """By process and unit: the ratio of each kind of section."""
 DELAYS = (DEFAULT_DELAYS, *RATIOS)
+ALIKE = {"narrow": "convert"}
+"""Kinds that take the ratio of another, whose arithmetic is theirs."""
 
 
 def in_process(parts: tuple[Section, ...], process: str) -> tuple[Section, ...]:
@@ -24,6 +26,9 @@ def in_process(parts: tuple[Section, ...], process: str) -> tuple[Section, ...]:
     if process == DEFAULT_DELAYS:
         # These are added up, so that registers stay where they stand.
         return tuple(replace(part, beside=False) for part in parts)
-    kinds = {part.kind for part in parts}
-    ratios = next(ratios for ratios in RATIOS[process].values() if kinds <= ratios.keys())
-    return tuple(replace(part, delay=round(part.delay * ratios[part.kind])) for part in parts)
+    kinds = [ALIKE.get(part.kind, part.kind) for part in parts]
+    ratios = next(ratios for ratios in RATIOS[process].values() if {*kinds} <= ratios.keys())
+    return tuple(
+        replace(part, delay=round(part.delay * ratios[kind]))
+        for part, kind in zip(parts, kinds, strict=True)
+    )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from .formats import FLOAT32, ElementFormat
+from .formats import FLOAT32, ElementFormat, FloatFormat
 from .outputs import IntegerOutput
 
 if TYPE_CHECKING:
@@ -124,6 +124,11 @@ class Widths:
     def _largest(fmt: ElementFormat, operand: OperandWidths) -> int:
         """The largest significand of `fmt`, at the operand's fraction bits."""
         return int(fmt.triples.significand.max()) << (operand.fraction_bits - fmt.mantissa_bits)
+
+    @property
+    def running(self) -> FloatFormat:
+        """The format of the running value."""
+        return self.config.accumulator.running
 
     @property
     def steps(self) -> int:

@@ -122,10 +122,6 @@ NAMES = "e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, e5m2fnuz, fp16, bf1
         *(
             (ValueError, f"accumulator {text} has no unit: {why}", {"accumulator": text})
             for text, why in (
-                ("float16", "its running value is a float16"),
-                ("aligned:13:bfloat16", "its running value is a bfloat16"),
-                ("fused:13:float16", "its running value is a float16"),
-                ("hopper-mma", "its steps permute the elements"),
                 ("blackwell-mxf4nvf4", "sums of groups have none"),
                 ("cdna1-fp16", "exact sums of parts of a block have none"),
                 ("cdna2-fp16", "trees that flush subnormal numbers have none"),

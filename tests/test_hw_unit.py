@@ -54,6 +54,19 @@ UNITS = [
     unit("fused:13", load_c=False),
     unit("hopper-promoted", FP8, load_c=False, status=False, out="float16"),
     unit("fixed:30:-12", load_c=False),
+    # Running values of 16 bits.
+    unit("fused:13:float16", FP8),
+    unit("fused:25:bfloat16", "e5m2", out="bfloat16", stages=2),
+    unit("fused:5:float16", "fp16", lanes=8, out="bfloat16"),
+    unit("aligned:13:float16", FP8, out="float16", stages=9),
+    unit("aligned:40:bfloat16", "bf16"),
+    unit("aligned:0:float16", "e2m1", load_c=False),
+    unit("float16", "e4m3,fp16"),
+    unit("bfloat16", "e5m2", lanes=8, out="float16"),
+    unit("ada-float16", "e4m3", lanes=32),
+    unit("volta-float16", "fp16", lanes=8, out="float16"),
+    unit("hopper-mma", FP8, lanes=8),
+    unit("hopper-mma-float16", FP8, lanes=8, stages=5),
 ]
 
 
@@ -64,7 +77,10 @@ def sides(config: DotConfig, n: int, longest: int = 5) -> tuple:
 
 def test_the_list_has_every_accumulator():
     keywords = {config.accumulator.keyword for config in UNITS}
-    assert keywords == {"exact", "aligned", "fused", "fixed", "float32", "int32", "preset"}
+    assert keywords == {
+        *("exact", "aligned", "fused", "fixed", "float32", "int32", "preset"),
+        *("float16", "bfloat16"),
+    }
     assert {str(config.accumulator) for config in UNITS} >= set(PRESETS)
 
 

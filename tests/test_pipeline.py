@@ -119,13 +119,14 @@ def test_what_is_not_the_slowest_has_slack():
 def test_steps_per_block():
     steps = {
         text: [accumulator(text).steps(lanes) for lanes in (4, 16, 32, 64, 128)]
-        for text in ("exact", "fused:13", "hopper", "ada")
+        for text in ("exact", "fused:13", "hopper", "ada", "hopper-mma")
     }
     assert steps == {
         "exact": [1] * 5,
         "fused:13": [1] * 5,
         "hopper": [1, 1, 1, 2, 4],
         "ada": [1, 1, 2, 4, 8],
+        "hopper-mma": [2, 2, 2, 4, 8],
     }
 
 

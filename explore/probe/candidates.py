@@ -73,10 +73,15 @@ def _machines(found: Findings, formats: tuple[ElementFormat, ElementFormat]) -> 
             row.check_formats(*formats)
         except ValueError:
             continue
-        steps = found.terms in (None, row.terms) or row.without_unit is not None
+        steps = found.terms in (None, row.terms) or not _shows_steps(row)
         nan = found.nan in (None, row.nan)
         if steps and nan and row.running.name == _running(found):
             yield row
+
+
+def _shows_steps(row: Machine) -> bool:
+    """Whether the terms of a step are found one by one: steps of other rules look otherwise."""
+    return isinstance(row, Preset) and row.running == FLOAT32 and not row.permuted
 
 
 def _running(found: Findings) -> str:

@@ -16,7 +16,7 @@ from . import float_loop
 from .alignment_shifter import AlignShifter
 from .block import TREE, loop_values, top_bias, words_shape
 from .multiply import compress_negatives, negatives_shape, products_shape
-from .window import Window, range_value
+from .window import range_value, window_of
 
 
 class AlignedLargest(Section):
@@ -131,7 +131,7 @@ class Cut(Section):
     """
 
     def __init__(self, widths: Widths) -> None:
-        self.widths, self.window = widths, Window(widths.sum_bits)
+        self.widths, self.window = widths, window_of(widths)
         super().__init__(
             {
                 "total": signed(widths.total_bits),

@@ -12,13 +12,13 @@ from amaranth.lib import data
 from ...model.widths import Widths, magnitude_bits
 from ..arithmetic.adder_tree import add_terms, rows_of, signed_word, total_of
 from ..arithmetic.columns import Columns
-from ..arithmetic.floats import EXPONENT_BITS, FLOAT32_BIAS
+from ..arithmetic.floats import EXPONENT_BITS
 from ..arithmetic.scale import SCALE_SHAPE
 from ..arithmetic.shift import shift_left
 from ..pipeline import Section
 from .multiply import Products, compress_negatives, negatives_shape, products_shape
 from .partial_products import PartialProducts, partial_sums_shape
-from .window import Window
+from .window import window_of
 
 
 def words_shape(widths: Widths) -> data.ArrayLayout:
@@ -29,7 +29,7 @@ def words_shape(widths: Widths) -> data.ArrayLayout:
 
 def row_bits(widths: Widths) -> int:
     """Of the words that are summed."""
-    return Window(widths.sum_bits).row_bits if widths.ends_in_rows else widths.total_bits
+    return window_of(widths).row_bits if widths.ends_in_rows else widths.total_bits
 
 
 def loop_values(widths: Widths) -> dict[str, ShapeLike]:
@@ -41,7 +41,7 @@ def loop_values(widths: Widths) -> dict[str, ShapeLike]:
 
 def top_bias(widths: Widths, lsb: int) -> int:
     """The value `top_exponent` less the block's scale: 2^lsb is worth a digit of its sum."""
-    return FLOAT32_BIAS + Window(widths.sum_bits).top + lsb
+    return widths.running.bias + window_of(widths).top + lsb
 
 
 class Place(Section):
@@ -145,7 +145,7 @@ class BlockSum(Section):
     def __init__(self, widths: Widths) -> None:
         self.widths = widths
         words = (0, *widths.partial_sums)[-1]
-        rows = {"rows": Window(widths.sum_bits).rows}
+        rows = {"rows": window_of(widths).rows}
         total = {"total": signed(widths.total_bits)}
         super().__init__(
             sum_inputs(widths, row_bits(widths), words), rows if widths.ends_in_rows else total

@@ -1,76 +1,119 @@
-"""Section `convert`: float32 to a narrower output by one RNE."""
+"""Section `convert`: the running value to the output, by one RNE where that is narrower."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from collections.abc import Mapping
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
 
-from ...model.formats import FloatFormat
+from ...model.formats import FLOAT32, FloatFormat
 from ..arithmetic.floats import (
     EXPONENT_BITS,
+    FLOAT32_BIAS,
     FLOAT32_FRACTION,
-    FlagsLayout,
+    FLOAT32_ONES,
     RunningLayout,
-    unpack_float32,
+    special_of_float,
+    unpack_float,
 )
+from ..arithmetic.normalize import Normalizer
 from ..arithmetic.round import rounds_up
 from ..arithmetic.shift import ShiftRight
 from ..hierarchy import submodule
 from ..pipeline import Section
 
 
-class NarrowLayout(data.StructLayout):
-    """The result in the output format, and the flags."""
-
-    def __init__(self, bits: int) -> None:
-        super().__init__({"c": bits, "flags": FlagsLayout()})
-
-
 class Convert(Section):
-    """Subnormals stay; a NaN keeps its leading fraction bits, which no NaN result lacks."""
+    """Subnormals stay; a NaN keeps its leading fraction bits, which no NaN result lacks.
 
-    def __init__(self, out: FloatFormat) -> None:
-        self.out = out
-        super().__init__({"running": RunningLayout()}, {"result": NarrowLayout(out.bits)})
+    running: the format of the running value, of which a narrow one becomes a float32 first;
+    nan_bits: of a float32 NaN then.
+    """
+
+    def __init__(
+        self, out: FloatFormat, running: FloatFormat = FLOAT32, nan_bits: int = 0
+    ) -> None:
+        self.out, self.running, self.nan_bits = out, running, nan_bits
+        super().__init__({"running": RunningLayout(running)}, {"result": RunningLayout(out)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        out, bits, result = self.out, self.i.running.c, self.o.result
-        wide = unpack_float32(m, bits, "wide")
-        top = 2**out.exponent_bits - 1
-        # A guard bit and a sticky bit below; a value below the smallest normal moves right.
-        shift = submodule(m, "shift", ShiftRight(FLOAT32_FRACTION + 3, EXPONENT_BITS))
-        below = Signal(signed(EXPONENT_BITS))
-        value = Signal(FLOAT32_FRACTION + 3)
+        bits, flags, result = self.i.running.c, self.i.running.flags, self.o.result
+        if self.running != FLOAT32:
+            bits = _widened(m, bits, self.running, self.nan_bits)
+        if self.out == FLOAT32:
+            m.d.comb += [result.c.eq(bits), result.flags.eq(flags)]
+            return m
+        narrow, raised = rounded(m, bits, self.out)
         m.d.comb += [
-            below.eq(out.emin - wide.exponent),
-            shift.value.eq(Cat(Const(0, 2), wide.significand)),
-            shift.amount.eq(Mux(below > 0, below, 0)),
-            value.eq(shift.result | shift.sticky),
-        ]
-        cut = FLOAT32_FRACTION + 2 - out.mantissa_bits
-        truncated, discarded = value[cut:-1], value[:cut]
-        field = Signal(EXPONENT_BITS)
-        rounded = Signal(out.mantissa_bits + EXPONENT_BITS)
-        up = rounds_up(truncated, discarded)
-        overflow = rounded[out.mantissa_bits :] >= top
-        m.d.comb += [
-            field.eq(Mux(value[-1], Mux(below > 0, 1, 1 - below), 0)),
-            rounded.eq(Cat(truncated, field) + up),
-        ]
-        special = bits[FLOAT32_FRACTION:31].all()
-        fraction = bits[FLOAT32_FRACTION - out.mantissa_bits : FLOAT32_FRACTION]
-        infinity = Const(top << out.mantissa_bits, out.bits - 1)
-        magnitude = Mux(overflow, infinity, rounded[: out.bits - 1])
-        magnitude = Mux(special, Cat(fraction, Const(top, out.exponent_bits)), magnitude)
-        flags = self.i.running.flags
-        m.d.comb += [
-            result.c.eq(Cat(magnitude, bits[31] & magnitude.any())),
+            result.c.eq(narrow),
             result.flags.eq(flags),
         ]
-        inexact = discarded.any() | overflow
-        tiny = discarded.any() & (rounded[out.mantissa_bits :] == 0)
-        m.d.comb += [
-            result.flags.overflow.eq(flags.overflow | (~special & overflow)),
-            result.flags.underflow.eq(flags.underflow | (~special & tiny)),
-            result.flags.inexact.eq(flags.inexact | (~special & inexact)),
-        ]
+        m.d.comb += [result.flags[name].eq(flags[name] | flag) for name, flag in raised.items()]
         return m
+
+
+def rounded(m: Module, bits: Value, out: FloatFormat) -> tuple[Value, Mapping[str, Value]]:
+    """RNE of float32 `bits` to a narrower `out`, and the flags that it raises.
+
+    Of a NaN its leading fraction bits.
+    """
+    wide = unpack_float(m, bits, "wide")
+    top = 2**out.exponent_bits - 1
+    # A guard bit and a sticky bit below; a value below the smallest normal moves right.
+    shift = submodule(m, "shift", ShiftRight(FLOAT32_FRACTION + 3, EXPONENT_BITS))
+    below = Signal(signed(EXPONENT_BITS), name="below")
+    value = Signal(FLOAT32_FRACTION + 3, name="value")
+    m.d.comb += [
+        below.eq(out.emin - wide.exponent),
+        shift.value.eq(Cat(Const(0, 2), wide.significand)),
+        shift.amount.eq(Mux(below > 0, below, 0)),
+        value.eq(shift.result | shift.sticky),
+    ]
+    cut = FLOAT32_FRACTION + 2 - out.mantissa_bits
+    truncated, discarded = value[cut:-1], value[:cut]
+    field = Signal(EXPONENT_BITS, name="field")
+    total = Signal(out.mantissa_bits + EXPONENT_BITS, name="rounded")
+    up = rounds_up(truncated, discarded)
+    overflow = total[out.mantissa_bits :] >= top
+    m.d.comb += [
+        field.eq(Mux(value[-1], Mux(below > 0, 1, 1 - below), 0)),
+        total.eq(Cat(truncated, field) + up),
+    ]
+    special = bits[FLOAT32_FRACTION:31].all()
+    fraction = bits[FLOAT32_FRACTION - out.mantissa_bits : FLOAT32_FRACTION]
+    infinity = Const(top << out.mantissa_bits, out.bits - 1)
+    magnitude = Mux(overflow, infinity, total[: out.bits - 1])
+    magnitude = Mux(special, Cat(fraction, Const(top, out.exponent_bits)), magnitude)
+    inexact = discarded.any() | overflow
+    tiny = discarded.any() & (total[out.mantissa_bits :] == 0)
+    raised = {"overflow": overflow, "underflow": tiny, "inexact": inexact}
+    return (
+        Cat(magnitude, bits[31] & magnitude.any()),
+        {name: ~special & flag for name, flag in raised.items()},
+    )
+
+
+def _widened(m: Module, bits: Value, fmt: FloatFormat, nan_bits: int) -> Value:
+    """The float32 that `bits` of a narrower `fmt` are."""
+    special = special_of_float(m, bits, "narrow_special", fmt)
+    zeros = Const(0, FLOAT32_FRACTION - fmt.mantissa_bits)
+    if fmt.emin == FLOAT32.emin:
+        wide = Cat(zeros, bits)
+    else:
+        wide = Cat(zeros, *_normalized(m, bits, fmt))
+        infinity = Const(FLOAT32_ONES << FLOAT32_FRACTION, 31)
+        wide = Mux(special.pos_inf | special.neg_inf, Cat(infinity, bits[-1]), wide)
+    return Mux(special.nan, Const(nan_bits, 32), wide)
+
+
+def _normalized(m: Module, bits: Value, fmt: FloatFormat) -> tuple[Value, Value, Value]:
+    """Fraction, float32 exponent field and sign of a number that no float32 holds as subnormal."""
+    narrow = unpack_float(m, bits, "narrow", fmt)
+    normalizer = submodule(m, "normalizer", Normalizer(fmt.significand_bits))
+    field = Signal(FLOAT32.exponent_bits, name="wide_field")
+    biased = narrow.exponent + FLOAT32_BIAS - normalizer.amount
+    m.d.comb += [
+        normalizer.value.eq(narrow.significand),
+        field.eq(Mux(normalizer.result[-1], biased, 0)),
+    ]
+    return normalizer.result[:-1], field, narrow.sign

@@ -13,8 +13,8 @@ from ..arithmetic.floats import (
     RunningLayout,
     SpecialLayout,
     merge_special,
-    special_of_float32,
-    unpack_float32,
+    special_of_float,
+    unpack_float,
 )
 from ..arithmetic.round import FloatRounder
 from ..arithmetic.scale import SCALE_SHAPE
@@ -68,7 +68,7 @@ class Scale(Section):
         exponent = self.i.scale + (self.widths.lsb - self.rule.lsb)
         self._shift(m, "block", magnitude, total[-1], exponent, self.o.addend)
 
-        c = unpack_float32(m, self.i.c, "start")
+        c = unpack_float(m, self.i.c, "start")
         exponent = c.exponent - (FLOAT32_FRACTION + self.rule.lsb)
         self._shift(m, "c", c.significand, c.sign, exponent, self.o.start)
         return m
@@ -123,7 +123,7 @@ class FixedAccumulate(Section):
         started, started_outside = self._limit(
             m, "start", start.value, start.outside, start.negative
         )
-        start_special = special_of_float32(m, self.i.c, "start_special")
+        start_special = special_of_float(m, self.i.c, "start_special")
         starts_special = start_special.as_value().any()
         before = Signal(RegisterLayout(self.rule.width), name="previous")
         with m.If(first):

@@ -15,8 +15,8 @@ from ..arithmetic.floats import (
     FloatLayout,
     SpecialLayout,
     merge_special,
-    special_of_float32,
-    unpack_float32,
+    special_of_float,
+    unpack_float,
 )
 from ..arithmetic.normalize import Normalizer
 from ..arithmetic.round import FloatRounder
@@ -99,12 +99,12 @@ class RoundedSum(wiring.Component):
         m = Module()
         adder = submodule(m, "adder", FloatSum(SIGNIFICAND, SIGNIFICAND))
         rounder = submodule(m, "rounder", FloatRounder(adder.sum_bits, nearest=True))
-        special = special_of_float32(m, self.b, "special_b")
+        special = special_of_float(m, self.b, "special_b")
         nan = FLOAT32.largest_code + 2
         active, special_bits = merge_special(m, "special", self.a, special, nan)
         m.d.comb += [
-            adder.a.eq(unpack_float32(m, self.a, "unpacked_a")),
-            adder.b.eq(unpack_float32(m, self.b, "unpacked_b")),
+            adder.a.eq(unpack_float(m, self.a, "unpacked_a")),
+            adder.b.eq(unpack_float(m, self.b, "unpacked_b")),
             rounder.sign.eq(adder.sign),
             rounder.magnitude.eq(adder.magnitude),
             rounder.exponent.eq(adder.exponent),
@@ -164,7 +164,7 @@ class RangeLevel(Section):
 
     def _deliver(self, m: Module, word: Signal) -> None:
         """The block's sum x 2^s, with its leading one at the top."""
-        unpacked, out = unpack_float32(m, word, "unpacked"), self.o.block
+        unpacked, out = unpack_float(m, word, "unpacked"), self.o.block
         normalizer = submodule(m, "normalizer", Normalizer(SIGNIFICAND))
         m.d.comb += [
             normalizer.value.eq(unpacked.significand),
@@ -172,5 +172,5 @@ class RangeLevel(Section):
             out.exponent.eq(unpacked.exponent - normalizer.amount + self.i.scale),
             out.sign.eq(unpacked.sign),
             out.zero.eq(normalizer.result == 0),
-            self.o.block_special.eq(special_of_float32(m, word, "block_special")),
+            self.o.block_special.eq(special_of_float(m, word, "block_special")),
         ]

@@ -2,6 +2,7 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 
+from ...model.formats import FloatFormat
 from ...model.widths import Widths
 from ..arithmetic.adders import (
     add_in_blocks,
@@ -11,20 +12,10 @@ from ..arithmetic.adders import (
     pass_carries_at_once,
 )
 from ..arithmetic.columns import Bit, Columns
-from ..arithmetic.floats import (
-    EXPONENT_BITS,
-    FLOAT32_FRACTION,
-    RunningLayout,
-)
+from ..arithmetic.floats import EXPONENT_BITS, RunningLayout
 from ..pipeline import Section
-from .window import (
-    BELOW,
-    SIGNIFICAND,
-    BlocksLayout,
-    ReachLayout,
-    TotalLayout,
-    Window,
-)
+from .narrow import c_value, carried, first_c
+from .window import BlocksLayout, ReachLayout, TotalLayout, window_of
 
 CUT_BLOCK = 6  # digits of a block of an addition that is cut before its carries
 
@@ -33,16 +24,16 @@ class Distance(Section):
     """How far c lies below the window's top place, of which top_exponent is the biased exponent."""
 
     def __init__(self, widths: Widths) -> None:
-        self.window = Window(widths.sum_bits)
+        self.window = window_of(widths)
         super().__init__(
             {
-                "running": RunningLayout(),
+                "running": RunningLayout(widths.running),
                 "first": 1,
-                "c": 32,
+                **c_value(widths),
                 "top_exponent": signed(EXPONENT_BITS),
             },
             {
-                "before": RunningLayout(),
+                "before": RunningLayout(widths.running),
                 "distance": self.window.distance_bits,
                 "reach": ReachLayout(),
             },
@@ -51,20 +42,20 @@ class Distance(Section):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         window, before, reach = self.window, self.o.before, self.o.reach
-        first, running = self.i.first, self.i.running
-        m.d.comb += before.c.eq(Mux(first, self.i.c, running.c))
+        first, running, fmt = self.i.first, self.i.running, window.running
+        m.d.comb += before.c.eq(Mux(first, first_c(self), running.c))
         for name, _ in running.flags.shape():
-            m.d.comb += before.flags[name].eq(~first & running.flags[name])
+            m.d.comb += before.flags[name].eq(carried(self, name))
         distance = Signal(signed(EXPONENT_BITS))
         levels = window.distance_bits
-        below = distance[:levels] >= window.sum_bits + 27
+        below = distance[:levels] >= window.sum_bits + window.significand_bits + 3
         m.d.comb += [
             # The exponent of a subnormal is that of the field 1.
             distance.eq(
                 self.i.top_exponent
                 - Cat(
-                    before.c[FLOAT32_FRACTION] | ~_normal(before.c),
-                    before.c[FLOAT32_FRACTION + 1 : 31],
+                    before.c[fmt.mantissa_bits] | ~_normal(before.c, fmt),
+                    before.c[fmt.mantissa_bits + 1 : fmt.bits - 1],
                 )
             ),
             self.o.distance.eq(distance),
@@ -75,9 +66,9 @@ class Distance(Section):
         return m
 
 
-def _normal(c: Value) -> Value:
-    """The leading digit of a float32's significand."""
-    return c[FLOAT32_FRACTION:31].any()
+def _normal(c: Value, fmt: FloatFormat) -> Value:
+    """The leading digit of a significand of `fmt`."""
+    return c[fmt.mantissa_bits : fmt.bits - 1].any()
 
 
 class Approach(Section):
@@ -85,10 +76,10 @@ class Approach(Section):
     rows of the block's sum, inverted where c is negative."""
 
     def __init__(self, widths: Widths) -> None:
-        self.window = Window(widths.sum_bits)
+        self.window = window_of(widths)
         super().__init__(
             {
-                "before": RunningLayout(),
+                "before": RunningLayout(widths.running),
                 "distance": self.window.distance_bits,
                 "reach": ReachLayout(),
                 "rows": self.window.rows,
@@ -99,11 +90,11 @@ class Approach(Section):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         bits, reach, distance = self.window.bits, self.i.reach, self.i.distance
-        c = self.i.before.c
-        significand = Cat(c[:FLOAT32_FRACTION], _normal(c))
-        inside = significand & (~(reach.above | reach.outside)).replicate(SIGNIFICAND)
+        c, fmt = self.i.before.c, self.window.running
+        significand = Cat(c[: fmt.mantissa_bits], _normal(c, fmt))
+        inside = significand & (~(reach.above | reach.outside)).replicate(len(significand))
         inside = named(m, "significand", inside)
-        word: Value = Cat(Const(0, bits - SIGNIFICAND), inside)
+        word: Value = Cat(Const(0, bits - len(significand)), inside)
         discarded: list[Value] = [reach.outside & significand.any()]
         for level in range(len(distance)):
             size = 1 << level
@@ -113,7 +104,7 @@ class Approach(Section):
             word = shifted
         m.d.comb += [self.o.aligned_c.eq(word), self.o.c_sticky.eq(Cat(discarded).any())]
         for row, inverted in zip(self.i.rows, self.o.addends, strict=True):
-            m.d.comb += inverted.eq(row ^ c[31].replicate(self.window.row_bits))
+            m.d.comb += inverted.eq(row ^ c[-1].replicate(self.window.row_bits))
         return m
 
 
@@ -122,18 +113,18 @@ class Add(Section):
     carry, which the blocks above have not had yet."""
 
     def __init__(self, widths: Widths) -> None:
-        self.window = Window(widths.sum_bits)
+        self.window = window_of(widths)
         self.sizes = add_blocks(widths)
         super().__init__(
-            {"addends": self.window.rows, "aligned_c": self.window.bits, "before": RunningLayout()},
+            {"addends": self.window.rows, "aligned_c": self.window.bits, "before": RunningLayout(widths.running)},
             {"blocks": BlocksLayout(self.sizes)},
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         window, out = self.window, self.o.blocks
-        flip = self.i.before.c[31]
-        middle = self.i.aligned_c[BELOW : BELOW + window.cut]
+        flip = self.i.before.c[-1]
+        middle = self.i.aligned_c[window.below : window.below + window.cut]
         columns = Columns(m, "join", window.row_bits)
         for row in self.i.addends:
             columns.add(row)
@@ -155,7 +146,7 @@ def is_cut(widths: Widths, kind: str) -> bool:
 
 def add_blocks(widths: Widths) -> list[int]:
     """Lengths of the blocks of the addition: alike where a register stands before their carries."""
-    width = Window(widths.sum_bits).row_bits
+    width = window_of(widths).row_bits
     if is_cut(widths, "add"):
         return [min(CUT_BLOCK, width - place) for place in range(0, width, CUT_BLOCK)]
     *sizes, _ = even_blocks(width)
@@ -168,7 +159,7 @@ class Carry(Section):
 
     def __init__(self, widths: Widths) -> None:
         self.at_once = is_cut(widths, "add")
-        self.window = Window(widths.sum_bits)
+        self.window = window_of(widths)
         self.sizes = add_blocks(widths)
         super().__init__(
             {"blocks": BlocksLayout(self.sizes), "aligned_c": self.window.bits},
@@ -178,7 +169,8 @@ class Carry(Section):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         window, total, blocks = self.window, self.o.sum, self.i.blocks
-        below, above = self.i.aligned_c[:BELOW], self.i.aligned_c[BELOW + window.cut :]
+        aligned_c = self.i.aligned_c
+        below, above = aligned_c[: window.below], aligned_c[window.below + window.cut :]
         place, words = 0, []
         for size, carry in zip(self.sizes, blocks.carries, strict=True):
             words.append((list(blocks.digits[place : place + size]), carry))

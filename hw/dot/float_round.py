@@ -1,28 +1,15 @@
-"""Sections count, normalize, round: the total in the window to a float32 (float_loop.py)."""
+"""Sections count, normalize, round: the total in the window to a float (float_loop.py)."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
 
 from ...model.widths import Widths
 from ..arithmetic.adders import increment, named
-from ..arithmetic.floats import (
-    EXPONENT_BITS,
-    FLOAT32_FRACTION,
-    RunningLayout,
-    special_of_float32,
-)
+from ..arithmetic.floats import EXPONENT_BITS, RunningLayout, narrow_nan, special_of_float
 from ..arithmetic.normalize import leading_zeros
 from ..pipeline import Section
 from .multiply import special_shape
-from .window import (
-    BELOW,
-    SIGNIFICAND,
-    ReachLayout,
-    SignificandLayout,
-    TotalLayout,
-    Window,
-    range_value,
-)
+from .window import ReachLayout, SignificandLayout, TotalLayout, range_value, window_of
 
 
 class Count(Section):
@@ -30,7 +17,7 @@ class Count(Section):
     ends the count there. beyond_c: whether it has digits at place -1 or above."""
 
     def __init__(self, widths: Widths) -> None:
-        self.window = Window(widths.sum_bits)
+        self.window = window_of(widths)
         super().__init__(
             {"sum": TotalLayout(self.window), "top_exponent": signed(EXPONENT_BITS)},
             {"count": self.window.count_bits, "beyond_c": 1},
@@ -44,7 +31,7 @@ class Count(Section):
         m.d.comb += [
             changes.eq(digits ^ Cat(digits[1:], negative)),
             self.o.count.eq(leading_zeros(m, changes | self._stop(m))),
-            self.o.beyond_c.eq(changes[BELOW - 1 :].any()),
+            self.o.beyond_c.eq(changes[self.window.below - 1 :].any()),
         ]
         return m
 
@@ -71,7 +58,7 @@ class Normalize(Section):
     """The leading digit to the top, and what does not fit there discarded."""
 
     def __init__(self, widths: Widths) -> None:
-        self.window = Window(widths.sum_bits)
+        self.window = window_of(widths)
         super().__init__(
             {
                 "sum": TotalLayout(self.window),
@@ -79,7 +66,7 @@ class Normalize(Section):
                 "c_sticky": 1,
                 "top_exponent": signed(EXPONENT_BITS),
             },
-            {"normalized": SignificandLayout()},
+            {"normalized": SignificandLayout(self.window)},
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -87,17 +74,18 @@ class Normalize(Section):
         out, count = self.o.normalized, self.i["count"]
         negative = self.i["sum"].negative
         word: Value = self.i["sum"].digits
+        kept = self.window.significand_bits + 1  # and the guard
         discarded: list[Value] = [self.i.c_sticky]
         for level in reversed(range(len(count))):
             size = 1 << level
             # What smaller shifts cannot bring into the significand and the guard is discarded.
-            width = min(len(word), SIGNIFICAND + 1 + size - 1)
+            width = min(len(word), kept + size - 1)
             moved = Mux(count[level], (word << size)[: len(word)], word)
             shifted = Signal(len(word), name=f"shifted{level}")
             m.d.comb += shifted.eq(moved)
             discarded.append(shifted[: len(word) - width].any())
             word = shifted[len(word) - width :]
-        digits = word ^ negative.replicate(SIGNIFICAND + 1)
+        digits = word ^ negative.replicate(kept)
         m.d.comb += [
             out.significand.eq(digits[1:]),
             out.guard.eq(digits[0]),
@@ -110,41 +98,43 @@ class Normalize(Section):
 
 
 class FloatRound(Section):
-    """RNE to float32. Specials, and a c that is the result, come last through one and-or."""
+    """RNE to the running value's format. Specials, and a c that is the result, come last through one and-or."""
 
     def __init__(self, widths: Widths) -> None:
         self.nan_bits = widths.config.accumulator.nan_bits
+        self.fmt = widths.running
         super().__init__(
             {
-                "normalized": SignificandLayout(),
+                "normalized": SignificandLayout(window_of(widths)),
                 "beyond_c": 1,
                 "reach": ReachLayout(),
-                "before": RunningLayout(),
+                "before": RunningLayout(self.fmt),
                 "special": special_shape(widths),
                 **({"sticky": 1} if _aligns(widths) else {}),
                 **range_value(widths),
             },
-            {"running": RunningLayout()},
+            {"running": RunningLayout(self.fmt)},
         )
         self.aligns = _aligns(widths)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        x, before = self.i.normalized, self.i.before
-        c, exponent = before.c, x.exponent
+        x, before, fmt = self.i.normalized, self.i.before, self.fmt
+        c, exponent, top = before.c, x.exponent, fmt.bits - 1
         odd = x.significand[0]
         up = Mux(x.negative, x.guard | (~x.sticky & odd), x.guard & (x.sticky | odd))
         up = named(m, "up", up)
         inexact = named(m, "inexact", Mux(x.negative, ~x.guard, x.guard) | x.sticky)
         least = exponent == 1
         lowest = named(m, "field0", exponent[0] & (x.significand[-1] | ~least))
-        field = [lowest, *exponent[1:8]]
-        too_large = named(m, "too_large", exponent[8:].any() | exponent[:8].all())
+        field = [lowest, *exponent[1 : fmt.exponent_bits]]
+        beyond_field = exponent[fmt.exponent_bits :].any()
+        too_large = named(m, "too_large", beyond_field | exponent[: fmt.exponent_bits].all())
         digits, _ = increment(m, "round", [*x.significand[:-1], *field], up)
         rounded = named(m, "rounded", Cat(*digits))
-        result_field = rounded[FLOAT32_FRACTION:]
-        sign = named(m, "sign", c[31] ^ x.negative)
-        c_special = special_of_float32(m, c, "special_c")
+        result_field = rounded[fmt.mantissa_bits :]
+        sign = named(m, "sign", c[top] ^ x.negative)
+        c_special = special_of_float(m, c, "special_c", fmt)
         block_overflows = self._block_overflows(m, c_special)
         nan, infinite, infinite_sign = self._special(m, c_special, block_overflows)
         special = named(m, "special", nan | infinite)
@@ -155,17 +145,21 @@ class FloatRound(Section):
         computes = named(m, "takes_rounded", finite & moves & ~too_large)
         keeps = named(m, "takes_c", finite & stays)
         ones = named(m, "field_of_ones", special | (moves & too_large))
-        nan_fraction = Const(self.nan_bits % 2**FLOAT32_FRACTION, FLOAT32_FRACTION)
+        nan_fraction = Const(
+            narrow_nan(self.nan_bits, fmt) % 2**fmt.mantissa_bits, fmt.mantissa_bits
+        )
         magnitude = (
-            (rounded & computes.replicate(31))
-            | (c[:31] & keeps.replicate(31))
-            | Cat(nan_fraction & nan.replicate(FLOAT32_FRACTION), ones.replicate(8))
+            (rounded & computes.replicate(top))
+            | (c[:top] & keeps.replicate(top))
+            | Cat(
+                nan_fraction & nan.replicate(fmt.mantissa_bits), ones.replicate(fmt.exponent_bits)
+            )
         )
         negative = (
             # What is computed is 0 only where nothing is kept and nothing rounded up.
             (sign & computes & (up | x.significand.any()))
             | (sign & finite & moves & too_large)
-            | (keeps & c[31] & c[:31].any())
+            | (keeps & c[top] & c[:top].any())
             | (~nan & infinite & infinite_sign)
         )
         after, flags = self.o.running, before.flags
@@ -175,7 +169,7 @@ class FloatRound(Section):
         # A negative power of two overflows by its carry alone.
         loses = named(m, "loses", Mux(stays, beyond, overflows | (~x.zero & inexact)))
         cut = self.i.sticky if self.aligns else Const(0, 1)
-        tiny = Mux(stays, ~c[FLOAT32_FRACTION:31].any(), ~result_field.any() & ~too_large)
+        tiny = Mux(stays, ~c[fmt.mantissa_bits : top].any(), ~result_field.any() & ~too_large)
         tiny = named(m, "tiny", tiny)
         m.d.comb += [
             after.c.eq(Cat(magnitude, negative)),

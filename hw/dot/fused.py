@@ -4,18 +4,15 @@ block, then promote where a partial sum is kept apart."""
 from amaranth.hdl import Cat, Const, Module, Mux, ShapeLike, Signal, Value, signed
 from amaranth.lib import data
 
-from ...model.formats import FLOAT32
 from ...model.widths import Widths
 from ..arithmetic.adder_tree import AdderTree, TermLayout
 from ..arithmetic.float_sum import FloatSum
 from ..arithmetic.floats import (
     EXPONENT_BITS,
-    FLOAT32_EMIN,
-    FLOAT32_FRACTION,
     RunningLayout,
     merge_special,
-    special_of_float32,
-    unpack_float32,
+    special_of_float,
+    unpack_float,
 )
 from ..arithmetic.largest import LargestExponent
 from ..arithmetic.round import FloatRounder
@@ -25,6 +22,7 @@ from ..hierarchy import submodule
 from ..pipeline import Section
 from .alignment_shifter import AlignShifter
 from .multiply import products_shape, special_shape
+from .narrow import c_value, carried, first_c
 
 
 class PeakLayout(data.StructLayout):
@@ -90,20 +88,20 @@ class Join(Section):
         self.widths, self.step = widths, step
         start: dict[str, ShapeLike] = {}
         if step == 0:
-            start = {"starts": 1} if promotes(widths) else {"starts": 1, "c": 32}
+            start = {"starts": 1, **({} if promotes(widths) else c_value(widths))}
         super().__init__(
             {
                 "products": products_shape(widths),
                 "peaks": peaks_shape(widths),
                 "scale": SCALE_SHAPE,
-                sum_name(widths): RunningLayout(),
+                sum_name(widths): RunningLayout(widths.running),
                 **start,
             },
             {
                 "terms": terms_shape(widths),
                 "exponent": signed(EXPONENT_BITS),
                 "sticky": 1,
-                "before": RunningLayout(),
+                "before": RunningLayout(widths.running),
             },
         )
 
@@ -111,7 +109,7 @@ class Join(Section):
         m = Module()
         widths, before = self.widths, self.o.before
         self._begin(m, before)
-        c = unpack_float32(m, before.c, "running")
+        c = unpack_float(m, before.c, "running", widths.running)
         peak_of_step = self.i.peaks[self.step]
         products_lead = Signal()
         peak = Signal(signed(EXPONENT_BITS))
@@ -152,16 +150,21 @@ class Join(Section):
             m.d.comb += before.eq(held)
             return
         with m.If(self.i.starts):
-            m.d.comb += before.c.eq(Const(0, 32) if promotes(self.widths) else self.i.c)
+            if "narrow_c" in self.reads:
+                m.d.comb += before.eq(self.i.narrow_c)
+            elif "c" in self.reads:
+                m.d.comb += before.c.eq(self.i.c)
+            else:
+                m.d.comb += before.c.eq(Const(0, len(before.c)))
         with m.Else():
             m.d.comb += before.eq(held)
 
     def _align_running(self, m: Module, c: data.View, emax: Value) -> Value:
         """RZ(c x 2^(F - emax)) as the last term; says whether a one was cut off."""
-        fraction_bits = self.widths.fraction_bits
-        above = max(fraction_bits - FLOAT32_FRACTION, 0)
-        below = max(FLOAT32_FRACTION - fraction_bits, 0)
-        shift = submodule(m, "shift_c", ShiftRight(FLOAT32_FRACTION + 1 + above, EXPONENT_BITS))
+        fraction_bits, running = self.widths.fraction_bits, self.widths.running
+        above = max(fraction_bits - running.mantissa_bits, 0)
+        below = max(running.mantissa_bits - fraction_bits, 0)
+        shift = submodule(m, "shift_c", ShiftRight(running.significand_bits + above, EXPONENT_BITS))
         term = self.o.terms[self.widths.step_lanes]
         m.d.comb += [
             shift.value.eq(Cat(Const(0, above), c.significand)),
@@ -189,7 +192,8 @@ class FusedSum(Section):
 
 
 class FusedRound(Section):
-    """The step's total toward zero to float32, or to the machine's fewer fraction bits."""
+    """The step's total to the running value's format: toward zero, to the machine's fewer fraction
+    bits, or to nearest even."""
 
     def __init__(self, widths: Widths, step: int) -> None:
         self.widths, self.step = widths, step
@@ -199,24 +203,29 @@ class FusedRound(Section):
                 "exponent": signed(EXPONENT_BITS),
                 "sticky": 1,
                 "special": special_shape(widths),
-                "before": RunningLayout(),
+                "before": RunningLayout(widths.running),
             },
-            {sum_name(widths): RunningLayout()},
+            {sum_name(widths): RunningLayout(widths.running)},
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         widths, rule = self.widths, self.widths.config.accumulator
-        bits = rule.step_fraction_bits
-        size, above = widths.total_bits - 1, bits + 1
+        bits, nearest, running = rule.step_fraction_bits, rule.rounds_to_nearest, widths.running
+        # Behind a zero c the total may lie below the format's smallest exponent: zeros above it
+        # make the way down past the last subnormal digit, and, where that may still be half of
+        # one, past another; whatever is smaller counts as there.
+        size, above = widths.total_bits - 1, bits + 1 + nearest
         width = size + above
-        rounder = submodule(m, "rounder", FloatRounder(width, nearest=False, fraction_bits=bits))
-        # Behind a zero c the total may lie below float32's smallest exponent: zeros above it make
-        # the way down to the last subnormal digit, and whatever is smaller counts as there.
-        top, lowest = Signal(signed(EXPONENT_BITS)), FLOAT32_EMIN - above
+        rounder = submodule(
+            m, "rounder", FloatRounder(width, nearest=nearest, fraction_bits=bits, fmt=running)
+        )
+        top, lowest = Signal(signed(EXPONENT_BITS)), running.emin - above
         total, before, after = self.i.total, self.i.before, self.o[sum_name(widths)]
         special = self.i.special[self.step]
-        active, special_bits = merge_special(m, "special", before.c, special, rule.nan_bits)
+        active, special_bits = merge_special(
+            m, "special", before.c, special, rule.nan_bits, running
+        )
         m.d.comb += [
             rounder.sign.eq(total[-1]),
             rounder.magnitude.eq(Mux(total[-1], -total, total)),
@@ -239,39 +248,41 @@ class Promote(Section):
 
     def __init__(self, widths: Widths) -> None:
         self.nan_bits = widths.config.accumulator.nan_bits
+        self.fmt = widths.running
         super().__init__(
             {
-                "partial": RunningLayout(),
+                "partial": RunningLayout(self.fmt),
                 "first": 1,
                 "promotes": 1,
-                "c": 32,
-                "running": RunningLayout(),
+                **c_value(widths),
+                "running": RunningLayout(self.fmt),
             },
-            {"running": RunningLayout()},
+            {"running": RunningLayout(self.fmt)},
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        adder = submodule(m, "adder", FloatSum(FLOAT32.significand_bits, FLOAT32.significand_bits))
-        rounder = submodule(m, "rounder", FloatRounder(adder.sum_bits, nearest=True))
+        fmt = self.fmt
+        adder = submodule(m, "adder", FloatSum(fmt.significand_bits, fmt.significand_bits))
+        rounder = submodule(m, "rounder", FloatRounder(adder.sum_bits, nearest=True, fmt=fmt))
         first, promotes_now, partial = self.i.first, self.i.promotes, self.i.partial
-        c = Signal(32)
-        m.d.comb += c.eq(Mux(first, self.i.c, self.i.running.c))
-        special = special_of_float32(m, partial.c, "partial_special")
-        active, special_bits = merge_special(m, "special", c, special, self.nan_bits)
+        c = Signal(fmt.bits)
+        m.d.comb += c.eq(Mux(first, first_c(self), self.i.running.c))
+        special = special_of_float(m, partial.c, "partial_special", fmt)
+        active, special_bits = merge_special(m, "special", c, special, self.nan_bits, fmt)
         rounds = promotes_now & active
         promoted = Mux(active, rounder.result, special_bits)
-        before, after = self.i.running.flags, self.o.running
+        after = self.o.running
         m.d.comb += [
-            adder.a.eq(unpack_float32(m, c, "running")),
-            adder.b.eq(unpack_float32(m, partial.c, "partial")),
+            adder.a.eq(unpack_float(m, c, "running", fmt)),
+            adder.b.eq(unpack_float(m, partial.c, "partial", fmt)),
             rounder.sign.eq(adder.sign),
             rounder.magnitude.eq(adder.magnitude),
             rounder.exponent.eq(adder.exponent),
             after.c.eq(Mux(promotes_now, promoted, c)),
         ]
         for name in ("overflow", "underflow", "inexact"):
-            sticky = partial.flags[name] | (~first & before[name])
+            sticky = partial.flags[name] | carried(self, name)
             m.d.comb += after.flags[name].eq(sticky | (rounds & getattr(rounder, name)))
         return m
 

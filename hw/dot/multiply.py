@@ -103,7 +103,8 @@ def _add_scales(m: Module, section: Section) -> None:
 
 
 class Products(Section):
-    """Elements to exact products; a NaN scale is a special value of every step.
+    """Elements to exact products, in the order in which steps take them; a NaN scale is a special
+    value of every step.
 
     How many products are negative is counted from here on: a sum of them would wait for the count.
     """
@@ -125,12 +126,13 @@ class Products(Section):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        lanes = []
-        for index in range(self.widths.config.lanes):
+        lanes, count = [], self.widths.config.lanes
+        order = self.widths.config.accumulator.order(count)
+        for index, place in enumerate(range(count) if order is None else order.tolist()):
             lane = submodule(m, f"lane{index}", ProductLane(self.widths))
             m.d.comb += [
-                lane.a.eq(self.i.elements_a[index]),
-                lane.b.eq(self.i.elements_b[index]),
+                lane.a.eq(self.i.elements_a[place]),
+                lane.b.eq(self.i.elements_b[place]),
                 self.o.products[index].eq(lane.o),
             ]
             lanes.append(lane)

@@ -20,6 +20,7 @@ from ..pipeline import Section
 from . import aligned, exact, fixed, float32, fused, integer
 from .convert import Convert
 from .multiply import Decode, Products
+from .narrow import Narrow
 
 FAMILIES: dict[type[Accumulator], Mapping[str, Callable[..., Section]]] = {
     Exact: exact.SECTIONS,
@@ -34,12 +35,13 @@ FAMILIES: dict[type[Accumulator], Mapping[str, Callable[..., Section]]] = {
 def _convert(widths: Widths) -> Section:
     out = widths.config.out
     assert isinstance(out, FloatFormat)
-    return Convert(out)
+    return Convert(out, widths.running, widths.config.accumulator.nan_bits)
 
 
 SHARED: dict[str, Callable[..., Section]] = {
     "decode": Decode,
     "multiply": Products,
+    "narrow": Narrow,
     "convert": _convert,
 }
 

@@ -6,7 +6,6 @@ from amaranth.hdl import Const, Module, Mux, ShapeLike, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...model.formats import FLOAT32
 from ...model.outputs import IntegerOutput
 from ...model.trace import FLAG_NAMES
 from ...model.units.dot import DotConfig
@@ -209,7 +208,8 @@ def input_values(config: DotConfig) -> dict[str, ShapeLike]:
 def result_name(config: DotConfig) -> str:
     """The value that leaves the last section: as it runs, or converted or requantised."""
     out = config.out
-    plain = out.format is None if isinstance(out, IntegerOutput) else out == FLOAT32
+    running = config.accumulator.running
+    plain = out.format is None if isinstance(out, IntegerOutput) else out == running
     return "running" if plain else "result"
 
 

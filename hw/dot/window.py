@@ -1,22 +1,29 @@
-"""The window through which the loop of one addition looks at a float32 c (float_loop.py): its
-places, and the values that pass between the sections."""
+"""The window through which the loop of one addition looks at c (float_loop.py): its places, and the
+values that pass between the sections."""
 
 from amaranth.hdl import ShapeLike, signed
 from amaranth.lib import data
 
-from ...model.formats import FLOAT32
+from ...model.formats import FLOAT32, FloatFormat
 from ...model.widths import Widths
 from ..arithmetic.floats import EXPONENT_BITS
 
-SIGNIFICAND = FLOAT32.significand_bits
-BELOW = 25  # places of the window below the grid
-
 
 class Window:
-    """The places of the window of a unit; `sum_bits` of |S|."""
+    """The places of the window of a unit; `sum_bits` of |S|, `running` the format of c."""
 
-    def __init__(self, sum_bits: int) -> None:
-        self.sum_bits = sum_bits
+    def __init__(self, sum_bits: int, running: FloatFormat = FLOAT32) -> None:
+        self.sum_bits, self.running = sum_bits, running
+
+    @property
+    def significand_bits(self) -> int:
+        """Of c."""
+        return self.running.significand_bits
+
+    @property
+    def below(self) -> int:
+        """Places below the grid."""
+        return self.significand_bits + 1
 
     @property
     def row_bits(self) -> int:
@@ -31,12 +38,12 @@ class Window:
     @property
     def top(self) -> int:
         """The highest place."""
-        return self.sum_bits + SIGNIFICAND
+        return self.sum_bits + self.significand_bits
 
     @property
     def bits(self) -> int:
         """Of the whole window."""
-        return self.top + 1 + BELOW
+        return self.top + 1 + self.below
 
     @property
     def count_bits(self) -> int:
@@ -52,6 +59,11 @@ class Window:
     def rows(self) -> data.ArrayLayout:
         """The value `rows`: two words whose sum is S."""
         return data.ArrayLayout(self.row_bits, 2)
+
+
+def window_of(widths: Widths) -> Window:
+    """That of a unit."""
+    return Window(widths.sum_bits, widths.running)
 
 
 class ReachLayout(data.StructLayout):
@@ -93,10 +105,10 @@ class SignificandLayout(data.StructLayout):
     """A total normalised: significand, guard and sticky of what is discarded, of its magnitude less
     one digit where it is negative; exponent: the biased field, 1 at least. zero: it is 0."""
 
-    def __init__(self) -> None:
+    def __init__(self, window: Window) -> None:
         super().__init__(
             {
-                "significand": SIGNIFICAND,
+                "significand": window.significand_bits,
                 "guard": 1,
                 "sticky": 1,
                 "exponent": signed(EXPONENT_BITS),

@@ -22,7 +22,7 @@ class Aligned(Narrowable):
     """Terms truncated `fraction_bits` (0 to 64) below the largest product's unit digit."""
 
     syntax = "aligned:F[:R]"
-    examples = ("aligned:13",)
+    examples = ("aligned:13", "aligned:13:float16")
     summary = "terms cut F bits below the largest product's unit digit; RZ block sum; RNE into c"
 
     def run(self, steps: Steps, c: F32, record: Recorder) -> F32:

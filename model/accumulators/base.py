@@ -89,8 +89,6 @@ class Accumulator:
     @property
     def without_unit(self) -> str | None:
         """Why no unit computes it yet; None where there is one."""
-        if self.running != FLOAT32:
-            return f"its running value is a {self.running}"
         return None
 
     @property
@@ -114,7 +112,7 @@ class Accumulator:
 
     def steps(self, lanes: int) -> int:
         """Steps in which a block of `lanes` elements is taken."""
-        return -(-lanes // self.step_terms(lanes))
+        return len(self.step_sizes(lanes))
 
     def step_sizes(self, block: int) -> tuple[int, ...]:
         """The elements of each step of a block of `block`."""

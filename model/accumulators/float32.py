@@ -62,7 +62,7 @@ class Float16(Float32):
     """The tree of `float32`, into a float16."""
 
     syntax = "float16"
-    examples = ()
+    examples = ("float16",)
     summary = "float32 RNE tree of adjacent pairs inside the block; RNE into a float16 c"
 
     @property
@@ -76,7 +76,7 @@ class BFloat16(Float32):
     """The tree of `float32`, into a bfloat16."""
 
     syntax = "bfloat16"
-    examples = ()
+    examples = ("bfloat16",)
     summary = "float32 RNE tree of adjacent pairs inside the block; RNE into a bfloat16 c"
 
     @property

@@ -27,7 +27,7 @@ class Fused(Narrowable):
     """As Aligned, with the scale and c inside the alignment."""
 
     syntax = "fused:F[:R]"
-    examples = ("fused:13", "fused:25")
+    examples = ("fused:13", "fused:25", "fused:13:float16")
     summary = "as aligned:F, with the scale and c inside the alignment; RZ result"
     is_fused = True
     takes_floats = True
@@ -36,6 +36,11 @@ class Fused(Narrowable):
     def least_exponent(self) -> int | None:
         """What the largest exponent counts as at least; None without such a limit."""
         return None
+
+    @property
+    def rounds_to_nearest(self) -> bool:
+        """Whether the result of a step is RNE and not RZ."""
+        return False
 
     def cut(self, total: Array) -> Array:
         """The result of a step, float32, of its exact sum (or that rounded to odd): RZ."""
@@ -74,10 +79,10 @@ class Fused(Narrowable):
             body += [
                 Section("join", 870, i, loop=around, bits=left + terms),
                 Section("sum", 340 + tree, i, loop=around, bits=left + widths.total_bits),
-                Section("round", 850, i, holds=i == steps - 1, loop=around, bits=left + 32),
+                Section("round", 850, i, holds=i == steps - 1, loop=around, bits=left + self.running.bits),
             ]
         if every is not None:
-            body.append(Section("promote", 1500, holds=True, bits=32))
+            body.append(Section("promote", 1500, holds=True, bits=self.running.bits))
         return tuple(body)
 
 
@@ -113,6 +118,11 @@ class Preset(Machine, Fused):
         """What the largest exponent counts as at least."""
         return self.least
 
+    @property
+    def rounds_to_nearest(self) -> bool:
+        """As `nearest` says."""
+        return self.nearest
+
     def cut(self, total: Array) -> Array:
         """The result of a step, float32, of its exact sum (or that rounded to odd)."""
         if self.nearest:
@@ -138,13 +148,6 @@ class Preset(Machine, Fused):
     def promotes_every(self) -> int | None:
         """Elements after which a partial sum is added to c."""
         return self.promote
-
-    @property
-    def without_unit(self) -> str | None:
-        """Why no unit computes it yet; None where there is one."""
-        if self.permuted:
-            return "its steps permute the elements"
-        return super().without_unit
 
     @property
     def rule(self) -> str:

@@ -56,9 +56,11 @@ def distance(target: Target, rng: Generator, n: int) -> list[Batch]:
     """
     a, b = target.zeros(n, 1)
     low, high = target.pairs.limits
-    ends = np.array([0, 127, 126, -126, -125, -127])
+    running = target.config.accumulator.running
+    emin, emax, reach = running.emin, running.emax, min(60, running.emax + 3)
+    ends = np.array([0, emax, emax - 1, emin, emin + 1, emin - 1])
     exponent = np.where(
-        rng.random(n) < 0.6, rng.integers(-60, 61, n), ends[rng.integers(0, len(ends), n)]
+        rng.random(n) < 0.6, rng.integers(-reach, reach + 1, n), ends[rng.integers(0, len(ends), n)]
     )
     c = float_bits(rng.integers(0, 2, n), exponent, _fractions(rng, n))
     lane = _lanes(rng, target, n, 2)
@@ -149,9 +151,11 @@ def range_limits(target: Target) -> list[int]:
     limits = [FLOAT32.emax + 1, FLOAT32.emin, FLOAT32.lsb]
     if rule is not None:
         limits = [rule.width - 1 + rule.lsb, rule.lsb]
-    if target.config.out is FLOAT16:
-        limits += [FLOAT16.emax + 1, FLOAT16.emin, FLOAT16.lsb]
-    return limits
+    running, out = target.config.accumulator.running, target.config.out
+    narrow = [running] if running != FLOAT32 else []
+    if out is FLOAT16 and out != running:
+        narrow.append(out)
+    return [*limits, *(end for fmt in narrow for end in (fmt.emax + 1, fmt.emin, fmt.lsb))]
 
 
 WITHIN_SCALES = 200  # exponents by which the scales of a block surely move a product
@@ -229,7 +233,8 @@ def cancelled_c(target: Target, rng: Generator, n: int) -> list[Batch]:
     of_a = MXArray(a.reshape(n, -1), scales[0], target.format_a, target.lanes)
     of_b = MXArray(b.reshape(n, -1), scales[1], target.format_b, target.lanes)
     block = dot(of_a, of_b, target.config.accumulator).view(np.uint32).astype(np.int64)
-    moved = np.maximum((block & 0x7FFFFFFF) + rng.integers(-2, 3, n), 0)
+    last = 1 << (FLOAT32.mantissa_bits - target.config.accumulator.running.mantissa_bits)
+    moved = np.maximum((block & 0x7FFFFFFF) + last * rng.integers(-2, 3, n), 0)
     c = ((~block & 0x80000000) | moved).astype(np.uint32)
     return [target.batch(a, b, scales, c)]
 

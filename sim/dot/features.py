@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model import E8M0, DotConfig, ElementFormat
-from ...model.formats import FLOAT32, FloatFormat
+from ...model.formats import FloatFormat
+from ...model.outputs import convert
 from ...model.products import NO_EXPONENT, Pair, unit_exponents
 from ...model.steps import MICRO_DIGITS
 from ...model.trace import FLAG_NAMES
@@ -239,25 +240,34 @@ def _c_joins(config: DotConfig) -> bool:
 
 def _leader_bins(config: DotConfig) -> Bins:
     beside_c = ["c", "a subnormal c", "products beside c"] if _c_joins(config) else []
-    return ["products alone", "products below 2^-126 alone", *beside_c]
+    return ["products alone", _below_alone(config), *beside_c]
+
+
+def _below_alone(config: DotConfig) -> str:
+    return f"products below 2^{config.accumulator.running.emin} alone"
 
 
 def _leaders(config: DotConfig, batch: Batch) -> Hits:
     """What has the largest exponent in the first alignment, where all terms are finite."""
-    lanes = slice(config.accumulator.step_terms(config.lanes))  # of the first step
+    rule = config.accumulator
+    order, running = rule.order(config.lanes), rule.running
+    places = np.arange(config.lanes) if order is None else order
+    lanes = places[: rule.step_sizes(config.lanes)[0]]  # of the first step
     pair = Pair(*config.formats[batch.mode])
     products = pair.of(batch.a[:, 0, lanes], batch.b[:, 0, lanes])
     scale = batch.scale_a[:, 0].astype(np.int64) + batch.scale_b[:, 0] - 2 * E8M0.bias
     units = (products.unit_exponents - _shifts(config, batch)[:, 0, lanes]).max(axis=1) + scale
-    c = batch.c.view(np.float32) if _c_joins(config) else np.zeros(len(batch), np.float32)
+    c = np.zeros(len(batch), np.float32)
+    if _c_joins(config):
+        c = convert(batch.c.view(np.float32), running).astype(np.float32)
     finite = np.isfinite(c) & ~np.isnan(products.values).any(axis=1)
     finite &= (batch.scale_a[:, 0] != E8M0.nan_code) & (batch.scale_b[:, 0] != E8M0.nan_code)
-    exponent = np.maximum(np.frexp(np.where(finite, c, 1).astype(np.float64))[1] - 1, FLOAT32.emin)
-    below = units < FLOAT32.emin
+    exponent = np.maximum(np.frexp(np.where(finite, c, 1).astype(np.float64))[1] - 1, running.emin)
+    below = units < running.emin
     names = np.select(
-        [c == 0, units > exponent, np.abs(c) < FLOAT32.smallest_normal],
+        [c == 0, units > exponent, np.abs(c) < running.smallest_normal],
         [
-            np.where(below, "products below 2^-126 alone", "products alone"),
+            np.where(below, _below_alone(config), "products alone"),
             "products beside c",
             "a subnormal c",
         ],
@@ -292,7 +302,8 @@ def _distance_bins(config: DotConfig) -> Bins:
 
 def _result_bins(config: DotConfig) -> Bins:
     register, out = _register(config), _float_out(config)
-    normal = subnormal = True
+    # A float16 as a float32 is never subnormal.
+    normal, subnormal = True, config.accumulator.running.lsb < out.emin
     if register is not None:
         normal, subnormal = register.can_be_normal(out), register.can_be_subnormal(out)
     bins = ["zero", "nan", *["normal"] * normal, *["subnormal"] * subnormal]

@@ -13,9 +13,11 @@ import numpy as np
 from amaranth.hdl import Shape, ShapeLike
 from amaranth.lib import data
 
+from ...hw.arithmetic.floats import narrow_nan
 from ...hw.dot.unit import section_values
 from ...model import DotConfig
 from ...model.formats import E8M0, FLOAT32
+from ...model.outputs import convert
 from ...model.products import Pair
 from ...model.steps import MICRO_DIGITS
 from ...model.trace import Trace
@@ -265,17 +267,21 @@ def _running(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
         if step.is_last and step.config.out == FLOAT32:
             yield from _result(view, step)
         return
-    yield _float32("c'", view, step, "accumulator")
+    yield _running_value("c'", view, step, "accumulator")
 
 
 def _partial(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
-    yield _float32("partial sum", view, step, "partial")
+    yield _running_value("partial sum", view, step, "partial")
 
 
-def _float32(what: str, view: Any, step: Step, name: str) -> tuple[str, str, str]:
-    want = np.float32(step[name])
-    bits = step.config.accumulator.nan_bits if np.isnan(want) else int(want.view(np.uint32))
-    return what, f"0x{view['c']:08x}", f"0x{bits:08x}"
+def _running_value(what: str, view: Any, step: Step, name: str) -> tuple[str, str, str]:
+    want, rule = np.float32(step[name]), step.config.accumulator
+    fmt = rule.running
+    bits = narrow_nan(rule.nan_bits, fmt)
+    if not np.isnan(want):
+        bits = int(convert(np.array([want]), fmt).view(f"u{fmt.bits // 8}")[0])
+    digits = fmt.bits // 4
+    return what, f"0x{view['c']:0{digits}x}", f"0x{bits:0{digits}x}"
 
 
 def _result(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:

@@ -6,7 +6,6 @@ A block hits what any of its dot products hits, and what the quantiser meets in 
 from collections.abc import Mapping, Sequence
 
 from ...model import DotConfig, DotQuantizeConfig
-from ...model.formats import FLOAT32
 from ..dot import features as dot
 from ..quantize import features as quantize
 from .item import Batch, Outcome
@@ -55,5 +54,5 @@ def _fraction_bits(config: DotConfig) -> int:
     if not config.load_c or rule.register is not None:
         return -1
     if rule.alignment_bits is None or not rule.is_fused or rule.promotes_every is not None:
-        return FLOAT32.mantissa_bits
+        return rule.running.mantissa_bits
     return min(rule.alignment_bits, rule.step_fraction_bits)

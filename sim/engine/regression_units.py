@@ -170,6 +170,7 @@ def _dot_units() -> list[Unit]:
         _unit("int32", "int8", 4, 3, bulk=30_000, interleave=2, out="int8_full:shift"),
         _unit("aligned:13", "e3m2", 8, 2, bulk=80_000, status=False, load_c=False),
         *_wider_units(),
+        *_narrow_units(),
     ]
 
 
@@ -182,6 +183,19 @@ def _wider_units() -> list[Unit]:
         _unit("hopper-fp16", "bf16", 16, 5, interleave=2),
         _unit("fixed:96:-60", "fp16", 4, 3),
         _unit("ada", "e4m3fnuz,e5m2fnuz,e4m3fnuzxe5m2fnuz", 16, 4),
+    ]
+
+
+def _narrow_units() -> list[Unit]:
+    """Running values of 16 bits, and a machine whose steps permute the elements."""
+    return [
+        _unit("fused:13:float16", "e4m3,fp16", 4, 4),
+        _unit("fused:25:bfloat16", "e5m2", 4, 3, out="bfloat16"),
+        _unit("aligned:13:float16", "e4m3", 4, 6, out="float16"),
+        _unit("aligned:13:bfloat16", "bf16", 4, 4, bulk=30_000, interleave=2),
+        _unit("float16", "e5m2,fp16", 4, 4),
+        _unit("bfloat16", "e4m3", 8, 3, bulk=30_000),
+        _unit("hopper-mma-float16", "e4m3,e5m2", 8, 6, bulk=30_000),
     ]
 
 

@@ -7,8 +7,9 @@ import torch
 from cases import random_cases
 from compare import FULL, generator
 from mxdot.gpu import MXTensor, matmul
-from mxdot.model import E2M1, E4M3, MACHINES, PRESETS, accumulator, format_pairs
+from mxdot.model import E2M1, E4M3, MACHINES, PRESETS, Preset, accumulator, format_pairs
 from mxdot.model import matmul as model_matmul
+from mxdot.model.formats import FLOAT32
 
 ROWS = 40 if FULL else 12
 OTHERS = [name for name in MACHINES if name not in PRESETS]
@@ -49,4 +50,5 @@ def test_kernels_take_what_is_a_preset_like_others(text):
     rule = accumulator(text)
     fmt = E2M1 if text == "blackwell-mxf4nvf4" else E4M3
     taken = emulate.refusal(rule, fmt, fmt, 32) is None
-    assert taken == (rule.without_unit is None)
+    plain = isinstance(rule, Preset) and not rule.permuted and rule.running == FLOAT32
+    assert taken == plain

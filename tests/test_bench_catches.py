@@ -9,6 +9,7 @@ from compare import FULL
 from mxdot.hw.arithmetic.scale import ScaleAdder
 from mxdot.hw.arithmetic.shift import ShiftRight
 from mxdot.hw.dot.lane import ProductLane
+from mxdot.hw.dot.narrow import Narrow
 from mxdot.hw.dot.unit import DotUnit
 from mxdot.hw.pipeline import Admission, Row, Token
 from mxdot.model import DotConfig
@@ -76,6 +77,18 @@ def test_wrong_unit_is_caught_and_located(wrong, section, simulation_dir, tmp_pa
         assert text in result.report
     if section is not None:
         assert re.search(f"first difference: section {section}", result.report)
+
+
+@breaks(Narrow)
+def wrong_last_digit_of_c(narrow, m):
+    m.d.comb += narrow.o.narrow_c.c[0].eq(0)
+
+
+def test_wrong_rounding_of_a_narrow_c_is_caught(no_replay, simulation_dir, tmp_path):
+    config = DotConfig("e4m3", 4, "fused:13:float16", 3)
+    wrong = wrong_last_digit_of_c
+    result = run_wrong(wrong, config, tmp_path, simulation_dir, traffic=500, bulk=2000)
+    assert any("results differ from the model's" in error for error in result.errors)
 
 
 def of_another_product(patch):

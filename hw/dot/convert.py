@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
-from amaranth.lib import data
 
 from ...model.formats import FLOAT32, FloatFormat
 from ..arithmetic.floats import (
@@ -29,9 +28,7 @@ class Convert(Section):
     nan_bits: of a float32 NaN then.
     """
 
-    def __init__(
-        self, out: FloatFormat, running: FloatFormat = FLOAT32, nan_bits: int = 0
-    ) -> None:
+    def __init__(self, out: FloatFormat, running: FloatFormat = FLOAT32, nan_bits: int = 0) -> None:
         self.out, self.running, self.nan_bits = out, running, nan_bits
         super().__init__({"running": RunningLayout(running)}, {"result": RunningLayout(out)})
 

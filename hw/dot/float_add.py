@@ -116,7 +116,11 @@ class Add(Section):
         self.window = window_of(widths)
         self.sizes = add_blocks(widths)
         super().__init__(
-            {"addends": self.window.rows, "aligned_c": self.window.bits, "before": RunningLayout(widths.running)},
+            {
+                "addends": self.window.rows,
+                "aligned_c": self.window.bits,
+                "before": RunningLayout(widths.running),
+            },
             {"blocks": BlocksLayout(self.sizes)},
         )
 

@@ -1,8 +1,9 @@
-"""The loop of the accumulators that add a block's sum, an integer on a grid, to a float32 c with
-one rounding: the sections of `SECTIONS`.
+"""The loop of the accumulators that add a block's sum, an integer on a grid, to a float c with one
+rounding: the sections of `SECTIONS`.
 
 The block's sum S lies on the grid of its last digit, |S| < 2^n. c comes to that grid, so that one
-addition, one leading-zero count and one rounding remain. It is looked at through a window:
+addition, one leading-zero count and one rounding remain. It is looked at through a window, here of
+a float32; of a c of p digits p stands for 24:
 
 ::
 

@@ -98,7 +98,8 @@ class Normalize(Section):
 
 
 class FloatRound(Section):
-    """RNE to the running value's format. Specials, and a c that is the result, come last through one and-or."""
+    """RNE to the running value's format. Specials, and a c that is the result, come last through
+    one and-or."""
 
     def __init__(self, widths: Widths) -> None:
         self.nan_bits = widths.config.accumulator.nan_bits

@@ -56,8 +56,8 @@ class DotUnit(wiring.Component):
                       |                       |                     |
         the loop      +-----------------------+-------> c' <--------+
                                                         |  ^ running value, one register
-        convert   RNE to bfloat16 or float16 (if asked) |
-                                                        o: result (32 or 16), flags
+        convert   to float32, bfloat16 or float16       |
+                  (if the running value is another)     o: result (32 or 16), flags
 
     ==============  ===========================================================================
     accumulator     sections and what leaves them (k lanes, F fraction bits)
@@ -71,6 +71,7 @@ class DotUnit(wiring.Component):
     presets         bits; sum; round: RZ. `hopper-promoted` adds promote: c + partial, RNE
     fixed:W:L       place; sum; scale: W + 1 bits; accumulate: W bits; round: RNE
     float32         tree1 ... tree(log2 k): RNE adders; accumulate: c + 2^s x tree, RNE
+    float16, ...:R  as without R; narrow: the caller's c in R, RNE; c' and its way round in R
     int32, integer  sum; correct: zero points and integer scales (if asked); accumulate: INT32,
     results         saturating; rescale: x multiplier (if asked); limit: shift, zero point, clip
     ==============  ===========================================================================

@@ -68,6 +68,7 @@ class Fused(Narrowable):
     def sections(self, widths: Widths) -> tuple[Section, ...]:
         """Each step of a block behind the one before."""
         lanes, every = widths.config.lanes, self.promotes_every
+        result = self.running.bits
         # A partial sum that is promoted after every block has no way round.
         around = every is None or lanes < every
         tree, steps = tree_delay(lanes), self.steps(lanes)
@@ -79,10 +80,10 @@ class Fused(Narrowable):
             body += [
                 Section("join", 870, i, loop=around, bits=left + terms),
                 Section("sum", 340 + tree, i, loop=around, bits=left + widths.total_bits),
-                Section("round", 850, i, holds=i == steps - 1, loop=around, bits=left + self.running.bits),
+                Section("round", 850, i, holds=i == steps - 1, loop=around, bits=left + result),
             ]
         if every is not None:
-            body.append(Section("promote", 1500, holds=True, bits=self.running.bits))
+            body.append(Section("promote", 1500, holds=True, bits=result))
         return tuple(body)
 
 

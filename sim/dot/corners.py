@@ -153,8 +153,8 @@ def range_limits(target: Target) -> list[int]:
         limits = [rule.width - 1 + rule.lsb, rule.lsb]
     running, out = target.config.accumulator.running, target.config.out
     narrow = [running] if running != FLOAT32 else []
-    if out is FLOAT16 and out != running:
-        narrow.append(out)
+    if out is FLOAT16 and running is not FLOAT16:
+        narrow.append(FLOAT16)
     return [*limits, *(end for fmt in narrow for end in (fmt.emax + 1, fmt.emin, fmt.lsb))]
 
 

@@ -193,8 +193,8 @@ def _narrow_units() -> list[Unit]:
         _unit("fused:25:bfloat16", "e5m2", 4, 3, out="bfloat16"),
         _unit("aligned:13:float16", "e4m3", 4, 6, out="float16"),
         _unit("aligned:13:bfloat16", "bf16", 4, 4, bulk=30_000, interleave=2),
-        _unit("float16", "e5m2,fp16", 4, 4),
-        _unit("bfloat16", "e4m3", 8, 3, bulk=30_000),
+        _unit("float16", EVERY_FORMAT, 4, 4, bulk=30_000),
+        _unit("bfloat16", f"{EVERY_FORMAT},bf16", 4, 3, bulk=30_000),
         _unit("hopper-mma-float16", "e4m3,e5m2", 8, 6, bulk=30_000),
     ]
 

@@ -3,6 +3,7 @@
 import json
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from types import SimpleNamespace
 
 import lm_report
 import pytest
@@ -14,6 +15,7 @@ from mxdot.explore.charts.palette import BLUE, CIRCLE, GREY
 from mxdot.explore.charts.theme import DARK, LIGHT, config
 from mxdot.explore.compare import charts, write
 from mxdot.explore.compare.charts import clock_area
+from mxdot.explore.compare.charts.error_f import bits
 from mxdot.explore.compare.rows import Row
 
 
@@ -139,3 +141,9 @@ def test_the_picture_of_training(tmp_path):
     assert "minus bfloat16, same seed" in drawn.read_text()
     assert marks(drawn, "area mark") == 2
     assert marks(drawn, "line mark") == 4
+
+
+def test_the_fraction_bits_of_a_float32_running_value_are_drawn():
+    for text, want in (("aligned:13", 13), ("fused:25", 25), ("aligned:13:float16", None)):
+        assert bits(SimpleNamespace(accumulator=text)) == want
+    assert bits(SimpleNamespace(accumulator=None)) is None

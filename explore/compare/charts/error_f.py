@@ -39,9 +39,9 @@ def pictures(rows: Sequence[Row]) -> Iterator[Picture]:
 
 
 def bits(row: Row) -> int | None:
-    """F of an aligned or fused accumulator."""
+    """F of an aligned or fused accumulator with a float32 running value."""
     keyword, _, text = (row.accumulator or "").partition(":")
-    return int(text) if keyword in ("aligned", "fused") else None
+    return int(text) if keyword in ("aligned", "fused") and text.isdecimal() else None
 
 
 def _known(row: Row) -> bool:

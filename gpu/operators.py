@@ -10,6 +10,7 @@ from typing import ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
+from torch._C import _len_torch_dispatch_stack
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,9 +28,13 @@ def operator(name: str, fake: Callable[..., R]) -> Callable[[Callable[P, R]], Ca
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            # Compilers hand in tensors without values; others need not pay for the detour.
-            plain = not torch.compiler.is_compiling() and all(map(_is_plain, args))
-            return (function if plain else whole)(*args, **kwargs)
+            # Compilers and tracers hand in tensors without values, or look on; others need not pay
+            # for the detour.
+            watched = torch.compiler.is_compiling() or _len_torch_dispatch_stack()
+            if watched or not all(map(_is_plain, (*args, *kwargs.values()))):
+                return whole(*args, **kwargs)
+            with torch.no_grad():  # as the operator, which has no gradient
+                return function(*args, **kwargs)
 
         return call
 

@@ -88,11 +88,11 @@ def _settings(
     if rule.sums_exactly:
         pair = Pair(a, b)
         fraction_bits, term_bits = -pair.lsb, pair.bits
-    terms_bits = term_bits + math.ceil(math.log2(terms))
+    bits_of_terms = term_bits + math.ceil(math.log2(terms))
     sum_bits = term_bits + math.ceil(math.log2(terms + rule.is_fused))
     # A product of aligned elements is less than 4 units, but that of two integers, (-2)^2.
     below = rule.alignment_bits is not None and not (a.is_integer and b.is_integer)
-    width = INT32 if below and terms_bits < INT32_BITS else sum_width(sum_bits)
+    width = INT32 if below and bits_of_terms < INT32_BITS else sum_width(sum_bits)
     settings = {
         "RULE": by_kind(KERNELS, rule),
         "F": fraction_bits,

@@ -91,16 +91,15 @@ class Fused(Narrowable):
 class Preset(Machine, Fused):
     """A real machine whose steps are `fused:fraction_bits`.
 
-    result_bits: fraction bits of each step's result (23: float32; fewer are truncated toward zero).
-    nearest: whether that result is RNE to the running value's format instead. promote: the number
-    of elements (a power of two, at least `terms`) after which the partial sum, started from +0, is
-    added to c by RNE ("slow accumulation"); None accumulates in c itself. permuted: whether of each
-    32 elements of a block (fewer at its end) a first step takes places 0 1 4 5 8 9 ... 28 29 and a
-    second one the others. least: the largest exponent counts as no less than that; None without.
+    result_bits: fraction bits of each step's result (23: float32; fewer are truncated toward zero);
+    results of 16 bits are RNE. promote: the number of elements (a power of two, at least `terms`)
+    after which the partial sum, started from +0, is added to c by RNE ("slow accumulation"); None
+    accumulates in c itself. permuted: whether of each 32 elements of a block (fewer at its end) a
+    first step takes places 0 1 4 5 8 9 ... 28 29 and a second one the others. least: the largest
+    exponent counts as no less than that; None without.
     """
 
     result_bits: int = FLOAT32.mantissa_bits
-    nearest: bool = False
     promote: int | None = None
     permuted: bool = False
     least: int | None = None
@@ -110,6 +109,11 @@ class Preset(Machine, Fused):
         self._check("fraction_bits", f"fraction_bits of {self.name}", 0, MAX_FRACTION_BITS)
         self._check("result_bits", f"result_bits of {self.name}", 0, FLOAT32.mantissa_bits)
         choice(f"result of {self.name}", self.result, RUNNING)
+        if self.running != FLOAT32 and self.result_bits != FLOAT32.mantissa_bits:
+            raise ValueError(
+                f"result_bits of {self.name} must be {FLOAT32.mantissa_bits} with {self.running} "
+                f"results, not {self.result_bits}"
+            )
         if self.promote is not None:
             self._check("promote", f"promote of {self.name}", self.terms, 2**16)
             self._check_power("promote")
@@ -121,12 +125,12 @@ class Preset(Machine, Fused):
 
     @property
     def rounds_to_nearest(self) -> bool:
-        """As `nearest` says."""
-        return self.nearest
+        """Results of 16 bits are."""
+        return self.running != FLOAT32
 
     def cut(self, total: Array) -> Array:
         """The result of a step, float32, of its exact sum (or that rounded to odd)."""
-        if self.nearest:
+        if self.rounds_to_nearest:
             return rounding.nearest_even(total, self.running)
         if self.result_bits < FLOAT32.mantissa_bits:
             return rounding.toward_zero(total, self.result_bits)
@@ -156,7 +160,7 @@ class Preset(Machine, Fused):
         text = f"fused:{self.fraction_bits} in steps of {self.terms} terms"
         text += ", permuted" if self.permuted else ""
         text += "" if self.least is None else f", largest exponent at least {self.least}"
-        if self.nearest:
+        if self.rounds_to_nearest:
             text += f", results RNE to {self.running}"
         elif self.result_bits < FLOAT32.mantissa_bits:
             text += f", results RZ to {self.result_bits} fraction bits"

@@ -24,7 +24,7 @@ def _nvidia(name: str, terms: int, fraction_bits: int, source: str, **row: Any) 
 
 def _float16(row: Preset, name: str, source: str, least: int | None, **others: Any) -> Preset:
     """The machine with float16 for c and result, and the least exponent that goes with it."""
-    narrow: dict[str, Any] = {"result": "float16", "nearest": True, "result_bits": 23, "note": ""}
+    narrow: dict[str, Any] = {"result": "float16", "result_bits": 23, "note": ""}
     return replace(row, name=name, source=source, least=least, **narrow | others)
 
 

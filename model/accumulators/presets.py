@@ -43,7 +43,7 @@ PRESETS = {
             result_bits=FLOAT32.mantissa_bits,
             nan=NAN_NVIDIA,
             operands=("fp16",),
-            source="H100/H200 FP16 wgmma and mma.sync, measured on an H200 with E5M2 values",
+            source="H100/H200 FP16 wgmma and mma.sync, measured on an H200",
             status=MEASURED,
         ),
         replace(

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from compare import generator
 from devices import assert_same_blocks, bits, on_devices, tensor
@@ -160,3 +161,17 @@ def test_the_fakes_of_integers():
 def _opcheck(operator, args):
     torch.library.opcheck(operator, args, test_utils=("test_schema", "test_faketensor"))
     return operator(*args)
+
+
+def test_who_looks_on_sees_operators():
+    """Tensors with values, in a mode of tensors without: no table is made of fakes."""
+    x = torch.randn(4, 64)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        assert gpu.quantize(x, "e3m2").codes.shape == (4, 64)
+    want = model.quantize(x.numpy(), "e3m2")
+    assert_same_blocks(gpu.quantize(x, "e3m2"), want)
+
+
+def test_operators_have_no_gradient():
+    x = torch.randn(4, 64, requires_grad=True)
+    assert not schemes.quantize(x, "int8_channel").dequantize().requires_grad

@@ -15,13 +15,14 @@ def goals(config: DotQuantizeConfig) -> dict[str, Sequence[object]]:
     """The bins of every feature that `config` can hit.
 
     Values go through the dot unit as c, beside products of zero. Where they come out with too few
-    digits, or not at all, the goals behind them are few. Bins that few blocks hit are left to the
-    quantiser alone.
+    digits, in a narrower range, or not at all, the goals behind them are few. Bins that few blocks
+    hit are left to the quantiser alone.
     """
     found, results = dot.goals(config.dot), quantize.goals(config.quantizer)
     carried_bits, (fmt,) = _fraction_bits(config.dot), config.quantizer.formats
-    fraction_bits = config.quantizer.source.mantissa_bits
-    if carried_bits < min(fmt.mantissa_bits + 2, fraction_bits):
+    source, running = config.quantizer.source, config.dot.accumulator.running
+    fraction_bits = source.mantissa_bits
+    if carried_bits < min(fmt.mantissa_bits + 2, fraction_bits) or running.emax < source.emax:
         finite = {"normal", "subnormal"} & set(found["result"])
         blocks = ["finite" if finite else "zeros only"]
         return {**found, "format_rule": results["format_rule"], "block": blocks}

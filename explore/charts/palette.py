@@ -47,7 +47,7 @@ SECTIONS = {  # what a section does: its colour, and the sections of `model/data
     "normalize": (YELLOW, ("cut", "count", "normalize")),
     "scale": (PURPLE, ("scale",)),
     "accumulate": (VERMILION, ("distance", "approach", "add", "carry", "accumulate", "promote")),
-    "round": (SLATE, ("round", "convert")),
+    "round": (SLATE, ("round", "convert", "narrow")),
     "registers and control": (GREY, ()),
 }
 SECTIONS_CAPTION = (

@@ -38,14 +38,14 @@ def pictures(rows: Sequence[Row]) -> Iterator[Picture]:
             yield Picture("error-f", title, panels, CAPTION, keys, data=data)
 
 
-def bits(row: Row) -> int | None:
+def bits(accumulator: str | None) -> int | None:
     """F of an aligned or fused accumulator with a float32 running value."""
-    keyword, _, text = (row.accumulator or "").partition(":")
+    keyword, _, text = (accumulator or "").partition(":")
     return int(text) if keyword in ("aligned", "fused") and text.isdecimal() else None
 
 
 def _known(row: Row) -> bool:
-    return bits(row) is not None and row.sqnr_accumulator_db is not None
+    return bits(row.accumulator) is not None and row.sqnr_accumulator_db is not None
 
 
 def _panel(name: str, rows: Sequence[Row], colours: dict[str, str]) -> dict[str, Any]:
@@ -54,8 +54,14 @@ def _panel(name: str, rows: Sequence[Row], colours: dict[str, str]) -> dict[str,
     domain, exact = decibels([*values, *limits])
     top = ceiling([*values, *limits])
     unique: dict[Any, Row] = {(row.short_name, row.lanes): row for row in reversed(rows)}
+    fraction_bits = {row.accumulator: bits(row.accumulator) or 0 for row in rows}
     marks = [
-        (row, mark_of(row, bits(row) or 0, shown(row.sqnr_accumulator_db, top), colours))
+        (
+            row,
+            mark_of(
+                row, fraction_bits[row.accumulator], shown(row.sqnr_accumulator_db, top), colours
+            ),
+        )
         for row in list(unique.values())[::-1]
     ]
     layers = []

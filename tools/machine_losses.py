@@ -26,11 +26,9 @@ def losses(name: str, data: str) -> list[str]:
 def main() -> None:
     """Write the file."""
     columns = [f"{data} {length}" for data in DATA for length in LENGTHS]
+    rows = [[name, *(text for data in DATA for text in losses(name, data))] for name in MACHINES]
     with FILE.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["machine", *columns])
-        for name in MACHINES:
-            writer.writerow([name, *(text for data in DATA for text in losses(name, data))])
+        csv.writer(file, lineterminator="\n").writerows([["machine", *columns], *rows])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Section `accumulate` of the accumulators that add floats: c' = RNE(c + block)."""
+"""Section `accumulate` of `float32`, `float16` and `bfloat16`: c' = RNE(c + the tree's sum)."""
 
 from amaranth.hdl import Const, Module, Mux, Signal
 

@@ -1,12 +1,13 @@
 """`float32`: a tree of float32 additions inside the block; into a running value of 16 bits too."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import rounding
-from ..formats import BFLOAT16, FLOAT16, FloatFormat
+from ..formats import BFLOAT16, FLOAT16, FLOAT32, FloatFormat
 from ..pipeline import Section
 from ..rounding import F32
 from ..steps import Step, Steps
@@ -24,6 +25,12 @@ class Float32(Accumulator):
     is_wide = True
     examples = ("float32",)
     summary = "float32 RNE tree of adjacent pairs inside the block; RNE into c"
+    rounds_to: ClassVar[FloatFormat] = FLOAT32
+
+    @property
+    def running(self) -> FloatFormat:
+        """What c is rounded to."""
+        return self.rounds_to
 
     def run(self, steps: Steps, c: F32, record: Recorder) -> F32:
         """RNE in every addition."""
@@ -64,11 +71,7 @@ class Float16(Float32):
     syntax = "float16"
     examples = ("float16",)
     summary = "float32 RNE tree of adjacent pairs inside the block; RNE into a float16 c"
-
-    @property
-    def running(self) -> FloatFormat:
-        """float16."""
-        return FLOAT16
+    rounds_to = FLOAT16
 
 
 @dataclass(frozen=True)
@@ -78,8 +81,4 @@ class BFloat16(Float32):
     syntax = "bfloat16"
     examples = ("bfloat16",)
     summary = "float32 RNE tree of adjacent pairs inside the block; RNE into a bfloat16 c"
-
-    @property
-    def running(self) -> FloatFormat:
-        """bfloat16."""
-        return BFLOAT16
+    rounds_to = BFLOAT16

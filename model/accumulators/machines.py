@@ -84,7 +84,7 @@ _BLACKWELL_MMA = replace(
 _HOPPER_MMA_FLOAT16 = _float16(
     _HOPPER_MMA,
     "hopper-mma-float16",
-    "H100/H200 FP8 mma.sync, float16 result (published results of both)",
+    "H100/H200 FP8 mma.sync, float16 result (published results of both GPUs)",
     -21,
     promote=32,
     status=CHECKED,

@@ -46,6 +46,7 @@ from .arithmetic import (
     truncate,
 )
 from .operands import Operand, is_split, operand, tile_origin
+from .terms import largest, sum_split, sum_terms, tree
 
 if TYPE_CHECKING:
     from ..ops.matmul import Product
@@ -62,7 +63,6 @@ WIDEST_SUM = 78  # bits of a pair
 INT32_BITS = 32
 SMALL_TILE, LARGE_TILE = 32, 64  # rows and columns of a program
 SHORT_STEP = 16  # terms
-NONE = tl.constexpr(NO_EXPONENT)
 LONGEST_TREE = 128  # terms of a `float32` tree, which is unrolled
 
 
@@ -154,122 +154,6 @@ def _tensors(x: Operand) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 @triton.jit
-def _product(a_column, b_column, k, a_stride, b_stride):
-    """The outer product of the tiles' row k, float32 (exact for values and for units)."""
-    a = tl.load(a_column + k * a_stride).to(tl.float32)
-    b = tl.load(b_column + k * b_stride).to(tl.float32)
-    return a[:, None] * b[None, :]
-
-
-@triton.jit
-def largest_unit(a_units, b_units, count, a_stride, b_stride, TILE: tl.constexpr):
-    """2^U of the largest unit digit of each dot product's terms, float32; 0 where all are zero."""
-    largest = tl.zeros((TILE, TILE), tl.float32)
-    for k in tl.range(0, count, loop_unroll_factor=4):
-        largest = tl.maximum(largest, _product(a_units, b_units, k, a_stride, b_stride))
-    return largest
-
-
-@triton.jit
-def _unit(a_column, b_column, k, a_stride, b_stride):
-    """The outer sum of the exponents in the tiles' row k, int32."""
-    a = tl.load(a_column + k * a_stride).to(tl.int32)
-    b = tl.load(b_column + k * b_stride).to(tl.int32)
-    return a[:, None] + b[None, :]
-
-
-@triton.jit
-def _largest(a_units, b_units, count, a_stride, b_stride, SPLIT: tl.constexpr, TILE: tl.constexpr):
-    """(exponent, none): of the largest unit digit of each dot product's terms, int32, and whether
-    all terms are zero."""
-    if SPLIT:
-        exponent = tl.full((TILE, TILE), 2 * NONE, tl.int32)
-        for k in tl.range(0, count, loop_unroll_factor=4):
-            exponent = tl.maximum(exponent, _unit(a_units, b_units, k, a_stride, b_stride))
-        return exponent, exponent < NONE // 2
-    else:
-        power = largest_unit(a_units, b_units, count, a_stride, b_stride, TILE)
-        return exponent32(power), power == 0
-
-
-@triton.jit
-def _sum_split(
-    a_values,
-    a_units,
-    b_values,
-    b_units,
-    count,
-    a_stride,
-    b_stride,
-    grid,
-    WIDTH: tl.constexpr,
-    TILE: tl.constexpr,
-):
-    """As `sum_terms`, of RZ(term x 2^grid) of split elements; `special` is finite but where a term
-    is not."""
-    dtype: tl.constexpr = tl.int32 if WIDTH == 0 else tl.int64
-    low = tl.zeros((TILE, TILE), dtype)
-    high = tl.zeros((TILE, TILE), dtype)
-    special = tl.zeros((TILE, TILE), tl.float32)
-    for k in tl.range(0, count, loop_unroll_factor=4):
-        significand = _product(a_values, b_values, k, a_stride, b_stride)
-        # Terms below 2^-126 of the grid are zero there, wherever exactly they are.
-        exponent = tl.maximum(_unit(a_units, b_units, k, a_stride, b_stride) + grid, -126)
-        upper, lower = truncate(significand * power32(exponent), WIDTH)
-        low += lower
-        if WIDTH == 2:
-            high += upper
-        special += significand
-    return high, low, special
-
-
-@triton.jit
-def sum_terms(
-    a_values,
-    b_values,
-    count,
-    a_stride,
-    b_stride,
-    scale,
-    WIDTH: tl.constexpr,
-    HAS_INF: tl.constexpr,
-    TILE: tl.constexpr,
-):
-    """(high, low, special): the sum of RZ(term x scale), and the float32 sum of the terms, which
-    says what infinite terms give (0 where there can be none)."""
-    dtype: tl.constexpr = tl.int32 if WIDTH == 0 else tl.int64
-    low = tl.zeros((TILE, TILE), dtype)
-    high = tl.zeros((TILE, TILE), dtype)
-    special = tl.zeros((TILE, TILE), tl.float32)
-    for k in tl.range(0, count, loop_unroll_factor=4):
-        term = _product(a_values, b_values, k, a_stride, b_stride)
-        upper, lower = truncate(term * scale, WIDTH)
-        low += lower
-        if WIDTH == 2:
-            high += upper
-        if HAS_INF:
-            special += term
-    return high, low, special
-
-
-@triton.jit
-def _tree(a_column, b_column, a_stride, b_stride, COUNT: tl.constexpr, LEFT: tl.constexpr):
-    """The float32 sum of COUNT terms in adjacent pairs, an odd one out passing up.
-
-    LEFT: a power of two, at least half of COUNT.
-    """
-    if COUNT == 1:
-        return _product(a_column, b_column, 0, a_stride, b_stride)
-    elif LEFT >= COUNT:
-        return _tree(a_column, b_column, a_stride, b_stride, COUNT, LEFT // 2)
-    else:
-        left = _tree(a_column, b_column, a_stride, b_stride, LEFT, LEFT // 2)
-        a_column += LEFT * a_stride
-        b_column += LEFT * b_stride
-        return left + _tree(a_column, b_column, a_stride, b_stride, COUNT - LEFT, LEFT // 2)
-
-
-@triton.jit
 def start_tile(a_nan, b_nan, c, row, column, m, n, HAS_C: tl.constexpr, TILE: tl.constexpr):
     """The tile's running values: c or +0, NaN where a row of the operands holds a NaN."""
     if HAS_C:
@@ -326,15 +210,15 @@ def _fuse(c, high, low, exponent, F: tl.constexpr, WIDTH: tl.constexpr, DROPPED:
 
 
 @triton.jit
-def _exponent(largest, none, c, s, RULE: tl.constexpr, LEAST: tl.constexpr):
+def _exponent(unit, none, c, s, RULE: tl.constexpr, LEAST: tl.constexpr):
     """The exponent that the grid hangs from: of the largest unit digit, or, in `fused`, with s and
     c, and at least LEAST. none: where no term has one."""
     if RULE == 1:
-        return tl.where(none, 0, largest)
+        return tl.where(none, 0, unit)
     else:
         # A zero c takes no part; where the products are zero too, any exponent will do.
-        other = tl.where(none, exponent32(c), tl.maximum(largest + s, exponent32(c)))
-        return tl.maximum(tl.where((c == 0) & ~none, largest + s, other), LEAST)
+        other = tl.where(none, exponent32(c), tl.maximum(unit + s, exponent32(c)))
+        return tl.maximum(tl.where((c == 0) & ~none, unit + s, other), LEAST)
 
 
 @triton.jit
@@ -361,7 +245,7 @@ def _step(
     """c' of one step; infinite terms, or a special c, decide where there are any."""
     known = tl.where(is_finite(c), c, 0.0)
     if RULE == 3:
-        special = _tree(a_values, b_values, a_stride, b_stride, BLOCK, 64)
+        special = tree(a_values, b_values, a_stride, b_stride, BLOCK, 64)
         new = _add_block(known, tl.where(is_finite(special), special, 0.0).to(tl.float64), s)
     elif RULE == 0:
         high, low, special = sum_terms(
@@ -369,11 +253,11 @@ def _step(
         )
         new = _add_exact(known, high, low, s - F, WIDTH)
     else:
-        largest, none = _largest(a_units, b_units, count, a_stride, b_stride, SPLIT, TILE)
-        exponent = _exponent(largest, none, known, s, RULE, LEAST)
+        unit, none = largest(a_units, b_units, count, a_stride, b_stride, SPLIT, TILE)
+        exponent = _exponent(unit, none, known, s, RULE, LEAST)
         grid = F - exponent + (s if RULE == 2 else 0)
         if SPLIT:
-            high, low, special = _sum_split(
+            high, low, special = sum_split(
                 a_values,
                 a_units,
                 b_values,

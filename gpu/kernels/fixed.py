@@ -28,8 +28,9 @@ from .arithmetic import (
     pair_magnitude,
     power64,
 )
-from .emulate import start_tile, sum_terms, sum_width, too_wide
+from .emulate import start_tile, sum_width, too_wide
 from .operands import Operand, operand, tile_origin
+from .terms import sum_terms
 
 if TYPE_CHECKING:
     from ..ops.matmul import Product

@@ -74,8 +74,8 @@ class Ends:
 
     # Streams --------------------------------------------------------------------------------------
 
-    def pause(self, chances: dict[str, float], length: float, rng: Random) -> None:
-        """Each end pauses with its chance in each cycle, so many cycles on average; 0 never.
+    def pause(self, shares: dict[str, float], length: float, rng: Random) -> None:
+        """Each end pauses for its share of the cycles, so many at a time on average; 0 never.
 
         By side of the streams; "software" stands for all channels of the registers.
         """
@@ -84,9 +84,9 @@ class Ends:
         channels += (read.ar_channel, read.r_channel)
         ends = [*self.ends.items(), *(("software", channel) for channel in channels)]
         for side, end in ends:
-            chance = chances.get(side, 0.0)
+            share = shares.get(side, 0.0)
             seed = rng.getrandbits(32)
-            end.set_pause_generator(_pauses(chance, length, Random(seed)) if chance else None)
+            end.set_pause_generator(_pauses(share, length, Random(seed)) if share else None)
             end.pause = False
 
     def stop(self, side: str) -> None:
@@ -177,10 +177,11 @@ def _stream(dut: Any, prefix: str) -> AxiStreamBus:
     return AxiStreamBus.from_prefix(dut, prefix)
 
 
-def _pauses(chance: float, length: float, rng: Random) -> Iterator[bool]:
+def _pauses(share: float, length: float, rng: Random) -> Iterator[bool]:
     """Whether to pause, cycle by cycle."""
+    begins = share / (length * (1 - share) + share)
     while True:
-        pause = rng.random() < chance / length
+        pause = rng.random() < begins
         cycles = 1 + int(rng.expovariate(1 / (length - 0.5))) if pause and length > 1 else 1
         yield from itertools.repeat(pause, cycles)
 

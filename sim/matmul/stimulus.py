@@ -37,10 +37,12 @@ OPERANDS = {"near": 0.0, "wide": 0.0, "special": 0.01, "zero": 0.0}
 def tile_shapes(config: MatmulConfig) -> tuple[tuple[int, int], ...]:
     """Tiles down and across that a unit treats differently.
 
-    Where tiles take turns, rows of the largest group, and of one tile more: of two groups.
+    Where tiles take turns, a row of the largest group, and rows of one tile more, of two groups: so
+    many that, where none leaves, their buffers and the dot units' queues fill up.
     """
     most = config.dot.interleave
-    turns = ((1, most), (2, most + 1)) if most > 1 else ()
+    rows = -(-(most + config.dot.latency) // most) + 1
+    turns = ((1, most), (rows, most + 1)) if most > 1 else ()
     return tuple(dict.fromkeys((*TILES, *turns)))
 
 

@@ -16,13 +16,13 @@ from .stimulus import products, shapes, total_cycles
 
 PROFILES = (
     ({}, 1.0),
-    ({"a": 0.3, "b": 0.3, "c": 0.3, "d": 0.3, "software": 0.3}, 2.0),
-    ({"a": 0.7, "c": 0.2}, 4.0),
-    ({"b": 0.7, "d": 0.2}, 4.0),
-    ({"d": 0.9}, 20.0),
-    ({"c": 0.9}, 20.0),
+    ({"a": 0.25, "b": 0.25, "c": 0.25, "d": 0.25, "software": 0.25}, 2.0),
+    ({"a": 0.4, "c": 0.2}, 4.0),
+    ({"b": 0.4, "d": 0.2}, 4.0),
+    ({"d": 0.5}, 20.0),
+    ({"c": 0.75}, 20.0),  # the buffers of as many tiles as take turns fill up
 )
-"""Chances of each end to pause, and how long."""
+"""The share of the cycles that each end pauses, and how long at a time."""
 LONGEST = 2_000_000  # ns for one thing to do, of short jobs
 MOST_HANGS = 3  # after which nothing more is tried
 SETTLE = 50  # cycles after the last job, for beats that nobody asked for
@@ -59,8 +59,8 @@ async def _products(bench: Bench) -> None:
         if bench.hangs >= MOST_HANGS:
             return
         bench.what = f"product {number} ({product.name})"
-        chances, length = PROFILES[number % len(PROFILES)]
-        bench.ends.pause(chances, length, bench.rng)
+        shares, length = PROFILES[number % len(PROFILES)]
+        bench.ends.pause(shares, length, bench.rng)
         await _guarded(bench, bench.multiply(product))
 
 
@@ -70,8 +70,8 @@ async def _faults(bench: Bench, faults: dict[str, Fault]) -> None:
         if bench.hangs >= MOST_HANGS:
             return
         bench.what = f"fault {name}"
-        chances, length = bench.rng.choice(PROFILES[:2])
-        bench.ends.pause(chances, length, bench.rng)
+        shares, length = bench.rng.choice(PROFILES[:2])
+        bench.ends.pause(shares, length, bench.rng)
         await _guarded(bench, fault.run(bench))
         bench.hits.append({"fault": {name}})
         bench.what = f"after fault {name}"

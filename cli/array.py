@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..explore import SYNTHESES
 from ..model.units import MatmulConfig
-from .options import given, options_of
+from .unit_options import given, options_of
 
 if TYPE_CHECKING:
     from ..explore.cost import Flow

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from ..model.quantize import SCALE_RULES
 from ..model.units import MatmulConfig
 from ..sim.engine.files import write_file
-from .options import BY_KEYWORD, add_options, given, options_of
 from .terminal import console
+from .unit_options import BY_KEYWORD, add_options, given, options_of
 
 if TYPE_CHECKING:
     from ..sim.matmul.layer import LayerRun, Progress

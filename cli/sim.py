@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..model.errors import choice
 from ..model.units import KINDS, DotConfig
-from .options import options_of
+from .unit_options import options_of
 from .units import add_kinds, refuse_unit, unit_config
 
 REGRESSION = "regression"

@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Callable
 
 from ..model.units import KINDS, UnitConfig
-from .options import add_options, given, options_of
 from .parser import Renamed
+from .unit_options import add_options, given, options_of
 
 
 def add_kinds(

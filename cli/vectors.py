@@ -6,7 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from ..model.units import DotConfig
-from .options import add_options, given, options_of
+from .unit_options import add_options, given, options_of
 
 OPTIONS = options_of(DotConfig)
 

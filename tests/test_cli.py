@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from mxdot.cli import COMMANDS, main
-from mxdot.cli.options import OPTIONS, options_of
+from mxdot.cli.unit_options import OPTIONS, options_of
 from mxdot.model.units import KINDS
 from mxdot.sim.engine.files import beside, write_file
 

@@ -14,7 +14,7 @@ from hw_bench import Evaluator, assert_same
 from mxdot.hw.arithmetic.float_sum import FloatSum
 from mxdot.hw.arithmetic.round import FloatRounder
 from mxdot.hw.dot.convert import Convert
-from mxdot.hw.dot.float32 import SIGNIFICAND, ProductToFloat, TreeAdder
+from mxdot.hw.dot.float_tree import SIGNIFICAND, ProductToFloat, TreeAdder
 from mxdot.model import DotConfig
 from mxdot.model.accumulators import NAN_DEFAULT, NAN_NVIDIA
 from mxdot.model.formats import BFLOAT16, FLOAT16, FloatFormat

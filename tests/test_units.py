@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mxdot.cli.options import OPTIONS, options_of
+from mxdot.cli.unit_options import OPTIONS, options_of
 from mxdot.hw.verilog import TOPS
 from mxdot.model.units import KINDS
 from mxdot.sim.engine.regression_units import default_matrix

@@ -3,7 +3,7 @@
 import argparse
 
 from ..terminal import console
-from .options import add_run_options, backend, run_resumable
+from .running import add_run_options, backend, run_resumable
 from .study import add_accuracy_options, add_unit_options, study_of
 
 

@@ -4,9 +4,9 @@ import argparse
 from typing import Any
 
 from ...explore import SYNTHESES
-from ..options import BY_KEYWORD
 from ..terminal import console
-from .options import (
+from ..unit_options import BY_KEYWORD
+from .running import (
     add_cost_options,
     add_run_options,
     backend,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ...model.units import DotConfig
-from ..options import options_of
+from ..unit_options import options_of
 
 OPTIONS = options_of(DotConfig)
 DEFAULT_FORMATS = "e4m3,e5m2,int8"

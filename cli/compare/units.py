@@ -7,7 +7,7 @@ from typing import Any
 
 from ...explore import SYNTHESES
 from ..terminal import console
-from .options import (
+from .running import (
     add_cost_options,
     add_run_options,
     backend,

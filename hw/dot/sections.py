@@ -17,7 +17,7 @@ from ...model.formats import FloatFormat
 from ...model.outputs import IntegerOutput
 from ...model.widths import Widths
 from ..pipeline import Section
-from . import aligned, exact, fixed, float32, fused, integer
+from . import aligned, exact, fixed, float_tree, fused, integer
 from .convert import Convert
 from .multiply import Decode, Products
 from .narrow import Narrow
@@ -28,7 +28,7 @@ FAMILIES: dict[type[Accumulator], Mapping[str, Callable[..., Section]]] = {
     Aligned: aligned.SECTIONS,
     Fused: fused.SECTIONS,
     Fixed: fixed.SECTIONS,
-    Float32: float32.SECTIONS,
+    Float32: float_tree.SECTIONS,
 }
 
 

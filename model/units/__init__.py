@@ -8,8 +8,8 @@
 
 To add a kind: its configuration here and a row in `KINDS`; its top module in a folder of hw/ and a
 row in `TOPS` (hw/verilog/); its bench in a folder of sim/ and a row in sim/kinds.py, and units of
-it in sim/engine/regression_units.py. An option that no other kind has goes to cli/options.py, and
-both folders are named in pyproject.toml.
+it in sim/engine/regression_units.py. An option that no other kind has goes to cli/unit_options.py,
+and both folders are named in pyproject.toml.
 """
 
 from .base import UnitConfig

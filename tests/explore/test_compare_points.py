@@ -5,7 +5,7 @@ from dataclasses import fields
 
 import pytest
 
-from mxdot.cli.options import options_of
+from mxdot.cli.unit_options import options_of
 from mxdot.explore.compare import Generated, Sampling, Sweep, points_of, units_of
 from mxdot.explore.compare.flows import Synthesis, flow_options, flow_text, target_text
 from mxdot.explore.compare.session import command_of

@@ -13,8 +13,8 @@ from ..arithmetic.round import rounds_up
 from ..arithmetic.scale import SCALE_SHAPE
 from ..hierarchy import submodule
 from ..pipeline import Section
-from .accumulate import FloatAccumulate
-from .float32_range import RangeLevel
+from .float_tree_end import FloatAccumulate
+from .float_tree_range import RangeLevel
 from .lane import ProductLayout
 from .multiply import products_shape
 

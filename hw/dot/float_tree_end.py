@@ -8,7 +8,7 @@ from ..arithmetic.floats import FloatLayout, RunningLayout, merge_special, unpac
 from ..arithmetic.round import FloatRounder
 from ..hierarchy import submodule
 from ..pipeline import Section
-from .float32_range import ROUNDING_FLAGS, range_values
+from .float_tree_range import ROUNDING_FLAGS, range_values
 from .multiply import special_shape
 from .narrow import c_value, carried, first_c
 

@@ -1,4 +1,4 @@
-"""Options that comparisons share, and what they say."""
+"""How a comparison is run: the options that all of them have, and what they say."""
 
 import argparse
 import os

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from ..terminal import console
+from .scheme_options import add_scheme_options, chosen
 
 OUTPUT = Path("build/schemes")
 
@@ -23,6 +24,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="S,...",
         help="schemes by name (default: %(default)s)",
     )
+    add_scheme_options(parser)
     parser.add_argument(
         "--data",
         metavar="D,...",
@@ -55,21 +57,19 @@ def run(args: argparse.Namespace) -> int:
     """Measure, print and write; 0."""
     from ...explore.schemes import DEFAULT_DATA, clip, matrices, measure, write
     from ...explore.schemes.outputs import show
+    from ...explore.schemes.sweep import schemes
     from ...model import accumulator
-    from ...model.schemes import SCHEMES
     from ...model.schemes import scheme as find
 
     data = DEFAULT_DATA if args.data is None else _names(args.data)
-    schemes = list(SCHEMES) if args.schemes == "all" else _names(args.schemes)
+    swept = schemes(*chosen(args, args.schemes))
     calibrated = [] if args.calibrate == "none" else _names(args.calibrate)
-    for name in (*schemes, *calibrated):
+    for name in calibrated:
         find(name)
-    if not schemes:
-        raise ValueError("scheme must name at least one scheme, not none")
     rule = None if args.accumulator is None else accumulator(args.accumulator)
     pairs = list(matrices(data, rows=args.rows, length=args.length, seed=args.seed))
     clipped = clip(pairs, calibrated)
-    rows = measure(pairs, schemes, rule)
+    rows = measure(pairs, swept, rule)
     show(console(200), rows, clipped)
     for path in write(rows, clipped, args.output):
         print(path)

@@ -13,6 +13,7 @@ from .running import (
     run_resumable,
     synthesis_options,
 )
+from .scheme_options import add_scheme_options, chosen
 
 ROWS = 128  # of matrices of data; real ones have their own
 
@@ -31,6 +32,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="schemes of mxdot compare errors (or all), or weights/activations, of which "
         "activations may be bfloat16",
     )
+    add_scheme_options(parser)
     BY_KEYWORD["accumulator"].add(parser)
     add_cost_options(parser)
     group = parser.add_argument_group("accuracy")
@@ -58,9 +60,10 @@ def _compare(args: argparse.Namespace) -> int:
     from ...explore.run.progress import display
     from ...explore.schemes import comparison
     from ...explore.schemes.comparison_outputs import show_comparison, write_comparison
+    from ...explore.schemes.sweep import pairings
     from ...model import accumulator
 
-    pairs = _pairs(args.schemes)
+    pairs = pairings(*chosen(args, args.schemes))
     rule = accumulator(args.accumulator or "aligned:13")
     flow = _flow(args)
     layers = _layers(args)
@@ -81,17 +84,6 @@ def _compare(args: argparse.Namespace) -> int:
     for path in write_comparison(rows, args.output):
         screen.print(str(path), soft_wrap=True, highlight=False)
     return 1 if any(row.error for row in rows) else 0
-
-
-def _pairs(text: str) -> list[Any]:
-    from ...explore.schemes.pairing import pairing
-    from ...model.schemes import SCHEMES
-
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    if not names:
-        raise ValueError("scheme must name at least one scheme, not none")
-    every = [name for item in names for name in (SCHEMES if item == "all" else [item])]
-    return list(dict.fromkeys(pairing(name) for name in every))
 
 
 def _flow(args: argparse.Namespace) -> Any:

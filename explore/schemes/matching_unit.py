@@ -6,7 +6,7 @@ from typing import Any
 from ...model import Accumulator, DotConfig
 from ...model.integers import INTEGER_SCALES
 from ...model.schemes import PowerFormat, Scheme, UnsignedFormat
-from ...model.schemes.operand import is_region, is_shift
+from ...model.schemes.scheme import is_region, is_shift
 from .pairing import Pairing
 
 LANES = 32

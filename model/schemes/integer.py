@@ -14,9 +14,9 @@ from ..rounding import F32, nearest_even
 from ..running import running_value
 from .array import ScaledArray
 from .grouping import expand
-from .operand import Operand, element_range, is_region, operand
+from .operand import Operand, element_range, operand
 from .regions import check_pair, regions, rescaled
-from .scheme import Scheme
+from .scheme import Scheme, is_region
 from .table import scheme as find
 
 DIGIT_BITS = 16  # of a factor's pieces, where products of whole factors leave float64

@@ -38,7 +38,7 @@ from ..products import NO_EXPONENT, unit_exponents
 from .array import Scaled
 from .checks import check_codes, value_table
 from .grouping import expand
-from .scheme import Level, Scheme
+from .scheme import Scheme, is_region, is_shift
 
 
 class BlockLayout(Protocol):
@@ -141,16 +141,6 @@ class Operand:
         if self.regions is None:
             return namespace(self.values).ones_like(self.values[:, 0])
         return self.regions[:, column // self.region_length]
-
-
-def is_shift(level: Level, index: int) -> bool:
-    """Whether a level is a one-bit shift of elements: a power of two of one bit, not outermost."""
-    return index > 0 and isinstance(level.format, PowerFormat) and level.format.bits == 1
-
-
-def is_region(level: Level, index: int) -> bool:
-    """Whether a level's scales join after the sums: floats of the outermost level."""
-    return index == 0 and isinstance(level.format, FloatFormat)
 
 
 def element_range(scheme: Scheme) -> tuple[int, int, int]:

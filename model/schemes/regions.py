@@ -10,8 +10,8 @@ import numpy as np
 from ..arrays import Array, cast
 from ..rounding import add_to_odd, nearest_even
 from .array import ScaledArray
-from .operand import Layout, Operand, is_region
-from .scheme import Scheme
+from .operand import Layout, Operand
+from .scheme import Scheme, is_region
 
 
 @dataclass(frozen=True)

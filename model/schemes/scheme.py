@@ -11,6 +11,7 @@ from ..formats import (
     FLOAT64,
     LONGEST_CODE,
     ElementFormat,
+    FloatFormat,
     IntegerFormat,
     PowerFormat,
     ScaleFormat,
@@ -46,6 +47,16 @@ class Level:
     def __str__(self) -> str:
         rule = "" if self.rule == "amax" else f", {self.rule}"
         return f"{self.format} per {self.granularity}{rule}"
+
+
+def is_shift(level: Level, index: int) -> bool:
+    """Whether a level is a one-bit shift of elements: a power of two of one bit, not outermost."""
+    return index > 0 and isinstance(level.format, PowerFormat) and level.format.bits == 1
+
+
+def is_region(level: Level, index: int) -> bool:
+    """Whether a level's scales join after the sums: floats of the outermost level."""
+    return index == 0 and isinstance(level.format, FloatFormat)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from ..formats import (
 )
 from .grouping import CHANNEL, TENSOR, block, tile
 from .scheme import Level, Scheme
+from .variants import varied
 
 OCP_MX = "OCP Microscaling Formats (MX) v1.0"
 FP8 = "Micikevicius et al., FP8 Formats for Deep Learning, arXiv:2209.05433"
@@ -128,9 +129,13 @@ SCHEMES = {row.name: row for row in ROWS}
 
 
 def scheme(value: Scheme | str, name: str = "scheme") -> Scheme:
-    """The Scheme of a name or of itself; ValueError lists the known names."""
+    """The Scheme of a name or of itself; ValueError lists the known names.
+
+    A rule of its scales and elements in a block may follow: ``mxfp8_e4m3:ceil:b16`` (`varied`).
+    """
     if isinstance(value, Scheme):
         return value
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a Scheme or its name, not {value!r}")
-    return SCHEMES[choice(name, value.strip().lower(), SCHEMES)]
+    row, *changes = value.strip().lower().split(":")
+    return varied(SCHEMES[choice(name, row, SCHEMES)], changes)

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from mxdot.cli import main
-from mxdot.explore.schemes import clip, family, matrices, measure, on_front, write
+from mxdot.explore.schemes import DEFAULT_DATA, clip, family, matrices, measure, on_front, write
 from mxdot.explore.schemes.data import Pair
 from mxdot.explore.schemes.measure import Measured
+from mxdot.explore.schemes.sweep import pairings, schemes
+from mxdot.model.scale_rules import SCALE_RULES
 from mxdot.model.schemes import SCHEMES, Limits, matmul, quantize, storage
 
 SMALL = {"rows": 128, "length": 128}
@@ -158,3 +160,41 @@ def test_command(tmp_path, capsys):
 def test_refusals_of_the_command(options, message, capsys):
     assert main(["compare", "errors", "--data", "normal", "--length", "32", *options]) == 2
     assert capsys.readouterr().err.startswith(f"mxdot: error: {message}")
+
+
+def test_sweep():
+    found = schemes(["mxfp8_e4m3", "mxfp4:floor", "nvfp4"], ["floor", "ceil"], [16, 32])
+    assert [row.name for row in found] == [
+        "mxfp8_e4m3:b16", "mxfp8_e4m3", "mxfp8_e4m3:ceil:b16", "mxfp8_e4m3:ceil",
+        "mxfp4:b16", "mxfp4", "nvfp4", "nvfp4:b32",
+    ]  # fmt: skip
+    both = pairings(["int8_channel/mxfp8_e5m2", "mxfp4/bfloat16"], ["recommended"], [])
+    assert [pair.name for pair in both] == ["int8_channel/mxfp8_e5m2:ceil", "mxfp4:even/bfloat16"]
+    assert len(schemes(["all"], ["recommended"], [])) == len(SCHEMES)
+
+
+def test_recommended_rules_lose_least():
+    """By the mean over the data of docs/schemes.md."""
+    pairs = list(matrices(DEFAULT_DATA, rows=128, length=1024))
+    for name in ("mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4"):
+        means = {
+            row.levels[0].rule: np.mean([r.sqnr_product_db for r in measure(pairs, [row])])
+            for row in schemes([name], SCALE_RULES, [])
+        }
+        (best,) = schemes([name], ["recommended"], [])
+        assert means[best.levels[0].rule] >= max(means.values()) - 0.05, means
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--scale-rule", "up"],
+         "scale-rule must be one of recommended, floor, ceil, even, not 'up'"),
+        (["--scale-rule", ","], "scale-rule must name at least one rule, not none"),
+        (["--block", "0"], "block must be from 1 to 65536, not 0"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("command", ["errors", "schemes"])
+def test_bad_sweeps(capsys, command, options, message):
+    assert main(["compare", command, "mxfp4", *options]) == 2
+    assert capsys.readouterr().err == f"mxdot: error: {message}\n"

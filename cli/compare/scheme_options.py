@@ -1,0 +1,37 @@
+"""The options of the subcommands that compare schemes: which, by which rules, in which blocks."""
+
+import argparse
+
+
+def add_scheme_options(parser: argparse.ArgumentParser) -> None:
+    """What every scheme is varied by."""
+    group = parser.add_argument_group("variants")
+    group.add_argument(
+        "--scale-rule",
+        default="recommended",
+        metavar="R,...",
+        help="of scales that are powers of two: floor, ceil, even, or recommended, what loses "
+        "least (default: %(default)s); NAME:floor is one scheme's own",
+    )
+    group.add_argument(
+        "--block",
+        metavar="N,...",
+        help="elements in a block, for schemes that have blocks (default: each scheme's own); "
+        "NAME:b16 is one scheme's own",
+    )
+
+
+def chosen(args: argparse.Namespace, text: str) -> tuple[list[str], list[str], tuple[int, ...]]:
+    """Names in `text`, rules and sizes of blocks. ValueError where there are none."""
+    from ...explore.compare.study import number_list
+
+    names, rules = _names(text), _names(args.scale_rule)
+    if not names:
+        raise ValueError("scheme must name at least one scheme, not none")
+    if not rules:
+        raise ValueError("scale-rule must name at least one rule, not none")
+    return names, rules, () if args.block is None else number_list(args.block, "block")
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]

@@ -178,7 +178,7 @@ def test_recommended_rules_lose_least():
     pairs = list(matrices(DEFAULT_DATA, rows=128, length=1024))
     for name in ("mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4"):
         means = {
-            row.levels[0].rule: np.mean([r.sqnr_product_db for r in measure(pairs, [row])])
+            row.levels[0].rule: np.mean([r.sqnr_product_db or 0.0 for r in measure(pairs, [row])])
             for row in schemes([name], SCALE_RULES, [])
         }
         (best,) = schemes([name], ["recommended"], [])

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from ...model.errors import choice, integer
-from ...model.formats import E2M1, E2M3, E3M2, E4M3, E5M2
+from ...model.formats import E2M1, E2M3, E3M2, E4M3, E5M2, ElementFormat
 from ...model.scale_rules import SCALE_RULES
 from ...model.schemes import SCHEMES, Scheme
 from ...model.schemes import scheme as find
@@ -11,7 +11,7 @@ from ...model.schemes.variants import LARGEST_BLOCK, has_blocks, has_rule
 from .pairing import BFLOAT16, Pairing
 
 RECOMMENDED = "recommended"
-BEST_RULES = {
+BEST_RULES: dict[tuple[ElementFormat, ...], str] = {
     (E4M3,): "ceil",
     (E5M2,): "ceil",
     (E3M2,): "ceil",

@@ -28,8 +28,8 @@ def operator(name: str, fake: Callable[..., R]) -> Callable[[Callable[P, R]], Ca
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            # Compilers and tracers hand in tensors without values, or look on; others need not pay
-            # for the detour.
+            # Compilers, tracers and the device meta hand in tensors without values, or look on;
+            # others need not pay for the detour.
             watched = torch.compiler.is_compiling() or _len_torch_dispatch_stack()
             if watched or not all(map(_is_plain, (*args, *kwargs.values()))):
                 return whole(*args, **kwargs)
@@ -44,4 +44,6 @@ def operator(name: str, fake: Callable[..., R]) -> Callable[[Callable[P, R]], Ca
 def _is_plain(argument: object) -> bool:
     if isinstance(argument, list):
         return all(map(_is_plain, argument))
-    return not isinstance(argument, Tensor) or type(argument) is Tensor
+    if isinstance(argument, Tensor):
+        return type(argument) is Tensor and argument.device.type != "meta"
+    return True

@@ -6,6 +6,8 @@ from torch import Tensor
 from ...model.accumulators import Accumulator
 from ..schemes import PackedWeights, ScaledTensor, pack_weights
 from ..schemes.weight_only import packs
+from ..tensors.mx import MXTensor
+from ..tensors.packed import pack_codes
 from .quantizers import FAST, Operand, Quantizer, multiply, operand
 from .recipe import Recipe
 
@@ -20,6 +22,12 @@ def weight_codes(weight: Tensor, recipe: Recipe, rule: Accumulator | str) -> Ope
     if weight_only and isinstance(codes, ScaledTensor) and packs(codes):
         return pack_weights(codes)
     return codes
+
+
+def dense_codes(weight: Tensor, recipe: Recipe, rule: Accumulator | str) -> Operand:
+    """What stands in the place of a weight (N, K): `weight_codes` without a gap between codes."""
+    codes = weight_codes(weight, recipe, rule)
+    return pack_codes(codes) if isinstance(codes, MXTensor | ScaledTensor) else codes
 
 
 def frozen_weight(weight: Tensor, recipe: Recipe, rule: Accumulator | str) -> Operand:

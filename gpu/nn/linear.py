@@ -14,7 +14,7 @@ from .. import checks
 from ..tensors.container import Container, alike, holds_codes
 from . import limits as static
 from . import sharded
-from .frozen import frozen_product, frozen_weight, weight_codes
+from .frozen import dense_codes, frozen_product, frozen_weight
 from .quantizers import FAST, Operand, Quantizer, SchemeQuantizer, multiply, operand
 from .recipe import Recipe
 
@@ -103,7 +103,7 @@ class MXLinear(nn.Linear):
         # Found once: torch.compile would not trace what finds it.
         self._rule = self.recipe.inference_accumulator(self.in_features)
         if not keep_weight and self.keeps_weight:
-            codes = weight_codes(self.weight.detach(), self.recipe, self._rule)
+            codes = dense_codes(self.weight.detach(), self.recipe, self._rule)
             if isinstance(codes, Container):  # it has a format
                 self.weight = nn.Parameter(codes, requires_grad=False)
         if not self.keeps_weight:

@@ -22,10 +22,11 @@ from ..ops.matmul import matmul
 from ..ops.quantize import quantize
 from ..schemes import PackedWeights, ScaledTensor, int8, weight_only
 from ..tensors.mx import MXTensor
+from ..tensors.packed import PackedTensor
 from .fake_quantize import fake_quantize
 
 FAST = "fast"  # in place of an accumulator: one ordinary product of values
-Codes = MXTensor | ScaledTensor | PackedWeights
+Codes = MXTensor | ScaledTensor | PackedTensor | PackedWeights
 Operand = Codes | Tensor
 
 
@@ -154,6 +155,8 @@ def multiply(
     Values are multiplied in that dtype, and so is `a` of a weight-only product, and codes `b` of a
     fast one. Rows that `codes` has added are left out. Packed weights are for an `a` of values.
     """
+    if isinstance(b, PackedTensor):
+        b = b.unpack()
     if isinstance(a, MXTensor) and isinstance(b, MXTensor):
         return matmul(a, b, accumulator).to(dtype)
     if isinstance(a, ScaledTensor) and isinstance(b, ScaledTensor):

@@ -6,7 +6,7 @@ the library does, and so change bits; what is an operator keeps them.
 
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
@@ -41,9 +41,9 @@ def operator(name: str, fake: Callable[..., R]) -> Callable[[Callable[P, R]], Ca
     return register
 
 
-def _is_plain(argument: object) -> bool:
+def _is_plain(argument: Any) -> bool:
     if isinstance(argument, list):
         return all(map(_is_plain, argument))
     if isinstance(argument, Tensor):
-        return type(argument) is Tensor and argument.device.type != "meta"
+        return argument.device.type != "meta" and type(argument) is Tensor
     return True

@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from ...model.accumulators import Accumulator
 from ...model.errors import flag
@@ -14,8 +13,9 @@ from .. import checks
 from ..tensors.container import Container, alike, holds_codes
 from . import limits as static
 from . import sharded
-from .frozen import dense_codes, frozen_product, frozen_weight
-from .quantizers import FAST, Operand, Quantizer, SchemeQuantizer, multiply, operand
+from .frozen import dense_codes, frozen_weight
+from .products import Products
+from .quantizers import FAST, Operand, SchemeQuantizer
 from .recipe import Recipe
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -223,7 +223,7 @@ class MXLinear(nn.Linear):
                 self.frozen = frozen_weight(weight, self.recipe, self._rule)
         frozen = weight if isinstance(weight, Container) else self.frozen
         features = min(self.out_features, weight.shape[0])  # codes may fill up a group
-        product = _Products.apply(
+        product = Products.apply(
             rows, weight, features, frozen, self._rule, activation, self.recipe, dtype
         )
         return product.reshape(*x.shape[:-1], features)
@@ -261,69 +261,6 @@ class MXLinear(nn.Linear):
             want, got = checks.dtype_name(self.weight.dtype), checks.dtype_name(x.dtype)
             raise TypeError(f"input must have the weight's dtype {want}, not {got}")
         return x.dtype
-
-
-class _Products(torch.autograd.Function):
-    """x (M, K), weight (N, K) to (M, N) of `dtype`; `frozen` as `frozen_weight` gives it.
-
-    rule: the accumulator of a frozen layer. activation: what quantises x.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        weight: Tensor,
-        features: int,
-        frozen: Operand | None,
-        rule: Accumulator | str,
-        activation: Quantizer,
-        recipe: Recipe,
-        dtype: torch.dtype,
-    ) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        ctx.activation, ctx.recipe, ctx.dtype = activation, recipe, dtype
-        if frozen is not None:
-            return frozen_product(x, features, frozen, activation, rule, dtype)
-        return product(x, weight, (activation, recipe.quantizer("weight")), recipe, dtype)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight = ctx.saved_tensors
-        if isinstance(weight, Container):
-            raise ValueError("keep_weight must be True of a frozen layer for gradients, not False")
-        recipe, dtype = ctx.recipe, ctx.dtype
-        gradient = recipe.quantizer("gradient")
-        dx = dw = None
-        if ctx.needs_input_grad[0]:
-            both = (gradient, recipe.quantizer("weight"))
-            dx = product(g, weight.T, both, recipe, dtype, (False, True)).to(x.dtype)
-        if ctx.needs_input_grad[1]:
-            both = (gradient, ctx.activation)
-            dw = product(g.T, x.T, both, recipe, dtype, (True, True)).to(weight.dtype)
-        return dx, dw, None, None, None, None, None, None
-
-
-def product(
-    a: Tensor,
-    b: Tensor,
-    quantizers: tuple[Quantizer, Quantizer],
-    recipe: Recipe,
-    dtype: torch.dtype,
-    transposed: tuple[bool, bool] = (False, False),
-) -> Tensor:
-    """The (M, N) dot products of rows of `a` (M, K) and `b` (N, K), both quantised.
-
-    quantizers: of `a` and of `b`; transposed: which of the two is the transpose of what its role
-    is. The result has the `dtype` given.
-    """
-    rule = FAST if recipe.of_schemes and any(transposed) else recipe.accumulator
-    x, y = (
-        operand(quantizer, side, rule, turned)
-        for quantizer, side, turned in zip(quantizers, (a, b), transposed, strict=True)
-    )
-    return multiply(x, y, rule, (a.shape[0], b.shape[0]), dtype)
 
 
 def as_recipe(recipe: Recipe | None) -> Recipe:

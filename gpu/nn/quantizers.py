@@ -6,6 +6,7 @@ role is: MX blocks run along the axis that is summed over in any case, while gro
 always run along the features.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import lcm
 from typing import Protocol
@@ -15,14 +16,16 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ...model.accumulators import Accumulator
+from ...model.formats import MX_FORMATS
 from ...model.schemes import Limits, Scheme
 from .. import schemes
-from ..names import named_scheme
+from ..names import named_scheme, scheme_name
 from ..ops.matmul import matmul
 from ..ops.quantize import quantize
+from ..ops.quantize_both import both
 from ..schemes import PackedWeights, ScaledTensor, int8, weight_only
 from ..tensors.mx import MXTensor
-from ..tensors.packed import PackedTensor
+from ..tensors.packed import PackedTensor, pack_rows_of, unpack_rows_of
 from .fake_quantize import fake_quantize
 
 FAST = "fast"  # in place of an accumulator: one ordinary product of values
@@ -41,6 +44,15 @@ class Quantizer(Protocol):
         """The same with codes, rows and K filled up with zeros to whole groups."""
         ...
 
+    def both(self, x: Tensor, fast: bool) -> tuple[Operand, list[Tensor]]:
+        """`values(x)` of a fast product, else `codes(x)`; and what is kept of `x`, without gaps, to
+        multiply by its transpose later."""
+        ...
+
+    def transpose(self, kept: list[Tensor], rows: int, columns: int) -> Operand:
+        """The transpose of a matrix (rows, columns) of which `both` kept that, for `multiply`."""
+        ...
+
 
 @dataclass(frozen=True)
 class Unquantized:
@@ -54,6 +66,12 @@ class Unquantized:
     def codes(self, x: Tensor) -> Tensor:
         padding = -x.shape[1] % self.columns
         return pad(x, (0, padding)) if padding else x
+
+    def both(self, x: Tensor, fast: bool) -> tuple[Tensor, list[Tensor]]:
+        return self.codes(x), [x]
+
+    def transpose(self, kept: list[Tensor], rows: int, columns: int) -> Tensor:
+        return self.codes(kept[0].T)
 
 
 @dataclass(frozen=True)
@@ -87,6 +105,23 @@ class MXQuantizer:
             pad=True,
         )
 
+    def both(self, x: Tensor, fast: bool) -> tuple[Operand, list[Tensor]]:
+        """Both of one look at `x`; kept are codes and scales of its transpose."""
+        fmt, size, (rows, columns) = MX_FORMATS[self.format], self.block_size, x.shape
+        whole = pad(x, (0, -columns % size, 0, -rows % size))
+        rules = self.format, size, self.scale_rule, self.rounding, "poison"
+        # Tensors, not containers: the compiler keeps no views for the backward pass.
+        codes, scales, *across = both(whole, *rules, None, None, True, None)
+        along = MXTensor.of_valid_codes(codes[:rows], scales[:rows], fmt, size, 1)
+        kept = [pack_rows_of(across[0], fmt.bits), across[1]]
+        return along.dequantize() if fast else along, kept
+
+    def transpose(self, kept: list[Tensor], rows: int, columns: int) -> MXTensor:
+        packed, scales = kept
+        fmt, length = MX_FORMATS[self.format], scales.shape[1] * self.block_size
+        codes = unpack_rows_of(packed, fmt.bits, length)[:columns]
+        return MXTensor.of_valid_codes(codes, scales[:columns], fmt, self.block_size, 1)
+
     def _random_words(self, x: Tensor) -> Tensor | None:
         """Words from 0 to 2^32 - 1, int64, one per element of `x` filled up to whole blocks."""
         if self.rounding != "stochastic":
@@ -110,13 +145,28 @@ class SchemeQuantizer:
     def values(self, x: Tensor, transposed: bool) -> Tensor:
         if transposed:
             return self.values(x.T, False).T
-        rows, length = x.shape
-        return self.codes(x).dequantize()[:rows, :length]
+        return self._values(self.codes(x), *x.shape)
 
     def codes(self, x: Tensor) -> ScaledTensor:
         return schemes.quantize(
             whole_groups(x, self.scheme, self.columns), self.scheme, limits=self.limits
         )
+
+    def both(self, x: Tensor, fast: bool) -> tuple[Operand, list[Tensor]]:
+        made = self.codes(x)
+        codes, *others = made.parts()
+        kept = [pack_rows_of(codes, self.scheme.elements[0].bits), *others]
+        return self._values(made, *x.shape) if fast else made, kept
+
+    def transpose(self, kept: list[Tensor], rows: int, columns: int) -> Tensor:
+        packed, *others = kept
+        length = columns + _missing(columns, self.columns)
+        codes = unpack_rows_of(packed, self.scheme.elements[0].bits, length)
+        made = ScaledTensor.of_parts(scheme_name(self.scheme), [codes, *others], 1)
+        return self._values(made, rows, columns).T
+
+    def _values(self, codes: ScaledTensor, rows: int, columns: int) -> Tensor:
+        return codes.dequantize()[:rows, :columns]
 
 
 def whole_groups(x: Tensor, scheme: Scheme, columns: int) -> Tensor:
@@ -147,7 +197,7 @@ def multiply(
     a: Operand,
     b: Operand,
     accumulator: Accumulator | str,
-    shape: tuple[int, int],
+    shape: Sequence[int],
     dtype: torch.dtype,
 ) -> Tensor:
     """The dot products of rows of `a` and of `b`, (M, N) = `shape` of `dtype`.

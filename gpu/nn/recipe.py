@@ -17,6 +17,7 @@ from .quantizers import FAST, MXQuantizer, Quantizer, SchemeQuantizer, Unquantiz
 ROLES = ("weight", "activation", "gradient")
 PRODUCTS = (("activation", "weight"), ("gradient", "weight"), ("gradient", "activation"))
 DEFAULT = "default"
+SAVED = ("input", "quantized")
 Role = ElementFormat | Scheme | str | None
 
 
@@ -36,6 +37,8 @@ class Recipe:
     all three of element formats, where every role must have one; of schemes the output, where
     the weights must have one.
     high_precision: names of layers that `convert` leaves alone, with the wildcards of fnmatch.
+    saved: what a layer keeps of its input for the weight's gradient: ``input``, all of it, or
+    ``quantized``, the codes and scales that are multiplied then; operands are the same.
 
     The default is the published MXFP8 pre-training recipe: E4M3 everywhere, scales rounded up.
     Raises TypeError or ValueError, naming the field.
@@ -49,11 +52,13 @@ class Recipe:
     gradient_rounding: str = "nearest_even"
     accumulator: Accumulator | str = FAST
     high_precision: Iterable[str] = ()
+    saved: str = "input"
 
     def __post_init__(self) -> None:
         self._set("block_size", integer("block_size", self.block_size, 1, LARGEST_BLOCK))
         choice("scale_rule", self.scale_rule, SCALE_RULES)
         choice("gradient_rounding", self.gradient_rounding, ROUNDINGS)
+        choice("saved", self.saved, SAVED)
         for role in ROLES:
             self._set(role, self._name(role))
         self._set("high_precision", layer_names("high_precision", self.high_precision))
@@ -146,6 +151,12 @@ class Recipe:
             if has_integer_sums(*pair, in_features):
                 return Int32()
         return self.accumulator
+
+    @property
+    def transposed_rule(self) -> Accumulator | str:
+        """The accumulator of the backward products: ``fast`` for schemes, whose groups do not run
+        along the axes that are summed over."""
+        return FAST if self.of_schemes else self.accumulator
 
     @property
     def fast(self) -> bool:

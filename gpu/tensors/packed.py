@@ -101,6 +101,16 @@ def pack_codes(x: MXTensor | ScaledTensor) -> PackedTensor | MXTensor | ScaledTe
     return PackedTensor({"packed": _pack(codes[1], bits), **dict(others)}, facts, x.shape)
 
 
+def pack_rows_of(codes: Tensor, bits: int) -> Tensor:
+    """Codes (N, K) of so many bits, packed; as they are where they fill whole bytes."""
+    return codes if bits >= BYTE else _pack(codes, bits)
+
+
+def unpack_rows_of(packed: Tensor, bits: int, length: int) -> Tensor:
+    """The inverse of `pack_rows_of`: codes (N, `length`)."""
+    return packed if bits >= BYTE else _unpack(packed, bits, length)
+
+
 def code_bits(facts: tuple[Any, ...]) -> int:
     """Of the codes of a container of such a kind and facts."""
     kind, name, *_ = facts

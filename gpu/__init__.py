@@ -5,6 +5,7 @@ Needs PyTorch. Triton kernels are used on CUDA where they exist, and imported on
 
 from .nn.calibrate import calibrate
 from .nn.convert import convert, freeze
+from .nn.kernel import kernel_of
 from .nn.linear import MXLinear
 from .nn.quantized_init import quantized_init
 from .nn.recipe import Recipe
@@ -28,6 +29,7 @@ __all__ = [
     "calibrate",
     "convert",
     "freeze",
+    "kernel_of",
     "load",
     "matmul",
     "mx_matmul",

@@ -8,7 +8,8 @@ from ..schemes import PackedWeights, ScaledTensor, pack_weights
 from ..schemes.weight_only import packs
 from ..tensors.mx import MXTensor
 from ..tensors.packed import pack_codes
-from .quantizers import FAST, Operand, Quantizer, multiply, operand
+from .multiply import FAST, for_rule, multiply, operand
+from .quantizers import Operand, Quantizer
 from .recipe import Recipe
 
 
@@ -17,7 +18,7 @@ def weight_codes(weight: Tensor, recipe: Recipe, rule: Accumulator | str) -> Ope
 
     INT4 weights of a fast weight-only product are packed, where the kernel takes their groups.
     """
-    codes = recipe.quantizer("weight").codes(weight)
+    codes = for_rule(recipe.quantizer("weight").codes(weight), rule)
     weight_only = rule == FAST and recipe.activation is None
     if weight_only and isinstance(codes, ScaledTensor) and packs(codes):
         return pack_weights(codes)

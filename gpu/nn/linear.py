@@ -6,7 +6,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...model.accumulators import Accumulator
 from ...model.errors import flag
 from ...model.schemes import Limits
 from .. import checks
@@ -14,8 +13,10 @@ from ..tensors.container import Container, alike, holds_codes
 from . import limits as static
 from . import sharded
 from .frozen import dense_codes, frozen_weight
+from .kernel import kernel_of
+from .multiply import FAST, Rule
 from .products import Products
-from .quantizers import FAST, Operand, SchemeQuantizer
+from .quantizers import Operand, SchemeQuantizer
 from .recipe import Recipe
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -49,7 +50,7 @@ class MXLinear(nn.Linear):
     is_frozen: bool = False
     frozen: Operand | None = None  # what is kept beside the weight, from the next pass at latest
     _of_part: bool = False  # whether that is of this rank's part of a weight
-    _rule: Accumulator | str = FAST  # by which a frozen layer multiplies
+    _rule: Rule = FAST  # by which a frozen layer multiplies
     _static: SchemeQuantizer | None = None  # of activations, where they have limits
 
     def __init__(
@@ -121,6 +122,16 @@ class MXLinear(nn.Linear):
         self.weight.requires_grad_(True)
         self.is_frozen, self.frozen = False, None
         return self
+
+    @property
+    def rule(self) -> Rule:
+        """What multiplies for the output: ``fast``, ``float8`` or an accumulator."""
+        return self._rule if self.is_frozen else self.recipe.accumulator
+
+    @property
+    def kernel(self) -> str:
+        """Which product that is, and who computes it where the weight is (`kernel_of`)."""
+        return kernel_of(self)
 
     @property
     def keeps_weight(self) -> bool:
@@ -236,7 +247,7 @@ class MXLinear(nn.Linear):
         limits, shown = self.activation_limits, ""
         if limits is not None:
             shown = f", activation_limits=({limits.low.item():g}, {limits.high.item():g})"
-        return f"{super().extra_repr()}, recipe={self.recipe}{shown}"
+        return f"{super().extra_repr()}, kernel={self.kernel!r}, recipe={self.recipe}{shown}"
 
     def _result_dtype(self, x: Tensor) -> torch.dtype:
         """The dtype of results; raises for an input or a weight that does not fit."""

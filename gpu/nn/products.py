@@ -9,7 +9,8 @@ from torch.autograd.function import once_differentiable
 from ...model.accumulators import Accumulator
 from ..tensors.container import Container
 from .frozen import frozen_product
-from .quantizers import FAST, Operand, Quantizer, multiply, operand
+from .multiply import FAST, for_rule, multiply, operand
+from .quantizers import Operand, Quantizer
 from .recipe import Recipe
 
 
@@ -40,7 +41,7 @@ class Products(torch.autograd.Function):
             a, kept = activation.both(x, rule == FAST)
             ctx.save_for_backward(weight, *kept)
             b = operand(recipe.quantizer("weight"), weight, rule)
-            return multiply(a, b, rule, (x.shape[0], features), dtype)
+            return multiply(for_rule(a, rule), b, rule, (x.shape[0], features), dtype)
         ctx.save_for_backward(weight, x if wanted else None)
         if frozen is not None:
             return frozen_product(x, features, frozen, activation, rule, dtype)
@@ -62,7 +63,7 @@ class Products(torch.autograd.Function):
             dw = product(g.T, saved[0].T, (gradient, activation), recipe, dtype, (True, True))
         elif ctx.needs_input_grad[1]:
             rule = recipe.transposed_rule
-            x = activation.transpose(saved, *ctx.x_shape)
+            x = for_rule(activation.transpose(saved, *ctx.x_shape), rule)
             dw = multiply(operand(gradient, g.T, rule, True), x, rule, weight.shape, dtype)
         if dw is not None:
             dw = dw.to(weight.dtype)

@@ -1,12 +1,11 @@
 """How the operands of a linear layer are quantised: one interface for MX, schemes and neither.
 
 A matrix (rows, K) of one role becomes values, which ordinary products multiply, or codes, which
-`multiply` does by an accumulator. `transposed` says that the matrix is the transpose of what the
+`multiply.py` does by an accumulator. `transposed` says that the matrix is the transpose of what the
 role is: MX blocks run along the axis that is summed over in any case, while groups of a scheme
 always run along the features.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import lcm
 from typing import Protocol
@@ -15,22 +14,20 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ...model.accumulators import Accumulator
 from ...model.formats import MX_FORMATS
 from ...model.schemes import Limits, Scheme
 from .. import schemes
-from ..names import named_scheme, scheme_name
-from ..ops.matmul import matmul
+from ..names import scheme_name
 from ..ops.quantize import quantize
 from ..ops.quantize_both import both
-from ..schemes import PackedWeights, ScaledTensor, int8, weight_only
+from ..ops.regroup import Regrouped
+from ..schemes import PackedWeights, ScaledTensor
 from ..tensors.mx import MXTensor
 from ..tensors.packed import PackedTensor, pack_rows_of, unpack_rows_of
 from .fake_quantize import fake_quantize
 
-FAST = "fast"  # in place of an accumulator: one ordinary product of values
 Codes = MXTensor | ScaledTensor | PackedTensor | PackedWeights
-Operand = Codes | Tensor
+Operand = Codes | Regrouped | Tensor
 
 
 class Quantizer(Protocol):
@@ -184,50 +181,3 @@ def _missing(size: int, group: int) -> int:
 def group_columns(*of: Scheme) -> int:
     """The least row length that every group of the schemes divides."""
     return lcm(*(level.granularity.columns or 1 for scheme in of for level in scheme.levels))
-
-
-def operand(
-    quantizer: Quantizer, x: Tensor, accumulator: Accumulator | str, transposed: bool = False
-) -> Operand:
-    """What `multiply` takes for `x`: values for a fast product, codes for an accumulator."""
-    return quantizer.values(x, transposed) if accumulator == FAST else quantizer.codes(x)
-
-
-def multiply(
-    a: Operand,
-    b: Operand,
-    accumulator: Accumulator | str,
-    shape: Sequence[int],
-    dtype: torch.dtype,
-) -> Tensor:
-    """The dot products of rows of `a` and of `b`, (M, N) = `shape` of `dtype`.
-
-    Values are multiplied in that dtype, and so is `a` of a weight-only product, and codes `b` of a
-    fast one. Rows that `codes` has added are left out. Packed weights are for an `a` of values.
-    """
-    if isinstance(b, PackedTensor):
-        b = b.unpack()
-    if isinstance(a, MXTensor) and isinstance(b, MXTensor):
-        return matmul(a, b, accumulator).to(dtype)
-    if isinstance(a, ScaledTensor) and isinstance(b, ScaledTensor):
-        integers = isinstance(accumulator, Accumulator) and accumulator.takes_integers
-        if integers and int8.takes(*(named_scheme(side.scheme_name) for side in (a, b))):
-            product = schemes.int8_matmul(a, b, out_dtype=dtype)  # the same bits, by a kernel
-        else:
-            product = schemes.matmul(a, b, accumulator).to(dtype)
-        return product[: shape[0], : shape[1]]
-    a = a.to(dtype)
-    if isinstance(b, PackedWeights) and dtype in weight_only.FLOATS:
-        return schemes.weight_only_matmul(_filled(a, b.shape), b)[:, : shape[1]]
-    if isinstance(b, ScaledTensor) and accumulator != FAST:
-        return schemes.matmul(_filled(a, b.shape), b, accumulator)[:, : shape[1]].to(dtype)
-    if isinstance(b, ScaledTensor):  # as `values` leaves it, for the library to sum alike
-        b = b.dequantize()[: shape[1], : a.shape[1]]
-    elif isinstance(b, Codes):
-        b = b.dequantize(dtype)[: shape[1], : a.shape[1]]
-    return a @ b.to(dtype).T
-
-
-def _filled(a: Tensor, b: torch.Size) -> Tensor:
-    """`a` with as many columns as the weights."""
-    return pad(a, (0, b[1] - a.shape[1]))

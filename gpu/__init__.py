@@ -5,7 +5,9 @@ Needs PyTorch. Triton kernels are used on CUDA where they exist, and imported on
 
 from .nn.calibrate import calibrate
 from .nn.convert import convert, freeze
+from .nn.kernel import kernel_of
 from .nn.linear import MXLinear
+from .nn.quantized_init import quantized_init
 from .nn.recipe import Recipe
 from .ops.matmul import matmul
 from .ops.mx_matmul import mx_matmul
@@ -14,23 +16,27 @@ from .ops.quantize_both import quantize_both
 from .ops.regroup import Regrouped, regroup
 from .tensors.layout import tile_scales, untile_scales
 from .tensors.mx import MXTensor
+from .tensors.packed import PackedTensor
 from .tensors.packing import pack, unpack
 from .tensors.store import load, save
 
 __all__ = [
     "MXLinear",
     "MXTensor",
+    "PackedTensor",
     "Recipe",
     "Regrouped",
     "calibrate",
     "convert",
     "freeze",
+    "kernel_of",
     "load",
     "matmul",
     "mx_matmul",
     "pack",
     "quantize",
     "quantize_both",
+    "quantized_init",
     "regroup",
     "save",
     "tile_scales",

@@ -39,6 +39,13 @@ def _module(path: str) -> ModuleType:
     return import_module(path, __package__)
 
 
+def by_themselves(device: torch.device) -> tuple[str, ...]:
+    """The executors that are asked on a device where none is named, the first first."""
+    if device.type != "cuda":
+        return ("torch",)
+    return tuple(name for name in BY_ITSELF if name not in NEEDS_TRITON or find_spec("triton"))
+
+
 def refusal(modules: dict[str, str], name: str, request: Request) -> str | None:
     """Why the executor `name` cannot take `request`; None when it can."""
     if name in NEEDS_TRITON and find_spec("triton") is None:
@@ -52,7 +59,7 @@ def choose(modules: dict[str, str], wanted: str | None, request: Request) -> Cal
     ValueError says why a wanted executor cannot.
     """
     if wanted is None:
-        names = BY_ITSELF if request.device.type == "cuda" else ("torch",)
+        names = by_themselves(request.device)
         takers = (name for name in names if refusal(modules, name, request) is None)
         return _module(modules[next(takers)]).run
     choice("executor", wanted, modules)

@@ -6,7 +6,7 @@ the library does, and so change bits; what is an operator keeps them.
 
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
@@ -28,8 +28,8 @@ def operator(name: str, fake: Callable[..., R]) -> Callable[[Callable[P, R]], Ca
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            # Compilers and tracers hand in tensors without values, or look on; others need not pay
-            # for the detour.
+            # Compilers, tracers and the device meta hand in tensors without values, or look on;
+            # others need not pay for the detour.
             watched = torch.compiler.is_compiling() or _len_torch_dispatch_stack()
             if watched or not all(map(_is_plain, (*args, *kwargs.values()))):
                 return whole(*args, **kwargs)
@@ -41,7 +41,9 @@ def operator(name: str, fake: Callable[..., R]) -> Callable[[Callable[P, R]], Ca
     return register
 
 
-def _is_plain(argument: object) -> bool:
+def _is_plain(argument: Any) -> bool:
     if isinstance(argument, list):
         return all(map(_is_plain, argument))
-    return not isinstance(argument, Tensor) or type(argument) is Tensor
+    if isinstance(argument, Tensor):
+        return argument.device.type != "meta" and type(argument) is Tensor
+    return True

@@ -62,7 +62,8 @@ def convert(model: nn.Module, recipe: Recipe | None = None, skip: Sequence[str] 
     for name, module in linear.items():
         if id(module) in made:
             model.set_submodule(name, made[id(module)])
-    _turn_off_fused_paths(model)
+    for module in model.modules():
+        turn_off_fused_path(module)
     return model
 
 
@@ -113,19 +114,18 @@ def _matching(named: Mapping[str, nn.Module], patterns: Iterable[str]) -> set[in
     }
 
 
-def _turn_off_fused_paths(model: nn.Module) -> None:
-    """Of PyTorch's encoder layers that have an MXLinear, whose weight they would read themselves.
+def turn_off_fused_path(module: nn.Module) -> None:
+    """Of one of PyTorch's encoder layers that has an MXLinear, whose weight it would read itself.
 
     The stack of such layers hands them nested tensors, which the fused path alone takes.
     """
-    for module in model.modules():
-        if not isinstance(module, nn.TransformerEncoderLayer | nn.TransformerEncoder):
-            continue
-        if any(isinstance(part, MXLinear) for part in module.modules()):
-            if isinstance(module, nn.TransformerEncoder):
-                module.use_nested_tensor = False
-            else:
-                module.activation_relu_or_gelu = 0
+    if not isinstance(module, nn.TransformerEncoderLayer | nn.TransformerEncoder):
+        return
+    if any(isinstance(part, MXLinear) for part in module.modules()):
+        if isinstance(module, nn.TransformerEncoder):
+            module.use_nested_tensor = False
+        else:
+            module.activation_relu_or_gelu = 0
 
 
 def freeze(model: nn.Module, keep_weight: bool = True) -> nn.Module:

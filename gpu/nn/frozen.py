@@ -6,7 +6,10 @@ from torch import Tensor
 from ...model.accumulators import Accumulator
 from ..schemes import PackedWeights, ScaledTensor, pack_weights
 from ..schemes.weight_only import packs
-from .quantizers import FAST, Operand, Quantizer, multiply, operand
+from ..tensors.mx import MXTensor
+from ..tensors.packed import pack_codes
+from .multiply import FAST, for_rule, multiply, operand
+from .quantizers import Operand, Quantizer
 from .recipe import Recipe
 
 
@@ -15,11 +18,17 @@ def weight_codes(weight: Tensor, recipe: Recipe, rule: Accumulator | str) -> Ope
 
     INT4 weights of a fast weight-only product are packed, where the kernel takes their groups.
     """
-    codes = recipe.quantizer("weight").codes(weight)
+    codes = for_rule(recipe.quantizer("weight").codes(weight), rule)
     weight_only = rule == FAST and recipe.activation is None
     if weight_only and isinstance(codes, ScaledTensor) and packs(codes):
         return pack_weights(codes)
     return codes
+
+
+def dense_codes(weight: Tensor, recipe: Recipe, rule: Accumulator | str) -> Operand:
+    """What stands in the place of a weight (N, K): `weight_codes` without a gap between codes."""
+    codes = weight_codes(weight, recipe, rule)
+    return pack_codes(codes) if isinstance(codes, MXTensor | ScaledTensor) else codes
 
 
 def frozen_weight(weight: Tensor, recipe: Recipe, rule: Accumulator | str) -> Operand:

@@ -5,17 +5,18 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
-from ...model.accumulators import Accumulator
 from ...model.errors import flag
 from ...model.schemes import Limits
 from .. import checks
 from ..tensors.container import Container, alike, holds_codes
 from . import limits as static
 from . import sharded
-from .frozen import frozen_product, frozen_weight, weight_codes
-from .quantizers import FAST, Operand, Quantizer, SchemeQuantizer, multiply, operand
+from .frozen import dense_codes, frozen_weight
+from .kernel import kernel_of
+from .multiply import FAST, Rule
+from .products import Products
+from .quantizers import Operand, SchemeQuantizer
 from .recipe import Recipe
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -49,7 +50,7 @@ class MXLinear(nn.Linear):
     is_frozen: bool = False
     frozen: Operand | None = None  # what is kept beside the weight, from the next pass at latest
     _of_part: bool = False  # whether that is of this rank's part of a weight
-    _rule: Accumulator | str = FAST  # by which a frozen layer multiplies
+    _rule: Rule = FAST  # by which a frozen layer multiplies
     _static: SchemeQuantizer | None = None  # of activations, where they have limits
 
     def __init__(
@@ -103,7 +104,7 @@ class MXLinear(nn.Linear):
         # Found once: torch.compile would not trace what finds it.
         self._rule = self.recipe.inference_accumulator(self.in_features)
         if not keep_weight and self.keeps_weight:
-            codes = weight_codes(self.weight.detach(), self.recipe, self._rule)
+            codes = dense_codes(self.weight.detach(), self.recipe, self._rule)
             if isinstance(codes, Container):  # it has a format
                 self.weight = nn.Parameter(codes, requires_grad=False)
         if not self.keeps_weight:
@@ -121,6 +122,16 @@ class MXLinear(nn.Linear):
         self.weight.requires_grad_(True)
         self.is_frozen, self.frozen = False, None
         return self
+
+    @property
+    def rule(self) -> Rule:
+        """What multiplies for the output: ``fast``, ``float8`` or an accumulator."""
+        return self._rule if self.is_frozen else self.recipe.accumulator
+
+    @property
+    def kernel(self) -> str:
+        """Which product that is, and who computes it where the weight is (`kernel_of`)."""
+        return kernel_of(self)
 
     @property
     def keeps_weight(self) -> bool:
@@ -223,7 +234,7 @@ class MXLinear(nn.Linear):
                 self.frozen = frozen_weight(weight, self.recipe, self._rule)
         frozen = weight if isinstance(weight, Container) else self.frozen
         features = min(self.out_features, weight.shape[0])  # codes may fill up a group
-        product = _Products.apply(
+        product = Products.apply(
             rows, weight, features, frozen, self._rule, activation, self.recipe, dtype
         )
         return product.reshape(*x.shape[:-1], features)
@@ -236,7 +247,7 @@ class MXLinear(nn.Linear):
         limits, shown = self.activation_limits, ""
         if limits is not None:
             shown = f", activation_limits=({limits.low.item():g}, {limits.high.item():g})"
-        return f"{super().extra_repr()}, recipe={self.recipe}{shown}"
+        return f"{super().extra_repr()}, kernel={self.kernel!r}, recipe={self.recipe}{shown}"
 
     def _result_dtype(self, x: Tensor) -> torch.dtype:
         """The dtype of results; raises for an input or a weight that does not fit."""
@@ -261,69 +272,6 @@ class MXLinear(nn.Linear):
             want, got = checks.dtype_name(self.weight.dtype), checks.dtype_name(x.dtype)
             raise TypeError(f"input must have the weight's dtype {want}, not {got}")
         return x.dtype
-
-
-class _Products(torch.autograd.Function):
-    """x (M, K), weight (N, K) to (M, N) of `dtype`; `frozen` as `frozen_weight` gives it.
-
-    rule: the accumulator of a frozen layer. activation: what quantises x.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        weight: Tensor,
-        features: int,
-        frozen: Operand | None,
-        rule: Accumulator | str,
-        activation: Quantizer,
-        recipe: Recipe,
-        dtype: torch.dtype,
-    ) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        ctx.activation, ctx.recipe, ctx.dtype = activation, recipe, dtype
-        if frozen is not None:
-            return frozen_product(x, features, frozen, activation, rule, dtype)
-        return product(x, weight, (activation, recipe.quantizer("weight")), recipe, dtype)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight = ctx.saved_tensors
-        if isinstance(weight, Container):
-            raise ValueError("keep_weight must be True of a frozen layer for gradients, not False")
-        recipe, dtype = ctx.recipe, ctx.dtype
-        gradient = recipe.quantizer("gradient")
-        dx = dw = None
-        if ctx.needs_input_grad[0]:
-            both = (gradient, recipe.quantizer("weight"))
-            dx = product(g, weight.T, both, recipe, dtype, (False, True)).to(x.dtype)
-        if ctx.needs_input_grad[1]:
-            both = (gradient, ctx.activation)
-            dw = product(g.T, x.T, both, recipe, dtype, (True, True)).to(weight.dtype)
-        return dx, dw, None, None, None, None, None, None
-
-
-def product(
-    a: Tensor,
-    b: Tensor,
-    quantizers: tuple[Quantizer, Quantizer],
-    recipe: Recipe,
-    dtype: torch.dtype,
-    transposed: tuple[bool, bool] = (False, False),
-) -> Tensor:
-    """The (M, N) dot products of rows of `a` (M, K) and `b` (N, K), both quantised.
-
-    quantizers: of `a` and of `b`; transposed: which of the two is the transpose of what its role
-    is. The result has the `dtype` given.
-    """
-    rule = FAST if recipe.of_schemes and any(transposed) else recipe.accumulator
-    x, y = (
-        operand(quantizer, side, rule, turned)
-        for quantizer, side, turned in zip(quantizers, (a, b), transposed, strict=True)
-    )
-    return multiply(x, y, rule, (a.shape[0], b.shape[0]), dtype)
 
 
 def as_recipe(recipe: Recipe | None) -> Recipe:

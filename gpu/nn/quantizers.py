@@ -1,7 +1,7 @@
 """How the operands of a linear layer are quantised: one interface for MX, schemes and neither.
 
 A matrix (rows, K) of one role becomes values, which ordinary products multiply, or codes, which
-`multiply` does by an accumulator. `transposed` says that the matrix is the transpose of what the
+`multiply.py` does by an accumulator. `transposed` says that the matrix is the transpose of what the
 role is: MX blocks run along the axis that is summed over in any case, while groups of a scheme
 always run along the features.
 """
@@ -14,19 +14,20 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ...model.accumulators import Accumulator
+from ...model.formats import MX_FORMATS
 from ...model.schemes import Limits, Scheme
 from .. import schemes
-from ..names import named_scheme
-from ..ops.matmul import matmul
+from ..names import scheme_name
 from ..ops.quantize import quantize
-from ..schemes import PackedWeights, ScaledTensor, int8, weight_only
+from ..ops.quantize_both import both
+from ..ops.regroup import Regrouped
+from ..schemes import PackedWeights, ScaledTensor
 from ..tensors.mx import MXTensor
+from ..tensors.packed import PackedTensor, pack_rows_of, unpack_rows_of
 from .fake_quantize import fake_quantize
 
-FAST = "fast"  # in place of an accumulator: one ordinary product of values
-Codes = MXTensor | ScaledTensor | PackedWeights
-Operand = Codes | Tensor
+Codes = MXTensor | ScaledTensor | PackedTensor | PackedWeights
+Operand = Codes | Regrouped | Tensor
 
 
 class Quantizer(Protocol):
@@ -38,6 +39,15 @@ class Quantizer(Protocol):
 
     def codes(self, x: Tensor) -> Operand:
         """The same with codes, rows and K filled up with zeros to whole groups."""
+        ...
+
+    def both(self, x: Tensor, fast: bool) -> tuple[Operand, list[Tensor]]:
+        """`values(x)` of a fast product, else `codes(x)`; and what is kept of `x`, without gaps, to
+        multiply by its transpose later."""
+        ...
+
+    def transpose(self, kept: list[Tensor], rows: int, columns: int) -> Operand:
+        """The transpose of a matrix (rows, columns) of which `both` kept that, for `multiply`."""
         ...
 
 
@@ -53,6 +63,12 @@ class Unquantized:
     def codes(self, x: Tensor) -> Tensor:
         padding = -x.shape[1] % self.columns
         return pad(x, (0, padding)) if padding else x
+
+    def both(self, x: Tensor, fast: bool) -> tuple[Tensor, list[Tensor]]:
+        return self.codes(x), [x]
+
+    def transpose(self, kept: list[Tensor], rows: int, columns: int) -> Tensor:
+        return self.codes(kept[0].T)
 
 
 @dataclass(frozen=True)
@@ -86,6 +102,23 @@ class MXQuantizer:
             pad=True,
         )
 
+    def both(self, x: Tensor, fast: bool) -> tuple[Operand, list[Tensor]]:
+        """Both of one look at `x`; kept are codes and scales of its transpose."""
+        fmt, size, (rows, columns) = MX_FORMATS[self.format], self.block_size, x.shape
+        whole = pad(x, (0, -columns % size, 0, -rows % size))
+        rules = self.format, size, self.scale_rule, self.rounding, "poison"
+        # Tensors, not containers: the compiler keeps no views for the backward pass.
+        codes, scales, *across = both(whole, *rules, None, None, True, None)
+        along = MXTensor.of_valid_codes(codes[:rows], scales[:rows], fmt, size, 1)
+        kept = [pack_rows_of(across[0], fmt.bits), across[1]]
+        return along.dequantize() if fast else along, kept
+
+    def transpose(self, kept: list[Tensor], rows: int, columns: int) -> MXTensor:
+        packed, scales = kept
+        fmt, length = MX_FORMATS[self.format], scales.shape[1] * self.block_size
+        codes = unpack_rows_of(packed, fmt.bits, length)[:columns]
+        return MXTensor.of_valid_codes(codes, scales[:columns], fmt, self.block_size, 1)
+
     def _random_words(self, x: Tensor) -> Tensor | None:
         """Words from 0 to 2^32 - 1, int64, one per element of `x` filled up to whole blocks."""
         if self.rounding != "stochastic":
@@ -109,13 +142,28 @@ class SchemeQuantizer:
     def values(self, x: Tensor, transposed: bool) -> Tensor:
         if transposed:
             return self.values(x.T, False).T
-        rows, length = x.shape
-        return self.codes(x).dequantize()[:rows, :length]
+        return self._values(self.codes(x), *x.shape)
 
     def codes(self, x: Tensor) -> ScaledTensor:
         return schemes.quantize(
             whole_groups(x, self.scheme, self.columns), self.scheme, limits=self.limits
         )
+
+    def both(self, x: Tensor, fast: bool) -> tuple[Operand, list[Tensor]]:
+        made = self.codes(x)
+        codes, *others = made.parts()
+        kept = [pack_rows_of(codes, self.scheme.elements[0].bits), *others]
+        return self._values(made, *x.shape) if fast else made, kept
+
+    def transpose(self, kept: list[Tensor], rows: int, columns: int) -> Tensor:
+        packed, *others = kept
+        length = columns + _missing(columns, self.columns)
+        codes = unpack_rows_of(packed, self.scheme.elements[0].bits, length)
+        made = ScaledTensor.of_parts(scheme_name(self.scheme), [codes, *others], 1)
+        return self._values(made, rows, columns).T
+
+    def _values(self, codes: ScaledTensor, rows: int, columns: int) -> Tensor:
+        return codes.dequantize()[:rows, :columns]
 
 
 def whole_groups(x: Tensor, scheme: Scheme, columns: int) -> Tensor:
@@ -133,48 +181,3 @@ def _missing(size: int, group: int) -> int:
 def group_columns(*of: Scheme) -> int:
     """The least row length that every group of the schemes divides."""
     return lcm(*(level.granularity.columns or 1 for scheme in of for level in scheme.levels))
-
-
-def operand(
-    quantizer: Quantizer, x: Tensor, accumulator: Accumulator | str, transposed: bool = False
-) -> Operand:
-    """What `multiply` takes for `x`: values for a fast product, codes for an accumulator."""
-    return quantizer.values(x, transposed) if accumulator == FAST else quantizer.codes(x)
-
-
-def multiply(
-    a: Operand,
-    b: Operand,
-    accumulator: Accumulator | str,
-    shape: tuple[int, int],
-    dtype: torch.dtype,
-) -> Tensor:
-    """The dot products of rows of `a` and of `b`, (M, N) = `shape` of `dtype`.
-
-    Values are multiplied in that dtype, and so is `a` of a weight-only product, and codes `b` of a
-    fast one. Rows that `codes` has added are left out. Packed weights are for an `a` of values.
-    """
-    if isinstance(a, MXTensor) and isinstance(b, MXTensor):
-        return matmul(a, b, accumulator).to(dtype)
-    if isinstance(a, ScaledTensor) and isinstance(b, ScaledTensor):
-        integers = isinstance(accumulator, Accumulator) and accumulator.takes_integers
-        if integers and int8.takes(*(named_scheme(side.scheme_name) for side in (a, b))):
-            product = schemes.int8_matmul(a, b, out_dtype=dtype)  # the same bits, by a kernel
-        else:
-            product = schemes.matmul(a, b, accumulator).to(dtype)
-        return product[: shape[0], : shape[1]]
-    a = a.to(dtype)
-    if isinstance(b, PackedWeights) and dtype in weight_only.FLOATS:
-        return schemes.weight_only_matmul(_filled(a, b.shape), b)[:, : shape[1]]
-    if isinstance(b, ScaledTensor) and accumulator != FAST:
-        return schemes.matmul(_filled(a, b.shape), b, accumulator)[:, : shape[1]].to(dtype)
-    if isinstance(b, ScaledTensor):  # as `values` leaves it, for the library to sum alike
-        b = b.dequantize()[: shape[1], : a.shape[1]]
-    elif isinstance(b, Codes):
-        b = b.dequantize(dtype)[: shape[1], : a.shape[1]]
-    return a @ b.to(dtype).T
-
-
-def _filled(a: Tensor, b: torch.Size) -> Tensor:
-    """`a` with as many columns as the weights."""
-    return pad(a, (0, b[1] - a.shape[1]))

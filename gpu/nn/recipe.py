@@ -12,11 +12,14 @@ from ...model.quantize import SCALE_RULES
 from ...model.schemes import E8M0, SCHEMES, Level, Scheme, block
 from ...model.schemes.integer import check_elements, has_integer_sums
 from ...model.schemes.products import check_weight_only
-from .quantizers import FAST, MXQuantizer, Quantizer, SchemeQuantizer, Unquantized, group_columns
+from ..ops import float8, regroup
+from .multiply import FAST, FLOAT8
+from .quantizers import MXQuantizer, Quantizer, SchemeQuantizer, Unquantized, group_columns
 
 ROLES = ("weight", "activation", "gradient")
 PRODUCTS = (("activation", "weight"), ("gradient", "weight"), ("gradient", "activation"))
 DEFAULT = "default"
+SAVED = ("input", "quantized")
 Role = ElementFormat | Scheme | str | None
 
 
@@ -31,11 +34,16 @@ class Recipe:
     block_size: 1 to 65536; scale_rule: ``floor``, ``ceil`` or ``even``; both of element formats.
     gradient_rounding: ``stochastic`` draws from PyTorch's default generator; weights and
     activations are rounded to nearest even, and so is everything beside a scheme.
-    accumulator: ``fast`` multiplies the quantised values by one ordinary matrix product; an
+    accumulator: ``fast`` multiplies the quantised values by one ordinary matrix product;
+    ``float8`` takes the FP8 units for the output, and for the backward products of element formats
+    where E4M3 holds them: MX blocks are regrouped (`mxdot.gpu.regroup` says what that rounds), E4M3
+    under float scales is multiplied as it is; an
     accumulator of mxdot.model, or its text, computes products with those bits (slow, for study):
     all three of element formats, where every role must have one; of schemes the output, where
     the weights must have one.
     high_precision: names of layers that `convert` leaves alone, with the wildcards of fnmatch.
+    saved: what a layer keeps of its input for the weight's gradient: ``input``, all of it, or
+    ``quantized``, the codes and scales that are multiplied then; operands are the same.
 
     The default is the published MXFP8 pre-training recipe: E4M3 everywhere, scales rounded up.
     Raises TypeError or ValueError, naming the field.
@@ -49,11 +57,13 @@ class Recipe:
     gradient_rounding: str = "nearest_even"
     accumulator: Accumulator | str = FAST
     high_precision: Iterable[str] = ()
+    saved: str = "input"
 
     def __post_init__(self) -> None:
         self._set("block_size", integer("block_size", self.block_size, 1, LARGEST_BLOCK))
         choice("scale_rule", self.scale_rule, SCALE_RULES)
         choice("gradient_rounding", self.gradient_rounding, ROUNDINGS)
+        choice("saved", self.saved, SAVED)
         for role in ROLES:
             self._set(role, self._name(role))
         self._set("high_precision", layer_names("high_precision", self.high_precision))
@@ -62,7 +72,9 @@ class Recipe:
                 "gradient_rounding must be nearest_even where a role has a scheme, not "
                 f"{self.gradient_rounding}"
             )
-        if self.accumulator != FAST:
+        if self.accumulator == FLOAT8:
+            self._check_float8()
+        elif self.accumulator != FAST:
             self._set("accumulator", as_accumulator(self.accumulator))
             self._check_accumulator()
         # Made once: torch.compile reads them, and would not trace what makes a scheme.
@@ -86,6 +98,22 @@ class Recipe:
         if MX_FORMATS.get(fmt.name) != fmt:
             raise ValueError(f"{role} must be a format of mxdot.model.MX_FORMATS, not {fmt.name}")
         return fmt.name
+
+    def _check_float8(self) -> None:
+        """Of the output's operands; other products may be ``fast`` ones."""
+        wanted = f"one of {', '.join(regroup.TAKEN)}"
+        if self.of_schemes:
+            wanted = "a scheme of e4m3 under one float scale for whole rows or 128 elements"
+        for role in ("activation", "weight"):
+            value = getattr(self, role)
+            fits = value is not None and float8.takes(self._scheme(role))
+            if not (fits if self.of_schemes else value in regroup.TAKEN):
+                raise ValueError(f"{role} must be {wanted} with accumulator float8, not {value}")
+        if not self.of_schemes and regroup.GROUP % self.block_size:
+            raise ValueError(
+                f"block_size must divide {regroup.GROUP} with accumulator float8, not "
+                f"{self.block_size}"
+            )
 
     def _check_accumulator(self) -> None:
         rule = as_accumulator(self.accumulator)
@@ -146,6 +174,22 @@ class Recipe:
             if has_integer_sums(*pair, in_features):
                 return Int32()
         return self.accumulator
+
+    @property
+    def transposed_rule(self) -> Accumulator | str:
+        """The accumulator of the backward products.
+
+        ``fast`` for schemes, whose groups do not run along the axes that are summed over, and where
+        the FP8 units do not take the gradient.
+        """
+        if self.of_schemes or (self.accumulator == FLOAT8 and self.gradient not in regroup.TAKEN):
+            return FAST
+        return self.accumulator
+
+    @property
+    def together(self) -> int:
+        """Elements along a sum that operands of MX formats must not be cut within."""
+        return regroup.GROUP if self.accumulator == FLOAT8 else self.block_size
 
     @property
     def fast(self) -> bool:

@@ -23,11 +23,11 @@ def check_cut(weight: Any, shape: tuple[int, int], recipe: Recipe) -> None:
         if placement.is_shard():
             ranks[placement.dim] *= count
     for axis, count in ranks.items():
-        whole = count * recipe.block_size
+        whole = count * recipe.together
         if shape[axis] % whole:
             raise ValueError(
                 f"{FEATURES[axis]} must be a multiple of {whole} ({count} ranks, blocks of "
-                f"{recipe.block_size}), not {shape[axis]}"
+                f"{recipe.together}), not {shape[axis]}"
             )
 
 

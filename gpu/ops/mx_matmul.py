@@ -2,12 +2,11 @@
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from ...model.errors import choice
 from .. import checks
-from ..hardware.silicon import CAPABILITY
 from ..tensors.mx import MXTensor
+from . import float8
 from .operands import check_pair
 from .regroup import Regrouped, regroup
 
@@ -74,18 +73,12 @@ def _bfloat16(x: Tensor, y: Tensor, out_dtype: torch.dtype) -> Tensor:
 
 
 def _float8(a: Operand, b: Operand, out_dtype: torch.dtype) -> Tensor:
-    if a.device.type != "cuda" or torch.cuda.get_device_capability(a.device) != CAPABILITY:
+    if not float8.has_units(a.device):
         raise ValueError(
             "method float8 needs a GPU of compute capability 9.0 (Hopper), not "
             + (torch.cuda.get_device_name(a.device) if a.device.type == "cuda" else str(a.device))
         )
     x, y = (operand if isinstance(operand, Regrouped) else regroup(operand) for operand in (a, b))
-    (m, length), n = a.shape, b.shape[0]
-    if not (m and n and length):
-        return torch.zeros((m, n), dtype=out_dtype, device=a.device)
-    scaling = functional.ScalingType.BlockWise1x128
     with torch.autocast("cuda", enabled=False):
-        product = functional.scaled_mm(
-            x.elements, y.elements.t(), x.scales, scaling, y.scales, scaling, output_dtype=out_dtype
-        )
-    return product[:m, :n].contiguous()
+        product = float8.library((x.elements, x.scales), (y.elements, y.scales), "group", out_dtype)
+    return product[: a.shape[0], : b.shape[0]].contiguous()

@@ -74,7 +74,7 @@ def quantize_both(
     if rounding == "stochastic":
         row_words, column_words = (random_words(each, values) for each in words)
     rules = format_name(fmt), block_size, scale_rule, rounding, nonfinite
-    parts = _both(values, *rules, row_words, column_words, transposed, executor)
+    parts = both(values, *rules, row_words, column_words, transposed, executor)
     codes, scales, column_codes, column_scales = parts
     axis = 1 if transposed else 0
     return (
@@ -96,7 +96,7 @@ def _fake(x: Tensor, fmt: str, block_size: int, *others: Any) -> tuple[Tensor, .
 
 
 @operator("quantize_both", _fake)
-def _both(
+def both(
     x: Tensor,
     fmt: str,
     block_size: int,
@@ -108,7 +108,7 @@ def _both(
     transposed: bool,
     executor: str | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Codes and scales of the rows, then of the columns."""
+    """Codes and scales of the rows, then of the columns; arguments are not checked."""
     rules = scale_rule, rounding, nonfinite
     rows, columns = (
         Quantization(x, named_format(fmt), block_size, axis, *rules, words)

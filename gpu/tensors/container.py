@@ -236,8 +236,8 @@ class Flat(Container):
         return ()
 
 
-def _empty(x: Container, **_: Any) -> Container:
-    return x.with_parts(torch.empty_like)
+def _empty(x: Container, *, device: Any = None, **_: Any) -> Container:
+    return x.with_parts(lambda part: torch.empty_like(part, device=device))
 
 
 def _zeros(x: Container, size: Sequence[int], **_: Any) -> Container:

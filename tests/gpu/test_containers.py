@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from devices import on_devices
-from mxdot.gpu import MXTensor, quantize, regroup, schemes
+from devices import BYTES, on_devices
+from mxdot.gpu import MXTensor, PackedTensor, quantize, regroup, schemes
 from mxdot.gpu.names import format_name, named_format
+from mxdot.gpu.tensors.packed import pack_codes
 from mxdot.model.formats import FORMATS, FloatFormat, IntegerFormat
 from mxdot.model.formats.codes import Specials
 from mxdot.model.schemes import SCHEMES
@@ -23,6 +24,10 @@ CONTAINERS = {
     "two levels": lambda x: schemes.quantize(x, "nvfp4"),
     "tiles": lambda x: schemes.quantize(x, "fp8_e4m3_128x128"),
     "code book": lambda x: schemes.quantize(x, "mixed4"),
+    "mx, dense": lambda x: pack_codes(quantize(x, "e2m1")),
+    "six bits, dense": lambda x: pack_codes(quantize(x, "e2m3", block_size=64)),
+    "scaled, dense": lambda x: pack_codes(schemes.quantize(x, "int4_affine_g128")),
+    "two levels, dense": lambda x: pack_codes(schemes.quantize(x, "nvfp4")),
     "packed": lambda x: schemes.pack_weights(schemes.quantize(x, "int4_g128")),
     "regrouped": lambda x: regroup(quantize(x, "e4m3")),
 }
@@ -65,9 +70,11 @@ def test_cut_at_whole_groups(make):
         assert at.shape == (128, 256)
     assert torch.equal(x[128:].dequantize(), values[128:])
     assert torch.equal(x.chunk(2)[0].dequantize(), values[:128])
-    if not isinstance(x, MXTensor | schemes.ScaledTensor):
+    if not isinstance(x, MXTensor | PackedTensor | schemes.ScaledTensor):
         return
     assert torch.equal(x[:, 128:].dequantize(), values[:, 128:])
+    if isinstance(x, PackedTensor):
+        return
     for turned in (x.t(), x.T, x.transpose(0, 1)):
         assert torch.equal(turned.dequantize(), values.T)
     assert torch.equal(x.T.T.dequantize(), values)
@@ -119,6 +126,21 @@ def test_a_scheme_without_a_name_is_not_saved():
         torch.save(own, io.BytesIO())
 
 
+@pytest.mark.parametrize("name", BYTES)
+def test_every_code_and_length_comes_back_from_bytes(name):
+    """Of formats that fill a byte the codes stay as they are."""
+    fmt = FORMATS[name]
+    for length in range(1, 9):
+        codes = torch.arange(2**fmt.bits * length).remainder(2**fmt.bits).to(torch.uint8)
+        x = MXTensor(codes.reshape(-1, length), torch.zeros(2**fmt.bits, 1).byte(), name, length)
+        dense = pack_codes(x)
+        assert isinstance(dense, PackedTensor) == (fmt.bits < 8)
+        if isinstance(dense, PackedTensor):
+            assert dense.packed.shape == (2**fmt.bits, -(-length * fmt.bits // 8))
+            x, back = x.named_parts(), dense.unpack().named_parts()
+            assert all(torch.equal(back[part], x[part]) for part in x)
+
+
 REFUSED = {
     "+": (lambda x: x + 1, "has no operator aten.add.Tensor: it holds codes, whose values "),
     "@": (lambda x: x @ torch.ones(256, 2), "has no operator aten.mm.default: it holds codes, "),
@@ -134,6 +156,14 @@ REFUSED = {
     ),
     "cast": (lambda x: x.to(torch.bfloat16), "must be float32, not bfloat16"),
     "cut": (lambda x: x[:, 16:32], "must be of whole groups of 32, not 16 to 32"),
+    "bytes": (
+        lambda x: pack_codes(quantize(x.dequantize(), "e2m3", block_size=2))[:, 2:4],
+        "a slice along axis 1 must be of whole bytes of 6-bit codes, not 2 to 4",
+    ),
+    "transpose": (
+        lambda x: pack_codes(quantize(x.dequantize(), "e2m1")).t(),
+        "PackedTensor has no transpose",
+    ),
     "step": (lambda x: x[::2], "step of a slice of MXTensor must be 1, not 2"),
     "copy": (lambda x: x.copy_(torch.ones(256, 256)), "takes a copy of its like only, not of "),
     "row": (lambda x: x[0], "has no operator aten.select.int"),

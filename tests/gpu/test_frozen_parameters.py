@@ -8,18 +8,21 @@ import torch
 from torch import nn
 
 from devices import on_devices
-from mxdot.gpu import MXLinear, MXTensor, Recipe, convert, freeze
+from mxdot.gpu import MXLinear, MXTensor, PackedTensor, Recipe, convert, freeze
 from mxdot.gpu.schemes import PackedWeights, ScaledTensor
 
 RECIPES = {
     "mx": (Recipe(), MXTensor),
-    "mx, activations as they are": (Recipe("e2m1", None), MXTensor),
+    "mx, activations as they are": (Recipe("e2m1", None), PackedTensor),
     "accumulator": (Recipe(accumulator="hopper"), MXTensor),
     "int8": (Recipe("int8_channel", "int8_affine"), ScaledTensor),
-    "groups": (Recipe("int4_g32", None), ScaledTensor),
-    "two levels": (Recipe("nvfp4", "nvfp4"), ScaledTensor),
+    "six bits": (Recipe("e3m2", "e3m2", block_size=12), PackedTensor),
+    "groups": (Recipe("int4_g32", None), PackedTensor),
+    "two levels": (Recipe("nvfp4", "nvfp4"), PackedTensor),
+    "zero points": (Recipe("int4_affine_g128", None), PackedTensor),
+    "three bits": (Recipe("msfp12", None), PackedTensor),
     "tiles": (Recipe("fp8_e4m3_128x128", "fp8_e4m3_b128"), ScaledTensor),
-    "scheme, accumulator": (Recipe("int4_g128", None, accumulator="exact"), ScaledTensor),
+    "scheme, accumulator": (Recipe("int4_g128", None, accumulator="exact"), PackedTensor),
     "packed": (Recipe("int4_g128", None), PackedWeights),
 }
 every_recipe = pytest.mark.parametrize(("recipe", "kind"), RECIPES.values(), ids=RECIPES)
@@ -66,7 +69,7 @@ def test_saved_loaded_and_moved(recipe, kind):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the compiler's own
-@pytest.mark.parametrize("name", ["mx", "accumulator", "int8", "packed"])
+@pytest.mark.parametrize("name", ["mx", "six bits", "accumulator", "int8", "two levels", "packed"])
 def test_one_graph(name):
     torch.compiler.reset()
     net, x = freeze(network(RECIPES[name][0]), keep_weight=False), torch.randn(4, 72)

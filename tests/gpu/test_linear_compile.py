@@ -23,6 +23,9 @@ RECIPES = {
     "scheme, blackwell": Recipe("nvfp4", "mx9", "vsquant4_u4", accumulator="blackwell"),
     "scheme, int32": Recipe("int4_g128", "int8_channel", accumulator="int32"),
     "weight-only": Recipe("int4_g32", None, accumulator="exact"),
+    "saved": Recipe(saved="quantized"),
+    "saved, packed": Recipe("e2m1", "e2m1", saved="quantized", accumulator="exact"),
+    "saved, scheme": Recipe("int8_channel", "int8_affine", saved="quantized"),
 }
 FROZEN = {"fast": Recipe(), **{name: RECIPES[name] for name in ("hopper", "scheme")}}
 CASES = [

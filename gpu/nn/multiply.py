@@ -1,0 +1,79 @@
+"""Products of operands: which kernel multiplies what a layer's quantisers leave."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from ...model.accumulators import Accumulator
+from .. import schemes
+from ..names import named_scheme
+from ..ops.float8 import float8_matmul
+from ..ops.matmul import matmul
+from ..ops.regroup import regroup
+from ..schemes import PackedWeights, ScaledTensor, int8, weight_only
+from ..tensors.mx import MXTensor
+from ..tensors.packed import PackedTensor
+from .quantizers import Codes, Operand, Quantizer
+
+FAST = "fast"  # in place of an accumulator: one ordinary product of values
+FLOAT8 = "float8"  # the same: by the FP8 units, of codes with float scales
+Rule = Accumulator | str
+
+
+def operand(
+    quantizer: Quantizer, x: Tensor, accumulator: Rule, transposed: bool = False
+) -> Operand:
+    """What `multiply` takes for `x`: values for a fast product, codes for an accumulator."""
+    if accumulator == FAST:
+        return quantizer.values(x, transposed)
+    return for_rule(quantizer.codes(x), accumulator)
+
+
+def for_rule(codes: Operand, accumulator: Rule) -> Operand:
+    """MX blocks regrouped for the FP8 units, other codes as they are."""
+    regroups = accumulator == FLOAT8 and isinstance(codes, MXTensor)
+    return regroup(codes) if regroups else codes
+
+
+def multiply(
+    a: Operand,
+    b: Operand,
+    accumulator: Rule,
+    shape: Sequence[int],
+    dtype: torch.dtype,
+) -> Tensor:
+    """The dot products of rows of `a` and of `b`, (M, N) = `shape` of `dtype`.
+
+    Values are multiplied in that dtype, and so is `a` of a weight-only product, and codes `b` of a
+    fast one. Rows that `codes` has added are left out. Packed weights are for an `a` of values.
+    """
+    if isinstance(b, PackedTensor):
+        b = b.unpack()
+    if accumulator == FLOAT8:
+        return float8_matmul(a, b, dtype)[: shape[0], : shape[1]]
+    if isinstance(a, MXTensor) and isinstance(b, MXTensor):
+        return matmul(a, b, accumulator).to(dtype)
+    if isinstance(a, ScaledTensor) and isinstance(b, ScaledTensor):
+        integers = isinstance(accumulator, Accumulator) and accumulator.takes_integers
+        if integers and int8.takes(*(named_scheme(side.scheme_name) for side in (a, b))):
+            product = schemes.int8_matmul(a, b, out_dtype=dtype)  # the same bits, by a kernel
+        else:
+            product = schemes.matmul(a, b, accumulator).to(dtype)
+        return product[: shape[0], : shape[1]]
+    a = a.to(dtype)
+    if isinstance(b, PackedWeights) and dtype in weight_only.FLOATS:
+        return schemes.weight_only_matmul(_filled(a, b.shape), b)[:, : shape[1]]
+    if isinstance(b, ScaledTensor) and accumulator != FAST:
+        return schemes.matmul(_filled(a, b.shape), b, accumulator)[:, : shape[1]].to(dtype)
+    if isinstance(b, ScaledTensor):  # as `values` leaves it, for the library to sum alike
+        b = b.dequantize()[: shape[1], : a.shape[1]]
+    elif isinstance(b, Codes):
+        b = b.dequantize(dtype)[: shape[1], : a.shape[1]]
+    return a @ b.to(dtype).T
+
+
+def _filled(a: Tensor, b: torch.Size) -> Tensor:
+    """`a` with as many columns as the weights."""
+    return pad(a, (0, b[1] - a.shape[1]))

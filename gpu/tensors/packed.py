@@ -1,0 +1,140 @@
+"""PackedTensor: a matrix of codes of fewer than 8 bits without gaps, as weights are kept."""
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...model.packing import pack_rows, unpack_rows
+from ..names import named_format, named_scheme
+from ..operators import operator
+from .container import CLASSES, Container, along
+from .mx import MXTensor
+from .scaled import ScaledTensor
+
+BYTE = 8
+
+
+class PackedTensor(Container):
+    """The codes of an MXTensor or a ScaledTensor (N, K), packed; made by `pack_codes`.
+
+    packed: uint8 (N, bytes of a row), code 0 in the lowest bits, every row from a whole byte on.
+    Its other parts, and its facts after the first, are those of the container that `unpack` gives.
+    """
+
+    packed: Tensor
+
+    def __new__(
+        cls, parts: dict[str, Tensor], facts: tuple[Any, ...], shape: Sequence[int]
+    ) -> "PackedTensor":
+        return cls.wrapper(shape, parts["packed"].device)
+
+    def __init__(
+        self, parts: dict[str, Tensor], facts: tuple[Any, ...], shape: Sequence[int]
+    ) -> None:
+        self.part_names, self.own_facts = tuple(parts), facts
+        for name, part in parts.items():  # each an attribute: PyTorch knows parts by those
+            setattr(self, name, part)
+
+    def named_parts(self) -> dict[str, Tensor]:
+        return {name: getattr(self, name) for name in self.part_names}
+
+    def facts(self) -> tuple[Any, ...]:
+        return self.own_facts
+
+    @classmethod
+    def made_of(
+        cls, parts: dict[str, Tensor], facts: tuple[Any, ...], shape: Sequence[int]
+    ) -> "PackedTensor":
+        return cls(parts, facts, shape)
+
+    def unpack(self) -> MXTensor | ScaledTensor:
+        """The container with a code to each byte."""
+        parts = self.named_parts()
+        bits = code_bits(self.own_facts)
+        return self._of_codes(_unpack(parts["packed"], bits, self.shape[1]))
+
+    def dequantize(self, dtype: torch.dtype = torch.float32) -> Tensor:
+        """Values as the unpacked container gives them."""
+        return self.unpack().dequantize(dtype)
+
+    def check(self) -> None:
+        self.unpack().check()
+
+    def cut(self, dim: int, start: int, stop: int) -> "PackedTensor":
+        bits, length = code_bits(self.own_facts), self.shape[1]
+        where = slice(start, stop)
+        if dim == 1:
+            if start * bits % BYTE or (stop * bits % BYTE and stop != length):
+                raise ValueError(
+                    f"a slice along axis 1 must be of whole bytes of {bits}-bit codes, not "
+                    f"{start} to {stop}"
+                )
+            where = slice(start * bits // BYTE, -(-stop * bits // BYTE))
+        others = self._shell().cut(dim, start, stop)
+        parts = {**others.named_parts(), "packed": along(self.named_parts()["packed"], dim, where)}
+        del parts["codes"]
+        return PackedTensor(parts, (self.own_facts[0], *others.facts()), others.shape)
+
+    def shared(self, dim: int) -> set[str]:
+        return self._shell().shared(dim)
+
+    def _shell(self) -> Any:
+        """The unpacked container with one code for all, which takes no memory."""
+        return self._of_codes(self.named_parts()["packed"].new_zeros(()).expand(self.shape))
+
+    def _of_codes(self, codes: Tensor) -> Any:
+        kind, *facts = self.own_facts
+        others = {name: part for name, part in self.named_parts().items() if name != "packed"}
+        return CLASSES[kind].made_of({"codes": codes, **others}, tuple(facts), self.shape)
+
+
+def pack_codes(x: MXTensor | ScaledTensor) -> PackedTensor | MXTensor | ScaledTensor:
+    """`x` (N, K) with its codes packed; `x` itself where a code fills whole bytes."""
+    facts = type(x).__name__, *x.facts()
+    bits = code_bits(facts)
+    if bits >= BYTE:
+        return x
+    codes, *others = x.named_parts().items()
+    return PackedTensor({"packed": _pack(codes[1], bits), **dict(others)}, facts, x.shape)
+
+
+def pack_rows_of(codes: Tensor, bits: int) -> Tensor:
+    """Codes (N, K) of so many bits, packed; as they are where they fill whole bytes."""
+    return codes if bits >= BYTE else _pack(codes, bits)
+
+
+def unpack_rows_of(packed: Tensor, bits: int, length: int) -> Tensor:
+    """The inverse of `pack_rows_of`: codes (N, `length`)."""
+    return packed if bits >= BYTE else _unpack(packed, bits, length)
+
+
+def code_bits(facts: tuple[Any, ...]) -> int:
+    """Of the codes of a container of such a kind and facts."""
+    kind, name, *_ = facts
+    if kind == MXTensor.__name__:
+        return named_format(name).bits
+    return named_scheme(name).elements[0].bits
+
+
+def _fake_pack(codes: Tensor, bits: int) -> Tensor:
+    rows, length = codes.shape
+    return codes.new_empty((rows, (length * bits + BYTE - 1) // BYTE))
+
+
+@operator("pack_codes", _fake_pack)
+def _pack(codes: Tensor, bits: int) -> Tensor:
+    return pack_rows(codes, bits).contiguous()
+
+
+def _fake_unpack(packed: Tensor, bits: int, length: int) -> Tensor:
+    return packed.new_empty((packed.shape[0], length))
+
+
+@operator("unpack_codes", _fake_unpack)
+def _unpack(packed: Tensor, bits: int, length: int) -> Tensor:
+    if not prod(packed.shape):
+        return packed.new_empty((len(packed), length))
+    return unpack_rows(packed, bits, length).contiguous()

@@ -19,17 +19,21 @@ Shape = tuple[int, int, int]  # dot products, blocks, elements of a block
 
 @dataclass(frozen=True)
 class Cases:
-    """n dot products: `a` and `b` of shape (n, blocks x k) in blocks of k, float32 `c` (n,)."""
+    """n dot products: `a` and `b` of shape (n, blocks x k) in blocks of k, float32 `c` (n,).
+
+    scale_format: what the blocks' scale codes are.
+    """
 
     a: MXArray
     b: MXArray
     c: NDArray[np.float32]
+    scale_format: str = "e8m0"
 
     def __len__(self) -> int:
         return len(self.c)
 
     def __getitem__(self, rows: slice) -> "Cases":
-        return Cases(_rows(self.a, rows), _rows(self.b, rows), self.c[rows])
+        return Cases(_rows(self.a, rows), _rows(self.b, rows), self.c[rows], self.scale_format)
 
 
 def _rows(x: MXArray, rows: slice) -> MXArray:

@@ -8,13 +8,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from .accumulators import Accumulator, accumulator, check_known
 from .errors import choice
-from .formats import E8M0, ScaleFormat, flushed
+from .formats import BLOCK_SCALES, E8M0, ScaleFormat, block_scale_bits, flushed
 from .products import Pair
 from .rounding import F32
 from .running import running_value
 from .schemes.array import MXArray
 from .schemes.products import with_nan
-from .steps.codes import BLOCK_SCALES, CodeSteps, scale_bits
+from .steps.codes import CodeSteps
 from .trace import Flags, Recorder, Trace
 
 CHUNK_STEP = 2**17  # products of one step at once: their temporaries stay in the cache
@@ -80,7 +80,7 @@ def dot(
 def check_scales(a: MXArray, b: MXArray, scale_format: ScaleFormat | str) -> ScaleFormat:
     """The format of `scale_format`, if both arrays have codes of it as scales; else ValueError."""
     fmt = BLOCK_SCALES[choice("scale_format", str(scale_format), BLOCK_SCALES)]
-    top = 2 ** scale_bits(fmt) - 1
+    top = 2 ** block_scale_bits(fmt) - 1
     for name, array in (("a", a), ("b", b)):
         largest = int(array.scales.max(initial=0))
         if largest > top:

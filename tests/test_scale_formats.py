@@ -1,12 +1,11 @@
 """Blocks under E4M3 scales, as a unit takes them: bits and flags equal the rational oracle."""
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from cases import Cases, random_cases
+from cases import Cases, random_cases, under_e4m3
 from compare import FULL, check, generator
 from mxdot.model import MXArray, dot, schemes
 
@@ -19,25 +18,6 @@ RULES = (
 PAIRS = {"e2m1": RULES, "e4m3": RULES, "fp16": ("exact", "aligned:13", "fused:25")}
 PAIRS |= {"int4": ("int32", "exact")}
 SHAPES = {(1, 16): 4, (3, 16): 4, (2, 8): 2, (1, 32): 1, (5, 3): 1}
-
-
-def under_e4m3(rng: np.random.Generator, cases: Cases) -> Cases:
-    """The same elements under any E4M3 scales, zeros, subnormals and NaN among them, with a c
-    near the sums in every second row."""
-    n, shape = len(cases), cases.a.scales.shape
-    near = rng.integers(40, 72, (2, *shape))
-    anything = rng.integers(0, 127, (2, *shape))
-    codes = np.where(rng.random((2, n, 1)) < 0.5, near, anything)
-    codes[rng.random(codes.shape) < 0.01] = 127
-    codes[rng.random(codes.shape) < 0.03] = 0
-    a, b = (
-        MXArray(x.codes, scales.astype(np.uint8), x.format, x.block_size)
-        for x, scales in zip((cases.a, cases.b), codes, strict=True)
-    )
-    exponent = rng.integers(-24, 24, n)
-    c = np.ldexp(rng.standard_normal(n), exponent).astype(np.float32)
-    c = np.where(rng.random(n) < 0.5, c, cases.c)
-    return replace(cases, a=a, b=b, c=c, scale_format="e4m3")
 
 
 @pytest.mark.parametrize(

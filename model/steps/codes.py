@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cached import cached_property
-from ..formats import E4M3, E8M0, ScaleFormat
+from ..formats import E8M0, ScaleFormat, block_scale_bits
 from ..products import NO_EXPONENT, Looked, Pair, Products
 from ..rounding import F64
 from ..schemes.operand import BlockScale, block_scale
@@ -18,19 +18,11 @@ from ..trace import Recorder
 from ..wide import exact_sum_fits
 from . import MICRO_DIGITS
 
-BLOCK_SCALES: dict[str, ScaleFormat] = {fmt.name: fmt for fmt in (E8M0, E4M3)}
-"""Scales that blocks of codes may have, by name; of E4M3 the codes without a sign."""
-
-
-def scale_bits(fmt: ScaleFormat) -> int:
-    """Bits of a scale's code: the sign of a float is not among them."""
-    return fmt.bits if fmt == E8M0 else fmt.bits - 1
-
 
 @cache
 def scale_table(fmt: ScaleFormat) -> BlockScale:
     """Significands and exponents of all codes of a format of `BLOCK_SCALES`."""
-    codes = np.arange(2 ** scale_bits(fmt)).astype(np.uint8)
+    codes = np.arange(2 ** block_scale_bits(fmt)).astype(np.uint8)
     return block_scale(fmt, fmt.exact(codes), 1)
 
 

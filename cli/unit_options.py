@@ -109,9 +109,16 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "--scales",
         "scales",
-        "scales of blocks; e8m0, and for integer results none or u2 to u8",
+        "scales of blocks; e8m0 or e4m3, and for integer results none or u2 to u8",
         "FORMAT",
         default="e8m0, or none for integer results",
+    ),
+    Option(
+        "--scale-block",
+        "scale_block",
+        "elements under one scale, 4 to the lanes; fewer than those with fused:F and machines",
+        convert=int,
+        default="the lanes",
     ),
     Option(
         "--zero-points",

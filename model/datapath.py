@@ -73,6 +73,13 @@ def product_bits(widths: Widths) -> int:
     return 1 + widths.exponent_bits + widths.product_bits
 
 
+def factor_sections(widths: Widths) -> tuple[Section, ...]:
+    """A block's sum times the significands of its scales, where these are no powers of two."""
+    if not widths.factor_bits:
+        return ()
+    return (Section("factor", 300, bits=2 * (widths.sum_bits + widths.factor_bits)),)
+
+
 def tree_sections(widths: Widths) -> tuple[Section, ...]:
     """Terms, or partial products, to two rows or to their total: a tree of full adders."""
     words = widths.partial_sums

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .accumulators import Accumulator, accumulator, check_known
-from .formats import flushed
+from .errors import choice
+from .formats import BLOCK_SCALES, E8M0, ScaleFormat, block_scale_bits, flushed
 from .products import Pair
 from .rounding import F32
 from .running import running_value
@@ -28,6 +29,7 @@ def dot(
     c: ArrayLike | None = None,
     *,
     micro: tuple[ArrayLike, ArrayLike] | None = None,
+    scale_format: ScaleFormat | str = E8M0,
 ) -> F32: ...
 @overload
 def dot(
@@ -39,6 +41,7 @@ def dot(
     trace: Literal[True],
     stages: bool = True,
     micro: tuple[ArrayLike, ArrayLike] | None = None,
+    scale_format: ScaleFormat | str = E8M0,
 ) -> Trace: ...
 def dot(
     a: MXArray,
@@ -49,6 +52,7 @@ def dot(
     trace: bool = False,
     stages: bool = True,
     micro: tuple[ArrayLike, ArrayLike] | None = None,
+    scale_format: ScaleFormat | str = E8M0,
 ) -> F32 | Trace:
     """Dot products over the last axis of `a` and `b`.
 
@@ -56,7 +60,8 @@ def dot(
     may differ. accumulator: an object or its text. c: running values, floats that are float32,
     broadcastable to the leading shape; +0 when None. micro: micro-exponents of a and b, integers 0
     or 1 of their shape but for the last axis, half as long: two neighbouring elements are worth
-    2^-micro of their codes (section 7 of docs/numerics.md).
+    2^-micro of their codes (section 7 of docs/numerics.md). scale_format: of the arrays' scales,
+    e8m0 or e4m3; codes of the latter have no sign, 0 to 127.
     Returns float32 of the leading shape; with `trace` a Trace with the status flags, and with the
     intermediates unless `stages` is False.
     Raises TypeError or ValueError, naming the argument, before any work.
@@ -68,7 +73,19 @@ def dot(
     start = running_value(c, lead)
     rows = np.arange(start.size)
     shifts = None if micro is None else _shifts(a, *micro)
-    return by_codes(rule, a, b, rows, rows, start, lead, trace, stages, shifts)
+    kind = check_scales(a, b, scale_format)
+    return by_codes(rule, a, b, rows, rows, start, lead, trace, stages, shifts, kind)
+
+
+def check_scales(a: MXArray, b: MXArray, scale_format: ScaleFormat | str) -> ScaleFormat:
+    """The format of `scale_format`, if both arrays have codes of it as scales; else ValueError."""
+    fmt = BLOCK_SCALES[choice("scale_format", str(scale_format), BLOCK_SCALES)]
+    top = 2 ** block_scale_bits(fmt) - 1
+    for name, array in (("a", a), ("b", b)):
+        largest = int(array.scales.max(initial=0))
+        if largest > top:
+            raise ValueError(f"scales of {name} must be {fmt} codes from 0 to {top}, not {largest}")
+    return fmt
 
 
 def check_operands(a: MXArray, b: MXArray, value: Accumulator | str) -> Accumulator:
@@ -122,11 +139,12 @@ def by_codes(
     trace: bool,
     stages: bool,
     shifts: NDArray[np.int64] | None = None,
+    scale_format: ScaleFormat = E8M0,
 ) -> F32 | Trace:
     """Products of the rows `rows_a` of `a` and `rows_b` of `b`, a chunk at a time.
 
     c: float32, one for each product; lead: the shape of the result. trace, stages: as of `dot`.
-    shifts: as of `CodeSteps`.
+    shifts, scale_format: as of `CodeSteps`.
     """
     codes_a, scales_a = _flat(a)
     codes_b, scales_b = _flat(b)
@@ -142,7 +160,8 @@ def by_codes(
         at_a, at_b = rows_a[i : i + chunk], rows_b[i : i + chunk]
         codes = codes_a[at_a], codes_b[at_b]
         moved = None if shifts is None else shifts[at_a]
-        steps = CodeSteps(formats, *codes, scales_a[at_a], scales_b[at_b], sizes, moved)
+        scales = scales_a[at_a], scales_b[at_b]
+        steps = CodeSteps(formats, *codes, *scales, sizes, moved, scale_format)
         record = Recorder(at_a.shape, flags=trace, keep_stages=trace and stages)
         result = rule.run(steps, c[i : i + chunk], record)
         parts.append(record.trace(with_nan(result, rule)))

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .accumulators import Accumulator
 from .errors import choice, integer_array
-from .formats import E8M0, ElementFormat, FloatFormat
+from .formats import BLOCK_SCALES, ElementFormat, FloatFormat
 from .formats.pairs import Pair
 from .outputs import SHIFT, IntegerOutput
 from .requantize import (
@@ -44,7 +44,7 @@ def check_integers(
 ) -> None:
     """ValueError unless scales, zero points and output go together."""
     if not isinstance(out, IntegerOutput):
-        choice(f"scales of {out.name} results", scales, (E8M0.name,))
+        choice(f"scales of {out.name} results", scales, BLOCK_SCALES)
         choice(f"zero_points of {out.name} results", zero_points, ("none",))
         return
     if not rule.takes_integers:

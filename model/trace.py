@@ -36,6 +36,7 @@ class Trace:
 
     product, product_exponent: int64, value = product x 2^product_exponent (0 for special terms).
     unit_exponent: int64, NO_EXPONENT for a zero product. scale: int64, s of the step.
+    factor: float64, g of the step, where scales have a significand.
     largest_exponent: int64, the emax of the alignment (0 for `aligned` zeros alone).
     aligned: float64 integers t_i; aligned_c: c on the same grid (fused).
     tree1, tree2, ...: float32, the terms left after each level (float32).

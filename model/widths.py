@@ -117,11 +117,11 @@ class Widths:
     def product_bits(self) -> int:
         """Of the largest product of significands."""
         return magnitude_bits(
-            max(self._largest(a, self.a) * self._largest(b, self.b) for a, b in self.config.formats)
+            max(self.largest(a, self.a) * self.largest(b, self.b) for a, b in self.config.formats)
         )
 
     @staticmethod
-    def _largest(fmt: ElementFormat, operand: OperandWidths) -> int:
+    def largest(fmt: ElementFormat, operand: OperandWidths) -> int:
         """The largest significand of `fmt`, at the operand's fraction bits."""
         return int(fmt.triples.significand.max()) << (operand.fraction_bits - fmt.mantissa_bits)
 
@@ -132,12 +132,41 @@ class Widths:
 
     @property
     def steps(self) -> int:
-        return self.config.accumulator.steps(self.config.lanes)
+        """Times that a beat changes c."""
+        return self.config.accumulator.updates(self.config.lanes, self.config.scale_block)
 
     @property
     def step_lanes(self) -> int:
         """Lanes of one step."""
         return self.config.lanes // self.steps
+
+    @property
+    def terms(self) -> "Widths":
+        """Of what an accumulator aligns with c: products, or what becomes of them."""
+        return self.config.accumulator.term_widths(self)
+
+    @property
+    def order(self) -> list[int]:
+        """The places of a beat in the order in which steps take them."""
+        block = self.config.scale_block
+        order = self.config.accumulator.order(block)
+        places = range(block) if order is None else order.tolist()
+        return [start + place for start in range(0, self.config.lanes, block) for place in places]
+
+    @property
+    def factor_fraction_bits(self) -> int:
+        """Of the product of both scales' significands g."""
+        return 2 * self.config.scale_fraction_bits
+
+    @property
+    def largest_factor(self) -> int:
+        """The largest g as an integer; 1 of powers of two."""
+        return (2 ** (self.config.scale_fraction_bits + 1) - 1) ** 2
+
+    @property
+    def factor_bits(self) -> int:
+        """Of g as an integer; 0 where scales are powers of two."""
+        return magnitude_bits(self.largest_factor) if self.factor_fraction_bits else 0
 
     @property
     def fraction_bits(self) -> int:
@@ -175,11 +204,12 @@ class Widths:
     @property
     def ends_in_rows(self) -> bool:
         """Whether the sum of a block is left as two rows, for a loop of one addition; it is added
-        up for a register, and where digits of it are cut."""
+        up for a register, and where digits of it are cut or its scales' significands multiply it.
+        """
         rule = self.config.accumulator
         cuts = rule.alignment_bits is not None and self.sum_is_cut
         integers = isinstance(self.config.out, IntegerOutput)
-        return integers or (rule.register is None and not cuts)
+        return integers or (rule.register is None and not cuts and not self.factor_bits)
 
     @property
     def has_partial_products(self) -> bool:

@@ -5,7 +5,7 @@ vectorised NumPy over an explicit Generator: the same generator state gives the 
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -19,17 +19,21 @@ Shape = tuple[int, int, int]  # dot products, blocks, elements of a block
 
 @dataclass(frozen=True)
 class Cases:
-    """n dot products: `a` and `b` of shape (n, blocks x k) in blocks of k, float32 `c` (n,)."""
+    """n dot products: `a` and `b` of shape (n, blocks x k) in blocks of k, float32 `c` (n,).
+
+    scale_format: what the blocks' scale codes are.
+    """
 
     a: MXArray
     b: MXArray
     c: NDArray[np.float32]
+    scale_format: str = "e8m0"
 
     def __len__(self) -> int:
         return len(self.c)
 
     def __getitem__(self, rows: slice) -> "Cases":
-        return Cases(_rows(self.a, rows), _rows(self.b, rows), self.c[rows])
+        return Cases(_rows(self.a, rows), _rows(self.b, rows), self.c[rows], self.scale_format)
 
 
 def _rows(x: MXArray, rows: slice) -> MXArray:
@@ -279,3 +283,22 @@ def first_sums(
     with np.errstate(invalid="ignore"):
         sums = np.ldexp((a[:, 0] * b[:, 0]).sum(axis=-1), exponent)
     return np.where(np.isfinite(sums), sums, 0.0)
+
+
+def under_e4m3(rng: np.random.Generator, cases: Cases) -> Cases:
+    """The same elements under any E4M3 scales, zeros, subnormals and NaN among them, with a c
+    near the sums in every second row."""
+    n, shape = len(cases), cases.a.scales.shape
+    near = rng.integers(40, 72, (2, *shape))
+    anything = rng.integers(0, 127, (2, *shape))
+    codes = np.where(rng.random((2, n, 1)) < 0.5, near, anything)
+    codes[rng.random(codes.shape) < 0.01] = 127
+    codes[rng.random(codes.shape) < 0.03] = 0
+    a, b = (
+        MXArray(x.codes, scales.astype(np.uint8), x.format, x.block_size)
+        for x, scales in zip((cases.a, cases.b), codes, strict=True)
+    )
+    exponent = rng.integers(-24, 24, n)
+    c = np.ldexp(rng.standard_normal(n), exponent).astype(np.float32)
+    c = np.where(rng.random(n) < 0.5, c, cases.c)
+    return replace(cases, a=a, b=b, c=c, scale_format="e4m3")

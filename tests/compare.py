@@ -38,7 +38,8 @@ def generator(*key: object) -> np.random.Generator:
 
 def fast_results(cases: Cases, accumulator: Accumulator | str) -> list[rational.Result]:
     """Bits and flags by `mxdot.model.dot`."""
-    trace = dot(cases.a, cases.b, accumulator, cases.c, trace=True, stages=False)
+    options = {"stages": False, "scale_format": cases.scale_format}
+    trace = dot(cases.a, cases.b, accumulator, cases.c, trace=True, **options)
     columns = [trace.result.view(np.uint32), *(getattr(trace.flags, name) for name in FLAGS)]
     return [rational.Result(*row) for row in zip(*(c.tolist() for c in columns), strict=True)]
 
@@ -48,7 +49,7 @@ def oracle_results(cases: Cases, accumulator: Accumulator | str) -> list[rationa
     fmt_a, fmt_b, text = cases.a.format.name, cases.b.format.name, str(accumulator)
     bits = cases.c.view(np.uint32).tolist()
     return [
-        rational_machines.dot(fmt_a, fmt_b, blocks, text, c)
+        rational_machines.dot(fmt_a, fmt_b, blocks, text, c, cases.scale_format)
         for blocks, c in zip(all_blocks(cases), bits, strict=True)
     ]
 

@@ -4,7 +4,14 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from mxdot.model import MX_FORMATS, PRESETS, DotConfig, DotQuantizeConfig, QuantizeConfig
+from mxdot.model import (
+    MX_FORMATS,
+    PRESETS,
+    DotConfig,
+    DotQuantizeConfig,
+    QuantizeConfig,
+    accumulator,
+)
 from mxdot.model.formats import ROUNDINGS
 from mxdot.model.integers import INTEGER_SCALES, ZERO_POINTS
 from mxdot.model.outputs import INTEGER_OUTPUTS, OUTPUTS
@@ -43,10 +50,14 @@ def dot(rng: random.Random) -> DotConfig:
     """A unit of float results."""
     text = rule(rng)
     pairs = INTEGERS if text == "int32" else PAIRS
+    lanes = rng.choice([n for n in LANES if n <= (32 if text == "hopper-mx" else 128)])
+    kind = accumulator(text)
     return DotConfig(
         ",".join(rng.sample(pairs, rng.choice([1, 1, 1, 2, 3]))),
-        rng.choice([n for n in LANES if n <= (32 if text == "hopper-mx" else 128)]),
+        lanes,
         text,
+        scales="e4m3" if kind.takes_significands and rng.random() < 0.3 else "e8m0",
+        scale_block=rng.choice([n for n in LANES if n <= lanes]) if kind.is_fused else None,
         out=rng.choice(["float32", *OUTPUTS]),
         status=rng.random() < 0.8,
         load_c=rng.random() < 0.7,

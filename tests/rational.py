@@ -71,11 +71,12 @@ def special_sum(*terms: Number | None) -> Special | None:
 
 @dataclass(frozen=True)
 class Step:
-    """The products that enter c together, and the exponent s of their block's scale."""
+    """The products that enter c together, and their block's scale g x 2^s (`scale` is s)."""
 
     products: list[Product | Special]
     scale: int
     nan_scale: bool
+    g: Fraction = Fraction(1)
 
     @property
     def finite(self) -> list[Product]:
@@ -94,22 +95,40 @@ class Block(NamedTuple):
     scale_b: int
 
 
-def steps_of(fmt_a: str, fmt_b: str, blocks: Iterable[Sequence], size: int | None) -> list[Step]:
-    """The blocks cut into steps of up to `size` elements (None: whole blocks), never across."""
+def scale_of(code: int, fmt: str) -> tuple[Fraction, int] | None:
+    """(g, s) of a scale's code: s is the exponent of the unit digit; None for NaN."""
+    last = {"e8m0": 255, "e4m3": 127}[fmt]
+    if not 0 <= code <= last:
+        raise ValueError(f"scale must be from 0 to {last}, not {code}")
+    if code == last:
+        return None
+    if fmt == "e8m0":
+        return Fraction(1), code - 127
+    field, fraction = divmod(code, 8)
+    return Fraction(fraction + 8 * (field > 0), 8), max(field, 1) - 7
+
+
+def steps_of(
+    fmt_a: str, fmt_b: str, blocks: Iterable[Sequence], size: int | None, scales: str = "e8m0"
+) -> list[Step]:
+    """The blocks cut into steps of up to `size` elements (None: whole blocks), never across.
+
+    scales: the format of theirs.
+    """
     steps = []
     for block in blocks:
         codes_a, codes_b, scale_a, scale_b = Block(*block)
         k = len(codes_a)
         if k < 1 or len(codes_b) != k:
             raise ValueError(f"blocks must have k >= 1 elements each, not {k} and {len(codes_b)}")
-        for scale in (scale_a, scale_b):
-            if not 0 <= scale <= 255:
-                raise ValueError(f"scale must be from 0 to 255, not {scale}")
         products = [product(fmt_a, fmt_b, *pair) for pair in zip(codes_a, codes_b, strict=True)]
-        s = (scale_a - 127) + (scale_b - 127)
-        nan_scale = 0xFF in (scale_a, scale_b)
+        g, s = Fraction(1), 0
+        read = [scale_of(scale, scales) for scale in (scale_a, scale_b)]
+        for one in read:
+            if one is not None:
+                g, s = g * one[0], s + one[1]
         taken = size or k
-        steps += [Step(products[i : i + taken], s, nan_scale) for i in range(0, k, taken)]
+        steps += [Step(products[i : i + taken], s, None in read, g) for i in range(0, k, taken)]
     return steps
 
 
@@ -140,7 +159,8 @@ def truncate_fraction(x: Fraction, status: Status) -> int:
 
 
 def exact(c: Fraction, step: Step, status: Status) -> Number:
-    return round_float32(c + pow2(step.scale) * exact_sum(step.finite), "nearest_even", status)
+    total = step.g * pow2(step.scale) * exact_sum(step.finite)
+    return round_float32(c + total, "nearest_even", status)
 
 
 def aligned(c: Fraction, step: Step, status: Status, f: int, running: str = "float32") -> Number:
@@ -152,7 +172,8 @@ def aligned(c: Fraction, step: Step, status: Status, f: int, running: str = "flo
     d = round_float32(total * pow2(emax - f), "toward_zero", status)
     if isinstance(d, Special):
         return d
-    return round_float32(c + pow2(step.scale) * d, "nearest_even", status, running=running)
+    scaled = step.g * pow2(step.scale) * d
+    return round_float32(c + scaled, "nearest_even", status, running=running)
 
 
 def fused(
@@ -174,7 +195,11 @@ def fused(
     emax = max(exponents if least is None else [*exponents, least])
     total = truncate_fraction(c * pow2(f - emax), status)
     for p in nonzero:
-        total += truncate(p.significand, p.exponent + step.scale + f - emax, status)
+        shift = p.exponent + step.scale + f - emax
+        if step.g == 1:
+            total += truncate(p.significand, shift, status)
+        else:
+            total += truncate_fraction(step.g * p.significand * pow2(shift), status)
     return round_float32(total * pow2(emax - f), rounding, status, fraction_bits, running)
 
 
@@ -185,7 +210,8 @@ def float32(c: Fraction, step: Step, status: Status, running: str = "float32") -
         level = [rounded_sum(pair, status) for pair in pairs]
     if isinstance(level[0], Special):
         return level[0]
-    return round_float32(c + pow2(step.scale) * level[0], "nearest_even", status, running=running)
+    scaled = step.g * pow2(step.scale) * level[0]
+    return round_float32(c + scaled, "nearest_even", status, running=running)
 
 
 def rounded_sum(pair: list[Number], status: Status) -> Number:
@@ -205,7 +231,8 @@ def int32(c: Fraction, step: Step, status: Status) -> Number:
     unit = step.finite[0].exponent if step.finite else 0
     if not -(2**31) <= total < 2**31:
         raise ValueError(f"the block's sum must fit in 32 bits, not be {total}")
-    return round_float32(c + pow2(step.scale + unit) * total, "nearest_even", status)
+    scaled = step.g * pow2(step.scale + unit) * total
+    return round_float32(c + scaled, "nearest_even", status)
 
 
 @dataclass(frozen=True)
@@ -230,7 +257,7 @@ class FixedRegister:
         return self.hold(truncate_fraction(c * pow2(-self.lsb), status), status)
 
     def add(self, register: int, step: Step, status: Status) -> int:
-        x = exact_sum(step.finite) * pow2(step.scale - self.lsb)
+        x = step.g * exact_sum(step.finite) * pow2(step.scale - self.lsb)
         return self.hold(register + truncate_fraction(x, status), status)
 
     def read(self, register: int, status: Status) -> Number:
@@ -265,7 +292,12 @@ PROMOTED = {"hopper-promoted": 128, "hopper-mx": 32}
 
 
 def dot(
-    fmt_a: str, fmt_b: str, blocks: Iterable[Sequence], accumulator_text: str, c_bits: int = 0
+    fmt_a: str,
+    fmt_b: str,
+    blocks: Iterable[Sequence],
+    accumulator_text: str,
+    c_bits: int = 0,
+    scales: str = "e8m0",
 ) -> Result:
     """The dot product of blocks (codes_a, codes_b, scale_a, scale_b), from the float32 c_bits."""
     status = Status()
@@ -273,7 +305,7 @@ def dot(
     name, *numbers = accumulator_text.split(":")
     nan_bits = 0x7FFFFFFF if name in PRESETS else 0x7FC00000
     size = PRESETS[name][0] if name in PRESETS else None
-    steps = steps_of(fmt_a, fmt_b, blocks, size)
+    steps = steps_of(fmt_a, fmt_b, blocks, size, scales)
     running, c = started(c, (name, *numbers[1:]), status)
     match name, numbers:
         case "exact", []:

@@ -75,15 +75,22 @@ NAMES = (*FUSED, *GROUPED, *EXACT, *TREES, *FLOORED)
 
 
 def dot(
-    fmt_a: str, fmt_b: str, blocks: Iterable[Sequence], accumulator_text: str, c_bits: int = 0
+    fmt_a: str,
+    fmt_b: str,
+    blocks: Iterable[Sequence],
+    accumulator_text: str,
+    c_bits: int = 0,
+    scales: str = "e8m0",
 ) -> Result:
-    """As `rational.dot`, by any rule or machine of the contract."""
+    """As `rational.dot`, by any rule or machine of the contract; E4M3 scales of `grouped` only."""
     name, status, c = accumulator_text, Status(), decode_float32(c_bits)
     nan_bits = NAN
     if name in FUSED:
         c, nan_bits = fused(fmt_a, fmt_b, blocks, c, status, FUSED[name]), NVIDIA
     elif name in GROUPED:
-        c, nan_bits = grouped(fmt_a, fmt_b, blocks, c, status, *GROUPED[name]), NVIDIA
+        terms, *rest = GROUPED[name]
+        steps = rational.steps_of(fmt_a, fmt_b, blocks, terms, scales)
+        c, nan_bits = grouped(steps, c, status, *rest), NVIDIA
     elif name in EXACT:
         c = run(c, rational.steps_of(fmt_a, fmt_b, blocks, EXACT[name]), rational.exact, status)
     elif name in TREES:
@@ -93,7 +100,7 @@ def dot(
         terms, halves = FLOORED[name]
         c = run(c, rational.steps_of(fmt_a, fmt_b, blocks, terms), floored, status, halves)
     else:
-        return rational.dot(fmt_a, fmt_b, blocks, accumulator_text, c_bits)
+        return rational.dot(fmt_a, fmt_b, blocks, accumulator_text, c_bits, scales)
     return Result(
         encode_float32(c, nan_bits),
         c is Special.NAN,
@@ -155,17 +162,7 @@ def nearest(x: Number, status: Status, running: str = "float32") -> Number:
 # Exact sums of groups ---------------------------------------------------------------------------
 
 
-def grouped(
-    fmt_a: str,
-    fmt_b: str,
-    blocks: Iterable[Sequence],
-    c: Number,
-    status: Status,
-    terms: int,
-    together: int,
-    f: int,
-) -> Number:
-    steps = rational.steps_of(fmt_a, fmt_b, blocks, terms)
+def grouped(steps: list[Step], c: Number, status: Status, together: int, f: int) -> Number:
     met: list[Step] = []
     for i, step in enumerate(steps):
         met.append(step)
@@ -178,7 +175,7 @@ def grouped(
 
 def one_grid(c: Number, met: list[Step], status: Status, f: int) -> Number:
     assert isinstance(c, Fraction)
-    sums = [(rational.exact_sum(one.finite) * pow2(one.scale), one.scale) for one in met]
+    sums = [(one.g * rational.exact_sum(one.finite) * pow2(one.scale), one.scale) for one in met]
     largest = max(scale for _, scale in sums)
     if c != 0:
         largest = max(largest, floor_log2(abs(c)), -126)

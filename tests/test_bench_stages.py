@@ -10,7 +10,7 @@ from mxdot.model import DotConfig
 from mxdot.sim.dot import report
 from mxdot.sim.dot.item import model_trace, outcome, products
 from mxdot.sim.dot.stages import Row, compare_stages
-from mxdot.sim.dot.stimulus import SEQUENCES
+from mxdot.sim.dot.stimulus import SEQUENCES, for_unit
 from mxdot.sim.dot.target import Target
 from mxdot.sim.engine.job import Failure, UnitJob
 
@@ -21,6 +21,9 @@ UNITS = {
     "float32": DotConfig(formats="e3m2", lanes=8, accumulator="float32"),
     "steps": DotConfig(formats="e4m3", lanes=32, accumulator="ada", stages=6),
     "promoted": DotConfig(formats="e4m3", lanes=4, accumulator="hopper-promoted", stages=6),
+    "factor": DotConfig(formats="e2m1", lanes=16, accumulator="exact", scales="e4m3"),
+    "scales": DotConfig("e4m3", 8, "fused:25", scales="e4m3", scale_block=4, stages=6),
+    "groups": DotConfig("e2m1", 64, "blackwell-mxf4nvf4", scales="e4m3", scale_block=16, stages=6),
 }
 # No counterpart in the model.
 UNCOMPARED = {"scale", "offset", "distance", "approach", "add", "carry", "count", "normalize"}
@@ -37,6 +40,7 @@ def test_right_unit_agrees_in_every_section(name, simulation_dir, tmp_path):
     for sequence in ("random_classes", "sticky", "chains"):
         make, _ = SEQUENCES[sequence]
         batch = make(Target(config, 0), np.random.default_rng(5), 8)[-1].take(slice(0, 1))
+        batch = for_unit(config, np.random.default_rng(6), batch)
         (product,) = products(config, batch)
         values = {"mode": 0, "c": product.c, "blocks": [list(b) for b in product.blocks]}
         report.failure_file(job).write_text(json.dumps(values))

@@ -83,6 +83,15 @@ def test_str_names_every_choice():
     assert str(unit) == ("e2m1,int8xe4m3 fixed:48:-20:wrap x8 stages 3 bfloat16 no-status no-c")
 
 
+def test_scales_of_a_beat():
+    unit = DotConfig("e2m1", 64, "blackwell-mxf4nvf4", scales="e4m3", scale_block=16)
+    assert (unit.scale_bits, unit.scale_blocks) == (7, 4)
+    assert str(unit) == "e2m1 blackwell-mxf4nvf4 x64 stages 4 scales e4m3 scale-block 16"
+    assert unit.name == "blackwell-mxf4nvf4-e2m1-x64-s4-scales_e4m3-k16"
+    assert DotConfig(**unit.arguments) == unit
+    assert (DotConfig().scale_bits, DotConfig().scale_block) == (8, 32)
+
+
 NAMES = "e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, e5m2fnuz, fp16, bf16, tf32"
 
 
@@ -122,11 +131,48 @@ NAMES = "e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, e5m2fnuz, fp16, bf1
         *(
             (ValueError, f"accumulator {text} has no unit: {why}", {"accumulator": text})
             for text, why in (
-                ("blackwell-mxf4nvf4", "sums of groups have none"),
                 ("cdna1-fp16", "exact sums of parts of a block have none"),
                 ("cdna2-fp16", "trees that flush subnormal numbers have none"),
                 ("cdna3-fp8", "sums that are cut downwards have none"),
             )
+        ),
+        (
+            ValueError,
+            "lanes must be a multiple of 64 with blackwell-mxf4nvf4, not 32",
+            {"accumulator": "blackwell-mxf4nvf4", "formats": "e2m1"},
+        ),
+        (
+            ValueError,
+            "scales must be e8m0 with float32, not e4m3",
+            {"accumulator": "float32", "scales": "e4m3"},
+        ),
+        (
+            ValueError,
+            (
+                "scales must be e8m0 with aligned:13 and bf16, whose sums may leave float32, "
+                "not e4m3"
+            ),
+            {"formats": "bf16", "scales": "e4m3"},
+        ),
+        (
+            ValueError,
+            "scales of float32 results must be one of e8m0, e4m3, not 'u4'",
+            {"scales": "u4"},
+        ),
+        (
+            ValueError,
+            "scale_block must be the lanes with exact, 32, not 8",
+            {"accumulator": "exact", "scale_block": 8},
+        ),
+        (
+            ValueError,
+            "scale_block must be at most the lanes, 32, not 64",
+            {"scale_block": 64},
+        ),
+        (
+            ValueError,
+            "scale_block must be one of 4, 8, 16, 32, 64, 128, not 12",
+            {"scale_block": 12},
         ),
         (
             ValueError,

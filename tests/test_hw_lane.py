@@ -13,10 +13,10 @@ from amaranth.lib.wiring import In, Out
 
 from hw_bench import Evaluator, assert_same
 from mxdot.hw.arithmetic.floats import SpecialLayout
-from mxdot.hw.arithmetic.scale import ScaleAdder
+from mxdot.hw.arithmetic.scale import ScaleAdder, ScaleMultiplier
 from mxdot.hw.dot.decode import ElementDecoder
 from mxdot.hw.dot.lane import ProductLane, ProductLayout
-from mxdot.model import E8M0, FORMATS, MX_FORMATS, DotConfig, ElementFormat, format_pairs
+from mxdot.model import E4M3, E8M0, FORMATS, MX_FORMATS, DotConfig, ElementFormat, format_pairs
 from mxdot.model.products import Pair, product_table
 from mxdot.model.specials import NAN, NEGATIVE_INF, POSITIVE_INF
 from mxdot.model.widths import Widths
@@ -176,6 +176,17 @@ def test_a_lane_is_as_wide_as_its_largest_product(a, b):
     zero, lowest = widths.exponent_min, widths.exponent_min + widths.exponent_low
     assert lowest <= exponents.min()
     assert exponents.max() == lowest + widths.exponent_span < zero + 2**widths.exponent_bits
+
+
+def test_every_pair_of_e4m3_scales():
+    a, b = np.repeat(np.arange(128), 128), np.tile(np.arange(128), 128)
+    got = Evaluator(ScaleMultiplier(E4M3))(a=a, b=b)
+    nan = (a == 127) | (b == 127)
+    assert_same(got["nan"], nan, a=a, b=b)
+    values = np.ldexp(got["significand"].astype(float), got["exponent"] - 6)
+    want = E4M3.values[a] * E4M3.values[b]
+    assert_same(values[~nan], want[~nan], a=a[~nan], b=b[~nan])
+    assert (got["exponent"][~nan].min(), got["exponent"][~nan].max()) == (-12, 16)
 
 
 def test_every_pair_of_scales():

@@ -67,6 +67,21 @@ UNITS = [
     unit("volta-float16", "fp16", lanes=8, out="float16"),
     unit("hopper-mma", FP8, lanes=8),
     unit("hopper-mma-float16", FP8, lanes=8, stages=5),
+    # Scales with a significand, and several of a beat.
+    unit("exact", "e2m1", lanes=16, scales="e4m3"),
+    unit("exact", "e4m3,int4", scales="e4m3", out="float16"),
+    unit("int32", "int4", lanes=16, scales="e4m3"),
+    unit("aligned:13", "e2m1", lanes=16, scales="e4m3", stages=6),
+    unit("aligned:30", FP8, scales="e4m3", stages=2),
+    unit("aligned:13:float16", "e2m1", scales="e4m3"),
+    unit("fused:13", "e2m1,e4m3", lanes=8, scales="e4m3"),
+    unit("fused:4", "e2m1", lanes=16, scales="e4m3", scale_block=4),
+    unit("fused:25", FP8, lanes=8, scale_block=4, stages=5),
+    unit("hopper-promoted", "e2m1", lanes=32, scales="e4m3", scale_block=16, stages=6),
+    unit("hopper-mma", "e4m3", lanes=16, scale_block=8),
+    unit("blackwell-mxf4nvf4", "e2m1", lanes=64, scales="e4m3", scale_block=16),
+    unit("blackwell-mxf4nvf4", "e2m1", lanes=64, scale_block=32, stages=2),
+    unit("blackwell-mxf4nvf4", "e2m1", lanes=128, scales="e4m3", scale_block=8, stages=9),
 ]
 
 

@@ -83,6 +83,13 @@ def test_the_arguments_make_the_same_unit():
             {"dot": DotConfig("int8", accumulator="exact", micro=True)},
             "dot must be a unit of float results and E8M0 scales, not of micro-exponents",
         ),
+        (
+            {"dot": DotConfig("e2m1", 16, "exact", scales="e4m3")},
+            (
+                "dot must be a unit of float results and E8M0 scales, "
+                "not of e4m3 scales for 16 of 16 elements"
+            ),
+        ),
     ],
 )
 def test_refused(arguments, message):

@@ -63,8 +63,8 @@ def normalised_subnormal_scales(patch):
         vars(made).update(exponents=exponents, significands=np.ldexp(scales, -exponents))
         return made
 
-    right = operand._block_scale
-    patch.setattr(operand, "_block_scale", block_scale)
+    right = operand.block_scale
+    patch.setattr(operand, "block_scale", block_scale)
 
 
 def regions_that_do_not_start_at_zero(patch):

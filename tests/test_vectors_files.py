@@ -113,6 +113,10 @@ BAD_COMMANDS = {
         "interleave must be 1 to write vectors, not 2",
     ),
     "micro": (["--out", "x.npz", "--micro"], "micro must be False to write vectors, not True"),
+    "scales": (
+        ["--out", "x.npz", "--scales", "e4m3", "--accumulator", "exact"],
+        "scales must be e8m0 for a block to write vectors, not e4m3 for 32 of 32 elements",
+    ),
     "nowhere to write": ([], "vectors needs --out FILE, --hex DIR or both"),
     "count": (["--out", "x.npz", "--count", "0"], "count must be from 1 to 1000000, not 0"),
     "blocks": (["--out", "x.npz", "--blocks", "0"], "blocks must be from 1 to 1024, not 0"),

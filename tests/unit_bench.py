@@ -6,7 +6,7 @@ with as many streams as one likes; `simulate` runs it in Amaranth's simulator, w
 """
 
 from collections.abc import Generator, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -15,7 +15,7 @@ from amaranth.hdl import ClockDomain, Module
 from amaranth.sim import Simulator
 from numpy.typing import NDArray
 
-from cases import RUNNING, Cases, random_cases
+from cases import RUNNING, Cases, random_cases, under_e4m3
 from hw_bench import Evaluator, assert_same, pack, shape_of, unpack
 from mxdot.hw import DotUnit
 from mxdot.model import DotConfig
@@ -54,7 +54,12 @@ def random_work(
     for mode, length in sorted(set(zip(modes.tolist(), lengths.tolist(), strict=True))):
         places = np.flatnonzero((modes == mode) & (lengths == length))
         pair = config.formats[mode]
-        cases = random_cases(rng, pair, len(places), length, config.lanes, **classes)
+        blocks = length * config.scale_blocks
+        cases = random_cases(rng, pair, len(places), blocks, config.scale_block, **classes)
+        if config.scales == "e4m3":
+            cases = under_e4m3(rng, cases)
+        if not config.load_c:
+            cases = replace(cases, c=np.zeros_like(cases.c))
         for place, part in zip(places, products(config, cases, mode), strict=True):
             parts[place] = part
     return join(config, [part for part in parts if part is not None])
@@ -64,7 +69,10 @@ def products(config: DotConfig, cases: Cases, mode: int = 0) -> list[Product]:
     """The blocks of each dot product, and what the model says of it."""
     a, scale_a = cases.a.blocks_last()
     b, scale_b = cases.b.blocks_last()
-    n, count, _ = a.shape
+    n, count = len(a), a.shape[1] // config.scale_blocks
+    a, b = (codes.reshape(n, count, config.lanes) for codes in (a, b))
+    if config.scale_blocks > 1:
+        scale_a, scale_b = (scale.reshape(n, count, -1) for scale in (scale_a, scale_b))
     # c counts with the first block only.
     c = np.full((n, count), 0xDEADBEEF)
     c[:, 0] = cases.c.view(np.uint32)

@@ -1,10 +1,12 @@
-"""E8M0 scale adder."""
+"""The product of two scales: E8M0 and E4M3."""
 
-from amaranth.hdl import Module, signed
+from amaranth.hdl import Cat, Module, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...model.formats import E8M0
+from ...model.formats import E8M0, FloatFormat
+from ..hierarchy import submodule
+from .multiply import Multiplier
 
 SCALE_SHAPE = signed(10)
 
@@ -30,5 +32,52 @@ class ScaleAdder(wiring.Component):
         m.d.comb += [
             self.exponent.eq(self.a + self.b - 2 * E8M0.bias),
             self.nan.eq((self.a == E8M0.nan_code) | (self.b == E8M0.nan_code)),
+        ]
+        return m
+
+
+class ScaleMultiplier(wiring.Component):
+    """significand x 2^(exponent - 2 x mantissa bits) = a x b, of floats without a sign;
+    combinational.
+
+    Subnormals keep the least exponent; of a zero the significand is 0.
+
+    Ports:
+
+    - `a` in, `bits`: code of `fmt` without its sign
+    - `b` in, `bits`: the other one
+    - `exponent` out, 10 bits, signed: that of the product of the unit digits
+    - `significand` out: the product, of twice the mantissa bits behind the unit digit; neither is
+      meaningful with `nan`
+    - `nan` out, 1 bit: a scale is NaN
+    """
+
+    def __init__(self, fmt: FloatFormat) -> None:
+        self.fmt, bits = fmt, fmt.bits - 1
+        super().__init__(
+            {
+                "a": In(bits),
+                "b": In(bits),
+                "exponent": Out(SCALE_SHAPE),
+                "significand": Out(2 * fmt.significand_bits),
+                "nan": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        fmt, exponents, nans = self.fmt, [], []
+        digits = fmt.significand_bits
+        multiplier = submodule(m, "multiplier", Multiplier(digits, digits))
+        for code, factor in ((self.a, multiplier.a), (self.b, multiplier.b)):
+            fraction, field = code[: fmt.mantissa_bits], code[fmt.mantissa_bits :]
+            m.d.comb += factor.eq(Cat(fraction, field.any()))
+            # A subnormal has the exponent of the field 1.
+            exponents.append(Cat(field[0] | ~field.any(), field[1:]))
+            nans.append(code.all())
+        m.d.comb += [
+            self.exponent.eq(exponents[0] + exponents[1] - 2 * fmt.bias),
+            self.significand.eq(multiplier.product),
+            self.nan.eq(nans[0] | nans[1]),
         ]
         return m

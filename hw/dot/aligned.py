@@ -15,6 +15,7 @@ from ..pipeline import Section
 from . import float_loop
 from .alignment_shifter import AlignShifter
 from .block import TREE, loop_values, top_bias, words_shape
+from .factor import BlockFactor
 from .multiply import compress_negatives, negatives_shape, products_shape
 from .window import range_value, window_of
 
@@ -199,5 +200,6 @@ SECTIONS = {
     "align": Align,
     **TREE,
     "cut": Cut,
+    "factor": BlockFactor,
     **float_loop.SECTIONS,
 }

@@ -33,15 +33,16 @@ def row_bits(widths: Widths) -> int:
 
 
 def loop_values(widths: Widths) -> dict[str, ShapeLike]:
-    """The value `top_exponent`, where there is a float loop: the biased exponent of the top place
-    of its window."""
+    """The value `top_exponent`, where there is the loop of one addition: the biased exponent of the
+    top place of its window."""
     has_loop = widths.config.accumulator.register is None
     return {"top_exponent": signed(EXPONENT_BITS)} if has_loop else {}
 
 
 def top_bias(widths: Widths, lsb: int) -> int:
-    """The value `top_exponent` less the block's scale: 2^lsb is worth a digit of its sum."""
-    return widths.running.bias + window_of(widths).top + lsb
+    """The value `top_exponent` less the block's scale: 2^lsb is worth a digit of its sum, of which
+    the scale's significand makes finer ones."""
+    return widths.running.bias + window_of(widths).top + lsb - widths.factor_fraction_bits
 
 
 class Place(Section):

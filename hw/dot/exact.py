@@ -2,5 +2,6 @@
 
 from . import float_loop
 from .block import BLOCK
+from .factor import BlockFactor
 
-SECTIONS = {**BLOCK, **float_loop.SECTIONS}
+SECTIONS = {**BLOCK, "factor": BlockFactor, **float_loop.SECTIONS}

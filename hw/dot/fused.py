@@ -4,6 +4,7 @@ block, then promote where a partial sum is kept apart."""
 from amaranth.hdl import Cat, Const, Module, Mux, ShapeLike, Signal, Value, signed
 from amaranth.lib import data
 
+from ...model.term_widths import GroupWidths
 from ...model.widths import Widths
 from ..arithmetic.adder_tree import AdderTree, TermLayout
 from ..arithmetic.float_sum import FloatSum
@@ -21,7 +22,8 @@ from ..arithmetic.shift import ShiftRight
 from ..hierarchy import submodule
 from ..pipeline import Section
 from .alignment_shifter import AlignShifter
-from .multiply import products_shape, special_shape
+from .factor import ProductFactor
+from .multiply import of_blocks, of_lane, products_shape, special_shape
 from .narrow import c_value, carried, first_c
 
 
@@ -57,7 +59,7 @@ class FusedLargest(Section):
     """The largest exponent of each step."""
 
     def __init__(self, widths: Widths) -> None:
-        self.widths = widths
+        self.widths = widths = widths.terms
         super().__init__({"products": products_shape(widths)}, {"peaks": peaks_shape(widths)})
 
     def elaborate(self, platform: object) -> Module:
@@ -85,6 +87,7 @@ class Join(Section):
     """
 
     def __init__(self, widths: Widths, step: int) -> None:
+        widths = widths.terms
         self.widths, self.step = widths, step
         start: dict[str, ShapeLike] = {}
         if step == 0:
@@ -93,7 +96,7 @@ class Join(Section):
             {
                 "products": products_shape(widths),
                 "peaks": peaks_shape(widths),
-                "scale": SCALE_SHAPE,
+                **self._scale_value(),
                 sum_name(widths): RunningLayout(widths.running),
                 **start,
             },
@@ -113,14 +116,14 @@ class Join(Section):
         peak_of_step = self.i.peaks[self.step]
         products_lead = Signal()
         peak = Signal(signed(EXPONENT_BITS))
-        emax = self.o.exponent
+        emax, scale = self.o.exponent, self._scale()
         base = Signal(signed(EXPONENT_BITS))
         m.d.comb += [
-            peak.eq(peak_of_step.exponent + self.i.scale + widths.exponent_min),
+            peak.eq(peak_of_step.exponent + scale + widths.exponent_min),
             # A zero c takes no part; with zero products too, any exponent will do.
             products_lead.eq(peak_of_step.any & ((c.significand == 0) | (peak > c.exponent))),
             emax.eq(self._at_least(Mux(products_lead, peak, c.exponent))),
-            base.eq(emax - self.i.scale - widths.exponent_min),
+            base.eq(emax - scale - widths.exponent_min),
         ]
         sticky = []
         for index in range(widths.step_lanes):
@@ -137,6 +140,17 @@ class Join(Section):
         sticky.append(self._align_running(m, c, emax))
         m.d.comb += self.o.sticky.eq(Cat(sticky).any())
         return m
+
+    def _scale_value(self) -> dict[str, ShapeLike]:
+        """The exponent of scales, where terms have it not in them."""
+        joins = not isinstance(self.widths, GroupWidths)
+        return {"scale": of_blocks(SCALE_SHAPE, self.widths)} if joins else {}
+
+    def _scale(self) -> Value:
+        """That of the step."""
+        if "scale" not in self.reads:
+            return Const(0, SCALE_SHAPE)
+        return of_lane(self.i.scale, self.step * self.widths.step_lanes, self.widths)
 
     def _at_least(self, exponent: Value) -> Value:
         """`exponent`, no less than the machine's least."""
@@ -179,6 +193,7 @@ class FusedSum(Section):
     """The adder tree over the step's terms and the running value."""
 
     def __init__(self, widths: Widths, step: int) -> None:
+        widths = widths.terms
         self.widths, self.step = widths, step
         super().__init__({"terms": terms_shape(widths)}, {"total": signed(widths.total_bits)})
 
@@ -196,6 +211,7 @@ class FusedRound(Section):
     bits, or to nearest even."""
 
     def __init__(self, widths: Widths, step: int) -> None:
+        widths = widths.terms
         self.widths, self.step = widths, step
         super().__init__(
             {
@@ -288,6 +304,7 @@ class Promote(Section):
 
 
 SECTIONS = {
+    "factor": ProductFactor,
     "largest": FusedLargest,
     "join": Join,
     "sum": FusedSum,

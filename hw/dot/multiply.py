@@ -1,12 +1,14 @@
 """Sections `decode` and `multiply` of elements: decoders, the scale adder, product lanes."""
 
-from amaranth.hdl import Cat, Module, ShapeLike
+from typing import Any
+
+from amaranth.hdl import Cat, Module, ShapeLike, Value
 from amaranth.lib import data
 
 from ...model.widths import OperandWidths, Widths
 from ..arithmetic.columns import Columns
 from ..arithmetic.floats import SpecialLayout
-from ..arithmetic.scale import SCALE_SHAPE, ScaleAdder
+from ..arithmetic.scale import SCALE_SHAPE, ScaleAdder, ScaleMultiplier
 from ..hierarchy import submodule
 from ..pipeline import Section
 from .decode import ElementDecoder, ElementLayout
@@ -19,11 +21,29 @@ def block_values(widths: Widths) -> dict[str, ShapeLike]:
     return {
         "a": data.ArrayLayout(widths.a.code_bits, config.lanes),
         "b": data.ArrayLayout(widths.b.code_bits, config.lanes),
-        "scale_a": config.scale_bits,
-        "scale_b": config.scale_bits,
+        "scale_a": of_blocks(config.scale_bits, widths),
+        "scale_b": of_blocks(config.scale_bits, widths),
         "mode": config.mode_bits,
         **config.side_inputs,
     }
+
+
+def of_blocks(shape: ShapeLike, widths: Widths) -> ShapeLike:
+    """A value for each scale of a beat: a plain one where there is one."""
+    blocks = widths.config.scale_blocks
+    return shape if blocks == 1 else data.ArrayLayout(shape, blocks)
+
+
+def of_lane(value: Any, lane: int, widths: Widths) -> Any:
+    """The one of the lane's block among what `of_blocks` says."""
+    config = widths.config
+    return value if config.scale_blocks == 1 else value[lane // config.scale_block]
+
+
+def scale_values(widths: Widths) -> dict[str, ShapeLike]:
+    """The values `scale`, s, and `factor`, g as an integer, where scales are no powers of two."""
+    factor = {"factor": of_blocks(widths.factor_bits, widths)} if widths.factor_bits else {}
+    return {"scale": of_blocks(SCALE_SHAPE, widths), **factor}
 
 
 def products_shape(widths: Widths) -> data.ArrayLayout:
@@ -66,14 +86,14 @@ class Decode(Section):
             {
                 "elements_a": elements_shape(widths, widths.a),
                 "elements_b": elements_shape(widths, widths.b),
-                "scale": SCALE_SHAPE,
-                "scale_nan": 1,
+                **scale_values(widths),
+                "scale_nan": of_blocks(1, widths),
             },
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        _add_scales(m, self)
+        multiply_scales(m, self, self.widths, self.o.scale_nan)
         for side, widths in (("a", self.widths.a), ("b", self.widths.b)):
             for index in range(self.widths.config.lanes):
                 decoder = submodule(m, f"decode_{side}{index}", ElementDecoder(widths))
@@ -92,14 +112,21 @@ def elements_shape(widths: Widths, operand: OperandWidths) -> data.ArrayLayout:
     return data.ArrayLayout(ElementLayout(operand), widths.config.lanes)
 
 
-def _add_scales(m: Module, section: Section) -> None:
-    scale = submodule(m, "scale", ScaleAdder())
-    m.d.comb += [
-        scale.a.eq(section.i.scale_a),
-        scale.b.eq(section.i.scale_b),
-        section.o.scale.eq(scale.exponent),
-        section.o.scale_nan.eq(scale.nan),
-    ]
+def multiply_scales(m: Module, section: Section, widths: Widths, nan: Any) -> None:
+    """Both scales of each block to what `scale_values` says, and whether one is NaN."""
+    config = widths.config
+    for lane in range(0, config.lanes, config.scale_block):
+        number = "" if config.scale_blocks == 1 else str(lane // config.scale_block)
+        kind = ScaleMultiplier(config.scale_format) if widths.factor_bits else ScaleAdder()
+        scale = submodule(m, f"scale{number}", kind)
+        m.d.comb += [
+            scale.a.eq(of_lane(section.i.scale_a, lane, widths)),
+            scale.b.eq(of_lane(section.i.scale_b, lane, widths)),
+            of_lane(section.o.scale, lane, widths).eq(scale.exponent),
+            of_lane(nan, lane, widths).eq(scale.nan),
+        ]
+        if widths.factor_bits:
+            m.d.comb += of_lane(section.o.factor, lane, widths).eq(scale.significand)
 
 
 class Products(Section):
@@ -115,7 +142,7 @@ class Products(Section):
             {
                 "elements_a": elements_shape(widths, widths.a),
                 "elements_b": elements_shape(widths, widths.b),
-                "scale_nan": 1,
+                "scale_nan": of_blocks(1, widths),
             },
             {
                 "products": products_shape(widths),
@@ -126,9 +153,8 @@ class Products(Section):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        lanes, count = [], self.widths.config.lanes
-        order = self.widths.config.accumulator.order(count)
-        for index, place in enumerate(range(count) if order is None else order.tolist()):
+        lanes, count = [], self.widths.config.lanes // self.widths.steps
+        for index, place in enumerate(self.widths.order):
             lane = submodule(m, f"lane{index}", ProductLane(self.widths))
             m.d.comb += [
                 lane.a.eq(self.i.elements_a[place]),
@@ -142,12 +168,20 @@ class Products(Section):
         for word, value in zip(self.o.negatives, columns.reduce(COUNTED[0]), strict=True):
             m.d.comb += word.eq(value)
         for step in range(self.widths.steps):
-            members = lanes[step * self.widths.step_lanes : (step + 1) * self.widths.step_lanes]
+            members = lanes[step * count : (step + 1) * count]
             nan = Cat(lane.special.nan for lane in members).any()
             special = self.o.special[step]
             m.d.comb += [
-                special.nan.eq(self.i.scale_nan | nan),
+                special.nan.eq(self._scale_nan(step * count, count) | nan),
                 special.pos_inf.eq(Cat(lane.special.pos_inf for lane in members).any()),
                 special.neg_inf.eq(Cat(lane.special.neg_inf for lane in members).any()),
             ]
         return m
+
+    def _scale_nan(self, start: int, count: int) -> Value:
+        """Whether a scale of so many lanes is NaN."""
+        nan, config = self.i.scale_nan, self.widths.config
+        if config.scale_blocks == 1:
+            return nan
+        blocks = range(start // config.scale_block, -(-(start + count) // config.scale_block))
+        return Cat(nan[block] for block in blocks).any()

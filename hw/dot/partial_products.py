@@ -8,10 +8,8 @@ from amaranth.lib import data
 from ...model.widths import PARTIAL_SUMS, Widths
 from ..arithmetic.columns import Columns
 from ..arithmetic.multiply import add_signed_product, signed_constant
-from ..arithmetic.scale import SCALE_SHAPE, ScaleAdder
-from ..hierarchy import submodule
 from ..pipeline import Section
-from .multiply import block_values, special_shape
+from .multiply import block_values, multiply_scales, scale_values, special_shape
 
 
 def partial_sums_shape(row_bits: int, words: int) -> data.ArrayLayout:
@@ -22,7 +20,7 @@ def partial_sums_shape(row_bits: int, words: int) -> data.ArrayLayout:
 class PartialProducts(Section):
     """Two's-complement codes of one format each to words of the sum of their products.
 
-    A NaN scale, where operands have scales of E8M0, is the only special value that there is.
+    A NaN scale, where operands have scales that can be, is the only special value that there is.
     scales: whether they have. beside: further values that are written; of these `top_exponent` is
     the exponent of both scales plus `bias`.
     """
@@ -40,7 +38,7 @@ class PartialProducts(Section):
         names = ("a", "b", "scale_a", "scale_b") if scales else ("a", "b")
         beside = dict(beside or {})
         if scales:
-            beside |= {"scale": SCALE_SHAPE, "special": special_shape(widths)}
+            beside |= {**scale_values(widths), "special": special_shape(widths)}
         super().__init__(
             {name: values[name] for name in names},
             {"partial_sums": partial_sums_shape(row_bits, PARTIAL_SUMS[0]), **beside},
@@ -56,13 +54,7 @@ class PartialProducts(Section):
         for word, value in zip(self.o.partial_sums, words, strict=True):
             m.d.comb += word.eq(value)
         if self.scales:
-            scale = submodule(m, "scale", ScaleAdder())
-            m.d.comb += [
-                scale.a.eq(self.i.scale_a),
-                scale.b.eq(self.i.scale_b),
-                self.o.scale.eq(scale.exponent),
-                self.o.special[0].nan.eq(scale.nan),
-            ]
+            multiply_scales(m, self, self.widths, self.o.special[0].nan)
         if "top_exponent" in self.writes:
             m.d.comb += self.o.top_exponent.eq(self.o.scale + self.bias)
         return m

@@ -13,11 +13,12 @@ from ...model.accumulators import (
     Int32,
     by_kind,
 )
+from ...model.accumulators.group_sums import GroupSums
 from ...model.formats import FloatFormat
 from ...model.outputs import IntegerOutput
 from ...model.widths import Widths
 from ..pipeline import Section
-from . import aligned, exact, fixed, float_tree, fused, integer
+from . import aligned, exact, fixed, float_tree, fused, groups, integer
 from .convert import Convert
 from .multiply import Decode, Products
 from .narrow import Narrow
@@ -27,6 +28,7 @@ FAMILIES: dict[type[Accumulator], Mapping[str, Callable[..., Section]]] = {
     Int32: exact.SECTIONS,
     Aligned: aligned.SECTIONS,
     Fused: fused.SECTIONS,
+    GroupSums: groups.SECTIONS,
     Fixed: fixed.SECTIONS,
     Float32: float_tree.SECTIONS,
 }

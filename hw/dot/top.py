@@ -33,9 +33,12 @@ class DotTop(Top):
         self.port("in_a", lanes * config.bits_a, "in", f"{lanes} codes of a, lane 0 lowest")
         self.port("in_b", lanes * config.bits_b, "in", f"{lanes} codes of b, lane 0 lowest")
         if config.scale_bits:
-            kind = "integer" if config.has_integers else "E8M0"
-            self.port("in_scale_a", config.scale_bits, "in", f"{kind} scale of a")
-            self.port("in_scale_b", config.scale_bits, "in", f"{kind} scale of b")
+            kind = "integer" if config.has_integers else config.scales.upper()
+            kind += " scale" if config.scale_blocks == 1 else " scales"
+            lowest = "" if config.scale_blocks == 1 else ", that of lane 0 lowest"
+            for side in "ab":
+                bits = config.scale_blocks * config.scale_bits
+                self.port(f"in_scale_{side}", bits, "in", f"{kind} of {side}{lowest}")
         for name, width in config.side_inputs.items():
             self.port(f"in_{name}", width, "in", SIDE_INPUTS[name])
         if config.load_c:

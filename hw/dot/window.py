@@ -62,8 +62,8 @@ class Window:
 
 
 def window_of(widths: Widths) -> Window:
-    """That of a unit."""
-    return Window(widths.sum_bits, widths.running)
+    """That of a unit, for sums times the significands of their scales."""
+    return Window(widths.sum_bits + widths.factor_bits, widths.running)
 
 
 class ReachLayout(data.StructLayout):

@@ -6,7 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import rounding
-from ..datapath import FLOAT_LOOP, largest_sections, product_bits, tree_sections
+from ..datapath import (
+    FLOAT_LOOP,
+    factor_sections,
+    largest_sections,
+    product_bits,
+    tree_sections,
+)
 from ..pipeline import Section
 from ..products import NO_EXPONENT
 from ..rounding import F32
@@ -24,6 +30,7 @@ class Aligned(Narrowable):
     syntax = "aligned:F[:R]"
     examples = ("aligned:13", "aligned:13:float16")
     summary = "terms cut F bits below the largest product's unit digit; RZ block sum; RNE into c"
+    takes_significands = True
 
     def run(self, steps: Steps, c: F32, record: Recorder) -> F32:
         """RZ of the aligned sum to float32, then one rounding into c."""
@@ -54,5 +61,6 @@ class Aligned(Narrowable):
             Section("align", 270, bits=lanes * (widths.term_bits + 1)),
             *tree_sections(widths),
             *([Section("cut", 350)] if widths.sum_is_cut else []),
+            *factor_sections(widths),
             *FLOAT_LOOP,
         )

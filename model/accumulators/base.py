@@ -40,6 +40,7 @@ class Accumulator:
     results. takes_floats: whether it is defined for products of float32 numbers too.
     is_wide: whether the adders of a block hold every digit of its sum, or add whole floats: such
     units are large.
+    takes_significands: whether a unit takes scales that are no powers of two.
     """
 
     syntax: ClassVar[str]
@@ -50,6 +51,7 @@ class Accumulator:
     takes_integers: ClassVar[bool] = False
     takes_floats: ClassVar[bool] = False
     is_wide: ClassVar[bool] = False
+    takes_significands: ClassVar[bool] = False
 
     @property
     def rule(self) -> str:
@@ -113,6 +115,26 @@ class Accumulator:
     def steps(self, lanes: int) -> int:
         """Steps in which a block of `lanes` elements is taken."""
         return len(self.step_sizes(lanes))
+
+    def updates(self, lanes: int, scale_block: int) -> int:
+        """How often a unit of `lanes` lanes, blocks of `scale_block` elements, changes c a beat."""
+        return lanes // scale_block * self.steps(scale_block)
+
+    def check_unit(self, lanes: int, scale_block: int) -> None:
+        """ValueError unless there is a unit of so many lanes, blocks of `scale_block` elements."""
+        if self.without_unit is not None:
+            raise ValueError(f"accumulator {self} has no unit: {self.without_unit}")
+        every = self.promotes_every
+        if every is not None and lanes > every:
+            raise ValueError(f"lanes must be at most {every} with {self}, not {lanes}")
+        if scale_block < lanes and not self.is_fused:
+            raise ValueError(
+                f"scale_block must be the lanes with {self}, {lanes}, not {scale_block}"
+            )
+
+    def term_widths(self, widths: "Widths") -> "Widths":
+        """Widths of what a unit aligns with c, where that is not its products."""
+        return widths
 
     def step_sizes(self, block: int) -> tuple[int, ...]:
         """The elements of each step of a block of `block`."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..datapath import FLOAT_LOOP
+from ..datapath import FLOAT_LOOP, factor_sections
 from ..formats import ElementFormat
 from ..pipeline import Section
 from ..rounding import F32
@@ -20,6 +20,7 @@ class ExactSum(Accumulator):
     """An accumulator that takes the block's sum as it is."""
 
     sums_exactly = True
+    takes_significands = True
 
     def run(self, steps: Steps, c: F32, record: Recorder) -> F32:
         """One rounding per block."""
@@ -33,8 +34,8 @@ class ExactSum(Accumulator):
         return add_blocks(self, block_sum, steps, c, record)
 
     def sections(self, widths: Widths) -> tuple[Section, ...]:
-        """The loop alone."""
-        return FLOAT_LOOP
+        """The loop, behind the scales' significands."""
+        return (*factor_sections(widths), *FLOAT_LOOP)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from ..products import NO_EXPONENT
 from ..rounding import F32, F64
 from ..specials import Update, special_class
 from ..steps import Step, Steps
+from ..term_widths import FactorWidths
 from ..trace import Recorder
 from ..wide import exact_sum, integers
 from ..widths import Widths
@@ -30,6 +31,7 @@ class Fused(Narrowable):
     examples = ("fused:13", "fused:25", "fused:13:float16")
     summary = "as aligned:F, with the scale and c inside the alignment; RZ result"
     is_fused = True
+    takes_significands = True
     takes_floats = True
 
     @property
@@ -65,26 +67,37 @@ class Fused(Narrowable):
             record.stage("accumulator", c)
         return c
 
+    def term_widths(self, widths: Widths) -> Widths:
+        """Of products times the significands of their scales."""
+        return FactorWidths(widths.config) if widths.factor_bits else widths
+
     def sections(self, widths: Widths) -> tuple[Section, ...]:
         """Each step of a block behind the one before."""
         lanes, every = widths.config.lanes, self.promotes_every
-        result = self.running.bits
         # A partial sum that is promoted after every block has no way round.
         around = every is None or lanes < every
-        tree, steps = tree_delay(lanes), self.steps(lanes)
-        product = product_bits(widths)
-        body = [Section("largest", tree, bits=lanes * product)]
-        for i in range(steps):
-            left = (lanes - (i + 1) * widths.step_lanes) * product  # of later steps
-            terms = (widths.step_lanes + 1) * (widths.term_bits + 1)
-            body += [
-                Section("join", 870, i, loop=around, bits=left + terms),
-                Section("sum", 340 + tree, i, loop=around, bits=left + widths.total_bits),
-                Section("round", 850, i, holds=i == steps - 1, loop=around, bits=left + result),
-            ]
+        body = [*fused_sections(widths.terms, lanes, around)]
+        if widths.factor_bits:
+            body.insert(0, Section("factor", 330, bits=lanes * product_bits(widths.terms)))
         if every is not None:
-            body.append(Section("promote", 1500, holds=True, bits=result))
+            body.append(Section("promote", 1500, holds=True, bits=self.running.bits))
         return tuple(body)
+
+
+def fused_sections(widths: Widths, count: int, around: bool = True) -> tuple[Section, ...]:
+    """The alignment of `count` terms with c, step by step. around: whether c comes round."""
+    tree, steps, product = tree_delay(count), widths.steps, product_bits(widths)
+    body = [Section("largest", tree, bits=count * product)]
+    for i in range(steps):
+        left = (count - (i + 1) * widths.step_lanes) * product  # of later steps
+        terms = (widths.step_lanes + 1) * (widths.term_bits + 1)
+        result = widths.running.bits
+        body += [
+            Section("join", 870, i, loop=around, bits=left + terms),
+            Section("sum", 340 + tree, i, loop=around, bits=left + widths.total_bits),
+            Section("round", 850, i, holds=i == steps - 1, loop=around, bits=left + result),
+        ]
+    return tuple(body)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,17 +1,23 @@
 """Exact sums of short groups under their own scales, aligned to those scales: `mxf4nvf4`."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from .. import rounding
+from ..datapath import compress_delay
 from ..formats import E2M1, FLOAT32, ElementFormat
+from ..pipeline import Section
 from ..products import NO_EXPONENT
 from ..rounding import F32
 from ..specials import Update
 from ..steps import Step, Steps
+from ..term_widths import GroupWidths
 from ..trace import Recorder
+from ..widths import Widths
 from .base import truncate
+from .fused import fused_sections
 from .machine import Machine
 
 
@@ -26,6 +32,10 @@ class GroupSums(Machine):
 
     fraction_bits: int
     together: int
+    is_fused = True
+    takes_significands = True
+    least_exponent: ClassVar[None] = None  # as `Fused` has them, for its sections
+    rounds_to_nearest: ClassVar[bool] = False
     summary = "exact sums of groups, cut F bits below the scales' largest exponent; RZ result"
 
     @property
@@ -33,10 +43,31 @@ class GroupSums(Machine):
         """Fraction bits that groups keep."""
         return self.fraction_bits
 
-    @property
-    def without_unit(self) -> str:
-        """Why no unit computes it yet."""
-        return "sums of groups have none"
+    def updates(self, lanes: int, scale_block: int) -> int:
+        """One for each alignment."""
+        return lanes // self.together
+
+    def check_unit(self, lanes: int, scale_block: int) -> None:
+        """ValueError unless a beat holds whole alignments."""
+        super().check_unit(lanes, scale_block)
+        if lanes % self.together:
+            raise ValueError(
+                f"lanes must be a multiple of {self.together} with {self}, not {lanes}"
+            )
+
+    def term_widths(self, widths: Widths) -> GroupWidths:
+        """Of groups."""
+        return GroupWidths(widths.config)
+
+    def sections(self, widths: Widths) -> tuple[Section, ...]:
+        """The exact sums of groups, times their scales, and their alignment."""
+        terms = self.term_widths(widths)
+        gather, factor = 490 + compress_delay(terms.group, 2), 400 if widths.factor_bits else 130
+        return (
+            Section("gather", gather, bits=terms.groups * (terms.group_sum_bits + 1)),
+            Section("factor", factor, bits=terms.groups * (terms.product_bits + 1)),
+            *fused_sections(terms, terms.groups),
+        )
 
     @property
     def rule(self) -> str:
@@ -73,6 +104,9 @@ class GroupSums(Machine):
         with np.errstate(under="ignore"):
             aligned = truncate(np.ldexp(sums, scales), shift, record, update.active)
             aligned_c = truncate(update.c[:, None], shift, record, update.active)[:, 0]
+        record.stage("largest_exponent", largest)
+        record.stage("aligned_c", aligned_c)
+        record.stage("integer_sum", (aligned.sum(axis=-1) + aligned_c).astype(np.int64))
         exact = np.ldexp(aligned.sum(axis=-1) + aligned_c, -shift)
         rounded = rounding.toward_zero(exact)
         record.rounded(exact, rounded, update.active)

@@ -18,6 +18,7 @@ from .power import PowerFormat
 from .table import (
     BF16,
     BFLOAT16,
+    BLOCK_SCALES,
     E1M0,
     E2M1,
     E2M3,
@@ -45,6 +46,7 @@ from .table import (
     UINT8,
     ElementFormat,
     ScaleFormat,
+    block_scale_bits,
     element_format,
     flushed,
     is_scale_format,
@@ -54,6 +56,7 @@ from .table import (
 __all__ = [
     "BF16",
     "BFLOAT16",
+    "BLOCK_SCALES",
     "E1M0",
     "E2M1",
     "E2M3",
@@ -89,6 +92,7 @@ __all__ = [
     "Specials",
     "Triple",
     "UnsignedFormat",
+    "block_scale_bits",
     "element_format",
     "flushed",
     "is_scale_format",

@@ -59,6 +59,10 @@ ElementFormat = FloatFormat | IntegerFormat
 ScaleFormat = FloatFormat | PowerFormat | IntegerFormat
 
 
+BLOCK_SCALES: dict[str, ScaleFormat] = {fmt.name: fmt for fmt in (E8M0, E4M3)}
+"""Scales of blocks of codes, as units take them: codes of a float without its sign."""
+
+
 def element_format(value: ElementFormat | str, name: str = "format") -> ElementFormat:
     """The format of MX elements of a name or itself; ValueError lists the known names."""
     if isinstance(value, FloatFormat | IntegerFormat):
@@ -81,6 +85,11 @@ def scale_format(name: str) -> ScaleFormat:
 def is_scale_format(value: object) -> bool:
     """Whether `value` is a format that scales can have."""
     return isinstance(value, PowerFormat | UnsignedFormat) or value in SCALE_FORMATS.values()
+
+
+def block_scale_bits(fmt: ScaleFormat) -> int:
+    """Bits of a code of `BLOCK_SCALES`."""
+    return fmt.bits - isinstance(fmt, FloatFormat)
 
 
 @cache

@@ -188,7 +188,7 @@ def operand(array: Scaled, check: Callable[..., object] | None = None) -> Operan
             values = values * power(shift)
             units = cast(xp.where(units == NO_EXPONENT, units, units + shift), "int16")
         else:
-            blocks.append(_block_scale(level.format, scales, length))
+            blocks.append(block_scale(level.format, scales, length))
     lsb, low, high = element_range(scheme)
     width = significand_bits(scheme)
     return Operand(values, units, lsb, low, high, width, tuple(blocks), regions, region_length)
@@ -213,7 +213,7 @@ def float_operand(matrix: Array) -> Operand:
     return Operand(values, units, fmt.lsb, -largest, largest, fmt.significand_bits)
 
 
-def _block_scale(fmt: ScaleFormat, scales: Array, length: int) -> BlockScale:
+def block_scale(fmt: ScaleFormat, scales: Array, length: int) -> BlockScale:
     """Significands and exponents; a subnormal or integer scale is not normalised."""
     xp = namespace(scales)
     exponents = exponent(scales)

@@ -2,7 +2,7 @@
 
 Accumulators ask for no more than these protocols; two kinds of steps have them:
 
-    codes.py     blocks of codes under E8M0 scales: what a unit is given
+    codes.py     blocks of codes under E8M0 or E4M3 scales: what a unit is given
     operands.py  values of any scheme's operands, each looked up once for many products
 """
 

@@ -2,19 +2,28 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..cached import cached_property
-from ..formats import E8M0
+from ..formats import E8M0, ScaleFormat, block_scale_bits
 from ..products import NO_EXPONENT, Looked, Pair, Products
 from ..rounding import F64
+from ..schemes.operand import BlockScale, block_scale
 from ..specials import NAN
 from ..trace import Recorder
 from ..wide import exact_sum_fits
 from . import MICRO_DIGITS
+
+
+@cache
+def scale_table(fmt: ScaleFormat) -> BlockScale:
+    """Significands and exponents of all codes of a format of `BLOCK_SCALES`."""
+    codes = np.arange(2 ** block_scale_bits(fmt)).astype(np.uint8)
+    return block_scale(fmt, fmt.exact(codes), 1)
 
 
 @dataclass(frozen=True)
@@ -24,6 +33,7 @@ class CodeStep:
     pairs: (n, t) products; scale_a, scale_b: uint8 (n,). size: elements that the step stands
     for (a block's shorter last step is filled with zero products). is_last: of its dot product.
     shifts: int64 (n, t), 0 to 2, the products' micro-exponents; None where there are none.
+    scale_format: one of `BLOCK_SCALES`.
     """
 
     formats: Pair
@@ -33,11 +43,21 @@ class CodeStep:
     size: int
     is_last: bool
     shifts: NDArray[np.int64] | None = None
+    scale_format: ScaleFormat = E8M0
 
     @cached_property
     def scale(self) -> NDArray[np.int64]:
-        """The exponents s of both scales added, in [-254, 254]; (n,)."""
-        return self.scale_a.astype(np.int64) + self.scale_b.astype(np.int64) - 2 * E8M0.bias
+        """The exponents s of both scales added; of E8M0 in [-254, 254]; (n,)."""
+        if self.scale_format == E8M0:
+            return self.scale_a.astype(np.int64) + self.scale_b.astype(np.int64) - 2 * E8M0.bias
+        exponents = scale_table(self.scale_format).exponents
+        return exponents[self.scale_a] + exponents[self.scale_b]
+
+    @cached_property
+    def _significand(self) -> F64:
+        """Of both scales, multiplied; NaN where one is."""
+        significands = scale_table(self.scale_format).significands
+        return significands[self.scale_a] * significands[self.scale_b]
 
     @cached_property
     def _products(self) -> F64:
@@ -47,8 +67,7 @@ class CodeStep:
     @cached_property
     def special(self) -> NDArray[np.uint8]:
         """The class of special terms of each dot product (n,), 0 where all are finite."""
-        nan_scale = (self.scale_a == E8M0.nan_code) | (self.scale_b == E8M0.nan_code)
-        classes = np.where(nan_scale, np.uint8(NAN), np.uint8(0))
+        classes = np.where(np.isnan(self._significand), np.uint8(NAN), np.uint8(0))
         terms = np.isnan(self._products.sum(axis=-1))
         if terms.any():
             found = self.pairs.specials[terms]
@@ -60,30 +79,34 @@ class CodeStep:
         """(n, t), special terms as 0."""
         return np.nan_to_num(self._products, nan=0.0) if self.special.any() else self._products
 
-    @property
-    def factor(self) -> None:
-        """Powers of two have none."""
-        return
+    @cached_property
+    def factor(self) -> F64 | None:
+        """Both scales' significand g (n,), 0 for NaN; powers of two have none."""
+        if self.scale_format == E8M0:
+            return None
+        return np.nan_to_num(self._significand, nan=0.0)
 
     @property
     def terms(self) -> F64:
-        """The products."""
-        return self.products
+        """Products x factor, (n, t)."""
+        return self.products if self.factor is None else self.products * self.factor[:, None]
 
     @property
     def bits(self) -> int:
-        """Width of the largest product as a multiple of 2^lsb."""
-        return self.formats.bits + _below(self.shifts)
+        """Width of the largest term as a multiple of 2^lsb."""
+        return _term_bits(self.formats, self.shifts, self.scale_format)
 
     @property
     def lsb(self) -> int:
-        """Every product is a multiple of 2^lsb."""
-        return self.formats.lsb - _below(self.shifts)
+        """Every term is a multiple of 2^lsb."""
+        below = 2 * scale_table(self.scale_format).fraction_bits
+        return self.formats.lsb - _below(self.shifts) - below
 
     @property
     def term_bits(self) -> int:
-        """Products lie in [1, 4) of their unit digit (INT8's reach 4)."""
-        return 2
+        """Products lie in [1, 4) of their unit digit (INT8's reach 4); a scale's significand, but
+        for powers of two, below 2."""
+        return 2 if self.factor is None else 4
 
     @cached_property
     def largest_unit(self) -> NDArray[np.int64]:
@@ -110,6 +133,8 @@ class CodeStep:
             record.stage("product_exponent", self.pairs.exponents - shifts)
             record.stage("unit_exponent", self._units.astype(np.int64))
             record.stage("scale", self.scale)
+            if self.factor is not None:
+                record.stage("factor", self.factor)
 
 
 @dataclass(frozen=True)
@@ -118,7 +143,7 @@ class CodeSteps:
 
     codes_a, codes_b: (n, blocks, k); scales_a, scales_b: uint8 (n, blocks). Steps are made
     one at a time, so that what they need stays small however long the dot products are.
-    shifts: int64 (n, blocks, k), or None, as of `CodeStep`.
+    shifts: int64 (n, blocks, k), or None, and scale_format as of `CodeStep`.
     """
 
     formats: Pair
@@ -128,6 +153,7 @@ class CodeSteps:
     scales_b: NDArray[np.uint8]
     sizes: tuple[int, ...]
     shifts: NDArray[np.int64] | None = None
+    scale_format: ScaleFormat = E8M0
 
     @property
     def n(self) -> int:
@@ -137,7 +163,8 @@ class CodeSteps:
     @property
     def exact_sums_fit(self) -> bool:
         """Whether the exact sum of any block is one float64."""
-        return exact_sum_fits(self.formats.bits + _below(self.shifts), self.codes_a.shape[-1])
+        bits = _term_bits(self.formats, self.shifts, self.scale_format)
+        return exact_sum_fits(bits, self.codes_a.shape[-1])
 
     def walk(self, record: Recorder) -> Iterator[CodeStep]:
         """The steps in order."""
@@ -160,7 +187,15 @@ class CodeSteps:
         if shifts is not None and fill:
             shifts = np.pad(shifts, ((0, 0), (0, fill)))
         pairs = self.formats.of(*codes)
-        return CodeStep(self.formats, pairs, *scales, end - start, is_last, shifts)
+        kind = self.scale_format
+        return CodeStep(self.formats, pairs, *scales, end - start, is_last, shifts, kind)
+
+
+def _term_bits(formats: Pair, shifts: NDArray[np.int64] | None, scale_format: ScaleFormat) -> int:
+    """Width of the largest product under scales of a format, as a multiple of its last digit."""
+    table = scale_table(scale_format)
+    significands = 0 if table.is_power else 2 * (table.fraction_bits + 1)
+    return formats.bits + _below(shifts) + significands
 
 
 def _below(shifts: NDArray[np.int64] | None) -> int:

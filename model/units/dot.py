@@ -13,13 +13,24 @@ from ..datapath import dot_sections
 from ..delays import DEFAULT_DELAYS, DELAYS
 from ..dot import check_operands, dot
 from ..errors import choice, flag, integer
-from ..formats import E8M0, FLOAT32, MX_FORMATS, ElementFormat, FloatFormat
+from ..formats import (
+    BLOCK_SCALES,
+    E4M3,
+    E8M0,
+    FLOAT32,
+    MX_FORMATS,
+    ElementFormat,
+    FloatFormat,
+    ScaleFormat,
+    block_scale_bits,
+)
 from ..formats.pairs import Pair, format_pairs, pairs_text
 from ..integers import INTEGER_SCALES, check_integers
 from ..outputs import IntegerOutput, convert_trace, output_format
 from ..pipeline import Pipeline, place, stage_limits
 from ..schemes.array import MXArray
 from ..trace import Trace
+from ..widths import Widths
 from .base import UnitConfig, block_size, stage_count
 
 EVERY_FORMAT = ",".join([*MX_FORMATS, "e5m2xe4m3", "e4m3xe5m2"])
@@ -47,8 +58,11 @@ class DotConfig(UnitConfig):
                     ``:shift``                   shift: ``int8_full:shift``
     `status`        bool                         False leaves the five flag outputs out
     `load_c`        bool                         False leaves `in_c` out: products start at +0
-    `scales`        e8m0; of integer results     integer scales of n bits multiply the block sums;
-                    none, u2 to u8               None is e8m0, or none for integer results
+    `scales`        e8m0, e4m3; of integer       of E4M3 the codes without their sign; integer
+                    results none, u2 to u8       scales of n bits multiply the block sums; None is
+                                                 e8m0, or none for integer results
+    `scale_block`   powers of two up to `lanes`  elements under one scale; None is `lanes`, and
+                                                 fewer need an accumulator that takes them in turn
     `interleave`    1 to 16                      dot products in flight: with more than one a block
                                                  names its own by a slot, and registers go inside
                                                  loops as anywhere else
@@ -78,6 +92,7 @@ class DotConfig(UnitConfig):
     micro: bool
     interleave: int
     delays: str
+    scale_block: int
 
     def __init__(
         self,
@@ -93,13 +108,14 @@ class DotConfig(UnitConfig):
         micro: bool = False,
         interleave: int = 1,
         delays: str = DEFAULT_DELAYS,
+        scale_block: int | None = None,
     ) -> None:
         pairs = format_pairs(formats)
         rule = as_accumulator(accumulator)
         out = output_format(out)
         block_size("lanes", lanes)
-        if rule.without_unit is not None:
-            raise ValueError(f"accumulator {rule} has no unit: {rule.without_unit}")
+        scale_block = _scale_block(scale_block, lanes)
+        rule.check_unit(lanes, scale_block)
         for a, b in pairs:
             rule.check_formats(a, b)
         if scales is None:
@@ -108,9 +124,8 @@ class DotConfig(UnitConfig):
         if micro and isinstance(out, IntegerOutput):
             raise ValueError(f"micro must be False for {out.name} results, not True")
         check_integers(pairs, rule, out, scales, zero_points)
-        every = rule.promotes_every
-        if every is not None and lanes > every:
-            raise ValueError(f"lanes must be at most {every} with {rule}, not {lanes}")
+        if scales == E4M3.name and not rule.takes_significands:
+            raise ValueError(f"scales must be {E8M0} with {rule}, not {scales}")
         flag("status", status)
         flag("load_c", load_c)
         integer("interleave", interleave, 1, MAX_INTERLEAVE)
@@ -127,7 +142,10 @@ class DotConfig(UnitConfig):
             micro=micro,
             interleave=interleave,
             delays=delays,
+            scale_block=scale_block,
         )
+        if self.scale_fraction_bits and rule.alignment_bits is not None and not rule.is_fused:
+            self._check_sums()
         limits = stage_limits(dot_sections(self))
         vars(self)["stages"] = stage_count(f"stages of accumulator {rule}", stages, limits)
 
@@ -151,10 +169,35 @@ class DotConfig(UnitConfig):
         """Whether running value and result are integers and not floats."""
         return isinstance(self.out, IntegerOutput)
 
+    def _check_sums(self) -> None:
+        """ValueError where a block's sum may be no finite float32 before its scales multiply it."""
+        if Widths(self).sum_leaves_float32:
+            raise ValueError(
+                f"scales must be {E8M0} with {self.accumulator} and {self.formats_text}, whose "
+                f"sums may leave float32, not {self.scales}"
+            )
+
     @property
     def scale_bits(self) -> int:
         """Width of each of a block's two scales; 0 when there are none."""
-        return INTEGER_SCALES.get(self.scales, E8M0.bits)
+        if self.scales in INTEGER_SCALES:
+            return INTEGER_SCALES[self.scales]
+        return block_scale_bits(self.scale_format)
+
+    @property
+    def scale_format(self) -> ScaleFormat:
+        """The format of the scales of a unit with float results."""
+        return BLOCK_SCALES[self.scales]
+
+    @property
+    def scale_fraction_bits(self) -> int:
+        """Fraction bits of a scale's significand; 0 of powers of two, and of integers."""
+        return BLOCK_SCALES[self.scales].mantissa_bits if self.scales in BLOCK_SCALES else 0
+
+    @property
+    def scale_blocks(self) -> int:
+        """Scales of each operand that come with a beat."""
+        return self.lanes // self.scale_block
 
     @property
     def side_inputs(self) -> dict[str, int]:
@@ -215,6 +258,9 @@ class DotConfig(UnitConfig):
         if self.has_integers:
             extra += "" if self.scales == "none" else f" scales {self.scales}"
             extra += "" if self.zero_points == "none" else f" zero-points {self.zero_points}"
+        else:
+            extra += "" if self.scales == E8M0.name else f" scales {self.scales}"
+        extra += f" scale-block {self.scale_block}" if self.scale_blocks > 1 else ""
         return f"{self.formats_text} {self.accumulator} x{self.lanes} stages {self.stages}{extra}"
 
     @property
@@ -228,6 +274,9 @@ class DotConfig(UnitConfig):
         if self.has_integers:
             parts += [f"scales_{self.scales}"] * (self.scales != "none")
             parts += [f"zero_{self.zero_points}"] * (self.zero_points != "none")
+        else:
+            parts += [f"scales_{self.scales}"] * (self.scales != E8M0.name)
+        parts += [f"k{self.scale_block}"] * (self.scale_blocks > 1)
         parts += ["micro"] * self.micro
         parts += [f"i{self.interleave}"] * (self.interleave > 1)
         parts += [f"delays_{self.delays}"] * (self.delays != DEFAULT_DELAYS)
@@ -250,6 +299,7 @@ class DotConfig(UnitConfig):
             "micro": self.micro,
             "interleave": self.interleave,
             "delays": self.delays,
+            "scale_block": self.scale_block,
         }
 
     @property
@@ -265,16 +315,22 @@ class DotConfig(UnitConfig):
         stages: bool = False,
         micro: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> Trace:
-        """What this unit computes for blocks of `lanes` elements: results in `out`, with flags.
+        """What this unit computes for blocks of `scale_block` elements, `lanes` at a time: results
+        in `out`, with flags.
 
-        a, b, c, micro as for `dot`; ValueError when the operands do not fit the unit. A unit with
-        integer results computes `integer_dot` (integers.py).
+        a, b, c, micro as for `dot`, with scales in the unit's format; ValueError when the operands
+        do not fit the unit. A unit with integer results computes `integer_dot` (integers.py).
         """
         if isinstance(self.out, IntegerOutput):
             raise ValueError(f"out must be a float to multiply MXArrays, not {self.out.name}")
         check_operands(a, b, self.accumulator)
-        if a.block_size != self.lanes:
-            raise ValueError(f"block_size of a must be the unit's {self.lanes}, not {a.block_size}")
+        block = self.scale_block
+        if a.block_size != block:
+            raise ValueError(f"block_size of a must be the unit's {block}, not {a.block_size}")
+        if a.shape[-1] % self.lanes:
+            raise ValueError(
+                f"length of a must be a multiple of the unit's {self.lanes}, not {a.shape[-1]}"
+            )
         if (a.format, b.format) not in self.formats:
             raise ValueError(
                 f"formats of a and b must be among {self.formats_text}, "
@@ -285,8 +341,19 @@ class DotConfig(UnitConfig):
         if (micro is not None) != self.micro:
             wanted = "those of a and b" if self.micro else "None: this unit has none"
             raise ValueError(f"micro must be {wanted}")
-        trace = dot(a, b, self.accumulator, c, trace=True, stages=stages, micro=micro)
+        options = {"stages": stages, "micro": micro, "scale_format": self.scale_format}
+        trace = dot(a, b, self.accumulator, c, trace=True, **options)
         return convert_trace(trace, self.out)
+
+
+def _scale_block(value: object, lanes: int) -> int:
+    """`value`, or the lanes, if it is a power of two up to these; else ValueError."""
+    if value is None:
+        return lanes
+    block = block_size("scale_block", value)
+    if block > lanes:
+        raise ValueError(f"scale_block must be at most the lanes, {lanes}, not {block}")
+    return block
 
 
 class OfDotUnits(UnitConfig):

@@ -1,5 +1,6 @@
 """Operands by class: which codes of a format are special, and random draws weighted by class."""
 
+from collections.abc import Mapping
 from functools import cache
 
 import numpy as np
@@ -62,9 +63,11 @@ def class_codes(fmt: ElementFormat) -> dict[str, Codes]:
     return {name: codes for name, codes in found.items() if len(codes)}
 
 
-def scale_class(codes: Codes) -> NDArray[np.uint8]:
-    """Index into SCALE_CLASSES of scale codes."""
-    starts = [first for first, _ in SCALE_CLASSES.values()]
+def scale_class(
+    codes: Codes, classes: Mapping[str, tuple[int, int]] = SCALE_CLASSES
+) -> NDArray[np.uint8]:
+    """Index into `classes` of scale codes."""
+    starts = [first for first, _ in classes.values()]
     return (np.searchsorted(starts, codes, side="right") - 1).astype(np.uint8)
 
 

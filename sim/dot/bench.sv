@@ -91,6 +91,7 @@ module mxdot_bench #(
 
   localparam int A_BYTES = (LANES * A_BITS + 7) / 8;
   localparam int B_BYTES = (LANES * B_BITS + 7) / 8;
+  localparam int SCALE_BYTES = (at_least_one(SCALE_BITS) + 7) / 8;
   localparam int SIDE_BITS = ZERO_A_BITS + ZERO_B_BITS + MULTIPLIER_BITS + SHIFT_BITS
       + ZERO_OUT_BITS + MICRO_A_BITS + MICRO_B_BITS + SLOT_BITS;
   localparam int SIDE_BYTES = (SIDE_BITS + 7) / 8;
@@ -102,8 +103,8 @@ module mxdot_bench #(
     logic last;
     logic first;
     logic [31:0] c;
-    logic [7:0] scale_b;
-    logic [7:0] scale_a;
+    logic [8*SCALE_BYTES-1:0] scale_b;
+    logic [8*SCALE_BYTES-1:0] scale_a;
     logic [8*B_BYTES-1:0] b;
     logic [8*A_BYTES-1:0] a;
   } record_t;

@@ -36,7 +36,7 @@ def build_unit(
             "MODE_BITS": max(config.mode_bits, 1),
             "RESULT_BITS": config.out.bits,
             "CODE_BITS": code_bits,
-            "SCALE_BITS": config.scale_bits,
+            "SCALE_BITS": config.scale_blocks * config.scale_bits,
             "SLOT_BITS": config.slot_bits,
             **{f"{name.upper()}_BITS": bits for name, bits in config.side_inputs.items()},
         },

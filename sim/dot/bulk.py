@@ -71,6 +71,7 @@ def write_products(
         mode[place],
         a_bits=config.bits_a,
         b_bits=config.bits_b,
+        scale_bits=config.scale_bits,
         side=columns,
     )
 
@@ -88,12 +89,14 @@ def write_records(
     *,
     a_bits: int = 8,
     b_bits: int = 8,
+    scale_bits: int = 8,
     side: Sequence[tuple[NDArray[np.uint64], int]] = (),
 ) -> None:
     """Writes one record per block.
 
     `a` and `b` are element codes of shape (blocks, lanes); the others are of shape (blocks,) or
-    one value for all: scale codes, the bits of c (uint32), two booleans, and the mode number.
+    one value for all: scale codes (of several for a block, of `scale_bits` bits, with an axis
+    more), the bits of c (uint32), two booleans, and the mode number.
     `a_bits` and `b_bits` are the widths of the unit's element inputs. side: for each side input,
     in the order of the bench top's parameters, its bits (blocks,) and its width.
     """
@@ -103,9 +106,10 @@ def write_records(
     if mode.size and not 0 <= mode.min() <= mode.max() < MAX_MODES:
         raise ValueError(f"mode must be from 0 to {MAX_MODES - 1}, not {mode.max()}")
     control = mode << 2 | np.asarray(last, bool) << 1 | np.asarray(first, bool)
+    scale_a, scale_b = (_scale_word(scale, scale_bits) for scale in (scale_a, scale_b))
     columns = [
-        np.broadcast_to(np.asarray(column, dtype), len(a))
-        for column, dtype in [(scale_a, "u1"), (scale_b, "u1"), (c, "<u4"), (control, "u1")]
+        np.broadcast_to(column, (len(a), *column.shape[1:]))
+        for column in (scale_a, scale_b, np.asarray(c, "<u4"), np.asarray(control, "u1"))
     ]
     with beside(path) as part, part.open("wb") as file:
         for start in range(0, len(a), _CHUNK):
@@ -115,6 +119,12 @@ def write_records(
             if side:
                 fields.append(_dense([(bits[rows], width) for bits, width in side]))
             np.concatenate(fields, axis=1)[:, ::-1].tofile(file)
+
+
+def _scale_word(scale: ArrayLike, bits: int) -> NDArray:
+    """Scale codes, one for each block, as they are, or several packed as elements are."""
+    codes = np.asarray(scale, "u1")
+    return _pack(codes, bits) if codes.ndim == 2 else codes
 
 
 def _pack(codes: NDArray, width: int) -> NDArray[np.uint8]:

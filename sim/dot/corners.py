@@ -4,11 +4,13 @@ Each draws its free parameters at random, so that a few hundred products hit eve
 run hits every combination.
 """
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from ...model import MXArray, dot
+from ...model import DotConfig, dot
 from ...model.formats import FLOAT16, FLOAT32
 from ..bench.operands import (
     SPECIAL_C,
@@ -20,7 +22,8 @@ from ..bench.operands import (
     weighted,
 )
 from .fixed_features import LARGEST_BLOCKS, LARGEST_SCALE
-from .item import Batch
+from .item import Batch, operands
+from .scales import with_scales
 from .target import Ints, Target
 
 
@@ -210,6 +213,14 @@ def conversion(target: Target, rng: Generator, n: int) -> list[Batch]:
     return [target.batch(a, b, (near_scales(rng, (n, 1)), near_scales(rng, (n, 1))), c)]
 
 
+def subnormal_c(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """Only a subnormal c of any size: blocks under scales of a short range never are that small."""
+    a, b = target.signed_zeros(rng, n, 1)
+    fraction = rng.integers(1, 2**23, n) >> rng.integers(0, 23, n)
+    c = float_bits(rng.integers(0, 2, n), np.full(n, FLOAT32.emin - 1), fraction)
+    return [target.batch(a, b, (near_scales(rng, (n, 1)), near_scales(rng, (n, 1))), c)]
+
+
 def c_classes(target: Target, rng: Generator, n: int) -> list[Batch]:
     """Every special c in turn, beside zeros of either sign, one product, or random elements."""
     a, b = target.signed_zeros(rng, n, 1)
@@ -230,13 +241,18 @@ def cancelled_c(target: Target, rng: Generator, n: int) -> list[Batch]:
     a = draw(rng, finite_codes(target.format_a), shape)
     b = draw(rng, finite_codes(target.format_b), shape)
     scales = near_scales(rng, (n, 1)), near_scales(rng, (n, 1))
-    of_a = MXArray(a.reshape(n, -1), scales[0], target.format_a, target.lanes)
-    of_b = MXArray(b.reshape(n, -1), scales[1], target.format_b, target.lanes)
-    block = dot(of_a, of_b, target.config.accumulator).view(np.uint32).astype(np.int64)
+    batch = with_scales(target.config, rng, target.batch(a, b, scales))
+    block = _without_c(target.config, batch).view(np.uint32).astype(np.int64)
     last = 1 << (FLOAT32.mantissa_bits - target.config.accumulator.running.mantissa_bits)
     moved = np.maximum((block & 0x7FFFFFFF) + last * rng.integers(-2, 3, n), 0)
     c = ((~block & 0x80000000) | moved).astype(np.uint32)
-    return [target.batch(a, b, scales, c)]
+    return [replace(batch, c=c) if target.config.load_c else batch]
+
+
+def _without_c(config: DotConfig, batch: Batch) -> NDArray[np.float32]:
+    """The results of the rule from 0, without micro-exponents, as float32."""
+    a, b = operands(config, batch)
+    return dot(a, b, config.accumulator, scale_format=config.scale_format)
 
 
 def facts(target: Target, rng: Generator, n: int) -> list[Batch]:

@@ -10,16 +10,17 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model import E8M0, DotConfig, ElementFormat
-from ...model.formats import FloatFormat
+from ...model import DotConfig, ElementFormat
+from ...model.accumulators.group_sums import GroupSums
+from ...model.formats import FLOAT32, FloatFormat
 from ...model.outputs import convert
 from ...model.products import NO_EXPONENT, Pair, unit_exponents
 from ...model.steps import MICRO_DIGITS
 from ...model.trace import FLAG_NAMES
+from ...model.widths import Widths
 from ..bench.operands import (
     C_CLASSES,
     CLASSES,
-    SCALE_CLASSES,
     c_class,
     class_codes,
     class_table,
@@ -28,6 +29,7 @@ from ..bench.operands import (
 from . import integer_features
 from .fixed_features import Register, saturation_hits
 from .item import Batch, Outcome, micro_bits
+from .scales import are_nan, exponents, scale_classes
 
 Bins = Sequence[object]
 Hits = list[set[object]]
@@ -56,8 +58,8 @@ def goals(config: DotConfig) -> dict[str, Bins]:
         return common | integer_features.goals(config)
     register = _register(config)
     bins = common | {
-        "scale_a": list(SCALE_CLASSES),
-        "scale_b": list(SCALE_CLASSES),
+        "scale_a": list(scale_classes(config)),
+        "scale_b": list(scale_classes(config)),
         "cancellation": _depth_bins(config),
         "alignment": _distance_bins(config),
         "result": _result_bins(config),
@@ -97,8 +99,8 @@ def hits(config: DotConfig, batch: Batch, outcome: Outcome) -> dict[str, Hits]:
         return common | integer_features.hits(config, batch, outcome)
     result = result_class(config, outcome.result)
     found = common | {
-        "scale_a": _present(scale_class(batch.scale_a), list(SCALE_CLASSES).__getitem__),
-        "scale_b": _present(scale_class(batch.scale_b), list(SCALE_CLASSES).__getitem__),
+        "scale_a": _scale_classes(config, batch.scale_a),
+        "scale_b": _scale_classes(config, batch.scale_b),
         "cancellation": _depths(config, batch),
         "alignment": _distances(config, batch),
         "result": [{C_CLASSES[i] if i > 1 else "zero"} for i in result],
@@ -166,6 +168,11 @@ def _present(indices: NDArray[np.uint8], label: Callable[[int], object]) -> Hits
     return [{labels[i] for i in np.flatnonzero(row)} for row in seen]
 
 
+def _scale_classes(config: DotConfig, codes: NDArray[np.uint8]) -> Hits:
+    classes = scale_classes(config)
+    return _present(scale_class(codes, classes), list(classes).__getitem__)
+
+
 def _range_of(starts: dict[str, int], value: float) -> str:
     return [name for name, start in starts.items() if value >= start][-1]
 
@@ -215,10 +222,10 @@ def _distances(config: DotConfig, batch: Batch) -> Hits:
 
 
 def _c_distances(config: DotConfig, batch: Batch) -> Hits:
-    """Where c lies beside the first block's scaled sum, where both are finite and not zero."""
-    products = _products(config, batch)[:, 0]
+    """Where c lies beside the first scale block's sum, where both are finite and not zero."""
+    products = _products(config, batch)[:, 0, : config.scale_block]
     block = np.frexp(np.nan_to_num(products, nan=0.0).sum(axis=1))[1].astype(np.int64)
-    scale = batch.scale_a[:, 0].astype(np.int64) + batch.scale_b[:, 0] - 2 * E8M0.bias
+    scale = exponents(config, batch)[:, 0, 0]
     c = batch.c.view(np.float32)
     with np.errstate(invalid="ignore"):
         usable = np.isfinite(c) & (c != 0) & np.isfinite(products.sum(axis=1))
@@ -239,8 +246,20 @@ def _c_joins(config: DotConfig) -> bool:
 
 
 def _leader_bins(config: DotConfig) -> Bins:
-    beside_c = ["c", "a subnormal c", "products beside c"] if _c_joins(config) else []
-    return ["products alone", _below_alone(config), *beside_c]
+    """Where groups meet, their scales count, whatever they scale: a subnormal c must beat these."""
+    rule = config.accumulator
+    low = 2 * config.scale_format.emin  # of scales; products may be smaller
+    if not isinstance(rule, GroupSums):
+        low += min(sum(map(_least_unit, pair)) for pair in config.formats)
+    below = [_below_alone(config)] if low < rule.running.emin else []
+    subnormal = ["a subnormal c"] if below or not isinstance(rule, GroupSums) else []
+    beside_c = ["c", *subnormal, "products beside c"] if _c_joins(config) else []
+    return ["products alone", *below, *beside_c]
+
+
+def _least_unit(fmt: ElementFormat) -> int:
+    units = unit_exponents(fmt)
+    return int(units[units != NO_EXPONENT].min())
 
 
 def _below_alone(config: DotConfig) -> str:
@@ -249,19 +268,19 @@ def _below_alone(config: DotConfig) -> str:
 
 def _leaders(config: DotConfig, batch: Batch) -> Hits:
     """What has the largest exponent in the first alignment, where all terms are finite."""
-    rule = config.accumulator
-    order, running = rule.order(config.lanes), rule.running
-    places = np.arange(config.lanes) if order is None else order
-    lanes = places[: rule.step_sizes(config.lanes)[0]]  # of the first step
+    widths, running = Widths(config), config.accumulator.running
+    lanes = np.array(widths.order[: config.lanes // widths.steps])  # of the first step
     pair = Pair(*config.formats[batch.mode])
     products = pair.of(batch.a[:, 0, lanes], batch.b[:, 0, lanes])
-    scale = batch.scale_a[:, 0].astype(np.int64) + batch.scale_b[:, 0] - 2 * E8M0.bias
-    units = (products.unit_exponents - _shifts(config, batch)[:, 0, lanes]).max(axis=1) + scale
+    scale = exponents(config, batch)[:, 0][:, lanes // config.scale_block]
+    nan = are_nan(config, batch)[:, 0][:, lanes // config.scale_block].any(axis=1)
+    own = products.unit_exponents.astype(np.int64) - _shifts(config, batch)[:, 0, lanes]
+    units = (scale if isinstance(config.accumulator, GroupSums) else own + scale).max(axis=1)
     c = np.zeros(len(batch), np.float32)
     if _c_joins(config):
         c = convert(batch.c.view(np.float32), running).astype(np.float32)
     finite = np.isfinite(c) & ~np.isnan(products.values).any(axis=1)
-    finite &= (batch.scale_a[:, 0] != E8M0.nan_code) & (batch.scale_b[:, 0] != E8M0.nan_code)
+    finite &= ~nan
     exponent = np.maximum(np.frexp(np.where(finite, c, 1).astype(np.float64))[1] - 1, running.emin)
     below = units < running.emin
     names = np.select(
@@ -306,6 +325,8 @@ def _result_bins(config: DotConfig) -> Bins:
     normal, subnormal = True, config.accumulator.running.lsb < out.emin
     if register is not None:
         normal, subnormal = register.can_be_normal(out), register.can_be_subnormal(out)
+    if register is None and not _keeps_c(config):
+        subnormal = subnormal and _least(config) < out.emin
     bins = ["zero", "nan", *["normal"] * normal, *["subnormal"] * subnormal]
     has_inf = any(fmt.inf_code is not None for pair in config.formats for fmt in pair)
     if has_inf or config.load_c or _can_overflow(config):
@@ -313,15 +334,49 @@ def _result_bins(config: DotConfig) -> Bins:
     return bins
 
 
+def _least(config: DotConfig) -> int:
+    """Exponent of the last digit of the smallest product under the smallest scales, or of what is
+    left of groups and c under these."""
+    fmt, rule = config.scale_format, config.accumulator
+    if isinstance(rule, GroupSums):
+        return 2 * fmt.emin - rule.fraction_bits
+    lsb = min(Pair(*pair).lsb for pair in config.formats) - MICRO_DIGITS * config.micro
+    return lsb + 2 * (fmt.emin - fmt.mantissa_bits)
+
+
+def _keeps_c(config: DotConfig) -> bool:
+    """Whether a c of any size is the result where all products are zero: groups always count."""
+    return config.load_c and not isinstance(config.accumulator, GroupSums)
+
+
+def _narrowest(config: DotConfig) -> FloatFormat:
+    """The narrower of the running value's format and the output's."""
+    formats = config.accumulator.running, _float_out(config)
+    return min(formats, key=lambda fmt: (fmt.emax, fmt.bits))
+
+
 def _can_overflow(config: DotConfig) -> bool:
+    """A register may not; nor may blocks under scales of a short range, which are too small beside
+    the largest c."""
     register = _register(config)
-    return register is None or register.can_overflow(_float_out(config))
+    if register is not None:
+        return register.can_overflow(_float_out(config))
+    fmt = _narrowest(config)
+    largest = max(max(p.largest, -p.least) for p in (Pair(*pair) for pair in config.formats))
+    top = 2 * (config.scale_format.emax + 1) + np.log2(largest * config.scale_block)
+    if config.load_c:
+        return fmt != FLOAT32 or top > fmt.emax - fmt.mantissa_bits
+    return top > fmt.emax + 1
 
 
 def _can_underflow(config: DotConfig) -> bool:
-    """Products and their grids reach below every float's last digit; a register may not."""
+    """Products and their grids reach below every float's last digit; a register, or scales of a
+    short range, may not."""
     register = _register(config)
-    return register is None or register.can_underflow(_float_out(config))
+    if register is not None:
+        return register.can_underflow(_float_out(config))
+    fmt = _narrowest(config)
+    return _least(config) < fmt.lsb or (_keeps_c(config) and fmt != FLOAT32)
 
 
 def _flag_bins(config: DotConfig) -> Bins:

@@ -20,9 +20,11 @@ from .turns import Turns
 class Batch:
     """n dot products of one mode and one number of blocks.
 
-    a, b: element codes (n, blocks, lanes). scale_a, scale_b: uint8 (n, blocks).
-    c: uint32 float32 or INT32 bits (n,). mode: index into the unit's formats. sequence: who made
-    them. side: uint64 bits (n, blocks) of each of the unit's side inputs, by name.
+    a, b: element codes (n, blocks, lanes). scale_a, scale_b: uint8 (n, blocks), with an axis more
+    where a beat has several; has_unit_scales: whether they are in the unit's format, or E8M0's for
+    whole beats. c: uint32 float32 or INT32 bits (n,). mode: index into the unit's formats.
+    sequence: who made them. side: uint64 bits (n, blocks) of each of the unit's side inputs, by
+    name.
     """
 
     mode: int
@@ -33,6 +35,7 @@ class Batch:
     c: NDArray[np.uint32]
     sequence: str = ""
     side: dict[str, NDArray[np.uint64]] = field(default_factory=dict)
+    has_unit_scales: bool = False
 
     def __len__(self) -> int:
         return len(self.c)
@@ -132,18 +135,26 @@ def model_trace(config: DotConfig, batch: Batch, stages: bool = False) -> Trace:
     """What the golden model computes for `batch`."""
     if config.has_integers:
         return _integer_trace(config, batch, stages)
-    format_a, format_b = config.formats[batch.mode]
-    shape = (len(batch), batch.blocks * config.lanes)
-    # Of several formats the widest one's codes were read.
-    codes_a, codes_b = batch.a.astype(format_a.dtype), batch.b.astype(format_b.dtype)
-    a = MXArray(codes_a.reshape(shape), batch.scale_a, format_a, config.lanes)
-    b = MXArray(codes_b.reshape(shape), batch.scale_b, format_b, config.lanes)
+    a, b = operands(config, batch)
     c = batch.c.view(np.float32) if config.load_c else None
     micro = None
     if config.micro:
         micro = micro_bits(config, batch, "micro_a"), micro_bits(config, batch, "micro_b")
     with np.errstate(invalid="ignore"):  # a signalling NaN in c
         return config.dot(a, b, c, stages=stages, micro=micro)
+
+
+def operands(config: DotConfig, batch: Batch) -> tuple[MXArray, MXArray]:
+    """a and b of a batch as the model takes them, in blocks under one scale."""
+    sides = []
+    scales = batch.scale_a, batch.scale_b
+    for codes, scale, fmt in zip(
+        (batch.a, batch.b), scales, config.formats[batch.mode], strict=True
+    ):
+        # Of several formats the widest one's codes were read.
+        rows = codes.astype(fmt.dtype).reshape(len(batch), -1)
+        sides.append(MXArray(rows, scale.reshape(len(batch), -1), fmt, config.scale_block))
+    return sides[0], sides[1]
 
 
 def micro_bits(config: DotConfig, batch: Batch, name: str) -> NDArray[np.uint8]:
@@ -174,7 +185,7 @@ def predict(config: DotConfig, batch: Batch) -> Outcome:
 def products(config: DotConfig, batch: Batch) -> list[Product]:
     """The dot products of `batch` as pins carry them."""
     words_a, words_b = _words(batch.a, config.bits_a), _words(batch.b, config.bits_b)
-    scales_a, scales_b = batch.scale_a.tolist(), batch.scale_b.tolist()
+    scales_a, scales_b = _scales(config, batch.scale_a), _scales(config, batch.scale_b)
     side = [batch.side[name].tolist() for name in config.side_inputs]
     return [
         Product(batch.mode, c, tuple(zip(*words, strict=True)))
@@ -200,17 +211,33 @@ def batch_of(config: DotConfig, items: Sequence[Product]) -> Batch:
     """The batch of products of one mode and one number of blocks."""
     lanes = config.lanes
     blocks = [item.blocks for item in items]
-    scales = np.array([[block[2:4] for block in row] for row in blocks], np.uint8)
+    scale_a, scale_b = (
+        np.stack([_scale_codes(config, [block[place] for block in row]) for row in blocks])
+        for place in (2, 3)
+    )
     side = np.array([[block[4:] for block in row] for row in blocks], np.uint64)
     return Batch(
         items[0].mode,
         np.stack([_codes([word for word, *_ in row], config.bits_a, lanes) for row in blocks]),
         np.stack([_codes([word for _, word, *_ in row], config.bits_b, lanes) for row in blocks]),
-        np.ascontiguousarray(scales[..., 0]),
-        np.ascontiguousarray(scales[..., 1]),
+        scale_a,
+        scale_b,
         np.array([item.c for item in items], np.uint32),
         side={name: side[..., index] for index, name in enumerate(config.side_inputs)},
+        has_unit_scales=True,
     )
+
+
+def _scales(config: DotConfig, codes: NDArray[np.uint8]) -> list[list[int]]:
+    """The scales of each block as pins carry them."""
+    return codes.tolist() if codes.ndim == 2 else _words(codes, config.scale_bits)
+
+
+def _scale_codes(config: DotConfig, words: Sequence[int]) -> NDArray[np.uint8]:
+    """The inverse for one row."""
+    if config.scale_blocks == 1:
+        return np.array(words, np.uint8)
+    return _codes(words, config.scale_bits, config.scale_blocks)
 
 
 def _words(codes: NDArray, width: int) -> list[list[int]]:

@@ -16,13 +16,15 @@ from amaranth.lib import data
 from ...hw.arithmetic.floats import narrow_nan
 from ...hw.dot.unit import section_values
 from ...model import DotConfig
-from ...model.formats import E8M0, FLOAT32
+from ...model.formats import FLOAT32
 from ...model.outputs import convert
 from ...model.products import Pair
 from ...model.steps import MICRO_DIGITS
+from ...model.term_widths import GroupWidths
 from ...model.trace import Trace
 from ...model.widths import Widths
 from .item import Batch, outcome
+from .scales import are_nan
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,20 @@ class Step:
 
     @property
     def products(self) -> list[Fraction]:
-        """Exact products of the step's terms."""
-        pairs = zip(self["product"], self["product_exponent"], strict=True)
-        return [_scaled(int(p), int(e)) for p, e in pairs]
+        """Exact products of the beat, in the order of the steps."""
+        return [
+            _scaled(int(p), int(e))
+            for significands, exponents in zip(
+                self.of_beat("product"), self.of_beat("product_exponent"), strict=True
+            )
+            for p, e in zip(significands, exponents, strict=True)
+        ]
+
+    @property
+    def groups(self) -> list[list[Fraction]]:
+        """The products of each group of the beat."""
+        size = len(self.of_beat("product")[0])
+        return [self.products[i : i + size] for i in range(0, self.config.lanes, size)]
 
     @property
     def grid(self) -> int:
@@ -83,7 +96,21 @@ class Step:
         if bits is not None:
             return int(self["largest_exponent"]) - bits
         lsb = Pair(*self.config.formats[self.batch.mode]).lsb
-        return lsb - MICRO_DIGITS * self.config.micro
+        return lsb - MICRO_DIGITS * self.config.micro - self.widths.factor_fraction_bits
+
+    def of_beat(self, name: str) -> list[Any]:
+        """All entries of a stage that belong to the step's beat."""
+        entries = self.trace.stages[name][0]
+        count = len(entries) // self.batch.blocks
+        beat = self.number // self.widths.steps
+        return list(entries[beat * count : (beat + 1) * count])
+
+    def factor(self, part: int = 0, parts: int = 1) -> Fraction:
+        """g of one of so many parts of the beat, 1 of powers of two."""
+        if "factor" not in self:
+            return Fraction(1)
+        entries = self.of_beat("factor")
+        return Fraction(float(entries[part * len(entries) // parts]))
 
 
 Compare = Callable[[Any, Step], Iterator[tuple[str, str, str]]]
@@ -132,9 +159,9 @@ def _is_meaningless(config: DotConfig, batch: Batch, block: int, name: str) -> b
         return False
     pair = Pair(*config.formats[batch.mode])
     values = pair.of(batch.a[0, : block + 1], batch.b[0, : block + 1]).values
-    scales = batch.scale_a[0, : block + 1], batch.scale_b[0, : block + 1]
+    nan = are_nan(config, batch)[0, : block + 1].any()
     c = float(batch.c.view(np.float32)[0])
-    return bool(np.isnan(values).any() or np.max(scales) == E8M0.nan_code or not np.isfinite(c))
+    return bool(np.isnan(values).any() or nan or not np.isfinite(c))
 
 
 def _scaled(value: int, exponent: int) -> Fraction:
@@ -160,36 +187,65 @@ def _pair(what: str, got: Fraction | int, want: Fraction | int) -> tuple[str, st
     return what, _text(got), _text(want)
 
 
-def _product(view: Any, step: Step) -> Fraction:
-    exponent = view["exponent"] + step.widths.product_lsb
+def _product(view: Any, widths: Widths) -> Fraction:
+    exponent = view["exponent"] + widths.product_lsb
     return _scaled(_signed(view["sign"], view["significand"]), exponent)
 
 
 def _products(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
-    for index, want in enumerate(_all_products(step)):
-        yield _pair(f"product {index}", _product(view[index], step), want)
+    widths, what, wanted = step.widths, "product", step.products
+    if step.section == "factor":
+        widths, lanes = widths.terms, step.config.lanes
+        if isinstance(widths, GroupWidths):
+            what, wanted = "group", _scaled_groups(step)
+        else:
+            wanted = [step.factor(i, lanes) * want for i, want in enumerate(wanted)]
+    for index, want in enumerate(wanted):
+        yield _pair(f"{what} {index}", _product(view[index], widths), want)
 
 
-def _scale(value: int, step: Step) -> Iterator[tuple[str, str, str]]:
-    yield "scale s", str(value), str(int(step["scale"]))
+def _scaled_groups(step: Step) -> list[Fraction]:
+    groups, scales = step.groups, step.of_beat("scale")
+    return [
+        step.factor(i, len(groups)) * sum(group) * Fraction(2) ** int(scale)
+        for i, (group, scale) in enumerate(zip(groups, scales, strict=True))
+    ]
 
 
-def _all_products(step: Step) -> list[Fraction]:
-    """Exact products of the step's block, all its steps together."""
-    return [product for other in _steps_of_block(step) for product in other.products]
+def _sums(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    for index, group in enumerate(step.groups):
+        yield _pair(f"group {index}", _scaled(view[index], step.widths.lsb), sum(group))
 
 
-def _steps_of_block(step: Step) -> list[Step]:
-    first = step.number - step.number % step.widths.steps
-    numbers = range(first, first + step.widths.steps)
-    return [Step(step.config, step.batch, step.trace, number, 0) for number in numbers]
+def _scale(value: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    blocks, entries = step.config.scale_blocks, step.of_beat("scale")
+    for index in range(blocks):
+        got = value if blocks == 1 else value[index]
+        want = int(entries[index * len(entries) // blocks])
+        yield f"scale s{'' if blocks == 1 else f' {index}'}", str(got), str(want)
+
+
+def _factor(value: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    if step.config.has_integers:
+        return
+    blocks, digits = step.config.scale_blocks, step.widths.factor_fraction_bits
+    for index in range(blocks):
+        got = value if blocks == 1 else value[index]
+        yield _pair(f"g {index}", _scaled(got, -digits), step.factor(index, blocks))
 
 
 def _peaks(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
-    for index, other in enumerate(_steps_of_block(step)):
-        if any(other.products):
-            got = view[index]["exponent"] + step.widths.exponent_min
-            yield f"largest of step {index}", str(got), str(int(max(other["unit_exponent"])))
+    terms, steps = step.widths.terms, step.widths.steps
+    per_step = len(step.products) // steps
+    units = step.of_beat("scale")
+    if not isinstance(terms, GroupWidths):
+        units = [unit for part in step.of_beat("unit_exponent") for unit in part]
+    for index in range(steps):
+        if any(step.products[index * per_step : (index + 1) * per_step]):
+            got = view[index]["exponent"] + terms.exponent_min
+            count = len(units) // steps
+            want = max(units[index * count : (index + 1) * count])
+            yield f"largest of step {index}", str(got), str(int(want))
 
 
 def _largest(value: int, step: Step) -> Iterator[tuple[str, str, str]]:
@@ -203,6 +259,8 @@ def _exponent(value: int, step: Step) -> Iterator[tuple[str, str, str]]:
 
 
 def _terms(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    if "aligned" not in step:  # groups, of which the model keeps the sum
+        return
     for index, want in enumerate([*step["aligned"], step["aligned_c"]]):
         yield _pair(f"term {index}", _signed(view[index]["sign"], view[index]["magnitude"]), want)
 
@@ -221,10 +279,15 @@ def _inverted_terms(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
 
 def _total(value: int, step: Step) -> Iterator[tuple[str, str, str]]:
     want = int(step["integer_sum"])
-    if "aligned" in step or step.config.has_integers:
-        yield _pair("sum", value, want)
+    aligns = step.config.accumulator.alignment_bits is not None
+    if aligns or step.config.has_integers:
+        if step.section != "factor":  # of the cut sum, which the model has not kept
+            yield _pair("sum", value, want)
+    elif step.section == "factor":
+        yield _pair("g x sum", _scaled(value, step.grid), _scaled(want, step.grid))
     else:
-        yield _pair("sum", _scaled(value, step.widths.lsb), _scaled(want, step.grid))
+        got = step.factor() * _scaled(value, step.widths.lsb)
+        yield _pair("sum", got, _scaled(want, step.grid))
 
 
 def _float(view: Any, width: int) -> Fraction:
@@ -303,6 +366,8 @@ COMPARE: dict[str, Compare] = {
     "products": _products,
     "partial_sums": _words,
     "scale": _scale,
+    "factor": _factor,
+    "sums": _sums,
     "largest": _largest,
     "peaks": _peaks,
     "exponent": _exponent,

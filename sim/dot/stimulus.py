@@ -8,6 +8,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ...model import DotConfig
+from ...model.formats import E4M3
 from ..bench.operands import (
     SCALE_CLASSES,
     class_codes,
@@ -22,6 +23,7 @@ from ..bench.operands import (
 from . import corners
 from .integer_stimulus import INTEGER_SEQUENCES
 from .item import Batch
+from .scales import with_scales
 from .target import Ints, Target
 
 Sequence = Callable[[Target, Generator, int], list[Batch]]
@@ -203,6 +205,15 @@ SEQUENCES: dict[str, tuple[Sequence, int]] = {
 """Every sequence by name, with its share of the traffic."""
 
 
+SHORT_RANGE: dict[str, tuple[Sequence, int]] = {"subnormal_c": (corners.subnormal_c, 1)}
+"""Sequences for units whose scales have few exponents, besides."""
+
+
+def for_unit(config: DotConfig, rng: Generator, batch: Batch) -> Batch:
+    """`batch` with scales and micro-exponents as the unit takes them."""
+    return with_micro(config, rng, with_scales(config, rng, batch))
+
+
 def with_micro(config: DotConfig, rng: Generator, batch: Batch) -> Batch:
     """`batch` with micro-exponents where the unit takes them and the sequence has set none.
 
@@ -210,7 +221,7 @@ def with_micro(config: DotConfig, rng: Generator, batch: Batch) -> Batch:
     """
     if not config.micro or batch.side:
         return batch
-    shape = batch.scale_a.shape
+    shape = batch.a.shape[:2]
     some = rng.random((len(batch), 1)) < 0.5
     most = 2 ** (config.lanes // 2) - 1
     side = {
@@ -223,9 +234,11 @@ def with_micro(config: DotConfig, rng: Generator, batch: Batch) -> Batch:
 def traffic(config: DotConfig, rng: Generator, count: int) -> list[Batch]:
     """About `count` dot products: every mode, every sequence by its share."""
     sequences = INTEGER_SEQUENCES if config.has_integers else SEQUENCES
+    if config.scales == E4M3.name:
+        sequences = sequences | SHORT_RANGE
     total = sum(share for _, share in sequences.values()) * len(config.formats)
     return [
-        replace(with_micro(config, rng, batch), sequence=name)
+        replace(for_unit(config, rng, batch), sequence=name)
         for mode in range(len(config.formats))
         for name, (make, share) in sequences.items()
         for batch in make(Target(config, mode), rng, max(count * share // total, 16))

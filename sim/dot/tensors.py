@@ -1,10 +1,15 @@
 """Real tensors as dot products: two arrays of a file, quantised, row against row."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from ...model import DotConfig, quantize
+from ...model import DotConfig, ElementFormat, quantize
+from ...model.formats import E4M3, FLOAT32
+from ...model.schemes import CHANNEL, Level, Scheme, block
+from ...model.schemes import quantize as quantize_scheme
 from ..bench.tensors import load_tensors
 from ..engine.job import UnitJob
 from .integer_stimulus import integer_batch
@@ -27,16 +32,38 @@ def tensor_batch(
     rows_x, rows_y = np.divmod(chosen, len(y))
     used_x, rows_x = np.unique(rows_x, return_inverse=True)
     used_y, rows_y = np.unique(rows_y, return_inverse=True)
-    blocks = []
-    for values, fmt in ((x[used_x], target.format_a), (y[used_y], target.format_b)):
-        blocks.append(quantize(values, fmt, block_size=target.lanes, pad=True).blocks_last())
-    (a, scale_a), (b, scale_b) = blocks
+    (a, scale_a), (b, scale_b) = (
+        quantized(target.config, values, fmt)
+        for values, fmt in ((x[used_x], target.format_a), (y[used_y], target.format_b))
+    )
     scales = np.ascontiguousarray(scale_a[rows_x]), np.ascontiguousarray(scale_b[rows_y])
     if target.config.has_integers:  # the codes under any scales and zero points
         c = np.zeros(len(rows_x), np.int64)
         return integer_batch(target, rng, a[rows_x], b[rows_y], c, sequence="tensors")
     batch = target.batch(a[rows_x], b[rows_y], scales, sequence="tensors")
-    return with_micro(target.config, rng, batch)
+    return with_micro(target.config, rng, replace(batch, has_unit_scales=True))
+
+
+def quantized(
+    config: DotConfig, values: NDArray[np.float32], fmt: ElementFormat
+) -> tuple[NDArray, NDArray[np.uint8]]:
+    """Rows as the unit takes them, the last beat filled up with zeros: codes (rows, beats, lanes),
+    scales (rows, beats), with an axis more where a beat has several.
+
+    E4M3 scales are under a float32 for each row, as those of NVFP4 under one for a tensor.
+    """
+    rows, beats = len(values), -(-values.shape[1] // config.lanes)
+    padded = np.pad(values, ((0, 0), (0, beats * config.lanes - values.shape[1])))
+    if config.scales == E4M3.name:
+        levels = Level(CHANNEL, FLOAT32), Level(block(config.scale_block), E4M3)
+        scheme = Scheme(f"{fmt} under E4M3", (fmt,), levels, "docs/numerics.md")
+        made = quantize_scheme(padded, scheme)
+        codes, scales = made.codes, made.scales[1]
+    else:
+        plain = quantize(padded, fmt, block_size=config.scale_block)
+        codes, scales = plain.codes, plain.scales
+    per_beat = (config.scale_blocks,) if config.scale_blocks > 1 else ()
+    return codes.reshape(rows, beats, -1), scales.reshape(rows, beats, *per_beat)
 
 
 def tensor_traffic(job: UnitJob, blocks: int | None) -> list[Batch]:

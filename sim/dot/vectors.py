@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model import DotConfig
+from ...model import E8M0, DotConfig
 from ...model.errors import integer
 from ...model.formats.codes import code_dtype
 from ...model.trace import FLAG_NAMES
@@ -115,6 +115,9 @@ def draw(
         raise ValueError(f"out must be a float to write vectors, not {config.out.name}")
     if config.micro:
         raise ValueError("micro must be False to write vectors, not True")
+    if config.scales != E8M0.name or config.scale_blocks > 1:
+        found = f"{config.scales} for {config.scale_block} of {config.lanes} elements"
+        raise ValueError(f"scales must be e8m0 for a block to write vectors, not {found}")
     if config.interleave > 1:
         raise ValueError(f"interleave must be 1 to write vectors, not {config.interleave}")
     integer("count", count, 1, LARGEST_COUNT)

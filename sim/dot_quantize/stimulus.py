@@ -80,4 +80,4 @@ def _through_c(
     a = draw(rng, finite_codes(target.format_a), a.shape)
     scales = near_scales(rng, (len(c), 1)), near_scales(rng, (len(c), 1))
     batch = target.batch(a, b, scales, c, values.sequence)
-    return dot_stimulus.with_micro(config.dot, rng, batch)
+    return dot_stimulus.for_unit(config.dot, rng, batch)

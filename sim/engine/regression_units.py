@@ -171,6 +171,7 @@ def _dot_units() -> list[Unit]:
         _unit("aligned:13", "e3m2", 8, 2, bulk=80_000, status=False, load_c=False),
         *_wider_units(),
         *_narrow_units(),
+        *_scaled_units(),
     ]
 
 
@@ -196,6 +197,20 @@ def _narrow_units() -> list[Unit]:
         _unit("float16", EVERY_FORMAT, 4, 4, bulk=30_000),
         _unit("bfloat16", f"{EVERY_FORMAT},bf16", 4, 3, bulk=30_000),
         _unit("hopper-mma-float16", "e4m3,e5m2", 8, 6, bulk=30_000),
+    ]
+
+
+def _scaled_units() -> list[Unit]:
+    """E4M3 scales, alone and several of a beat; groups that meet in one alignment."""
+    return [
+        _unit("blackwell-mxf4nvf4", "e2m1", 64, 5, bulk=30_000, scales="e4m3", scale_block=16),
+        _unit("blackwell-mxf4nvf4", "e2m1", 128, 9, bulk=15_000, scale_block=32),
+        _unit("exact", "e2m1", 16, 6, bulk=30_000, scales="e4m3"),
+        _unit("aligned:13", "e2m1,e4m3", 16, 5, bulk=30_000, scales="e4m3"),
+        _unit("aligned:30:bfloat16", "e4m3", 4, 3, bulk=30_000, scales="e4m3", out="bfloat16"),
+        _unit("fused:13", "e2m1", 16, 4, bulk=30_000, scales="e4m3", interleave=2),
+        _unit("blackwell", "e4m3,e2m1", 16, 8, bulk=30_000, scales="e4m3", scale_block=4),
+        _unit("hopper-promoted", "e5m2", 16, 6, bulk=30_000, scale_block=8),
     ]
 
 

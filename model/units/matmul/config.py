@@ -70,6 +70,7 @@ class MatmulConfig(OfDotUnits):
     own_dot_keywords: ClassVar[tuple[str, ...]] = (
         "load_c",
         "scales",
+        "scale_block",
         "zero_points",
         "micro",
     )
@@ -101,8 +102,10 @@ class MatmulConfig(OfDotUnits):
         dot = DotConfig() if dot is None else dot
         if not isinstance(dot, DotConfig):
             raise TypeError(f"dot must be a DotConfig, not {dot!r}")
-        if dot.has_integers or dot.side_inputs:
+        if dot.has_integers or dot.side_inputs or dot.scales != E8M0.name or dot.scale_blocks > 1:
             kind = f"{dot.out.name} results" if dot.has_integers else "micro-exponents"
+            if not (dot.has_integers or dot.side_inputs):
+                kind = f"{dot.scales} scales for {dot.scale_block} of {dot.lanes} elements"
             raise ValueError(f"dot must be a unit of float results and E8M0 scales, not of {kind}")
         depth = integer("depth", depth, DEPTHS[0], DEPTHS[-1])
         if depth not in DEPTHS:

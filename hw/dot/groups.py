@@ -1,0 +1,103 @@
+"""Sections of sums of groups under scales of their own: gather, factor, and those of `fused:F`,
+whose terms are the groups."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.lib import data
+
+from ...model.term_widths import GroupWidths
+from ...model.widths import Widths, magnitude_bits
+from ..arithmetic.adder_tree import AdderTree
+from ..arithmetic.multiply import Multiplier
+from ..arithmetic.shift import shift_left
+from ..hierarchy import submodule
+from ..pipeline import Section
+from . import fused
+from .lane import ProductLayout
+from .multiply import of_lane, products_shape, scale_values
+
+
+def widths_of(widths: Widths) -> GroupWidths:
+    """Those of a unit's groups."""
+    terms = widths.terms
+    assert isinstance(terms, GroupWidths)
+    return terms
+
+
+def sums_shape(terms: GroupWidths) -> data.ArrayLayout:
+    """The value `sums`: one for each group, in units of the products' last digit."""
+    return data.ArrayLayout(signed(terms.group_sum_bits + 1), terms.groups)
+
+
+def groups_shape(terms: GroupWidths) -> data.ArrayLayout:
+    """The value `products` of fused sections: one for each group."""
+    return data.ArrayLayout(ProductLayout(terms), terms.groups)
+
+
+class Gather(Section):
+    """The exact sums of groups: products on the grid of all products, in adder trees."""
+
+    def __init__(self, widths: Widths) -> None:
+        self.widths, self.terms = widths, widths_of(widths)
+        super().__init__({"products": products_shape(widths)}, {"sums": sums_shape(self.terms)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        terms = self.terms
+        for group in range(terms.groups):
+            bits = terms.placed_bits
+            adder = AdderTree(terms.group, bits, terms.group_sum_bits + 1)
+            tree = submodule(m, f"tree{group}", adder)
+            for index in range(terms.group):
+                lane = group * terms.group + index
+                product = self.i.products[lane]
+                m.d.comb += [
+                    tree.terms[index].magnitude.eq(self._place(m, product, f"lane{lane}_placed")),
+                    tree.terms[index].sign.eq(product.sign),
+                ]
+            m.d.comb += self.o.sums[group].eq(tree.total)
+        return m
+
+    def _place(self, m: Module, product: data.View, name: str) -> Value:
+        """In units of the last digit of the smallest product."""
+        low, span = self.widths.exponent_low, self.widths.exponent_span
+        wide = Cat(product.significand, Const(0, low + span))
+        return shift_left(m, wide, product.exponent[: magnitude_bits(low + span)], name)[low:]
+
+
+class GroupFactor(Section):
+    """g x the sums of groups, each with the exponent of its scales: none counts as zero."""
+
+    def __init__(self, widths: Widths) -> None:
+        self.widths, self.terms = widths, widths_of(widths)
+        super().__init__(
+            {"sums": sums_shape(self.terms), **scale_values(widths)},
+            {"products": groups_shape(self.terms)},
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        widths, terms = self.widths, self.terms
+        for group in range(terms.groups):
+            total, term = self.i.sums[group], self.o.products[group]
+            lane = group * terms.group
+            magnitude = Signal(terms.group_sum_bits, name=f"magnitude{group}")
+            m.d.comb += [
+                magnitude.eq(Mux(total[-1], -total, total)),
+                term.sign.eq(total[-1]),
+                term.nonzero.eq(1),
+                term.exponent.eq(of_lane(self.i.scale, lane, widths) - terms.exponent_min),
+            ]
+            if not widths.factor_bits:
+                m.d.comb += term.significand.eq(magnitude)
+                continue
+            sizes = terms.group_sum_bits, widths.factor_bits
+            multiplier = submodule(m, f"multiplier{group}", Multiplier(*sizes))
+            m.d.comb += [
+                multiplier.a.eq(magnitude),
+                multiplier.b.eq(of_lane(self.i.factor, lane, widths)),
+                term.significand.eq(multiplier.product),
+            ]
+        return m
+
+
+SECTIONS = {**fused.SECTIONS, "gather": Gather, "factor": GroupFactor}

@@ -1,0 +1,77 @@
+"""Widths of the terms that meet c in an alignment, where these are not the products themselves."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from .formats import E8M0
+from .widths import Widths, magnitude_bits
+
+
+@dataclass(frozen=True)
+class FactorWidths(Widths):
+    """Of products times the significands of their scales; exponents are those of the products."""
+
+    @cached_property
+    def product_bits(self) -> int:
+        plain = Widths(self.config)
+        pairs = self.config.formats
+        largest = max(plain.largest(a, plain.a) * plain.largest(b, plain.b) for a, b in pairs)
+        return magnitude_bits(largest * self.largest_factor)
+
+    @property
+    def product_fraction_bits(self) -> int:
+        return super().product_fraction_bits + self.factor_fraction_bits
+
+
+@dataclass(frozen=True)
+class GroupWidths(Widths):
+    """Of exact sums of groups, times the significands of their scales: a "product" is a group.
+
+    Its exponent, and that of its unit digit, is that of both scales.
+    """
+
+    @property
+    def group(self) -> int:
+        """Elements of a group."""
+        return self.config.accumulator.step_terms(self.config.scale_block)
+
+    @property
+    def groups(self) -> int:
+        """Of a beat."""
+        return self.config.lanes // self.group
+
+    @property
+    def step_lanes(self) -> int:
+        """Groups of one step."""
+        return self.groups // self.steps
+
+    @property
+    def placed_bits(self) -> int:
+        """Of a product on the grid of all products."""
+        plain = Widths(self.config)
+        return plain.product_bits + plain.exponent_span
+
+    @property
+    def group_sum_bits(self) -> int:
+        """Of the magnitude of the sum of a group, in units of the products' last digit."""
+        return magnitude_bits(self.group * (2**self.placed_bits - 1))
+
+    @cached_property
+    def product_bits(self) -> int:
+        return magnitude_bits((2**self.group_sum_bits - 1) * self.largest_factor)
+
+    @property
+    def product_fraction_bits(self) -> int:
+        """Digits below 2^0 of a sum under scales of 1."""
+        return self.factor_fraction_bits - Widths(self.config).lsb
+
+    @property
+    def exponent_min(self) -> int:
+        """The least exponent of both scales together."""
+        return 2 * self.config.scale_format.emin
+
+    @property
+    def exponent_bits(self) -> int:
+        """Of the exponent of both scales, biased; E8M0's NaN, one further, included."""
+        fmt = self.config.scale_format
+        return magnitude_bits(2 * (fmt.emax + (fmt == E8M0) - fmt.emin))

@@ -1,0 +1,100 @@
+"""Blocks under E4M3 scales, as a unit takes them: bits and flags equal the rational oracle."""
+
+import re
+
+import numpy as np
+import pytest
+
+from cases import Cases, random_cases, under_e4m3
+from compare import FULL, check, generator
+from mxdot.model import MXArray, dot, schemes
+
+EACH = 100_000 if FULL else 400
+RULES = (
+    *("exact", "aligned:13", "aligned:3", "aligned:13:float16", "aligned:30:bfloat16"),
+    *("fused:13", "fused:25", "fused:2", "fused:13:float16", "float32", "float16"),
+    *("fixed:48:-20", "fixed:20:-4:wrap", "hopper", "hopper-promoted", "hopper-mx", "blackwell"),
+)
+PAIRS = {"e2m1": RULES, "e4m3": RULES, "fp16": ("exact", "aligned:13", "fused:25")}
+PAIRS |= {"int4": ("int32", "exact")}
+SHAPES = {(1, 16): 4, (3, 16): 4, (2, 8): 2, (1, 32): 1, (5, 3): 1}
+
+
+@pytest.mark.parametrize(
+    ("pair", "rule"), [(pair, rule) for pair, rules in PAIRS.items() for rule in rules]
+)
+def test_model_equals_rational(pair, rule):
+    rng = generator("scale formats", pair, rule)
+    for (blocks, k), share in SHAPES.items():
+        count = -(-EACH * share // sum(SHAPES.values()))
+        check(under_e4m3(rng, random_cases(rng, (pair, pair), count, blocks, k)), rule)
+
+
+def test_groups_that_meet_in_one_alignment():
+    rng = generator("scale formats", "grouped")
+    for blocks, k in ((4, 16), (8, 8), (2, 32), (1, 64), (1, 128), (5, 16)):
+        cases = random_cases(rng, ("e2m1", "e2m1"), EACH // 4, blocks, k)
+        check(under_e4m3(rng, cases), "blackwell-mxf4nvf4")
+
+
+def test_every_pair_of_scales():
+    """Of one product of 1: the product of both scales, exactly."""
+    a, b = (codes.reshape(-1, 1).astype(np.uint8) for codes in np.indices((128, 128)))
+    ones = np.full((len(a), 1), 0x38, np.uint8)
+    x, y = MXArray(ones, a, "e4m3", 1), MXArray(ones, b, "e4m3", 1)
+    for rule in ("exact", "aligned:13", "fused:25", "float32"):
+        check(Cases(x, y, np.zeros(len(a), np.float32), "e4m3"), rule)
+
+
+def test_powers_of_two_are_those_of_e8m0():
+    """In every flag and stage too."""
+    rng = generator("scale formats", "powers")
+    fields = rng.integers(1, 15, (2, 300, 3))
+    codes = rng.integers(0, 256, (2, 300, 24), dtype=np.uint8)
+    c = np.ldexp(rng.standard_normal(300), rng.integers(-20, 20, 300)).astype(np.float32)
+    for rule in ("exact", "aligned:5", "fused:7", "hopper-promoted", "float32", "fixed:24:-8"):
+        traces = []
+        for name, scales in (("e4m3", fields << 3), ("e8m0", fields - 7 + 127)):
+            a, b = (
+                MXArray(x, s.astype(np.uint8), "e5m2", 8)
+                for x, s in zip(codes, scales, strict=True)
+            )
+            traces.append(dot(a, b, rule, c, trace=True, scale_format=name))
+        left, right = traces
+        assert left.result.view(np.uint32).tolist() == right.result.view(np.uint32).tolist()
+        for flag in vars(left.flags):
+            assert (getattr(left.flags, flag) == getattr(right.flags, flag)).all()
+        assert set(left.stages) == {*right.stages, "factor"}
+        assert (left.stages["factor"] <= 1).all()
+
+
+@pytest.mark.parametrize("rule", ["exact", "aligned:6", "fused:13", "blackwell-mxf4nvf4"])
+def test_nvfp4_is_e2m1_under_e4m3(rule):
+    """As products of schemes are, under an outer scale of 1."""
+    rng = generator("scale formats", "nvfp4", rule)
+    scale = 2.0 ** rng.integers(-6, 7, (2, 60, 64))
+    x, y = (rng.standard_normal((2, 60, 64)) * scale).astype(np.float32)
+    a, b = (schemes.quantize(v, "nvfp4") for v in (x, y))
+    one = np.ones_like(a.scales[0])
+    a, b = (schemes.ScaledArray(v.scheme, v.codes, (one, v.scales[1])) for v in (a, b))
+    p, q = (MXArray(v.codes, v.scales[1], "e2m1", 16) for v in (a, b))
+    want = np.diagonal(schemes.matmul(a, b, rule, lanes=16)).astype(np.float32)
+    got = dot(p, q, rule, scale_format="e4m3")
+    assert got.view(np.uint32).tolist() == want.view(np.uint32).tolist()
+
+
+A = MXArray(np.zeros((1, 8), np.uint8), np.full((1, 2), 127, np.uint8), "e2m1", 4)
+B = MXArray(np.zeros((1, 8), np.uint8), np.array([[5, 0x85]], np.uint8), "e2m1", 4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((A, B, "e4m3"), "scales of b must be e4m3 codes from 0 to 127, not 133"),
+        ((A, A, "e5m2"), "scale_format must be one of e8m0, e4m3, not 'e5m2'"),
+    ],
+)
+def test_refusals(arguments, message):
+    a, b, scale_format = arguments
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        dot(a, b, "exact", scale_format=scale_format)

@@ -107,6 +107,10 @@ class Container(Tensor):
     def __tensor_flatten__(self) -> tuple[list[str], tuple[Any, ...]]:
         return list(self.named_parts()), self.facts()
 
+    def _stable_hash_for_caching(self) -> str:
+        """What PyTorch's cache of compiled graphs knows a container by, whatever its values."""
+        return f"{type(self).__name__}{self.facts()}{tuple(self.shape)}"
+
     @classmethod
     def __tensor_unflatten__(
         cls, parts: dict[str, Tensor], facts: tuple[Any, ...], shape: Any, stride: Any

@@ -2,8 +2,9 @@
 
 An MLP of two layers, compiled: frozen with many tokens, frozen with few rows (as CUDA graphs), and
 a training step, forward and backward; then the cost of small calls. Every network has the weights
-of the bfloat16 one, and a run ends where the cosine of the two outputs is too small. Memory is what a network holds and, in brackets, the most that is allocated while it runs, on a
-CUDA device; on others it is counted in bytes of parameters, and speeds mean little.
+of the bfloat16 one, and a run ends where the cosine of the two outputs is too small. Memory
+is what a network holds and, in brackets, the most that is allocated while it runs, on a CUDA
+device; on others it is counted in bytes of parameters, and speeds mean little.
 """
 
 import argparse

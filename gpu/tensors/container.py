@@ -108,8 +108,12 @@ class Container(Tensor):
         return list(self.named_parts()), self.facts()
 
     def _stable_hash_for_caching(self) -> str:
-        """What PyTorch's cache of compiled graphs knows a container by, whatever its values."""
-        return f"{type(self).__name__}{self.facts()}{tuple(self.shape)}"
+        """What PyTorch's cache of compiled graphs knows a container by: all but its values."""
+        parts = [
+            (name, x.dtype, str(x.device), tuple(x.shape), x.stride())
+            for name, x in self.named_parts().items()
+        ]
+        return f"{type(self).__name__}{self.facts()}{tuple(self.shape)}{parts}"
 
     @classmethod
     def __tensor_unflatten__(

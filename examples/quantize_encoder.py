@@ -11,7 +11,6 @@ the similarities between them are compared with those of the float32 model.
 
 import argparse
 import copy
-import math
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from torch.nn.functional import cosine_similarity, normalize
 
 from mxdot.explore.accuracy.sentences import SENTENCES
 from mxdot.gpu import MXLinear, Recipe, convert
+from mxdot.gpu.nn.evaluate import Errors
 from mxdot.model import MX_FORMATS
 
 
@@ -82,13 +82,9 @@ def layer_errors(model: nn.Module, inputs: dict[str, Tensor], recipe: Recipe) ->
     with torch.inference_mode():
         for name, rows in inputs.items():
             linear = model.get_submodule(name)
-            want = linear(rows).double()
-            error = MXLinear.from_linear(linear, recipe)(rows).double() - want
-            power, noise = want.square().mean(), error.square().mean()
-            cosine = cosine_similarity((want + error).flatten(), want.flatten(), dim=0)
-            sqnr = 10 * torch.log10(power / noise).item() if noise else math.inf
-            largest = error.abs().max() / power.sqrt()
-            errors.append(LayerError(name, cosine.item(), sqnr, largest.item()))
+            error = Errors()
+            error.add(MXLinear.from_linear(linear, recipe)(rows), linear(rows))
+            errors.append(LayerError(name, error.cosine, error.sqnr, error.relative))
     return errors
 
 

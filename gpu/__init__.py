@@ -5,6 +5,7 @@ Needs PyTorch. Triton kernels are used on CUDA where they exist, and imported on
 
 from .nn.calibrate import calibrate
 from .nn.convert import convert, freeze
+from .nn.evaluate import Evaluation, evaluate
 from .nn.kernel import kernel_of
 from .nn.linear import MXLinear
 from .nn.quantized_init import quantized_init
@@ -21,6 +22,7 @@ from .tensors.packing import pack, unpack
 from .tensors.store import load, save
 
 __all__ = [
+    "Evaluation",
     "MXLinear",
     "MXTensor",
     "PackedTensor",
@@ -28,6 +30,7 @@ __all__ = [
     "Regrouped",
     "calibrate",
     "convert",
+    "evaluate",
     "freeze",
     "kernel_of",
     "load",

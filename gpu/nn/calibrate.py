@@ -1,6 +1,6 @@
 """calibrate: activations of a network are quantised within limits that a calibration set gave."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,11 +11,10 @@ from torch import Tensor, nn
 
 from ...model import schemes
 from ...model.schemes import Scheme
+from .batches import Batch, check_batches, evaluation_mode, run
 from .limits import static_scheme
 from .linear import MXLinear
 from .quantizers import group_columns, whole_groups
-
-Batch = Tensor | tuple[Any, ...] | list[Any] | Mapping[str, Any]
 
 
 def calibrate(model: nn.Module, batches: Iterable[Batch], method: str = "amax") -> nn.Module:
@@ -35,8 +34,7 @@ def calibrate(model: nn.Module, batches: Iterable[Batch], method: str = "amax") 
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, not {type(model).__name__}")
-    if isinstance(batches, Tensor | Mapping | str) or not isinstance(batches, Iterable):
-        raise TypeError(f"batches must be an iterable of batches, not {type(batches).__name__}")
+    check_batches(batches)
     layers = _layers(model)
     for scheme in set(layers.values()):  # what it refuses is refused before any work
         schemes.calibrate([_array(torch.zeros(1, 1), scheme)], scheme, method)
@@ -92,7 +90,7 @@ def _recorded(
 
     with _observed(model, inputs, record):
         for batch in batches:
-            _run(model, batch, count)
+            run(model, batch, count)
             count += 1
     if not count:
         raise ValueError("batches must hold at least one batch, not none")
@@ -107,37 +105,18 @@ def _recorded(
 @contextmanager
 def _observed(model: nn.Module, layers: Iterable[MXLinear], hook: Any) -> Iterator[None]:
     """`model` as calibration runs it, with `hook` on the layers; in the end all is as before."""
-    modes = {module: module.training for module in model.modules()}
     limits = {layer: layer.activation_limits for layer in layers}
     handles = [layer.register_forward_hook(hook, with_kwargs=True) for layer in layers]
     try:
-        model.eval()
         for layer in limits:
             layer.activation_limits = None
-        # Compiled code would be made anew for the hooks, and again without them.
-        with torch.no_grad(), torch.compiler.set_stance("force_eager"):
+        with evaluation_mode(model):
             yield
     finally:
         for handle in handles:
             handle.remove()
-        for module, training in modes.items():
-            module.training = training
         for layer, kept in limits.items():
             layer.activation_limits = kept
-
-
-def _run(model: nn.Module, batch: Batch, index: int) -> None:
-    if isinstance(batch, Tensor):
-        model(batch)
-    elif isinstance(batch, tuple | list):
-        model(*batch)
-    elif isinstance(batch, Mapping):
-        model(**batch)
-    else:
-        raise TypeError(
-            "batches must hold tensors, tuples, lists or mappings that the model's forward takes, "
-            f"not {type(batch).__name__} (batch {index})"
-        )
 
 
 def _array(rows: Tensor, scheme: Scheme) -> NDArray[np.float32]:

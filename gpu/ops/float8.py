@@ -90,7 +90,7 @@ def _operand(parts: list[Tensor], name: str, kind: str) -> tuple[Tensor, Tensor]
     """float8 elements (R, K) and float32 scales: (1,), (R, 1), or (R, K / 128) by columns."""
     elements, scales = parts
     if not name:
-        return elements, scales
+        return elements, scales.t().contiguous().t()  # a compiler may have turned them
     scheme, (rows, length) = named_scheme(name), elements.shape
     elements, scales = elements.view(FLOAT8[E4M3]), scales.to(torch.float32)
     if kind == "tensor":

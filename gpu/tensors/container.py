@@ -107,6 +107,14 @@ class Container(Tensor):
     def __tensor_flatten__(self) -> tuple[list[str], tuple[Any, ...]]:
         return list(self.named_parts()), self.facts()
 
+    def _stable_hash_for_caching(self) -> str:
+        """What PyTorch's cache of compiled graphs knows a container by: all but its values."""
+        parts = [
+            (name, x.dtype, str(x.device), tuple(x.shape), x.stride())
+            for name, x in self.named_parts().items()
+        ]
+        return f"{type(self).__name__}{self.facts()}{tuple(self.shape)}{parts}"
+
     @classmethod
     def __tensor_unflatten__(
         cls, parts: dict[str, Tensor], facts: tuple[Any, ...], shape: Any, stride: Any

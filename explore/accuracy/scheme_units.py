@@ -191,7 +191,8 @@ def _integers(config: DotConfig, a: ScaledArray, b: ScaledArray) -> Results:
     else:
         step = np.full(len(scale), max(float(np.abs(exact.high).max()), 2.0**-100) / room)
         # A smaller factor makes nothing but zeros.
-        rescale = FixedRescale.of(np.maximum(scale / step, 2.0**-SUM_BITS))
+        factors = np.maximum(scale / step, 2.0**-SUM_BITS)
+        rescale = FixedRescale.of(factors, out.multiplier_bits)
         inputs |= {"multiplier": rescale.multiplier, "shift": rescale.shift}
     trace = integer_dot(config, *codes, inputs=inputs)
     return Results(nearest_even((trace.result - zero) * step), trace.flags.saturated, exact)

@@ -119,11 +119,12 @@ def _integer(config: "DotConfig") -> tuple[Section, ...]:
     """A unit whose running value is INT32 and whose result is an integer."""
     out = config.out
     assert isinstance(out, IntegerOutput)
+    multiplies = out.rescale == "multiply"
     corrects = bool(config.zero_sides or config.scale_bits)
     return (
         *_products_tree(Widths(config)),
         *([Section("correct", 870)] if corrects else []),
         Section("accumulate", 480, holds=True, loop=True),
-        *([Section("rescale", 900)] if out.rescale == "multiply" else []),
-        *([Section("limit", 850 if out.rescale == "multiply" else 540)] if out.rescale else []),
+        *([Section("rescale", 590 + 10 * out.multiplier_bits)] if multiplies else []),
+        *([Section("limit", 850 if multiplies else 540)] if out.rescale else []),
     )

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import choice
+from .errors import choice, integer
 from .formats import BFLOAT16, FLOAT16, FLOAT32, INT32, FloatFormat, IntegerFormat
 from .requantize import INTEGERS, LARGEST_SHIFT_ALONE, MULTIPLIER_BITS, SHIFT_BITS
 from .trace import Trace
 
 MULTIPLY, SHIFT = "multiply", "shift"
+LEAST_MULTIPLIER_BITS = 4
 
 
 @dataclass(frozen=True)
@@ -21,15 +22,28 @@ class IntegerOutput:
     """The INT32 sum (`format` None), or that sum as an integer of `format`.
 
     rescale: ``multiply``, a multiplier and a rounding right shift, or ``shift``, the shift alone.
+    multiplier_bits: 4 to 31, of the multiplier, which has no sign.
     """
 
     format: IntegerFormat | None = None
     rescale: str | None = None
+    multiplier_bits: int = MULTIPLIER_BITS
+
+    def __post_init__(self) -> None:
+        integer("multiplier_bits", self.multiplier_bits, LEAST_MULTIPLIER_BITS, MULTIPLIER_BITS)
+        if self.rescale != MULTIPLY and self.multiplier_bits != MULTIPLIER_BITS:
+            raise ValueError(
+                f"multiplier_bits must be {MULTIPLIER_BITS} without a multiplier, "
+                f"not {self.multiplier_bits}"
+            )
 
     @property
     def name(self) -> str:
-        """Its text: ``int32``, ``int8_full:shift``."""
-        return INT32.name if self.format is None else f"{self.format}:{self.rescale}"
+        """Its text: ``int32``, ``int8_full:shift``, ``int8_full:multiply:16``."""
+        if self.format is None:
+            return INT32.name
+        narrow = self.multiplier_bits != MULTIPLIER_BITS
+        return f"{self.format}:{self.rescale}" + f":{self.multiplier_bits}" * narrow
 
     @property
     def bits(self) -> int:
@@ -43,7 +57,8 @@ class IntegerOutput:
             return {}
         if self.rescale == SHIFT:
             return {"shift": LARGEST_SHIFT_ALONE.bit_length(), "zero_out": self.format.bits}
-        return {"multiplier": MULTIPLIER_BITS, "shift": SHIFT_BITS, "zero_out": self.format.bits}
+        bits = self.multiplier_bits
+        return {"multiplier": bits, "shift": SHIFT_BITS, "zero_out": self.format.bits}
 
 
 OUTPUTS = {f.name: f for f in (FLOAT32, BFLOAT16, FLOAT16)}
@@ -65,7 +80,11 @@ def output_format(value: FloatFormat | IntegerOutput | str) -> FloatFormat | Int
     name = value.strip().lower() if isinstance(value, str) else value
     if isinstance(name, str) and name in INTEGER_OUTPUTS:
         return INTEGER_OUTPUTS[name]
-    known = (*OUTPUTS, INT32.name, "FORMAT:multiply", "FORMAT:shift")
+    if isinstance(name, str):
+        plain, _, bits = name.rpartition(":")
+        if plain.endswith(f":{MULTIPLY}") and plain in INTEGER_OUTPUTS and bits.isdecimal():
+            return replace(INTEGER_OUTPUTS[plain], multiplier_bits=int(bits))
+    known = (*OUTPUTS, INT32.name, "FORMAT:multiply[:BITS]", "FORMAT:shift")
     return OUTPUTS[choice("out", name, known)]
 
 

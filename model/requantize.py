@@ -88,22 +88,22 @@ class FixedRescale:
         )
 
     @classmethod
-    def of(cls, scale: ArrayLike) -> "FixedRescale":
-        """The nearest multiplier of 31 significant bits (ties to even), and its shift.
+    def of(cls, scale: ArrayLike, bits: int = MULTIPLIER_BITS) -> "FixedRescale":
+        """The nearest multiplier of `bits` significant bits (ties to even), and its shift.
 
-        ValueError unless every scale is at least 2^-32 and, rounded, below 2^31: a smaller one
+        ValueError unless every scale is at least 2^-32 and, rounded, below 2^bits: a smaller one
         makes nothing but zeros.
         """
         value = _reals(scale)
         fraction, exponent = np.frexp(value)
-        multiplier = np.rint(np.ldexp(fraction, MULTIPLIER_BITS))
-        carry = multiplier == 2.0**MULTIPLIER_BITS
+        multiplier = np.rint(np.ldexp(fraction, bits))
+        carry = multiplier == 2.0**bits
         multiplier = np.where(carry, multiplier / 2, multiplier)
-        shift = MULTIPLIER_BITS - (exponent + carry)
+        shift = bits - (exponent + carry)
         usable = np.isfinite(value) & (value >= 2.0**-SUM_BITS) & (shift >= 0)
         if not usable.all():
             got = value[~usable].flat[0]
-            raise ValueError(f"scale must be from 2^-32 to less than 2^31, not {got}")
+            raise ValueError(f"scale must be from 2^-32 to less than 2^{bits}, not {got}")
         return cls(multiplier.astype(np.int64), shift.astype(np.int64))
 
     @staticmethod

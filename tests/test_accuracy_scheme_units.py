@@ -157,6 +157,42 @@ def test_micro_exponents(fmt, rule):
     check(measured(config, "normal", 64), results, exact, original)
 
 
+@pytest.mark.parametrize("rule", ["exact", "aligned:6", "hopper"])
+@pytest.mark.parametrize("fmt", ["e2m1", "e4m3"])
+def test_e4m3_scales(fmt, rule):
+    """Beside the products of schemes that are NVFP4 with a scale for each row."""
+    config = DotConfig(fmt, 16, rule, scales="e4m3")
+    x, y = operands("normal", 64, 16)
+    levels = schemes.Level(schemes.CHANNEL, schemes.FLOAT32), schemes.SCHEMES["nvfp4"].levels[1]
+    scheme = schemes.Scheme("rows", config.formats[0][:1], levels, "a test")
+    a, b = schemes.quantize(x, scheme), schemes.quantize(y, scheme)
+    results = np.diagonal(schemes.matmul(a, b, rule, lanes=16)).astype(np.float64)
+    factors, outer = [], []
+    for side in (a, b):
+        elements = side.scheme.elements[0].values[side.codes]
+        scales = schemes.E4M3.values[side.spread(side.scales[1], 1)]
+        factors.append([[*map(Fraction, row)] for row in (elements * scales).tolist()])
+        outer.append([*map(Fraction, side.scales[0][:, 0].astype(float).tolist())])
+    exact = [
+        s * t * sum(p * q for p, q in zip(*rows, strict=True))
+        for s, t, *rows in zip(*outer, *factors, strict=True)
+    ]
+    original = np.einsum("ij,ij->i", x.astype(float), y.astype(float))
+    check(measured(config, "normal", 64), results, exact, original)
+
+
+def test_scales_of_parts_of_a_beat():
+    """As a unit of as many lanes."""
+    whole = measured(DotConfig("e2m1", 64, "fused:13", scale_block=16), "normal", 128)
+    x, y = operands("normal", 128, 64)
+    levels = (schemes.Level(schemes.block(16), schemes.E8M0, "floor"),)
+    scheme = schemes.Scheme("blocks", DotConfig("e2m1").formats[0][:1], levels, "a test")
+    a, b = schemes.quantize(x, scheme), schemes.quantize(y, scheme)
+    results = np.diagonal(schemes.matmul(a, b, "fused:13", lanes=16)).astype(np.float64)
+    original = np.einsum("ij,ij->i", x.astype(float), y.astype(float))
+    assert whole.sqnr_total_db == pytest.approx(decibels(results, original))
+
+
 def test_a_length_that_blocks_do_not_divide():
     """Zeros are added."""
     for config in (
@@ -176,6 +212,8 @@ def test_what_is_known():
     assert is_known(DotConfig(**integers, zero_points="a"))
     assert is_known(DotConfig(**integers, scales="u4"))
     assert is_known(DotConfig("e4m3", micro=True))
+    assert is_known(DotConfig("e2m1", 16, scales="e4m3"))
+    assert is_known(DotConfig("e2m1", 32, "hopper", scale_block=16))
     message = f"a unit must have micro-exponents, .* not be {re.escape(str(both))}"
     with pytest.raises(ValueError, match=f"^{message}$"):
         evaluate_unit(both)

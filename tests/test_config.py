@@ -207,7 +207,7 @@ NAMES = "e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, e5m2fnuz, fp16, bf1
         (
             ValueError,
             (
-                "out must be one of float32, bfloat16, float16, int32, FORMAT:multiply, "
+                "out must be one of float32, bfloat16, float16, int32, FORMAT:multiply[:BITS], "
                 "FORMAT:shift, not 'float64'"
             ),
             {"out": "float64"},

@@ -156,7 +156,7 @@ GOOD = {"shift": 0, "zero_out": 0}
         (
             lambda: DotConfig("int8", accumulator="int32", scales="u4"),
             ValueError,
-            "scales of float32 results must be one of e8m0, not 'u4'",
+            "scales of float32 results must be one of e8m0, e4m3, not 'u4'",
         ),
         (
             lambda: DotConfig("int8", zero_points="a"),

@@ -12,7 +12,14 @@ from cases import random_cases
 from compare import generator
 from mxdot import model
 from mxdot.model import DotConfig, dot
-from mxdot.model.outputs import BFLOAT16, FLOAT16, FLOAT32, convert, output_format
+from mxdot.model.outputs import (
+    BFLOAT16,
+    FLOAT16,
+    FLOAT32,
+    IntegerOutput,
+    convert,
+    output_format,
+)
 from rational_formats import floor_log2, pow2
 
 NARROW = [BFLOAT16, FLOAT16]
@@ -119,10 +126,29 @@ def test_dtypes_and_names():
     assert unit.out is BFLOAT16
     assert BFLOAT16.dtype == ml_dtypes.bfloat16
     assert output_format(FLOAT16) is FLOAT16
-    known = "float32, bfloat16, float16, int32, FORMAT:multiply, FORMAT:shift"
+    known = r"float32, bfloat16, float16, int32, FORMAT:multiply\[:BITS\], FORMAT:shift"
     for bad in ("float64", None, 16, "int3:shift", "int8_full:add"):
         with pytest.raises(ValueError, match=rf"^out must be one of {known}, not {bad!r}$"):
             output_format(bad)  # type: ignore[arg-type]
+
+
+def test_the_width_of_a_multiplier():
+    narrow = output_format("int8_full:multiply:8")
+    assert isinstance(narrow, IntegerOutput)
+    assert narrow.name == "int8_full:multiply:8"
+    assert narrow.parameters == {"multiplier": 8, "shift": 6, "zero_out": 8}
+    assert output_format("uint8:multiply:31") is not None
+    assert output_format("uint8:multiply:31") == output_format("uint8:multiply")
+    for text, got in (("int8_full:multiply:3", 3), ("int4_full:multiply:32", 32)):
+        with pytest.raises(ValueError, match=rf"^multiplier_bits must be from 4 to 31, not {got}$"):
+            output_format(text)
+    with pytest.raises(
+        ValueError, match=r"^multiplier_bits must be 31 without a multiplier, not 8$"
+    ):
+        IntegerOutput(narrow.format, "shift", 8)
+    for text in ("int8_full:shift:8", "int32:8", "int8_full:multiply:"):
+        with pytest.raises(ValueError, match=r"^out must be one of "):
+            output_format(text)
 
 
 def test_they_need_no_scheme():

@@ -175,6 +175,22 @@ def test_multiplier_of_a_scale():
             assert m % 2 == 0
 
 
+@pytest.mark.parametrize("bits", [4, 8, 16])
+def test_multiplier_of_few_bits(bits):
+    scales = np.random.default_rng(bits).uniform(2.0**-20, 1, 500)
+    made = FixedRescale.of(scales, bits)
+    assert made.multiplier.min() >= 2 ** (bits - 1)
+    assert made.multiplier.max() < 2**bits
+    for m, n, s in zip(made.multiplier.tolist(), made.shift.tolist(), scales.tolist(), strict=True):
+        error = abs(Fraction(m, 2**n) - Fraction(s))
+        others = (m - 1, n), (m + 1, n)
+        assert all(error <= abs(Fraction(o, 2**k) - Fraction(s)) for o, k in others)
+    with pytest.raises(
+        ValueError, match=rf"^scale must be from 2\^-32 to less than 2\^{bits}, not "
+    ):
+        FixedRescale.of(2.0**bits, bits)
+
+
 def test_multiplier_at_both_ends():
     assert vars(FixedRescale.of(2.0**-32)) == {"multiplier": 2**30, "shift": 62}
     assert vars(FixedRescale.of(2.0**30)) == {"multiplier": 2**30, "shift": 0}

@@ -1,4 +1,5 @@
-"""Accuracy of units whose operands are those of a scheme: integer results and micro-exponents.
+"""Accuracy of units whose operands are those of a scheme: integer results, micro-exponents, scales
+of E4M3 and several of a beat.
 
 What such a unit does to dot products depends on what is done around it. Here that is:
 
@@ -7,7 +8,9 @@ What such a unit does to dot products depends on what is done around it. Here th
   becomes a float32 by the product with both scales; or it is requantised, by multiplier and shift
   to one scale for all results, by a shift to its own scale times one power of two for all: the
   finest that clips nothing;
-- micro-exponents: an E8M0 scale for each block and one bit for two elements, as in MX9.
+- micro-exponents: an E8M0 scale for each block and one bit for two elements, as in MX9;
+- E4M3 scales: of each block, under a float32 for each row, by whose product the result is
+  multiplied, as NVFP4 has one for a tensor. E8M0 scales of fewer elements than a beat: of these.
 """
 
 from collections.abc import Sequence
@@ -26,6 +29,7 @@ from ...model.rounding import nearest_even, two_product
 from ...model.schemes import (
     CHANNEL,
     E1M0,
+    E4M3,
     E8M0,
     FLOAT32,
     INT4_FULL,
@@ -61,7 +65,9 @@ def is_known(config: DotConfig) -> bool:
     """Whether `evaluate_unit` takes this unit: zero points and integer scales exclude each other
     in a scheme."""
     has_both = config.zero_points != "none" and config.scales != "none"
-    return config.micro or (config.has_integers and not has_both)
+    if config.has_integers:
+        return not has_both
+    return config.micro or config.scales != E8M0.name or config.scale_blocks > 1
 
 
 def evaluate_unit(
@@ -79,8 +85,8 @@ def evaluate_unit(
     """
     if not is_known(config):
         raise ValueError(
-            f"a unit must have micro-exponents, or integer results without zero points and scales "
-            f"together, not be {config}"
+            f"a unit must have micro-exponents, scales of its own, or integer results without zero "
+            f"points and scales together, not be {config}"
         )
     integer("seed", seed, 0)
     integer("count", count, 1, 2**20)
@@ -91,11 +97,12 @@ def evaluate_unit(
     for length in lengths:
         rng = np.random.default_rng([seed, source.stream, length])
         x, y = source.draw(rng, count, length, config.lanes)
-        results = (_integers if config.has_integers else _micro)(config, *_whole(config, x, y))
+        results = (_integers if config.has_integers else _floats)(config, *_whole(config, x, y))
         original = np.einsum("ij,ij->i", x.astype(np.float64), y.astype(np.float64))
         measured = compared(results.values, results.saturated, results.exact, original)
         settings = (str(config.accumulator), config.formats_text, data, length, config.lanes)
-        rule = "floor" if config.micro else "amax"
+        is_float = config.has_integers or config.scales != E8M0.name
+        rule = "amax" if is_float else "floor"
         found.append(Accuracy(*settings, seed, count, rule, **measured))
     return found
 
@@ -111,12 +118,8 @@ def _whole(config: DotConfig, x: F32, y: F32) -> tuple[ScaledArray, ScaledArray]
 def _scheme(config: DotConfig, side: str) -> Scheme:
     """What operand `side` is quantised by."""
     fmt = config.formats[0]["ab".index(side)]
-    if config.micro:
-        levels = (
-            Level(block(config.lanes), E8M0, "floor"),
-            Level(block(2), E1M0, "floor"),
-        )
-        return Scheme(f"micro {fmt}", (fmt,), levels, SOURCE)
+    if not config.has_integers:
+        return Scheme(f"blocks of {fmt}", (fmt,), _levels(config), SOURCE)
     levels = (Level(CHANNEL, FLOAT32),)
     if config.scale_bits:
         levels += (Level(block(config.lanes), UnsignedFormat(config.scale_bits)),)
@@ -125,16 +128,34 @@ def _scheme(config: DotConfig, side: str) -> Scheme:
     return Scheme(f"rows of {element}", (element,), levels, SOURCE, zero_point)
 
 
-def _micro(config: DotConfig, a: ScaledArray, b: ScaledArray) -> Results:
+def _levels(config: DotConfig) -> tuple[Level, ...]:
+    """The scales of a unit with float results."""
+    granularity = block(config.scale_block)
+    if config.scales == E4M3.name:
+        return Level(CHANNEL, FLOAT32), Level(granularity, E4M3)
+    micro = (Level(block(2), E1M0, "floor"),) if config.micro else ()
+    return Level(granularity, E8M0, "floor"), *micro
+
+
+def _floats(config: DotConfig, a: ScaledArray, b: ScaledArray) -> Results:
     fmt_a, fmt_b = config.formats[0]
+    outer = config.scales == E4M3.name
     x, y = (
-        MXArray(side.codes, side.scales[0], fmt, config.lanes)
+        MXArray(side.codes, side.scales[outer], fmt, config.scale_block)
         for side, fmt in ((a, fmt_a), (b, fmt_b))
     )
-    trace = config.dot(x, y, micro=(a.scales[1], b.scales[1]))
-    # Values are floats of few digits: float32 holds them, and float64 their products.
-    exact = exact_sums(a.dequantize().astype(np.float64) * b.dequantize())
-    return Results(trace.result.astype(np.float32), trace.flags.saturated, exact)
+    trace = config.dot(x, y, micro=(a.scales[1], b.scales[1]) if config.micro else None)
+    values = trace.result.astype(np.float32)
+    if not outer:
+        # Values are floats of few digits: float32 holds them, and float64 their products.
+        exact = exact_sums(a.dequantize().astype(np.float64) * b.dequantize())
+        return Results(values, trace.flags.saturated, exact)
+    scale = a.scales[0][:, 0].astype(np.float64) * b.scales[0][:, 0]
+    inner = [side.values(side.codes) / side.scales[0].astype(np.float64) for side in (a, b)]
+    sums = exact_sums(inner[0] * inner[1])
+    high, low = two_product(scale, sums.high)
+    exact = ExactSums(high, low + scale * sums.low)
+    return Results(nearest_even(nearest_even(scale) * values), trace.flags.saturated, exact)
 
 
 # Integers ---------------------------------------------------------------------------------------
@@ -170,7 +191,8 @@ def _integers(config: DotConfig, a: ScaledArray, b: ScaledArray) -> Results:
     else:
         step = np.full(len(scale), max(float(np.abs(exact.high).max()), 2.0**-100) / room)
         # A smaller factor makes nothing but zeros.
-        rescale = FixedRescale.of(np.maximum(scale / step, 2.0**-SUM_BITS))
+        factors = np.maximum(scale / step, 2.0**-SUM_BITS)
+        rescale = FixedRescale.of(factors, out.multiplier_bits)
         inputs |= {"multiplier": rescale.multiplier, "shift": rescale.shift}
     trace = integer_dot(config, *codes, inputs=inputs)
     return Results(nearest_even((trace.result - zero) * step), trace.flags.saturated, exact)

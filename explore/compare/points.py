@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from ...model import E8M0, DotConfig, accumulator, format_pairs
+from ...model import DotConfig, accumulator, format_pairs
 from ...model.delays import DEFAULT_DELAYS, DELAYS
 from ...model.errors import choice, integer
+from ...model.formats import BLOCK_SCALES
 from ...model.integers import INTEGER_SCALES, ZERO_POINTS
 from ...model.outputs import output_format
+from ...model.units.base import block_size
 from ..accuracy.sentences import SENTENCES
 from ..cost import Flow
 from .sweep import LIMIT, expand, integers, items
@@ -71,6 +73,7 @@ class Sweep:
     scales: str | None = None
     zero_points: str = "none"
     micro: bool = False
+    scale_block: str | None = None
     interleave: str = "1"
     delays: str = DEFAULT_DELAYS
     process: str | None = None
@@ -81,7 +84,7 @@ class Sweep:
 
 _TEXTS = (
     *("format", "accumulator", "lanes", "stages", "result"),
-    *("scales", "zero_points", "interleave", "delays"),
+    *("scales", "zero_points", "scale_block", "interleave", "delays"),
 )
 
 
@@ -98,11 +101,12 @@ def units_of(sweep: Sweep, note: Callable[[str], None] = lambda text: None) -> l
     found: dict[DotConfig, Generated] = {}
     refused: dict[str, list[str]] = {}
     switches = sweep.status, sweep.load_c
-    for formats, rule, lanes, stages, result, *rest, interleave, delays in product(*axes):
+    for formats, rule, lanes, stages, result, *rest, block, interleave, delays in product(*axes):
         try:
             config = DotConfig(
                 *(formats, lanes, rule, stages, result, *switches, *rest),
                 micro=sweep.micro,
+                scale_block=block,
                 interleave=interleave,
                 delays=delays,
             )
@@ -128,21 +132,23 @@ def _axis(sweep: Sweep, name: str) -> list[Any]:
     text = getattr(sweep, name)
     if text is None:
         return [None]
-    read = integers if name in ("lanes", "stages", "interleave") else expand
+    read = integers if name in _NUMBERS else expand
     values: list[Any] = [value for item in items(text, name) for value in read(item, name)]
     for value in values:
         _CHECKS[name](value)
     return values
 
 
+_NUMBERS = ("lanes", "stages", "scale_block", "interleave")
 _CHECKS: dict[str, Callable[[Any], object]] = {
     "format": format_pairs,
     "accumulator": accumulator,
     "lanes": lambda value: DotConfig(lanes=value),
     "stages": int,
     "result": output_format,
-    "scales": lambda value: choice("scales", value, (E8M0.name, *INTEGER_SCALES)),
+    "scales": lambda value: choice("scales", value, (*BLOCK_SCALES, *INTEGER_SCALES)),
     "zero_points": lambda value: choice("zero_points", value, ZERO_POINTS),
+    "scale_block": lambda value: block_size("scale_block", value),
     "interleave": lambda value: DotConfig(interleave=value),
     "delays": lambda value: choice("delays", value, DELAYS),
 }

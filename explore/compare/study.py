@@ -117,6 +117,7 @@ class SweepTable(Table):
     load_c: bool | UnsetType = UNSET
     scales: Text | UnsetType = UNSET
     zero_points: Text | UnsetType = UNSET
+    scale_block: Text | UnsetType = UNSET
     micro: bool | UnsetType = UNSET
     interleave: Text | UnsetType = UNSET
     delays: Text | UnsetType = UNSET

@@ -5,7 +5,7 @@ import shlex
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...model import Accumulator, DotConfig, ElementFormat, accumulator, format_pairs
+from ...model import E8M0, Accumulator, DotConfig, ElementFormat, accumulator, format_pairs
 from ...model.delays import DEFAULT_DELAYS
 from ..accuracy.scheme_units import is_known
 
@@ -59,9 +59,10 @@ class Generated:
 
     @property
     def rule(self) -> tuple[tuple[ElementFormat, ElementFormat], Accumulator] | None:
-        """Formats and accumulator where they tell its accuracy; None for integer results and
-        micro-exponents, whose operands are those of a scheme (`accuracy.scheme_units`)."""
-        if self.config.has_integers or self.config.micro:
+        """Formats and accumulator where they tell its accuracy; None for integer results,
+        micro-exponents and other scales than one of E8M0 for all lanes, whose operands are those of
+        a scheme (`accuracy.scheme_units`)."""
+        if is_known(self.config) or self.config.has_integers:
             return None
         return self.config.formats[0], self.config.accumulator
 
@@ -84,6 +85,9 @@ class Generated:
         words += [] if config.out.name == "float32" else ["--result", config.out.name]
         if config.has_integers:
             words += ["--scales", config.scales, "--zero-points", config.zero_points]
+        elif config.scales != E8M0.name:
+            words += ["--scales", config.scales]
+        words += ["--scale-block", str(config.scale_block)] * (config.scale_blocks > 1)
         words += ["--micro"] * config.micro
         words += ["--interleave", str(config.interleave)] * (config.interleave > 1)
         words += ["--delays", config.delays] * (config.delays != DEFAULT_DELAYS)

@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model import DotConfig, quantize
+from ...model import DotConfig
 from ...sim.dot.integer_stimulus import calibrated_batch
 from ...sim.dot.item import Batch, concatenate
+from ...sim.dot.tensors import quantized
 from ...sim.dot.turns import Ints, Turns
 from ..accuracy.data import data_set
 
@@ -31,14 +32,11 @@ def batches(config: DotConfig, data: str, seed: int, count: int) -> list[Batch]:
     for mode, formats in enumerate(config.formats):
         rows = max(1, count // (BLOCKS * modes))
         operands = draw(rng, rows, BLOCKS * config.lanes, config.lanes)
-        a, b = (
-            quantize(x, fmt, block_size=config.lanes)
-            for x, fmt in zip(operands, formats, strict=True)
+        (a, scale_a), (b, scale_b) = (
+            quantized(config, x, fmt) for x, fmt in zip(operands, formats, strict=True)
         )
-        shape = (rows, BLOCKS, config.lanes)
-        codes_a, codes_b = a.codes.reshape(shape), b.codes.reshape(shape)
         c = np.zeros(rows, np.uint32)
-        batch = Batch(mode, codes_a, codes_b, a.scales, b.scales, c, data)
+        batch = Batch(mode, a, b, scale_a, scale_b, c, data, has_unit_scales=True)
         if config.has_integers:
             batch = calibrated_batch(config, batch)
         elif config.micro:  # as quantised without them
@@ -84,7 +82,7 @@ class Feed:
         }
         if config.scale_bits:
             for name in ("scale_a", "scale_b"):
-                self._fields[f"in_{name}"] = _bits(_blocks(products, name), config.scale_bits)
+                self._fields[f"in_{name}"] = _lanes(products, name, config.scale_bits)
         for name, width in config.side_inputs.items():
             side = np.concatenate([batch.side[name].reshape(-1) for batch in products])
             self._fields[f"in_{name}"] = _bits(side, width)

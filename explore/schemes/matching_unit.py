@@ -1,9 +1,11 @@
 """The dot unit that multiplies the codes of schemes: the only place that says which."""
 
 import math
+from itertools import product
 from typing import Any
 
 from ...model import Accumulator, DotConfig
+from ...model.formats import BF16, BLOCK_SCALES, E4M3, E8M0, ElementFormat
 from ...model.integers import INTEGER_SCALES
 from ...model.schemes import PowerFormat, Scheme, UnsignedFormat
 from ...model.schemes.scheme import is_region, is_shift
@@ -21,29 +23,37 @@ def unit_of(pair: Pairing, rule: Accumulator | str = "aligned:13", lanes: int = 
     """The unit that computes a region's sum (section 7 of docs/numerics.md) of activations a and
     weights b; float scales of regions are multiplied outside of it.
 
-    Elements of floats and powers of two as scales take `rule` and a float result; integers under
-    float scales the INT32 running value, with zero points and integer scales as inputs. Two's
-    complement of 4 or 8 bits holds sign-magnitude elements. lanes: of at most a block.
+    Elements of floats and scales of blocks that are floats or powers of two take `rule` and a float
+    result; integers under float scales of regions the INT32 running value, with zero points and
+    integer scales as inputs. Two's complement of 4 or 8 bits holds sign-magnitude elements. The
+    selectors of code books, a's then b's, are the mode of each block. Activations in bfloat16 are
+    elements as they are, and weights the codes that they are. A lane's integers are fractions, of
+    which the scale outside makes those of the scheme. lanes: of at most a block.
     Raises NoUnitError.
     """
-    if pair.activations is None:
-        raise NoUnitError("bfloat16 activations take a unit of floats")
-    sides = pair.activations, pair.weights
-    elements = [_element(scheme) for scheme in sides]
-    inner = [_inner(scheme) for scheme in sides]
-    powers = any("e8m0" in kinds for kinds in inner)
-    integer_scales = [kind for kinds in inner for kind in kinds if kind.startswith("u")]
-    zeros = "".join(name for name, scheme in zip("ab", sides, strict=True) if scheme.zero_point)
-    floating = powers or any(_is_float(scheme) for scheme in sides)
+    sides = [side for side in (pair.activations, pair.weights) if side is not None]
+    weights = [_lane(element) for element in pair.weights.elements]
+    activations = [BF16.name]
+    if pair.activations is not None:
+        activations = [_lane(element) for element in pair.activations.elements]
+    inner = [kind for scheme in sides for kind in _inner(scheme)]
+    of_blocks = {kind for kind in inner if kind in BLOCK_SCALES}
+    integer_scales = [kind for kind in inner if kind.startswith("u")]
+    zeros = "".join(name for name, scheme in zip("ab", sides, strict=False) if scheme.zero_point)
+    floating = bool(of_blocks) or pair.activations is None or any(map(_is_float, sides))
     if floating and (integer_scales or zeros):
         what = "integer scales" if integer_scales else "a zero point"
-        raise NoUnitError(f"no unit takes {what} beside {'E8M0' if powers else 'floats'}")
+        beside = min(of_blocks).upper() if of_blocks else "floats"
+        raise NoUnitError(f"no unit takes {what} beside {beside}")
+    if len(of_blocks) > 1:
+        raise NoUnitError("no unit takes E4M3 scales of one operand beside E8M0's of the other")
     options: dict[str, Any] = {
-        "formats": "x".join(elements),
+        "formats": ",".join(f"{a}x{b}" for a, b in product(activations, weights)),
         "lanes": min(lanes, *(_stretch(scheme) for scheme in sides)),
     }
     if floating:
-        options |= {"accumulator": rule, "micro": any("e1m0" in kinds for kinds in inner)}
+        scales = E4M3.name if E4M3.name in of_blocks else E8M0.name
+        options |= {"accumulator": rule, "micro": "e1m0" in inner, "scales": scales}
     else:
         widest = max(["none", *integer_scales], key=_scale_bits)
         options |= {"accumulator": "int32", "out": "int32", "scales": widest}
@@ -60,11 +70,8 @@ def _scale_bits(kind: str) -> int:
     return INTEGER_SCALES[kind]
 
 
-def _element(scheme: Scheme) -> str:
-    """The element format of a lane."""
-    element, *others = scheme.elements
-    if others:
-        raise NoUnitError("a unit's formats hold for a whole product, not for a block")
+def _lane(element: ElementFormat) -> str:
+    """The element format of a lane that holds the element."""
     if element.is_mx:
         return element.name
     return "int4" if element.bits <= 4 else "int8"
@@ -83,7 +90,7 @@ def _inner(scheme: Scheme) -> list[str]:
         if is_shift(level, i):
             if level.granularity.columns != PAIR:
                 raise NoUnitError(f"a unit's micro-exponents are for {PAIR} elements, not {level}")
-        elif not isinstance(level.format, PowerFormat | UnsignedFormat):
+        elif not isinstance(level.format, PowerFormat | UnsignedFormat) and level.format != E4M3:
             raise NoUnitError(f"no unit takes {level.format} scales inside a sum")
         kinds.append(str(level.format))
     return kinds

@@ -6,7 +6,7 @@ from amaranth.hdl import Cat, Module, Mux, ShapeLike, Signal, Value, signed
 from amaranth.lib import data
 
 from ...model.outputs import MULTIPLY, IntegerOutput
-from ...model.requantize import MULTIPLIER_BITS, SUM_BITS
+from ...model.requantize import SUM_BITS
 from ...model.units.dot import DotConfig
 from ...model.widths import Widths
 from ..arithmetic.adder_tree import rows_of, signed_sum, total_of
@@ -17,8 +17,6 @@ from ..hierarchy import submodule
 from ..pipeline import Section
 from .block import add_inputs, compress, sum_inputs
 from .partial_products import PartialProducts
-
-PRODUCT_BITS = SUM_BITS + MULTIPLIER_BITS  # of a sum and a multiplier, signed
 
 
 @dataclass(frozen=True)
@@ -234,6 +232,11 @@ class IntegerAccumulate(Section):
         return total_of(columns)
 
 
+def product_bits(out: IntegerOutput) -> int:
+    """Of a sum and a multiplier, signed."""
+    return SUM_BITS + out.multiplier_bits
+
+
 class Rescale(Section):
     """The exact product of sum and multiplier."""
 
@@ -241,7 +244,8 @@ class Rescale(Section):
         self.integers = integers = IntegerWidths(widths)
         multiplier = {"multiplier": integers.out.parameters["multiplier"]}
         super().__init__(
-            {"running": integers.running, **multiplier}, {"rescaled": signed(PRODUCT_BITS)}
+            {"running": integers.running, **multiplier},
+            {"rescaled": signed(product_bits(integers.out))},
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -257,7 +261,8 @@ class Limit(Section):
         self.integers = integers = IntegerWidths(widths)
         self.multiplies = integers.out.rescale == MULTIPLY
         parameters = integers.out.parameters
-        rescaled = {"rescaled": signed(PRODUCT_BITS)} if self.multiplies else {}
+        bits = product_bits(integers.out)
+        rescaled = {"rescaled": signed(bits)} if self.multiplies else {}
         super().__init__(
             {
                 "running": integers.running,
@@ -271,7 +276,7 @@ class Limit(Section):
         m = Module()
         out, result = self.integers.out, self.o.result
         assert out.format is not None
-        width = PRODUCT_BITS if self.multiplies else SUM_BITS
+        width = product_bits(out) if self.multiplies else SUM_BITS
         rounder = submodule(m, "rounder", RoundingShift(width, out.parameters["shift"], out.format))
         m.d.comb += [
             rounder.value.eq(self.i.rescaled if self.multiplies else self.i.running.c),

@@ -54,8 +54,8 @@ class DotConfig(UnitConfig):
                     accumulator                  cycles; None takes 4 or the nearest legal number
     `out`           float32, bfloat16, float16   a narrower result by one final RNE
     ..              int32, or an integer format  the running value is INT32 (accumulator `int32`),
-                    with ``:multiply`` or        requantised by a multiplier and a shift, or by a
-                    ``:shift``                   shift: ``int8_full:shift``
+                    with ``:multiply[:BITS]``    requantised by a multiplier (of 4 to 31 bits, 31)
+                    or ``:shift``                and a shift, or by a shift: ``int8_full:shift``
     `status`        bool                         False leaves the five flag outputs out
     `load_c`        bool                         False leaves `in_c` out: products start at +0
     `scales`        e8m0, e4m3; of integer       of E4M3 the codes without their sign; integer

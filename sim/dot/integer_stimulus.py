@@ -44,7 +44,8 @@ def random_side(config: DotConfig, rng: Generator, n: int, blocks: int) -> dict[
         ends = np.array([low, 0, high])[rng.integers(0, 3, (n, blocks))]
         side[name] = np.where(rng.random((n, blocks)) < 0.3, ends, values)
     if "multiplier" in side:  # mostly as derived from a scale
-        derived = rng.integers(2**30, 2**31, (n, blocks))
+        top = 2**out.multiplier_bits
+        derived = rng.integers(top // 2, top, (n, blocks))
         side["multiplier"] = np.where(rng.random((n, blocks)) < 0.6, derived, side["multiplier"])
     return side
 
@@ -105,8 +106,8 @@ def calibrated_batch(config: DotConfig, batch: Batch) -> Batch:
     reach = max(1, int(np.abs(sums.astype(np.int64)).max()) // out.format.highest)
     shift = reach.bit_length()
     if "multiplier" in side:
-        side["multiplier"] += np.uint64(2**30)
-        shift += 30
+        side["multiplier"] += np.uint64(2 ** (out.multiplier_bits - 1))
+        shift += out.multiplier_bits - 1
     side["shift"] += np.uint64(shift)
     return plain
 
@@ -128,7 +129,7 @@ def _random_c(rng: Generator, n: int) -> Ints:
 def _fitting_shift(config: DotConfig, rng: Generator, n: int, bits: int) -> dict[str, Ints]:
     """Shifts at which sums of about `bits` bits meet the result's range, at random around it."""
     out = output(config)
-    extra = 31 if "multiplier" in config.side_inputs else 0
+    extra = out.multiplier_bits if "multiplier" in config.side_inputs else 0
     top = 2 ** config.side_inputs.get("shift", 0) - 1
     centre = bits + extra - out.bits
     return {"shift": np.clip(centre + rng.integers(-4, 5, n), 0, min(top, LARGEST_SHIFT))}
@@ -222,7 +223,7 @@ def ties(target: Target, rng: Generator, n: int) -> list[Batch]:
     c = (value << shift) + half + rng.integers(-1, 2, n)
     side = {"shift": shift, "zero_a": np.zeros(n, np.int64), "zero_b": np.zeros(n, np.int64)}
     if "multiplier" in config.side_inputs:
-        power = rng.integers(0, 31, n)
+        power = rng.integers(0, output(config).multiplier_bits, n)
         side |= {"multiplier": np.int64(1) << power, "shift": shift + power}
     return [integer_batch(target, rng, a, b, c, side)]
 
@@ -238,7 +239,8 @@ def limits(target: Target, rng: Generator, n: int) -> list[Batch]:
     wanted = np.array([low, high, 0])[rng.integers(0, 3, n)] + rng.integers(-1, 2, n)
     side = {"shift": shift, "zero_a": zeros, "zero_b": zeros, "zero_out": zero}
     if "multiplier" in config.side_inputs:
-        side |= {"multiplier": zeros + 2**30, "shift": shift + 30}
+        places = out.multiplier_bits - 1
+        side |= {"multiplier": zeros + 2**places, "shift": shift + places}
     return [integer_batch(target, rng, a, b, (wanted - zero) << shift, side)]
 
 

@@ -166,7 +166,7 @@ def test_network(two_layers):
 
 # The comparison ---------------------------------------------------------------------------------
 
-NAMES = ("mxfp4", "int8_channel/int8_affine", "nvfp4", "int4_g32/bfloat16")
+NAMES = ("mxfp4", "int8_channel/int8_affine", "nvfp4/mxfp4", "int4_g32/bfloat16")
 
 
 def compared(directory, names=NAMES, layers=Layers(2), tools=FAKES, **options):  # noqa: B008
@@ -184,8 +184,9 @@ def test_rows(two_layers, tmp_path):
     assert rows["mxfp4"].area
     assert rows["mxfp4"].area_per_lane == rows["mxfp4"].area / 32
     assert rows["mxfp4"].energy
-    assert rows["nvfp4"].unit is rows["nvfp4"].area is None
-    assert rows["nvfp4"].no_unit == "no unit takes e4m3 scales inside a sum"
+    assert rows["nvfp4/mxfp4"].unit is rows["nvfp4/mxfp4"].area is None
+    reason = "no unit takes E4M3 scales of one operand beside E8M0's of the other"
+    assert rows["nvfp4/mxfp4"].no_unit == reason
     mixed = rows["int8_channel/int8_affine"]
     assert (mixed.weights, mixed.activations) == ("int8_channel", "int8_affine")
     sentences = tuple(SENTENCES[:2])
@@ -267,7 +268,7 @@ def test_table(two_layers, tmp_path, capsys):
     assert f"{row.encoder_cosine:.4f} {row.encoder_cosine_least:.4f}" in line
     assert f"{row.area:,.0f}" in line
     assert "zero-points a" in line
-    assert "no area of nvfp4: no unit takes e4m3 scales inside a sum" in text
+    assert "no area of nvfp4/mxfp4: no unit takes E4M3 scales of one operand beside E8M0" in text
     assert "FAILED failed: no reason" in text
 
 

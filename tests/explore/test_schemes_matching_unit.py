@@ -14,13 +14,16 @@ from mxdot.model import MXArray, schemes
 from mxdot.model.formats import FloatFormat
 from mxdot.model.integers import integer_dot
 from mxdot.model.schemes import SCHEMES, Level, PowerFormat, UnsignedFormat, block
+from mxdot.model.schemes.operand import is_region
 
 NONE = {
-    "nvfp4": "no unit takes e4m3 scales inside a sum",
-    **dict.fromkeys(
-        ("mixed8", "mixed6", "mixed4"), "a unit's formats hold for a whole product, not for a block"
+    "int4_affine_g128/bfloat16": "no unit takes a zero point beside floats",
+    "nvfp4/mxfp4": "no unit takes E4M3 scales of one operand beside E8M0's of the other",
+    "vsquant4_u4/nvfp4": "no unit takes integer scales beside E4M3",
+    "nvfp4/bfloat16": (
+        "no unit: scales must be e8m0 with aligned:13 and bf16xe2m1, whose sums may leave float32, "
+        "not e4m3"
     ),
-    "int4_g128/bfloat16": "bfloat16 activations take a unit of floats",
     "mxint8/int8_affine": "no unit takes a zero point beside E8M0",
     "fp8_e4m3_row/int8_affine": "no unit takes a zero point beside floats",
     "vsquant4_u4/mxfp8_e4m3": "no unit takes integer scales beside E8M0",
@@ -33,7 +36,9 @@ PAIRS = (
     "vsquant4_u4/vsquant8_u6",
     "mxfp4/mxfp8_e4m3",
     "mx9/mxint8",
+    "nvfp4/fp8_e4m3_row",
 )
+CODE_BOOKS = ("mixed8", "mixed6", "mixed4")  # tests/test_hw_code_books.py
 ROWS = 128
 
 
@@ -73,7 +78,9 @@ def codes_of(q, fmt):
 
 def block_scales(q, lanes, kind, neutral):
     """(rows, blocks) of the scales that a unit takes; neutral where the scheme has none."""
-    for level, stored in zip(q.scheme.levels, q.scales, strict=True):
+    for index, (level, stored) in enumerate(zip(q.scheme.levels, q.scales, strict=True)):
+        if is_region(level, index):
+            continue
         if isinstance(level.format, kind) and level.granularity.columns != 2:
             return np.repeat(stored, level.granularity.columns // lanes, axis=1)
     return np.full((ROWS, q.shape[1] // lanes), neutral, np.uint8)
@@ -83,7 +90,8 @@ def by_unit(config, a, b):
     """Results of the unit for rows of a by the same rows of b."""
     sides = list(zip((a, b), config.formats[0], strict=True))
     if not config.has_integers:
-        scales = [block_scales(q, config.lanes, PowerFormat, 127) for q, _ in sides]
+        kind, one = (PowerFormat, 127) if config.scales == "e8m0" else (FloatFormat, 56)
+        scales = [block_scales(q, config.lanes, kind, one) for q, _ in sides]
         x, y = (
             MXArray(codes_of(q, fmt), s, fmt, config.lanes)
             for (q, fmt), s in zip(sides, scales, strict=True)
@@ -104,7 +112,7 @@ def by_unit(config, a, b):
 
 
 @pytest.mark.parametrize("rule", ["aligned:13", "exact", "hopper"])
-@pytest.mark.parametrize("name", [n for n in [*SCHEMES, *PAIRS] if n not in NONE])
+@pytest.mark.parametrize("name", [n for n in [*SCHEMES, *PAIRS] if n not in CODE_BOOKS])
 def test_the_unit_computes_the_sums_of_the_scheme(name, rule):
     pair = pairing(name)
     config = unit_of(pair, rule)
@@ -129,6 +137,11 @@ def test_names_of_units():
         "int8_channel": "int8 int32 x32 stages 4 int32",
         "int4_g128/int8_affine": "int8xint4 int32 x32 stages 4 int32 zero-points a",
         "vsquant4_u4/vsquant8_u6": "int8xint4 int32 x16 stages 4 int32 scales u6",
+        "nvfp4": "e2m1 aligned:13 x16 stages 4 scales e4m3",
+        "mixed4": "e2m1,e2m1xint4,int4xe2m1,int4 aligned:13 x32 stages 4",
+        "mixed6/mxfp4": "e2m1xe2m3,e2m1xe3m2 aligned:13 x32 stages 4",
+        "int4_g128/bfloat16": "bf16xint4 aligned:13 x32 stages 4",
+        "mxfp4/bfloat16": "bf16xe2m1 aligned:13 x32 stages 4",
     }
     assert {name: str(unit_of(pairing(name))) for name in known} == known
     assert unit_of(pairing("mxfp8_e4m3"), lanes=8).lanes == 8

@@ -33,7 +33,8 @@ def quantized_init(recipe: Recipe | None = None) -> Iterator[None]:
     get their codes by `to_empty`, or by `load_state_dict(..., assign=True)`.
     Subclasses of Linear and everything else stay as `convert` would leave them, without a warning.
     What changes a weight in place inside (`torch.nn.init`, `copy_`, and so `load_state_dict` of
-    floats) is given floats, one weight at a time, which are quantised again.
+    floats) is given floats, one weight at a time, filled up to whole groups as the codes are, which
+    are quantised again.
     Raises TypeError or ValueError for a recipe whose weights have no format, or with names of
     layers that stay (they have none yet: make such layers outside), and inside another.
     """
@@ -117,7 +118,7 @@ class _Writes(TorchFunctionMode):
             return target
         if self.target is None or _address(self.target) != _address(target):
             self.finish()
-            self.target, self.floats = target, target.dequantize()
+            self.target, self.floats = target, target.dequantize().contiguous()
         args = [self.floats if x is target else x for x in args]
         # The floats, not the codes: an initialiser may go on with them.
         return func(*args, **{k: self.floats if x is target else x for k, x in kwargs.items()})

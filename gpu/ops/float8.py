@@ -2,6 +2,8 @@
 product: operator `mxdot::float8_matmul`. For use, not for the last bit.
 """
 
+from functools import cache
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -35,8 +37,9 @@ def takes(scheme: Scheme) -> bool:
     return not more and not inner and element == E4M3 and wide and columns in (None, GROUP)
 
 
+@cache
 def has_units(device: torch.device) -> bool:
-    """Whether a device multiplies FP8 elements with one scale to 128 of them."""
+    """Whether a device multiplies FP8 elements with one scale to 128 of them; asked once."""
     return device.type == "cuda" and torch.cuda.get_device_capability(device) == CAPABILITY
 
 

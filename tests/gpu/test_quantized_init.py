@@ -11,11 +11,21 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from mxdot.gpu import MXLinear, MXTensor, PackedTensor, Recipe, convert, freeze, quantized_init
+from mxdot.gpu import (
+    MXLinear,
+    MXTensor,
+    PackedTensor,
+    Recipe,
+    Regrouped,
+    convert,
+    freeze,
+    quantized_init,
+)
 from mxdot.gpu.schemes import PackedWeights, ScaledTensor
 
 RECIPES = {
     "mxfp8": (Recipe(), MXTensor, 0.52),
+    "mxfp8, float8": (Recipe(accumulator="float8"), Regrouped, 0.52),
     "mxfp6": (Recipe("e2m3"), PackedTensor, 0.40),
     "mxfp4": (Recipe("e2m1"), PackedTensor, 0.27),
     "mxfp4, accumulator": (Recipe("e2m1", accumulator="exact"), PackedTensor, 0.27),

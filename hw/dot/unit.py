@@ -69,12 +69,17 @@ class DotUnit(wiring.Component):
                     rows of F + 5 + log2 k; cut: 24 digits, RZ (where sums have more); the loop
     fused:F,        largest; then per step join: emax with s and c, terms as above and c in F + 1
     presets         bits; sum; round: RZ. `hopper-promoted` adds promote: c + partial, RNE
+    mxf4nvf4        gather: exact sums of groups; factor: times the scales; as fused, with groups
+                    for products, the exponents of their scales for theirs
     fixed:W:L       place; sum; scale: W + 1 bits; accumulate: W bits; round: RNE
     float32         tree1 ... tree(log2 k): RNE adders; accumulate: c + 2^s x tree, RNE
     float16, ...:R  as without R; narrow: the caller's c in R, RNE; c' and its way round in R
     int32, integer  sum; correct: zero points and integer scales (if asked); accumulate: INT32,
     results         saturating; rescale: x multiplier (if asked); limit: shift, zero point, clip
     ==============  ===========================================================================
+
+    With E4M3 scales factor multiplies by both significands, 8 bits: the sum of a block before its
+    loop, or each product before largest.
 
     Integer codes whose products are summed as they are (INT8 with `exact`, `int32`, `fixed`) have
     no decoders and no lanes: multiply and compress take their partial products to few words, and

@@ -19,6 +19,7 @@ from ..model.errors import choice
 QUANTIZE = {"triton": ".kernels.quantize", "torch": ".ops.quantize"}
 BOTH = {"triton": ".kernels.both", "torch": ".ops.quantize_both"}
 DEQUANTIZE = {"triton": ".kernels.dequantize", "torch": ".tensors.dequantize"}
+SCHEME_QUANTIZE = {"triton": ".kernels.scheme_quantize", "torch": ".schemes.quantize"}
 REGROUP = {"triton": ".kernels.regroup", "torch": ".ops.regroup"}
 INT8 = {"triton": ".kernels.int8", "torch": ".schemes.int8"}
 WEIGHT_ONLY = {"triton": ".kernels.weight_only", "torch": ".schemes.weight_only"}

@@ -2,6 +2,7 @@
 `mxdot::scheme_quantize`.
 """
 
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -14,12 +15,33 @@ from ...model.schemes import Limits, Scheme
 from ...model.schemes.grouping import Granularity, grid_shape
 from ...model.schemes.quantize import check_policies, check_values, quantized
 from ...model.schemes.table import scheme as find
-from .. import checks
+from .. import checks, executors
 from ..chunks import chunk_size
 from ..names import named_scheme, scheme_name
 from ..operators import operator
 from ..ops.quantize import random_words
 from ..tensors.scaled import ScaledTensor
+
+
+@dataclass(frozen=True)
+class SchemeQuantization:
+    """A checked request, for executors. x: a float of any shape; `axis` not negative.
+
+    words: uint32 of the shape of `x` for ``stochastic`` rounding, else None.
+    """
+
+    x: Tensor
+    scheme: Scheme
+    axis: int
+    limits: Limits | None
+    rounding: str
+    nonfinite: str
+    words: Tensor | None
+
+    @property
+    def device(self) -> torch.device:
+        """Where the input is."""
+        return self.x.device
 
 
 def quantize(
@@ -31,12 +53,15 @@ def quantize(
     rounding: str = "nearest_even",
     nonfinite: str = "poison",
     rng: torch.Generator | Tensor | None = None,
+    executor: str | None = None,
 ) -> ScaledTensor:
     """Quantise `x` by a Scheme or a name in SCHEMES, the groups' columns along `axis`.
 
     x: float32, float16, bfloat16, or float64 that holds float32 values; any shape but an empty one,
     any strides. Rows, tiles, `limits`, `rounding` and `nonfinite`: as in the model's `quantize`.
     rng: for ``stochastic`` rounding, a torch.Generator or one uint32 word per element of x.
+    executor: ``torch`` or ``triton``; None takes Triton on CUDA where it can, else PyTorch. All
+    have the same bits.
     The result is on the device of `x`, cut from its gradient.
     Raises TypeError or ValueError, naming the argument, for anything else.
     """
@@ -48,7 +73,8 @@ def quantize(
     words = random_words(rng, values) if rounding == "stochastic" else None
     low, high, shape = _flat(limits)
     name = scheme_name(scheme)
-    parts = _quantize(values, name, axis, low, high, shape, rounding, nonfinite, words)
+    made = (values, name, axis, low, high, shape, rounding, nonfinite, words, executor)
+    parts = _quantize(*made)
     return ScaledTensor.of_parts(name, parts, axis)
 
 
@@ -93,20 +119,24 @@ def _quantize(
     rounding: str,
     nonfinite: str,
     words: Tensor | None,
+    executor: str | None,
 ) -> list[Tensor]:
     """Codes, the scales of every level, and zero points and selectors where there are some."""
     limits = None
     if limits_shape:
         sides = (np.asarray(side, np.float32).reshape(limits_shape) for side in (low, high))
         limits = Limits(*sides)
-    codes, scales, *others = quantized(
-        x,
-        named_scheme(scheme),
-        axis,
-        limits,
-        rounding,
-        nonfinite,
-        words,
-        chunk_size(x.device),
-    )
-    return [codes, *scales, *(part for part in others if part is not None)]
+    found = named_scheme(scheme)
+    request = SchemeQuantization(x, found, axis, limits, rounding, nonfinite, words)
+    return executors.run(executors.SCHEME_QUANTIZE, executor, request)
+
+
+def refusal(request: SchemeQuantization) -> None:
+    """Plain PyTorch takes everything."""
+
+
+def run(request: SchemeQuantization) -> list[Tensor]:
+    """The executor ``torch``."""
+    r = request
+    rules = (r.scheme, r.axis, r.limits, r.rounding, r.nonfinite, r.words)
+    return quantized(r.x, *rules, chunk_size(r.device)).arrays

@@ -16,7 +16,7 @@ from ..errors import choice
 from ..formats import ROUNDINGS
 from .array import ScaledArray
 from .codes import codes_of, pick
-from .grouping import expand, group_in, in_axes, reduce
+from .grouping import Group, expand, group_in, in_axes, reduce
 from .limits import Limits, matrix_limits
 from .scales import scales
 from .scheme import Scheme
@@ -95,6 +95,12 @@ class Parts(NamedTuple):
     zero_points: Array | None
     selectors: Array | None
 
+    @property
+    def arrays(self) -> list[Array]:
+        """All that there are, one after the other."""
+        others = (self.zero_points, self.selectors)
+        return [self.codes, *self.scales, *(part for part in others if part is not None)]
+
 
 def quantized(
     values: Array,
@@ -138,11 +144,27 @@ def quantized(
     if poisoned is not None and nan is not None:
         stored[level] = xp.where(poisoned, beside(nan, values), stored[level])
 
-    z, height = choices[0].zero_points, groups[-1][0]
+    return laid_out(codes, stored, choices[0].zero_points, selectors, shape, groups, axis)
+
+
+def laid_out(
+    codes: Array,
+    stored: list[Array],
+    zero_points: Array | None,
+    selectors: Array | None,
+    shape: tuple[int, ...],
+    groups: list[Group],
+    axis: int,
+) -> Parts:
+    """What was made of a matrix, in the axes of its array.
+
+    shape: the array's with `axis` moved behind the others. stored: the scales of every level.
+    """
+    height = groups[-1][0]
     return Parts(
         in_axes(codes, shape, 1, axis),
         tuple(in_axes(s, shape, g[0], axis) for s, g in zip(stored, groups, strict=True)),
-        None if z is None else in_axes(cast(z, "int32"), shape, height, axis),
+        None if zero_points is None else in_axes(cast(zero_points, "int32"), shape, height, axis),
         None if selectors is None else in_axes(selectors, shape, height, axis),
     )
 

@@ -1,0 +1,116 @@
+"""The Triton kernel that quantises by schemes equals the model in every bit."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+
+from compare import generator
+from devices import tensor
+from interpreter import DEVICE, for_kernels
+from mxdot.gpu import schemes
+from mxdot.model import schemes as model
+from mxdot.model.schemes import SCHEMES, TENSOR, Level, Limits, Scheme, block, scheme
+from scheme_checks import assert_same
+
+pytestmark = for_kernels
+REFUSED = {
+    "mixed8": "elements must be of one format, not the code book of mixed8",
+    "msfp12": "elements must not be sign-magnitude integers, not sm4",
+}
+TAKEN = [
+    name
+    for name, row in SCHEMES.items()
+    if len(row.elements) == 1 and not getattr(row.elements[0], "sign_magnitude", False)
+]
+
+
+def values(rng, shape=(128, 256)):
+    """Groups of every kind: normal, wide, at ties, zero, subnormal, special, random bits."""
+    x = rng.standard_normal(shape).astype(np.float32)
+    x *= np.exp2(rng.integers(-12, 6, shape)).astype(np.float32)
+    rows = x.reshape(-1, 64)
+    rows[::5] *= np.exp2(rng.integers(-120, 110, (len(rows[::5]), 1))).astype(np.float32)
+    rows[1::7] = np.round(rows[1::7] * 8) / 8
+    rows[16:20], rows[24:28] = 0.0, -0.0
+    rows[32:36] = rng.integers(0, 2**23, (4, 64), dtype=np.uint32).view(np.float32)
+    rows[40:44] = rng.integers(0, 2**31, (4, 64), dtype=np.uint32).view(np.float32)
+    rows[60, 4], rows[70, 2], rows[75, 3] = np.nan, np.inf, -np.inf
+    return x
+
+
+def check(x, row, **options):
+    want = model.quantize(x, row, **options)
+    got = schemes.quantize(tensor(x, DEVICE), row, executor="triton", **options)
+    assert_same(got.to_model(), want)
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_every_scheme(name):
+    rng = generator("scheme kernel", name)
+    x = values(rng)
+    check(x, name)
+    check(np.nan_to_num(x, posinf=1.0, neginf=-2.0), name)
+    check(np.abs(x[:, :128]), name)
+    if not name.endswith("128x128"):  # a tile that would reach over two matrices
+        check(x.reshape(2, 64, 256)[..., ::2], name)
+
+
+@pytest.mark.parametrize("name", ["fp8_e4m3_row", "int8_affine_channel", "nvfp4"])
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16])
+def test_narrow_values_and_another_axis(name, dtype):
+    x = values(generator("scheme kernel axis", name))
+    with np.errstate(over="ignore", invalid="ignore"):
+        x = x.astype(dtype)
+    if DEVICE == "cpu":  # Triton's interpreter misreads bfloat16's subnormals
+        x[np.abs(x.astype(np.float32)) < 2.0**-126] = 0
+    for axis in (0, 1):
+        check(np.ascontiguousarray(x), name, axis=axis)
+
+
+@pytest.mark.parametrize("name", ["fp8_e4m3_row", "fp8_e5m2_row", "int8_channel", "int4_channel"])
+def test_ties(name):
+    """Every value half way between two elements, under scales with significands of 24 bits."""
+    row = SCHEMES[name]
+    grid = np.unique(row.elements[0].values[np.isfinite(row.elements[0].values)])
+    ties = (grid[1:] + grid[:-1]) / 2
+    rng = generator("scheme kernel ties", name)
+    top = grid[-1]
+    scales = rng.uniform(0.5, 2.0, 64).astype(np.float32)
+    x = ties[None] * scales[:, None].astype(float)
+    around = [np.nextafter(x.astype(np.float32), np.float32(side)) for side in (-np.inf, np.inf)]
+    x = np.concatenate([x.astype(np.float32), *around], axis=1)
+    x = np.concatenate([x, (scales * np.float32(top))[:, None]], axis=1)
+    check(x, name)
+
+
+def test_limits():
+    """Values beyond them saturate, by far too."""
+    rng = generator("scheme kernel limits")
+    x = np.nan_to_num(values(rng), posinf=3e38, neginf=-3e38)
+    for name, low in (("int8_tensor", -1e-3), ("int8_affine", 0.0), ("fp8_e4m3_tensor", -1e-3)):
+        limits = Limits(np.full((1, 1), low, np.float32), np.full((1, 1), 1e-3, np.float32))
+        check(x, name, limits=limits)
+
+
+def test_variants():
+    x = values(generator("scheme kernel variants"))
+    for text in ("mxfp8_e4m3:ceil:b128", "nvfp4:b32", "fp8_e4m3_b32:b8"):
+        check(x, scheme(text))
+
+
+def test_refusals():
+    x = torch.zeros(128, 256, device=DEVICE)
+    for name, reason in REFUSED.items():
+        with pytest.raises(ValueError, match=f"^executor triton cannot take this: {reason}$"):
+            schemes.quantize(x, name, executor="triton")
+    with pytest.raises(ValueError, match=r"rounding must be nearest_even, not toward_zero$"):
+        schemes.quantize(x, "int8_channel", executor="triton", rounding="toward_zero")
+    with pytest.raises(ValueError, match=r"nonfinite must be poison, not element$"):
+        schemes.quantize(x, "int8_channel", executor="triton", nonfinite="element")
+    with pytest.raises(ValueError, match=r"^executor must be one of triton, torch"):
+        schemes.quantize(x, "int8_channel", executor="cuda")
+    levels = tuple(Level(g, model.FLOAT32) for g in (TENSOR, block(32)))
+    wide = Scheme("wide", SCHEMES["mxfp4"].elements, levels, "test")
+    with pytest.raises(ValueError, match=r"scales must have at most 30 significant bits, not 48$"):
+        schemes.quantize(x, wide, executor="triton")

@@ -118,16 +118,14 @@ def machines() -> str:
     for machine in MACHINES.values():
         operands = ", ".join(machine.operands)
         facts = machine.source + (f"; {machine.note}" if machine.note else "")
-        unit = "yes" if machine.without_unit is None else "-"
         lines.append(
-            f"| `{machine.name}` | {operands} | {machine.rule} | {unit} | {facts} "
-            f"| {machine.status} |"
+            f"| `{machine.name}` | {operands} | {machine.rule} | {facts} | {machine.status} |"
         )
-    return rows("| machine | operands | rule | unit | source, and what else | status |", lines)
+    return rows("| machine | operands | rule | source, and what else | status |", lines)
 
 
-def machine_losses() -> str:
-    """What tools/machine_losses.py measured."""
+def machine_figures() -> str:
+    """What tools/machine_figures.py measured."""
     with (ROOT / "docs" / "machines.csv").open(encoding="utf-8", newline="") as file:
         header, *measured = csv.reader(file)
     lines = [f"| `{name}` | " + " | ".join(losses) + " |" for name, *losses in measured]
@@ -208,7 +206,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "accumulators": accumulators,
     "presets": presets,
     "machines": machines,
-    "machine_losses": machine_losses,
+    "machine_figures": machine_figures,
     "widths": widths,
     "sections": sections,
     "schemes": schemes,

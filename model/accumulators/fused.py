@@ -1,6 +1,7 @@
 """`fused:F`, in which the scale and c join the alignment, and the presets of real machines."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,6 +149,11 @@ class Preset(Machine, Fused):
         if self.result_bits < FLOAT32.mantissa_bits:
             return rounding.toward_zero(total, self.result_bits)
         return super().cut(total)
+
+    @property
+    def own_unit(self) -> dict[str, Any]:
+        """One step a beat; two where they share their elements."""
+        return {"lanes": PERMUTED if self.permuted else self.terms}
 
     def step_sizes(self, block: int) -> tuple[int, ...]:
         """The elements of each step of a block of `block`."""

@@ -1,13 +1,13 @@
 """Exact sums of short groups under their own scales, aligned to those scales: `mxf4nvf4`."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .. import rounding
 from ..datapath import compress_delay
-from ..formats import E2M1, FLOAT32, ElementFormat
+from ..formats import E2M1, E4M3, FLOAT32, ElementFormat
 from ..pipeline import Section
 from ..products import NO_EXPONENT
 from ..rounding import F32
@@ -42,6 +42,11 @@ class GroupSums(Machine):
     def alignment_bits(self) -> int:
         """Fraction bits that groups keep."""
         return self.fraction_bits
+
+    @property
+    def own_unit(self) -> dict[str, Any]:
+        """One alignment a beat, of groups under E4M3 scales of their own."""
+        return {"lanes": self.together, "scales": E4M3.name, "scale_block": self.terms}
 
     def updates(self, lanes: int, scale_block: int) -> int:
         """One for each alignment."""

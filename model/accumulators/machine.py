@@ -1,6 +1,7 @@
 """What all machines have, whatever their rule: a row of data."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from ..formats import FLOAT32
 from .base import Accumulator
@@ -55,6 +56,11 @@ class Machine(Accumulator):
     def step_limit(self) -> int:
         """The machine's step."""
         return self.terms
+
+    @property
+    def own_unit(self) -> dict[str, Any]:
+        """Options of `DotConfig` for a unit with the machine's own step: one a beat."""
+        return {"lanes": self.terms}
 
     def wider(self, bits: int) -> list[Accumulator]:
         """A machine is as wide as it is."""

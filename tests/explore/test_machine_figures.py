@@ -1,0 +1,49 @@
+"""The areas of docs/machines.csv, beside what synthesis gives today."""
+
+import csv
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from mxdot.model import MACHINES
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    with (ROOT / "docs" / "machines.csv").open(encoding="utf-8", newline="") as file:
+        return {row["machine"]: row for row in csv.DictReader(file)}
+
+
+def test_every_machine_has_its_unit_or_the_reason_why_not(rows):
+    assert list(rows) == list(MACHINES)
+    for name, machine in MACHINES.items():
+        unit, area, each = (rows[name][key] for key in ("unit", "NAND2", "NAND2 a lane"))
+        if machine.without_unit is not None:
+            assert (unit, area, each) == (machine.without_unit, "-", "-")
+            continue
+        lanes = machine.own_unit["lanes"]
+        assert unit == f"{lanes} lanes"
+        whole, one = (int(text.replace(",", "")) for text in (area, each))
+        assert abs(whole / lanes - one) <= 1
+
+
+def test_an_area_is_what_synthesis_gives(rows, tmp_path):
+    spec = importlib.util.spec_from_file_location("tool", ROOT / "tools" / "machine_figures.py")
+    assert spec
+    assert spec.loader
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    row = rows["volta"]
+    expected = [row["unit"], row["NAND2"], row["NAND2 a lane"]]
+    assert tool.unit("volta", tmp_path) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "lanes"), [("volta", 4), ("hopper-mma", 32), ("blackwell-mxf4nvf4", 64)]
+)
+def test_lanes_of_a_machines_own_unit(name, lanes):
+    """Of one step; of the two that share permuted elements; of groups that meet."""
+    assert MACHINES[name].own_unit["lanes"] == lanes

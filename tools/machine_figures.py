@@ -1,0 +1,52 @@
+"""What each machine loses on the study's data, and its area as a unit: writes docs/machines.csv.
+
+    python tools/machine_figures.py
+
+The table of docs/machines.md is made of it (tools/tables.py). Some eight minutes, most of it
+synthesis, whose results are kept as those of `mxdot compare`.
+"""
+
+import csv
+from pathlib import Path
+
+from mxdot.explore import SYNTHESES
+from mxdot.explore.accuracy import evaluate
+from mxdot.explore.cost import Flow, measure
+from mxdot.hw.verilog import generate
+from mxdot.model import MACHINES, DotConfig
+
+FILE = Path(__file__).parent.parent / "docs" / "machines.csv"
+DATA = ("normal", "log-normal", "outliers", "cancellation")
+LENGTHS = (1024, 16384)
+COUNT = 16
+TOP = "mxdot_dot"
+
+
+def losses(name: str, data: str) -> list[str]:
+    """SQNR in dB against `exact`, to whole dB, at each length."""
+    measured = evaluate(name, MACHINES[name].operands[0], data, LENGTHS, count=COUNT)
+    return [f"{one.sqnr_accumulator_db:.0f}" for one in measured]
+
+
+def unit(name: str, cache: Path = SYNTHESES) -> list[str]:
+    """The machine's own unit, its area in NAND2 and that of a lane; without one, why."""
+    machine = MACHINES[name]
+    if machine.without_unit is not None:
+        return [machine.without_unit, "-", "-"]
+    config = DotConfig(machine.operands[0], accumulator=machine, **machine.own_unit)
+    area = measure(generate(config, TOP), TOP, Flow(sections=False), cache_dir=cache).area
+    return [f"{config.lanes} lanes", f"{area:,.0f}", f"{area / config.lanes:,.0f}"]
+
+
+def main() -> None:
+    """Write the file."""
+    header = ["machine", *(f"{data} {length}" for data in DATA for length in LENGTHS)]
+    header += ["unit", "NAND2", "NAND2 a lane"]
+    rows = [[name, *(text for data in DATA for text in losses(name, data))] for name in MACHINES]
+    rows = [[*row, *unit(row[0])] for row in rows]
+    with FILE.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([header, *rows])
+
+
+if __name__ == "__main__":
+    main()

@@ -16,7 +16,7 @@ import triton.language as tl
 from torch import Tensor
 
 from ...model.arrays import axis_last, beside
-from ...model.formats import FLOAT64, FloatFormat, IntegerFormat
+from ...model.formats import FLOAT64, ElementFormat, FloatFormat, IntegerFormat
 from ...model.formats.floating import Specials
 from ...model.schemes.grouping import Group, expand, group_in, parts, reduce
 from ...model.schemes.limits import matrix_limits
@@ -79,7 +79,7 @@ def run(request: "SchemeQuantization") -> list[Tensor]:
     nan = scheme.levels[level].format.nan
     assert nan is not None  # that is what a poisoned level is
     made.stored[level] = torch.where(poisoned, beside(nan, matrix), made.stored[level])
-    codes = _codes(matrix, made, expand(poisoned, counts[level]).contiguous(), finest)
+    codes = _codes(matrix, made, expand(poisoned, counts[level]), finest)
     return laid_out(codes, made.stored, made.zero_points, None, shape, groups, axis).arrays
 
 
@@ -97,42 +97,36 @@ def _codes(matrix: Tensor, made: Scales, poisoned: Tensor, group: Group) -> Tens
     """Codes of a matrix whose groups have the scales `made`; of +0 where they are poisoned."""
     rows, columns = matrix.shape
     codes = torch.empty((rows, columns), dtype=torch.uint8, device=matrix.device)
-    element, zero_points = made.element, made.zero_points
-    if isinstance(element, IntegerFormat):
-        constants = {
-            "INTEGER": True,
-            "UNIT": 2.0**element.fraction_bits,
-            "LOWEST": element.lowest_encoded,
-            "LARGEST": element.highest,
-            "M": 0,
-            "EMIN": 0,
-        }
-    else:
-        constants = {
-            "INTEGER": False,
-            "UNIT": 1.0,
-            "LOWEST": 0,
-            "LARGEST": element.largest_finite,
-            "M": element.mantissa_bits,
-            "EMIN": element.emin,
-        }
-    grid = (triton.cdiv(rows, TILE_ROWS), triton.cdiv(columns, TILE_COLUMNS))
-    _make_codes[grid](
+    products = made.product.contiguous()
+    zero_points = products if made.zero_points is None else made.zero_points.contiguous()
+    across = triton.cdiv(columns, TILE_COLUMNS)
+    _make_codes[(triton.cdiv(rows, TILE_ROWS) * across,)](
         matrix,
-        made.product,
-        poisoned,
-        made.product if zero_points is None else zero_points,
+        products,
+        poisoned.contiguous(),
+        zero_points,
         codes,
         rows,
         columns,
+        across,
         *group,
-        BITS=element.bits,
-        HAS_ZERO=zero_points is not None,
+        HAS_ZERO=made.zero_points is not None,
         ROWS=TILE_ROWS,
         COLUMNS=TILE_COLUMNS,
-        **constants,
+        **_constants(made.element),
     )
     return codes
+
+
+def _constants(element: ElementFormat) -> dict[str, object]:
+    """The constexpr arguments of the kernel that say what an element is."""
+    found: dict[str, object] = {"BITS": element.bits, "INTEGER": element.is_integer}
+    if isinstance(element, IntegerFormat):
+        unit, ends = 2.0**element.fraction_bits, (element.lowest_encoded, element.highest)
+        return found | {"UNIT": unit, "LOWEST": ends[0], "LARGEST": ends[1], "M": 0, "EMIN": 0}
+    assert isinstance(element, FloatFormat)
+    places = {"M": element.mantissa_bits, "EMIN": element.emin}
+    return found | {"UNIT": 1.0, "LOWEST": 0, "LARGEST": element.largest_finite, **places}
 
 
 @triton.jit
@@ -144,6 +138,7 @@ def _make_codes(
     codes,
     rows,
     columns,
+    across,
     height,
     width,
     BITS: tl.constexpr,
@@ -157,8 +152,8 @@ def _make_codes(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    i = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
-    j = (tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS))[None, :]
+    i = (tl.program_id(0) // across * ROWS + tl.arange(0, ROWS))[:, None]
+    j = (tl.program_id(0) % across * COLUMNS + tl.arange(0, COLUMNS))[None, :]
     inside = (i < rows) & (j < columns)
     at = i.to(tl.int64) * columns + j
     group = (i // height).to(tl.int64) * (columns // width) + j // width

@@ -93,6 +93,24 @@ def test_limits():
         check(x, name, limits=limits)
 
 
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("fp8_e4m3_b128", (2, 256)),
+        ("int4_affine_g128", (2, 256)),
+        ("mxfp4", (8, 256)),
+        ("fp8_e4m3_128x128", (2, 2)),
+    ],
+)
+def test_limits_of_every_group_along_the_first_axis(name, shape):
+    rng = generator("scheme kernel group limits", name)
+    x = rng.standard_normal((256, 256)).astype(np.float32)
+    low, high = -rng.uniform(0.1, 2, shape), rng.uniform(0.1, 2, shape)
+    if not SCHEMES[name].zero_point:
+        low = -high
+    check(x, name, axis=0, limits=Limits(low.astype(np.float32), high.astype(np.float32)))
+
+
 def test_variants():
     x = values(generator("scheme kernel variants"))
     for text in ("mxfp8_e4m3:ceil:b128", "nvfp4:b32", "fp8_e4m3_b32:b8"):

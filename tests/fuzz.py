@@ -102,7 +102,7 @@ def outcome(
 
 @st.composite
 def damaged(draw: st.DrawFn, valid: Sequence[bytes]) -> bytes:
-    """One of `valid` with a few bits flipped, bytes overwritten, cut out, doubled, or its end off."""
+    """One of `valid` with a few bits flipped, bytes overwritten, cut out or doubled."""
     data = draw(st.sampled_from(valid))
     for _ in range(draw(st.integers(1, 3))):
         if not data:

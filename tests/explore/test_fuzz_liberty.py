@@ -3,14 +3,14 @@
 import math
 
 from hypothesis import given
+from test_cost_library import SMALL
+from test_cost_timing import LIBRARY as TIMED
 
 from fuzz import damaged, fuzz, misspelt, outcome
 from mxdot.explore.cost import Flow, SynthesisError, gates
 from mxdot.explore.cost.function import Function
 from mxdot.explore.cost.liberty import Library, parse
 from mxdot.explore.cost.library_files import library_of
-from test_cost_library import SMALL
-from test_cost_timing import LIBRARY as TIMED
 
 GATES = gates.liberty_text()
 FUNCTIONS = ("!(A B)", "(A' + B')", "A ^ B & !C | 1", "D[0] * (E + F)'")

@@ -76,9 +76,9 @@ WORDS = (
 
 
 def fuzz(examples: int) -> Callable[[T], T]:
-    """A property that hypothesis tries on so many examples, with FULL=1 on a hundred times more."""
+    """A property that hypothesis tries on so many examples, with FULL=1 on twenty times more."""
     slow = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]
-    return settings(max_examples=examples * (100 if FULL else 1), suppress_health_check=slow)
+    return settings(max_examples=examples * (20 if FULL else 1), suppress_health_check=slow)
 
 
 def refusal(error: Exception) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ...model.errors import integer, one_line
 from ...model.formats import FORMATS
+from ...model.schemes import Scheme
 from ...model.schemes.files import describe, scheme_of
 from ..names import scheme_name
 from .mx import MXTensor
@@ -103,10 +104,19 @@ def _made(facts: dict[str, Any], part: Callable[[str], Tensor]) -> MXTensor | Sc
     """The tensor of such facts, with the parts that `part` gives by name."""
     if "scheme" not in facts:
         return MXTensor(part("codes"), part("scales"), **{name: facts[name] for name in MX_FACTS})
-    parts = [part(name) for name in facts["parts"]]
+    scheme = scheme_of(facts["scheme"])
+    names = _part_names(scheme)
+    if facts["parts"] != names:
+        raise ValueError(f"parts of {scheme} must be {names}, not {facts['parts']}")
+    parts = [part(name) for name in names]
     axis = integer("axis", facts["axis"], -parts[0].ndim, parts[0].ndim - 1)
-    made = ScaledTensor.of_parts(scheme_name(scheme_of(facts["scheme"])), parts, axis)
-    if list(made.named_parts()) != facts["parts"]:
-        raise ValueError(f"parts must be {list(made.named_parts())}, not {facts['parts']}")
+    made = ScaledTensor.of_parts(scheme_name(scheme), parts, axis)
     made.check()
     return made
+
+
+def _part_names(scheme: Scheme) -> list[str]:
+    """Of a ScaledTensor, in their order."""
+    others = {"zero_points": scheme.zero_point, "selectors": len(scheme.elements) > 1}
+    scales = [f"scales_{level}" for level in range(len(scheme.levels))]
+    return ["codes", *scales, *(name for name, there in others.items() if there)]

@@ -107,10 +107,14 @@ def test_a_file_does_not_vouch_for_its_codes(tmp_path):
         gpu.load(tmp_path / "odd.safetensors")
 
 
-def test_parts_of_another_order(whole, tmp_path):
+@pytest.mark.parametrize(
+    "names",
+    [["codes", "scales_0"], ["scales_0", "scales_1"], ["codes", "scales_0", "scales_1", "codes"]],
+)
+def test_parts_that_a_scheme_has_not(whole, tmp_path, names):
     text, parts = facts_of(whole)
     facts = json.loads(text)["nvfp4"]
-    facts["parts"].append("codes")
+    facts["parts"] = names
     save_file(parts, tmp_path / "odd.safetensors", metadata={KEY: json.dumps({"nvfp4": facts})})
-    with pytest.raises(ValueError, match="parts must be"):
+    with pytest.raises(ValueError, match="parts of nvfp4 must be"):
         gpu.load(tmp_path / "odd.safetensors")

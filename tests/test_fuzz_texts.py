@@ -1,5 +1,7 @@
 """Texts of the command line: what they name, whose own text names it again, or one clear line."""
 
+from typing import Any
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -71,7 +73,8 @@ OPTIONS = ("--format", "--accumulator", "--lanes", "--stages", "--result", "--sc
 def test_units(option, text):
     """Of a unit's description every field is checked before any work."""
     names = {"--format": "formats", "--result": "out"}
-    found = outcome(lambda: DotConfig(**{names.get(option, option[2:]): text}))
+    values: dict[str, Any] = {names.get(option, option[2:]): text}
+    found = outcome(lambda: DotConfig(**values))
     assert found is None or DotConfig(**found.arguments) == found
 
 

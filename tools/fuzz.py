@@ -19,7 +19,7 @@ OPTIONS = "addopts=--import-mode=importlib --strict-markers --benchmark-disable"
 
 def main() -> int:
     """Exit status 1 after a round in which a test failed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="run every fuzz test for so many minutes")
     parser.add_argument("minutes", type=float)
     parser.add_argument("gpu_python")
     args = parser.parse_args()

@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 from compare import generator
 from fuzz import damaged, fuzz, misspelt, outcome
 from mxdot import gpu
+from mxdot.gpu.schemes import quantize as quantize_scheme
 from mxdot.gpu.tensors.store import KEY
 
 X = torch.from_numpy(generator("store").standard_normal((4, 64), "f4"))
@@ -19,7 +20,7 @@ TENSORS = {
     "mx": gpu.quantize(X, "e4m3"),
     "small": gpu.quantize(X, "e2m1", axis=0, block_size=4),
     **{
-        name: gpu.schemes.quantize(X, name)
+        name: quantize_scheme(X, name)
         for name in ("nvfp4", "int4_affine_g128:b32", "mixed4", "mx9")
     },
 }

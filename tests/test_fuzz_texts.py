@@ -72,8 +72,8 @@ OPTIONS = ("--format", "--accumulator", "--lanes", "--stages", "--result", "--sc
 @given(st.sampled_from(OPTIONS), st.sampled_from(WORDS) | misspelt(("e4m3", "aligned:13", "32")))
 def test_units(option, text):
     """Of a unit's description every field is checked before any work."""
-    names = {"--format": "formats", "--result": "out"}
-    values: dict[str, Any] = {names.get(option, option[2:]): text}
+    name = {"--format": "formats", "--result": "out"}.get(option) or option[2:]
+    values: dict[str, Any] = {name: text}
     found = outcome(lambda: DotConfig(**values))
     assert found is None or DotConfig(**found.arguments) == found
 

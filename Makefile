@@ -6,6 +6,7 @@ FORMAT ?= e4m3
 ACCUMULATOR ?= aligned:13
 LANES ?= 32
 OUT ?= build/dot.v
+MINUTES ?= 5
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -28,7 +29,7 @@ REAL := $(REAL_VENV)/.ready
 quoted = '$(subst ','\'',$(value $(1)))'
 
 # To hand a variable of the command line on in the environment, make would expand it.
-unexport FORMAT ACCUMULATOR LANES OUT SEED JOBS FULL WAVES NETLIST PYTHON TORCH TRITON
+unexport FORMAT ACCUMULATOR LANES OUT SEED JOBS FULL WAVES NETLIST PYTHON TORCH TRITON MINUTES
 
 # SEED and JOBS are handed on only when given: mxdot picks and prints its own otherwise.
 SIM_FLAGS = $(if $(value SEED),--seed $(call quoted,SEED)) $(if $(value JOBS),--jobs $(call quoted,JOBS)) \
@@ -36,7 +37,7 @@ SIM_FLAGS = $(if $(value SEED),--seed $(call quoted,SEED)) $(if $(value JOBS),--
 	$(if $(filter-out 0,$(value FULL)),--full) $(if $(filter-out 0,$(value WAVES)),--waves)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sim compare area-report verilog test test-explore test-gpu docs lint bench lock clean
+.PHONY: help venv sim compare area-report verilog test test-explore test-gpu fuzz docs lint bench lock clean
 
 help: ## this list
 	@echo 'usage: make TARGET [NAME=value ...]'
@@ -70,6 +71,9 @@ test-explore: $(EXPLORE) ## test synthesis and comparison (ARGS='-k name' for so
 test-gpu: $(GPU) ## install torch==2.13.0 and test the GPU path (ARGS='-k name' for some, FULL=1, SEED=n)
 	@$(TEST_ENV) $(GPU_VENV)/bin/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal \
 		-o addopts='--import-mode=importlib --strict-markers --benchmark-disable' tests/gpu $(ARGS)
+
+fuzz: $(EXPLORE) $(GPU) ## hostile inputs for every parser, again and again (MINUTES=n)
+	@$(BIN)/python tools/fuzz.py $(call quoted,MINUTES) $(GPU_VENV)/bin/python
 
 docs: $(DOCS) ## the documentation as a site, build/site/index.html
 	@$(BIN)/python -m sphinx -q -W --keep-going docs build/site

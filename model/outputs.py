@@ -3,6 +3,7 @@
 An integer is the INT32 sum itself, or the sum requantised (section 8 of docs/numerics.md).
 """
 
+import re
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -82,7 +83,11 @@ def output_format(value: FloatFormat | IntegerOutput | str) -> FloatFormat | Int
         return INTEGER_OUTPUTS[name]
     if isinstance(name, str):
         plain, _, bits = name.rpartition(":")
-        if plain.endswith(f":{MULTIPLY}") and plain in INTEGER_OUTPUTS and bits.isdecimal():
+        if (
+            plain.endswith(f":{MULTIPLY}")
+            and plain in INTEGER_OUTPUTS
+            and re.fullmatch("[0-9]{1,9}", bits)
+        ):
             return replace(INTEGER_OUTPUTS[plain], multiplier_bits=int(bits))
     known = (*OUTPUTS, INT32.name, "FORMAT:multiply[:BITS]", "FORMAT:shift")
     return OUTPUTS[choice("out", name, known)]

@@ -55,6 +55,12 @@ def test_options_of_verilog(make, value):
 
 
 @pytest.mark.parametrize("value", VALUES)
+def test_minutes_of_fuzz(make, value):
+    ((words, _),) = make("fuzz", MINUTES=value)
+    assert words == ["tools/fuzz.py", value, ".venv-gpu/bin/python"]
+
+
+@pytest.mark.parametrize("value", VALUES)
 def test_options_of_sim_and_compare(make, value):
     make("sim", SEED=value, JOBS=value)
     (sim, _), (compare, _) = make("compare", JOBS=value, ARGS="find --lanes 8")

@@ -16,6 +16,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ...model.errors import cell_text
+from ...model.npz import opened
 from ...sim.bench.tensors import REAL_FILE, load_tensors
 
 F32 = NDArray[np.float32]
@@ -164,11 +165,11 @@ def _tensor_pairs(path: Path, names: tuple[str, ...], modified: int) -> tuple[Op
 
 def _layers(path: Path) -> list[tuple[str, ...]]:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            inputs = [n for n in file.files if n.endswith(".input")]
+        with opened(path) as file:
+            inputs = [n for n in file.names if n.endswith(".input")]
             pairs = [(n, n.removesuffix(".input") + ".weight") for n in inputs]
-            return [p for p in pairs if p[1] in file.files]
-    except Exception:  # load_tensors says what is wrong with the file
+            return [p for p in pairs if p[1] in file.names]
+    except (OSError, ValueError):  # load_tensors says what is wrong with the file
         return []
 
 

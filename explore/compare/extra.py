@@ -73,7 +73,7 @@ def extras(tables: Any, path: Path) -> list[Foreign]:
 def _foreign(table: ExtraTable, folder: Path) -> Foreign:
     cell_text("name", table.name)
     names = [table.verilog] if isinstance(table.verilog, str) else table.verilog
-    files = [folder / name for name in names]
+    files = [folder / printable("verilog", name) for name in names]
     unit = Foreign(
         **table.given()
         | {

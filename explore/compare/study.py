@@ -199,7 +199,7 @@ def _synthesis(table: CostTable, path: Path) -> Synthesis:
     files = [table.liberty] if isinstance(table.liberty, str) else table.liberty
     return Synthesis(
         flow=with_processes(flow, process) or "gates",
-        liberty=tuple(path.parent / name for name in files),
+        liberty=tuple(path.parent / printable("liberty", name) for name in files),
         effort=table.effort,
         energy=table.energy,
         **_numbers(targets, *targets),

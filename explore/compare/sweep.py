@@ -7,7 +7,9 @@ to b, and `a..b/step` for every step-th of them, a included.
 import re
 from itertools import product
 
-RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:/(\d+))?")
+RANGE = re.compile(r"(-?[0-9]+)\.\.(-?[0-9]+)(?:/([0-9]+))?")
+DIGITS = 18
+"""Of an integer: enough for every parameter, and few enough to count with."""
 LIMIT = 10_000
 
 
@@ -41,6 +43,8 @@ def expand(item: str, name: str) -> list[str]:
 
 
 def _numbers(match: re.Match[str], name: str) -> range:
+    if any(len(text.lstrip("-")) > DIGITS for text in match.groups("")):
+        raise ValueError(f"{name}: a range must be of at most {DIGITS} digits, not {match[0]!r}")
     first, last, step = int(match[1]), int(match[2]), int(match[3] or 1)
     if first > last:
         raise ValueError(f"{name}: a range must run upwards, not {match[0]!r}")
@@ -52,8 +56,14 @@ def _numbers(match: re.Match[str], name: str) -> range:
 def integers(item: str, name: str) -> list[int]:
     """The integers that one item stands for: `8`, `8..64`, `0..24/8`."""
     try:
-        return [int(text) for text in expand(item, name)]
+        return [_integer(text) for text in expand(item, name)]
     except ValueError as error:
         if name in str(error):
             raise
         raise ValueError(f"{name} must be integers or ranges a..b, not {item!r}") from None
+
+
+def _integer(text: str) -> int:
+    if not re.fullmatch(rf"[+-]?[0-9]{{1,{DIGITS}}}", text):
+        raise ValueError
+    return int(text)

@@ -32,7 +32,7 @@ class Cache:
         """The entry, None when there is none. `kind` tells several entries of a key apart."""
         try:
             return json.loads(gzip.decompress(self._path(key, kind).read_bytes()))
-        except (OSError, EOFError, ValueError, zlib.error):
+        except (OSError, EOFError, RecursionError, ValueError, zlib.error):
             return None
 
     def write(self, key: str, kind: str, value: Any) -> None:

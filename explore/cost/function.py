@@ -3,8 +3,12 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 
 _TOKEN = re.compile(r"\s*([A-Za-z_]\w*(?:\[\d+\])?|[01]|[!'&*|+^()])", re.ASCII)
+
+NESTING = 100
+"""Parentheses in one another that an expression may have; Python reads 200."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,7 @@ class Function:
         expression = parser.either()
         if parser.tokens:
             raise ValueError(f"{text!r} is no Boolean function")
+        parser.check_depth(_depth(expression))
         return cls(expression, tuple(sorted(parser.names)))
 
     @property
@@ -53,6 +58,7 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text
         self.names: set[str] = set()
+        self.depth = 0
         tokens = _TOKEN.findall(text)
         if "".join(tokens) != re.sub(r"\s", "", text) or not tokens:
             raise ValueError(f"{text!r} is no Boolean function")
@@ -77,6 +83,17 @@ class _Parser:
         return _join(" ^ ", terms)
 
     def operand(self) -> str:
+        self.depth += 1
+        self.check_depth(self.depth)
+        value = self._operand()
+        self.depth -= 1
+        return value
+
+    def check_depth(self, depth: int) -> None:
+        if depth > NESTING:
+            raise ValueError(f"a Boolean function must be nested at most {NESTING} deep")
+
+    def _operand(self) -> str:
         if self._take("!"):
             return f"({self.operand()} ^ ones)"
         if self._take("("):
@@ -103,6 +120,12 @@ class _Parser:
             self.tokens.pop()
             return True
         return False
+
+
+def _depth(expression: str) -> int:
+    """Parentheses in one another, at the deepest place."""
+    steps = ({"(": 1, ")": -1}.get(character, 0) for character in expression)
+    return max(accumulate(steps))
 
 
 def _join(operator: str, terms: list[str]) -> str:

@@ -3,6 +3,7 @@
 A group is `name (arguments) { ... }`, an attribute `name : value ;` or `name (arguments);`.
 """
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,6 +16,9 @@ _TOKEN = re.compile(
     r'|[{}();:,\n]|(?:(?!/[*/]|\\\r?\n)[^\s{}();:,"])+',
     re.DOTALL,
 )
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+NESTING = 50
+"""Groups in one another; real libraries have six or so."""
 
 
 @dataclass
@@ -37,13 +41,21 @@ def parse_groups(text: str, source: str) -> Group:
     tokens = _Tokens(text)
     top = Group("", [], 1)
     try:
-        _statements(tokens, top, closing=False)
+        _statements(tokens, top, depth=0)
     except ValueError as error:
         raise SynthesisError(f"library {source}, line {tokens.line}: {error}") from None
     libraries = top.of("library")
     if not libraries:
         raise SynthesisError(f"library {source} has no library group: this is not a Liberty file")
     return libraries[0]
+
+
+def finite(text: str) -> float:
+    """The number that `text` is; ValueError for none, as for `nan`, and for one beyond a float."""
+    value = float(text) if _NUMBER.fullmatch(text) else math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"{text!r} is no finite number")
+    return value
 
 
 class _Tokens:
@@ -71,8 +83,11 @@ class _Tokens:
         return ""
 
 
-def _statements(tokens: _Tokens, group: Group, closing: bool) -> None:
-    """Read statements into `group`, up to its closing brace."""
+def _statements(tokens: _Tokens, group: Group, depth: int) -> None:
+    """Read statements into `group`, which is in so many others, up to its closing brace."""
+    if depth > NESTING:
+        raise ValueError(f"groups must be at most {NESTING} deep in one another")
+    closing = depth > 0
     while True:
         token = tokens.next()
         if token == "}" and closing:
@@ -85,10 +100,10 @@ def _statements(tokens: _Tokens, group: Group, closing: bool) -> None:
             continue
         if token in "{}():,":
             raise ValueError(f"a statement cannot begin with {token!r}")
-        _statement(tokens, group, token)
+        _statement(tokens, group, token, depth)
 
 
-def _statement(tokens: _Tokens, group: Group, name: str) -> None:
+def _statement(tokens: _Tokens, group: Group, name: str, depth: int) -> None:
     line = tokens.line
     after = tokens.next()
     if after == ":":
@@ -110,7 +125,7 @@ def _statement(tokens: _Tokens, group: Group, name: str) -> None:
     following = tokens.next()
     if following == "{":
         child = Group(name, arguments, line)
-        _statements(tokens, child, closing=True)
+        _statements(tokens, child, depth + 1)
         group.groups.append(child)
         return
     group.attributes[name] = ",".join(arguments)

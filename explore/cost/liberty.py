@@ -7,11 +7,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import ceil, log2
+from math import ceil, inf, log2
 
 from .errors import SynthesisError
 from .function import Function
-from .groups import Group, parse_groups
+from .groups import Group, finite, parse_groups
 from .nldm import CellTiming, cell_timing
 
 _NAME = re.compile(r"[A-Za-z_][\w.$+-]*(\[\d+(:\d+)?\])?", re.ASCII)
@@ -142,8 +142,8 @@ def merged(libraries: Sequence[Library]) -> Library:
 def _unit(group: Group, name: str, default: str, scales: dict[str, float], source: str) -> float:
     """A unit such as `1,pf` or `10ps`, in those of `scales` that are 1."""
     text = group.attributes.get(name, default)
-    found = re.fullmatch(r"([\d.]+)\s*,?\s*([a-z]+)", text.strip().lower())
-    if found is None or found[2] not in scales:
+    found = re.fullmatch(r"(\d+\.?\d*|\.\d+)\s*,?\s*([a-z]+)", text.strip().lower(), re.ASCII)
+    if found is None or found[2] not in scales or not 0 < float(found[1]) < inf:
         raise SynthesisError(
             f"library {source}: {name} must be a number of {' or '.join(scales)}, not {text!r}"
         )
@@ -186,7 +186,7 @@ def _cell(group: Group, templates: Mapping[str, Group], source: str) -> LibraryC
                 state |= _next_state(memory, source)
     return LibraryCell(
         group.arguments[0],
-        _number(group, "area", source),
+        _area(group, source),
         inputs,
         outputs,
         state,
@@ -210,10 +210,19 @@ def _next_state(memory: Group, source: str) -> dict[str, Function]:
     return {name: _function(memory, key, source) for name, key in names}
 
 
+def _area(cell: Group, source: str) -> float:
+    area = _number(cell, "area", source)
+    if area < 0:
+        raise SynthesisError(
+            f"library {source}, line {cell.line}: area must be at least 0, not {area:g}"
+        )
+    return area
+
+
 def _number(group: Group, name: str, source: str) -> float:
     text = group.attributes.get(name, "0")
     try:
-        return float(text)
+        return finite(text)
     except ValueError:
         raise SynthesisError(
             f"library {source}, line {group.line}: {name} must be a number, not {text!r}"

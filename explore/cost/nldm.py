@@ -4,9 +4,10 @@ import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from .errors import SynthesisError
-from .groups import Group
+from .groups import Group, finite
 
 EDGES = ("rise", "fall")
 SENSES = {
@@ -129,6 +130,11 @@ def _table(table: Group, templates: Mapping[str, Group], source: str) -> Table:
             f"library {source}, line {table.line}: {table.kind} must have "
             f"{len(first)} x {len(second)} values, not {len(values)}"
         )
+    for axis in (first, second):
+        if any(low >= high for low, high in pairwise(axis)):
+            raise SynthesisError(
+                f"library {source}, line {table.line}: the indices of {table.kind} must ascend"
+            )
     rows = [values[i : i + len(second)] for i in range(0, len(values), len(second))]
     if axes and _is_second(axes[0][0]):  # the other way round
         first, second = second, first
@@ -147,7 +153,7 @@ def _numbers(text: str, group: Group, source: str) -> list[float]:
 
 def _number(text: str, group: Group, source: str) -> float:
     try:
-        return float(text)
+        return finite(text)
     except ValueError:
         raise SynthesisError(
             f"library {source}, line {group.line}: {group.kind} must hold numbers, not {text!r}"

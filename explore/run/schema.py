@@ -27,11 +27,17 @@ T = TypeVar("T", bound=Table)
 def read_toml(path: Path) -> dict[str, Any]:
     """The content of a TOML file; ValueError naming it when it cannot be read."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not valid TOML: {error}") from None
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:  # of tomllib, or of an integer of thousands of digits
+        raise ValueError(f"{path} is not valid TOML: {error}") from None
+    except RecursionError:
+        raise ValueError(f"{path} must not nest its values so deeply") from None
 
 
 def checked(content: Any, kind: type[T], title: str = "") -> T:
@@ -45,7 +51,7 @@ def checked(content: Any, kind: type[T], title: str = "") -> T:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at `$")
-    if unknown := re.search(r"unknown field `(.*)`", message):
+    if unknown := re.search(r"unknown field `(.*)`", message, re.DOTALL):
         keys = ", ".join(kind.__struct_fields__)
         raise ValueError(f"{title} keys are {keys}, not {unknown[1]!r}".lstrip())
     if missing := re.search(r"missing required field `(.*)`", message):

@@ -1,6 +1,7 @@
 """Results on disk, one file each: what is done stays done, however the run ends."""
 
 import json
+import math
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,6 +27,16 @@ class Outcome:
         """There is a value."""
         return self.error is None
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether all is of its type, which a file may have otherwise."""
+        times = (self.seconds, self.finished)
+        return (
+            isinstance(self.label, str)
+            and isinstance(self.error, str | None)
+            and all(type(time) in (int, float) and math.isfinite(time) for time in times)
+        )
+
 
 class Store:
     """Outcomes by key in a directory, each written beside and renamed: whole, or not there."""
@@ -41,11 +52,12 @@ class Store:
 
     def get(self, key: str) -> Outcome | None:
         """The outcome kept under `key`; None when there is none that can be read."""
+        path = self.path(key)
         try:
-            outcome = Outcome(**json.loads(self.path(key).read_text(encoding="utf-8")))
-        except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError, TypeError):
+            outcome = Outcome(**json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, RecursionError, TypeError, ValueError):
             return None
-        return outcome if outcome.key == key else None
+        return outcome if outcome.key == key and outcome.is_sound else None
 
     def put(self, outcome: Outcome) -> None:
         """Keep `outcome` under its key."""

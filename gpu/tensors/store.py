@@ -11,13 +11,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...model.errors import integer, one_line
 from ...model.formats import FORMATS
+from ...model.schemes import Scheme
 from ...model.schemes.files import describe, scheme_of
 from ..names import scheme_name
 from .mx import MXTensor
 from .scaled import ScaledTensor
 
 KEY = "mxdot"  # of the metadata: {name: what `_facts` gives} as JSON
+
+MX_FACTS = ("format", "block_size", "axis", "padding")
+"""Of an MXTensor; nothing else of a file reaches it, such as that its codes need no check."""
 
 
 def save(path: str | PathLike[str], tensors: Mapping[str, MXTensor | ScaledTensor]) -> None:
@@ -45,17 +50,36 @@ def save(path: str | PathLike[str], tensors: Mapping[str, MXTensor | ScaledTenso
 def load(
     path: str | PathLike[str], device: torch.device | str = "cpu"
 ) -> dict[str, MXTensor | ScaledTensor]:
-    """The tensors that `save` wrote, on `device`; ValueError when `path` holds none."""
-    from safetensors import safe_open
+    """The tensors that `save` wrote, on `device`; ValueError, naming `path`, for any other file."""
+    from safetensors import SafetensorError, safe_open
 
-    with safe_open(path, framework="pt", device=str(device)) as file:
-        metadata = file.metadata() or {}
-        if KEY not in metadata:
-            raise ValueError(f"path must be a file written by mxdot.gpu.save, not {str(path)!r}")
-        return {
-            name: _made(facts, lambda part, name=name: file.get_tensor(f"{name}.{part}"))
-            for name, facts in json.loads(metadata[KEY]).items()
-        }
+    found = {}
+    try:
+        with safe_open(path, framework="pt", device=str(device)) as file:
+            all_facts = _all_facts(file.metadata())
+            for name, facts in all_facts.items():
+                found[name] = _made(
+                    facts, lambda part, name=name: file.get_tensor(f"{name}.{part}")
+                )
+    except (SafetensorError, OverflowError, TypeError, ValueError, LookupError) as error:
+        raise ValueError(
+            f"path must be a file written by mxdot.gpu.save, not {str(path)!r}: "
+            f"{one_line(str(error))}"
+        ) from None
+    return found
+
+
+def _all_facts(metadata: dict[str, str] | None) -> dict[str, dict[str, Any]]:
+    """What the metadata has of each tensor; ValueError where it is not what `save` writes."""
+    if metadata is None or KEY not in metadata:
+        raise ValueError(f"it has no {KEY!r}")
+    try:
+        found = json.loads(metadata[KEY])
+    except RecursionError:
+        raise ValueError(f"its {KEY!r} is nested too deeply") from None
+    if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
+        raise ValueError(f"its {KEY!r} must be facts by name")
+    return found
 
 
 def _facts(name: str, x: MXTensor | ScaledTensor) -> dict[str, Any]:
@@ -72,17 +96,27 @@ def _facts(name: str, x: MXTensor | ScaledTensor) -> dict[str, Any]:
         raise ValueError(f"{name} must have a format of mxdot.model.FORMATS, not {x.format}")
     return {
         "format": x.format.name,
-        "block_size": x.block_size,
-        "axis": x.axis,
-        "padding": x.padding,
+        **{name: getattr(x, name) for name in MX_FACTS[1:]},
     }
 
 
 def _made(facts: dict[str, Any], part: Callable[[str], Tensor]) -> MXTensor | ScaledTensor:
     """The tensor of such facts, with the parts that `part` gives by name."""
     if "scheme" not in facts:
-        return MXTensor(part("codes"), part("scales"), **facts)
-    parts = [part(name) for name in facts["parts"]]
-    made = ScaledTensor.of_parts(scheme_name(scheme_of(facts["scheme"])), parts, facts["axis"])
+        return MXTensor(part("codes"), part("scales"), **{name: facts[name] for name in MX_FACTS})
+    scheme = scheme_of(facts["scheme"])
+    names = _part_names(scheme)
+    if facts["parts"] != names:
+        raise ValueError(f"parts of {scheme} must be {names}, not {facts['parts']}")
+    parts = [part(name) for name in names]
+    axis = integer("axis", facts["axis"], -parts[0].ndim, parts[0].ndim - 1)
+    made = ScaledTensor.of_parts(scheme_name(scheme), parts, axis)
     made.check()
     return made
+
+
+def _part_names(scheme: Scheme) -> list[str]:
+    """Of a ScaledTensor, in their order."""
+    others = {"zero_points": scheme.zero_point, "selectors": len(scheme.elements) > 1}
+    scales = [f"scales_{level}" for level in range(len(scheme.levels))]
+    return ["codes", *scales, *(name for name, there in others.items() if there)]

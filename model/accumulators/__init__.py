@@ -73,7 +73,7 @@ def accumulator(value: Accumulator | str) -> Accumulator:
 
 def _arguments(texts: list[str]) -> list[int | str]:
     """The texts, those that lead as integers, up to two."""
-    numbers = list(takewhile(re.compile(r"-?[0-9]+").fullmatch, texts[:2]))
+    numbers = list(takewhile(re.compile(r"-?[0-9]{1,9}").fullmatch, texts[:2]))
     return [*map(int, numbers), *texts[len(numbers) :]]
 
 

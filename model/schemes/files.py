@@ -4,12 +4,12 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
-from ..errors import choice
+from ..errors import choice, one_line
 from ..formats import FORMATS, ElementFormat, IntegerFormat, scale_format
+from ..npz import opened
 from .array import ScaledArray
 from .grouping import Granularity
 from .limits import Limits
@@ -40,8 +40,8 @@ def save(path: Path | str, value: ScaledArray | Limits) -> None:
 def load(path: Path | str) -> ScaledArray | Limits:
     """What `save` wrote; ValueError, naming the file, for anything else."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            parts = dict(file)
+        with opened(path) as file:
+            parts = {name: file[name] for name in file.names}
         header = json.loads(str(parts.pop("header")))
         if choice("kind", header["kind"], ("array", "limits")) == "limits":
             return Limits(parts["low"], parts["high"])
@@ -57,8 +57,9 @@ def load(path: Path | str) -> ScaledArray | Limits:
                 parts["selectors"] if scheme.selector_bits else None,
             )
         )
-    except (BadZipFile, EOFError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} must hold a quantised array or limits: {error}") from None
+    except (KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
+        reason = one_line(str(error))
+        raise ValueError(f"{path} must hold a quantised array or limits: {reason}") from None
 
 
 def describe(scheme: Scheme) -> dict[str, Any]:

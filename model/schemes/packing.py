@@ -77,7 +77,7 @@ def unpack(packed: PackedArray) -> ScaledArray:
         raise ValueError(
             f"shape of a packed {scheme} must be that of at least one value, not {packed.shape}"
         )
-    moved = np.moveaxis(np.empty(packed.shape, np.bool_), axis, -1).shape
+    moved = np.moveaxis(np.broadcast_to(False, packed.shape), axis, -1).shape
     matrix = prod(moved[:-1]), moved[-1]
     groups = [level.granularity.group(matrix) for level in scheme.levels]
     formats = [level.format for level in scheme.levels]

@@ -11,7 +11,7 @@ from ..scale_rules import SCALE_RULES
 from .grouping import block
 from .scheme import Level, Scheme, is_shift
 
-BLOCK = re.compile(r"b([0-9]+)")
+BLOCK = re.compile(r"b([0-9]{1,9})")
 
 
 def varied(scheme: Scheme, changes: Iterable[str]) -> Scheme:

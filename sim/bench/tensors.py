@@ -1,15 +1,15 @@
 """Real tensors: two arrays of a file, and the slice that the package has."""
 
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...model.blocks import as_float32
+from ...model.errors import one_line
+from ...model.npz import opened
 
 REAL_FILE = Path(__file__).parent.parent / "real" / "minilm.npz"
 """A captured slice of real weights and activations; README.md beside it describes it."""
@@ -30,11 +30,11 @@ def load_tensors(path: Path, names: tuple[str, ...] = ()) -> tuple[NDArray, NDAr
                 names = _fitting(available, read)
             x, y = (_rows(read(name), name) for name in (names[0], names[-1]))
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise ValueError(f"{path}: {one_line(str(error))}") from None
     if x.shape[1] != y.shape[1]:
         raise ValueError(
-            f"{names[0]} and {names[-1]} must have equal last axes, "
-            f"not {x.shape[1]} and {y.shape[1]}"
+            one_line(f"{names[0]} and {names[-1]} must have equal last axes, ")
+            + f"not {x.shape[1]} and {y.shape[1]}"
         )
     return x, y
 
@@ -59,14 +59,12 @@ def _open(path: Path) -> Iterator[tuple[list[str], Reader]]:
             names, get = list(tensors.keys()), tensors.get_tensor
             problems += (TypeError, AttributeError)  # a dtype that NumPy has not
         else:
-            problems = (OSError, EOFError, ValueError, BadZipFile, zlib.error)
+            problems = ()
             try:
-                arrays = np.load(stack.enter_context(path.open("rb")), allow_pickle=False)
-            except problems as error:
+                arrays = stack.enter_context(opened(path))
+            except OSError as error:
                 raise ValueError(f"cannot be read as npz: {error}") from None
-            if isinstance(arrays, np.ndarray):
-                raise ValueError("must be an npz or safetensors file, not a single npy array")
-            names, get = list(arrays.files), arrays.__getitem__
+            names, get = arrays.names, arrays.__getitem__
 
         def read(name: str) -> NDArray:
             try:

@@ -6,8 +6,6 @@ readmemh.py writes the same as text for Verilog. docs/vectors.md describes both 
 
 import io
 import json
-import zipfile
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -16,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model import E8M0, DotConfig
-from ...model.errors import integer
+from ...model.errors import integer, one_line
 from ...model.formats.codes import code_dtype
+from ...model.npz import opened
 from ...model.trace import FLAG_NAMES
 from ..engine.files import write_file
 from .item import Batch, predict
@@ -201,11 +200,12 @@ def save(vectors: Vectors, path: Path) -> None:
 def load(path: Path) -> Vectors:
     """The vectors that `save` wrote, checked; ValueError, naming the file, when it has others."""
     try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-            arrays = dict(file)
+        with opened(path) as file:
+            arrays = {name: file[name] for name in file.names}
         manifest = json.loads(str(arrays.pop("manifest")))
-    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read as test vectors: {error}") from None
+    except (KeyError, RecursionError, ValueError) as error:
+        reason = one_line(str(error))
+        raise ValueError(f"{path} cannot be read as test vectors: {reason}") from None
     if not isinstance(manifest, dict) or manifest.get("schema") != SCHEMA:
         raise ValueError(f"schema of {path} must be {SCHEMA}")
     try:

@@ -125,6 +125,16 @@ def test_a_sweep_with_a_process_of_its_own(write):
         ("[accuracy]\ncount=0", "count must be from 1 to 1000000, not 0"),
         ("[accuracy]\ndata=3", r"\[accuracy\] data must be text or a list of texts, not 3"),
         ("[accuracy]\nlengths='a'", "lengths must be integers or ranges a..b, not 'a'"),
+        ("a = " + "[" * 3000, "must not nest its values so deeply"),
+        ("a = " + "9" * 5000, "is not valid TOML: Exceeds the limit"),
+        ('"a\\nb" = 1', r"keys are title, .*, not 'a\\nb'"),
+        ('[[sweep]]\n"a\\nb" = 1', r"\[\[sweep\]\] keys are format, .*, not 'a\\nb'"),
+        (
+            "[accuracy]\nlengths='0..99999999999999999999'",
+            "lengths: .* at most 18 digits, not '0..",
+        ),
+        ("[cost]\ntarget_ps='" + "9" * 5000 + "'", "target_ps must be integers or ranges a..b"),
+        ('[cost]\nliberty="a\\u0000"', "liberty must be one line of printable text, not"),
         ("extra = []", r"must hold at least one table \[\[extra\]\]"),
     ],
 )
@@ -173,6 +183,7 @@ def test_an_extra_unit_of_a_known_rule_has_an_accuracy(write):
         ("extra = [3]", r"extra must be a table \[\[extra\]\], not 3"),
         ('[[extra]]\nname = "m"\ntop = "t"', "extra 'm': verilog is missing"),
         (MINE.replace("a.v", "c.v"), "extra 'mine': .*c.v cannot be read: No such file"),
+        (MINE.replace("a.v", r"a\u0000"), "verilog must be one line of printable text, not"),
         (MINE.replace("mine", "=1+1"), "name must not begin a formula of a spreadsheet, as '=1"),
         (
             MINE + "lanes = 'many'",

@@ -70,6 +70,17 @@ def test_function_refuses(text):
         Function.parse(text)
 
 
+@pytest.mark.parametrize("text", ["(" * 101 + "A" + ")" * 101, "!" * 5000 + "A", "A" + "'" * 101])
+def test_function_refuses_deep_nesting(text):
+    with pytest.raises(ValueError, match="a Boolean function must be nested at most 100 deep"):
+        Function.parse(text)
+
+
+def test_deep_groups_are_refused():
+    with pytest.raises(SynthesisError, match="groups must be at most 50 deep in one another"):
+        parse("library (x) {" * 3000, "x")
+
+
 def test_a_string_holds_no_comment():
     text = SMALL.replace("  cell (LATX)", '  foo : "/*"; cell (LATX)')
     text = text.replace("  cell (NAND2_TINY)", '  foo : "*/"; bar : "//"; cell (NAND2_TINY)')
@@ -118,6 +129,13 @@ def test_flipflop_and_latch():
         ),
         (("cell (LATX) {", "cell (LATX {"), "line 20: the parenthesis after cell is not closed"),
         (('"10ps"', '"10 days"'), "time_unit must be a number of fs or ps or ns, not '10 days'"),
+        *(
+            (("area : 2.5", f"area : {text}"), f"line 9: area must be a number, not '{text}'")
+            for text in ("nan", "inf", "1e999", "1_0")
+        ),
+        (("area : 2.5", "area : -2.5"), "line 9: area must be at least 0, not -2.5"),
+        (('"10ps"', '"1.1.1ps"'), "time_unit must be a number of fs or ps or ns, not '1.1.1ps'"),
+        (('"10ps"', '"0ps"'), "time_unit must be a number of fs or ps or ns, not '0ps'"),
         (("library (small) {", "{"), "line 3: a statement cannot begin with '{'"),
     ],
 )

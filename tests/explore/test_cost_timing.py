@@ -157,6 +157,7 @@ def test_loops_and_missing_drivers(library):
     ("old", "new", "error"),
     [
         ('values ("5")', 'values ("five")', "must hold numbers, not 'five'"),
+        ('values ("5")', 'values ("nan")', "must hold numbers, not 'nan'"),
         ('values ("5")', 'values ("5, 6")', "must have 1 x 1 values, not 2"),
         ("rise_capacitance : 1", "rise_capacitance : x", "must hold numbers, not 'x'"),
     ],

@@ -319,7 +319,10 @@ def test_files(tmp_path):
 
     path = tmp_path / "other.safetensors"
     save_file({"x": X}, path)
-    with refused(ValueError, f"path must be a file written by mxdot.gpu.save, not '{path}'"):
+    with refused(
+        ValueError,
+        f"path must be a file written by mxdot.gpu.save, not '{path}': it has no 'mxdot'",
+    ):
         gpu.load(path)
     with refused(TypeError, "tensors['x'] must be an MXTensor or a ScaledTensor, not Tensor"):
         gpu.save(path, {"x": X})

@@ -1,0 +1,84 @@
+"""npz files from anyone: arrays by name, each whole and as it was written, or ValueError.
+
+NumPy's own reader checks no sum where a header asks for fewer bytes than there are, reserves what
+a header asks for before it looks at the data, and raises whatever zipfile, zlib and lzma do.
+"""
+
+import io
+import lzma
+import struct
+import tokenize
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
+from pathlib import Path
+from zipfile import BadZipFile, ZipFile
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from .errors import one_line
+
+_DAMAGE = (
+    *(BadZipFile, EOFError, ValueError, OverflowError, KeyError, MemoryError),
+    *(zlib.error, lzma.LZMAError, struct.error, OSError),
+    NotImplementedError,  # a way to compress that zipfile has not
+    RuntimeError,  # an encrypted file
+    *(SyntaxError, tokenize.TokenError, TypeError),  # a header of npy that is no Python
+)
+_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+SUFFIX = ".npy"
+
+
+class Arrays:
+    """The arrays of an open npz file, each read when it is asked for."""
+
+    def __init__(self, file: ZipFile) -> None:
+        self._file = file
+        self.names = [name.removesuffix(SUFFIX) for name in file.namelist()]
+        if len(set(self.names)) < len(self.names):
+            raise ValueError("names of arrays must differ")
+
+    def __getitem__(self, name: str) -> NDArray:
+        """One array; ValueError, naming it, when it is not there whole."""
+        try:
+            return _array(self._file.read(name + SUFFIX))  # which checks its sum
+        except _DAMAGE as error:
+            raise ValueError(f"{one_line(name)} cannot be read: {_reason(error)}") from None
+
+
+@contextmanager
+def opened(path: Path | str) -> Iterator[Arrays]:
+    """The arrays of an npz file; ValueError where it is none, OSError where there is no file."""
+    with Path(path).open("rb") as stream:
+        start = stream.peek(len(npy.MAGIC_PREFIX))
+        if start.startswith(npy.MAGIC_PREFIX):
+            raise ValueError("must be an npz file, not a single npy array")
+        if not start.startswith(b"PK"):
+            raise ValueError("cannot be read as npz: it begins like no zip file")
+        try:
+            arrays = Arrays(ZipFile(stream))
+        except _DAMAGE as error:
+            raise ValueError(f"cannot be read as npz: {_reason(error)}") from None
+        yield arrays
+
+
+def _reason(error: Exception) -> str:
+    return one_line(str(error)) or type(error).__name__
+
+
+def _array(data: bytes) -> NDArray:
+    """The array of an npy file's bytes."""
+    stream = io.BytesIO(data)
+    version = npy.read_magic(stream)
+    if version not in _HEADERS:
+        raise ValueError(f"version of npy must be 1.0 or 2.0, not {version}")
+    shape, fortran, dtype = _HEADERS[version](stream)
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects")
+    size = len(data) - stream.tell()
+    if min(shape, default=0) < 0 or prod(shape) * dtype.itemsize != size:
+        raise ValueError(f"{size} bytes are no {dtype} of shape {shape}")
+    return np.ndarray(shape, dtype, bytearray(data), stream.tell(), order="F" if fortran else "C")

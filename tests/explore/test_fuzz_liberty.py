@@ -1,0 +1,61 @@
+"""Liberty files from strangers: a library of finite numbers, or SynthesisError in one line."""
+
+import math
+
+from hypothesis import given
+from test_cost_library import SMALL
+from test_cost_timing import LIBRARY as TIMED
+
+from fuzz import damaged, fuzz, misspelt, outcome
+from mxdot.explore.cost import Flow, SynthesisError, gates
+from mxdot.explore.cost.function import Function
+from mxdot.explore.cost.liberty import Library, parse
+from mxdot.explore.cost.library_files import library_of
+
+GATES = gates.liberty_text()
+FUNCTIONS = ("!(A B)", "(A' + B')", "A ^ B & !C | 1", "D[0] * (E + F)'")
+
+
+def read(text: str) -> Library:
+    """With all that is read when it is asked for."""
+    library = parse(text, "odd.lib")
+    for cell in library.cells.values():
+        _ = cell.is_nand2, cell.levels, cell.is_flipflop
+        outcome(lambda cell=cell: cell.timing, errors=SynthesisError)
+    _ = library.latch
+    outcome(lambda: library.nand2, errors=SynthesisError)
+    return library
+
+
+@fuzz(60)
+@given(misspelt((SMALL, TIMED, GATES[:3000] + "}")))
+def test_texts(text):
+    library = outcome(read, text, errors=SynthesisError)
+    if library is not None:
+        cells = library.cells.values()
+        numbers = [value for cell in cells for value in (cell.area, *cell.inputs.values())]
+        assert all(map(math.isfinite, [library.time_ps, library.capacitance_ff, *numbers]))
+        assert min(cell.area for cell in cells) >= 0
+        assert library.time_ps > 0
+        assert library.capacitance_ff > 0
+
+
+@fuzz(30)
+@given(damaged([SMALL.encode(), TIMED.encode()]))
+def test_files(tmp_path, data):
+    path = tmp_path / "odd.lib"
+    path.write_bytes(data)
+    outcome(library_of, Flow("cells", liberty=(path,)), errors=SynthesisError)
+    packed = tmp_path / "odd.lib.gz"
+    packed.write_bytes(data)  # which it is not
+    outcome(library_of, Flow("cells", liberty=(packed,)), errors=SynthesisError)
+    assert {each.name for each in tmp_path.iterdir()} == {path.name, packed.name}
+
+
+@fuzz(200)
+@given(misspelt(FUNCTIONS))
+def test_functions(text):
+    function = outcome(Function.parse, text, errors=ValueError)
+    if function is not None:
+        for value in (0, 1):
+            assert function.evaluate(dict.fromkeys(function.names, value), 1) in (0, 1)

@@ -183,6 +183,7 @@ def test_the_default_matrix_holds_every_accumulator_with_every_format():
     assert {unit.config.out.name for unit in units} == floats | {
         "int8_full:shift",
         "uint8:multiply",
+        "int8_full:multiply:8",
     }
     depths = [(u.config.stages, *stage_limits(u.config.pipeline.sections)) for u in units]
     assert any(stages == low for stages, low, _ in depths)

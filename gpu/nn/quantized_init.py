@@ -32,10 +32,10 @@ def quantized_init(recipe: Recipe | None = None) -> Iterator[None]:
     no more than one weight of floats is there at a time, and none on the device meta, whose layers
     get their codes by `to_empty`, or by `load_state_dict(..., assign=True)`.
     Subclasses of Linear and everything else stay as `convert` would leave them, without a warning.
-    What changes a weight in place inside (`torch.nn.init`, `copy_`, and so `load_state_dict` of
+    What changes a weight in place inside (`torch.nn.init`, `copy_`, `data`, `load_state_dict` of
     floats) is given floats (out_features, in_features), one weight at a time, which are quantised
     again by the layer's own recipe. A function of `torch.nn.init` imported by its name sees the
-    shape of the codes, filled up to whole groups, or is refused; `weight[:n].zero_()` is, too.
+    shape of the codes, filled up to whole groups, or is refused; so is `weight[:n].zero_()`.
     Raises TypeError or ValueError for a recipe whose weights have no format, or with names of
     layers that stay (they have none yet: make such layers outside), and inside another.
     """

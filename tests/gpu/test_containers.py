@@ -167,6 +167,10 @@ REFUSED = {
     ),
     "step": (lambda x: x[::2], "step of a slice of MXTensor must be 1, not 2"),
     "copy": (lambda x: x.copy_(torch.ones(256, 256)), "takes a copy of its like only, not of "),
+    "data": (
+        lambda x: setattr(x, "data", torch.ones(256, 256)),
+        "takes a copy of its like only, not of Tensor of (256, 256)",
+    ),
     "row": (lambda x: x[0], "has no operator aten.select.int"),
 }
 
@@ -177,6 +181,15 @@ def test_everything_else_is_refused_in_one_line(work, message):
         work(contained(CONTAINERS["mx"]))
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@every_container
+def test_data_that_is_assigned_is_taken(make):
+    x, y = contained(make), contained(lambda x: make(x + 1))
+    parameter = nn.Parameter(x, requires_grad=False)
+    parameter.data = y
+    assert_same(parameter.data, y)
+    assert type(parameter.data) is type(y)
 
 
 # What a file may say of packed codes: parts, facts or shape of an e2m1 matrix (4, 64), changed.

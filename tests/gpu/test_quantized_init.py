@@ -226,6 +226,7 @@ INITIALISERS = {
     "orthogonal_": lambda w: nn.init.orthogonal_(w),
     "eye_": lambda w: nn.init.eye_(w),
     "sparse_": lambda w: nn.init.sparse_(w, 0.25),
+    "data": lambda w: setattr(w, "data", torch.linspace(-1, 1, 8000).reshape(40, 200)),
     "all rows": lambda w: w.__setitem__(slice(None), 0.5),
 }
 

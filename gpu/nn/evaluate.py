@@ -176,7 +176,8 @@ def _observed(
             def record(
                 _: Any, args: tuple[Tensor, ...], kwargs: Any, y: Tensor, name: str = name
             ) -> None:
-                calls[name].append((args[0] if args else kwargs["input"], y))
+                x = args[0] if args else kwargs["input"]
+                calls[name].append((x.clone(), y.clone()))  # networks may change them in place
 
             handle = layer.register_forward_hook(record, with_kwargs=True)
             stack.callback(handle.remove)
@@ -198,7 +199,10 @@ def _compare(
                 shapes = f"{tuple(there.shape)}, not {tuple(here.shape)}"
                 raise ValueError(f"outputs of layer {name!r} must have the same shape, {shapes}")
             of_layer.within.add(here, there)
-            of_layer.alone.add(layers[name](x.to(here.dtype)), there)
+            layer = layers[name]
+            # Not that of its output, which autocast inside the model may have set.
+            dtype = layer.weight.dtype if layer.keeps_weight else here.dtype
+            of_layer.alone.add(layer(x.to(dtype)), there)
 
 
 def _first(output: Any) -> Tensor:

@@ -104,7 +104,7 @@ class MXLinear(nn.Linear):
         # Found once: torch.compile would not trace what finds it.
         self._rule = self.recipe.inference_accumulator(self.in_features)
         if not keep_weight and self.keeps_weight:
-            codes = dense_codes(self.weight.detach(), self.recipe, self._rule)
+            codes = self.codes_of(self.weight.detach())
             if isinstance(codes, Container):  # it has a format
                 self.weight = nn.Parameter(codes, requires_grad=False)
         if not self.keeps_weight:
@@ -115,6 +115,10 @@ class MXLinear(nn.Linear):
             frozen_weight(self.weight.detach(), self.recipe, self._rule) if whole else None
         )
         return self
+
+    def codes_of(self, weight: Tensor) -> Operand:
+        """What a frozen layer has in the place of a weight (N, K)."""
+        return dense_codes(weight, self.recipe, self._rule)
 
     def unfreeze(self) -> "MXLinear":
         """Forget the quantised weight; the weight takes gradients. ValueError if it is not kept."""
@@ -153,6 +157,13 @@ class MXLinear(nn.Linear):
 
         super()._apply(moved, recurse)
         return self.freeze() if self.is_frozen else self
+
+    def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
+        """As nn.Module has it; a weight of floats that takes the place of codes is not frozen."""
+        before = self._parameters.get(name)
+        super().register_parameter(name, param)
+        if before is not None and holds_codes(before) and param is not None:
+            self.is_frozen = holds_codes(param)
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)

@@ -37,6 +37,17 @@ class Container(Tensor):
         """A container of values of `shape`, without parts yet."""
         return Tensor._make_wrapper_subclass(cls, shape, dtype=torch.float32, device=device)
 
+    @property
+    def data(self) -> Tensor:
+        """The same without gradients; what is assigned is copied, TypeError unless it is alike."""
+        return torch.Tensor.data.__get__(self)  # pyright: ignore[reportAttributeAccessIssue]
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        # PyTorch would take it, and leave the parts as they are.
+        with torch.no_grad():
+            self.copy_(value)
+
     def facts(self) -> tuple[Any, ...]:
         """What is no tensor: strings, numbers, tuples of them."""
         raise NotImplementedError

@@ -7,7 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...model.errors import choice
 from ...model.packing import pack_rows, unpack_rows
+from .. import checks
 from ..names import named_format, named_scheme
 from ..operators import operator
 from .container import CLASSES, Container, along
@@ -15,6 +17,7 @@ from .mx import MXTensor
 from .scaled import ScaledTensor
 
 BYTE = 8
+KINDS = MXTensor.__name__, ScaledTensor.__name__  # whose codes can be packed
 
 
 class PackedTensor(Container):
@@ -61,6 +64,18 @@ class PackedTensor(Container):
         return self.unpack().dequantize(dtype)
 
     def check(self) -> None:
+        choice("kind of codes", self.own_facts[0], KINDS)
+        bits = code_bits(self.own_facts)
+        packed = checks.uint8("packed", self.named_parts()["packed"])
+        if self.ndim != 2:
+            raise ValueError(f"codes must be a matrix, not of shape {tuple(self.shape)}")
+        rows, length = self.shape
+        want = rows, -(-length * bits // BYTE)
+        if tuple(packed.shape) != want:
+            raise ValueError(
+                f"packed must have shape {want} for {rows} x {length} codes of {bits} bits, not "
+                f"{tuple(packed.shape)}"
+            )
         self.unpack().check()
 
     def cut(self, dim: int, start: int, stop: int) -> "PackedTensor":

@@ -11,6 +11,7 @@ from torch import nn
 from devices import BYTES, on_devices
 from mxdot.gpu import MXTensor, PackedTensor, quantize, regroup, schemes
 from mxdot.gpu.names import format_name, named_format
+from mxdot.gpu.tensors.container import restored
 from mxdot.gpu.tensors.packed import pack_codes
 from mxdot.model.formats import FORMATS, FloatFormat, IntegerFormat
 from mxdot.model.formats.codes import Specials
@@ -166,6 +167,10 @@ REFUSED = {
     ),
     "step": (lambda x: x[::2], "step of a slice of MXTensor must be 1, not 2"),
     "copy": (lambda x: x.copy_(torch.ones(256, 256)), "takes a copy of its like only, not of "),
+    "data": (
+        lambda x: setattr(x, "data", torch.ones(256, 256)),
+        "takes a copy of its like only, not of Tensor of (256, 256)",
+    ),
     "row": (lambda x: x[0], "has no operator aten.select.int"),
 }
 
@@ -174,6 +179,44 @@ REFUSED = {
 def test_everything_else_is_refused_in_one_line(work, message):
     with pytest.raises((TypeError, ValueError, NotImplementedError)) as error:
         work(contained(CONTAINERS["mx"]))
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@every_container
+def test_data_that_is_assigned_is_taken(make):
+    x, y = contained(make), contained(lambda x: make(x + 1))
+    parameter = nn.Parameter(x, requires_grad=False)
+    parameter.data = y
+    assert_same(parameter.data, y)
+    assert type(parameter.data) is type(y)
+
+
+# What a file may say of packed codes: parts, facts or shape of an e2m1 matrix (4, 64), changed.
+FORGED = {
+    "dtype": (lambda p, f, s: ({**p, "packed": p["packed"].int()}, f, s), "must have dtype uint8"),
+    "bytes": (
+        lambda p, f, s: ({**p, "packed": p["packed"][:, :-1]}, f, s),
+        "packed must have shape (4, 32) for 4 x 64 codes of 4 bits, not (4, 31)",
+    ),
+    "rows": (lambda p, f, s: (p, f, (5, 64)), "packed must have shape (5, 32) for 5 x 64 codes"),
+    "columns": (lambda p, f, s: (p, f, (4, 32)), "packed must have shape (4, 16) for 4 x 32"),
+    "within a byte": (lambda p, f, s: (p, f, (4, 63)), "axis -1 "),
+    "axes": (lambda p, f, s: (p, f, (4, 64, 1)), "codes must be a matrix, not of shape (4, 64, 1)"),
+    "kind": (
+        lambda p, f, s: (p, ("Flat", *f[1:]), s),
+        "kind of codes must be one of MXTensor, ScaledTensor, not 'Flat'",
+    ),
+    "unknown kind": (lambda p, f, s: (p, ("Other", *f[1:]), s), "kind of codes must be one of"),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), FORGED.values(), ids=FORGED)
+def test_packed_codes_of_files_are_checked(change, message):
+    x = pack_codes(quantize(torch.randn(4, 64), "e2m1"))
+    parts, facts, shape = change(x.named_parts(), x.facts(), tuple(x.shape))
+    with pytest.raises((TypeError, ValueError)) as error:
+        restored("PackedTensor", parts, facts, shape, None)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
 

@@ -116,6 +116,49 @@ def test_outputs_that_hold_tensors(make):
     assert evaluation.layers[0].alone.count == 2 * 18 * 8
 
 
+@pytest.mark.parametrize("change", ["relu", "residual"])
+def test_networks_that_work_in_place(change):
+    class Network(nn.Module):
+        def __init__(self, in_place):
+            super().__init__()
+            torch.manual_seed(0)
+            self.first, self.second = nn.Linear(64, 64), nn.Linear(64, 64)
+            self.in_place = in_place
+
+        def forward(self, x):
+            y = self.first(x)
+            if change == "relu":
+                return self.second(nn.functional.relu(y, inplace=self.in_place))
+            z = self.second(y)
+            return y.add_(z) if self.in_place else y + z
+
+    results = []
+    for in_place in (False, True):
+        reference = Network(in_place)
+        model = convert(copy.deepcopy(reference), Recipe("e4m3", "e4m3"))
+        results.append(evaluate(model, reference, batches()))
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_network_with_autocast_inside(frozen):
+    class Network(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(64, 32)
+
+        def forward(self, x):
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                return self.layer(x)
+
+    reference = Network()
+    model = convert(copy.deepcopy(reference), Recipe("e4m3", "e4m3"))
+    if frozen:
+        freeze(model)
+    evaluation = evaluate(model, reference, batches())
+    assert 25 < evaluation.layers[0].alone.sqnr < 40
+
+
 def refused(message, error: type[Exception] = ValueError):
     return pytest.raises(error, match=f"^{re.escape(message)}")
 

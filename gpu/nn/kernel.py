@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 def kernel_of(layer: "MXLinear") -> str:
     """The product of a layer's output, and who computes it on the device of its weight.
 
+    ======================  ====================================================================
     ``values``              the library's product of quantised values, of the result's dtype
     ``float8_matmul``       `scaled_mm`, the library's product by FP8 units; without these its
                             values in float32
     ``int8_matmul``         W8A8 by exact INT32 sums: a frozen layer of such schemes
     ``weight_only_matmul``  packed 4-bit weights of a frozen layer, by bfloat16 or float16; by
                             float32 their values
-    ``matmul``, ``schemes.matmul``  the bits of an accumulator
+    ``matmul``              the bits of an accumulator, of element formats
+    ``schemes.matmul``      the same, of schemes
+    ======================  ====================================================================
 
     Where it says ``triton or torch``, `mxdot.gpu.executors` asks the first for each product: its
     kernels may refuse a shape.

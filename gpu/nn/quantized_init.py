@@ -23,6 +23,8 @@ _inside = False  # of the process: what is replaced there, is for all threads
 def quantized_init(recipe: Recipe | None = None) -> Iterator[None]:
     """Linear layers that are made inside hold codes and scales only, as `freeze` leaves them.
 
+    ::
+
         with quantized_init(Recipe("e2m1")):
             model = Network()
         model.load_state_dict(torch.load(path, weights_only=True))  # of such a network, or a frozen

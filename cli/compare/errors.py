@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from ..terminal import console
-from .scheme_options import add_scheme_options, chosen
+from .scheme_options import add_scheme_options, chosen, names_in
 
 OUTPUT = Path("build/schemes")
 
@@ -61,9 +61,9 @@ def run(args: argparse.Namespace) -> int:
     from ...model import accumulator
     from ...model.schemes import scheme as find
 
-    data = DEFAULT_DATA if args.data is None else _names(args.data)
+    data = DEFAULT_DATA if args.data is None else names_in(args.data)
     swept = schemes(*chosen(args, args.schemes))
-    calibrated = [] if args.calibrate == "none" else _names(args.calibrate)
+    calibrated = [] if args.calibrate == "none" else names_in(args.calibrate)
     for name in calibrated:
         find(name)
     rule = None if args.accumulator is None else accumulator(args.accumulator)
@@ -74,7 +74,3 @@ def run(args: argparse.Namespace) -> int:
     for path in write(rows, clipped, args.output):
         print(path)
     return 0
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]

@@ -25,7 +25,7 @@ def chosen(args: argparse.Namespace, text: str) -> tuple[list[str], list[str], t
     """Names in `text`, rules and sizes of blocks. ValueError where there are none."""
     from ...explore.compare.study import number_list
 
-    names, rules = _names(text), _names(args.scale_rule)
+    names, rules = names_in(text), names_in(args.scale_rule)
     if not names:
         raise ValueError("scheme must name at least one scheme, not none")
     if not rules:
@@ -33,5 +33,6 @@ def chosen(args: argparse.Namespace, text: str) -> tuple[list[str], list[str], t
     return names, rules, () if args.block is None else number_list(args.block, "block")
 
 
-def _names(text: str) -> list[str]:
+def names_in(text: str) -> list[str]:
+    """The names of a list with commas."""
     return [name.strip() for name in text.split(",") if name.strip()]

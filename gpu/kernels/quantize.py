@@ -71,12 +71,22 @@ def run(request: "Quantization") -> tuple[Tensor, Tensor]:
     rules, shape, axis = Rules.of(request), request.x.shape, request.axis
     scale_shape = list(shape)
     scale_shape[axis] //= rules.block_size
+    if len(shape) == 2 and axis == 1 and _is_transpose(request.x):
+        # What lies in memory has its blocks along columns: no copy that turns it.
+        words = None if request.words is None else request.words.t()
+        codes, scales = quantize_columns(request.x.t()[None], rules, words, transposed=True)
+        return codes.view(shape), scales.view(scale_shape)
     view = (shape[:axis].numel(), shape[axis], shape[axis + 1 :].numel())
     x = request.x.contiguous().view(view)
     words = None if request.words is None else request.words.reshape(view)
     kernel = quantize_rows if view[2] == 1 else quantize_columns
     codes, scales = kernel(x, rules, words)
     return codes.view(shape), scales.view(scale_shape)
+
+
+def _is_transpose(x: Tensor) -> bool:
+    """Whether a matrix is the transpose of a contiguous one, and is not one itself."""
+    return x.t().is_contiguous() and not x.is_contiguous()
 
 
 def quantize_rows(

@@ -1,10 +1,11 @@
 """Quantisation by schemes: the executor ``triton`` of `mxdot.gpu.schemes.quantize`.
 
 One look at the values finds the extremes of the finest groups, from which the model's rules make
-scales and zero points; a second one makes codes. A quotient is rounded once to float64 before it
-is rounded to an element of at most 8 bits. That is the rounding of the exact quotient: between
-two elements lies a number of at most 9 bits, whose product with the scales (of at most 30 bits)
-either is the value, of 24 bits, or differs from it by more than 2^-41 of it.
+scales and zero points; a second one makes codes. A float32 estimate of the quotient finds the
+element below it, or a neighbour where it is next to an element. On which side of the midpoint
+above that element the quotient is says the sign of the value less midpoint times scale, exact in
+float64, for a midpoint has at most 21 bits and scales have at most 30. A wrong neighbour does no
+harm: its midpoint is far from the quotient, on the side that leads to the same code.
 """
 
 from math import prod
@@ -16,22 +17,22 @@ import triton.language as tl
 from torch import Tensor
 
 from ...model.arrays import axis_last, beside
-from ...model.formats import FLOAT64, ElementFormat, FloatFormat, IntegerFormat
+from ...model.formats import ElementFormat, FloatFormat, IntegerFormat
 from ...model.formats.floating import Specials
-from ...model.schemes.grouping import Group, expand, group_in, parts, reduce
+from ...model.schemes.grouping import Group, expand, group_in, reduce
 from ...model.schemes.limits import matrix_limits
 from ...model.schemes.quantize import laid_out
 from ...model.schemes.scales import Scales, scales
 from . import device
-from .arithmetic import BIAS64, FRACTION64
+from .arithmetic import BIAS32, FRACTION32, INFINITY32
 from .decode import LONGEST_CODE
 
 if TYPE_CHECKING:
     from ..schemes.quantize import SchemeQuantization
 
 MOST_SCALE_BITS = 30  # significant ones, of all levels together
-TILE_ROWS, TILE_COLUMNS = 4, 1024
-TO_INTEGER = tl.constexpr(1.5 * 2**FLOAT64.mantissa_bits)  # added and taken off: RNE
+TILE = {"ROWS": 1, "COLUMNS": 2048}
+INTERPRETED_TILE = {"ROWS": 16, "COLUMNS": 512}
 FAR = tl.constexpr(2.0**20)  # beyond every code, and what a zero point makes of it
 
 
@@ -84,23 +85,44 @@ def run(request: "SchemeQuantization") -> list[Tensor]:
 
 
 def _extremes(matrix: Tensor, group: Group) -> tuple[Tensor, Tensor]:
-    """Least and greatest value of every group, float32; NaN where there is one."""
-    cut = parts(matrix, group)
-    if group[0] == 1:
-        low, high = torch.aminmax(cut[:, 0], dim=-1)
-    else:
-        low, high = cut.amin((1, 3)), cut.amax((1, 3))
-    return low.float(), high.float()
+    """Least and greatest value of every group, float32; NaN where one is not finite."""
+    (rows, columns), (height, width) = matrix.shape, group
+    low, high = (
+        torch.empty((rows, columns // width), dtype=torch.float32, device=matrix.device)
+        for _ in range(2)
+    )
+    tile = _tile(triton.next_power_of_2(width))
+    _find_extremes[_grid(rows, columns // width, tile)](
+        matrix, low, high, rows, columns // width, width, **tile
+    )
+    if height > 1:
+        cut = (rows // height, height, columns // width)
+        low, high = low.reshape(cut).amin(1), high.reshape(cut).amax(1)
+    return low, high
+
+
+def _tile(width: int) -> dict[str, int]:
+    """Rows of a tile, its parts of `width` elements, a power of two, or of a tile's width."""
+    tile = INTERPRETED_TILE if device.interpreted() else TILE
+    part = min(width, tile["COLUMNS"])
+    return {"ROWS": tile["ROWS"], "PARTS": tile["COLUMNS"] // part, "PART": part}
+
+
+def _grid(rows: int, parts: int, tile: dict[str, int]) -> tuple[int]:
+    """Programs for rows of so many parts."""
+    return (triton.cdiv(rows, tile["ROWS"]) * triton.cdiv(parts, tile["PARTS"]),)
 
 
 def _codes(matrix: Tensor, made: Scales, poisoned: Tensor, group: Group) -> Tensor:
     """Codes of a matrix whose groups have the scales `made`; of +0 where they are poisoned."""
-    rows, columns = matrix.shape
+    (rows, columns), (height, width) = matrix.shape, group
     codes = torch.empty((rows, columns), dtype=torch.uint8, device=matrix.device)
     products = made.product.contiguous()
     zero_points = products if made.zero_points is None else made.zero_points.contiguous()
-    across = triton.cdiv(columns, TILE_COLUMNS)
-    _make_codes[(triton.cdiv(rows, TILE_ROWS) * across,)](
+    # A row that is one group has no end that a part could reach over.
+    whole = width == columns
+    tile = _tile(triton.next_power_of_2(width) if whole else width & -width)
+    _make_codes[_grid(rows, triton.cdiv(columns, tile["PART"]), tile)](
         matrix,
         products,
         poisoned.contiguous(),
@@ -108,11 +130,11 @@ def _codes(matrix: Tensor, made: Scales, poisoned: Tensor, group: Group) -> Tens
         codes,
         rows,
         columns,
-        across,
-        *group,
+        height,
+        width,
+        WHOLE=whole,
         HAS_ZERO=made.zero_points is not None,
-        ROWS=TILE_ROWS,
-        COLUMNS=TILE_COLUMNS,
+        **tile,
         **_constants(made.element),
     )
     return codes
@@ -126,7 +148,41 @@ def _constants(element: ElementFormat) -> dict[str, object]:
         return found | {"UNIT": unit, "LOWEST": ends[0], "LARGEST": ends[1], "M": 0, "EMIN": 0}
     assert isinstance(element, FloatFormat)
     places = {"M": element.mantissa_bits, "EMIN": element.emin}
-    return found | {"UNIT": 1.0, "LOWEST": 0, "LARGEST": element.largest_finite, **places}
+    return found | {"UNIT": 1.0, "LOWEST": 0, "LARGEST": element.largest_code, **places}
+
+
+@triton.jit
+def _find_extremes(
+    x,
+    low,
+    high,
+    rows,
+    groups,
+    width,
+    ROWS: tl.constexpr,
+    PARTS: tl.constexpr,
+    PART: tl.constexpr,
+):
+    across = tl.cdiv(groups, PARTS)
+    i = tl.program_id(0) // across * ROWS + tl.arange(0, ROWS)
+    group = tl.program_id(0) % across * PARTS + tl.arange(0, PARTS)
+    there = (i < rows)[:, None] & (group < groups)[None, :]
+    at = i.to(tl.int64)[:, None] * groups + group[None, :]
+    j = tl.arange(0, PART)[None, None, :]
+    first = (at * width)[:, :, None] + j
+    least = tl.full((ROWS, PARTS, PART), float("inf"), tl.float32)
+    most = tl.full((ROWS, PARTS, PART), float("-inf"), tl.float32)
+    special = tl.zeros((ROWS, PARTS, PART), tl.int32)
+    for k in range(0, width, PART):
+        inside = there[:, :, None] & (k + j < width)
+        value = tl.load(x + first + k, mask=inside, other=0.0).to(tl.float32)
+        special = tl.maximum(special, value.to(tl.int32, bitcast=True) & 0x7FFFFFFF)
+        least = tl.minimum(least, tl.where(inside, value, float("inf")))
+        most = tl.maximum(most, tl.where(inside, value, float("-inf")))
+    is_special = tl.max(special, axis=2) >= INFINITY32
+    nan = float("nan")
+    tl.store(low + at, tl.where(is_special, nan, tl.min(least, axis=2)), mask=there)
+    tl.store(high + at, tl.where(is_special, nan, tl.max(most, axis=2)), mask=there)
 
 
 @triton.jit
@@ -138,7 +194,6 @@ def _make_codes(
     codes,
     rows,
     columns,
-    across,
     height,
     width,
     BITS: tl.constexpr,
@@ -148,34 +203,47 @@ def _make_codes(
     LARGEST: tl.constexpr,
     M: tl.constexpr,
     EMIN: tl.constexpr,
+    WHOLE: tl.constexpr,
     HAS_ZERO: tl.constexpr,
     ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
+    PARTS: tl.constexpr,
+    PART: tl.constexpr,
 ):
-    i = (tl.program_id(0) // across * ROWS + tl.arange(0, ROWS))[:, None]
-    j = (tl.program_id(0) % across * COLUMNS + tl.arange(0, COLUMNS))[None, :]
-    inside = (i < rows) & (j < columns)
-    at = i.to(tl.int64) * columns + j
-    group = (i // height).to(tl.int64) * (columns // width) + j // width
-    value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32).to(tl.float64)
-    value = tl.where(tl.load(poisoned + group, mask=inside, other=False), 0.0, value)
-    ratio = value / tl.load(products + group, mask=inside, other=1.0)
+    across = tl.cdiv(columns, PARTS * PART)
+    i = tl.program_id(0) // across * ROWS + tl.arange(0, ROWS)
+    first = tl.program_id(0) % across * (PARTS * PART) + tl.arange(0, PARTS) * PART
+    there = (i < rows)[:, None] & (first < columns)[None, :]
+    group = (i // height).to(tl.int64)[:, None] + tl.zeros((1, PARTS), tl.int64)
+    if not WHOLE:
+        group = group * (columns // width) + (first // width)[None, :]
+    scale = tl.load(products + group, mask=there, other=1.0)
+    drop = tl.load(poisoned + group, mask=there, other=True)[:, :, None]
+    j = first[None, :, None] + tl.arange(0, PART)[None, None, :]
+    inside = (i < rows)[:, None, None] & (j < columns)
+    at = i.to(tl.int64)[:, None, None] * columns + j
+    value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
+    value = tl.where(drop, 0.0, value)
+    wide = value.to(tl.float64)
+    near = (wide * (UNIT / scale)[:, :, None]).to(tl.float32)
+    scale = scale[:, :, None] / UNIT
     if INTEGER:
-        digits = tl.minimum(tl.maximum(ratio * UNIT, -FAR), FAR)
-        digits = ((digits + TO_INTEGER) - TO_INTEGER).to(tl.int32)
+        below = tl.floor(tl.minimum(tl.maximum(near, -FAR), FAR))
+        rest = wide - (below + 0.5).to(tl.float64) * scale
+        digits = below.to(tl.int32)
+        digits += ((rest > 0) | ((rest == 0) & ((digits & 1) == 1))).to(tl.int32)
         if HAS_ZERO:
-            digits += tl.load(zero_points + group, mask=inside, other=0).to(tl.int32)
+            digits += tl.load(zero_points + group, mask=there, other=0).to(tl.int32)[:, :, None]
         code = tl.minimum(tl.maximum(digits, LOWEST), LARGEST) & ((1 << BITS) - 1)
     else:
-        # As in encode.py: adding 2^52 last places rounds to one of them.
-        lowest: tl.constexpr = (EMIN + BIAS64) << FRACTION64
-        size = tl.minimum(tl.abs(ratio), LARGEST)
-        exponent = (size.to(tl.int64, bitcast=True) >> FRACTION64) << FRACTION64
-        exponent = tl.maximum(exponent, lowest)
-        offset = exponent + ((FRACTION64 - M) << FRACTION64)
-        total = size + offset.to(tl.float64, bitcast=True)
-        units = total.to(tl.int64, bitcast=True) - offset
-        code = (units + ((exponent - lowest) >> (FRACTION64 - M))).to(tl.int32)
-        sign = (ratio.to(tl.int64, bitcast=True) >> 63).to(tl.int32)
-        code |= sign & (1 << (BITS - 1))
+        size = tl.minimum(tl.abs(near), FAR)
+        exponent = tl.maximum(size.to(tl.int32, bitcast=True) >> FRACTION32, EMIN + BIAS32)
+        unit = ((exponent - M) << FRACTION32).to(tl.float32, bitcast=True)
+        inverse = ((exponent * -1 + (2 * BIAS32 + M)) << FRACTION32).to(tl.float32, bitcast=True)
+        digits = (size * inverse).to(tl.int32)
+        middle = (digits.to(tl.float32) + 0.5) * unit
+        rest = tl.abs(wide) - middle.to(tl.float64) * scale
+        digits += ((rest > 0) | ((rest == 0) & ((digits & 1) == 1))).to(tl.int32)
+        # A carry out of the significand runs into the exponent field, as it should.
+        code = tl.minimum(digits + ((exponent - (EMIN + BIAS32)) << M), LARGEST)
+        code |= (value.to(tl.int32, bitcast=True) >> 31) & (1 << (BITS - 1))
     tl.store(codes + at, code.to(tl.uint8), mask=inside)

@@ -6,8 +6,10 @@ zero.
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from ..arrays import Array, cast, exponent, namespace
-from ..formats import ElementFormat, FloatFormat, IntegerFormat, PowerFormat
+from ..formats import FLOAT32, ElementFormat, FloatFormat, IntegerFormat, PowerFormat
 from ..rounding import to_odd, two_sum
 from ..scale_rules import shared_exponent
 from .exact import quotient
@@ -62,14 +64,27 @@ def scales(
             made = _power(_largest(matrix, group, bounds), product, scheme, i, element)
         else:
             amax = _largest(matrix, group, bounds)
-            room = namespace(amax).full_like(amax, scheme.room(i, element))
-            room = room if product is None else room * product
-            made = encode(quotient(amax, room), level.format)
+            made = _floating(amax, scheme.room(i, element), product, level.format)
         stored.append(made)
         mine = level.format.exact(made)
         product = mine if product is None else product * mine
         outer = group
     return Scales(element, stored, product, zero_points)
+
+
+def _floating(
+    amax: Array, room: float, outer: Array | None, fmt: FloatFormat | IntegerFormat
+) -> Array:
+    """amax, of float32 values, over the room that the element and the outer scales give it."""
+    xp = namespace(amax)
+    divides = room <= FLOAT32.largest_finite and np.float32(room) == room
+    if outer is None and fmt == FLOAT32 and divides:  # as IEEE 754 divides
+        largest = cast(amax, "float32")
+        with np.errstate(under="ignore"):  # by a tensor: PyTorch multiplies by a number's inverse
+            ratio = largest / xp.full_like(largest, room)
+        return xp.clip(ratio, FLOAT32.smallest, FLOAT32.largest_finite)
+    rooms = xp.full_like(amax, room)
+    return encode(quotient(amax, rooms if outer is None else rooms * outer), fmt)
 
 
 def encode(values: Array, fmt: FloatFormat | IntegerFormat) -> Array:

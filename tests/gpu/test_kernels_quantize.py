@@ -70,6 +70,20 @@ def test_dtypes_block_sizes_and_axes(dtype, block_size):
         assert_same_blocks(got, want)
 
 
+@pytest.mark.parametrize("fmt", ["e4m3", "e2m1", "int8"])
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+def test_a_transpose_is_quantised_where_it_lies(fmt, rounding):
+    rng = generator("transpose", fmt, rounding)
+    x = values(rng)
+    words = random_words(rng, (96, 64)) if rounding == "stochastic" else None
+    moved = None if words is None else tensor(words, DEVICE)
+    want = model.quantize(np.ascontiguousarray(x.T), fmt, rounding=rounding, rng=words)
+    turned = tensor(x, DEVICE).t()
+    got = gpu.quantize(turned, fmt, rounding=rounding, rng=moved, executor="triton")
+    assert_same_blocks(got, want)
+    assert all(part.is_contiguous() for part in (got.codes, got.scales))
+
+
 @pytest.mark.parametrize("fmt", BYTES)
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("packed", [False, True])

@@ -82,6 +82,7 @@ def quantizer_of(scheme: Scheme | None) -> QuantizeConfig:
         raise NoUnitError("no quantiser makes zero points")
     outer, *inner = scheme.levels
     innermost = scheme.levels[-1]
+    options: dict[str, Any]
     if outer.format == E8M0 and all(_is_micro(level) for level in inner):
         blocks, options = outer, {"scale_rule": outer.rule, "micro": bool(inner)}
     elif [level.format for level in scheme.levels] == [FLOAT32, E4M3]:

@@ -151,18 +151,19 @@ class NextDigit(wiring.Component):
 
 def as_float(config: QuantizeConfig, quotient: data.View) -> Value:
     """The bits of a quotient with all its digits, of which the last is sticky to nearest even."""
-    digits = Value.cast(quotient["digits"])[:-1]
+    names = ("digits", "remainder", "field", "sign", "nan")
+    digits, remainder, field, sign, nan = (Value.cast(quotient[name]) for name in names)
+    below: Value = digits[:-1]
     if config.rounding == "nearest_even":
-        digits = Cat(quotient["remainder"].any(), digits)
-    field = quotient["field"]
-    special = quotient["nan"].replicate(len(digits))
-    fraction = Mux(field.all(), special, Mux(field.any(), digits, 0))
-    return Cat(fraction, field, quotient["sign"])
+        below = Cat(remainder.any(), below)
+    special = nan.replicate(len(below))
+    fraction = Mux(field.all(), special, Mux(field.any(), below, 0))
+    return Cat(fraction, field, sign)
 
 
 @dataclass(frozen=True)
 class Quotients:
-    """`count` values over one divisor, as sections: what they read and write under `prefix`.
+    """`count` values over one divisor, as sections.
 
     config: the unit whose elements the quotients are rounded to. numerators, divisor, result: names
     of values: floats of its source, their divisor, and bits of the quotients.

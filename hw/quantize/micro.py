@@ -46,7 +46,7 @@ class MicroExponent(wiring.Component):
         if self.config.rounding == "nearest_even":  # the last digit is sticky
             m.d.comb += halved[0].eq(digits[:2].any())
         discarded = len(Value.cast(one["discarded"]))
-        with m.If(one["field"].any()):
+        with m.If(Value.cast(one["field"]).any()):
             m.d.comb += out["field"].eq(one["field"] - 1)
         with m.Else():
             m.d.comb += [

@@ -316,7 +316,7 @@ class QuantizeConfig(UnitConfig):
         mode: int = 0,
         rule: int = 0,
         outer: ArrayLike | None = None,
-    ) -> MXArray | ScaledArray:
+    ) -> ScaledArray:
         """What this unit computes for the blocks of `x` along the last axis: an MXArray of MX
         formats under E8M0 scales alone, else a ScaledArray of `scheme`.
 
@@ -346,20 +346,19 @@ class QuantizeConfig(UnitConfig):
             )
         grid = scale_shape(x.shape, -1, self.block)
         random = random_words(words, x.shape) if self.is_stochastic else None
-        high, poisoned = None, None
-        if outer is not None or self.divides:
-            outer = self._outer(outer, grid)
-            poisoned = ~(np.isfinite(outer) & (outer > 0))
-            # The limit that makes this scale: exact in float64, and so is the quotient.
-            high = np.where(poisoned, 1.0, outer.astype(np.float64)).reshape(-1, grid[-1])
-            high = high * scheme.room(0, scheme.elements[0])
-        bounds = None if high is None else (-high, high)
         policies = (self.rounding, self.nonfinite, random, CHUNK)
-        parts = quantized_within(as_float32(x), scheme, -1, bounds, *policies)
-        if poisoned is not None and poisoned.any():
-            parts.codes[np.repeat(poisoned, self.block, axis=-1)] = 0
-            parts.scales[0][poisoned] = np.nan
-            parts.scales[1][poisoned] = E4M3.nan_code
+        if outer is None and not self.divides:
+            parts = quantized_within(as_float32(x), scheme, -1, None, *policies)
+            return ScaledArray.of_valid_parts(scheme, *parts, -1)
+        scales = self._outer(outer, grid)
+        poisoned = ~(np.isfinite(scales) & (scales > 0))
+        # The limit that makes this scale: exact in float64, and so is the quotient.
+        high = np.where(poisoned, 1.0, scales.astype(np.float64)).reshape(-1, grid[-1])
+        high = high * scheme.room(0, scheme.elements[0])
+        parts = quantized_within(as_float32(x), scheme, -1, (-high, high), *policies)
+        parts.codes[np.repeat(poisoned, self.block, axis=-1)] = 0
+        parts.scales[0][poisoned] = np.nan
+        parts.scales[1][poisoned] = E4M3.nan_code
         return ScaledArray.of_valid_parts(scheme, *parts, -1)
 
     def _outer(self, outer: ArrayLike | None, grid: tuple[int, ...]) -> NDArray[np.float32]:

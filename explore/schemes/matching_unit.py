@@ -92,7 +92,7 @@ def quantizer_of(scheme: Scheme | None) -> QuantizeConfig:
     if blocks.granularity.rows != 1:
         raise NoUnitError(f"a quantiser's blocks are of one row, not {blocks.granularity}")
     try:
-        return QuantizeConfig(scheme.elements[0], blocks.granularity.columns, **options)
+        return QuantizeConfig(scheme.elements[0], **options, block=blocks.granularity.columns or 0)
     except ValueError as error:
         raise NoUnitError(f"no quantiser: {error}") from None
 

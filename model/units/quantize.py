@@ -30,7 +30,7 @@ from ..formats import (
 from ..outputs import OUTPUTS
 from ..pipeline import Pipeline, Section, place, stage_limits
 from ..quantize import NONFINITE, SCALE_RULES, quantize
-from ..schemes.array import MXArray, ScaledArray
+from ..schemes.array import ScaledArray
 from ..schemes.grouping import block as block_of
 from ..schemes.quantize import CHUNK, quantized_within, random_words
 from ..schemes.scheme import Level, Scheme

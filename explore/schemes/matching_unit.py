@@ -73,6 +73,7 @@ def quantizer_of(scheme: Scheme | None) -> QuantizeConfig:
     """
     if scheme is None:
         raise NoUnitError("activations in bfloat16 are not quantised")
+    element = scheme.elements[0]
     if len(scheme.elements) > 1:
         raise NoUnitError(
             "no quantiser chooses from a code book: the contract compares errors summed in "
@@ -92,7 +93,7 @@ def quantizer_of(scheme: Scheme | None) -> QuantizeConfig:
     if blocks.granularity.rows != 1:
         raise NoUnitError(f"a quantiser's blocks are of one row, not {blocks.granularity}")
     try:
-        return QuantizeConfig(scheme.elements[0], **options, block=blocks.granularity.columns or 0)
+        return QuantizeConfig(element, **options, block=blocks.granularity.columns or 0)
     except ValueError as error:
         raise NoUnitError(f"no quantiser: {error}") from None
 

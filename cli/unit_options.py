@@ -74,8 +74,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "--format",
         "formats",
-        f"element formats: {', '.join(FORMATS)}, of a dot unit also pairs such as e5m2xe4m3, or a "
-        "list that the mode input selects from",
+        f"element formats: {', '.join(FORMATS)}, of a dot unit also pairs such as e5m2xe4m3, of a "
+        "quantiser sm3 to sm8, or a list that the mode input selects from",
         "F[,F...]",
         default="e4m3",
     ),
@@ -110,7 +110,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "--scales",
         "scales",
-        "scales of blocks; e8m0 or e4m3, and for integer results none or u2 to u8",
+        "scales of blocks; e8m0 or e4m3 (of a quantiser under an outer float32 scale, an input), "
+        "and for integer results none or u2 to u8",
         "FORMAT",
         default="e8m0, or none for integer results",
     ),
@@ -148,7 +149,7 @@ OPTIONS: tuple[Option, ...] = (
         "scale_rule",
         f"{', '.join(SCALE_RULES)}; of a quantiser alone also a list that an input selects from",
         "R",
-        default="floor",
+        default="floor; of E4M3 scales, amax",
     ),
     Option("--rounding", "rounding", f"{', '.join(ROUNDINGS)}", "R", default="nearest_even"),
     Option("--nonfinite", "nonfinite", f"{', '.join(NONFINITE)}", "POLICY", default="poison"),

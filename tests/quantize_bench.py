@@ -13,6 +13,10 @@ from mxdot.model import QuantizeConfig
 
 EVERY_FORMAT = "e4m3,e5m2,e3m2,e2m3,e2m1,int8,int4"
 EVERY_RULE = "floor,ceil,even"
+ENDS_OF_OUTER = (1, 0x007FFFFF, 0x00800000, 0x7F7FFFFF, 0x3F800000, 0, 1 << 31, 0xBF800000,
+                 0x7F800000, 0xFF800000, 0x7FC00000, 0x7F800001)  # fmt: skip
+"""Bits of outer scales: the least, the largest subnormal, the least normal, the largest, one; and
+zeros, minus one, infinities and NaN, which poison."""
 
 
 @cache
@@ -29,12 +33,14 @@ def evaluator_of(config: QuantizeConfig) -> Evaluator:
 
 @dataclass(frozen=True)
 class Blocks:
-    """n blocks: bits of the values (n, block), mode and rule (n,), words (n, block)."""
+    """n blocks: bits of the values (n, block), mode and rule (n,), words (n, block), outer scales
+    (n,), None where the unit takes none."""
 
     bits: NDArray[np.uint32]
     mode: NDArray[np.int64]
     rule: NDArray[np.int64]
     words: NDArray[np.uint32]
+    outer: NDArray[np.uint32] | None = None
 
     def __len__(self) -> int:
         return len(self.bits)
@@ -74,28 +80,53 @@ def with_choices(config: QuantizeConfig, rng: np.random.Generator, bits: NDArray
     # The ends of their range decide more than the middle.
     ends = rng.choice(np.array([0, 1, 2**31, 2**32 - 1], np.uint32), bits.shape)
     words = np.where(rng.random(bits.shape) < 0.3, ends, words)
-    return Blocks(bits.astype(np.uint32), mode, rule, words)
+    outer = random_outer(config, rng, bits) if config.divides else None
+    return Blocks(bits.astype(np.uint32), mode, rule, words, outer)
+
+
+def random_outer(config: QuantizeConfig, rng: np.random.Generator, bits: NDArray) -> NDArray:
+    """Bits of outer scales: most such that a block's own is in or about the range of E4M3, any
+    other, subnormal ones, both ends, and what is no scale."""
+    n = len(bits)
+    values = values_of(config, bits).astype(np.float32)
+    magnitude = np.where(np.isfinite(values), np.abs(values), 0).max(axis=1).astype(np.float64)
+    near = np.maximum(magnitude, 2.0**-149) * np.exp2(rng.uniform(-14, 14, n))
+    # A few digits, so that quotients are often ties, and scales their neighbours' midpoints.
+    short = np.ldexp(rng.integers(1, 32, n).astype(np.float64), np.frexp(near)[1] - 5)
+    with np.errstate(over="ignore", under="ignore"):
+        floats = [x.astype(np.float32).view(np.uint32) for x in (near, short)]
+    ends = rng.choice(np.array(ENDS_OF_OUTER, np.uint32), n)
+    some = rng.integers(0, 2**32, n, dtype=np.uint32)
+    kinds = [*floats, floats[1], some & 0x7FFFFFFF, some & 0x7FFFFF, ends, some]
+    return np.choose(rng.choice(len(kinds), n, p=[0.3, 0.2, 0.2, 0.1, 0.05, 0.1, 0.05]), kinds)
 
 
 def wanted(config: QuantizeConfig, blocks: Blocks) -> dict[str, NDArray]:
-    """The model's codes (n, block) and scales (n,)."""
+    """The model's codes (n, block) and scales (n,), and micro-exponents packed (n,) or none."""
     codes = np.zeros(blocks.bits.shape, np.int64)
     scales = np.zeros(len(blocks), np.int64)
+    micro = np.zeros((len(blocks), config.block // 2), np.int64)
     for mode in range(len(config.formats)):
         for rule in range(len(config.scale_rules)):
             rows = (blocks.mode == mode) & (blocks.rule == rule)
             x = values_of(config, blocks.bits[rows])
             with np.errstate(invalid="ignore"):  # signalling NaN
-                made = config.quantize(x, blocks.words[rows], mode, rule)
-            codes[rows], scales[rows] = made.codes, made.scales[:, 0]
-    return {"codes": codes, "scale": scales}
+                outer = None
+                if blocks.outer is not None:
+                    outer = blocks.outer[rows].view(np.float32)[:, None]
+                made = config.quantize(x, blocks.words[rows], mode, rule, outer)
+            codes[rows] = made.codes
+            scales[rows] = made.level_scales[int(config.divides)][:, 0]
+            if config.micro:
+                micro[rows] = made.level_scales[1]
+    return {"codes": codes, "scale": scales} | ({"micro": micro} if config.micro else {})
 
 
 def check_blocks(config: QuantizeConfig, blocks: Blocks) -> None:
     """Every block through a unit of its own, and compared."""
     unit = evaluator_of(config)
     n, lanes = len(blocks), config.lanes
-    codes, scales = [], []
+    codes, scales, micro = [], [], []
     for cycle in range(config.latency + 2 * config.beats - 1):
         beat = min(cycle, config.beats - 1)
         outputs = unit(
@@ -109,12 +140,21 @@ def check_blocks(config: QuantizeConfig, blocks: Blocks) -> None:
             assert outputs["o.valid"].all()
             codes.append(outputs["o.payload"]["codes"])
             scales.append(outputs["o.payload"]["scale"])
+            if config.micro:
+                micro.append(_bits(outputs["o.payload"]["micro"], config.micro_bits))
     assert len(codes) == config.beats
     assert all((scale == scales[0]).all() for scale in scales)
     got = {"codes": np.concatenate(codes, axis=1), "scale": scales[0]}
+    got |= {"micro": np.concatenate(micro, axis=1)} if config.micro else {}
     assert got["codes"].shape == (n, lanes * config.beats)
     named = {"values": blocks.bits, "words": blocks.words, "mode": blocks.mode, "rule": blocks.rule}
+    named |= {} if blocks.outer is None else {"outer": blocks.outer}
     assert_same(got, wanted(config, blocks), **named)
+
+
+def _bits(words: NDArray, count: int) -> NDArray:
+    """The low `count` bits of each word, the lowest first."""
+    return words[:, None] >> np.arange(count) & 1
 
 
 def _payload(config: QuantizeConfig, blocks: Blocks, row: NDArray, beat: NDArray) -> dict[str, Any]:
@@ -124,6 +164,9 @@ def _payload(config: QuantizeConfig, blocks: Blocks, row: NDArray, beat: NDArray
         "mode": blocks.mode[row],
         "rule": blocks.rule[row],
     }
+    if blocks.outer is not None:  # counts with the last beat, before it anything
+        last = beat == config.beats - 1
+        payload["outer"] = np.where(last, blocks.outer[row], blocks.words[row, 0]).astype(np.int64)
     if config.word_bits:
         payload["random"] = blocks.words[row[:, None], lanes].astype(np.int64)
     return payload
@@ -189,6 +232,10 @@ def run_streams(
         row, beat = first + np.minimum(came, total - 1) // config.beats, came % config.beats
         lanes = beat[:, None] * config.lanes + np.arange(config.lanes)
         good = {"codes": want["codes"][row[:, None], lanes], "scale": want["scale"][row]}
+        if config.micro:
+            pairs = beat[:, None] * config.micro_bits + np.arange(config.micro_bits)
+            packed = want["micro"][row[:, None], pairs] << np.arange(config.micro_bits)
+            good["micro"] = packed.sum(axis=1)
         if config.beats > 1:
             good["last"] = (beat == config.beats - 1).astype(int)
         shown = {name: values[valid] for name, values in payload.items()}

@@ -53,6 +53,11 @@ QUANTIZERS = [
     # Only int8 is saturated by `ceil`.
     QuantizeConfig("int8,e4m3", 16, scale_rule="ceil"),
     # Many formats of few blocks each.
+    QuantizeConfig("e2m1", 16, scales="e4m3"),
+    QuantizeConfig("e4m3,int8,e3m2", 4, "float16", nonfinite="element", scales="e4m3"),
+    QuantizeConfig("e2m1", 128, "bfloat16", rounding="toward_zero", scales="e4m3"),
+    QuantizeConfig("sm8,sm3", 16, scale_rule="floor,ceil,even", micro=True),
+    QuantizeConfig("sm5,int4", 4, "float16", nonfinite="element", micro=True),
     QuantizeConfig("e2m3,int4,e5m2,e3m2,e4m3,int8,e2m1", 4, "float16", "floor,ceil,even"),
 ]
 

@@ -7,9 +7,11 @@ from amaranth.hdl import Mux
 from compare import FULL
 from mxdot.hw.quantize.align import ElementAligner
 from mxdot.hw.quantize.collect import Collector
+from mxdot.hw.quantize.divide import NextDigit
 from mxdot.hw.quantize.encode import ElementEncoder
 from mxdot.hw.quantize.largest import LargerOfPairs
 from mxdot.hw.quantize.lfsr import LaneWords
+from mxdot.hw.quantize.micro import MicroExponent
 from mxdot.hw.quantize.scale import SharedScale
 from mxdot.hw.quantize.unit import QuantizeUnit
 from mxdot.model import FORMATS, MX_FORMATS, QuantizeConfig
@@ -100,11 +102,40 @@ def forgotten_beat(patch):
     patch.setattr(Collector, "_summarize", broken)
 
 
-@pytest.mark.parametrize("wrong", [frozen_words, forgotten_beat])
-def test_wrong_words_and_beats_are_caught(wrong, simulation_dir, tmp_path):
-    result = run_wrong(wrong, RANDOM, tmp_path, simulation_dir, **TRAFFIC)
+SCALED = QuantizeConfig("e2m1", 4, "bfloat16", scales="e4m3", stages=2)
+MICRO = QuantizeConfig("sm5", 4, "bfloat16", micro=True, stages=2)
+
+
+@breaks(NextDigit)
+def small_remainders(digit, m):
+    """A small remainder is none: quotients just above a tie are rounded as one."""
+    with m.If(digit.i.remainder[-6:] == 0):
+        m.d.comb += digit.o.remainder.eq(0)
+
+
+@breaks(MicroExponent)
+def first_of_a_pair(pair, m):
+    """The second value of a pair takes no part."""
+    with m.If(pair.i[1].field.any() & ~pair.i[0].field.any()):
+        m.d.comb += pair.micro.eq(1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "config", "text"),
+    [
+        (frozen_words, RANDOM, "words  "),
+        (forgotten_beat, RANDOM, "words  "),
+        *[
+            (small_remainders, SCALED, "outer scale "),
+            (first_of_a_pair, MICRO, ", micro-exponents "),
+        ]
+        * FULL,
+    ],
+)
+def test_more_wrong_units_are_caught(wrong, config, text, simulation_dir, tmp_path):
+    result = run_wrong(wrong, config, tmp_path, simulation_dir, **TRAFFIC)
     assert result.mismatches > 0
-    assert "words  " in result.report
+    assert text in result.report
 
 
 @breaks(QuantizeUnit)
@@ -221,7 +252,7 @@ def test_the_matrices():
     names = [unit.name for unit in full_matrix() if isinstance(unit.config, QuantizeConfig)]
     assert len(names) == len(set(names)) > len(UNITS) >= 4
     formats = {fmt for unit in UNITS for fmt in unit.config.formats}
-    assert formats == {fmt for fmt in FORMATS.values() if fmt.bits <= 8}
+    assert formats >= {fmt for fmt in FORMATS.values() if fmt.bits <= 8}
     for field in ("rounding", "nonfinite", "source", "random"):
         assert len({getattr(unit.config, field) for unit in UNITS}) >= 2
     assert {unit.config.beats for unit in UNITS} > {1}

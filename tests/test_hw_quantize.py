@@ -1,14 +1,15 @@
 """The quantiser in RTL against the model: values, scales, roundings, policies, beats, timing."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 
-from compare import some
+from compare import FULL, some
 from hw_bench import Evaluator
 from mxdot.hw.quantize.lfsr import LaneWords
-from mxdot.model import QuantizeConfig, lfsr
+from mxdot.model import E4M3, QuantizeConfig, lfsr
 from quantize_bench import (
     EVERY_FORMAT,
     EVERY_RULE,
@@ -58,6 +59,100 @@ def test_subnormal_floats(fmt, rounding):
     rng = np.random.default_rng(3)
     bits = rng.integers(0, 17 << 23, (6000, 4)) >> rng.integers(0, 27, (6000, 4))
     check_blocks(config, with_choices(config, rng, bits | rng.integers(0, 2, bits.shape) << 31))
+
+
+@pytest.mark.parametrize(("nonfinite", "source"), some(product(["poison", "element"], SOURCES), 2))
+def test_scales_under_an_outer_scale(source, nonfinite):
+    """E4M3 scales of any float32 outer scale: both ends, subnormal ones, and what is no scale."""
+    config = QuantizeConfig("e2m1", 4, source, nonfinite=nonfinite, scales="e4m3")
+    check_blocks(config, random_blocks(config, np.random.default_rng(6), 6000))
+
+
+@pytest.mark.parametrize("rounding", some(["nearest_even", "toward_zero"], 2))
+def test_every_format_under_an_outer_scale(rounding):
+    formats = f"{EVERY_FORMAT},sm4"
+    config = QuantizeConfig(formats, 4, rounding=rounding, nonfinite="element", scales="e4m3")
+    check_blocks(config, random_blocks(config, np.random.default_rng(7), 8000))
+
+
+@pytest.mark.parametrize(("fmt", "rounding"), [("e2m1", "nearest_even"), ("e4m3", "toward_zero")])
+def test_ties_under_every_scale(fmt, rounding):
+    """Every E4M3 scale, under outer scales of many digits and subnormal ones: elements and their
+    midpoints, exact, and the floats beside them."""
+    config = QuantizeConfig(fmt, 4, rounding=rounding, scales="e4m3")
+    rng, (element,) = np.random.default_rng(8), config.formats
+    values = np.unique(np.abs(element.values[np.isfinite(element.values)]))
+    places = np.concatenate([values, (values[1:] + values[:-1]) / 2])
+    places = places[:: 1 if FULL else 1 + len(places) // 50]
+    scale = np.repeat(E4M3.values[1 : E4M3.nan_code], len(places))
+    digits = rng.integers(2**14, 2**15, len(scale)) * 2 + 1  # 24 with those of the other two
+    outer = np.ldexp(digits.astype(np.float64), rng.integers(-152, 92, len(scale)))
+    outer = outer.astype(np.float32)
+    x = np.zeros((3, len(scale), 4), np.float32)
+    at = (outer * scale * np.tile(places, E4M3.nan_code - 1)).astype(np.float32)
+    x[..., 2] = at, np.nextafter(at, np.float32(0)), np.nextafter(at, np.float32(np.inf))
+    x[..., 1] = -(outer * scale * element.largest_finite)
+    bits = x.reshape(-1, 4).view(np.uint32)
+    outers = np.tile(outer.view(np.uint32), 3)
+    choices = with_choices(config, rng, bits)
+    check_blocks(config, replace(choices, outer=outers))
+
+
+def test_every_boundary_of_e4m3_scales():
+    """amax where the scale changes, exactly and beside it: ties between all scales, subnormal ones
+    too, both ends and beyond, and no value but zero."""
+    config = QuantizeConfig("e2m1", 4, scales="e4m3")
+    rng = np.random.default_rng(9)
+    scales = E4M3.values[: E4M3.nan_code]
+    places = np.concatenate([scales, (scales[1:] + scales[:-1]) / 2, [2.0**-11, 464, 480, 2**20]])
+    digits = rng.integers(2**16, 2**17, (60, 1))
+    outer = np.ldexp(digits.astype(np.float64), rng.integers(-150, 90, (60, 1)))
+    outer = (outer * np.ones(places.shape)).astype(np.float32)
+    at = (outer * places * 6).astype(np.float32)
+    x = np.zeros((3, *at.shape, 4), np.float32)
+    x[..., 3] = at, np.nextafter(at, np.float32(0)), np.nextafter(at, np.float32(np.inf))
+    bits = x.reshape(-1, 4).view(np.uint32)
+    outers = np.tile(outer.ravel().view(np.uint32), 3)
+    check_blocks(config, replace(with_choices(config, rng, bits), outer=outers))
+
+
+@pytest.mark.parametrize(
+    ("rounding", "nonfinite", "source"),
+    some(product(ROUNDINGS, ["element", "poison"], SOURCES), 4),
+)
+def test_micro_exponents(source, nonfinite, rounding):
+    formats = "sm8,sm5,sm3,int8,int4"
+    config = QuantizeConfig(formats, 4, source, EVERY_RULE, rounding, nonfinite, micro=True)
+    check_blocks(config, random_blocks(config, np.random.default_rng(10), 5000))
+
+
+def test_micro_exponents_of_every_pair():
+    """Every bfloat16 beside an amax of any exponent: the pair's exponent, and E8M0's lower end."""
+    config = QuantizeConfig("sm5", 4, "bfloat16", "floor", micro=True)
+    rng = np.random.default_rng(11)
+    bits = np.zeros((65536, 4), np.uint32)
+    bits[:, 0] = np.minimum((np.arange(65536) & 0x7FFF) + rng.integers(0, 400, 65536), 0x7F7F)
+    bits[:, 2] = np.arange(65536)
+    check_blocks(config, with_choices(config, rng, bits))
+
+
+@pytest.mark.parametrize("source", some(SOURCES, 1))
+def test_sign_and_magnitude(source):
+    formats = ",".join(f"sm{bits}" for bits in range(3, 9))
+    config = QuantizeConfig(formats, 4, source, EVERY_RULE, nonfinite="element")
+    check_blocks(config, random_blocks(config, np.random.default_rng(12), 5000))
+
+
+@pytest.mark.parametrize(
+    ("options", "beats"), [({"scales": "e4m3"}, 8), ({"micro": True}, 4)], ids=str
+)
+def test_streams_of_beats_with_more(options, beats):
+    """Outer scales count with the last beat; micro-exponents leave with the codes of their beat."""
+    config = QuantizeConfig("int8,int4", 16, "bfloat16", beats=beats, **options)
+    rng = np.random.default_rng(13)
+    blocks = random_blocks(config, rng, 20 * 6)
+    run_streams(config, blocks, rng, 20)
+    run_streams(config, blocks, rng, 20, gap=0.3, stall=0.4, reset_at=21)
 
 
 @pytest.mark.parametrize(

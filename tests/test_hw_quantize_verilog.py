@@ -11,6 +11,8 @@ WIDE = QuantizeConfig(
     "e4m3,int8", 8, "bfloat16", "floor,ceil,even", "stochastic", "element", beats=2
 )
 INSIDE = QuantizeConfig("e5m2", 4, "float16", "ceil", "stochastic", random="lfsr", stages=6)
+SCALED = QuantizeConfig("e2m1,int8", 8, "bfloat16", scales="e4m3", stages=14)
+MICRO = QuantizeConfig("sm5", 8, beats=2, micro=True)
 STREAMS = {
     "clk": ("input", 1),
     "rst": ("input", 1),
@@ -38,6 +40,25 @@ STREAMS = {
             },
         ),
         (INSIDE, {"in_values": ("input", 64), "out_codes": ("output", 32)}),
+        (
+            SCALED,
+            {
+                "in_values": ("input", 128),
+                "in_mode": ("input", 1),
+                "in_outer": ("input", 32),
+                "out_codes": ("output", 64),
+                "out_scale": ("output", 7),
+            },
+        ),
+        (
+            MICRO,
+            {
+                "in_values": ("input", 128),
+                "out_codes": ("output", 20),
+                "out_micro": ("output", 2),
+                "out_last": ("output", 1),
+            },
+        ),
     ],
     ids=str,
 )
@@ -61,6 +82,8 @@ def test_the_header():
     ):
         assert " ".join(line.split()) in [" ".join(have.split()) for have in lines]
     assert "seed 0x9e3779b9" in generate(INSIDE)
+    assert "// scale        amax of E4M3 under a float32\n" in generate(SCALED)
+    assert "// micro        an exponent of one bit for every two elements\n" in generate(MICRO)
 
 
 @pytest.mark.parametrize(
@@ -69,6 +92,8 @@ def test_the_header():
         PLAIN,
         WIDE,
         INSIDE,
+        SCALED,
+        MICRO,
         QuantizeConfig("e4m3,e5m2,e3m2,e2m3,e2m1,int8,int4", 4, "float32", "even,ceil", stages=1),
         QuantizeConfig("int8", 16, "float16", "even", "toward_zero", "element", beats=16),
         QuantizeConfig("e2m3", 32),

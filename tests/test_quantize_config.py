@@ -1,12 +1,14 @@
 """QuantizeConfig: what it takes, refuses and says; the words of its shift registers."""
 
 import re
-from itertools import pairwise
+from fractions import Fraction
+from itertools import chain, pairwise
 
 import numpy as np
 import pytest
 
-from mxdot.model import E4M3, INT8, QuantizeConfig, lfsr, quantize
+import rational_schemes
+from mxdot.model import E4M3, INT8, QuantizeConfig, lfsr, quantize, schemes
 from mxdot.model.outputs import BFLOAT16
 
 
@@ -32,6 +34,20 @@ def test_everything():
     assert QuantizeConfig(rounding="stochastic").word_bits == 32
 
 
+def test_other_scales():
+    config = QuantizeConfig("e2m1", 16, scales="e4m3")
+    assert QuantizeConfig(**config.arguments) == config
+    assert str(config) == (
+        "quantize float32 to e2m1 x16 amax nearest_even poison stages 4 scales e4m3"
+    )
+    assert config.name == "quantize-e2m1-x16-s4-float32-amax-nearest_even-poison-scales_e4m3"
+    assert (config.scale_bits, config.outer_bits, config.micro_bits) == (7, 32, 0)
+    config = QuantizeConfig("sm8", 16, beats=2, micro=True)
+    assert QuantizeConfig(**config.arguments) == config
+    assert str(config).endswith("beats 2 micro")
+    assert (config.scale_bits, config.outer_bits, config.micro_bits) == (8, 0, 4)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -53,6 +69,23 @@ def test_everything():
         ({"random": "lfsr"}, "random must be stream with rounding nearest_even, not lfsr"),
         ({"random": "dice"}, "random must be one of stream, lfsr, not 'dice'"),
         ({"seed": 0}, "seed must be from 1 to 4294967295, not 0"),
+        ({"scales": "e5m2"}, "scales must be one of e8m0, e4m3, not 'e5m2'"),
+        ({"scales": "e4m3", "scale_rule": "ceil"}, "scale_rule must be one of amax, not 'ceil'"),
+        ({"scale_rule": "amax"}, "scale_rule must be one of floor, ceil, even, not 'amax'"),
+        (
+            {"scales": "e4m3", "rounding": "stochastic"},
+            "rounding with e4m3 scales must be nearest_even or toward_zero, not stochastic",
+        ),
+        (
+            {"formats": "int8", "scales": "e4m3", "micro": True},
+            "micro must be False with e4m3 scales, not True",
+        ),
+        ({"micro": 1}, "micro must be True or False, not 1"),
+        ({"micro": True}, "formats with micro-exponents must be integers, not e4m3"),
+        (
+            {"formats": "sm8", "micro": True, "block": 4, "beats": 4},
+            "beats of blocks of 4 must be one of 1, 2, not 4",
+        ),
         ({"stages": 10}, "stages of blocks of 32 in 1 beats must be from 1 to 9, not 10"),
         ({"stages": 0, "beats": 2}, "stages of blocks of 32 in 2 beats must be from 1 to 9, not 0"),
     ],
@@ -75,6 +108,89 @@ def test_quantize_is_the_models():
     assert (got.codes == want.codes).all()
     assert (got.scales == want.scales).all()
     assert got.format is INT8
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("mx9", {"formats": "sm8", "micro": True}),
+        ("mx6", {"formats": "sm5", "micro": True}),
+        ("mx4", {"formats": "sm3", "micro": True}),
+        ("mx4:ceil:b32", {"formats": "sm3", "block": 32, "scale_rule": "ceil", "micro": True}),
+        ("msfp12", {"formats": "sm4"}),
+    ],
+)
+def test_quantize_is_that_of_a_scheme(name, arguments):
+    rng = np.random.default_rng(2)
+    x = np.ldexp(rng.standard_normal((40, 64)), rng.integers(-140, 120, (40, 1)))
+    x = x.astype(np.float32)
+    x[rng.random(x.shape) < 0.01] = np.nan
+    got = QuantizeConfig(**{"block": 16} | arguments).quantize(x)
+    want = schemes.quantize(x, name)
+    assert (got.codes == want.codes).all()
+    for mine, its in zip(got.level_scales, want.scales, strict=True):
+        assert (mine == its).all()
+
+
+@pytest.mark.parametrize("limit", [3.5, 1e-36, 3e38, 1e-41])
+def test_an_outer_scale_is_the_one_of_its_limits(limit):
+    """nvfp4 with a limit: any values, under the outer scale that this limit makes."""
+    rng = np.random.default_rng(3)
+    with np.errstate(over="ignore"):
+        x = rng.standard_normal((20, 64)) * limit * np.exp2(rng.integers(-12, 3, (20, 1)))
+        x = x.astype(np.float32)
+    one = np.ones((1, 1), np.float32)
+    want = schemes.quantize(x, "nvfp4", limits=schemes.Limits(0 * one, np.float32(limit) * one))
+    config = QuantizeConfig("e2m1", 16, scales="e4m3")
+    got = config.quantize(x, outer=want.scales[0][0, 0])
+    assert (got.codes == want.codes).all()
+    assert (got.level_scales[1] == want.scales[1]).all()
+    assert (got.dequantize() == want.dequantize())[~np.isnan(want.dequantize())].all()
+
+
+def test_outer_scales_by_the_oracle():
+    """Any positive float32, in rational arithmetic: its limit is the scale times its room."""
+    rng = np.random.default_rng(4)
+    config = QuantizeConfig("e2m1", 4, scales="e4m3")
+    scheme = config.scheme()
+    outer = rng.integers(1, 0x7F800000, (150, 1), dtype=np.uint32).view(np.float32)
+    outer[:4, 0] = 2.0**-149, 2.0**-126, np.finfo(np.float32).max, 1.0
+    outer = outer.repeat(2, axis=1)
+    with np.errstate(over="ignore"):
+        x = outer[:, :1] * np.exp2(rng.uniform(-12, 14, (150, 8)))
+        x = np.where(rng.random(x.shape) < 0.1, np.inf, x).astype(np.float32)
+    got = config.quantize(x, outer=outer)
+    limits = [[(0, Fraction(float(s)) * 448 * 6) for s in row] for row in outer]
+    want = rational_schemes.quantize(x.tolist(), scheme, limits)
+    assert got.codes.tolist() == want.codes
+    for mine, its in zip(got.scales[1].ravel(), chain(*want.scales[1]), strict=True):
+        assert mine == 0x7F if its is None else Fraction(E4M3.values[mine]) == its
+    assert [[Fraction(float(s)) for s in row] for row in got.scales[0]] == want.scales[0]
+
+
+@pytest.mark.parametrize("bad", [0.0, -0.0, -1.0, np.inf, np.nan])
+def test_what_is_no_outer_scale_poisons(bad):
+    config = QuantizeConfig("e2m1", 4, nonfinite="element", scales="e4m3")
+    x = np.ones((1, 8), np.float32)
+    got = config.quantize(x, outer=np.array([[bad, 0.5]], np.float32))
+    assert (got.codes[0, :4] == 0).all()
+    assert got.codes[0, 4:].all()
+    assert got.scales[1].tolist() == [[0x7F, E4M3.encode(1 / 3)]]
+    assert np.isnan(got.dequantize()[0, :4]).all()
+
+
+def test_outer_scales_are_refused():
+    x = np.zeros((2, 32), np.float32)
+    config = QuantizeConfig("e2m1", 16, scales="e4m3")
+    for outer, message in (
+        (None, "outer must be a float32 for each block, not None"),
+        (1.0, "outer must be float32 of shape (2, 2) or a scalar, not float64 of shape ()"),
+        (np.ones(2, np.float32), "outer must be float32 of shape (2, 2) or a scalar, not float32"),
+    ):
+        with pytest.raises(ValueError, match="^" + re.escape(message)):
+            config.quantize(x, outer=outer)
+    with pytest.raises(ValueError, match="outer must be None: this unit has none, not 1"):
+        QuantizeConfig().quantize(x, outer=1)
 
 
 def test_quantize_refuses():

@@ -26,7 +26,7 @@ from ..run.keys import data_digest, fingerprint, task_key, version_of
 from ..run.runner import Backend, Observer, run_rows
 from ..run.store import Outcome
 from .layers import effect_on, end_to_end, network, stored_layers
-from .matching_unit import NoUnitError, unit_of
+from .matching_unit import NoUnitError, quantizer_of, unit_of
 from .measure import family
 from .pairing import Pairing, pairing
 
@@ -71,6 +71,10 @@ class SchemeRow:
     energy: float | None = _about("energy proxy of one product of normal data, in `energy_unit`")
     energy_unit: str | None = _about("see docs/cost.md")
     no_unit: str | None = _about("why there is no unit")
+    quantizer: str | None = _about(
+        "the unit that makes the activations' codes; it is not in `area`"
+    )
+    no_quantizer: str | None = _about("why there is no such unit")
     error: str | None = _about("what failed, in one line")
     errors: dict[str, dict[str, Any]] = field(
         default_factory=dict, metadata={"doc": "the error of every layer"}
@@ -193,6 +197,10 @@ def _row(
         row = replace(row, unit=str(unit), lanes=unit.lanes)
     else:
         row = replace(row, no_unit=unit)
+    try:
+        row = replace(row, quantizer=str(quantizer_of(pair.activations)))
+    except NoUnitError as error:
+        row = replace(row, no_quantizer=str(error))
     if effect is not None and effect.ok:
         row = replace(row, **_error_columns(effect.value, layers))
     if cost is not None and cost.ok and isinstance(unit, DotConfig):

@@ -46,12 +46,23 @@ def show_comparison(console: Console, rows: Sequence[SchemeRow]) -> None:
         notes.append("encoder: cosine of embeddings to float32's, every layer quantised")
     for line in notes:
         console.print(line, style="dim", highlight=False)
-    for reason in dict.fromkeys(row.no_unit for row in rows if row.no_unit):
-        names = ", ".join(row.scheme for row in rows if row.no_unit == reason)
-        _line(console, f"no area of {names}: {reason}", "yellow")
+    for what, field in (("no area", "no_unit"), ("no quantiser", "no_quantizer")):
+        for reason, names in _by(rows, field).items():
+            _line(console, f"{what} of {names}: {reason}", "yellow")
+    for unit, names in _by(rows, "quantizer").items():
+        _line(console, f"activations of {names}: {unit}", "dim")
     for row in rows:
         if row.error:
             _line(console, f"FAILED {row.scheme}: {row.error}", "red")
+
+
+def _by(rows: Sequence[SchemeRow], field: str) -> dict[str, str]:
+    """The pairings of every text of a field."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        if text := getattr(row, field):
+            found.setdefault(text, []).append(row.scheme)
+    return {text: ", ".join(names) for text, names in found.items()}
 
 
 def _line(console: Console, text: str, style: str) -> None:

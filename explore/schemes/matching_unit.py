@@ -1,13 +1,14 @@
-"""The dot unit that multiplies the codes of schemes: the only place that says which."""
+"""The units of schemes, one that multiplies their codes and one that makes them: the only place
+that says which."""
 
 import math
 from itertools import product
 from typing import Any
 
-from ...model import Accumulator, DotConfig
-from ...model.formats import BF16, BLOCK_SCALES, E4M3, E8M0, ElementFormat
+from ...model import Accumulator, DotConfig, QuantizeConfig
+from ...model.formats import BF16, BLOCK_SCALES, E4M3, E8M0, FLOAT32, ElementFormat
 from ...model.integers import INTEGER_SCALES
-from ...model.schemes import PowerFormat, Scheme, UnsignedFormat
+from ...model.schemes import Level, PowerFormat, Scheme, UnsignedFormat, block
 from ...model.schemes.scheme import is_region, is_shift
 from .pairing import Pairing
 
@@ -16,7 +17,7 @@ PAIR = 2  # elements that share a micro-exponent in a unit
 
 
 class NoUnitError(ValueError):
-    """No unit computes the products of a scheme; the message says why."""
+    """No unit computes the products of a scheme, or its codes; the message says why."""
 
 
 def unit_of(pair: Pairing, rule: Accumulator | str = "aligned:13", lanes: int = LANES) -> DotConfig:
@@ -62,6 +63,44 @@ def unit_of(pair: Pairing, rule: Accumulator | str = "aligned:13", lanes: int = 
         return DotConfig(**options)
     except ValueError as error:
         raise NoUnitError(f"no unit: {error}") from None
+
+
+def quantizer_of(scheme: Scheme | None) -> QuantizeConfig:
+    """The unit that makes the codes of activations: `mxdot.model.schemes.quantize` to the bit.
+
+    A float scale of regions around E4M3 scales is its input. Signs and magnitudes leave as the
+    scheme has them. None stands for activations in bfloat16. Raises NoUnitError.
+    """
+    if scheme is None:
+        raise NoUnitError("activations in bfloat16 are not quantised")
+    element = scheme.elements[0]
+    if len(scheme.elements) > 1:
+        raise NoUnitError(
+            "no quantiser chooses from a code book: the contract compares errors summed in "
+            "float64, which takes a tree of float64 adders for each format"
+        )
+    if scheme.zero_point:
+        raise NoUnitError("no quantiser makes zero points")
+    outer, *inner = scheme.levels
+    innermost = scheme.levels[-1]
+    options: dict[str, Any]
+    if outer.format == E8M0 and all(_is_micro(level) for level in inner):
+        blocks, options = outer, {"scale_rule": outer.rule, "micro": bool(inner)}
+    elif [level.format for level in scheme.levels] == [FLOAT32, E4M3]:
+        blocks, options = innermost, {"scales": E4M3.name}
+    else:
+        raise NoUnitError(f"no quantiser makes {innermost.format} scales")
+    if blocks.granularity.rows != 1:
+        raise NoUnitError(f"a quantiser's blocks are of one row, not {blocks.granularity}")
+    try:
+        return QuantizeConfig(element, **options, block=blocks.granularity.columns or 0)
+    except ValueError as error:
+        raise NoUnitError(f"no quantiser: {error}") from None
+
+
+def _is_micro(level: Level) -> bool:
+    """Whether a level inside another one has the micro-exponents of a unit."""
+    return is_shift(level, 1) and level.granularity == block(PAIR)
 
 
 def _scale_bits(kind: str) -> int:

@@ -1,37 +1,17 @@
 """A value moved onto the grid of its element, with the bits that decide its rounding."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...model.units.quantize import QuantizeConfig
+from ...model.units.quantize import PAIR, QuantizeConfig
 from ..arithmetic.shift import ShiftRight
 from ..hierarchy import submodule
 from ..pipeline import Section
-from .largest import beat_values
+from .aligned import AlignedLayout
+from .micro import MicroExponent
 from .scale import base_shape
 from .widths import LaneWidths, select
-
-
-class AlignedLayout(data.StructLayout):
-    """magnitude = (significand + discarded) x 2^field in units of the element format's last place.
-
-    significand: at the low end where the format has fewer mantissa bits than others; the hidden one
-    included. discarded: the fraction below, to 32 places, or a guard bit over a sticky one.
-    """
-
-    def __init__(self, config: QuantizeConfig) -> None:
-        widths = LaneWidths(config)
-        super().__init__(
-            {
-                "significand": widths.significand_bits,
-                "discarded": widths.discarded_bits,
-                "field": widths.field_bits,
-                "sign": 1,
-                "nan": 1,
-                "infinite": 1,
-            }
-        )
 
 
 class ElementAligner(wiring.Component):
@@ -39,7 +19,7 @@ class ElementAligner(wiring.Component):
 
     Ports:
 
-    - `value` in, bits of the source: a float
+    - `value` in, bits of `LaneWidths.aligned`: a float
     - `base` in, as `SharedScale` makes it: the block's exponent field
     - `mode` in, `config.mode_bits`: which format
     - `o` out, `AlignedLayout`: of NaN and infinities only sign, nan and infinite are
@@ -50,7 +30,7 @@ class ElementAligner(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "value": In(config.source.bits),
+                "value": In(LaneWidths(config).aligned.bits),
                 "base": In(base_shape(config)),
                 "mode": In(config.mode_bits),
                 "o": Out(AlignedLayout(config)),
@@ -60,8 +40,8 @@ class ElementAligner(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         widths = LaneWidths(self.config)
-        fraction = self.value[: widths.fraction_bits]
-        field = self.value[widths.fraction_bits : widths.magnitude_bits]
+        fraction_bits = widths.aligned.mantissa_bits
+        fraction, field = self.value[:fraction_bits], self.value[fraction_bits:-1]
         normal, ones = field.any(), field.all()
         distance = Signal(signed(widths.distance_bits + 1))
         m.d.comb += [
@@ -129,25 +109,47 @@ def elements_shape(config: QuantizeConfig) -> data.ArrayLayout:
     return data.ArrayLayout(AlignedLayout(config), config.lanes)
 
 
+def quotient_base(config: QuantizeConfig, mode: Value) -> ValueLike:
+    """The base of quotients: the exponent field of the element format's smallest exponent."""
+    bias = LaneWidths(config).quotient.bias
+    return select(config.formats, mode, lambda fmt: fmt.emin + bias)
+
+
 class AlignElements(Section):
-    """An aligner for each lane."""
+    """An aligner for each lane; with micro-exponents what makes one of every two."""
 
     def __init__(self, config: QuantizeConfig) -> None:
         self.config = config
-        values = {"values": beat_values(config)["values"]}
+        values = data.ArrayLayout(LaneWidths(config).aligned.bits, config.lanes)
+        base = {} if config.divides else {"base": base_shape(config)}
+        micro = {"poisoned": 1} if config.micro else {}
         super().__init__(
-            {**values, "base": base_shape(config), "mode": config.mode_bits},
-            {"elements": elements_shape(config)},
+            {"values": values, **base, "mode": config.mode_bits, **micro},
+            {"elements": elements_shape(config), "micro": config.micro_bits},
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        for index in range(self.config.lanes):
-            lane = submodule(m, f"lane{index}", ElementAligner(self.config))
+        config = self.config
+        base = quotient_base(config, self.i.mode) if config.divides else self.i.base
+        lanes = []
+        for index in range(config.lanes):
+            lane = submodule(m, f"lane{index}", ElementAligner(config))
             m.d.comb += [
                 lane.value.eq(self.i.values[index]),
-                lane.base.eq(self.i.base),
+                lane.base.eq(base),
                 lane.mode.eq(self.i.mode),
-                self.o.elements[index].eq(lane.o),
             ]
+            if not config.micro:
+                m.d.comb += self.o.elements[index].eq(lane.o)
+            lanes.append(lane)
+        for index in range(config.micro_bits):
+            pair = submodule(m, f"pair{index}", MicroExponent(config))
+            for place in range(PAIR):
+                lane = PAIR * index + place
+                m.d.comb += [
+                    pair.i[place].eq(lanes[lane].o),
+                    self.o.elements[lane].eq(pair.o[place]),
+                ]
+            m.d.comb += self.o.micro[index].eq(pair.micro | self.i.poisoned)
         return m

@@ -87,8 +87,7 @@ class Collector(Gathering):
                 known.largest[0].eq(now),
                 known.nan.eq(now_nan),
                 known.infinite.eq(now_infinite),
-                known.mode.eq(beat.mode),
-                known.rule.eq(beat.rule),
+                *(known[name].eq(beat[name]) for name in choice_values(self.config)),
             ]
         m.d.comb += [out[name].eq(known[name]) for name in self.known]
 

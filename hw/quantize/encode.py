@@ -4,13 +4,14 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...model.formats import ElementFormat, Specials
+from ...model.formats import ElementFormat, IntegerFormat, Specials
 from ...model.lfsr import WORD_BITS
 from ...model.units.quantize import QuantizeConfig
 from ..arithmetic.round import rounds_up
 from ..hierarchy import submodule
 from ..pipeline import Section
-from .align import AlignedLayout, elements_shape
+from .align import elements_shape
+from .aligned import AlignedLayout
 from .widths import select
 
 
@@ -75,7 +76,7 @@ class ElementEncoder(wiring.Component):
     def _signed(self, fmt: ElementFormat, magnitude: Value) -> Value:
         """The code in format `fmt`."""
         low = magnitude[: fmt.bits - 1]
-        if fmt.is_integer:
+        if isinstance(fmt, IntegerFormat) and not fmt.sign_magnitude:
             return Mux(self.i.sign, -low, low)[: fmt.bits]
         # The code of -0 is a NaN there.
         sign = self.i.sign & low.any() if fmt.specials is Specials.FNUZ else self.i.sign

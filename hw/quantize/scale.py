@@ -1,6 +1,7 @@
 """The shared scale of a block, of its largest magnitude."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, ShapeLike, Signal, Value, signed
+from amaranth.lib import data
 
 from ...model.formats import E8M0, ElementFormat
 from ...model.units.quantize import QuantizeConfig
@@ -12,8 +13,9 @@ from .widths import LaneWidths, select
 
 
 def choice_values(config: QuantizeConfig) -> dict[str, ShapeLike]:
-    """Which format and which scale rule a block takes, where there is a choice."""
-    return {"mode": config.mode_bits, "rule": config.rule_bits}
+    """Which format and which scale rule a block takes, where there is a choice; its outer scale."""
+    outer = {"outer": config.outer_bits} if config.divides else {}
+    return {"mode": config.mode_bits, "rule": config.rule_bits, **outer}
 
 
 def base_shape(config: QuantizeConfig) -> Shape:
@@ -25,7 +27,7 @@ class SharedScale(Section):
     """The rule's exponent, clamped to E8M0: no logarithm, only the exponent field and a carry.
 
     base: what to subtract from a value's exponent field to have its distance above the element
-    format's smallest exponent. poisoned: the block's codes are zero.
+    format's smallest exponent, under a micro-exponent of one. poisoned: the block's codes are zero.
     """
 
     def __init__(self, config: QuantizeConfig) -> None:
@@ -56,10 +58,10 @@ class SharedScale(Section):
         zero = ~Value.cast(self.i.largest[0]).any()
         m.d.comb += clamped.eq(Mux((code < 0) | zero, 0, Mux(code > largest, largest, code)))
         # The exponent field of a value at the element format's smallest exponent.
-        offset = widths.bias - E8M0.bias
+        offset = widths.bias - E8M0.bias - config.micro
         m.d.comb += [
             self.o.base.eq(clamped + select(config.formats, mode, lambda fmt: fmt.emin + offset)),
-            self.o.poisoned.eq(self._poisoned()),
+            self.o.poisoned.eq(poisoned(config, self.i, mode)),
             self.o.scale.eq(Mux(self.o.poisoned, E8M0.nan_code, clamped)),
         ]
         return m
@@ -106,10 +108,10 @@ class SharedScale(Section):
 
         return top & select(self.config.formats, mode, even if rule == "even" else ceil)
 
-    def _poisoned(self) -> Value:
-        if self.config.nonfinite == "poison":
-            return self.i.nan | self.i.infinite
-        without_nan = select(
-            self.config.formats, self.i.mode, lambda fmt: int(fmt.nan_code is None)
-        )
-        return self.i.nan & without_nan
+
+def poisoned(config: QuantizeConfig, largest: data.View, mode: Value) -> Value:
+    """Whether a value of the block, of its `largest_values`, is one that poisons it."""
+    if config.nonfinite == "poison":
+        return largest["nan"] | largest["infinite"]
+    without_nan = select(config.formats, mode, lambda fmt: int(fmt.nan_code is None))
+    return largest["nan"] & without_nan

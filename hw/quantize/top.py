@@ -2,7 +2,6 @@
 
 from amaranth.hdl import Module, Signal
 
-from ...model.formats import E8M0
 from ...model.units.quantize import QuantizeConfig
 from ..top import Top
 from .largest import beat_values
@@ -31,10 +30,17 @@ class QuantizeTop(Top):
         if config.rule_bits:
             rules = ", ".join(f"{i} {rule}" for i, rule in enumerate(config.scale_rules))
             self.port("in_rule", config.rule_bits, "in", f"scale rule: {rules}")
+        if config.divides:
+            self.port("in_outer", config.outer_bits, "in", "float32 scale of all blocks")
         self.port("out_valid", 1, "out", "codes are offered")
         self.port("out_ready", 1, "in", "the codes offered are taken at this clock edge")
         self.port("out_codes", lanes * config.bits, "out", f"{lanes} codes, lane 0 lowest")
-        self.port("out_scale", E8M0.bits, "out", "E8M0 scale of the block")
+        self.port(
+            "out_scale", config.scale_bits, "out", f"{config.scales.upper()} scale of the block"
+        )
+        if config.micro:
+            meaning = f"{config.micro_bits} micro-exponents, of the lowest pair lowest"
+            self.port("out_micro", config.micro_bits, "out", meaning)
         if config.beats > 1:
             self.port("out_last", 1, "out", "last beat of the block")
 
@@ -43,9 +49,9 @@ class QuantizeTop(Top):
 
     def connect(self, m: Module, unit: QuantizeUnit, port: dict[str, Signal]) -> None:
         beat, codes = unit.i.payload, unit.o.payload
-        names = [*beat_values(self.config), "mode", "rule"]
+        names = [*beat_values(self.config), "mode", "rule", "outer"]
         m.d.comb += [beat[n].eq(port[f"in_{n}"]) for n in names if f"in_{n}" in port]
-        for name in ("codes", "scale", "last"):
+        for name in ("codes", "scale", "micro", "last"):
             if f"out_{name}" in port:
                 m.d.comb += port[f"out_{name}"].eq(codes[name])
         m.d.comb += [
@@ -62,7 +68,8 @@ class QuantizeTop(Top):
         return [
             ("formats", config.formats_text),
             ("block", f"{config.block} {config.source.name} values{beats}"),
-            ("scale", config.rules_text),
+            ("scale", config.rules_text + (" of E4M3 under a float32" if config.divides else "")),
+            *([("micro", "an exponent of one bit for every two elements")] if config.micro else []),
             ("rounding", config.rounding),
             ("non-finite", config.nonfinite),
             *(random if config.random == "lfsr" else []),

@@ -7,7 +7,6 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...model import pipeline as model_pipeline
-from ...model.formats import E8M0
 from ...model.lfsr import WORD_BITS
 from ...model.units.quantize import QuantizeConfig
 from ..hierarchy import submodule
@@ -17,6 +16,7 @@ from .collect import Collector
 from .encode import EncodeElements, codes_shape
 from .largest import Classify, LargerOfPairs, beat_values
 from .lfsr import LaneWords
+from .outer import ElementDigit, Limit, OuterProduct, ScaleDigit
 from .scale import SharedScale, choice_values
 
 
@@ -32,7 +32,10 @@ class CodesOutLayout(data.StructLayout):
 
     def __init__(self, config: QuantizeConfig) -> None:
         last = {"last": int(config.beats > 1)}
-        super().__init__({"codes": codes_shape(config), "scale": E8M0.bits, **last})
+        micro = {"micro": config.micro_bits} if config.micro else {}
+        super().__init__(
+            {"codes": codes_shape(config), "scale": config.scale_bits, **micro, **last}
+        )
 
 
 class QuantizeUnit(wiring.Component):
@@ -130,6 +133,10 @@ SECTIONS: dict[str, Callable[..., Section | Gathering]] = {
     "largest": LargerOfPairs,
     "collect": Collector,
     "scale": SharedScale,
+    "divisor": Limit,
+    "ratio": ScaleDigit,
+    "product": OuterProduct,
+    "divide": ElementDigit,
     "align": AlignElements,
     "encode": EncodeElements,
 }

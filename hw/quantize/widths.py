@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from amaranth.hdl import Mux, Value, ValueLike
 from amaranth.utils import bits_for
 
-from ...model.formats import E8M0, ElementFormat
+from ...model.formats import E8M0, ElementFormat, FloatFormat, Specials
 from ...model.lfsr import WORD_BITS
 from ...model.units.quantize import QuantizeConfig
 
@@ -40,7 +40,7 @@ class LaneWidths:
         The rule `ceil` also asks whether there is anything below: its last bit is a sticky one. An
         exponent whose subnormals E8M0 does not clamp (float16) needs all of them.
         """
-        if self.bias != E8M0.bias:
+        if self.bias != E8M0.bias or self.config.divides:
             return self.fraction_bits
         rules = set(self.config.scale_rules)
         if rules == {"floor"}:
@@ -72,16 +72,37 @@ class LaneWidths:
     @property
     def field_bits(self) -> int:
         """An element's exponent above its format's smallest."""
-        return bits_for(max(fmt.emax - fmt.emin for fmt in self.config.formats))
+        above = self.config.divides or self.config.micro  # one more, which saturates or moves down
+        return bits_for(max(fmt.emax - fmt.emin for fmt in self.config.formats) + above)
+
+    @property
+    def quotient(self) -> FloatFormat:
+        """The float that a value over its scales becomes, of the digits that decide its element.
+
+        Its exponents reach from a quarter of the least element to one above the largest.
+        """
+        formats, digits = self.config.formats, self.config.quotient_digits
+        low = min(fmt.emin - fmt.mantissa_bits for fmt in formats) - STICKY_BITS
+        high = max(fmt.emax for fmt in formats) + 1
+        bits = next(n for n in range(2, 11) if 2 ** (n - 1) - 1 >= max(high, 1 - low))
+        sticky = self.config.rounding == "nearest_even"
+        return FloatFormat("quotient", bits, digits - 1 + sticky, Specials.IEEE)
+
+    @property
+    def aligned(self) -> FloatFormat:
+        """The float that is moved onto the grid of its element."""
+        return self.quotient if self.config.divides else self.config.source
 
     @property
     def left_bits(self) -> int:
         """Bits of the largest left shift: that of a subnormal value into a normal element."""
+        if self.config.divides:
+            return 0  # quotients are normal
         source = self.config.source
         # The least exponent of a shared scale, E8M0's or that of the source's least value.
         floor = E8M0.exponent_range[0]
         least = min(max(floor, source.lsb - fmt.emax) + fmt.emin for fmt in self.config.formats)
-        return bits_for(min(source.emin - least, source.mantissa_bits))
+        return bits_for(min(source.emin - least + self.config.micro, source.mantissa_bits))
 
     @property
     def distance_bits(self) -> int:

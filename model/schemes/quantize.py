@@ -18,7 +18,7 @@ from .array import ScaledArray
 from .codes import codes_of, pick
 from .grouping import Group, expand, group_in, in_axes, reduce
 from .limits import Limits, matrix_limits
-from .scales import scales
+from .scales import Bounds, scales
 from .scheme import Scheme
 from .table import scheme as find
 
@@ -116,13 +116,29 @@ def quantized(
 
     chunk: how many elements to work on at once.
     """
+    shape = tuple(axis_last(values, axis).shape)
+    outermost = group_in(scheme.levels[0].granularity, shape, (prod(shape[:-1]), shape[-1]))
+    given = matrix_limits(limits, shape, outermost, axis)
+    bounds = None if given is None else (beside(given[0], values), beside(given[1], values))
+    return quantized_within(values, scheme, axis, bounds, rounding, nonfinite, words, chunk)
+
+
+def quantized_within(
+    values: Array,
+    scheme: Scheme,
+    axis: int,
+    bounds: Bounds | None,
+    rounding: str,
+    nonfinite: str,
+    words: Array | None,
+    chunk: int,
+) -> Parts:
+    """As `quantized`. bounds: low and high of the outermost groups of the matrix, float64."""
     xp = namespace(values)
     moved = axis_last(values, axis)
     shape = tuple(moved.shape)
     size = prod(shape[:-1]), shape[-1]
     groups = [group_in(level.granularity, shape, size) for level in scheme.levels]
-    given = matrix_limits(limits, shape, groups[0], axis)
-    bounds = None if given is None else (beside(given[0], values), beside(given[1], values))
     matrix = cast(moved.reshape(size), "float32")
     if words is not None:
         words = axis_last(words, axis).reshape(size)

@@ -104,4 +104,6 @@ class DotQuantizeConfig(OfDotUnits):
 
         n must be a multiple of `block`.
         """
-        return self.quantizer.quantize(self.dot.dot(a, b, c).result)
+        made = self.quantizer.quantize(self.dot.dot(a, b, c).result)
+        assert isinstance(made, MXArray)  # of MX formats under E8M0 scales alone
+        return made

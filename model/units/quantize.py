@@ -9,30 +9,55 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import lfsr
-from ..errors import choice, integer
-from ..formats import MX_FORMATS, ROUNDINGS, ElementFormat, FloatFormat, element_format
+from ..blocks import as_float32, scale_shape
+from ..errors import choice, flag, integer
+from ..formats import (
+    BLOCK_SCALES,
+    E1M0,
+    E4M3,
+    E8M0,
+    FLOAT32,
+    MX_FORMATS,
+    ROUNDINGS,
+    ElementFormat,
+    FloatFormat,
+    IntegerFormat,
+    ScaleFormat,
+    block_scale_bits,
+    element_format,
+    sign_magnitude,
+)
 from ..outputs import OUTPUTS
 from ..pipeline import Pipeline, Section, place, stage_limits
 from ..quantize import NONFINITE, SCALE_RULES, quantize
-from ..schemes.array import MXArray
+from ..schemes.array import ScaledArray
+from ..schemes.grouping import block as block_of
+from ..schemes.quantize import CHUNK, quantized_within, random_words
+from ..schemes.scheme import Level, Scheme
 from .base import UnitConfig, block_size, stage_count
 
 RANDOM = ("stream", "lfsr")
 STOCHASTIC = "stochastic"
+AMAX = "amax"
 MOST_BITS = 8  # of an element
+PAIR = 2
+"""Elements that share a micro-exponent."""
+SIGN_MAGNITUDES = {fmt.name: fmt for fmt in map(sign_magnitude, range(2, MOST_BITS))}
+"""Elements of MSFP and of the formats with micro-exponents, beside those of MX."""
 
 
 @dataclass(frozen=True, init=False)
 class QuantizeConfig(UnitConfig):
-    """A validated quantiser: blocks of floats to MX codes and one E8M0 scale.
+    """A validated quantiser: blocks of floats to codes and one scale.
 
     ==============  ===========================  ==================================================
     parameter       legal values                 effect
     ==============  ===========================  ==================================================
-    `formats`       element formats              several add a mode input, which selects one
+    `formats`       element formats, sm3 to sm8  several add a mode input, which selects one
     `block`         4, 8, 16, 32, 64, 128        elements of a block; area grows linearly
     `source`        float32, bfloat16, float16   the values' type, and the width of the comparators
     `scale_rule`    floor, ceil, even            several add an input, which selects one
+    ..              amax                         that of E4M3 scales
     `rounding`      nearest_even, toward_zero,   stochastic adds 32 fraction bits and an adder to
                     stochastic                   each lane
     `nonfinite`     poison, element              what NaN and infinity become
@@ -42,11 +67,18 @@ class QuantizeConfig(UnitConfig):
                                                  register inside (stochastic only)
     `seed`          1 to 2^32 - 1                the shift register's state after a reset
     `stages`        limits depend on `block`     registers from input to output = latency in cycles;
-                    and `beats`                  None takes 4 or the nearest legal number
+                    and `beats`, and on          None takes 4 or the nearest legal number
+                    `formats` with E4M3 scales
+    `scales`        e8m0, e4m3                   of E4M3 the codes without their sign; it adds an
+                                                 input, the float32 scale of all blocks, and
+                                                 dividers; not with stochastic rounding
+    `micro`         bool                         True adds an exponent of one bit for every two
+                                                 elements, which are integers; not with E4M3 scales
     ==============  ===========================  ==================================================
 
-    `formats` and `scale_rule` are a name, or several as text with commas or as a sequence. Raises
-    TypeError or ValueError, naming the parameter, its range and the value.
+    `formats` and `scale_rule` are a name, or several as text with commas or as a sequence; a
+    `scale_rule` of None is floor, or amax. Raises TypeError or ValueError, naming the parameter,
+    its range and the value.
     """
 
     kind: ClassVar[str] = "quantize"
@@ -63,28 +95,35 @@ class QuantizeConfig(UnitConfig):
     random: str
     seed: int
     stages: int
+    scales: str
+    micro: bool
 
     def __init__(
         self,
         formats: str | ElementFormat | Sequence = "e4m3",
         block: int = 32,
         source: FloatFormat | str = "float32",
-        scale_rule: str | Sequence[str] = "floor",
+        scale_rule: str | Sequence[str] | None = None,
         rounding: str = "nearest_even",
         nonfinite: str = "poison",
         beats: int = 1,
         random: str = "stream",
         seed: int = lfsr.DEFAULT_SEED,
         stages: int | None = None,
+        scales: str = E8M0.name,
+        micro: bool = False,
     ) -> None:
-        chosen = tuple(element_format(item, "formats") for item in _items("formats", formats))
+        chosen = tuple(map(_format, _items("formats", formats)))
         for fmt in chosen:
             if fmt.bits > MOST_BITS:
                 raise ValueError(
                     f"formats of a quantiser must have at most {MOST_BITS} bits, not those of {fmt}"
                 )
+        choice("scales", scales, BLOCK_SCALES)
+        allowed_rules = SCALE_RULES if scales == E8M0.name else (AMAX,)
+        scale_rule = allowed_rules[0] if scale_rule is None else scale_rule
         rules = tuple(
-            choice("scale_rule", r, SCALE_RULES) for r in _items("scale_rule", scale_rule)
+            choice("scale_rule", r, allowed_rules) for r in _items("scale_rule", scale_rule)
         )
         block_size("block", block)
         source = source.name if isinstance(source, FloatFormat) else source
@@ -94,13 +133,15 @@ class QuantizeConfig(UnitConfig):
         choice("random", random, RANDOM)
         if random == "lfsr" and rounding != STOCHASTIC:
             raise ValueError(f"random must be stream with rounding {rounding}, not lfsr")
-        allowed = [2**i for i in range(block.bit_length())]
+        if scales == E4M3.name and rounding == STOCHASTIC:
+            others = " or ".join(name for name in ROUNDINGS if name != rounding)
+            raise ValueError(f"rounding with {scales} scales must be {others}, not {rounding}")
+        _check_micro(flag("micro", micro), scales, chosen)
+        allowed = [2**i for i in range((block // PAIR if micro else block).bit_length())]
         if type(beats) is not int or beats not in allowed:
             known = ", ".join(map(str, allowed))
             raise ValueError(f"beats of blocks of {block} must be one of {known}, not {beats!r}")
         seed = integer("seed", seed, 1, 2**lfsr.WORD_BITS - 1)
-        limits = 1, stage_limits(_sections(block // beats, beats))[1]
-        stages = stage_count(f"stages of blocks of {block} in {beats} beats", stages, limits)
         vars(self).update(  # the dataclass is frozen
             formats=chosen,
             block=block,
@@ -111,13 +152,17 @@ class QuantizeConfig(UnitConfig):
             beats=beats,
             random=random,
             seed=seed,
-            stages=stages,
+            scales=scales,
+            micro=micro,
         )
+        limits = 1, stage_limits(_sections(self))[1]
+        stages = stage_count(f"stages of blocks of {block} in {beats} beats", stages, limits)
+        vars(self)["stages"] = stages
 
     @cached_property
     def pipeline(self) -> Pipeline:
         """The sections of the datapath and where their registers stand."""
-        return place(_sections(self.lanes, self.beats), self.stages)
+        return place(_sections(self), self.stages)
 
     @property
     def latency(self) -> int:
@@ -160,6 +205,37 @@ class QuantizeConfig(UnitConfig):
         return lfsr.WORD_BITS if self.is_stochastic and self.random == "stream" else 0
 
     @property
+    def scale_format(self) -> ScaleFormat:
+        """The format of the blocks' scales."""
+        return BLOCK_SCALES[self.scales]
+
+    @property
+    def scale_bits(self) -> int:
+        """Width of a block's scale."""
+        return block_scale_bits(self.scale_format)
+
+    @property
+    def divides(self) -> bool:
+        """Whether scales and elements are quotients, and a scale of all blocks is an input."""
+        return self.scales == E4M3.name
+
+    @property
+    def outer_bits(self) -> int:
+        """Width of the scale of all blocks; 0 when there is none."""
+        return FLOAT32.bits if self.divides else 0
+
+    @property
+    def micro_bits(self) -> int:
+        """Micro-exponents of a beat, one bit each; 0 when there are none."""
+        return self.lanes // PAIR if self.micro else 0
+
+    @property
+    def quotient_digits(self) -> int:
+        """Digits of an element's quotient: its significand's, and one that decides the rounding."""
+        guard = self.rounding != "toward_zero"
+        return 1 + max(fmt.mantissa_bits for fmt in self.formats) + guard
+
+    @property
     def formats_text(self) -> str:
         """The formats, separated by commas."""
         return ",".join(fmt.name for fmt in self.formats)
@@ -173,6 +249,8 @@ class QuantizeConfig(UnitConfig):
         """One line that names the unit, and that the command line's options repeat."""
         extra = "" if self.beats == 1 else f" beats {self.beats}"
         extra += f" lfsr {self.seed:#x}" if self.random == "lfsr" else ""
+        extra += f" scales {self.scales}" if self.divides else ""
+        extra += " micro" if self.micro else ""
         return (
             f"quantize {self.source.name} to {self.formats_text} x{self.block} {self.rules_text} "
             f"{self.rounding} {self.nonfinite} stages {self.stages}{extra}"
@@ -194,6 +272,7 @@ class QuantizeConfig(UnitConfig):
         ]
         parts += [f"b{self.beats}"] * (self.beats > 1)
         parts += [f"{self.random}_{self.seed:x}"] * (self.random == "lfsr")
+        parts += [f"scales_{self.scales}"] * self.divides + ["micro"] * self.micro
         return "-".join(parts)
 
     @property
@@ -210,7 +289,20 @@ class QuantizeConfig(UnitConfig):
             "random": self.random,
             "seed": self.seed,
             "stages": self.stages,
+            "scales": self.scales,
+            "micro": self.micro,
         }
+
+    def scheme(self, mode: int = 0, rule: int = 0) -> Scheme:
+        """The scheme of the unit's blocks: with E4M3 scales each has an outer one of its own."""
+        fmt, blocks = self.formats[mode], block_of(self.block)
+        if self.divides:
+            levels = [Level(blocks, FLOAT32), Level(blocks, E4M3)]
+        else:
+            levels = [Level(blocks, E8M0, self.scale_rules[rule])]
+            levels += [Level(block_of(PAIR), E1M0, "floor")] * self.micro
+        name = "_".join([fmt.name, *(level.format.name for level in levels)])
+        return Scheme(name, (fmt,), tuple(levels), f"a {self.title}")
 
     def random_words(self, blocks: int, first: int = 0) -> NDArray[np.uint32]:
         """Words (blocks, block) of the shift register; `first` blocks came since the reset."""
@@ -223,12 +315,16 @@ class QuantizeConfig(UnitConfig):
         words: NDArray[np.uint32] | None = None,
         mode: int = 0,
         rule: int = 0,
-    ) -> MXArray:
-        """What this unit computes for the blocks of `x` along the last axis, by `quantize`.
+        outer: ArrayLike | None = None,
+    ) -> ScaledArray:
+        """What this unit computes for the blocks of `x` along the last axis: an MXArray of MX
+        formats under E8M0 scales alone, else a ScaledArray of `scheme`.
 
         x: values of the unit's source. words: uint32, one for each value, for stochastic rounding;
         None takes those that the shift register has after a reset. mode, rule: indices into
-        `formats` and `scale_rules`. TypeError or ValueError when the values do not fit the unit.
+        `formats` and `scale_rules`. outer: with E4M3 scales float32, one for each block or one for
+        all; a block under one that is not positive and finite is poisoned, and that NaN.
+        TypeError or ValueError when the values do not fit the unit.
         """
         x = np.asarray(x)
         if x.dtype != self.source.dtype:
@@ -237,15 +333,64 @@ class QuantizeConfig(UnitConfig):
         integer("rule", rule, 0, len(self.scale_rules) - 1)
         if words is None and self.is_stochastic and not self.word_bits:
             words = self.random_words(x.size // self.block).reshape(x.shape)
-        return quantize(
-            x,
-            self.formats[mode],
-            block_size=self.block,
-            scale_rule=self.scale_rules[rule],
-            rounding=self.rounding,
-            nonfinite=self.nonfinite,
-            rng=words,
-        )
+        scheme = self.scheme(mode, rule)
+        if len(scheme.levels) == 1 and scheme.elements[0].is_mx and outer is None:
+            return quantize(
+                x,
+                self.formats[mode],
+                block_size=self.block,
+                scale_rule=self.scale_rules[rule],
+                rounding=self.rounding,
+                nonfinite=self.nonfinite,
+                rng=words,
+            )
+        grid = scale_shape(x.shape, -1, self.block)
+        random = random_words(words, x.shape) if self.is_stochastic else None
+        policies = (self.rounding, self.nonfinite, random, CHUNK)
+        if outer is None and not self.divides:
+            parts = quantized_within(as_float32(x), scheme, -1, None, *policies)
+            return ScaledArray.of_valid_parts(scheme, *parts, -1)
+        scales = self._outer(outer, grid)
+        poisoned = ~(np.isfinite(scales) & (scales > 0))
+        # The limit that makes this scale: exact in float64, and so is the quotient.
+        high = np.where(poisoned, 1.0, scales.astype(np.float64)).reshape(-1, grid[-1])
+        high = high * scheme.room(0, scheme.elements[0])
+        parts = quantized_within(as_float32(x), scheme, -1, (-high, high), *policies)
+        parts.codes[np.repeat(poisoned, self.block, axis=-1)] = 0
+        parts.scales[0][poisoned] = np.nan
+        parts.scales[1][poisoned] = E4M3.nan_code
+        return ScaledArray.of_valid_parts(scheme, *parts, -1)
+
+    def _outer(self, outer: ArrayLike | None, grid: tuple[int, ...]) -> NDArray[np.float32]:
+        """`outer` as an array of one for each block."""
+        if outer is None or not self.divides:
+            wanted = "a float32 for each block" if self.divides else "None: this unit has none"
+            raise ValueError(f"outer must be {wanted}, not {outer}")
+        scales = np.asarray(outer)
+        if scales.dtype != np.float32 or scales.shape not in ((), grid):
+            raise ValueError(
+                f"outer must be float32 of shape {grid} or a scalar, "
+                f"not {scales.dtype} of shape {scales.shape}"
+            )
+        return np.broadcast_to(scales, grid)
+
+
+def _format(value: Any) -> ElementFormat:
+    """An element format of MX or one of `SIGN_MAGNITUDES`, or of its name."""
+    if isinstance(value, IntegerFormat) and value in SIGN_MAGNITUDES.values():
+        return value
+    if isinstance(value, str) and value.lower() in SIGN_MAGNITUDES:
+        return SIGN_MAGNITUDES[value.lower()]
+    return element_format(value, "formats")
+
+
+def _check_micro(micro: bool, scales: str, formats: Sequence[ElementFormat]) -> None:
+    """ValueError for micro-exponents beside anything but E8M0 scales and integers."""
+    if micro and scales != E8M0.name:
+        raise ValueError(f"micro must be False with {scales} scales, not True")
+    for fmt in formats:
+        if micro and not fmt.is_integer:
+            raise ValueError(f"formats with micro-exponents must be integers, not {fmt}")
 
 
 def _items(name: str, value: Any) -> Sequence:
@@ -260,14 +405,27 @@ def _items(name: str, value: Any) -> Sequence:
     return items
 
 
-def _sections(lanes: int, beats: int) -> tuple[Section, ...]:
+SCALE_DIGITS = E4M3.significand_bits + 1
+"""Digits of the quotient that an E4M3 scale is rounded from."""
+
+
+def _sections(config: QuantizeConfig) -> tuple[Section, ...]:
     """The datapath: `lanes` values a beat. Delays are rough gate levels of a quantiser alone."""
-    levels = (lanes - 1).bit_length()
+    levels = (config.lanes - 1).bit_length()
+    scale = [Section("scale", 14)]
+    if config.divides:
+        scale = [
+            Section("divisor", 28),
+            *(Section("ratio", 16, i + 1) for i in range(SCALE_DIGITS)),
+            Section("product", 40),
+            Section("divide", 32, 1),
+            *(Section("divide", 16, i) for i in range(2, config.quotient_digits + 1)),
+        ]
     return (
         Section("classify", 5),
         *(Section("largest", 12, i + 1) for i in range(levels)),
-        *([Section("collect", 14, holds=True)] if beats > 1 else []),
-        Section("scale", 14),
+        *([Section("collect", 14, holds=True)] if config.beats > 1 else []),
+        *scale,
         Section("align", 26),
         Section("encode", 20),
     )

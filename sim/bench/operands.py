@@ -34,6 +34,17 @@ SCALE_CLASSES = {
 }
 """Classes of a scale code, with the first and the last code of each."""
 
+E4M3_CLASSES = {
+    "zero": (0, 0),
+    "subnormal": (1, 7),
+    "small": (8, 55),
+    "one": (56, 56),
+    "large": (57, 125),
+    "largest": (126, 126),
+    "nan": (127, 127),
+}
+"""Classes of an E4M3 scale's code, with the first and the last code of each."""
+
 C_CLASSES = ("+0", "-0", "subnormal", "normal", "inf", "nan")
 
 

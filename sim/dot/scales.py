@@ -10,19 +10,8 @@ from numpy.typing import NDArray
 from ...model import E8M0, DotConfig
 from ...model.formats import E4M3
 from ...model.steps.codes import scale_table
-from ..bench.operands import SCALE_CLASSES
+from ..bench.operands import E4M3_CLASSES, SCALE_CLASSES
 from .item import Batch
-
-E4M3_CLASSES = {
-    "zero": (0, 0),
-    "subnormal": (1, 7),
-    "small": (8, 55),
-    "one": (56, 56),
-    "large": (57, 125),
-    "largest": (126, 126),
-    "nan": (127, 127),
-}
-"""Classes of an E4M3 scale's code, with the first and the last code of each."""
 
 Codes = NDArray[np.uint8]
 

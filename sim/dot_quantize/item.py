@@ -56,7 +56,7 @@ def predict(config: DotQuantizeConfig, batch: Batch) -> Outcome:
     """The golden model's results and codes for `batch`."""
     products = [dot.predict(config.dot, part) for part in batch.products]
     bits = np.concatenate([outcome.result for outcome in products])[batch.order]
-    blocks = quantize.Batch(0, 0, bits, np.zeros_like(bits), batch.number)
+    blocks = quantize.Batch(0, 0, bits, np.zeros_like(bits), batch.number, bits[:, 0] * 0)
     return Outcome(products, blocks, quantize.predict(config.quantizer, blocks))
 
 

@@ -84,7 +84,8 @@ def _quantize(formats: str, bulk: int, **options: Any) -> Unit:
 
 
 def _quantize_units() -> list[Unit]:
-    """Every format, source, rule, rounding and policy; blocks of one beat and of several.
+    """Every format, source, rule, rounding and policy; blocks of one beat and of several; scales
+    of E4M3, and micro-exponents.
 
     The first one meets every bfloat16 value under at least five scales, both ends among them.
     """
@@ -99,6 +100,20 @@ def _quantize_units() -> list[Unit]:
         _quantize("e2m3", 30_000, block=4, scale_rule="floor,even", rounding="toward_zero",
                   stages=1),
         _quantize("e4m3fnuz,e5m2fnuz", 30_000, block=4, nonfinite="element", stages=3),
+        _quantize("e2m1", 15_000, block=16, scales="e4m3", stages=10),
+        _quantize("sm8,sm5,sm3", 15_000, block=16, beats=4, micro=True),
+    ]  # fmt: skip
+
+
+def _more_quantize_units() -> list[Unit]:
+    """Other formats, sources and policies beside scales of E4M3 and micro-exponents."""
+    return [
+        _quantize("e4m3,int8", FULL_BULK, block=4, source="bfloat16", nonfinite="element", beats=2,
+                  scales="e4m3", stages=3),
+        _quantize("e2m1,e3m2", FULL_BULK, block=32, source="float16", rounding="toward_zero",
+                  beats=32, scales="e4m3", stages=1),
+        _quantize("int8,sm5,int4", FULL_BULK, block=16, source="bfloat16", nonfinite="element",
+                  scale_rule="floor,ceil,even", rounding="stochastic", micro=True, stages=8),
     ]  # fmt: skip
 
 
@@ -224,7 +239,7 @@ def full_matrix() -> list[Unit]:
     And a matrix unit of every accumulator, one whose tiles take turns, and one before a quantiser.
     """
     units = [Unit(unit.config, max(unit.bulk, FULL_BULK)) for unit in default_matrix()]
-    units += _every_value_units()
+    units += [*_every_value_units(), *_more_quantize_units()]
     for rule, to in zip(ACCUMULATORS, cycle(MX_FORMATS)):
         formats = ["int8"] if accumulator(rule).takes_integers else EVERY_FORMAT.split(",")
         for pair in formats:

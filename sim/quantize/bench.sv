@@ -10,7 +10,10 @@ module mxdot_bench #(
     // 0 for those that the unit has not.
     parameter int WORD_BITS = 0,
     parameter int MODE_BITS = 0,
-    parameter int RULE_BITS = 0
+    parameter int RULE_BITS = 0,
+    parameter int OUTER_BITS = 0,
+    parameter int MICRO_BITS = 0,
+    parameter int SCALE_BITS = 8
 );
   function automatic int at_least_one(int bits);
     return bits > 0 ? bits : 1;
@@ -24,10 +27,12 @@ module mxdot_bench #(
   logic [at_least_one(LANES*WORD_BITS)-1:0] in_random = 0;
   logic [at_least_one(MODE_BITS)-1:0] in_mode = 0;
   logic [at_least_one(RULE_BITS)-1:0] in_rule = 0;
+  logic [at_least_one(OUTER_BITS)-1:0] in_outer = 0;
   logic out_valid;
   logic out_ready = 0;
   logic [LANES*CODE_BITS-1:0] out_codes;
-  logic [7:0] out_scale;
+  logic [SCALE_BITS-1:0] out_scale;
+  logic [at_least_one(MICRO_BITS)-1:0] out_micro = 0;
   logic out_last = 1;  // of a block of one beat, without this output
 
   // Whatever hangs on a variable that may be written from outside is evaluated several times per
@@ -47,14 +52,19 @@ module mxdot_bench #(
 
   localparam int VALUE_BYTES = (LANES * VALUE_BITS + 7) / 8;
   localparam int RANDOM_BYTES = (LANES * WORD_BITS + 7) / 8;
-  localparam int RECORD_BYTES = VALUE_BYTES + RANDOM_BYTES + 1;
-  localparam int CODE_WORDS = (LANES * CODE_BITS + 31) / 32;
+  localparam int OUTER_BYTES = OUTER_BITS / 8;
+  localparam int RECORD_BYTES = VALUE_BYTES + RANDOM_BYTES + OUTER_BYTES + 1;
+  // Codes, and micro-exponents above them.
+  localparam int CODE_WORDS = (LANES * CODE_BITS + MICRO_BITS + 31) / 32;
+  typedef logic [32*CODE_WORDS-1:0] codes_t;
 
   task automatic put_record(logic [8*RECORD_BYTES-1:0] data);
     in_values = data[LANES*VALUE_BITS-1:0];
     data = data >> (8 * VALUE_BYTES);
     in_random = data[$bits(in_random)-1:0];
     data = data >> (8 * RANDOM_BYTES);
+    in_outer = data[$bits(in_outer)-1:0];
+    data = data >> (8 * OUTER_BYTES);
     in_mode = data[$bits(in_mode)-1:0];
     in_rule = data[4+:$bits(in_rule)];
   endtask
@@ -65,7 +75,10 @@ module mxdot_bench #(
 
   task automatic write_result(int file);
     $fwrite(file, "%u", {
-      23'b0, out_last, out_scale, {(32 * CODE_WORDS - LANES * CODE_BITS) {1'b0}}, out_codes
+      23'b0,
+      out_last,
+      8'(out_scale),
+      codes_t'(out_codes) | codes_t'(out_micro) << (LANES * CODE_BITS)
     });
   endtask
 

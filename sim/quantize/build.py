@@ -24,6 +24,9 @@ def build_quantizer(
             "WORD_BITS": config.word_bits,
             "MODE_BITS": config.mode_bits,
             "RULE_BITS": config.rule_bits,
+            "OUTER_BITS": config.outer_bits,
+            "MICRO_BITS": config.micro_bits,
+            "SCALE_BITS": config.scale_bits,
         },
         waves=waves,
     )

@@ -1,8 +1,9 @@
 """Bulk mode of a quantiser: beats in a file.
 
 A record is a beat. Its fields, each of whole bytes, from the last byte of the record to the first:
-values (lane i in the bits from i * width on), random words, and a byte with the mode in bits 0 to 3
-and the scale rule in bits 4 and 5. A result is a beat of codes, as `item.words` has it.
+values (lane i in the bits from i * width on), random words, the outer scale, and a byte with the
+mode in bits 0 to 3 and the scale rule in bits 4 and 5. A result is a beat of codes, as `item.words`
+has it.
 """
 
 from collections.abc import Sequence
@@ -28,6 +29,9 @@ def write_records(
     if config.word_bits:
         words = np.concatenate([batch.words for batch in batches])[order]
         fields.append(_bytes_of(words.reshape(beats), WORD_BITS))
+    if config.outer_bits:
+        outer = np.concatenate([batch.outer for batch in batches])[order]
+        fields.append(_bytes_of(np.repeat(outer, config.beats)[:, None], config.outer_bits))
     fields.append(np.repeat(np.concatenate(choice)[order], config.beats)[:, None])
     # $fread fills a vector from its most significant byte on.
     write_file(path, np.concatenate(fields, axis=1)[:, ::-1].tobytes())

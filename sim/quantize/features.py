@@ -9,9 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model import E8M0, ElementFormat, QuantizeConfig
+from ...model.formats import E4M3
 from ...model.scale_rules import shared_exponent
-from ..bench.operands import CLASSES, SCALE_CLASSES, class_codes, class_table, scale_class
+from ...model.schemes.exact import quotient
+from ...model.units.quantize import PAIR
+from ..bench.operands import (
+    CLASSES,
+    E4M3_CLASSES,
+    SCALE_CLASSES,
+    class_codes,
+    class_table,
+    scale_class,
+)
 from .item import Batch, Outcome, values
+from .outer import INFINITY, OUTER_CLASSES, outer_classes
 
 VALUE_CLASSES = ("zero", "-zero", "subnormal", "normal", "largest", "inf", "nan")
 BLOCK_CLASSES = (
@@ -25,6 +36,8 @@ BLOCK_CLASSES = (
 ROUNDED = ("exact", "below half", "tie to even down", "tie to even up", "above half")
 LIMITS = ("saturated", "lost to zero")
 ENDS = ("clamped to the smallest", "inside", "clamped to the largest")
+MICRO = ("0", "1", "1 of zeros")
+SCALE_NAMES = {E8M0.name: SCALE_CLASSES, E4M3.name: E4M3_CLASSES}
 
 
 def goals(config: QuantizeConfig) -> dict[str, Sequence[object]]:
@@ -36,7 +49,7 @@ def goals(config: QuantizeConfig) -> dict[str, Sequence[object]]:
         "block": list(BLOCK_CLASSES),
         "scale": _scale_bins(config),
         "range": _range_bins(config, *formats),
-        "carry": [(rule, carried) for rule in config.scale_rules for carried in _carries(rule)],
+        **_own_goals(config),
         "element": [(fmt.name, name) for fmt in formats for name in _element_classes(config, fmt)],
         "rounding": [(fmt.name, name) for fmt in formats for name in ROUNDED],
         "limit": [(fmt.name, name) for fmt in formats for name in _limits(config, fmt)],
@@ -48,30 +61,37 @@ def hits(config: QuantizeConfig, batch: Batch, outcome: Outcome) -> Mapping[str,
     fmt, rule = config.formats[batch.mode], config.scale_rules[batch.rule]
     with np.errstate(invalid="ignore"):
         wide = values(config, batch.bits).astype(np.float64)
+    scale_names = SCALE_NAMES[config.scales]
     finite = np.isfinite(wide)
     magnitude = np.where(finite, np.abs(wide), 0.0)
     amax = magnitude.max(axis=1)
-    floor = shared_exponent(amax, fmt, "floor")
-    exponent = np.where(amax == 0, 0, shared_exponent(amax, fmt, rule))
-    poisoned = outcome.scale == E8M0.nan_code
+    poisoned = outcome.scale == config.scale_format.nan_code
     classes = class_table(fmt)[outcome.codes]
-    units = _units(fmt, magnitude, outcome.scale)
+    ratio = quotient(magnitude, _scaling(config, batch, outcome))
+    units = _units(fmt, ratio)
     sets = {
         "value": _sets(_value_class(config, wide, batch.bits), VALUE_CLASSES.__getitem__),
         "block": _sets(_block_class(wide)[:, None], BLOCK_CLASSES.__getitem__),
-        "scale": _sets(scale_class(outcome.scale)[:, None], list(SCALE_CLASSES).__getitem__),
-        "range": _sets(1 + _beyond(exponent)[:, None], ENDS.__getitem__),
-        "carry": _sets((exponent > floor)[:, None], lambda i: (rule, bool(i))),
+        "scale": _sets(
+            scale_class(outcome.scale, scale_names)[:, None], list(scale_names).__getitem__
+        ),
+        **(
+            _quotient_hits(config, batch, amax, fmt)
+            if config.divides
+            else _rule_hits(amax, fmt, rule)
+        ),
+        **_micro_hits(config, magnitude, outcome),
         "element": _sets(classes, lambda i: (fmt.name, CLASSES[i])),
         "rounding": _sets(_rounded(units), lambda i: (fmt.name, ROUNDED[i])),
     }
     none = poisoned | (amax == 0)
-    for names, skip in ((("range", "carry", "rounding"), none), (("element",), poisoned)):
-        for name in names:
+    for names, skip in (
+        (("range", "carry", "scale_rounding", "rounding"), none),
+        (("element", "micro"), poisoned),
+    ):
+        for name in sets.keys() & set(names):
             sets[name] = [set() if s else bins for bins, s in zip(sets[name], skip, strict=True)]
-    exponents = _exponents(fmt, magnitude, outcome.scale)
-    largest = fmt.largest_finite / 2.0 ** (fmt.emax - fmt.mantissa_bits)
-    saturated = finite & (units > largest) & (exponents == fmt.emax)
+    saturated = finite & (ratio > fmt.largest_finite)
     lost = (classes == CLASSES.index("zero")) & (magnitude > 0)
     sets["limit"] = [
         {(fmt.name, name) for name, hit in zip(LIMITS, row, strict=True) if hit}
@@ -113,18 +133,65 @@ def _block_class(wide: NDArray) -> NDArray:
     return np.select(conditions, [5, 4, 3, 2, 0], 1)
 
 
-def _exponents(fmt: ElementFormat, magnitude: NDArray, scale: NDArray[np.uint8]) -> NDArray:
-    """The element exponent of every value: that of its leading bit, or the format's smallest."""
-    shared = scale.astype(np.int64)[:, None] - E8M0.bias
-    exponent = np.frexp(magnitude)[1] - 1 - shared
-    return np.maximum(np.where(magnitude == 0, fmt.emin, exponent), fmt.emin)
+def _rule_hits(amax: NDArray, fmt: ElementFormat, rule: str) -> dict[str, list[set[object]]]:
+    """Of a power of two: where the rule's exponent lies, and whether it carries."""
+    floor = shared_exponent(amax, fmt, "floor")
+    exponent = np.where(amax == 0, 0, shared_exponent(amax, fmt, rule))
+    return {
+        "range": _sets(1 + _beyond(exponent)[:, None], ENDS.__getitem__),
+        "carry": _sets((exponent > floor)[:, None], lambda i: (rule, bool(i))),
+    }
 
 
-def _units(fmt: ElementFormat, magnitude: NDArray, scale: NDArray[np.uint8]) -> NDArray:
-    """Values in units of the last place of their element."""
-    shared = scale.astype(np.int64)[:, None] - E8M0.bias
-    exponent = _exponents(fmt, magnitude, scale)
-    return np.ldexp(magnitude, fmt.mantissa_bits - exponent - shared)
+def _quotient_hits(
+    config: QuantizeConfig, batch: Batch, amax: NDArray, fmt: ElementFormat
+) -> dict[str, list[set[object]]]:
+    """Of an E4M3 scale: the outer one, where the quotient lies, and how it is rounded."""
+    outer = np.where(_is_scale(batch), batch.outer.view(np.float32), np.float32(1))
+    ratio = quotient(amax, outer.astype(np.float64) * fmt.largest_finite)
+    end = 1 + (ratio > E4M3.largest_finite).astype(np.int64) - (ratio < E4M3.smallest)
+    rounded = _sets(_rounded(_units(E4M3, ratio))[:, None], ROUNDED.__getitem__)
+    return {
+        "outer": _sets(outer_classes(batch.outer)[:, None], OUTER_CLASSES.__getitem__),
+        "range": _sets(end[:, None], ENDS.__getitem__),
+        "scale_rounding": [
+            bins if inside else set() for bins, inside in zip(rounded, end == 1, strict=True)
+        ],
+    }
+
+
+def _micro_hits(
+    config: QuantizeConfig, magnitude: NDArray, outcome: Outcome
+) -> dict[str, list[set[object]]]:
+    """Each micro-exponent, and that of two zeros."""
+    if not config.micro:
+        return {}
+    zeros = magnitude.reshape(len(magnitude), -1, PAIR).max(axis=2) == 0
+    return {"micro": _sets(np.where(zeros, 2, outcome.micro), MICRO.__getitem__)}
+
+
+def _is_scale(batch: Batch) -> NDArray[np.bool_]:
+    """Which outer scales are positive and finite."""
+    return (batch.outer > 0) & (batch.outer < INFINITY)
+
+
+def _scaling(config: QuantizeConfig, batch: Batch, outcome: Outcome) -> NDArray[np.float64]:
+    """What each value is divided by, (n, block) or (n, 1); anything positive if it is poisoned."""
+    scale = outcome.scale.astype(np.int64)[:, None]
+    if config.divides:
+        outer = np.where(_is_scale(batch), batch.outer.view(np.float32), np.float32(1))
+        poisoned = scale == E4M3.nan_code
+        return outer[:, None] * np.where(poisoned, 1.0, E4M3.values[scale])
+    shared = scale - E8M0.bias
+    if config.micro:
+        shared = shared - np.repeat(outcome.micro, PAIR, axis=1)
+    return np.ldexp(1.0, shared)
+
+
+def _units(fmt: ElementFormat, ratio: NDArray) -> NDArray:
+    """Values over their scales in units of the last place of their element."""
+    exponent = np.where(ratio == 0, fmt.emin, np.frexp(ratio)[1] - 1)
+    return np.ldexp(ratio, fmt.mantissa_bits - np.maximum(exponent, fmt.emin))
 
 
 def _rounded(units: NDArray) -> NDArray:
@@ -139,6 +206,14 @@ def _rounded(units: NDArray) -> NDArray:
 def _beyond(exponent: NDArray) -> NDArray:
     low, high = E8M0.exponent_range
     return np.where(exponent < low, -1, np.where(exponent > high, 1, 0))
+
+
+def _own_goals(config: QuantizeConfig) -> dict[str, Sequence[object]]:
+    """Of the unit's kind of scales."""
+    if config.divides:
+        return {"outer": OUTER_CLASSES, "scale_rounding": ROUNDED}
+    carries = [(rule, carried) for rule in config.scale_rules for carried in _carries(rule)]
+    return {"carry": carries, **({"micro": MICRO} if config.micro else {})}
 
 
 def _carries(rule: str) -> tuple[bool, ...]:
@@ -156,6 +231,8 @@ def _exponent_limits(config: QuantizeConfig, *formats: ElementFormat) -> tuple[i
 
 
 def _scale_bins(config: QuantizeConfig) -> Sequence[object]:
+    if config.divides:
+        return [name for name in SCALE_NAMES[config.scales] if name != "zero"]
     _, top = _exponent_limits(config, *config.formats)
     reached = {"smallest": True, "small": True, "one": top >= 0, "large": top >= 1}
     reached |= {"largest": top >= E8M0.exponent_range[1], "nan": _poisons(config)}
@@ -175,6 +252,8 @@ def _poisons(config: QuantizeConfig) -> bool:
 
 
 def _range_bins(config: QuantizeConfig, *formats: ElementFormat) -> Sequence[object]:
+    if config.divides:
+        return ENDS
     least, top = _exponent_limits(config, *formats)
     low, high = E8M0.exponent_range
     return [ENDS[0]] * (least < low) + [ENDS[1]] + [ENDS[2]] * (top > high)

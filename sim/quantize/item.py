@@ -1,6 +1,6 @@
 """Blocks to quantise as data: what sequences make, pins carry and models predict."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from ...model import QuantizeConfig
 from ...model.lfsr import WORD_BITS
 
 Beat = tuple[int, int]  # packed values and random words, lane 0 lowest
-CodesBeat = tuple[int, int, int]  # packed codes, scale, last
+CodesBeat = tuple[int, int, int]  # packed codes, micro-exponents above them; scale, last
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ class Batch:
 
     bits: uint32 values (n, block). words: uint32 random words (n, block), zero in a unit that takes
     none from outside. number: of blocks since the reset (n,), for the words of shift registers.
+    outer: uint32 bits of outer scales (n,), zero in a unit that takes none.
     mode, rule: indices into the unit's formats and scale rules. sequence: who made them.
     """
 
@@ -28,6 +29,7 @@ class Batch:
     bits: NDArray[np.uint32]
     words: NDArray[np.uint32]
     number: NDArray[np.int64]
+    outer: NDArray[np.uint32]
     sequence: str = ""
 
     def __len__(self) -> int:
@@ -38,29 +40,32 @@ class Batch:
         return replace(self, **{name: getattr(self, name)[rows] for name in COLUMNS})
 
 
-COLUMNS = ("bits", "words", "number")
+COLUMNS = ("bits", "words", "number", "outer")
 
 
 @dataclass(frozen=True)
 class Block:
-    """One block as pins carry it; `number` counts blocks since the reset."""
+    """One block as pins carry it; `number` counts blocks since the reset, `outer` are bits."""
 
     mode: int
     rule: int
     beats: tuple[Beat, ...]
     number: int = 0
+    outer: int = 0
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Codes uint8 (n, block) and scales uint8 (n,)."""
+    """Codes uint8 (n, block), scales uint8 (n,), and micro-exponents uint8 (n, block / 2) or
+    (n, 0)."""
 
     codes: NDArray[np.uint8]
     scale: NDArray[np.uint8]
+    micro: NDArray[np.uint8]
 
     def take(self, rows: NDArray | slice) -> "Outcome":
         """The results of these rows."""
-        return Outcome(self.codes[rows], self.scale[rows])
+        return Outcome(self.codes[rows], self.scale[rows], self.micro[rows])
 
 
 def concatenate(batches: Iterable[Batch]) -> list[Batch]:
@@ -84,6 +89,13 @@ def values(config: QuantizeConfig, bits: NDArray[np.uint32]) -> NDArray[Any]:
     return bits.astype(word).view(config.source.dtype)
 
 
+def largest_magnitudes(config: QuantizeConfig, bits: NDArray[np.uint32]) -> NDArray[np.float64]:
+    """The largest finite magnitude of each block."""
+    with np.errstate(invalid="ignore"):  # signalling NaN
+        wide = np.abs(values(config, bits).astype(np.float64))
+    return np.where(np.isfinite(wide), wide, 0.0).max(axis=1)
+
+
 def words_of(config: QuantizeConfig, batch: Batch) -> NDArray[np.uint32]:
     """The random words that the batch is rounded with."""
     if config.random != "lfsr" or not len(batch):
@@ -95,11 +107,14 @@ def words_of(config: QuantizeConfig, batch: Batch) -> NDArray[np.uint32]:
 
 def predict(config: QuantizeConfig, batch: Batch) -> Outcome:
     """The golden model's codes and scales for `batch`."""
+    outer = batch.outer.view(np.float32)[:, None] if config.outer_bits else None
     with np.errstate(invalid="ignore"):  # signalling NaN
         made = config.quantize(
-            values(config, batch.bits), words_of(config, batch), batch.mode, batch.rule
+            values(config, batch.bits), words_of(config, batch), batch.mode, batch.rule, outer
         )
-    return Outcome(made.codes, made.scales[:, 0])
+    scales = made.level_scales[int(config.divides)][:, 0]
+    none = np.zeros((len(batch), 0), np.uint8)
+    return Outcome(made.codes, scales, made.level_scales[1] if config.micro else none)
 
 
 def blocks(config: QuantizeConfig, batch: Batch) -> list[Block]:
@@ -109,17 +124,22 @@ def blocks(config: QuantizeConfig, batch: Batch) -> list[Block]:
         _pack(batch.bits.reshape(shape), config.source.bits),
         _pack(batch.words.reshape(shape), WORD_BITS),
     ]
-    numbers = batch.number.tolist()
+    once = batch.number.tolist(), batch.outer.tolist()
     return [
-        Block(batch.mode, batch.rule, tuple(zip(*row, strict=True)), number)
-        for *row, number in zip(*packed, numbers, strict=True)
+        Block(batch.mode, batch.rule, tuple(zip(*row, strict=True)), number, outer)
+        for *row, number, outer in zip(*packed, *once, strict=True)
     ]
 
 
 def plain(block: Block) -> dict[str, Any]:
     """The block as plain values of JSON."""
     beats = [list(beat) for beat in block.beats]
-    return {"mode": block.mode, "rule": block.rule, "number": block.number, "beats": beats}
+    return {**vars(block), "beats": beats}
+
+
+def block_of(values: Mapping[str, Any]) -> Block:
+    """The block that `plain` made."""
+    return Block(**{**values, "beats": tuple(map(tuple, values["beats"]))})
 
 
 def batch_of(config: QuantizeConfig, items: Sequence[Block]) -> Batch:
@@ -130,20 +150,23 @@ def batch_of(config: QuantizeConfig, items: Sequence[Block]) -> Batch:
     ]
     bits, words = (np.array(column, np.uint32) for column in columns)
     numbers = np.array([item.number for item in items], np.int64)
-    return Batch(items[0].mode, items[0].rule, bits, words, numbers)
+    outer = np.array([item.outer for item in items], np.uint32)
+    return Batch(items[0].mode, items[0].rule, bits, words, numbers, outer)
 
 
 def words(config: QuantizeConfig, outcome: Outcome) -> NDArray[np.uint32]:
     """Blocks of codes as bench tops write them, (n, words).
 
-    Each beat has its codes in whole words (lane 0 in the lowest bits), then a word with the scale
-    in bits 0 to 7 and `last` in bit 8.
+    Each beat has its codes (lane 0 in the lowest bits) and its micro-exponents in whole words, then
+    a word with the scale in bits 0 to 7 and `last` in bit 8.
     """
     shape = (len(outcome.scale), config.beats, config.lanes)
     bits = np.unpackbits(
         outcome.codes.reshape(*shape, 1), axis=-1, count=config.bits, bitorder="little"
     )
-    packed = np.packbits(bits.reshape(*shape[:2], -1), axis=-1, bitorder="little")
+    micro = outcome.micro.reshape(*shape[:2], -1)
+    bits = np.concatenate([bits.reshape(*shape[:2], -1), micro], axis=-1)
+    packed = np.packbits(bits, axis=-1, bitorder="little")
     packed = np.pad(packed, ((0, 0), (0, 0), (0, -packed.shape[2] % 4))).view("<u4")
     last = np.arange(config.beats) == config.beats - 1
     marks = outcome.scale[:, None].astype(np.uint32) | last.astype(np.uint32) << np.uint32(8)

@@ -3,7 +3,7 @@
 from ...model import QuantizeConfig
 from ...model.lfsr import WORD_BITS
 from ..engine.job import Failure, UnitJob
-from .item import Batch, Block, batch_of, words_of
+from .item import Batch, batch_of, block_of, words_of
 
 
 def describe_failure(job: UnitJob, failure: Failure) -> str:
@@ -11,12 +11,13 @@ def describe_failure(job: UnitJob, failure: Failure) -> str:
     config: QuantizeConfig = job.config
     item = failure.item
     fmt, rule = config.formats[item["mode"]], config.scale_rules[item["rule"]]
-    block = Block(item["mode"], item["rule"], tuple(map(tuple, item["beats"])), item["number"])
+    outer = [f"outer scale {item['outer']:08x}"] if config.outer_bits else []
     details = [
         f"format {fmt} (mode {item['mode']}), scale rule {rule} (rule {item['rule']})",
         f"block {item['number']} after the reset; lane 0 first:",
         f"values {_hex([beat[0] for beat in item['beats']], config.source.bits, config.lanes)}",
-        *rounded(config, batch_of(config, [block]), failure),
+        *outer,
+        *rounded(config, batch_of(config, [block_of(item)]), failure),
     ]
     return job.report(f"{failure.where}: {what(config, failure)}", details)
 
@@ -29,6 +30,10 @@ def rounded(config: QuantizeConfig, block: Batch, failure: Failure) -> list[str]
         lines.append(f"words  {' '.join(f'{word:0{WORD_BITS // 4}x}' for word in words)}")
     for name, beats in (("got ", failure.got), ("want", failure.want)):
         codes = _hex([beat[0] for beat in beats], config.bits, config.lanes)
+        if config.micro:
+            codes += ", micro-exponents " + _hex(
+                [beat[0] >> config.lanes * config.bits for beat in beats], config.micro_bits, 1
+            )
         scales = " ".join(f"0x{scale:02x}" for scale in dict.fromkeys(beat[1] for beat in beats))
         lines.append(f"{name} scale {scales}, codes {codes}")
     return lines
@@ -40,6 +45,8 @@ def what(config: QuantizeConfig, failure: Failure) -> str:
         if got[1] != want[1]:
             return "scale differs"
         lane = ((got[0] ^ want[0]).bit_length() - 1) // config.bits
+        if lane >= config.lanes:
+            return f"micro-exponents differ in beat {beat}"
         if got[0] != want[0]:
             return f"codes differ, the last in lane {lane} of beat {beat}"
     return "last differs"

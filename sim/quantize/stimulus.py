@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -9,7 +10,8 @@ from numpy.typing import NDArray
 
 from ...model import ElementFormat, QuantizeConfig
 from ..bench.operands import class_codes
-from .item import Batch
+from .item import Batch, largest_magnitudes
+from .outer import boundaries, outer_scales
 
 Bits = NDArray[np.int64]
 
@@ -225,17 +227,26 @@ SEQUENCES: dict[str, tuple[Callable[[Target, Generator, int], Bits], int]] = {
     "raw": (raw, 1),
 }
 """Sequences of `traffic` by name, with their shares."""
+BOUNDARIES = "boundaries"
+"""That of units with an outer scale, which it makes with the values; its share is 4."""
+
+
+def _sequences(
+    config: QuantizeConfig,
+) -> dict[str, tuple[Callable[[Target, Generator, int], Any], int]]:
+    return {**SEQUENCES, **({BOUNDARIES: (boundaries, 4)} if config.outer_bits else {})}
 
 
 def traffic(config: QuantizeConfig, rng: Generator, count: int) -> list[Batch]:
     """About `count` blocks: every format and scale rule, every sequence by its share."""
-    total = sum(share for _, share in SEQUENCES.values())
+    sequences = _sequences(config)
+    total = sum(share for _, share in sequences.values())
     total *= len(config.formats) * len(config.scale_rules)
     return [
         batch(config, rng, mode, rule, make(Target(config, fmt), rng, n), name)
         for mode, fmt in enumerate(config.formats)
         for rule in range(len(config.scale_rules))
-        for name, (make, share) in SEQUENCES.items()
+        for name, (make, share) in sequences.items()
         for n in [max(count * share // total, 16)]
     ]
 
@@ -253,13 +264,25 @@ def bulk_traffic(config: QuantizeConfig, rng: Generator, count: int) -> list[Bat
 
 
 def batch(
-    config: QuantizeConfig, rng: Generator, mode: int, rule: int, bits: Bits, name: str
+    config: QuantizeConfig,
+    rng: Generator,
+    mode: int,
+    rule: int,
+    made: Bits | tuple[Bits, NDArray[np.uint32]],
+    name: str,
 ) -> Batch:
-    """Blocks of these bits, with random words where the unit takes them."""
+    """Blocks of these bits, and outer scales where they have any, with random words, and outer
+    scales else, where the unit takes them."""
+    bits, outer = made if isinstance(made, tuple) else (made, None)
     words = np.zeros(bits.shape, np.uint32)
     if config.word_bits:
         ends = rng.choice(np.array([0, 1, 2**31, 2**32 - 1], np.uint32), bits.shape)
         words = rng.integers(0, 2**32, bits.shape, dtype=np.uint32)
         words = np.where(rng.random(bits.shape) < 0.3, ends, words)
     number = np.zeros(len(bits), np.int64)
-    return Batch(mode, rule, bits.astype(np.uint32), words, number, name)
+    pattern = bits.astype(np.uint32)
+    if outer is None:
+        outer = np.zeros(len(bits), np.uint32)
+        if config.outer_bits:
+            outer = outer_scales(largest_magnitudes(config, pattern), rng)
+    return Batch(mode, rule, pattern, words, number, outer, name)

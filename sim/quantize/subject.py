@@ -23,13 +23,18 @@ class QuantizePins(subject.Pins):
         self.in_random = dut.in_random if config.word_bits else None
         self.in_mode = dut.in_mode if config.mode_bits else None
         self.in_rule = dut.in_rule if config.rule_bits else None
+        self.in_outer = dut.in_outer if config.outer_bits else None
+        self.micro_at = config.lanes * config.bits
+        self.out_micro = dut.out_micro if config.micro_bits else None
         self.out_codes, self.out_scale = dut.out_codes, dut.out_scale
         self.out_last = dut.out_last if config.beats > 1 else None
 
     def codes(self) -> CodesBeat:
         """The beat of codes, as it stands; of a block of one beat it is the last."""
         last = 1 if self.out_last is None else int(self.out_last.value)
-        return int(self.out_codes.value), int(self.out_scale.value), last
+        micro = 0 if self.out_micro is None else int(self.out_micro.value)
+        codes = int(self.out_codes.value) | micro << self.micro_at
+        return codes, int(self.out_scale.value), last
 
 
 class Timeline(subject.Timeline):
@@ -80,7 +85,8 @@ class Sent(Assembler):
             return None
         mode = 0 if pins.in_mode is None else int(pins.in_mode.value)
         rule = 0 if pins.in_rule is None else int(pins.in_rule.value)
-        block = Block(mode, rule, tuple(self.beats), self.number)
+        outer = 0 if pins.in_outer is None else int(pins.in_outer.value)
+        block = Block(mode, rule, tuple(self.beats), self.number, outer)
         self.beats, self.number = [], self.number + 1
         return block
 
@@ -142,7 +148,7 @@ class QuantizeSubject(Subject):
         return len(item.beats)
 
     def drive(self, item: Block, index: int, rng: Random) -> None:
-        """Put a beat on the pins; mode and rule count with the last, others carry noise."""
+        """Put a beat on the pins; what is of a block counts with the last, others carry noise."""
         pins, last = self.pins, index == len(item.beats) - 1
         pins.in_values.value, word = item.beats[index]
         if pins.in_random is not None:
@@ -150,6 +156,7 @@ class QuantizeSubject(Subject):
         for pin, choice, count in (
             (pins.in_mode, item.mode, len(self.config.formats)),
             (pins.in_rule, item.rule, len(self.config.scale_rules)),
+            (pins.in_outer, item.outer, 1 << self.config.outer_bits),
         ):
             if pin is not None:
                 pin.value = choice if last else rng.randrange(count)

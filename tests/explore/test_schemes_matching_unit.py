@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from compare import generator
-from mxdot.explore.schemes.matching_unit import NoUnitError, unit_of
+from mxdot.explore.schemes.matching_unit import NoUnitError, quantizer_of, unit_of
 from mxdot.explore.schemes.pairing import BFLOAT16_BITS, pairing
 from mxdot.model import MXArray, schemes
 from mxdot.model.formats import FloatFormat
@@ -173,6 +173,57 @@ def test_schemes_that_no_unit_has():
         pair = replace(pairing("mxfp4"), weights=scheme, activations=scheme)
         with pytest.raises(NoUnitError, match=f"^{re.escape(message)}$"):
             unit_of(pair)
+
+
+# Quantisers --------------------------------------------------------------------------------------
+
+CHOICE = (
+    "no quantiser chooses from a code book: the contract compares errors summed in float64, which "
+    "takes a tree of float64 adders for each format"
+)
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_every_scheme_has_a_quantizer_or_a_reason(name):
+    """What a scheme's unit makes are the scheme's own codes and scales."""
+    scheme = SCHEMES[name]
+    try:
+        unit = quantizer_of(scheme)
+    except NoUnitError as error:
+        reasons = {"zero points", "float32 scales", "float16 scales", "u4 scales", "u6 scales"}
+        known = {CHOICE, *(f"no quantiser makes {what}" for what in reasons)}
+        unit = None if str(error) in known else str(error)
+    if unit is None:
+        return
+    assert not isinstance(unit, str), unit
+    rng = generator("quantisers", name)
+    x = (rng.standard_normal((4, 128)) * 2.0 ** rng.integers(-9, 9, (4, 1))).astype(np.float32)
+    want = schemes.quantize(x, scheme)
+    outer = want.scales[0].ravel()[0] if unit.divides else None
+    got = unit.quantize(x, outer=outer)
+    assert (got.codes == want.codes).all()
+    for mine, its in zip(got.level_scales, want.scales, strict=True):
+        assert (mine == its).all()
+
+
+def test_quantizers_of_activations():
+    known = {
+        "mxfp8_e4m3:ceil:b16": "quantize float32 to e4m3 x16 ceil nearest_even poison stages 4",
+        "nvfp4": "quantize float32 to e2m1 x16 amax nearest_even poison stages 4 scales e4m3",
+        "mx6": "quantize float32 to sm5 x16 floor nearest_even poison stages 4 micro",
+        "msfp12": "quantize float32 to sm4 x16 floor nearest_even poison stages 4",
+    }
+    assert {name: str(quantizer_of(schemes.scheme(name))) for name in known} == known
+    for scheme, message in (
+        (None, "activations in bfloat16 are not quantised"),
+        (SCHEMES["mixed4"], CHOICE),
+        (SCHEMES["int8_affine"], "no quantiser makes zero points"),
+        (SCHEMES["fp8_e4m3_b128"], "no quantiser makes float32 scales"),
+        (SCHEMES["vsquant4_u4"], "no quantiser makes u4 scales"),
+        (schemes.scheme("mxfp4:b24"), "no quantiser: block must be one of 4, 8, 16, 32, 64, 128"),
+    ):
+        with pytest.raises(NoUnitError, match=f"^{re.escape(message)}"):
+            quantizer_of(scheme)
 
 
 # Pairings ---------------------------------------------------------------------------------------

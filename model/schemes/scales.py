@@ -64,7 +64,13 @@ def scales(
             made = _power(_largest(matrix, group, bounds), product, scheme, i, element)
         else:
             amax = _largest(matrix, group, bounds)
-            made = _floating(amax, scheme.room(i, element), product, level.format)
+            room = scheme.room(i, element)
+            if product is None and bounds is None and level.format == FLOAT32 and _is_float32(room):
+                made = _float32_scale(cast(amax, "float32"), room)
+            else:
+                rooms = namespace(amax).full_like(amax, room)
+                rooms = rooms if product is None else rooms * product
+                made = encode(quotient(amax, rooms), level.format)
         stored.append(made)
         mine = level.format.exact(made)
         product = mine if product is None else product * mine
@@ -72,19 +78,16 @@ def scales(
     return Scales(element, stored, product, zero_points)
 
 
-def _floating(
-    amax: Array, room: float, outer: Array | None, fmt: FloatFormat | IntegerFormat
-) -> Array:
-    """amax, of float32 values, over the room that the element and the outer scales give it."""
+def _is_float32(x: float) -> bool:
+    return x <= FLOAT32.largest_finite and np.float32(x) == x
+
+
+def _float32_scale(amax: Array, room: float) -> Array:
+    """What `encode` makes of the quotient, by IEEE 754's division of two float32 numbers."""
     xp = namespace(amax)
-    divides = room <= FLOAT32.largest_finite and np.float32(room) == room
-    if outer is None and fmt == FLOAT32 and divides:  # as IEEE 754 divides
-        largest = cast(amax, "float32")
-        with np.errstate(under="ignore"):  # by a tensor: PyTorch multiplies by a number's inverse
-            ratio = largest / xp.full_like(largest, room)
-        return xp.clip(ratio, FLOAT32.smallest, FLOAT32.largest_finite)
-    rooms = xp.full_like(amax, room)
-    return encode(quotient(amax, rooms if outer is None else rooms * outer), fmt)
+    with np.errstate(under="ignore"):  # by a tensor: PyTorch multiplies by a number's inverse
+        ratio = amax / xp.full_like(amax, room)
+    return xp.clip(ratio, FLOAT32.smallest, FLOAT32.largest_finite)
 
 
 def encode(values: Array, fmt: FloatFormat | IntegerFormat) -> Array:

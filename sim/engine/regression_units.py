@@ -162,6 +162,7 @@ def _dot_units() -> list[Unit]:
         _unit("aligned:13", "int8", 16, 3, bulk=30_000, micro=True),
         _unit("int32", "int8xint4", 16, 6, out="uint8:multiply", scales="u4", zero_points="ab"),
         _unit("int32", "int8", 8, 4, bulk=30_000, out="int8_full:multiply:8"),
+        _unit("int32", "int8", 4, 5, bulk=30_000, out="float16:scale", zero_points="a"),
         _unit("aligned:30", "e2m3", 4, 1, bulk=80_000, out="bfloat16"),
         _unit("fused:0", "e3m2", 4, 4, bulk=80_000),
         _unit("aligned:13", "e4m3", 16, 16, bulk=30_000, interleave=7),

@@ -160,6 +160,7 @@ def _dot_units() -> list[Unit]:
         _unit("int32", "int8", 32, 2, bulk=80_000),
         _unit("int32", "int8", 32, 3, out="int8_full:shift"),
         _unit("aligned:13", "int8", 16, 3, bulk=30_000, micro=True),
+        _unit("aligned:13", "int5,int3", 8, 4, bulk=20_000, micro=True),
         _unit("int32", "int8xint4", 16, 6, out="uint8:multiply", scales="u4", zero_points="ab"),
         _unit("int32", "int8", 8, 4, bulk=30_000, out="int8_full:multiply:8"),
         _unit("int32", "int8", 4, 5, bulk=30_000, out="float16:scale", zero_points="a"),

@@ -101,7 +101,8 @@ OPTIONS: tuple[Option, ...] = (
         "float32, bfloat16, float16; of int32 sums int32, or an integer format requantised by "
         "a multiplier (of 31 bits, or 4 to 31) and a shift, or by a shift: int8_full:multiply, "
         "int8_full:multiply:16, int8_full:shift, and so on "
-        "for int8_symmetric, uint8, int4_full, int4_symmetric",
+        "for int8_symmetric, uint8, int4_full, int4_symmetric; or a float that a float32 "
+        "scales them to: float32:scale, bfloat16:scale, float16:scale",
         "FORMAT",
         default="float32",
     ),

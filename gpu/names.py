@@ -45,8 +45,12 @@ def scheme_name(scheme: Scheme) -> str:
 
 
 def named_scheme(name: str) -> Scheme:
-    """The scheme whose text it is."""
-    return SCHEMES[name] if name in SCHEMES else OTHERS[name]
+    """The scheme whose text it is; ValueError where nothing of this process has it."""
+    if name in SCHEMES:
+        return SCHEMES[name]
+    if name not in OTHERS:
+        raise ValueError(f"scheme must be a row of SCHEMES or made in this process, not {name!r}")
+    return OTHERS[name]
 
 
 def accumulator_name(rule: Accumulator) -> str:

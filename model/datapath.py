@@ -10,8 +10,8 @@ from math import ceil, log
 from typing import TYPE_CHECKING
 
 from .delays import in_process
-from .formats import FLOAT32
-from .outputs import IntegerOutput
+from .formats import BFLOAT16, FLOAT16, FLOAT32
+from .outputs import MULTIPLY, SCALE, IntegerOutput
 from .pipeline import Section
 from .widths import LEADERS, Widths
 
@@ -116,15 +116,25 @@ def _block(widths: Widths) -> tuple[Section, ...]:
 
 
 def _integer(config: "DotConfig") -> tuple[Section, ...]:
-    """A unit whose running value is INT32 and whose result is an integer."""
+    """A unit whose running value is INT32, and what makes its result of that."""
     out = config.out
     assert isinstance(out, IntegerOutput)
-    multiplies = out.rescale == "multiply"
     corrects = bool(config.zero_sides or config.scale_bits)
     return (
         *_products_tree(Widths(config)),
         *([Section("correct", 870)] if corrects else []),
         Section("accumulate", 480, holds=True, loop=True),
-        *([Section("rescale", 590 + 10 * out.multiplier_bits)] if multiplies else []),
-        *([Section("limit", 850 if multiplies else 540)] if out.rescale else []),
+        *_rescaled(out),
     )
+
+
+def _rescaled(out: IntegerOutput) -> tuple[Section, ...]:
+    """From an INT32 sum to the result."""
+    if out.rescale == SCALE:
+        convert = {FLOAT32.name: (), BFLOAT16.name: (220,), FLOAT16.name: (510,)}[str(out.format)]
+        product = Section("float", 570), Section("rescale", 1250), Section("round", 800)
+        return *product, *(Section("convert", delay) for delay in convert)
+    multiplies = out.rescale == MULTIPLY
+    rescale = (Section("rescale", 590 + 10 * out.multiplier_bits),) if multiplies else ()
+    limit = (Section("limit", 850 if multiplies else 540),) if out.rescale else ()
+    return *rescale, *limit

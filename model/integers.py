@@ -1,7 +1,7 @@
 """Dot products of integers in INT32, as a unit with integer results computes them.
 
-Section 8 of docs/numerics.md: zero points, integer scales, the saturating INT32 sum, and its
-requantisation.
+Section 8 of docs/numerics.md: zero points, integer scales, the saturating INT32 sum, and what
+becomes of it: an integer that it is requantised to, or a float that it is scaled to.
 """
 
 from collections.abc import Mapping
@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .accumulators import Accumulator
+from .blocks import as_float32
 from .errors import choice, integer_array
-from .formats import BLOCK_SCALES, ElementFormat, FloatFormat
+from .formats import BLOCK_SCALES, FLOAT32, ElementFormat, FloatFormat, IntegerFormat
 from .formats.pairs import Pair
-from .outputs import SHIFT, IntegerOutput
+from .outputs import INTEGER_OUTPUTS, SCALE, SHIFT, IntegerOutput, convert_trace
 from .requantize import (
     HIGHEST,
     LARGEST_SHIFT,
@@ -22,7 +23,9 @@ from .requantize import (
     FixedRescale,
     ShiftRescale,
     requantize_traced,
+    rescaled_floats,
 )
+from .rounding import F32
 from .trace import Recorder, Trace
 
 if TYPE_CHECKING:
@@ -45,7 +48,12 @@ def check_integers(
     """ValueError unless scales, zero points and output go together."""
     if not isinstance(out, IntegerOutput):
         choice(f"scales of {out.name} results", scales, BLOCK_SCALES)
-        choice(f"zero_points of {out.name} results", zero_points, ("none",))
+        if zero_points != "none":
+            of_sums = INTEGER_OUTPUTS[f"{out.name}:{SCALE}"].name
+            raise ValueError(
+                f"zero_points of {out.name} results must be none, not {zero_points!r}; "
+                f"{of_sums} results, of int32, may have them"
+            )
         return
     if not rule.takes_integers:
         raise ValueError(f"accumulator must be int32 for {out.name} results, not {rule}")
@@ -65,24 +73,25 @@ def integer_dot(
     inputs: Mapping[str, ArrayLike] | None = None,
     stages: bool = False,
 ) -> Trace:
-    """What the unit `config` computes for n dot products of `blocks` blocks: integers in `out`.
+    """What the unit `config`, which sums in INT32, computes for n dot products of `blocks` blocks.
 
     a, b: uint8 codes (n, blocks, lanes). c: INT32 to start from, (n,) or one for all. inputs: by
     name, what else the unit needs and nothing more: scale_a, scale_b (unsigned) and zero_a, zero_b
     (integers of the operand's format), which broadcast to (n, blocks); multiplier, shift and
-    zero_out, which broadcast to (n,).
-    Returns int32 (n,) with flags: `saturated` when the sum left INT32, `inexact` when requantising
-    discarded a non-zero bit, `overflow` when it clipped the result. Stages: product, integer_sum
-    (of the products), addend (corrected and scaled), accumulator, all int64.
+    zero_out, which broadcast to (n,), as does result_scale (any float32).
+    Returns (n,), int32 or a float of `out`, with flags: `saturated` when the sum left INT32,
+    `inexact` when requantising discarded a non-zero bit, `overflow` when it clipped the result; of
+    floats those of the three roundings. Stages: product, integer_sum (of the products), addend
+    (corrected and scaled), accumulator, all int64.
     TypeError or ValueError, naming the argument.
     """
     out = config.out
     if not isinstance(out, IntegerOutput):
-        raise ValueError(f"out must be an integer, not {out.name}")
+        raise ValueError(f"out must be that of an INT32 sum, not {out.name}")
     format_a, format_b = config.formats[0]
     shape = _check_codes(config, a, b)
     given = _check_inputs(config, dict(inputs or {}), shape)
-    start = _broadcast("c", c, LOWEST, HIGHEST, shape[:1])
+    start = _full("c", integer_array("c", c, LOWEST, HIGHEST), shape[:1])
     if not config.load_c and start.any():
         raise ValueError("c must be 0: this unit has no c input")
     record = Recorder(shape[:1], keep_stages=stages)
@@ -105,6 +114,8 @@ def integer_dot(
             record.stage(name, value)
     if out.format is None:
         return record.trace(register.astype(np.int32))
+    if isinstance(out.format, FloatFormat):
+        return _scaled(register, given["result_scale"], out.format, record)
     rescale = (
         ShiftRescale(given["shift"])
         if out.rescale == SHIFT
@@ -114,6 +125,20 @@ def integer_dot(
     record.inexact |= result.inexact
     record.overflow |= result.clipped
     return record.trace(result.integers)
+
+
+def _scaled(sums: Ints, scale: F32, out: FloatFormat, record: Recorder) -> Trace:
+    """RNE_fp32(RNE_fp32(sum) x scale) as a float of `out`; a special scale raises no flags."""
+    wide = sums.astype(np.float32)
+    product = rescaled_floats(wide, scale)
+    usual = np.isfinite(scale)
+    exact = wide.astype(np.float64) * np.where(usual, scale, 0)
+    record.rounded(sums.astype(np.float64), wide, usual)
+    record.rounded(exact, product, usual)
+    assert FLOAT32.nan_code is not None
+    nan = np.uint32(FLOAT32.nan_code).view(np.float32)
+    result = np.where(np.isnan(product), nan, product + np.float32(0))  # a zero is +0
+    return convert_trace(record.trace(result), out)
 
 
 def operand_range(fmt: ElementFormat) -> tuple[int, int]:
@@ -140,7 +165,7 @@ def _check_codes(config: "DotConfig", a: NDArray, b: NDArray) -> tuple[int, int]
 
 def _check_inputs(
     config: "DotConfig", given: dict[str, ArrayLike], shape: tuple[int, int]
-) -> dict[str, Ints]:
+) -> dict[str, NDArray]:
     """Every input at its full shape; those that the unit has not are neutral."""
     out = config.out
     assert isinstance(out, IntegerOutput)
@@ -150,7 +175,8 @@ def _check_inputs(
         names = ", ".join(wanted) or "nothing"
         raise ValueError(f"inputs must be {names}, not {', '.join(given) or 'nothing'}")
     top = 2**config.scale_bits - 1
-    zero_out = (0, 0) if out.format is None else (out.format.lowest, out.format.highest)
+    fmt = out.format
+    zero_out = (fmt.lowest, fmt.highest) if isinstance(fmt, IntegerFormat) else (0, 0)
     limits = {
         "scale_a": (0, top, shape),
         "scale_b": (0, top, shape),
@@ -165,16 +191,19 @@ def _check_inputs(
         "zero_out": (*zero_out, shape[:1]),
     }
     neutral = {"scale_a": 1, "scale_b": 1}
-    return {
-        name: _broadcast(name, given[name], low, high, full)
+    found: dict[str, NDArray] = {
+        name: _full(name, integer_array(name, given[name], low, high), full)
         if name in given
         else np.full(full, neutral.get(name, 0), np.int64)
         for name, (low, high, full) in limits.items()
     }
+    if "result_scale" in given:
+        scale = as_float32(given["result_scale"], "result_scale")
+        found["result_scale"] = _full("result_scale", scale, shape[:1])
+    return found
 
 
-def _broadcast(name: str, value: ArrayLike, low: int, high: int, shape: tuple[int, ...]) -> Ints:
-    array = integer_array(name, value, low, high)
+def _full(name: str, array: NDArray, shape: tuple[int, ...]) -> NDArray:
     try:
         return np.broadcast_to(array, shape)
     except ValueError:

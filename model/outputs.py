@@ -1,6 +1,7 @@
 """The output formats of a dot unit: float32, a narrower float by one final RNE, or an integer.
 
-An integer is the INT32 sum itself, or the sum requantised (section 8 of docs/numerics.md).
+What is made of an INT32 sum is the sum itself, an integer that it is requantised to, or a float
+that it is scaled to (section 8 of docs/numerics.md).
 """
 
 import re
@@ -14,19 +15,20 @@ from .formats import BFLOAT16, FLOAT16, FLOAT32, INT32, FloatFormat, IntegerForm
 from .requantize import INTEGERS, LARGEST_SHIFT_ALONE, MULTIPLIER_BITS, SHIFT_BITS
 from .trace import Trace
 
-MULTIPLY, SHIFT = "multiply", "shift"
+MULTIPLY, SHIFT, SCALE = "multiply", "shift", "scale"
 LEAST_MULTIPLIER_BITS = 4
 
 
 @dataclass(frozen=True)
 class IntegerOutput:
-    """The INT32 sum (`format` None), or that sum as an integer of `format`.
+    """The INT32 sum (`format` None), or that sum as an integer or a float of `format`.
 
-    rescale: ``multiply``, a multiplier and a rounding right shift, or ``shift``, the shift alone.
+    rescale: ``multiply``, a multiplier and a rounding right shift, or ``shift``, the shift alone;
+    of floats ``scale``, the product with a float32.
     multiplier_bits: 4 to 31, of the multiplier, which has no sign.
     """
 
-    format: IntegerFormat | None = None
+    format: IntegerFormat | FloatFormat | None = None
     rescale: str | None = None
     multiplier_bits: int = MULTIPLIER_BITS
 
@@ -40,7 +42,7 @@ class IntegerOutput:
 
     @property
     def name(self) -> str:
-        """Its text: ``int32``, ``int8_full:shift``, ``int8_full:multiply:16``."""
+        """Its text: ``int32``, ``int8_full:multiply:16``, ``float16:scale``."""
         if self.format is None:
             return INT32.name
         narrow = self.multiplier_bits != MULTIPLIER_BITS
@@ -53,9 +55,11 @@ class IntegerOutput:
 
     @property
     def parameters(self) -> dict[str, int]:
-        """Widths of the inputs that say how to requantise, by name."""
+        """Widths of the inputs that say how to rescale, by name."""
         if self.format is None:
             return {}
+        if self.rescale == SCALE:
+            return {"result_scale": FLOAT32.bits}
         if self.rescale == SHIFT:
             return {"shift": LARGEST_SHIFT_ALONE.bit_length(), "zero_out": self.format.bits}
         bits = self.multiplier_bits
@@ -68,6 +72,7 @@ INTEGER_OUTPUTS = {
     for f in (
         IntegerOutput(),
         *(IntegerOutput(fmt, rule) for fmt in INTEGERS.values() for rule in (MULTIPLY, SHIFT)),
+        *(IntegerOutput(fmt, SCALE) for fmt in OUTPUTS.values()),
     )
 }
 
@@ -89,8 +94,14 @@ def output_format(value: FloatFormat | IntegerOutput | str) -> FloatFormat | Int
             and re.fullmatch("[0-9]{1,9}", bits)
         ):
             return replace(INTEGER_OUTPUTS[plain], multiplier_bits=int(bits))
-    known = (*OUTPUTS, INT32.name, "FORMAT:multiply[:BITS]", "FORMAT:shift")
+    known = (*OUTPUTS, INT32.name, "FORMAT:multiply[:BITS]", "FORMAT:shift", "FLOAT:scale")
     return OUTPUTS[choice("out", name, known)]
+
+
+def result_float(out: FloatFormat | IntegerOutput) -> FloatFormat | None:
+    """The float format of results; None where they are integers."""
+    fmt = out.format if isinstance(out, IntegerOutput) else out
+    return fmt if isinstance(fmt, FloatFormat) else None
 
 
 def convert(x: NDArray[np.float32], out: FloatFormat) -> NDArray:

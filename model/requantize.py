@@ -33,6 +33,12 @@ SUM_BITS, LOWEST, HIGHEST = INT32.bits, INT32.lowest, INT32.highest
 Ints = NDArray[np.int64]
 
 
+def rescaled_floats(wide: Array, scale: Array) -> Array:
+    """RNE_fp32(wide x scale) of float32 sums, as IEEE 754 multiplies them."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return wide * scale
+
+
 class Rescaled(NamedTuple):
     """int64 integers before zero point and clipping, and where a non-zero bit was rounded away."""
 
@@ -61,8 +67,7 @@ class FloatRescale:
         """Sums times a scale."""
         wide, exact_sums = cast(sums, "float32"), cast(sums, "float64")
         exact = cast(wide, "float64") * cast(scale, "float64")
-        with np.errstate(over="ignore", under="ignore"):
-            product = wide * scale
+        product = rescaled_floats(wide, scale)
         xp = namespace(product)
         integers = xp.round(product)
         inexact = cast(wide, "float64") != exact_sums

@@ -40,7 +40,7 @@ def floor_log2(x: Fraction) -> int:
 
 @dataclass(frozen=True)
 class Format:
-    """One row of the format table; INT8 and INT4 have no exponent field, their m is 6 and 2."""
+    """One row of the format table; integers have no exponent field, their m is bits - 2."""
 
     bits: int
     mantissa_bits: int
@@ -60,13 +60,15 @@ FORMATS = {
     "e2m1": Format(4, 1, 1, 2, Fraction(6)),
     "int8": Format(8, 6, 0, 0, Fraction(127, 64)),
     "int4": Format(4, 2, 0, 0, Fraction(7, 4)),
+    "int5": Format(5, 3, 0, 0, Fraction(15, 8)),
+    "int3": Format(3, 1, 0, 0, Fraction(3, 2)),
     "e4m3fnuz": Format(8, 3, 8, 7, Fraction(240), nan_code=0x80, fnuz=True),
     "e5m2fnuz": Format(8, 2, 16, 15, Fraction(57344), nan_code=0x80, fnuz=True),
     "fp16": Format(16, 10, 15, 15, Fraction(65504), nan_code=0x7E00, inf_code=0x7C00),
     "bf16": Format(16, 7, 127, 127, Fraction(255 << 120), nan_code=0x7FC0, inf_code=0x7F80),
     "tf32": Format(19, 10, 127, 127, Fraction(2047 << 117), nan_code=0x3FE00, inf_code=0x3FC00),
 }
-INTEGERS = ("int8", "int4")
+INTEGERS = ("int8", "int5", "int4", "int3")
 
 
 def format_of(fmt: str) -> Format:

@@ -184,6 +184,7 @@ def test_the_default_matrix_holds_every_accumulator_with_every_format():
         "int8_full:shift",
         "uint8:multiply",
         "int8_full:multiply:8",
+        "float16:scale",
     }
     depths = [(u.config.stages, *stage_limits(u.config.pipeline.sections)) for u in units]
     assert any(stages == low for stages, low, _ in depths)

@@ -112,7 +112,7 @@ def test_dequantize_is_exact(name):
                     assert Fraction(float(got)) == want
                 else:
                     assert got == (np.inf if want > 0 else -np.inf)
-                assert np.signbit(got) == (element[0] if name not in ("int8", "int4") else want < 0)
+                assert np.signbit(got) == (element[0] if not name.startswith("int") else want < 0)
             elif element[0] == "inf":
                 assert got == (-np.inf if element[1] else np.inf)
             else:
@@ -192,7 +192,7 @@ def test_lengths_refused():
          "for stochastic rounding, not uint32 (32,)"),
          {"rounding": "stochastic", "rng": np.zeros(32, np.uint32)}),
         (ValueError, ("fmt must be one of e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, "
-         "e5m2fnuz, fp16, bf16, tf32, not 'fp8'"),
+         "e5m2fnuz, fp16, bf16, tf32, int5, int3, not 'fp8'"),
          {"fmt": "fp8"}),
     ],
 )  # fmt: skip

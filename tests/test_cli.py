@@ -31,7 +31,7 @@ def run(capsys, *arguments):
             "--format e9m9",
             (
                 "formats must be one of e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, "
-                "e5m2fnuz, fp16, bf16, tf32, not"
+                "e5m2fnuz, fp16, bf16, tf32, int5, int3, not"
             ),
         ),
         ("--accumulator int32", "accumulator int32 takes integer formats only"),

@@ -92,7 +92,7 @@ def test_scales_of_a_beat():
     assert (DotConfig().scale_bits, DotConfig().scale_block) == (8, 32)
 
 
-NAMES = "e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, e5m2fnuz, fp16, bf16, tf32"
+NAMES = "e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, e5m2fnuz, fp16, bf16, tf32, int5, int3"
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ NAMES = "e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, e5m2fnuz, fp16, bf1
             ValueError,
             (
                 "out must be one of float32, bfloat16, float16, int32, FORMAT:multiply[:BITS], "
-                "FORMAT:shift, not 'float64'"
+                "FORMAT:shift, FLOAT:scale, not 'float64'"
             ),
             {"out": "float64"},
         ),

@@ -61,6 +61,8 @@ def all_codes(name):
         ("e2m1", 4, (2, 1), 1, 2, 6, 2**-1),
         ("int8", 8, (0, 6), 0, 0, 127 / 64, 1 / 64),
         ("int4", 4, (0, 2), 0, 0, 7 / 4, 1 / 4),
+        ("int5", 5, (0, 3), 0, 0, 15 / 8, 1 / 8),
+        ("int3", 3, (0, 1), 0, 0, 3 / 2, 1 / 2),
         ("e4m3fnuz", 8, (4, 3), 8, 7, 240, 2**-10),
         ("e5m2fnuz", 8, (5, 2), 16, 15, 57344, 2**-17),
         ("fp16", 16, (5, 10), 15, 15, 65504, 2**-24),
@@ -108,10 +110,12 @@ def test_most_negative_int8():
     assert not np.signbit(int8.values[0])
 
 
-def test_every_int4():
+@pytest.mark.parametrize("bits", [3, 4, 5])
+def test_every_short_integer(bits):
     """gfloat has none: the values by hand."""
-    quarters = [0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1]
-    assert (4 * FORMATS["int4"].decode(all_codes("int4"))).tolist() == quarters
+    name, top = f"int{bits}", 2 ** (bits - 1)
+    units = [*range(top), *range(-top, 0)]
+    assert (2 ** (bits - 2) * FORMATS[name].decode(all_codes(name))).tolist() == units
 
 
 @pytest.mark.parametrize("name", ML_DTYPES)
@@ -220,7 +224,9 @@ def test_scale_encode_clamps():
 
 
 def test_unknown_format():
-    names = "e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, e5m2fnuz, fp16, bf16, tf32"
+    names = (
+        "e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, e5m2fnuz, fp16, bf16, tf32, int5, int3"
+    )
     with pytest.raises(ValueError, match=rf"^format must be one of {names}, not 'e4m4'$"):
         element_format("E4M4")
     with pytest.raises(ValueError, match=rf"^fmt must be one of {names}, not ''$"):

@@ -7,8 +7,12 @@ from math import floor
 import numpy as np
 import pytest
 
-from mxdot.model import DotConfig, quantize
+from compare import some
+from mxdot.model import DotConfig, quantize, schemes
+from mxdot.model.formats import FLOAT32
 from mxdot.model.integers import integer_dot
+from mxdot.model.outputs import OUTPUTS
+from rational_formats import floor_log2, pow2
 
 LOW, HIGH = -(2**31), 2**31 - 1
 
@@ -35,11 +39,55 @@ def by_hand(config, a, b, c, inputs, row):
     fmt = config.out.format
     if fmt is None:
         return total, saturated, False, False
+    if config.out.rescale == "scale":
+        return (*scaled_by_hand(total, inputs["result_scale"][row], fmt), saturated)
     factor = int(inputs["multiplier"][row]) if "multiplier" in inputs else 1
     exact = Fraction(total * factor, 2 ** int(inputs["shift"][row]))
     moved = floor(exact + Fraction(1, 2)) + int(inputs["zero_out"][row])
     result = min(max(moved, fmt.lowest), fmt.highest)
     return result, saturated, exact.denominator > 1, result != moved
+
+
+def scaled_by_hand(total, scale, out):
+    """(bits, invalid, overflow, underflow, inexact) by exact arithmetic."""
+    if not np.isfinite(scale):
+        special = "nan" if np.isnan(scale) or total == 0 else (scale > 0) == (total > 0)
+        bits = {"nan": 0x7FC00000, True: 0x7F800000, False: 0xFF800000}[special]
+        return narrowed(bits, out), special == "nan", False, False, False
+    flags = [False, False, False]
+    value = Fraction(total)
+    for factor, fmt in ((1, FLOAT32), (Fraction(float(scale)), FLOAT32), (1, out)):
+        exact = value if isinstance(value, str) else value * factor
+        if isinstance(exact, str):
+            continue
+        exponent = max(floor_log2(abs(exact)), fmt.emin) if exact else fmt.emin
+        unit = pow2(exponent - fmt.mantissa_bits)
+        value = round(exact / unit) * unit
+        lost = value != exact
+        flags[1] |= lost and abs(value) < pow2(fmt.emin)
+        flags[2] |= lost
+        if abs(value) >= pow2(fmt.bias + 1):
+            value, flags[0], flags[2] = ("inf" if exact > 0 else "-inf"), True, True
+    with np.errstate(over="ignore"):
+        bits = int(np.float32(float(value)).view(np.uint32))
+    return narrowed(bits if value else 0, out), False, *flags
+
+
+def narrowed(bits, out):
+    """The bits in `out` of a float32 that it holds."""
+    if out == FLOAT32 or out.name == "bfloat16":
+        return bits >> (32 - out.bits)
+    return int(np.uint32(bits).view(np.float32).astype(np.float16).view(np.uint16))
+
+
+def scales_drawn(rng, out, n):
+    """float32 of any kind: mostly such that sums of 18 bits meet the range of `out`."""
+    exponent = rng.integers(out.emin - out.mantissa_bits - 20, out.emax - 14, n)
+    scale = (rng.uniform(-2, 2, n) * 2.0**exponent).astype(np.float32)
+    raw = rng.integers(0, 2**32, n, dtype=np.uint32).view(np.float32)
+    ends = np.array([0, -0.0, np.inf, -np.inf, np.nan, 2.0**-149, 1, 3], np.float32)
+    kind = rng.random(n)
+    return np.where(kind < 0.7, scale, np.where(kind < 0.8, raw, rng.choice(ends, n)))
 
 
 def drawn(config, rng, n, blocks):
@@ -55,6 +103,8 @@ def drawn(config, rng, n, blocks):
     for name, width in config.side_inputs.items():
         if name.startswith("zero_") and name != "zero_out":
             inputs[name] = rng.integers(-(2 ** (width - 1)), 2 ** (width - 1), shape[:2])
+        elif name == "result_scale":
+            inputs[name] = scales_drawn(rng, config.out.format, n)
         elif name == "zero_out":
             inputs[name] = rng.integers(config.out.format.lowest, config.out.format.highest + 1, n)
         else:
@@ -90,6 +140,62 @@ def test_integers_by_hand(options):
     assert not flags.invalid.any()
     assert not flags.underflow.any()
     assert len(seen) > 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"out": "float16:scale", "zero_points": "a"},
+        {"out": "bfloat16:scale", "scales": "u3"},
+        {"out": "float32:scale", "zero_points": "ab"},
+    ],
+    ids=str,
+)
+def test_scaled_sums_by_hand(options):
+    config = DotConfig("int8", lanes=4, accumulator="int32", **options)
+    rng = np.random.default_rng(4)
+    a, b, c, inputs = drawn(config, rng, len(some(range(100_000), 50)), 2)
+    trace = integer_dot(config, a, b, c, inputs=inputs)
+    fmt, flags = config.out.format, trace.flags
+    bits = trace.result.view(f"u{fmt.bits // 8}")
+    seen = set()
+    for row in range(len(a)):
+        want = by_hand(config, a, b, c, inputs, row)
+        got = (bits[row], flags.invalid[row], flags.overflow[row], flags.underflow[row])
+        got += flags.inexact[row], flags.saturated[row]
+        assert got == want, (
+            f"{config}: c {c[row]}, scale {inputs['result_scale'][row]!r}, got "
+            f"0x{bits[row]:x}, {got[1:]}, want 0x{want[0]:x}, {want[1:]}, row {row}"
+        )
+        seen.update(enumerate(want[1:]))
+    # A float32 product of an integer is a multiple of the scale's last digit: none underflows.
+    assert len(seen) == (9 if fmt == FLOAT32 else 10)
+
+
+@pytest.mark.parametrize("scheme", ["int8_affine", "uint8_affine"])
+@pytest.mark.parametrize("out", ["float16", "bfloat16", "float32"])
+def test_scaled_sums_are_products_of_schemes_in_a_narrower_float(scheme, out):
+    rng = np.random.default_rng(5)
+    x = rng.normal(0.5, 1, (6, 32)).astype(np.float32)
+    y = rng.normal(0, 40, (5, 32)).astype(np.float32)
+    a, b = schemes.quantize(x, scheme), schemes.quantize(y, "int8_channel")
+    product = schemes.matmul(a, b, "int32")
+    assert product.any()
+    config = DotConfig("int8", 16, "int32", out=f"{out}:scale", zero_points="a")
+    flip = 128 * (scheme == "uint8_affine")
+    pairs = np.divmod(np.arange(30), 5)
+    codes_a, codes_b = a.codes[pairs[0]] ^ np.uint8(flip), b.codes[pairs[1]]
+    scale = np.broadcast_to(a.scales[0] * b.scales[0].T, (6, 5)).reshape(-1)  # S, a float32
+    zero = np.broadcast_to(a.zero_points.astype(int), (6, 1))[pairs[0]] - flip
+    trace = integer_dot(
+        config,
+        codes_a.reshape(30, 2, 16),
+        codes_b.reshape(30, 2, 16),
+        inputs={"zero_a": zero, "result_scale": scale},
+    )
+    want = product.reshape(-1).astype(OUTPUTS[out].dtype)
+    assert trace.result.dtype == want.dtype
+    assert trace.result.tobytes() == want.tobytes()
 
 
 def test_sum_saturates_at_both_ends_and_comes_back():
@@ -130,6 +236,7 @@ def test_stages_lead_to_the_result():
 
 
 SHIFT = DotConfig("int8", 4, "int32", out="int8_full:shift")
+SCALED = DotConfig("int8", 4, "int32", out="float16:scale")
 CODES = np.zeros((2, 1, 4), np.uint8)
 ARRAY = quantize(np.zeros(4, np.float32), "int8", block_size=4)
 GOOD = {"shift": 0, "zero_out": 0}
@@ -161,7 +268,10 @@ GOOD = {"shift": 0, "zero_out": 0}
         (
             lambda: DotConfig("int8", zero_points="a"),
             ValueError,
-            "zero_points of float32 results must be one of none, not 'a'",
+            (
+                "zero_points of float32 results must be none, not 'a'; float32:scale results, of "
+                "int32, may have them"
+            ),
         ),
         (
             lambda: DotConfig("int8", accumulator="int32", out="int32", zero_points="ba"),
@@ -196,7 +306,25 @@ GOOD = {"shift": 0, "zero_out": 0}
         (
             lambda: integer_dot(DotConfig(), CODES, CODES),
             ValueError,
-            "out must be an integer, not float32",
+            "out must be that of an INT32 sum, not float32",
+        ),
+        (
+            lambda: integer_dot(SCALED, CODES, CODES),
+            ValueError,
+            "inputs must be result_scale, not nothing",
+        ),
+        (
+            lambda: integer_dot(SCALED, CODES, CODES, inputs={"result_scale": 0.1}),
+            ValueError,
+            "result_scale of dtype float64 must hold float32 values, not 0.1",
+        ),
+        (
+            lambda: DotConfig("int8", accumulator="int32", out="int8_full:scale"),
+            ValueError,
+            (
+                "out must be one of float32, bfloat16, float16, int32, FORMAT:multiply[:BITS], "
+                "FORMAT:shift, FLOAT:scale, not 'int8_full:scale'"
+            ),
         ),
         (
             lambda: SHIFT.dot(ARRAY, ARRAY),

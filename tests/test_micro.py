@@ -24,23 +24,28 @@ RULES = (
 )
 
 
-def as_int8(x: schemes.ScaledArray) -> tuple[MXArray, np.ndarray]:
-    """MX9 as MXINT8 and micro-exponents: its sign and magnitude as two's complement."""
+LANES = {"mx9": "int8", "mx6": "int5", "mx4": "int3"}
+
+
+def as_integers(x: schemes.ScaledArray) -> tuple[MXArray, np.ndarray]:
+    """Blocks of integers and micro-exponents: sign and magnitude as two's complement."""
     outer, micro = x.scales
-    codes = np.where(x.codes >= 0x80, -(x.codes & 0x7F).astype(np.int8), x.codes.astype(np.int8))
-    return MXArray(codes.view(np.uint8), outer, "int8", 16), micro
+    (element,) = x.scheme.elements
+    codes = (element.integers[x.codes] & (2**element.bits - 1)).astype(np.uint8)
+    return MXArray(codes, outer, LANES[x.scheme.name], 16), micro
 
 
+@pytest.mark.parametrize("scheme", LANES)
 @pytest.mark.parametrize("rule", RULES)
-def test_mx9_is_int8_with_micro_exponents(rule):
+def test_micro_exponent_schemes_are_integers_with_micro_exponents(scheme, rule):
     rng = np.random.default_rng(1)
     scale = 2.0 ** rng.integers(-6, 7, (2, 60, 64))
     x, y = (rng.standard_normal((2, 60, 64)) * scale).astype(np.float32)
-    a, b = schemes.quantize(x, "mx9"), schemes.quantize(y, "mx9")
+    a, b = schemes.quantize(x, scheme), schemes.quantize(y, scheme)
     want = np.diagonal(schemes.matmul(a, b, rule, lanes=16))
-    (p, micro_p), (q, micro_q) = as_int8(a), as_int8(b)
+    (p, micro_p), (q, micro_q) = as_integers(a), as_integers(b)
     assert 0.1 < micro_p.mean() < 0.9
-    got = DotConfig("int8", 16, rule, micro=True).dot(p, q, micro=(micro_p, micro_q))
+    got = DotConfig(LANES[scheme], 16, rule, micro=True).dot(p, q, micro=(micro_p, micro_q))
     assert got.result.view(np.uint32).tolist() == want.astype(np.float32).view(np.uint32).tolist()
     plain = dot(p, q, rule)
     assert (got.result != plain).any()

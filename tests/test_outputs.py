@@ -126,8 +126,18 @@ def test_dtypes_and_names():
     assert unit.out is BFLOAT16
     assert BFLOAT16.dtype == ml_dtypes.bfloat16
     assert output_format(FLOAT16) is FLOAT16
-    known = r"float32, bfloat16, float16, int32, FORMAT:multiply\[:BITS\], FORMAT:shift"
-    for bad in ("float64", None, 16, "int3:shift", "int8_full:add"):
+    known = (
+        r"float32, bfloat16, float16, int32, FORMAT:multiply\[:BITS\], FORMAT:shift, FLOAT:scale"
+    )
+    for bad in (
+        "float64",
+        None,
+        16,
+        "int3:shift",
+        "int8_full:add",
+        "float16:shift",
+        "int8_full:scale",
+    ):
         with pytest.raises(ValueError, match=rf"^out must be one of {known}, not {bad!r}$"):
             output_format(bad)  # type: ignore[arg-type]
 

@@ -105,7 +105,7 @@ def test_every_finite_code_encodes_to_itself(fmt):
         if (
             len(element) == 3
             and element[1] != 0
-            and (fmt, code) not in (("int8", 0x80), ("int4", 8))
+            and (fmt, code) not in (("int8", 0x80), ("int5", 16), ("int4", 8), ("int3", 4))
         ):
             for rounding in ("nearest_even", "toward_zero"):
                 assert encode(fmt, value(fmt, code), rounding) == code

@@ -150,6 +150,14 @@ def test_refusals(tmp_path):
             load(path)
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "none.npz")
+    for name, reason in (
+        (7, "name of a scheme must be text, not 7"),
+        ("new", "it has no 'levels'"),
+    ):
+        header = {"kind": "array", "scheme": {"name": name, "elements": []}}
+        np.savez(tmp_path / "forged.npz", header=np.array(json.dumps(header)))
+        with pytest.raises(ValueError, match=f"must hold a quantised array or limits: {reason}$"):
+            load(tmp_path / "forged.npz")
     assert isinstance(packed, PackedArray)
 
 

@@ -29,7 +29,7 @@ UNITS = (
     *(
         DotConfig("int8", LANES, "int32", out=out, scales=scales, zero_points=zero_points)
         for scales, zero_points in (("none", "none"), ("u8", "ab"))
-        for out in ("int8_full:shift", "int8_full:multiply")
+        for out in ("int8_full:shift", "int8_full:multiply", "float16:scale")
     ),
     *(
         DotConfig(formats, LANES, accumulator, out="bfloat16")

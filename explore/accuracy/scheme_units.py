@@ -5,7 +5,8 @@ What such a unit does to dot products depends on what is done around it. Here th
 
 - integer results: operands in integers, a float32 scale for each row, symmetric, or with a zero
   point where the unit has one; with integer scales those of VS-Quant, one for each block. The sum
-  becomes a float32 by the product with both scales; or it is requantised, by multiplier and shift
+  becomes a float by the product with both scales, in the unit where that takes a scale, else
+  outside of it in float32; or it is requantised, by multiplier and shift
   to one scale for all results, by a shift to its own scale times one power of two for all: the
   finest that clips nothing;
 - micro-exponents: an E8M0 scale for each block and one bit for two elements, as in MX9;
@@ -22,8 +23,9 @@ from numpy.typing import NDArray
 
 from ...model import DotConfig, MXArray
 from ...model.errors import integer
+from ...model.formats import IntegerFormat
 from ...model.integers import integer_dot
-from ...model.outputs import SHIFT, IntegerOutput
+from ...model.outputs import SCALE, SHIFT, IntegerOutput
 from ...model.requantize import LARGEST_SHIFT_ALONE, SUM_BITS, FixedRescale
 from ...model.rounding import nearest_even, two_product
 from ...model.schemes import (
@@ -176,10 +178,15 @@ def _integers(config: DotConfig, a: ScaledArray, b: ScaledArray) -> Results:
     exact = ExactSums(*two_product(scale, sums))
     out = config.out
     assert isinstance(out, IntegerOutput)
+    if out.rescale == SCALE:
+        inputs["result_scale"] = nearest_even(scale)
+        trace = integer_dot(config, *codes, inputs=inputs)
+        return Results(trace.result.astype(np.float32), trace.flags.saturated, exact)
     if out.format is None:
         trace = integer_dot(config, *codes, inputs=inputs)
         wide = nearest_even(trace.result.astype(np.float64)).astype(np.float64)
         return Results(nearest_even(nearest_even(scale) * wide), trace.flags.saturated, exact)
+    assert isinstance(out.format, IntegerFormat)
     zero = (out.format.lowest + out.format.highest + 1) // 2
     room = out.format.highest - zero
     inputs["zero_out"] = zero

@@ -6,13 +6,24 @@ from itertools import product
 from typing import Any
 
 from ...model import Accumulator, DotConfig, QuantizeConfig
-from ...model.formats import BF16, BLOCK_SCALES, E4M3, E8M0, FLOAT32, ElementFormat
+from ...model.formats import (
+    BF16,
+    BLOCK_SCALES,
+    E4M3,
+    E8M0,
+    FLOAT32,
+    FORMATS,
+    ElementFormat,
+)
 from ...model.integers import INTEGER_SCALES
 from ...model.schemes import Level, PowerFormat, Scheme, UnsignedFormat, block
 from ...model.schemes.scheme import is_region, is_shift
 from .pairing import Pairing
 
 LANES = 32
+INTEGER_LANES = dict(sorted(((f.name, f.bits) for f in FORMATS.values() if f.is_integer),
+                            key=lambda lane: lane[1]))  # fmt: skip
+"""Integer elements of units and their bits, the narrowest first."""
 PAIR = 2  # elements that share a micro-exponent in a unit
 
 
@@ -26,7 +37,7 @@ def unit_of(pair: Pairing, rule: Accumulator | str = "aligned:13", lanes: int = 
 
     Elements of floats and scales of blocks that are floats or powers of two take `rule` and a float
     result; integers under float scales of regions the INT32 running value, with zero points and
-    integer scales as inputs. Two's complement of 4 or 8 bits holds sign-magnitude elements. The
+    integer scales as inputs. The narrowest two's complement holds sign-magnitude elements. The
     selectors of code books, a's then b's, are the mode of each block. Activations in bfloat16 are
     elements as they are, and weights the codes that they are. A lane's integers are fractions, of
     which the scale outside makes those of the scheme. lanes: of at most a block.
@@ -113,7 +124,7 @@ def _lane(element: ElementFormat) -> str:
     """The element format of a lane that holds the element."""
     if element.is_mx:
         return element.name
-    return "int4" if element.bits <= 4 else "int8"
+    return next(name for name, bits in INTEGER_LANES.items() if element.bits <= bits)
 
 
 def _is_float(scheme: Scheme) -> bool:

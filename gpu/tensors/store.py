@@ -62,9 +62,9 @@ def load(
                     facts, lambda part, name=name: file.get_tensor(f"{name}.{part}")
                 )
     except (SafetensorError, OverflowError, TypeError, ValueError, LookupError) as error:
+        reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
         raise ValueError(
-            f"path must be a file written by mxdot.gpu.save, not {str(path)!r}: "
-            f"{one_line(str(error))}"
+            f"path must be a file written by mxdot.gpu.save, not {str(path)!r}: {one_line(reason)}"
         ) from None
     return found
 

@@ -25,16 +25,24 @@ class Convert(Section):
     """Subnormals stay; a NaN keeps its leading fraction bits, which no NaN result lacks.
 
     running: the format of the running value, of which a narrow one becomes a float32 first;
-    nan_bits: of a float32 NaN then.
+    nan_bits: of a float32 NaN then. source: the value that is read.
     """
 
-    def __init__(self, out: FloatFormat, running: FloatFormat = FLOAT32, nan_bits: int = 0) -> None:
+    def __init__(
+        self,
+        out: FloatFormat,
+        running: FloatFormat = FLOAT32,
+        nan_bits: int = 0,
+        source: str = "running",
+    ) -> None:
         self.out, self.running, self.nan_bits = out, running, nan_bits
-        super().__init__({"running": RunningLayout(running)}, {"result": RunningLayout(out)})
+        self._source = source
+        super().__init__({source: RunningLayout(running)}, {"result": RunningLayout(out)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        bits, flags, result = self.i.running.c, self.i.running.flags, self.o.result
+        source, result = getattr(self.i, self._source), self.o.result
+        bits, flags = source.c, source.flags
         if self.running != FLOAT32:
             bits = _widened(m, bits, self.running, self.nan_bits)
         if self.out == FLOAT32:

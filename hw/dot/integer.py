@@ -1,11 +1,12 @@
-"""Sections of units with integer results: multiply, sum, correct, accumulate, rescale, limit."""
+"""Sections of units with INT32 sums: multiply, sum, correct, accumulate, rescale, limit."""
 
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Module, Mux, ShapeLike, Signal, Value, signed
 from amaranth.lib import data
 
-from ...model.outputs import MULTIPLY, IntegerOutput
+from ...model.formats import FLOAT32, FloatFormat, IntegerFormat
+from ...model.outputs import MULTIPLY, SCALE, IntegerOutput
 from ...model.requantize import SUM_BITS
 from ...model.units.dot import DotConfig
 from ...model.widths import Widths
@@ -16,7 +17,9 @@ from ..arithmetic.requantize import RoundingShift
 from ..hierarchy import submodule
 from ..pipeline import Section
 from .block import add_inputs, compress, sum_inputs
+from .convert import Convert
 from .partial_products import PartialProducts
+from .scaled_sum import RESULT, ROUNDED, RescaleFloat, RoundProduct, SumToFloat
 
 
 @dataclass(frozen=True)
@@ -275,7 +278,7 @@ class Limit(Section):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         out, result = self.integers.out, self.o.result
-        assert out.format is not None
+        assert isinstance(out.format, IntegerFormat)
         width = product_bits(out) if self.multiplies else SUM_BITS
         rounder = submodule(m, "rounder", RoundingShift(width, out.parameters["shift"], out.format))
         m.d.comb += [
@@ -292,12 +295,29 @@ class Limit(Section):
         return m
 
 
+def _rescale(widths: Widths) -> Section:
+    return RescaleFloat() if IntegerWidths(widths).out.rescale == SCALE else Rescale(widths)
+
+
+def _convert(widths: Widths) -> Section:
+    out = IntegerWidths(widths).out.format
+    assert isinstance(out, FloatFormat)
+    return Convert(out, source=ROUNDED)
+
+
+def _round(widths: Widths) -> Section:
+    return RoundProduct(RESULT if IntegerWidths(widths).out.format == FLOAT32 else ROUNDED)
+
+
 SECTIONS = {
     "multiply": Multiply,
     "compress": lambda widths, number: compress(widths, number, IntegerWidths(widths).row_bits),
     "sum": IntegerSum,
     "correct": Correct,
     "accumulate": IntegerAccumulate,
-    "rescale": Rescale,
+    "rescale": _rescale,
     "limit": Limit,
+    "float": lambda widths: SumToFloat(IntegerWidths(widths).running),
+    "round": _round,
+    "convert": _convert,
 }

@@ -15,6 +15,7 @@ SIDE_INPUTS = {
     "multiplier": "factor of the result, used with in_last",
     "shift": "right shift of the result, used with in_last",
     "zero_out": "zero point of the result, used with in_last",
+    "result_scale": "float32 by which the sum is multiplied, used with in_last",
     "micro_a": "micro-exponents of pairs of a, lanes 0 and 1 lowest",
     "micro_b": "micro-exponents of pairs of b, lanes 0 and 1 lowest",
 }

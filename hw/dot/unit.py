@@ -6,7 +6,7 @@ from amaranth.hdl import Const, Module, Mux, ShapeLike, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...model.outputs import IntegerOutput
+from ...model.outputs import IntegerOutput, result_float
 from ...model.trace import FLAG_NAMES
 from ...model.units.dot import DotConfig
 from ...model.widths import Widths
@@ -76,6 +76,8 @@ class DotUnit(wiring.Component):
     float16, ...:R  as without R; narrow: the caller's c in R, RNE; c' and its way round in R
     int32, integer  sum; correct: zero points and integer scales (if asked); accumulate: INT32,
     results         saturating; rescale: x multiplier (if asked); limit: shift, zero point, clip
+    F:scale         as integer results; float: the sum to float32, RNE; rescale: x a float32,
+                    exact; round: RNE; convert: to F
     ==============  ===========================================================================
 
     With E4M3 scales factor multiplies by both significands, 8 bits: the sum of a block before its
@@ -187,7 +189,7 @@ class DotUnit(wiring.Component):
 
     def _deliver(self, m: Module, token: Token, o: Any) -> None:
         """Results leave with the last block to the stream `o`; the tokens of others end here."""
-        payload, out = o.payload, self.config.out
+        payload, out = o.payload, result_float(self.config.out)
         result, last = token.values[result_name(self.config)], Value.cast(token.values["last"])
         c, flags = Value.cast(result.c), result.flags
         m.d.comb += [
@@ -198,7 +200,7 @@ class DotUnit(wiring.Component):
         ]
         if not self.config.status:
             return
-        if not isinstance(out, IntegerOutput):
+        if out is not None:
             special = c[out.mantissa_bits : out.bits - 1].all()
             m.d.comb += payload.flags.invalid.eq(special & c[: out.mantissa_bits].any())
         for name in FLAG_NAMES[1:]:

@@ -23,6 +23,8 @@ E2M3 = FloatFormat("e2m3", 2, 3)
 E2M1 = FloatFormat("e2m1", 2, 1)
 INT8 = IntegerFormat("int8", 8, -128, 127, fraction_bits=6, symmetric=True)
 INT4 = IntegerFormat("int4", 4, -8, 7, fraction_bits=2, symmetric=True)
+INT5 = IntegerFormat("int5", 5, -16, 15, fraction_bits=3, symmetric=True)
+INT3 = IntegerFormat("int3", 3, -4, 3, fraction_bits=1, symmetric=True)
 E4M3FNUZ = FloatFormat("e4m3fnuz", 4, 3, Specials.FNUZ)
 E5M2FNUZ = FloatFormat("e5m2fnuz", 5, 2, Specials.FNUZ)
 
@@ -49,7 +51,7 @@ TF32 = replace(FP16, name="tf32", exponent_bits=FLOAT32.exponent_bits)
 
 MX_FORMATS = {f.name: f for f in (E4M3, E5M2, E3M2, E2M3, E2M1, INT8, INT4)}
 """Elements of the blocks of OCP MX, and INT4."""
-FORMATS = MX_FORMATS | {f.name: f for f in (E4M3FNUZ, E5M2FNUZ, FP16, BF16, TF32)}
+FORMATS = MX_FORMATS | {f.name: f for f in (E4M3FNUZ, E5M2FNUZ, FP16, BF16, TF32, INT5, INT3)}
 """Elements that a unit computes with."""
 
 SCALE_FORMATS = {f.name: f for f in (FLOAT32, FLOAT16, BFLOAT16, E4M3, E8M0, E1M0)}

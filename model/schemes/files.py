@@ -58,7 +58,7 @@ def load(path: Path | str) -> ScaledArray | Limits:
             )
         )
     except (KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
-        reason = one_line(str(error))
+        reason = one_line(f"it has no {error}" if isinstance(error, KeyError) else str(error))
         raise ValueError(f"{path} must hold a quantised array or limits: {reason}") from None
 
 
@@ -90,7 +90,9 @@ def _element_text(element: ElementFormat) -> str | dict[str, Any]:
 
 
 def scheme_of(text: dict[str, Any]) -> Scheme:
-    """The inverse of `describe`."""
+    """The inverse of `describe`; KeyError where something is missing."""
+    if not isinstance(text["name"], str):
+        raise TypeError(f"name of a scheme must be text, not {text['name']!r}")
     known = SCHEMES.get(text["name"])
     if known is not None and describe(known) == text:
         return known

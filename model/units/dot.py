@@ -21,6 +21,7 @@ from ..formats import (
     MX_FORMATS,
     ElementFormat,
     FloatFormat,
+    IntegerFormat,
     ScaleFormat,
     block_scale_bits,
 )
@@ -56,6 +57,7 @@ class DotConfig(UnitConfig):
     ..              int32, or an integer format  the running value is INT32 (accumulator `int32`),
                     with ``:multiply[:BITS]``    requantised by a multiplier (of 4 to 31 bits, 31)
                     or ``:shift``                and a shift, or by a shift: ``int8_full:shift``
+    ..              a float with ``:scale``      the same, times a float32: ``float16:scale``
     `status`        bool                         False leaves the five flag outputs out
     `load_c`        bool                         False leaves `in_c` out: products start at +0
     `scales`        e8m0, e4m3; of integer       of E4M3 the codes without their sign; integer
@@ -166,7 +168,7 @@ class DotConfig(UnitConfig):
 
     @property
     def has_integers(self) -> bool:
-        """Whether running value and result are integers and not floats."""
+        """Whether the running value is an integer and not a float."""
         return isinstance(self.out, IntegerOutput)
 
     def _check_sums(self) -> None:
@@ -204,7 +206,8 @@ class DotConfig(UnitConfig):
         """Widths of the inputs beside elements and scales, by name.
 
         zero_a, zero_b: of the block's operands, two's complement. multiplier, shift, zero_out: how
-        the result is requantised, used with the last block. micro_a, micro_b: micro-exponents, the
+        the result is requantised, result_scale (a float32) what it is multiplied by, used with the
+        last block. micro_a, micro_b: micro-exponents, the
         first pair's lowest.
         """
         widths = {"zero_a": self.bits_a, "zero_b": self.bits_b}
@@ -220,7 +223,8 @@ class DotConfig(UnitConfig):
         if name != "zero_out":
             return name in ("zero_a", "zero_b")
         out = self.out
-        return isinstance(out, IntegerOutput) and out.format is not None and out.format.lowest < 0
+        fmt = out.format if isinstance(out, IntegerOutput) else None
+        return isinstance(fmt, IntegerFormat) and fmt.lowest < 0
 
     @property
     def zero_sides(self) -> tuple[str, ...]:

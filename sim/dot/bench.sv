@@ -30,6 +30,7 @@ module mxdot_bench #(
     parameter int MULTIPLIER_BITS = 0,
     parameter int SHIFT_BITS = 0,
     parameter int ZERO_OUT_BITS = 0,
+    parameter int RESULT_SCALE_BITS = 0,
     parameter int MICRO_A_BITS = 0,
     parameter int MICRO_B_BITS = 0,
     parameter int SLOT_BITS = 0
@@ -52,6 +53,7 @@ module mxdot_bench #(
   logic [at_least_one(MULTIPLIER_BITS)-1:0] in_multiplier = 0;
   logic [at_least_one(SHIFT_BITS)-1:0] in_shift = 0;
   logic [at_least_one(ZERO_OUT_BITS)-1:0] in_zero_out = 0;
+  logic [at_least_one(RESULT_SCALE_BITS)-1:0] in_result_scale = 0;
   logic [at_least_one(MICRO_A_BITS)-1:0] in_micro_a = 0;
   logic [at_least_one(MICRO_B_BITS)-1:0] in_micro_b = 0;
   logic [31:0] in_c = 0;
@@ -93,7 +95,7 @@ module mxdot_bench #(
   localparam int B_BYTES = (LANES * B_BITS + 7) / 8;
   localparam int SCALE_BYTES = (at_least_one(SCALE_BITS) + 7) / 8;
   localparam int SIDE_BITS = ZERO_A_BITS + ZERO_B_BITS + MULTIPLIER_BITS + SHIFT_BITS
-      + ZERO_OUT_BITS + MICRO_A_BITS + MICRO_B_BITS + SLOT_BITS;
+      + ZERO_OUT_BITS + RESULT_SCALE_BITS + MICRO_A_BITS + MICRO_B_BITS + SLOT_BITS;
   localparam int SIDE_BYTES = (SIDE_BITS + 7) / 8;
 
   // A record, most significant byte first in the file, so that one $fread fills it. The side inputs
@@ -129,6 +131,8 @@ module mxdot_bench #(
     side = side >> SHIFT_BITS;
     in_zero_out = side[$bits(in_zero_out)-1:0];
     side = side >> ZERO_OUT_BITS;
+    in_result_scale = side[$bits(in_result_scale)-1:0];
+    side = side >> RESULT_SCALE_BITS;
     in_micro_a = side[$bits(in_micro_a)-1:0];
     side = side >> MICRO_A_BITS;
     in_micro_b = side[$bits(in_micro_b)-1:0];

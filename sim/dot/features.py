@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...model import DotConfig, ElementFormat
 from ...model.accumulators.group_sums import GroupSums
 from ...model.formats import FLOAT32, FloatFormat
-from ...model.outputs import convert
+from ...model.outputs import convert, result_float
 from ...model.products import NO_EXPONENT, Pair, unit_exponents
 from ...model.steps import MICRO_DIGITS
 from ...model.trace import FLAG_NAMES
@@ -55,7 +55,10 @@ def goals(config: DotConfig) -> dict[str, Bins]:
         "chain_length": list(LENGTHS),
     }
     if config.has_integers:
-        return common | integer_features.goals(config)
+        common |= integer_features.goals(config)
+        if result_float(config.out) is not None:
+            common |= {"result": _result_names(), "result_scale": list(C_CLASSES)}
+        return common
     register = _register(config)
     bins = common | {
         "scale_a": list(scale_classes(config)),
@@ -96,14 +99,20 @@ def hits(config: DotConfig, batch: Batch, outcome: Outcome) -> dict[str, Hits]:
         "chain_length": [{_range_of(LENGTHS, batch.blocks)}] * n,
     }
     if config.has_integers:
-        return common | integer_features.hits(config, batch, outcome)
+        common |= integer_features.hits(config, batch, outcome)
+        if result_float(config.out) is not None:
+            classes = result_class(config, outcome.result)
+            scales = batch.side["result_scale"][:, -1].astype(np.uint32)
+            common["result"] = _result_hits(classes)
+            common["result_scale"] = [{C_CLASSES[i]} for i in c_class(scales)]
+        return common
     result = result_class(config, outcome.result)
     found = common | {
         "scale_a": _scale_classes(config, batch.scale_a),
         "scale_b": _scale_classes(config, batch.scale_b),
         "cancellation": _depths(config, batch),
         "alignment": _distances(config, batch),
-        "result": [{C_CLASSES[i] if i > 1 else "zero"} for i in result],
+        "result": _result_hits(result),
     }
     if config.load_c:
         found["c"] = [{C_CLASSES[i]} for i in c_class(batch.c)]
@@ -139,8 +148,18 @@ def _raised(outcome: Outcome, flag: str) -> NDArray[np.bool_]:
 
 def _float_out(config: DotConfig) -> FloatFormat:
     """The output of a unit with float results."""
-    assert isinstance(config.out, FloatFormat)
-    return config.out
+    out = result_float(config.out)
+    assert out is not None
+    return out
+
+
+def _result_names() -> list[str]:
+    """Classes of a float result: zeros are +0."""
+    return ["zero", *C_CLASSES[2:]]
+
+
+def _result_hits(classes: NDArray[np.uint8]) -> Hits:
+    return [{C_CLASSES[i] if i > 1 else "zero"} for i in classes]
 
 
 def result_class(config: DotConfig, bits: NDArray[np.uint32]) -> NDArray[np.uint8]:

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model import DotConfig
+from ...model.formats import FLOAT32, IntegerFormat
 from ...model.integers import HIGHEST, LOWEST, operand_range
-from ...model.outputs import IntegerOutput
+from ...model.outputs import IntegerOutput, result_float
 from ...model.requantize import LARGEST_SHIFT
 from ...model.trace import FLAG_NAMES
 from .integer_stimulus import LONGEST_CHAIN, extreme_terms
@@ -17,6 +18,7 @@ Bins = Sequence[object]
 Hits = list[set[object]]
 
 FLAGS = ("inexact", "overflow", "saturated")
+"""Those that units with integer results raise."""
 
 
 def _range(config: DotConfig, name: str) -> tuple[int, int]:
@@ -25,7 +27,7 @@ def _range(config: DotConfig, name: str) -> tuple[int, int]:
     assert isinstance(out, IntegerOutput)
     if name in ("zero_a", "zero_b"):
         return operand_range(config.formats[0][name == "zero_b"])
-    if name in ("result", "zero_out") and out.format is not None:
+    if name in ("result", "zero_out") and isinstance(out.format, IntegerFormat):
         return out.format.lowest, out.format.highest
     if name in ("result", "c"):
         return LOWEST, HIGHEST
@@ -43,8 +45,15 @@ def _names(config: DotConfig, name: str) -> dict[str, tuple[int, int]]:
 
 
 def _watched(config: DotConfig) -> list[str]:
+    """Values that are integers."""
     scales = ["scale_a", "scale_b"] if config.scale_bits else []
-    return ["result", *["c"] * config.load_c, *scales, *config.side_inputs]
+    result = ["result"] * (result_float(config.out) is None)
+    sides = [name for name in config.side_inputs if name != "result_scale"]
+    return [*result, *["c"] * config.load_c, *scales, *sides]
+
+
+def _flags(config: DotConfig) -> tuple[str, ...]:
+    return FLAGS if result_float(config.out) is None else FLAG_NAMES
 
 
 def goals(config: DotConfig) -> dict[str, Bins]:
@@ -57,9 +66,12 @@ def goals(config: DotConfig) -> dict[str, Bins]:
         reached = {"lowest": lowest, "highest": highest}
         bins["result"] = [name for name in _names(config, "result") if reached.get(name, True)]
     if config.status:
-        raises = dict.fromkeys(FLAGS, out.format is not None)  # by requantising
+        flags = _flags(config)
+        raises = dict.fromkeys(flags, out.format is not None)  # by requantising
         raises["saturated"] = lowest or highest
-        bins["flags"] = [(name, r) for name in FLAGS for r in (False, True)[: 1 + raises[name]]]
+        if out.format == FLOAT32:  # products of integers are multiples of the scale's last digit
+            raises["underflow"] = False
+        bins["flags"] = [(name, r) for name in flags for r in (False, True)[: 1 + raises[name]]]
     return bins
 
 
@@ -82,7 +94,7 @@ def hits(config: DotConfig, batch: Batch, outcome: Outcome) -> dict[str, Hits]:
         found[name] = _classes(config, name, _values(config, batch, outcome, name))
     if config.status:
         found["flags"] = [
-            {(name, bool(flags >> FLAG_NAMES.index(name) & 1)) for name in FLAGS}
+            {(name, bool(flags >> FLAG_NAMES.index(name) & 1)) for name in _flags(config)}
             for flags in outcome.flags.tolist()
         ]
     return found

@@ -1,4 +1,4 @@
-"""Sequences for units with integer results: ends of INT32, ties, clipping, zero points."""
+"""Sequences for units with INT32 sums: ends of INT32, ties, clipping, zero points, scales."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,8 +10,9 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ...model import DotConfig
+from ...model.formats import FLOAT32, FloatFormat, IntegerFormat
 from ...model.integers import HIGHEST, LOWEST, operand_range
-from ...model.outputs import IntegerOutput
+from ...model.outputs import SCALE, IntegerOutput, result_float
 from ...model.requantize import LARGEST_SHIFT
 from ..bench.operands import draw, weighted
 from .item import Batch, model_trace
@@ -19,6 +20,7 @@ from .target import Target
 
 Ints = NDArray[np.int64]
 LONGEST_CHAIN = 70  # blocks
+SPECIAL_SCALES = np.array([0, np.inf, np.nan, 2.0**-149, 2.0**-127], np.float32)
 Sequence = Callable[[Target, Generator, int], list[Batch]]
 
 
@@ -34,7 +36,7 @@ def random_side(config: DotConfig, rng: Generator, n: int, blocks: int) -> dict[
     side: dict[str, Ints] = {}
     for name, width in config.side_inputs.items():
         low, high = 0, 2**width - 1
-        if name == "zero_out" and out.format is not None:
+        if name == "zero_out" and isinstance(out.format, IntegerFormat):
             low, high = out.format.lowest, out.format.highest
         elif config.is_signed(name):
             low, high = -(2 ** (width - 1)), 2 ** (width - 1) - 1
@@ -47,7 +49,29 @@ def random_side(config: DotConfig, rng: Generator, n: int, blocks: int) -> dict[
         top = 2**out.multiplier_bits
         derived = rng.integers(top // 2, top, (n, blocks))
         side["multiplier"] = np.where(rng.random((n, blocks)) < 0.6, derived, side["multiplier"])
+    if "result_scale" in side:
+        fitting = _fitting_scales(config, rng, (n, blocks), 16)
+        side["result_scale"] = np.where(
+            rng.random((n, blocks)) < 0.8, fitting, side["result_scale"]
+        )
     return side
+
+
+def _fitting_scales(config: DotConfig, rng: Generator, shape: tuple[int, ...], bits: int) -> Ints:
+    """Bits of scales that bring sums of about `bits` bits to anywhere in the result's range, and
+    beyond its ends; some special ones, and zeros."""
+    out = result_float(config.out)
+    assert out is not None
+    low, high = out.emin - out.mantissa_bits - bits - 2, out.emax - bits + 3
+    middle = rng.integers(-8 - bits, 9 - bits, shape)
+    wide = rng.integers(low, high + 1, shape)
+    exponent = np.where(rng.random(shape) < 0.4, middle, wide)
+    fraction = rng.integers(0, 2**FLOAT32.mantissa_bits, shape)
+    digits = np.where(rng.random(shape) < 0.3, fraction >> 19 << 19, fraction)
+    magnitude = np.ldexp(1 + digits * 2.0**-FLOAT32.mantissa_bits, exponent).astype(np.float32)
+    chosen = np.where(rng.random(shape) < 0.06, draw(rng, SPECIAL_SCALES, shape), magnitude)
+    word = chosen.astype(np.float32).view(np.uint32).astype(np.int64)
+    return word ^ (rng.integers(0, 2, shape) << 31)
 
 
 def random_scales(config: DotConfig, rng: Generator, shape: tuple[int, int]) -> tuple:
@@ -100,9 +124,13 @@ def calibrated_batch(config: DotConfig, batch: Batch) -> Batch:
     ones = np.full(shape, config.scale_bits > 0, np.uint8)
     plain = replace(batch, scale_a=ones, scale_b=ones, side=side)
     out = output(config)
+    if isinstance(out.format, FloatFormat):
+        side["result_scale"] += np.uint64(np.float32(2.0**-16).view(np.uint32))
+        return plain
     if out.format is None:
         return plain
     sums = model_trace(_summing(config), replace(plain, side=_only(side, "zero"))).result
+    assert isinstance(out.format, IntegerFormat)
     reach = max(1, int(np.abs(sums.astype(np.int64)).max()) // out.format.highest)
     shift = reach.bit_length()
     if "multiplier" in side:
@@ -129,6 +157,8 @@ def _random_c(rng: Generator, n: int) -> Ints:
 def _fitting_shift(config: DotConfig, rng: Generator, n: int, bits: int) -> dict[str, Ints]:
     """Shifts at which sums of about `bits` bits meet the result's range, at random around it."""
     out = output(config)
+    if out.rescale == SCALE:
+        return {"result_scale": _fitting_scales(config, rng, (n,), bits)}
     extra = out.multiplier_bits if "multiplier" in config.side_inputs else 0
     top = 2 ** config.side_inputs.get("shift", 0) - 1
     centre = bits + extra - out.bits
@@ -217,6 +247,8 @@ def ties(target: Target, rng: Generator, n: int) -> list[Batch]:
     """c alone, at a tie of the shift or one beside it, of either sign; elements are zero."""
     config = target.config
     a, b = target.zeros(n, 1)
+    if output(config).rescale == SCALE:
+        return [_float_ties(target, rng, n)]
     shift = rng.integers(0, 32, n)
     value = rng.integers(-300, 300, n)
     half = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
@@ -228,14 +260,63 @@ def ties(target: Target, rng: Generator, n: int) -> list[Batch]:
     return [integer_batch(target, rng, a, b, c, side)]
 
 
+def _no_zero_points(n: int) -> dict[str, Ints]:
+    return dict.fromkeys(("zero_a", "zero_b"), np.zeros(n, np.int64))
+
+
+def _float_ties(target: Target, rng: Generator, n: int) -> Batch:
+    """Ties of each of the three roundings: of the sum, of its product with a scale of two bits, and
+    of the narrower result; and values beside them."""
+    out = result_float(target.config.out)
+    assert out is not None
+    digits = draw(rng, np.array([FLOAT32.mantissa_bits, out.mantissa_bits]), (n,))
+    value = rng.integers(np.int64(1) << digits, np.int64(2) << digits)
+    shift = rng.integers(1, 31 - digits)
+    c = (value << shift) + (np.int64(1) << shift - 1) + rng.integers(-1, 2, n)
+    c = np.where(rng.random(n) < 0.3, value, c) * draw(rng, np.array([-1, 1]), (n,))
+    scale = np.ldexp(draw(rng, np.array([1, 3], np.float32), (n,)), rng.integers(-30, 1, n))
+    side = _no_zero_points(n) | {"result_scale": _words(scale)}
+    return integer_batch(target, rng, *target.zeros(n, 1), c, side)
+
+
+def _float_limits(target: Target, rng: Generator, n: int) -> Batch:
+    """Small sums times scales at and beside the ends of the result's format and of float32: where
+    rounding gives an infinity, a subnormal, zero; all of them special ones too."""
+    out = result_float(target.config.out)
+    assert out is not None
+    ends = [
+        end
+        for fmt in (out, FLOAT32)
+        for end in (
+            fmt.largest_finite * (1 + 2.0 ** -(fmt.mantissa_bits + 2)),
+            fmt.smallest_normal,
+            fmt.smallest,
+            fmt.smallest / 2,
+        )
+    ]
+    with np.errstate(over="ignore"):
+        words = _words(np.array(ends).astype(np.float32))
+    scale = np.clip(draw(rng, words, (n,)) + rng.integers(-2, 3, n), 0, FLOAT32.inf_code)
+    scale = np.where(rng.random(n) < 0.2, _words(draw(rng, SPECIAL_SCALES, (n,))), scale)
+    c = draw(rng, np.array([-3, -2, -1, 0, 1, 2, 3]), (n,))
+    side = _no_zero_points(n) | {"result_scale": scale ^ (rng.integers(0, 2, n) << 31)}
+    return integer_batch(target, rng, *target.zeros(n, 1), c, side)
+
+
+def _words(values: NDArray[np.float32]) -> Ints:
+    return values.view(np.uint32).astype(np.int64)
+
+
 def limits(target: Target, rng: Generator, n: int) -> list[Batch]:
     """Results at both ends of the output's range, one beside them, and exactly zero."""
     config, out = target.config, output(target.config)
+    if out.rescale == SCALE:
+        return [_float_limits(target, rng, n)]
     a, b = target.zeros(n, 1)
-    zeros = np.zeros(n, np.int64)
-    low, high = (LOWEST, HIGHEST) if out.format is None else (out.format.lowest, out.format.highest)
-    shift = zeros if out.format is None else rng.integers(0, 22, n)
-    zero = zeros if out.format is None else rng.integers(low, high + 1, n)
+    zeros, fmt = np.zeros(n, np.int64), out.format
+    low, high = (fmt.lowest, fmt.highest) if isinstance(fmt, IntegerFormat) else (LOWEST, HIGHEST)
+    shift = zeros if fmt is None else rng.integers(0, 22, n)
+    zero = zeros if fmt is None else rng.integers(low, high + 1, n)
     wanted = np.array([low, high, 0])[rng.integers(0, 3, n)] + rng.integers(-1, 2, n)
     side = {"shift": shift, "zero_a": zeros, "zero_b": zeros, "zero_out": zero}
     if "multiplier" in config.side_inputs:

@@ -173,6 +173,8 @@ def _integer_trace(config: DotConfig, batch: Batch, stages: bool) -> Trace:
         if config.is_signed(name):
             bits = bits - ((bits >> (width - 1)) << width)
         inputs[name] = bits if name in ("zero_a", "zero_b") else bits[:, -1]
+    if "result_scale" in inputs:
+        inputs["result_scale"] = inputs["result_scale"].astype(np.uint32).view(np.float32)
     c = batch.c.view(np.int32) if config.load_c else 0
     return integer_dot(config, batch.a, batch.b, c, inputs=inputs, stages=stages)
 

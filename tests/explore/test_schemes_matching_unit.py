@@ -131,8 +131,13 @@ def test_the_unit_computes_the_sums_of_the_scheme(name, rule):
 def test_names_of_units():
     known = {
         "mxfp8_e4m3": "e4m3 aligned:13 x32 stages 4",
-        "mx4": "int4 aligned:13 x16 stages 4 micro",
-        "msfp13": "int8 aligned:13 x16 stages 4",
+        "mx4": "int3 aligned:13 x16 stages 4 micro",
+        "mx6": "int5 aligned:13 x16 stages 4 micro",
+        "mx9": "int8 aligned:13 x16 stages 4 micro",
+        "msfp11": "int3 aligned:13 x16 stages 4",
+        "msfp12": "int4 aligned:13 x16 stages 4",
+        "msfp13": "int5 aligned:13 x16 stages 4",
+        "msfp14": "int8 aligned:13 x16 stages 4",
         "fp8_e4m3_b16": "e4m3 aligned:13 x16 stages 4",
         "int8_channel": "int8 int32 x32 stages 4 int32",
         "int4_g128/int8_affine": "int8xint4 int32 x32 stages 4 int32 zero-points a",

@@ -14,6 +14,7 @@ import torch
 
 from mxdot import gpu, model
 from mxdot.gpu import MXTensor, executors, schemes
+from mxdot.gpu.names import named_scheme
 from mxdot.model import PRESETS, MXArray
 from mxdot.model.accumulators import KINDS
 from mxdot.model.formats import FloatFormat
@@ -64,7 +65,7 @@ def refused(error, message):
             ValueError,
             (
                 "fmt must be one of e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, e5m2fnuz, "
-                "fp16, bf16, tf32, not 'e4m2'"
+                "fp16, bf16, tf32, int5, int3, not 'e4m2'"
             ),
         ),
         ({"block_size": 0}, ValueError, "block_size must be from 1 to 65536, not 0"),
@@ -326,6 +327,18 @@ def test_files(tmp_path):
         gpu.load(path)
     with refused(TypeError, "tensors['x'] must be an MXTensor or a ScaledTensor, not Tensor"):
         gpu.save(path, {"x": X})
+    save_file({"x.codes": CODES}, path, metadata={"mxdot": '{"x": {"scheme": {"name": "new"}}}'})
+    with refused(
+        ValueError,
+        f"path must be a file written by mxdot.gpu.save, not '{path}': it has no 'elements'",
+    ):
+        gpu.load(path)
+
+
+def test_a_scheme_that_this_process_does_not_know():
+    scheme = "scheme must be a row of SCHEMES or made in this process, not 'new'"
+    with refused(ValueError, scheme):
+        named_scheme("new")
 
 
 # Executors --------------------------------------------------------------------------------------
@@ -361,6 +374,7 @@ def test_a_cpu_tensor_to_a_kernel():
     in_another_process("""
 import torch
 from mxdot import gpu
+from mxdot.gpu.names import named_scheme
 x = torch.ones(2, 32)
 a = gpu.quantize(x, "e4m3")
 for call in (

@@ -25,7 +25,7 @@ write_aiger both.aig
 """
 COMBINATIONAL = "read both.aig; ifraig; iprove; print_status"
 # Registers start with any value: `undc` makes inputs of what Yosys leaves open.
-SEQUENTIAL = "read both.aig; undc; strash; scorr; dprove; print_status"
+SEQUENTIAL = "read both.aig; logic; undc; strash; scorr; dprove; print_status"
 
 
 class Verdict(Enum):

@@ -30,9 +30,9 @@ def test_registers_start_with_any_value(tmp_path):
     """A valid bit without a reset: harmless if it were 0 at first."""
     claim = CLAIMS["stream:exact-1"]
     unit = claim.subject()
-    right = "if (rst) round_register_valid <= 1'b0;\n    else if"
+    right = "if (rst) round_register_valid <= 1'b0;\n    else if ("
     assert right in unit.text
-    wrong = replace(unit, text=unit.text.replace(right, "if"))
+    wrong = replace(unit, text=unit.text.replace(right, "if (~rst & "))
     assert decide(wrong, claim.rule, tmp_path, LIMIT) is Verdict.REFUTED
 
 

@@ -5,13 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 
 from ...model import DotConfig
-from ...model.formats import FLOAT32
 from .claim import Claim
 from .observer import Rule, unit
-from .rounding import round_to
 
 E2M1_HALVES = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
 """Values of the codes of E2M1, in halves: the table of the OCP specification."""
@@ -19,13 +17,6 @@ E2M1_HALVES = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
 
 def claims() -> Iterator[Claim]:
     """Of units of E2M1, the smallest format."""
-    config = DotConfig("e2m1", 4, "exact", 1, load_c=False, status=False)
-    tied = {"in_scale_a": 127, "in_scale_b": 127}
-    yield Claim(
-        "unit:e2m1-exact",
-        "a product of one block of 4 lanes is RNE_fp32 of the sum, all codes, scales of 1",
-        lambda: replace(unit(config), tied=tied), _one_block(config.lanes),
-    )  # fmt: skip
     for accumulator in ("exact", "aligned:3"):
         for stages in (1, 2, 3, 4):
             config = DotConfig("e2m1", 4, accumulator, stages, load_c=False, status=False)
@@ -109,32 +100,3 @@ def _order(config: DotConfig) -> Claim:
         "order, whatever the gaps and stalls",
         lambda: replace(unit(config), tied=tied), wrong, READY_TOO_SOON,
     )  # fmt: skip
-
-
-def _one_block(lanes: int) -> Rule:
-    def wrong(m: Module, p: Any) -> Value:
-        table = Array(Const(value, signed(5)) for value in E2M1_HALVES)
-        total = Signal(signed(16))
-        m.d.comb += total.eq(
-            sum(
-                table[p.in_a.word_select(i, 4)] * table[p.in_b.word_select(i, 4)]
-                for i in range(lanes)
-            )
-        )
-        magnitude = Signal(16)
-        m.d.comb += magnitude.eq(Mux(total < 0, -total, total))
-        # A magnitude of 1 is a quarter of 2^s; the top of its 16 digits is worth 2^(s + 13).
-        # Zeros above it, so that the top one is worth no less than the least exponent.
-        exponent = Signal(signed(12))
-        m.d.comb += exponent.eq(p.in_scale_a + p.in_scale_b - 254 + 13 + 160)
-        wide = Cat(magnitude, Const(0, 160))
-        rounded = round_to(m, wide, exponent, FLOAT32, True, 23)
-        nan = (p.in_scale_a == 255) | (p.in_scale_b == 255)
-        bits = Cat(rounded.bits, (total < 0) & (rounded.bits != 0))
-        want = Signal(32)
-        m.d.sync += want.eq(Mux(nan, 0x7FC00000, bits))
-        single = Signal()
-        m.d.sync += single.eq(p.in_valid & p.in_ready & p.in_first & p.in_last)
-        return ~p.rst & single & (~p.out_valid | (p.out_result != want))
-
-    return wrong

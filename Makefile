@@ -37,7 +37,7 @@ SIM_FLAGS = $(if $(value SEED),--seed $(call quoted,SEED)) $(if $(value JOBS),--
 	$(if $(filter-out 0,$(value FULL)),--full) $(if $(filter-out 0,$(value WAVES)),--waves)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sim compare area-report verilog test test-explore test-gpu fuzz docs lint bench lock clean
+.PHONY: help venv sim compare area-report formal verilog test test-explore test-gpu fuzz docs lint bench lock clean
 
 help: ## this list
 	@echo 'usage: make TARGET [NAME=value ...]'
@@ -54,6 +54,9 @@ compare: $(EXPLORE) ## what each accumulator costs and does to the result (ARGS=
 
 area-report: $(EXPLORE) ## area and delay of the units of docs/area.md (ARGS='--process asap7 --only exact')
 	@$(BIN)/python -m mxdot.explore.cost.area_report $(ARGS)
+
+formal: $(EXPLORE) ## prove what docs/verification.md claims (ARGS='--only rounder', '--list')
+	@$(BIN)/python -m mxdot.explore.formal $(ARGS)
 
 verilog: $(READY) ## write one unit as Verilog (FORMAT=e4m3 ACCUMULATOR=aligned:13 LANES=32 OUT=build/dot.v)
 	@$(BIN)/mxdot verilog --format $(call quoted,FORMAT) --accumulator $(call quoted,ACCUMULATOR) \

@@ -155,6 +155,29 @@ def test_bulk_notices_a_broken_unit(simulation_dir, tmp_path, request, good, bad
         bulk.run(build, records, results, stall=100, timeout=500)
 
 
+def test_registers_without_a_reset_start_with_any_value(simulation_dir, tmp_path):
+    stale = """
+  reg [31:0] stale;
+  always @(posedge clk) if (in_valid && in_a == 0) stale <= 0;
+endmodule"""
+    text = (
+        STANDIN.read_text().replace("endmodule", stale).replace("<= next;", "<= next ^ stale;", 1)
+    )
+    source = tmp_path / "stale.v"
+    source.write_text(text)
+    build = build_standin(simulation_dir / "stale", source)
+    blocks = Blocks(50, seed=5)
+    records, results = blocks.write(tmp_path / "records"), tmp_path / "results"
+    want, _ = blocks.expected()
+    found = []
+    for seed in (1, 1, 2):
+        bulk.run(build, records, results, seed=seed)
+        (value,) = set(bulk.read_results(results)[:, 0] ^ want)
+        found.append(value)
+    assert found[0] == found[1]  # repeated by the seed
+    assert len({0, *found}) == 3
+
+
 def test_bulk_refuses_a_truncated_file(standin, tmp_path):
     records = Blocks(10, seed=1).write(tmp_path / "records")
     records.write_bytes(records.read_bytes()[:-5])

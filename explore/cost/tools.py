@@ -91,6 +91,18 @@ def run_yosys(script: str, directory: Path, source: str, limit: float) -> str:
     return _run(command, directory, source, limit, "Yosys", env)
 
 
+def run_abc(commands: str, directory: Path, source: str, limit: float) -> str:
+    """Run commands of ABC, the one that comes with pyosys, and return what it printed.
+
+    ModuleNotFoundError when pyosys is not installed.
+    """
+    package = importlib.util.find_spec("pyosys")
+    if package is None or package.origin is None:
+        raise ModuleNotFoundError("pyosys is not installed", name="pyosys")
+    program = str(Path(package.origin).with_name("yosys-abc"))
+    return _run([program, "-c", commands], directory, source, limit, "ABC", {})
+
+
 def run_sta(script: str, directory: Path, source: str, limit: float) -> str:
     """Run an OpenSTA script in `directory` and return what it printed."""
     (directory / "script.tcl").write_text(script)

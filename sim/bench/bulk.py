@@ -117,6 +117,7 @@ def simulate(
         log_file=path.with_name(f"{path.name}.log"),
         env={"MXDOT_BULK_REPORT": str(report.resolve())},
         plusargs={f"bulk_{name}": value for name, value in options.items()},
+        seed=seed,
         waves=waves,
         time_limit=time_limit,
     )

@@ -41,6 +41,7 @@ _OWN = [
     Path(__file__).with_name(f"{name}.py") for name in ("toolchain", "precompiled", "verilator")
 ]
 _MAIN = cocotb_config.share_dir / "lib" / "verilator" / "verilator.cpp"
+_LARGEST_SEED = 2**31 - 1  # that Verilator takes
 _WAVE_HEADERS = Path(__file__).parent / "wave_headers"
 _OPTIMIZE = ("OPT_FAST=-O1", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
 _QUICK = ("OPT_FAST=-O0", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
@@ -94,8 +95,9 @@ class Build:
 
         The module is imported with this process's `sys.path`; `env` and `plusargs` (name to
         value) are handed to it. `test_filter` is a regular expression on test names, `seed` seeds
-        Python's `random`. `waves` is the FST file to record, in a build made for waves. The log
-        goes to `log_file` (beside the results by default), nothing to the terminal.
+        Python's `random` and the values that registers start with. `waves` is the FST file to
+        record, in a build made for waves. The log goes to `log_file` (beside the results by
+        default), nothing to the terminal.
 
         Failing tests are in the result; SimulationError is for a simulator that crashes, runs
         longer than `time_limit` seconds, or leaves no results.
@@ -108,7 +110,10 @@ class Build:
         results_xml.parent.mkdir(parents=True, exist_ok=True)
         results_xml.unlink(missing_ok=True)
 
-        command = [str(self.executable)]
+        # Registers that no reset gives a value start with any, other ones for each seed.
+        command = [str(self.executable), "+verilator+rand+reset+2"]
+        if seed is not None:
+            command.append(f"+verilator+seed+{seed % _LARGEST_SEED + 1}")
         if waves is not None:
             command += ["--trace", "--trace-file", str(waves.resolve())]
         command += [f"+{name}={value}" for name, value in (plusargs or {}).items()]

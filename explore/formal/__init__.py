@@ -1,0 +1,1 @@
+"""mxdot.explore.formal: proofs about the Verilog, by Yosys and ABC (`make formal`)."""

@@ -1,0 +1,55 @@
+"""Decides whether an observer ever says wrong: Yosys makes an AIG, ABC proves or refutes it."""
+
+import re
+from enum import Enum
+from pathlib import Path
+
+from ..cost.tools import run_abc, run_yosys
+from .observer import Observer, Rule, Subject, bench
+
+SCRIPT = """
+read_rtlil observer.il
+read_verilog subject.v both.v
+hierarchy -check -top both
+proc
+flatten
+memory_map
+opt -full
+techmap
+opt
+dffunmap
+setundef -undriven -zero
+aigmap
+opt_clean
+write_aiger both.aig
+"""
+COMBINATIONAL = "read both.aig; ifraig; iprove; print_status"
+# Registers start with any value: `undc` makes inputs of what Yosys leaves open.
+SEQUENTIAL = "read both.aig; logic; undc; strash; scorr; dprove; print_status"
+
+
+class Verdict(Enum):
+    """What became of a question."""
+
+    PROVED = "proved"
+    REFUTED = "refuted"
+    UNDECIDED = "undecided"
+
+
+def decide(subject: Subject, rule: Rule, directory: Path, limit: float) -> Verdict:
+    """Whether `rule` never says wrong, whatever the inputs, from any state after one reset.
+
+    SynthesisError when a tool fails or takes longer than `limit` seconds, ModuleNotFoundError
+    without pyosys.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "observer.il").write_text(Observer(subject, rule).rtlil())
+    (directory / "subject.v").write_text(subject.text)
+    (directory / "both.v").write_text(bench(subject))
+    run_yosys(SCRIPT, directory, "the subject", limit)
+    commands = SEQUENTIAL if subject.clock else COMBINATIONAL
+    log = run_abc(commands, directory, "the subject", limit)
+    status = re.findall(r"^Status = (-?\d)", log, re.M)
+    if not status:
+        raise RuntimeError(f"ABC said no status: {log.strip().splitlines()[-1:]}")
+    return {"1": Verdict.PROVED, "0": Verdict.REFUTED}.get(status[-1], Verdict.UNDECIDED)

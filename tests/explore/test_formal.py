@@ -1,0 +1,69 @@
+"""Proofs of `make formal`: some of each kind, that they bite, and the table of them."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mxdot.explore.formal import __main__ as command
+from mxdot.explore.formal.claim import Claim, prove
+from mxdot.explore.formal.engine import Verdict, decide
+from mxdot.explore.formal.observer import component
+from mxdot.hw.arithmetic.scale import ScaleAdder
+
+LIMIT = 120  # seconds
+PAGE = Path(__file__).parents[2] / "docs" / "verification.md"
+CLAIMS = {claim.name: claim for claim in command.claims()}
+
+
+@pytest.mark.parametrize(
+    "name", ["scale-adder", "shift:27", "adder:at-once", "normalizer:27-limited", "order:exact-1"]
+)
+def test_claims_hold_and_fail_with_a_bug(name, tmp_path):
+    result = prove(CLAIMS[name], tmp_path, LIMIT)
+    assert result.verdict is Verdict.PROVED, f"make formal ARGS='--only {name}'"
+    assert result.bug is Verdict.REFUTED, f"make formal ARGS='--only {name}'"
+
+
+def test_registers_start_with_any_value(tmp_path):
+    """A valid bit without a reset: harmless if it were 0 at first."""
+    claim = CLAIMS["stream:exact-1"]
+    unit = claim.subject()
+    right = "if (rst) round_register_valid <= 1'b0;\n    else if ("
+    assert right in unit.text
+    wrong = replace(unit, text=unit.text.replace(right, "if (~rst & "))
+    assert decide(wrong, claim.rule, tmp_path, LIMIT) is Verdict.REFUTED
+
+
+def test_the_page_has_every_claim_once():
+    rows = re.findall(r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \|", PAGE.read_text(), re.M)
+    assert [(name, says) for name, says, _ in rows] == [
+        (claim.name, claim.says) for claim in CLAIMS.values()
+    ]
+
+
+def test_a_claim_that_does_not_hold_is_an_exit_status(monkeypatch, capsys):
+    wrong = Claim(
+        "odd", "a sum", lambda: component(ScaleAdder()), lambda m, p: p.exponent != p.a + p.b
+    )
+    monkeypatch.setattr(command, "claims", lambda: iter([wrong]))
+    assert command.main([]) == 1
+    assert "FAILED odd: refuted" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--only", "nothing"], "only must be part of a claim's name, not 'nothing'"),
+        (["--limit", "0"], "limit must be above 0, not 0"),
+    ],
+)
+def test_bad_arguments_are_one_line(arguments, message, capsys):
+    assert command.main(arguments) == 2
+    assert capsys.readouterr().err == f"formal: error: {message}\n"
+
+
+def test_a_proof_that_takes_too_long_is_a_failure(capsys):
+    assert command.main(["--only", "largest:32x5", "--limit", "0.01"]) == 1
+    assert "took longer than 0.01 s" in capsys.readouterr().out

@@ -77,7 +77,12 @@ def factor_sections(widths: Widths) -> tuple[Section, ...]:
     """A block's sum times the significands of its scales, where these are no powers of two."""
     if not widths.factor_bits:
         return ()
-    return (Section("factor", 300, bits=2 * (widths.sum_bits + widths.factor_bits)),)
+    return (Section("factor", 280, bits=2 * (widths.sum_bits + widths.factor_bits)),)
+
+
+def multiplier_delay(a_bits: int, b_bits: int) -> int:
+    """Of a multiplier with its last addition: a row of full adders for each digit."""
+    return 300 + 40 * min(a_bits, b_bits)
 
 
 def tree_sections(widths: Widths) -> tuple[Section, ...]:

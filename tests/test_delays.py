@@ -45,6 +45,15 @@ def test_every_section_has_a_delay(process):
             ("none", "u4"),
         )
     ]
+    units += [
+        DotConfig("e2m1", 16, rule, scales="e4m3", delays=process)
+        for rule in RULES
+        if accumulator(rule).takes_significands and not accumulator(rule).takes_integers
+    ]
+    units += [
+        DotConfig("e2m1", 64, "blackwell-mxf4nvf4", scale_block=32, delays=process),
+        DotConfig("int8", 8, "int32", scales="e4m3", delays=process),
+    ]
     for unit in units:
         assert all(part.delay > 0 for part in unit.pipeline.sections)
 

@@ -8,7 +8,7 @@ from mxdot.hw import generate
 from mxdot.model import DotConfig
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.model.units.matmul.registers import REGISTERS
-from mxdot.sim.matmul.build import dot_modules
+from mxdot.sim.matmul.build import LARGE, shared_modules
 from verilog_text import check_lint, check_names, header_ports, modules, ports
 
 DOT = DotConfig("e4m3", lanes=4)
@@ -73,9 +73,10 @@ def test_one_module_serves_all_dot_units(text):
     assert text.count("module mxdot_matmul_dot_unit (") == 1
 
 
-def test_the_bench_finds_the_dot_units_module(text, tmp_path):
-    (tmp_path / "unit.v").write_text(text)
-    assert dot_modules(tmp_path / "unit.v") == ["mxdot_matmul_dot_unit"]
+def test_the_dot_units_module_of_a_large_array_is_built_by_itself(text):
+    dot = DotConfig("e2m1", 4, "exact", 2, load_c=False)
+    for rows, expected in ((LARGE // 2 - 1, []), (LARGE // 2, ["mxdot_matmul_dot_unit"])):
+        assert shared_modules(MatmulConfig(dot, rows, 2), text) == expected
 
 
 def test_memories_have_no_initial_words(text):

@@ -24,12 +24,20 @@ def unit_netlist(config: Any, process: str) -> str:
 
     process: a name of `processes.NAMES`. The top module has the name and the ports of the
     generated one. The netlist is kept in `SYNTHESES`, as that of a measurement.
-    """
-    from ...hw.verilog import default_top, generate
 
-    flow, top = Flow.of_process(process, sections=False), default_top(config)
-    _, netlist = measure_netlist(generate(config), top, flow, cache_dir=SYNTHESES)
-    return gate_level(netlist, library_of(flow))
+    Of a large array it is the module of the dot units that is mapped, and stands in the generated
+    text: the whole, without modules, takes too long to map and to compile.
+    """
+    from ...hw.verilog import default_top, generate, modules_of
+    from ...model.units import MatmulConfig
+    from ...sim.matmul.build import shared_modules
+
+    flow, text = Flow.of_process(process, sections=False), generate(config)
+    shared = shared_modules(config, text) if isinstance(config, MatmulConfig) else []
+    top = shared[0] if shared else default_top(config)
+    _, netlist = measure_netlist(text, top, flow, cache_dir=SYNTHESES)
+    mapped = gate_level(netlist, library_of(flow))
+    return text.replace(modules_of(text)[top], mapped) if shared else mapped
 
 
 def gate_level(netlist: Netlist, library: Library) -> str:

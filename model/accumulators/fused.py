@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from .. import rounding
 from ..arrays import Array
-from ..datapath import product_bits, tree_delay
+from ..datapath import multiplier_delay, product_bits, tree_delay
 from ..errors import choice
 from ..formats import FLOAT32
 from ..pipeline import Section
@@ -79,7 +79,8 @@ class Fused(Narrowable):
         around = every is None or lanes < every
         body = [*fused_sections(widths.terms, lanes, around)]
         if widths.factor_bits:
-            body.insert(0, Section("factor", 330, bits=lanes * product_bits(widths.terms)))
+            delay = multiplier_delay(widths.product_bits, widths.factor_bits)
+            body.insert(0, Section("factor", delay, bits=lanes * product_bits(widths.terms)))
         if every is not None:
             body.append(Section("promote", 1500, holds=True, bits=self.running.bits))
         return tuple(body)

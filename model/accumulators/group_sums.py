@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .. import rounding
-from ..datapath import compress_delay
+from ..datapath import compress_delay, multiplier_delay
 from ..formats import E2M1, E4M3, FLOAT32, ElementFormat
 from ..pipeline import Section
 from ..products import NO_EXPONENT
@@ -67,7 +67,9 @@ class GroupSums(Machine):
     def sections(self, widths: Widths) -> tuple[Section, ...]:
         """The exact sums of groups, times their scales, and their alignment."""
         terms = self.term_widths(widths)
-        gather, factor = 490 + compress_delay(terms.group, 2), 400 if widths.factor_bits else 130
+        gather, factor = 570 + compress_delay(terms.group, 2), 140
+        if widths.factor_bits:
+            factor = multiplier_delay(terms.group_sum_bits, widths.factor_bits)
         return (
             Section("gather", gather, bits=terms.groups * (terms.group_sum_bits + 1)),
             Section("factor", factor, bits=terms.groups * (terms.product_bits + 1)),

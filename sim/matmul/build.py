@@ -21,14 +21,18 @@ def build_matmul(
         extra_sources=[BENCH],
         parameters={f"{side.upper()}_BYTES": config.stream_bytes(side) for side in "abcd"}
         | {"ADDRESS_BITS": ADDRESS_BITS},
-        separate=dot_modules(verilog) if config.rows * config.columns >= LARGE else [],
+        separate=shared_modules(config, verilog.read_text()),
         waves=waves,
     )
 
 
-def dot_modules(verilog: Path) -> list[str]:
-    """The module of the dot units, of which the array has one for each result of a tile; none in a
-    netlist, which is one module."""
+def shared_modules(config: MatmulConfig, verilog: str) -> list[str]:
+    """The module of the dot units, of which the array has one for each result of a tile.
+
+    None where there are few of them.
+    """
     from ...hw.verilog import modules_of  # Amaranth: only when a unit is built
 
-    return [name for name in modules_of(verilog.read_text()) if "_dot_unit" in name][:1]
+    if config.rows * config.columns < LARGE:
+        return []
+    return [name for name in modules_of(verilog) if "_dot_unit" in name][:1]

@@ -11,12 +11,14 @@ from mxdot.explore.cost.function import Function
 from mxdot.explore.cost.gate_level import gate_level, unit_netlist
 from mxdot.explore.cost.liberty import Library, LibraryCell
 from mxdot.explore.cost.netlist import Bit, Cell, Netlist
-from mxdot.model import DotConfig, DotQuantizeConfig, QuantizeConfig
+from mxdot.hw.verilog import generate, modules_of
+from mxdot.model import DotConfig, DotQuantizeConfig, MatmulConfig, QuantizeConfig
 from mxdot.sim.engine import regression
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.unit import UnitResult, run_unit
 
 DOT = DotConfig("e2m1", 4, "exact", 2)
+DOT_OF_ARRAY = replace(DOT, load_c=False)
 QUANTIZE = QuantizeConfig("e2m1", 4, stages=2)
 
 
@@ -48,6 +50,18 @@ def test_a_unit_of_cells_passes_its_bench(config, tmp_path):
     result = simulated(config, tmp_path)
     assert result.passed, (result.errors, result.report)
     assert result.compared >= 1000
+
+
+def test_of_a_large_array_the_dot_units_are_mapped(monkeypatch):
+    monkeypatch.setattr("mxdot.sim.matmul.build.LARGE", 2)
+    config = MatmulConfig(DOT_OF_ARRAY, 2, 1, depth=4)
+    generated, found = (
+        modules_of(text) for text in (generate(config), unit_netlist(config, "asap7"))
+    )
+    assert [*found] == [*generated]
+    changed = [name for name in found if found[name] != generated[name]]
+    assert changed == ["mxdot_matmul_dot_unit"]
+    assert "assign o_payload_result[0] = n" in found[changed[0]]
 
 
 def test_a_spoilt_one_does_not(tmp_path):

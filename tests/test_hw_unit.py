@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from amaranth.hdl import Shape
 
-from compare import generator
+from compare import FULL, generator
 from mxdot.hw.dot.unit import InputLayout, ResultLayout, section_values
 from mxdot.model import PRESETS, DotConfig
 from unit_bench import Run, drive, evaluate, random_work, simulate
@@ -77,11 +77,15 @@ UNITS = [
     unit("fused:13", "e2m1,e4m3", lanes=8, scales="e4m3"),
     unit("fused:4", "e2m1", lanes=16, scales="e4m3", scale_block=4),
     unit("fused:25", FP8, lanes=8, scale_block=4, stages=5),
-    unit("hopper-promoted", "e2m1", lanes=32, scales="e4m3", scale_block=16, stages=6),
+    unit("hopper-promoted", "e2m1", lanes=16, scales="e4m3", scale_block=8, stages=6),
     unit("hopper-mma", "e4m3", lanes=16, scale_block=8),
     unit("blackwell-mxf4nvf4", "e2m1", lanes=64, scales="e4m3", scale_block=16),
     unit("blackwell-mxf4nvf4", "e2m1", lanes=64, scale_block=32, stages=2),
-    unit("blackwell-mxf4nvf4", "e2m1", lanes=128, scales="e4m3", scale_block=8, stages=9),
+    *[
+        unit("hopper-promoted", "e2m1", lanes=32, scales="e4m3", scale_block=16, stages=6),
+        unit("blackwell-mxf4nvf4", "e2m1", lanes=128, scales="e4m3", scale_block=8, stages=9),
+    ]
+    * FULL,
 ]
 
 

@@ -14,6 +14,7 @@ from amaranth.hdl import Cat, Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from compare import FULL
 from mxdot.hw import generate
 from mxdot.hw.arithmetic.normalize import Normalizer
 from mxdot.hw.arithmetic.round import FloatRounder
@@ -40,7 +41,7 @@ def text() -> str:
 
 
 def test_the_same_bytes_whatever_the_hash_seed():
-    """For a unit of each kind, from two processes and from this one."""
+    """For a unit of each kind, from a process and from this one, with full tests from two."""
     script = (
         "import sys; from mxdot.hw import generate; from verilog_text import KINDS\n"
         "for config in KINDS.values(): sys.stdout.write(generate(config))"
@@ -53,10 +54,9 @@ def test_the_same_bytes_whatever_the_hash_seed():
             check=True,
             text=True,
         ).stdout
-        for seed in ("1", "12345")
+        for seed in ("1", "12345")[: 1 + FULL]
     ]
-    assert texts[0] == texts[1]
-    assert texts[0] == "".join(generate(config) for config in KINDS.values())
+    assert set(texts) == {"".join(generate(config) for config in KINDS.values())}
     assert {type(config) for config in KINDS.values()} == set(TOPS)
 
 

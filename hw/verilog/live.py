@@ -14,6 +14,11 @@ def cut(bits: Bits, field: Field) -> Bits:
     return tuple(bits[place] for place in field.positions)
 
 
+def _by_digits(cell: Cell) -> bool:
+    """Whether a bit of an output depends on some bits of the inputs only."""
+    return cell.is_register or cell.kind in BITWISE | CARRYING
+
+
 class Live:
     """The bits of each module that matter, and the fields of its ports that do.
 
@@ -68,9 +73,12 @@ class Live:
             for bit in cut(bits, field)
         ]
         found: set[Bit] = set(waiting)
+        whole: set[str] = set()  # cells that need the same for every bit, and were met
         while waiting:
             driver = drivers.get(waiting.pop())
-            if driver is not None:
+            if driver is not None and driver[0].name not in whole:
+                if not _by_digits(driver[0]):
+                    whole.add(driver[0].name)
                 new = set(self._needs(module, *driver)) - found
                 found |= new
                 waiting += new

@@ -31,7 +31,10 @@ class Names:
         """A net; only bits that are `live` and have no name yet become its own."""
         new = [i for i, bit in enumerate(net.bits) if bit in live and bit not in self.of]
         new = [i for i in new if isinstance(net.bits[i], int)]
-        new = [i for n, i in enumerate(new) if net.bits[i] not in {net.bits[j] for j in new[:n]}]
+        first: dict[Bit, int] = {}
+        for i in new:
+            first.setdefault(net.bits[i], i)
+        new = list(first.values())
         if not new:
             return
         name = self.unique(net.name)

@@ -43,7 +43,8 @@ _OWN = [
 _MAIN = cocotb_config.share_dir / "lib" / "verilator" / "verilator.cpp"
 _LARGEST_SEED = 2**31 - 1  # that Verilator takes
 _WAVE_HEADERS = Path(__file__).parent / "wave_headers"
-_OPTIMIZE = ("OPT_FAST=-O1", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
+# -Og takes a quarter less time to compile than -O1, and its simulations are a tenth slower.
+_OPTIMIZE = ("OPT_FAST=-Og", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
 _QUICK = ("OPT_FAST=-O0", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
 # A design's logic would be one C++ function, over which the compiler takes more than linear time:
 # over that of a tree of thousands of adders minutes. Functions of so many statements are split.

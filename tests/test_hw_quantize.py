@@ -84,6 +84,7 @@ def test_ties_under_every_scale(fmt, rounding):
     values = np.unique(np.abs(element.values[np.isfinite(element.values)]))
     places = np.concatenate([values, (values[1:] + values[:-1]) / 2])
     places = places[:: 1 if FULL else 1 + len(places) // 50]
+    assert E4M3.nan_code is not None
     scale = np.repeat(E4M3.values[1 : E4M3.nan_code], len(places))
     digits = rng.integers(2**14, 2**15, len(scale)) * 2 + 1  # 24 with those of the other two
     outer = np.ldexp(digits.astype(np.float64), rng.integers(-152, 92, len(scale)))

@@ -11,7 +11,7 @@ from compare import some
 from mxdot.model import DotConfig, quantize, schemes
 from mxdot.model.formats import FLOAT32
 from mxdot.model.integers import integer_dot
-from mxdot.model.outputs import OUTPUTS
+from mxdot.model.outputs import OUTPUTS, IntegerOutput
 from rational_formats import floor_log2, pow2
 
 LOW, HIGH = -(2**31), 2**31 - 1
@@ -156,7 +156,9 @@ def test_scaled_sums_by_hand(options):
     rng = np.random.default_rng(4)
     a, b, c, inputs = drawn(config, rng, len(some(range(100_000), 50)), 2)
     trace = integer_dot(config, a, b, c, inputs=inputs)
+    assert isinstance(config.out, IntegerOutput)
     fmt, flags = config.out.format, trace.flags
+    assert fmt is not None
     bits = trace.result.view(f"u{fmt.bits // 8}")
     seen = set()
     for row in range(len(a)):
@@ -186,6 +188,7 @@ def test_scaled_sums_are_products_of_schemes_in_a_narrower_float(scheme, out):
     pairs = np.divmod(np.arange(30), 5)
     codes_a, codes_b = a.codes[pairs[0]] ^ np.uint8(flip), b.codes[pairs[1]]
     scale = np.broadcast_to(a.scales[0] * b.scales[0].T, (6, 5)).reshape(-1)  # S, a float32
+    assert a.zero_points is not None
     zero = np.broadcast_to(a.zero_points.astype(int), (6, 1))[pairs[0]] - flip
     trace = integer_dot(
         config,

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from mxdot.model import DotConfig, MXArray, dot, schemes
+from mxdot.model.formats import IntegerFormat
 
 RULES = (
     "exact",
@@ -31,6 +32,7 @@ def as_integers(x: schemes.ScaledArray) -> tuple[MXArray, np.ndarray]:
     """Blocks of integers and micro-exponents: sign and magnitude as two's complement."""
     outer, micro = x.scales
     (element,) = x.scheme.elements
+    assert isinstance(element, IntegerFormat)
     codes = (element.integers[x.codes] & (2**element.bits - 1)).astype(np.uint8)
     return MXArray(codes, outer, LANES[x.scheme.name], 16), micro
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import rational_schemes
-from mxdot.model import E4M3, INT8, QuantizeConfig, lfsr, quantize, schemes
+from mxdot.model import E4M3, INT8, MXArray, QuantizeConfig, lfsr, quantize, schemes
 from mxdot.model.outputs import BFLOAT16
+from mxdot.model.schemes import ScaledArray
 
 
 def test_defaults():
@@ -105,6 +106,7 @@ def test_quantize_is_the_models():
         x, "int8", block_size=16, scale_rule="ceil", rounding="stochastic", rng=words,
         nonfinite="element",
     )  # fmt: skip
+    assert isinstance(got, MXArray)
     assert (got.codes == want.codes).all()
     assert (got.scales == want.scales).all()
     assert got.format is INT8
@@ -160,11 +162,12 @@ def test_outer_scales_by_the_oracle():
         x = outer[:, :1] * np.exp2(rng.uniform(-12, 14, (150, 8)))
         x = np.where(rng.random(x.shape) < 0.1, np.inf, x).astype(np.float32)
     got = config.quantize(x, outer=outer)
+    assert isinstance(got, ScaledArray)
     limits = [[(0, Fraction(float(s)) * 448 * 6) for s in row] for row in outer]
     want = rational_schemes.quantize(x.tolist(), scheme, limits)
     assert got.codes.tolist() == want.codes
     for mine, its in zip(got.scales[1].ravel(), chain(*want.scales[1]), strict=True):
-        assert mine == 0x7F if its is None else Fraction(E4M3.values[mine]) == its
+        assert mine == 0x7F if its is None else Fraction(float(E4M3.values[mine])) == its
     assert [[Fraction(float(s)) for s in row] for row in got.scales[0]] == want.scales[0]
 
 

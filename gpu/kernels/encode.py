@@ -231,6 +231,16 @@ def store_codes(out, codes, row, column, rows, columns, BITS: tl.constexpr, PACK
         at = i.to(tl.int64)[:, None] * (columns // 4 * 3) + 3 * j[None, :]
         for byte in tl.static_range(3):
             tl.store(out + at + byte, (word >> (8 * byte)).to(tl.uint8), mask=inside)
+    elif PACKED and BITS < 8:  # eight codes are as many bytes as a code has bits
+        even, odd = tl.split(codes.to(tl.int64).reshape((R, C // 8, 2, 2, 2)))
+        low, high = tl.split(even | (odd << BITS))
+        first, last = tl.split(low | (high << (2 * BITS)))
+        word = first | (last << (4 * BITS))
+        j = column // 8 + tl.arange(0, C // 8)
+        inside = (i < rows)[:, None] & (j < columns // 8)[None, :]
+        at = i.to(tl.int64)[:, None] * (columns // 8 * BITS) + BITS * j[None, :]
+        for byte in tl.static_range(BITS):
+            tl.store(out + at + byte, (word >> (8 * byte)).to(tl.uint8), mask=inside)
     else:
         j = column + tl.arange(0, C)
         inside = (i < rows)[:, None] & (j < columns)[None, :]

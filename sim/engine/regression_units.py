@@ -101,7 +101,7 @@ def _quantize_units() -> list[Unit]:
                   stages=1),
         _quantize("e4m3fnuz,e5m2fnuz", 30_000, block=4, nonfinite="element", stages=3),
         _quantize("e2m1", 15_000, block=16, scales="e4m3", stages=10),
-        _quantize("sm8,sm5,sm3", 15_000, block=16, beats=4, micro=True),
+        _quantize("sm8,sm5,sm3,int5,int3", 15_000, block=16, beats=4, micro=True),
     ]  # fmt: skip
 
 

@@ -148,9 +148,10 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "--scale-rule",
         "scale_rule",
-        f"{', '.join(SCALE_RULES)}; of a quantiser alone also a list that an input selects from",
+        f"{', '.join(SCALE_RULES)}; of a quantiser alone also a list that an input selects from; "
+        "E4M3 scales have amax",
         "R",
-        default="floor; of E4M3 scales, amax",
+        default="floor",
     ),
     Option("--rounding", "rounding", f"{', '.join(ROUNDINGS)}", "R", default="nearest_even"),
     Option("--nonfinite", "nonfinite", f"{', '.join(NONFINITE)}", "POLICY", default="poison"),

@@ -64,15 +64,16 @@ module mxdot_bench #(
   logic out_valid;
   logic out_ready = 0;
   logic [RESULT_BITS-1:0] out_result;
-  logic out_invalid;
-  logic out_overflow;
-  logic out_underflow;
-  logic out_inexact;
-  logic out_saturated;
-  logic [at_least_one(SLOT_BITS)-1:0] out_slot;
-  logic [at_least_one(CODE_BITS)-1:0] out_code;
-  logic [7:0] out_scale;
-  logic out_last;
+  // What a unit has not, its flags for one, is zero.
+  logic out_invalid = 0;
+  logic out_overflow = 0;
+  logic out_underflow = 0;
+  logic out_inexact = 0;
+  logic out_saturated = 0;
+  logic [at_least_one(SLOT_BITS)-1:0] out_slot = 0;
+  logic [at_least_one(CODE_BITS)-1:0] out_code = 0;
+  logic [7:0] out_scale = 0;
+  logic out_last = 0;
 
   // Whatever hangs on a variable that may be written from outside is evaluated several times per
   // cycle. The operands therefore reach the unit as copies, made when they change.

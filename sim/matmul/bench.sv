@@ -36,7 +36,7 @@ module mxdot_matmul_bench #(
   logic s_axis_b_tlast = 0, s_axis_b_tvalid = 0, s_axis_b_tready;
   logic [8*D_BYTES-1:0] s_axis_d_tdata = 0;
   logic [D_BYTES-1:0] s_axis_d_tkeep = 0;
-  logic s_axis_d_tlast = 0, s_axis_d_tvalid = 0, s_axis_d_tready;
+  logic s_axis_d_tlast = 0, s_axis_d_tvalid = 0, s_axis_d_tready = 0;
   logic [8*C_BYTES-1:0] m_axis_c_tdata;
   logic [C_BYTES-1:0] m_axis_c_tkeep;
   logic m_axis_c_tlast, m_axis_c_tvalid, m_axis_c_tready = 0;

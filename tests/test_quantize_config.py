@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 
 import rational_schemes
-from mxdot.model import E4M3, INT8, MXArray, QuantizeConfig, lfsr, quantize, schemes
+from mxdot.model import (
+    E4M3,
+    INT8,
+    DotConfig,
+    DotQuantizeConfig,
+    MXArray,
+    QuantizeConfig,
+    lfsr,
+    quantize,
+    schemes,
+)
 from mxdot.model.outputs import BFLOAT16
 from mxdot.model.schemes import ScaledArray
 
@@ -237,3 +247,27 @@ def test_words_of_a_unit():
     assert (config.random_words(2, first=3) == words[3:5]).all()
     x = np.random.default_rng(2).standard_normal((6, 8)).astype(np.float32)
     assert (config.quantize(x).codes == config.quantize(x, words).codes).all()
+
+
+@pytest.mark.parametrize("options", [{}, {"scales": "e4m3"}, {"formats": "sm8", "micro": True}])
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ((), "an array in blocks must have at least one axis"),
+        ((2, 15), "axis -1 must be a multiple of block_size 16 long, not 15"),
+    ],
+)
+def test_shapes_that_a_unit_refuses(options, shape, message):
+    config = QuantizeConfig(**{"formats": "e2m1", "block": 16, **options})
+    with pytest.raises(ValueError, match="^" + message):
+        config.quantize(np.ones(shape, np.float32), outer=np.float32(1) if config.divides else None)
+    empty = np.ones((2, 0), np.float32)
+    outer = np.float32(1) if config.divides else None
+    assert config.quantize(empty, outer=outer).codes.shape == (2, 0)
+
+
+def test_formats_that_a_unit_refuses():
+    with pytest.raises(ValueError, match=r"^formats must be one of e4m3.*, sm3, .*, not 'sm9'"):
+        QuantizeConfig("sm9")
+    with pytest.raises(ValueError, match=r"^format behind a dot unit must be one of MX, not sm8"):
+        DotQuantizeConfig(DotConfig("e4m3", 32), "sm8")

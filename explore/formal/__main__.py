@@ -65,7 +65,7 @@ def _told(claim: Claim, place: str, limit: float, markdown: bool) -> bool:
     try:
         with tempfile.TemporaryDirectory(prefix="mxdot-formal-") as directory:
             result = prove(claim, Path(directory), limit)
-    except (SynthesisError, OSError, RuntimeError) as error:
+    except (SynthesisError, OSError, RuntimeError, ValueError) as error:
         if isinstance(error, ModuleNotFoundError):
             raise
         print(f"{place} FAILED {claim.name}: {error}", flush=True)

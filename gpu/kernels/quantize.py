@@ -95,7 +95,7 @@ def quantize_rows(
     """Codes and scales of contiguous blocks of `x`, a contiguous float tensor of any shape.
 
     words: uint32 of the shape of `x` for stochastic rounding. Returns flat uint8 tensors; codes
-    are dense (`mxdot.gpu.pack`) when `packed`.
+    are dense (`mxdot.gpu.pack`) when `packed`, of blocks of whole bytes.
     """
     k, total = rules.block_size, x.numel()
     count = total // k

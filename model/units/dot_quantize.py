@@ -61,6 +61,9 @@ class DotQuantizeConfig(OfDotUnits):
         ):
             if count > 1:
                 raise ValueError(f"{name} behind a dot unit must be one, not {count}")
+        for fmt in quantizer.formats:
+            if not fmt.is_mx:
+                raise ValueError(f"format behind a dot unit must be one of MX, not {fmt}")
         if dot.interleave > 1:
             raise ValueError(f"interleave in a {self.kind} unit must be 1, not {dot.interleave}")
         arguments: dict[str, Any] = {**dot.arguments, "status": False}

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import lfsr
-from ..blocks import as_float32, scale_shape
+from ..blocks import as_float32, check_axis, scale_shape
 from ..errors import choice, flag, integer
 from ..formats import (
     BLOCK_SCALES,
@@ -17,6 +18,7 @@ from ..formats import (
     E4M3,
     E8M0,
     FLOAT32,
+    FORMATS,
     MX_FORMATS,
     ROUNDINGS,
     ElementFormat,
@@ -61,8 +63,8 @@ class QuantizeConfig(UnitConfig):
     `rounding`      nearest_even, toward_zero,   stochastic adds 32 fraction bits and an adder to
                     stochastic                   each lane
     `nonfinite`     poison, element              what NaN and infinity become
-    `beats`         1, 2, 4, ... `block`         transfers of a block, each of block / beats values;
-                                                 more than one add a buffer of two blocks
+    `beats`         1, 2, 4, ... `block`, with   transfers of a block, each of block / beats values;
+                    `micro` half of it           more than one add a buffer of two blocks
     `random`        stream, lfsr                 random words come with the values, or from a shift
                                                  register inside (stochastic only)
     `seed`          1 to 2^32 - 1                the shift register's state after a reset
@@ -331,10 +333,13 @@ class QuantizeConfig(UnitConfig):
             raise TypeError(f"x must be {self.source.name}, the unit's source, not {x.dtype}")
         integer("mode", mode, 0, len(self.formats) - 1)
         integer("rule", rule, 0, len(self.scale_rules) - 1)
+        check_axis(x.shape, -1)
+        grid = scale_shape(x.shape, -1, self.block)
+        scales = None if outer is None and not self.divides else self._outer(outer, grid)
         if words is None and self.is_stochastic and not self.word_bits:
             words = self.random_words(x.size // self.block).reshape(x.shape)
         scheme = self.scheme(mode, rule)
-        if len(scheme.levels) == 1 and scheme.elements[0].is_mx and outer is None:
+        if len(scheme.levels) == 1 and scheme.elements[0].is_mx:
             return quantize(
                 x,
                 self.formats[mode],
@@ -344,16 +349,15 @@ class QuantizeConfig(UnitConfig):
                 nonfinite=self.nonfinite,
                 rng=words,
             )
-        grid = scale_shape(x.shape, -1, self.block)
         random = random_words(words, x.shape) if self.is_stochastic else None
         policies = (self.rounding, self.nonfinite, random, CHUNK)
-        if outer is None and not self.divides:
+        if scales is None:
             parts = quantized_within(as_float32(x), scheme, -1, None, *policies)
             return ScaledArray.of_valid_parts(scheme, *parts, -1)
-        scales = self._outer(outer, grid)
         poisoned = ~(np.isfinite(scales) & (scales > 0))
         # The limit that makes this scale: exact in float64, and so is the quotient.
-        high = np.where(poisoned, 1.0, scales.astype(np.float64)).reshape(-1, grid[-1])
+        high = np.where(poisoned, 1.0, scales.astype(np.float64))
+        high = high.reshape(prod(grid[:-1]), grid[-1])
         high = high * scheme.room(0, scheme.elements[0])
         parts = quantized_within(as_float32(x), scheme, -1, (-high, high), *policies)
         parts.codes[np.repeat(poisoned, self.block, axis=-1)] = 0
@@ -381,6 +385,9 @@ def _format(value: Any) -> ElementFormat:
         return value
     if isinstance(value, str) and value.lower() in SIGN_MAGNITUDES:
         return SIGN_MAGNITUDES[value.lower()]
+    if isinstance(value, str) and value.lower() not in FORMATS:
+        short = [name for name, fmt in FORMATS.items() if fmt.bits <= MOST_BITS]
+        choice("formats", value, [*short, *SIGN_MAGNITUDES])
     return element_format(value, "formats")
 
 

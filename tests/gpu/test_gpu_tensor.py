@@ -226,7 +226,8 @@ def test_packing_is_the_models(fmt, device):
 @pytest.mark.parametrize("fmt", BYTES)
 def test_every_packed_byte(fmt, device):
     every = np.stack(np.meshgrid(np.arange(256), [0, 0x5A, 0xFF], [0, 0xC3, 0xFF]), axis=-1)
-    every = np.ascontiguousarray(every.reshape(-1, 3), np.uint8)
+    # Whole groups of codes of 6 bits, three bytes, and of 5 bits, five.
+    every = np.ascontiguousarray(np.tile(every.reshape(-1, 3), 5), np.uint8)
     codes = gpu.unpack(tensor(every, device), fmt)
     np.testing.assert_array_equal(codes.cpu().numpy(), model.unpack(every, fmt))
     assert torch.equal(gpu.pack(codes, fmt).cpu(), torch.tensor(every))

@@ -10,13 +10,10 @@ from numpy.typing import NDArray
 from hw_bench import Evaluator, assert_same
 from mxdot.hw.quantize import QuantizeUnit
 from mxdot.model import QuantizeConfig
+from mxdot.sim.quantize.outer import outer_scales
 
 EVERY_FORMAT = "e4m3,e5m2,e3m2,e2m3,e2m1,int8,int4"
 EVERY_RULE = "floor,ceil,even"
-ENDS_OF_OUTER = (1, 0x007FFFFF, 0x00800000, 0x7F7FFFFF, 0x3F800000, 0, 1 << 31, 0xBF800000,
-                 0x7F800000, 0xFF800000, 0x7FC00000, 0x7F800001)  # fmt: skip
-"""Bits of outer scales: the least, the largest subnormal, the least normal, the largest, one; and
-zeros, minus one, infinities and NaN, which poison."""
 
 
 @cache
@@ -85,20 +82,10 @@ def with_choices(config: QuantizeConfig, rng: np.random.Generator, bits: NDArray
 
 
 def random_outer(config: QuantizeConfig, rng: np.random.Generator, bits: NDArray) -> NDArray:
-    """Bits of outer scales: most such that a block's own is in or about the range of E4M3, any
-    other, subnormal ones, both ends, and what is no scale."""
-    n = len(bits)
+    """Bits of outer scales, one for each block, as `outer_scales` draws them."""
     values = values_of(config, bits).astype(np.float32)
-    magnitude = np.where(np.isfinite(values), np.abs(values), 0).max(axis=1).astype(np.float64)
-    near = np.maximum(magnitude, 2.0**-149) * np.exp2(rng.uniform(-14, 14, n))
-    # A few digits, so that quotients are often ties, and scales their neighbours' midpoints.
-    short = np.ldexp(rng.integers(1, 32, n).astype(np.float64), np.frexp(near)[1] - 5)
-    with np.errstate(over="ignore", under="ignore"):
-        floats = [x.astype(np.float32).view(np.uint32) for x in (near, short)]
-    ends = rng.choice(np.array(ENDS_OF_OUTER, np.uint32), n)
-    some = rng.integers(0, 2**32, n, dtype=np.uint32)
-    kinds = [*floats, floats[1], some & 0x7FFFFFFF, some & 0x7FFFFF, ends, some]
-    return np.choose(rng.choice(len(kinds), n, p=[0.3, 0.2, 0.2, 0.1, 0.05, 0.1, 0.05]), kinds)
+    magnitude = np.where(np.isfinite(values), np.abs(values), 0).max(axis=1)
+    return outer_scales(magnitude.astype(np.float64), rng)
 
 
 def wanted(config: QuantizeConfig, blocks: Blocks) -> dict[str, NDArray]:

@@ -74,4 +74,4 @@ def test_the_mode_comes_with_the_block(name, rule):
     want = np.diagonal(schemes.matmul(a, b, rule, lanes=LANES)).astype(np.float32)
     start = np.arange(ROWS + 1) * blocks
     work = Work(config, flat, start, {"result": want.view(np.uint32).astype(np.int64)})
-    evaluate(config, drive(work, rng, streams=3, gap=0.2, stall=0.2)).check()
+    evaluate(config, drive(work, rng, streams=30, gap=0.2, stall=0.2)).check()

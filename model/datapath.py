@@ -12,27 +12,29 @@ from typing import TYPE_CHECKING
 from .delays import in_process
 from .formats import BFLOAT16, FLOAT16, FLOAT32
 from .outputs import MULTIPLY, SCALE, IntegerOutput
-from .pipeline import Section
-from .widths import LEADERS, Widths
+from .pipeline import Section, cut_finer
+from .widths import FEWER_LEADERS, LEADERS, Widths
 
 if TYPE_CHECKING:
     from .units.dot import DotConfig
 
 FLOAT_LOOP = (
-    Section("distance", 270, loop=True, beside=True),
-    Section("approach", 290, loop=True, joined=True),
-    Section("add", 280, loop=True, joined=True),
-    Section("carry", 280, loop=True, joined=True),
-    Section("count", 290, loop=True, joined=True),
-    Section("normalize", 260, loop=True, joined=True),
-    Section("round", 230, loop=True, joined=True, holds=True),
+    Section("distance", 270, loop=True, beside=True, cuts=(100, 170)),
+    Section("approach", 290, loop=True, joined=True, cuts=(140, 150)),
+    Section("add", 280, loop=True, joined=True, cuts=(120, 160)),
+    Section("carry", 280, loop=True, joined=True, cuts=(140, 140)),
+    Section("count", 290, loop=True, joined=True, cuts=(110, 180)),
+    Section("normalize", 260, loop=True, joined=True, cuts=(120, 140)),
+    Section("round", 230, loop=True, joined=True, holds=True, cuts=(80, 80, 70)),
 )
 """A block's sum is added to a float32 c."""
 
 
-def dot_sections(config: "DotConfig") -> tuple[Section, ...]:
-    """The datapath of a unit; `config` without its `stages`."""
-    return in_process(_sections(config), config.delays)
+def dot_sections(config: "DotConfig", finer: bool = False) -> tuple[Section, ...]:
+    """The datapath of a unit; `config` without its `stages`. finer: cut in as many sections as it
+    can be."""
+    parts = _sections(config)
+    return in_process(cut_finer(parts) if finer else parts, config.delays)
 
 
 def _sections(config: "DotConfig") -> tuple[Section, ...]:
@@ -62,9 +64,9 @@ def largest_sections(widths: Widths) -> tuple[Section, ...]:
     while left > 1:
         before, left = left, -(-left // LEADERS)
         bits = widths.config.lanes * product_bits(widths) + left * widths.exponent_bits
-        parts.append(
-            Section("largest", tree_delay(before) - tree_delay(left), len(parts) + 1, bits=bits)
-        )
+        delay = tree_delay(before) - tree_delay(left)
+        cuts = (tree_delay(FEWER_LEADERS),) * (delay // tree_delay(FEWER_LEADERS))
+        parts.append(Section("largest", delay, len(parts) + 1, bits=bits, cuts=cuts))
     return tuple(parts)
 
 
@@ -112,7 +114,7 @@ def _block(widths: Widths) -> tuple[Section, ...]:
         return _products_tree(widths)
     products = (
         Section("decode", 160, bits=lanes * (sum(widths.code_bits) + 4)),
-        Section("multiply", 290, bits=lanes * product_bits(widths)),
+        Section("multiply", 290, bits=lanes * product_bits(widths), cuts=(140, 150)),
     )
     if sums:
         place = Section("place", 160, bits=lanes * (widths.term_bits + 1))

@@ -10,8 +10,9 @@ that keep it busy.
 """
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 SLACK = 0.75
@@ -27,6 +28,7 @@ class Section:
     one that shares a cycle with the section before as long as registers have other places. `beside`
     marks one that takes nothing from the sections before it, and runs while they do. `bits` is
     about how many leave it: between places that are equal otherwise registers go where it is least.
+    `cuts` are the delays of the parts into which it can be cut (`cut_finer`), none where it cannot.
     """
 
     kind: str
@@ -37,6 +39,7 @@ class Section:
     joined: bool = False
     beside: bool = False
     bits: int = 0
+    cuts: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -72,6 +75,33 @@ class Pipeline:
         """
         loop = [i for i in self.registered if self.sections[i].loop]
         return max(1, len(loop))
+
+
+def cut_finer(parts: tuple[Section, ...]) -> tuple[Section, ...]:
+    """The same datapath with each section that can be cut in its parts, numbered by kind.
+
+    Only where a loop's are among them: it would be the slowest stretch else, whatever is cut.
+    """
+    if not any(part.loop and part.cuts for part in parts):
+        return parts
+    found, numbers = [], Counter[str]()
+    for part in parts:
+        for index, delay in enumerate(part.cuts):
+            numbers[part.kind] += 1
+            found.append(
+                replace(
+                    part,
+                    delay=delay,
+                    number=numbers[part.kind],
+                    holds=part.holds and index == len(part.cuts) - 1,
+                    joined=part.joined or (part.loop and index > 0),
+                    beside=part.beside and index == 0,
+                    cuts=(),
+                )
+            )
+        if not part.cuts:
+            found.append(part)
+    return tuple(found)
 
 
 def stage_limits(parts: tuple[Section, ...]) -> tuple[int, int]:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 PARTIAL_SUMS = (32, 10, 5)
 """Words of a block's tree where registers may stand."""
 
-LEADERS = 4
-"""Exponents of which a section finds the largest."""
+LEADERS, FEWER_LEADERS = 4, 2
+"""Exponents of which a section finds the largest, and of which where sections are cut finer."""
 
 
 def magnitude_bits(largest: int) -> int:

@@ -14,7 +14,6 @@ import pytest
 import random_units
 from compare import FULL, seed
 from mxdot.model import DotConfig, QuantizeConfig
-from mxdot.model.pipeline import stage_limits
 from mxdot.model.trace import FLAG_NAMES
 from mxdot.sim.dot import features, item, slots, stimulus
 from mxdot.sim.dot.features import goals
@@ -97,7 +96,7 @@ def interleaved(number: int) -> DotConfig:
     """A small unit with any number of registers."""
     rng = random.Random(number)
     rule = rng.choice(["aligned:13", "fused:13", "exact", "hopper-promoted", "ada"])
-    low, high = stage_limits(DotConfig("e2m1", 4, rule).pipeline.sections)
+    low, high = DotConfig("e2m1", 4, rule).stage_limits
     return DotConfig("e2m1", 4, rule, rng.randint(low, high), interleave=rng.choice([2, 3, 5, 16]))
 
 

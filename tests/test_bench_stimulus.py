@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from mxdot.model import MX_FORMATS, DotConfig
-from mxdot.model.pipeline import stage_limits
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.sim.bench.operands import (
     CLASSES,
@@ -186,7 +185,7 @@ def test_the_default_matrix_holds_every_accumulator_with_every_format():
         "int8_full:multiply:8",
         "float16:scale",
     }
-    depths = [(u.config.stages, *stage_limits(u.config.pipeline.sections)) for u in units]
+    depths = [(u.config.stages, *u.config.stage_limits) for u in units]
     assert any(stages == low for stages, low, _ in depths)
     assert any(stages == high for stages, _, high in depths)
     assert sum(unit.bulk for unit in units) >= 1_000_000

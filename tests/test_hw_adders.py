@@ -15,7 +15,15 @@ from amaranth.lib.wiring import In, Out
 from compare import generator
 from hw_bench import Evaluator, assert_same
 from mxdot.hw.arithmetic.adder_tree import rows_of, total_of
-from mxdot.hw.arithmetic.adders import carry_increment, even_blocks, increment, ripple
+from mxdot.hw.arithmetic.adders import (
+    carry_increment,
+    even_blocks,
+    increment,
+    increment_groups,
+    ripple,
+    runs_of_groups,
+    skips,
+)
 from mxdot.hw.arithmetic.columns import Bit, Columns
 from mxdot.hw.arithmetic.full_adder import FullAdder, HalfAdder
 from mxdot.hw.arithmetic.multiply import Multiplier, add_signed_product, signed_constant
@@ -135,6 +143,24 @@ def test_increment(group):
     x, carry = every(8, 1)
     got = Evaluator(Around({"x": 8, "carry": 1}, 9, body))(x=x, carry=carry)
     assert_same(got["o"], x + carry, x=x, carry=carry)
+
+
+@pytest.mark.parametrize("width", [1, 6, 7, 14])
+def test_increment_of_groups_whose_skips_are_known(width):
+    def incremented(m: Module, x: Value, carry: Value) -> Value:
+        digits = digits_of(x)
+        return concatenation(increment_groups(m, "add", digits, carry, skips(m, "add", digits)))
+
+    def runs(m: Module, x: Value, carry: Value) -> Value:
+        digits = digits_of(x)
+        return concatenation(runs_of_groups(m, "all", digits, skips(m, "all", digits)))
+
+    x, carry = every(width, 1)
+    got = Evaluator(Around({"x": width, "carry": 1}, width, incremented))(x=x, carry=carry)
+    assert_same(got["o"], (x + carry) % 2**width, x=x, carry=carry)
+    got = Evaluator(Around({"x": width, "carry": 1}, width, runs))(x=x, carry=carry)
+    want = sum((x % (2 << p) == (2 << p) - 1).astype(int) << p for p in range(width))
+    assert_same(got["o"], want, x=x)
 
 
 # Trees -------------------------------------------------------------------------------------------

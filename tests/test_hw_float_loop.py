@@ -12,14 +12,14 @@ import pytest
 
 from compare import generator
 from hw_bench import Evaluator, assert_same
-from mxdot.hw.dot.exact import SECTIONS
+from mxdot.hw.dot.sections import build
 from mxdot.hw.dot.window import Window
+from mxdot.hw.hierarchy import used
 from mxdot.model import DotConfig
 from mxdot.model.accumulators import NAN_DEFAULT
 from mxdot.model.widths import Widths
 from rational_formats import Special, Status, decode_float32, encode_float32, pow2, round_float32
 
-KINDS = ("distance", "approach", "add", "carry", "count", "normalize", "round")
 FLAGS = ("overflow", "underflow", "inexact")
 BIAS = 127
 CASES = 6000
@@ -32,7 +32,9 @@ class Loop:
     def __init__(self, config: DotConfig) -> None:
         self.widths = Widths(config)
         self.window = Window(self.widths.sum_bits)
-        self.sections = [SECTIONS[kind](self.widths) for kind in KINDS]
+        built = [used(section) for section in build(self.widths)]
+        parts = zip(config.pipeline.sections, built, strict=True)
+        self.sections = [section for part, section in parts if part.loop]
         self.evaluators = [Evaluator(section) for section in self.sections]
 
     def __call__(self, total: list[int], lsb: np.ndarray, c: np.ndarray, **others) -> dict:
@@ -95,6 +97,9 @@ UNITS = [
     DotConfig("int8", 32, "exact"),
     DotConfig("e4m3", 4, "exact", 11),  # the addition is cut before its carries
     DotConfig("e2m1", 4, "exact", 11),
+    DotConfig("e4m3", 4, "exact", 20),  # cut in parts
+    DotConfig("e2m1", 4, "exact", 20),
+    DotConfig("int8", 32, "exact", 13),  # in parts, without registers in the loop but the last
 ]
 
 

@@ -27,10 +27,13 @@ class Datapath:
     `finite` marks the cases without special values, in which both mean something.
     """
 
-    def __init__(self, config: DotConfig, mode: int = 0, n: int = 1500) -> None:
+    def __init__(
+        self, config: DotConfig, mode: int = 0, n: int = 1500, like: DotConfig | None = None
+    ) -> None:
+        """like: the unit with whose cases it is compared."""
         self.widths = Widths(config)
         cases = random_cases(
-            generator("sections", str(config)), config.formats[mode], n, 1, config.lanes
+            generator("sections", str(like or config)), config.formats[mode], n, 1, config.lanes
         )
         a, b = cases.a, cases.b
         self.trace = config.dot(a, b, cases.c, stages=True)
@@ -121,6 +124,36 @@ def test_sections_of_aligned(formats, fraction_bits):
     else:
         path.same(rows_sum(path, "sum"), path.stages["integer_sum"])
     path.check_result()
+
+
+@pytest.mark.parametrize(
+    ("formats", "accumulator", "options"),
+    [
+        ("e4m3", "exact", {}),
+        ("e4m3", "aligned:13", {}),
+        ("e5m2", "aligned:3", {}),
+        ("e4m3,e5m2xe3m2,int8", "aligned:13", {}),
+        ("e5m2", "aligned:30", {"out": "bfloat16"}),
+        ("bf16", "aligned:13", {}),
+        ("e4m3", "aligned:13:float16", {}),
+        ("e2m1", "exact", {"out": "float16"}),
+    ],
+)
+def test_sections_cut_in_parts(formats, accumulator, options):
+    """They write what whole ones do, under the same names where these are values of both."""
+    whole = DotConfig(formats, 8, accumulator, **options)
+    finer = DotConfig(formats, 8, accumulator, whole.stage_limits[1], **options)
+    assert finer.is_cut_finer
+    assert not whole.is_cut_finer
+    mode = last_mode(formats)
+    path, parts = Datapath(whole, mode), Datapath(finer, mode, like=whole)
+    parts.check_result()
+    values, in_parts = ({k: v for o in p.out.values() for k, v in o.items()} for p in (path, parts))
+    same = {"products", "special", "largest", "offsets", "words", "before", "aligned_c", "sum"}
+    same &= values.keys()
+    assert len(same) > 5
+    for name in same | {"count", "c_sticky", "normalized", "running"}:
+        assert_same(in_parts[name], values[name])
 
 
 def rows_sum(path: Datapath, name: str) -> np.ndarray:

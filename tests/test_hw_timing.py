@@ -5,7 +5,6 @@ import pytest
 
 from compare import generator, some
 from mxdot.model import DotConfig
-from mxdot.model.pipeline import stage_limits
 from unit_bench import Run, Work, drive, evaluate, random_work, simulate
 
 KINDS = {
@@ -30,7 +29,7 @@ def config_of(name: str, stages: int | None = None, **options) -> DotConfig:
 EVERY = [
     config_of(name, stages)
     for name in KINDS
-    for low, high in [stage_limits(config_of(name).pipeline.sections)]
+    for low, high in [config_of(name).stage_limits]
     for stages in range(low, high + 1)
 ]
 
@@ -69,10 +68,10 @@ def check_schedule(run: Run, product: int = 0) -> None:
 def test_every_number_of_stages_is_here():
     assert len(EVERY) > 50  # each legal number of each accumulator
     aligned = {config.stages for config in EVERY if str(config.accumulator) == "aligned:13"}
-    assert aligned == set(range(1, 15))
+    assert aligned == set(range(1, 26))
 
 
-ENDS = [c for c in EVERY if c.stages in stage_limits(c.pipeline.sections)]
+ENDS = [c for c in EVERY if c.stages in c.stage_limits]
 
 
 @pytest.mark.parametrize("config", dict.fromkeys([*ENDS, *some(EVERY, 3)]), ids=str)
@@ -118,8 +117,11 @@ def test_loops_of_one_section_have_no_interval(name):
 @pytest.mark.parametrize("name", ["exact", "int32", "aligned:13"])
 def test_registers_go_into_the_float_loop_last(name):
     """Before all other places have one a block is accepted every cycle."""
-    intervals = [c.interval for c in EVERY if str(c.accumulator) == name]
+    units = [c for c in EVERY if str(c.accumulator) == name]
+    intervals = [c.interval for c in units if not c.is_cut_finer]
     assert intervals == [1] * (len(intervals) - 6) + [2, 3, 4, 5, 6, 7]
+    finer = [c.interval for c in units if c.is_cut_finer]
+    assert finer == list(range(15 - len(finer) + 1, 16))
 
 
 @pytest.mark.parametrize("config", [config_of(name) for name in KINDS], ids=str)

@@ -180,6 +180,29 @@ def test_a_slot_past_the_last_is_the_last():
     evaluate(config, drive(work, rng, gap=0.2, stall=0.2)).check()
 
 
+@pytest.mark.parametrize(
+    ("formats", "accumulator", "stages", "interleave", "options"),
+    [
+        ("e4m3", "exact", 20, 15, {}),
+        ("e4m3", "aligned:13", 24, 16, {}),
+        ("e2m1", "exact", 14, 5, {"out": "bfloat16"}),
+        ("bf16", "aligned:13", 20, 3, {}),
+        ("e4m3,e2m1", "aligned:13:bfloat16", 22, 15, {}),
+        ("e2m1", "exact", 20, 6, {"scales": "e4m3"}),
+        ("int8", "int32", 19, 15, {}),
+    ],
+)
+def test_interleaved_loops_that_are_cut_finer(formats, accumulator, stages, interleave, options):
+    config = DotConfig(formats, 4, accumulator, stages, interleave=interleave, **options)
+    assert config.is_cut_finer
+    rng = generator("finer", str(config))
+    work = random_work(config, rng, rng.integers(1, 5, 200))
+    slot = np.repeat(rng.integers(0, interleave, len(work)), np.diff(work.start))
+    work = replace(work, blocks={**work.blocks, "slot": slot})
+    evaluate(config, drive(work, rng, streams=3, gap=0.2, stall=0.2)).check()
+    evaluate(config, drive(work, rng)).check()
+
+
 def test_values_of_every_section():
     config = unit("ada", FP8, lanes=32)
     values = section_values(config)

@@ -5,7 +5,7 @@ from itertools import combinations
 import pytest
 
 from mxdot.model import PRESETS, DotConfig, DotQuantizeConfig, accumulator
-from mxdot.model.pipeline import Pipeline, Section, place, stage_limits
+from mxdot.model.pipeline import Pipeline, Section, cut_finer, place, stage_limits
 
 ACCUMULATORS = ("exact", "aligned:13", "fused:25", "fixed:48:-20", "float32", "int32", *PRESETS)
 LANES = (4, 16, 32, 128)
@@ -71,12 +71,52 @@ def test_no_other_placement_is_faster(text):
 @pytest.mark.parametrize("text", ACCUMULATORS)
 def test_config_passes_them_on(text):
     fmt = "int8" if text == "int32" else "e4m3"
-    low, high = stage_limits(sections(text))
+    low, high = DotConfig(fmt, 32, text).stage_limits
     for stages in range(low, high + 1):
         unit = DotConfig(fmt, 32, text, stages)
         assert unit.stages == unit.latency == stages
+        assert unit.is_cut_finer == (stages > len(sections(text)))
     default = DotConfig(fmt, 32, text).stages
     assert default == min(max(4, low), high)
+
+
+LOOPS_OF_ONE_ADDITION = ("exact", "aligned:13", "int32", "aligned:24")
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("text", LOOPS_OF_ONE_ADDITION)
+def test_parts_of_sections_are_the_sections(text, lanes):
+    parts = sections(text, lanes, "bfloat16")
+    finer = cut_finer(parts)
+    assert cut_finer(finer) == finer
+    assert len({part.name for part in finer}) == len(finer)
+    for kind in {part.kind for part in parts}:
+        whole, cut = ([p for p in all_ if p.kind == kind] for all_ in (parts, finer))
+        assert sum(p.delay for p in cut) == sum(p.delay for p in whole)
+        assert {p.loop for p in cut} == {p.loop for p in whole}
+    assert [part.kind for part in finer if part.holds] == ["round"]
+    assert finer[-2].holds  # before the conversion
+    assert max(part.delay for part in finer) <= max(part.delay for part in parts)
+    interleaved = place(finer, len(finer), 16)
+    assert interleaved.registered == frozenset(range(len(finer)))
+    assert interleaved.interval == 15
+
+
+@pytest.mark.parametrize("interleave", [7, 15, 16])
+@pytest.mark.parametrize("text", ["exact", "aligned:13"])
+def test_more_stages_are_no_slower(text, interleave):
+    low, high = DotConfig("e4m3", 32, text).stage_limits
+    units = [DotConfig("e4m3", 32, text, n, interleave=interleave) for n in range(low, high + 1)]
+    speeds = [slowest(unit.pipeline) for unit in units]
+    assert speeds == sorted(speeds, reverse=True)
+    assert all(unit.interval <= max(interleave, unit.stages) for unit in units)
+
+
+@pytest.mark.parametrize("text", [*PRESETS, "fused:13", "fixed:48:-20", "float32"])
+def test_other_loops_are_not_cut(text):
+    """So nothing else is: `multiply` and `largest` could be."""
+    parts = sections(text, 16)
+    assert cut_finer(parts) == parts
 
 
 def test_interval():

@@ -15,7 +15,6 @@ from pathlib import Path
 from mxdot.model import E8M0, FORMATS, MACHINES, PRESETS, DotConfig, ElementFormat
 from mxdot.model.accumulators import KINDS, accumulator
 from mxdot.model.formats import Specials
-from mxdot.model.pipeline import stage_limits
 from mxdot.model.products import Pair
 from mxdot.model.schemes import SCHEMES, bits_per_element
 from mxdot.model.units.matmul.registers import COUNTERS, REGISTERS
@@ -90,11 +89,11 @@ def accumulators() -> str:
         if kind.examples:
             formats = "int8" if kind.takes_integers else "e4m3"
             config = DotConfig(formats, accumulator=kind.examples[0])
-            low, high = stage_limits(config.pipeline.sections)
+            low, high = config.stage_limits
             registers = f"{low} to {high}"
         lines.append(f"| `{kind.syntax}` | {kind.summary} | {registers} |")
     for name, preset in PRESETS.items():
-        low, high = stage_limits(DotConfig(accumulator=name).pipeline.sections)
+        low, high = DotConfig(accumulator=name).stage_limits
         lines.append(f"| `{name}` | {preset.rule} | {low} to {high} |")
     return rows("| accumulator | rule | registers at 32 lanes |", lines)
 
@@ -152,8 +151,12 @@ def sections() -> str:
         fmt = "int8" if accumulator(text).takes_integers else "e4m3"
         config = DotConfig(fmt, accumulator=text)
         parts = config.pipeline.sections
-        low, high = stage_limits(parts)
-        path = " ".join(s.name + (" **\\|**" if s.holds else "") for s in parts)
+        low, high = config.stage_limits
+        cuts = [len(s.cuts) if high > len(parts) else 0 for s in parts]
+        path = " ".join(
+            s.name + (f"/{count}" if count > 1 else "") + (" **\\|**" if s.holds else "")
+            for s, count in zip(parts, cuts, strict=True)
+        )
         intervals = [DotConfig(fmt, accumulator=text, stages=n).interval for n in (low, high)]
         interval = " to ".join(map(str, dict.fromkeys(intervals)))
         lines.append(f"| `{text}` | {path} | {low} to {high} | {interval} |")

@@ -25,7 +25,6 @@ from ...hw.hierarchy import submodule, used
 from ...hw.pipeline import Section
 from ...hw.verilog import generate, modules_text
 from ...model import DotConfig
-from ...model.pipeline import stage_limits
 from ...model.widths import Widths
 from .. import SYNTHESES
 from . import Flow, measure
@@ -135,10 +134,13 @@ def entries() -> Iterator[Entry]:
 def clocked() -> Iterator[Entry]:
     """Units, with flags, whose loops are stages like others, by their number."""
     for rule in ("aligned:13", "exact"):
-        most = stage_limits(DotConfig("e4m3", LANES, rule).pipeline.sections)[1]
+        unit = DotConfig("e4m3", LANES, rule)
         yield _unit("e4m3", rule, 4, status=True)
-        for stages in (4, 8, most):
+        for stages in (4, 8, len(unit.pipeline.sections)):
             yield _unit("e4m3", rule, stages, interleave=LOOP, status=True)
+        most = unit.stage_limits[1]
+        interval = DotConfig("e4m3", LANES, rule, most).interval
+        yield _unit("e4m3", rule, most, interleave=interval, status=True)
 
 
 def sections() -> Iterator[Entry]:

@@ -6,7 +6,7 @@ VLSI", ETH Zurich 1997): hardly larger, and its carry passes a block in one gate
 as their bits' arrivals and the carry from below leave time for.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from amaranth.hdl import Const, Module, Signal, Value
 
@@ -105,12 +105,20 @@ def pass_carries_at_once(
         [named(m, f"{name}{number}_digit{place}", digit) for place, digit in enumerate(block)]
         for number, (block, _) in enumerate(blocks)
     ]
+    carries = carries_at_once(m, name, digits, [carry for _, carry in blocks])
+    return list(digits[0]) + increment_blocks(m, name, digits, carries)
+
+
+def carries_at_once(
+    m: Module, name: str, digits: Sequence[Sequence[Value]], outs: Sequence[Value]
+) -> list[Value]:
+    """Whether a carry leaves each block of `digits`, of which `outs` are their own."""
     # Of blocks from one down to some other: whether they make a carry, or pass one on.
-    makes = [carry for _, carry in blocks]
+    makes = list(outs)
     passes: list[Value] = [_all(block) for block in digits]
     span = 1
-    while span < len(blocks):
-        for number in range(len(blocks)):
+    while span < len(makes):
+        for number in range(len(makes)):
             if number & span:
                 below = number // span * span - 1
                 carry = makes[number] | (passes[number] & makes[below])
@@ -118,9 +126,16 @@ def pass_carries_at_once(
                 makes[number] = named(m, f"{name}{number}_makes{span}", carry)
                 passes[number] = named(m, f"{name}{number}_passes{span}", both)
         span *= 2
-    total = list(digits[0])
-    for number in range(1, len(blocks)):
-        run = makes[number - 1]
+    return makes
+
+
+def increment_blocks(
+    m: Module, name: str, digits: Sequence[Sequence[Value]], carries: Sequence[Value]
+) -> list[Value]:
+    """The digits of all blocks but the lowest, each plus the carry from below."""
+    total: list[Value] = []
+    for number in range(1, len(digits)):
+        run = carries[number - 1]
         for place, digit in enumerate(digits[number]):
             total.append(digit ^ run)
             run = named(m, f"{name}{number}_run{place}", digit & run)
@@ -163,8 +178,43 @@ def _increment(
     return incremented, out | (carry & _all(signals))
 
 
+SKIPPED = 6  # digits of a group that a carry skips
+
+
+def skips(m: Module, name: str, word: Sequence[Value]) -> list[Value]:
+    """Of each group of `increment` above the lowest, whether all digits below it are ones."""
+    starts = range(SKIPPED, len(word), SKIPPED)
+    return [named(m, f"{name}_skip{start}", _all(word[:start])) for start in starts]
+
+
+def runs_of_groups(
+    m: Module, name: str, word: Sequence[Value], passes: Iterable[Value]
+) -> list[Value]:
+    """Of each place, whether it and all below are ones. passes: as `skips` gives them, early."""
+    runs: list[Value] = []
+    for start, below in zip(range(0, len(word), SKIPPED), [Const(1, 1), *passes], strict=True):
+        run: Value = below
+        for place, digit in enumerate(word[start : start + SKIPPED], start):
+            run = named(m, f"{name}_run{place}", run & digit)
+            runs.append(run)
+    return runs
+
+
+def increment_groups(
+    m: Module, name: str, word: Sequence[Value], carry: Value, passes: Iterable[Value]
+) -> list[Value]:
+    """word + carry modulo 2^len(word). passes: as `skips` gives them, early."""
+    result: list[Value] = []
+    for start, below in zip(range(0, len(word), SKIPPED), [Const(1, 1), *passes], strict=True):
+        run = named(m, f"{name}_in{start}", carry & below)
+        for place, digit in enumerate(word[start : start + SKIPPED], start):
+            result.append(digit ^ run)
+            run = named(m, f"{name}_run{place}", digit & run)
+    return result
+
+
 def increment(
-    m: Module, name: str, word: Sequence[Value], carry: Value, group: int = 6
+    m: Module, name: str, word: Sequence[Value], carry: Value, group: int = SKIPPED
 ) -> tuple[list[Value], Value]:
     """(word + carry modulo 2^len(word), the carry out): carries skip over groups of digits."""
     result: list[Value] = []

@@ -1,11 +1,13 @@
 """Multipliers: partial products in columns."""
 
+from collections.abc import Sequence
+
 from amaranth.hdl import Cat, Module, Value
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from .adders import carry_increment
-from .columns import Columns
+from .columns import Bit, Columns
 
 AND_DELAY = 0.6
 NO_HALF_ADDERS = 1 << 16  # columns that short need none to be shallow
@@ -27,12 +29,42 @@ class Multiplier(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        columns = Columns(m, "column", self.a_bits + self.b_bits)
-        for place, digit in enumerate(self.b):
-            columns.add([digit & bit for bit in self.a], place, AND_DELAY)
-        rows = columns.compress(halves_from=NO_HALF_ADDERS)
-        digits, _ = carry_increment(m, "digit", *rows, [len(self.product)])
-        m.d.comb += self.product.eq(Cat(*digits))
+        m.d.comb += self.product.eq(add_product_rows(m, *product_rows(m, self.a, self.b)))
+        return m
+
+
+def product_rows(m: Module, a: Value, b: Value) -> tuple[list[Bit], list[Bit]]:
+    """Two rows whose sum is a x b."""
+    columns = Columns(m, "column", len(a) + len(b))
+    for place, digit in enumerate(b):
+        columns.add([digit & bit for bit in a], place, AND_DELAY)
+    return columns.compress(halves_from=NO_HALF_ADDERS)
+
+
+def add_product_rows(m: Module, x: Sequence[Bit], y: Sequence[Bit]) -> Value:
+    """Their sum."""
+    return Cat(*carry_increment(m, "digit", x, y, [len(x)])[0])
+
+
+class MultiplierRows(wiring.Component):
+    """As `Multiplier`, without the last addition; combinational.
+
+    Ports:
+
+    - `a` in, `a_bits`, unsigned: a factor
+    - `b` in, `b_bits`, unsigned: the other one
+    - `product` out, 2 x (`a_bits` + `b_bits`): two rows whose sum is their product
+    """
+
+    def __init__(self, a_bits: int, b_bits: int) -> None:
+        self.a_bits, self.b_bits = a_bits, b_bits
+        rows = data.ArrayLayout(a_bits + b_bits, 2)
+        super().__init__({"a": In(a_bits), "b": In(b_bits), "product": Out(rows)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        for word, row in zip(self.product, product_rows(m, self.a, self.b), strict=True):
+            m.d.comb += word.eq(Cat(*(bit.value for bit in row)))
         return m
 
 

@@ -31,6 +31,21 @@ def shift_right_signed(m: Module, value: Value, amount: Value) -> tuple[Value, V
     return value, sticky
 
 
+def shift_right(m: Module, value: Value, amount: Value, lowest: int = 0) -> tuple[Value, Value]:
+    """(`value` shifted right by 2^`lowest` x `amount`; whether a one fell off)."""
+    sticky: Value = Const(0, 1)
+    for level, digit in enumerate(amount, lowest):
+        distance = 2**level
+        shifted = Signal(len(value), name=f"shifted{level}")
+        fell = Signal(name=f"fell{level}")
+        m.d.comb += [
+            shifted.eq(Mux(digit, value >> distance, value)),
+            fell.eq(digit & value[:distance].any()),
+        ]
+        value, sticky = shifted, sticky | fell
+    return value, sticky
+
+
 class ShiftRight(wiring.Component):
     """Right shifter that says whether a one fell off its end; combinational.
 
@@ -56,20 +71,40 @@ class ShiftRight(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         levels = min(self.amount_bits, (self.bits - 1).bit_length() or 1)
-        value, sticky = self.value, 0
-        for level in range(levels):
-            distance = 2**level
-            shifted = Signal(self.bits, name=f"shifted{level}")
-            fell = Signal(name=f"fell{level}")
-            m.d.comb += [
-                shifted.eq(Mux(self.amount[level], value >> distance, value)),
-                fell.eq(self.amount[level] & value[:distance].any()),
-            ]
-            value, sticky = shifted, sticky | fell
+        value, sticky = shift_right(m, self.value, self.amount[:levels])
         beyond = Signal()
         m.d.comb += [
             beyond.eq(self.amount[levels:].any()),
             self.result.eq(Mux(beyond, 0, value)),
             self.sticky.eq(sticky | (beyond & value.any())),
         ]
+        return m
+
+
+class ShiftBy(wiring.Component):
+    """Right shifter by 2^`lowest` x `amount`; combinational.
+
+    Ports:
+
+    - `value` in, `bits`: what is shifted
+    - `amount` in, `amount_bits`: how far; without bits not at all, and there is no such port
+    - `result` out, `bits`: `value` shifted right
+    - `sticky` out, 1 bit: some shifted-out bit was one
+    """
+
+    def __init__(self, bits: int, amount_bits: int, lowest: int = 0) -> None:
+        self.bits, self.amount_bits, self.lowest = bits, amount_bits, lowest
+        super().__init__(
+            {
+                "value": In(bits),
+                "amount": In(amount_bits),
+                "result": Out(bits),
+                "sticky": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        result, sticky = shift_right(m, self.value, self.amount, self.lowest)
+        m.d.comb += [self.result.eq(result), self.sticky.eq(sticky)]
         return m

@@ -1,37 +1,42 @@
 """Sections of `aligned:F`: largest, offset, align; those of a tree; cut, where a sum has too many
 digits; and the loop of float_loop.py."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
 
 from ...model.formats import FLOAT32
-from ...model.widths import LEADERS, Widths
+from ...model.widths import FEWER_LEADERS, LEADERS, Widths
 from ..arithmetic.adder_tree import signed_word
 from ..arithmetic.largest import larger_of_pairs
 from ..arithmetic.normalize import leading_zeros
 from ..arithmetic.scale import SCALE_SHAPE
+from ..arithmetic.shift import ShiftBy
 from ..hierarchy import submodule
 from ..pipeline import Section
 from . import float_loop
-from .alignment_shifter import AlignShifter
+from .alignment_shifter import AlignShifter, places_around
 from .block import TREE, loop_values, top_bias, words_shape
 from .factor import BlockFactor
 from .multiply import compress_negatives, negatives_shape, products_shape
-from .window import range_value, window_of
+from .parts import whole_or_parts
+from .window import range_value, sticky_bits, window_of
 
 
 class AlignedLargest(Section):
     """The largest biased exponent of the block's non-zero products: two levels of the tree that
-    finds it, the section `number` from 1 on.
+    finds it, or one, the section `number` from 1 on.
 
     leaders: the largest of each group of products, so far.
     """
 
     def __init__(self, widths: Widths, number: int) -> None:
         self.number = number
+        leaders = FEWER_LEADERS if widths.config.is_cut_finer else LEADERS
         self.before, self.after = (
-            -(-widths.config.lanes // LEADERS ** (number - 1)),
-            -(-widths.config.lanes // LEADERS**number),
+            -(-widths.config.lanes // leaders ** (number - 1)),
+            -(-widths.config.lanes // leaders**number),
         )
         bits = widths.exponent_bits
         leaders = {"leaders": data.ArrayLayout(bits, self.before)}
@@ -114,12 +119,114 @@ class Align(Section):
             ]
             sticky.append(shift.sticky)
         compress_negatives(m, self)
-        # A sum's last digit is worth 2^(largest + exponent_min - F).
-        bias = top_bias(widths, widths.grid)
-        m.d.comb += [
-            self.o.sticky.eq(Cat(sticky).any()),
-            self.o.top_exponent.eq(self.i.scale + self.i.largest + bias),
-        ]
+        m.d.comb += self.o.sticky.eq(Cat(sticky).any())
+        put_top_exponent(m, self)
+        return m
+
+
+def put_top_exponent(m: Module, section: Any) -> None:
+    """`top_exponent`: a sum's last digit is worth 2^(largest + exponent_min - F)."""
+    bias = top_bias(section.widths, section.widths.grid)
+    m.d.comb += section.o.top_exponent.eq(section.i.scale + section.i.largest + bias)
+
+
+NEAR_LEVELS = 2
+"""Levels of the shift in the first part of `align`."""
+
+
+class MovedLayout(data.StructLayout):
+    """A product on its way: the word so far, the other digits of its distance, and whether that is
+    so large that nothing is left."""
+
+    def __init__(self, widths: Widths) -> None:
+        word = widths.product_bits + places_around(widths)[1]
+        levels = min(widths.exponent_bits, (word - 1).bit_length() or 1)
+        self.levels = levels
+        super().__init__({"word": word, "digits": max(levels - NEAR_LEVELS, 0), "beyond": 1})
+
+
+def moved_shape(widths: Widths) -> data.ArrayLayout:
+    """The value `moved`: one for each lane."""
+    return data.ArrayLayout(MovedLayout(widths), widths.config.lanes)
+
+
+class AlignNear(Section):
+    """The first part of `Align`: each product shifted by the last digits of its distance."""
+
+    def __init__(self, widths: Widths) -> None:
+        self.widths = widths
+        super().__init__(
+            {
+                "products": products_shape(widths),
+                "offsets": data.ArrayLayout(widths.exponent_bits, widths.config.lanes),
+                "largest": widths.exponent_bits,
+                "negatives": negatives_shape(widths, 0),
+                "scale": SCALE_SHAPE,
+            },
+            {
+                "moved": moved_shape(widths),
+                "negatives": negatives_shape(widths, 1),
+                "moved_sticky": 1,
+                **loop_values(widths),
+            },
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        levels, above = MovedLayout(self.widths).levels, places_around(self.widths)[1]
+        sticky = []
+        for index, moved in enumerate(self.o.moved):
+            shift = submodule(
+                m, f"shift{index}", ShiftBy(len(moved.word), min(levels, NEAR_LEVELS))
+            )
+            distance = self.i.offsets[index]
+            m.d.comb += [
+                shift.value.eq(Cat(Const(0, above), self.i.products[index].significand)),
+                shift.amount.eq(distance),
+                moved.word.eq(shift.result),
+                moved.digits.eq(distance[NEAR_LEVELS:levels]),
+                moved.beyond.eq(distance[levels:].any()),
+            ]
+            sticky.append(shift.sticky)
+        compress_negatives(m, self)
+        m.d.comb += self.o.moved_sticky.eq(Cat(sticky).any())
+        put_top_exponent(m, self)
+        return m
+
+
+class AlignFar(Section):
+    """The second part: by the others, with its sign."""
+
+    def __init__(self, widths: Widths) -> None:
+        self.widths = widths
+        super().__init__(
+            {
+                "products": products_shape(widths),
+                "moved": moved_shape(widths),
+                "moved_sticky": 1,
+            },
+            {"words": words_shape(widths), "sticky": sticky_bits(widths)},
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        below, _ = places_around(self.widths)
+        sticky: list[Value] = []
+        for index, moved in enumerate(self.i.moved):
+            sizes = len(moved.word), len(moved.digits)
+            shift = submodule(m, f"shift{index}", ShiftBy(*sizes, NEAR_LEVELS))
+            word = Signal(len(moved.word), name=f"word{index}")
+            m.d.comb += [
+                shift.value.eq(moved.word),
+                shift.amount.eq(moved.digits),
+                word.eq(Mux(moved.beyond, 0, shift.result)),
+                self.o.words[index].eq(signed_word(word[below:], self.i.products[index].sign)),
+            ]
+            gone = moved.beyond & shift.result.any()
+            sticky.append(shift.sticky | gone | word[:below].any())
+        size = len(sticky) // len(self.o.sticky)
+        parts = [Cat(sticky[i : i + size]).any() for i in range(0, len(sticky), size)]
+        m.d.comb += self.o.sticky.eq(Cat(parts[0] | self.i.moved_sticky, *parts[1:]))
         return m
 
 
@@ -197,7 +304,7 @@ class Cut(Section):
 SECTIONS = {
     "largest": AlignedLargest,
     "offset": Offset,
-    "align": Align,
+    "align": whole_or_parts(Align, AlignNear, AlignFar),
     **TREE,
     "cut": Cut,
     "factor": BlockFactor,

@@ -9,6 +9,13 @@ from ..arithmetic.shift import ShiftRight
 from ..hierarchy import submodule
 
 
+def places_around(widths: Widths) -> tuple[int, int]:
+    """Of a product, the last places that always go and the ones that are free below it."""
+    # With fewer fraction bits than a product has, the last ones always go.
+    more = widths.fraction_bits - widths.product_fraction_bits
+    return max(-more, 0), max(more, 0)
+
+
 class AlignShifter(wiring.Component):
     """magnitude = RZ(significand x 2^(F - product_fraction_bits - distance)); combinational.
 
@@ -35,9 +42,7 @@ class AlignShifter(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         widths = self.widths
-        # With fewer fraction bits than a product has, the last ones always go.
-        below = max(widths.product_fraction_bits - widths.fraction_bits, 0)
-        above = max(widths.fraction_bits - widths.product_fraction_bits, 0)
+        below, above = places_around(widths)
         shift = submodule(m, "shift", ShiftRight(widths.product_bits + above, self.distance_bits))
         m.d.comb += [
             shift.value.eq(Cat(Const(0, above), self.significand)),

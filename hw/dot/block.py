@@ -16,7 +16,7 @@ from ..arithmetic.floats import EXPONENT_BITS
 from ..arithmetic.scale import SCALE_SHAPE
 from ..arithmetic.shift import shift_left
 from ..pipeline import Section
-from .multiply import Products, compress_negatives, negatives_shape, products_shape
+from .multiply import PRODUCTS, compress_negatives, negatives_shape, products_shape
 from .partial_products import PartialProducts, partial_sums_shape
 from .window import window_of
 
@@ -85,10 +85,10 @@ class Place(Section):
         return shift_left(m, wide, product.exponent[: magnitude_bits(low + span)], name)[low:]
 
 
-def multiply(widths: Widths) -> Section:
-    """Products of elements; of integer codes their partial products."""
+def multiply(widths: Widths, number: int | None = None) -> Section:
+    """Products of elements, or a part of that; of integer codes their partial products."""
     if not widths.has_partial_products:
-        return Products(widths)
+        return PRODUCTS(widths, number)
     beside, bias = loop_values(widths), top_bias(widths, widths.lsb)
     return PartialProducts(widths, row_bits(widths), beside=beside, bias=bias)
 

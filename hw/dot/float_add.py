@@ -1,6 +1,10 @@
 """Sections distance, approach, add, carry: c + S in the window (float_loop.py)."""
 
+from collections.abc import Iterable, Sequence
+from typing import Any
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.lib import data
 
 from ...model.formats import FloatFormat
 from ...model.widths import Widths
@@ -15,7 +19,7 @@ from ..arithmetic.columns import Bit, Columns
 from ..arithmetic.floats import EXPONENT_BITS, RunningLayout
 from ..pipeline import Section
 from .narrow import c_value, carried, first_c
-from .window import BlocksLayout, ReachLayout, TotalLayout, window_of
+from .window import BlocksLayout, ReachLayout, TotalLayout, Window, window_of
 
 CUT_BLOCK = 6  # digits of a block of an addition that is cut before its carries
 
@@ -41,29 +45,44 @@ class Distance(Section):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        window, before, reach = self.window, self.o.before, self.o.reach
-        first, running, fmt = self.i.first, self.i.running, window.running
-        m.d.comb += before.c.eq(Mux(first, first_c(self), running.c))
-        for name, _ in running.flags.shape():
-            m.d.comb += before.flags[name].eq(carried(self, name))
+        choose_before(m, self)
         distance = Signal(signed(EXPONENT_BITS))
-        levels = window.distance_bits
-        below = distance[:levels] >= window.sum_bits + window.significand_bits + 3
-        m.d.comb += [
-            # The exponent of a subnormal is that of the field 1.
-            distance.eq(
-                self.i.top_exponent
-                - Cat(
-                    before.c[fmt.mantissa_bits] | ~_normal(before.c, fmt),
-                    before.c[fmt.mantissa_bits + 1 : fmt.bits - 1],
-                )
-            ),
-            self.o.distance.eq(distance),
-            reach.above.eq(distance[-1]),
-            reach.outside.eq(~distance[-1] & distance[levels:-1].any()),
-            reach.below.eq(reach.outside | (~distance[-1] & below)),
-        ]
+        below_top = distance_of(self.o.before.c, self.i.top_exponent, self.window)
+        m.d.comb += [distance.eq(below_top), self.o.distance.eq(distance)]
+        find_reach(m, self.o.reach, distance, self.window)
         return m
+
+
+def choose_before(m: Module, section: Any) -> None:
+    """`before`: the caller's c with `first`, else the running value."""
+    first, running, before = section.i.first, section.i.running, section.o.before
+    m.d.comb += before.c.eq(Mux(first, first_c(section), running.c))
+    for name, _ in running.flags.shape():
+        m.d.comb += before.flags[name].eq(carried(section, name))
+
+
+def distance_of(c: Value, top_exponent: Value, window: Window) -> Value:
+    """How far c lies below the top place."""
+    fmt = window.running
+    # The exponent of a subnormal is that of the field 1.
+    lowest = c[fmt.mantissa_bits] | ~_normal(c, fmt)
+    return top_exponent - Cat(lowest, c[fmt.mantissa_bits + 1 : fmt.bits - 1])
+
+
+def find_reach(m: Module, reach: data.View, distance: Value, window: Window) -> None:
+    """`ReachLayout` of a distance of `EXPONENT_BITS`."""
+    levels = window.distance_bits
+    below = distance[:levels] >= window.sum_bits + window.significand_bits + 3
+    m.d.comb += [
+        reach.above.eq(distance[-1]),
+        reach.outside.eq(~distance[-1] & distance[levels:-1].any()),
+        reach.below.eq(reach.outside | (~distance[-1] & below)),
+    ]
+
+
+def significand_of(c: Value, fmt: FloatFormat) -> Value:
+    """The significand of c."""
+    return Cat(c[: fmt.mantissa_bits], _normal(c, fmt))
 
 
 def _normal(c: Value, fmt: FloatFormat) -> Value:
@@ -89,23 +108,41 @@ class Approach(Section):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        bits, reach, distance = self.window.bits, self.i.reach, self.i.distance
-        c, fmt = self.i.before.c, self.window.running
-        significand = Cat(c[: fmt.mantissa_bits], _normal(c, fmt))
-        inside = significand & (~(reach.above | reach.outside)).replicate(len(significand))
-        inside = named(m, "significand", inside)
-        word: Value = Cat(Const(0, bits - len(significand)), inside)
-        discarded: list[Value] = [reach.outside & significand.any()]
-        for level in range(len(distance)):
-            size = 1 << level
-            shifted = Signal(bits, name=f"shifted{level}")
-            m.d.comb += shifted.eq(Mux(distance[level], word >> size, word))
-            discarded.append(distance[level] & word[:size].any())
-            word = shifted
-        m.d.comb += [self.o.aligned_c.eq(word), self.o.c_sticky.eq(Cat(discarded).any())]
-        for row, inverted in zip(self.i.rows, self.o.addends, strict=True):
-            m.d.comb += inverted.eq(row ^ c[-1].replicate(self.window.row_bits))
+        c = self.i.before.c
+        significand = significand_of(c, self.window.running)
+        levels = range(self.window.distance_bits)
+        discarded = approach(m, self, significand, levels)
+        m.d.comb += self.o.c_sticky.eq(Cat(discarded).any())
+        invert_rows(m, self, c[-1])
         return m
+
+
+def approach(
+    m: Module, section: Any, significand: Value, levels: Iterable[int], gathers: int | None = None
+) -> list[Value]:
+    """`aligned_c`: a significand from the top of the window to its place, by these levels of its
+    distance. Whether ones were discarded; of `gathers` digits at a time, if that is not None."""
+    bits, reach, distance = section.window.bits, section.i.reach, section.i.distance
+    inside = significand & (~(reach.above | reach.outside)).replicate(len(significand))
+    inside = named(m, "significand", inside)
+    word: Value = Cat(Const(0, bits - len(significand)), inside)
+    discarded: list[Value] = [reach.outside & significand.any()]
+    for level in levels:
+        size = 1 << level
+        shifted = Signal(bits, name=f"shifted{level}")
+        m.d.comb += shifted.eq(Mux(distance[level], word >> size, word))
+        step = gathers or size
+        groups = (word[start : min(start + step, size)] for start in range(0, size, step))
+        discarded += [distance[level] & group.any() for group in groups]
+        word = shifted
+    m.d.comb += section.o.aligned_c.eq(word)
+    return discarded
+
+
+def invert_rows(m: Module, section: Any, inverts: Value) -> None:
+    """`addends`: the rows of a block's sum, inverted or as they are."""
+    for row, inverted in zip(section.i.rows, section.o.addends, strict=True):
+        m.d.comb += inverted.eq(row ^ inverts.replicate(section.window.row_bits))
 
 
 class Add(Section):
@@ -126,26 +163,40 @@ class Add(Section):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        window, out = self.window, self.o.blocks
         flip = self.i.before.c[-1]
-        middle = self.i.aligned_c[window.below : window.below + window.cut]
-        columns = Columns(m, "join", window.row_bits)
-        for row in self.i.addends:
-            columns.add(row)
-        columns.add(middle, time=3.0)
-        # -S = ~x + ~y + 2: one of the two in the free place of the carries, one as carry in.
-        x, y = columns.compress(halves_from=window.row_bits)
-        y = [Bit(flip), *y[1:]]
-        blocks = add_in_blocks(m, "add", x, y, self.sizes, carry=flip)
-        m.d.comb += out.digits.eq(Cat(*(digit for digits, _ in blocks for digit in digits)))
-        m.d.comb += out.carries.eq(Cat(*(carry for _, carry in blocks)))
+        x, y = join_rows(m, self)
+        add_rows(m, self, x, [Bit(flip), *y[1:]], flip)
         return m
 
 
+def join_rows(m: Module, section: Any) -> tuple[list[Bit], list[Bit]]:
+    """The rows of a block's sum and c in its places in two rows, of which the second has place 0
+    free."""
+    window: Window = section.window
+    middle = section.i.aligned_c[window.below : window.below + window.cut]
+    columns = Columns(m, "join", window.row_bits)
+    for row in section.i.addends:
+        columns.add(row)
+    columns.add(middle, time=3.0)
+    return columns.compress(halves_from=window.row_bits)
+
+
+def add_rows(m: Module, section: Any, x: list[Bit], y: list[Bit], flip: Value) -> None:
+    """`blocks` of x + y, and of `flip`.
+
+    -S = ~x + ~y + 2: one of the two in the free place of the carries, one as carry in.
+    """
+    blocks = add_in_blocks(m, "add", x, y, section.sizes, carry=flip)
+    out = section.o.blocks
+    m.d.comb += out.digits.eq(Cat(*(digit for digits, _ in blocks for digit in digits)))
+    m.d.comb += out.carries.eq(Cat(*(carry for _, carry in blocks)))
+
+
 def is_cut(widths: Widths, kind: str) -> bool:
-    """Whether there is a register behind the section of this kind."""
+    """Whether there is a register behind the last section of this kind."""
     pipeline = widths.config.pipeline
-    return [part.kind for part in pipeline.sections].index(kind) in pipeline.registered
+    last = max(i for i, part in enumerate(pipeline.sections) if part.kind == kind)
+    return last in pipeline.registered
 
 
 def add_blocks(widths: Widths) -> list[int]:
@@ -172,38 +223,71 @@ class Carry(Section):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        window, total, blocks = self.window, self.o.sum, self.i.blocks
-        aligned_c = self.i.aligned_c
-        below, above = aligned_c[: window.below], aligned_c[window.below + window.cut :]
-        place, words = 0, []
-        for size, carry in zip(self.sizes, blocks.carries, strict=True):
-            words.append((list(blocks.digits[place : place + size]), carry))
-            place += size
-        if self.at_once:
-            digits = pass_carries_at_once(m, "add", words)
-        else:
-            digits, _ = pass_carries(m, "add", words)
+        digits = carried_digits(m, self)
         over, under = Signal(), Signal()
         m.d.comb += [over.eq(digits[-2] & ~digits[-1]), under.eq(digits[-1])]
-        upper, borrows = _up_or_down(m, above, over, under)
-        m.d.comb += [
-            total.digits.eq(Cat(below, *digits[: window.cut], *upper)),
-            total.negative.eq(under & borrows),
-        ]
+        put_around(m, self, digits[: self.window.cut], over, under)
         return m
 
 
-def _up_or_down(m: Module, word: Value, up: Value, down: Value) -> tuple[list[Value], Value]:
-    """(word + 1 with `up`, word - 1 with `down`; whether the word is 0).
+def carried_digits(m: Module, section: Any) -> list[Value]:
+    """The digits of `blocks` with the carries."""
+    words = words_of(section)
+    if section.at_once:
+        return pass_carries_at_once(m, "add", words)
+    return pass_carries(m, "add", words)[0]
 
-    The word is early and `up` and `down` are late: what each digit does with them is known before.
-    """
-    result: list[Value] = []
-    ones: Value = Const(1, 1)
-    zeros: Value = Const(1, 1)
+
+def words_of(section: Any) -> list[tuple[list[Value], Value]]:
+    """(digits, carry out) of each of `blocks`."""
+    blocks, place, words = section.i.blocks, 0, []
+    for size, carry in zip(section.sizes, blocks.carries, strict=True):
+        words.append((list(blocks.digits[place : place + size]), carry))
+        place += size
+    return words
+
+
+def put_around(m: Module, section: Any, digits: Iterable[Value], over: Value, under: Value) -> None:
+    """`sum`: digits of the places that were added, those of c below, and above them one up or
+    down."""
+    ones, zeros = find_runs(m, above_window(section))
+    put_sum(m, section, digits, over, under, ones, zeros)
+
+
+def above_window(section: Any) -> Value:
+    """The digits of c above those that are added."""
+    return section.i.aligned_c[section.window.below + section.window.cut :]
+
+
+def find_runs(m: Module, word: Value) -> tuple[list[Value], list[Value]]:
+    """Of each place, and of the one above the word, whether all digits below it are ones, and
+    whether they are zeros."""
+    ones: list[Value] = [Const(1, 1)]
+    zeros: list[Value] = [Const(1, 1)]
     for place, digit in enumerate(word):
-        result.append(digit ^ ((up & ones) | (down & zeros)))
         all_ones, all_zeros = Signal(name=f"ones{place}"), Signal(name=f"zeros{place}")
-        m.d.comb += [all_ones.eq(ones & digit), all_zeros.eq(zeros & ~digit)]
-        ones, zeros = all_ones, all_zeros
-    return result, zeros
+        m.d.comb += [all_ones.eq(ones[-1] & digit), all_zeros.eq(zeros[-1] & ~digit)]
+        ones.append(all_ones)
+        zeros.append(all_zeros)
+    return ones, zeros
+
+
+def put_sum(
+    m: Module,
+    section: Any,
+    digits: Iterable[Value],
+    over: Value,
+    under: Value,
+    ones: Sequence[Value],
+    zeros: Sequence[Value],
+) -> None:
+    """`put_around`, with the runs of c's digits above: these are early, `over` and `under` late."""
+    total = section.o["sum"]
+    upper = [
+        digit ^ ((over & one) | (under & zero))
+        for digit, one, zero in zip(above_window(section), ones, zeros, strict=False)
+    ]
+    m.d.comb += [
+        total.digits.eq(Cat(section.i.aligned_c[: section.window.below], *digits, *upper)),
+        total.negative.eq(under & zeros[-1]),
+    ]

@@ -25,17 +25,36 @@ kept, and the one that makes a two's complement of them joins the rounding.
 
 from collections.abc import Callable
 
-from ...model.widths import Widths
 from ..pipeline import Section
 from .float_add import Add, Approach, Carry, Distance
+from .float_add_parts import (
+    AddInBlocks,
+    AddToRows,
+    ApproachFar,
+    ApproachNear,
+    ChooseBefore,
+    PassCarries,
+    PutCarries,
+    WholeDistance,
+)
 from .float_round import Count, FloatRound, Normalize
+from .float_round_parts import (
+    CountAbove,
+    CountMarks,
+    NormalizeHigh,
+    NormalizeLow,
+    RoundCases,
+    RoundResult,
+    RoundUp,
+)
+from .parts import whole_or_parts
 
-SECTIONS: dict[str, Callable[[Widths], Section]] = {
-    "distance": Distance,
-    "approach": Approach,
-    "add": Add,
-    "carry": Carry,
-    "count": Count,
-    "normalize": Normalize,
-    "round": FloatRound,
+SECTIONS: dict[str, Callable[..., Section]] = {
+    "distance": whole_or_parts(Distance, ChooseBefore, WholeDistance),
+    "approach": whole_or_parts(Approach, ApproachNear, ApproachFar),
+    "add": whole_or_parts(Add, AddToRows, AddInBlocks),
+    "carry": whole_or_parts(Carry, PassCarries, PutCarries),
+    "count": whole_or_parts(Count, CountMarks, CountAbove),
+    "normalize": whole_or_parts(Normalize, NormalizeHigh, NormalizeLow),
+    "round": whole_or_parts(FloatRound, RoundCases, RoundUp, RoundResult),
 }

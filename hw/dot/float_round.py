@@ -1,15 +1,27 @@
 """Sections count, normalize, round: the total in the window to a float (float_loop.py)."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, ShapeLike, Signal, Value, signed
 from amaranth.lib import data
 
+from ...model.formats import FloatFormat
 from ...model.widths import Widths
 from ..arithmetic.adders import increment, named
 from ..arithmetic.floats import EXPONENT_BITS, RunningLayout, narrow_nan, special_of_float
 from ..arithmetic.normalize import leading_zeros
 from ..pipeline import Section
 from .multiply import special_shape
-from .window import ReachLayout, SignificandLayout, TotalLayout, range_value, window_of
+from .window import (
+    ReachLayout,
+    SignificandLayout,
+    TotalLayout,
+    Window,
+    range_value,
+    sticky_bits,
+    window_of,
+)
 
 
 class Count(Section):
@@ -25,27 +37,33 @@ class Count(Section):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        digits, negative = self.i["sum"].digits, self.i["sum"].negative
-        # The leading digit that is not as the sign is the highest that differs from the one above.
         changes = Signal(self.window.bits)
+        stop = stop_of(m, self.i.top_exponent, self.window)
         m.d.comb += [
-            changes.eq(digits ^ Cat(digits[1:], negative)),
-            self.o.count.eq(leading_zeros(m, changes | self._stop(m))),
+            self.o.count.eq(leading_zeros(m, changes | stop)),
+            changes.eq(changes_of(self.i["sum"])),
             self.o.beyond_c.eq(changes[self.window.below - 1 :].any()),
         ]
         return m
 
-    def _stop(self, m: Module) -> Value:
-        """A one at the place of the exponent 1, where that lies in the window."""
-        exponent, bits = self.i.top_exponent, self.window.bits
-        half = (bits.bit_length() + 1) // 2
-        low, high = exponent[:half], exponent[half : 2 * half]
-        inside = ~exponent[2 * half :].any()
-        lows = [_matches(m, f"low{k}", low, k) for k in range(1 << half)]
-        highs = [_matches(m, f"high{k}", high, k) & inside for k in range(1 << half)]
-        # With the biased exponent e at the top place, that of e - 1 places below is 1.
-        places = [lows[e & ((1 << half) - 1)] & highs[e >> half] for e in range(1, bits + 1)]
-        return Cat(*reversed(places))
+
+def changes_of(total: data.View) -> Value:
+    """Digits that differ from the one above: the highest is the leading one that is not as the
+    sign."""
+    return total.digits ^ Cat(total.digits[1:], total.negative)
+
+
+def stop_of(m: Module, exponent: Value, window: Window) -> Value:
+    """A one at the place of the exponent 1, where that lies in the window."""
+    bits = window.bits
+    half = (bits.bit_length() + 1) // 2
+    low, high = exponent[:half], exponent[half : 2 * half]
+    inside = ~exponent[2 * half :].any()
+    lows = [_matches(m, f"low{k}", low, k) for k in range(1 << half)]
+    highs = [_matches(m, f"high{k}", high, k) & inside for k in range(1 << half)]
+    # With the biased exponent e at the top place, that of e - 1 places below is 1.
+    places = [lows[e & ((1 << half) - 1)] & highs[e >> half] for e in range(1, bits + 1)]
+    return Cat(*reversed(places))
 
 
 def _matches(m: Module, name: str, word: Value, value: int) -> Value:
@@ -71,30 +89,50 @@ class Normalize(Section):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        out, count = self.o.normalized, self.i["count"]
-        negative = self.i["sum"].negative
-        word: Value = self.i["sum"].digits
-        kept = self.window.significand_bits + 1  # and the guard
-        discarded: list[Value] = [self.i.c_sticky]
-        for level in reversed(range(len(count))):
-            size = 1 << level
-            # What smaller shifts cannot bring into the significand and the guard is discarded.
-            width = min(len(word), kept + size - 1)
-            moved = Mux(count[level], (word << size)[: len(word)], word)
-            shifted = Signal(len(word), name=f"shifted{level}")
-            m.d.comb += shifted.eq(moved)
-            discarded.append(shifted[: len(word) - width].any())
-            word = shifted[len(word) - width :]
-        digits = word ^ negative.replicate(kept)
+        count, total = self.i["count"], self.i["sum"]
+        word, discarded = move_up(m, total.digits, count, range(len(count)), self.window)
+        out = self.o.normalized
+        put_digits(m, out, word, [self.i.c_sticky, *discarded], total.negative)
         m.d.comb += [
-            out.significand.eq(digits[1:]),
-            out.guard.eq(digits[0]),
-            out.sticky.eq(Cat(discarded).any()),
             out.exponent.eq(self.i.top_exponent - count),
-            out.negative.eq(negative),
-            out.zero.eq(~negative & (count == self.window.bits)),
+            out.negative.eq(total.negative),
+            out.zero.eq(~total.negative & (count == self.window.bits)),
         ]
         return m
+
+
+def kept_bits(window: Window) -> int:
+    """Of the significand and the guard."""
+    return window.significand_bits + 1
+
+
+def move_up(
+    m: Module, word: Value, count: Value, levels: Sequence[int], window: Window
+) -> tuple[Value, list[Value]]:
+    """(word shifted left by these levels of `count`, the highest first, without what smaller ones
+    cannot bring into the significand and the guard; whether that has ones)."""
+    discarded: list[Value] = []
+    for level in reversed(levels):
+        size = 1 << level
+        width = min(len(word), kept_bits(window) + size - 1)
+        moved = Mux(count[level], (word << size)[: len(word)], word)
+        shifted = Signal(len(word), name=f"shifted{level}")
+        m.d.comb += shifted.eq(moved)
+        discarded.append(shifted[: len(word) - width].any())
+        word = shifted[len(word) - width :]
+    return word, discarded
+
+
+def put_digits(
+    m: Module, out: data.View, word: Value, discarded: Sequence[Value], negative: Value
+) -> None:
+    """The digits of a `SignificandLayout`, of a word with its leading one at the top."""
+    digits = word ^ negative.replicate(len(word))
+    m.d.comb += [
+        out.significand.eq(digits[1:]),
+        out.guard.eq(digits[0]),
+        out.sticky.eq(Cat(*discarded).any()),
+    ]
 
 
 class FloatRound(Section):
@@ -102,121 +140,195 @@ class FloatRound(Section):
     one and-or."""
 
     def __init__(self, widths: Widths) -> None:
-        self.nan_bits = widths.config.accumulator.nan_bits
-        self.fmt = widths.running
+        self.widths, self.fmt = widths, widths.running
         super().__init__(
             {
                 "normalized": SignificandLayout(window_of(widths)),
-                "beyond_c": 1,
-                "reach": ReachLayout(),
-                "before": RunningLayout(self.fmt),
-                "special": special_shape(widths),
-                **({"sticky": 1} if _aligns(widths) else {}),
-                **range_value(widths),
+                **case_inputs(widths),
+                **result_inputs(widths),
             },
             {"running": RunningLayout(self.fmt)},
         )
-        self.aligns = _aligns(widths)
+        self.aligns = aligns(widths)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        x, before, fmt = self.i.normalized, self.i.before, self.fmt
-        c, exponent, top = before.c, x.exponent, fmt.bits - 1
-        odd = x.significand[0]
-        up = Mux(x.negative, x.guard | (~x.sticky & odd), x.guard & (x.sticky | odd))
-        up = named(m, "up", up)
-        inexact = named(m, "inexact", Mux(x.negative, ~x.guard, x.guard) | x.sticky)
-        least = exponent == 1
-        lowest = named(m, "field0", exponent[0] & (x.significand[-1] | ~least))
-        field = [lowest, *exponent[1 : fmt.exponent_bits]]
-        beyond_field = exponent[fmt.exponent_bits :].any()
-        too_large = named(m, "too_large", beyond_field | exponent[: fmt.exponent_bits].all())
-        digits, _ = increment(m, "round", [*x.significand[:-1], *field], up)
-        rounded = named(m, "rounded", Cat(*digits))
-        result_field = rounded[fmt.mantissa_bits :]
-        sign = named(m, "sign", c[top] ^ x.negative)
-        c_special = special_of_float(m, c, "special_c", fmt)
-        block_overflows = self._block_overflows(m, c_special)
-        nan, infinite, infinite_sign = self._special(m, c_special, block_overflows)
-        special = named(m, "special", nan | infinite)
-        finite = ~special
-        # Which of c, the rounded total and an infinity is the result, where all is finite.
-        stays = named(m, "c_stays", self.i.reach.above | (self.i.reach.below & ~self.i.beyond_c))
-        moves = named(m, "c_moves", ~stays & ~x.zero)
-        computes = named(m, "takes_rounded", finite & moves & ~too_large)
-        keeps = named(m, "takes_c", finite & stays)
-        ones = named(m, "field_of_ones", special | (moves & too_large))
-        nan_fraction = Const(
-            narrow_nan(self.nan_bits, fmt) % 2**fmt.mantissa_bits, fmt.mantissa_bits
-        )
-        magnitude = (
-            (rounded & computes.replicate(top))
-            | (c[:top] & keeps.replicate(top))
-            | Cat(
-                nan_fraction & nan.replicate(fmt.mantissa_bits), ones.replicate(fmt.exponent_bits)
-            )
-        )
-        negative = (
-            # What is computed is 0 only where nothing is kept and nothing rounded up.
-            (sign & computes & (up | x.significand.any()))
-            | (sign & finite & moves & too_large)
-            | (keeps & c[top] & c[:top].any())
-            | (~nan & infinite & infinite_sign)
-        )
-        after, flags = self.o.running, before.flags
-        overflows = finite & moves & (too_large | result_field.all())
-        overflows = named(m, "overflows", overflows)
-        beyond = self.i.reach.above & self.i.beyond_c
-        # A negative power of two overflows by its carry alone.
-        loses = named(m, "loses", Mux(stays, beyond, overflows | (~x.zero & inexact)))
-        cut = self.i.sticky if self.aligns else Const(0, 1)
-        tiny = Mux(stays, ~c[fmt.mantissa_bits : top].any(), ~result_field.any() & ~too_large)
-        tiny = named(m, "tiny", tiny)
-        m.d.comb += [
-            after.c.eq(Cat(magnitude, negative)),
-            after.flags.eq(flags),
-        ]
-        underflows = finite & loses & tiny
-        inexact = finite & (loses | cut)
-        if block_overflows is not None:
-            overflows, inexact = overflows | block_overflows, inexact | block_overflows
-            underflows |= finite & self.i.range.underflow
-        m.d.comb += [
-            after.flags.overflow.eq(flags.overflow | overflows),
-            after.flags.underflow.eq(flags.underflow | underflows),
-            after.flags.inexact.eq(flags.inexact | inexact),
-        ]
+        x = self.i.normalized
+        cases = find_rounding(m, x, self.fmt)
+        rounded = round_up(m, x, cases, self.fmt)
+        cases |= find_cases(m, self, x, cases)
+        put_result(m, self, rounded, cases)
         return m
 
-    def _block_overflows(self, m: Module, c_special: data.View) -> Value | None:
-        """Whether the block's sum is infinite where nothing else is special; None where it never
-        is."""
-        if "range" not in self.reads:
-            return None
-        overflows = Signal(name="block_overflows")
-        special = c_special.as_value().any() | self.i.special[0].as_value().any()
-        m.d.comb += overflows.eq(self.i.range.overflow & ~special)
-        return overflows
 
-    def _special(
-        self, m: Module, c_special: data.View, block_overflows: Value | None
-    ) -> tuple[Value, Value, Value]:
-        """(NaN, infinite, the infinity's sign) of c and the terms together."""
-        terms = self.i.special[0]
-        positive, negative = Signal(name="positive"), Signal(name="negative_infinity")
-        nan = Signal(name="nan")
-        above, below = terms.pos_inf | c_special.pos_inf, terms.neg_inf | c_special.neg_inf
-        if block_overflows is not None:
-            above |= block_overflows & ~self.i.range.negative
-            below |= block_overflows & self.i.range.negative
-        m.d.comb += [
-            positive.eq(above),
-            negative.eq(below),
-            nan.eq(terms.nan | c_special.nan | (positive & negative)),
-        ]
-        return nan, named(m, "infinite", positive | negative), negative
+def case_inputs(widths: Widths) -> dict[str, ShapeLike]:
+    """What says which result there is, beside the total and `range`."""
+    return {
+        "beyond_c": 1,
+        "reach": ReachLayout(),
+        "before": RunningLayout(widths.running),
+        "special": special_shape(widths),
+    }
 
 
-def _aligns(widths: Widths) -> bool:
+def result_inputs(widths: Widths) -> dict[str, ShapeLike]:
+    """What else the result is made of. sticky: whether digits were lost before the sum."""
+    return {
+        "before": RunningLayout(widths.running),
+        **({"sticky": sticky_bits(widths)} if aligns(widths) else {}),
+        **range_value(widths),
+    }
+
+
+def aligns(widths: Widths) -> bool:
     """Whether digits may be lost before the sum."""
     return widths.config.accumulator.alignment_bits is not None
+
+
+def case_names(widths: Widths) -> list[str]:
+    """Those of `find_rounding` and `find_cases`: a bit each."""
+    overflows = ["block_overflows"] if range_value(widths) else []
+    return [
+        *("up", "inexact", "field0", "too_large", "sign", "nan", "infinite", "infinite_sign"),
+        *("special", "stays", "moves", "takes_rounded", "takes_c", "field_of_ones", "some"),
+        *("zero", "beyond", *overflows),
+    ]
+
+
+Cases = Mapping[str, Value]
+
+
+def find_rounding(m: Module, x: Any, fmt: FloatFormat) -> dict[str, Value]:
+    """Of a `SignificandLayout`: whether it rounds up, is inexact, or too large before that; the
+    lowest digit of its field."""
+    exponent, odd = x.exponent, x.significand[0]
+    up = Mux(x.negative, x.guard | (~x.sticky & odd), x.guard & (x.sticky | odd))
+    up = named(m, "up", up)
+    inexact = named(m, "inexact", Mux(x.negative, ~x.guard, x.guard) | x.sticky)
+    least = exponent == 1
+    lowest = named(m, "field0", exponent[0] & (x.significand[-1] | ~least))
+    beyond_field = exponent[fmt.exponent_bits :].any()
+    too_large = named(m, "too_large", beyond_field | exponent[: fmt.exponent_bits].all())
+    return {"up": up, "inexact": inexact, "field0": lowest, "too_large": too_large}
+
+
+def round_up(m: Module, x: Any, cases: Cases, fmt: FloatFormat) -> Value:
+    """Fraction and field, rounded."""
+    digits, _ = increment(m, "round", unrounded(x, cases, fmt), cases["up"])
+    return named(m, "rounded", Cat(*digits))
+
+
+def unrounded(x: Any, cases: Cases, fmt: FloatFormat) -> list[Value]:
+    """Fraction and field before that."""
+    return [*x.significand[:-1], cases["field0"], *x.exponent[1 : fmt.exponent_bits]]
+
+
+def find_cases(m: Module, section: Any, x: Any, rounding: Cases) -> dict[str, Value]:
+    """Which of c, the rounded total `x`, an infinity and a NaN is the result."""
+    reach, fmt = section.i.reach, section.fmt
+    c, too_large = section.i.before.c, rounding["too_large"]
+    sign = named(m, "sign", c[fmt.bits - 1] ^ x.negative)
+    c_special = special_of_float(m, c, "special_c", fmt)
+    block_overflows = _block_overflows(m, section, c_special)
+    nan, infinite, infinite_sign = _special(m, section, c_special, block_overflows)
+    special = named(m, "special", nan | infinite)
+    finite = ~special
+    # Which of c, the rounded total and an infinity is the result, where all is finite.
+    stays = named(m, "c_stays", reach.above | (reach.below & ~section.i.beyond_c))
+    moves = named(m, "c_moves", ~stays & ~x.zero)
+    return {
+        "sign": sign,
+        "nan": nan,
+        "infinite": infinite,
+        "infinite_sign": infinite_sign,
+        "special": special,
+        "stays": stays,
+        "moves": moves,
+        "takes_rounded": named(m, "takes_rounded", finite & moves & ~too_large),
+        "takes_c": named(m, "takes_c", finite & stays),
+        "field_of_ones": named(m, "field_of_ones", special | (moves & too_large)),
+        "some": rounding["up"] | x.significand.any(),
+        "zero": x.zero,
+        "beyond": reach.above & section.i.beyond_c,
+        **({} if block_overflows is None else {"block_overflows": block_overflows}),
+    }
+
+
+def put_result(m: Module, section: Any, rounded: Value, cases: Cases) -> None:
+    """`running`: the result of the cases, with the flags so far and its own."""
+    before, fmt, after = section.i.before, section.fmt, section.o.running
+    c, top, flags = before.c, fmt.bits - 1, before.flags
+    result_field, nan = rounded[fmt.mantissa_bits :], cases["nan"]
+    computes, keeps, sign = cases["takes_rounded"], cases["takes_c"], cases["sign"]
+    stays, moves, too_large = cases["stays"], cases["moves"], cases["too_large"]
+    finite = ~cases["special"]
+    nan_bits = narrow_nan(section.widths.config.accumulator.nan_bits, fmt)
+    nan_fraction = Const(nan_bits % 2**fmt.mantissa_bits, fmt.mantissa_bits)
+    magnitude = (
+        (rounded & computes.replicate(top))
+        | (c[:top] & keeps.replicate(top))
+        | Cat(
+            nan_fraction & nan.replicate(fmt.mantissa_bits),
+            cases["field_of_ones"].replicate(fmt.exponent_bits),
+        )
+    )
+    negative = (
+        # What is computed is 0 only where nothing is kept and nothing rounded up.
+        (sign & computes & cases["some"])
+        | (sign & finite & moves & too_large)
+        | (keeps & c[top] & c[:top].any())
+        | (~nan & cases["infinite"] & cases["infinite_sign"])
+    )
+    overflows = finite & moves & (too_large | result_field.all())
+    overflows = named(m, "overflows", overflows)
+    # A negative power of two overflows by its carry alone.
+    loses = Mux(stays, cases["beyond"], overflows | (~cases["zero"] & cases["inexact"]))
+    loses = named(m, "loses", loses)
+    cut = section.i.sticky if "sticky" in section.reads else Const(0, 1)
+    cut = cut.any() if len(cut) > 1 else cut
+    tiny = Mux(stays, ~c[fmt.mantissa_bits : top].any(), ~result_field.any() & ~too_large)
+    tiny = named(m, "tiny", tiny)
+    m.d.comb += [
+        after.c.eq(Cat(magnitude, negative)),
+        after.flags.eq(flags),
+    ]
+    underflows = finite & loses & tiny
+    inexact = finite & (loses | cut)
+    if "block_overflows" in case_names(section.widths):
+        overflows |= cases["block_overflows"]
+        inexact |= cases["block_overflows"]
+        underflows |= finite & section.i.range.underflow
+    m.d.comb += [
+        after.flags.overflow.eq(flags.overflow | overflows),
+        after.flags.underflow.eq(flags.underflow | underflows),
+        after.flags.inexact.eq(flags.inexact | inexact),
+    ]
+
+
+def _block_overflows(m: Module, section: Any, c_special: data.View) -> Value | None:
+    """Whether the block's sum is infinite where nothing else is special; None where it never is."""
+    if "range" not in section.reads:
+        return None
+    overflows = Signal(name="block_overflows")
+    special = c_special.as_value().any() | section.i.special[0].as_value().any()
+    m.d.comb += overflows.eq(section.i.range.overflow & ~special)
+    return overflows
+
+
+def _special(
+    m: Module, section: Any, c_special: data.View, block_overflows: Value | None
+) -> tuple[Value, Value, Value]:
+    """(NaN, infinite, the infinity's sign) of c and the terms together."""
+    terms = section.i.special[0]
+    positive, negative = Signal(name="positive"), Signal(name="negative_infinity")
+    nan = Signal(name="nan")
+    above, below = terms.pos_inf | c_special.pos_inf, terms.neg_inf | c_special.neg_inf
+    if block_overflows is not None:
+        above |= block_overflows & ~section.i.range.negative
+        below |= block_overflows & section.i.range.negative
+    m.d.comb += [
+        positive.eq(above),
+        negative.eq(below),
+        nan.eq(terms.nan | c_special.nan | (positive & negative)),
+    ]
+    return nan, named(m, "infinite", positive | negative), negative

@@ -1,5 +1,7 @@
 """Product lanes: two elements to an exact product, never renormalised (contract, section 3)."""
 
+from typing import ClassVar
+
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
@@ -8,7 +10,7 @@ from ...model.widths import Widths
 from ..arithmetic.adders import ripple
 from ..arithmetic.columns import Columns
 from ..arithmetic.floats import SpecialLayout
-from ..arithmetic.multiply import Multiplier
+from ..arithmetic.multiply import Multiplier, MultiplierRows
 from ..hierarchy import submodule
 from .decode import ElementLayout
 
@@ -27,6 +29,15 @@ class ProductLayout(data.StructLayout):
         )
 
 
+class ProductRowsLayout(data.StructLayout):
+    """As `ProductLayout`, of a significand in two rows whose sum it is."""
+
+    def __init__(self, widths: Widths) -> None:
+        fields = dict(ProductLayout(widths).members)
+        bits = widths.a.significand_bits + widths.b.significand_bits
+        super().__init__({**fields, "significand": data.ArrayLayout(bits, 2)})
+
+
 class ProductLane(wiring.Component):
     """Two decoded elements to their product; combinational.
 
@@ -37,13 +48,16 @@ class ProductLane(wiring.Component):
     - `special` out, `SpecialLayout`: whether the product is NaN or an infinity
     """
 
+    layout: ClassVar[type[data.StructLayout]] = ProductLayout
+    multiplier: ClassVar[type[Multiplier | MultiplierRows]] = Multiplier
+
     def __init__(self, widths: Widths) -> None:
         self.widths = widths
         super().__init__(
             {
                 "a": In(ElementLayout(widths.a)),
                 "b": In(ElementLayout(widths.b)),
-                "o": Out(ProductLayout(widths)),
+                "o": Out(self.layout(widths)),
                 "special": Out(SpecialLayout()),
             }
         )
@@ -52,7 +66,7 @@ class ProductLane(wiring.Component):
         m = Module()
         a, b = self.a, self.b
         significands = len(a.significand), len(b.significand)
-        multiplier = submodule(m, "multiplier", Multiplier(*significands))
+        multiplier = submodule(m, "multiplier", self.multiplier(*significands))
         a_zero = Signal()
         b_zero = Signal()
         negative = Signal()
@@ -75,6 +89,13 @@ class ProductLane(wiring.Component):
             self.special.neg_inf.eq(infinite & negative),
         ]
         return m
+
+
+class ProductRowsLane(ProductLane):
+    """As `ProductLane`, without the last addition: `o` is a `ProductRowsLayout`."""
+
+    layout = ProductRowsLayout
+    multiplier = MultiplierRows
 
 
 def _sum(m: Module, a: Value, b: Value, width: int) -> Value:

@@ -1,18 +1,21 @@
 """Sections `decode` and `multiply` of elements: decoders, the scale adder, product lanes."""
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from amaranth.hdl import Cat, Module, ShapeLike, Value
+from amaranth.hdl import Cat, Module, ShapeLike, Signal, Value
 from amaranth.lib import data
 
 from ...model.widths import OperandWidths, Widths
-from ..arithmetic.columns import Columns
+from ..arithmetic.columns import Bit, Columns
 from ..arithmetic.floats import SpecialLayout
+from ..arithmetic.multiply import add_product_rows
 from ..arithmetic.scale import SCALE_SHAPE, ScaleAdder, ScaleMultiplier
 from ..hierarchy import submodule
 from ..pipeline import Section
 from .decode import ElementDecoder, ElementLayout
-from .lane import ProductLane, ProductLayout
+from .lane import ProductLane, ProductLayout, ProductRowsLane, ProductRowsLayout
+from .parts import whole_or_parts
 
 
 def block_values(widths: Widths) -> dict[str, ShapeLike]:
@@ -139,11 +142,7 @@ class Products(Section):
     def __init__(self, widths: Widths) -> None:
         self.widths = widths
         super().__init__(
-            {
-                "elements_a": elements_shape(widths, widths.a),
-                "elements_b": elements_shape(widths, widths.b),
-                "scale_nan": of_blocks(1, widths),
-            },
+            element_values(widths),
             {
                 "products": products_shape(widths),
                 "special": special_shape(widths),
@@ -153,35 +152,115 @@ class Products(Section):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        lanes, count = [], self.widths.config.lanes // self.widths.steps
-        for index, place in enumerate(self.widths.order):
-            lane = submodule(m, f"lane{index}", ProductLane(self.widths))
-            m.d.comb += [
-                lane.a.eq(self.i.elements_a[place]),
-                lane.b.eq(self.i.elements_b[place]),
-                self.o.products[index].eq(lane.o),
-            ]
-            lanes.append(lane)
-        columns = Columns(m, "negative", self.widths.config.lanes.bit_length())
-        for lane in lanes:
-            columns.add([lane.o.sign])
-        for word, value in zip(self.o.negatives, columns.reduce(COUNTED[0]), strict=True):
-            m.d.comb += word.eq(value)
-        for step in range(self.widths.steps):
-            members = lanes[step * count : (step + 1) * count]
-            nan = Cat(lane.special.nan for lane in members).any()
-            special = self.o.special[step]
-            m.d.comb += [
-                special.nan.eq(self._scale_nan(step * count, count) | nan),
-                special.pos_inf.eq(Cat(lane.special.pos_inf for lane in members).any()),
-                special.neg_inf.eq(Cat(lane.special.neg_inf for lane in members).any()),
-            ]
+        lanes = multiply_elements(m, self, ProductLane, self.o.products)
+        count_negatives(m, self, [lane.o.sign for lane in lanes])
+        gather_specials(m, self, lanes)
         return m
 
-    def _scale_nan(self, start: int, count: int) -> Value:
-        """Whether a scale of so many lanes is NaN."""
-        nan, config = self.i.scale_nan, self.widths.config
-        if config.scale_blocks == 1:
-            return nan
-        blocks = range(start // config.scale_block, -(-(start + count) // config.scale_block))
-        return Cat(nan[block] for block in blocks).any()
+
+def element_values(widths: Widths) -> dict[str, ShapeLike]:
+    """What products are made of."""
+    return {
+        "elements_a": elements_shape(widths, widths.a),
+        "elements_b": elements_shape(widths, widths.b),
+        "scale_nan": of_blocks(1, widths),
+    }
+
+
+def multiply_elements(
+    m: Module, section: Any, kind: type[ProductLane], products: Any
+) -> list[ProductLane]:
+    """A lane of this kind for each of the products, in their order."""
+    lanes = []
+    for index, place in enumerate(section.widths.order):
+        lane = submodule(m, f"lane{index}", kind(section.widths))
+        m.d.comb += [
+            lane.a.eq(section.i.elements_a[place]),
+            lane.b.eq(section.i.elements_b[place]),
+            products[index].eq(lane.o),
+        ]
+        lanes.append(lane)
+    return lanes
+
+
+def count_negatives(m: Module, section: Any, signs: Iterable[Value]) -> None:
+    """`negatives`, of the signs of all products."""
+    columns = Columns(m, "negative", len(section.o.negatives[0]))
+    for sign in signs:
+        columns.add([sign])
+    for word, value in zip(section.o.negatives, columns.reduce(COUNTED[0]), strict=True):
+        m.d.comb += word.eq(value)
+
+
+def gather_specials(m: Module, section: Any, lanes: Sequence[ProductLane]) -> None:
+    """`special`, of the special values of all products and scales."""
+    widths: Widths = section.widths
+    count = widths.config.lanes // widths.steps
+    for step in range(widths.steps):
+        members = lanes[step * count : (step + 1) * count]
+        nan = Cat(lane.special.nan for lane in members).any()
+        special = section.o.special[step]
+        m.d.comb += [
+            special.nan.eq(_scale_nan(section, step * count, count) | nan),
+            special.pos_inf.eq(Cat(lane.special.pos_inf for lane in members).any()),
+            special.neg_inf.eq(Cat(lane.special.neg_inf for lane in members).any()),
+        ]
+
+
+def _scale_nan(section: Any, start: int, count: int) -> Value:
+    """Whether a scale of so many lanes is NaN."""
+    nan, config = section.i.scale_nan, section.widths.config
+    if config.scale_blocks == 1:
+        return nan
+    blocks = range(start // config.scale_block, -(-(start + count) // config.scale_block))
+    return Cat(nan[block] for block in blocks).any()
+
+
+class ProductRows(Section):
+    """The first part of `Products`: all but the last addition of each product."""
+
+    def __init__(self, widths: Widths) -> None:
+        self.widths = widths
+        rows, special = product_rows_shape(widths), special_shape(widths)
+        super().__init__(element_values(widths), {"product_rows": rows, "special": special})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        lanes = multiply_elements(m, self, ProductRowsLane, self.o.product_rows)
+        gather_specials(m, self, lanes)
+        return m
+
+
+def product_rows_shape(widths: Widths) -> data.ArrayLayout:
+    """The value `product_rows`: one for each lane."""
+    return data.ArrayLayout(ProductRowsLayout(widths), widths.config.lanes)
+
+
+class ProductSums(Section):
+    """The second part: that addition, and how many products are negative."""
+
+    def __init__(self, widths: Widths) -> None:
+        super().__init__(
+            {"product_rows": product_rows_shape(widths)},
+            {"products": products_shape(widths), "negatives": negatives_shape(widths, 0)},
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        for index, (product, rows) in enumerate(
+            zip(self.o.products, self.i.product_rows, strict=True)
+        ):
+            x, y = ([Bit(digit) for digit in row] for row in rows.significand)
+            total = Signal(len(product.significand), name=f"significand{index}")
+            m.d.comb += [
+                total.eq(add_product_rows(m, x, y)),
+                product.significand.eq(total),
+                product.exponent.eq(rows.exponent),
+                product.sign.eq(rows.sign),
+                product.nonzero.eq(rows.nonzero),
+            ]
+        count_negatives(m, self, [rows.sign for rows in self.i.product_rows])
+        return m
+
+
+PRODUCTS = whole_or_parts(Products, ProductRows, ProductSums)

@@ -20,7 +20,7 @@ from ...model.widths import Widths
 from ..pipeline import Section
 from . import aligned, exact, fixed, float_tree, fused, groups, integer
 from .convert import Convert
-from .multiply import Decode, Products
+from .multiply import PRODUCTS, Decode
 from .narrow import Narrow
 
 FAMILIES: dict[type[Accumulator], Mapping[str, Callable[..., Section]]] = {
@@ -42,7 +42,7 @@ def _convert(widths: Widths) -> Section:
 
 SHARED: dict[str, Callable[..., Section]] = {
     "decode": Decode,
-    "multiply": Products,
+    "multiply": PRODUCTS,
     "narrow": Narrow,
     "convert": _convert,
 }

@@ -12,7 +12,7 @@ from ...model.units.dot import DotConfig
 from ...model.widths import Widths
 from ..hierarchy import submodule, used
 from ..pipeline import Admission, Row, Token
-from ..result_queue import ResultQueue
+from ..result_queue import MovingQueue, ResultQueue
 from .multiply import block_values
 from .sections import build
 
@@ -135,8 +135,11 @@ class DotUnit(wiring.Component):
         """The row that never stops: a block enters when it needs to wait for nothing, and there is
         room for another result."""
         shape, signature = ResultLayout(self.config), stream.Signature(ResultLayout(self.config))
-        queue = submodule(m, "results", ResultQueue(shape, self.config.latency + 1))
-        Admission(self.config.interleave, self.config.interval).gate(m, token)
+        # Where sections are cut finer, so are what stands before and behind them.
+        finer = self.config.is_cut_finer
+        kind = MovingQueue if finer else ResultQueue
+        queue = submodule(m, "results", kind(shape, self.config.latency + 1))
+        Admission(self.config.interleave, self.config.interval, early=finer).gate(m, token)
         token.gate(m, queue.room)
         result = signature.create(path=("result",))
         self._deliver(m, row_of(self.config, stops=False).connect(m, token), result)
@@ -225,7 +228,11 @@ def row_of(config: DotConfig, stops: bool = True) -> Row:
     """The sections of a unit with their registers. stops: whether blocks wait in them."""
     outputs = (result_name(config), "last", *slot_value(config))
     sections, inputs = build(Widths(config)), input_values(config)
-    return Row(config.pipeline, sections, inputs, outputs, slots=config.interleave, stops=stops)
+    decodes = config.is_cut_finer  # the choice is a section of its own there
+    slots = config.interleave
+    return Row(
+        config.pipeline, sections, inputs, outputs, slots=slots, stops=stops, decodes=decodes
+    )
 
 
 def section_values(config: DotConfig) -> dict[str, dict[str, ShapeLike]]:

@@ -101,6 +101,16 @@ def range_value(widths: Widths) -> dict[str, ShapeLike]:
     return {"range": RangeLayout()} if leaves else {}
 
 
+STICKY_LANES = 8
+"""Of which the finer sections of an alignment say together whether a digit was lost."""
+
+
+def sticky_bits(widths: Widths) -> int:
+    """Of the value `sticky` that the loop reads: whether digits were lost before the sum."""
+    parted = widths.config.is_cut_finer and not widths.sum_is_cut
+    return max(1, widths.config.lanes // STICKY_LANES) if parted else 1
+
+
 class SignificandLayout(data.StructLayout):
     """A total normalised: significand, guard and sticky of what is discarded, of its magnitude less
     one digit where it is negative; exponent: the biased field, 1 at least. zero: it is 0."""

@@ -58,7 +58,7 @@ class Aligned(Narrowable):
         return (
             *largest_sections(widths),
             Section("offset", 150, bits=lanes * (product_bits(widths) + widths.exponent_bits)),
-            Section("align", 270, bits=lanes * (widths.term_bits + 1)),
+            Section("align", 270, bits=lanes * (widths.term_bits + 1), cuts=(130, 140)),
             *tree_sections(widths),
             *([Section("cut", 350)] if widths.sum_is_cut else []),
             *factor_sections(widths),

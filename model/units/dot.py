@@ -148,13 +148,23 @@ class DotConfig(UnitConfig):
         )
         if self.scale_fraction_bits and rule.alignment_bits is not None and not rule.is_fused:
             self._check_sums()
-        limits = stage_limits(dot_sections(self))
+        limits = self.stage_limits
         vars(self)["stages"] = stage_count(f"stages of accumulator {rule}", stages, limits)
+
+    @property
+    def stage_limits(self) -> tuple[int, int]:
+        """The fewest and the most stages of such a unit."""
+        return stage_limits(dot_sections(self))[0], stage_limits(dot_sections(self, finer=True))[1]
+
+    @property
+    def is_cut_finer(self) -> bool:
+        """Whether there are more stages than sections, so that these are cut in parts."""
+        return self.stages > len(dot_sections(self))
 
     @cached_property
     def pipeline(self) -> Pipeline:
         """The sections of the datapath and where their registers stand."""
-        return place(dot_sections(self), self.stages, self.interleave)
+        return place(dot_sections(self, self.is_cut_finer), self.stages, self.interleave)
 
     @property
     def latency(self) -> int:

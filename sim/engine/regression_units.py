@@ -7,11 +7,10 @@ from typing import Any
 from ...model import MX_FORMATS, DotConfig, DotQuantizeConfig, QuantizeConfig, accumulator
 from ...model.accumulators import KINDS, PRESETS
 from ...model.formats import ROUNDINGS
-from ...model.pipeline import stage_limits
 from ...model.quantize import SCALE_RULES
 from ...model.units import MatmulConfig
 from ...model.units.base import LANES
-from ...model.units.dot import EVERY_FORMAT
+from ...model.units.dot import EVERY_FORMAT, MAX_INTERLEAVE
 from ..quantize.stimulus import every_pair
 from .names import file_name
 
@@ -167,7 +166,7 @@ def _dot_units() -> list[Unit]:
         _unit("aligned:13", "e4m3", 32, 4),
         _unit("hopper", "e4m3", 32, 1),
         _unit("fused:13", "e5m2xe4m3", 16, 5, out="bfloat16"),
-        _unit("exact", "e5m2", 16, 14, out="float16"),
+        _unit("exact", "e5m2", 16, 23, out="float16"),
         _unit("blackwell", "e2m1", 64, 8),
         _unit("float32", "e4m3", 16, 1),
         _unit("fixed:20:-8:wrap", "e4m3,int8,e2m1", 8, 1, bulk=60_000),
@@ -181,7 +180,7 @@ def _dot_units() -> list[Unit]:
         _unit("int32", "int8", 4, 5, bulk=30_000, out="float16:scale", zero_points="a"),
         _unit("aligned:30", "e2m3", 4, 1, bulk=80_000, out="bfloat16"),
         _unit("fused:0", "e3m2", 4, 4, bulk=80_000),
-        _unit("aligned:13", "e4m3", 16, 16, bulk=30_000, interleave=7),
+        _unit("aligned:13", "e4m3", 16, 27, bulk=30_000, interleave=15),
         _unit("hopper-promoted", "e4m3,e5m2", 8, 6, bulk=30_000, interleave=3),
         _unit("hopper-fp16", "e5m2", 32, 7, bulk=20_000, interleave=5),
         _unit("exact", "e3m2,int8", 4, 9, bulk=30_000, interleave=2, out="float16"),
@@ -245,24 +244,25 @@ def full_matrix() -> list[Unit]:
     for rule, to in zip(ACCUMULATORS, cycle(MX_FORMATS)):
         formats = ["int8"] if accumulator(rule).takes_integers else EVERY_FORMAT.split(",")
         for pair in formats:
-            low, high = stage_limits(DotConfig(pair, 16, rule).pipeline.sections)
+            low, high = DotConfig(pair, 16, rule).stage_limits
             units += [
                 _unit(rule, pair, 16, stages, FULL_BULK)
                 for stages in sorted({low, (low + high) // 2, high})
             ]
         for pair in () if accumulator(rule).takes_integers else WIDER:
-            low, high = stage_limits(DotConfig(pair, 4, rule).pipeline.sections)
+            low, high = DotConfig(pair, 4, rule).stage_limits
             units.append(_unit(rule, pair, 4, (low + high) // 2, FULL_BULK))
         most = accumulator(rule).promotes_every or max(LANES)
         for lanes in (n for n in (4, 32, 64, 128) if n <= most):
-            _, high = stage_limits(DotConfig(formats[0], lanes, rule).pipeline.sections)
+            _, high = DotConfig(formats[0], lanes, rule).stage_limits
             units.append(_unit(rule, formats[0], lanes, high - 1, FULL_BULK))
-        _, high = stage_limits(DotConfig(formats[0], 8, rule).pipeline.sections)
+        _, high = DotConfig(formats[0], 8, rule).stage_limits
         interval = DotConfig(formats[0], 8, rule, high).interval
         units.append(_unit(rule, formats[0], 8, high, FULL_BULK, interleave=max(2, interval)))
         dot = Unit(DotConfig(formats[0], 8, rule))
         units.append(_dot_quantize(dot, to, 8))
         units.append(_matmul(2, 2, dot, depth=4))
-        turns = _unit(rule, formats[0], 8, high, interleave=max(2, 2 * interval - 1))
+        tiles = min(max(2, 2 * interval - 1), MAX_INTERLEAVE)
+        turns = _unit(rule, formats[0], 8, high, interleave=tiles)
         units.append(_matmul(2, 2, turns, depth=4, keep_b=True))
     return list({unit.name: unit for unit in units}.values())

@@ -8,6 +8,7 @@ leave float32's exponents: there significands are multiplied, and exponents adde
 """
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -45,7 +46,10 @@ from .arithmetic import (
     toward_zero,
     truncate,
 )
-from .operands import Operand, is_split, operand, tile_origin
+from .launch import Launch
+from .operands import TILE as OPERAND_TILE
+from .operands import Operand, is_split, padded_rows, tile_origin
+from .operands import prepare as prepare_operand
 from .terms import largest, sum_split, sum_terms, tree
 
 if TYPE_CHECKING:
@@ -62,8 +66,11 @@ KERNELS: dict[type[Accumulator], int] = {
 WIDEST_SUM = 78  # bits of a pair
 INT32_BITS = 32
 SMALL_TILE, LARGE_TILE = 32, 64  # rows and columns of a program
+FEW_TILES = 256  # of a product that leaves multiprocessors with one program or two
+FEW_SHAPE = 16, 2, 32
 SHORT_STEP = 16  # terms
 LONGEST_TREE = 128  # terms of a `float32` tree, which is unrolled
+PART = tl.constexpr(OPERAND_TILE)
 
 
 def refusal(rule: Accumulator, a: ElementFormat, b: ElementFormat, block_size: int) -> str | None:
@@ -118,35 +125,49 @@ def sum_width(bits: int) -> int:
     return INT32 if bits <= 30 else INT64 if bits <= 62 else PAIR
 
 
-def run(product: "Product") -> Tensor:
-    """Dot products of the rows of `a` (M, K) and `b` (N, K): float32 (M, N)."""
-    m, n = product.shape
+def prepare(product: "Product") -> Callable[..., Tensor]:
+    """The work for products like this one, given codes of a and b, their scales, and c: the
+    float32 (M, N) products of rows, with the rule's NaN."""
+    (m, n), where = product.shape, product.device
     settings, _ = _settings(product.accumulator, *product.formats, product.block_size)
     split = settings["SPLIT"]
-    a = operand(product.a_codes, product.a_scales, product.a_format, split)
-    b = operand(product.b_codes, product.b_scales, product.b_format, split)
-    result = torch.empty((m, n), dtype=torch.float32, device=product.device)
-    # Short steps leave less to do for each operand that is read: there larger tiles are quicker.
-    tile = LARGE_TILE if settings["TERMS"] <= SHORT_STEP and min(m, n) >= LARGE_TILE else SMALL_TILE
-    grid = (triton.cdiv(m, tile) * triton.cdiv(n, tile),)
-    _emulate[grid](
-        *_tensors(a),
-        *_tensors(b),
-        result if product.c is None else product.c,
-        result,
-        m,
-        n,
-        a.values.shape[1],
-        b.values.shape[1],
-        product.a_scales.shape[1],
+    make_a = prepare_operand(product.a_codes, product.a_scales, product.a_format, split)
+    make_b = prepare_operand(product.b_codes, product.b_scales, product.b_format, split)
+    strides, blocks = (padded_rows(m), padded_rows(n)), product.a_scales.shape[1]
+    tile, warps, unroll = _shape(m, n, settings["TERMS"], settings["WIDTH"])
+    launch = Launch(
+        _emulate,
+        (triton.cdiv(m, tile) * triton.cdiv(n, tile),),
         BLOCK=product.block_size,
         HAS_C=product.c is not None,
         HAS_INF=product.has_inf,
+        NAN_BITS=product.accumulator.nan_bits,
+        UNROLL=unroll,
         TILE=tile,
-        num_warps=4 if settings["WIDTH"] == INT32 else 8,
+        num_warps=warps,
         **settings,
     )
-    return result
+
+    def work(
+        a_codes: Tensor, b_codes: Tensor, a_scales: Tensor, b_scales: Tensor, c: Tensor | None
+    ) -> Tensor:
+        a, b = make_a(a_codes, a_scales), make_b(b_codes, b_scales)
+        result = torch.empty((m, n), dtype=torch.float32, device=where)
+        start = result if c is None else c
+        launch(*_tensors(a), *_tensors(b), start, result, m, n, *strides, blocks)
+        return result
+
+    return work
+
+
+def _shape(m: int, n: int, terms: int, width: int) -> tuple[int, int, int]:
+    """Rows and columns of a program, its warps, and the terms whose loads are under way at once."""
+    tiles = triton.cdiv(m, SMALL_TILE) * triton.cdiv(n, SMALL_TILE)
+    if tiles < FEW_TILES:  # many small ones, for a program waits for its loads
+        return FEW_SHAPE
+    # Short steps leave less to do for each operand that is read: there larger tiles are quicker.
+    tile = LARGE_TILE if terms <= SHORT_STEP and min(m, n) >= LARGE_TILE else SMALL_TILE
+    return tile, 4 if width == INT32 else 8, 4
 
 
 def _tensors(x: Operand) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -154,7 +175,20 @@ def _tensors(x: Operand) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 @triton.jit
-def start_tile(a_nan, b_nan, c, row, column, m, n, HAS_C: tl.constexpr, TILE: tl.constexpr):
+def start_tile(
+    a_nan,
+    b_nan,
+    c,
+    row,
+    column,
+    m,
+    n,
+    a_stride,
+    b_stride,
+    length,
+    HAS_C: tl.constexpr,
+    TILE: tl.constexpr,
+):
     """The tile's running values: c or +0, NaN where a row of the operands holds a NaN."""
     if HAS_C:
         at = row.to(tl.int64)[:, None] * n + column[None, :]
@@ -162,7 +196,13 @@ def start_tile(a_nan, b_nan, c, row, column, m, n, HAS_C: tl.constexpr, TILE: tl
         value = tl.where(value == 0, 0.0, value)
     else:
         value = tl.zeros((TILE, TILE), tl.float32)
-    nan = (tl.load(a_nan + row)[:, None] | tl.load(b_nan + column)[None, :]) != 0
+    a_found, b_found = tl.zeros((TILE,), tl.int8), tl.zeros((TILE,), tl.int8)
+    for _ in tl.range(0, tl.cdiv(length, PART), loop_unroll_factor=8):
+        a_found |= tl.load(a_nan + row)
+        b_found |= tl.load(b_nan + column)
+        a_nan += a_stride
+        b_nan += b_stride
+    nan = (a_found[:, None] | b_found[None, :]) != 0
     return tl.where(nan, float("nan"), value)
 
 
@@ -240,6 +280,7 @@ def _step(
     HAS_INF: tl.constexpr,
     SPLIT: tl.constexpr,
     LEAST: tl.constexpr,
+    UNROLL: tl.constexpr,
     TILE: tl.constexpr,
 ):
     """c' of one step; infinite terms, or a special c, decide where there are any."""
@@ -249,11 +290,11 @@ def _step(
         new = _add_block(known, tl.where(is_finite(special), special, 0.0).to(tl.float64), s)
     elif RULE == 0:
         high, low, special = sum_terms(
-            a_values, b_values, count, a_stride, b_stride, 2.0**F, WIDTH, HAS_INF, TILE
+            a_values, b_values, count, a_stride, b_stride, 2.0**F, WIDTH, HAS_INF, UNROLL, TILE
         )
         new = _add_exact(known, high, low, s - F, WIDTH)
     else:
-        unit, none = largest(a_units, b_units, count, a_stride, b_stride, SPLIT, TILE)
+        unit, none = largest(a_units, b_units, count, a_stride, b_stride, SPLIT, UNROLL, TILE)
         exponent = _exponent(unit, none, known, s, RULE, LEAST)
         grid = F - exponent + (s if RULE == 2 else 0)
         if SPLIT:
@@ -267,13 +308,14 @@ def _step(
                 b_stride,
                 grid,
                 WIDTH,
+                UNROLL,
                 TILE,
             )
         else:
             # Beyond these limits every term is far below the grid, or zero.
             scale = power32(tl.minimum(tl.maximum(grid, -126), 126))
             high, low, special = sum_terms(
-                a_values, b_values, count, a_stride, b_stride, scale, WIDTH, HAS_INF, TILE
+                a_values, b_values, count, a_stride, b_stride, scale, WIDTH, HAS_INF, UNROLL, TILE
             )
         if RULE == 1:
             new = _add_aligned(known, high, low, exponent, s, F, WIDTH, SPLIT)
@@ -311,12 +353,16 @@ def _emulate(
     HAS_INF: tl.constexpr,
     SPLIT: tl.constexpr,
     LEAST: tl.constexpr,
+    NAN_BITS: tl.constexpr,
+    UNROLL: tl.constexpr,
     TILE: tl.constexpr,
 ):
     first_row, first_column = tile_origin(m, TILE)
     row = first_row + tl.arange(0, TILE)
     column = first_column + tl.arange(0, TILE)
-    c = start_tile(a_nan, b_nan, c_start, row, column, m, n, HAS_C, TILE)
+    c = start_tile(
+        a_nan, b_nan, c_start, row, column, m, n, a_stride, b_stride, blocks * BLOCK, HAS_C, TILE
+    )
     a_values += row
     a_units += row
     a_scales += row
@@ -351,6 +397,7 @@ def _emulate(
                 HAS_INF,
                 SPLIT,
                 LEAST,
+                UNROLL,
                 TILE,
             )
             a_values += count * a_stride
@@ -366,4 +413,5 @@ def _emulate(
     if PROMOTE > 0:
         c = promoted
     at = row.to(tl.int64)[:, None] * n + column[None, :]
+    c = tl.where(c != c, NAN_BITS, c.to(tl.int32, bitcast=True)).to(tl.float32, bitcast=True)
     tl.store(result + at, c, mask=(row < m)[:, None] & (column < n)[None, :])

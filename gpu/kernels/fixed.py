@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 INT64_WIDTH = 61  # register and addend then add in int64 without overflow
 LARGEST_SCALE = 256  # the sum of two scales' exponents is below this
 SCRATCH = 2**28  # limbs at once: 1 GiB
+UNROLL = tl.constexpr(4)  # terms whose loads are under way at once
 
 
 def _sum_bits(a: ElementFormat, b: ElementFormat, block_size: int) -> int:
@@ -166,7 +167,9 @@ def _int64_register(
     first_row, first_column = tile_origin(m, TILE)
     row = first_row + tl.arange(0, TILE)
     column = first_column + tl.arange(0, TILE)
-    c = start_tile(a_nan, b_nan, c_start, row, column, m, n, HAS_C, TILE)
+    c = start_tile(
+        a_nan, b_nan, c_start, row, column, m, n, a_stride, b_stride, blocks * BLOCK, HAS_C, TILE
+    )
     a_values += row
     a_scales += row
     b_values += column
@@ -178,7 +181,7 @@ def _int64_register(
     for _ in range(blocks):
         s = tl.load(a_scales)[:, None] + tl.load(b_scales)[None, :]
         _, low, terms = sum_terms(
-            a_values, b_values, BLOCK, a_stride, b_stride, 2.0**-LSB, WIDTH, HAS_INF, TILE
+            a_values, b_values, BLOCK, a_stride, b_stride, 2.0**-LSB, WIDTH, HAS_INF, UNROLL, TILE
         )
         exponent = s + (LSB - L)
         value = _add_int64(value, low, exponent, W, WRAPS)
@@ -311,7 +314,9 @@ def _wide_register(
     first_row, first_column = tile_origin(m, TILE)
     row = first_row + tl.arange(0, TILE)
     column = first_column + tl.arange(0, TILE)
-    c = start_tile(a_nan, b_nan, c_start, row, column, m, n, HAS_C, TILE)
+    c = start_tile(
+        a_nan, b_nan, c_start, row, column, m, n, a_stride, b_stride, blocks * BLOCK, HAS_C, TILE
+    )
     a_values += row
     a_scales += row
     b_values += column
@@ -327,7 +332,7 @@ def _wide_register(
     for _ in range(blocks):
         s = tl.load(a_scales)[:, None] + tl.load(b_scales)[None, :]
         high, low, terms = sum_terms(
-            a_values, b_values, BLOCK, a_stride, b_stride, 2.0**-LSB, WIDTH, HAS_INF, TILE
+            a_values, b_values, BLOCK, a_stride, b_stride, 2.0**-LSB, WIDTH, HAS_INF, UNROLL, TILE
         )
         exponent = s + (LSB - L)
         _add_limbs(limbs, limb_stride, limb_count, high, low, exponent, W, WRAPS)

@@ -1,6 +1,7 @@
 """The terms of a step: their largest unit digit, their sums as integers, their tree.
 
-A tile of dot products at once; the rows of both operands lie side by side (operands.py).
+A tile of dot products at once; the rows of both operands lie side by side (operands.py). UNROLL:
+the terms whose loads are under way at once.
 """
 
 import triton
@@ -21,10 +22,12 @@ def _product(a_column, b_column, k, a_stride, b_stride):
 
 
 @triton.jit
-def _largest_power(a_units, b_units, count, a_stride, b_stride, TILE: tl.constexpr):
+def _largest_power(
+    a_units, b_units, count, a_stride, b_stride, UNROLL: tl.constexpr, TILE: tl.constexpr
+):
     """2^U of the largest unit digit of each dot product's terms, float32; 0 where all are zero."""
     power = tl.zeros((TILE, TILE), tl.float32)
-    for k in tl.range(0, count, loop_unroll_factor=4):
+    for k in tl.range(0, count, loop_unroll_factor=UNROLL):
         power = tl.maximum(power, _product(a_units, b_units, k, a_stride, b_stride))
     return power
 
@@ -38,16 +41,25 @@ def _unit(a_column, b_column, k, a_stride, b_stride):
 
 
 @triton.jit
-def largest(a_units, b_units, count, a_stride, b_stride, SPLIT: tl.constexpr, TILE: tl.constexpr):
+def largest(
+    a_units,
+    b_units,
+    count,
+    a_stride,
+    b_stride,
+    SPLIT: tl.constexpr,
+    UNROLL: tl.constexpr,
+    TILE: tl.constexpr,
+):
     """(exponent, none): of the largest unit digit of each dot product's terms, int32, and whether
     all terms are zero."""
     if SPLIT:
         exponent = tl.full((TILE, TILE), 2 * NONE, tl.int32)
-        for k in tl.range(0, count, loop_unroll_factor=4):
+        for k in tl.range(0, count, loop_unroll_factor=UNROLL):
             exponent = tl.maximum(exponent, _unit(a_units, b_units, k, a_stride, b_stride))
         return exponent, exponent < NONE // 2
     else:
-        power = _largest_power(a_units, b_units, count, a_stride, b_stride, TILE)
+        power = _largest_power(a_units, b_units, count, a_stride, b_stride, UNROLL, TILE)
         return exponent32(power), power == 0
 
 
@@ -62,6 +74,7 @@ def sum_split(
     b_stride,
     grid,
     WIDTH: tl.constexpr,
+    UNROLL: tl.constexpr,
     TILE: tl.constexpr,
 ):
     """As `sum_terms`, of RZ(term x 2^grid) of split elements; `special` is finite but where a term
@@ -70,7 +83,7 @@ def sum_split(
     low = tl.zeros((TILE, TILE), dtype)
     high = tl.zeros((TILE, TILE), dtype)
     special = tl.zeros((TILE, TILE), tl.float32)
-    for k in tl.range(0, count, loop_unroll_factor=4):
+    for k in tl.range(0, count, loop_unroll_factor=UNROLL):
         significand = _product(a_values, b_values, k, a_stride, b_stride)
         # Terms below 2^-126 of the grid are zero there, wherever exactly they are.
         exponent = tl.maximum(_unit(a_units, b_units, k, a_stride, b_stride) + grid, -126)
@@ -92,6 +105,7 @@ def sum_terms(
     scale,
     WIDTH: tl.constexpr,
     HAS_INF: tl.constexpr,
+    UNROLL: tl.constexpr,
     TILE: tl.constexpr,
 ):
     """(high, low, special): the sum of RZ(term x scale), and the float32 sum of the terms, which
@@ -100,7 +114,7 @@ def sum_terms(
     low = tl.zeros((TILE, TILE), dtype)
     high = tl.zeros((TILE, TILE), dtype)
     special = tl.zeros((TILE, TILE), tl.float32)
-    for k in tl.range(0, count, loop_unroll_factor=4):
+    for k in tl.range(0, count, loop_unroll_factor=UNROLL):
         term = _product(a_values, b_values, k, a_stride, b_stride)
         upper, lower = truncate(term * scale, WIDTH)
         low += lower

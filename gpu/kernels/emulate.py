@@ -47,8 +47,7 @@ from .arithmetic import (
     truncate,
 )
 from .launch import Launch
-from .operands import TILE as OPERAND_TILE
-from .operands import Operand, is_split, padded_rows, tile_origin
+from .operands import STRIP, Operand, in_strip, is_split, padded_rows, tile_origin
 from .operands import prepare as prepare_operand
 from .terms import largest, sum_split, sum_terms, tree
 
@@ -70,7 +69,6 @@ FEW_TILES = 256  # of a product that leaves multiprocessors with one program or 
 FEW_SHAPE = 16, 2, 32
 SHORT_STEP = 16  # terms
 LONGEST_TREE = 128  # terms of a `float32` tree, which is unrolled
-PART = tl.constexpr(OPERAND_TILE)
 
 
 def refusal(rule: Accumulator, a: ElementFormat, b: ElementFormat, block_size: int) -> str | None:
@@ -197,7 +195,7 @@ def start_tile(
     else:
         value = tl.zeros((TILE, TILE), tl.float32)
     a_found, b_found = tl.zeros((TILE,), tl.int8), tl.zeros((TILE,), tl.int8)
-    for _ in tl.range(0, tl.cdiv(length, PART), loop_unroll_factor=8):
+    for _ in tl.range(0, tl.cdiv(length, STRIP), loop_unroll_factor=8):
         a_found |= tl.load(a_nan + row)
         b_found |= tl.load(b_nan + column)
         a_nan += a_stride
@@ -270,8 +268,6 @@ def _step(
     b_values,
     b_units,
     count,
-    a_stride,
-    b_stride,
     RULE: tl.constexpr,
     F: tl.constexpr,
     DROPPED: tl.constexpr,
@@ -286,15 +282,15 @@ def _step(
     """c' of one step; infinite terms, or a special c, decide where there are any."""
     known = tl.where(is_finite(c), c, 0.0)
     if RULE == 3:
-        special = tree(a_values, b_values, a_stride, b_stride, BLOCK, 64)
+        special = tree(a_values, b_values, BLOCK, 64)
         new = _add_block(known, tl.where(is_finite(special), special, 0.0).to(tl.float64), s)
     elif RULE == 0:
         high, low, special = sum_terms(
-            a_values, b_values, count, a_stride, b_stride, 2.0**F, WIDTH, HAS_INF, UNROLL, TILE
+            a_values, b_values, count, 2.0**F, WIDTH, HAS_INF, UNROLL, TILE
         )
         new = _add_exact(known, high, low, s - F, WIDTH)
     else:
-        unit, none = largest(a_units, b_units, count, a_stride, b_stride, SPLIT, UNROLL, TILE)
+        unit, none = largest(a_units, b_units, count, SPLIT, UNROLL, TILE)
         exponent = _exponent(unit, none, known, s, RULE, LEAST)
         grid = F - exponent + (s if RULE == 2 else 0)
         if SPLIT:
@@ -304,8 +300,6 @@ def _step(
                 b_values,
                 b_units,
                 count,
-                a_stride,
-                b_stride,
                 grid,
                 WIDTH,
                 UNROLL,
@@ -315,7 +309,7 @@ def _step(
             # Beyond these limits every term is far below the grid, or zero.
             scale = power32(tl.minimum(tl.maximum(grid, -126), 126))
             high, low, special = sum_terms(
-                a_values, b_values, count, a_stride, b_stride, scale, WIDTH, HAS_INF, UNROLL, TILE
+                a_values, b_values, count, scale, WIDTH, HAS_INF, UNROLL, TILE
             )
         if RULE == 1:
             new = _add_aligned(known, high, low, exponent, s, F, WIDTH, SPLIT)
@@ -363,11 +357,13 @@ def _emulate(
     c = start_tile(
         a_nan, b_nan, c_start, row, column, m, n, a_stride, b_stride, blocks * BLOCK, HAS_C, TILE
     )
-    a_values += row
-    a_units += row
+    a_at = in_strip(first_row, blocks * BLOCK, TILE)
+    b_at = in_strip(first_column, blocks * BLOCK, TILE)
+    a_values += a_at
+    a_units += a_at
     a_scales += row
-    b_values += column
-    b_units += column
+    b_values += b_at
+    b_units += b_at
     b_scales += column
     promoted = c  # with PROMOTE, `c` is the partial sum
     taken = 0
@@ -387,8 +383,6 @@ def _emulate(
                 b_values,
                 b_units,
                 count,
-                a_stride,
-                b_stride,
                 RULE,
                 F,
                 DROPPED,
@@ -400,10 +394,10 @@ def _emulate(
                 UNROLL,
                 TILE,
             )
-            a_values += count * a_stride
-            a_units += count * a_stride
-            b_values += count * b_stride
-            b_units += count * b_stride
+            a_values += count * STRIP
+            a_units += count * STRIP
+            b_values += count * STRIP
+            b_units += count * STRIP
             if PROMOTE > 0:
                 taken += count
                 if (taken >= PROMOTE) | ((block == blocks - 1) & (start + TERMS >= BLOCK)):

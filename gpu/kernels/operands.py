@@ -1,7 +1,8 @@
 """Operands as the kernels of products read them: decoded once, rows side by side.
 
 A product's rows are (R, K) codes; the kernels walk over K with a tile of rows, so values are laid
-out (K, R), R filled up with rows of zeros.
+out in strips of TILE rows, (R / TILE, K, TILE), R filled up with rows of zeros: from one term to
+the next is a distance that the compiler knows.
 """
 
 from collections.abc import Callable
@@ -19,16 +20,17 @@ from .launch import Launch
 
 MOST_EXPONENT_BITS = 6
 TILE = 64  # rows and codes of a program; a multiple of every kernel's tile of rows
+STRIP = tl.constexpr(TILE)
 SCALE_BIAS, NAN_SCALE = tl.constexpr(E8M0.bias), tl.constexpr(E8M0.nan_code)
 
 
 @dataclass(frozen=True)
 class Operand:
-    """values, units: (K, R); the elements (0 for a NaN) in their `storage`, and in bfloat16 the
-    powers of two of their unit digits (0 for zero and non-finite elements). Split, the elements
-    are value x 2^-unit in float16, below 2, and the units exponents, int16 (NO_EXPONENT for zero
-    and non-finite elements). scales: int32 (blocks, R), the exponents (any for the NaN scale).
-    nan: int8 (K / TILE, R), not 0 where that part of the row holds a NaN element or scale.
+    """values, units: (R / TILE, K, TILE); the elements (0 for a NaN) in their `storage`, and in
+    bfloat16 the powers of two of their unit digits (0 for zero and non-finite elements). Split, the
+    elements are value x 2^-unit in float16, below 2, and the units exponents, int16 (NO_EXPONENT
+    for zero and non-finite elements). scales: int32 (blocks, R), the exponents (any for the NaN
+    scale). nan: int8 (K / TILE, R), not 0 where that part of the row holds a NaN element or scale.
     """
 
     values: Tensor
@@ -91,7 +93,7 @@ def prepare(
     (rows, length), blocks, where = codes.shape, scales.shape[1], codes.device
     padded, parts = padded_rows(rows), triton.cdiv(length, TILE)
     tables = _tables(fmt, split, where)
-    shape = length, padded
+    shape = padded // TILE, length, TILE
     launch = Launch(
         _decode,
         (padded // TILE * parts,),
@@ -124,6 +126,13 @@ def tile_origin(rows, TILE: tl.constexpr):
 
 
 @triton.jit
+def in_strip(first_row, length, TILE: tl.constexpr):
+    """Where the values of the first terms of TILE rows are."""
+    strip = (first_row // STRIP).to(tl.int64) * length * STRIP
+    return strip + (first_row % STRIP + tl.arange(0, TILE))
+
+
+@triton.jit
 def _decode(
     codes,
     scales,
@@ -149,7 +158,7 @@ def _decode(
     code = code.to(tl.int32)
     value = tl.load(value_table + code).to(tl.float32)
     is_nan = value != value
-    at = k[None, :] * padded + r[:, None]
+    at = in_strip(first_row, length, TILE)[:, None] + k[None, :] * TILE
     stored = (k < length)[None, :] & (r < padded)[:, None]
     tl.store(values + at, tl.where(is_nan, 0.0, value).to(values.dtype.element_ty), mask=stored)
     tl.store(units + at, tl.load(unit_table + code), mask=stored)

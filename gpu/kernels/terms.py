@@ -9,34 +9,33 @@ import triton.language as tl
 
 from ...model.products import NO_EXPONENT
 from .arithmetic import exponent32, power32, truncate
+from .operands import STRIP
 
 NONE = tl.constexpr(NO_EXPONENT)
 
 
 @triton.jit
-def _product(a_column, b_column, k, a_stride, b_stride):
+def _product(a_column, b_column, k):
     """The outer product of the tiles' row k, float32 (exact for values and for units)."""
-    a = tl.load(a_column + k * a_stride).to(tl.float32)
-    b = tl.load(b_column + k * b_stride).to(tl.float32)
+    a = tl.load(a_column + k * STRIP).to(tl.float32)
+    b = tl.load(b_column + k * STRIP).to(tl.float32)
     return a[:, None] * b[None, :]
 
 
 @triton.jit
-def _largest_power(
-    a_units, b_units, count, a_stride, b_stride, UNROLL: tl.constexpr, TILE: tl.constexpr
-):
+def _largest_power(a_units, b_units, count, UNROLL: tl.constexpr, TILE: tl.constexpr):
     """2^U of the largest unit digit of each dot product's terms, float32; 0 where all are zero."""
     power = tl.zeros((TILE, TILE), tl.float32)
     for k in tl.range(0, count, loop_unroll_factor=UNROLL):
-        power = tl.maximum(power, _product(a_units, b_units, k, a_stride, b_stride))
+        power = tl.maximum(power, _product(a_units, b_units, k))
     return power
 
 
 @triton.jit
-def _unit(a_column, b_column, k, a_stride, b_stride):
+def _unit(a_column, b_column, k):
     """The outer sum of the exponents in the tiles' row k, int32."""
-    a = tl.load(a_column + k * a_stride).to(tl.int32)
-    b = tl.load(b_column + k * b_stride).to(tl.int32)
+    a = tl.load(a_column + k * STRIP).to(tl.int32)
+    b = tl.load(b_column + k * STRIP).to(tl.int32)
     return a[:, None] + b[None, :]
 
 
@@ -45,8 +44,6 @@ def largest(
     a_units,
     b_units,
     count,
-    a_stride,
-    b_stride,
     SPLIT: tl.constexpr,
     UNROLL: tl.constexpr,
     TILE: tl.constexpr,
@@ -56,10 +53,10 @@ def largest(
     if SPLIT:
         exponent = tl.full((TILE, TILE), 2 * NONE, tl.int32)
         for k in tl.range(0, count, loop_unroll_factor=UNROLL):
-            exponent = tl.maximum(exponent, _unit(a_units, b_units, k, a_stride, b_stride))
+            exponent = tl.maximum(exponent, _unit(a_units, b_units, k))
         return exponent, exponent < NONE // 2
     else:
-        power = _largest_power(a_units, b_units, count, a_stride, b_stride, UNROLL, TILE)
+        power = _largest_power(a_units, b_units, count, UNROLL, TILE)
         return exponent32(power), power == 0
 
 
@@ -70,8 +67,6 @@ def sum_split(
     b_values,
     b_units,
     count,
-    a_stride,
-    b_stride,
     grid,
     WIDTH: tl.constexpr,
     UNROLL: tl.constexpr,
@@ -84,9 +79,9 @@ def sum_split(
     high = tl.zeros((TILE, TILE), dtype)
     special = tl.zeros((TILE, TILE), tl.float32)
     for k in tl.range(0, count, loop_unroll_factor=UNROLL):
-        significand = _product(a_values, b_values, k, a_stride, b_stride)
+        significand = _product(a_values, b_values, k)
         # Terms below 2^-126 of the grid are zero there, wherever exactly they are.
-        exponent = tl.maximum(_unit(a_units, b_units, k, a_stride, b_stride) + grid, -126)
+        exponent = tl.maximum(_unit(a_units, b_units, k) + grid, -126)
         upper, lower = truncate(significand * power32(exponent), WIDTH)
         low += lower
         if WIDTH == 2:
@@ -100,8 +95,6 @@ def sum_terms(
     a_values,
     b_values,
     count,
-    a_stride,
-    b_stride,
     scale,
     WIDTH: tl.constexpr,
     HAS_INF: tl.constexpr,
@@ -115,7 +108,7 @@ def sum_terms(
     high = tl.zeros((TILE, TILE), dtype)
     special = tl.zeros((TILE, TILE), tl.float32)
     for k in tl.range(0, count, loop_unroll_factor=UNROLL):
-        term = _product(a_values, b_values, k, a_stride, b_stride)
+        term = _product(a_values, b_values, k)
         upper, lower = truncate(term * scale, WIDTH)
         low += lower
         if WIDTH == 2:
@@ -126,17 +119,17 @@ def sum_terms(
 
 
 @triton.jit
-def tree(a_column, b_column, a_stride, b_stride, COUNT: tl.constexpr, LEFT: tl.constexpr):
+def tree(a_column, b_column, COUNT: tl.constexpr, LEFT: tl.constexpr):
     """The float32 sum of COUNT terms in adjacent pairs, an odd one out passing up.
 
     LEFT: a power of two, at least half of COUNT.
     """
     if COUNT == 1:
-        return _product(a_column, b_column, 0, a_stride, b_stride)
+        return _product(a_column, b_column, 0)
     elif LEFT >= COUNT:
-        return tree(a_column, b_column, a_stride, b_stride, COUNT, LEFT // 2)
+        return tree(a_column, b_column, COUNT, LEFT // 2)
     else:
-        left = tree(a_column, b_column, a_stride, b_stride, LEFT, LEFT // 2)
-        a_column += LEFT * a_stride
-        b_column += LEFT * b_stride
-        return left + tree(a_column, b_column, a_stride, b_stride, COUNT - LEFT, LEFT // 2)
+        left = tree(a_column, b_column, LEFT, LEFT // 2)
+        a_column += LEFT * STRIP
+        b_column += LEFT * STRIP
+        return left + tree(a_column, b_column, COUNT - LEFT, LEFT // 2)

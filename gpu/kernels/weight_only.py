@@ -202,6 +202,7 @@ def _multiply(
 ):
     if OVERLAPS:
         tl.extra.cuda.gdc_wait()
+        tl.extra.cuda.gdc_launch_dependents()
     program, programs = tl.program_id(0), tl.num_programs(0)
     start = _first_step(program, steps, programs)
     stop = _first_step(program + 1, steps, programs)

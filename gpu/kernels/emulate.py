@@ -47,7 +47,7 @@ from .arithmetic import (
     truncate,
 )
 from .launch import Launch
-from .operands import STRIP, Operand, in_strip, is_split, padded_rows, tile_origin
+from .operands import STRIP, TILE, Operand, in_strip, is_split, padded_rows, tile_origin
 from .operands import prepare as prepare_operand
 from .terms import largest, sum_split, sum_terms, tree
 
@@ -66,7 +66,7 @@ WIDEST_SUM = 78  # bits of a pair
 INT32_BITS = 32
 SMALL_TILE, LARGE_TILE = 32, 64  # rows and columns of a program
 FEW_TILES = 256  # of a product that leaves multiprocessors with one program or two
-FEW_SHAPE = 16, 2, 32
+FEW_SHAPE = 8, 1, 16
 SHORT_STEP = 16  # terms
 LONGEST_TREE = 128  # terms of a `float32` tree, which is unrolled
 
@@ -152,7 +152,7 @@ def prepare(product: "Product") -> Callable[..., Tensor]:
         a, b = make_a(a_codes, a_scales), make_b(b_codes, b_scales)
         result = torch.empty((m, n), dtype=torch.float32, device=where)
         start = result if c is None else c
-        launch(*_tensors(a), *_tensors(b), start, result, m, n, *strides, blocks)
+        launch(*_tensors(a), *_tensors(b), start, result, m, n, *strides, blocks, TILE)
         return result
 
     return work
@@ -268,6 +268,7 @@ def _step(
     b_values,
     b_units,
     count,
+    strip,
     RULE: tl.constexpr,
     F: tl.constexpr,
     DROPPED: tl.constexpr,
@@ -282,7 +283,7 @@ def _step(
     """c' of one step; infinite terms, or a special c, decide where there are any."""
     known = tl.where(is_finite(c), c, 0.0)
     if RULE == 3:
-        special = tree(a_values, b_values, BLOCK, 64)
+        special = tree(a_values, b_values, strip, BLOCK, 64)
         new = _add_block(known, tl.where(is_finite(special), special, 0.0).to(tl.float64), s)
     elif RULE == 0:
         high, low, special = sum_terms(
@@ -336,6 +337,7 @@ def _emulate(
     a_stride,
     b_stride,
     blocks,
+    strip,
     RULE: tl.constexpr,
     F: tl.constexpr,
     TERMS: tl.constexpr,
@@ -383,6 +385,7 @@ def _emulate(
                 b_values,
                 b_units,
                 count,
+                strip,
                 RULE,
                 F,
                 DROPPED,

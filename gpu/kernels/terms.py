@@ -119,17 +119,18 @@ def sum_terms(
 
 
 @triton.jit
-def tree(a_column, b_column, COUNT: tl.constexpr, LEFT: tl.constexpr):
+def tree(a_column, b_column, stride, COUNT: tl.constexpr, LEFT: tl.constexpr):
     """The float32 sum of COUNT terms in adjacent pairs, an odd one out passing up.
 
+    stride: STRIP, which the compiler had better not know here: it then loads terms ahead.
     LEFT: a power of two, at least half of COUNT.
     """
     if COUNT == 1:
         return _product(a_column, b_column, 0)
     elif LEFT >= COUNT:
-        return tree(a_column, b_column, COUNT, LEFT // 2)
+        return tree(a_column, b_column, stride, COUNT, LEFT // 2)
     else:
-        left = tree(a_column, b_column, LEFT, LEFT // 2)
-        a_column += LEFT * STRIP
-        b_column += LEFT * STRIP
-        return left + tree(a_column, b_column, COUNT - LEFT, LEFT // 2)
+        left = tree(a_column, b_column, stride, LEFT, LEFT // 2)
+        a_column += LEFT * stride
+        b_column += LEFT * stride
+        return left + tree(a_column, b_column, stride, COUNT - LEFT, LEFT // 2)

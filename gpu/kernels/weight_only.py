@@ -6,7 +6,7 @@ instruction, and the work is cut into equal runs of groups, one for each program
 whatever the shape. A second kernel adds up tiles that several programs share.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 import triton
@@ -26,7 +26,6 @@ INTERPRETED_PROGRAMS = 5
 CAPABILITY = (9, 0)  # whose tensor core takes its left operand as the weights are packed
 MOST_STEPS = 2**19  # times the number of programs is an int32
 SUMS = 128  # of a program of the second kernel
-OVERLAPS = True  # whether a kernel is launched before the one that it waits for has ended
 
 ROWS, COLUMNS = tl.constexpr(TILE), tl.constexpr(CHUNK)
 ELEMENTS, OFFSET = tl.constexpr(32 // BITS), tl.constexpr(BIAS)
@@ -94,10 +93,6 @@ def run(request: "WeightOnlyRequest") -> Tensor:
     # A program shares its first and its last tile.
     shared = torch.empty((programs, 2, rows, TILE), dtype=torch.float32, device=x.device)
     sizes = m, n, groups, tiles * groups
-    overlaps = OVERLAPS and not device.interpreted()
-    options: dict[str, Any] = {"OVERLAPS": overlaps}
-    if overlaps:
-        options["launch_pdl"] = True
     _multiply[(programs,)](
         x,
         weights.words,
@@ -111,10 +106,9 @@ def run(request: "WeightOnlyRequest") -> Tensor:
         WARPS=WARPS,
         CONVERT=None if device.interpreted() else CONVERSIONS[x.dtype],
         num_warps=WARPS,
-        **options,
     )
     grid = tiles, m * TILE // SUMS
-    _add_up[grid](shared, out, *sizes, programs, M=rows, SIZE=SUMS, num_warps=1, **options)
+    _add_up[grid](shared, out, *sizes, programs, M=rows, SIZE=SUMS, num_warps=1)
     return out
 
 
@@ -198,11 +192,7 @@ def _multiply(
     STAGES: tl.constexpr,
     WARPS: tl.constexpr,
     CONVERT: tl.constexpr,
-    OVERLAPS: tl.constexpr,
 ):
-    if OVERLAPS:
-        tl.extra.cuda.gdc_wait()
-        tl.extra.cuda.gdc_launch_dependents()
     program, programs = tl.program_id(0), tl.num_programs(0)
     start = _first_step(program, steps, programs)
     stop = _first_step(program + 1, steps, programs)
@@ -260,10 +250,7 @@ def _add_up(
     programs,
     M: tl.constexpr,
     SIZE: tl.constexpr,
-    OVERLAPS: tl.constexpr,
 ):
-    if OVERLAPS:
-        tl.extra.cuda.gdc_wait()
     tile = tl.program_id(0)
     begin = tile * groups
     first = _program_of(begin, steps, programs)

@@ -34,7 +34,7 @@ def tensor(name: str, value: Any) -> Tensor:
         raise TypeError(f"{name} must be a dense tensor, not {value.layout}")
     if is_dtensor(value):
         raise TypeError(f"{name} must be a tensor of one process, not a DTensor")
-    return value.detach()
+    return value.detach() if value.requires_grad else value
 
 
 def holds_values(x: object) -> bool:

@@ -1,7 +1,9 @@
 """Who carries a request out: plain PyTorch, Triton kernels, or the matrix unit itself.
 
 An executor is a module with `refusal(request)`, which says in words why it cannot take a request
-(None when it can), and `run(request)`. It is imported only when it is asked.
+(None when it can), and `run(request)`; or `prepare(request)`, which gives the work for requests
+like it (`once.Prepared`), or None where it is found anew each time. It is imported only when it is
+asked.
 """
 
 from collections.abc import Callable
@@ -19,7 +21,12 @@ from ..model.errors import choice
 QUANTIZE = {"triton": ".kernels.quantize", "torch": ".ops.quantize"}
 BOTH = {"triton": ".kernels.both", "torch": ".ops.quantize_both"}
 DEQUANTIZE = {"triton": ".kernels.dequantize", "torch": ".tensors.dequantize"}
+DEQUANTIZE_TWO = {"triton": ".kernels.dequantize_two", "torch": ".ops.dequantize_two"}
 SCHEME_QUANTIZE = {"triton": ".kernels.scheme_quantize", "torch": ".schemes.quantize"}
+QUANTIZE_REGROUPED = {
+    "triton": ".kernels.quantize_regrouped",
+    "torch": ".ops.quantize_regrouped",
+}
 REGROUP = {"triton": ".kernels.regroup", "torch": ".ops.regroup"}
 INT8 = {"triton": ".kernels.int8", "torch": ".schemes.int8"}
 WEIGHT_ONLY = {"triton": ".kernels.weight_only", "torch": ".schemes.weight_only"}
@@ -54,20 +61,34 @@ def refusal(modules: dict[str, str], name: str, request: Request) -> str | None:
     return _module(modules[name]).refusal(request)
 
 
-def choose(modules: dict[str, str], wanted: str | None, request: Request) -> Callable[..., Any]:
-    """The `run` of the executor `wanted`, or of the best one that takes `request` when None.
+def _chosen(modules: dict[str, str], wanted: str | None, request: Request) -> ModuleType:
+    """The executor `wanted`, or the best one that takes `request` when None.
 
     ValueError says why a wanted executor cannot.
     """
     if wanted is None:
         names = by_themselves(request.device)
         takers = (name for name in names if refusal(modules, name, request) is None)
-        return _module(modules[next(takers)]).run
+        return _module(modules[next(takers)])
     choice("executor", wanted, modules)
     reason = refusal(modules, wanted, request)
     if reason is not None:
         raise ValueError(f"executor {wanted} cannot take this: {reason}")
-    return _module(modules[wanted]).run
+    return _module(modules[wanted])
+
+
+def choose(modules: dict[str, str], wanted: str | None, request: Request) -> Callable[..., Any]:
+    """The `run` of the executor `wanted`, or of the best one that takes `request` when None.
+
+    ValueError says why a wanted executor cannot.
+    """
+    return _chosen(modules, wanted, request).run
+
+
+def prepare(modules: dict[str, str], wanted: str | None, request: Request) -> Any:
+    """What the `prepare` of that executor gives; None where it has none."""
+    make = getattr(_chosen(modules, wanted, request), "prepare", None)
+    return None if make is None else make(request)
 
 
 def run(modules: dict[str, str], wanted: str | None, request: Request) -> Any:

@@ -16,7 +16,8 @@ OTHERS: dict[str, Any] = {}
 
 def format_name(fmt: ElementFormat) -> str:
     """The text of an element format: its name, or all that it is."""
-    if FORMATS.get(fmt.name) == fmt:
+    known = FORMATS.get(fmt.name)
+    if known is fmt or known == fmt:  # equality of all fields takes long
         return fmt.name
     if isinstance(fmt, FloatFormat):
         sizes = f"{fmt.exponent_bits}:{fmt.mantissa_bits}:{fmt.specials.name}:{int(fmt.native)}"

@@ -1,5 +1,6 @@
 """Dequantisation: the executor ``triton`` of `MXTensor.dequantize`."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from . import device
 from .decode import LONGEST_CODE, Codes, decode, scale_value
+from .launch import Launch
 
 if TYPE_CHECKING:
     from ..tensors.dequantize import Dequantization
@@ -29,22 +31,26 @@ def refusal(request: "Dequantization") -> str | None:
     return device.refusal(request.device)
 
 
-def run(request: "Dequantization") -> Tensor:
-    """Values in the shape of the codes."""
-    count, block = request.codes.shape
-    values = torch.empty((count, block), dtype=request.dtype, device=request.device)
+def prepare(request: "Dequantization") -> Callable[[Tensor, Tensor], Tensor]:
+    """The work for requests like this one: values in the shape of the codes."""
+    (count, block), shape = request.codes.shape, request.codes.shape
     blocks = TILE // block
-    if count:
-        _dequantize[(triton.cdiv(count, blocks),)](
-            request.codes,
-            request.scales,
-            values,
-            count,
-            BLOCK=block,
-            BLOCKS=blocks,
-            FORMAT=Codes.of(request.format, request.device),
-        )
-    return values
+    launch = Launch(
+        _dequantize,
+        (triton.cdiv(count, blocks),),
+        BLOCK=block,
+        BLOCKS=blocks,
+        FORMAT=Codes.of(request.format, request.device),
+    )
+    options = {"dtype": request.dtype, "device": request.device}
+
+    def work(codes: Tensor, scales: Tensor) -> Tensor:
+        values = torch.empty(shape, **options)
+        if count:
+            launch(codes, scales, values, count)
+        return values
+
+    return work
 
 
 @triton.jit
@@ -57,7 +63,22 @@ def _dequantize(
     BLOCKS: tl.constexpr,
     FORMAT: tl.constexpr,
 ):
-    block = tl.program_id(0).to(tl.int64) * BLOCKS + tl.arange(0, BLOCKS)
+    dequantize_blocks(codes, scales, values, count, tl.program_id(0), BLOCK, BLOCKS, FORMAT)
+
+
+@triton.jit
+def dequantize_blocks(
+    codes,
+    scales,
+    values,
+    count,
+    program,
+    BLOCK: tl.constexpr,
+    BLOCKS: tl.constexpr,
+    FORMAT: tl.constexpr,
+):
+    """Write the values of BLOCKS of `count` blocks, those of one program."""
+    block = program.to(tl.int64) * BLOCKS + tl.arange(0, BLOCKS)
     inside = block < count
     at = block[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
     tile = tl.load(codes + at, mask=inside[:, None], other=0)

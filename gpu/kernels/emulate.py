@@ -8,6 +8,7 @@ leave float32's exponents: there significands are multiplied, and exponents adde
 """
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -45,7 +46,9 @@ from .arithmetic import (
     toward_zero,
     truncate,
 )
-from .operands import Operand, is_split, operand, tile_origin
+from .launch import Launch
+from .operands import STRIP, TILE, Operand, in_strip, is_split, padded_rows, tile_origin
+from .operands import prepare as prepare_operand
 from .terms import largest, sum_split, sum_terms, tree
 
 if TYPE_CHECKING:
@@ -62,6 +65,8 @@ KERNELS: dict[type[Accumulator], int] = {
 WIDEST_SUM = 78  # bits of a pair
 INT32_BITS = 32
 SMALL_TILE, LARGE_TILE = 32, 64  # rows and columns of a program
+FEW_TILES = 256  # of a product that leaves multiprocessors with one program or two
+FEW_SHAPE = 8, 1, 16
 SHORT_STEP = 16  # terms
 LONGEST_TREE = 128  # terms of a `float32` tree, which is unrolled
 
@@ -118,35 +123,49 @@ def sum_width(bits: int) -> int:
     return INT32 if bits <= 30 else INT64 if bits <= 62 else PAIR
 
 
-def run(product: "Product") -> Tensor:
-    """Dot products of the rows of `a` (M, K) and `b` (N, K): float32 (M, N)."""
-    m, n = product.shape
+def prepare(product: "Product") -> Callable[..., Tensor]:
+    """The work for products like this one, given codes of a and b, their scales, and c: the
+    float32 (M, N) products of rows, with the rule's NaN."""
+    (m, n), where = product.shape, product.device
     settings, _ = _settings(product.accumulator, *product.formats, product.block_size)
     split = settings["SPLIT"]
-    a = operand(product.a_codes, product.a_scales, product.a_format, split)
-    b = operand(product.b_codes, product.b_scales, product.b_format, split)
-    result = torch.empty((m, n), dtype=torch.float32, device=product.device)
-    # Short steps leave less to do for each operand that is read: there larger tiles are quicker.
-    tile = LARGE_TILE if settings["TERMS"] <= SHORT_STEP and min(m, n) >= LARGE_TILE else SMALL_TILE
-    grid = (triton.cdiv(m, tile) * triton.cdiv(n, tile),)
-    _emulate[grid](
-        *_tensors(a),
-        *_tensors(b),
-        result if product.c is None else product.c,
-        result,
-        m,
-        n,
-        a.values.shape[1],
-        b.values.shape[1],
-        product.a_scales.shape[1],
+    make_a = prepare_operand(product.a_codes, product.a_scales, product.a_format, split)
+    make_b = prepare_operand(product.b_codes, product.b_scales, product.b_format, split)
+    strides, blocks = (padded_rows(m), padded_rows(n)), product.a_scales.shape[1]
+    tile, warps, unroll = _shape(m, n, settings["TERMS"], settings["WIDTH"])
+    launch = Launch(
+        _emulate,
+        (triton.cdiv(m, tile) * triton.cdiv(n, tile),),
         BLOCK=product.block_size,
         HAS_C=product.c is not None,
         HAS_INF=product.has_inf,
+        NAN_BITS=product.accumulator.nan_bits,
+        UNROLL=unroll,
         TILE=tile,
-        num_warps=4 if settings["WIDTH"] == INT32 else 8,
+        num_warps=warps,
         **settings,
     )
-    return result
+
+    def work(
+        a_codes: Tensor, b_codes: Tensor, a_scales: Tensor, b_scales: Tensor, c: Tensor | None
+    ) -> Tensor:
+        a, b = make_a(a_codes, a_scales), make_b(b_codes, b_scales)
+        result = torch.empty((m, n), dtype=torch.float32, device=where)
+        start = result if c is None else c
+        launch(*_tensors(a), *_tensors(b), start, result, m, n, *strides, blocks, TILE)
+        return result
+
+    return work
+
+
+def _shape(m: int, n: int, terms: int, width: int) -> tuple[int, int, int]:
+    """Rows and columns of a program, its warps, and the terms whose loads are under way at once."""
+    tiles = triton.cdiv(m, SMALL_TILE) * triton.cdiv(n, SMALL_TILE)
+    if tiles < FEW_TILES:  # many small ones, for a program waits for its loads
+        return FEW_SHAPE
+    # Short steps leave less to do for each operand that is read: there larger tiles are quicker.
+    tile = LARGE_TILE if terms <= SHORT_STEP and min(m, n) >= LARGE_TILE else SMALL_TILE
+    return tile, 4 if width == INT32 else 8, 4
 
 
 def _tensors(x: Operand) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -154,7 +173,20 @@ def _tensors(x: Operand) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 @triton.jit
-def start_tile(a_nan, b_nan, c, row, column, m, n, HAS_C: tl.constexpr, TILE: tl.constexpr):
+def start_tile(
+    a_nan,
+    b_nan,
+    c,
+    row,
+    column,
+    m,
+    n,
+    a_stride,
+    b_stride,
+    length,
+    HAS_C: tl.constexpr,
+    TILE: tl.constexpr,
+):
     """The tile's running values: c or +0, NaN where a row of the operands holds a NaN."""
     if HAS_C:
         at = row.to(tl.int64)[:, None] * n + column[None, :]
@@ -162,7 +194,13 @@ def start_tile(a_nan, b_nan, c, row, column, m, n, HAS_C: tl.constexpr, TILE: tl
         value = tl.where(value == 0, 0.0, value)
     else:
         value = tl.zeros((TILE, TILE), tl.float32)
-    nan = (tl.load(a_nan + row)[:, None] | tl.load(b_nan + column)[None, :]) != 0
+    a_found, b_found = tl.zeros((TILE,), tl.int8), tl.zeros((TILE,), tl.int8)
+    for _ in tl.range(0, tl.cdiv(length, STRIP), loop_unroll_factor=8):
+        a_found |= tl.load(a_nan + row)
+        b_found |= tl.load(b_nan + column)
+        a_nan += a_stride
+        b_nan += b_stride
+    nan = (a_found[:, None] | b_found[None, :]) != 0
     return tl.where(nan, float("nan"), value)
 
 
@@ -230,8 +268,7 @@ def _step(
     b_values,
     b_units,
     count,
-    a_stride,
-    b_stride,
+    strip,
     RULE: tl.constexpr,
     F: tl.constexpr,
     DROPPED: tl.constexpr,
@@ -240,20 +277,21 @@ def _step(
     HAS_INF: tl.constexpr,
     SPLIT: tl.constexpr,
     LEAST: tl.constexpr,
+    UNROLL: tl.constexpr,
     TILE: tl.constexpr,
 ):
     """c' of one step; infinite terms, or a special c, decide where there are any."""
     known = tl.where(is_finite(c), c, 0.0)
     if RULE == 3:
-        special = tree(a_values, b_values, a_stride, b_stride, BLOCK, 64)
+        special = tree(a_values, b_values, strip, BLOCK, 64)
         new = _add_block(known, tl.where(is_finite(special), special, 0.0).to(tl.float64), s)
     elif RULE == 0:
         high, low, special = sum_terms(
-            a_values, b_values, count, a_stride, b_stride, 2.0**F, WIDTH, HAS_INF, TILE
+            a_values, b_values, count, 2.0**F, WIDTH, HAS_INF, UNROLL, TILE
         )
         new = _add_exact(known, high, low, s - F, WIDTH)
     else:
-        unit, none = largest(a_units, b_units, count, a_stride, b_stride, SPLIT, TILE)
+        unit, none = largest(a_units, b_units, count, SPLIT, UNROLL, TILE)
         exponent = _exponent(unit, none, known, s, RULE, LEAST)
         grid = F - exponent + (s if RULE == 2 else 0)
         if SPLIT:
@@ -263,17 +301,16 @@ def _step(
                 b_values,
                 b_units,
                 count,
-                a_stride,
-                b_stride,
                 grid,
                 WIDTH,
+                UNROLL,
                 TILE,
             )
         else:
             # Beyond these limits every term is far below the grid, or zero.
             scale = power32(tl.minimum(tl.maximum(grid, -126), 126))
             high, low, special = sum_terms(
-                a_values, b_values, count, a_stride, b_stride, scale, WIDTH, HAS_INF, TILE
+                a_values, b_values, count, scale, WIDTH, HAS_INF, UNROLL, TILE
             )
         if RULE == 1:
             new = _add_aligned(known, high, low, exponent, s, F, WIDTH, SPLIT)
@@ -300,6 +337,7 @@ def _emulate(
     a_stride,
     b_stride,
     blocks,
+    strip,
     RULE: tl.constexpr,
     F: tl.constexpr,
     TERMS: tl.constexpr,
@@ -311,17 +349,23 @@ def _emulate(
     HAS_INF: tl.constexpr,
     SPLIT: tl.constexpr,
     LEAST: tl.constexpr,
+    NAN_BITS: tl.constexpr,
+    UNROLL: tl.constexpr,
     TILE: tl.constexpr,
 ):
     first_row, first_column = tile_origin(m, TILE)
     row = first_row + tl.arange(0, TILE)
     column = first_column + tl.arange(0, TILE)
-    c = start_tile(a_nan, b_nan, c_start, row, column, m, n, HAS_C, TILE)
-    a_values += row
-    a_units += row
+    c = start_tile(
+        a_nan, b_nan, c_start, row, column, m, n, a_stride, b_stride, blocks * BLOCK, HAS_C, TILE
+    )
+    a_at = in_strip(first_row, blocks * BLOCK, TILE)
+    b_at = in_strip(first_column, blocks * BLOCK, TILE)
+    a_values += a_at
+    a_units += a_at
     a_scales += row
-    b_values += column
-    b_units += column
+    b_values += b_at
+    b_units += b_at
     b_scales += column
     promoted = c  # with PROMOTE, `c` is the partial sum
     taken = 0
@@ -341,8 +385,7 @@ def _emulate(
                 b_values,
                 b_units,
                 count,
-                a_stride,
-                b_stride,
+                strip,
                 RULE,
                 F,
                 DROPPED,
@@ -351,12 +394,13 @@ def _emulate(
                 HAS_INF,
                 SPLIT,
                 LEAST,
+                UNROLL,
                 TILE,
             )
-            a_values += count * a_stride
-            a_units += count * a_stride
-            b_values += count * b_stride
-            b_units += count * b_stride
+            a_values += count * STRIP
+            a_units += count * STRIP
+            b_values += count * STRIP
+            b_units += count * STRIP
             if PROMOTE > 0:
                 taken += count
                 if (taken >= PROMOTE) | ((block == blocks - 1) & (start + TERMS >= BLOCK)):
@@ -366,4 +410,5 @@ def _emulate(
     if PROMOTE > 0:
         c = promoted
     at = row.to(tl.int64)[:, None] * n + column[None, :]
+    c = tl.where(c != c, NAN_BITS, c.to(tl.int32, bitcast=True)).to(tl.float32, bitcast=True)
     tl.store(result + at, c, mask=(row < m)[:, None] & (column < n)[None, :])

@@ -29,7 +29,7 @@ from .arithmetic import (
     power64,
 )
 from .emulate import start_tile, sum_width, too_wide
-from .operands import Operand, operand, tile_origin
+from .operands import STRIP, Operand, in_strip, operand, tile_origin
 from .terms import sum_terms
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 INT64_WIDTH = 61  # register and addend then add in int64 without overflow
 LARGEST_SCALE = 256  # the sum of two scales' exponents is below this
 SCRATCH = 2**28  # limbs at once: 1 GiB
+UNROLL = tl.constexpr(4)  # terms whose loads are under way at once
 
 
 def _sum_bits(a: ElementFormat, b: ElementFormat, block_size: int) -> int:
@@ -65,11 +66,11 @@ def run(product: "Product") -> Tensor:
     limbs = triton.cdiv(max(rule.width, addend_bits) + 2, 32) if wide else 0
     rows = m
     if wide:
-        rows = max(tile, SCRATCH // (limbs * b.values.shape[1]) // tile * tile)
+        rows = max(tile, SCRATCH // (limbs * b.nan.shape[1]) // tile * tile)
     for first in range(0, m, rows):
         part = slice(first, first + rows)
         a = operand(product.a_codes[part], product.a_scales[part], product.a_format)
-        height, shape = result[part].shape[0], (a.values.shape[1], b.values.shape[1])
+        height, shape = result[part].shape[0], (a.nan.shape[1], b.nan.shape[1])
         scratch = torch.zeros((limbs, *shape), dtype=torch.int32, device=result.device)
         kernel = _wide_register if wide else _int64_register
         kernel[(triton.cdiv(height, tile) * triton.cdiv(n, tile),)](
@@ -166,10 +167,12 @@ def _int64_register(
     first_row, first_column = tile_origin(m, TILE)
     row = first_row + tl.arange(0, TILE)
     column = first_column + tl.arange(0, TILE)
-    c = start_tile(a_nan, b_nan, c_start, row, column, m, n, HAS_C, TILE)
-    a_values += row
+    c = start_tile(
+        a_nan, b_nan, c_start, row, column, m, n, a_stride, b_stride, blocks * BLOCK, HAS_C, TILE
+    )
+    a_values += in_strip(first_row, blocks * BLOCK, TILE)
     a_scales += row
-    b_values += column
+    b_values += in_strip(first_column, blocks * BLOCK, TILE)
     b_scales += column
     known = tl.where(is_finite(c), c, 0.0)
     special = c - known  # 0, or what c is: infinite or NaN
@@ -178,15 +181,15 @@ def _int64_register(
     for _ in range(blocks):
         s = tl.load(a_scales)[:, None] + tl.load(b_scales)[None, :]
         _, low, terms = sum_terms(
-            a_values, b_values, BLOCK, a_stride, b_stride, 2.0**-LSB, WIDTH, HAS_INF, TILE
+            a_values, b_values, BLOCK, 2.0**-LSB, WIDTH, HAS_INF, UNROLL, TILE
         )
         exponent = s + (LSB - L)
         value = _add_int64(value, low, exponent, W, WRAPS)
         special += tl.where(is_finite(terms), 0.0, terms)
         a_scales += a_stride
         b_scales += b_stride
-        a_values += BLOCK * a_stride
-        b_values += BLOCK * b_stride
+        a_values += BLOCK * STRIP
+        b_values += BLOCK * STRIP
     rounded = _to_float32(value, tl.full((TILE, TILE), L, tl.int32))
     at = row.to(tl.int64)[:, None] * n + column[None, :]
     inside = (row < m)[:, None] & (column < n)[None, :]
@@ -311,10 +314,12 @@ def _wide_register(
     first_row, first_column = tile_origin(m, TILE)
     row = first_row + tl.arange(0, TILE)
     column = first_column + tl.arange(0, TILE)
-    c = start_tile(a_nan, b_nan, c_start, row, column, m, n, HAS_C, TILE)
-    a_values += row
+    c = start_tile(
+        a_nan, b_nan, c_start, row, column, m, n, a_stride, b_stride, blocks * BLOCK, HAS_C, TILE
+    )
+    a_values += in_strip(first_row, blocks * BLOCK, TILE)
     a_scales += row
-    b_values += column
+    b_values += in_strip(first_column, blocks * BLOCK, TILE)
     b_scales += column
     known = tl.where(is_finite(c), c, 0.0)
     special = c - known  # 0, or what c is: infinite or NaN
@@ -327,15 +332,15 @@ def _wide_register(
     for _ in range(blocks):
         s = tl.load(a_scales)[:, None] + tl.load(b_scales)[None, :]
         high, low, terms = sum_terms(
-            a_values, b_values, BLOCK, a_stride, b_stride, 2.0**-LSB, WIDTH, HAS_INF, TILE
+            a_values, b_values, BLOCK, 2.0**-LSB, WIDTH, HAS_INF, UNROLL, TILE
         )
         exponent = s + (LSB - L)
         _add_limbs(limbs, limb_stride, limb_count, high, low, exponent, W, WRAPS)
         special += tl.where(is_finite(terms), 0.0, terms)
         a_scales += a_stride
         b_scales += b_stride
-        a_values += BLOCK * a_stride
-        b_values += BLOCK * b_stride
+        a_values += BLOCK * STRIP
+        b_values += BLOCK * STRIP
     rounded = _round_limbs(limbs, limb_stride, W, L)
     at = row.to(tl.int64)[:, None] * n + column[None, :]
     inside = (row < m)[:, None] & (column < n)[None, :]

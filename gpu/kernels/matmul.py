@@ -1,5 +1,6 @@
 """Which kernel computes a product: the executor ``triton`` of `mxdot.gpu.matmul`."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from torch import Tensor
@@ -33,14 +34,25 @@ def refusal(product: "Product") -> str | None:
     return emulate.refusal(rule, *formats, product.block_size)
 
 
+def prepare(product: "Product") -> Callable[..., Tensor] | None:
+    """The work for products like this one (`once.Prepared`); None where `run` does it each time."""
+    m, n = product.shape
+    rule = product.accumulator
+    whole = rule.sums_exactly and exact_sums.refusal(*product.formats, product.block_size) is None
+    if not m or not n or rule.register is not None or whole:
+        return None
+    return emulate.prepare(product)
+
+
 def run(product: "Product") -> Tensor:
     """float32 (M, N), a zero as +0; the bits of a NaN are any."""
     m, n = product.shape
     if not m or not n:
         return product.a_codes.new_zeros((m, n)).float()
-    rule, formats = product.accumulator, product.formats
-    if rule.register is not None:
+    if product.accumulator.register is not None:
         return fixed.run(product)
-    if rule.sums_exactly and exact_sums.refusal(*formats, product.block_size) is None:
+    work = prepare(product)
+    if work is None:
         return exact_sums.run(product)
-    return emulate.run(product)
+    parts = product.a_codes, product.b_codes, product.a_scales, product.b_scales
+    return work(*parts, product.c)

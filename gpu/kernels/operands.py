@@ -1,9 +1,11 @@
 """Operands as the kernels of products read them: decoded once, rows side by side.
 
 A product's rows are (R, K) codes; the kernels walk over K with a tile of rows, so values are laid
-out (K, R), R filled up with rows of zeros.
+out in strips of TILE rows, (R / TILE, K, TILE), R filled up with rows of zeros: from one term to
+the next is a distance that the compiler knows.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
@@ -14,18 +16,21 @@ from torch import Tensor
 
 from ...model.formats import BFLOAT16, E8M0, FLOAT16, ElementFormat
 from ...model.products import NO_EXPONENT, unit_exponents
+from .launch import Launch
 
 MOST_EXPONENT_BITS = 6
 TILE = 64  # rows and codes of a program; a multiple of every kernel's tile of rows
+STRIP = tl.constexpr(TILE)
+SCALE_BIAS, NAN_SCALE = tl.constexpr(E8M0.bias), tl.constexpr(E8M0.nan_code)
 
 
 @dataclass(frozen=True)
 class Operand:
-    """values, units: (K, R); the elements (0 for a NaN) in their `storage`, and in bfloat16 the
-    powers of two of their unit digits (0 for zero and non-finite elements). Split, the elements
-    are value x 2^-unit in float16, below 2, and the units exponents, int16 (NO_EXPONENT for zero
-    and non-finite elements). scales: int32 (blocks, R), the exponents (any for the NaN scale).
-    nan: int32 (R,), not 0 where the row holds a NaN element or scale.
+    """values, units: (R / TILE, K, TILE); the elements (0 for a NaN) in their `storage`, and in
+    bfloat16 the powers of two of their unit digits (0 for zero and non-finite elements). Split, the
+    elements are value x 2^-unit in float16, below 2, and the units exponents, int16 (NO_EXPONENT
+    for zero and non-finite elements). scales: int32 (blocks, R), the exponents (any for the NaN
+    scale). nan: int8 (K / TILE, R), not 0 where that part of the row holds a NaN element or scale.
     """
 
     values: Tensor
@@ -77,20 +82,36 @@ def padded_rows(rows: int) -> int:
 
 
 def operand(codes: Tensor, scales: Tensor, fmt: ElementFormat, split: bool = False) -> Operand:
-    """The Operand of codes (R, K) and scales (R, blocks)."""
-    rows, length = codes.shape
-    padded = padded_rows(rows)
-    tables = _tables(fmt, split, codes.device)
-    values, units = (
-        torch.empty((length, padded), dtype=table.dtype, device=codes.device) for table in tables
+    """The Operand of contiguous codes (R, K) and scales (R, blocks)."""
+    return prepare(codes, scales, fmt, split)(codes, scales)
+
+
+def prepare(
+    codes: Tensor, scales: Tensor, fmt: ElementFormat, split: bool
+) -> Callable[[Tensor, Tensor], Operand]:
+    """What makes the Operand of codes and scales like these, which are not kept."""
+    (rows, length), blocks, where = codes.shape, scales.shape[1], codes.device
+    padded, parts = padded_rows(rows), triton.cdiv(length, TILE)
+    tables = _tables(fmt, split, where)
+    shape = padded // TILE, length, TILE
+    launch = Launch(
+        _decode,
+        (padded // TILE * parts,),
+        TILE=TILE,
+        # Blocks whose scales a program takes: parts need not be whole blocks.
+        BLOCKS=triton.next_power_of_2(triton.cdiv(blocks, max(1, parts))),
     )
-    nan = torch.zeros(padded, dtype=torch.int32, device=codes.device)
-    nan[:rows] = (scales == E8M0.nan_code).any(dim=1)
-    grid = (padded // TILE * triton.cdiv(length, TILE),)
-    _decode[grid](codes, *tables, values, units, nan, rows, padded, length, TILE=TILE)
-    exponents = torch.zeros((scales.shape[1], padded), dtype=torch.int32, device=codes.device)
-    exponents[:, :rows] = scales.t().to(torch.int32) - E8M0.bias
-    return Operand(values, units, exponents, nan)
+
+    def work(codes: Tensor, scales: Tensor) -> Operand:
+        values, units = (torch.empty(shape, dtype=t.dtype, device=where) for t in tables)
+        exponents = torch.empty((blocks, padded), dtype=torch.int32, device=where)
+        nan = torch.empty((parts, padded), dtype=torch.int8, device=where)
+        results = values, units, exponents, nan
+        if parts and padded:
+            launch(codes, scales, *tables, *results, rows, padded, length, blocks)
+        return Operand(*results)
+
+    return work
 
 
 @triton.jit
@@ -105,19 +126,31 @@ def tile_origin(rows, TILE: tl.constexpr):
 
 
 @triton.jit
+def in_strip(first_row, length, TILE: tl.constexpr):
+    """Where the values of the first terms of TILE rows are."""
+    strip = (first_row // STRIP).to(tl.int64) * length * STRIP
+    return strip + (first_row % STRIP + tl.arange(0, TILE))
+
+
+@triton.jit
 def _decode(
     codes,
+    scales,
     value_table,
     unit_table,
     values,
     units,
+    exponents,
     nan,
     rows,
     padded,
     length,
+    blocks,
     TILE: tl.constexpr,
+    BLOCKS: tl.constexpr,
 ):
     first_row, first = tile_origin(padded, TILE)
+    part = first // TILE
     r = first_row + tl.arange(0, TILE)
     k = first.to(tl.int64) + tl.arange(0, TILE)
     inside = (r < rows)[:, None] & (k < length)[None, :]
@@ -125,8 +158,17 @@ def _decode(
     code = code.to(tl.int32)
     value = tl.load(value_table + code).to(tl.float32)
     is_nan = value != value
-    tl.atomic_max(nan + r, tl.max(is_nan.to(tl.int32), axis=1))
-    at = k[None, :] * padded + r[:, None]
+    at = in_strip(first_row, length, TILE)[:, None] + k[None, :] * TILE
     stored = (k < length)[None, :] & (r < padded)[:, None]
     tl.store(values + at, tl.where(is_nan, 0.0, value).to(values.dtype.element_ty), mask=stored)
     tl.store(units + at, tl.load(unit_table + code), mask=stored)
+    block = part.to(tl.int64) * BLOCKS + tl.arange(0, BLOCKS)
+    inside = (r < rows)[:, None] & (block < blocks)[None, :]
+    at = r.to(tl.int64)[:, None] * blocks + block[None, :]
+    scale = tl.load(scales + at, mask=inside, other=SCALE_BIAS).to(tl.int32)
+    at = block[None, :] * padded + r[:, None]
+    stored = (block < blocks)[None, :] & (r < padded)[:, None]
+    tl.store(exponents + at, scale - SCALE_BIAS, mask=stored)
+    found = tl.max(is_nan.to(tl.int32), axis=1)
+    found |= tl.max((scale == NAN_SCALE).to(tl.int32), axis=1)
+    tl.store(nan + part.to(tl.int64) * padded + r, found.to(tl.int8))

@@ -4,7 +4,8 @@ The executor ``triton`` of `mxdot.gpu.quantize`. A tensor is seen as (outer, len
 blocks along `length`; where `inner` is 1, blocks are contiguous.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -16,6 +17,7 @@ from ...model.formats import ElementFormat
 from . import device
 from .decode import LONGEST_CODE
 from .encode import constants, quantize_tile, store_codes
+from .launch import Launch
 
 if TYPE_CHECKING:
     from ..ops.quantize import Quantization
@@ -84,6 +86,28 @@ def run(request: "Quantization") -> tuple[Tensor, Tensor]:
     return codes.view(shape), scales.view(scale_shape)
 
 
+def prepare(
+    request: "Quantization",
+) -> Callable[[Tensor, Tensor | None], tuple[Tensor, Tensor]]:
+    """What `run` does for requests like this one, given `x` and `words` (see `once.Prepared`)."""
+    rules, shape, axis = Rules.of(request), request.x.shape, request.axis
+    if axis < len(shape) - 1 or not request.x.is_contiguous():
+        empty = replace(request, x=request.x.new_empty(0), words=None)
+        return lambda x, words: run(replace(empty, x=x, words=words))
+    scale_shape = (*shape[:axis], shape[axis] // rules.block_size)
+    count = request.x.numel() // rules.block_size
+    launch = _rows_launch(count, rules, False, request.words is not None, request.device)
+    options = {"dtype": torch.uint8, "device": request.device}
+
+    def work(x: Tensor, words: Tensor | None) -> tuple[Tensor, Tensor]:
+        codes, scales = torch.empty(shape, **options), torch.empty(scale_shape, **options)
+        if count:
+            launch(x, _signed(words, x), codes, scales, count)
+        return codes, scales
+
+    return work
+
+
 def _is_transpose(x: Tensor) -> bool:
     """Whether a matrix is the transpose of a contiguous one, and is not one itself."""
     return x.t().is_contiguous() and not x.is_contiguous()
@@ -101,21 +125,25 @@ def quantize_rows(
     count = total // k
     codes = _codes(total, rules, packed, x)
     scales = torch.empty(count, dtype=torch.uint8, device=x.device)
-    tile = max(1, ROW_TILE // k)
     if count:
-        _quantize_rows[(triton.cdiv(count, tile),)](
-            x,
-            _signed(words, x),
-            codes,
-            scales,
-            count,
-            BLOCK=k,
-            BLOCKS=tile,
-            PACKED=packed,
-            HAS_WORDS=words is not None,
-            **rules.constants(x.device),
-        )
+        launch = _rows_launch(count, rules, packed, words is not None, x.device)
+        launch(x, _signed(words, x), codes, scales, count)
     return codes, scales
+
+
+def _rows_launch(
+    count: int, rules: Rules, packed: bool, has_words: bool, where: torch.device
+) -> Launch:
+    tile = max(1, ROW_TILE // rules.block_size)
+    return Launch(
+        _quantize_rows,
+        (triton.cdiv(count, tile),),
+        BLOCK=rules.block_size,
+        BLOCKS=tile,
+        PACKED=packed,
+        HAS_WORDS=has_words,
+        **rules.constants(where),
+    )
 
 
 def quantize_columns(

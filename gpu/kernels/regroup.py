@@ -58,6 +58,23 @@ def run(request: "Regrouping") -> tuple[Tensor, Tensor]:
 
 
 @triton.jit
+def regrouped(element, scale, CONVERT: tl.constexpr):
+    """E4M3 codes of elements (rows, groups, blocks, block) under int32 scales (rows, groups,
+    blocks) where those of a group are its largest, and these."""
+    top = tl.max(scale, axis=2)
+    down = power32(tl.maximum(scale - top[:, :, None], LEAST))
+    value = element * down[:, :, :, None]
+    if CONVERT:
+        new = value.to(tl.float8e4nv).to(tl.uint8, bitcast=True)
+    else:
+        is_nan = value != value
+        sign = (value.to(tl.int32, bitcast=True) >> 31) & 0x80
+        new = nearest_even_code(tl.where(is_nan, 0.0, tl.abs(value)), M, EMIN, LARGEST) | sign
+        new = tl.where(is_nan, NAN_CODE, new).to(tl.uint8)
+    return new, top
+
+
+@triton.jit
 def _regroup(
     codes,
     scales,
@@ -83,20 +100,11 @@ def _regroup(
     there = (row < rows)[:, None, None] & (first < length)[None, :, :]
     at = row[:, None, None] * blocks + (first // block_size)[None, :, :]
     scale = tl.load(scales + at, mask=there, other=0).to(tl.int32)
-    top = tl.max(scale, axis=2)
-    down = power32(tl.maximum(scale - top[:, :, None], LEAST))
     k = first[:, :, None] + tl.arange(0, PART)[None, None, :]
     at = row[:, None, None, None] * length + k[None, :, :, :]
     code = tl.load(codes + at, mask=there[:, :, :, None], other=0)
     element = decode(code, FORMAT)
-    value = element * down[:, :, :, None]
-    if CONVERT:
-        new = value.to(tl.float8e4nv).to(tl.uint8, bitcast=True)
-    else:
-        is_nan = value != value
-        sign = (value.to(tl.int32, bitcast=True) >> 31) & 0x80
-        new = nearest_even_code(tl.where(is_nan, 0.0, tl.abs(value)), M, EMIN, LARGEST) | sign
-        new = tl.where(is_nan, NAN_CODE, new).to(tl.uint8)
+    new, top = regrouped(element, scale, CONVERT)
     padded = row[:, None, None, None] * groups * (PARTS * PART) + k[None, :, :, :]
     tl.store(new_codes + padded, new, mask=(group < groups)[None, :, None, None])
     at = group[None, :].to(tl.int64) * padded_rows + row[:, None]

@@ -8,6 +8,7 @@ float64, for a midpoint has at most 21 bits and scales have at most 30. A wrong 
 harm: its midpoint is far from the quotient, on the side that leads to the same code.
 """
 
+from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -17,15 +18,16 @@ import triton.language as tl
 from torch import Tensor
 
 from ...model.arrays import axis_last, beside
-from ...model.formats import ElementFormat, FloatFormat, IntegerFormat
+from ...model.formats import FloatFormat, IntegerFormat
 from ...model.formats.floating import Specials
 from ...model.schemes.grouping import Group, expand, group_in, reduce
 from ...model.schemes.limits import matrix_limits
 from ...model.schemes.quantize import laid_out
 from ...model.schemes.scales import Scales, scales
-from . import device
-from .arithmetic import BIAS32, FRACTION32, INFINITY32
+from . import device, scheme_rows
+from .arithmetic import INFINITY32
 from .decode import LONGEST_CODE
+from .rounded import element_code, element_constants
 
 if TYPE_CHECKING:
     from ..schemes.quantize import SchemeQuantization
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
 MOST_SCALE_BITS = 30  # significant ones, of all levels together
 TILE = {"ROWS": 1, "COLUMNS": 2048}
 INTERPRETED_TILE = {"ROWS": 16, "COLUMNS": 512}
-FAR = tl.constexpr(2.0**20)  # beyond every code, and what a zero point makes of it
 
 
 def refusal(request: "SchemeQuantization") -> str | None:
@@ -55,6 +56,11 @@ def refusal(request: "SchemeQuantization") -> str | None:
     if request.nonfinite != "poison":
         return f"nonfinite must be poison, not {request.nonfinite}"
     return device.refusal(request.device)
+
+
+def prepare(request: "SchemeQuantization") -> Callable[[Tensor], list[Tensor]] | None:
+    """The work for requests like this one, given x; None where `run` does it each time."""
+    return scheme_rows.prepare(request) if scheme_rows.takes(request) else None
 
 
 def run(request: "SchemeQuantization") -> list[Tensor]:
@@ -135,20 +141,9 @@ def _codes(matrix: Tensor, made: Scales, poisoned: Tensor, group: Group) -> Tens
         WHOLE=whole,
         HAS_ZERO=made.zero_points is not None,
         **tile,
-        **_constants(made.element),
+        **element_constants(made.element),
     )
     return codes
-
-
-def _constants(element: ElementFormat) -> dict[str, object]:
-    """The constexpr arguments of the kernel that say what an element is."""
-    found: dict[str, object] = {"BITS": element.bits, "INTEGER": element.is_integer}
-    if isinstance(element, IntegerFormat):
-        unit, ends = 2.0**element.fraction_bits, (element.lowest_encoded, element.highest)
-        return found | {"UNIT": unit, "LOWEST": ends[0], "LARGEST": ends[1], "M": 0, "EMIN": 0}
-    assert isinstance(element, FloatFormat)
-    places = {"M": element.mantissa_bits, "EMIN": element.emin}
-    return found | {"UNIT": 1.0, "LOWEST": 0, "LARGEST": element.largest_code, **places}
 
 
 @triton.jit
@@ -223,27 +218,12 @@ def _make_codes(
     at = i.to(tl.int64)[:, None, None] * columns + j
     value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
     value = tl.where(drop, 0.0, value)
-    wide = value.to(tl.float64)
-    near = (wide * (UNIT / scale)[:, :, None]).to(tl.float32)
+    near = (value.to(tl.float64) * (UNIT / scale)[:, :, None]).to(tl.float32)
     scale = scale[:, :, None] / UNIT
-    if INTEGER:
-        below = tl.floor(tl.minimum(tl.maximum(near, -FAR), FAR))
-        rest = wide - (below + 0.5).to(tl.float64) * scale
-        digits = below.to(tl.int32)
-        digits += ((rest > 0) | ((rest == 0) & ((digits & 1) == 1))).to(tl.int32)
-        if HAS_ZERO:
-            digits += tl.load(zero_points + group, mask=there, other=0).to(tl.int32)[:, :, None]
-        code = tl.minimum(tl.maximum(digits, LOWEST), LARGEST) & ((1 << BITS) - 1)
-    else:
-        size = tl.minimum(tl.abs(near), FAR)
-        exponent = tl.maximum(size.to(tl.int32, bitcast=True) >> FRACTION32, EMIN + BIAS32)
-        unit = ((exponent - M) << FRACTION32).to(tl.float32, bitcast=True)
-        inverse = ((exponent * -1 + (2 * BIAS32 + M)) << FRACTION32).to(tl.float32, bitcast=True)
-        digits = (size * inverse).to(tl.int32)
-        middle = (digits.to(tl.float32) + 0.5) * unit
-        rest = tl.abs(wide) - middle.to(tl.float64) * scale
-        digits += ((rest > 0) | ((rest == 0) & ((digits & 1) == 1))).to(tl.int32)
-        # A carry out of the significand runs into the exponent field, as it should.
-        code = tl.minimum(digits + ((exponent - (EMIN + BIAS32)) << M), LARGEST)
-        code |= (value.to(tl.int32, bitcast=True) >> 31) & (1 << (BITS - 1))
-    tl.store(codes + at, code.to(tl.uint8), mask=inside)
+    zero_point = 0
+    if HAS_ZERO:
+        zero_point = tl.load(zero_points + group, mask=there, other=0).to(tl.int32)[:, :, None]
+    code = element_code(
+        value, near, scale, zero_point, BITS, INTEGER, LOWEST, LARGEST, M, EMIN, False
+    )
+    tl.store(codes + at, code, mask=inside)

@@ -1,6 +1,7 @@
 """The terms of a step: their largest unit digit, their sums as integers, their tree.
 
-A tile of dot products at once; the rows of both operands lie side by side (operands.py).
+A tile of dot products at once; the rows of both operands lie side by side (operands.py). UNROLL:
+the terms whose loads are under way at once.
 """
 
 import triton
@@ -8,46 +9,54 @@ import triton.language as tl
 
 from ...model.products import NO_EXPONENT
 from .arithmetic import exponent32, power32, truncate
+from .operands import STRIP
 
 NONE = tl.constexpr(NO_EXPONENT)
 
 
 @triton.jit
-def _product(a_column, b_column, k, a_stride, b_stride):
+def _product(a_column, b_column, k):
     """The outer product of the tiles' row k, float32 (exact for values and for units)."""
-    a = tl.load(a_column + k * a_stride).to(tl.float32)
-    b = tl.load(b_column + k * b_stride).to(tl.float32)
+    a = tl.load(a_column + k * STRIP).to(tl.float32)
+    b = tl.load(b_column + k * STRIP).to(tl.float32)
     return a[:, None] * b[None, :]
 
 
 @triton.jit
-def _largest_power(a_units, b_units, count, a_stride, b_stride, TILE: tl.constexpr):
+def _largest_power(a_units, b_units, count, UNROLL: tl.constexpr, TILE: tl.constexpr):
     """2^U of the largest unit digit of each dot product's terms, float32; 0 where all are zero."""
     power = tl.zeros((TILE, TILE), tl.float32)
-    for k in tl.range(0, count, loop_unroll_factor=4):
-        power = tl.maximum(power, _product(a_units, b_units, k, a_stride, b_stride))
+    for k in tl.range(0, count, loop_unroll_factor=UNROLL):
+        power = tl.maximum(power, _product(a_units, b_units, k))
     return power
 
 
 @triton.jit
-def _unit(a_column, b_column, k, a_stride, b_stride):
+def _unit(a_column, b_column, k):
     """The outer sum of the exponents in the tiles' row k, int32."""
-    a = tl.load(a_column + k * a_stride).to(tl.int32)
-    b = tl.load(b_column + k * b_stride).to(tl.int32)
+    a = tl.load(a_column + k * STRIP).to(tl.int32)
+    b = tl.load(b_column + k * STRIP).to(tl.int32)
     return a[:, None] + b[None, :]
 
 
 @triton.jit
-def largest(a_units, b_units, count, a_stride, b_stride, SPLIT: tl.constexpr, TILE: tl.constexpr):
+def largest(
+    a_units,
+    b_units,
+    count,
+    SPLIT: tl.constexpr,
+    UNROLL: tl.constexpr,
+    TILE: tl.constexpr,
+):
     """(exponent, none): of the largest unit digit of each dot product's terms, int32, and whether
     all terms are zero."""
     if SPLIT:
         exponent = tl.full((TILE, TILE), 2 * NONE, tl.int32)
-        for k in tl.range(0, count, loop_unroll_factor=4):
-            exponent = tl.maximum(exponent, _unit(a_units, b_units, k, a_stride, b_stride))
+        for k in tl.range(0, count, loop_unroll_factor=UNROLL):
+            exponent = tl.maximum(exponent, _unit(a_units, b_units, k))
         return exponent, exponent < NONE // 2
     else:
-        power = _largest_power(a_units, b_units, count, a_stride, b_stride, TILE)
+        power = _largest_power(a_units, b_units, count, UNROLL, TILE)
         return exponent32(power), power == 0
 
 
@@ -58,10 +67,9 @@ def sum_split(
     b_values,
     b_units,
     count,
-    a_stride,
-    b_stride,
     grid,
     WIDTH: tl.constexpr,
+    UNROLL: tl.constexpr,
     TILE: tl.constexpr,
 ):
     """As `sum_terms`, of RZ(term x 2^grid) of split elements; `special` is finite but where a term
@@ -70,10 +78,10 @@ def sum_split(
     low = tl.zeros((TILE, TILE), dtype)
     high = tl.zeros((TILE, TILE), dtype)
     special = tl.zeros((TILE, TILE), tl.float32)
-    for k in tl.range(0, count, loop_unroll_factor=4):
-        significand = _product(a_values, b_values, k, a_stride, b_stride)
+    for k in tl.range(0, count, loop_unroll_factor=UNROLL):
+        significand = _product(a_values, b_values, k)
         # Terms below 2^-126 of the grid are zero there, wherever exactly they are.
-        exponent = tl.maximum(_unit(a_units, b_units, k, a_stride, b_stride) + grid, -126)
+        exponent = tl.maximum(_unit(a_units, b_units, k) + grid, -126)
         upper, lower = truncate(significand * power32(exponent), WIDTH)
         low += lower
         if WIDTH == 2:
@@ -87,11 +95,10 @@ def sum_terms(
     a_values,
     b_values,
     count,
-    a_stride,
-    b_stride,
     scale,
     WIDTH: tl.constexpr,
     HAS_INF: tl.constexpr,
+    UNROLL: tl.constexpr,
     TILE: tl.constexpr,
 ):
     """(high, low, special): the sum of RZ(term x scale), and the float32 sum of the terms, which
@@ -100,8 +107,8 @@ def sum_terms(
     low = tl.zeros((TILE, TILE), dtype)
     high = tl.zeros((TILE, TILE), dtype)
     special = tl.zeros((TILE, TILE), tl.float32)
-    for k in tl.range(0, count, loop_unroll_factor=4):
-        term = _product(a_values, b_values, k, a_stride, b_stride)
+    for k in tl.range(0, count, loop_unroll_factor=UNROLL):
+        term = _product(a_values, b_values, k)
         upper, lower = truncate(term * scale, WIDTH)
         low += lower
         if WIDTH == 2:
@@ -112,17 +119,18 @@ def sum_terms(
 
 
 @triton.jit
-def tree(a_column, b_column, a_stride, b_stride, COUNT: tl.constexpr, LEFT: tl.constexpr):
+def tree(a_column, b_column, stride, COUNT: tl.constexpr, LEFT: tl.constexpr):
     """The float32 sum of COUNT terms in adjacent pairs, an odd one out passing up.
 
+    stride: STRIP, which the compiler had better not know here: it then loads terms ahead.
     LEFT: a power of two, at least half of COUNT.
     """
     if COUNT == 1:
-        return _product(a_column, b_column, 0, a_stride, b_stride)
+        return _product(a_column, b_column, 0)
     elif LEFT >= COUNT:
-        return tree(a_column, b_column, a_stride, b_stride, COUNT, LEFT // 2)
+        return tree(a_column, b_column, stride, COUNT, LEFT // 2)
     else:
-        left = tree(a_column, b_column, a_stride, b_stride, LEFT, LEFT // 2)
-        a_column += LEFT * a_stride
-        b_column += LEFT * b_stride
-        return left + tree(a_column, b_column, a_stride, b_stride, COUNT - LEFT, LEFT // 2)
+        left = tree(a_column, b_column, stride, LEFT, LEFT // 2)
+        a_column += LEFT * stride
+        b_column += LEFT * stride
+        return left + tree(a_column, b_column, stride, COUNT - LEFT, LEFT // 2)

@@ -25,7 +25,7 @@ SHAPES = {16: (4, 3), 32: (3, 3), 64: (2, 4)}
 INTERPRETED_PROGRAMS = 5
 CAPABILITY = (9, 0)  # whose tensor core takes its left operand as the weights are packed
 MOST_STEPS = 2**19  # times the number of programs is an int32
-SUMS = 1024  # of a program of the second kernel
+SUMS = 128  # of a program of the second kernel
 
 ROWS, COLUMNS = tl.constexpr(TILE), tl.constexpr(CHUNK)
 ELEMENTS, OFFSET = tl.constexpr(32 // BITS), tl.constexpr(BIAS)
@@ -107,7 +107,8 @@ def run(request: "WeightOnlyRequest") -> Tensor:
         CONVERT=None if device.interpreted() else CONVERSIONS[x.dtype],
         num_warps=WARPS,
     )
-    _add_up[(tiles, rows * TILE // SUMS)](shared, out, *sizes, programs, M=rows, SIZE=SUMS)
+    grid = tiles, m * TILE // SUMS
+    _add_up[grid](shared, out, *sizes, programs, M=rows, SIZE=SUMS, num_warps=1)
     return out
 
 
@@ -231,7 +232,7 @@ def _multiply(
             else:
                 place = program * 2 + (start < tile * groups)
                 sums_of = shared + place * (M * ROWS)
-                tl.store(sums_of + row[None, :] * ROWS + weight[:, None], total)
+                tl.store(sums_of + row[None, :] * ROWS + weight[:, None], total, mask=there)
             total = tl.zeros((ROWS, M), tl.float32)
             tile += 1
             group = 0
@@ -239,7 +240,17 @@ def _multiply(
 
 # One group is no constant: the compiler cannot do without the branch that it would leave out.
 @triton.jit(do_not_specialize=["groups"])
-def _add_up(shared, out, m, n, groups, steps, programs, M: tl.constexpr, SIZE: tl.constexpr):
+def _add_up(
+    shared,
+    out,
+    m,
+    n,
+    groups,
+    steps,
+    programs,
+    M: tl.constexpr,
+    SIZE: tl.constexpr,
+):
     tile = tl.program_id(0)
     begin = tile * groups
     first = _program_of(begin, steps, programs)
@@ -247,7 +258,7 @@ def _add_up(shared, out, m, n, groups, steps, programs, M: tl.constexpr, SIZE: t
     if first < last:
         i = tl.program_id(1) * SIZE + tl.arange(0, SIZE)
         total = tl.zeros((SIZE,), tl.float32)
-        for program in range(first, last + 1):
+        for program in tl.range(first, last + 1, loop_unroll_factor=8):
             place = program * 2 + (_first_step(program, steps, programs) < begin)
             total += tl.load(shared + place * (M * ROWS) + i)
         row, at = i // ROWS, tile * ROWS + i % ROWS

@@ -15,7 +15,7 @@ from ..ops.regroup import regroup
 from ..schemes import PackedWeights, ScaledTensor, int8, weight_only
 from ..tensors.mx import MXTensor
 from ..tensors.packed import PackedTensor
-from .quantizers import Codes, Operand, Quantizer
+from .quantizers import Codes, MXQuantizer, Operand, Quantizer
 
 FAST = "fast"  # in place of an accumulator: one ordinary product of values
 FLOAT8 = "float8"  # the same: by the FP8 units, of codes with float scales
@@ -28,6 +28,8 @@ def operand(
     """What `multiply` takes for `x`: values for a fast product, codes for an accumulator."""
     if accumulator == FAST:
         return quantizer.values(x, transposed)
+    if accumulator == FLOAT8 and isinstance(quantizer, MXQuantizer):
+        return quantizer.regrouped(x)
     return for_rule(quantizer.codes(x), accumulator)
 
 

@@ -20,7 +20,8 @@ from .. import schemes
 from ..names import scheme_name
 from ..ops.quantize import quantize
 from ..ops.quantize_both import both
-from ..ops.regroup import Regrouped
+from ..ops.quantize_regrouped import quantize_regrouped
+from ..ops.regroup import Regrouped, regroup
 from ..schemes import PackedWeights, ScaledTensor
 from ..tensors.mx import MXTensor
 from ..tensors.packed import PackedTensor, pack_rows_of, unpack_rows_of
@@ -101,6 +102,12 @@ class MXQuantizer:
             rng=None if words is None else words.to(torch.uint32),
             pad=True,
         )
+
+    def regrouped(self, x: Tensor) -> Regrouped:
+        """`regroup(codes(x))`, for the FP8 units."""
+        if self.rounding == "stochastic":
+            return regroup(self.codes(x))
+        return quantize_regrouped(x, self.format, self.block_size, self.scale_rule)
 
     def both(self, x: Tensor, fast: bool) -> tuple[Operand, list[Tensor]]:
         """Both of one look at `x`; kept are codes and scales of its transpose."""

@@ -1,5 +1,6 @@
 """Matrix products of MXTensors, bit for bit as `mxdot.model.matmul`: operator `mxdot::matmul`."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +12,13 @@ from ...model.accumulators import accumulator as as_accumulator
 from ...model.formats import ElementFormat
 from .. import checks, executors
 from ..names import accumulator_name, named_accumulator, named_format
+from ..once import Prepared, kind, once
 from ..operators import operator
 from ..tensors.mx import MXTensor
 from .operands import check_pair
 from .outputs import OUTPUTS, convert
+
+PREPARED = Prepared()
 
 
 @dataclass(frozen=True)
@@ -75,14 +79,13 @@ def matmul(
     CUDA where it can, else PyTorch. Every executor gives the same bits.
     Raises TypeError or ValueError, naming the argument, before any work.
     """
-    rule = check_operands(a, b, accumulator)
+    name = check_operands(a, b, accumulator)
     if out_dtype not in OUTPUTS:
         known = ", ".join(map(checks.dtype_name, OUTPUTS))
         raise ValueError(f"out_dtype must be one of {known}, not {checks.shown(out_dtype)}")
     start = None if c is None else running_value(c, a.codes, (a.shape[0], b.shape[0]))
     parts = a.codes, b.codes, a.scales, b.scales
     formats = a.format_name, b.format_name
-    name = accumulator_name(rule)
     return _matmul(*parts, *formats, a.block_size, name, start, out_dtype, executor)
 
 
@@ -105,25 +108,70 @@ def _matmul(
     out_dtype: torch.dtype,
     executor: str | None,
 ) -> Tensor:
+    kinds = kind(a_codes), kind(b_codes), kind(a_scales), kind(b_scales), c is None or kind(c)
+    formats = a_format, b_format
+    rules = *formats, block_size, accumulator, out_dtype, executor
+
+    def make() -> Callable[..., Tensor]:
+        return _prepare(a_codes, b_codes, a_scales, b_scales, *rules[:-2], c, *rules[-2:])
+
+    return PREPARED((*kinds, *rules), make)(a_codes, b_codes, a_scales, b_scales, c)
+
+
+def _prepare(
+    a_codes: Tensor,
+    b_codes: Tensor,
+    a_scales: Tensor,
+    b_scales: Tensor,
+    a_format: str,
+    b_format: str,
+    block_size: int,
+    accumulator: str,
+    c: Tensor | None,
+    out_dtype: torch.dtype,
+    executor: str | None,
+) -> Callable[..., Tensor]:
+    """What multiplies operands like these."""
     rule = named_accumulator(accumulator)
-    parts = (part.contiguous() for part in (a_codes, b_codes, a_scales, b_scales))
-    formats = named_format(a_format), named_format(b_format)
-    product = Product(*parts, *formats, block_size, rule, c)
-    result = executors.run(executors.MATMUL, executor, product)
-    bits = torch.where(result.isnan(), rule.nan_bits, result.view(torch.int32))
-    return convert(bits.view(torch.float32), OUTPUTS[out_dtype], out_dtype)
+    settings = named_format(a_format), named_format(b_format), block_size, rule
+    parts = a_codes, b_codes, a_scales, b_scales
+
+    def product(parts: tuple[Tensor, ...], c: Tensor | None) -> Product:
+        return Product(*(part.contiguous() for part in parts), *settings, c)
+
+    def anew(*parts: Tensor, c: Tensor | None) -> Tensor:
+        result = executors.run(executors.MATMUL, executor, product(parts, c))
+        bits = torch.where(result.isnan(), rule.nan_bits, result.view(torch.int32))
+        return bits.view(torch.float32)
+
+    dense = all(part.is_contiguous() for part in parts)
+    # The tensor cores look at the scales first.
+    kept = dense and executor != "silicon"
+    prepared = executors.prepare(executors.MATMUL, executor, product(parts, c)) if kept else None
+
+    def work(*tensors: Any) -> Tensor:
+        *parts, c = tensors
+        result = anew(*parts, c=c) if prepared is None else prepared(*parts, c)
+        return convert(result, OUTPUTS[out_dtype], out_dtype)
+
+    return work
 
 
-def check_operands(a: MXTensor, b: MXTensor, value: Accumulator | str) -> Accumulator:
-    """The accumulator of `value`, if it takes `a` and `b`; TypeError or ValueError if not."""
-    rule = check_known(as_accumulator(value))
+def check_operands(a: MXTensor, b: MXTensor, value: Accumulator | str) -> str:
+    """The text of the accumulator, if it takes `a` and `b`; TypeError or ValueError if not."""
     check_pair(a, b)
-    if a.block_size != b.block_size:
-        raise ValueError(
-            f"block_size of a and b must be equal, not {a.block_size} and {b.block_size}"
-        )
-    rule.check_formats(named_format(a.format_name), named_format(b.format_name))
-    return rule
+    return _check_rule(value, a.format_name, b.format_name, a.block_size, b.block_size)
+
+
+@once
+def _check_rule(
+    value: Accumulator | str, a_format: str, b_format: str, a_block: int, b_block: int
+) -> str:
+    rule = check_known(as_accumulator(value))
+    if a_block != b_block:
+        raise ValueError(f"block_size of a and b must be equal, not {a_block} and {b_block}")
+    rule.check_formats(named_format(a_format), named_format(b_format))
+    return accumulator_name(rule)
 
 
 def running_value(c: Tensor, a: Tensor, shape: tuple[int, int]) -> Tensor:

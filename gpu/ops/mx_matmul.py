@@ -7,6 +7,7 @@ from ...model.errors import choice
 from .. import checks
 from ..tensors.mx import MXTensor
 from . import float8
+from .dequantize_two import dequantize_two
 from .operands import check_pair
 from .regroup import Regrouped, regroup
 
@@ -53,23 +54,25 @@ def mx_matmul(
     choice("method", method, METHODS)
     if method == "float8":
         return _float8(a, b, out_dtype)
-    x, y = (_values(name, operand) for name, operand in (("a", a), ("b", b)))
+    x, y = dequantize_two(_mx("a", a), _mx("b", b), torch.bfloat16)
+    if torch.is_autocast_enabled(x.device.type):  # which has dtypes of its own
+        with torch.autocast(x.device.type, enabled=False):
+            return _bfloat16(x, y, out_dtype)
     return _bfloat16(x, y, out_dtype)
 
 
-def _values(name: str, operand: Operand) -> Tensor:
+def _mx(name: str, operand: Operand) -> MXTensor:
     if isinstance(operand, Regrouped):
         raise TypeError(f"{name} must be an MXTensor with method bfloat16, not a Regrouped")
-    return operand.dequantize(torch.bfloat16)
+    return operand
 
 
 def _bfloat16(x: Tensor, y: Tensor, out_dtype: torch.dtype) -> Tensor:
-    with torch.autocast(x.device.type, enabled=False):  # which has dtypes of its own
-        if out_dtype == torch.bfloat16:
-            return x @ y.t()
-        if x.is_cuda:
-            return torch.mm(x, y.t(), out_dtype=torch.float32)
-        return x.float() @ y.float().t()
+    if out_dtype == torch.bfloat16:
+        return torch.mm(x, y.t())
+    if x.is_cuda:
+        return torch.mm(x, y.t(), out_dtype=torch.float32)
+    return x.float() @ y.float().t()
 
 
 def _float8(a: Operand, b: Operand, out_dtype: torch.dtype) -> Tensor:

@@ -2,7 +2,8 @@
 operator `mxdot::quantize`.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -17,9 +18,12 @@ from ...model.schemes.table import mx
 from .. import checks, executors
 from ..chunks import chunk_size
 from ..names import format_name, named_format
+from ..once import Prepared, kind, once
 from ..operators import operator
 from ..tensors.formats import code_dtype, element_format
 from ..tensors.mx import MXTensor
+
+PREPARED = Prepared()
 
 
 @dataclass(frozen=True)
@@ -71,24 +75,44 @@ def quantize(
     The result is on the device of `x`, cut from its gradient.
     Raises TypeError or ValueError, naming the argument, for anything else.
     """
-    flag("pad", pad)
-    block_size = integer("block_size", block_size, 1, LARGEST_BLOCK)
     values = checks.floats("x", x)
-    axis = check_axis(tuple(values.shape), axis)
-    padding = -values.shape[axis] % block_size if pad else 0
+    found = _check(fmt, block_size, axis, scale_rule, rounding, nonfinite, pad, tuple(values.shape))
+    fmt, name, block_size, axis, padding = found
     if padding:
         shape = list(values.shape)
         shape[axis] = padding
         values = torch.cat([values, values.new_zeros(shape)], dim=axis)
-    fmt = check_arguments(values, fmt, block_size, axis, scale_rule, rounding, nonfinite)
     words = random_words(rng, values) if rounding == "stochastic" else None
-    rules = format_name(fmt), block_size, axis, scale_rule, rounding, nonfinite
+    rules = name, block_size, axis, scale_rule, rounding, nonfinite
     codes, scales = _quantize(values, *rules, words, executor)
     return MXTensor.of_valid_codes(codes, scales, fmt, block_size, axis, padding)
 
 
+@once
+def _check(
+    fmt: ElementFormat | str,
+    block_size: int,
+    axis: int,
+    scale_rule: str,
+    rounding: str,
+    nonfinite: str,
+    pad: bool,
+    shape: tuple[int, ...],
+) -> tuple[ElementFormat, str, int, int, int]:
+    """The format and its text, the block size, the axis, and the zeros that fill it up."""
+    flag("pad", pad)
+    block_size = integer("block_size", block_size, 1, LARGEST_BLOCK)
+    axis = check_axis(shape, axis)
+    padding = -shape[axis] % block_size if pad else 0
+    padded = list(shape)
+    padded[axis] += padding
+    rules = block_size, axis, scale_rule, rounding, nonfinite
+    fmt = check_arguments(tuple(padded), fmt, *rules)
+    return fmt, format_name(fmt), block_size, axis, padding
+
+
 def check_arguments(
-    x: Tensor,
+    shape: tuple[int, ...],
     fmt: ElementFormat | str,
     block_size: int,
     axis: int,
@@ -96,11 +120,11 @@ def check_arguments(
     rounding: str,
     nonfinite: str,
 ) -> ElementFormat:
-    """The format, if a float tensor can be quantised so; ValueError if not."""
+    """The format, if a tensor of that shape can be quantised so; ValueError if not."""
     fmt = element_format(fmt, "fmt")
     choice("scale_rule", scale_rule, SCALE_RULES)
     check_policies(rounding, nonfinite)
-    scale_shape(tuple(x.shape), axis, block_size)
+    scale_shape(shape, axis, block_size)
     return fmt
 
 
@@ -124,9 +148,13 @@ def _quantize(
     executor: str | None,
 ) -> tuple[Tensor, Tensor]:
     """Codes and scales, contiguous."""
-    rules = named_format(fmt), block_size, axis % x.ndim, scale_rule, rounding, nonfinite
-    request = Quantization(x, *rules, words)
-    return executors.run(executors.QUANTIZE, executor, request)
+
+    def make() -> Callable[[Tensor, Tensor | None], tuple[Tensor, Tensor]]:
+        rules = named_format(fmt), block_size, axis % x.ndim, scale_rule, rounding, nonfinite
+        return executors.prepare(executors.QUANTIZE, executor, Quantization(x, *rules, words))
+
+    key = fmt, block_size, axis, scale_rule, rounding, nonfinite, words is None, executor, *kind(x)
+    return PREPARED(key, make)(x, words)
 
 
 def random_words(rng: Any, x: Tensor) -> Tensor:
@@ -148,6 +176,12 @@ def random_words(rng: Any, x: Tensor) -> Tensor:
 
 def refusal(_: Quantization) -> None:
     """Plain PyTorch takes every request."""
+
+
+def prepare(request: Quantization) -> Callable[[Tensor, Tensor | None], tuple[Tensor, Tensor]]:
+    """`run` for requests like this one."""
+    empty = replace(request, x=request.x.new_empty(0), words=None)
+    return lambda x, words: run(replace(empty, x=x, words=words))
 
 
 def run(request: Quantization) -> tuple[Tensor, Tensor]:

@@ -69,7 +69,7 @@ def quantize_both(
         )
     for axis in (1, 0):
         rules = block_size, axis, scale_rule, rounding, nonfinite
-        fmt = check_arguments(values, fmt, *rules)
+        fmt = check_arguments(tuple(values.shape), fmt, *rules)
     row_words = column_words = None
     if rounding == "stochastic":
         row_words, column_words = (random_words(each, values) for each in words)

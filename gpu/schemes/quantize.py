@@ -2,6 +2,7 @@
 `mxdot::scheme_quantize`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -18,9 +19,12 @@ from ...model.schemes.table import scheme as find
 from .. import checks, executors
 from ..chunks import chunk_size
 from ..names import named_scheme, scheme_name
+from ..once import Prepared, kind
 from ..operators import operator
 from ..ops.quantize import random_words
 from ..tensors.scaled import ScaledTensor
+
+PREPARED = Prepared()
 
 
 @dataclass(frozen=True)
@@ -126,9 +130,20 @@ def _quantize(
     if limits_shape:
         sides = (np.asarray(side, np.float32).reshape(limits_shape) for side in (low, high))
         limits = Limits(*sides)
-    found = named_scheme(scheme)
-    request = SchemeQuantization(x, found, axis, limits, rounding, nonfinite, words)
-    return executors.run(executors.SCHEME_QUANTIZE, executor, request)
+    rules = named_scheme(scheme), axis, limits, rounding, nonfinite
+
+    def run_anew(x: Tensor) -> list[Tensor]:
+        request = SchemeQuantization(x, *rules, words)
+        return executors.run(executors.SCHEME_QUANTIZE, executor, request)
+
+    if limits is not None or words is not None:
+        return run_anew(x)
+
+    def make() -> Callable[[Tensor], list[Tensor]]:
+        request = SchemeQuantization(x, *rules, None)
+        return executors.prepare(executors.SCHEME_QUANTIZE, executor, request) or run_anew
+
+    return PREPARED((scheme, axis, rounding, nonfinite, executor, *kind(x)), make)(x)
 
 
 def refusal(request: SchemeQuantization) -> None:

@@ -1,6 +1,7 @@
 """Values of codes and scales, element x 2^(scale - 127), by plain PyTorch; who computes is chosen
 as in `quantize`."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -28,6 +29,12 @@ class Dequantization:
 
 def refusal(_: Dequantization) -> None:
     """Plain PyTorch takes every request."""
+
+
+def prepare(request: Dequantization) -> Callable[[Tensor, Tensor], Tensor]:
+    """`run` for requests like this one, given codes and scales."""
+    fmt, dtype = request.format, request.dtype
+    return lambda codes, scales: run(Dequantization(codes, scales, fmt, dtype))
 
 
 def run(request: Dequantization) -> Tensor:

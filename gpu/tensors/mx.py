@@ -1,6 +1,6 @@
 """MXTensor: element codes and their block scales as PyTorch tensors."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from ...model.formats import E4M3, E4M3FNUZ, E5M2, E5M2FNUZ, ElementFormat
 from ...model.schemes.array import MXArray
 from .. import checks, executors
 from ..names import format_name, named_format
+from ..once import ALIGNMENT, Prepared, kind
 from ..operators import operator
 from .container import Container, along, whole_groups
 from .dequantize import Dequantization
@@ -24,6 +25,9 @@ FLOAT8: dict[ElementFormat, torch.dtype] = {
     E4M3FNUZ: torch.float8_e4m3fnuz,
     E5M2FNUZ: torch.float8_e5m2fnuz,
 }
+
+
+PREPARED = Prepared()
 
 
 class MXTensor(Container):
@@ -79,8 +83,14 @@ class MXTensor(Container):
         axis: int,
         padding: int = 0,
     ) -> "MXTensor":
-        """For codes known to be in range."""
-        return cls(codes, scales, format, block_size, axis, padding, valid=True)
+        """Of what an operator gave: nothing is checked."""
+        if torch.compiler.is_compiling():  # which traces a constructor, and nothing else
+            return cls(codes, scales, format, block_size, axis, padding, valid=True)
+        made = cls.wrapper(codes.shape, codes.device)
+        made.codes, made.scales = codes, scales
+        made.format_name, made.block_size, made.axis = format_name(format), block_size, axis
+        made.padding = padding
+        return made
 
     @property
     def format(self) -> ElementFormat:
@@ -98,7 +108,7 @@ class MXTensor(Container):
         cls, parts: dict[str, Tensor], facts: tuple[Any, ...], shape: Sequence[int]
     ) -> "MXTensor":
         name, *sizes = facts
-        return cls.of_valid_codes(parts["codes"], parts["scales"], named_format(name), *sizes)
+        return cls(parts["codes"], parts["scales"], named_format(name), *sizes, valid=True)
 
     def check(self) -> None:
         _check_range(self.codes, self.format)
@@ -126,8 +136,12 @@ class MXTensor(Container):
         `dtype` rounds them once more. executor: ``torch`` or ``triton``, as in `quantize`.
         """
         checks.float_dtype("dtype", dtype)
+        k, last = self.block_size, self.axis in (-1, self.ndim - 1)
+        if last and self.codes.is_contiguous() and self.scales.is_contiguous():
+            blocks = self.codes.view(-1, k), self.scales.view(-1)
+            return _dequantize(*blocks, self.format_name, dtype, executor).view(self.codes.shape)
         codes, scales = self.blocks_last()
-        lead, k = codes.shape[:-1], self.block_size
+        lead = codes.shape[:-1]
         blocks = codes.reshape(-1, k).contiguous(), scales.reshape(-1).contiguous()
         values = _dequantize(*blocks, self.format_name, dtype, executor)
         return values.reshape(*lead[:-1], lead[-1] * k).movedim(-1, self.axis).contiguous()
@@ -203,7 +217,7 @@ class MXTensor(Container):
         scales = checks.uint8("scales", scales)
         codes = unpack(packed, fmt)
         checks.same_device(packed=codes, scales=scales)
-        return cls.of_valid_codes(codes, scales, fmt, block_size, axis, padding)
+        return cls(codes, scales, fmt, block_size, axis, padding, valid=True)
 
 
 def _fake(codes: Tensor, scales: Tensor, fmt: str, dtype: torch.dtype, *_: Any) -> Tensor:
@@ -214,8 +228,13 @@ def _fake(codes: Tensor, scales: Tensor, fmt: str, dtype: torch.dtype, *_: Any) 
 def _dequantize(
     codes: Tensor, scales: Tensor, fmt: str, dtype: torch.dtype, executor: str | None
 ) -> Tensor:
-    request = Dequantization(codes, scales, named_format(fmt), dtype)
-    return executors.run(executors.DEQUANTIZE, executor, request)
+    key = fmt, dtype, executor, kind(codes), scales.data_ptr() % ALIGNMENT
+
+    def make() -> Callable[[Tensor, Tensor], Tensor]:
+        request = Dequantization(codes, scales, named_format(fmt), dtype)
+        return executors.prepare(executors.DEQUANTIZE, executor, request)
+
+    return PREPARED(key, make)(codes, scales)
 
 
 def _check_range(codes: Tensor, fmt: ElementFormat) -> None:

@@ -84,6 +84,18 @@ def test_ties(name):
     check(x, name)
 
 
+@pytest.mark.parametrize("name", ["fp8_e4m3_row", "fp8_e5m2_row", "int8_channel", "int4_channel"])
+@pytest.mark.parametrize("shape", [(5, 300), (2, 3, 256), (2, 17000), (1, 40000)])
+def test_long_rows(name, shape):
+    """Rows that fill no power of two, and those that a program takes in parts."""
+    rng = generator("scheme kernel rows", name, shape)
+    x = rng.standard_normal(shape).astype(np.float32)
+    x *= np.exp2(rng.integers(-148, 120, (*shape[:-1], 1))).astype(np.float32)
+    check(x, name)
+    x[..., -1, -1] = np.nan
+    check(x, name)
+
+
 def test_limits():
     """Values beyond them saturate, by far too."""
     rng = generator("scheme kernel limits")

@@ -1,0 +1,37 @@
+"""Launches of kernels for calls of one kind: Triton looks at every argument of every launch, which
+takes longer than a small kernel; here the first launch alone pays for it.
+"""
+
+from typing import Any
+
+import torch
+
+from . import device
+
+
+class Launch:
+    """A kernel on a grid of programs, with its constants and options.
+
+    Called with the arguments before the constants, by position: tensors of the dtypes, the
+    alignment and the device of the first call's, and integers equal to its.
+    """
+
+    def __init__(self, kernel: Any, grid: tuple[int, ...], **constants: Any) -> None:
+        self._kernel, self._grid, self._constants = kernel, grid, constants
+        self._compiled: dict[int, tuple[Any, tuple[Any, ...]]] = {}  # by the current device
+
+    def __call__(self, *arguments: Any) -> None:
+        if device.interpreted():
+            self._kernel[self._grid](*arguments, **self._constants)
+            return
+        current = torch.cuda.current_device()
+        found = self._compiled.get(current)
+        if found is None:
+            compiled = self._kernel[self._grid](*arguments, **self._constants)
+            names = self._kernel.arg_names[len(arguments) :]
+            constants = tuple(self._constants[name] for name in names)
+            whole = (*self._grid, 1, 1)[:3]
+            self._compiled[current] = compiled[whole], constants
+            return
+        launch, constants = found
+        launch(*arguments, *constants)

@@ -37,7 +37,7 @@ def run(capsys, *arguments):
         ("--accumulator int32", "accumulator int32 takes integer formats only"),
         ("--accumulator fixed:48", "accumulator must be one of exact, aligned:F[:R], fused:F"),
         ("--accumulator aligned:65", "F of aligned must be from 0 to 64, not 65"),
-        ("--stages 18", "stages of accumulator aligned:13 must be from 1 to 17, not 18"),
+        ("--stages 30", "stages of accumulator aligned:13 must be from 1 to 29, not 30"),
         ("--result float64", "out must be one of float32, bfloat16, float16, int32, FORMAT:"),
         ("--top 1unit", "top must be a Verilog identifier (letters, digits, _, $), not '1unit'"),
         ("--lanes many", "argument --lanes: invalid int value: 'many'"),

@@ -186,13 +186,13 @@ NAMES = "e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, e5m2fnuz, fp16, bf1
         ),
         (
             ValueError,
-            "stages of accumulator aligned:13 must be from 1 to 17, not 0",
+            "stages of accumulator aligned:13 must be from 1 to 29, not 0",
             {"stages": 0},
         ),
         (
             ValueError,
-            "stages of accumulator aligned:13 must be from 1 to 17, not 18",
-            {"stages": 18},
+            "stages of accumulator aligned:13 must be from 1 to 29, not 30",
+            {"stages": 30},
         ),
         (
             ValueError,
@@ -201,7 +201,7 @@ NAMES = "e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, e5m2fnuz, fp16, bf1
         ),
         (
             TypeError,
-            "stages of accumulator aligned:13 must be an integer from 1 to 17, not 2.5",
+            "stages of accumulator aligned:13 must be an integer from 1 to 29, not 2.5",
             {"stages": 2.5},
         ),
         (

@@ -12,11 +12,8 @@ class FactorWidths(Widths):
     """Of products times the significands of their scales; exponents are those of the products."""
 
     @cached_property
-    def product_bits(self) -> int:
-        plain = Widths(self.config)
-        pairs = self.config.formats
-        largest = max(plain.largest(a, plain.a) * plain.largest(b, plain.b) for a, b in pairs)
-        return magnitude_bits(largest * self.largest_factor)
+    def largest_product(self) -> int:
+        return Widths(self.config).largest_product * self.largest_factor
 
     @property
     def product_fraction_bits(self) -> int:
@@ -48,17 +45,21 @@ class GroupWidths(Widths):
     @property
     def placed_bits(self) -> int:
         """Of a product on the grid of all products."""
-        plain = Widths(self.config)
-        return plain.product_bits + plain.exponent_span
+        return magnitude_bits(self._largest_placed)
 
     @property
     def group_sum_bits(self) -> int:
         """Of the magnitude of the sum of a group, in units of the products' last digit."""
-        return magnitude_bits(self.group * (2**self.placed_bits - 1))
+        return magnitude_bits(self.group * self._largest_placed)
+
+    @property
+    def _largest_placed(self) -> int:
+        plain = Widths(self.config)
+        return plain.largest_product << plain.exponent_span
 
     @cached_property
-    def product_bits(self) -> int:
-        return magnitude_bits((2**self.group_sum_bits - 1) * self.largest_factor)
+    def largest_product(self) -> int:
+        return self.group * self._largest_placed * self.largest_factor
 
     @property
     def product_fraction_bits(self) -> int:

@@ -114,11 +114,16 @@ class Widths:
         return largest - self.exponent_min - self.exponent_low
 
     @cached_property
+    def largest_product(self) -> int:
+        """The largest product of significands, as an integer."""
+        return max(
+            self.largest(a, self.a) * self.largest(b, self.b) for a, b in self.config.formats
+        )
+
+    @property
     def product_bits(self) -> int:
         """Of the largest product of significands."""
-        return magnitude_bits(
-            max(self.largest(a, self.a) * self.largest(b, self.b) for a, b in self.config.formats)
-        )
+        return magnitude_bits(self.largest_product)
 
     @staticmethod
     def largest(fmt: ElementFormat, operand: OperandWidths) -> int:
@@ -176,16 +181,21 @@ class Widths:
         return bits
 
     @property
-    def term_bits(self) -> int:
-        """Of a term's magnitude: aligned to F bits, or placed on the exact grid."""
+    def largest_term(self) -> int:
+        """The largest magnitude of a term: aligned to F bits, or placed on the exact grid."""
         if self.config.accumulator.alignment_bits is not None:
-            return max(1, self.fraction_bits + self.product_bits - self.product_fraction_bits)
-        return self.product_bits + self.exponent_span
+            return (self.largest_product << self.fraction_bits) >> self.product_fraction_bits
+        return self.largest_product << self.exponent_span
+
+    @property
+    def term_bits(self) -> int:
+        """Of the magnitude of a term."""
+        return magnitude_bits(self.largest_term)
 
     @property
     def total_bits(self) -> int:
         """Of the signed sum of one step's terms, of c too when it takes part."""
-        largest = self.step_lanes * (2**self.term_bits - 1)
+        largest = self.step_lanes * self.largest_term
         if self.config.accumulator.is_fused:
             largest += 2 ** (self.fraction_bits + 1) - 1
         return magnitude_bits(largest) + 1

@@ -7,6 +7,7 @@ ACCUMULATOR ?= aligned:13
 LANES ?= 32
 OUT ?= build/dot.v
 MINUTES ?= 5
+HOURS ?= 1
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -29,7 +30,7 @@ REAL := $(REAL_VENV)/.ready
 quoted = '$(subst ','\'',$(value $(1)))'
 
 # To hand a variable of the command line on in the environment, make would expand it.
-unexport FORMAT ACCUMULATOR LANES OUT SEED JOBS FULL WAVES NETLIST PYTHON TORCH TRITON MINUTES
+unexport FORMAT ACCUMULATOR LANES OUT SEED JOBS FULL WAVES NETLIST PYTHON TORCH TRITON MINUTES HOURS
 
 # SEED and JOBS are handed on only when given: mxdot picks and prints its own otherwise.
 SIM_FLAGS = $(if $(value SEED),--seed $(call quoted,SEED)) $(if $(value JOBS),--jobs $(call quoted,JOBS)) \
@@ -37,7 +38,7 @@ SIM_FLAGS = $(if $(value SEED),--seed $(call quoted,SEED)) $(if $(value JOBS),--
 	$(if $(filter-out 0,$(value FULL)),--full) $(if $(filter-out 0,$(value WAVES)),--waves)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sim compare area-report formal verilog test test-explore test-gpu fuzz docs lint bench lock clean
+.PHONY: help venv sim soak compare area-report formal verilog test test-explore test-gpu fuzz docs lint bench lock clean
 
 help: ## this list
 	@echo 'usage: make TARGET [NAME=value ...]'
@@ -48,6 +49,10 @@ help: ## this list
 sim: $(READY) $(if $(value NETLIST),$(EXPLORE)) $(if $(filter-out 0,$(value FULL)),$(REAL)) ## simulate the RTL against the golden model (SEED=n FULL=1 WAVES=1 JOBS=n NETLIST=process)
 	@$(BIN)/mxdot sim $(SIM_FLAGS)
 	$(if $(filter-out 0,$(value FULL)),@$(REAL_VENV)/bin/mxdot run-layer)
+
+soak: $(READY) ## simulate the units again and again with fresh seeds; failures are made small (HOURS=n JOBS=n FULL=1)
+	@$(BIN)/mxdot sim soak --hours $(call quoted,HOURS) $(if $(value JOBS),--jobs $(call quoted,JOBS)) \
+		$(if $(filter-out 0,$(value FULL)),--full)
 
 compare: $(EXPLORE) ## what each accumulator costs and does to the result (ARGS='--format e4m3 ...', 'find ...', 'schemes ...')
 	@$(BIN)/mxdot compare $(ARGS) $(if $(value JOBS),--jobs $(call quoted,JOBS))

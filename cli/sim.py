@@ -2,12 +2,12 @@
 
 import argparse
 import shlex
-import shutil
-import sys
 from pathlib import Path
 
 from ..model.errors import choice
 from ..model.units import KINDS, DotConfig
+from . import soak
+from .program import program
 from .unit_options import options_of
 from .units import add_kinds, refuse_unit, unit_config
 
@@ -36,6 +36,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         option.add_renamed(regression, "mxdot sim dot")
     add_kinds(what, _run_options)
     parser.set_defaults(run=run)
+    soak.add_parsers(what)
 
 
 def _run_options(parser: argparse.ArgumentParser) -> None:
@@ -135,7 +136,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _repeat(args: argparse.Namespace, seed: int) -> str:
     """The command that repeats one unit of this run; {name} stands for the unit."""
-    words = [_program(), "sim"]
+    words = [program(), "sim"]
     if args.kind != REGRESSION:
         words.append(args.kind)
         for option in options_of(KINDS[args.kind]):
@@ -150,12 +151,3 @@ def _repeat(args: argparse.Namespace, seed: int) -> str:
     if args.name:
         words += ["--name", *args.name]
     return " ".join(word if word == "{name}" else shlex.quote(word) for word in words)
-
-
-def _program() -> str:
-    """What to type for `mxdot`: the script that runs, where it is not on the path."""
-    program = Path(sys.argv[0])
-    if program.name != "mxdot" or shutil.which("mxdot") == str(program):
-        return "mxdot"
-    inside = program.is_relative_to(Path.cwd())
-    return str(program.relative_to(Path.cwd()) if inside else program)

@@ -1,6 +1,6 @@
 """Dot units with a quantiser, in bulk, and how their failures are told."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ from ..engine.job import Failure
 from ..engine.stream_unit import StreamUnit
 from ..engine.verilator import Build
 from ..quantize.item import CodesBeat, codes_beats, words
-from .item import Batch, Outcome, blocks, plain
+from . import simplify
+from .item import Batch, Outcome, batch_of, block_of, blocks, plain
 from .report import describe_failure
 from .stimulus import traffic
 
@@ -54,6 +55,19 @@ class DotQuantizeStream(StreamUnit):
     def plain(self, batch: Batch, place: int) -> dict[str, Any]:
         """number and products."""
         return plain(blocks(self.config, batch)[0])
+
+    def gathered(self, items: Sequence[Mapping[str, Any]]) -> tuple[list[Batch], list[int]]:
+        """One batch."""
+        batch = batch_of(self.config, [block_of(item) for item in items])
+        return [batch], list(range(len(items)))
+
+    def simpler(self, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Fewer and simpler dot products."""
+        return simplify.simpler(self.config, item)
+
+    def complexity(self, item: Mapping[str, Any]) -> tuple[int, ...]:
+        """Of all dot products."""
+        return simplify.complexity(self.config, item)
 
     def report(self, verilog: Path, failure: Failure) -> str:
         """With results, and operands of one dot product."""

@@ -68,9 +68,9 @@ def test_options_of_soak(make, value):
 
 @pytest.mark.parametrize("value", VALUES)
 def test_options_of_sim_and_compare(make, value):
-    make("sim", SEED=value, JOBS=value)
+    make("sim", SEED=value, JOBS=value, SIM=value)
     (sim, _), (compare, _) = make("compare", JOBS=value, ARGS="find --lanes 8")
-    assert sim == ["sim", "--seed", value, "--jobs", value]
+    assert sim == ["sim", "--seed", value, "--jobs", value, "--simulator", value]
     assert compare == ["compare", "find", "--lanes", "8", "--jobs", value]
 
 

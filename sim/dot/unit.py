@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..bench.layout import Layout
 from ..engine.groups import in_groups
 from ..engine.job import Failure
 from ..engine.stream_unit import StreamUnit
 from ..engine.verilator import Build
 from . import simplify
 from .build import build_unit
-from .bulk import SLOT_PLACE, write_products
+from .bulk import SLOT_PLACE, layout, write_products
 from .item import Batch, Outcome, batch_of, concatenate, plain, product_of, products
 from .report import describe_failure
 from .stimulus import traffic
@@ -31,6 +32,10 @@ class DotStream(StreamUnit):
         """The unit in the bench top."""
         directory = self.job.build_directory / "build"
         return build_unit(self.config, verilog, directory, waves=self.job.waves)
+
+    def layout(self) -> Layout:
+        """Blocks, and results with flags."""
+        return layout(self.config)
 
     def batches(self) -> list[Batch]:
         """Every sequence, and real tensors; a batch for each mode and number of blocks."""

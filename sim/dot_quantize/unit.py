@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..bench.layout import Layout
 from ..dot.build import build_unit
-from ..dot.bulk import write_products
+from ..dot.bulk import record_layout, write_products
 from ..engine.job import Failure
 from ..engine.stream_unit import StreamUnit
 from ..engine.verilator import Build
+from ..quantize.bulk import codes_layout
 from ..quantize.item import CodesBeat, codes_beats, words
 from . import simplify
 from .item import Batch, Outcome, batch_of, block_of, blocks, plain
@@ -29,6 +31,14 @@ class DotQuantizeStream(StreamUnit):
         """The unit in the bench top of dot units."""
         directory = self.job.build_directory / "build"
         return build_unit(self.config, verilog, directory, waves=self.job.waves)
+
+    def layout(self) -> Layout:
+        """Blocks of dot products, and beats of one code."""
+        size, inputs = record_layout(self.config.dot)
+        words, outputs, _, ones = codes_layout(self.config.quantizer)
+        code = [field._replace(port="out_code") for field in outputs if field.port == "out_codes"]
+        others = [field for field in outputs if field.port != "out_codes"]
+        return Layout(size, inputs, words, (*code, *others), ends="in_last", ones=ones)
 
     def batches(self) -> list[Batch]:
         """Every sequence, and real tensors."""

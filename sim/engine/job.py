@@ -21,10 +21,11 @@ class UnitJob:
     cycle by cycle and in bulk mode; 0 leaves it out. verilog: simulate this file instead of the
     generated unit. generator: "module:function" that makes the Verilog, of the configuration and
     the arguments behind it; None for the generated unit. predictor: "module:function" that predicts
-    results; None is the golden model's. builds: where simulations are compiled and kept; the job's
-    directory when None. repeat: the command that repeats this job, for reports. tensors: a file of
-    real data and the names of two arrays in it, of which all dot products are simulated in bulk
-    mode, or a sample.
+    results; None is the golden model's. simulator: "module:function" that builds the simulation of
+    bulk mode, of the top, the Verilog, a directory and the layout, in place of Verilator. builds:
+    where simulations are compiled and kept; the job's directory when None. repeat: the command that
+    repeats this job, for reports. tensors: a file of real data and the names of two arrays in it,
+    of which all dot products are simulated in bulk mode, or a sample.
     """
 
     name: str
@@ -37,6 +38,7 @@ class UnitJob:
     verilog: Path | None = None
     generator: tuple[str, ...] | None = None
     predictor: str | None = None
+    simulator: str | None = None
     builds: Path | None = None
     repeat: str = ""
     tensors: Path | None = None

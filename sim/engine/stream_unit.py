@@ -7,12 +7,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..bench import bulk
+from ..bench.layout import Layout
+from ..kinds import named
 from .job import Failure, UnitJob
 from .unit import (
     KEPT_FAILURES,
@@ -25,6 +27,7 @@ from .unit import (
 )
 from .verilator import Build
 
+Simulation = Build | bulk.Streaming
 NEIGHBOURS = 64  # items before the first failure that are kept with it, for one that needs them
 REPLAY_LIMIT = 60.0  # seconds
 
@@ -96,6 +99,10 @@ class StreamUnit(ABC):
         """The unit in its bench top."""
 
     @abstractmethod
+    def layout(self) -> Layout:
+        """Where its pins are in records and results."""
+
+    @abstractmethod
     def batches(self) -> Sequence[Any]:
         """The items of bulk mode, a `Batch` for each group that the model takes at once."""
 
@@ -150,11 +157,11 @@ class StreamUnit(ABC):
         progress("verilog")
         verilog = verilog_of(job)
         progress("build")
-        build = unit.build(verilog)
+        build = unit.simulation(verilog)
         failures: list[Failure] = []
-        if job.traffic:
+        if job.traffic and job.simulator is None:
             progress("traffic")
-            failures = run_cycles(job, build, found)
+            failures = run_cycles(job, cast(Build, build), found)
         try:
             if job.bulk:
                 progress("bulk")
@@ -165,9 +172,19 @@ class StreamUnit(ABC):
                 found.failures = failures
                 found.report = unit.report(verilog, failures[0])
 
+    def simulation(self, verilog: Path) -> Simulation:
+        """The unit in its bench top, or in the simulator that the job names."""
+        job = self.job
+        if job.simulator is None:
+            return self.build(verilog)
+        from ...hw.verilog import default_top
+
+        directory = job.build_directory / "second"
+        return named(job.simulator)(default_top(self.config), verilog, directory, self.layout())
+
     def replay(
         self,
-        build: Build,
+        build: Simulation,
         items: Sequence[Mapping[str, Any]],
         timing: Timing = AT_ONCE,
         waves: Path | None = None,
@@ -186,7 +203,7 @@ class StreamUnit(ABC):
 
     def _send(
         self,
-        build: Build,
+        build: Simulation,
         batches: Sequence[Any],
         order: NDArray[np.int64],
         timing: Timing,
@@ -224,7 +241,7 @@ class StreamUnit(ABC):
             results.unlink()
         return Sent(batches, order, got, want, report.seconds)
 
-    def _run_bulk(self, build: Build, found: UnitResult) -> list[Failure]:
+    def _run_bulk(self, build: Simulation, found: UnitResult) -> list[Failure]:
         job = self.job
         batches = self.batches()
         order = job.rng("bulk order").permutation(sum(map(len, batches)))

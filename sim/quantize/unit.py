@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..bench.layout import Layout
 from ..engine.groups import in_groups
 from ..engine.job import Failure
 from ..engine.stream_unit import StreamUnit
 from ..engine.verilator import Build
 from . import simplify
 from .build import build_quantizer
-from .bulk import write_records
+from .bulk import layout, write_records
 from .item import (
     Batch,
     CodesBeat,
@@ -39,6 +40,10 @@ class QuantizeStream(StreamUnit):
         """The unit in its bench top."""
         directory = self.job.build_directory / "build"
         return build_quantizer(self.config, verilog, directory, waves=self.job.waves)
+
+    def layout(self) -> Layout:
+        """Beats of values, and of codes."""
+        return layout(self.config)
 
     def batches(self) -> list[Batch]:
         """Every sequence, and real tensors; a batch for each mode and scale rule."""

@@ -7,6 +7,7 @@ ACCUMULATOR ?= aligned:13
 LANES ?= 32
 OUT ?= build/dot.v
 MINUTES ?= 5
+HOURS ?= 1
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -29,25 +30,31 @@ REAL := $(REAL_VENV)/.ready
 quoted = '$(subst ','\'',$(value $(1)))'
 
 # To hand a variable of the command line on in the environment, make would expand it.
-unexport FORMAT ACCUMULATOR LANES OUT SEED JOBS FULL WAVES NETLIST PYTHON TORCH TRITON MINUTES
+unexport FORMAT ACCUMULATOR LANES OUT SEED JOBS FULL WAVES NETLIST PYTHON TORCH TRITON MINUTES HOURS SIM
 
 # SEED and JOBS are handed on only when given: mxdot picks and prints its own otherwise.
 SIM_FLAGS = $(if $(value SEED),--seed $(call quoted,SEED)) $(if $(value JOBS),--jobs $(call quoted,JOBS)) \
 	$(if $(value NETLIST),--netlist $(call quoted,NETLIST)) \
+	$(if $(value SIM),--simulator $(call quoted,SIM)) \
 	$(if $(filter-out 0,$(value FULL)),--full) $(if $(filter-out 0,$(value WAVES)),--waves)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sim compare area-report formal verilog test test-explore test-gpu fuzz docs lint bench lock clean
+.PHONY: help venv sim soak compare area-report formal verilog test test-explore test-gpu fuzz docs lint bench lock clean
 
 help: ## this list
 	@echo 'usage: make TARGET [NAME=value ...]'
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | \
 		awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
 
-# In full mode whole layers of a real encoder too; with NETLIST units are synthesised first.
-sim: $(READY) $(if $(value NETLIST),$(EXPLORE)) $(if $(filter-out 0,$(value FULL)),$(REAL)) ## simulate the RTL against the golden model (SEED=n FULL=1 WAVES=1 JOBS=n NETLIST=process)
+# In full mode whole layers of a real encoder too; with NETLIST units are synthesised first, SIM is
+# another simulator.
+sim: $(READY) $(if $(value NETLIST)$(value SIM),$(EXPLORE)) $(if $(filter-out 0,$(value FULL)),$(REAL)) ## simulate the RTL against the golden model (SEED=n FULL=1 WAVES=1 JOBS=n NETLIST=process SIM=cxxrtl)
 	@$(BIN)/mxdot sim $(SIM_FLAGS)
 	$(if $(filter-out 0,$(value FULL)),@$(REAL_VENV)/bin/mxdot run-layer)
+
+soak: $(READY) ## simulate the units again and again with fresh seeds; failures are made small (HOURS=n JOBS=n FULL=1)
+	@$(BIN)/mxdot sim soak --hours $(call quoted,HOURS) $(if $(value JOBS),--jobs $(call quoted,JOBS)) \
+		$(if $(filter-out 0,$(value FULL)),--full)
 
 compare: $(EXPLORE) ## what each accumulator costs and does to the result (ARGS='--format e4m3 ...', 'find ...', 'schemes ...')
 	@$(BIN)/mxdot compare $(ARGS) $(if $(value JOBS),--jobs $(call quoted,JOBS))

@@ -2,17 +2,20 @@
 
 import argparse
 import shlex
-import shutil
-import sys
 from pathlib import Path
 
 from ..model.errors import choice
 from ..model.units import KINDS, DotConfig
+from . import soak
+from .program import program
 from .unit_options import options_of
 from .units import add_kinds, refuse_unit, unit_config
 
 REGRESSION = "regression"
 NETLIST = "mxdot.explore.cost.gate_level:unit_netlist"
+
+
+SIMULATORS = {"verilator": None, "cxxrtl": "mxdot.explore.cxxrtl.build:build"}
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -36,6 +39,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         option.add_renamed(regression, "mxdot sim dot")
     add_kinds(what, _run_options)
     parser.set_defaults(run=run)
+    soak.add_parsers(what)
 
 
 def _run_options(parser: argparse.ArgumentParser) -> None:
@@ -54,6 +58,12 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
         metavar="PROCESS",
         help="simulate what synthesis makes of the units, of the cells of a process: sky130, ihp, "
         "asap7, gt2n or gates (needs mxdot[explore])",
+    )
+    group.add_argument(
+        "--simulator",
+        metavar="NAME",
+        help="verilator, or cxxrtl: bulk mode alone, of small units, with --full of all "
+        "but matrix units (needs mxdot[explore])",
     )
     group.add_argument(
         "--tensors", type=Path, metavar="FILE", help="real tensors, .safetensors or .npz"
@@ -79,12 +89,17 @@ def run(args: argparse.Namespace) -> int:
         select,
     )
     from ..sim.engine.regression_units import Unit, default_matrix, full_matrix
+    from ..sim.engine.smoke_units import smoke_matrix, stream_matrix
     from ..sim.engine.toolchain import ToolError
 
+    second = args.simulator not in (None, "verilator")
     if args.kind != REGRESSION:
         units = [Unit(unit_config(args))]
     else:
-        units = full_matrix() if args.full else default_matrix()
+        if second:
+            units = stream_matrix() if args.full else smoke_matrix()
+        else:
+            units = full_matrix() if args.full else default_matrix()
         if args.only:
             units = select(units, args.only)
     if args.list:
@@ -95,13 +110,16 @@ def run(args: argparse.Namespace) -> int:
     settings = Settings(
         seed=seed,
         workers=args.jobs,
-        traffic=TRAFFIC if args.traffic is None else args.traffic,
+        traffic=0 if second else TRAFFIC if args.traffic is None else args.traffic,
         bulk=args.count,
         waves=args.waves,
         tensors=args.tensors,
         tensor_names=tuple(args.name),
         generator=None if args.netlist is None else (NETLIST, args.netlist),
-        directory=BUILD if args.netlist is None else Path(f"{BUILD}-{args.netlist}"),
+        simulator=SIMULATORS[args.simulator or "verilator"],
+        directory=Path(
+            "-".join([str(BUILD), *filter(None, [args.netlist, "cxxrtl" if second else None])])
+        ),
         repeat=_repeat(args, seed),
     )
     try:
@@ -127,15 +145,32 @@ def _check(args: argparse.Namespace) -> None:
         args.needs = "explore"
         choice("netlist", args.netlist, NAMES)
         yosys_version()  # ModuleNotFoundError before any work
+    if args.simulator is not None:
+        choice("simulator", args.simulator, SIMULATORS)
+        if args.simulator != "verilator":
+            _check_second(args)
     if len(args.name) > 2:
         raise ValueError(f"name must give one or two tensors, not {len(args.name)}")
     if args.name and args.tensors is None:
         raise ValueError("name needs a file of tensors: --tensors FILE")
 
 
+def _check_second(args: argparse.Namespace) -> None:
+    """What a second simulator does not do."""
+    from ..explore.cost.tools import yosys_version
+
+    args.needs = "explore"
+    yosys_version()
+    for name in ("waves", "traffic", "netlist"):
+        if getattr(args, name):
+            raise ValueError(f"simulator must be verilator with --{name}, not {args.simulator}")
+    if args.kind == "matmul":
+        raise ValueError(f"simulator must be verilator for matrix units, not {args.simulator}")
+
+
 def _repeat(args: argparse.Namespace, seed: int) -> str:
     """The command that repeats one unit of this run; {name} stands for the unit."""
-    words = [_program(), "sim"]
+    words = [program(), "sim"]
     if args.kind != REGRESSION:
         words.append(args.kind)
         for option in options_of(KINDS[args.kind]):
@@ -143,19 +178,11 @@ def _repeat(args: argparse.Namespace, seed: int) -> str:
             words += [] if value is None else option.words(value)
     else:
         words += ["--full"] * args.full + ["--only", "{name}"]
-    for name in ("count", "traffic", "tensors", "netlist"):
+    for name in ("count", "traffic", "tensors", "netlist", "simulator"):
         if getattr(args, name) is not None:
             words += [f"--{name}", str(getattr(args, name))]
-    words += ["--seed", str(seed), "--waves"]
+    words += ["--seed", str(seed)]
+    words += ["--waves"] * (args.simulator in (None, "verilator"))
     if args.name:
         words += ["--name", *args.name]
     return " ".join(word if word == "{name}" else shlex.quote(word) for word in words)
-
-
-def _program() -> str:
-    """What to type for `mxdot`: the script that runs, where it is not on the path."""
-    program = Path(sys.argv[0])
-    if program.name != "mxdot" or shutil.which("mxdot") == str(program):
-        return "mxdot"
-    inside = program.is_relative_to(Path.cwd())
-    return str(program.relative_to(Path.cwd()) if inside else program)

@@ -5,6 +5,7 @@ Each kind has a folder, with files of the same names:
     item, stimulus, features   what is compared and its prediction, what is sent, coverage
     unit                       the runner
     build, bench.sv, bulk      the bench top, and its files in bulk mode; dot-quantize takes dot's
+    simplify                   simpler items, to find the simplest that fails
     subject, report            pins and beats, for the environment in bench/, and how a failure is
                                told; matmul, of which an item is a whole job, has a bench of its own
 
@@ -16,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from ..model.units import (
     DotConfig,
@@ -24,6 +26,9 @@ from ..model.units import (
     QuantizeConfig,
     UnitConfig,
 )
+
+if TYPE_CHECKING:
+    from .engine.stream_unit import StreamUnit
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,11 @@ class Kind:
     def run(self) -> Callable[..., None]:
         """The runner."""
         return named(self.runner)
+
+    @property
+    def stream(self) -> "type[StreamUnit] | None":
+        """The `StreamUnit` whose method the runner is; None of other runners."""
+        return getattr(self.run, "__self__", None)
 
 
 KINDS: dict[type[UnitConfig], Kind] = {

@@ -61,10 +61,16 @@ def test_minutes_of_fuzz(make, value):
 
 
 @pytest.mark.parametrize("value", VALUES)
+def test_options_of_soak(make, value):
+    ((words, _),) = make("soak", HOURS=value, JOBS=value, FULL="1")
+    assert words == ["sim", "soak", "--hours", value, "--jobs", value, "--full"]
+
+
+@pytest.mark.parametrize("value", VALUES)
 def test_options_of_sim_and_compare(make, value):
-    make("sim", SEED=value, JOBS=value)
+    make("sim", SEED=value, JOBS=value, SIM=value)
     (sim, _), (compare, _) = make("compare", JOBS=value, ARGS="find --lanes 8")
-    assert sim == ["sim", "--seed", value, "--jobs", value]
+    assert sim == ["sim", "--seed", value, "--jobs", value, "--simulator", value]
     assert compare == ["compare", "find", "--lanes", "8", "--jobs", value]
 
 

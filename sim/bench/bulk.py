@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,24 @@ class BulkReport:
     """Wall-clock time of these cycles, the simulator's start not included."""
 
 
+class Streaming(Protocol):
+    """A simulation of another simulator than Verilator, which has bulk mode alone."""
+
+    def stream(
+        self,
+        records: Path,
+        results: Path,
+        *,
+        gap: int,
+        stall: int,
+        seed: int,
+        timeout: int,
+        time_limit: float | None,
+    ) -> dict[str, Any]:
+        """As `run`; the fields of a `BulkReport` and a status, 0 or a number of `_STATUS`."""
+        ...
+
+
 def read_results(path: Path, words: int = 2) -> NDArray[np.uint32]:
     """The results of a bulk run, (n, words); ValueError when the file ends inside one."""
     found = np.fromfile(path, np.dtype("<u4"))
@@ -50,7 +68,7 @@ def read_results(path: Path, words: int = 2) -> NDArray[np.uint32]:
 
 
 def run(
-    build: Build,
+    build: "Build | Streaming",
     records: Path,
     results: Path,
     *,
@@ -68,6 +86,17 @@ def run(
     when a file is unusable; the log is kept beside the results.
     """
     check_chances(gap, stall)
+    if not isinstance(build, Build):
+        counts = build.stream(
+            records,
+            results,
+            gap=gap,
+            stall=stall,
+            seed=seed,
+            timeout=timeout,
+            time_limit=time_limit,
+        )
+        return BulkReport(**checked(counts, _STATUS, results, timeout))
     counts = simulate(
         build,
         results,
@@ -121,7 +150,13 @@ def simulate(
         waves=waves,
         time_limit=time_limit,
     )
-    counts = json.loads(report.read_text())
+    return checked(json.loads(report.read_text()), reasons, path, timeout)
+
+
+def checked(
+    counts: dict[str, Any], reasons: Mapping[int, str], path: Path, timeout: int
+) -> dict[str, Any]:
+    """The counts of a run without its status; SimulationError with the reason of one but 0."""
     status = counts.pop("status")
     if status:
         counts.pop("seconds")

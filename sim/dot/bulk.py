@@ -19,6 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...model import DotConfig
 from ...model.packing import pack_rows
+from ...model.trace import FLAG_NAMES
+from ..bench.layout import Field, Layout, in_bytes, placed
 from ..engine.files import beside
 from .item import Batch
 from .turns import Turns
@@ -28,6 +30,31 @@ SLOT_PLACE = 8
 """Of the slot in the word of flags."""
 
 _CHUNK = 1 << 15  # blocks converted at a time, to bound the memory used for single bits
+
+
+def record_layout(config: DotConfig) -> tuple[int, tuple[Field, ...]]:
+    """Bytes of a record, and where the inputs are in it."""
+    scale_bits = config.scale_blocks * config.scale_bits
+    operands = [("in_a", config.bits_a * config.lanes), ("in_b", config.bits_b * config.lanes)]
+    fields, size = in_bytes(operands)
+    for side in ("in_scale_a", "in_scale_b"):  # a byte also where there are none
+        more, end = in_bytes([(side, scale_bits)], size)
+        fields, size = fields + more, max(end, size + 1)
+    more, size = in_bytes([("in_c", 32)], size)
+    control = placed([("in_first", 1), ("in_last", 1), ("in_mode", config.mode_bits)], 8 * size)
+    side = [(f"in_{name}", bits) for name, bits in config.side_inputs.items()]
+    dense = placed([*side, ("in_slot", config.slot_bits)], 8 * size + 8)
+    bits = sum(config.side_inputs.values()) + config.slot_bits
+    return size + 1 + (bits + 7) // 8, fields + more + control + dense
+
+
+def layout(config: DotConfig) -> Layout:
+    """Of a dot unit."""
+    size, inputs = record_layout(config)
+    flags = [(f"out_{name}", 1) for name in FLAG_NAMES]
+    outputs = placed([("out_result", config.out.bits)]) + placed(flags, 32)
+    slot = placed([("out_slot", config.slot_bits)], 32 + SLOT_PLACE)
+    return Layout(size, inputs, 2, outputs + slot, ends="in_last")
 
 
 def write_products(

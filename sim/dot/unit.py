@@ -1,6 +1,6 @@
 """Dot units in a regression: what they are given in bulk, and how their failures are told."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..bench.layout import Layout
+from ..engine.groups import in_groups
 from ..engine.job import Failure
 from ..engine.stream_unit import StreamUnit
 from ..engine.verilator import Build
+from . import simplify
 from .build import build_unit
-from .bulk import SLOT_PLACE, write_products
-from .item import Batch, Outcome, concatenate, plain, products
+from .bulk import SLOT_PLACE, layout, write_products
+from .item import Batch, Outcome, batch_of, concatenate, plain, product_of, products
 from .report import describe_failure
 from .stimulus import traffic
 from .tensors import tensor_traffic
@@ -29,6 +32,10 @@ class DotStream(StreamUnit):
         """The unit in the bench top."""
         directory = self.job.build_directory / "build"
         return build_unit(self.config, verilog, directory, waves=self.job.waves)
+
+    def layout(self) -> Layout:
+        """Blocks, and results with flags."""
+        return layout(self.config)
 
     def batches(self) -> list[Batch]:
         """Every sequence, and real tensors; a batch for each mode and number of blocks."""
@@ -66,6 +73,20 @@ class DotStream(StreamUnit):
         """mode, c, blocks and slot."""
         (product,) = products(self.config, batch)
         return plain(replace(product, slot=int(self.turns.slot[place])))
+
+    def gathered(self, items: Sequence[Mapping[str, Any]]) -> tuple[list[Batch], list[int]]:
+        """A batch for each mode and number of blocks."""
+        made = [product_of(item) for item in items]
+        groups, places = in_groups(made, lambda item: (item.mode, len(item.blocks)))
+        return [batch_of(self.config, group) for group in groups], places
+
+    def simpler(self, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Fewer blocks and lanes, plainer c, scales and codes."""
+        return simplify.simpler(self.config, item)
+
+    def complexity(self, item: Mapping[str, Any]) -> tuple[int, ...]:
+        """Lanes, blocks, c, scales, codes."""
+        return simplify.complexity(self.config, item)
 
     def report(self, verilog: Path, failure: Failure) -> str:
         """With the first stage that differs."""

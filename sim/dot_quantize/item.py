@@ -62,7 +62,13 @@ def predict(config: DotQuantizeConfig, batch: Batch) -> Outcome:
 
 def blocks(config: DotQuantizeConfig, batch: Batch) -> list[Block]:
     """The blocks of `batch` as pins carry them."""
-    products = [item for part in batch.products for item in dot.products(config.dot, part)]
+    products: dict[int, dot.Product] = {}
+    first = 0
+    for part in batch.products:
+        rows = np.unique(batch.order[(batch.order >= first) & (batch.order < first + len(part))])
+        made = dot.products(config.dot, part.take(rows - first))
+        products |= zip(rows.tolist(), made, strict=True)
+        first += len(part)
     return [
         Block(tuple(products[i] for i in row), number)
         for row, number in zip(batch.order.tolist(), batch.number.tolist(), strict=True)

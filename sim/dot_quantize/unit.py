@@ -1,6 +1,6 @@
 """Dot units with a quantiser, in bulk, and how their failures are told."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..bench.layout import Layout
 from ..dot.build import build_unit
-from ..dot.bulk import write_products
+from ..dot.bulk import record_layout, write_products
 from ..engine.job import Failure
 from ..engine.stream_unit import StreamUnit
 from ..engine.verilator import Build
+from ..quantize.bulk import codes_layout
 from ..quantize.item import CodesBeat, codes_beats, words
-from .item import Batch, Outcome, blocks, plain
+from . import simplify
+from .item import Batch, Outcome, batch_of, block_of, blocks, plain
 from .report import describe_failure
 from .stimulus import traffic
 
@@ -28,6 +31,14 @@ class DotQuantizeStream(StreamUnit):
         """The unit in the bench top of dot units."""
         directory = self.job.build_directory / "build"
         return build_unit(self.config, verilog, directory, waves=self.job.waves)
+
+    def layout(self) -> Layout:
+        """Blocks of dot products, and beats of one code."""
+        size, inputs = record_layout(self.config.dot)
+        words, outputs, _, ones = codes_layout(self.config.quantizer)
+        code = [field._replace(port="out_code") for field in outputs if field.port == "out_codes"]
+        others = [field for field in outputs if field.port != "out_codes"]
+        return Layout(size, inputs, words, (*code, *others), ends="in_last", ones=ones)
 
     def batches(self) -> list[Batch]:
         """Every sequence, and real tensors."""
@@ -54,6 +65,19 @@ class DotQuantizeStream(StreamUnit):
     def plain(self, batch: Batch, place: int) -> dict[str, Any]:
         """number and products."""
         return plain(blocks(self.config, batch)[0])
+
+    def gathered(self, items: Sequence[Mapping[str, Any]]) -> tuple[list[Batch], list[int]]:
+        """One batch."""
+        batch = batch_of(self.config, [block_of(item) for item in items])
+        return [batch], list(range(len(items)))
+
+    def simpler(self, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Fewer and simpler dot products."""
+        return simplify.simpler(self.config, item)
+
+    def complexity(self, item: Mapping[str, Any]) -> tuple[int, ...]:
+        """Of all dot products."""
+        return simplify.complexity(self.config, item)
 
     def report(self, verilog: Path, failure: Failure) -> str:
         """With results, and operands of one dot product."""

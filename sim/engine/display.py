@@ -81,8 +81,11 @@ def _line(result: UnitResult) -> str:
     return text if result.passed else f"{text}; {(result.errors or ['nothing was compared'])[0]}"
 
 
-def summary(results: list[UnitResult], seconds: float, coverage: float) -> bool:
-    """Print the table, the failures, and one line of totals; True when all passed."""
+def summary(results: list[UnitResult], seconds: float, coverage: float | None) -> bool:
+    """Print the table, the failures, and one line of totals; True when all passed.
+
+    coverage: of functional coverage, percent; None where none was sampled.
+    """
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
     console.print(_table(results))
     for result in results:
@@ -95,9 +98,10 @@ def summary(results: list[UnitResult], seconds: float, coverage: float) -> bool:
     compared = " and ".join(f"{count:,} {items}" for items, count in totals.items())
     mismatches = sum(result.mismatches for result in results)
     verdict = f"FAILED: {', '.join(failed)}" if failed else "all passed"
+    covered = "no coverage sampled" if coverage is None else f"coverage {coverage:.1f}%"
     console.print(
         f"{len(results)} units, {compared} compared with the model, "
-        f"{mismatches:,} mismatches, coverage {coverage:.1f}%, {seconds:.0f} s: {verdict}",
+        f"{mismatches:,} mismatches, {covered}, {seconds:.0f} s: {verdict}",
         markup=False,
         soft_wrap=True,
     )

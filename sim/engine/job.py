@@ -18,13 +18,14 @@ class UnitJob:
     """What to simulate of one unit of any kind.
 
     name: unique in a regression; files go to `directory`. traffic, bulk: how much is simulated
-    cycle by cycle and in bulk mode. verilog: simulate this file instead of the generated unit.
-    generator: "module:function" that makes the Verilog, of the configuration and the arguments
-    behind it; None for the generated unit. predictor: "module:function" that predicts results;
-    None is the golden model's. builds: where simulations are compiled and kept; the job's directory
-    when None. repeat: the command that repeats this job, for reports. tensors: a file of real data
-    and the names of two arrays in it, of which all dot products are simulated in bulk mode, or a
-    sample.
+    cycle by cycle and in bulk mode; 0 leaves it out. verilog: simulate this file instead of the
+    generated unit. generator: "module:function" that makes the Verilog, of the configuration and
+    the arguments behind it; None for the generated unit. predictor: "module:function" that predicts
+    results; None is the golden model's. simulator: "module:function" that builds the simulation of
+    bulk mode, of the top, the Verilog, a directory and the layout, in place of Verilator. builds:
+    where simulations are compiled and kept; the job's directory when None. repeat: the command that
+    repeats this job, for reports. tensors: a file of real data and the names of two arrays in it,
+    of which all dot products are simulated in bulk mode, or a sample.
     """
 
     name: str
@@ -37,6 +38,7 @@ class UnitJob:
     verilog: Path | None = None
     generator: tuple[str, ...] | None = None
     predictor: str | None = None
+    simulator: str | None = None
     builds: Path | None = None
     repeat: str = ""
     tensors: Path | None = None
@@ -106,13 +108,19 @@ def _absolute(path: Path) -> str:
 
 @dataclass
 class Failure:
-    """One item that came out wrong. item: its operands; all of them plain values of JSON."""
+    """One item that came out wrong. item: its operands; all of them plain values of JSON.
+
+    before, timing: of the first failure in bulk, items whose results came before this one, and the
+    `Timing` of the run.
+    """
 
     item: dict[str, Any]
     got: list[Any]
     want: list[Any]
     where: str
     """Which run, and the number of the item in it."""
+    before: list[dict[str, Any]] = field(default_factory=list)
+    timing: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass

@@ -4,8 +4,9 @@ import multiprocessing
 import os
 import signal
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -17,24 +18,27 @@ Report = Callable[[str, str], None]
 """Called with a job's name and the phase it has entered."""
 
 
-def run_jobs(jobs: Sequence[UnitJob], workers: int, report: Report) -> Iterator[UnitResult]:
+def run_jobs(jobs: Iterable[UnitJob], workers: int, report: Report) -> Iterator[UnitResult]:
     """Results in the order in which the jobs end, at most `workers` at a time.
+
+    A job is taken from `jobs` when there is a worker for it, after the results before it were used.
 
     However the caller leaves (KeyboardInterrupt, SIGTERM, an error), no process stays behind.
     """
     spawn = multiprocessing.get_context("spawn")
-    waiting = list(reversed(jobs))
+    waiting = iter(jobs)
     running: dict[Connection, tuple[UnitJob, BaseProcess]] = {}
     try:
         with terminate_as_interrupt():
-            while waiting or running:
-                while waiting and len(running) < workers:
-                    job = waiting.pop()
+            while True:
+                for job in islice(waiting, workers - len(running)):
                     ours, theirs = spawn.Pipe(duplex=False)
                     process = spawn.Process(target=_work, args=(job.write(), theirs))
                     process.start()
                     theirs.close()
                     running[ours] = (job, process)
+                if not running:
+                    return
                 for connection in wait(list(running)):
                     assert isinstance(connection, Connection)
                     job, process = running[connection]
@@ -60,7 +64,7 @@ def _receive(
         message = connection.recv()
     except EOFError:
         process.join()
-        result = UnitResult(job.name, str(job.config))
+        result = UnitResult(job.name, str(job.config), seed=job.seed)
         result.errors.append(f"the job's process ended with status {process.exitcode}")
         return result
     if isinstance(message, UnitResult):
@@ -77,7 +81,7 @@ def _work(job_file: Path, connection: Connection) -> None:
     try:
         result = run_unit(job, connection.send)
     except Exception as error:
-        result = UnitResult(job.name, str(job.config))
+        result = UnitResult(job.name, str(job.config), seed=job.seed)
         result.errors.append(f"{type(error).__name__}: {error}")
         result.report = traceback.format_exc()
     connection.send(result)

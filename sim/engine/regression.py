@@ -28,8 +28,8 @@ class Settings:
     """Choices for a whole regression; None takes the default of the unit.
 
     traffic, bulk: dot products of each unit cycle by cycle and in bulk mode. tensors: a file of
-    real data for every unit, and names of two arrays in it. generator: as `UnitJob`'s. repeat: the
-    command line that repeats a unit, in which {name} stands for it.
+    real data for every unit, and names of two arrays in it. generator, simulator: as `UnitJob`'s.
+    repeat: the command line that repeats a unit, in which {name} stands for it.
     """
 
     seed: int
@@ -40,6 +40,7 @@ class Settings:
     tensors: Path | None = None
     tensor_names: tuple[str, ...] = ()
     generator: tuple[str, ...] | None = None
+    simulator: str | None = None
     repeat: str = ""
     directory: Path = BUILD
 
@@ -86,7 +87,9 @@ def run_regression(units: Sequence[Unit], settings: Settings) -> bool:
     _junit(ordered, settings, seconds)
     files = [path for job in jobs if (path := job.directory / "coverage.yml").is_file()]
     merged = settings.directory / "coverage"
-    coverage = merge_coverage(files, merged.with_suffix(".yml"), merged.with_suffix(".xml"))
+    coverage = None
+    if settings.traffic:
+        coverage = merge_coverage(files, merged.with_suffix(".yml"), merged.with_suffix(".xml"))
     return summary(ordered, seconds, coverage)
 
 
@@ -102,6 +105,7 @@ def _job(unit: Unit, settings: Settings) -> UnitJob:
         bulk=unit.bulk if settings.bulk is None else settings.bulk,
         waves=settings.waves,
         generator=settings.generator,
+        simulator=settings.simulator,
         tensors=settings.tensors or REAL_FILE,
         tensor_names=settings.tensor_names,
         all_tensors=settings.tensors is not None,

@@ -4,14 +4,17 @@ A kind of such units is a subclass of `StreamUnit`, which is the runner of its r
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..bench import bulk
+from ..bench.layout import Layout
+from ..kinds import named
 from .job import Failure, UnitJob
 from .unit import (
     KEPT_FAILURES,
@@ -24,7 +27,9 @@ from .unit import (
 )
 from .verilator import Build
 
-BULK_GAP, BULK_STALL = 8, 16  # chances in 256 per cycle
+Simulation = Build | bulk.Streaming
+NEIGHBOURS = 64  # items before the first failure that are kept with it, for one that needs them
+REPLAY_LIMIT = 60.0  # seconds
 
 
 class Batch(Protocol):
@@ -37,6 +42,52 @@ class Batch(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Timing:
+    """How the streams of a bulk run behave: chances of a gap and of a stall in 1/256 per cycle, and
+    the seed of both."""
+
+    gap: int = 8
+    stall: int = 16
+    seed: int = 1
+
+
+AT_ONCE = Timing(0, 0)
+"""No gap and no stall."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One bulk run: batches, the order of their items in the stream of results, and words."""
+
+    batches: Sequence[Any]
+    order: NDArray[np.int64]
+    got: NDArray[np.uint32]
+    want: NDArray[np.uint32]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What a few items gave, in their order: plain results, None for one that did not come."""
+
+    got: list[list[Any] | None]
+    want: list[list[Any]]
+    surplus: int
+    """Results that nothing asked for."""
+
+    @property
+    def wrong(self) -> list[int]:
+        """The items whose results are not the model's."""
+        pairs = enumerate(zip(self.got, self.want, strict=True))
+        return [i for i, (got, want) in pairs if got != want]
+
+    @property
+    def failed(self) -> bool:
+        """True when anything was wrong."""
+        return bool(self.wrong or self.surplus)
+
+
 class StreamUnit(ABC):
     """One job; what is the kind's own is in the subclass. A result is a row of 32-bit words."""
 
@@ -46,6 +97,10 @@ class StreamUnit(ABC):
     @abstractmethod
     def build(self, verilog: Path) -> Build:
         """The unit in its bench top."""
+
+    @abstractmethod
+    def layout(self) -> Layout:
+        """Where its pins are in records and results."""
 
     @abstractmethod
     def batches(self) -> Sequence[Any]:
@@ -80,6 +135,18 @@ class StreamUnit(ABC):
         """The item of a batch of one, at a place of the run, as plain values, for reports."""
 
     @abstractmethod
+    def gathered(self, items: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Any], list[int]]:
+        """The inverse of `plain`: batches, and where in them, counted through, each item is."""
+
+    @abstractmethod
+    def simpler(self, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Items with less in them: one or several steps towards the simplest."""
+
+    @abstractmethod
+    def complexity(self, item: Mapping[str, Any]) -> tuple[int, ...]:
+        """Less for a simpler item; what counts most comes first."""
+
+    @abstractmethod
     def report(self, verilog: Path, failure: Failure) -> str:
         """What people read of a failure."""
 
@@ -90,9 +157,11 @@ class StreamUnit(ABC):
         progress("verilog")
         verilog = verilog_of(job)
         progress("build")
-        build = unit.build(verilog)
-        progress("traffic")
-        failures = run_cycles(job, build, found)
+        build = unit.simulation(verilog)
+        failures: list[Failure] = []
+        if job.traffic and job.simulator is None:
+            progress("traffic")
+            failures = run_cycles(job, cast(Build, build), found)
         try:
             if job.bulk:
                 progress("bulk")
@@ -100,55 +169,114 @@ class StreamUnit(ABC):
         finally:  # a deadlock in bulk mode does not hide what was found before
             if failures:
                 progress("report")
+                found.failures = failures
                 found.report = unit.report(verilog, failures[0])
 
-    def _run_bulk(self, build: Build, found: UnitResult) -> list[Failure]:
+    def simulation(self, verilog: Path) -> Simulation:
+        """The unit in its bench top, or in the simulator that the job names."""
         job = self.job
-        batches = self.batches()
-        ends = np.cumsum([len(batch) for batch in batches])
-        order = self.arranged(batches, job.rng("bulk order").permutation(ends[-1]))
+        if job.simulator is None:
+            return self.build(verilog)
+        from ...hw.verilog import default_top
+
+        directory = job.build_directory / "second"
+        return named(job.simulator)(default_top(self.config), verilog, directory, self.layout())
+
+    def replay(
+        self,
+        build: Simulation,
+        items: Sequence[Mapping[str, Any]],
+        timing: Timing = AT_ONCE,
+        waves: Path | None = None,
+    ) -> Replayed:
+        """What these items give after a reset, one after the other or, where the unit interleaves
+        them, mixed. SimulationError for a unit that does not finish them."""
+        batches, places = self.gathered(items)
+        order = self.arranged(batches, np.array(places, np.int64))
+        sent = self._send(build, batches, order, timing, "replay", waves, REPLAY_LIMIT)
+        came = np.argsort(order)[places].tolist()
+        return Replayed(
+            [self.result(sent.got[i]) if i < len(sent.got) else None for i in came],
+            [self.result(sent.want[i]) for i in came],
+            max(0, len(sent.got) - len(items)),
+        )
+
+    def _send(
+        self,
+        build: Simulation,
+        batches: Sequence[Any],
+        order: NDArray[np.int64],
+        timing: Timing,
+        name: str,
+        waves: Path | None,
+        time_limit: float,
+    ) -> Sent:
+        """Streams the items in their order through the unit; files are called `name`."""
         places = np.argsort(order)
+        ends = np.cumsum([len(batch) for batch in batches])
         batches = [
             self.placed(batch, places[end - len(batch) : end])
             for batch, end in zip(batches, ends, strict=True)
         ]
-        records, results = job.directory / "bulk.records", job.directory / "bulk.results"
+        records, results = (
+            self.job.directory / f"{name}.{what}" for what in ("records", "results")
+        )
         self.write(records, batches, order)
         report = bulk.run(
             build,
             records,
             results,
-            gap=BULK_GAP,
-            stall=BULK_STALL,
-            seed=job.seed % 2**31,
-            waves=job.directory / "bulk.fst" if job.waves and job.bulk <= WAVES_LIMIT else None,
-            time_limit=TIME_LIMIT,
+            gap=timing.gap,
+            stall=timing.stall,
+            seed=timing.seed,
+            waves=waves,
+            time_limit=time_limit,
         )
-        predict = job.predict()
+        predict = self.job.predict()
         want = [self.words(predict(self.config, batch)) for batch in batches]
         want = self.placed_words(np.concatenate(want)[order])
         got = bulk.read_results(results, want.shape[1])
-        if not job.waves:
+        if not self.job.waves:
             records.unlink()
             results.unlink()
+        return Sent(batches, order, got, want, report.seconds)
+
+    def _run_bulk(self, build: Simulation, found: UnitResult) -> list[Failure]:
+        job = self.job
+        batches = self.batches()
+        order = job.rng("bulk order").permutation(sum(map(len, batches)))
+        recorded = job.waves and job.bulk <= WAVES_LIMIT
+        waves = job.directory / "bulk.fst" if recorded else None
+        timing = Timing(seed=job.seed % 2**31)
+        order = self.arranged(batches, order)
+        sent = self._send(build, batches, order, timing, "bulk", waves, TIME_LIMIT)
+        got, want = sent.got, sent.want
         count = min(len(got), len(want))
         wrong = np.flatnonzero((got[:count] != want[:count]).any(axis=1))
-        found.bulk_rate = len(got) / max(report.seconds, 1e-9)
+        found.bulk_rate = len(got) / max(sent.seconds, 1e-9)
         found.compared += count
         found.mismatches += len(wrong)
         if len(got) != len(want):
             found.errors.append(f"bulk: {len(want)} {found.items} gave {len(got)} results")
         if len(wrong):
             found.errors.append(f"bulk: {len(wrong)} results differ from the model's")
-        return [
+        failures = [
             Failure(
-                self.plain(_item(batches, int(order[i])), i),
+                self._plain_at(sent, i),
                 self.result(got[i]),
                 self.result(want[i]),
                 f"bulk, {found.items[:-1]} {i}",
             )
             for i in wrong[:KEPT_FAILURES].tolist()
         ]
+        for failure, i in zip(failures[:1], wrong.tolist(), strict=False):
+            failure.before = [self._plain_at(sent, j) for j in range(max(0, i - NEIGHBOURS), i)]
+            failure.timing = asdict(timing)
+        return failures
+
+    def _plain_at(self, sent: Sent, place: int) -> dict[str, Any]:
+        """The item at a place of the stream of results."""
+        return self.plain(_item(sent.batches, int(sent.order[place])), place)
 
 
 def _item(batches: Sequence[Batch], number: int) -> Batch:

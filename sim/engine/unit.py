@@ -38,6 +38,10 @@ class UnitResult:
     """The failure report, for people."""
     items: str = "dot products"
     """What was compared, in words."""
+    seed: int = 0
+    """Of the job."""
+    failures: list[Failure] = field(default_factory=list)
+    """The first of what came out wrong."""
 
     @property
     def passed(self) -> bool:
@@ -51,7 +55,7 @@ def run_unit(job: UnitJob, progress: Progress = lambda phase: None) -> UnitResul
     Raises ToolError when the toolchain is missing.
     """
     started = time.perf_counter()
-    result = UnitResult(job.name, str(job.config), items=job.config.items)
+    result = UnitResult(job.name, str(job.config), items=job.config.items, seed=job.seed)
     job.directory.mkdir(parents=True, exist_ok=True)
     try:
         kind_of(job.config).run(job, progress, result)

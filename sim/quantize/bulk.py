@@ -14,8 +14,29 @@ from numpy.typing import NDArray
 
 from ...model import QuantizeConfig
 from ...model.lfsr import WORD_BITS
+from ..bench.layout import Field, Layout, in_bytes, placed
 from ..engine.files import write_file
 from .item import Batch
+
+
+def layout(config: QuantizeConfig) -> Layout:
+    """Of a quantiser."""
+    values = [("in_values", config.lanes * config.source.bits)]
+    words = [("in_random", config.lanes * config.word_bits), ("in_outer", config.outer_bits)]
+    inputs, size = in_bytes([*values, *words])
+    mode = placed([("in_mode", config.mode_bits)], 8 * size)
+    rule = placed([("in_rule", config.rule_bits)], 8 * size + 4)
+    return Layout(size + 1, inputs + mode + rule, *codes_layout(config))
+
+
+def codes_layout(config: QuantizeConfig) -> tuple[int, tuple[Field, ...], str, tuple[int, ...]]:
+    """What a beat of codes adds to a layout: words, outputs, no input that ends, ones."""
+    codes = placed([("out_codes", config.lanes * config.bits), ("out_micro", config.micro_bits)])
+    words = (config.lanes * config.bits + config.micro_bits + 31) // 32
+    scale = placed([("out_scale", config.scale_bits)], 32 * words)
+    last = placed([("out_last", 1)], 32 * words + 8)
+    # A block of one beat has no such output: each beat is the last.
+    return words + 1, codes + scale + last, "", (32 * words + 8,) * (config.beats == 1)
 
 
 def write_records(

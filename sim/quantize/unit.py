@@ -1,6 +1,6 @@
 """Quantisers in a regression: what they are given in bulk, and how their failures are told."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,12 +8,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..bench.layout import Layout
+from ..engine.groups import in_groups
 from ..engine.job import Failure
 from ..engine.stream_unit import StreamUnit
 from ..engine.verilator import Build
+from . import simplify
 from .build import build_quantizer
-from .bulk import write_records
-from .item import Batch, CodesBeat, Outcome, blocks, codes_beats, concatenate, plain, words
+from .bulk import layout, write_records
+from .item import (
+    Batch,
+    CodesBeat,
+    Outcome,
+    batch_of,
+    block_of,
+    blocks,
+    codes_beats,
+    concatenate,
+    plain,
+    words,
+)
 from .report import describe_failure
 from .stimulus import bulk_traffic
 from .tensors import tensor_traffic
@@ -26,6 +40,10 @@ class QuantizeStream(StreamUnit):
         """The unit in its bench top."""
         directory = self.job.build_directory / "build"
         return build_quantizer(self.config, verilog, directory, waves=self.job.waves)
+
+    def layout(self) -> Layout:
+        """Beats of values, and of codes."""
+        return layout(self.config)
 
     def batches(self) -> list[Batch]:
         """Every sequence, and real tensors; a batch for each mode and scale rule."""
@@ -53,6 +71,20 @@ class QuantizeStream(StreamUnit):
     def plain(self, batch: Batch, place: int) -> dict[str, Any]:
         """mode, rule, number and beats."""
         return plain(blocks(self.config, batch)[0])
+
+    def gathered(self, items: Sequence[Mapping[str, Any]]) -> tuple[list[Batch], list[int]]:
+        """A batch for each mode and scale rule."""
+        made = [block_of(item) for item in items]
+        groups, places = in_groups(made, lambda item: (item.mode, item.rule))
+        return [batch_of(self.config, group) for group in groups], places
+
+    def simpler(self, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Fewer values, plainer ones."""
+        return simplify.simpler(self.config, item)
+
+    def complexity(self, item: Mapping[str, Any]) -> tuple[int, ...]:
+        """Values, outer scale, random words."""
+        return simplify.complexity(self.config, item)
 
     def report(self, verilog: Path, failure: Failure) -> str:
         """With values and words."""

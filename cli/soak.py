@@ -1,0 +1,105 @@
+"""`mxdot sim soak` and `mxdot sim replay`: fresh seeds for hours, and what failed once."""
+
+import argparse
+import shlex
+from pathlib import Path
+
+from .program import program
+
+DEFAULT_HOURS = 1.0
+LARGEST_HOURS = 10_000
+
+
+def add_parsers(what: argparse._SubParsersAction) -> None:
+    """Add both to the subcommands of `mxdot sim`."""
+    text = "units in bulk mode again and again, each time with a fresh seed"
+    soak = what.add_parser(
+        "soak",
+        help=text,
+        description=f"Simulate {text}. Counts add up in build/soak, whoever is interrupted; what "
+        "fails is made as small as can be and kept in build/soak/failures.",
+    )
+    soak.add_argument(
+        "--hours",
+        type=float,
+        help=f"after these no run begins (default: {DEFAULT_HOURS:g})",
+    )
+    soak.add_argument("--full", action="store_true", help="units of the full matrix")
+    soak.add_argument(
+        "--only", action="append", metavar="NAME", help="this unit of the matrix (patterns: *)"
+    )
+    soak.add_argument("--seed", type=int, help="repeat the run of this seed, once for each unit")
+    soak.add_argument("--count", type=int, help="dot products of a run (default: 100000)")
+    soak.add_argument("--jobs", type=int, help="units at a time (default: all cores)")
+    soak.set_defaults(run=run_soak)
+    replay = what.add_parser(
+        "replay",
+        help="operands that failed once",
+        description="Simulate what a soak has kept: 0 when the unit gives what the model does.",
+    )
+    replay.add_argument("file", type=Path, help="a regression vector, .json")
+    replay.add_argument("--waves", action="store_true", help="record FST waves")
+    replay.set_defaults(run=run_replay)
+
+
+def run_soak(args: argparse.Namespace) -> int:
+    """Soak; 0 when nothing failed, 1 when something did."""
+    _check(args)
+    from ..sim.engine.regression import select
+    from ..sim.engine.regression_units import default_matrix, full_matrix
+    from ..sim.engine.toolchain import ToolError
+    from ..sim.soak.run import COUNT, Settings
+    from ..sim.soak.run import run_soak as soak
+
+    units = full_matrix() if args.full else default_matrix()
+    if args.only:
+        units = select(units, args.only)
+    count = COUNT if args.count is None else args.count
+    words = [program(), "sim", "soak", *["--full"] * args.full]
+    words += ["--only", "{name}", "--seed", "{seed}", "--count", str(count)]
+    settings = Settings(
+        hours=DEFAULT_HOURS if args.hours is None else args.hours,
+        seed=args.seed,
+        count=count,
+        workers=args.jobs,
+        repeat=" ".join(words),
+        replay=f"{program()} sim replay {{file}} --waves",
+    )
+    try:
+        return 0 if soak(units, settings) else 1
+    except ToolError as error:
+        raise ValueError(str(error)) from None
+
+
+def _check(args: argparse.Namespace) -> None:
+    if args.seed is not None and args.hours is not None:
+        raise ValueError("hours and seed exclude each other: a seed is one run")
+    for name, low, high in (
+        ("hours", 0, LARGEST_HOURS),
+        ("seed", 0, 2**63 - 1),
+        ("count", 1, 10**8),
+        ("jobs", 1, 1024),
+    ):
+        value = getattr(args, name)
+        if value is not None and not low <= value <= high:
+            raise ValueError(f"{name} must be from {low} to {high}, not {value}")
+
+
+def run_replay(args: argparse.Namespace) -> int:
+    """Replay; 0 when every result is the model's, 1 when not."""
+    from ..sim.engine.job import UnitJob
+    from ..sim.engine.names import file_name
+    from ..sim.engine.toolchain import ToolError
+    from ..sim.soak import vector
+
+    try:
+        kept = vector.load(args.file)
+        name = file_name(kept.config.name)
+        directory = Path("build/replay") / name
+        repeat = f"{program()} sim replay {shlex.quote(str(args.file))} --waves"
+        job = UnitJob(name, kept.config, 0, directory, waves=args.waves, repeat=repeat)
+        replayed, report = vector.replay(kept, job)
+    except ToolError as error:
+        raise ValueError(str(error)) from None
+    print(report or f"{len(replayed.want)} {kept.config.items}: every bit is the model's")
+    return 1 if report else 0

@@ -1,0 +1,1 @@
+"""A second simulator: Yosys reads the Verilog and writes it as C++ (CXXRTL)."""

@@ -91,14 +91,16 @@ class StreamUnit(ABC):
         verilog = verilog_of(job)
         progress("build")
         build = unit.build(verilog)
-        progress("traffic")
-        failures = run_cycles(job, build, found)
+        failures: list[Failure] = []
+        if job.traffic:
+            progress("traffic")
+            failures = run_cycles(job, build, found)
         try:
             if job.bulk:
                 progress("bulk")
                 failures += unit._run_bulk(build, found)
         finally:  # a deadlock in bulk mode does not hide what was found before
-            if failures:
+            if failures and job.explains:
                 progress("report")
                 found.report = unit.report(verilog, failures[0])
 

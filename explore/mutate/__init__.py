@@ -1,1 +1,1 @@
-"""mxdot.explore.mutate: mutants of the RTL and of the model, and what kills them (`make mutate`)."""
+"""mxdot.explore.mutate: mutants of RTL and model, and what kills them (`make mutate`)."""

@@ -42,8 +42,13 @@ aigmap
 opt_clean
 write_aiger -symbols mutants.aig
 """
-_MODES = {"inv": "inverted", "const0": "stuck at 0", "const1": "stuck at 1",
-          "cnot0": "inverted while another is 0", "cnot1": "inverted while another is 1"}  # fmt: skip
+_MODES = {
+    "inv": "inverted",
+    "const0": "stuck at 0",
+    "const1": "stuck at 1",
+    "cnot0": "inverted while another is 0",
+    "cnot1": "inverted while another is 1",
+}
 
 
 @dataclass(frozen=True)

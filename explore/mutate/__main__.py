@@ -69,7 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         help="for each proof of equivalence (%(default)g)")  # fmt: skip
     parser.add_argument("--markdown", action="store_true", help="rows of docs/verification.md")
     args = parser.parse_args(arguments)
-    chosen = [subject for subject in subjects() if args.only in subject.name]
+    chosen = [subject for subject in subjects() if args.only == subject.name]
+    chosen = chosen or [subject for subject in subjects() if args.only in subject.name]
     wrong = _wrong(args, chosen)
     if wrong:
         print(f"mutate: error: {wrong}", file=sys.stderr)

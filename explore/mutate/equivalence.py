@@ -23,10 +23,10 @@ def decide(design: Design, number: int, directory: Path, limit: float) -> tuple[
     """
     directory.mkdir(parents=True, exist_ok=True)
     graph = aig.read(design.aiger)
-    _step(graph, number, directory / "step.aig")
+    step(graph, number, directory / "step.aig")
     if ask(f"read step.aig; {STEP}", directory, "the mutant", limit) is Verdict.PROVED:
         return Verdict.PROVED, "one step from every state"
-    _sequence(graph, number, design.reset, directory / "sequence.aig")
+    sequence(graph, number, design.reset, directory / "sequence.aig")
     verdict = ask(f"read sequence.aig; {SEQUENTIAL}", directory, "the mutant", limit)
     return verdict, "every sequence from every state, after a reset"
 
@@ -48,7 +48,7 @@ def _free(graph: Aig) -> list[tuple[str, int]]:
     return [name for name in graph.inputs if name[0] != SELECT]
 
 
-def _step(graph: Aig, number: int, path: Path) -> None:
+def step(graph: Aig, number: int, path: Path) -> None:
     """Registers are inputs, and what comes next to them is an output."""
     free, count = _free(graph), len(graph.nexts)
     builder = Builder(len(free) + count, 0)
@@ -62,7 +62,7 @@ def _step(graph: Aig, number: int, path: Path) -> None:
     builder.write(path, [], differ)
 
 
-def _sequence(graph: Aig, number: int, reset: str, path: Path) -> None:
+def sequence(graph: Aig, number: int, reset: str, path: Path) -> None:
     """Inputs, then the state that both start with; a register that the first cycle is over."""
     free, count = _free(graph), len(graph.nexts)
     builder = Builder(len(free) + count, 1 + 2 * count)

@@ -20,12 +20,12 @@ class UnitJob:
     name: unique in a regression; files go to `directory`. traffic, bulk: how much is simulated
     cycle by cycle and in bulk mode; 0 leaves that bench out. explains: describe the first failure,
     for which a unit may be built once more. verilog: simulate this file instead of the generated
-    unit. generator: "module:function" that makes the Verilog, of the configuration and the arguments
-    behind it; None for the generated unit. predictor: "module:function" that predicts results;
-    None is the golden model's. builds: where simulations are compiled and kept; the job's directory
-    when None. repeat: the command that repeats this job, for reports. tensors: a file of real data
-    and the names of two arrays in it, of which all dot products are simulated in bulk mode, or a
-    sample.
+    unit. generator: "module:function" that makes the Verilog, of the configuration and the
+    arguments behind it; None for the generated unit. predictor: "module:function" that predicts
+    results; None is the golden model's. builds: where simulations are compiled and kept; the job's
+    directory when None. repeat: the command that repeats this job, for reports. tensors: a file of
+    real data and the names of two arrays in it, of which all dot products are simulated in bulk
+    mode, or a sample.
     """
 
     name: str

@@ -19,7 +19,7 @@ from .score import GOAL, Fate, Outcome, Told, counts, judged, score
 from .subjects import UNITS, Unit
 
 BUILD = Path("build/mutate")
-COUNT, SEED, LIMIT = 150, 1, 120.0
+COUNT, SEED, LIMIT = 40, 1, 20.0
 MOST = 5_000
 """Mutants of one subject, which live in one simulation."""
 
@@ -131,7 +131,7 @@ def _told(subject: Subject, args: argparse.Namespace) -> list[Outcome]:
     reached = f"{score(outcomes):.1f}%"
     if args.markdown:
         print(
-            f"| `{subject.name}` | {subject.says} | {len(outcomes)} | {killers} | {equivalent} "
+            f"| {subject.name} | {subject.says} | {len(outcomes)} | {killers} | {equivalent} "
             f"| {survived} | {reached} | {seconds:.0f} s |", flush=True,
         )  # fmt: skip
     else:

@@ -108,7 +108,9 @@ def make(unit: Unit, count: int, seed: int, directory: Path) -> Design:
     (directory / "mutants.il").write_text(changed)
     run_yosys(_WRITE.format(mutations="\n".join(lines)), directory, unit.name, LIMIT)
     ports = used(TOPS[type(unit.config)](unit.config))
-    wrapper = _wrapper(top, inner, [(s.name, side, len(s)) for s, side, _ in ports.ports], bits)
+    wrapper = _wrapper(
+        top, inner, [(str(s.name), side, len(s)) for s, side, _ in ports.ports], bits
+    )
     verilog = directory / f"{top}.v"
     write_file(verilog, wrapper + (directory / "mutants.v").read_text())
     return Design(unit, tuple(mutants), original, verilog, directory / "mutants.aig", ports.reset)

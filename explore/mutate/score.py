@@ -51,7 +51,7 @@ def judges() -> str:
     """A digest of what judges: the bench, the model, and the proofs."""
     files = sorted(path for name in ("sim", "model") for path in (_PACKAGES / name).rglob("*.py"))
     files += sorted((_PACKAGES / "sim").rglob("*.sv*"))
-    files += [Path(module.__file__) for module in (aig, bench, engine, equivalence)]
+    files += [Path(str(module.__file__)) for module in (aig, bench, engine, equivalence)]
     return digest([path.read_text() for path in files])
 
 

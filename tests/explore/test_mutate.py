@@ -11,11 +11,11 @@ from mxdot.explore.mutate import __main__ as command
 from mxdot.explore.mutate import aig, bench, design, equivalence, model, python_source
 from mxdot.explore.mutate.score import Fate, Outcome, judged, score
 from mxdot.explore.mutate.subjects import Unit
-from mxdot.model import DotConfig
+from mxdot.model import QuantizeConfig
 from mxdot.sim.engine.unit import UnitResult
 
 LIMIT = 60  # seconds
-UNIT = Unit("small", DotConfig("e2m1", 4, "exact", 1), few=500, many=500, traffic=200)
+UNIT = Unit("small", QuantizeConfig("e2m1", 4, "bfloat16", stages=2), 1000, 2000)
 COUNT = 24
 
 
@@ -40,14 +40,6 @@ def test_each_mutant_is_killed_or_proved_equal(outcomes):
     assert fates.total() == COUNT
 
 
-def test_killed_mutants_are_not_the_same_unit(made, outcomes, tmp_path):
-    """Bench and proof agree on each."""
-    for mutant, outcome in zip(made.mutants, outcomes[0], strict=True):
-        if outcome.fate is not Fate.SURVIVED:
-            verdict, _ = equivalence.decide(made, mutant.number, tmp_path, LIMIT)
-            assert (verdict is Verdict.PROVED) == (outcome.fate is Fate.EQUIVALENT), outcome
-
-
 def test_what_was_judged_is_kept(made, outcomes, monkeypatch):
     found, directory, cache = outcomes
     monkeypatch.setattr(bench, "run", None)
@@ -55,6 +47,7 @@ def test_what_was_judged_is_kept(made, outcomes, monkeypatch):
 
 
 def test_a_bench_that_sees_nothing_leaves_survivors(made, outcomes, tmp_path, monkeypatch):
+    """And what the bench kills, ABC finds to be another unit."""
     passed = UnitResult(UNIT.name, "", compared=1)
     monkeypatch.setattr(bench, "run", lambda *_: passed)
     found = judged(made, 1, tmp_path, Cache(tmp_path / "results"), LIMIT, lambda outcome: None)
@@ -153,7 +146,7 @@ def test_the_command_says_who_survived(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--only", "x"], "only must be part of a subject's name (see --list), not 'x'"),
+        (["--only", "nothing"], "only must be part of a subject's name (see --list), not 'nothing'"),
         (["--count", "1"], "count must be from 2 to 5000, not 1"),
         (["--seed", "-1"], "seed must be from 0 to 2147483647, not -1"),
         (["--limit", "0"], "limit must be above 0, not 0"),

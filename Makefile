@@ -39,7 +39,7 @@ SIM_FLAGS = $(if $(value SEED),--seed $(call quoted,SEED)) $(if $(value JOBS),--
 	$(if $(filter-out 0,$(value FULL)),--full) $(if $(filter-out 0,$(value WAVES)),--waves)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sim soak compare area-report formal verilog test test-explore test-gpu fuzz docs lint bench lock clean
+.PHONY: help venv sim soak compare area-report formal mutate verilog test test-explore test-gpu fuzz docs lint bench lock clean
 
 help: ## this list
 	@echo 'usage: make TARGET [NAME=value ...]'
@@ -64,6 +64,9 @@ area-report: $(EXPLORE) ## area and delay of the units of docs/area.md (ARGS='--
 
 formal: $(EXPLORE) ## prove what docs/verification.md claims (ARGS='--only rounder', '--list')
 	@$(BIN)/python -m mxdot.explore.formal $(ARGS)
+
+mutate: $(EXPLORE) ## what the bench kills of units and a model that are wrong (ARGS='--only dot', '--list', '--count n')
+	@$(BIN)/python -m mxdot.explore.mutate $(ARGS)
 
 verilog: $(READY) ## write one unit as Verilog (FORMAT=e4m3 ACCUMULATOR=aligned:13 LANES=32 OUT=build/dot.v)
 	@$(BIN)/mxdot verilog --format $(call quoted,FORMAT) --accumulator $(call quoted,ACCUMULATOR) \

@@ -48,7 +48,15 @@ def decide(subject: Subject, rule: Rule, directory: Path, limit: float) -> Verdi
     (directory / "both.v").write_text(bench(subject))
     run_yosys(SCRIPT, directory, "the subject", limit)
     commands = SEQUENTIAL if subject.clock else COMBINATIONAL
-    log = run_abc(commands, directory, "the subject", limit)
+    return ask(commands, directory, "the subject", limit)
+
+
+def ask(commands: str, directory: Path, source: str, limit: float) -> Verdict:
+    """What ABC's `print_status` says at the end of commands in `directory`; errors as `decide`'s.
+
+    RuntimeError when it says nothing.
+    """
+    log = run_abc(commands, directory, source, limit)
     status = re.findall(r"^Status = (-?\d)", log, re.M)
     if not status:
         raise RuntimeError(f"ABC said no status: {log.strip().splitlines()[-1:]}")

@@ -101,6 +101,7 @@
         cycle;
         bulk_cycles = bulk_cycles + 1;
         if (idle > timeout) bulk_status = 3;
+        if (bulk_results > expected) bulk_status = 4;  // else it would go on without an end
       end
       stall = 0;
       repeat (drain) cycle;

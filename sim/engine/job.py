@@ -18,12 +18,13 @@ class UnitJob:
     """What to simulate of one unit of any kind.
 
     name: unique in a regression; files go to `directory`. traffic, bulk: how much is simulated
-    cycle by cycle and in bulk mode; 0 leaves it out. verilog: simulate this file instead of the
-    generated unit. generator: "module:function" that makes the Verilog, of the configuration and
-    the arguments behind it; None for the generated unit. predictor: "module:function" that predicts
-    results; None is the golden model's. simulator: "module:function" that builds the simulation of
-    bulk mode, of the top, the Verilog, a directory and the layout, in place of Verilator. builds:
-    where simulations are compiled and kept; the job's directory when None. repeat: the command that
+    cycle by cycle and in bulk mode; 0 leaves it out. explains: describe the first failure, for
+    which a unit may be built once more. verilog: simulate this file instead of the generated unit.
+    generator: "module:function" that makes the Verilog, of the configuration and the arguments
+    behind it; None for the generated unit. predictor: "module:function" that predicts results; None
+    is the golden model's. simulator: "module:function" that builds the simulation of bulk mode, of
+    the top, the Verilog, a directory and the layout, in place of Verilator. builds: where
+    simulations are compiled and kept; the job's directory when None. repeat: the command that
     repeats this job, for reports. tensors: a file of real data and the names of two arrays in it,
     of which all dot products are simulated in bulk mode, or a sample.
     """
@@ -44,6 +45,7 @@ class UnitJob:
     tensors: Path | None = None
     tensor_names: tuple[str, ...] = ()
     all_tensors: bool = False
+    explains: bool = True
 
     @property
     def build_directory(self) -> Path:

@@ -167,9 +167,9 @@ class StreamUnit(ABC):
                 progress("bulk")
                 failures += unit._run_bulk(build, found)
         finally:  # a deadlock in bulk mode does not hide what was found before
-            if failures:
+            found.failures = failures
+            if failures and job.explains:
                 progress("report")
-                found.failures = failures
                 found.report = unit.report(verilog, failures[0])
 
     def simulation(self, verilog: Path) -> Simulation:

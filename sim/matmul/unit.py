@@ -43,7 +43,7 @@ def run(job: UnitJob, progress: Progress, result: UnitResult) -> None:
             progress("bulk")
             failures += _run_bulk(job, build, result)
     finally:  # a deadlock in bulk mode does not hide what was found before
-        if failures:
+        if failures and job.explains:
             first = failures[0]
             result.report = job.report(f"{first.where}: result differs", first.item["lines"])
 
@@ -66,6 +66,10 @@ def _run_bulk(job: UnitJob, build: verilator.Build, result: UnitResult) -> list[
         )
         want = job.predict()(job.config, product)
         where = f"bulk, product {number} ({product.name}), (M, N, K) = {product.shape}"
+        size = job.config.bytes_of("c", product.tiles(job.config))
+        if len(ran.packet) != size:
+            result.errors.append(f"{where}: {len(ran.packet)} bytes of C, wanted {size}")
+            continue
         wrong = compare(job.config, product, ran.packet, want)
         if wrong is not None:
             result.mismatches += wrong.count

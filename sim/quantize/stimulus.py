@@ -193,13 +193,16 @@ def subnormals(target: Target, rng: Generator, n: int) -> Bits:
 
 
 def specials(target: Target, rng: Generator, n: int) -> Bits:
-    """Zeros, NaN and infinities of both signs, alone, together, and in blocks of nothing else."""
+    """Zeros, NaN and infinities of both signs, alone, together, and in blocks of nothing else.
+
+    Of a NaN one bit of the fraction is set, each one in turn.
+    """
     bits = normal(target, rng, n)
     infinity = target.ones << target.fraction_bits
     quiet = infinity | 1 << target.fraction_bits - 1
-    kinds = np.array([infinity, quiet, infinity | 1, 0])
-    kinds = np.append(kinds, kinds | target.sign)
     for row in range(n):
+        kinds = np.array([infinity, quiet, infinity | 1 << row % target.fraction_bits, 0])
+        kinds = np.append(kinds, kinds | target.sign)
         chosen = rng.choice(kinds, rng.integers(1, 3))
         count = (1, 2, target.config.block)[row % 3] if row % 8 else 0
         lanes = rng.permutation(target.config.block)[:count]

@@ -1,0 +1,1 @@
+"""mxdot.explore.mutate: mutants of RTL and model, and what kills them (`make mutate`)."""

@@ -103,7 +103,7 @@ def witness(config: DotConfig) -> Work:
         )
         for both, fmt in zip((codes[0], codes[1][:1] * 2), config.formats[0], strict=True)
     )
-    c = np.ldexp(np.float32([1, -1]) * np.float32(2 - 2.0**-23), exponent)
+    c = np.ldexp(np.array([1, -1], np.float32) * np.float32(2 - 2.0**-23), exponent)
     return join(config, products(config, Cases(a, b, c)))
 
 

@@ -146,7 +146,10 @@ def test_the_command_says_who_survived(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--only", "nothing"], "only must be part of a subject's name (see --list), not 'nothing'"),
+        (
+            ["--only", "nothing"],
+            "only must be part of a subject's name (see --list), not 'nothing'",
+        ),
         (["--count", "1"], "count must be from 2 to 5000, not 1"),
         (["--seed", "-1"], "seed must be from 0 to 2147483647, not -1"),
         (["--limit", "0"], "limit must be above 0, not 0"),

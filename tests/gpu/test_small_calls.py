@@ -39,13 +39,14 @@ def test_results_are_kept_by_argument_and_type():
 
 def test_a_refusal_is_given_each_time():
     x = torch.zeros(4, 32)
+    rule: Any = ["floor"]
     for _ in range(2):
         with pytest.raises(ValueError, match=r"^block_size must be from 1 to 65536, not 0$"):
             gpu.quantize(x, "e4m3", block_size=0)
         with pytest.raises(TypeError, match=r"^block_size must be an integer .*, not True$"):
             gpu.quantize(x, "e4m3", block_size=True)
         with pytest.raises(ValueError, match=r"^scale_rule must be one of .*, not \['floor'\]$"):
-            gpu.quantize(x, "e4m3", scale_rule=["floor"])
+            gpu.quantize(x, "e4m3", scale_rule=rule)
         assert gpu.quantize(x, "e4m3", block_size=1).block_size == 1
 
 

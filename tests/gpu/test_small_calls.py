@@ -1,6 +1,7 @@
 """What calls of one kind share is found once, and no call is taken for one of another kind."""
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest

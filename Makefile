@@ -48,12 +48,13 @@ help: ## this list
 
 # In full mode whole layers of a real encoder too; with NETLIST units are synthesised first, SIM is
 # another simulator.
-sim: $(READY) $(if $(value NETLIST)$(value SIM),$(EXPLORE)) $(if $(filter-out 0,$(value FULL)),$(REAL)) ## simulate the RTL against the golden model (SEED=n FULL=1 WAVES=1 JOBS=n NETLIST=process SIM=cxxrtl)
+sim: $(READY) $(if $(value NETLIST)$(value SIM),$(EXPLORE)) $(if $(filter-out 0,$(value FULL)),$(REAL)) ## simulate the RTL against the golden model (SEED=n FULL=1 WAVES=1 JOBS=n NETLIST=process SIM=cxxrtl|bitsliced)
 	@$(BIN)/mxdot sim $(SIM_FLAGS)
 	$(if $(filter-out 0,$(value FULL)),@$(REAL_VENV)/bin/mxdot run-layer)
 
-soak: $(READY) ## simulate the units again and again with fresh seeds; failures are made small (HOURS=n JOBS=n FULL=1)
-	@$(BIN)/mxdot sim soak --hours $(call quoted,HOURS) $(if $(value JOBS),--jobs $(call quoted,JOBS)) \
+soak: $(READY) $(if $(value SIM),$(EXPLORE)) ## simulate the units again and again with fresh seeds; failures are made small (HOURS=n JOBS=n FULL=1 SIM=bitsliced)
+	@$(BIN)/mxdot sim soak --hours $(call quoted,HOURS) \
+		$(if $(value SIM),--simulator $(call quoted,SIM)) $(if $(value JOBS),--jobs $(call quoted,JOBS)) \
 		$(if $(filter-out 0,$(value FULL)),--full)
 
 compare: $(EXPLORE) ## what each accumulator costs and does to the result (ARGS='--format e4m3 ...', 'find ...', 'schemes ...')

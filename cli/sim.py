@@ -8,14 +8,12 @@ from ..model.errors import choice
 from ..model.units import KINDS, DotConfig
 from . import soak
 from .program import program
+from .simulators import SIMULATORS, is_second, taken
 from .unit_options import options_of
 from .units import add_kinds, refuse_unit, unit_config
 
 REGRESSION = "regression"
 NETLIST = "mxdot.explore.cost.gate_level:unit_netlist"
-
-
-SIMULATORS = {"verilator": None, "cxxrtl": "mxdot.explore.cxxrtl.build:build"}
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -62,8 +60,8 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--simulator",
         metavar="NAME",
-        help="verilator, or cxxrtl: bulk mode alone, of small units, with --full of all "
-        "but matrix units (needs mxdot[explore])",
+        help="verilator; cxxrtl or, of units whose items share no state, bitsliced: bulk mode "
+        "alone, of small units, with --full of all but matrix units (needs mxdot[explore])",
     )
     group.add_argument(
         "--tensors", type=Path, metavar="FILE", help="real tensors, .safetensors or .npz"
@@ -92,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     from ..sim.engine.smoke_units import smoke_matrix, stream_matrix
     from ..sim.engine.toolchain import ToolError
 
-    second = args.simulator not in (None, "verilator")
+    second = args.simulator if is_second(args) else None
     if args.kind != REGRESSION:
         units = [Unit(unit_config(args))]
     else:
@@ -102,6 +100,7 @@ def run(args: argparse.Namespace) -> int:
             units = full_matrix() if args.full else default_matrix()
         if args.only:
             units = select(units, args.only)
+    units = taken(args.simulator, units)
     if args.list:
         for unit in units:
             print(f"{unit.name:48} {unit.config}")
@@ -117,9 +116,7 @@ def run(args: argparse.Namespace) -> int:
         tensor_names=tuple(args.name),
         generator=None if args.netlist is None else (NETLIST, args.netlist),
         simulator=SIMULATORS[args.simulator or "verilator"],
-        directory=Path(
-            "-".join([str(BUILD), *filter(None, [args.netlist, "cxxrtl" if second else None])])
-        ),
+        directory=Path("-".join([str(BUILD), *filter(None, [args.netlist, second])])),
         repeat=_repeat(args, seed),
     )
     try:
@@ -145,10 +142,8 @@ def _check(args: argparse.Namespace) -> None:
         args.needs = "explore"
         choice("netlist", args.netlist, NAMES)
         yosys_version()  # ModuleNotFoundError before any work
-    if args.simulator is not None:
-        choice("simulator", args.simulator, SIMULATORS)
-        if args.simulator != "verilator":
-            _check_second(args)
+    if is_second(args):
+        _check_second(args)
     if len(args.name) > 2:
         raise ValueError(f"name must give one or two tensors, not {len(args.name)}")
     if args.name and args.tensors is None:
@@ -157,10 +152,6 @@ def _check(args: argparse.Namespace) -> None:
 
 def _check_second(args: argparse.Namespace) -> None:
     """What a second simulator does not do."""
-    from ..explore.cost.tools import yosys_version
-
-    args.needs = "explore"
-    yosys_version()
     for name in ("waves", "traffic", "netlist"):
         if getattr(args, name):
             raise ValueError(f"simulator must be verilator with --{name}, not {args.simulator}")

@@ -5,6 +5,7 @@ import shlex
 from pathlib import Path
 
 from .program import program
+from .simulators import SIMULATORS, is_second, taken
 
 DEFAULT_HOURS = 1.0
 LARGEST_HOURS = 10_000
@@ -30,6 +31,11 @@ def add_parsers(what: argparse._SubParsersAction) -> None:
     )
     soak.add_argument("--seed", type=int, help="repeat the run of this seed, once for each unit")
     soak.add_argument("--count", type=int, help="dot products of a run (default: 100000)")
+    soak.add_argument(
+        "--simulator",
+        metavar="NAME",
+        help="verilator, cxxrtl or bitsliced, as of mxdot sim; what fails is replayed by Verilator",
+    )
     soak.add_argument("--jobs", type=int, help="units at a time (default: all cores)")
     soak.set_defaults(run=run_soak)
     replay = what.add_parser(
@@ -48,20 +54,25 @@ def run_soak(args: argparse.Namespace) -> int:
     from ..sim.engine.regression import select
     from ..sim.engine.regression_units import default_matrix, full_matrix
     from ..sim.engine.toolchain import ToolError
+    from ..sim.kinds import kind_of
     from ..sim.soak.run import COUNT, Settings
     from ..sim.soak.run import run_soak as soak
 
     units = full_matrix() if args.full else default_matrix()
     if args.only:
         units = select(units, args.only)
+    if is_second(args):
+        units = taken(args.simulator, [unit for unit in units if kind_of(unit.config).stream])
     count = COUNT if args.count is None else args.count
     words = [program(), "sim", "soak", *["--full"] * args.full]
     words += ["--only", "{name}", "--seed", "{seed}", "--count", str(count)]
+    words += [] if args.simulator is None else ["--simulator", args.simulator]
     settings = Settings(
         hours=DEFAULT_HOURS if args.hours is None else args.hours,
         seed=args.seed,
         count=count,
         workers=args.jobs,
+        simulator=SIMULATORS[args.simulator or "verilator"],
         repeat=" ".join(words),
         replay=f"{program()} sim replay {{file}} --waves",
     )
@@ -72,6 +83,7 @@ def run_soak(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
+    is_second(args)  # refused before any work
     if args.seed is not None and args.hours is not None:
         raise ValueError("hours and seed exclude each other: a seed is one run")
     for name, low, high in (

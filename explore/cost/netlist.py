@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -17,11 +17,12 @@ IGNORED = ("$scopeinfo", "$print", "$check", "$assert", "$assume", "$cover", "$s
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell or instance: its name, its type, and the bits at its pins."""
+    """One cell or instance: its name, its type, the bits at its pins, and its parameters."""
 
     name: str
     type: str
     pins: dict[str, list[Bit]]
+    parameters: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def load(path: Path) -> dict[str, Netlist]:
             name,
             {port: (p["direction"], p["bits"]) for port, p in module.get("ports", {}).items()},
             [
-                Cell(key, cell["type"], cell["connections"])
+                Cell(key, cell["type"], cell["connections"], cell.get("parameters", {}))
                 for key, cell in module.get("cells", {}).items()
                 if not cell["type"].startswith(IGNORED)
             ],

@@ -19,6 +19,7 @@ class Layout:
 
     inputs, outputs: which bits are which port's; a unit need not have them all. ends: the input
     that asks for a result, "" where every record does. ones: bits of a result that are always set.
+    restarts: a record behind one that asks for a result may as well be the first after a reset.
     """
 
     record_bytes: int
@@ -27,6 +28,7 @@ class Layout:
     outputs: tuple[Field, ...]
     ends: str = ""
     ones: tuple[int, ...] = ()
+    restarts: bool = False
 
 
 def placed(ports: Sequence[tuple[str, int]], first: int = 0) -> tuple[Field, ...]:

@@ -54,7 +54,8 @@ def layout(config: DotConfig) -> Layout:
     flags = [(f"out_{name}", 1) for name in FLAG_NAMES]
     outputs = placed([("out_result", config.out.bits)]) + placed(flags, 32)
     slot = placed([("out_slot", config.slot_bits)], 32 + SLOT_PLACE)
-    return Layout(size, inputs, 2, outputs + slot, ends="in_last")
+    restarts = not config.slot_bits
+    return Layout(size, inputs, 2, outputs + slot, ends="in_last", restarts=restarts)
 
 
 def write_products(
@@ -145,7 +146,7 @@ def write_records(
             fields += [_bytes_of(column[rows]) for column in columns]
             if side:
                 fields.append(_dense([(bits[rows], width) for bits, width in side]))
-            np.concatenate(fields, axis=1)[:, ::-1].tofile(file)
+            np.ascontiguousarray(np.concatenate(fields, axis=1)[:, ::-1]).tofile(file)
 
 
 def _scale_word(scale: ArrayLike, bits: int) -> NDArray:

@@ -146,17 +146,23 @@ def specials(target: Target, rng: Generator, n: int) -> list[Batch]:
     b = draw(rng, finite_codes(target.format_b), shape)
     order = rng.permutation(len(combinations))
     lanes = rng.random((n, target.lanes)).argsort(axis=1)
-    for row in range(n):
-        codes_a, codes_b = combinations[order[row % len(combinations)]]
-        for lane in lanes[row, : 1 + row % 2]:
-            a[row, 0, lane], b[row, 0, lane] = rng.choice(codes_a), rng.choice(codes_b)
+    rows = np.repeat(np.arange(n), 1 + np.arange(n) % 2)
+    lane = lanes[rows, np.append(False, rows[1:] == rows[:-1]).astype(int)]
+    sizes = np.array([[len(x), len(y)] for x, y in combinations])
+    which = order[rows % len(combinations)]
+    for side, (codes, index) in enumerate(
+        zip((a, b), rng.integers(0, sizes[which]).T, strict=True)
+    ):
+        table = np.concatenate([pair[side] for pair in combinations])
+        starts = np.cumsum(sizes[:, side]) - sizes[:, side]
+        codes[rows, 0, lane] = table[starts[which] + index]
     scales = near_scales(rng, (n, 1)), near_scales(rng, (n, 1))
     # Every second product keeps finite scales, or a NaN would hide the special operands.
-    limits = list(SCALE_CLASSES.values())
+    limits = np.array(list(SCALE_CLASSES.values()))
     for side, codes in enumerate(scales):
-        for row in range(side, n, 4):
-            first, last = limits[(row // 4) % len(limits)]
-            codes[row] = rng.integers(first, last + 1)
+        rows = np.arange(side, n, 4)
+        first, last = limits[rows // 4 % len(limits)].T
+        codes[rows, 0] = rng.integers(first, last + 1)
     return [target.batch(a, b, scales, random_c(rng, n, special=0.05))]
 
 

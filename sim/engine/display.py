@@ -113,6 +113,9 @@ def _table(results: list[UnitResult]) -> Table:
     table.add_column("unit", no_wrap=True)
     for column in ("compared", "wrong", "coverage", "bulk/s", "per cycle/s", "ratio", "time"):
         table.add_column(column, justify="right", no_wrap=True)
+    shared = any(result.unit_share is not None for result in results)
+    if shared:
+        table.add_column("of it the unit", justify="right", no_wrap=True)
     table.add_column("")
     for result in results:
         ratio = result.bulk_rate / result.cycle_rate if result.cycle_rate else 0.0
@@ -125,6 +128,7 @@ def _table(results: list[UnitResult]) -> Table:
             f"{result.cycle_rate:,.0f}",
             f"{ratio:.0f}x",
             f"{result.seconds:.1f} s",
+            *([f"{result.unit_share or 0:.0%}"] if shared else []),
             "ok" if result.passed else "FAILED",
         )
     return table

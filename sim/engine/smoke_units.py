@@ -1,7 +1,11 @@
 """The smoke matrix: small units of every accumulator, preset and kind, for a second simulator."""
 
+from pathlib import Path
+
 from ...model import DotConfig, DotQuantizeConfig, MatmulConfig, QuantizeConfig, accumulator
 from ...model.pipeline import stage_limits
+from ..kinds import kind_of
+from .job import UnitJob
 from .regression_units import ACCUMULATORS, EVERY_ELEMENT, Unit, default_matrix
 
 BULK = 20_000
@@ -18,6 +22,12 @@ def stream_matrix() -> list[Unit]:
     units = [*smoke_matrix(), *default_matrix()]
     chosen = [unit for unit in units if not isinstance(unit.config, MatmulConfig)]
     return list({unit.name: unit for unit in chosen}.values())
+
+
+def restarts(unit: Unit) -> bool:
+    """Whether the unit's records may be dealt to many runs, each after a reset."""
+    kind = kind_of(unit.config).stream
+    return kind is not None and kind(UnitJob(unit.name, unit.config, 0, Path())).layout().restarts
 
 
 def _of_accumulator(rule: str) -> Unit:

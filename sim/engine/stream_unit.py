@@ -64,7 +64,7 @@ class Sent:
     order: NDArray[np.int64]
     got: NDArray[np.uint32]
     want: NDArray[np.uint32]
-    seconds: float
+    report: bulk.BulkReport
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ class StreamUnit(ABC):
         if not self.job.waves:
             records.unlink()
             results.unlink()
-        return Sent(batches, order, got, want, report.seconds)
+        return Sent(batches, order, got, want, report)
 
     def _run_bulk(self, build: Simulation, found: UnitResult) -> list[Failure]:
         job = self.job
@@ -253,7 +253,10 @@ class StreamUnit(ABC):
         got, want = sent.got, sent.want
         count = min(len(got), len(want))
         wrong = np.flatnonzero((got[:count] != want[:count]).any(axis=1))
-        found.bulk_rate = len(got) / max(sent.seconds, 1e-9)
+        seconds = max(sent.report.seconds, 1e-9)
+        found.bulk_rate = len(got) / seconds
+        if sent.report.unit_seconds is not None:
+            found.unit_share = sent.report.unit_seconds / seconds
         found.compared += count
         found.mismatches += len(wrong)
         if len(got) != len(want):

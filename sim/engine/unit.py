@@ -32,6 +32,8 @@ class UnitResult:
     cycle_rate: float = 0.0
     bulk_rate: float = 0.0
     """Items per second of simulation."""
+    unit_share: float | None = None
+    """Of the time of bulk mode, what the unit's own logic took, where the simulator tells it."""
     seconds: float = 0.0
     errors: list[str] = field(default_factory=list)
     report: str = ""

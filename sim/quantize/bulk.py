@@ -26,7 +26,8 @@ def layout(config: QuantizeConfig) -> Layout:
     inputs, size = in_bytes([*values, *words])
     mode = placed([("in_mode", config.mode_bits)], 8 * size)
     rule = placed([("in_rule", config.rule_bits)], 8 * size + 4)
-    return Layout(size + 1, inputs + mode + rule, *codes_layout(config))
+    restarts = config.beats == 1 and config.random != "lfsr"
+    return Layout(size + 1, inputs + mode + rule, *codes_layout(config), restarts)
 
 
 def codes_layout(config: QuantizeConfig) -> tuple[int, tuple[Field, ...], str, tuple[int, ...]]:

@@ -34,7 +34,8 @@ class Settings:
     """Choices for a soak.
 
     hours: after which no run begins. seed: instead, one run of each unit with this seed. count:
-    items of a run. verilog: simulate this file instead of the generated unit. repeat: the command
+    items of a run. verilog: simulate this file instead of the generated unit. simulator: as a
+    `UnitJob`'s, of the runs; what failed is replayed by Verilator. repeat: the command
     that repeats a run, in which {name} and {seed} stand for its own; replay: that which replays the
     vector {file}.
     """
@@ -45,6 +46,7 @@ class Settings:
     workers: int | None = None
     directory: Path = BUILD
     verilog: Path | None = None
+    simulator: str | None = None
     repeat: str = ""
     replay: str = ""
 
@@ -160,6 +162,7 @@ class _Soak:
             traffic=0,
             bulk=self.settings.count,
             verilog=self.settings.verilog or self.verilog.get(unit.name),
+            simulator=self.settings.simulator,
             builds=self.settings.directory / "builds" / unit.name,
             repeat=repeat,
         )

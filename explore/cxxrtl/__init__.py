@@ -1,1 +1,0 @@
-"""A second simulator: Yosys reads the Verilog and writes it as C++ (CXXRTL)."""

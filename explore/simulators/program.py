@@ -1,0 +1,91 @@
+"""What the simulators share: one C++ program, made of the Verilog by Yosys, compiled and run."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...sim.engine.cache import digest, locked
+from ...sim.engine.toolchain import BuildError, execute, find_tools, makeable
+from ...sim.engine.verilator import SimulationError
+from ..cost.errors import SynthesisError
+from ..cost.tools import run_yosys, yosys_version
+
+LIMIT = 300.0  # seconds of Yosys
+
+
+@dataclass(frozen=True)
+class Program:
+    """A compiled simulation."""
+
+    executable: Path
+
+    def stream(
+        self,
+        records: Path,
+        results: Path,
+        *,
+        gap: int,
+        stall: int,
+        seed: int,
+        timeout: int,
+        time_limit: float | None,
+    ) -> dict[str, Any]:
+        """As `mxdot.sim.bench.bulk.Streaming`; SimulationError for a crash or the time limit."""
+        numbers = map(str, (gap, stall, seed, timeout))
+        command = [str(self.executable), str(records), str(results), *numbers]
+        try:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=time_limit,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            reason = f"the time limit of {time_limit} s"
+            raise SimulationError(f"the simulator ended with {reason}") from None
+        if done.returncode:
+            raise SimulationError(f"the simulator ended with {done.returncode}\n{done.stderr}")
+        return json.loads(done.stdout)
+
+
+def built(
+    verilog: Path,
+    directory: Path,
+    driver: Path,
+    flags: Sequence[str],
+    script: Sequence[str],
+    own: Sequence[object],
+    write: Callable[[Path], None],
+) -> Program:
+    """The simulation in `directory`; at once when nothing changed since the last time.
+
+    script: of Yosys, which reads design.v. write: what makes C++ of what Yosys wrote, in the
+    directory that it is given, for `driver` to include. own: what else the program depends on.
+    BuildError for Verilog that Yosys or the compiler refuses, ToolError without a compiler.
+    """
+    tools, directory = find_tools(), makeable(directory)
+    parts = [yosys_version(), tools.versions, *flags, *script, *map(str, own)]
+    sources = [path.read_text() for path in (verilog, driver, Path(__file__))]
+    key, stamp = digest(parts + sources), directory / "key"
+    found = Program(directory / "sim")
+    with locked(directory / "lock"):
+        if stamp.is_file() and stamp.read_text() == key and found.executable.is_file():
+            return found
+        stamp.unlink(missing_ok=True)
+        shutil.copyfile(verilog, directory / "design.v")
+        try:
+            run_yosys("\n".join([*script, ""]), directory, str(verilog), LIMIT)
+            write(directory)
+        except SynthesisError as error:
+            raise BuildError(str(error)) from None
+        shutil.copyfile(driver, directory / "driver.cc")
+        command = ["g++", *flags, str(directory / "driver.cc"), "-o", str(found.executable)]
+        execute(command, tools, "the compilation")
+        stamp.write_text(key)
+    return found

@@ -100,6 +100,7 @@ struct Run {
 
 static bool asks(const uint8_t *record) { return ENDS < 0 || record[ENDS / 8] >> ENDS % 8 & 1; }
 
+// A file, and 8 bytes; none where it cannot be read.
 static std::vector<uint8_t> read(const char *path) {
   std::FILE *file = std::fopen(path, "rb");
   if (!file) return {};
@@ -107,7 +108,7 @@ static std::vector<uint8_t> read(const char *path) {
   const long size = std::ftell(file);
   std::rewind(file);
   std::vector<uint8_t> bytes(size + 8);  // words are read whole
-  if (std::fread(bytes.data(), 1, size, file) != size_t(size)) bytes.resize(8);
+  if (std::fread(bytes.data(), 1, size, file) != size_t(size)) bytes.clear();
   std::fclose(file);
   return bytes;
 }

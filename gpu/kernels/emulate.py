@@ -47,7 +47,7 @@ from .arithmetic import (
     truncate,
 )
 from .launch import Launch
-from .operands import STRIP, TILE, Operand, in_strip, is_split, padded_rows, tile_origin
+from .operands import STRIP, Operand, in_strip, is_split, pack_of, padded_rows, tile_origin
 from .operands import prepare as prepare_operand
 from .terms import largest, sum_split, sum_terms, tree
 
@@ -129,8 +129,9 @@ def prepare(product: "Product") -> Callable[..., Tensor]:
     (m, n), where = product.shape, product.device
     settings, _ = _settings(product.accumulator, *product.formats, product.block_size)
     split = settings["SPLIT"]
-    make_a = prepare_operand(product.a_codes, product.a_scales, product.a_format, split)
-    make_b = prepare_operand(product.b_codes, product.b_scales, product.b_format, split)
+    pack = pack_of(product.block_size, settings["TERMS"])
+    make_a = prepare_operand(product.a_codes, product.a_scales, product.a_format, pack, split)
+    make_b = prepare_operand(product.b_codes, product.b_scales, product.b_format, pack, split)
     strides, blocks = (padded_rows(m), padded_rows(n)), product.a_scales.shape[1]
     tile, warps, unroll = _shape(m, n, settings["TERMS"], settings["WIDTH"])
     launch = Launch(
@@ -140,7 +141,8 @@ def prepare(product: "Product") -> Callable[..., Tensor]:
         HAS_C=product.c is not None,
         HAS_INF=product.has_inf,
         NAN_BITS=product.accumulator.nan_bits,
-        UNROLL=unroll,
+        PACK=pack,
+        UNROLL=max(1, unroll // pack),
         TILE=tile,
         num_warps=warps,
         **settings,
@@ -152,7 +154,7 @@ def prepare(product: "Product") -> Callable[..., Tensor]:
         a, b = make_a(a_codes, a_scales), make_b(b_codes, b_scales)
         result = torch.empty((m, n), dtype=torch.float32, device=where)
         start = result if c is None else c
-        launch(*_tensors(a), *_tensors(b), start, result, m, n, *strides, blocks, TILE)
+        launch(*_tensors(a), *_tensors(b), start, result, m, n, *strides, blocks)
         return result
 
     return work
@@ -268,7 +270,6 @@ def _step(
     b_values,
     b_units,
     count,
-    strip,
     RULE: tl.constexpr,
     F: tl.constexpr,
     DROPPED: tl.constexpr,
@@ -277,21 +278,22 @@ def _step(
     HAS_INF: tl.constexpr,
     SPLIT: tl.constexpr,
     LEAST: tl.constexpr,
+    PACK: tl.constexpr,
     UNROLL: tl.constexpr,
     TILE: tl.constexpr,
 ):
     """c' of one step; infinite terms, or a special c, decide where there are any."""
     known = tl.where(is_finite(c), c, 0.0)
     if RULE == 3:
-        special = tree(a_values, b_values, strip, BLOCK, 64)
+        special = tree(a_values, b_values, BLOCK, 64, PACK)
         new = _add_block(known, tl.where(is_finite(special), special, 0.0).to(tl.float64), s)
     elif RULE == 0:
         high, low, special = sum_terms(
-            a_values, b_values, count, 2.0**F, WIDTH, HAS_INF, UNROLL, TILE
+            a_values, b_values, count, 2.0**F, WIDTH, HAS_INF, PACK, UNROLL, TILE
         )
         new = _add_exact(known, high, low, s - F, WIDTH)
     else:
-        unit, none = largest(a_units, b_units, count, SPLIT, UNROLL, TILE)
+        unit, none = largest(a_units, b_units, count, SPLIT, PACK, UNROLL, TILE)
         exponent = _exponent(unit, none, known, s, RULE, LEAST)
         grid = F - exponent + (s if RULE == 2 else 0)
         if SPLIT:
@@ -303,6 +305,7 @@ def _step(
                 count,
                 grid,
                 WIDTH,
+                PACK,
                 UNROLL,
                 TILE,
             )
@@ -310,7 +313,7 @@ def _step(
             # Beyond these limits every term is far below the grid, or zero.
             scale = power32(tl.minimum(tl.maximum(grid, -126), 126))
             high, low, special = sum_terms(
-                a_values, b_values, count, scale, WIDTH, HAS_INF, UNROLL, TILE
+                a_values, b_values, count, scale, WIDTH, HAS_INF, PACK, UNROLL, TILE
             )
         if RULE == 1:
             new = _add_aligned(known, high, low, exponent, s, F, WIDTH, SPLIT)
@@ -337,7 +340,6 @@ def _emulate(
     a_stride,
     b_stride,
     blocks,
-    strip,
     RULE: tl.constexpr,
     F: tl.constexpr,
     TERMS: tl.constexpr,
@@ -350,6 +352,7 @@ def _emulate(
     SPLIT: tl.constexpr,
     LEAST: tl.constexpr,
     NAN_BITS: tl.constexpr,
+    PACK: tl.constexpr,
     UNROLL: tl.constexpr,
     TILE: tl.constexpr,
 ):
@@ -359,8 +362,8 @@ def _emulate(
     c = start_tile(
         a_nan, b_nan, c_start, row, column, m, n, a_stride, b_stride, blocks * BLOCK, HAS_C, TILE
     )
-    a_at = in_strip(first_row, blocks * BLOCK, TILE)
-    b_at = in_strip(first_column, blocks * BLOCK, TILE)
+    a_at = in_strip(first_row, blocks * BLOCK, PACK, TILE)
+    b_at = in_strip(first_column, blocks * BLOCK, PACK, TILE)
     a_values += a_at
     a_units += a_at
     a_scales += row
@@ -385,7 +388,6 @@ def _emulate(
                 b_values,
                 b_units,
                 count,
-                strip,
                 RULE,
                 F,
                 DROPPED,
@@ -394,6 +396,7 @@ def _emulate(
                 HAS_INF,
                 SPLIT,
                 LEAST,
+                PACK,
                 UNROLL,
                 TILE,
             )

@@ -1,7 +1,8 @@
 """The terms of a step: their largest unit digit, their sums as integers, their tree.
 
-A tile of dot products at once; the rows of both operands lie side by side (operands.py). UNROLL:
-the terms whose loads are under way at once.
+A tile of dot products at once; the rows of both operands lie side by side, PACK terms of each
+together, which one load takes (operands.py). Counts of terms are multiples of PACK. UNROLL: the
+loads that are under way at once.
 """
 
 import triton
@@ -15,28 +16,49 @@ NONE = tl.constexpr(NO_EXPONENT)
 
 
 @triton.jit
-def _product(a_column, b_column, k):
-    """The outer product of the tiles' row k, float32 (exact for values and for units)."""
-    a = tl.load(a_column + k * STRIP).to(tl.float32)
-    b = tl.load(b_column + k * STRIP).to(tl.float32)
-    return a[:, None] * b[None, :]
+def _pack(column, k, PACK: tl.constexpr):
+    """Terms k to k + PACK of each row, as one word of 16 bits each."""
+    word: tl.constexpr = tl.int16 if PACK == 1 else tl.int32 if PACK == 2 else tl.int64
+    return tl.load((column + k * STRIP).to(tl.pointer_type(word)))
 
 
 @triton.jit
-def _largest_power(a_units, b_units, count, UNROLL: tl.constexpr, TILE: tl.constexpr):
+def _term(packs, i: tl.constexpr, DTYPE: tl.constexpr):
+    """Term i of a pack, which is of DTYPE: float32, or int32."""
+    words = (packs >> (32 * (i // 2))).to(tl.int32)
+    if DTYPE == tl.bfloat16:  # one operation, where a cast takes two
+        bits = words << 16 if i % 2 == 0 else words & -65536
+        return bits.to(tl.float32, bitcast=True)
+    bits = words >> (16 * (i % 2))
+    if DTYPE == tl.int16:
+        return bits.to(tl.int16).to(tl.int32)
+    return bits.to(tl.int16).to(DTYPE, bitcast=True).to(tl.float32)
+
+
+@triton.jit
+def _product(a_packs, b_packs, i: tl.constexpr, A: tl.constexpr, B: tl.constexpr):
+    """The outer product of the packs' term i, float32 (exact for values and for units)."""
+    return _term(a_packs, i, A)[:, None] * _term(b_packs, i, B)[None, :]
+
+
+@triton.jit
+def _largest_power(
+    a_units, b_units, count, PACK: tl.constexpr, UNROLL: tl.constexpr, TILE: tl.constexpr
+):
     """2^U of the largest unit digit of each dot product's terms, float32; 0 where all are zero."""
+    dtype: tl.constexpr = a_units.dtype.element_ty
     power = tl.zeros((TILE, TILE), tl.float32)
-    for k in tl.range(0, count, loop_unroll_factor=UNROLL):
-        power = tl.maximum(power, _product(a_units, b_units, k))
+    for k in tl.range(0, count, PACK, loop_unroll_factor=UNROLL):
+        a, b = _pack(a_units, k, PACK), _pack(b_units, k, PACK)
+        for i in tl.static_range(PACK):
+            power = tl.maximum(power, _product(a, b, i, dtype, dtype))
     return power
 
 
 @triton.jit
-def _unit(a_column, b_column, k):
-    """The outer sum of the exponents in the tiles' row k, int32."""
-    a = tl.load(a_column + k * STRIP).to(tl.int32)
-    b = tl.load(b_column + k * STRIP).to(tl.int32)
-    return a[:, None] + b[None, :]
+def _unit(a_packs, b_packs, i: tl.constexpr):
+    """The outer sum of the packs' exponents i, int32."""
+    return _term(a_packs, i, tl.int16)[:, None] + _term(b_packs, i, tl.int16)[None, :]
 
 
 @triton.jit
@@ -45,6 +67,7 @@ def largest(
     b_units,
     count,
     SPLIT: tl.constexpr,
+    PACK: tl.constexpr,
     UNROLL: tl.constexpr,
     TILE: tl.constexpr,
 ):
@@ -52,11 +75,13 @@ def largest(
     all terms are zero."""
     if SPLIT:
         exponent = tl.full((TILE, TILE), 2 * NONE, tl.int32)
-        for k in tl.range(0, count, loop_unroll_factor=UNROLL):
-            exponent = tl.maximum(exponent, _unit(a_units, b_units, k))
+        for k in tl.range(0, count, PACK, loop_unroll_factor=UNROLL):
+            a, b = _pack(a_units, k, PACK), _pack(b_units, k, PACK)
+            for i in tl.static_range(PACK):
+                exponent = tl.maximum(exponent, _unit(a, b, i))
         return exponent, exponent < NONE // 2
     else:
-        power = _largest_power(a_units, b_units, count, UNROLL, TILE)
+        power = _largest_power(a_units, b_units, count, PACK, UNROLL, TILE)
         return exponent32(power), power == 0
 
 
@@ -69,6 +94,7 @@ def sum_split(
     count,
     grid,
     WIDTH: tl.constexpr,
+    PACK: tl.constexpr,
     UNROLL: tl.constexpr,
     TILE: tl.constexpr,
 ):
@@ -78,15 +104,20 @@ def sum_split(
     low = tl.zeros((TILE, TILE), dtype)
     high = tl.zeros((TILE, TILE), dtype)
     special = tl.zeros((TILE, TILE), tl.float32)
-    for k in tl.range(0, count, loop_unroll_factor=UNROLL):
-        significand = _product(a_values, b_values, k)
-        # Terms below 2^-126 of the grid are zero there, wherever exactly they are.
-        exponent = tl.maximum(_unit(a_units, b_units, k) + grid, -126)
-        upper, lower = truncate(significand * power32(exponent), WIDTH)
-        low += lower
-        if WIDTH == 2:
-            high += upper
-        special += significand
+    A: tl.constexpr = a_values.dtype.element_ty
+    B: tl.constexpr = b_values.dtype.element_ty
+    for k in tl.range(0, count, PACK, loop_unroll_factor=UNROLL):
+        a, b = _pack(a_values, k, PACK), _pack(b_values, k, PACK)
+        a_unit, b_unit = _pack(a_units, k, PACK), _pack(b_units, k, PACK)
+        for i in tl.static_range(PACK):
+            significand = _product(a, b, i, A, B)
+            # Terms below 2^-126 of the grid are zero there, wherever exactly they are.
+            exponent = tl.maximum(_unit(a_unit, b_unit, i) + grid, -126)
+            upper, lower = truncate(significand * power32(exponent), WIDTH)
+            low += lower
+            if WIDTH == 2:
+                high += upper
+            special += significand
     return high, low, special
 
 
@@ -98,6 +129,7 @@ def sum_terms(
     scale,
     WIDTH: tl.constexpr,
     HAS_INF: tl.constexpr,
+    PACK: tl.constexpr,
     UNROLL: tl.constexpr,
     TILE: tl.constexpr,
 ):
@@ -107,30 +139,48 @@ def sum_terms(
     low = tl.zeros((TILE, TILE), dtype)
     high = tl.zeros((TILE, TILE), dtype)
     special = tl.zeros((TILE, TILE), tl.float32)
-    for k in tl.range(0, count, loop_unroll_factor=UNROLL):
-        term = _product(a_values, b_values, k)
-        upper, lower = truncate(term * scale, WIDTH)
-        low += lower
-        if WIDTH == 2:
-            high += upper
-        if HAS_INF:
-            special += term
+    A: tl.constexpr = a_values.dtype.element_ty
+    B: tl.constexpr = b_values.dtype.element_ty
+    for k in tl.range(0, count, PACK, loop_unroll_factor=UNROLL):
+        a, b = _pack(a_values, k, PACK), _pack(b_values, k, PACK)
+        for i in tl.static_range(PACK):
+            term = _product(a, b, i, A, B)
+            upper, lower = truncate(term * scale, WIDTH)
+            low += lower
+            if WIDTH == 2:
+                high += upper
+            if HAS_INF:
+                special += term
     return high, low, special
 
 
 @triton.jit
-def tree(a_column, b_column, stride, COUNT: tl.constexpr, LEFT: tl.constexpr):
+def tree(a_column, b_column, COUNT: tl.constexpr, LEFT: tl.constexpr, PACK: tl.constexpr):
     """The float32 sum of COUNT terms in adjacent pairs, an odd one out passing up.
 
-    stride: STRIP, which the compiler had better not know here: it then loads terms ahead.
     LEFT: a power of two, at least half of COUNT.
     """
-    if COUNT == 1:
-        return _product(a_column, b_column, 0)
+    if COUNT <= PACK:
+        a, b = _pack(a_column, 0, PACK), _pack(b_column, 0, PACK)
+        A: tl.constexpr = a_column.dtype.element_ty
+        B: tl.constexpr = b_column.dtype.element_ty
+        return _tree_of_pack(a, b, 0, PACK, A, B)
     elif LEFT >= COUNT:
-        return tree(a_column, b_column, stride, COUNT, LEFT // 2)
+        return tree(a_column, b_column, COUNT, LEFT // 2, PACK)
     else:
-        left = tree(a_column, b_column, stride, LEFT, LEFT // 2)
-        a_column += LEFT * stride
-        b_column += LEFT * stride
-        return left + tree(a_column, b_column, stride, COUNT - LEFT, LEFT // 2)
+        left = tree(a_column, b_column, LEFT, LEFT // 2, PACK)
+        a_column += LEFT * STRIP
+        b_column += LEFT * STRIP
+        return left + tree(a_column, b_column, COUNT - LEFT, LEFT // 2, PACK)
+
+
+@triton.jit
+def _tree_of_pack(
+    a_packs, b_packs, FIRST: tl.constexpr, COUNT: tl.constexpr, A: tl.constexpr, B: tl.constexpr
+):
+    """The sum of a pack's COUNT terms from FIRST on, a power of two of them."""
+    if COUNT == 1:
+        return _product(a_packs, b_packs, FIRST, A, B)
+    else:
+        left = _tree_of_pack(a_packs, b_packs, FIRST, COUNT // 2, A, B)
+        return left + _tree_of_pack(a_packs, b_packs, FIRST + COUNT // 2, COUNT // 2, A, B)

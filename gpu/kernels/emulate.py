@@ -280,20 +280,20 @@ def _step(
     LEAST: tl.constexpr,
     PACK: tl.constexpr,
     UNROLL: tl.constexpr,
-    TILE: tl.constexpr,
 ):
     """c' of one step; infinite terms, or a special c, decide where there are any."""
     known = tl.where(is_finite(c), c, 0.0)
+    zero = known * 0.0
     if RULE == 3:
         special = tree(a_values, b_values, BLOCK, 64, PACK)
         new = _add_block(known, tl.where(is_finite(special), special, 0.0).to(tl.float64), s)
     elif RULE == 0:
         high, low, special = sum_terms(
-            a_values, b_values, count, 2.0**F, WIDTH, HAS_INF, PACK, UNROLL, TILE
+            a_values, b_values, count, zero, 2.0**F, WIDTH, HAS_INF, PACK, UNROLL
         )
         new = _add_exact(known, high, low, s - F, WIDTH)
     else:
-        unit, none = largest(a_units, b_units, count, SPLIT, PACK, UNROLL, TILE)
+        unit, none = largest(a_units, b_units, count, zero, SPLIT, PACK, UNROLL)
         exponent = _exponent(unit, none, known, s, RULE, LEAST)
         grid = F - exponent + (s if RULE == 2 else 0)
         if SPLIT:
@@ -303,17 +303,17 @@ def _step(
                 b_values,
                 b_units,
                 count,
+                zero,
                 grid,
                 WIDTH,
                 PACK,
                 UNROLL,
-                TILE,
             )
         else:
             # Beyond these limits every term is far below the grid, or zero.
             scale = power32(tl.minimum(tl.maximum(grid, -126), 126))
             high, low, special = sum_terms(
-                a_values, b_values, count, scale, WIDTH, HAS_INF, PACK, UNROLL, TILE
+                a_values, b_values, count, zero, scale, WIDTH, HAS_INF, PACK, UNROLL
             )
         if RULE == 1:
             new = _add_aligned(known, high, low, exponent, s, F, WIDTH, SPLIT)
@@ -398,7 +398,6 @@ def _emulate(
                 LEAST,
                 PACK,
                 UNROLL,
-                TILE,
             )
             a_values += count * STRIP
             a_units += count * STRIP

@@ -100,7 +100,8 @@ def prepare(
     options = {"dtype": torch.uint8, "device": request.device}
 
     def work(x: Tensor, words: Tensor | None) -> tuple[Tensor, Tensor]:
-        codes, scales = torch.empty(shape, **options), torch.empty(scale_shape, **options)
+        codes = torch.empty_like(x, dtype=torch.uint8)
+        scales = torch.empty(scale_shape, **options)
         if count:
             launch(x, _signed(words, x), codes, scales, count)
         return codes, scales

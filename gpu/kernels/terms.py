@@ -43,11 +43,11 @@ def _product(a_packs, b_packs, i: tl.constexpr, A: tl.constexpr, B: tl.constexpr
 
 @triton.jit
 def _largest_power(
-    a_units, b_units, count, PACK: tl.constexpr, UNROLL: tl.constexpr, TILE: tl.constexpr
+    a_units, b_units, count, zero, PACK: tl.constexpr, UNROLL: tl.constexpr
 ):
     """2^U of the largest unit digit of each dot product's terms, float32; 0 where all are zero."""
     dtype: tl.constexpr = a_units.dtype.element_ty
-    power = tl.zeros((TILE, TILE), tl.float32)
+    power = zero
     for k in tl.range(0, count, PACK, loop_unroll_factor=UNROLL):
         a, b = _pack(a_units, k, PACK), _pack(b_units, k, PACK)
         for i in tl.static_range(PACK):
@@ -66,22 +66,22 @@ def largest(
     a_units,
     b_units,
     count,
+    zero,
     SPLIT: tl.constexpr,
     PACK: tl.constexpr,
     UNROLL: tl.constexpr,
-    TILE: tl.constexpr,
 ):
     """(exponent, none): of the largest unit digit of each dot product's terms, int32, and whether
     all terms are zero."""
     if SPLIT:
-        exponent = tl.full((TILE, TILE), 2 * NONE, tl.int32)
+        exponent = zero.to(tl.int32) + 2 * NONE
         for k in tl.range(0, count, PACK, loop_unroll_factor=UNROLL):
             a, b = _pack(a_units, k, PACK), _pack(b_units, k, PACK)
             for i in tl.static_range(PACK):
                 exponent = tl.maximum(exponent, _unit(a, b, i))
         return exponent, exponent < NONE // 2
     else:
-        power = _largest_power(a_units, b_units, count, PACK, UNROLL, TILE)
+        power = _largest_power(a_units, b_units, count, zero, PACK, UNROLL)
         return exponent32(power), power == 0
 
 
@@ -92,18 +92,18 @@ def sum_split(
     b_values,
     b_units,
     count,
+    zero,
     grid,
     WIDTH: tl.constexpr,
     PACK: tl.constexpr,
     UNROLL: tl.constexpr,
-    TILE: tl.constexpr,
 ):
     """As `sum_terms`, of RZ(term x 2^grid) of split elements; `special` is finite but where a term
     is not."""
     dtype: tl.constexpr = tl.int32 if WIDTH == 0 else tl.int64
-    low = tl.zeros((TILE, TILE), dtype)
-    high = tl.zeros((TILE, TILE), dtype)
-    special = tl.zeros((TILE, TILE), tl.float32)
+    low = zero.to(dtype)
+    high = zero.to(dtype)
+    special = zero
     A: tl.constexpr = a_values.dtype.element_ty
     B: tl.constexpr = b_values.dtype.element_ty
     for k in tl.range(0, count, PACK, loop_unroll_factor=UNROLL):
@@ -126,19 +126,19 @@ def sum_terms(
     a_values,
     b_values,
     count,
+    zero,
     scale,
     WIDTH: tl.constexpr,
     HAS_INF: tl.constexpr,
     PACK: tl.constexpr,
     UNROLL: tl.constexpr,
-    TILE: tl.constexpr,
 ):
     """(high, low, special): the sum of RZ(term x scale), and the float32 sum of the terms, which
     says what infinite terms give (0 where there can be none)."""
     dtype: tl.constexpr = tl.int32 if WIDTH == 0 else tl.int64
-    low = tl.zeros((TILE, TILE), dtype)
-    high = tl.zeros((TILE, TILE), dtype)
-    special = tl.zeros((TILE, TILE), tl.float32)
+    low = zero.to(dtype)
+    high = zero.to(dtype)
+    special = zero
     A: tl.constexpr = a_values.dtype.element_ty
     B: tl.constexpr = b_values.dtype.element_ty
     for k in tl.range(0, count, PACK, loop_unroll_factor=UNROLL):

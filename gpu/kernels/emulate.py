@@ -280,20 +280,21 @@ def _step(
     LEAST: tl.constexpr,
     PACK: tl.constexpr,
     UNROLL: tl.constexpr,
+    TILE: tl.constexpr,
 ):
     """c' of one step; infinite terms, or a special c, decide where there are any."""
     known = tl.where(is_finite(c), c, 0.0)
     zero = known * 0.0
     if RULE == 3:
-        special = tree(a_values, b_values, BLOCK, 64, PACK)
+        special = tree(a_values, b_values, BLOCK, 64, PACK, TILE)
         new = _add_block(known, tl.where(is_finite(special), special, 0.0).to(tl.float64), s)
     elif RULE == 0:
         high, low, special = sum_terms(
-            a_values, b_values, count, zero, 2.0**F, WIDTH, HAS_INF, PACK, UNROLL
+            a_values, b_values, count, zero, 2.0**F, WIDTH, HAS_INF, PACK, UNROLL, TILE
         )
         new = _add_exact(known, high, low, s - F, WIDTH)
     else:
-        unit, none = largest(a_units, b_units, count, zero, SPLIT, PACK, UNROLL)
+        unit, none = largest(a_units, b_units, count, zero, SPLIT, PACK, UNROLL, TILE)
         exponent = _exponent(unit, none, known, s, RULE, LEAST)
         grid = F - exponent + (s if RULE == 2 else 0)
         if SPLIT:
@@ -308,12 +309,13 @@ def _step(
                 WIDTH,
                 PACK,
                 UNROLL,
+                TILE,
             )
         else:
             # Beyond these limits every term is far below the grid, or zero.
             scale = power32(tl.minimum(tl.maximum(grid, -126), 126))
             high, low, special = sum_terms(
-                a_values, b_values, count, zero, scale, WIDTH, HAS_INF, PACK, UNROLL
+                a_values, b_values, count, zero, scale, WIDTH, HAS_INF, PACK, UNROLL, TILE
             )
         if RULE == 1:
             new = _add_aligned(known, high, low, exponent, s, F, WIDTH, SPLIT)
@@ -362,8 +364,8 @@ def _emulate(
     c = start_tile(
         a_nan, b_nan, c_start, row, column, m, n, a_stride, b_stride, blocks * BLOCK, HAS_C, TILE
     )
-    a_at = in_strip(first_row, blocks * BLOCK, PACK, TILE)
-    b_at = in_strip(first_column, blocks * BLOCK, PACK, TILE)
+    a_at = in_strip(first_row, blocks * BLOCK, PACK)
+    b_at = in_strip(first_column, blocks * BLOCK, PACK)
     a_values += a_at
     a_units += a_at
     a_scales += row
@@ -398,6 +400,7 @@ def _emulate(
                 LEAST,
                 PACK,
                 UNROLL,
+                TILE,
             )
             a_values += count * STRIP
             a_units += count * STRIP

@@ -173,9 +173,9 @@ def _int64_register(
     c = start_tile(
         a_nan, b_nan, c_start, row, column, m, n, a_stride, b_stride, blocks * BLOCK, HAS_C, TILE
     )
-    a_values += in_strip(first_row, blocks * BLOCK, PACK, TILE)
+    a_values += in_strip(first_row, blocks * BLOCK, PACK)
     a_scales += row
-    b_values += in_strip(first_column, blocks * BLOCK, PACK, TILE)
+    b_values += in_strip(first_column, blocks * BLOCK, PACK)
     b_scales += column
     known = tl.where(is_finite(c), c, 0.0)
     special = c - known  # 0, or what c is: infinite or NaN
@@ -184,7 +184,7 @@ def _int64_register(
     for _ in range(blocks):
         s = tl.load(a_scales)[:, None] + tl.load(b_scales)[None, :]
         _, low, terms = sum_terms(
-            a_values, b_values, BLOCK, known * 0.0, 2.0**-LSB, WIDTH, HAS_INF, PACK, UNROLL // PACK
+            a_values, b_values, BLOCK, known * 0.0, 2.0**-LSB, WIDTH, HAS_INF, PACK, UNROLL // PACK, TILE
         )
         exponent = s + (LSB - L)
         value = _add_int64(value, low, exponent, W, WRAPS)
@@ -321,9 +321,9 @@ def _wide_register(
     c = start_tile(
         a_nan, b_nan, c_start, row, column, m, n, a_stride, b_stride, blocks * BLOCK, HAS_C, TILE
     )
-    a_values += in_strip(first_row, blocks * BLOCK, PACK, TILE)
+    a_values += in_strip(first_row, blocks * BLOCK, PACK)
     a_scales += row
-    b_values += in_strip(first_column, blocks * BLOCK, PACK, TILE)
+    b_values += in_strip(first_column, blocks * BLOCK, PACK)
     b_scales += column
     known = tl.where(is_finite(c), c, 0.0)
     special = c - known  # 0, or what c is: infinite or NaN
@@ -336,7 +336,7 @@ def _wide_register(
     for _ in range(blocks):
         s = tl.load(a_scales)[:, None] + tl.load(b_scales)[None, :]
         high, low, terms = sum_terms(
-            a_values, b_values, BLOCK, known * 0.0, 2.0**-LSB, WIDTH, HAS_INF, PACK, UNROLL // PACK
+            a_values, b_values, BLOCK, known * 0.0, 2.0**-LSB, WIDTH, HAS_INF, PACK, UNROLL // PACK, TILE
         )
         exponent = s + (LSB - L)
         _add_limbs(limbs, limb_stride, limb_count, high, low, exponent, W, WRAPS)

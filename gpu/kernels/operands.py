@@ -134,10 +134,10 @@ def tile_origin(rows, TILE: tl.constexpr):
 
 
 @triton.jit
-def in_strip(first_row, length, PACK: tl.constexpr, TILE: tl.constexpr):
-    """Where the values of the first terms of TILE rows are."""
+def in_strip(first_row, length, PACK: tl.constexpr):
+    """Where the values of a row begin, of which the strip holds the next."""
     strip = (first_row // STRIP).to(tl.int64) * length * STRIP
-    return strip + (first_row % STRIP + tl.arange(0, TILE)) * PACK
+    return strip + first_row % STRIP * PACK
 
 
 @triton.jit
@@ -167,7 +167,7 @@ def _decode(
     code = code.to(tl.int32)
     value = tl.load(value_table + code).to(tl.float32)
     is_nan = value != value
-    at = in_strip(first_row, length, PACK, TILE)[:, None]
+    at = in_strip(first_row, length, PACK) + (tl.arange(0, TILE) * PACK)[:, None]
     at += (k // PACK * (TILE * PACK) + k % PACK)[None, :]
     stored = (k < length)[None, :] & (r < padded)[:, None]
     tl.store(values + at, tl.where(is_nan, 0.0, value).to(values.dtype.element_ty), mask=stored)

@@ -8,31 +8,42 @@ loads that are under way at once.
 import triton
 import triton.language as tl
 
+from ...model.formats import FLOAT16, FLOAT32
 from ...model.products import NO_EXPONENT
 from .arithmetic import exponent32, power32, truncate
 from .operands import STRIP
 
 NONE = tl.constexpr(NO_EXPONENT)
+# Of float16 in the upper half of a word, three places down: the sign and its fields.
+HALF_FIELDS = tl.constexpr(-0x70002000)
+HALF_FACTOR = tl.constexpr(2.0 ** (FLOAT32.bias - FLOAT16.bias))
+LARGEST_HALF = tl.constexpr(FLOAT16.largest_finite)
 
 
 @triton.jit
-def _pack(column, k, PACK: tl.constexpr):
-    """Terms k to k + PACK of each row, as one word of 16 bits each."""
+def _pack(first, k, PACK: tl.constexpr, TILE: tl.constexpr):
+    """Terms k to k + PACK of each row, 16 bits each, as one word; term 0 of row 0 is at `first`."""
     word: tl.constexpr = tl.int16 if PACK == 1 else tl.int32 if PACK == 2 else tl.int64
-    return tl.load((column + k * STRIP).to(tl.pointer_type(word)))
+    at = first + k * STRIP + tl.arange(0, TILE) * PACK
+    return tl.load(at.to(tl.pointer_type(word)))
 
 
 @triton.jit
 def _term(packs, i: tl.constexpr, DTYPE: tl.constexpr):
-    """Term i of a pack, which is of DTYPE: float32, or int32."""
+    """Term i of a pack of DTYPE, as float32 or int32.
+
+    By its bits: casts from 16 bits make the compiler exchange terms between threads.
+    """
     words = (packs >> (32 * (i // 2))).to(tl.int32)
-    if DTYPE == tl.bfloat16:  # one operation, where a cast takes two
-        bits = words << 16 if i % 2 == 0 else words & -65536
+    bits = words << 16 if i % 2 == 0 else words & -65536
+    if DTYPE == tl.bfloat16:
         return bits.to(tl.float32, bitcast=True)
-    bits = words >> (16 * (i % 2))
-    if DTYPE == tl.int16:
-        return bits.to(tl.int16).to(tl.int32)
-    return bits.to(tl.int16).to(DTYPE, bitcast=True).to(tl.float32)
+    elif DTYPE == tl.int16:
+        return bits >> 16
+    else:  # float16: sign and fields where float32 has them, then its bias
+        fields = (bits >> 3) & HALF_FIELDS
+        value = fields.to(tl.float32, bitcast=True) * HALF_FACTOR
+        return tl.where(tl.abs(value) > LARGEST_HALF, value * float("inf"), value)
 
 
 @triton.jit
@@ -43,13 +54,13 @@ def _product(a_packs, b_packs, i: tl.constexpr, A: tl.constexpr, B: tl.constexpr
 
 @triton.jit
 def _largest_power(
-    a_units, b_units, count, zero, PACK: tl.constexpr, UNROLL: tl.constexpr
+    a_units, b_units, count, zero, PACK: tl.constexpr, UNROLL: tl.constexpr, TILE: tl.constexpr
 ):
     """2^U of the largest unit digit of each dot product's terms, float32; 0 where all are zero."""
     dtype: tl.constexpr = a_units.dtype.element_ty
     power = zero
     for k in tl.range(0, count, PACK, loop_unroll_factor=UNROLL):
-        a, b = _pack(a_units, k, PACK), _pack(b_units, k, PACK)
+        a, b = _pack(a_units, k, PACK, TILE), _pack(b_units, k, PACK, TILE)
         for i in tl.static_range(PACK):
             power = tl.maximum(power, _product(a, b, i, dtype, dtype))
     return power
@@ -70,18 +81,19 @@ def largest(
     SPLIT: tl.constexpr,
     PACK: tl.constexpr,
     UNROLL: tl.constexpr,
+    TILE: tl.constexpr,
 ):
     """(exponent, none): of the largest unit digit of each dot product's terms, int32, and whether
     all terms are zero."""
     if SPLIT:
         exponent = zero.to(tl.int32) + 2 * NONE
         for k in tl.range(0, count, PACK, loop_unroll_factor=UNROLL):
-            a, b = _pack(a_units, k, PACK), _pack(b_units, k, PACK)
+            a, b = _pack(a_units, k, PACK, TILE), _pack(b_units, k, PACK, TILE)
             for i in tl.static_range(PACK):
                 exponent = tl.maximum(exponent, _unit(a, b, i))
         return exponent, exponent < NONE // 2
     else:
-        power = _largest_power(a_units, b_units, count, zero, PACK, UNROLL)
+        power = _largest_power(a_units, b_units, count, zero, PACK, UNROLL, TILE)
         return exponent32(power), power == 0
 
 
@@ -97,6 +109,7 @@ def sum_split(
     WIDTH: tl.constexpr,
     PACK: tl.constexpr,
     UNROLL: tl.constexpr,
+    TILE: tl.constexpr,
 ):
     """As `sum_terms`, of RZ(term x 2^grid) of split elements; `special` is finite but where a term
     is not."""
@@ -107,8 +120,8 @@ def sum_split(
     A: tl.constexpr = a_values.dtype.element_ty
     B: tl.constexpr = b_values.dtype.element_ty
     for k in tl.range(0, count, PACK, loop_unroll_factor=UNROLL):
-        a, b = _pack(a_values, k, PACK), _pack(b_values, k, PACK)
-        a_unit, b_unit = _pack(a_units, k, PACK), _pack(b_units, k, PACK)
+        a, b = _pack(a_values, k, PACK, TILE), _pack(b_values, k, PACK, TILE)
+        a_unit, b_unit = _pack(a_units, k, PACK, TILE), _pack(b_units, k, PACK, TILE)
         for i in tl.static_range(PACK):
             significand = _product(a, b, i, A, B)
             # Terms below 2^-126 of the grid are zero there, wherever exactly they are.
@@ -132,6 +145,7 @@ def sum_terms(
     HAS_INF: tl.constexpr,
     PACK: tl.constexpr,
     UNROLL: tl.constexpr,
+    TILE: tl.constexpr,
 ):
     """(high, low, special): the sum of RZ(term x scale), and the float32 sum of the terms, which
     says what infinite terms give (0 where there can be none)."""
@@ -142,7 +156,7 @@ def sum_terms(
     A: tl.constexpr = a_values.dtype.element_ty
     B: tl.constexpr = b_values.dtype.element_ty
     for k in tl.range(0, count, PACK, loop_unroll_factor=UNROLL):
-        a, b = _pack(a_values, k, PACK), _pack(b_values, k, PACK)
+        a, b = _pack(a_values, k, PACK, TILE), _pack(b_values, k, PACK, TILE)
         for i in tl.static_range(PACK):
             term = _product(a, b, i, A, B)
             upper, lower = truncate(term * scale, WIDTH)
@@ -155,23 +169,30 @@ def sum_terms(
 
 
 @triton.jit
-def tree(a_column, b_column, COUNT: tl.constexpr, LEFT: tl.constexpr, PACK: tl.constexpr):
+def tree(
+    a_first,
+    b_first,
+    COUNT: tl.constexpr,
+    LEFT: tl.constexpr,
+    PACK: tl.constexpr,
+    TILE: tl.constexpr,
+):
     """The float32 sum of COUNT terms in adjacent pairs, an odd one out passing up.
 
     LEFT: a power of two, at least half of COUNT.
     """
     if COUNT <= PACK:
-        a, b = _pack(a_column, 0, PACK), _pack(b_column, 0, PACK)
-        A: tl.constexpr = a_column.dtype.element_ty
-        B: tl.constexpr = b_column.dtype.element_ty
+        a, b = _pack(a_first, 0, PACK, TILE), _pack(b_first, 0, PACK, TILE)
+        A: tl.constexpr = a_first.dtype.element_ty
+        B: tl.constexpr = b_first.dtype.element_ty
         return _tree_of_pack(a, b, 0, PACK, A, B)
     elif LEFT >= COUNT:
-        return tree(a_column, b_column, COUNT, LEFT // 2, PACK)
+        return tree(a_first, b_first, COUNT, LEFT // 2, PACK, TILE)
     else:
-        left = tree(a_column, b_column, LEFT, LEFT // 2, PACK)
-        a_column += LEFT * STRIP
-        b_column += LEFT * STRIP
-        return left + tree(a_column, b_column, COUNT - LEFT, LEFT // 2, PACK)
+        left = tree(a_first, b_first, LEFT, LEFT // 2, PACK, TILE)
+        a_first += LEFT * STRIP
+        b_first += LEFT * STRIP
+        return left + tree(a_first, b_first, COUNT - LEFT, LEFT // 2, PACK, TILE)
 
 
 @triton.jit

@@ -184,7 +184,16 @@ def _int64_register(
     for _ in range(blocks):
         s = tl.load(a_scales)[:, None] + tl.load(b_scales)[None, :]
         _, low, terms = sum_terms(
-            a_values, b_values, BLOCK, known * 0.0, 2.0**-LSB, WIDTH, HAS_INF, PACK, UNROLL // PACK, TILE
+            a_values,
+            b_values,
+            BLOCK,
+            known * 0.0,
+            2.0**-LSB,
+            WIDTH,
+            HAS_INF,
+            PACK,
+            UNROLL // PACK,
+            TILE,
         )
         exponent = s + (LSB - L)
         value = _add_int64(value, low, exponent, W, WRAPS)
@@ -336,7 +345,16 @@ def _wide_register(
     for _ in range(blocks):
         s = tl.load(a_scales)[:, None] + tl.load(b_scales)[None, :]
         high, low, terms = sum_terms(
-            a_values, b_values, BLOCK, known * 0.0, 2.0**-LSB, WIDTH, HAS_INF, PACK, UNROLL // PACK, TILE
+            a_values,
+            b_values,
+            BLOCK,
+            known * 0.0,
+            2.0**-LSB,
+            WIDTH,
+            HAS_INF,
+            PACK,
+            UNROLL // PACK,
+            TILE,
         )
         exponent = s + (LSB - L)
         _add_limbs(limbs, limb_stride, limb_count, high, low, exponent, W, WRAPS)

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 LARGEST_BLOCK = 256
 ROW_TILE = 4096  # elements of a program with contiguous blocks
+PACKED_WARPS = 2  # of such a program: the threads that store have more to do for each exchange
 WARP_TILE = 2048  # elements of a warp with blocks along columns
+TALL, TALL_WARPS = 128, 8  # rows and warps of a program that turns its columns
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,7 @@ def _rows_launch(
         BLOCKS=tile,
         PACKED=packed,
         HAS_WORDS=has_words,
+        num_warps=PACKED_WARPS if packed else 4,
         **rules.constants(where),
     )
 
@@ -213,9 +216,11 @@ def _launch_columns(
         return
     k = rules.block_size
     row_codes, row_scales, row_words = rows or (codes, scales, None)
-    blocks = max(1, 32 // k)
-    # As narrow as a warp can own: then no other warp takes part in a column's maximum.
-    width = max(16, k, WARP_TILE // (blocks * k))
+    # As narrow as a warp can own: then no other warp takes part in a column's maximum. Transposed,
+    # a row of what is stored is as long as the tile is high, and a cache line should be.
+    blocks = max(1, (TALL if transposed else 32) // k)
+    width = max(64, k) if transposed else max(16, k, WARP_TILE // (blocks * k))
+    warps = TALL_WARPS if transposed else min(8, blocks * k * width // WARP_TILE)
     grid = (triton.cdiv(inner, width) * triton.cdiv(length, blocks * k) * outer,)
     _quantize_columns[grid](
         x,
@@ -234,7 +239,7 @@ def _launch_columns(
         TRANSPOSED=transposed,
         ROWS=rows is not None,
         HAS_WORDS=words is not None,
-        num_warps=min(8, blocks * k * width // WARP_TILE),
+        num_warps=warps,
         **rules.constants(x.device),
     )
 
@@ -297,6 +302,40 @@ def _quantize_rows(
 
 
 @triton.jit
+def _load_columns(
+    x,
+    row,
+    column,
+    rows,
+    columns,
+    BLOCK: tl.constexpr,
+    BLOCKS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BY_WARP: tl.constexpr,
+):
+    """The tile at (row, column) of `x` (rows, columns) as (BLOCKS, BLOCK, WIDTH), 0 outside.
+
+    BY_WARP: each block's rows in as few warps as can be. They are read as if the blocks had been
+    dealt in turn, for Triton gives the innermost axes to the threads of a warp, then to warps.
+    """
+    if BY_WARP:
+        LANES: tl.constexpr = min(4, BLOCK)
+        step = tl.arange(0, BLOCK // LANES)[:, None, None, None] * LANES
+        lane = tl.arange(0, LANES)[None, None, :, None]
+        i = row + step + tl.arange(0, BLOCKS)[None, :, None, None] * BLOCK + lane
+        j = column + tl.arange(0, WIDTH)[None, None, None, :]
+        at = i.to(tl.int64) * columns + j
+        tile = tl.load(x + at, mask=(i < rows) & (j < columns), other=0)
+        return tile.permute(1, 0, 2, 3).reshape((BLOCKS, BLOCK, WIDTH))
+    else:
+        i = (row + tl.arange(0, BLOCKS * BLOCK))[:, None]
+        j = (column + tl.arange(0, WIDTH))[None, :]
+        at = i.to(tl.int64) * columns + j
+        tile = tl.load(x + at, mask=(i < rows) & (j < columns), other=0)
+        return tile.reshape((BLOCKS, BLOCK, WIDTH))
+
+
+@triton.jit
 def _quantize_columns(
     x,
     words,
@@ -335,17 +374,41 @@ def _quantize_columns(
     column = tl.program_id(0) % across * WIDTH
     row = tile_row % down * HEIGHT
     slab = (tile_row // down).to(tl.int64) * length * inner
-    i = row + tl.arange(0, HEIGHT)
-    j = column + tl.arange(0, WIDTH)
-    inside = (i < length)[:, None] & (j < inner)[None, :]
-    at = slab + i.to(tl.int64)[:, None] * inner + j[None, :]
-    tile = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
+    at = (row, column, length, inner)
+    tile = _load_columns(x + slab, *at, BLOCK, BLOCKS, WIDTH, TRANSPOSED).to(tl.float32)
     random = tile
+    if ROWS:
+        PER_ROW: tl.constexpr = WIDTH // BLOCK
+        if HAS_WORDS:
+            random = _load_columns(row_words + slab, *at, BLOCK, BLOCKS, WIDTH, TRANSPOSED)
+        found, found_scales = quantize_tile(
+            tile.reshape((HEIGHT, PER_ROW, BLOCK)),
+            random.reshape((HEIGHT, PER_ROW, BLOCK)),
+            2,
+            M,
+            EMIN,
+            EMAX,
+            BITS,
+            INTEGER,
+            LARGEST,
+            CEILING,
+            LARGEST_CODE,
+            INF_CODE,
+            NAN_CODE,
+            SCALE_RULE,
+            ROUNDING,
+            ELEMENT,
+            CONVERT,
+        )
+        row_tile = found.reshape((HEIGHT, WIDTH))
+        store_codes(row_codes, row_tile, row, column, length, inner, BITS, PACKED)
+        row_tile = found_scales.reshape((HEIGHT, PER_ROW))
+        store_codes(row_scales, row_tile, row, column // BLOCK, length, inner // BLOCK, BITS, False)
     if HAS_WORDS:
-        random = tl.load(words + at, mask=inside, other=0)
+        random = _load_columns(words + slab, *at, BLOCK, BLOCKS, WIDTH, TRANSPOSED)
     found, found_scales = quantize_tile(
-        tile.reshape((BLOCKS, BLOCK, WIDTH)),
-        random.reshape((BLOCKS, BLOCK, WIDTH)),
+        tile,
+        random,
         1,
         M,
         EMIN,
@@ -374,30 +437,3 @@ def _quantize_columns(
     else:
         store_codes(codes, column_codes, row, column, length, inner, BITS, PACKED)
         store_codes(scales, column_scales, row // BLOCK, column, blocks, inner, BITS, False)
-    if ROWS:
-        if HAS_WORDS:
-            random = tl.load(row_words + at, mask=inside, other=0)
-        PER_ROW: tl.constexpr = WIDTH // BLOCK
-        found, found_scales = quantize_tile(
-            tile.reshape((HEIGHT, PER_ROW, BLOCK)),
-            random.reshape((HEIGHT, PER_ROW, BLOCK)),
-            2,
-            M,
-            EMIN,
-            EMAX,
-            BITS,
-            INTEGER,
-            LARGEST,
-            CEILING,
-            LARGEST_CODE,
-            INF_CODE,
-            NAN_CODE,
-            SCALE_RULE,
-            ROUNDING,
-            ELEMENT,
-            CONVERT,
-        )
-        row_tile = found.reshape((HEIGHT, WIDTH))
-        store_codes(row_codes, row_tile, row, column, length, inner, BITS, PACKED)
-        row_tile = found_scales.reshape((HEIGHT, PER_ROW))
-        store_codes(row_scales, row_tile, row, column // BLOCK, length, inner // BLOCK, BITS, False)

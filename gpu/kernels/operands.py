@@ -28,11 +28,12 @@ SCALE_BIAS, NAN_SCALE = tl.constexpr(E8M0.bias), tl.constexpr(E8M0.nan_code)
 
 @dataclass(frozen=True)
 class Operand:
-    """values, units: (R / TILE, K / pack, TILE, pack); the elements (0 for a NaN) in their `storage`, and in
-    bfloat16 the powers of two of their unit digits (0 for zero and non-finite elements). Split, the
-    elements are value x 2^-unit in float16, below 2, and the units exponents, int16 (NO_EXPONENT
-    for zero and non-finite elements). scales: int32 (blocks, R), the exponents (any for the NaN
-    scale). nan: int8 (K / TILE, R), not 0 where that part of the row holds a NaN element or scale.
+    """values, units: (R / TILE, K / pack, TILE, pack); the elements (0 for a NaN) in their
+    `storage`, and in bfloat16 the powers of two of their unit digits (0 for zero and non-finite
+    elements). Split, the elements are value x 2^-unit in float16, below 2, and the units exponents,
+    int16 (NO_EXPONENT for zero and non-finite elements). scales: int32 (blocks, R), the exponents
+    (any for the NaN scale). nan: int8 (K / TILE, R), not 0 where that part of the row holds a NaN
+    element or scale.
     """
 
     values: Tensor

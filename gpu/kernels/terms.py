@@ -29,16 +29,16 @@ def _pack(first, k, PACK: tl.constexpr, TILE: tl.constexpr):
 
 
 @triton.jit
-def _term(packs, i: tl.constexpr, DTYPE: tl.constexpr):
-    """Term i of a pack of DTYPE, as float32 or int32.
+def _term(packs, i: tl.constexpr, dtype: tl.constexpr):
+    """Term i of a pack of a dtype, as float32 or int32.
 
     By its bits: casts from 16 bits make the compiler exchange terms between threads.
     """
     words = (packs >> (32 * (i // 2))).to(tl.int32)
     bits = words << 16 if i % 2 == 0 else words & -65536
-    if DTYPE == tl.bfloat16:
+    if dtype == tl.bfloat16:
         return bits.to(tl.float32, bitcast=True)
-    elif DTYPE == tl.int16:
+    elif dtype == tl.int16:
         return bits >> 16
     else:  # float16: sign and fields where float32 has them, then its bias
         fields = (bits >> 3) & HALF_FIELDS

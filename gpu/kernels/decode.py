@@ -41,7 +41,7 @@ class Codes(NamedTuple):
         return cls(
             1 << (fmt.bits - 1),
             FLOAT32_FRACTION - fmt.mantissa_bits,
-            2.0**-fmt.mantissa_bits if fmt.is_integer else 2.0 ** (FLOAT32_BIAS - fmt.bias),
+            2.0**-fmt.fraction_bits if fmt.is_integer else 2.0 ** (FLOAT32_BIAS - fmt.bias),
             fmt.is_integer,
             fmt.largest_code,
             fmt.inf_code is not None,

@@ -17,6 +17,12 @@ SAYS = {
         "float8_matmul ({fp8})",
         "float8_matmul",
     ),
+    "block scaled": (
+        Recipe(accumulator="block_scaled"),
+        "block_scaled_matmul ({fp8})",
+        "block_scaled_matmul ({fp8})",
+        "block_scaled_matmul",
+    ),
     "w8a8": (INT8, "values (torch)", "int8_matmul ({})", "schemes.int8_matmul"),
     "w4a8": (
         Recipe("int4_g128", "int8_channel"),
@@ -39,7 +45,12 @@ SAYS = {
     "w4 in groups of 32": (Recipe("int4_g32", None), "values (torch)", "values (torch)", None),
 }
 OF_SCHEMES = ("matmul", "int8_matmul", "weight_only_matmul")
-EVERY = ("matmul", "float8_matmul", *(f"schemes.{name}" for name in OF_SCHEMES))
+EVERY = (
+    "matmul",
+    "float8_matmul",
+    "block_scaled_matmul",
+    *(f"schemes.{name}" for name in OF_SCHEMES),
+)
 
 
 @pytest.mark.parametrize("keep_weight", [True, False])

@@ -38,7 +38,7 @@ def _deterministic_here_only():
 
 def small_plan():
     options = train_lm._parser().parse_args(["--out", "unused", *SMALL])
-    return train_lm._plan(options)
+    return train_lm._plan(options, "medium")
 
 
 # train_lm.py --------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 LARGEST_JSON = 2**26  # bytes
+LARGER = 4  # a model than its file: weights that are tied are stored once
 
 
 def load_model(directory: Path) -> nn.Module:
@@ -35,6 +36,7 @@ def load_model(directory: Path) -> nn.Module:
     kind, config = _architecture(transformers, values, path)
     weights = _weights(directory)
     try:
+        _check_size(kind, config, weights, path)
         # Without a directory of its own to look into: the class fits names and tied weights.
         model, found = kind.from_pretrained(
             None,
@@ -55,6 +57,8 @@ def load_model(directory: Path) -> nn.Module:
 
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file; ValueError, naming it, for anything else."""
+    if not path.is_file():
+        raise ValueError(f"model must hold {path.name}, not {str(path.parent)!r}")
     try:
         if path.stat().st_size > LARGEST_JSON:
             raise ValueError(f"{path} must have at most {LARGEST_JSON} bytes")
@@ -82,7 +86,7 @@ def _architecture(transformers: Any, values: dict[str, Any], path: Path) -> tupl
         raise ValueError(f"{path} must describe a {name}: {_first(error)}") from error
     names = values.get("architectures")
     for each in names if isinstance(names, list) else ():
-        kind = getattr(transformers, each, None) if isinstance(each, str) else None
+        kind: Any = getattr(transformers, each, None) if isinstance(each, str) else None
         fits = isinstance(kind, type) and issubclass(kind, transformers.PreTrainedModel)
         if fits and kind.config_class is type(config):
             return kind, config
@@ -106,12 +110,14 @@ def _weights(directory: Path) -> dict[str, Tensor]:
     from safetensors.torch import load_file
 
     names = [WEIGHTS]
-    if not (directory / WEIGHTS).exists():
-        if not (directory / INDEX).exists():
+    if not (directory / WEIGHTS).is_file():
+        if not (directory / INDEX).is_file():
             raise ValueError(f"model must hold {WEIGHTS} or {INDEX}, not {str(directory)!r}")
         names = _parts(directory / INDEX)
     weights: dict[str, Tensor] = {}
     for name in names:
+        if not (directory / name).is_file():
+            raise ValueError(f"model must hold {name}, not {str(directory)!r}")
         try:
             weights |= load_file(directory / name)
         except (SafetensorError, OSError, ValueError, KeyError) as error:
@@ -122,20 +128,28 @@ def _weights(directory: Path) -> dict[str, Tensor]:
     return weights
 
 
+def _check_size(kind: Any, config: Any, weights: Mapping[str, Tensor], path: Path) -> None:
+    """ValueError for a model far larger than its weights, before there is memory for it."""
+    layers = getattr(config, "num_hidden_layers", 0)
+    if isinstance(layers, int) and layers > len(weights):
+        raise ValueError(f"{layers} layers for {len(weights)} tensors")
+    with torch.device("meta"):
+        wanted = sum(parameter.numel() for parameter in kind(config).parameters())
+    there = sum(tensor.numel() for tensor in weights.values())
+    if wanted > LARGER * there:
+        raise ValueError(f"{wanted} parameters for weights of {there}")
+
+
 def _parts(path: Path) -> list[str]:
     """The names of files in an index: those of its own directory alone."""
     places = read_json(path).get("weight_map")
-    names = list(dict.fromkeys(places.values())) if _is_texts(places) else []
+    names = list(dict.fromkeys(map(str, places.values()))) if isinstance(places, dict) else []
     if not names:
         raise ValueError(f"{path} must map names to files in weight_map")
     for name in names:
         if name != Path(name).name or not name.endswith(".safetensors"):
             raise ValueError(f"{path} must name safetensors files beside it, not {name!r}")
     return names
-
-
-def _is_texts(places: Any) -> bool:
-    return isinstance(places, dict) and all(isinstance(name, str) for name in places.values())
 
 
 def _check_complete(found: Mapping[str, Any], directory: Path) -> None:

@@ -3,6 +3,7 @@
 import copy
 import csv
 import json
+import os
 import sys
 import xml.etree.ElementTree as ET
 from importlib import import_module
@@ -187,6 +188,11 @@ def truncated(path):
     path.write_bytes(path.read_bytes()[:-100])
 
 
+def pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
 def without(path, name, value=None):
     save = import_module("safetensors.torch")
     tensors = save.load_file(path)
@@ -195,7 +201,7 @@ def without(path, name, value=None):
 
 
 DAMAGE = {
-    "no config": (lambda d: (d / "config.json").unlink(), r"config.json must be a file that can "),
+    "no config": (lambda d: (d / "config.json").unlink(), "model must hold config.json, not "),
     "no JSON": (lambda d: (d / "config.json").write_text("{"), "config.json must be JSON: "),
     "no text": (lambda d: (d / "config.json").write_bytes(b"\xff\xfe"), "must be JSON: "),
     "deep": (lambda d: (d / "config.json").write_text("[" * 10**5), "must be JSON: "),
@@ -210,6 +216,12 @@ DAMAGE = {
     "no model": (lambda d: change(d, architectures=["AutoModel", "os", 3]), "class of llama in "),
     "a text for a number": (lambda d: change(d, hidden_size="many"), "config.json must "),
     "heads": (lambda d: change(d, num_attention_heads=0), "config.json must "),
+    "a huge model": (lambda d: change(d, hidden_size=2**20), "that can be made, not: "),
+    "many layers": (
+        lambda d: change(d, num_hidden_layers=10**9),
+        ": 1000000000 layers for 21 tensors",
+    ),
+    "a pipe": (lambda d: pipe(d / "config.json"), "model must hold config.json, not "),
     "quantised": (lambda d: change(d, quantization_config={}), "not quantised already"),
     "no weights": (
         lambda d: (d / "model.safetensors").unlink(),
@@ -243,10 +255,11 @@ def test_damaged(saved, damage, said, capsys):
     ("index", "said"),
     [
         ({}, "must map names to files in weight_map"),
-        ({"weight_map": {"a": 3}}, "must map names to files in weight_map"),
+        ({"weight_map": [3]}, "must map names to files in weight_map"),
+        ({"weight_map": {"a": 3}}, "beside it, not '3'"),
         ({"weight_map": {"a": "../other.safetensors"}}, "beside it, not '../other.safetensors'"),
         ({"weight_map": {"a": "weights.bin"}}, "beside it, not 'weights.bin'"),
-        ({"weight_map": {"a": "b.safetensors"}}, "b.safetensors must be a whole safetensors file"),
+        ({"weight_map": {"a": "b.safetensors"}}, "model must hold b.safetensors, not "),
     ],
 )
 def test_damaged_index(saved, index, said, capsys):

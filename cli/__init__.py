@@ -9,7 +9,10 @@ from importlib.metadata import PackageNotFoundError, version
 from ..model.errors import one_line
 from .parser import Parser, renamed
 
-COMMANDS = ("sim", "verilog", "vectors", "run-layer", "synth", "compare", "array", "probe")
+COMMANDS = (
+    *("sim", "verilog", "vectors", "run-layer"),
+    *("synth", "compare", "array", "probe", "evaluate"),
+)
 RENAMED = {"schemes": "compare errors"}
 
 

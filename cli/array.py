@@ -83,11 +83,11 @@ def _numbers(name: str, text: str, separator: str, count: int) -> tuple[int, ...
 def _sizes(config: MatmulConfig, sizes: list[tuple[int, ...]], args: argparse.Namespace) -> int:
     from ..explore.charts import save
     from ..explore.charts.palette import BLUE
-    from ..explore.compare.sweep import items
     from ..explore.cost import Flow
     from ..explore.matmul.area import resized
     from ..explore.matmul.charts import roofline
     from ..explore.matmul.roofline import BANDWIDTHS, SHAPES, Job
+    from ..explore.run.sweep import items
 
     processes = items(args.process or "gates", "process")
     flows = {name: Flow.of_process(name, sections=False) for name in processes}

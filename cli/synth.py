@@ -73,8 +73,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Synthesise, or print the script."""
-    from ..explore.compare.sweep import items
     from ..explore.cost import Flow, measure, script
+    from ..explore.run.sweep import items
 
     if not args.limit > 0:
         raise ValueError(f"limit must be more than 0 seconds, not {args.limit:g}")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
+from claims_int8 import train
 
 from mxdot.explore.accuracy.metrics import sqnr_db
 from mxdot.explore.schemes import DEFAULT_DATA, matrices
@@ -22,6 +23,7 @@ from mxdot.model.schemes import matmul as multiply
 SIZE = 8192  # of the square matrices of a product
 BFLOAT16, FLOAT32 = 16, 32  # bits
 PARAMETERS = 10**9
+SEEDS = 24  # of a small network
 
 
 def stored(*names: str) -> Iterator[str]:
@@ -92,6 +94,26 @@ def full_range() -> Iterator[str]:
     yield f"mxint8: {row.min():.0f}..{row.max():.0f}"
 
 
+def full_range_training() -> Iterator[str]:
+    """A small network trained in INT8 that ends at -128, and at -127."""
+    runs = {lowest: [train(lowest, seed) for seed in range(SEEDS)] for lowest in (-128, -127, None)}
+    plain = [run.loss for run in runs.pop(None)]
+    yield f"not quantised: loss {np.mean(plain):.5f} of the variance, {SEEDS} seeds"
+    for lowest, each in runs.items():
+        less = np.array([run.loss for run in each]) - plain
+        yield (
+            f"{lowest}..127: loss {less.mean():+.5f} beside it, standard error "
+            f"{less.std(ddof=1) / SEEDS**0.5:.5f}; gradients shifted by "
+            f"{np.mean([run.shift for run in each]):+.1e} of their mean magnitude"
+        )
+    ends = np.array([[run.loss for run in each] for each in runs.values()])
+    less = ends[0] - ends[1]
+    yield (
+        f"-128 against -127: loss {less.mean():+.5f}, standard error "
+        f"{less.std(ddof=1) / SEEDS**0.5:.5f}"
+    )
+
+
 def octav() -> Iterator[str]:
     """Clipping by OCTAV for 4 and 8 bits, SQNR of the clipped operand."""
     for pair in matrices(DEFAULT_DATA):
@@ -145,6 +167,7 @@ CLAIMS: dict[str, Callable[[], Iterator[str]]] = {
     "products": product_error,
     "rules": best_rules,
     "int8": full_range,
+    "int8-training": full_range_training,
     "octav": octav,
     "code-books": code_books,
     "accumulators": accumulators,

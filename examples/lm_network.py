@@ -19,6 +19,13 @@ class Size:
     length: int = 256
 
 
+SIZES = {  # 1.9, 10.9 and 43.1 million parameters
+    "small": Size(layers=4, width=192, heads=3),
+    "medium": Size(),
+    "large": Size(width=768, heads=12),
+}
+
+
 class Block(nn.Module):
     """Attention and feed-forward, each after a norm and added to its input."""
 

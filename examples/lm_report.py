@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import mean, stdev
@@ -21,25 +22,32 @@ Runs = dict[str, dict[int, dict[str, Any]]]
 
 
 def report(out: Path) -> str:
-    """Write OUT/losses.md and, where vl-convert is, OUT/losses.svg; returns the table."""
-    runs = load(out / RESULTS)
-    text = table(runs) + "\n" + step_table(runs)
+    """Write OUT/losses.md and, where vl-convert is, OUT/losses.svg; returns the tables."""
+    sizes = load(out / RESULTS)
+    parts = []
+    for name, runs in sizes.items():
+        heading = f"{name}\n\n" if len(sizes) > 1 else ""
+        parts.append(heading + table(runs) + "\n" + step_table(runs))
+    text = "\n".join(parts)
     (out / TABLE).write_text(text)
     if find_spec("vl_convert") is None:
         return text + "\nno picture: vl-convert is missing (--report where mxdot[explore] is)"
-    picture(runs, out / PICTURE)
+    picture(sizes, out / PICTURE)
     return text
 
 
-def load(path: Path) -> Runs:
-    """Results by variant and seed; ValueError where there are none."""
+def load(path: Path) -> dict[str, Runs]:
+    """Runs by size, the smallest first, with the size's parameters in its name; ValueError where
+    there are none.
+    """
     if not path.exists():
         raise ValueError(f"out must hold {RESULTS}, not {path.parent}")
-    runs: Runs = {}
-    for line in path.read_text().splitlines():
-        run = json.loads(line)
-        runs.setdefault(run["variant"], {})[run["seed"]] = run
-    return runs
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    sizes: dict[str, Runs] = {}
+    for run in sorted(found, key=lambda run: run["parameters"]):
+        name = f"{run['size']}, {run['parameters'] / 1e6:.1f} million parameters"
+        sizes.setdefault(name, {}).setdefault(run["variant"], {})[run["seed"]] = run
+    return sizes
 
 
 def differences(runs: Runs, variant: str) -> list[float]:
@@ -79,17 +87,30 @@ def step_table(runs: Runs) -> str:
     return STEP_HEADER + "".join(rows)
 
 
-def picture(runs: Runs, path: Path) -> None:
-    """Validation loss, and its difference to bfloat16 seed by seed, over the steps.
+def picture(sizes: Mapping[str, Runs], path: Path) -> None:
+    """Of each size the validation loss, and its difference to bfloat16 seed by seed, over the
+    steps.
 
     Bands run from the least to the largest seed; the grey one is bfloat16 about its own mean.
     """
     from mxdot.explore.charts import Entry, Picture, save
-    from mxdot.explore.charts.layers import axis, bands, lines, panel
     from mxdot.explore.charts.palette import LINE, MANY, SLATE
 
-    others = (name for name in sorted(runs) if name != BASE)
+    names = list(dict.fromkeys(name for runs in sizes.values() for name in runs))
+    others = (name for name in sorted(names) if name != BASE)
     colours = dict(zip(others, itertools.cycle(MANY), strict=False)) | {BASE: SLATE}
+    panels = []
+    for size, runs in sizes.items():
+        panels += _panels(runs, colours, f" ({size.partition(',')[0]})" if len(sizes) > 1 else "")
+    legend = [Entry(name, colours[name], LINE) for name in names]
+    drawn = Picture(path.stem, "Validation loss", panels, legend=legend, height=300, columns=2)
+    save(drawn, path.with_suffix(""), ["svg"])
+
+
+def _panels(runs: Runs, colours: Mapping[str, str], size: str) -> list[dict[str, Any]]:
+    """Losses, and differences."""
+    from mxdot.explore.charts.layers import axis, bands, lines, panel
+
     losses, less, ranges = [], [], []
     for variant, seeds in runs.items():
         look = {"colour": colours[variant], "line": variant}
@@ -106,13 +127,10 @@ def picture(runs: Runs, path: Path) -> None:
     step, ys = axis("step"), [value["y"] for value in losses]
     loss = axis("validation loss (nats per byte)", log=10, domain=[min(ys) / 1.05, max(ys) * 1.05])
     minus = axis("minus bfloat16, same seed", symlog=0.01)
-    panels = [
-        panel("loss", step, loss, lines(losses)),
-        panel("difference", step, minus, bands(ranges), lines(less)),
+    return [
+        panel(f"loss{size}", step, loss, lines(losses)),
+        panel(f"difference{size}", step, minus, bands(ranges), lines(less)),
     ]
-    legend = [Entry(name, colours[name], LINE) for name in runs]
-    save(Picture(path.stem, "Validation loss", panels, legend=legend, height=300),
-         path.with_suffix(""), ["svg"])  # fmt: skip
 
 
 def _curves(

@@ -1,7 +1,9 @@
-"""Train a small language model in bfloat16 and in MX formats, and compare the losses.
+r"""Train a small language model in bfloat16 and in MX formats, and compare the losses.
 
     python examples/train_lm.py --out build/train              # all of it; minutes on one GPU
     python examples/train_lm.py --out build/train --report     # table and picture again
+    python examples/train_lm.py --out build/sizes --sizes small medium large \
+        --variants bfloat16 mxfp8 fp8-tensor fp8-blocks        # a few formats at three sizes
     python examples/train_lm.py --out build/try --device cpu --steps 20 --variants bfloat16 mxfp8
 
 Every variant trains the same network from the same start on the same batches; a seed decides both,
@@ -19,14 +21,14 @@ import multiprocessing
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from lm_fidelity import step_errors
-from lm_network import Size, Transformer
+from lm_network import SIZES, Size, Transformer
 from lm_report import BASE, RESULTS, report
 from lm_text import Text, read_text, windows
 from torch import Tensor, nn
@@ -45,8 +47,14 @@ VARIANTS: dict[str, Recipe | None] = {
     "mxint8": Recipe("int8", "int8", "int8"),
     "mxfp4": Recipe("e2m1", "e2m1", "e2m1"),
     "mxfp4-stochastic": Recipe("e2m1", "e2m1", "e2m1", gradient_rounding="stochastic"),
+    # One scale for a tensor, by its own largest element; E5M2 gradients, as published.
+    "fp8-tensor": Recipe("fp8_e4m3_tensor", "fp8_e4m3_tensor", "fp8_e5m2_tensor"),
+    "fp8-tensor-e4m3": Recipe("fp8_e4m3_tensor", "fp8_e4m3_tensor", "fp8_e4m3_tensor"),
+    # Weights in tiles of 128 x 128, all else in blocks of 1 x 128, float32 scales.
+    "fp8-blocks": Recipe("fp8_e4m3_128x128", "fp8_e4m3_b128", "fp8_e4m3_b128"),
 }
 LEAST_RATE = 0.1  # of the learning rate, at the end of the cosine
+RATE = 1.5e-3  # the largest learning rate of a network of `Size.width`; of a wider one less
 STEPS_COMPARED = 8  # batches for which single steps are compared
 
 
@@ -55,6 +63,7 @@ class Plan:
     """What every run does.
 
     Validation: `checks` batches every `interval` steps, eight times as many at the end.
+    variants: all that are trained; name: of the size.
     """
 
     device: str
@@ -65,6 +74,8 @@ class Plan:
     interval: int
     checks: int
     compile: bool
+    variants: tuple[str, ...]
+    name: str
     size: Size
 
 
@@ -75,21 +86,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not options.report:
         out.mkdir(parents=True, exist_ok=True)
         (out / RESULTS).unlink(missing_ok=True)
-        run_all(_plan(options), options.variants, options.seeds, options.jobs, out)
+        run_all([_plan(options, name) for name in options.sizes], options.seeds, options.jobs, out)
     print(report(out))
 
 
-def run_all(
-    plan: Plan, variants: Sequence[str], seeds: Sequence[int], jobs: int, out: Path
-) -> None:
-    """Every variant with every seed, `jobs` variants at a time."""
+def run_all(plans: Sequence[Plan], seeds: Sequence[int], jobs: int, out: Path) -> None:
+    """Every variant of every plan with every seed, `jobs` variants at a time, the largest first."""
     # Set before CUDA starts: the same seed gives the same numbers.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     context = multiprocessing.get_context("spawn")
-    with context.Pool(min(jobs, len(variants)), maxtasksperchild=1) as pool:
-        tasks = [pool.apply_async(run_variant, (plan, name, seeds, out)) for name in variants]
-        for task in tasks:
-            task.get()
+    ordered = sorted(plans, key=lambda plan: -plan.size.layers * plan.size.width**2)
+    work = [(plan, name, seeds, out) for plan in ordered for name in plan.variants]
+    with context.Pool(min(jobs, len(work)), maxtasksperchild=1) as pool:
+        tasks = [pool.apply_async(run_variant, each) for each in work]
+        pool.close()
+        pool.join()  # one that fails stops no other
+    for task in tasks:
+        task.get()
 
 
 def run_variant(plan: Plan, name: str, seeds: Sequence[int], out: Path) -> None:
@@ -99,14 +112,17 @@ def run_variant(plan: Plan, name: str, seeds: Sequence[int], out: Path) -> None:
     for seed in seeds:
         started = time.perf_counter()
         losses, model = train(plan, VARIANTS[name], seed, text)
-        result = {"variant": name, "seed": seed} | losses | {"sha256": text.sha256}
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        result = {"size": plan.name, "parameters": parameters, "variant": name, "seed": seed}
+        result |= losses | {"sha256": text.sha256}
         if name == BASE:
             result["steps"] = compare_steps(plan, model, seed, text)
         result |= {"seconds": time.perf_counter() - started, "plan": asdict(plan)}
         # One write for a line, so that the lines of two processes do not mix.
         with (out / RESULTS).open("ab", buffering=0) as file:
             file.write(json.dumps(result).encode() + b"\n")
-        print(f"{name} seed {seed}: {result['final']:.4f}, {result['seconds']:.1f} s", flush=True)
+        where = f"{plan.name} {name} seed {seed}"
+        print(f"{where}: {result['final']:.4f}, {result['seconds']:.1f} s", flush=True)
 
 
 def train(
@@ -155,9 +171,10 @@ def train(
 
 
 def compare_steps(plan: Plan, model: nn.Module, seed: int, text: Text) -> dict[str, Any]:
-    """Errors of one step of every variant from the weights of `model`, by variant."""
+    """Errors of one step of the plan's variants from the weights of `model`, by variant."""
     batches = list(_batches(text.train, plan, STEPS_COMPARED, 1000 + seed))
-    errors = step_errors(model, VARIANTS, batches, partial(_loss, plan))
+    recipes = {name: VARIANTS[name] for name in plan.variants}
+    errors = step_errors(model, recipes, batches, partial(_loss, plan))
     return {name: asdict(error) for name, error in errors.items()}
 
 
@@ -229,7 +246,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--seeds", nargs="+", type=int, default=[0, 1, 2], metavar="N")
     add("--steps", type=int, default=500)
     add("--batch", type=int, default=64, help="sequences a step")
-    add("--rate", type=float, default=1.5e-3, help="largest learning rate")
+    add("--rate", type=float, help=f"largest learning rate (default: {RATE} x 384 / width)")
     add("--warmup", type=int, default=50, help="steps")
     add("--interval", type=int, default=25, help="steps between validations")
     add(
@@ -238,20 +255,27 @@ def _parser() -> argparse.ArgumentParser:
         default=2,
         help="batches of a validation, eight times as many at the end",
     )
-    add("--layers", type=int, default=Size.layers)
-    add("--width", type=int, default=Size.width)
-    add("--heads", type=int, default=Size.heads)
+    add("--sizes", nargs="+", choices=SIZES, default=["medium"], metavar="NAME")
+    for name in ("layers", "width", "heads"):
+        add(f"--{name}", type=int, help="in place of the size's own")
     add("--length", type=int, default=Size.length, help="bytes of a sequence")
     add("--jobs", type=int, default=len(VARIANTS) if cuda else 1, help="variants at a time")
     add("--eager", action="store_true", help="do not compile")
     return parser
 
 
-def _plan(options: argparse.Namespace) -> Plan:
-    size = Size(options.layers, options.width, options.heads, options.length)
-    names = ("device", "steps", "batch", "rate", "warmup", "interval", "checks")
-    chosen = {name: getattr(options, name) for name in names}
-    return Plan(**chosen, compile=not options.eager, size=size)
+def _plan(options: argparse.Namespace, name: str) -> Plan:
+    own = {key: getattr(options, key) for key in ("layers", "width", "heads", "length")}
+    size = replace(SIZES[name], **{key: value for key, value in own.items() if value is not None})
+    names = ("device", "steps", "batch", "warmup", "interval", "checks")
+    return Plan(
+        **{key: getattr(options, key) for key in names},
+        rate=options.rate if options.rate is not None else RATE * Size.width / size.width,
+        compile=not options.eager,
+        variants=tuple(options.variants),
+        name=name,
+        size=size,
+    )
 
 
 if __name__ == "__main__":

@@ -55,8 +55,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure, print and write; 0."""
-    from ...explore.schemes import DEFAULT_DATA, clip, matrices, measure, write
-    from ...explore.schemes.outputs import show
+    from ...explore.schemes import DEFAULT_DATA, clip, matrices, measure
+    from ...explore.schemes.outputs import show, write
     from ...explore.schemes.sweep import schemes
     from ...model import accumulator
     from ...model.schemes import scheme as find

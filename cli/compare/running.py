@@ -38,7 +38,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
 def synthesis_options(args: argparse.Namespace) -> dict[str, Any]:
     """What the options of cost say of a `Synthesis`, energy left out."""
     from ...explore.compare.flows import with_processes
-    from ...explore.compare.study import number_list
+    from ...explore.run.sweep import number_list
 
     given = {
         "flow": with_processes(args.flow, args.process),

@@ -98,7 +98,8 @@ def _flow(args: argparse.Namespace) -> Any:
 
 def _layers(args: argparse.Namespace) -> Any:
     from ...explore.accuracy.sentences import SENTENCES
-    from ...explore.compare.study import data_names, number_list
+    from ...explore.compare.study import data_names
+    from ...explore.run.sweep import number_list
     from ...explore.schemes.comparison import Layers
     from ...explore.schemes.data import matrices
     from ...model.errors import integer

@@ -71,7 +71,7 @@ def study_of(args: argparse.Namespace) -> Any:
 
 
 def _sampling(args: argparse.Namespace, study: Any) -> Any:
-    from ...explore.compare.study import number_list
+    from ...explore.run.sweep import number_list
 
     changes = {
         name: getattr(args, name)

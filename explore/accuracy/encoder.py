@@ -166,23 +166,31 @@ class _Layers:
 
 
 class Encoder:
-    """The sentence encoder, with linear layers that can be replaced."""
+    """The sentence encoder, with linear layers that can be replaced.
+
+    transformer: its torch.nn.Module, in evaluation mode.
+    """
 
     def __init__(self, torch: ModuleType, pipeline: Any) -> None:
         self._torch = torch
-        self._transformer = pipeline[0].auto_model.eval()
+        self.transformer = pipeline[0].auto_model.eval()
         self._tokenizer = pipeline.tokenizer
         self.linear = {
             name: module
-            for name, module in self._transformer.named_modules()
+            for name, module in self.transformer.named_modules()
             if isinstance(module, torch.nn.Linear)
         }
 
+    def tokens(self, sentence: str) -> Any:
+        """What the transformer takes by name: tensors (1, tokens)."""
+        return self._tokenizer([sentence], return_tensors="pt")
+
     def embed(self, sentence: str) -> F32:
         """The mean of the last layer over the sentence's tokens, (384,)."""
-        tokens = self._tokenizer([sentence], return_tensors="pt")
         with self._torch.inference_mode():
-            return self._transformer(**tokens).last_hidden_state[0].mean(dim=0).numpy()
+            return (
+                self.transformer(**self.tokens(sentence)).last_hidden_state[0].mean(dim=0).numpy()
+            )
 
     def inputs(self, names: Sequence[str], sentences: Sequence[str]) -> dict[str, F32]:
         """What comes into linear layers for these sentences: (tokens of all of them, K) of each."""

@@ -11,7 +11,7 @@ from ...model.errors import choice, printable
 from ..cost import Flow
 from ..cost.flow import paths
 from ..cost.processes import NAMES as PROCESSES
-from .sweep import items
+from ..run.sweep import items
 
 NAMES = (*PROCESSES, "cells", "xilinx", "xilinx-dsp", "ecp5", "ecp5-dsp")
 NONE = "none"

@@ -18,7 +18,7 @@ from ...model.outputs import output_format
 from ...model.units.base import block_size
 from ..accuracy.sentences import SENTENCES
 from ..cost import Flow
-from .sweep import LIMIT, expand, integers, items
+from ..run.sweep import LIMIT, expand, integers, items
 from .units import Generated, Unit
 
 

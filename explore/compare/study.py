@@ -35,10 +35,10 @@ from msgspec import UNSET, Meta, UnsetType
 from ...model.errors import printable
 from ..run.keys import FILES
 from ..run.schema import Table, checked, read_toml
+from ..run.sweep import items, number_list
 from .extra import extras
 from .flows import NONE, Synthesis, with_processes
 from .points import Point, Sampling, Sweep, points_of, units_of
-from .sweep import integers, items
 from .units import Foreign, Unit
 
 DEFAULT = Path(__file__).with_name("default.toml")
@@ -215,11 +215,6 @@ def _numbers(given: dict[str, Any], *names: str) -> dict[str, Any]:
 def _text(value: Any) -> str:
     """A sweep text from text, a number, or a list of those."""
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def number_list(text: str, name: str) -> tuple[int, ...]:
-    """The integers of a sweep text."""
-    return tuple(number for item in items(text, name) for number in integers(item, name))
 
 
 def _data(value: Names, path: Path) -> tuple[str, ...]:

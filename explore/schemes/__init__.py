@@ -3,7 +3,6 @@
 from .clipping import Clipped, clip
 from .data import DEFAULT_DATA, matrices
 from .measure import Measured, family, measure, on_front
-from .outputs import write
 
 __all__ = [
     "DEFAULT_DATA",
@@ -14,5 +13,4 @@ __all__ = [
     "matrices",
     "measure",
     "on_front",
-    "write",
 ]

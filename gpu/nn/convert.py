@@ -11,6 +11,7 @@ from .linear import MXLinear, as_recipe
 from .recipe import Recipe, layer_names
 
 NO_PRODUCTS = (nn.Embedding, nn.EmbeddingBag, nn.LayerNorm, nn.RMSNorm)  # whatever their weights
+ADDED = ("pos", "emb", "token", "bias", "table", "mask")  # in names of what is no matrix
 
 
 def convert(model: nn.Module, recipe: Recipe | None = None, skip: Sequence[str] = ()) -> nn.Module:
@@ -18,10 +19,13 @@ def convert(model: nn.Module, recipe: Recipe | None = None, skip: Sequence[str] 
 
     The model is changed in place and returned; a Linear itself returns its replacement. Parameters
     stay the same objects, so optimisers and tied weights keep working. Subclasses of Linear,
-    MXLinear among them, are left alone: they may compute something else. So is the `out_proj` of
+    MXLinear among them, are left alone: they may compute something else. So are a Linear whose
+    `forward` was replaced, or that was compiled before, and the `out_proj` of
     nn.MultiheadAttention, which reads its weight and never calls it.
     One UserWarning names all layers that go on to multiply in high precision: such ones, attention,
-    convolutions, recurrent layers, and what seems to have products of its own.
+    convolutions, recurrent layers, and what seems to have products of its own. Products with the
+    weight of another module, or with a buffer, are not seen: `evaluate` names layers that are never
+    called.
     skip: names, as `model.named_modules()` gives them, of layers that stay in high precision
     without a warning, beside the recipe's own, with the wildcards of fnmatch: ``lm_head``,
     ``blocks.0.*``.
@@ -83,7 +87,7 @@ def _layers_with_products(
     for name, module in named.items():
         if id(module) in never_called:
             others[name] = module
-        elif type(module) is nn.Linear:
+        elif type(module) is nn.Linear and not _has_own_call(module):
             linear[name] = module
         elif not isinstance(module, MXLinear) and _has_products(module):
             others[name] = module
@@ -93,16 +97,30 @@ def _layers_with_products(
 def _has_products(module: nn.Module) -> bool:
     """Whether it multiplies by weights of its own, as far as its parameters tell.
 
-    Those of two axes or more are taken for such weights, but where there are parts that have
-    parameters too: then they may be positions, added to what goes to the parts.
+    Those of two axes or more are taken for such weights. Where there are parts that have parameters
+    too, some may be added to what goes to the parts, as positions are: those whose name says so, or
+    whose first axis or all others are of length 1.
     """
     if isinstance(module, NO_PRODUCTS):
         return False
-    own = list(module.parameters(recurse=False))
-    if not any(is_lazy(parameter) or parameter.ndim > 1 for parameter in own):
-        return False
+    own = dict(module.named_parameters(recurse=False))
+    matrices = {name: p for name, p in own.items() if is_lazy(p) or p.ndim > 1}
     known = isinstance(module, nn.Linear | nn.MultiheadAttention)
-    return known or len(own) == len(list(module.parameters()))
+    if known or len(own) == len(list(module.parameters())):
+        return bool(matrices)
+    return any(
+        is_lazy(p) or (len(p) > 1 and p[0].numel() > 1 and not _is_added(name))
+        for name, p in matrices.items()
+    )
+
+
+def _is_added(name: str) -> bool:
+    return any(word in name.lower() for word in ADDED)
+
+
+def _has_own_call(module: nn.Module) -> bool:
+    """Whether this object is called otherwise than others of its class: a copy would be, too."""
+    return "forward" in vars(module) or vars(module).get("_compiled_call_impl") is not None
 
 
 def _matching(named: Mapping[str, nn.Module], patterns: Iterable[str]) -> set[int]:

@@ -1,6 +1,7 @@
 """evaluate: how far a quantised model's layers, and the whole of it, are from a reference."""
 
 import math
+import warnings
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -129,6 +130,8 @@ def evaluate(
     uncompiled; the outputs of one batch are kept at a time.
     metric: ``sqnr``, ``cosine`` or ``mse``. Of an output that is a tuple, a list or a mapping the
     first tensor counts.
+    Layers that no batch called are left out; a UserWarning names them: something may read their
+    weight, in high precision.
     Raises TypeError or ValueError, naming the argument, for anything else.
     """
     for name, each in (("model", model), ("reference", reference)):
@@ -150,7 +153,15 @@ def evaluate(
             whole.add(_first(got), _first(want))
     if not whole.count:
         raise ValueError("batches must hold at least one batch with an output, not none")
-    return Evaluation(tuple(errors.values()), whole, metric)
+    called = tuple(layer for layer in errors.values() if layer.alone.count)
+    if len(called) < len(errors):
+        left = ", ".join(name for name, layer in errors.items() if not layer.alone.count)
+        warnings.warn(
+            f"evaluate leaves out layers that model never called: {left}; something else may "
+            "multiply by their weight, in high precision",
+            stacklevel=2,
+        )
+    return Evaluation(called, whole, metric)
 
 
 def _others(layers: Mapping[str, MXLinear], reference: nn.Module) -> dict[str, nn.Module]:

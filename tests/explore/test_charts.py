@@ -134,6 +134,7 @@ def test_the_picture_of_training(tmp_path):
             for seed in (0, 1):
                 steps = [[step, 3.0 - step / 100 + more + seed / 50] for step in (0, 50, 100)]
                 run = {"variant": variant, "seed": seed, "validation": steps, "final": steps[-1][1]}
+                run |= {"size": "medium", "parameters": 10}
                 file.write(json.dumps(run | {"steps": {}}) + "\n")
     assert "| mxfp8 | 2 | 2.0200 | +0.0100 | 0.0000 | +0.0100 |" in lm_report.report(tmp_path)
     drawn = tmp_path / "losses.svg"

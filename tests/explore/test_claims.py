@@ -3,7 +3,11 @@
 from pathlib import Path
 
 import claims
+import claims_int8
+import numpy as np
 import pytest
+
+from mxdot.model.schemes import quantize
 
 
 def test_storage(capsys):
@@ -22,6 +26,15 @@ def test_full_range_is_tilted_and_ours_is_not(capsys):
         tilted = "-128" in what
         assert ("shifted by -" in came) == tilted
         assert ("mxint8" in what) == (came == " -127..127")
+
+
+def test_int8_to_minus_128_moves_the_gradients_of_training_down():
+    """And INT8 by hand is the contract's, whose own ends at -127."""
+    x = np.random.default_rng(3).standard_normal((64, 64)).astype(np.float32)
+    assert (claims_int8.quantize(x.astype(float), -127) == quantize(x, "mxint8").dequantize()).all()
+    runs = {lowest: claims_int8.train(lowest, 0) for lowest in (-128, -127, None)}
+    assert runs[-128].shift < 0 == runs[-127].shift == runs[None].shift
+    assert all(0.03 < run.loss < 0.1 for run in runs.values())
 
 
 def test_every_claim_is_told_of_in_the_docs():

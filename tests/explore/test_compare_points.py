@@ -9,9 +9,9 @@ from mxdot.cli.unit_options import options_of
 from mxdot.explore.compare import Generated, Sampling, Sweep, points_of, units_of
 from mxdot.explore.compare.flows import Synthesis, flow_options, flow_text, target_text
 from mxdot.explore.compare.session import command_of
-from mxdot.explore.compare.study import data_names, number_list
-from mxdot.explore.compare.sweep import expand, items
+from mxdot.explore.compare.study import data_names
 from mxdot.explore.cost import Flow
+from mxdot.explore.run.sweep import expand, items, number_list
 from mxdot.model import DotConfig
 
 

@@ -6,7 +6,7 @@ from test_compare_study import MINE, STUDY
 
 from fuzz import damaged, fuzz, misspelt, outcome
 from mxdot.explore.compare import DEFAULT, load_extra, load_study
-from mxdot.explore.compare.sweep import LIMIT, expand, integers
+from mxdot.explore.run.sweep import LIMIT, expand, integers
 
 SWEEPS = ("exact,aligned:6..25", "fixed:32..48/8:-12", "8..64", "0..24/8", "-3..3")
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from mxdot.cli import main
-from mxdot.explore.schemes import DEFAULT_DATA, clip, family, matrices, measure, on_front, write
+from mxdot.explore.schemes import DEFAULT_DATA, clip, family, matrices, measure, on_front
 from mxdot.explore.schemes.data import Pair
 from mxdot.explore.schemes.measure import Measured
+from mxdot.explore.schemes.outputs import write
 from mxdot.explore.schemes.sweep import pairings, schemes
 from mxdot.model.scale_rules import SCALE_RULES
 from mxdot.model.schemes import SCHEMES, Limits, matmul, quantize, storage

@@ -52,6 +52,40 @@ class Positions(nn.Module):
         self.out = nn.Linear(32, 32)
 
 
+class Adapted(nn.Module):
+    """Matrices of its own beside a layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.base = nn.Linear(32, 32)
+        self.down, self.up = nn.Parameter(torch.zeros(4, 32)), nn.Parameter(torch.zeros(32, 4))
+
+
+class Routed(nn.Module):
+    """Experts' weights beside a layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.Linear(32, 4)
+        self.weights = nn.Parameter(torch.zeros(4, 32, 32))
+
+
+class Patches(nn.Module):
+    """What is added or scales, beside layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Parameter(torch.zeros(1, 16, 32))
+        self.gamma = nn.Parameter(torch.ones(32, 1, 1))
+        self.relative_bias = nn.Parameter(torch.zeros(49, 4))
+        self.out = nn.Linear(32, 32)
+
+
+def with_a_forward_of_its_own(linear):
+    linear.forward = lambda x: nn.functional.linear(x, linear.weight)
+    return linear
+
+
 ATTENTION = "{0} (MultiheadAttention)", "{0}.out_proj (NonDynamicallyQuantizableLinear)"
 
 
@@ -91,6 +125,10 @@ def attentions(*names):
         (nn.LayerNorm((8, 32)), []),
         (nn.BatchNorm2d(8), []),
         (Positions(), []),
+        (Patches(), []),
+        (Adapted(), ["0 (Adapted)"]),
+        (Routed(), ["0 (Routed)"]),
+        (with_a_forward_of_its_own(nn.Linear(32, 32)), ["0 (Linear)"]),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -103,6 +141,14 @@ def test_layers_that_stay_are_named(layer, named):
         name, _, kind = line.partition(" ")
         assert type(model.get_submodule(name)) is before[name]
         assert kind == f"({before[name].__name__})"
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the compiler's own
+def test_a_layer_that_was_compiled_is_named():
+    """Its call would go on to run what was compiled."""
+    model = nn.Sequential(nn.Linear(32, 32), nn.Linear(32, 32))
+    model[0].compile()
+    assert left(model) == ["0 (Linear)"]
 
 
 def test_one_warning_names_all_and_each_once():

@@ -163,6 +163,26 @@ def refused(message, error: type[Exception] = ValueError):
     return pytest.raises(error, match=f"^{re.escape(message)}")
 
 
+class Borrowed(nn.Module):
+    """Multiplies by the weight of a layer that it does not call."""
+
+    def __init__(self):
+        super().__init__()
+        self.read, self.called = nn.Linear(64, 64), nn.Linear(64, 32)
+
+    def forward(self, x):
+        return self.called(nn.functional.linear(x, self.read.weight))
+
+
+def test_layers_that_are_never_called_are_named():
+    reference = Borrowed()
+    model = convert(copy.deepcopy(reference))
+    with pytest.warns(UserWarning, match=r"leaves out layers that model never called: read; "):
+        evaluation = evaluate(model, reference, batches())
+    assert [layer.name for layer in evaluation.layers] == ["called"]
+    assert "read" not in str(evaluation)
+
+
 def test_refusals():
     model, reference = pair(Recipe())
     with refused("model must be a torch.nn.Module, not int", TypeError):

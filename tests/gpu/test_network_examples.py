@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import lm_fidelity
+import lm_network
 import lm_report
 import lm_text
 import pytest
@@ -38,7 +39,7 @@ def _deterministic_here_only():
 
 def small_plan():
     options = train_lm._parser().parse_args(["--out", "unused", *SMALL])
-    return train_lm._plan(options)
+    return train_lm._plan(options, "medium")
 
 
 # train_lm.py --------------------------------------------------------------------------------------
@@ -61,6 +62,26 @@ def test_a_seed_repeats_and_losses_fall(text):
     assert first["train"] != other["train"]
     assert first["final"] < first["validation"][0][1]
     assert [step for step, _ in first["validation"]] == [0, 4, 8]
+
+
+@pytest.mark.parametrize(
+    ("name", "millions", "rate"),
+    [("small", 1.9, 3e-3), ("medium", 10.9, 1.5e-3), ("large", 43.1, 7.5e-4)],
+)
+def test_sizes(name, millions, rate):
+    plan = train_lm._plan(train_lm._parser().parse_args(["--out", "unused"]), name)
+    with torch.device("meta"):
+        model = lm_network.Transformer(plan.size)
+    assert sum(p.numel() for p in model.parameters()) / 1e6 == pytest.approx(millions, abs=0.05)
+    assert plan.rate == pytest.approx(rate)
+    assert plan.name == name
+
+
+@pytest.mark.parametrize("name", ["fp8-tensor", "fp8-tensor-e4m3", "fp8-blocks"])
+def test_fp8_variants_train(name, text):
+    result, model = train_lm.train(small_plan(), train_lm.VARIANTS[name], 0, text)
+    assert result["final"] < result["validation"][0][1]
+    assert model.blocks[0].up.recipe == train_lm.VARIANTS[name]
 
 
 def test_only_the_blocks_are_converted(text):
@@ -91,6 +112,24 @@ def test_command_line_and_report(tmp_path):
     }
     assert lm_report.report(tmp_path) in done.stdout
     assert (tmp_path / "losses.svg").exists() == (find_spec("vl_convert") is not None)
+
+
+def test_a_size_of_each_in_the_report(tmp_path):
+    sizes = (("large", 3_000_000, 1.0), ("small", 100_000, 2.0))
+    runs = [
+        run_of(variant, 0, final + more) | {"size": size, "parameters": count, "steps": {}}
+        for size, count, final in sizes
+        for variant, more in (("bfloat16", 0.0), ("mxfp8", 0.25))
+    ]
+    (tmp_path / "losses.jsonl").write_text("".join(f"{json.dumps(run)}\n" for run in runs))
+    assert list(lm_report.load(tmp_path / "losses.jsonl")) == [
+        "small, 0.1 million parameters",
+        "large, 3.0 million parameters",
+    ]
+    text = lm_report.report(tmp_path)
+    assert text.startswith("small, 0.1 million parameters\n\n| variant |")
+    assert "| mxfp8 | 1 | 2.2500 | +0.2500 |  | +0.2500 |" in text
+    assert "| mxfp8 | 1 | 1.2500 | +0.2500 |  | +0.2500 |" in text
 
 
 def run_of(variant, seed, final):

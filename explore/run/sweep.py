@@ -67,3 +67,8 @@ def _integer(text: str) -> int:
     if not re.fullmatch(rf"[+-]?[0-9]{{1,{DIGITS}}}", text):
         raise ValueError
     return int(text)
+
+
+def number_list(text: str, name: str) -> tuple[int, ...]:
+    """The integers of a sweep text."""
+    return tuple(number for item in items(text, name) for number in integers(item, name))

@@ -1,0 +1,102 @@
+"""`mxdot evaluate`: what quantising a network does to its layers and to what it returns."""
+
+import argparse
+from importlib import import_module
+from pathlib import Path
+
+from .compare.scheme_options import add_scheme_options, chosen, names_in
+from .terminal import console
+
+OUTPUT = Path("build/evaluate")
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add the subcommand to those of `mxdot`."""
+    parser = subparsers.add_parser(
+        "evaluate",
+        help="what quantising a network does, layer by layer and end to end",
+        description="Quantise the linear layers of a network by recipes, and write how far every "
+        "layer and the whole are from float32 as a table, CSV and SVG; see docs/gpu.md.",
+    )
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        help="a directory with config.json and model.safetensors, of an architecture that "
+        "transformers knows, or encoder, that of mxdot[real]",
+    )
+    parser.add_argument(
+        "--recipe",
+        default="mxfp8",
+        metavar="R,...",
+        help="mxfp8, schemes of mxdot compare errors, or weights/activations, of which "
+        "activations may be bfloat16 (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--skip",
+        default="",
+        metavar="NAME,...",
+        help="layers that stay in high precision, with wildcards, as lm_head or *.0.*",
+    )
+    parser.add_argument(
+        "--metric",
+        default="sqnr",
+        metavar="M",
+        help="sqnr, cosine or mse, of the picture and of layers in the model "
+        "(default: %(default)s)",
+    )
+    add_scheme_options(parser)
+    group = parser.add_argument_group("inputs")
+    group.add_argument(
+        "--text", type=Path, metavar="FILE", help="read by the directory's tokenizer.json"
+    )
+    group.add_argument(
+        "--tokens", type=Path, metavar="FILE", help=".npy of integers (sequences, length)"
+    )
+    group.add_argument(
+        "--sequences", type=int, default=8, metavar="N", help="at most (default: %(default)s)"
+    )
+    group.add_argument(
+        "--length", type=int, default=128, metavar="N", help="of a sequence (default: %(default)s)"
+    )
+    group.add_argument(
+        "--seed", type=int, default=0, help="of random tokens, without a file (default: 0)"
+    )
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (default: %(default)s)")
+    parser.add_argument(
+        "-o", "--output", type=Path, default=OUTPUT, metavar="DIR", help="default: %(default)s"
+    )
+    parser.set_defaults(run=run, needs="networks")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Evaluate, print and write; 0."""
+    for name in ("torch", "transformers", "pyarrow", "vl_convert"):
+        import_module(name)  # what is missing is said before work starts
+    from ..explore.networks import evaluate_network, load_network, recipes, write
+    from ..gpu.nn.evaluate import METRICS
+    from ..model.errors import choice
+
+    choice("metric", args.metric, METRICS)
+    named = recipes(*chosen(args, args.recipe))
+    network = load_network(
+        args.model,
+        device=args.device,
+        text=args.text,
+        tokens=args.tokens,
+        sequences=args.sequences,
+        length=args.length,
+        seed=args.seed,
+    )
+    screen = console(200)
+    found = evaluate_network(
+        network,
+        named,
+        skip=names_in(args.skip),
+        metric=args.metric,
+        told=lambda line: screen.print(line, style="yellow", highlight=False, soft_wrap=True),
+    )
+    for name, evaluation in found.items():
+        print(f"{name}, {network.inputs}:\n{evaluation}\n")
+    for path in write(found, args.output):
+        print(path)
+    return 0

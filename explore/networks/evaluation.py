@@ -1,0 +1,65 @@
+"""A network by several recipes, each compared with the network itself."""
+
+import copy
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+
+from torch import nn
+
+from ...gpu import Evaluation, Recipe, convert, evaluate
+from ..schemes.sweep import RECOMMENDED, pairings
+from .network import Network
+
+SHORT = {"mxfp8": "mxfp8_e4m3", "mxfp6": "mxfp6_e2m3"}
+"""Names of recipes beside those of schemes."""
+
+
+def recipes(
+    texts: Sequence[str], rules: Sequence[str] = (RECOMMENDED,), blocks: Sequence[int] = ()
+) -> dict[str, Recipe]:
+    """Recipes by name: ``scheme``, or ``weights/activations``, as `pairings` varies them.
+
+    Raises ValueError for what is none, or where there is none.
+    """
+    pairs = pairings([SHORT.get(text, text) for text in texts], rules, blocks)
+    if not pairs:
+        raise ValueError("recipe must name at least one scheme, not none")
+    return {pair.name: Recipe(pair.weights, pair.activations) for pair in pairs}
+
+
+def evaluate_network(
+    network: Network,
+    named: Mapping[str, Recipe],
+    *,
+    skip: Sequence[str] = (),
+    metric: str = "sqnr",
+    told: Callable[[str], None] = print,
+) -> dict[str, Evaluation]:
+    """`mxdot.gpu.evaluate` of the network by each recipe.
+
+    skip: as `mxdot.gpu.convert` takes it. told: takes a line for each warning, such as of what
+    stays in high precision.
+    Raises ValueError for inputs that the network does not take.
+    """
+    found: dict[str, Evaluation] = {}
+    said: set[str] = set()
+    for name, recipe in named.items():
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            model = convert(copy.deepcopy(network.model), recipe, skip=skip)
+            found[name] = _evaluation(model, network, metric)
+        for line in dict.fromkeys(str(each.message) for each in caught):
+            if line not in said:
+                told(line)
+            said.add(line)
+    return found
+
+
+def _evaluation(model: nn.Module, network: Network, metric: str) -> Evaluation:
+    try:
+        return evaluate(model, network.model, network.batches, metric)
+    except IndexError as error:  # positions that an embedding does not have
+        longest = max(batch["input_ids"].shape[-1] for batch in network.batches)
+        raise ValueError(
+            f"length must be one that the model has positions for, not {longest}: {error}"
+        ) from None

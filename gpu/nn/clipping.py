@@ -2,7 +2,7 @@
 
 The gradient of a learned limit m is that of y = Q(x; m), which scales as its arguments do:
 Q(cx; cm) = c Q(x; m), so that m dy/dm = y - x dy/dx (Euler). With dy/dx = 1 within the limit and 0
-beyond it is (y - x) / m within, and +1 or -1 beyond: what Esser et al., Learned Step Size
+from it on, that is (y - x) / m within, and +1 or -1 beyond: what Esser et al., Learned Step Size
 Quantization, arXiv:1902.08153, have for steps m / Q_P, without their factor 1 / sqrt(N Q_P). Choi
 et al., PACT, arXiv:1805.06085, take 0 within.
 """
@@ -90,7 +90,7 @@ class Clipped(torch.autograd.Function):
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         x, limit = ctx.saved_tensors
         magnitude = x.abs()
-        inside = magnitude <= limit
+        inside = magnitude < limit
         dx = dlimit = None
         if ctx.needs_input_grad[0]:
             dx = g

@@ -61,7 +61,7 @@ class Recipe:
     or ``octav``, the clipping of least expected error of the values at hand. For schemes with an
     outermost float scale for the tensor, or of learned and octav weights along ``features`` for
     rows, without zero points; of ``octav`` with integer elements.
-    clipped_gradient: the gradient of learned or octav values beyond their limit m:
+    clipped_gradient: the gradient of learned or octav values from their limit m on:
     ``straight_through`` passes it, ``zero`` stops it, ``magnitude_aware`` takes it m / |x| times
     (Sakr et al., arXiv:2206.06501), ``hybrid`` does that to weights, and stops activations.
 

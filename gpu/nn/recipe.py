@@ -118,13 +118,13 @@ class Recipe:
         self._set("_mix", mix)
 
     def __repr__(self) -> str:
-        """The roles, and what differs from the defaults."""
-        values = ((field, getattr(self, field.name)) for field in fields(self))
-        shown = (
-            f"{field.name}={value!r}"
-            for field, value in values
-            if field.name in ROLES or value != field.default
-        )
+        """The roles, and what differs from the defaults; schemes by their names."""
+        shown = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in ROLES or value != field.default:
+                text = str(value) if isinstance(value, Scheme) else repr(value)
+                shown.append(f"{field.name}={text}")
         return f"Recipe({', '.join(shown)})"
 
     def _set(self, name: str, value: object) -> None:

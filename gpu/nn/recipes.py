@@ -5,19 +5,7 @@ To add one, add a row. A part of a recipe is left out by `dataclasses.replace`.
 
 from dataclasses import replace
 
-from ...model.schemes import SCHEMES
-from ...model.schemes.grouping import tile
-from ..names import scheme_name
 from .recipe import Recipe
-
-_TENSOR, _BLOCKS = SCHEMES["nvfp4"].levels
-NVFP4_SQUARES = replace(
-    SCHEMES["nvfp4"],
-    name="nvfp4_16x16",
-    levels=(_TENSOR, replace(_BLOCKS, granularity=tile(16, 16))),
-)
-"""NVFP4 with a scale to 16 x 16: a weight and its transpose have the same values."""
-scheme_name(NVFP4_SQUARES)  # files name it, and may be read before a network is made
 
 _FP8 = Recipe("fp8_e4m3_tensor", "fp8_e4m3_tensor", "fp8_e5m2_tensor", groups="sums")
 _INT4 = Recipe("int4_channel", "int4_tensor", clipped_gradient="hybrid", limits="octav")
@@ -28,7 +16,7 @@ RECIPES: dict[str, Recipe] = {
     "fp8_blocks": Recipe("fp8_e4m3_128x128", "fp8_e4m3_b128", "fp8_e4m3_b128", groups="sums"),
     "mxfp8": Recipe(),
     "nvfp4": Recipe(
-        NVFP4_SQUARES,
+        "nvfp4_16x16",
         "nvfp4",
         "nvfp4",
         gradient_rounding="stochastic",
@@ -42,7 +30,7 @@ RECIPES: dict[str, Recipe] = {
 }
 SOURCES = {
     "fp8_current": "Micikevicius et al., arXiv:2209.05433",
-    "fp8_delayed": "the same, with a history of 16 steps",
+    "fp8_delayed": "after the same",
     "fp8_blocks": "DeepSeek-V3, arXiv:2412.19437, section 3.3",
     "mxfp8": "Mishra et al., arXiv:2506.08027",
     "nvfp4": "NVIDIA, arXiv:2509.25149, section 4",

@@ -1,6 +1,7 @@
 """What tests of block-scaling schemes share: names, shorter groups, random arrays, accumulators."""
 
 from dataclasses import replace
+from math import lcm
 
 import numpy as np
 
@@ -73,10 +74,10 @@ def has_tiles(scheme):
 
 
 def size(*schemes):
-    """Rows, and columns of two groups and more of every level."""
+    """Rows, five or more, and columns of two groups and more of every level."""
     levels = [lev.granularity for scheme in schemes for lev in scheme.levels]
-    rows = max([5, *(g.rows or 0 for g in levels)])
-    return rows, max(16, *(2 * (g.columns or 0) for g in levels))
+    tile = lcm(*(g.rows or 1 for g in levels))
+    return tile * -(-5 // tile), max(16, *(2 * (g.columns or 0) for g in levels))
 
 
 def random_scales(rng, fmt, shape, kind):

@@ -263,7 +263,8 @@ class MXLinear(nn.Linear):
             weight = weight.detach()
             if self.frozen is None and not isinstance(weight, Container):
                 self.frozen = self._frozen_weight(weight)
-        if not isinstance(weight, Container):
+        # Of a frozen layer the backward pass alone looks at it.
+        if not isinstance(weight, Container) and (torch.is_grad_enabled() or not self.is_frozen):
             weight, weight_limit = static.within(self, "weight", weight, record)
         history = self.amax_history if self.recipe.limits == "delayed" else None
         frozen = weight if isinstance(weight, Container) else self.frozen

@@ -1,14 +1,13 @@
 """Print the table of mxdot.gpu.RECIPES for tools/tables.py, with PyTorch or without."""
 
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
 if find_spec("torch") is None:
     sys.path.append(str(Path(__file__).parent.parent / "docs"))
-    import torch_stand_in
-
-    torch_stand_in.install()
+    import_module("torch_stand_in").install()
 
 from mxdot.gpu import RECIPES, Recipe
 from mxdot.gpu.nn.recipe import PRODUCTS, ROLES

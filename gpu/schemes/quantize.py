@@ -56,7 +56,7 @@ class SchemeQuantization:
         moved = tuple(axis_last(self.x, self.axis).shape)
         whole = prod(moved[:-1]), moved[-1]
         group = group_in(self.scheme.levels[0].granularity, moved, whole)
-        if isinstance(self.limits, Tensor):
+        if not (self.limits is None or isinstance(self.limits, Limits)):
             high = axis_last(self.limits, self.axis)
             high = high.reshape(-1, moved[-1] // group[1]).to(torch.float64)
             return -high, high
@@ -114,7 +114,7 @@ def _magnitudes(
     limits: Limits | Tensor | None, x: Tensor, scheme: Scheme, axis: int
 ) -> Tensor | None:
     """Limits that are a tensor; ValueError for what does not fit."""
-    if not isinstance(limits, Tensor):
+    if limits is None or isinstance(limits, Limits):
         return None
     if scheme.zero_point:
         raise ValueError(f"limits must be Limits of {scheme}, which has zero points, not a tensor")

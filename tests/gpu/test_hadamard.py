@@ -153,7 +153,8 @@ def test_the_nvfp4_recipe_by_the_model(rows, saved):
 
 
 def gradients(recipe, x, weight, g, count):
-    layer = layer_with(MXLinear(*reversed(weight.shape), False, recipe=recipe), weight)
+    out_features, in_features = weight.shape
+    layer = layer_with(MXLinear(in_features, out_features, False, recipe=recipe), weight)
     for _ in range(count):
         layer.zero_grad()
         yield run(layer, x, g)[2]

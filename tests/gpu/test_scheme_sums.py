@@ -95,11 +95,9 @@ def test_integer_sums_of_all_three(device):
 
 
 def test_which_rule_backward_products_have():
-    along = {"weight": "nvfp4", "activation": "nvfp4", "gradient": "nvfp4", "groups": "sums"}
-    assert (
-        Recipe(**along | {"accumulator": "exact", "groups": "features"}).transposed_rule == "fast"
-    )
-    assert Recipe(**along | {"accumulator": "exact", "gradient": None}).transposed_rule == "fast"
+    nvfp4 = Recipe("nvfp4", "nvfp4", "nvfp4", groups="sums", accumulator="exact")
+    assert replace(nvfp4, groups="features").transposed_rule == "fast"
+    assert replace(nvfp4, gradient=None).transposed_rule == "fast"
     assert replace(INTEGERS, gradient="fp8_e5m2_row").transposed_rule == "fast"
     blocks = replace(RECIPES["fp8 blocks"], accumulator="float8")
     assert blocks.transposed_rule == "float8"

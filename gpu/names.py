@@ -10,6 +10,7 @@ from ..model.accumulators import accumulator as find_accumulator
 from ..model.formats import FORMATS, ElementFormat, FloatFormat, IntegerFormat
 from ..model.formats.codes import Specials
 from ..model.schemes import SCHEMES, Scheme
+from ..model.schemes import scheme as find_scheme
 
 OTHERS: dict[str, Any] = {}
 
@@ -52,6 +53,14 @@ def named_scheme(name: str) -> Scheme:
     if name not in OTHERS:
         raise ValueError(f"scheme must be a row of SCHEMES or made in this process, not {name!r}")
     return OTHERS[name]
+
+
+def known_scheme(value: Scheme | str) -> tuple[Scheme, str]:
+    """A scheme and its text, of either, or of what `mxdot.model.schemes.scheme` takes."""
+    if isinstance(value, str) and value in OTHERS:
+        return OTHERS[value], value
+    found = find_scheme(value)
+    return found, scheme_name(found)
 
 
 def accumulator_name(rule: Accumulator) -> str:

@@ -1,6 +1,7 @@
 """What tests of block-scaling schemes share: names, shorter groups, random arrays, accumulators."""
 
 from dataclasses import replace
+from math import lcm
 
 import numpy as np
 
@@ -51,25 +52,32 @@ PAIRS = [
 
 
 def shrunk(scheme):
-    """The scheme, groups of 32 and more a sixteenth as long: the oracle is slow."""
+    """The scheme with groups of 32 and more a sixteenth as long, squares of 16 a quarter: the
+    oracle is slow.
+    """
 
     def size(n):
         return n if n is None or n < 32 else n // 16
 
-    levels = tuple(
-        replace(
-            lev, granularity=Granularity(size(lev.granularity.rows), size(lev.granularity.columns))
-        )
-        for lev in scheme.levels
-    )
-    return replace(scheme, levels=levels)
+    def smaller(group):
+        if (group.rows, group.columns) == (16, 16):
+            return Granularity(4, 4)
+        return Granularity(size(group.rows), size(group.columns))
+
+    levels = (replace(level, granularity=smaller(level.granularity)) for level in scheme.levels)
+    return replace(scheme, levels=tuple(levels))
+
+
+def has_tiles(scheme):
+    """Whether some rows of a matrix share scales, but not all."""
+    return any((level.granularity.rows or 1) > 1 for level in scheme.levels)
 
 
 def size(*schemes):
-    """Rows, and columns of two groups and more of every level."""
+    """Rows, five or more, and columns of two groups and more of every level."""
     levels = [lev.granularity for scheme in schemes for lev in scheme.levels]
-    rows = max([5, *(g.rows or 0 for g in levels)])
-    return rows, max(16, *(2 * (g.columns or 0) for g in levels))
+    tile = lcm(*(g.rows or 1 for g in levels))
+    return tile * -(-5 // tile), max(16, *(2 * (g.columns or 0) for g in levels))
 
 
 def random_scales(rng, fmt, shape, kind):

@@ -8,6 +8,7 @@ A table stands between `<!-- table: NAME -->` and `<!-- end -->`.
 
 import csv
 import re
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,7 @@ FILES = (
     "docs/architecture.md",
     "docs/machines.md",
     "docs/matrix-unit.md",
+    "docs/recipes.md",
 )
 
 
@@ -176,6 +178,14 @@ def schemes() -> str:
     return rows("| scheme | elements | scales, outermost first | z | bits | source |", lines)
 
 
+def recipes() -> str:
+    """The named recipes of networks, by a program of its own, for which PyTorch is stood in."""
+    command = [sys.executable, str(ROOT / "tools" / "recipe_table.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    header, *lines = done.stdout.splitlines()
+    return rows(header, lines)
+
+
 def registers() -> str:
     """The matrix unit's register map; of a counter both words in one row, of STATUS no bits."""
     lines = []
@@ -213,6 +223,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "widths": widths,
     "sections": sections,
     "schemes": schemes,
+    "recipes": recipes,
     "registers": registers,
     "status": status,
 }

@@ -21,7 +21,6 @@ from ...model.arrays import axis_last, beside
 from ...model.formats import FloatFormat, IntegerFormat
 from ...model.formats.floating import Specials
 from ...model.schemes.grouping import Group, expand, group_in, reduce
-from ...model.schemes.limits import matrix_limits
 from ...model.schemes.quantize import laid_out
 from ...model.schemes.scales import Scales, scales
 from . import device, scheme_rows
@@ -73,8 +72,6 @@ def run(request: "SchemeQuantization") -> list[Tensor]:
     groups = [group_in(level.granularity, shape, size) for level in scheme.levels]
     finest = groups[-1]
     matrix = moved.reshape(size).contiguous()
-    given = matrix_limits(request.limits, shape, groups[0], axis)
-    bounds = None if given is None else (beside(given[0], matrix), beside(given[1], matrix))
 
     # Two columns for a finest group: its extremes stand for its values.
     extremes = torch.stack(_extremes(matrix, finest), dim=-1).flatten(1)
@@ -83,7 +80,7 @@ def run(request: "SchemeQuantization") -> list[Tensor]:
     level = scheme.poisoned_level
     poisoned = reduce(~torch.isfinite(extremes), over[level], torch.any)
     extremes = torch.where(expand(poisoned, over[level]), 0.0, extremes)
-    made = scales(extremes, scheme, scheme.elements[0], over, bounds)
+    made = scales(extremes, scheme, scheme.elements[0], over, request.bounds)
     nan = scheme.levels[level].format.nan
     assert nan is not None  # that is what a poisoned level is
     made.stored[level] = torch.where(poisoned, beside(nan, matrix), made.stored[level])

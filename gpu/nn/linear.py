@@ -25,7 +25,10 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 class MXLinear(nn.Linear):
     """A drop-in for torch.nn.Linear, with the same parameters and the same state_dict.
 
-    A layer that has `activation_limits` saves them in it too.
+    A layer that has `activation_limits` saves them in it too. With ``delayed`` limits it has a
+    buffer more, `amax_history`; with ``learned`` ones Parameters `weight_limit` and
+    `activation_limit`, float32, to be made before the optimiser is: they begin with the first
+    forward pass in training, where they are 0. No cast changes any of these.
     With input x (..., K), weight W (N, K) and the gradient g (..., N) of the output, rows counted
     along M, it computes
 
@@ -37,7 +40,8 @@ class MXLinear(nn.Linear):
     quantised one; an axis that the block size does not divide is filled up with zeros. Gradients
     pass the quantisation as if it were not there (straight-through).
     In a recipe with schemes each operand is quantised once, its groups along the features (K of x
-    and W, N of g), and the backward products take those values too.
+    and W, N of g), and the backward products take those values too; with `groups` ``sums`` it is as
+    above.
     `freeze` keeps the quantised weight for inference.
 
     Results have the dtype of autocast, or of the input outside it; the bias is added in that dtype,
@@ -52,6 +56,8 @@ class MXLinear(nn.Linear):
     _of_part: bool = False  # whether that is of this rank's part of a weight
     _rule: Rule = FAST  # by which a frozen layer multiplies
     _static: SchemeQuantizer | None = None  # of activations, where they have limits
+    amax_history: Tensor  # of delayed limits
+    limits_begun: bool = False  # whether learned limits have begun to
 
     def __init__(
         self,
@@ -65,6 +71,7 @@ class MXLinear(nn.Linear):
     ) -> None:
         super().__init__(in_features, out_features, bias, device, dtype)
         self.recipe = as_recipe(recipe)
+        static.set_up(self)
 
     @property
     def activation_limits(self) -> Limits | None:
@@ -99,7 +106,7 @@ class MXLinear(nn.Linear):
         whole = not checks.is_dtensor(self.weight)
         if self.keeps_weight and not (keep_weight or whole):
             raise ValueError("keep_weight must be True of a weight that is a DTensor, not False")
-        self.weight.requires_grad_(False)
+        self._takes_gradients(False)
         self.is_frozen = True
         # Found once: torch.compile would not trace what finds it.
         self._rule = self.recipe.inference_accumulator(self.in_features)
@@ -111,21 +118,28 @@ class MXLinear(nn.Linear):
             self.frozen = None  # the weight is
             return self
         self._of_part = not whole
-        self.frozen = (
-            frozen_weight(self.weight.detach(), self.recipe, self._rule) if whole else None
-        )
+        self.frozen = self._frozen_weight(self.weight.detach()) if whole else None
         return self
+
+    def _frozen_weight(self, weight: Tensor) -> Operand:
+        limit = static.within(self, "weight", weight)[1]
+        return frozen_weight(weight, self.recipe, self._rule, limit)
 
     def codes_of(self, weight: Tensor) -> Operand:
         """What a frozen layer has in the place of a weight (N, K)."""
-        return dense_codes(weight, self.recipe, self._rule)
+        limit = static.within(self, "weight", weight)[1]
+        return dense_codes(weight, self.recipe, self._rule, limit)
 
     def unfreeze(self) -> "MXLinear":
         """Forget the quantised weight; the weight takes gradients. ValueError if it is not kept."""
         self._check_keeps_weight("unfreeze")
-        self.weight.requires_grad_(True)
+        self._takes_gradients(True)
         self.is_frozen, self.frozen = False, None
         return self
+
+    def _takes_gradients(self, wanted: bool) -> None:
+        for x in (self.weight, *static.learned(self)):
+            x.requires_grad_(wanted)
 
     @property
     def rule(self) -> Rule:
@@ -147,10 +161,10 @@ class MXLinear(nn.Linear):
             raise ValueError(f"{what} must be of a layer frozen with keep_weight=True, not False")
 
     def _apply(self, fn: Any, recurse: bool = True) -> "MXLinear":
-        """Codes go where the rest goes, but are not cast."""
+        """Codes and limits go where the rest goes, but are not cast."""
 
         def moved(x: Tensor) -> Tensor:
-            if not holds_codes(x):
+            if not (holds_codes(x) or static.is_state(self, x)):
                 return fn(x)
             where = fn(torch.empty(0, dtype=torch.uint8, device=x.device)).device
             return fn(x) if "meta" in (x.device.type, where.type) else x.to(where)
@@ -219,6 +233,7 @@ class MXLinear(nn.Linear):
         made.__dict__.update(linear.__dict__)
         made.recipe, made.activation_limits = recipe, None
         made.is_frozen, made.frozen = False, None
+        static.set_up(made)
         return made
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002  # nn.Linear's name
@@ -239,14 +254,24 @@ class MXLinear(nn.Linear):
         activation = self._static
         if activation is None:
             activation = self.recipe.quantizer("activation")
+        record = self.training and not self.is_frozen
+        if record and not self.limits_begun and self.recipe.limits == "learned":
+            static.begin(self, weight=weight, activation=rows)
+        rows, x_limit = static.within(self, "activation", rows, record)
+        weight_limit = None
         if self.is_frozen:
             weight = weight.detach()
             if self.frozen is None and not isinstance(weight, Container):
-                self.frozen = frozen_weight(weight, self.recipe, self._rule)
+                self.frozen = self._frozen_weight(weight)
+        # Of a frozen layer the backward pass alone looks at it.
+        if not isinstance(weight, Container) and (torch.is_grad_enabled() or not self.is_frozen):
+            weight, weight_limit = static.within(self, "weight", weight, record)
+        history = self.amax_history if self.recipe.limits == "delayed" else None
         frozen = weight if isinstance(weight, Container) else self.frozen
         features = min(self.out_features, weight.shape[0])  # codes may fill up a group
+        limits = x_limit, weight_limit, history, record
         product = Products.apply(
-            rows, weight, features, frozen, self._rule, activation, self.recipe, dtype
+            rows, weight, *limits, features, frozen, self._rule, activation, self.recipe, dtype
         )
         return product.reshape(*x.shape[:-1], features)
 

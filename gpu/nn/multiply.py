@@ -25,14 +25,18 @@ Rule = Accumulator | str
 
 
 def operand(
-    quantizer: Quantizer, x: Tensor, accumulator: Rule, transposed: bool = False
+    quantizer: Quantizer,
+    x: Tensor,
+    accumulator: Rule,
+    transposed: bool = False,
+    limit: Tensor | None = None,
 ) -> Operand:
     """What `multiply` takes for `x`: values for a fast product, codes for an accumulator."""
     if accumulator == FAST:
-        return quantizer.values(x, transposed)
+        return quantizer.values(x, transposed, limit)
     if accumulator == FLOAT8 and isinstance(quantizer, MXQuantizer):
         return quantizer.regrouped(x)
-    return for_rule(quantizer.codes(x), accumulator)
+    return for_rule(quantizer.codes(x, limit), accumulator)
 
 
 def for_rule(codes: Operand, accumulator: Rule) -> Operand:

@@ -11,14 +11,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...model.arrays import axis_last, beside
 from ...model.blocks import check_axis
 from ...model.schemes import Limits, Scheme
-from ...model.schemes.grouping import Granularity, grid_shape
-from ...model.schemes.quantize import check_policies, check_values, quantized
-from ...model.schemes.table import scheme as find
+from ...model.schemes.grouping import Granularity, grid_shape, group_in
+from ...model.schemes.limits import matrix_limits
+from ...model.schemes.quantize import check_policies, check_values, quantized_within
+from ...model.schemes.scales import Bounds
 from .. import checks, executors
 from ..chunks import chunk_size
-from ..names import named_scheme, scheme_name
+from ..names import known_scheme, named_scheme
 from ..once import Prepared, kind
 from ..operators import operator
 from ..ops.quantize import random_words
@@ -31,13 +33,14 @@ PREPARED = Prepared()
 class SchemeQuantization:
     """A checked request, for executors. x: a float of any shape; `axis` not negative.
 
-    words: uint32 of the shape of `x` for ``stochastic`` rounding, else None.
+    limits: a tensor holds magnitudes, and lies on the device of `x`. words: uint32 of the shape of
+    `x` for ``stochastic`` rounding, else None.
     """
 
     x: Tensor
     scheme: Scheme
     axis: int
-    limits: Limits | None
+    limits: Limits | Tensor | None
     rounding: str
     nonfinite: str
     words: Tensor | None
@@ -47,13 +50,26 @@ class SchemeQuantization:
         """Where the input is."""
         return self.x.device
 
+    @property
+    def bounds(self) -> Bounds | None:
+        """Low and high of the outermost groups of the matrix, float64 on the device."""
+        moved = tuple(axis_last(self.x, self.axis).shape)
+        whole = prod(moved[:-1]), moved[-1]
+        group = group_in(self.scheme.levels[0].granularity, moved, whole)
+        if not (self.limits is None or isinstance(self.limits, Limits)):
+            high = axis_last(self.limits, self.axis)
+            high = high.reshape(-1, moved[-1] // group[1]).to(torch.float64)
+            return -high, high
+        given = matrix_limits(self.limits, moved, group, self.axis)
+        return None if given is None else (beside(given[0], self.x), beside(given[1], self.x))
+
 
 def quantize(
     x: Tensor,
     scheme: Scheme | str,
     *,
     axis: int = -1,
-    limits: Limits | None = None,
+    limits: Limits | Tensor | None = None,
     rounding: str = "nearest_even",
     nonfinite: str = "poison",
     rng: torch.Generator | Tensor | None = None,
@@ -63,48 +79,70 @@ def quantize(
 
     x: float32, float16, bfloat16, or float64 that holds float32 values; any shape but an empty one,
     any strides. Rows, tiles, `limits`, `rounding` and `nonfinite`: as in the model's `quantize`.
+    limits: also float32 magnitudes in the shape of the outermost scales, on the device of `x`, of
+    schemes without zero points: -m to m. Their values are not looked at; they must be finite and
+    not negative.
     rng: for ``stochastic`` rounding, a torch.Generator or one uint32 word per element of x.
     executor: ``torch`` or ``triton``; None takes Triton on CUDA where it can, else PyTorch. All
     have the same bits.
     The result is on the device of `x`, cut from its gradient.
     Raises TypeError or ValueError, naming the argument, for anything else.
     """
-    scheme = find(scheme)
+    scheme, name = known_scheme(scheme)
     check_policies(rounding, nonfinite)
     values = checks.floats("x", x)
     axis = check_axis(tuple(values.shape), axis)
     check_values(tuple(values.shape))
     words = random_words(rng, values) if rounding == "stochastic" else None
     low, high, shape = _flat(limits)
-    name = scheme_name(scheme)
-    made = (values, name, axis, low, high, shape, rounding, nonfinite, words, executor)
+    magnitudes = _magnitudes(limits, values, scheme, axis)
+    made = (values, name, axis, low, high, shape, magnitudes, rounding, nonfinite, words, executor)
     parts = _quantize(*made)
     return ScaledTensor.of_parts(name, parts, axis)
 
 
-def _flat(limits: Limits | None) -> tuple[list[float], list[float], list[int]]:
+def _flat(limits: Limits | Tensor | None) -> tuple[list[float], list[float], list[int]]:
     """What the operator takes for `limits`: no shape is none, for theirs has axes."""
-    if limits is None:
+    if limits is None or isinstance(limits, Tensor):
         return [], [], []
     if not isinstance(limits, Limits):
         raise TypeError(f"limits must be Limits or None, not {type(limits).__name__}")
     return limits.low.ravel().tolist(), limits.high.ravel().tolist(), list(limits.low.shape)
 
 
+def _magnitudes(
+    limits: Limits | Tensor | None, x: Tensor, scheme: Scheme, axis: int
+) -> Tensor | None:
+    """Limits that are a tensor; ValueError for what does not fit."""
+    if limits is None or isinstance(limits, Limits):
+        return None
+    if scheme.zero_point:
+        raise ValueError(f"limits must be Limits of {scheme}, which has zero points, not a tensor")
+    want = _grid(x, axis, scheme.levels[0].granularity)
+    if limits.dtype != torch.float32 or limits.device != x.device or limits.shape != want:
+        raise ValueError(
+            f"limits must be float32 of shape {want} on {x.device}, not "
+            f"{checks.dtype_name(limits.dtype)} of {tuple(limits.shape)} on {limits.device}"
+        )
+    return limits.detach()
+
+
+def _grid(x: Tensor, axis: int, granularity: Granularity) -> tuple[int, ...]:
+    """The shape of the scales of a level."""
+    moved = list(x.shape)
+    columns = moved.pop(axis)
+    group = granularity.group((prod(moved), columns))
+    return grid_shape((*moved, columns), group, axis)
+
+
 def _fake(x: Tensor, scheme: str, axis: int, *others: Any) -> list[Tensor]:
     found = named_scheme(scheme)
-    moved, axis = list(x.shape), axis % x.ndim
-    columns = moved.pop(axis)
-
-    def groups(granularity: Granularity) -> tuple[int, ...]:
-        group = granularity.group((prod(moved), columns))
-        return grid_shape((*moved, columns), group, axis)
-
-    inner = groups(found.levels[-1].granularity)
+    axis %= x.ndim
+    inner = _grid(x, axis, found.levels[-1].granularity)
     parts = [x.new_empty(x.shape, dtype=getattr(torch, found.code_dtype.name))]
     for level in found.levels:
         dtype = getattr(torch, level.format.dtype.name)
-        parts.append(x.new_empty(groups(level.granularity), dtype=dtype))
+        parts.append(x.new_empty(_grid(x, axis, level.granularity), dtype=dtype))
     if found.zero_point:
         parts.append(x.new_empty(inner, dtype=torch.int32))
     if len(found.elements) > 1:
@@ -120,13 +158,14 @@ def _quantize(
     low: list[float],
     high: list[float],
     limits_shape: list[int],
+    magnitudes: Tensor | None,
     rounding: str,
     nonfinite: str,
     words: Tensor | None,
     executor: str | None,
 ) -> list[Tensor]:
     """Codes, the scales of every level, and zero points and selectors where there are some."""
-    limits = None
+    limits = magnitudes
     if limits_shape:
         sides = (np.asarray(side, np.float32).reshape(limits_shape) for side in (low, high))
         limits = Limits(*sides)
@@ -153,5 +192,5 @@ def refusal(request: SchemeQuantization) -> None:
 def run(request: SchemeQuantization) -> list[Tensor]:
     """The executor ``torch``."""
     r = request
-    rules = (r.scheme, r.axis, r.limits, r.rounding, r.nonfinite, r.words)
-    return quantized(r.x, *rules, chunk_size(r.device)).arrays
+    rules = (r.scheme, r.axis, r.bounds, r.rounding, r.nonfinite, r.words)
+    return quantized_within(r.x, *rules, chunk_size(r.device)).arrays

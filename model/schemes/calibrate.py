@@ -17,6 +17,7 @@ from ..formats import IntegerFormat
 from ..rounding import F64, nearest_even
 from .codes import squared_error
 from .limits import Limits
+from .octav import thresholds
 from .quantize import quantize
 from .scheme import Scheme
 from .table import scheme as find
@@ -24,7 +25,6 @@ from .table import scheme as find
 CANDIDATES = 100  # of the search for the least squared error
 AVERAGING = 0.01  # weight of a new batch
 BINS = 2048  # of the histogram
-ITERATIONS = 100  # at most; the fixed point is reached in about ten
 
 
 @dataclass(frozen=True)
@@ -177,32 +177,9 @@ def _error(sample: Sample, scheme: Scheme, low: NDArray, high: NDArray) -> F64:
 
 
 def octav(samples: Sequence[Sample], scheme: Scheme, fraction: Fraction) -> Bounds:
-    """The clipping scalar of least expected squared error, by its fixed-point iteration.
-
-    Sakr et al., Optimal Clipping and Magnitude-aware Differentiation, arXiv:2206.06501.
-    """
+    """The clipping scalar of least expected squared error, by its fixed-point iteration."""
     values = _joined(samples)
-    noise = 4.0 ** -scheme.elements[0].bits / 3
-    thresholds = [_octav(np.sort(np.abs(row)), noise) for row in values]
-    return _clipped(values, np.array(thresholds))
-
-
-def _octav(magnitudes: F64, noise: float) -> float:
-    """The fixed point for ascending `magnitudes`, from their mean on; zeros do not count."""
-    magnitudes = magnitudes[magnitudes > 0]
-    if not magnitudes.size:
-        return 0.0
-    threshold = float(magnitudes.sum() / magnitudes.size)
-    for _ in range(ITERATIONS):
-        inside = int(np.searchsorted(magnitudes, threshold, side="right"))
-        above = magnitudes[inside:]
-        if not above.size:
-            break
-        following = float(above.sum() / (noise * inside + above.size))
-        if following == threshold:
-            break
-        threshold = following
-    return threshold
+    return _clipped(values, thresholds(values, scheme.elements[0].bits))
 
 
 def kl(samples: Sequence[Sample], scheme: Scheme, fraction: Fraction) -> Bounds:

@@ -121,6 +121,7 @@ ROWS = (
     _vs_quant(INT4_SYMMETRIC, 4),
     _vs_quant(INT8_SYMMETRIC, 6),
     Scheme("nvfp4", (E2M1,), (Level(TENSOR, FLOAT32), Level(block(16), E4M3)), NVFP4),
+    Scheme("nvfp4_16x16", (E2M1,), (Level(TENSOR, FLOAT32), Level(tile(16, 16), E4M3)), NVFP4),
     _code_book("mixed8", E4M3, E5M2, INT8),
     _code_book("mixed6", E2M3, E3M2),
     _code_book("mixed4", E2M1, INT4_SYMMETRIC),

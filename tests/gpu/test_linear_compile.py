@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from mxdot.gpu import RECIPES as NAMED
 from mxdot.gpu import Recipe, convert, freeze
 from mxdot.model import MX_FORMATS
 
@@ -26,8 +27,12 @@ RECIPES = {
     "saved": Recipe(saved="quantized"),
     "saved, packed": Recipe("e2m1", "e2m1", saved="quantized", accumulator="exact"),
     "saved, scheme": Recipe("int8_channel", "int8_affine", saved="quantized"),
+    **{f"named, {name}": recipe for name, recipe in NAMED.items()},
 }
-FROZEN = {"fast": Recipe(), **{name: RECIPES[name] for name in ("hopper", "scheme")}}
+FROZEN = {
+    "fast": Recipe(),
+    **{name: RECIPES[name] for name in ("hopper", "scheme", "named, fp8_delayed", "named, nvfp4")},
+}
 CASES = [
     *((name, recipe, False) for name, recipe in RECIPES.items()),
     *((name, recipe, True) for name, recipe in FROZEN.items()),
@@ -71,7 +76,8 @@ def step(function, net):
     x = torch.randn(20, 64, requires_grad=True)
     y = function(x)
     y.square().sum().backward()
-    return [y.detach(), x.grad, *(p.grad.clone() for p in net.parameters() if p.requires_grad)]
+    gradients = [p.grad.clone() for p in net.parameters() if p.requires_grad]
+    return [y.detach(), x.grad, *gradients, *(b.clone() for b in net.buffers())]
 
 
 def assert_same_step(net, **options):

@@ -1,6 +1,7 @@
 """The examples run, and their numbers are what they say."""
 
 import json
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -10,13 +11,17 @@ import lm_fidelity
 import lm_network
 import lm_report
 import lm_text
+import network_claims
 import pytest
 import quantize_encoder
+import recipes
+import tiny_network
 import torch
 import train_lm
 from torch import nn
 
-from mxdot.gpu import Recipe
+from mxdot.gpu import RECIPES, Recipe
+from mxdot.gpu.nn.recipes import SOURCES
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = (
@@ -213,3 +218,70 @@ def test_embedding_errors():
     half = 0.5**0.5
     assert (error.mean, error.least) == pytest.approx(((1 + half) / 2, half))
     assert error.similarity == pytest.approx(half)
+
+
+# recipes.py, network_claims.py and their network --------------------------------------------------
+
+
+def test_the_task_is_learned_and_repeats():
+    task = tiny_network.Task()
+    x, labels = task.held_out
+    assert torch.equal(x, tiny_network.Task().held_out[0])
+    assert labels.bincount(minlength=tiny_network.CLASSES).min() > len(labels) / 40
+    nets = [tiny_network.network() for _ in range(2)]
+    before = tiny_network.held_out(nets[0], task)
+    for net in nets:
+        tiny_network.train(net, task, 60)
+    assert torch.equal(nets[0][0].weight, nets[1][0].weight)
+    loss, right = tiny_network.held_out(nets[0], task)
+    assert loss < before[0] / 2
+    assert right > 0.6 > 0.3 > before[1]
+
+
+def test_every_recipe_trains_is_loaded_and_served(tmp_path, capfd):
+    """By the command, whose other process ends with an error where a bit differs."""
+    assert recipes.main(["--steps", "12", "--out", str(tmp_path)]) == 0
+    header, *lines, last = capfd.readouterr().out.splitlines()
+    assert header.split() == ["recipe", "loss", "right", "bytes"]
+    rows = {line.split()[0]: line.split()[1:] for line in lines}
+    assert list(rows) == ["float32", *RECIPES]
+    assert last.startswith(f"another process serves {len(RECIPES)} of {len(RECIPES)} with the same")
+    base = rows.pop("float32")
+    for loss, _, size in rows.values():
+        assert float(loss) == pytest.approx(float(base[0]), abs=0.1)
+        assert int(size.replace(",", "")) < int(base[2].replace(",", "")) / 2
+    assert {f"{name}.pt" for name in RECIPES} < {path.name for path in tmp_path.iterdir()}
+
+
+def test_what_is_served_is_checked(tmp_path):
+    """One weight that is another, and the process says which recipe."""
+    assert recipes.main(["mxfp8", "--steps", "1", "--out", str(tmp_path)]) == 0
+    state = torch.load(tmp_path / "mxfp8.pt", weights_only=True)
+    state["4.bias"][0] += 1
+    torch.save(state, tmp_path / "mxfp8.pt")
+    with pytest.raises(SystemExit, match=r"^mxfp8, served: results differ by up to 1"):
+        recipes.serve(["mxfp8"], tmp_path)
+
+
+def test_claims_of_networks(capsys, monkeypatch):
+    """They print what docs/claims.md tells of; of fewer steps here."""
+    monkeypatch.setattr(network_claims, "STEPS", 60)
+    monkeypatch.setattr(network_claims, "MORE_STEPS", 5)
+    assert network_claims.main([]) == 0
+    out = capsys.readouterr().out
+    assert "OCTAV, hybrid: loss" in out
+    found = dict(re.findall(r"Student's t, (\w+): (.*) with it", out))
+    without, transformed = map(float, found["e2m1"].split(" without, "))
+    assert transformed < 0.9 * without
+    told = (EXAMPLES.parent / "docs" / "claims.md").read_text()
+    for name in network_claims.CLAIMS:
+        assert f"python examples/network_claims.py {name}`" in told
+
+
+def test_the_table_of_recipes_is_current():
+    """With PyTorch it is what it is without, which tests/test_docs.py compares."""
+    command = [sys.executable, str(EXAMPLES.parent / "tools" / "recipe_table.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    told = (EXAMPLES.parent / "docs" / "recipes.md").read_text()
+    assert set(done.stdout.splitlines()) <= set(told.splitlines())
+    assert SOURCES.keys() == RECIPES.keys()

@@ -81,7 +81,7 @@ def test_recipes_pickle_and_hash():
         (
             {"activation": "int8_affine", "gradient_rounding": "stochastic"},
             ValueError,
-            "gradient_rounding must be nearest_even where a role has a scheme, not stochastic",
+            "gradient_rounding must be nearest_even for schemes with groups along features, not st",
         ),
         (
             {"weight": None, "activation": "int8_affine", "accumulator": "int32"},

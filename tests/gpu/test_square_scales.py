@@ -1,19 +1,10 @@
-"""Weights with a scale to a square of elements: a scheme of one's own, NVFP4's recipe."""
-
-from dataclasses import replace
+"""Weights with a scale to a square of elements, as NVFP4's recipe has them."""
 
 import torch
 
 from mxdot.gpu import MXLinear, PackedTensor, Recipe, schemes
-from mxdot.model.schemes import SCHEMES
-from mxdot.model.schemes.grouping import tile
 
-TENSOR, BLOCKS = SCHEMES["nvfp4"].levels
-SQUARES = replace(
-    SCHEMES["nvfp4"],
-    name="nvfp4_16x16",
-    levels=(TENSOR, replace(BLOCKS, granularity=tile(16, 16))),
-)
+SQUARES = "nvfp4_16x16"
 
 
 def test_a_weight_and_its_transpose_have_the_same_values():

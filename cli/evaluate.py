@@ -28,8 +28,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--recipe",
         default="mxfp8",
         metavar="R,...",
-        help="mxfp8, schemes of mxdot compare errors, or weights/activations, of which "
-        "activations may be bfloat16 (default: %(default)s)",
+        help="recipes of docs/recipes.md (mxfp8, nvfp4, w8a8, ...), schemes of mxdot compare "
+        "errors, or weights/activations, of which activations may be bfloat16 "
+        "(default: %(default)s)",
     )
     parser.add_argument(
         "--skip",

@@ -6,25 +6,32 @@ from collections.abc import Callable, Mapping, Sequence
 
 from torch import nn
 
-from ...gpu import Evaluation, Recipe, convert, evaluate
+from ...gpu import RECIPES, Evaluation, Recipe, convert, evaluate
 from ..schemes.sweep import RECOMMENDED, pairings
 from .network import Network
-
-SHORT = {"mxfp8": "mxfp8_e4m3", "mxfp6": "mxfp6_e2m3"}
-"""Names of recipes beside those of schemes."""
 
 
 def recipes(
     texts: Sequence[str], rules: Sequence[str] = (RECOMMENDED,), blocks: Sequence[int] = ()
 ) -> dict[str, Recipe]:
-    """Recipes by name: ``scheme``, or ``weights/activations``, as `pairings` varies them.
+    """Recipes by name: those of `mxdot.gpu.RECIPES`, schemes and ``weights/activations``.
 
-    Raises ValueError for what is none, or where there is none.
+    rules, blocks: of schemes, as `pairings` varies them. Raises ValueError for what is none, where
+    there is none, and for a recipe of RECIPES beside rules or blocks, for it has its own.
     """
-    pairs = pairings([SHORT.get(text, text) for text in texts], rules, blocks)
-    if not pairs:
-        raise ValueError("recipe must name at least one scheme, not none")
-    return {pair.name: Recipe(pair.weights, pair.activations) for pair in pairs}
+    if not texts:
+        raise ValueError("recipe must name at least one recipe, not none")
+    own = [text for text in texts if text in RECIPES]
+    if own and (tuple(rules) != (RECOMMENDED,) or blocks):
+        raise ValueError(f"scale-rule and block are of schemes, not of the recipe {own[0]}")
+    found: dict[str, Recipe] = {}
+    for text in texts:
+        if text in RECIPES:
+            found[text] = RECIPES[text]
+        else:
+            pairs = pairings([text], rules, blocks)
+            found |= {pair.name: Recipe(pair.weights, pair.activations) for pair in pairs}
+    return found
 
 
 def evaluate_network(

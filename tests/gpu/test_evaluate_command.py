@@ -15,7 +15,7 @@ import torch
 
 from mxdot.cli import main
 from mxdot.explore.networks import evaluate_network, load_network, network, recipes
-from mxdot.gpu import Recipe, convert
+from mxdot.gpu import RECIPES, Recipe, convert
 
 VOCABULARY, POSITIONS = 97, 64
 LAYERS = 2
@@ -84,7 +84,7 @@ def test_table_csv_and_picture(saved, transformers, tmp_path, capsys):
     options = ["--recipe", "mxfp8,int4_g32/bfloat16", "--skip", "lm_head", *SHORT]
     assert main(["evaluate", str(directory), *options, "-o", str(out)]) == 0
     printed = capsys.readouterr().out
-    assert printed.splitlines()[0] == "mxfp8_e4m3:ceil, 2 sequences of 12, random tokens:"
+    assert printed.splitlines()[0] == "mxfp8, 2 sequences of 12, random tokens:"
     assert printed.splitlines()[-2:] == [str(out / "layers.csv"), str(out / "layers.svg")]
     rows = list(csv.DictReader((out / "layers.csv").read_text().splitlines()))
     names = [f"model.layers.{i}.{name}" for i in range(LAYERS) for name in LLAMA]
@@ -164,9 +164,21 @@ def test_the_encoder(transformers, monkeypatch):
 
 
 def test_recipes():
-    named = recipes(["mxfp8", "int4_g128/bfloat16"], ["even"], [16])
+    named = recipes(["mxfp8_e4m3", "int4_g128/bfloat16"], ["even"], [16])
     assert list(named) == ["mxfp8_e4m3:even:b16", "int4_g128:b16/bfloat16"]
     assert named["int4_g128:b16/bfloat16"].activation is None
+    named = recipes(["mxfp8", "mxfp4", "nvfp4"])
+    assert list(named) == ["mxfp8", "mxfp4:even", "nvfp4"]
+    assert named["nvfp4"] is RECIPES["nvfp4"]
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_that_has_a_name(name, transformers):
+    model = tiny(transformers, "BertModel")
+    loaded = network.Network(model, [{"input_ids": torch.arange(64)[None] % VOCABULARY}], "some")
+    (evaluation,) = evaluate_network(loaded, recipes([name])).values()
+    assert len(evaluation.layers) == 13
+    assert 0.9 < evaluation.whole.cosine < 1
 
 
 # Hostile and damaged directories ------------------------------------------------------------------
@@ -273,7 +285,8 @@ def test_damaged_index(saved, index, said, capsys):
     ("options", "said"),
     [
         (["--recipe", "mxfp9"], "scheme must be one of"),
-        (["--recipe", ","], "scheme must name at least one scheme, not none"),
+        (["--recipe", ","], "must name at least one scheme, not none"),
+        (["--block", "16"], "scale-rule and block are of schemes, not of the recipe mxfp8"),
         (["--metric", "loss"], "metric must be one of sqnr, cosine, mse, not 'loss'"),
         (["--device", "tpu"], "device must be one of cpu, cuda, not 'tpu'"),
         (["--sequences", "0"], "sequences must be from 1 to 4096, not 0"),

@@ -117,7 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "recipes", nargs="*", metavar="RECIPE", help=f"of {', '.join(RECIPES)}", type=_recipe
     )
-    parser.add_argument("--steps", type=int, default=100, help="of training (100)")
+    parser.add_argument("--steps", type=int, default=60, help="of training (60)")
     parser.add_argument("--out", default="build/recipes", help="folder of files (build/recipes)")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     return parser

@@ -57,7 +57,8 @@ NARROW_SHAPE = {"TILE": LARGE_TILE, "num_warps": 4, "maxnreg": 80}
 WIDE_SHAPE = {"TILE": LARGE_TILE, "num_warps": 8}
 FEW_SHAPE = {"TILE": 8, "num_warps": 1}
 FEW_TILES = 256  # of a product that leaves multiprocessors with one program or two
-FEW_UNROLLED, UNROLLED = 32, 4  # terms whose loads are under way at once
+# Terms whose loads are under way at once; twice as many of few take thrice the compiler's time.
+FEW_UNROLLED, UNROLLED = 16, 4
 LONGEST_TREE = 128  # terms of a `float32` tree, which is unrolled
 
 

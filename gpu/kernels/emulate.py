@@ -50,13 +50,15 @@ KERNELS: dict[type[Accumulator], int] = {
 }
 WIDEST_SUM = 78  # bits of a pair
 INT32_BITS = 32
-LARGE_TILE = 32  # rows and columns of a program
-FEW_TILES = 256  # of a product that leaves multiprocessors with one program or two
+# Rows and columns of a program, its warps, and registers of a thread: of narrow sums so few that a
+# multiprocessor has six programs, though some values spill.
+LARGE_TILE = 32
+NARROW_SHAPE = {"TILE": LARGE_TILE, "num_warps": 4, "maxnreg": 80}
+WIDE_SHAPE = {"TILE": LARGE_TILE, "num_warps": 8}
 FEW_SHAPE = {"TILE": 8, "num_warps": 1}
-FEW_UNROLLED, UNROLLED = 32, 4  # terms whose loads are under way at once
-SHORT_STEP = 16  # terms
-# Of a thread: so that a multiprocessor has six programs of four warps, though a few values spill.
-MOST_REGISTERS = 80
+FEW_TILES = 256  # of a product that leaves multiprocessors with one program or two
+# Terms whose loads are under way at once; twice as many of few take thrice the compiler's time.
+FEW_UNROLLED, UNROLLED = 16, 4
 LONGEST_TREE = 128  # terms of a `float32` tree, which is unrolled
 
 
@@ -124,7 +126,7 @@ def prepare(product: "Product") -> Callable[..., Tensor]:
     strides, blocks = (padded_rows(m), padded_rows(n)), product.a_scales.shape[1]
     few = triton.cdiv(m, LARGE_TILE) * triton.cdiv(n, LARGE_TILE) < FEW_TILES
     # Small programs and many, where there would be few, for a program waits for its loads.
-    shape = FEW_SHAPE if few else _shape(settings["TERMS"], settings["WIDTH"])
+    shape = FEW_SHAPE if few else NARROW_SHAPE if settings["WIDTH"] == INT32 else WIDE_SHAPE
     tile, unrolled = shape["TILE"], FEW_UNROLLED if few else UNROLLED
     launch = Launch(
         _emulate,
@@ -149,14 +151,6 @@ def prepare(product: "Product") -> Callable[..., Tensor]:
         return result
 
     return work
-
-
-def _shape(terms: int, width: int) -> dict[str, int]:
-    """Rows and columns of a program of many, its warps, and registers."""
-    shape = {"TILE": LARGE_TILE, "num_warps": 8}
-    if width == INT32 and terms > SHORT_STEP:
-        shape |= {"num_warps": 4, "maxnreg": MOST_REGISTERS}
-    return shape
 
 
 def _tensors(x: Operand) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -76,15 +76,13 @@ def run(
     stall: int = 0,
     seed: int = 1,
     timeout: int = 10_000,
-    initial: int | None = None,
     waves: Path | None = None,
     time_limit: float | None = None,
 ) -> BulkReport:
     """Streams the records through the unit in a build of the bench top.
 
     `gap` and `stall` are the chances, in 1/256 per cycle, that the input is withheld and that the
-    output is not taken. `initial` seeds what registers start with, `seed` does without it.
-    SimulationError when the unit makes no transfer for `timeout` cycles, or
+    output is not taken. SimulationError when the unit makes no transfer for `timeout` cycles, or
     when a file is unusable; the log is kept beside the results.
     """
     check_chances(gap, stall)
@@ -107,7 +105,6 @@ def run(
         gap=gap,
         stall=stall,
         seed=seed,
-        initial=initial,
         timeout=timeout,
         waves=waves,
         time_limit=time_limit,
@@ -134,7 +131,6 @@ def simulate(
     timeout: int,
     waves: Path | None,
     time_limit: float | None,
-    initial: int | None = None,
 ) -> dict[str, Any]:
     """Bulk mode of any bench top: what it counted, and the seconds it took.
 
@@ -150,7 +146,7 @@ def simulate(
         log_file=path.with_name(f"{path.name}.log"),
         env={"MXDOT_BULK_REPORT": str(report.resolve())},
         plusargs={f"bulk_{name}": value for name, value in options.items()},
-        seed=seed if initial is None else initial,
+        seed=seed,
         waves=waves,
         time_limit=time_limit,
     )

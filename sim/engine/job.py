@@ -20,7 +20,7 @@ class UnitJob:
     name: unique in a regression; files go to `directory`. traffic, bulk: how much is simulated
     cycle by cycle and in bulk mode; 0 leaves it out. explains: describe the first failure, for
     which a unit may be built once more. coverage: of the Verilog's lines, branches and toggles,
-    beside the results of each run (.dat). verilog: simulate this file instead of the generated unit.
+    beside the results of each run (.dat). verilog: simulate this file, not the generated unit.
     generator: "module:function" that makes the Verilog, of the configuration and the arguments
     behind it; None for the generated unit. predictor: "module:function" that predicts results; None
     is the golden model's. simulator: "module:function" that builds the simulation of bulk mode, of

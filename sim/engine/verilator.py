@@ -120,7 +120,8 @@ class Build:
         if seed is not None:
             command.append(f"+verilator+seed+{seed % _LARGEST_SEED + 1}")
         if self.coverage:
-            command.append(f"+verilator+coverage+file+{results_xml.with_suffix('.dat')}")
+            data = results_xml.with_suffix(".dat")
+            command += ["--coverage-per-instance", f"+verilator+coverage+file+{data}"]
         if waves is not None:
             command += ["--trace", "--trace-file", str(waves.resolve())]
         command += [f"+{name}={value}" for name, value in (plusargs or {}).items()]

@@ -2,11 +2,14 @@
 
 from contract import CONTRACT, COVERAGE, OPEN, REFERENCE, ROOT, has_bin, has_test, rows, statements
 
+IN_RTL = ("3. Products and scales", "Status flags", "Narrower outputs")
+"""Sections of which each statement is about the RTL."""
+
 
 def complaints(contract: str, page: str) -> list[str]:
     """What is wrong with the page."""
     made, held = statements(contract), rows(page)
-    keys = {statement.key for statement in made}
+    keys = {statement.key: statement.section for statement in made}
     found = [
         f"no row for {s.text!r} of {s.section!r}; it begins: | `{s.key}` | {s.words} |"
         for s in made
@@ -17,6 +20,8 @@ def complaints(contract: str, page: str) -> list[str]:
             found.append(f"no statement {row.key} ({row.words})")
         if not row.tests and row.says != REFERENCE and not row.is_open:
             found.append(f"no test for {row.key} ({row.words})")
+        if keys.get(row.key) in IN_RTL and not row.bins:
+            found.append(f"no bin for {row.key} ({row.words})")
         found += [f"no test {name} ({row.key})" for name in row.tests if not has_test(name)]
         found += [f"no bin {name} ({row.key})" for name in row.bins if not has_bin(name)]
     if len(held) != len({row.key for row in held}):
@@ -55,6 +60,9 @@ def test_what_is_missing_is_noticed():
     for name, text in ((first.tests[0], "no test nowhere::nothing"), (first.bins[0], "no bin ")):
         wrong = page.replace(f"`{name}`", "`nowhere::nothing`", 1)
         assert any(complaint.startswith(text) for complaint in complaints(contract, wrong))
+    flag = next(row for row in rows(page) if row.words.startswith("underflow a rounding"))
+    wrong = page.replace(f"| `{flag.key}` |", f"| `{flag.key}` | x | `a::b` | - |\n|")
+    assert f"no bin for {flag.key} (x)" in complaints(contract, wrong)
     bare = f"| `{first.key}` | {first.words} |  |  |\n"
     assert complaints(contract, bare + page)[-1] == "two rows of one key"
     assert f"no test for {first.key} ({first.words})" in complaints(contract, bare + page)

@@ -39,7 +39,7 @@ SIM_FLAGS = $(if $(value SEED),--seed $(call quoted,SEED)) $(if $(value JOBS),--
 	$(if $(filter-out 0,$(value FULL)),--full) $(if $(filter-out 0,$(value WAVES)),--waves)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sim soak compare area-report formal mutate verilog test test-explore test-gpu fuzz docs lint bench lock clean
+.PHONY: help venv sim soak compare area-report formal mutate coverage verilog test test-explore test-gpu fuzz docs lint bench lock clean
 
 help: ## this list
 	@echo 'usage: make TARGET [NAME=value ...]'
@@ -68,6 +68,9 @@ formal: $(EXPLORE) ## prove what docs/verification.md claims (ARGS='--only round
 
 mutate: $(EXPLORE) ## what the bench kills of units and a model that are wrong (ARGS='--only dot', '--list', '--count n')
 	@$(BIN)/python -m mxdot.explore.mutate $(ARGS)
+
+coverage: $(EXPLORE) ## lines, branches and toggles of the Verilog that the bench reaches, and why not others (ARGS='--only dot', '--list')
+	@$(BIN)/python -m mxdot.explore.coverage $(ARGS)
 
 verilog: $(READY) ## write one unit as Verilog (FORMAT=e4m3 ACCUMULATOR=aligned:13 LANES=32 OUT=build/dot.v)
 	@$(BIN)/mxdot verilog --format $(call quoted,FORMAT) --accumulator $(call quoted,ACCUMULATOR) \

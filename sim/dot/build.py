@@ -14,6 +14,7 @@ def build_unit(
     directory: Path,
     *,
     waves: bool = False,
+    coverage: bool = False,
     probes: bool = False,
 ) -> verilator.Build:
     """A simulation of the unit in the bench top; with `probes` its stages can be watched."""
@@ -43,5 +44,6 @@ def build_unit(
         defines=defines,
         public_vlt=probe_file,
         waves=waves,
+        coverage=coverage,
         optimize=not probes,
     )

@@ -31,7 +31,8 @@ class DotStream(StreamUnit):
     def build(self, verilog: Path) -> Build:
         """The unit in the bench top."""
         directory = self.job.build_directory / "build"
-        return build_unit(self.config, verilog, directory, waves=self.job.waves)
+        job = self.job
+        return build_unit(self.config, verilog, directory, waves=job.waves, coverage=job.coverage)
 
     def layout(self) -> Layout:
         """Blocks, and results with flags."""

@@ -19,7 +19,8 @@ class UnitJob:
 
     name: unique in a regression; files go to `directory`. traffic, bulk: how much is simulated
     cycle by cycle and in bulk mode; 0 leaves it out. explains: describe the first failure, for
-    which a unit may be built once more. verilog: simulate this file instead of the generated unit.
+    which a unit may be built once more. coverage: of the Verilog's lines, branches and toggles,
+    beside the results of each run (.dat). verilog: simulate this file, not the generated unit.
     generator: "module:function" that makes the Verilog, of the configuration and the arguments
     behind it; None for the generated unit. predictor: "module:function" that predicts results; None
     is the golden model's. simulator: "module:function" that builds the simulation of bulk mode, of
@@ -36,6 +37,7 @@ class UnitJob:
     traffic: int = 2000
     bulk: int = 0
     waves: bool = False
+    coverage: bool = False
     verilog: Path | None = None
     generator: tuple[str, ...] | None = None
     predictor: str | None = None

@@ -46,6 +46,8 @@ _WAVE_HEADERS = Path(__file__).parent / "wave_headers"
 # -Og takes a quarter less time to compile than -O1, and its simulations are a tenth slower.
 _OPTIMIZE = ("OPT_FAST=-Og", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
 _QUICK = ("OPT_FAST=-O0", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
+# Which lines and branches ran, and which way each bit of every signal went.
+_COVERAGE = ("--coverage-line", "--coverage-toggle", "--coverage-max-width", "4096")
 # A design's logic would be one C++ function, over which the compiler takes more than linear time:
 # over that of a tree of thousands of adders minutes. Functions of so many statements are split.
 _SPLIT_FUNCTIONS = "1000"
@@ -78,6 +80,7 @@ class Build:
     toplevel: str
     tools: Tools
     waves: bool
+    coverage: bool = False
 
     def run(
         self,
@@ -97,7 +100,8 @@ class Build:
         The module is imported with this process's `sys.path`; `env` and `plusargs` (name to
         value) are handed to it. `test_filter` is a regular expression on test names, `seed` seeds
         Python's `random` and the values that registers start with. `waves` is the FST file to
-        record, in a build made for waves. The log goes to `log_file` (beside the results by
+        record, in a build made for waves; one made for coverage writes it beside the results, as
+        .dat. The log goes to `log_file` (beside the results by
         default), nothing to the terminal.
 
         Failing tests are in the result; SimulationError is for a simulator that crashes, runs
@@ -115,6 +119,9 @@ class Build:
         command = [str(self.executable), "+verilator+rand+reset+2"]
         if seed is not None:
             command.append(f"+verilator+seed+{seed % _LARGEST_SEED + 1}")
+        if self.coverage:
+            data = results_xml.with_suffix(".dat")
+            command += ["--coverage-per-instance", f"+verilator+coverage+file+{data}"]
         if waves is not None:
             command += ["--trace", "--trace-file", str(waves.resolve())]
         command += [f"+{name}={value}" for name, value in (plusargs or {}).items()]
@@ -186,6 +193,7 @@ def build(
     public_vlt: Path | None = None,
     separate: Sequence[str] = (),
     waves: bool = False,
+    coverage: bool = False,
     jobs: int = 2,
     optimize: bool = True,
 ) -> Build:
@@ -195,7 +203,8 @@ def build(
     file) makes public: a public signal is kept from being optimised away. `parameters` are those
     of `toplevel`, `defines` are macros that name modules. Modules named in `separate` are compiled
     once, however many instances there are: an array then takes the time of one unit to build, and
-    simulates half as fast. `waves` makes the build able to record them, which slows it down. `jobs`
+    simulates half as fast. `waves` makes the build able to record them, which slows it down, and so
+    does `coverage`, of lines, branches and toggles. `jobs`
     is the number of compilers at a time. Without `optimize` the build is quick and the simulation
     slow. BuildError holds the complete log; ToolError and ValueError refuse paths and names that
     are not plain.
@@ -208,6 +217,7 @@ def build(
     arguments = [f"-G{identifier('a parameter', n)}={v:d}" for n, v in (parameters or {}).items()]
     arguments += [f"-D{identifier('a macro', n)}={v}" for n, v in (defines or {}).items()]
     arguments += ["--trace-fst"] if waves else []
+    arguments += list(_COVERAGE) if coverage else []
     arguments += ["--hierarchical"] if separate else []
     switches = _OPTIMIZE if optimize else _QUICK
     if public_vlt is not None:
@@ -217,7 +227,7 @@ def build(
     key = digest(inputs + [path.read_text() for path in (*_OWN, *included, *sources)])
 
     objects = build_dir / "obj"
-    result = Build(objects / "sim", toplevel, tools, waves)
+    result = Build(objects / "sim", toplevel, tools, waves, coverage)
     stamp = build_dir / "key"
     with locked(build_dir / "lock"):
         if stamp.is_file() and stamp.read_text() == key and result.executable.is_file():

@@ -11,7 +11,12 @@ LARGE = 16  # dot units from which on the build of each by itself takes too long
 
 
 def build_matmul(
-    config: MatmulConfig, verilog: Path, directory: Path, *, waves: bool = False
+    config: MatmulConfig,
+    verilog: Path,
+    directory: Path,
+    *,
+    waves: bool = False,
+    coverage: bool = False,
 ) -> verilator.Build:
     """A simulation of the unit in the bench top."""
     return verilator.build(
@@ -23,6 +28,7 @@ def build_matmul(
         | {"ADDRESS_BITS": ADDRESS_BITS},
         separate=shared_modules(config, verilog.read_text()),
         waves=waves,
+        coverage=coverage,
     )
 
 

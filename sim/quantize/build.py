@@ -9,7 +9,12 @@ BENCH = Path(__file__).with_name("bench.sv")
 
 
 def build_quantizer(
-    config: QuantizeConfig, verilog: Path, directory: Path, *, waves: bool = False
+    config: QuantizeConfig,
+    verilog: Path,
+    directory: Path,
+    *,
+    waves: bool = False,
+    coverage: bool = False,
 ) -> verilator.Build:
     """A simulation of the unit in the bench top."""
     return verilator.build(
@@ -29,4 +34,5 @@ def build_quantizer(
             "SCALE_BITS": config.scale_bits,
         },
         waves=waves,
+        coverage=coverage,
     )

@@ -39,7 +39,10 @@ class QuantizeStream(StreamUnit):
     def build(self, verilog: Path) -> Build:
         """The unit in its bench top."""
         directory = self.job.build_directory / "build"
-        return build_quantizer(self.config, verilog, directory, waves=self.job.waves)
+        job = self.job
+        return build_quantizer(
+            self.config, verilog, directory, waves=job.waves, coverage=job.coverage
+        )
 
     def layout(self) -> Layout:
         """Beats of values, and of codes."""

@@ -1,0 +1,89 @@
+"""Coverage of the Verilog of small units: lines, branches, toggles; each hole with its reason.
+
+make coverage [ARGS='--only dot']
+python -m mxdot.explore.coverage --list
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...sim.engine.files import write_file
+from ...sim.engine.job import UnitJob
+from ...sim.engine.merge import merge_coverage
+from ...sim.engine.toolchain import ToolError
+from ...sim.engine.unit import run_unit, verilog_of
+from ..cost.errors import SynthesisError
+from ..mutate.subjects import UNITS, Unit
+from .judge import Judged, judge
+from .reasons import Reason, load
+from .report import page, summary
+
+BUILD = Path("build/coverage")
+SEED = 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line: 0 when all is reached or has its reason, 1 when not, 2 when it cannot."""
+    assert __doc__
+    parser = argparse.ArgumentParser("coverage", description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", default="", metavar="TEXT", help="units whose names have it")
+    parser.add_argument("--list", action="store_true", help="names of units")
+    parser.add_argument("--seed", type=int, default=SEED, help="of the bench (%(default)s)")
+    args = parser.parse_args(arguments)
+    chosen = [unit for unit in UNITS if args.only in unit.name]
+    wrong = "" if chosen else f"only must be part of a unit's name (see --list), not {args.only!r}"
+    if not 0 <= args.seed < 2**31:
+        wrong = f"seed must be from 0 to {2**31 - 1}, not {args.seed}"
+    if wrong:
+        print(f"coverage: error: {wrong}", file=sys.stderr)
+        return 2
+    if args.list:
+        print("\n".join(f"{unit.name:18} {unit.config.name}" for unit in chosen))
+        return 0
+    try:
+        reasons = load()
+        units = [_covered(unit, args.seed, reasons) for unit in chosen]
+    except ModuleNotFoundError as error:
+        print(f"coverage: error: needs {error.name}: pip install 'mxdot[explore]'", file=sys.stderr)
+        return 2
+    except (SynthesisError, ToolError, OSError, RuntimeError, ValueError) as error:
+        print(f"coverage: error: {error}", file=sys.stderr)
+        return 2
+    return conclude(units, reasons, {unit.name for unit in chosen} == {u.name for u in UNITS})
+
+
+def conclude(units: Sequence[Judged], reasons: Sequence[Reason], whole: bool) -> int:
+    """Write the report and print the summary; reasons count as unused in a `whole` run alone."""
+    used = {reason for unit in units for reason in unit.reasons.values()}
+    unused = [reason for reason in reasons if reason not in used] if whole else []
+    files = [path for unit in units if (path := BUILD / unit.name / "coverage.yml").is_file()]
+    merged = BUILD / "functional"
+    functional = None
+    if files:
+        functional = merge_coverage(files, merged.with_suffix(".yml"), merged.with_suffix(".xml"))
+    line = summary(units, functional, len(unused))
+    write_file(BUILD / "report.html", page(units, line))
+    for reason in unused:
+        print(f"no hole needs the reason {reason.what!r} of {reason.unit}: {reason.why}")
+    failed = bool(unused) or any(unit.holes for unit in units)
+    print(f"{line}: {'FAILED' if failed else 'closed'} ({BUILD / 'report.html'})")
+    return int(failed)
+
+
+def _covered(unit: Unit, seed: int, reasons: Sequence[Reason]) -> Judged:
+    """Simulate one unit as `make sim` does, and judge what it reached."""
+    directory = BUILD / unit.name
+    job = UnitJob(unit.name, unit.config, seed, directory, unit.traffic, unit.many, coverage=True)
+    for old in directory.glob("*.dat"):
+        old.unlink()
+    result = run_unit(job)
+    if not result.passed:
+        raise ValueError(f"{unit.name} failed: {(result.errors or ['nothing was compared'])[0]}")
+    verilog = verilog_of(job)
+    return judge(unit.name, verilog, sorted(directory.glob("*.dat")), reasons, directory / "case")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

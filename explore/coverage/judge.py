@@ -1,0 +1,64 @@
+"""What the coverage of one unit comes to: reached, constant, with a reason, or a hole."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .constants import constant
+from .points import Counts, Point, read
+from .reasons import Reason, explained
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One unit. constants: points on nets that cannot change; reasons: of points that have one;
+    holes: the others that were not reached."""
+
+    name: str
+    source: str
+    counts: Counts
+    constants: frozenset[Point]
+    reasons: dict[Point, Reason]
+    holes: tuple[Point, ...]
+
+    def row(self, kind: str) -> tuple[int, int, int, int, int]:
+        """Points of a kind: all, reached, constant, with a reason, holes."""
+        every = [(point, count) for point, count in self.counts.items() if point.kind == kind]
+        return (
+            len(every),
+            sum(count.hits > 0 for _, count in every),
+            sum(point.kind == kind for point in self.constants),
+            sum(point.kind == kind for point in self.reasons),
+            sum(point.kind == kind for point in self.holes),
+        )
+
+
+def judge(
+    name: str, verilog: Path, files: Sequence[Path], reasons: Sequence[Reason], directory: Path
+) -> Judged:
+    """The coverage that Verilator wrote of a unit's Verilog, whose top is the file's name.
+
+    ValueError for files without points of it; errors of tools as `constant`'s.
+    """
+    counts = read(files, verilog)
+    if not counts:
+        raise ValueError(f"coverage of {name} must have points of {verilog.name}, not none")
+    missed = [point for point, count in counts.items() if not count.hits]
+    nets = {
+        point: {_net(instance, point) for instance in counts[point].instances}
+        for point in missed
+        if point.kind == "toggle"
+    }
+    bits = {bit for found in nets.values() for bit in found}
+    still = constant(verilog, verilog.stem, bits, directory)
+    constants = frozenset(point for point, found in nets.items() if found <= still)
+    with_reason, holes = explained(reasons, name, [p for p in missed if p not in constants])
+    source = verilog.read_text(encoding="utf-8")
+    return Judged(name, source, counts, constants, with_reason, tuple(holes))
+
+
+def _net(instance: str, point: Point) -> str:
+    """The bit below the unit's top: behind the bench's `dut`, or the simulation's own top."""
+    parts = instance.split(".")
+    below = parts[parts.index("dut") + 1 :] if "dut" in parts else parts[2:]
+    return ".".join([*below, point.bit])

@@ -1,0 +1,153 @@
+"""Coverage of the Verilog: Verilator's files by hand, constant nets, reasons, the report."""
+
+import pytest
+
+from mxdot.explore.coverage import __main__ as command
+from mxdot.explore.coverage.constants import constant
+from mxdot.explore.coverage.judge import judge
+from mxdot.explore.coverage.points import Point, reached, read
+from mxdot.explore.coverage.reasons import FILE, Reason, explained, load
+
+VERILOG = """module top (input wire clk, input wire a, output reg held, output wire [1:0] <y>);
+  reg stuck;
+  always @(posedge clk) begin
+    stuck <= stuck & a;
+    held <= a;
+  end
+  part below (.i(a & ~a), .o(y[0]));
+  assign y[1] = a | ~held;
+endmodule
+module part (input wire i, output wire o);
+  assign o = i;
+endmodule
+""".replace("<y>", "y")
+NETS = ("stuck", "held", "y[0]", "y[1]", "below.i", "below.o")
+
+
+def item(what, hits, *, line=1, kind="toggle", module="top", path="dut", file="top.v"):
+    """A line of a file as Verilator writes it."""
+    keys = {"f": f"x/{file}", "l": line, "n": 3, "page": f"v_{kind}/{module}", "o": what}
+    keys["h"] = f"TOP.mxdot_bench.{path}"
+    text = "".join(f"\x01{name}\x02{value}" for name, value in keys.items())
+    return f"C '{text}' {hits}\n"
+
+
+@pytest.fixture
+def verilog(tmp_path):
+    path = tmp_path / "top.v"
+    path.write_text(VERILOG)
+    return path
+
+
+def covered(tmp_path, *lines):
+    path = tmp_path / "run.dat"
+    path.write_text("# SystemC::Coverage-3\n" + "".join(lines))
+    return [path]
+
+
+def test_points_add_up_over_runs_and_instances(tmp_path, verilog):
+    one = covered(
+        tmp_path,
+        item("o:0->1", 0, module="part", path="dut.p0"),
+        item("o:0->1", 2, module="part", path="dut.p1"),
+        item("if", 0, kind="branch"),
+        item("clk:0->1", 5, file="bench.sv"),
+    )
+    counts = read([*one, *one], verilog)
+    point = Point("part", "toggle", 1, 3, "o:0->1")
+    assert counts[point].hits == 4
+    assert counts[point].instances == {"TOP.mxdot_bench.dut.p0", "TOP.mxdot_bench.dut.p1"}
+    assert point.bit == "o"
+    assert reached(counts, "branch") == (0, 1)
+    assert reached(counts, "toggle") == (1, 1)
+
+
+def test_another_file_is_refused(tmp_path, verilog):
+    path = tmp_path / "run.dat"
+    path.write_text("nothing\n")
+    with pytest.raises(ValueError, match=r"must hold coverage of Verilator, not 'nothing'"):
+        read([path], verilog)
+    with pytest.raises(ValueError, match=r"coverage of unit must have points of top\.v, not none"):
+        judge("unit", verilog, covered(tmp_path), [], tmp_path)
+
+
+def test_nets_that_cannot_change(tmp_path, verilog):
+    """Combinational and by induction; those that can are never called constant."""
+    found = constant(verilog, "top", NETS, tmp_path / "case")
+    assert found == {"stuck", "y[0]", "below.i", "below.o"}
+    assert constant(verilog, "top", [], tmp_path) == set()
+
+
+def test_holes_are_what_no_proof_and_no_reason_holds(tmp_path, verilog):
+    files = covered(
+        tmp_path,
+        item("stuck:0->1", 0, line=2),
+        item("held:0->1", 0),
+        item("y[1]:1->0", 0),
+        item("a:0->1", 7),
+    )
+    reason = Reason("unit", "t*", "toggle", "y?1?:1->0", "by hand")
+    other = Reason("another", "*", "toggle", "*", "of another unit")
+    found = judge("unit", verilog, files, [other, reason], tmp_path / "case")
+    assert [point.what for point in found.constants] == ["stuck:0->1"]
+    assert {point.what: why for point, why in found.reasons.items()} == {"y[1]:1->0": reason}
+    assert [point.what for point in found.holes] == ["held:0->1"]
+    assert found.row("toggle") == (4, 1, 1, 1, 1)
+    assert found.row("line") == (0, 0, 0, 0, 0)
+
+
+@pytest.fixture
+def conclude(tmp_path, monkeypatch):
+    monkeypatch.setattr(command, "BUILD", tmp_path / "report")
+    return command.conclude
+
+
+def test_a_hole_fails_and_so_does_an_unused_reason(tmp_path, verilog, conclude, capsys):
+    closed = judge("unit", verilog, covered(tmp_path, item("a:0->1", 7)), [], tmp_path / "case")
+    assert conclude([closed], [], True) == 0
+    assert "toggle 1 of 1, 100.0%" in capsys.readouterr().out
+    unused = Reason("unit", "*", "toggle", "b", "why")
+    assert conclude([closed], [unused], True) == 1
+    assert "no hole needs the reason 'b' of unit: why" in capsys.readouterr().out
+    assert conclude([closed], [unused], False) == 0  # another unit may need it
+    files = covered(tmp_path, item("held:0->1", 0))
+    assert conclude([judge("unit", verilog, files, [], tmp_path / "case")], [], True) == 1
+    assert "1 holes, " in capsys.readouterr().out.replace(";", ",")
+
+
+def test_hostile_names_are_text_in_the_report(tmp_path, verilog, conclude):
+    evil = "<script>alert(1)</script>"
+    files = covered(tmp_path, item(f"{evil}:0->1", 0, kind="branch", module=evil))
+    verilog.write_text(f"{VERILOG}// {evil}\n")
+    reason = Reason("*", "*", "branch", "*", evil)
+    assert conclude([judge(evil, verilog, files, [reason], tmp_path / "case")], [], True) == 0
+    page = (tmp_path / "report" / "report.html").read_text()
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 5
+
+
+def test_reasons(tmp_path):
+    assert isinstance(load(FILE), list)
+    path = tmp_path / "reasons.toml"
+    path.write_text(
+        '[[reason]]\nunit = "u"\nmodule = "m"\nkind = "toggle"\nwhat = "w"\nwhy = "y"\n'
+    )
+    assert load(path) == [Reason("u", "m", "toggle", "w", "y")]
+    point = Point("m", "line", 1, 1, "w")
+    assert explained(load(path), "u", [point]) == ({}, [point])
+    path.write_text(path.read_text().replace("toggle", "net"))
+    with pytest.raises(
+        ValueError, match=r"kind in .* must be one of line, branch, toggle, not 'net'"
+    ):
+        load(path)
+    path.write_text('[[reason]]\nunit = "u"\n')
+    with pytest.raises(ValueError, match=r"a reason in .* must have texts unit, module"):
+        load(path)
+
+
+def test_command(capsys):
+    assert command.main(["--list"]) == 0
+    assert "dot-exact" in capsys.readouterr().out
+    assert command.main(["--only", "nothing"]) == 2
+    assert command.main(["--seed", "-1"]) == 2
+    assert "seed must be from 0 to 2147483647, not -1" in capsys.readouterr().err

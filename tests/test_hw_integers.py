@@ -229,10 +229,12 @@ def test_align_shifter(formats, fraction_bits):
     some = np.arange(2**widths.product_bits)[:: max(1, 2**widths.product_bits // 512)]
     distance = np.repeat(np.arange(2**distance_bits), len(some))
     terms = np.tile(some, 2**distance_bits)
-    got = Evaluator(AlignShifter(widths, distance_bits))(significand=terms, distance=distance)
     shift = fraction_bits - widths.product_fraction_bits - distance
     left, right = np.maximum(shift, 0), np.minimum(np.maximum(-shift, 0), 62)
     magnitude = (terms << left) >> right
     sticky = (magnitude << right) >> left != terms
-    want = {"magnitude": magnitude, "sticky": sticky}
-    assert_same(got, want, product=terms, distance=distance)
+    shifter = Evaluator(AlignShifter(widths, distance_bits))
+    for inverts in (0, 1):
+        got = shifter(significand=terms, distance=distance, inverts=inverts)
+        word = magnitude ^ (2**widths.term_bits - 1) * inverts
+        assert_same(got, {"word": word, "sticky": sticky}, product=terms, distance=distance)

@@ -71,7 +71,7 @@ def _matmul_units() -> list[Unit]:
         ),
         _matmul(1, 2, _unit("fused:25", "e2m1,e3m2xe2m3,int8", 8, 3), depth=8, initial_c=True,
                 a_bytes=36, b_bytes=54, c_bytes=12, d_bytes=5),
-        _matmul(2, 2, _unit("aligned:13", "e4m3", 4, 24, interleave=15), depth=4),
+        _matmul(2, 2, _unit("aligned:13", "e4m3", 4, 8, interleave=3), depth=4),
         _matmul(1, 2, _unit("exact", "e5m2,e2m1", 4, 2, out="bfloat16", interleave=3), depth=8,
                 initial_c=True, keep_b=True, b_bytes=5, d_bytes=9),
         _matmul(2, 1, _unit("fused:25", "bf16", 4, 4), depth=4, a_bytes=3),

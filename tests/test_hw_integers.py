@@ -16,7 +16,7 @@ from hw_bench import Evaluator, assert_same
 from mxdot.hw.arithmetic.adder_tree import AdderTree, signed_sum
 from mxdot.hw.arithmetic.largest import LargestExponent
 from mxdot.hw.arithmetic.normalize import Normalizer, leading_zeros
-from mxdot.hw.arithmetic.shift import ShiftRight, shift_left
+from mxdot.hw.arithmetic.shift import ShiftRight, place_left, place_right, shift_left
 from mxdot.hw.dot.alignment_shifter import AlignShifter
 from mxdot.model import DotConfig
 from mxdot.model.widths import Widths
@@ -104,6 +104,43 @@ def test_shift_left_by_every_amount(width, amount_bits):
     amount = np.tile(np.arange(2**amount_bits), 2**width)
     got = Evaluator(ShiftLeft(width, amount_bits))(value=value, amount=amount)
     assert_same(got["o"], (value << amount) % 2**width, value=value, amount=amount)
+
+
+class Place(wiring.Component):
+    """`place_left` and `place_right` behind ports."""
+
+    def __init__(self, width, amounts):
+        self.amounts = amounts
+        bits = amounts[-1].bit_length()
+        wide = width + amounts[-1] - amounts[0]
+        ports = {"value": In(width), "amount": In(bits), "fill": In(1)}
+        super().__init__({**ports, "left": Out(wide), "right": Out(width)})
+
+    def elaborate(self, platform):
+        m = Module()
+        placed = place_left(m, self.value, self.amount, self.amounts, "left", self.fill)
+        shifted = place_right(m, self.value, self.amount, "right", self.fill)
+        m.d.comb += [self.left.eq(placed), self.right.eq(shifted)]
+        return m
+
+
+@pytest.mark.parametrize("width", [1, 4, 7])
+@pytest.mark.parametrize(
+    "amounts", [range(2), range(1, 5), range(2, 7), range(3, 4), range(2, 31), range(50)]
+)
+def test_places_of_every_value(width, amounts):
+    value = np.repeat(np.arange(2**width), len(amounts))
+    amount = np.tile(np.array(amounts), 2**width)
+    place = Evaluator(Place(width, amounts))
+    wide = width + amounts[-1] - amounts[0]
+    for fill in (0, 1):
+        # Around inverted digits, inverted zeros.
+        ones, all_ones = (2**width - 1) * fill, np.uint64((2**wide - 1) * fill)
+        got = place(value=value ^ ones, amount=amount, fill=fill)
+        left = (value.astype(np.uint64) << (amount - amounts[0]).astype(np.uint64)) ^ all_ones
+        want = {"left": left, "right": (value >> np.minimum(amount, 62)) ^ ones}
+        for name, expected in want.items():
+            assert [int(x) for x in got[name]] == [int(x) for x in expected], (name, fill)
 
 
 # Adder tree --------------------------------------------------------------------------------------
@@ -229,10 +266,12 @@ def test_align_shifter(formats, fraction_bits):
     some = np.arange(2**widths.product_bits)[:: max(1, 2**widths.product_bits // 512)]
     distance = np.repeat(np.arange(2**distance_bits), len(some))
     terms = np.tile(some, 2**distance_bits)
-    got = Evaluator(AlignShifter(widths, distance_bits))(significand=terms, distance=distance)
     shift = fraction_bits - widths.product_fraction_bits - distance
     left, right = np.maximum(shift, 0), np.minimum(np.maximum(-shift, 0), 62)
     magnitude = (terms << left) >> right
     sticky = (magnitude << right) >> left != terms
-    want = {"magnitude": magnitude, "sticky": sticky}
-    assert_same(got, want, product=terms, distance=distance)
+    shifter = Evaluator(AlignShifter(widths, distance_bits))
+    for inverts in (0, 1):
+        got = shifter(significand=terms, distance=distance, inverts=inverts)
+        word = magnitude ^ (2**widths.term_bits - 1) * inverts
+        assert_same(got, {"word": word, "sticky": sticky}, product=terms, distance=distance)

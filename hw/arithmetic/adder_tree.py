@@ -11,7 +11,8 @@ from .columns import Columns
 
 BLOCKS = (12, 9, 8, 7, 6)  # of the final adder: carries from below come later and later
 HALVES_FROM = 6  # lower columns end in a short ripple, which the final adder waits for anyway
-TERM_TIME, SIGN_TIME = 6.0, 3.0  # about when terms and their signs come
+TERM_TIME = 6.0  # about when terms come
+COUNT_TIME, LATE_COUNT = 3.0, 8.0  # when it is known how many are negative: before long terms
 
 
 class TermLayout(data.StructLayout):
@@ -37,7 +38,12 @@ def signed_word(magnitude: Value, sign: Value) -> Value:
     return magnitude ^ Value.cast(sign).replicate(len(magnitude))
 
 
-def add_terms(columns: Columns, words: Sequence[Value], negatives: Sequence[Value]) -> None:
+def add_terms(
+    columns: Columns,
+    words: Sequence[Value],
+    negatives: Sequence[Value],
+    count_time: float = COUNT_TIME,
+) -> None:
     """Add signed terms, none of which is negated or sign-extended: each is a `signed_word` of one
     width w, and the words `negatives` add up to the number n of those that are negative.
 
@@ -48,8 +54,8 @@ def add_terms(columns: Columns, words: Sequence[Value], negatives: Sequence[Valu
     for word in words:
         columns.add(word, time=TERM_TIME)
     for number in negatives:
-        columns.add_where_free(number, time=SIGN_TIME)
-        columns.add(~number, width, SIGN_TIME)
+        columns.add_where_free(number, time=count_time)
+        columns.add(~number, width, count_time)
         columns.add_constant((1 << width) - (1 << (width + len(number))))
 
 

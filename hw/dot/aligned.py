@@ -114,8 +114,9 @@ class Align(Section):
             shift = submodule(m, f"shift{index}", AlignShifter(widths, widths.exponent_bits))
             m.d.comb += [
                 shift.significand.eq(product.significand),
+                shift.inverts.eq(product.sign),
                 shift.distance.eq(self.i.offsets[index]),
-                self.o.words[index].eq(signed_word(shift.magnitude, product.sign)),
+                self.o.words[index].eq(shift.word),
             ]
             sticky.append(shift.sticky)
         compress_negatives(m, self)

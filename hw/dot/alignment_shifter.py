@@ -1,12 +1,13 @@
 """Alignment shifter: a product truncated on the grid of an aligning accumulator."""
 
-from amaranth.hdl import Cat, Const, Module
+from amaranth.hdl import Cat, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...model.widths import Widths
-from ..arithmetic.shift import ShiftRight
-from ..hierarchy import submodule
+from ..arithmetic.adder_tree import signed_word
+from ..arithmetic.adders import named
+from ..arithmetic.shift import place_right
 
 
 def places_around(widths: Widths) -> tuple[int, int]:
@@ -17,13 +18,15 @@ def places_around(widths: Widths) -> tuple[int, int]:
 
 
 class AlignShifter(wiring.Component):
-    """magnitude = RZ(significand x 2^(F - product_fraction_bits - distance)); combinational.
+    """word = RZ(significand x 2^(F - product_fraction_bits - distance)), or its digits inverted;
+    combinational.
 
     Ports:
 
     - `significand` in, `Widths.product_bits`: the product's significand
+    - `inverts` in, 1 bit: whether digits are inverted, as `add_terms` takes them of negative terms
     - `distance` in, `distance_bits`: how far the product's unit digit lies below the largest
-    - `magnitude` out, `Widths.term_bits`: the term on the common grid
+    - `word` out, `Widths.term_bits`: the term on the common grid
     - `sticky` out, 1 bit: a one was cut off
     """
 
@@ -32,8 +35,9 @@ class AlignShifter(wiring.Component):
         super().__init__(
             {
                 "significand": In(widths.product_bits),
+                "inverts": In(1),
                 "distance": In(distance_bits),
-                "magnitude": Out(widths.term_bits),
+                "word": Out(widths.term_bits),
                 "sticky": Out(1),
             }
         )
@@ -41,13 +45,12 @@ class AlignShifter(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        widths = self.widths
-        below, above = places_around(widths)
-        shift = submodule(m, "shift", ShiftRight(widths.product_bits + above, self.distance_bits))
-        m.d.comb += [
-            shift.value.eq(Cat(Const(0, above), self.significand)),
-            shift.amount.eq(self.distance),
-            self.magnitude.eq(shift.result[below:]),
-            self.sticky.eq(shift.sticky | shift.result[:below].any()),
-        ]
+        below, above = places_around(self.widths)
+        fill, digits = self.inverts, signed_word(self.significand, self.inverts)
+        word = named(m, "whole", Cat(fill.replicate(above), digits))
+        placed = place_right(m, word, self.distance, "term", fill)
+        # A digit is cut off where the distance is larger than its place on the grid.
+        places = range(above - below, above - below + len(digits))
+        cut = Cat(self.distance > place for place in places) & self.significand
+        m.d.comb += [self.word.eq(placed[below:]), self.sticky.eq(cut.any())]
         return m

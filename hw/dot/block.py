@@ -5,20 +5,31 @@ own for that (aligned.py), and compresses and sums up as they do.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, ShapeLike, Value, signed
+from amaranth.hdl import Module, ShapeLike, Value, signed
 from amaranth.lib import data
 
-from ...model.widths import Widths, magnitude_bits
-from ..arithmetic.adder_tree import add_terms, rows_of, signed_word, total_of
+from ...model.widths import Widths
+from ..arithmetic.adder_tree import (
+    COUNT_TIME,
+    LATE_COUNT,
+    add_terms,
+    rows_of,
+    signed_word,
+    total_of,
+)
 from ..arithmetic.columns import Columns
 from ..arithmetic.floats import EXPONENT_BITS
 from ..arithmetic.scale import SCALE_SHAPE
-from ..arithmetic.shift import shift_left
+from ..arithmetic.shift import ZERO, place_left
 from ..pipeline import Section
 from .multiply import PRODUCTS, compress_negatives, negatives_shape, products_shape
 from .partial_products import PartialProducts, partial_sums_shape
 from .window import window_of
+
+SHORT_PRODUCT = 4
+"""Digits of a product, E2M1's, that is placed before it is known how many are negative."""
 
 
 def words_shape(widths: Widths) -> data.ArrayLayout:
@@ -67,22 +78,26 @@ class Place(Section):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         widths = self.widths
-        for index in range(widths.config.lanes):
-            product = self.i.products[index]
-            magnitude = self._place(m, product, f"lane{index}_shifted")
-            m.d.comb += self.o.words[index].eq(signed_word(magnitude, product.sign))
+        for index, (product, word) in enumerate(zip(self.i.products, self.o.words, strict=True)):
+            # Inverted while it is short.
+            digits = signed_word(product.significand, product.sign)
+            placed = place(m, widths, digits, product.exponent, f"lane{index}", product.sign)
+            m.d.comb += word.eq(placed)
         compress_negatives(m, self)
         if "top_exponent" in self.writes:
             m.d.comb += self.o.top_exponent.eq(self.i.scale + top_bias(widths, widths.lsb))
         return m
 
-    def _place(self, m: Module, product: data.View, name: str) -> Value:
-        low, span = self.widths.exponent_low, self.widths.exponent_span
-        if not span:
-            return product.significand
-        # Biased exponents begin at `low`: the places below are never used.
-        wide = Cat(product.significand, Const(0, low + span))
-        return shift_left(m, wide, product.exponent[: magnitude_bits(low + span)], name)[low:]
+
+def place(
+    m: Module, widths: Widths, digits: Value, exponent: Value, name: str, fill: Value = ZERO
+) -> Value:
+    """A product's digits on the exact grid of all products, in units of the last digit of the
+    smallest one; `fill` in its other places."""
+    low, span = widths.exponent_low, widths.exponent_span
+    if not span:
+        return digits
+    return place_left(m, digits, exponent, range(low, low + span + 1), name, fill)
 
 
 def multiply(widths: Widths, number: int | None = None) -> Section:
@@ -100,10 +115,13 @@ def sum_inputs(widths: Widths, bits: int, words: int) -> Mapping[str, ShapeLike]
     return {"words": words_shape(widths), "negatives": negatives_shape(widths, 1)}
 
 
-def add_inputs(columns: Columns, section: Section) -> None:
+def add_inputs(columns: Columns, section: Any) -> None:
     """Add what `sum_inputs` names."""
     if "words" in section.reads:
-        add_terms(columns, list(section.i.words), list(section.i.negatives))
+        words, negatives = list(section.i.words), list(section.i.negatives)
+        widths: Widths = section.widths
+        is_late = widths.config.accumulator.sums_exactly and widths.product_bits <= SHORT_PRODUCT
+        add_terms(columns, words, negatives, LATE_COUNT if is_late else COUNT_TIME)
     else:
         for word in section.i.partial_sums:
             columns.add(word)
@@ -116,7 +134,7 @@ class Compress(Section):
     """
 
     def __init__(self, widths: Widths, bits: int, before: int, after: int) -> None:
-        self.bits, self.before, self.after = bits, before, after
+        self.widths, self.bits, self.before, self.after = widths, bits, before, after
         super().__init__(
             sum_inputs(widths, bits, before), {"partial_sums": partial_sums_shape(bits, after)}
         )

@@ -133,7 +133,7 @@ class Join(Section):
             m.d.comb += [
                 shift.significand.eq(product.significand),
                 shift.distance.eq(base - product.exponent),
-                term.magnitude.eq(shift.magnitude),
+                term.magnitude.eq(shift.word),
                 term.sign.eq(product.sign),
             ]
             sticky.append(shift.sticky)

@@ -1,17 +1,17 @@
 """Sections of sums of groups under scales of their own: gather, factor, and those of `fused:F`,
 whose terms are the groups."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data
 
 from ...model.term_widths import GroupWidths
-from ...model.widths import Widths, magnitude_bits
+from ...model.widths import Widths
 from ..arithmetic.adder_tree import AdderTree
 from ..arithmetic.multiply import Multiplier
-from ..arithmetic.shift import shift_left
 from ..hierarchy import submodule
 from ..pipeline import Section
 from . import fused
+from .block import place
 from .lane import ProductLayout
 from .multiply import of_lane, products_shape, scale_values
 
@@ -50,18 +50,14 @@ class Gather(Section):
             for index in range(terms.group):
                 lane = group * terms.group + index
                 product = self.i.products[lane]
+                significand, exponent = product.significand, product.exponent
+                magnitude = place(m, self.widths, significand, exponent, f"lane{lane}")
                 m.d.comb += [
-                    tree.terms[index].magnitude.eq(self._place(m, product, f"lane{lane}_placed")),
+                    tree.terms[index].magnitude.eq(magnitude),
                     tree.terms[index].sign.eq(product.sign),
                 ]
             m.d.comb += self.o.sums[group].eq(tree.total)
         return m
-
-    def _place(self, m: Module, product: data.View, name: str) -> Value:
-        """In units of the last digit of the smallest product."""
-        low, span = self.widths.exponent_low, self.widths.exponent_span
-        wide = Cat(product.significand, Const(0, low + span))
-        return shift_left(m, wide, product.exponent[: magnitude_bits(low + span)], name)[low:]
 
 
 class GroupFactor(Section):

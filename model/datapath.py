@@ -18,6 +18,9 @@ from .widths import FEWER_LEADERS, LEADERS, Widths
 if TYPE_CHECKING:
     from .units.dot import DotConfig
 
+ADDER_DELAY = 330
+"""Of the last addition of a sum."""
+
 FLOAT_LOOP = (
     Section("distance", 270, loop=True, beside=True, cuts=(100, 170)),
     Section("approach", 290, loop=True, joined=True, cuts=(140, 150)),
@@ -75,11 +78,13 @@ def product_bits(widths: Widths) -> int:
     return 1 + widths.exponent_bits + widths.product_bits
 
 
-def factor_sections(widths: Widths) -> tuple[Section, ...]:
-    """A block's sum times the significands of its scales, where these are no powers of two."""
+def factor_sections(widths: Widths, ends_in_rows: bool = True) -> tuple[Section, ...]:
+    """A block's sum times the significands of its scales, where these are no powers of two; added
+    up for a register."""
     if not widths.factor_bits:
         return ()
-    return (Section("factor", 280, bits=2 * (widths.sum_bits + widths.factor_bits)),)
+    rows, end = (2, 0) if ends_in_rows else (1, ADDER_DELAY)
+    return (Section("factor", 280 + end, bits=rows * (widths.sum_bits + widths.factor_bits)),)
 
 
 def multiplier_delay(a_bits: int, b_bits: int) -> int:
@@ -96,7 +101,7 @@ def tree_sections(widths: Widths) -> tuple[Section, ...]:
         Section("compress", compress_delay(*pair), number, bits=pair[1] * widths.total_bits)
         for number, pair in enumerate(pairwise(words), 1)
     ]
-    end = 0 if widths.ends_in_rows else 330  # an adder
+    end = 0 if widths.ends_in_rows else ADDER_DELAY
     last = Section("sum", compress_delay(words[-1], 2) + end, bits=2 * widths.total_bits)
     return (*compressions, last)
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import rounding
+from ..datapath import multiplier_delay
 from ..formats import BFLOAT16, FLOAT16, FLOAT32, FloatFormat
 from ..pipeline import Section
 from ..rounding import F32
@@ -16,6 +17,9 @@ from ..wide import WideSum
 from ..widths import Widths
 from .base import Accumulator, add_blocks, times_factor
 
+NORMALIZER_DELAY = 200
+"""Of a product of significands whose leading one goes to the top."""
+
 
 @dataclass(frozen=True)
 class Float32(Accumulator):
@@ -23,6 +27,7 @@ class Float32(Accumulator):
 
     syntax = "float32"
     is_wide = True
+    takes_significands = True
     examples = ("float32",)
     summary = "float32 RNE tree of adjacent pairs inside the block; RNE into c"
     rounds_to: ClassVar[FloatFormat] = FLOAT32
@@ -57,11 +62,16 @@ class Float32(Accumulator):
         return add_blocks(self, block_sum, steps, c, record)
 
     def sections(self, widths: Widths) -> tuple[Section, ...]:
-        """A section for each level of the tree."""
+        """A section for each level of the tree, and one for the scales' significands."""
         lanes = widths.config.lanes
         levels = (lanes - 1).bit_length()
         pairs = [Section("tree", 1400, i + 1, bits=(lanes >> i + 1) * 36) for i in range(levels)]
-        return (*pairs, Section("accumulate", 1570, holds=True, loop=True))
+        factor = ()
+        if widths.factor_bits:
+            delay = multiplier_delay(FLOAT32.significand_bits, widths.factor_bits)
+            bits = FLOAT32.significand_bits + widths.factor_bits + 13
+            factor = (Section("factor", delay + NORMALIZER_DELAY, bits=bits),)
+        return (*pairs, *factor, Section("accumulate", 1570, holds=True, loop=True))
 
 
 @dataclass(frozen=True)

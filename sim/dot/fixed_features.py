@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from ...model import DotConfig
 from ...model.accumulators import Fixed
-from ...model.formats import E8M0, FloatFormat
+from ...model.formats import E8M0, FLOAT32, FloatFormat
 from ...model.products import Pair
 from ...model.steps import MICRO_DIGITS
 
-SMALLEST_SCALE, LARGEST_SCALE = (2 * exponent for exponent in E8M0.exponent_range)
-"""Exponents of the scale of a block."""
+LARGEST_SCALE = 2 * E8M0.exponent_range[1]
+"""Exponent of the largest scale of a block."""
 LARGEST_BLOCKS = 2
 """Blocks of the largest dot products that are sent: what only longer ones reach is no goal."""
 WITHIN = "within range"
@@ -40,16 +40,21 @@ class Register:
     @cached_property
     def grain(self) -> int:
         """Block sums are multiples of 2^grain, and so is c, whose last digit is 2^-149 at least."""
+        fmt = self.config.scale_format
         least = min(Pair(*pair).lsb for pair in self.config.formats)
-        return least + SMALLEST_SCALE - MICRO_DIGITS * self.config.micro
+        least += 2 * (fmt.emin - fmt.mantissa_bits) - MICRO_DIGITS * self.config.micro
+        return min(least, FLOAT32.lsb) if self.config.load_c else least
 
     @cached_property
     def largest(self) -> tuple[int, int]:
-        """The largest block sums below and above zero, in units of 2^L: larger than any c."""
+        """The largest sums of blocks and c below and above zero, in units of 2^L."""
         pairs = [Pair(*pair) for pair in self.config.formats]
         ends = -min(pair.least for pair in pairs), max(pair.largest for pair in pairs)
-        unit = Fraction(2) ** (LARGEST_SCALE - self.rule.lsb) * self.config.lanes
-        return int(Fraction(ends[0]) * unit), int(Fraction(ends[1]) * unit)
+        unit = Fraction(2) ** -self.rule.lsb
+        scale = Fraction(self.config.scale_format.largest_finite) ** 2
+        blocks = LARGEST_BLOCKS * self.config.lanes * scale * unit
+        c = int(Fraction(FLOAT32.largest_finite) * unit) if self.config.load_c else 0
+        return int(Fraction(ends[0]) * blocks) + c, int(Fraction(ends[1]) * blocks) + c
 
     @property
     def stays_zero(self) -> bool:
@@ -64,14 +69,15 @@ class Register:
         Every value is a sum of them; a saturating register holds its ends besides.
         """
         least = max(self.grain, self.rule.lsb)
-        return range(0) if self.stays_zero else range(min(least, self.top), self.top + 1)
+        most = min(self.top, self.rule.lsb + max(self.largest).bit_length())
+        return range(0) if self.stays_zero else range(min(least, self.top), most + 1)
 
     @property
     def leaves(self) -> tuple[bool, bool]:
         """Whether `LARGEST_BLOCKS` blocks get below the least value, and above the largest."""
         end = 2 ** (self.rule.width - 1)
         below, above = self.largest
-        return LARGEST_BLOCKS * below > end, LARGEST_BLOCKS * above >= end
+        return below > end, above >= end
 
     @property
     def can_be_inexact(self) -> bool:

@@ -18,9 +18,6 @@ from .widths import FEWER_LEADERS, LEADERS, Widths
 if TYPE_CHECKING:
     from .units.dot import DotConfig
 
-ADDER_DELAY = 330
-"""Of the last addition of a sum."""
-
 FLOAT_LOOP = (
     Section("distance", 270, loop=True, beside=True, cuts=(100, 170)),
     Section("approach", 290, loop=True, joined=True, cuts=(140, 150)),
@@ -83,8 +80,8 @@ def factor_sections(widths: Widths, ends_in_rows: bool = True) -> tuple[Section,
     up for a register."""
     if not widths.factor_bits:
         return ()
-    rows, end = (2, 0) if ends_in_rows else (1, ADDER_DELAY)
-    return (Section("factor", 280 + end, bits=rows * (widths.sum_bits + widths.factor_bits)),)
+    rows, delay = (2, 280) if ends_in_rows else (1, 690)
+    return (Section("factor", delay, bits=rows * (widths.sum_bits + widths.factor_bits)),)
 
 
 def multiplier_delay(a_bits: int, b_bits: int) -> int:
@@ -101,7 +98,7 @@ def tree_sections(widths: Widths) -> tuple[Section, ...]:
         Section("compress", compress_delay(*pair), number, bits=pair[1] * widths.total_bits)
         for number, pair in enumerate(pairwise(words), 1)
     ]
-    end = 0 if widths.ends_in_rows else ADDER_DELAY
+    end = 0 if widths.ends_in_rows else 330  # an adder
     last = Section("sum", compress_delay(words[-1], 2) + end, bits=2 * widths.total_bits)
     return (*compressions, last)
 

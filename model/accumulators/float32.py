@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import rounding
-from ..datapath import multiplier_delay
 from ..formats import BFLOAT16, FLOAT16, FLOAT32, FloatFormat
 from ..pipeline import Section
 from ..rounding import F32
@@ -16,9 +15,6 @@ from ..trace import Recorder
 from ..wide import WideSum
 from ..widths import Widths
 from .base import Accumulator, add_blocks, times_factor
-
-NORMALIZER_DELAY = 200
-"""Of a product of significands whose leading one goes to the top."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +62,8 @@ class Float32(Accumulator):
         lanes = widths.config.lanes
         levels = (lanes - 1).bit_length()
         pairs = [Section("tree", 1400, i + 1, bits=(lanes >> i + 1) * 36) for i in range(levels)]
-        factor = ()
-        if widths.factor_bits:
-            delay = multiplier_delay(FLOAT32.significand_bits, widths.factor_bits)
-            bits = FLOAT32.significand_bits + widths.factor_bits + 13
-            factor = (Section("factor", delay + NORMALIZER_DELAY, bits=bits),)
+        bits = FLOAT32.significand_bits + widths.factor_bits + 13
+        factor = [Section("factor", 980, bits=bits)] if widths.factor_bits else []
         return (*pairs, *factor, Section("accumulate", 1570, holds=True, loop=True))
 
 

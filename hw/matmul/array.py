@@ -19,7 +19,7 @@ class RecordLayout(data.StructLayout):
 
     def __init__(self, dot: DotConfig, bits: int) -> None:
         scales = data.ArrayLayout(SCALE_BITS, dot.scale_blocks)
-        super().__init__({"codes": data.ArrayLayout(bits, dot.lanes), "scales": scales})
+        super().__init__({"codes": data.ArrayLayout(bits, dot.lanes), "scale": scales})
 
 
 class StepLayout(data.StructLayout):
@@ -111,4 +111,4 @@ class DotArray(wiring.Component):
 
     def _scales(self, record: data.View) -> Value:
         """Those of a block, as a dot unit takes them: without the zeros above."""
-        return Cat(scale[: self.config.dot.scale_bits] for scale in record.scales)
+        return Cat(scale[: self.config.dot.scale_bits] for scale in record.scale)

@@ -69,7 +69,7 @@ class Register:
         Every value is a sum of them; a saturating register holds its ends besides.
         """
         least = max(self.grain, self.rule.lsb)
-        most = min(self.top, self.rule.lsb + max(self.largest).bit_length())
+        most = min(self.top, self.rule.lsb + max(self.largest).bit_length() - 1)
         return range(0) if self.stays_zero else range(min(least, self.top), most + 1)
 
     @property
@@ -85,12 +85,17 @@ class Register:
         return self.rule.lsb > self.grain or not self.stays_zero
 
     def can_overflow(self, out: FloatFormat) -> bool:
-        """Whether a value is infinite in `out`."""
-        return self._meets(1 - out.emin + 1, self.top)
+        """Whether a value is infinite in `out`: a power of two, or the largest sum rounded up."""
+        limit = Fraction(2) ** out.emax * (2 - Fraction(1, 2**out.significand_bits))
+        reaches = max(self.largest) * Fraction(2) ** self.rule.lsb >= limit and not self.stays_zero
+        return (self.top > out.emax and reaches) or self._meets(out.emax + 1, self.top)
 
     def can_underflow(self, out: FloatFormat) -> bool:
-        """Whether a value has digits below the last one of `out`."""
-        return self._meets(self.rule.lsb, out.lsb - 1)
+        """Whether a value has digits below the last one of `out`: one of those that it is made of, or
+        the positive end."""
+        saturates = self.rule.overflow == "saturate" and self.leaves[1]
+        has_end = saturates and self.rule.lsb < out.lsb and self.top < out.emin
+        return has_end or self._meets(self.rule.lsb, out.lsb - 1)
 
     def can_be_normal(self, out: FloatFormat) -> bool:
         """Whether a value is a normal one of `out`."""

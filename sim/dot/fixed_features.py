@@ -52,9 +52,10 @@ class Register:
         ends = -min(pair.least for pair in pairs), max(pair.largest for pair in pairs)
         unit = Fraction(2) ** -self.rule.lsb
         scale = Fraction(self.config.scale_format.largest_finite) ** 2
-        blocks = LARGEST_BLOCKS * self.config.lanes * scale * unit
         c = int(Fraction(FLOAT32.largest_finite) * unit) if self.config.load_c else 0
-        return int(Fraction(ends[0]) * blocks) + c, int(Fraction(ends[1]) * blocks) + c
+        blocks = (int(Fraction(end) * self.config.lanes * scale * unit) for end in ends)
+        below, above = (LARGEST_BLOCKS * block + c for block in blocks)
+        return below, above
 
     @property
     def stays_zero(self) -> bool:
@@ -79,10 +80,18 @@ class Register:
         below, above = self.largest
         return below > end, above >= end
 
+    def can_be_inexact(self, out: FloatFormat) -> bool:
+        """Whether what enters is cut, or what it can hold is none of `out`'s: too small, too large,
+        or of too many digits."""
+        if self.rule.lsb > self.grain or self.can_underflow(out) or self.can_overflow(out):
+            return True
+        at_end = self._saturates and self.rule.width - 1 > out.significand_bits
+        return at_end or len(self.exponents) - 1 > out.significand_bits
+
     @property
-    def can_be_inexact(self) -> bool:
-        """Whether what enters is cut, or what it can hold is too small for the output."""
-        return self.rule.lsb > self.grain or not self.stays_zero
+    def _saturates(self) -> bool:
+        """Whether it comes to its positive end, which has all digits."""
+        return self.rule.overflow == "saturate" and self.leaves[1]
 
     def can_overflow(self, out: FloatFormat) -> bool:
         """Whether a value is infinite in `out`: a power of two, or the largest sum rounded up."""
@@ -91,10 +100,9 @@ class Register:
         return (self.top > out.emax and reaches) or self._meets(out.emax + 1, self.top)
 
     def can_underflow(self, out: FloatFormat) -> bool:
-        """Whether a value has digits below the last one of `out`: one of those that it is made of, or
-        the positive end."""
-        saturates = self.rule.overflow == "saturate" and self.leaves[1]
-        has_end = saturates and self.rule.lsb < out.lsb and self.top < out.emin
+        """Whether a value has digits below the last one of `out`: one of those that it is made of,
+        or the positive end."""
+        has_end = self._saturates and self.rule.lsb < out.lsb and self.top < out.emin
         return has_end or self._meets(self.rule.lsb, out.lsb - 1)
 
     def can_be_normal(self, out: FloatFormat) -> bool:

@@ -176,10 +176,10 @@ def test_golden_under_e4m3_scales():
     a, b = (operand(rng, fmt, rows, 8, scales=range(127)) for rows in (3, 4))
     got = golden(a, b, NVFP4).result
     rows_a, rows_b = np.divmod(np.arange(12), 4)
-    pairs = (
+    left, right = (
         MXArray(x.codes[rows], x.scales[rows], fmt, 4) for x, rows in ((a, rows_a), (b, rows_b))
     )
-    want = NVFP4.dot.dot(*pairs).result.reshape(3, 4)
+    want = NVFP4.dot.dot(left, right).result.reshape(3, 4)
     assert np.array_equal(got, want)
     assert np.array_equal(matmul(a, b, "fused:13", scale_format="e4m3"), want)
     scales = np.array(a.scales)

@@ -236,7 +236,7 @@ def constants(config: MatmulConfig) -> dict[str, dict[str, int]]:
     dot = config.dot
     turns = dot.interleave > 1
     major, minor = STREAMS_VERSION if turns or config.keep_b else VERSION
-    scales = dict.fromkeys(SCALE_FIELDS, 0)
+    scales: dict[str, int] = dict.fromkeys(SCALE_FIELDS, 0)
     if dot.has_own_scales:
         major, minor = SCALES_VERSION
         scales = {"scales": dot.scale_blocks, "e4m3": int(dot.scales == E4M3.name)}

@@ -243,7 +243,7 @@ def constants(config: MatmulConfig) -> dict[str, dict[str, int]]:
     return {
         "ID": {"id": IDENTITY},
         "VERSION": {"minor": minor, "major": major},
-        "ARRAY": {"rows": config.rows, "columns": config.columns, "lanes": dot.lanes, **scales},
+        "ARRAY": {"rows": config.rows, "columns": config.columns, "lanes": dot.lanes} | scales,
         "DEPTH": {"depth": config.depth},
         "ELEMENTS": {
             "a": dot.bits_a,

@@ -66,9 +66,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     group.add_argument(
         "--scale-rule",
-        default=SCALE_RULE.default,
         metavar=SCALE_RULE.metavar,
-        help=f"{', '.join(SCALE_RULES)} (default: %(default)s)",
+        help=f"of E8M0 scales: {', '.join(SCALE_RULES)} (default: {SCALE_RULE.default}); "
+        "E4M3 scales have amax",
     )
     group.add_argument("--mode", type=int, default=0, help="format pair (default: %(default)s)")
     group = parser.add_argument_group("simulation")
@@ -92,9 +92,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the layers; 0 when every result and flag is the model's, 1 when not."""
-    from ..model.errors import choice, integer
+    from ..model.errors import integer
 
-    choice("scale_rule", args.scale_rule, SCALE_RULES)
     if not 0 < args.clock < 1e6:
         raise ValueError(f"clock must be above 0 and below 1000000 MHz, not {args.clock:g}")
     for name in ("gap", "stall"):
@@ -102,8 +101,10 @@ def run(args: argparse.Namespace) -> int:
     integer("seed", args.seed, 0, 2**31 - 1)
     config = MatmulConfig.of_keywords(**given(args, OPTIONS))
     integer("mode", args.mode, 0, len(config.dot.formats) - 1)
+    from ..sim.matmul.layer import build_for, run_layer, scale_rule_of
+
+    scale_rule = scale_rule_of(config, args.scale_rule)
     layers = list(_layers(args))
-    from ..sim.matmul.layer import build_for, run_layer
 
     screen = console(120)
     screen.print(f"unit: {config}", highlight=False)
@@ -121,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
                     weight,
                     directory,
                     mode=args.mode,
-                    scale_rule=args.scale_rule,
+                    scale_rule=scale_rule,
                     gap=args.gap,
                     stall=args.stall,
                     seed=args.seed,

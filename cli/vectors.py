@@ -64,6 +64,8 @@ def _command(config: DotConfig, args: argparse.Namespace) -> str:
     words = ["mxdot", "vectors", "--format", config.formats_text]
     words += ["--accumulator", str(config.accumulator), "--lanes", str(config.lanes)]
     words += ["--result", config.out.name]
+    if config.has_own_scales:
+        words += ["--scales", config.scales, "--scale-block", str(config.scale_block)]
     words += ["--no-status"] * (not config.status) + ["--no-c"] * (not config.load_c)
     words += [f"--{name}={getattr(args, name)}" for name in ("blocks", "count", "seed")]
     return shlex.join(words)

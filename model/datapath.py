@@ -75,11 +75,13 @@ def product_bits(widths: Widths) -> int:
     return 1 + widths.exponent_bits + widths.product_bits
 
 
-def factor_sections(widths: Widths) -> tuple[Section, ...]:
-    """A block's sum times the significands of its scales, where these are no powers of two."""
+def factor_sections(widths: Widths, ends_in_rows: bool = True) -> tuple[Section, ...]:
+    """A block's sum times the significands of its scales, where these are no powers of two; added
+    up for a register."""
     if not widths.factor_bits:
         return ()
-    return (Section("factor", 280, bits=2 * (widths.sum_bits + widths.factor_bits)),)
+    rows, delay = (2, 280) if ends_in_rows else (1, 690)
+    return (Section("factor", delay, bits=rows * (widths.sum_bits + widths.factor_bits)),)
 
 
 def multiplier_delay(a_bits: int, b_bits: int) -> int:

@@ -80,12 +80,17 @@ def dot(
 def check_scales(a: MXArray, b: MXArray, scale_format: ScaleFormat | str) -> ScaleFormat:
     """The format of `scale_format`, if both arrays have codes of it as scales; else ValueError."""
     fmt = BLOCK_SCALES[choice("scale_format", str(scale_format), BLOCK_SCALES)]
-    top = 2 ** block_scale_bits(fmt) - 1
     for name, array in (("a", a), ("b", b)):
-        largest = int(array.scales.max(initial=0))
-        if largest > top:
-            raise ValueError(f"scales of {name} must be {fmt} codes from 0 to {top}, not {largest}")
+        check_scale_codes(name, array, fmt)
     return fmt
+
+
+def check_scale_codes(name: str, array: MXArray, fmt: ScaleFormat) -> None:
+    """ValueError, which names the array, unless its scales are codes of `fmt`."""
+    top = 2 ** block_scale_bits(fmt) - 1
+    largest = int(array.scales.max(initial=0))
+    if largest > top:
+        raise ValueError(f"scales of {name} must be {fmt} codes from 0 to {top}, not {largest}")
 
 
 def check_operands(a: MXArray, b: MXArray, value: Accumulator | str) -> Accumulator:

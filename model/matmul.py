@@ -8,8 +8,9 @@ from numpy.typing import ArrayLike
 from .accumulators import Accumulator, check_known
 from .accumulators import accumulator as find_rule
 from .blocks import LARGEST_BLOCK
-from .dot import by_codes, check_operands
+from .dot import by_codes, check_operands, check_scales
 from .errors import flag, integer
+from .formats import E8M0, ScaleFormat
 from .rounding import F32
 from .running import running_value
 from .schemes.array import MXArray, ScaledArray
@@ -33,6 +34,7 @@ def matmul(
     c: ArrayLike | None = None,
     *,
     lanes: int | None = None,
+    scale_format: ScaleFormat | str = E8M0,
 ) -> F32: ...
 @overload
 def matmul(
@@ -43,6 +45,7 @@ def matmul(
     *,
     trace: Literal[True],
     stages: bool = True,
+    scale_format: ScaleFormat | str = E8M0,
 ) -> Trace: ...
 def matmul(
     a: ScaledArray | ArrayLike,
@@ -53,6 +56,7 @@ def matmul(
     lanes: int | None = None,
     trace: bool = False,
     stages: bool = True,
+    scale_format: ScaleFormat | str = E8M0,
 ) -> F32 | Trace:
     """The (M, N) dot products of the rows of `a` (M, K) and `b` (N, K).
 
@@ -63,7 +67,7 @@ def matmul(
     floats that are float32, broadcastable to (M, N); +0 when None. lanes: what stands under one
     scale of each operand is taken at once up to this length (1 to 65536), else in parts of it.
     When None it is 128; two MXArrays have equal blocks then, which are taken whole.
-    trace, stages: as of `dot`, for two MXArrays taken whole.
+    trace, stages, scale_format: as of `dot`, for two MXArrays taken whole.
     Raises TypeError or ValueError, naming the argument, before any work.
     """
     rule = check_known(find_rule(accumulator))
@@ -73,14 +77,20 @@ def matmul(
     flag("stages", stages)
     if flag("trace", trace) and not whole:
         raise ValueError("trace must be False but for two MXArrays whose lanes are None")
+    if str(scale_format) != E8M0.name and not whole:
+        raise ValueError(
+            f"scale_format must be {E8M0} but for two MXArrays whose lanes are None, "
+            f"not {scale_format}"
+        )
     most = LANES if lanes is None else integer("lanes", lanes, 1, LARGEST_BLOCK)
     if not isinstance(a, ScaledArray):
         return weight_only(a, b, rule, c, most)
     check_pair(a, b)
     if whole and isinstance(a, MXArray) and isinstance(b, MXArray):
         check_operands(a, b, rule)
-        if trace or not _looks_up_once(a, b):
-            return _by_codes(rule, a, b, c, trace, stages)
+        kind = check_scales(a, b, scale_format)
+        if trace or kind != E8M0 or not _looks_up_once(a, b):
+            return _by_codes(rule, a, b, c, trace, stages, kind)
         most = a.block_size
     start = running_value(c, (a.shape[0], b.shape[0])).reshape(a.shape[0], b.shape[0])
     return with_nan(scaled_product(a, b, rule, start, most, operand, accumulate), rule)
@@ -92,9 +102,17 @@ def _looks_up_once(a: MXArray, b: MXArray) -> bool:
 
 
 def _by_codes(
-    rule: Accumulator, a: MXArray, b: MXArray, c: ArrayLike | None, trace: bool, stages: bool
+    rule: Accumulator,
+    a: MXArray,
+    b: MXArray,
+    c: ArrayLike | None,
+    trace: bool,
+    stages: bool,
+    scale_format: ScaleFormat,
 ) -> F32 | Trace:
     lead = (a.shape[0], b.shape[0])
     start = running_value(c, lead)
     rows_a, rows_b = np.divmod(np.arange(start.size), max(lead[1], 1))
-    return by_codes(rule, a, b, rows_a, rows_b, start, lead, trace, stages)
+    return by_codes(
+        rule, a, b, rows_a, rows_b, start, lead, trace, stages, scale_format=scale_format
+    )

@@ -75,6 +75,8 @@ def exact_sum(terms: Array, bits: int, lsb: int) -> WideSum:
     """Exact sum over the last axis of multiples of 2^lsb of at most 2^(bits + lsb) each."""
     if exact_sum_fits(bits, terms.shape[-1]):
         return WideSum(terms.sum(-1))
+    if terms.shape[-1] == 2:
+        return WideSum(*rounding.known(*rounding.two_sum(terms[..., 0], terms[..., 1])))
     if not exact_sum_fits(bits - bits // 2, terms.shape[-1]):
         return _spread_sum(terms, lsb)
     # Halves: multiples of 2^middle and what is below; either sums exactly.

@@ -265,6 +265,16 @@ class Widths:
         return low < FLOAT32.lsb or top > FLOAT32.emax + 1
 
     @property
+    def block_leaves_float32(self) -> bool:
+        """Whether a block's sum, of a rule that rounds it to float32 before its scales multiply it,
+        may be no finite one."""
+        rule = self.config.accumulator
+        if rule.is_fused or rule.sums_exactly:
+            return False
+        aligns = rule.alignment_bits is not None
+        return self.sum_leaves_float32 if aligns else self.products_leave_float32
+
+    @property
     def code_bits(self) -> tuple[int, int]:
         """Of the codes of a and b."""
         return self.a.code_bits, self.b.code_bits

@@ -16,17 +16,19 @@ PARTS = ("STEPS", "WAIT_A", "WAIT_B", "WAIT_D", "WAIT_DRAIN", "WAIT_UNIT", "TAIL
 class Job:
     """Random operands of a product, its packets and what is to come of it."""
 
-    def __init__(self, config, m, n, blocks, seed=0, mode=0, use_d=False, scales=range(120, 134)):
+    def __init__(self, config, m, n, blocks, seed=0, mode=0, use_d=False, scales=None):
         rng = np.random.default_rng(seed)
         lanes = config.dot.lanes
+        if scales is None:
+            scales = range(120, 134) if config.dot.scales == "e8m0" else range(40, 72)
         pair = config.dot.formats[mode]
         self.config, self.m, self.n, self.mode, self.use_d = config, m, n, mode, use_d
         self.a, self.b = (
             MXArray(
                 rng.integers(0, fmt.largest_code + 1, (rows, blocks * lanes)).astype(np.uint8),
-                rng.choice(scales, (rows, blocks)).astype(np.uint8),
+                rng.choice(scales, (rows, blocks * config.dot.scale_blocks)).astype(np.uint8),
                 fmt,
-                lanes,
+                config.dot.scale_block,
             )
             for fmt, rows in zip(pair, (m, n), strict=True)
         )

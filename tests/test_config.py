@@ -143,8 +143,8 @@ NAMES = "e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, e5m2fnuz, fp16, bf1
         ),
         (
             ValueError,
-            "scales must be e8m0 with float32, not e4m3",
-            {"accumulator": "float32", "scales": "e4m3"},
+            ("scales must be e8m0 with float32 and bf16, whose sums may leave float32, not e4m3"),
+            {"accumulator": "float32", "formats": "bf16", "scales": "e4m3"},
         ),
         (
             ValueError,

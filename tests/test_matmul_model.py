@@ -12,13 +12,17 @@ from mxdot.model.units.matmul.registers import REGISTERS, constants, fields, wor
 
 DOT = DotConfig("e4m3", lanes=4)
 WIDE = DotConfig("e4m3", lanes=128)
+NEGATIVE = np.full((2, 4), 0xB8, np.uint8)
+"""E4M3 scales of -1."""
 SMALL = MatmulConfig(DOT, rows=2, columns=3, depth=4)
 
 
-def operand(rng, fmt, rows, blocks, lanes=4):
+NVFP4 = MatmulConfig(DotConfig("e2m1", 16, "fused:13", scales="e4m3", scale_block=4), 2, 3, 4)
+
+
+def operand(rng, fmt, rows, blocks, lanes=4, scales=range(100, 150)):
     codes = rng.integers(0, 2**fmt.bits, (rows, blocks * lanes)).astype(np.uint8)
-    scales = rng.integers(100, 150, (rows, blocks)).astype(np.uint8)
-    return MXArray(codes, scales, fmt, lanes)
+    return MXArray(codes, rng.choice(scales, (rows, blocks)).astype(np.uint8), fmt, lanes)
 
 
 # Configuration ------------------------------------------------------------------------------------
@@ -77,18 +81,11 @@ def test_the_arguments_make_the_same_unit():
         ({"dot": "e4m3"}, "dot must be a DotConfig, not 'e4m3'"),
         (
             {"dot": DotConfig("int8", accumulator="int32", out="int32")},
-            "dot must be a unit of float results and E8M0 scales, not of int32 results",
+            "dot must be a unit of float results without micro-exponents, not of int32 results",
         ),
         (
             {"dot": DotConfig("int8", accumulator="exact", micro=True)},
-            "dot must be a unit of float results and E8M0 scales, not of micro-exponents",
-        ),
-        (
-            {"dot": DotConfig("e2m1", 16, "exact", scales="e4m3")},
-            (
-                "dot must be a unit of float results and E8M0 scales, "
-                "not of e4m3 scales for 16 of 16 elements"
-            ),
+            "dot must be a unit of float results without micro-exponents, not of micro-exponents",
         ),
     ],
 )
@@ -160,6 +157,44 @@ def step(x, bits, rows, kb):
     return text
 
 
+def test_a_block_of_several_scales():
+    """16 codes of 4 bits, then four scales of a byte each, that of lane 0 first."""
+    x = operand(np.random.default_rng(3), NVFP4.dot.formats[0][0], 2, 4 * 3, scales=range(128))
+    got = np.frombuffer(pack_a(x, NVFP4, 1), np.uint8).reshape(3, 2, 12)
+    assert NVFP4.record_bytes("a") == 12
+    for kb in range(3):
+        for row in range(2):
+            codes = x.codes[row, 16 * kb : 16 * (kb + 1)]
+            assert got[kb, row, :8].tolist() == (codes[0::2] | codes[1::2] << 4).tolist()
+            assert got[kb, row, 8:].tolist() == x.scales[row, 4 * kb : 4 * (kb + 1)].tolist()
+
+
+def test_golden_under_e4m3_scales():
+    """As one dot product after the other gives; a NaN scale makes its row NaN."""
+    rng = np.random.default_rng(4)
+    fmt = NVFP4.dot.formats[0][0]
+    a, b = (operand(rng, fmt, rows, 8, scales=range(127)) for rows in (3, 4))
+    got = golden(a, b, NVFP4).result
+    rows_a, rows_b = np.divmod(np.arange(12), 4)
+    left, right = (
+        MXArray(x.codes[rows], x.scales[rows], fmt, 4) for x, rows in ((a, rows_a), (b, rows_b))
+    )
+    want = NVFP4.dot.dot(left, right).result.reshape(3, 4)
+    assert np.array_equal(got, want)
+    assert np.array_equal(matmul(a, b, "fused:13", scale_format="e4m3"), want)
+    scales = np.array(a.scales)
+    scales[1, 5] = 127
+    nan = np.isnan(golden(MXArray(a.codes, scales, fmt, 4), b, NVFP4).result)
+    assert nan.all(axis=1).tolist() == nan.any(axis=1).tolist() == [False, True, False]
+
+
+def test_registers_tell_of_scales():
+    array, version = (constants(NVFP4)[name] for name in ("ARRAY", "VERSION"))
+    assert (array["scales"], array["e4m3"], version["major"]) == (4, 1, 3)
+    array, version = (constants(SMALL)[name] for name in ("ARRAY", "VERSION"))
+    assert (array["scales"], array["e4m3"], version["major"]) == (0, 0, 1)
+
+
 @pytest.mark.parametrize("out", ["float32", "bfloat16", "float16"])
 def test_c_is_cut_out_of_its_tiles(out):
     config = MatmulConfig(DotConfig(lanes=4, out=out), rows=2, columns=3, depth=4)
@@ -208,6 +243,20 @@ def test_golden_is_the_model_with_the_flags_of_padding():
         (
             lambda _: pack_b(quantize(np.ones((2, 8), np.float32), "e5m2", block_size=4), SMALL, 1),
             "format of b must be one of e4m3, not e5m2",
+        ),
+        (
+            lambda _: pack_a(
+                quantize(np.ones((2, 16), np.float32), "e2m1", block_size=16), NVFP4, 1
+            ),
+            "block_size of a must be the 4 of the unit's scale_block, not 16",
+        ),
+        (
+            lambda _: pack_b(MXArray(np.zeros((2, 16), np.uint8), NEGATIVE, "e2m1", 4), NVFP4, 1),
+            "scales of b must be e4m3 codes from 0 to 127, not 184",
+        ),
+        (
+            lambda a: matmul(a, a, "exact", lanes=4, scale_format="e4m3"),
+            "scale_format must be e8m0 but for two MXArrays whose lanes are None, not e4m3",
         ),
         (lambda _: unpack_c(bytes(23), SMALL, 2, 3), "data must be 24 bytes long for C (2, 3)"),
     ],

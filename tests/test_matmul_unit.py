@@ -57,6 +57,9 @@ def test_widths_of_streams_under_stalls(a, b, c, d, gap, stall):
         DotConfig("e3m2xe2m3", 8, "fixed:40:-20", out="float16", status=False),
         DotConfig("int8,e4m3", 4, "float32", stages=3),
         DotConfig("int8xint4", 4, "int32"),
+        DotConfig("e2m1", 8, "exact", scales="e4m3"),
+        DotConfig("e2m1", 16, "fused:13", scales="e4m3", scale_block=4),
+        DotConfig("e4m3", 8, "fused:13", scale_block=4),
     ],
     ids=str,
 )

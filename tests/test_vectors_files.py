@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from mxdot.cli import main
 from mxdot.model import DotConfig
 from mxdot.sim.dot.readmemh import save_hex
-from mxdot.sim.dot.vectors import Vectors, draw, evaluate, load
+from mxdot.sim.dot.vectors import Vectors, draw, evaluate, load, save
 
 GOLDEN = Path(__file__).parent / "vectors"
 
@@ -72,6 +73,35 @@ def test_header_names_the_ports_that_there_are(tmp_path):
         assert (tmp_path / "flags.hex").exists() == status
 
 
+SCALED = DotConfig("e2m1", 16, "blackwell", scales="e4m3", scale_block=4)
+
+
+def test_several_scales_of_a_block(tmp_path):
+    """Seven bits each, that of lane 0 lowest; and as an array (blocks, 4) in the other file."""
+    vectors = evaluate([SCALED], *draw(SCALED, 60, 3, 5), {"command": "none"})
+    save(vectors, tmp_path / "scaled.npz")
+    loaded = load(tmp_path / "scaled.npz")
+    assert loaded.configs[0].arguments["scale_block"] == 4
+    np.testing.assert_array_equal(loaded.scale_a, vectors.scale_a)
+    assert vectors.scale_a.shape == (len(vectors.a), 4)
+    assert vectors.scale_a.max() == 127
+    save_hex(vectors, tmp_path)
+    got = words(tmp_path / "scale_a.hex")
+    want = [sum(int(code) << 7 * i for i, code in enumerate(row)) for row in vectors.scale_a]
+    assert got == want
+    assert "`define MXDOT_SCALE_BITS 28\n" in (tmp_path / "vectors.vh").read_text()
+    about = json.loads((tmp_path / "manifest.json").read_text())["files"]["scale_b.hex"]
+    assert about["holds"] == "E4M3 scale codes, that of lane 0 in the lowest bits, of b"
+
+
+def test_a_scale_with_a_sign_is_refused(tmp_path):
+    vectors = evaluate([SCALED], *draw(SCALED, 5, 2, 5), {})
+    signed = np.full_like(vectors.scale_a, 0xB8)
+    save(replace(vectors, scale_a=signed), tmp_path / "bad.npz")
+    with pytest.raises(ValueError, match=r"scale_a of .* must be from 0 to 127, not from 184"):
+        load(tmp_path / "bad.npz")
+
+
 def test_hex_files_are_of_one_unit(tmp_path):
     with pytest.raises(ValueError, match="vectors must be of one unit, not of 16"):
         save_hex(load(GOLDEN / "e2m1.npz"), tmp_path / "hex")
@@ -113,10 +143,6 @@ BAD_COMMANDS = {
         "interleave must be 1 to write vectors, not 2",
     ),
     "micro": (["--out", "x.npz", "--micro"], "micro must be False to write vectors, not True"),
-    "scales": (
-        ["--out", "x.npz", "--scales", "e4m3", "--accumulator", "exact"],
-        "scales must be e8m0 for a block to write vectors, not e4m3 for 32 of 32 elements",
-    ),
     "nowhere to write": ([], "vectors needs --out FILE, --hex DIR or both"),
     "count": (["--out", "x.npz", "--count", "0"], "count must be from 1 to 1000000, not 0"),
     "blocks": (["--out", "x.npz", "--blocks", "0"], "blocks must be from 1 to 1024, not 0"),

@@ -26,6 +26,9 @@ UNITS = {
         formats="e3m2", accumulator="fixed:40:-20", lanes=4, out="bfloat16", status=False,
         load_c=False, stages=1,
     ),
+    "several scales": DotConfig(
+        "e2m1", 16, "blackwell", 5, scales="e4m3", scale_block=4
+    ),
 }  # fmt: skip
 
 

@@ -10,6 +10,9 @@
 
 `timescale 1ns / 1ps
 `include "vectors.vh"
+`ifndef MXDOT_SCALE_BITS
+`define MXDOT_SCALE_BITS 8  // one E8M0
+`endif
 
 module readmemh_tb;
   reg clk, rst;
@@ -18,8 +21,8 @@ module readmemh_tb;
   // The vectors: a line for each block, or for each dot product.
   reg [`MXDOT_A_BITS-1:0] a[0:`MXDOT_BLOCKS-1];
   reg [`MXDOT_B_BITS-1:0] b[0:`MXDOT_BLOCKS-1];
-  reg [7:0] scale_a[0:`MXDOT_BLOCKS-1];
-  reg [7:0] scale_b[0:`MXDOT_BLOCKS-1];
+  reg [`MXDOT_SCALE_BITS-1:0] scale_a[0:`MXDOT_BLOCKS-1];
+  reg [`MXDOT_SCALE_BITS-1:0] scale_b[0:`MXDOT_BLOCKS-1];
   reg [7:0] control[0:`MXDOT_BLOCKS-1];  // {mode, last, first}
   reg [`MXDOT_RESULT_BITS-1:0] expected[0:`MXDOT_PRODUCTS-1];
 `ifdef MXDOT_C

@@ -91,7 +91,10 @@ def quantizer_of(scheme: Scheme | None) -> QuantizeConfig:
             "float64, which takes a tree of float64 adders for each format"
         )
     if scheme.zero_point:
-        raise NoUnitError("no quantiser makes zero points")
+        raise NoUnitError(
+            "no quantiser makes zero points: it compares magnitudes, and they take the least and "
+            "the greatest value"
+        )
     outer, *inner = scheme.levels
     innermost = scheme.levels[-1]
     options: dict[str, Any]
@@ -100,13 +103,20 @@ def quantizer_of(scheme: Scheme | None) -> QuantizeConfig:
     elif [level.format for level in scheme.levels] == [FLOAT32, E4M3]:
         blocks, options = innermost, {"scales": E4M3.name}
     else:
-        raise NoUnitError(f"no quantiser makes {innermost.format} scales")
+        raise NoUnitError(f"no quantiser makes {innermost.format} scales: {_why_not(innermost)}")
     if blocks.granularity.rows != 1:
         raise NoUnitError(f"a quantiser's blocks are of one row, not {blocks.granularity}")
     try:
         return QuantizeConfig(element, **options, block=blocks.granularity.columns or 0)
     except ValueError as error:
         raise NoUnitError(f"no quantiser: {error}") from None
+
+
+def _why_not(level: Level) -> str:
+    """Why no quantiser makes the scales of a level that is innermost."""
+    if level.granularity.rows == 1 and level.granularity.columns is not None:
+        return "its dividers round scales to E4M3 alone"
+    return f"the largest magnitude of a {level.granularity} is known when all of it has come"
 
 
 def _is_micro(level: Level) -> bool:

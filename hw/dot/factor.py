@@ -3,7 +3,7 @@
 from amaranth.hdl import Module, Value, signed
 
 from ...model.widths import Widths
-from ..arithmetic.adder_tree import rows_of
+from ..arithmetic.adder_tree import rows_of, total_of
 from ..arithmetic.columns import Columns
 from ..arithmetic.multiply import AND_DELAY, Multiplier
 from ..hierarchy import submodule
@@ -38,6 +38,29 @@ class BlockFactor(Section):
         for row, value in zip(self.o.rows, rows_of(columns), strict=True):
             m.d.comb += row.eq(value)
         return m
+
+
+class TotalFactor(Section):
+    """g x the sum of a block, added up for a register."""
+
+    def __init__(self, widths: Widths) -> None:
+        self.widths = widths
+        super().__init__(
+            {"total": signed(widths.total_bits), "factor": widths.factor_bits},
+            {"total": signed(scaled_total_bits(widths))},
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        columns = Columns(m, "factor", scaled_total_bits(self.widths))
+        _add_product(columns, self.i.total[: self.widths.total_bits], self.i.factor)
+        m.d.comb += self.o.total.eq(total_of(columns))
+        return m
+
+
+def scaled_total_bits(widths: Widths) -> int:
+    """Of g x the sum of a block, signed."""
+    return widths.total_bits + widths.factor_bits
 
 
 def _add_product(columns: Columns, word: Value, factor: Value) -> None:

@@ -22,6 +22,7 @@ from ..arithmetic.shift import ShiftRight
 from ..hierarchy import submodule
 from ..pipeline import Section
 from .block import BLOCK
+from .factor import TotalFactor, scaled_total_bits
 from .multiply import special_shape
 
 
@@ -50,22 +51,24 @@ def rule_of(widths: Widths) -> Fixed:
 
 
 class Scale(Section):
-    """2^(s - L) x block sum, and 2^-L x c, truncated toward zero: both on the register's grid."""
+    """2^(s - L) x block sum, which has the scales' significands in it, and 2^-L x c, truncated
+    toward zero: both on the register's grid."""
 
     def __init__(self, widths: Widths) -> None:
         self.widths, self.rule = widths, rule_of(widths)
         addend = AddendLayout(self.rule.width)
         super().__init__(
-            {"total": signed(widths.total_bits), "scale": SCALE_SHAPE, "c": 32},
+            {"total": signed(scaled_total_bits(widths)), "scale": SCALE_SHAPE, "c": 32},
             {"addend": addend, "start": addend},
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        total, size = self.i.total, self.widths.total_bits - 1
+        total, size = self.i.total, scaled_total_bits(self.widths) - 1
         magnitude = Signal(size)
         m.d.comb += magnitude.eq(Mux(total[-1], -total, total))
-        exponent = self.i.scale + (self.widths.lsb - self.rule.lsb)
+        lsb = self.widths.lsb - self.widths.factor_fraction_bits
+        exponent = self.i.scale + (lsb - self.rule.lsb)
         self._shift(m, "block", magnitude, total[-1], exponent, self.o.addend)
 
         c = unpack_float(m, self.i.c, "start")
@@ -200,4 +203,10 @@ class FixedRound(Section):
         return m
 
 
-SECTIONS = {**BLOCK, "scale": Scale, "accumulate": FixedAccumulate, "round": FixedRound}
+SECTIONS = {
+    **BLOCK,
+    "factor": TotalFactor,
+    "scale": Scale,
+    "accumulate": FixedAccumulate,
+    "round": FixedRound,
+}

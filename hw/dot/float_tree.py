@@ -1,4 +1,4 @@
-"""Sections of `float32`: tree1, tree2, ... (a level of RNE adders each) and accumulate."""
+"""Sections of `float32`: tree1, tree2, ... (a level of RNE adders each), factor and accumulate."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, ShapeLike, Signal
 from amaranth.lib import data, wiring
@@ -8,6 +8,7 @@ from ...model.formats import FLOAT32
 from ...model.widths import Widths
 from ..arithmetic.float_sum import FloatSum
 from ..arithmetic.floats import FloatLayout
+from ..arithmetic.multiply import Multiplier
 from ..arithmetic.normalize import Normalizer
 from ..arithmetic.round import rounds_up
 from ..arithmetic.scale import SCALE_SHAPE
@@ -146,9 +147,47 @@ class Level(Section):
         return floats
 
 
+class TreeFactor(Section):
+    """g x the tree's sum, exact."""
+
+    def __init__(self, widths: Widths) -> None:
+        self.widths = widths
+        super().__init__(
+            {"block": FloatLayout(SIGNIFICAND), "factor": widths.factor_bits},
+            {"block": FloatLayout(block_bits(widths))},
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        block, scaled, bits = self.i.block, self.o.block, block_bits(self.widths)
+        multiplier = submodule(m, "multiplier", Multiplier(SIGNIFICAND, self.widths.factor_bits))
+        normalizer = submodule(m, "normalizer", Normalizer(bits))
+        # g has as many digits before its point as there are between its top and unit digits.
+        above = self.widths.factor_bits - self.widths.factor_fraction_bits
+        m.d.comb += [
+            multiplier.a.eq(block.significand),
+            multiplier.b.eq(self.i.factor),
+            normalizer.value.eq(multiplier.product),
+            scaled.significand.eq(normalizer.result),
+            scaled.exponent.eq(block.exponent + above - normalizer.amount),
+            scaled.sign.eq(block.sign),
+            scaled.zero.eq(block.zero | (self.i.factor == 0)),
+        ]
+        return m
+
+
+def block_bits(widths: Widths) -> int:
+    """Of the significand of a block's sum, times g."""
+    return SIGNIFICAND + widths.factor_bits
+
+
 def level(widths: Widths, number: int) -> Section:
     """A level of the tree; of operands with exponents of a float32, one that rounds them all."""
     return (RangeLevel if widths.products_leave_float32 else Level)(widths, number)
 
 
-SECTIONS = {"tree": level, "accumulate": lambda widths: FloatAccumulate(widths, SIGNIFICAND)}
+SECTIONS = {
+    "tree": level,
+    "factor": TreeFactor,
+    "accumulate": lambda widths: FloatAccumulate(widths, block_bits(widths)),
+}

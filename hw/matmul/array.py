@@ -3,22 +3,23 @@
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Module
+from amaranth.hdl import Cat, Module, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...model.formats import E8M0
 from ...model.trace import FLAG_NAMES
-from ...model.units.matmul.config import C_BITS, MatmulConfig
+from ...model.units.dot import DotConfig
+from ...model.units.matmul.config import C_BITS, SCALE_BITS, MatmulConfig
 from ..dot.unit import DotUnit
 from ..hierarchy import submodule
 
 
 class RecordLayout(data.StructLayout):
-    """A block as it is in the stream: its codes, element 0 lowest, then its scale."""
+    """A block as it is in the stream: its codes, element 0 lowest, then its scales."""
 
-    def __init__(self, lanes: int, bits: int) -> None:
-        super().__init__({"codes": data.ArrayLayout(bits, lanes), "scale": E8M0.bits})
+    def __init__(self, dot: DotConfig, bits: int) -> None:
+        scales = data.ArrayLayout(SCALE_BITS, dot.scale_blocks)
+        super().__init__({"codes": data.ArrayLayout(bits, dot.lanes), "scale": scales})
 
 
 class StepLayout(data.StructLayout):
@@ -31,8 +32,8 @@ class StepLayout(data.StructLayout):
         dot, units = config.dot, config.rows * config.columns
         super().__init__(
             {
-                "a": data.ArrayLayout(RecordLayout(dot.lanes, dot.bits_a), config.rows),
-                "b": data.ArrayLayout(RecordLayout(dot.lanes, dot.bits_b), config.columns),
+                "a": data.ArrayLayout(RecordLayout(dot, dot.bits_a), config.rows),
+                "b": data.ArrayLayout(RecordLayout(dot, dot.bits_b), config.columns),
                 "c": data.ArrayLayout(C_BITS if config.initial_c else 0, units),
                 "mode": dot.mode_bits,
                 "slot": dot.slot_bits,
@@ -95,8 +96,8 @@ class DotArray(wiring.Component):
         m.d.comb += [
             block.a.eq(step.a[r].codes),
             block.b.eq(step.b[s].codes),
-            block.scale_a.eq(step.a[r].scale),
-            block.scale_b.eq(step.b[s].scale),
+            Value.cast(block.scale_a).eq(self._scales(step.a[r])),
+            Value.cast(block.scale_b).eq(self._scales(step.b[s])),
             block.mode.eq(step.mode),
             block.first.eq(step.first),
             block.last.eq(step.last),
@@ -107,3 +108,7 @@ class DotArray(wiring.Component):
             m.d.comb += block.slot.eq(step.slot)
         if self.config.initial_c:
             m.d.comb += block.c.eq(step.c[r * self.config.columns + s])
+
+    def _scales(self, record: data.View) -> Value:
+        """Those of a block, as a dot unit takes them: without the zeros above."""
+        return Cat(scale[: self.config.dot.scale_bits] for scale in record.scale)

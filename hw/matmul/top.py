@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In
 
 from ...model.delays import DEFAULT_DELAYS
 from ...model.units.matmul.config import MatmulConfig
-from ...model.units.matmul.registers import REGISTERS
+from ...model.units.matmul.registers import REGISTERS, SCALE_FIELDS
 from ..hierarchy import used
 from ..top import Top
 from .unit import MatmulUnit
@@ -74,12 +74,16 @@ class MatmulTop(Top):
             f"{side.upper()} {config.stream_bytes(side)}" for side in (*config.inputs, "c")
         )
         turns = f"up to {dot.interleave} tiles of a row take turns, in groups of {config.group}"
+        scales = (
+            f"{dot.scales.upper()}, {dot.scale_blocks} of a block: for {dot.scale_block} elements"
+        )
         placed = f"those of {dot.delays} place the dot units' registers"
         return [
             ("array", f"{config.rows} rows x {config.columns} columns of dot units"),
             ("formats", dot.formats_text),
             ("accumulator", f"{dot.accumulator}: {dot.accumulator.rule}"),
             ("lanes", f"{dot.lanes}, the block size"),
+            *([("scales", scales)] if dot.has_own_scales else []),
             ("output", config.out.name),
             ("depth", f"{config.depth} blocks of K up to which a panel of A is sent once"),
             ("streams", f"{streams} bytes a beat"),
@@ -87,17 +91,19 @@ class MatmulTop(Top):
             ("interval", f"{dot.interval} cycles between the steps of a tile"),
             *([("interleave", turns)] if dot.interleave > 1 else []),
             *([("delays", placed)] if dot.delays != DEFAULT_DELAYS else []),
-            *_register_map(),
+            *_register_map(config),
         ]
 
 
-def _register_map() -> list[tuple[str, str]]:
+def _register_map(config: MatmulConfig) -> list[tuple[str, str]]:
     """A line for each register."""
+    absent = () if config.dot.has_own_scales else SCALE_FIELDS
     lines = [("", ""), ("registers", "offset, name, fields, meaning; counters' high words follow")]
     for register in REGISTERS.values():
         if register.name.endswith("_HIGH"):
             continue
-        fields = ", ".join(f"{field.name} [{field.bits}]" for field in register.fields)
+        there = [field for field in register.fields if field.name not in absent]
+        fields = ", ".join(f"{field.name} [{field.bits}]" for field in there)
         text = f"0x{register.offset:02X} {register.name}: {fields}"
         lines += [("", line) for line in textwrap.wrap(text, 100, subsequent_indent="     ")]
     return lines

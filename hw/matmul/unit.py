@@ -28,7 +28,7 @@ class MatmulUnit(wiring.Component):
                      | a_bytes                 | b_bytes                 | d_bytes
                   Receiver                  Receiver                  Receiver
                      | a step: rows x          | a step: columns x       | a row: columns x 32
-                     |  (lanes x bits + 8)     |  (lanes x bits + 8)     |
+                     |  (lanes x bits + 8 n)   |  (lanes x bits + 8 n)   |
                  StepBuffer                StepBuffer                 Collect
                      | 2 x depth steps,        | 2 x depth steps         | a tile
                      | panels kept             |                         |
@@ -41,6 +41,8 @@ class MatmulUnit(wiring.Component):
                                Sender
                                   | c_bytes
                               m_axis_c            s_axil -> Registers -> Control, Counters; irq
+
+    n are the scales of a block, of a byte each.
 
     Each box goes on as soon as it can: panels are loaded while others are multiplied, a tile is
     sent while the next one is computed. Two cycles after its words were taken a step is at the

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import rounding
+from ..datapath import factor_sections
 from ..errors import choice
 from ..formats import FLOAT32
 from ..pipeline import Section
@@ -40,6 +41,7 @@ class Fixed(Accumulator):
     examples = ("fixed:48:-20", "fixed:24:-10:wrap")
     summary = "W-bit two's-complement register in units of 2^L; saturates or wraps; RNE result"
     sums_exactly = True
+    takes_significands = True
 
     def __post_init__(self) -> None:
         self._check("width", "W of fixed", 2, 1024)
@@ -95,6 +97,7 @@ class Fixed(Accumulator):
     def sections(self, widths: Widths) -> tuple[Section, ...]:
         """The sum comes to the register's grid; the register is rounded behind its loop."""
         return (
+            *factor_sections(widths, ends_in_rows=False),
             Section("scale", 540),
             Section("accumulate", 640, holds=True, loop=True),
             Section("round", 710),

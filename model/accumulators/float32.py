@@ -23,6 +23,7 @@ class Float32(Accumulator):
 
     syntax = "float32"
     is_wide = True
+    takes_significands = True
     examples = ("float32",)
     summary = "float32 RNE tree of adjacent pairs inside the block; RNE into c"
     rounds_to: ClassVar[FloatFormat] = FLOAT32
@@ -57,11 +58,13 @@ class Float32(Accumulator):
         return add_blocks(self, block_sum, steps, c, record)
 
     def sections(self, widths: Widths) -> tuple[Section, ...]:
-        """A section for each level of the tree."""
+        """A section for each level of the tree, and one for the scales' significands."""
         lanes = widths.config.lanes
         levels = (lanes - 1).bit_length()
         pairs = [Section("tree", 1400, i + 1, bits=(lanes >> i + 1) * 36) for i in range(levels)]
-        return (*pairs, Section("accumulate", 1570, holds=True, loop=True))
+        bits = FLOAT32.significand_bits + widths.factor_bits + 13
+        factor = [Section("factor", 980, bits=bits)] if widths.factor_bits else []
+        return (*pairs, *factor, Section("accumulate", 1570, holds=True, loop=True))
 
 
 @dataclass(frozen=True)

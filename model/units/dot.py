@@ -146,8 +146,11 @@ class DotConfig(UnitConfig):
             delays=delays,
             scale_block=scale_block,
         )
-        if self.scale_fraction_bits and rule.alignment_bits is not None and not rule.is_fused:
-            self._check_sums()
+        if self.scale_fraction_bits and Widths(self).block_leaves_float32:
+            raise ValueError(
+                f"scales must be {E8M0} with {rule} and {self.formats_text}, whose "
+                f"sums may leave float32, not {scales}"
+            )
         limits = self.stage_limits
         vars(self)["stages"] = stage_count(f"stages of accumulator {rule}", stages, limits)
 
@@ -181,14 +184,6 @@ class DotConfig(UnitConfig):
         """Whether the running value is an integer and not a float."""
         return isinstance(self.out, IntegerOutput)
 
-    def _check_sums(self) -> None:
-        """ValueError where a block's sum may be no finite float32 before its scales multiply it."""
-        if Widths(self).sum_leaves_float32:
-            raise ValueError(
-                f"scales must be {E8M0} with {self.accumulator} and {self.formats_text}, whose "
-                f"sums may leave float32, not {self.scales}"
-            )
-
     @property
     def scale_bits(self) -> int:
         """Width of each of a block's two scales; 0 when there are none."""
@@ -210,6 +205,11 @@ class DotConfig(UnitConfig):
     def scale_blocks(self) -> int:
         """Scales of each operand that come with a beat."""
         return self.lanes // self.scale_block
+
+    @property
+    def has_own_scales(self) -> bool:
+        """Whether scales are not the one E8M0 of a block that most units have."""
+        return self.scales != E8M0.name or self.scale_blocks > 1
 
     @property
     def side_inputs(self) -> dict[str, int]:

@@ -404,7 +404,7 @@ def _flag_bins(config: DotConfig) -> Bins:
         "invalid": True,
         "overflow": _can_overflow(config),
         "underflow": _can_underflow(config),
-        "inexact": register is None or register.can_be_inexact,
+        "inexact": register is None or register.can_be_inexact(_float_out(config)),
         "saturated": register is not None and any(register.leaves),
     }
     return [(name, raised) for name in FLAG_NAMES for raised in (False, True)[: 1 + can[name]]]

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from ...model import DotConfig
 from ...model.accumulators import Fixed
-from ...model.formats import E8M0, FloatFormat
+from ...model.formats import E8M0, FLOAT32, FloatFormat
 from ...model.products import Pair
 from ...model.steps import MICRO_DIGITS
 
-SMALLEST_SCALE, LARGEST_SCALE = (2 * exponent for exponent in E8M0.exponent_range)
-"""Exponents of the scale of a block."""
+LARGEST_SCALE = 2 * E8M0.exponent_range[1]
+"""Exponent of the largest scale of a block."""
 LARGEST_BLOCKS = 2
 """Blocks of the largest dot products that are sent: what only longer ones reach is no goal."""
 WITHIN = "within range"
@@ -40,16 +40,22 @@ class Register:
     @cached_property
     def grain(self) -> int:
         """Block sums are multiples of 2^grain, and so is c, whose last digit is 2^-149 at least."""
+        fmt = self.config.scale_format
         least = min(Pair(*pair).lsb for pair in self.config.formats)
-        return least + SMALLEST_SCALE - MICRO_DIGITS * self.config.micro
+        least += 2 * (fmt.emin - fmt.mantissa_bits) - MICRO_DIGITS * self.config.micro
+        return min(least, FLOAT32.lsb) if self.config.load_c else least
 
     @cached_property
     def largest(self) -> tuple[int, int]:
-        """The largest block sums below and above zero, in units of 2^L: larger than any c."""
+        """The largest sums of blocks and c below and above zero, in units of 2^L."""
         pairs = [Pair(*pair) for pair in self.config.formats]
         ends = -min(pair.least for pair in pairs), max(pair.largest for pair in pairs)
-        unit = Fraction(2) ** (LARGEST_SCALE - self.rule.lsb) * self.config.lanes
-        return int(Fraction(ends[0]) * unit), int(Fraction(ends[1]) * unit)
+        unit = Fraction(2) ** -self.rule.lsb
+        scale = Fraction(self.config.scale_format.largest_finite) ** 2
+        c = int(Fraction(FLOAT32.largest_finite) * unit) if self.config.load_c else 0
+        blocks = (int(Fraction(end) * self.config.lanes * scale * unit) for end in ends)
+        below, above = (LARGEST_BLOCKS * block + c for block in blocks)
+        return below, above
 
     @property
     def stays_zero(self) -> bool:
@@ -64,27 +70,40 @@ class Register:
         Every value is a sum of them; a saturating register holds its ends besides.
         """
         least = max(self.grain, self.rule.lsb)
-        return range(0) if self.stays_zero else range(min(least, self.top), self.top + 1)
+        most = min(self.top, self.rule.lsb + max(self.largest).bit_length() - 1)
+        return range(0) if self.stays_zero else range(min(least, self.top), most + 1)
 
     @property
     def leaves(self) -> tuple[bool, bool]:
         """Whether `LARGEST_BLOCKS` blocks get below the least value, and above the largest."""
         end = 2 ** (self.rule.width - 1)
         below, above = self.largest
-        return LARGEST_BLOCKS * below > end, LARGEST_BLOCKS * above >= end
+        return below > end, above >= end
+
+    def can_be_inexact(self, out: FloatFormat) -> bool:
+        """Whether what enters is cut, or what it can hold is none of `out`'s: too small, too large,
+        or of too many digits."""
+        if self.rule.lsb > self.grain or self.can_underflow(out) or self.can_overflow(out):
+            return True
+        at_end = self._saturates and self.rule.width - 1 > out.significand_bits
+        return at_end or len(self.exponents) - 1 > out.significand_bits
 
     @property
-    def can_be_inexact(self) -> bool:
-        """Whether what enters is cut, or what it can hold is too small for the output."""
-        return self.rule.lsb > self.grain or not self.stays_zero
+    def _saturates(self) -> bool:
+        """Whether it comes to its positive end, which has all digits."""
+        return self.rule.overflow == "saturate" and self.leaves[1]
 
     def can_overflow(self, out: FloatFormat) -> bool:
-        """Whether a value is infinite in `out`."""
-        return self._meets(1 - out.emin + 1, self.top)
+        """Whether a value is infinite in `out`: a power of two, or the largest sum rounded up."""
+        limit = Fraction(2) ** out.emax * (2 - Fraction(1, 2**out.significand_bits))
+        reaches = max(self.largest) * Fraction(2) ** self.rule.lsb >= limit and not self.stays_zero
+        return (self.top > out.emax and reaches) or self._meets(out.emax + 1, self.top)
 
     def can_underflow(self, out: FloatFormat) -> bool:
-        """Whether a value has digits below the last one of `out`."""
-        return self._meets(self.rule.lsb, out.lsb - 1)
+        """Whether a value has digits below the last one of `out`: one of those that it is made of,
+        or the positive end."""
+        has_end = self._saturates and self.rule.lsb < out.lsb and self.top < out.emin
+        return has_end or self._meets(self.rule.lsb, out.lsb - 1)
 
     def can_be_normal(self, out: FloatFormat) -> bool:
         """Whether a value is a normal one of `out`."""

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from ...model import DotConfig
 from ...model.packing import pack_rows
 from ..engine.files import write_file
 from .vectors import Vectors
@@ -18,8 +19,8 @@ _CHUNK = 1 << 15  # blocks converted at a time, to bound the memory used for sin
 FILES = {
     "a.hex": ("block", "element codes of a, element 0 in the lowest bits"),
     "b.hex": ("block", "element codes of b, element 0 in the lowest bits"),
-    "scale_a.hex": ("block", "E8M0 scale code of a"),
-    "scale_b.hex": ("block", "E8M0 scale code of b"),
+    "scale_a.hex": ("block", "{scales} of a"),
+    "scale_b.hex": ("block", "{scales} of b"),
     "c.hex": ("block", "float32 bits of c, the same in all blocks of a dot product"),
     "control.hex": ("block", "bit 0: first block, bit 1: last block, bits 2 to 7: mode"),
     "expected.hex": ("dot product", "bits of the result"),
@@ -56,9 +57,10 @@ def save_hex(vectors: Vectors, directory: Path) -> None:
             (directory / name).unlink(missing_ok=True)
     for name, (_, lines) in words.items():
         write_file(directory / name, lines)
+    scales = _scales_text(vectors.configs[0])
     table = {
         name: {"lines": lines.count(b"\n"), "bits": bits, "for each": FILES[name][0]}
-        | {"holds": FILES[name][1]}
+        | {"holds": FILES[name][1].format(scales=scales)}
         for name, (bits, lines) in words.items()
     }
     write_file(directory / HEADER, _header(vectors).encode())
@@ -76,11 +78,13 @@ def _words(vectors: Vectors) -> dict[str, tuple[int, bytes]]:
     control[vectors.last] |= np.uint8(2)
     c = np.repeat(vectors.c, vectors.blocks)
     width_a, width_b = config.bits_a * config.lanes, config.bits_b * config.lanes
+    scale_bits = config.scale_blocks * config.scale_bits
+    scales = [codes.reshape(blocks, -1) for codes in (vectors.scale_a, vectors.scale_b)]
     words = {
         "a.hex": (width_a, _packed(vectors.a, config.bits_a)),
         "b.hex": (width_b, _packed(vectors.b, config.bits_b)),
-        "scale_a.hex": (8, _lines(vectors.scale_a[:, None])),
-        "scale_b.hex": (8, _lines(vectors.scale_b[:, None])),
+        "scale_a.hex": (scale_bits, _packed(scales[0], config.scale_bits)),
+        "scale_b.hex": (scale_bits, _packed(scales[1], config.scale_bits)),
         "c.hex": (32, _lines(c.astype("<u4").view(np.uint8).reshape(blocks, 4))),
         "control.hex": (8, _lines(control[:, None])),
         "expected.hex": (config.out.bits, _lines(_result_bytes(vectors))),
@@ -88,6 +92,12 @@ def _words(vectors: Vectors) -> dict[str, tuple[int, bytes]]:
     }
     absent = {"c.hex": not config.load_c, "flags.hex": not config.status}
     return {name: entry for name, entry in words.items() if not absent.get(name)}
+
+
+def _scales_text(config: DotConfig) -> str:
+    """What a line of scales holds."""
+    name = f"{config.scales.upper()} scale code"
+    return name if config.scale_blocks == 1 else f"{name}s, that of lane 0 in the lowest bits,"
 
 
 def _result_bytes(vectors: Vectors) -> NDArray[np.uint8]:
@@ -118,6 +128,8 @@ def _header(vectors: Vectors) -> str:
         "B_BITS": config.bits_b * config.lanes,
         "RESULT_BITS": config.out.bits,
     }
+    if config.has_own_scales:
+        macros["SCALE_BITS"] = config.scale_blocks * config.scale_bits
     if config.mode_bits:
         macros["MODE_BITS"] = config.mode_bits
     macros |= {"C": 1} if config.load_c else {}

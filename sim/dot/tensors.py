@@ -45,12 +45,13 @@ def tensor_batch(
 
 
 def quantized(
-    config: DotConfig, values: NDArray[np.float32], fmt: ElementFormat
+    config: DotConfig, values: NDArray[np.float32], fmt: ElementFormat, scale_rule: str = "floor"
 ) -> tuple[NDArray, NDArray[np.uint8]]:
     """Rows as the unit takes them, the last beat filled up with zeros: codes (rows, beats, lanes),
     scales (rows, beats), with an axis more where a beat has several.
 
-    E4M3 scales are under a float32 for each row, as those of NVFP4 under one for a tensor.
+    E4M3 scales are under a float32 for each row, as those of NVFP4 under one for a tensor;
+    scale_rule is that of E8M0 scales.
     """
     rows, beats = len(values), -(-values.shape[1] // config.lanes)
     padded = np.pad(values, ((0, 0), (0, beats * config.lanes - values.shape[1])))
@@ -60,7 +61,7 @@ def quantized(
         made = quantize_scheme(padded, scheme)
         codes, scales = made.codes, made.scales[1]
     else:
-        plain = quantize(padded, fmt, block_size=config.scale_block)
+        plain = quantize(padded, fmt, block_size=config.scale_block, scale_rule=scale_rule)
         codes, scales = plain.codes, plain.scales
     per_beat = (config.scale_blocks,) if config.scale_blocks > 1 else ()
     return codes.reshape(rows, beats, -1), scales.reshape(rows, beats, *per_beat)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ...model import E8M0, DotConfig
+from ...model import DotConfig
 from ...model.errors import integer, one_line
 from ...model.formats.codes import code_dtype
 from ...model.npz import opened
@@ -27,7 +27,8 @@ LARGEST_COUNT = 1_000_000
 LARGEST_BLOCKS = 1024
 
 # Array: dtype and shape, in n dot products, t blocks in all, k lanes and u units.
-# Codes are of the least dtype that holds the widest of the unit's.
+# Codes are of the least dtype that holds the widest of the unit's. Blocks of s scales each have an
+# axis s more of these.
 ARRAYS = {
     "a": (None, "tk"),
     "b": (None, "tk"),
@@ -48,7 +49,8 @@ class Vectors:
 
     configs: the units, alike but for the accumulator. cases: names of the cases. origin: the
     command that made the vectors, and whatever else is worth knowing of it.
-    a, b: element codes (t, lanes). scale_a, scale_b: scale codes (t,). blocks: number of blocks of
+    a, b: element codes (t, lanes). scale_a, scale_b: scale codes (t,), or (t, s) of s scales of a
+    block. blocks: number of blocks of
     each dot product (n,). mode: index of its format pair (n,). c: float32 bits (n,). case: index
     of its case (n,). result: output bits (u, n). flags: FLAG_NAMES[i] in bit i (u, n).
     """
@@ -92,6 +94,7 @@ class Vectors:
             "schema": SCHEMA,
             "formats": config.formats_text,
             "lanes": config.lanes,
+            **_own_scales(config),
             "accumulators": [str(unit.accumulator) for unit in self.configs],
             "out": config.out.name,
             "status": config.status,
@@ -100,6 +103,12 @@ class Vectors:
             "cases": list(self.cases),
             "origin": self.origin,
         }
+
+
+def _own_scales(config: DotConfig) -> dict[str, object]:
+    """What the manifest says of scales that are not the one E8M0 of a block."""
+    own = {"scales": config.scales, "scale_block": config.scale_block}
+    return own if config.has_own_scales else {}
 
 
 def draw(
@@ -114,9 +123,6 @@ def draw(
         raise ValueError(f"out must be a float to write vectors, not {config.out.name}")
     if config.micro:
         raise ValueError("micro must be False to write vectors, not True")
-    if config.scales != E8M0.name or config.scale_blocks > 1:
-        found = f"{config.scales} for {config.scale_block} of {config.lanes} elements"
-        raise ValueError(f"scales must be e8m0 for a block to write vectors, not {found}")
     if config.interleave > 1:
         raise ValueError(f"interleave must be 1 to write vectors, not {config.interleave}")
     integer("count", count, 1, LARGEST_COUNT)
@@ -230,7 +236,11 @@ def _check(vectors: Vectors, path: Path) -> None:
     """ValueError unless dtypes, shapes and ranges are those of the schema."""
     config = vectors.configs[0]
     codes = {"a": code_dtype(config.bits_a), "b": code_dtype(config.bits_b)}
-    for name, (plain, axes) in ARRAYS.items():
+    axes_of = {name: axes for name, (_, axes) in ARRAYS.items()}
+    if config.scale_blocks > 1:
+        axes_of |= {"scale_a": "ts", "scale_b": "ts"}
+    for name, (plain, _) in ARRAYS.items():
+        axes = axes_of[name]
         array, dtype = getattr(vectors, name), plain or codes[name]
         if array.dtype != dtype or array.ndim != len(axes):
             want = f"{np.dtype(dtype)} of {len(axes)} axes"
@@ -240,12 +250,14 @@ def _check(vectors: Vectors, path: Path) -> None:
         "t": int(vectors.blocks.sum(dtype=np.int64)),
         "k": vectors.configs[0].lanes,
         "u": len(vectors.configs),
+        "s": config.scale_blocks,
     }
-    for name, (_, axes) in ARRAYS.items():
+    for name, axes in axes_of.items():
         shape, want = getattr(vectors, name).shape, tuple(sizes[axis] for axis in axes)
         if shape != want:
             raise ValueError(f"{name} of {path} must have shape {want}, not {shape}")
     limits = {
+        **dict.fromkeys(("scale_a", "scale_b"), (0, 2**config.scale_bits - 1)),
         "mode": (0, len(config.formats) - 1),
         "blocks": (1, LARGEST_BLOCKS),
         "case": (0, len(vectors.cases) - 1),

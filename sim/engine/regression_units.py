@@ -61,7 +61,7 @@ def _matmul_units() -> list[Unit]:
     """Streams of single bytes, of odd widths, of several steps a beat; with and without D.
 
     Tiles that take turns: of deep loops, with as many running values as registers, and with more.
-    B that is kept.
+    B that is kept. E4M3 scales, several of a block and one.
     """
     return [
         _matmul(4, 4, _unit("aligned:13", "e4m3", 16, 4), depth=16),
@@ -75,6 +75,10 @@ def _matmul_units() -> list[Unit]:
         _matmul(1, 2, _unit("exact", "e5m2,e2m1", 4, 2, out="bfloat16", interleave=3), depth=8,
                 initial_c=True, keep_b=True, b_bytes=5, d_bytes=9),
         _matmul(2, 1, _unit("fused:25", "bf16", 4, 4), depth=4, a_bytes=3),
+        _matmul(1, 2, _unit("blackwell-mxf4nvf4", "e2m1", 64, 5, scales="e4m3", scale_block=16),
+                depth=4, b_bytes=24),
+        _matmul(2, 2, _unit("aligned:13", "e2m1,e4m3", 8, 5, scales="e4m3", interleave=2), depth=4,
+                initial_c=True),
     ]  # fmt: skip
 
 
@@ -225,6 +229,9 @@ def _scaled_units() -> list[Unit]:
         _unit("exact", "e2m1", 16, 6, bulk=30_000, scales="e4m3"),
         _unit("aligned:13", "e2m1,e4m3", 16, 5, bulk=30_000, scales="e4m3"),
         _unit("aligned:30:bfloat16", "e4m3", 4, 3, bulk=30_000, scales="e4m3", out="bfloat16"),
+        _unit("fixed:32:-12", "e2m1,e4m3", 8, 5, bulk=30_000, scales="e4m3"),
+        _unit("float32", "e2m1,e4m3", 8, 5, bulk=30_000, scales="e4m3"),
+        _unit("bfloat16", "e2m1", 4, 6, bulk=20_000, scales="e4m3", out="bfloat16"),
         _unit("fused:13", "e2m1", 16, 4, bulk=30_000, scales="e4m3", interleave=2),
         _unit("blackwell", "e4m3,e2m1", 16, 8, bulk=30_000, scales="e4m3", scale_block=4),
         _unit("hopper-promoted", "e5m2", 16, 6, bulk=30_000, scale_block=8),

@@ -10,8 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model.blocks import as_float32
+from ...model.errors import choice
+from ...model.formats import E8M0
+from ...model.quantize import SCALE_RULES
 from ...model.units.matmul.config import MatmulConfig
 from ...model.units.matmul.layout import unpack_c
+from ...model.units.quantize import AMAX
 from ..engine.files import write_file
 from ..engine.verilator import Build
 from .build import build_matmul
@@ -103,7 +107,7 @@ def run_layer(
     directory: Path,
     *,
     mode: int = 0,
-    scale_rule: str = "floor",
+    scale_rule: str | None = None,
     gap: int = 0,
     stall: int = 0,
     seed: int = 1,
@@ -112,13 +116,16 @@ def run_layer(
     """Quantise a layer, stream it through the unit in bulk, compare every bit with the model's.
 
     activations: floats (M, K), weight: (N, K); both are quantised along K into blocks of the unit's
-    lanes, in the formats of `mode`. gap, stall: chances in 1/256 that a stream pauses in a cycle.
+    lanes, in the formats of `mode`. scale_rule: of E8M0 scales, None is floor; those of E4M3 have
+    amax, under a float32 for each row, which the unit leaves out. gap, stall: chances in 1/256 that
+    a stream pauses in a cycle.
     Raises TypeError or ValueError for arrays that do not fit.
     """
     x, y = as_float32(activations, "activations"), as_float32(weight, "weight")
     if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1] or not (x.size and y.size):
         shapes = f"{x.shape} and {y.shape}"
         raise ValueError(f"activations and weight must be (M, K) and (N, K), not {shapes}")
+    scale_rule = scale_rule_of(config, scale_rule)
     product = real_product(config, mode, x, y, scale_rule)
     m, n, _ = product.shape
     run = run_bulk(
@@ -154,6 +161,14 @@ def run_layer(
         simulation_seconds=run.seconds,
         model_seconds=model_seconds,
     )
+
+
+def scale_rule_of(config: MatmulConfig, given: str | None) -> str:
+    """That of the unit's scales; ValueError for one that they do not have."""
+    scales = config.dot.scales
+    if scales == E8M0.name:
+        return choice("scale_rule", given or SCALE_RULES[0], SCALE_RULES)
+    return choice(f"scale_rule of {scales} scales", given or AMAX, (AMAX,))
 
 
 def build_for(config: MatmulConfig, directory: Path) -> Build:

@@ -8,9 +8,11 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from ...model import ElementFormat, MXArray, quantize
+from ...model import DotConfig, ElementFormat, MXArray
+from ...model.formats import E4M3
 from ...model.units.matmul.config import MatmulConfig, Tiles
-from ..bench.operands import near_scales, random_c, weighted, wide_scales
+from ..bench.operands import E4M3_CLASSES, near_scales, random_c, weighted, wide_scales
+from ..dot.tensors import quantized
 from .item import Product
 
 TILES = ((1, 1), (1, 3), (3, 1), (2, 2))
@@ -146,8 +148,8 @@ def random_product(
 ) -> Product:
     """C (m, n) of `blocks` blocks of K, of a kind of OPERANDS; most with a D, if there can be."""
     format_a, format_b = config.dot.formats[mode]
-    a = _operand(rng, format_a, m, blocks, config.dot.lanes, kind)
-    b = _operand(rng, format_b, n, blocks, config.dot.lanes, kind)
+    a = _operand(rng, config.dot, format_a, m, blocks, kind)
+    b = _operand(rng, config.dot, format_b, n, blocks, kind)
     d = None
     if config.initial_c and kind != "zero" and rng.random() < 2 / 3:
         special = 0.1 if kind == "special" else 0.0
@@ -156,12 +158,29 @@ def random_product(
 
 
 def _operand(
-    rng: Generator, fmt: ElementFormat, rows: int, blocks: int, lanes: int, kind: str
+    rng: Generator, dot: DotConfig, fmt: ElementFormat, rows: int, blocks: int, kind: str
 ) -> MXArray:
-    codes = weighted(rng, fmt, (rows, blocks * lanes), OPERANDS[kind])
+    codes = weighted(rng, fmt, (rows, blocks * dot.lanes), OPERANDS[kind])
     codes = np.zeros_like(codes) if kind == "zero" else codes
-    scales = (near_scales if kind == "near" else wide_scales)(rng, (rows, blocks))
-    return MXArray(codes, scales, fmt, lanes)
+    draw = _e4m3_scales if dot.scales == E4M3.name else _e8m0_scales
+    scales = draw(rng, (rows, blocks * dot.scale_blocks), kind)
+    return MXArray(codes, scales, fmt, dot.scale_block)
+
+
+def _e8m0_scales(rng: Generator, shape: tuple[int, ...], kind: str) -> NDArray[np.uint8]:
+    return (near_scales if kind == "near" else wide_scales)(rng, shape)
+
+
+def _e4m3_scales(rng: Generator, shape: tuple[int, ...], kind: str) -> NDArray[np.uint8]:
+    """From 2^-2 to 2^2, or any with the ends of every class often; NaN at times among specials."""
+    if kind == "near":
+        one, _ = E4M3_CLASSES["one"]
+        return rng.integers(one - 16, one + 17, shape, dtype=np.uint8)
+    *finite, (nan, _) = E4M3_CLASSES.values()
+    ends = np.unique(finite).astype(np.uint8)
+    any_of = rng.integers(0, nan, shape, dtype=np.uint8)
+    scales = np.where(rng.random(shape) < 0.5, rng.choice(ends, shape), any_of)
+    return np.where(rng.random(shape) < (0.005 if kind == "special" else 0), np.uint8(nan), scales)
 
 
 def real_product(
@@ -171,9 +190,13 @@ def real_product(
     weight: NDArray[np.float32],
     scale_rule: str = "floor",
 ) -> Product:
-    """The linear layer activations (M, K) x weight (N, K)^T in the formats of a mode."""
-    a, b = (
-        quantize(x, fmt, block_size=config.dot.lanes, pad=True, scale_rule=scale_rule)
-        for x, fmt in zip((activations, weight), config.dot.formats[mode], strict=True)
-    )
-    return Product("real", mode, a, b)
+    """The linear layer activations (M, K) x weight (N, K)^T in the formats of a mode.
+
+    scale_rule: of E8M0 scales.
+    """
+    operands = []
+    for x, fmt in zip((activations, weight), config.dot.formats[mode], strict=True):
+        made = quantized(config.dot, x, fmt, scale_rule)
+        codes, scales = (part.reshape(len(x), -1) for part in made)
+        operands.append(MXArray(codes, scales, fmt, config.dot.scale_block))
+    return Product("real", mode, *operands)

@@ -68,6 +68,34 @@ def test_other_accumulators(benchmark, blocks, fmt, accumulator):
     measure(benchmark, lambda: dot(a, b, accumulator), a.codes.size)
 
 
+@pytest.mark.parametrize(
+    ("fmt", "accumulator"),
+    [
+        *((fmt, rule) for fmt in ("fp16", "bf16", "tf32") for rule in ("aligned:13", "exact")),
+        ("fp16", "float32"),
+        ("fp16", "fixed:96:-60"),
+        ("fp16", "volta"),
+        ("bf16", "ampere-bf16"),
+        ("tf32", "hopper-tf32"),
+        ("bf16", "cdna1-bf16"),
+        ("fp16", "cdna2-fp16"),
+        ("fp16", "cdna3-fp16"),
+        ("e4m3fnuz", "cdna3-fp8"),
+        ("e2m1", "blackwell-mxf4nvf4"),
+        ("e4m3", "float16"),
+        ("e4m3", "bfloat16"),
+        ("e4m3", "aligned:13:float16"),
+        ("e4m3", "fused:25:bfloat16"),
+        ("e4m3", "ada-float16"),
+        ("e4m3", "hopper-mma-float16"),
+    ],
+)
+def test_sixteen_bits_and_machines(benchmark, blocks, fmt, accumulator):
+    """Elements and running values of 16 bits, grouped sums, machines."""
+    a, b = operands(fmt, blocks)
+    measure(benchmark, lambda: dot(a, b, accumulator), a.codes.size)
+
+
 def test_with_flags(benchmark, blocks):
     a, b = operands("e4m3", blocks)
     run = lambda: dot(a, b, "aligned:13", trace=True, stages=False)  # noqa: E731

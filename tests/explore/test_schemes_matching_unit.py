@@ -189,6 +189,12 @@ CHOICE = (
 )
 
 
+ZERO_POINTS = (
+    "no quantiser makes zero points: it compares magnitudes, and they take the least and the "
+    "greatest value"
+)
+
+
 @pytest.mark.parametrize("name", SCHEMES)
 def test_every_scheme_has_a_quantizer_or_a_reason(name):
     """What a scheme's unit makes are the scheme's own codes and scales."""
@@ -196,10 +202,20 @@ def test_every_scheme_has_a_quantizer_or_a_reason(name):
     try:
         unit = quantizer_of(scheme)
     except NoUnitError as error:
-        reasons = {"zero points", "float32 scales", "float16 scales", "u4 scales", "u6 scales"}
-        known = {CHOICE, *(f"no quantiser makes {what}" for what in reasons)}
-        known.add("a quantiser's blocks are of one row, not tile 16 x 16")
-        unit = None if str(error) in known else str(error)
+        innermost = scheme.levels[-1]
+        whole, blocks = (
+            "is known when all of it has come",
+            "its dividers round scales to E4M3 alone",
+        )
+        known = {
+            CHOICE: len(scheme.elements) > 1,
+            ZERO_POINTS: scheme.zero_point,
+            f"no quantiser makes {innermost.format} scales: {blocks}": "block" in str(innermost),
+            f"no quantiser makes {innermost.format} scales: the largest magnitude of a "
+            f"{innermost.granularity} {whole}": "block" not in str(innermost),
+            "a quantiser's blocks are of one row, not tile 16 x 16": "tile" in str(innermost),
+        }
+        unit = None if known.get(str(error)) else str(error)
     if unit is None:
         return
     assert not isinstance(unit, str), unit
@@ -224,8 +240,8 @@ def test_quantizers_of_activations():
     for scheme, message in (
         (None, "activations in bfloat16 are not quantised"),
         (SCHEMES["mixed4"], CHOICE),
-        (SCHEMES["int8_affine"], "no quantiser makes zero points"),
-        (SCHEMES["fp8_e4m3_b128"], "no quantiser makes float32 scales"),
+        (SCHEMES["int8_affine"], ZERO_POINTS),
+        (SCHEMES["fp8_e4m3_b128"], "no quantiser makes float32 scales: its dividers round scales"),
         (SCHEMES["vsquant4_u4"], "no quantiser makes u4 scales"),
         (schemes.scheme("mxfp4:b24"), "no quantiser: block must be one of 4, 8, 16, 32, 64, 128"),
     ):

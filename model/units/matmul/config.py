@@ -5,13 +5,15 @@ from operator import index
 from typing import Any, ClassVar, NamedTuple
 
 from ...errors import choice, flag, integer
-from ...formats import E8M0, FloatFormat
+from ...formats import FloatFormat
 from ..dot import DotConfig, OfDotUnits
 from .widths import LARGEST_BEATS, check_array, check_streams
 
 LARGEST_SIDE = 64
 LARGEST_COUNT = 65535
 DEPTHS = tuple(2**i for i in range(2, 11))
+SCALE_BITS = 8
+"""Of a scale in a stream: one of fewer bits has zeros above."""
 C_BITS = 32
 """Width of an initial value of C: a float32, whatever the results are."""
 
@@ -41,9 +43,10 @@ class MatmulConfig(OfDotUnits):
     ==============  =====================  ========================================================
     parameter       legal values           effect
     ==============  =====================  ========================================================
-    `dot`           a DotConfig with       the dot units: formats, lanes (the block size),
-                    float results, no      accumulator, stages, result format. `load_c` follows
-                    micro-exponents        `initial_c`: an input c that nobody drives is left out.
+    `dot`           a DotConfig with       the dot units: formats, lanes (a block of K), scales and
+                    float results, no      how many of a block, accumulator, stages, result format.
+                    micro-exponents        `load_c` follows `initial_c`: an input c that nobody
+                                           drives is left out.
                                            With `interleave` above 1 the steps of up to so many
                                            tiles of a row take turns
     `rows`          1 to 64 each, less     dot units down and across the array, rows and columns of
@@ -69,8 +72,6 @@ class MatmulConfig(OfDotUnits):
     items: ClassVar[str] = "results of products"
     own_dot_keywords: ClassVar[tuple[str, ...]] = (
         "load_c",
-        "scales",
-        "scale_block",
         "zero_points",
         "micro",
     )
@@ -102,11 +103,11 @@ class MatmulConfig(OfDotUnits):
         dot = DotConfig() if dot is None else dot
         if not isinstance(dot, DotConfig):
             raise TypeError(f"dot must be a DotConfig, not {dot!r}")
-        if dot.has_integers or dot.side_inputs or dot.scales != E8M0.name or dot.scale_blocks > 1:
+        if dot.has_integers or dot.side_inputs:
             kind = f"{dot.out.name} results" if dot.has_integers else "micro-exponents"
-            if not (dot.has_integers or dot.side_inputs):
-                kind = f"{dot.scales} scales for {dot.scale_block} of {dot.lanes} elements"
-            raise ValueError(f"dot must be a unit of float results and E8M0 scales, not of {kind}")
+            raise ValueError(
+                f"dot must be a unit of float results without micro-exponents, not of {kind}"
+            )
         depth = integer("depth", depth, DEPTHS[0], DEPTHS[-1])
         if depth not in DEPTHS:
             raise ValueError(f"depth must be a power of two from 4 to 1024, not {depth}")
@@ -147,9 +148,9 @@ class MatmulConfig(OfDotUnits):
         return self.dot.latency
 
     def record_bytes(self, side: str) -> int:
-        """Bytes of one block of ``a`` or ``b`` in its stream: its codes, then its scale."""
+        """Bytes of one block of ``a`` or ``b`` in its stream: its codes, then its scales."""
         bits = {"a": self.dot.bits_a, "b": self.dot.bits_b}[side]
-        return (self.dot.lanes * bits + E8M0.bits) // 8
+        return (self.dot.lanes * bits + SCALE_BITS * self.dot.scale_blocks) // 8
 
     def unit_bytes(self, side: str) -> int:
         """Bytes that the unit moves at once: a step of ``a`` or ``b``, a tile's row of c or d."""

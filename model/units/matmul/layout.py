@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...blocks import as_float32
-from ...dot import check_operands
+from ...dot import check_operands, check_scale_codes
 from ...matmul import matmul
 from ...outputs import convert_trace
 from ...packing import pack
@@ -41,7 +41,8 @@ def golden(a: MXArray, b: MXArray, config: MatmulConfig, d: ArrayLike | None = N
         c = _filled_up(_initial(d, config, m, n), config)
     wide_a = _padded_array(a, tiles.m_tiles * config.rows)
     wide_b = _padded_array(b, tiles.n_tiles * config.columns)
-    trace = matmul(wide_a, wide_b, config.dot.accumulator, c, trace=True, stages=False)
+    options = {"stages": False, "scale_format": config.dot.scale_format}
+    trace = matmul(wide_a, wide_b, config.dot.accumulator, c, trace=True, **options)
     trace = convert_trace(trace, config.out)
     raised = [getattr(trace.flags, name).any() for name in FLAG_NAMES]
     flags = sum(int(bit) << i for i, bit in enumerate(raised)) if config.dot.status else 0
@@ -94,15 +95,20 @@ def _check(a: MXArray, b: MXArray, config: MatmulConfig) -> None:
     check_operands(a, b, config.dot.accumulator)
     if a.codes.ndim != 2 or b.codes.ndim != 2 or a.shape[1] != b.shape[1]:
         raise ValueError(f"a and b must have shapes (M, K) and (N, K), not {a.shape} and {b.shape}")
-    if a.block_size != config.dot.lanes:
-        raise ValueError(
-            f"block_size of a must be the {config.dot.lanes} lanes, not {a.block_size}"
-        )
+    _check_block("a", a, config)
     if (a.format, b.format) not in config.dot.formats:
         raise ValueError(
             f"formats of a and b must be among {config.dot.formats_text}, "
             f"not {a.format.name}x{b.format.name}"
         )
+
+
+def _check_block(side: str, x: MXArray, config: MatmulConfig) -> None:
+    block, lanes = config.dot.scale_block, config.dot.lanes
+    if x.block_size != block:
+        which = f"{lanes} lanes" if block == lanes else f"{block} of the unit's scale_block"
+        raise ValueError(f"block_size of {side} must be the {which}, not {x.block_size}")
+    check_scale_codes(side, x, config.dot.scale_format)
 
 
 def _initial(d: ArrayLike, config: MatmulConfig, m: int, n: int) -> NDArray[np.float32]:
@@ -129,10 +135,7 @@ def _panels(x: MXArray, config: MatmulConfig, side: str, rows: int) -> NDArray[n
     """The steps of each panel, (panels, k_blocks, rows, bytes of a record)."""
     if x.codes.ndim != 2 or x.axis not in (-1, 1):
         raise ValueError(f"{side} must have shape (rows, K), blocked along K, not {x.shape}")
-    if x.block_size != config.dot.lanes:
-        raise ValueError(
-            f"block_size of {side} must be the {config.dot.lanes} lanes, not {x.block_size}"
-        )
+    _check_block(side, x, config)
     formats = [pair[side == "b"] for pair in config.dot.formats]
     if x.format not in formats:
         names = ", ".join(dict.fromkeys(f.name for f in formats))
@@ -140,8 +143,10 @@ def _panels(x: MXArray, config: MatmulConfig, side: str, rows: int) -> NDArray[n
     count = -(-x.shape[0] // rows)
     codes, scales = _padded_array(x, count * rows).blocks_last()
     # A narrower format lies in the low bits of the widest one's elements.
+    codes = codes.reshape(len(codes), -1, config.dot.lanes)
     packed = pack(codes, max(formats, key=lambda f: f.bits))
-    records = np.concatenate([packed, scales[..., None]], axis=-1)
+    scales = scales.reshape(*codes.shape[:2], config.dot.scale_blocks)
+    records = np.concatenate([packed, scales], axis=-1)
     return records.reshape(count, rows, *records.shape[1:]).swapaxes(1, 2)
 
 

@@ -6,6 +6,7 @@ read and cleared by writing 1, ``w`` written, reads 0.
 
 from dataclasses import dataclass
 
+from ...formats import E4M3
 from ...trace import FLAG_NAMES
 from .config import LARGEST_COUNT, MatmulConfig
 
@@ -16,6 +17,10 @@ VERSION = (1, 0)
 """Of this map: the first number changes when software must."""
 STREAMS_VERSION = (2, 0)
 """The same of a unit with `interleave` or `keep_b`: software must send A or B in another way."""
+SCALES_VERSION = (3, 0)
+"""The same of a unit with other scales than one E8M0 for a block: blocks are others too."""
+SCALE_FIELDS = ("scales", "e4m3")
+"""Of ARRAY: 0 but in such units."""
 
 STREAM_ERRORS = {
     "early_last": "TLAST came before the last byte",
@@ -133,7 +138,14 @@ def _registers() -> tuple[Register, ...]:
         ),
         (
             "ARRAY",
-            _fields("ro", ("rows", 8, "rows"), ("columns", 8, "columns"), ("lanes", 8, "lanes")),
+            _fields(
+                "ro",
+                ("rows", 8, "rows"),
+                ("columns", 8, "columns"),
+                ("lanes", 8, "lanes"),
+                ("scales", 6, "scales of a block, 0 for one E8M0"),
+                ("e4m3", 1, "they are E4M3"),
+            ),
             "the array; lanes are the block size",
         ),
         ("DEPTH", _fields("ro", ("depth", 16, "in blocks of K")), "length up to which A is kept"),
@@ -224,10 +236,14 @@ def constants(config: MatmulConfig) -> dict[str, dict[str, int]]:
     dot = config.dot
     turns = dot.interleave > 1
     major, minor = STREAMS_VERSION if turns or config.keep_b else VERSION
+    scales: dict[str, int] = dict.fromkeys(SCALE_FIELDS, 0)
+    if dot.has_own_scales:
+        major, minor = SCALES_VERSION
+        scales = {"scales": dot.scale_blocks, "e4m3": int(dot.scales == E4M3.name)}
     return {
         "ID": {"id": IDENTITY},
         "VERSION": {"minor": minor, "major": major},
-        "ARRAY": {"rows": config.rows, "columns": config.columns, "lanes": dot.lanes},
+        "ARRAY": {"rows": config.rows, "columns": config.columns, "lanes": dot.lanes} | scales,
         "DEPTH": {"depth": config.depth},
         "ELEMENTS": {
             "a": dot.bits_a,

@@ -138,8 +138,9 @@ class FlooredMachine(Machine):
             ]
         parts[1] = np.where(left_out, 0.0, parts[1])
         units = parts[0] + parts[1] * 2.0 ** (self.sum_bits - self.fraction_bits)
-        record.stage("largest_exponent", largest)
-        record.stage("integer_sum", units.astype(np.int64))
+        if record.keep_stages:
+            record.stage("largest_exponent", largest)
+            record.stage("integer_sum", units.astype(np.int64))
         exact = np.ldexp(units, largest - self.sum_bits)
         result, both = rounding.nearest_even(exact), None
         if may_overflow:
@@ -162,6 +163,7 @@ class FlooredMachine(Machine):
         largest = np.maximum(sums[0][1], sums[1][1])
         shift = self.fraction_bits - largest
         units = sum(_floored(total, shift, record, active) for total, _ in sums)
+        record.stage("halves", np.asarray(units))
         return np.ldexp(units, -shift), largest
 
     def _aligned(
@@ -172,6 +174,8 @@ class FlooredMachine(Machine):
         shift = np.where(nothing, 0, self.fraction_bits - largest - step.scale)
         terms = truncate(step.terms[:, places], step.scale + shift, record, active)
         total = exact_sum(terms, self.fraction_bits + step.term_bits, 0).rounded_to_odd()
+        record.stage("aligned_terms", terms)
+        record.stage("aligned_sum", total)
         lowest = 2 * FLOAT32.lsb  # below every c
         return np.ldexp(total, -shift), np.where(nothing, lowest, largest + step.scale)
 

@@ -235,17 +235,31 @@ def _factor(value: Any, step: Step) -> Iterator[tuple[str, str, str]]:
 
 
 def _peaks(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
-    terms, steps = step.widths.terms, step.widths.steps
-    per_step = len(step.products) // steps
+    terms, what = (
+        step.widths.terms,
+        "step" if len(step.widths.parts) == step.widths.steps else "part",
+    )
     units = step.of_beat("scale")
     if not isinstance(terms, GroupWidths):
         units = [unit for part in step.of_beat("unit_exponent") for unit in part]
-    for index in range(steps):
-        if any(step.products[index * per_step : (index + 1) * per_step]):
+    size = len(step.products) // len(units)
+    for index, part in enumerate(terms.parts):
+        if any(any(step.products[unit * size : (unit + 1) * size]) for unit in part):
             got = view[index]["exponent"] + terms.exponent_min
-            count = len(units) // steps
-            want = max(units[index * count : (index + 1) * count])
-            yield f"largest of step {index}", str(got), str(int(want))
+            yield f"largest of {what} {index}", str(got), str(int(max(units[i] for i in part)))
+
+
+def _aligned_terms(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    for part, wanted in zip(step.widths.parts, step.of_beat("aligned_terms"), strict=True):
+        for lane, want in zip(part, wanted, strict=True):
+            yield _pair(f"term {lane}", _signed(view[lane]["sign"], view[lane]["magnitude"]), want)
+
+
+def _aligned_sums(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    name = "halves" if step.section == "halves" else "aligned_sum"
+    for index, want in enumerate(step.of_beat(name)):
+        got = _signed(view[index]["sign"], view[index]["magnitude"])
+        yield _pair(f"aligned sum {index}", got, want)
 
 
 def _largest(value: int, step: Step) -> Iterator[tuple[str, str, str]]:
@@ -372,6 +386,8 @@ COMPARE: dict[str, Compare] = {
     "peaks": _peaks,
     "exponent": _exponent,
     "terms": _terms,
+    "aligned_terms": _aligned_terms,
+    "aligned_sums": _aligned_sums,
     "words": _inverted_terms,
     "total": _total,
     "rows": _words,

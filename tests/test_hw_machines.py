@@ -33,7 +33,8 @@ def computed(name: str, facts: list) -> list[tuple[float, set[str]]]:
             scale = np.full((1, 1), 127, np.uint8)
             operands.append(MXArray(fmt.encode(row), scale, fmt, config.lanes))
             np.testing.assert_array_equal(fmt.decode(operands[-1].codes), row)
-        parts += products(config, Cases(*operands, np.array([c], np.float32)))
+        a_array, b_array = operands
+        parts += products(config, Cases(a_array, b_array, np.array([c], np.float32)))
     run: Run = evaluate(config, drive(join(config, parts), generator("facts", name)))
     run.check()
     values = run.got["result"].astype(np.uint32).view(np.float32).tolist()

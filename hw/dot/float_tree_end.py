@@ -41,9 +41,9 @@ class FloatAccumulate(Section):
         adder = submodule(m, "adder", FloatSum(fmt.significand_bits, self.significand_bits))
         rounder = submodule(m, "rounder", FloatRounder(adder.sum_bits, nearest=True, fmt=fmt))
         c = Signal(fmt.bits)
-        start = first_c(self)
+        start, lost = first_c(self), Const(0, 1)
         if self._flushes:
-            start, start_tiny = without_subnormals(m, "start", start)
+            start, lost = without_subnormals(m, "start", start)
         m.d.comb += c.eq(Mux(self.i.first, start, self.i.running.c))
         active, special_bits = merge_special(m, "special", c, self.i.special[0], self.nan_bits, fmt)
         m.d.comb += [
@@ -72,6 +72,6 @@ class FloatAccumulate(Section):
         for name, flag in raised.items():
             before = carried(self, name)
             if self._flushes and name != "overflow":
-                before |= self.i.first & start_tiny
+                before |= self.i.first & lost
             m.d.comb += flags[name].eq(before | (active & flag))
         return m

@@ -79,7 +79,9 @@ def add_floors(m: Module, bits: int, floors: Sequence[tuple[data.View, int]]) ->
     """The sum of integers of `FloorLayout`, each x 2^place, in a signed word of `bits`."""
     columns = Columns(m, "sum", bits)
     for one, place in floors:
-        columns.add(Cat(one.word, one.sign.replicate(bits - place - len(one.word))), place)
+        columns.add(
+            Cat(one.word, Value.cast(one.sign).replicate(bits - place - len(one.word))), place
+        )
         columns.add([one.carry], place)
     return total_of(columns)
 

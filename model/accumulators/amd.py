@@ -175,7 +175,7 @@ class FlooredMachine(Machine):
         terms = truncate(step.terms[:, places], step.scale + shift, record, active)
         total = exact_sum(terms, self.fraction_bits + step.term_bits, 0).rounded_to_odd()
         record.stage("aligned_terms", terms)
-        record.stage("aligned_sum", total)
+        record.stage("gather", total)
         lowest = 2 * FLOAT32.lsb  # below every c
         return np.ldexp(total, -shift), np.where(nothing, lowest, largest + step.scale)
 

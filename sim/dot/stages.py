@@ -7,6 +7,7 @@ section writes is told by the values' names (hw/dot/).
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -183,6 +184,10 @@ def _signed(sign: int, magnitude: int) -> int:
     return -magnitude if sign else magnitude
 
 
+def _term(view: Any) -> int:
+    return _signed(view["sign"], view["magnitude"])
+
+
 def _pair(what: str, got: Fraction | int, want: Fraction | int) -> tuple[str, str, str]:
     return what, _text(got), _text(want)
 
@@ -235,10 +240,7 @@ def _factor(value: Any, step: Step) -> Iterator[tuple[str, str, str]]:
 
 
 def _peaks(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
-    terms, what = (
-        step.widths.terms,
-        "step" if len(step.widths.parts) == step.widths.steps else "part",
-    )
+    terms = step.widths.terms
     units = step.of_beat("scale")
     if not isinstance(terms, GroupWidths):
         units = [unit for part in step.of_beat("unit_exponent") for unit in part]
@@ -246,20 +248,18 @@ def _peaks(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
     for index, part in enumerate(terms.parts):
         if any(any(step.products[unit * size : (unit + 1) * size]) for unit in part):
             got = view[index]["exponent"] + terms.exponent_min
-            yield f"largest of {what} {index}", str(got), str(int(max(units[i] for i in part)))
+            yield f"largest of part {index}", str(got), str(int(max(units[i] for i in part)))
 
 
 def _aligned_terms(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
-    for part, wanted in zip(step.widths.parts, step.of_beat("aligned_terms"), strict=True):
-        for lane, want in zip(part, wanted, strict=True):
-            yield _pair(f"term {lane}", _signed(view[lane]["sign"], view[lane]["magnitude"]), want)
+    wanted = np.concatenate(step.of_beat("aligned_terms"))
+    for lane, want in zip(chain(*step.widths.parts), wanted, strict=True):
+        yield _pair(f"term {lane}", _term(view[lane]), want)
 
 
 def _aligned_sums(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
-    name = "halves" if step.section == "halves" else "aligned_sum"
-    for index, want in enumerate(step.of_beat(name)):
-        got = _signed(view[index]["sign"], view[index]["magnitude"])
-        yield _pair(f"aligned sum {index}", got, want)
+    for index, want in enumerate(step.of_beat(step.section)):
+        yield _pair(f"aligned sum {index}", _term(view[index]), want)
 
 
 def _largest(value: int, step: Step) -> Iterator[tuple[str, str, str]]:
@@ -276,7 +276,7 @@ def _terms(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
     if "aligned" not in step:  # groups, of which the model keeps the sum
         return
     for index, want in enumerate([*step["aligned"], step["aligned_c"]]):
-        yield _pair(f"term {index}", _signed(view[index]["sign"], view[index]["magnitude"]), want)
+        yield _pair(f"term {index}", _term(view[index]), want)
 
 
 def _inverted_terms(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
@@ -338,9 +338,7 @@ def _running(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
     if step.config.has_integers:
         yield _pair("INT32 sum", view["c"], int(step["accumulator"]))
         return
-    if (
-        step.config.accumulator.register is not None
-    ):  # the register rounded, of which the model has the last
+    if step.config.accumulator.register is not None:  # rounded; the model has the last
         if step.is_last and step.config.out == FLOAT32:
             yield from _result(view, step)
         return

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ...model import DotConfig
 from ...model.formats import E4M3
+from ...model.products import Pair
 from ..bench.operands import (
     SCALE_CLASSES,
     class_codes,
@@ -111,18 +112,15 @@ def _two_that_cancel(target: Target, rng: Generator, n: int) -> list[Batch]:
     a[:, 0, :] = weighted(rng, target.format_a, (n, 1), special=0.0)
     b[:, 0, 0] = weighted(rng, target.format_b, (n,), special=0.0)
     b[:, 0, 1] = target.format_b.negated(b[:, 0, 0])
-    near = [
+    near_a, near_b = (
         (side[:, 0, 1:] + rng.integers(-NEAR, NEAR + 1, (n, CANDIDATES))) % 2**fmt.bits
         for side, fmt in ((a, target.format_a), (b, target.format_b))
-    ]
-    product, products = (
-        target.format_a.decode(x.astype(a.dtype)) * target.format_b.decode(y.astype(b.dtype))
-        for x, y in ((a[:, 0, :1], b[:, 0, :1]), near)
     )
-    left = np.abs(product + products)
+    pair = Pair(target.format_a, target.format_b)
+    left = np.abs(pair.of(a[:, 0, :1], b[:, 0, :1]).values + pair.of(near_a, near_b).values)
     nearest = np.where(left > 0, left, np.inf).argmin(axis=1)
     remains = np.arange(n) % 4 != 0
-    for side, found in zip((a, b), near, strict=True):
+    for side, found in ((a, near_a), (b, near_b)):
         side[remains, 0, 1] = found[np.arange(n), nearest][remains]
     c = np.where(rng.random(n) < 0.7, np.uint32(0), random_c(rng, n, special=0.0))
     return [target.batch(a, b, (near_scales(rng, (n, 1)), near_scales(rng, (n, 1))), c)]

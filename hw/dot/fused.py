@@ -242,7 +242,8 @@ class FusedRound(Section):
         bits, nearest, running = rule.step_fraction_bits, rule.rounds_to_nearest, widths.running
         # Behind a zero c the total may lie below the format's smallest exponent: zeros above it
         # make the way down past the last subnormal digit, and, where that may still be half of
-        # one, past another; whatever is smaller counts as there.
+        # one, past another; whatever is smaller counts as there. Not so where the least exponent
+        # of all is the format's.
         size, above = widths.total_bits - 1, bits + 1 + nearest
         if rule.least_exponent is not None and rule.least_exponent >= running.emin:
             above = 0

@@ -93,18 +93,18 @@ class FlooredMachine(Machine):
         tree = tree_delay(lanes // parts)
         before = [
             Section("largest", tree, bits=lanes * product_bits(widths)),
-            Section("truncate", 870, bits=lanes * (terms.term_bits + 1)),
-            Section("gather", 650 + tree, bits=parts * sums),
+            Section("truncate", 380, bits=lanes * (terms.term_bits + 1)),
+            Section("gather", 540 + tree, bits=parts * sums),
         ]
         if self.halves:
-            before.append(Section("halves", 1400, bits=steps * sums))
+            before.append(Section("halves", 1250, bits=steps * sums))
         loop = []
         for i in range(steps):
             left = (steps - i - 1) * sums  # of later steps
             loop += [
-                Section("join", 870, i, loop=True, bits=left + 2 * terms.total_bits),
+                Section("join", 830, i, loop=True, bits=left + 2 * terms.total_bits),
                 Section("sum", 400, i, loop=True, bits=left + terms.total_bits),
-                Section("round", 850, i, holds=i == steps - 1, loop=True, bits=left + 32),
+                Section("round", 930, i, holds=i == steps - 1, loop=True, bits=left + 32),
             ]
         return (*before, *loop)
 

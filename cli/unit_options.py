@@ -87,7 +87,13 @@ OPTIONS: tuple[Option, ...] = (
         "A",
         default="aligned:13",
     ),
-    Option("--lanes", "lanes", "block size, 4 to 128", convert=int, default="32"),
+    Option(
+        "--lanes",
+        "lanes",
+        "block size, 4 to 128; 2 too with machines whose steps have 2 elements",
+        convert=int,
+        default="32",
+    ),
     Option(
         "--stages",
         "stages",

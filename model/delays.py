@@ -17,7 +17,13 @@ DEFAULT_DELAYS = "asap7"
 RATIOS: dict[str, dict[str, dict[str, float]]] = tomllib.loads(TABLE.read_text())
 """By process and unit: the ratio of each kind of section."""
 DELAYS = (DEFAULT_DELAYS, *RATIOS)
-ALIKE = {"narrow": "convert", "factor": "multiply", "gather": "sum"}
+ALIKE = {
+    "narrow": "convert",
+    "factor": "multiply",
+    "gather": "sum",
+    "truncate": "join",
+    "halves": "join",
+}
 """Kinds that take the ratio of another, whose arithmetic is theirs."""
 
 

@@ -21,6 +21,37 @@ class FactorWidths(Widths):
 
 
 @dataclass(frozen=True)
+class FlooredWidths(Widths):
+    """Of products whose sum is cut downwards beside c, on a finer grid than that of the products.
+
+    finer_bits: fraction bits of that grid.
+    """
+
+    finer_bits: int
+
+    @property
+    def total_fraction_bits(self) -> int:
+        """Of the sum with c: those of the finer grid."""
+        return self.finer_bits
+
+    @property
+    def aligned_sum_bits(self) -> int:
+        """Of the magnitude of the sum of a step's terms, or of a part of them."""
+        return magnitude_bits(self.step_lanes * self.largest_term)
+
+    @property
+    def more_bits(self) -> int:
+        """Digits of the finer grid below that of the products."""
+        return self.finer_bits - self.fraction_bits
+
+    @property
+    def total_bits(self) -> int:
+        """Of the signed sum of a step's terms and c."""
+        largest = self.step_lanes * self.largest_term + 2 ** (self.fraction_bits + 1)
+        return magnitude_bits(largest << self.more_bits) + 1
+
+
+@dataclass(frozen=True)
 class GroupWidths(Widths):
     """Of exact sums of groups, times the significands of their scales: a "product" is a group.
 

@@ -27,11 +27,13 @@ class OperandWidths:
     """One operand's decoded elements, wide enough for each of its formats.
 
     value = significand x 2^(exponent + exponent_min - fraction_bits), `exponent` unsigned: that of
-    the significand's unit digit, biased. micro: whether a micro-exponent lowers it by one.
+    the significand's unit digit, biased. micro: whether a micro-exponent lowers it by one. flushes:
+    whether subnormal elements are zeros.
     """
 
     formats: tuple[ElementFormat, ...]
     micro: bool = False
+    flushes: bool = False
 
     @property
     def code_bits(self) -> int:
@@ -72,11 +74,16 @@ class Widths:
 
     @cached_property
     def a(self) -> OperandWidths:
-        return OperandWidths(tuple(a for a, _ in self.config.formats), self.config.micro)
+        return self._operand(0)
 
     @cached_property
     def b(self) -> OperandWidths:
-        return OperandWidths(tuple(b for _, b in self.config.formats), self.config.micro)
+        return self._operand(1)
+
+    def _operand(self, side: int) -> OperandWidths:
+        config = self.config
+        formats = tuple(pair[side] for pair in config.formats)
+        return OperandWidths(formats, config.micro, config.accumulator.flushes)
 
     @property
     def product_fraction_bits(self) -> int:
@@ -146,6 +153,15 @@ class Widths:
         return self.config.lanes // self.steps
 
     @property
+    def parts(self) -> list[range]:
+        """The lanes whose products have one largest exponent, step by step."""
+        count, parts = self.step_lanes, self.config.accumulator.parts
+        starts = range(0, self.steps * count, count)
+        return [
+            range(start + part, start + count, parts) for start in starts for part in range(parts)
+        ]
+
+    @property
     def terms(self) -> "Widths":
         """Of what an accumulator aligns with c: products, or what becomes of them."""
         return self.config.accumulator.term_widths(self)
@@ -179,6 +195,11 @@ class Widths:
         bits = self.config.accumulator.alignment_bits
         assert bits is not None
         return bits
+
+    @property
+    def total_fraction_bits(self) -> int:
+        """Those of a step's sum with c."""
+        return self.fraction_bits
 
     @property
     def largest_term(self) -> int:

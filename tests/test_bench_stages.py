@@ -23,6 +23,8 @@ UNITS = {
     "promoted": DotConfig(formats="e4m3", lanes=4, accumulator="hopper-promoted", stages=6),
     "factor": DotConfig(formats="e2m1", lanes=16, accumulator="exact", scales="e4m3"),
     "scales": DotConfig("e4m3", 8, "fused:25", scales="e4m3", scale_block=4, stages=6),
+    "halves": DotConfig("e4m3fnuz", 32, "cdna3-fp8", scale_block=16, stages=6),
+    "flushed": DotConfig("bf16", 2, "cdna2-bf16"),
     "groups": DotConfig("e2m1", 64, "blackwell-mxf4nvf4", scales="e4m3", scale_block=16, stages=6),
 }
 # No counterpart in the model.

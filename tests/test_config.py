@@ -129,12 +129,31 @@ NAMES = "e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, e5m2fnuz, fp16, bf1
             {"accumulator": "tesla"},
         ),
         *(
-            (ValueError, f"accumulator {text} has no unit: {why}", {"accumulator": text})
-            for text, why in (
-                ("cdna1-fp16", "exact sums of parts of a block have none"),
-                ("cdna2-fp16", "trees that flush subnormal numbers have none"),
-                ("cdna3-fp8", "sums that are cut downwards have none"),
+            (ValueError, f"lanes must be at most {most} with {text}, not 32", {"accumulator": text})
+            for text, most in (("cdna1-fp16", 4), ("cdna1-bf16", 2), ("cdna2-fp16", 4))
+        ),
+        (
+            ValueError,
+            "lanes must be one of 2, 4, 8, 16, 32, 64, 128, not 1",
+            {"accumulator": "cdna2-bf16", "lanes": 1},
+        ),
+        (
+            ValueError,
+            "lanes must be one of 4, 8, 16, 32, 64, 128, not 2",
+            {"accumulator": "cdna3-xf32", "lanes": 2},
+        ),
+        (
+            ValueError,
+            "scale_block must be one of 4, 8, 16, 32, 64, 128, not 2",
+            {"accumulator": "cdna3-fp8", "scale_block": 2},
+        ),
+        *(
+            (
+                ValueError,
+                f"scales must be e8m0 with {text}, not e4m3",
+                {"accumulator": text, "scales": "e4m3", "lanes": 4},
             )
+            for text in ("cdna2-fp16", "cdna3-fp8")
         ),
         (
             ValueError,

@@ -342,6 +342,9 @@ CLEAN = [
     DotConfig("e4m3", lanes=4, accumulator="float32", status=False, load_c=False),
     DotConfig("e4m3", lanes=32, accumulator="ada", stages=8),
     DotConfig("e2m1,e2m3", lanes=4, accumulator="blackwell", out="bfloat16"),
+    DotConfig("bf16", lanes=2, accumulator="cdna2-bf16"),
+    DotConfig("tf32", lanes=4, accumulator="cdna3-xf32", load_c=False),
+    DotConfig("e4m3fnuz", lanes=8, accumulator="cdna3-fp8", scale_block=4, status=False),
 ]
 
 

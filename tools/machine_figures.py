@@ -29,10 +29,8 @@ def losses(name: str, data: str) -> list[str]:
 
 
 def unit(name: str, cache: Path = SYNTHESES) -> list[str]:
-    """The machine's own unit, its area in NAND2 and that of a lane; without one, why."""
+    """The machine's own unit, its area in NAND2 and that of a lane."""
     machine = MACHINES[name]
-    if machine.without_unit is not None:
-        return [machine.without_unit, "-", "-"]
     config = DotConfig(machine.operands[0], accumulator=machine, **machine.own_unit)
     area = measure(generate(config, TOP), TOP, Flow(sections=False), cache_dir=cache).area
     return [f"{config.lanes} lanes", f"{area:,.0f}", f"{area / config.lanes:,.0f}"]

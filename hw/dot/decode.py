@@ -81,8 +81,9 @@ class ElementDecoder(wiring.Component):
         normal = field.any()
         # A subnormal has the exponent of the smallest normal, the field 1, and no hidden one.
         exponent = Cat(field[0] | ~field[1:].any(), field[1:])
+        kept = fraction & normal.replicate(len(fraction)) if widths.flushes else fraction
         m.d.comb += [
-            out.significand.eq(Cat(Const(0, align), fraction, normal)),
+            out.significand.eq(Cat(Const(0, align), kept, normal)),
             out.exponent.eq(self._lowered(exponent + (fmt.emin - 1 - widths.exponent_min))),
         ]
         if fmt.specials is Specials.NAN_ONLY:

@@ -8,18 +8,20 @@ from ..arithmetic.floats import FloatLayout, RunningLayout, merge_special, unpac
 from ..arithmetic.round import FloatRounder
 from ..hierarchy import submodule
 from ..pipeline import Section
-from .float_tree_range import ROUNDING_FLAGS, range_values
+from .float_tree_range import ROUNDING_FLAGS, flushed_flags, range_values, without_subnormals
 from .multiply import special_shape
 from .narrow import c_value, carried, first_c
 
 
 class FloatAccumulate(Section):
-    """c starts at the caller's with `first`; special values decide where there are any."""
+    """c starts at the caller's with `first`; special values decide where there are any. A subnormal
+    c, and a subnormal result, is a zero where the rule has no such numbers."""
 
     def __init__(self, widths: Widths, significand_bits: int) -> None:
         self.significand_bits = significand_bits
         self.nan_bits = widths.config.accumulator.nan_bits
         self.fmt = widths.running
+        self._flushes = widths.config.accumulator.flushes
         before = range_values() if widths.products_leave_float32 else {"sticky": 1}
         super().__init__(
             {
@@ -39,7 +41,10 @@ class FloatAccumulate(Section):
         adder = submodule(m, "adder", FloatSum(fmt.significand_bits, self.significand_bits))
         rounder = submodule(m, "rounder", FloatRounder(adder.sum_bits, nearest=True, fmt=fmt))
         c = Signal(fmt.bits)
-        m.d.comb += c.eq(Mux(self.i.first, first_c(self), self.i.running.c))
+        start, lost = first_c(self), Const(0, 1)
+        if self._flushes:
+            start, lost = without_subnormals(m, "start", start)
+        m.d.comb += c.eq(Mux(self.i.first, start, self.i.running.c))
         active, special_bits = merge_special(m, "special", c, self.i.special[0], self.nan_bits, fmt)
         m.d.comb += [
             adder.a.eq(unpack_float(m, c, "running", fmt)),
@@ -49,6 +54,9 @@ class FloatAccumulate(Section):
             rounder.exponent.eq(adder.exponent),
         ]
         result, raised = rounder.result, {name: getattr(rounder, name) for name in ROUNDING_FLAGS}
+        if self._flushes:
+            result, tiny = without_subnormals(m, "result", result)
+            raised = flushed_flags(raised, tiny)
         if "tree_flags" in self.reads:
             # A block that overflowed is the result; nothing is rounded then.
             zero, special = Const(0, fmt.bits), self.i.block_special
@@ -62,5 +70,8 @@ class FloatAccumulate(Section):
         m.d.comb += self.o.running.c.eq(Mux(active, result, special_bits))
         flags = self.o.running.flags
         for name, flag in raised.items():
-            m.d.comb += flags[name].eq(carried(self, name) | (active & flag))
+            before = carried(self, name)
+            if self._flushes and name != "overflow":
+                before |= self.i.first & lost
+            m.d.comb += flags[name].eq(before | (active & flag))
         return m

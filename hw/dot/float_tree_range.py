@@ -1,7 +1,9 @@
 """Sections `tree1`, `tree2`, ... of `float32` where operands have the exponents of a float32 or
 nearly: products and sums may be subnormal, and may overflow."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, ShapeLike, Signal, signed
+from collections.abc import Mapping
+
+from amaranth.hdl import Cat, Const, Module, Mux, ShapeLike, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -114,9 +116,25 @@ class RoundedSum(wiring.Component):
         return m
 
 
+def without_subnormals(m: Module, name: str, bits: Value) -> tuple[Value, Value]:
+    """(float32 `bits`, +0 for a subnormal number; whether it is one)."""
+    normal, tiny = bits[FLOAT32.mantissa_bits : 31].any(), Signal(name=f"{name}_subnormal")
+    m.d.comb += tiny.eq(~normal & bits[: FLOAT32.mantissa_bits].any())
+    return Mux(tiny, 0, bits), tiny
+
+
+def flushed_flags(flags: Mapping[str, Value], tiny: Value) -> dict[str, Value]:
+    """Those of a rounding whose result is a zero for a subnormal number where `tiny`."""
+    return {
+        "overflow": flags["overflow"],
+        "underflow": flags["underflow"] | tiny,
+        "inexact": flags["inexact"] | tiny,
+    }
+
+
 class RangeLevel(Section):
     """One level of the tree: adjacent pairs added; the first rounds the products, the last joins
-    2^s."""
+    2^s. Subnormal results are zeros where the rule has no such numbers."""
 
     def __init__(self, widths: Widths, number: int) -> None:
         self.widths = widths
@@ -144,16 +162,14 @@ class RangeLevel(Section):
             for index, product in enumerate(self.i.products):
                 rounder = submodule(m, f"round{index}", ProductRounder(self.widths))
                 m.d.comb += rounder.i.eq(product)
-                words.append(rounder.o)
-                flags.append(rounder.flags)
+                words.append(self._result(m, f"round{index}", rounder, flags))
         else:
             words, flags = list(self.i.float_words), [self.i.tree_flags]
         sums = []
         for index in range(self.count // 2):
             adder = submodule(m, f"adder{index}", RoundedSum())
             m.d.comb += [adder.a.eq(words[2 * index]), adder.b.eq(words[2 * index + 1])]
-            sums.append(adder.o)
-            flags.append(adder.flags)
+            sums.append(self._result(m, f"adder{index}", adder, flags))
         for name in ROUNDING_FLAGS:
             m.d.comb += self.o.tree_flags[name].eq(Cat(*(each[name] for each in flags)).any())
         if self.is_last:
@@ -162,7 +178,19 @@ class RangeLevel(Section):
             m.d.comb += [word.eq(x) for word, x in zip(self.o.float_words, sums, strict=True)]
         return m
 
-    def _deliver(self, m: Module, word: Signal) -> None:
+    def _result(
+        self, m: Module, name: str, rounding: ProductRounder | RoundedSum, flags: list
+    ) -> Value:
+        """The word of a rounding, whose flags join the others."""
+        if not self.widths.config.accumulator.flushes:
+            flags.append(rounding.flags)
+            return rounding.o
+        word, tiny = without_subnormals(m, name, rounding.o)
+        raised = {flag: rounding.flags[flag] for flag in ROUNDING_FLAGS}
+        flags.append(flushed_flags(raised, tiny))
+        return word
+
+    def _deliver(self, m: Module, word: Value) -> None:
         """The block's sum x 2^s, with its leading one at the top."""
         unpacked, out = unpack_float(m, word, "unpacked"), self.o.block
         normalizer = submodule(m, "normalizer", Normalizer(SIGNIFICAND))

@@ -45,8 +45,8 @@ def sum_name(widths: Widths) -> str:
 
 
 def peaks_shape(widths: Widths) -> data.ArrayLayout:
-    """The value `peaks`: one for each step."""
-    return data.ArrayLayout(PeakLayout(widths), widths.steps)
+    """The value `peaks`: one for each step, or for each part of a step."""
+    return data.ArrayLayout(PeakLayout(widths), len(widths.parts))
 
 
 def terms_shape(widths: Widths) -> data.ArrayLayout:
@@ -56,7 +56,7 @@ def terms_shape(widths: Widths) -> data.ArrayLayout:
 
 
 class FusedLargest(Section):
-    """The largest exponent of each step."""
+    """The largest exponent of each step, or of each part of a step."""
 
     def __init__(self, widths: Widths) -> None:
         self.widths = widths = widths.terms
@@ -64,17 +64,16 @@ class FusedLargest(Section):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        count = self.widths.step_lanes
-        for step in range(self.widths.steps):
-            largest = LargestExponent(count, self.widths.exponent_bits)
-            tree = submodule(m, f"tree{step}", largest)
-            products = [self.i.products[index] for index in range(step * count, (step + 1) * count)]
+        for part, lanes in enumerate(self.widths.parts):
+            largest = LargestExponent(len(lanes), self.widths.exponent_bits)
+            tree = submodule(m, f"tree{part}", largest)
+            products = [self.i.products[lane] for lane in lanes]
             for index, product in enumerate(products):
                 m.d.comb += tree.exponent[index].eq(product.exponent)
             m.d.comb += [
                 tree.nonzero.eq(Cat(product.nonzero for product in products)),
-                self.o.peaks[step].exponent.eq(tree.largest),
-                self.o.peaks[step].any.eq(tree.any),
+                self.o.peaks[part].exponent.eq(tree.largest),
+                self.o.peaks[part].any.eq(tree.any),
             ]
         return m
 
@@ -93,15 +92,9 @@ class Join(Section):
         if step == 0:
             start = {"starts": 1, **({} if promotes(widths) else c_value(widths))}
         super().__init__(
+            {**self._terms(), sum_name(widths): RunningLayout(widths.running), **start},
             {
-                "products": products_shape(widths),
-                "peaks": peaks_shape(widths),
-                **self._scale_value(),
-                sum_name(widths): RunningLayout(widths.running),
-                **start,
-            },
-            {
-                "terms": terms_shape(widths),
+                **self._aligned(),
                 "exponent": signed(EXPONENT_BITS),
                 "sticky": 1,
                 "before": RunningLayout(widths.running),
@@ -113,18 +106,37 @@ class Join(Section):
         widths, before = self.widths, self.o.before
         self._begin(m, before)
         c = unpack_float(m, before.c, "running", widths.running)
-        peak_of_step = self.i.peaks[self.step]
+        some, largest = self._peak()
         products_lead = Signal()
         peak = Signal(signed(EXPONENT_BITS))
-        emax, scale = self.o.exponent, self._scale()
-        base = Signal(signed(EXPONENT_BITS))
         m.d.comb += [
-            peak.eq(peak_of_step.exponent + scale + widths.exponent_min),
+            peak.eq(largest),
             # A zero c takes no part; with zero products too, any exponent will do.
-            products_lead.eq(peak_of_step.any & ((c.significand == 0) | (peak > c.exponent))),
-            emax.eq(self._at_least(Mux(products_lead, peak, c.exponent))),
-            base.eq(emax - scale - widths.exponent_min),
+            products_lead.eq(some & ((c.significand == 0) | (peak > c.exponent))),
+            self.o.exponent.eq(self._at_least(Mux(products_lead, peak, c.exponent))),
         ]
+        m.d.comb += self.o.sticky.eq(Cat(self._align(m, c)).any())
+        return m
+
+    def _terms(self) -> dict[str, ShapeLike]:
+        """What is aligned with the running value, and the exponents of that."""
+        peaks = peaks_shape(self.widths)
+        return {"products": products_shape(self.widths), "peaks": peaks, **self._scale_value()}
+
+    def _aligned(self) -> dict[str, ShapeLike]:
+        """What is left of it."""
+        return {"terms": terms_shape(self.widths)}
+
+    def _peak(self) -> tuple[Value, Value]:
+        """Whether there is a term that is not zero, and the largest exponent of these."""
+        peak = self.i.peaks[self.step]
+        return peak.any, peak.exponent + self._scale() + self.widths.exponent_min
+
+    def _align(self, m: Module, c: data.View) -> list[Value]:
+        """All terms to the grid of emax; says of each whether a one was cut off."""
+        widths, emax = self.widths, self.o.exponent
+        base = Signal(signed(EXPONENT_BITS))
+        m.d.comb += base.eq(emax - self._scale() - widths.exponent_min)
         sticky = []
         for index in range(widths.step_lanes):
             product = self.i.products[self.step * widths.step_lanes + index]
@@ -138,8 +150,7 @@ class Join(Section):
             ]
             sticky.append(shift.sticky)
         sticky.append(self._align_running(m, c, emax))
-        m.d.comb += self.o.sticky.eq(Cat(sticky).any())
-        return m
+        return sticky
 
     def _scale_value(self) -> dict[str, ShapeLike]:
         """The exponent of scales, where terms have it not in them."""
@@ -220,6 +231,7 @@ class FusedRound(Section):
                 "sticky": 1,
                 "special": special_shape(widths),
                 "before": RunningLayout(widths.running),
+                **self._more(),
             },
             {sum_name(widths): RunningLayout(widths.running)},
         )
@@ -230,8 +242,11 @@ class FusedRound(Section):
         bits, nearest, running = rule.step_fraction_bits, rule.rounds_to_nearest, widths.running
         # Behind a zero c the total may lie below the format's smallest exponent: zeros above it
         # make the way down past the last subnormal digit, and, where that may still be half of
-        # one, past another; whatever is smaller counts as there.
+        # one, past another; whatever is smaller counts as there. Not so where the least exponent
+        # of all is the format's.
         size, above = widths.total_bits - 1, bits + 1 + nearest
+        if rule.least_exponent is not None and rule.least_exponent >= running.emin:
+            above = 0
         width = size + above
         rounder = submodule(
             m, "rounder", FloatRounder(width, nearest=nearest, fraction_bits=bits, fmt=running)
@@ -245,18 +260,28 @@ class FusedRound(Section):
         m.d.comb += [
             rounder.sign.eq(total[-1]),
             rounder.magnitude.eq(Mux(total[-1], -total, total)),
-            top.eq(self.i.exponent + (size - 1 - widths.fraction_bits)),
+            top.eq(self.i.exponent + (size - 1 - widths.total_fraction_bits)),
             rounder.exponent.eq(Mux(top < lowest, lowest, top) + above),
-            after.c.eq(Mux(active, rounder.result, special_bits)),
+            after.c.eq(Mux(active, self._result(m, rounder), special_bits)),
             after.flags.eq(before.flags),
         ]
         inexact = rounder.inexact | self.i.sticky
-        m.d.comb += [
-            after.flags.overflow.eq(before.flags.overflow | (active & rounder.overflow)),
-            after.flags.underflow.eq(before.flags.underflow | (active & rounder.underflow)),
-            after.flags.inexact.eq(before.flags.inexact | (active & inexact)),
-        ]
+        raised = {"overflow": rounder.overflow, "underflow": rounder.underflow, "inexact": inexact}
+        for name, flag in self._raised(raised).items():
+            m.d.comb += after.flags[name].eq(before.flags[name] | (active & flag))
         return m
+
+    def _more(self) -> dict[str, ShapeLike]:
+        """What else it reads."""
+        return {}
+
+    def _result(self, m: Module, rounder: FloatRounder) -> Value:
+        """The result where no term is special."""
+        return rounder.result
+
+    def _raised(self, flags: dict[str, Value]) -> dict[str, Value]:
+        """The flags of that, of those of the rounding."""
+        return flags
 
 
 class Promote(Section):

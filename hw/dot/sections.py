@@ -13,12 +13,13 @@ from ...model.accumulators import (
     Int32,
     by_kind,
 )
+from ...model.accumulators.amd import FlooredMachine
 from ...model.accumulators.group_sums import GroupSums
 from ...model.formats import FloatFormat
 from ...model.outputs import IntegerOutput
 from ...model.widths import Widths
 from ..pipeline import Section
-from . import aligned, exact, fixed, float_tree, fused, groups, integer
+from . import aligned, exact, fixed, float_tree, floored, fused, groups, integer
 from .convert import Convert
 from .multiply import PRODUCTS, Decode
 from .narrow import Narrow
@@ -29,6 +30,7 @@ FAMILIES: dict[type[Accumulator], Mapping[str, Callable[..., Section]]] = {
     Aligned: aligned.SECTIONS,
     Fused: fused.SECTIONS,
     GroupSums: groups.SECTIONS,
+    FlooredMachine: floored.SECTIONS,
     Fixed: fixed.SECTIONS,
     Float32: float_tree.SECTIONS,
 }

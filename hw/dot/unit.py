@@ -71,8 +71,12 @@ class DotUnit(wiring.Component):
     presets         bits; sum; round: RZ. `hopper-promoted` adds promote: c + partial, RNE
     mxf4nvf4        gather: exact sums of groups; factor: times the scales; as fused, with groups
                     for products, the exponents of their scales for theirs
+    floored:F:G     largest; truncate: k terms of F + 2 bits, RZ; gather: their sums; halves: of
+                    even and odd places, cut downwards, added (FP8); per step join: sum and c cut
+                    downwards, G and F digits below emax; sum; round: RNE
     fixed:W:L       place; sum; scale: W + 1 bits; accumulate: W bits; round: RNE
-    float32         tree1 ... tree(log2 k): RNE adders; accumulate: c + 2^s x tree, RNE
+    float32         tree1 ... tree(log2 k): RNE adders; accumulate: c + 2^s x tree, RNE. Steps of a
+                    machine are beats, as those of `exact`; flushed: subnormal results are zeros
     float16, ...:R  as without R; narrow: the caller's c in R, RNE; c' and its way round in R
     int32, integer  sum; correct: zero points and integer scales (if asked); accumulate: INT32,
     results         saturating; rescale: x multiplier (if asked); limit: shift, zero point, clip

@@ -1,18 +1,23 @@
 """Rules of AMD's matrix cores: exact steps (CDNA1), trees (CDNA2), sums cut downwards (CDNA3)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import rounding
+from ..datapath import product_bits, tree_delay
 from ..formats import FLOAT32
+from ..pipeline import Section
 from ..products import NO_EXPONENT
 from ..rounding import F32, F64
 from ..specials import Update
 from ..steps import Step, Steps
+from ..term_widths import FlooredWidths
 from ..trace import Recorder
 from ..wide import exact_sum
+from ..widths import Widths
 from .base import truncate
 from .exact import Exact
 from .float32 import Float32
@@ -24,11 +29,6 @@ class ExactMachine(Machine, Exact):
     """Steps of `terms` elements, each added to c exactly, with one rounding."""
 
     takes_floats = False
-
-    @property
-    def without_unit(self) -> str:
-        """Why no unit computes it yet."""
-        return "exact sums of parts of a block have none"
 
     @property
     def rule(self) -> str:
@@ -43,15 +43,12 @@ class TreeMachine(Machine, Float32):
     Those of elements and c count as zeros, and so does every subnormal result of a rounding.
     """
 
+    takes_significands = False
+
     @property
     def flushes(self) -> bool:
         """Whether subnormal numbers count as zeros."""
         return True
-
-    @property
-    def without_unit(self) -> str:
-        """Why no unit computes it yet."""
-        return "trees that flush subnormal numbers have none"
 
     @property
     def rule(self) -> str:
@@ -71,6 +68,9 @@ class FlooredMachine(Machine):
     fraction_bits: int
     sum_bits: int
     halves: bool = False
+    is_fused = True
+    least_exponent: ClassVar[int] = FLOAT32.emin  # as `Fused` has them, for its sections
+    rounds_to_nearest: ClassVar[bool] = True
     summary = "terms cut F bits below the largest, their sum and c downwards; RNE result"
 
     @property
@@ -79,9 +79,36 @@ class FlooredMachine(Machine):
         return self.fraction_bits
 
     @property
-    def without_unit(self) -> str:
-        """Why no unit computes it yet."""
-        return "sums that are cut downwards have none"
+    def parts(self) -> int:
+        """Even places, and odd ones."""
+        return 2 if self.halves else 1
+
+    def term_widths(self, widths: Widths) -> FlooredWidths:
+        """With those of the sum with c."""
+        return FlooredWidths(widths.config, self.sum_bits)
+
+    def sections(self, widths: Widths) -> tuple[Section, ...]:
+        """The sums of products, which do not wait for c, then each step behind the one before."""
+        terms, lanes = self.term_widths(widths), widths.config.lanes
+        steps, parts = widths.steps, len(widths.parts)
+        sums = terms.aligned_sum_bits + 1 + widths.exponent_bits
+        tree = tree_delay(lanes // parts)
+        before = [
+            Section("largest", tree, bits=lanes * product_bits(widths)),
+            Section("truncate", 380, bits=lanes * (terms.term_bits + 1)),
+            Section("gather", 540 + tree, bits=parts * sums),
+        ]
+        if self.halves:
+            before.append(Section("halves", 1250, bits=steps * sums))
+        loop = []
+        for i in range(steps):
+            left = (steps - i - 1) * sums  # of later steps
+            loop += [
+                Section("join", 830, i, loop=True, bits=left + 2 * terms.total_bits),
+                Section("sum", 400, i, loop=True, bits=left + terms.total_bits),
+                Section("round", 930, i, holds=i == steps - 1, loop=True, bits=left + 32),
+            ]
+        return (*before, *loop)
 
     @property
     def rule(self) -> str:
@@ -113,6 +140,9 @@ class FlooredMachine(Machine):
             ]
         parts[1] = np.where(left_out, 0.0, parts[1])
         units = parts[0] + parts[1] * 2.0 ** (self.sum_bits - self.fraction_bits)
+        if record.keep_stages:
+            record.stage("largest_exponent", largest)
+            record.stage("integer_sum", units.astype(np.int64))
         exact = np.ldexp(units, largest - self.sum_bits)
         result, both = rounding.nearest_even(exact), None
         if may_overflow:
@@ -126,12 +156,16 @@ class FlooredMachine(Machine):
         self, step: Step, record: Recorder, active: NDArray[np.bool_]
     ) -> tuple[F64, NDArray[np.int64]]:
         """The sum of the aligned products, scales included, and the exponent of its grid."""
+        sums = [
+            self._aligned(step, slice(i, None, self.parts), record, active)
+            for i in range(self.parts)
+        ]
         if not self.halves:
-            return self._aligned(step, slice(None), record, active)
-        sums = [self._aligned(step, slice(i, None, 2), record, active) for i in (0, 1)]
+            return sums[0]
         largest = np.maximum(sums[0][1], sums[1][1])
         shift = self.fraction_bits - largest
         units = sum(_floored(total, shift, record, active) for total, _ in sums)
+        record.stage("halves", np.asarray(units))
         return np.ldexp(units, -shift), largest
 
     def _aligned(
@@ -142,6 +176,8 @@ class FlooredMachine(Machine):
         shift = np.where(nothing, 0, self.fraction_bits - largest - step.scale)
         terms = truncate(step.terms[:, places], step.scale + shift, record, active)
         total = exact_sum(terms, self.fraction_bits + step.term_bits, 0).rounded_to_odd()
+        record.stage("aligned_terms", terms)
+        record.stage("gather", total)
         lowest = 2 * FLOAT32.lsb  # below every c
         return np.ldexp(total, -shift), np.where(nothing, lowest, largest + step.scale)
 

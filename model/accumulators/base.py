@@ -89,11 +89,6 @@ class Accumulator:
         return xp.where(xp.abs(x) < FLOAT32.smallest_normal, 0.0, x)
 
     @property
-    def without_unit(self) -> str | None:
-        """Why no unit computes it yet; None where there is one."""
-        return None
-
-    @property
     def alignment_bits(self) -> int | None:
         """Fraction bits that terms keep below the largest unit digit; None where none is cut."""
         return None
@@ -108,6 +103,12 @@ class Accumulator:
         """The most elements of a block that are taken at once; None where it is the whole block."""
         return None
 
+    @property
+    def parts(self) -> int:
+        """Into how many, place by place in turn, the elements of a step fall before they have a
+        largest exponent."""
+        return 1
+
     def step_terms(self, block: int) -> int:
         """Elements that are taken at once, of blocks of `block`."""
         return block if self.step_limit is None else min(self.step_limit, block)
@@ -120,13 +121,22 @@ class Accumulator:
         """How often a unit of `lanes` lanes, blocks of `scale_block` elements, changes c a beat."""
         return lanes // scale_block * self.steps(scale_block)
 
+    @property
+    def least_lanes(self) -> int:
+        """The fewest lanes of a unit."""
+        return 4
+
+    @property
+    def most_lanes(self) -> int | None:
+        """The most lanes of a unit, where less than there are: a beat is no more than one partial
+        sum, and no more than one step of a sum that has no c in it."""
+        return self.promotes_every if self.is_fused else self.step_limit
+
     def check_unit(self, lanes: int, scale_block: int) -> None:
         """ValueError unless there is a unit of so many lanes, blocks of `scale_block` elements."""
-        if self.without_unit is not None:
-            raise ValueError(f"accumulator {self} has no unit: {self.without_unit}")
-        every = self.promotes_every
-        if every is not None and lanes > every:
-            raise ValueError(f"lanes must be at most {every} with {self}, not {lanes}")
+        most = self.most_lanes
+        if most is not None and lanes > most:
+            raise ValueError(f"lanes must be at most {most} with {self}, not {lanes}")
         if scale_block < lanes and not self.is_fused:
             raise ValueError(
                 f"scale_block must be the lanes with {self}, {lanes}, not {scale_block}"

@@ -58,6 +58,11 @@ class Machine(Accumulator):
         return self.terms
 
     @property
+    def least_lanes(self) -> int:
+        """Those of a step, of fewer elements than other units have."""
+        return min(self.terms, super().least_lanes)
+
+    @property
     def own_unit(self) -> dict[str, Any]:
         """Options of `DotConfig` for a unit with the machine's own step: one a beat."""
         return {"lanes": self.terms}

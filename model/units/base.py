@@ -66,10 +66,11 @@ class UnitConfig(ABC):
         return cls(**keywords)
 
 
-def block_size(name: str, value: object) -> int:
-    """`value` if it is a number of elements in `LANES`, else ValueError."""
-    if type(value) is not int or value not in LANES:
-        raise ValueError(f"{name} must be one of {', '.join(map(str, LANES))}, not {value!r}")
+def block_size(name: str, value: object, least: int = LANES[0]) -> int:
+    """`value` if it is a number of elements in `LANES`, or `least`, else ValueError."""
+    legal = sorted({least, *LANES})
+    if type(value) is not int or value not in legal:
+        raise ValueError(f"{name} must be one of {', '.join(map(str, legal))}, not {value!r}")
     return value
 
 

@@ -49,7 +49,8 @@ class DotConfig(UnitConfig):
     ==============  ===========================  ==================================================
     `formats`       see `format_pairs`           element formats of a and b; several add a mode
                                                  input and widen lanes to hold every one
-    `lanes`         4, 8, 16, 32, 64, 128        block size; area grows linearly
+    `lanes`         4, 8, 16, 32, 64, 128        block size; area grows linearly; 2 too with a
+                                                 machine whose step that is
     `accumulator`   see `accumulator`            the rule, and most of the width behind the lanes
     `stages`        limits depend on the         registers from input to output = latency in
                     accumulator                  cycles; None takes 4 or the nearest legal number
@@ -115,8 +116,8 @@ class DotConfig(UnitConfig):
         pairs = format_pairs(formats)
         rule = as_accumulator(accumulator)
         out = output_format(out)
-        block_size("lanes", lanes)
-        scale_block = _scale_block(scale_block, lanes)
+        block_size("lanes", lanes, rule.least_lanes)
+        scale_block = _scale_block(scale_block, lanes, rule.least_lanes)
         rule.check_unit(lanes, scale_block)
         for a, b in pairs:
             rule.check_formats(a, b)
@@ -360,11 +361,11 @@ class DotConfig(UnitConfig):
         return convert_trace(trace, self.out)
 
 
-def _scale_block(value: object, lanes: int) -> int:
+def _scale_block(value: object, lanes: int, least: int) -> int:
     """`value`, or the lanes, if it is a power of two up to these; else ValueError."""
     if value is None:
         return lanes
-    block = block_size("scale_block", value)
+    block = block_size("scale_block", value, least)
     if block > lanes:
         raise ValueError(f"scale_block must be at most the lanes, {lanes}, not {block}")
     return block

@@ -322,10 +322,14 @@ def _class_pairs(config: DotConfig) -> Bins:
 
 
 def _depth_bins(config: DotConfig) -> Bins:
-    """As far as the largest product that has a negative exceeds the least product."""
+    """As far as the largest product that has a negative exceeds the least product; of two products
+    one less the other is at least a digit of both."""
     pairs = [Pair(*pair) for pair in config.formats]
     reach = max(float(np.log2(-pair.least)) - pair.lsb for pair in pairs)
     reach += MICRO_DIGITS * config.micro
+    if config.lanes == 2:
+        largest = [[int(fmt.triples.significand.max()) for fmt in pair] for pair in config.formats]
+        reach = min(reach, max(float(np.log2(x * y + 1)) for x, y in largest))
     return [name for name, start in DEPTHS.items() if start < reach] + ["total"]
 
 
@@ -340,8 +344,10 @@ def _distance_bins(config: DotConfig) -> Bins:
 
 def _result_bins(config: DotConfig) -> Bins:
     register, out = _register(config), _float_out(config)
-    # A float16 as a float32 is never subnormal.
-    normal, subnormal = True, config.accumulator.running.lsb < out.emin
+    # A float16 as a float32 is never subnormal; some rules have no subnormal numbers.
+    running = config.accumulator.running
+    least = running.emin if config.accumulator.flushes else running.lsb
+    normal, subnormal = True, least < out.emin
     if register is not None:
         normal, subnormal = register.can_be_normal(out), register.can_be_subnormal(out)
     if register is None and not _keeps_c(config):

@@ -7,6 +7,7 @@ section writes is told by the values' names (hw/dot/).
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -183,6 +184,10 @@ def _signed(sign: int, magnitude: int) -> int:
     return -magnitude if sign else magnitude
 
 
+def _term(view: Any) -> int:
+    return _signed(view["sign"], view["magnitude"])
+
+
 def _pair(what: str, got: Fraction | int, want: Fraction | int) -> tuple[str, str, str]:
     return what, _text(got), _text(want)
 
@@ -235,17 +240,26 @@ def _factor(value: Any, step: Step) -> Iterator[tuple[str, str, str]]:
 
 
 def _peaks(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
-    terms, steps = step.widths.terms, step.widths.steps
-    per_step = len(step.products) // steps
+    terms = step.widths.terms
     units = step.of_beat("scale")
     if not isinstance(terms, GroupWidths):
         units = [unit for part in step.of_beat("unit_exponent") for unit in part]
-    for index in range(steps):
-        if any(step.products[index * per_step : (index + 1) * per_step]):
+    size = len(step.products) // len(units)
+    for index, part in enumerate(terms.parts):
+        if any(any(step.products[unit * size : (unit + 1) * size]) for unit in part):
             got = view[index]["exponent"] + terms.exponent_min
-            count = len(units) // steps
-            want = max(units[index * count : (index + 1) * count])
-            yield f"largest of step {index}", str(got), str(int(want))
+            yield f"largest of part {index}", str(got), str(int(max(units[i] for i in part)))
+
+
+def _aligned_terms(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    wanted = np.concatenate(step.of_beat("aligned_terms"))
+    for lane, want in zip(chain(*step.widths.parts), wanted, strict=True):
+        yield _pair(f"term {lane}", _term(view[lane]), want)
+
+
+def _aligned_sums(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+    for index, want in enumerate(step.of_beat(step.section)):
+        yield _pair(f"aligned sum {index}", _term(view[index]), want)
 
 
 def _largest(value: int, step: Step) -> Iterator[tuple[str, str, str]]:
@@ -262,7 +276,7 @@ def _terms(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
     if "aligned" not in step:  # groups, of which the model keeps the sum
         return
     for index, want in enumerate([*step["aligned"], step["aligned_c"]]):
-        yield _pair(f"term {index}", _signed(view[index]["sign"], view[index]["magnitude"]), want)
+        yield _pair(f"term {index}", _term(view[index]), want)
 
 
 def _inverted_terms(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
@@ -327,9 +341,7 @@ def _running(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
     if step.config.has_integers:
         yield _pair("INT32 sum", view["c"], int(step["accumulator"]))
         return
-    if (
-        step.config.accumulator.register is not None
-    ):  # the register rounded, of which the model has the last
+    if step.config.accumulator.register is not None:  # rounded; the model has the last
         if step.is_last and step.config.out == FLOAT32:
             yield from _result(view, step)
         return
@@ -375,6 +387,8 @@ COMPARE: dict[str, Compare] = {
     "peaks": _peaks,
     "exponent": _exponent,
     "terms": _terms,
+    "aligned_terms": _aligned_terms,
+    "aligned_sums": _aligned_sums,
     "words": _inverted_terms,
     "total": _total,
     "rows": _words,

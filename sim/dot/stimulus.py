@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ...model import DotConfig
 from ...model.formats import E4M3
+from ...model.products import Pair
 from ..bench.operands import (
     SCALE_CLASSES,
     class_codes,
@@ -61,10 +62,13 @@ def wide_range(target: Target, rng: Generator, n: int) -> list[Batch]:
 
 MANY = 128  # exponents of products, of which no few products can have all
 SHALLOW = 24
+CANDIDATES, NEAR = 64, 8  # products beside one, and how far their codes lie
 
 
 def cancellation(target: Target, rng: Generator, n: int) -> list[Batch]:
     """Blocks that cancel, wholly or but for one product at every possible depth in turn."""
+    if target.lanes == 2:
+        return _two_that_cancel(target, rng, n)
     half = target.lanes // 2
     low, high = target.pairs.limits
     a, b = target.zeros(n, 1)
@@ -100,6 +104,26 @@ def cancellation(target: Target, rng: Generator, n: int) -> list[Batch]:
     scales = near_scales(rng, (n, 1)), near_scales(rng, (n, 1))
     shifts = _shift_of(lane, remains & (turn % 2 == 0))
     return [target.batch(a, b, scales, c, micro=shifts)]
+
+
+def _two_that_cancel(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """Two products: one and its negative, or what is nearest to that of many beside it."""
+    a, b = target.zeros(n, 1)
+    a[:, 0, :] = weighted(rng, target.format_a, (n, 1), special=0.0)
+    b[:, 0, 0] = weighted(rng, target.format_b, (n,), special=0.0)
+    b[:, 0, 1] = target.format_b.negated(b[:, 0, 0])
+    near_a, near_b = (
+        (side[:, 0, 1:] + rng.integers(-NEAR, NEAR + 1, (n, CANDIDATES))) % 2**fmt.bits
+        for side, fmt in ((a, target.format_a), (b, target.format_b))
+    )
+    pair = Pair(target.format_a, target.format_b)
+    left = np.abs(pair.of(a[:, 0, :1], b[:, 0, :1]).values + pair.of(near_a, near_b).values)
+    nearest = np.where(left > 0, left, np.inf).argmin(axis=1)
+    remains = np.arange(n) % 4 != 0
+    for side, found in ((a, near_a), (b, near_b)):
+        side[remains, 0, 1] = found[np.arange(n), nearest][remains]
+    c = np.where(rng.random(n) < 0.7, np.uint32(0), random_c(rng, n, special=0.0))
+    return [target.batch(a, b, (near_scales(rng, (n, 1)), near_scales(rng, (n, 1))), c)]
 
 
 def alignment(target: Target, rng: Generator, n: int) -> list[Batch]:

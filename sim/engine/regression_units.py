@@ -193,6 +193,7 @@ def _dot_units() -> list[Unit]:
         *_wider_units(),
         *_narrow_units(),
         *_scaled_units(),
+        *_amd_units(),
     ]
 
 
@@ -235,6 +236,20 @@ def _scaled_units() -> list[Unit]:
         _unit("fused:13", "e2m1", 16, 4, bulk=30_000, scales="e4m3", interleave=2),
         _unit("blackwell", "e4m3,e2m1", 16, 8, bulk=30_000, scales="e4m3", scale_block=4),
         _unit("hopper-promoted", "e5m2", 16, 6, bulk=30_000, scale_block=8),
+    ]
+
+
+def _amd_units() -> list[Unit]:
+    """AMD's machines: a beat is a step, but for two beside each other."""
+    fnuz = "e4m3fnuz,e5m2fnuz,e4m3fnuzxe5m2fnuz,e5m2fnuzxe4m3fnuz"
+    return [
+        _unit("cdna1-fp16", "fp16", 4, 5, bulk=30_000),
+        _unit("cdna1-bf16", "bf16", 2, 6, bulk=20_000),
+        _unit("cdna2-fp16", "fp16,bf16", 4, 3, bulk=30_000),
+        _unit("cdna2-bf16", "bf16", 2, 2, bulk=30_000),
+        _unit("cdna3-fp16", "fp16,bf16", 8, 5, bulk=30_000),
+        _unit("cdna3-xf32", "tf32", 4, 7, bulk=30_000, interleave=2),
+        _unit("cdna3-fp8", fnuz, 32, 6, bulk=30_000, scale_block=16),
     ]
 
 

@@ -5,9 +5,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..cost.errors import SynthesisError
+from ..formal import aig
+from ..formal.aig import Aig, Builder
 from ..formal.engine import Verdict, ask
-from . import aig
-from .aig import Aig, Builder
 from .design import SELECT, Design
 
 STEP = "&r step.aig; &cec -m; print_status"

@@ -6,9 +6,10 @@ from collections import Counter
 import pytest
 
 from mxdot.explore.cost.cache import Cache
+from mxdot.explore.formal import aig
 from mxdot.explore.formal.engine import Verdict
 from mxdot.explore.mutate import __main__ as command
-from mxdot.explore.mutate import aig, bench, design, equivalence, model, python_source
+from mxdot.explore.mutate import bench, design, equivalence, model, python_source
 from mxdot.explore.mutate.score import Fate, Outcome, judged, score
 from mxdot.explore.mutate.subjects import Unit
 from mxdot.model import QuantizeConfig

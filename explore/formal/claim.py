@@ -69,9 +69,8 @@ def prove(claim: Claim, directory: Path, limit: float) -> Result:
     verdict = claim.decide(subject, claim.rule, directory / "proof", limit)
     between = time.monotonic()
     bug = claim.decide(claim.seeded(subject), claim.rule, directory / "bug", limit)
-    return Result(
-        claim, space(claim, subject), verdict, between - start, bug, time.monotonic() - between
-    )
+    bug_seconds = time.monotonic() - between
+    return Result(claim, space(claim, subject), verdict, between - start, bug, bug_seconds)
 
 
 def space(claim: Claim, subject: Subject) -> str:

@@ -36,7 +36,8 @@ def claims() -> Iterator[Claim]:
             f"sum:exact-{name}",
             f"two rows add up to the sum of {LANES} products, all codes",
             lambda config=config: replace(cut(unit(config), ROWS), cycles=1, cases=LANES),
-            _sum(fmt), ("assign o_words[7:0] = ", "assign o_words[7:0] = ~"), _sum_of_lanes(fmt), 2 * LANES * fmt.bits,
+            _sum(fmt), ("i_products_sign[0]", "~i_products_sign[0]"), _sum_of_lanes(fmt),
+            2 * LANES * fmt.bits,
         )  # fmt: skip
         most = LANES * int(fmt.largest_finite / fmt.smallest) ** 2
         yield Claim(

@@ -46,7 +46,8 @@ def claims() -> Iterator[Claim]:
             lambda config=config, most=most: replace(
                 cut(unit(config), ROWS), cycles=2, cases=_cases(most)
             ),
-            _loop(most, -2 * fmt.lsb), bits=2 * 8 + 32 + (most.bit_length() + 1),
+            _loop(most, -2 * fmt.lsb),
+            ("(i_normalized_sticky |", "(~i_normalized_sticky |"), bits=2 * 8 + 32 + (most.bit_length() + 1),
         )  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """Decides whether an observer ever says wrong: Yosys makes an AIG, ABC proves or refutes it."""
 
 import re
+from collections.abc import Iterable
 from enum import Enum
 from pathlib import Path
 
@@ -42,9 +43,15 @@ class Verdict(Enum):
     UNDECIDED = "undecided"
 
 
-def decide(subject: Subject, rule: Rule, directory: Path, limit: float) -> Verdict:
+def decide(
+    subject: Subject,
+    rule: Rule,
+    directory: Path,
+    limit: float,
+    cases: Iterable[int] | None = None,
+) -> Verdict:
     """Whether `rule` never says wrong, whatever the inputs, from any state after one reset, or in
-    so many cycles from any state.
+    so many cycles from any state. cases: some of the subject's, all when None.
 
     SynthesisError when a tool fails or takes longer than `limit` seconds, ModuleNotFoundError
     without pyosys.
@@ -55,16 +62,18 @@ def decide(subject: Subject, rule: Rule, directory: Path, limit: float) -> Verdi
     (directory / "both.v").write_text(bench(subject))
     run_yosys(SCRIPT, directory, "the subject", limit)
     if subject.cycles:
-        return _cycles(subject, directory, limit)
+        return _cycles(subject, directory, limit, cases)
     commands = SEQUENTIAL if subject.clock else COMBINATIONAL
     return ask(commands, directory, "the subject", limit)
 
 
-def _cycles(subject: Subject, directory: Path, limit: float) -> Verdict:
+def _cycles(
+    subject: Subject, directory: Path, limit: float, cases: Iterable[int] | None
+) -> Verdict:
     """The verdict of all cases, one by one until one is not proved."""
     graph = aig.read(directory / "both.aig")
     commands = CASE_OF_CYCLES if subject.cases else CYCLES
-    for number in range(max(1, subject.cases)):
+    for number in range(max(1, subject.cases)) if cases is None else cases:
         unroll(graph, subject.cycles, {CASE: number}, directory / "case.aig")
         verdict = ask(commands, directory, "the subject", limit)
         if verdict is not Verdict.PROVED:

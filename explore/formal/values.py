@@ -47,7 +47,8 @@ def claims() -> Iterator[Claim]:
                 cut(unit(config), ROWS), cycles=2, cases=_cases(most)
             ),
             _loop(most, -2 * fmt.lsb),
-            ("(i_normalized_sticky |", "(~i_normalized_sticky |"), bits=2 * 8 + 32 + (most.bit_length() + 1),
+            ("(i_normalized_sticky |", "(~i_normalized_sticky |"),
+            bits=2 * 8 + 32 + most.bit_length() + 1,
         )  # fmt: skip
 
 

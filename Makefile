@@ -39,7 +39,7 @@ SIM_FLAGS = $(if $(value SEED),--seed $(call quoted,SEED)) $(if $(value JOBS),--
 	$(if $(filter-out 0,$(value FULL)),--full) $(if $(filter-out 0,$(value WAVES)),--waves)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sim soak compare area-report formal mutate verilog test test-explore test-gpu fuzz docs lint bench lock clean
+.PHONY: help venv sim soak compare area-report formal mutate verify verilog test test-explore test-gpu fuzz docs lint bench lock clean
 
 help: ## this list
 	@echo 'usage: make TARGET [NAME=value ...]'
@@ -67,6 +67,26 @@ formal: $(EXPLORE) ## prove what docs/verification.md claims (ARGS='--only round
 
 mutate: $(EXPLORE) ## what the bench kills of units and a model that are wrong (ARGS='--only dot', '--list', '--count n')
 	@$(BIN)/python -m mxdot.explore.mutate $(ARGS)
+
+# Each step leaves a file behind, so that what an interrupted run has shown is not shown again.
+VERIFY := build/verify
+verify: $(EXPLORE) $(GPU) ## every row of docs/verification.md again, in hours; goes on where it stopped (HOURS=n MINUTES=n)
+	@mkdir -p $(VERIFY)
+	@for step in formal mutate sim-cxxrtl soak fuzz; do \
+		[ -e $(VERIFY)/$$step ] || { $(MAKE) verify-$$step && touch $(VERIFY)/$$step; } || true; \
+	done
+	@for step in formal mutate sim-cxxrtl soak fuzz; do \
+		[ -e $(VERIFY)/$$step ] && echo "verify: $$step passed" || { echo "verify: $$step FAILED"; exit=1; }; \
+	done; exit $${exit:-0}
+	@rm -r $(VERIFY)
+
+.PHONY: verify-formal verify-mutate verify-sim-cxxrtl verify-soak verify-fuzz
+verify-formal: formal
+verify-mutate: mutate
+verify-soak: soak
+verify-fuzz: fuzz
+verify-sim-cxxrtl:
+	@$(MAKE) sim SIM=cxxrtl SEED=1
 
 verilog: $(READY) ## write one unit as Verilog (FORMAT=e4m3 ACCUMULATOR=aligned:13 LANES=32 OUT=build/dot.v)
 	@$(BIN)/mxdot verilog --format $(call quoted,FORMAT) --accumulator $(call quoted,ACCUMULATOR) \

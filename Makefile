@@ -39,7 +39,7 @@ SIM_FLAGS = $(if $(value SEED),--seed $(call quoted,SEED)) $(if $(value JOBS),--
 	$(if $(filter-out 0,$(value FULL)),--full) $(if $(filter-out 0,$(value WAVES)),--waves)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sim soak compare area-report formal mutate coverage verilog test test-explore test-gpu fuzz docs lint bench lock clean
+.PHONY: help venv sim soak compare area-report formal mutate coverage verify verilog test test-explore test-gpu fuzz docs lint bench lock clean
 
 help: ## this list
 	@echo 'usage: make TARGET [NAME=value ...]'
@@ -71,6 +71,27 @@ mutate: $(EXPLORE) ## what the bench kills of units and a model that are wrong (
 
 coverage: $(EXPLORE) ## lines, branches and toggles of the Verilog that the bench reaches, and why not others (ARGS='--only dot', '--list')
 	@$(BIN)/python -m mxdot.explore.coverage $(ARGS)
+
+# Each step leaves a file behind, so that what an interrupted run has shown is not shown again.
+VERIFY := build/verify
+verify: $(EXPLORE) $(GPU) ## every row of docs/verification.md again, in hours; goes on where it stopped (HOURS=n MINUTES=n)
+	@mkdir -p $(VERIFY)
+	@for step in formal mutate coverage sim-cxxrtl sim-bitsliced soak fuzz; do \
+		[ -e $(VERIFY)/$$step ] || { $(MAKE) verify-$$step && touch $(VERIFY)/$$step; } || true; \
+	done
+	@for step in formal mutate coverage sim-cxxrtl sim-bitsliced soak fuzz; do \
+		[ -e $(VERIFY)/$$step ] && echo "verify: $$step passed" || { echo "verify: $$step FAILED"; exit=1; }; \
+	done; exit $${exit:-0}
+	@rm -r $(VERIFY)
+
+.PHONY: verify-formal verify-mutate verify-coverage verify-sim-cxxrtl verify-sim-bitsliced verify-soak verify-fuzz
+verify-formal: formal
+verify-mutate: mutate
+verify-coverage: coverage
+verify-soak: soak
+verify-fuzz: fuzz
+verify-sim-cxxrtl verify-sim-bitsliced:
+	@$(MAKE) sim SIM=$(@:verify-sim-%=%) SEED=1
 
 verilog: $(READY) ## write one unit as Verilog (FORMAT=e4m3 ACCUMULATOR=aligned:13 LANES=32 OUT=build/dot.v)
 	@$(BIN)/mxdot verilog --format $(call quoted,FORMAT) --accumulator $(call quoted,ACCUMULATOR) \

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ..cost.errors import SynthesisError
-from . import arithmetic, units
+from . import arithmetic, units, values
 from .claim import Claim, prove
 
 LIMIT = 300.0  # seconds
@@ -20,6 +20,7 @@ LIMIT = 300.0  # seconds
 def claims() -> Iterator[Claim]:
     """All of them."""
     yield from arithmetic.claims()
+    yield from values.claims()
     yield from units.claims()
 
 

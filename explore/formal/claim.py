@@ -12,6 +12,10 @@ BUGS = ((" + ", " - "), (" ^ ", " | "), (" & ", " | "), (" ? ", " ? ~"))
 """What a seeded bug replaces: the first of these that the text has."""
 
 
+Decision = Callable[[Subject, Rule, Path, float], Verdict]
+"""How a claim is decided: as `engine.decide`, or by that and something before it."""
+
+
 @dataclass(frozen=True)
 class Claim:
     """What a subject does, said twice: in words, and as a rule that tells when it does not.
@@ -25,6 +29,9 @@ class Claim:
     subject: Callable[[], Subject]
     rule: Rule
     bug: tuple[str, str] | None = None
+    decide: Decision = decide
+    bits: int | None = None
+    """Of the inputs that it speaks of, if not of all that the subject has."""
 
     def seeded(self, subject: Subject) -> Subject:
         """The subject with its bug."""
@@ -59,13 +66,15 @@ def prove(claim: Claim, directory: Path, limit: float) -> Result:
     """
     subject = claim.subject()
     start = time.monotonic()
-    verdict = decide(subject, claim.rule, directory / "proof", limit)
+    verdict = claim.decide(subject, claim.rule, directory / "proof", limit)
     between = time.monotonic()
-    bug = decide(claim.seeded(subject), claim.rule, directory / "bug", limit)
-    return Result(claim, space(subject), verdict, between - start, bug, time.monotonic() - between)
+    bug = claim.decide(claim.seeded(subject), claim.rule, directory / "bug", limit)
+    bug_seconds = time.monotonic() - between
+    return Result(claim, space(claim, subject), verdict, between - start, bug, bug_seconds)
 
 
-def space(subject: Subject) -> str:
+def space(claim: Claim, subject: Subject) -> str:
     """How many inputs there are, as a power of two."""
-    every = " in every cycle, from any state" if subject.clock else ""
-    return f"2^{subject.input_bits}{every}"
+    every = " in every cycle, from any state" if subject.clock and not subject.cycles else ""
+    bits = subject.input_bits if claim.bits is None else claim.bits
+    return f"2^{bits}{every}"

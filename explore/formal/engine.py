@@ -1,11 +1,14 @@
 """Decides whether an observer ever says wrong: Yosys makes an AIG, ABC proves or refutes it."""
 
 import re
+from collections.abc import Iterable
 from enum import Enum
 from pathlib import Path
 
 from ..cost.tools import run_abc, run_yosys
-from .observer import Observer, Rule, Subject, bench
+from . import aig
+from .observer import CASE, Observer, Rule, Subject, bench
+from .steps import unroll
 
 SCRIPT = """
 read_rtlil observer.il
@@ -21,11 +24,15 @@ dffunmap
 setundef -undriven -zero
 aigmap
 opt_clean
-write_aiger both.aig
+write_aiger -symbols both.aig
 """
 COMBINATIONAL = "read both.aig; ifraig; iprove; print_status"
 # Registers start with any value: `undc` makes inputs of what Yosys leaves open.
 SEQUENTIAL = "read both.aig; logic; undc; strash; scorr; dprove; print_status"
+
+# One case of some cycles, in which little is alike but the result: without sweeping.
+CASE_OF_CYCLES = "read case.aig; sat -C 0; print_status"
+CYCLES = "read case.aig; ifraig; iprove; print_status"
 
 
 class Verdict(Enum):
@@ -36,8 +43,15 @@ class Verdict(Enum):
     UNDECIDED = "undecided"
 
 
-def decide(subject: Subject, rule: Rule, directory: Path, limit: float) -> Verdict:
-    """Whether `rule` never says wrong, whatever the inputs, from any state after one reset.
+def decide(
+    subject: Subject,
+    rule: Rule,
+    directory: Path,
+    limit: float,
+    cases: Iterable[int] | None = None,
+) -> Verdict:
+    """Whether `rule` never says wrong, whatever the inputs, from any state after one reset, or in
+    so many cycles from any state. cases: some of the subject's, all when None.
 
     SynthesisError when a tool fails or takes longer than `limit` seconds, ModuleNotFoundError
     without pyosys.
@@ -47,8 +61,24 @@ def decide(subject: Subject, rule: Rule, directory: Path, limit: float) -> Verdi
     (directory / "subject.v").write_text(subject.text)
     (directory / "both.v").write_text(bench(subject))
     run_yosys(SCRIPT, directory, "the subject", limit)
+    if subject.cycles:
+        return _cycles(subject, directory, limit, cases)
     commands = SEQUENTIAL if subject.clock else COMBINATIONAL
     return ask(commands, directory, "the subject", limit)
+
+
+def _cycles(
+    subject: Subject, directory: Path, limit: float, cases: Iterable[int] | None
+) -> Verdict:
+    """The verdict of all cases, one by one until one is not proved."""
+    graph = aig.read(directory / "both.aig")
+    commands = CASE_OF_CYCLES if subject.cases else CYCLES
+    for number in range(max(1, subject.cases)) if cases is None else cases:
+        unroll(graph, subject.cycles, {CASE: number}, directory / "case.aig")
+        verdict = ask(commands, directory, "the subject", limit)
+        if verdict is not Verdict.PROVED:
+            return verdict
+    return Verdict.PROVED
 
 
 def ask(commands: str, directory: Path, source: str, limit: float) -> Verdict:

@@ -1,7 +1,8 @@
 """What a proof is about: a subject in Verilog, and an observer that says when it is wrong."""
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from amaranth.back import rtlil
@@ -12,7 +13,7 @@ from ...hw.hierarchy import used
 from ...hw.verilog import TOPS, generate
 from ...hw.verilog.around import Around
 
-SUBJECT, OBSERVER = "subject", "observer"
+SUBJECT, OBSERVER, CASE = "subject", "observer", "case_number"
 
 Rule = Callable[[Module, Any], Value]
 """Says in plain arithmetic when the subject is wrong: of a module to put statements into, and the
@@ -33,6 +34,11 @@ class Subject:
     """Empty where it has no registers."""
     tied: Mapping[str, int] = field(default_factory=dict)
     """Inputs that a claim gives a fixed value."""
+    cycles: int = 0
+    """How many cycles a claim is about, from any state, without a reset of its own; 0: any number
+    of them after a reset."""
+    cases: int = 0
+    """How many values the observer's input CASE has, which are proved one by one."""
 
     @property
     def input_bits(self) -> int:
@@ -54,6 +60,34 @@ def unit(config: Any) -> Subject:
     return Subject(generate(config, SUBJECT), inputs, ports, top.clock, top.reset)
 
 
+def cut(subject: Subject, *nets: str) -> Subject:
+    """The unit with nets between its sections cut, for lemmas that together say the whole.
+
+    Readers of NET read an input of that name; what drives it is an output NET_made.
+    """
+    top, end, rest = subject.text.partition("endmodule")
+    ports: dict[str, int] = {}
+    for net in nets:
+        declared = rf"^  wire (?:signed )?(?:\[(\d+):0\] )?{net};\n"
+        found = re.findall(declared, top, re.M)
+        top, drivers = re.subn(rf"(\.o_\w+)\({net}\)", rf"\1({net}_made)", top)
+        if len(found) != 1 or drivers != 1:
+            raise ValueError(f"net must be one between sections, not {net!r}")
+        ports[net] = int(found[0] or 0) + 1
+        wires = "".join(
+            f"  {side} wire [{ports[net] - 1}:0] {name},\n"
+            for side, name in (("input", net), ("output", f"{net}_made"))
+        )
+        top = re.sub(declared, "", top, flags=re.M).replace("(\n", f"(\n{wires}", 1)
+    made = {f"{net}_made": width for net, width in ports.items()}
+    return replace(
+        subject,
+        text=top + end + rest,
+        inputs={**subject.inputs, **ports},
+        shapes={**subject.shapes, **ports, **made},
+    )
+
+
 class _Pins:
     """The subject's ports as attributes, without the `p_` of a component's."""
 
@@ -69,6 +103,8 @@ class Observer(Elaboratable):
         self.pins: dict[str, Any] = {
             name: Signal(shape, name=name) for name, shape in subject.shapes.items()
         }
+        if subject.cases:
+            self.pins[CASE] = Signal(range(subject.cases), name=CASE)
         self.clock = Signal(name=subject.clock) if subject.clock else None
         self.reset = subject.reset
         self.wrong = Signal()
@@ -92,29 +128,37 @@ class Observer(Elaboratable):
 def bench(subject: Subject) -> str:
     """A module `both` in Verilog: the subject's inputs, and whether the observer says wrong.
 
-    A subject with registers is reset in the first cycle, and counts from the second on.
+    Unless a claim is about a number of cycles, a subject with registers is reset in the first one,
+    and counts from the second on.
     """
     inputs = {name: bits for name, bits in subject.inputs.items() if name not in subject.tied}
     widths = {name: len(Signal(shape)) for name, shape in subject.shapes.items()}  # type: ignore[arg-type]
-    ports = ([f"  input wire {subject.clock},"] if subject.clock else []) + [
-        f"  input wire [{width - 1}:0] {name}," for name, width in inputs.items()
-    ]
-    lines = ["module both (", *ports, "  output wire bad", ");", "  wire wrong;"]
-    lines += [f"  wire [{w - 1}:0] {name};" for name, w in widths.items() if name not in inputs]
+    late, pins, more = "1'b1", {name: name for name in widths}, {}
+    lines = [f"  wire [{w - 1}:0] {name};" for name, w in widths.items() if name not in inputs]
     lines += [f"  assign {name} = {value};" for name, value in subject.tied.items()]
-    late, pins = "1'b1", {name: name for name in widths}
     if subject.clock:
+        inputs[subject.clock] = 1
+        pins[subject.clock] = subject.clock
+    if subject.clock and not subject.cycles:
         late, pins[subject.reset] = "started", "first"
         lines += [
             "  reg started = 1'b0;",
             f"  always @(posedge {subject.clock}) started <= 1'b1;",
             f"  wire first = {subject.reset} | ~started;",
         ]
-        pins[subject.clock] = subject.clock
-    joined = ", ".join(f".{port}({net})" for port, net in pins.items())
-    lines += [
-        f"  {SUBJECT} the_subject ({joined});",
-        f"  {OBSERVER} the_observer ({joined}, .wrong(wrong));",
+    if subject.cases:
+        inputs[CASE] = len(Signal(range(subject.cases)))
+        more = {CASE: CASE}
+    ports = [f"  input wire [{width - 1}:0] {name}," for name, width in inputs.items()]
+    return "\n".join([
+        "module both (", *ports, "  output wire bad", ");",
+        "  wire wrong;", *lines,
+        f"  {SUBJECT} the_subject ({_connected(pins)});",
+        f"  {OBSERVER} the_observer ({_connected({**pins, **more, 'wrong': 'wrong'})});",
         f"  assign bad = {late} & wrong;",
-    ]
-    return "\n".join([*lines, "endmodule", ""])
+        "endmodule", "",
+    ])  # fmt: skip
+
+
+def _connected(pins: Mapping[str, str]) -> str:
+    return ", ".join(f".{port}({net})" for port, net in pins.items())

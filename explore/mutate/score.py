@@ -9,9 +9,9 @@ from pathlib import Path
 from ...sim.engine.cache import digest
 from ..cost.cache import Cache
 from ..cost.errors import SynthesisError
-from ..formal import engine
+from ..formal import aig, engine
 from ..formal.engine import Verdict
-from . import aig, bench, equivalence
+from . import bench, equivalence
 from .design import Design
 
 GOAL = 99.0

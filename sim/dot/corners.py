@@ -236,7 +236,8 @@ def c_classes(target: Target, rng: Generator, n: int) -> list[Batch]:
 
 
 def cancelled_c(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """A c that is the negated block result, or a few units in the last place away from it."""
+    """A c that is the negated block result, or a few units away from it: of the last place, or in
+    every second row of each place in turn."""
     shape = (n, 1, target.lanes)
     a = draw(rng, finite_codes(target.format_a), shape)
     b = draw(rng, finite_codes(target.format_b), shape)
@@ -244,7 +245,9 @@ def cancelled_c(target: Target, rng: Generator, n: int) -> list[Batch]:
     batch = with_scales(target.config, rng, target.batch(a, b, scales))
     block = _without_c(target.config, batch).view(np.uint32).astype(np.int64)
     last = 1 << (FLOAT32.mantissa_bits - target.config.accumulator.running.mantissa_bits)
-    moved = np.maximum((block & 0x7FFFFFFF) + last * rng.integers(-2, 3, n), 0)
+    place = np.where(np.arange(n) % 2, np.arange(n) // 2 % FLOAT32.mantissa_bits, 0)
+    away = last * rng.integers(-2, 3, n) << place
+    moved = np.clip((block & 0x7FFFFFFF) + away, 0, 0x7FFFFFFF)
     c = ((~block & 0x80000000) | moved).astype(np.uint32)
     return [replace(batch, c=c) if target.config.load_c else batch]
 

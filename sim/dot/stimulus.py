@@ -7,7 +7,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from ...model import DotConfig
+from ...model import E8M0, DotConfig
 from ...model.formats import E4M3
 from ...model.products import Pair
 from ..bench.operands import (
@@ -66,7 +66,10 @@ CANDIDATES, NEAR = 64, 8  # products beside one, and how far their codes lie
 
 
 def cancellation(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """Blocks that cancel, wholly or but for one product at every possible depth in turn."""
+    """Blocks that cancel, wholly or but for one product at every possible depth in turn.
+
+    Some of those are finite only because they do: without, they would be beyond the range.
+    """
     if target.lanes == 2:
         return _two_that_cancel(target, rng, n)
     half = target.lanes // 2
@@ -102,6 +105,9 @@ def cancellation(target: Target, rng: Generator, n: int) -> list[Batch]:
     a, b = np.take_along_axis(a, order, axis=2), np.take_along_axis(b, order, axis=2)
     c = np.where(rng.random(n) < 0.7, np.uint32(0), random_c(rng, n, special=0.0))
     scales = near_scales(rng, (n, 1)), near_scales(rng, (n, 1))
+    row = np.flatnonzero(remains & (turn % 4 == 1))
+    s = target.config.accumulator.running.emax - exponent[row] - turn[row] // 4 % 16
+    scales[0][row, 0], scales[1][row, 0] = E8M0.encode(s // 2), E8M0.encode(s - s // 2)
     shifts = _shift_of(lane, remains & (turn % 2 == 0))
     return [target.batch(a, b, scales, c, micro=shifts)]
 

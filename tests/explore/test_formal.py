@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from mxdot.explore.formal import __main__ as command
+from mxdot.explore.formal import engine, linear
 from mxdot.explore.formal.claim import Claim, prove
 from mxdot.explore.formal.engine import Verdict, decide
-from mxdot.explore.formal.observer import component
+from mxdot.explore.formal.observer import component, cut
+from mxdot.explore.formal.values import FAR_BELOW
 from mxdot.hw.arithmetic.scale import ScaleAdder
 
 LIMIT = 120  # seconds
@@ -18,7 +20,15 @@ CLAIMS = {claim.name: claim for claim in command.claims()}
 
 
 @pytest.mark.parametrize(
-    "name", ["scale-adder", "shift:27", "adder:at-once", "normalizer:27-limited", "order:exact-1"]
+    "name",
+    [
+        "scale-adder",
+        "shift:27",
+        "adder:at-once",
+        "normalizer:27-limited",
+        "order:exact-1",
+        "sum:exact-e2m1",
+    ],
 )
 def test_claims_hold_and_fail_with_a_bug(name, tmp_path):
     result = prove(CLAIMS[name], tmp_path, LIMIT)
@@ -34,6 +44,41 @@ def test_registers_start_with_any_value(tmp_path):
     assert right in unit.text
     wrong = replace(unit, text=unit.text.replace(right, "if (~rst & "))
     assert decide(wrong, claim.rule, tmp_path, LIMIT) is Verdict.REFUTED
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("", ""),
+        ("i_products_sign[1]", "i_products_sign[0]"),  # a term of two lanes
+        (".b(sum4_sum[3])", ".b(sum4_sum[4])"),  # a digit at another place
+        ("sum1_carry[4:2]", "sum1_carry[3:1]"),  # carries at other places
+        ("~i_negatives[1]", "i_negatives[1]"),  # a digit that is not inverted
+    ],
+)
+def test_a_sum_that_is_wired_wrongly_is_none(right, wrong, tmp_path):
+    text = CLAIMS["sum:exact-e2m1"].subject().text
+    assert right in text
+    netlist = linear.read(text.replace(right, wrong, 1), tmp_path, LIMIT)
+    rows, a, b = (netlist.ports[name] for name in ("sum_o_rows_made", "in_a", "in_b"))
+    lanes = [[*a[i : i + 4], *b[i : i + 4]] for i in range(0, 16, 4)]
+    half = len(rows) // 2
+    is_sum = linear.is_sum_of_lanes(netlist, (rows[:half], rows[half:]), lanes)
+    assert is_sum == (right == wrong)
+
+
+def test_nets_that_are_cut_are_between_sections():
+    with pytest.raises(ValueError, match=r"^net must be one between sections, not 'out_result'$"):
+        cut(CLAIMS["stream:exact-1"].subject(), "out_result")
+
+
+@pytest.mark.parametrize("bug", [False, True])
+def test_a_case_of_a_loop(bug, tmp_path):
+    """That of the nearest grids, of all that `make formal` looks at."""
+    claim = CLAIMS["loop:exact-e2m1"]
+    subject = claim.seeded(claim.subject()) if bug else claim.subject()
+    verdict = engine.decide(subject, claim.rule, tmp_path, LIMIT, [FAR_BELOW + 1])
+    assert verdict is (Verdict.REFUTED if bug else Verdict.PROVED)
 
 
 def test_the_page_has_every_claim_once():

@@ -6,9 +6,10 @@ from collections import Counter
 import pytest
 
 from mxdot.explore.cost.cache import Cache
+from mxdot.explore.formal import aig
 from mxdot.explore.formal.engine import Verdict
 from mxdot.explore.mutate import __main__ as command
-from mxdot.explore.mutate import aig, bench, design, equivalence, model, python_source
+from mxdot.explore.mutate import bench, design, equivalence, model, python_source
 from mxdot.explore.mutate.score import Fate, Outcome, judged, score
 from mxdot.explore.mutate.subjects import Unit
 from mxdot.model import QuantizeConfig
@@ -90,6 +91,22 @@ def test_an_unreachable_state_is_equal_in_sequences_alone(made, tmp_path):
     assert verdicts == [Verdict.PROVED, Verdict.REFUTED]
     equivalence.sequence(graph, 1, "rst", tmp_path / "sequence.aig")
     assert equivalence.ask(equivalence.SEQUENTIAL, tmp_path, "", LIMIT) is Verdict.PROVED
+
+
+@pytest.mark.parametrize(("output", "verdict"), [("out_x", Verdict.PROVED), ("x", Verdict.REFUTED)])
+def test_a_register_that_holds_nothing_may_differ(output, verdict, tmp_path):
+    """The mutant loads it in every cycle; an output that always counts tells."""
+    graph = aig.Aig(
+        inputs=[("d", 0), ("in_valid", 0), (design.SELECT, 0)],
+        nexts=[19, 4],
+        outputs={(output, 0): 8, ("out_valid", 0): 10},
+        ands=[(7, 5), (13, 2), (12, 8), (17, 15)],  # loads = in_valid | mutant
+        registers=[("s_register_x", 0), ("s_register_valid", 0)],
+    )
+    equivalence.step(graph, 1, tmp_path / "step.aig")
+    assert equivalence.ask(equivalence.STEP, tmp_path, "", LIMIT) is Verdict.REFUTED
+    equivalence.waiting(graph, 1, tmp_path / "step.aig")
+    assert equivalence.ask(equivalence.STEP, tmp_path, "", LIMIT) is verdict
 
 
 SOURCE = '''

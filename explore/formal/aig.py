@@ -12,13 +12,15 @@ class Aig:
     """A graph. Literals are twice the number of a node, plus 1 where inverted; node 0 is false.
 
     inputs, outputs: names, bit i of `a` as ("a", i). nexts: a literal for each register, of the
-    nodes behind the inputs'; ands: two literals for each further node.
+    nodes behind the inputs'; ands: two literals for each further node. registers: names, where it
+    has one.
     """
 
     inputs: Sequence[tuple[str, int]]
     nexts: Sequence[int]
     outputs: dict[tuple[str, int], int]
     ands: Sequence[tuple[int, int]]
+    registers: Sequence[tuple[str, int] | None] = ()
 
 
 def read(path: Path) -> Aig:
@@ -40,15 +42,17 @@ def read(path: Path) -> Aig:
         pairs.append((high, high - second))
     names: dict[str, tuple[str, int]] = {}
     for line in data[at:].split(b"\nc\n")[0].decode().splitlines():
-        if line[:1] in ("i", "o"):
-            place, _, name = line.partition(" ")
-            name, _, bit = name.partition("[")
-            names[place] = name, int(bit.rstrip("]") or 0)
+        place, *aliases = line.split(" ")
+        # A register's own name beside those of the nets that it drives.
+        own = next((alias for alias in aliases if "_register_" in alias), aliases[0])
+        name, _, bit = own.partition("[")
+        names[place] = name, int(bit.rstrip("]") or 0)
     return Aig(
         [names[f"i{i}"] for i in range(inputs)],
         lines[:registers],
         {names[f"o{i}"]: lines[registers + i] for i in range(outputs)},
         pairs,
+        [names.get(f"l{i}") for i in range(registers)],
     )
 
 

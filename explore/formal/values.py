@@ -1,0 +1,188 @@
+"""Claims about what whole small units compute, for all codes, scales and running values.
+
+Each is a lemma about a whole unit of one stage with nets cut between its sections (`cut`):
+`sum` says that codes become the sum of their products on its grid, `loop` that a sum on any grid
+and any running value, or the caller's c, become the result. Both speak of the same nets: together
+they say the result of every block, and so, from block to block, of every product.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+
+from ...model import DotConfig
+from ...model.formats import FLOAT32, FORMATS, FloatFormat
+from . import engine, linear
+from .claim import Claim, Decision
+from .engine import Verdict
+from .observer import CASE, Rule, Subject, cut, unit
+from .rounding import round_to
+
+LANES = 4
+ROWS = "sum_o_rows"
+NAN = 0x7FC00000
+
+
+def claims() -> Iterator[Claim]:
+    """Of E2M1 and E3M2, the formats without special values."""
+    for name in ("e2m1", "e3m2"):
+        fmt = FORMATS[name]
+        assert isinstance(fmt, FloatFormat)
+        config = DotConfig(name, LANES, "exact", 1, status=False)
+        yield Claim(
+            f"sum:exact-{name}",
+            f"two rows add up to the sum of {LANES} products, all codes",
+            lambda config=config: replace(cut(unit(config), ROWS), cycles=1, cases=LANES),
+            _sum(fmt), ("i_products_sign[0]", "~i_products_sign[0]"), _sum_of_lanes(fmt),
+            2 * LANES * fmt.bits,
+        )  # fmt: skip
+        most = LANES * int(fmt.largest_finite / fmt.smallest) ** 2
+        yield Claim(
+            f"loop:exact-{name}",
+            "RNE_fp32(c + 2^s x sum), any sum, scales, c and running value; nan and inf",
+            lambda config=config, most=most: replace(
+                cut(unit(config), ROWS), cycles=2, cases=_cases(most)
+            ),
+            _loop(most, -2 * fmt.lsb),
+            ("(i_normalized_sticky |", "(~i_normalized_sticky |"),
+            bits=2 * 8 + 32 + most.bit_length() + 1,
+        )  # fmt: skip
+
+
+def _element(m: Module, code: Value, fmt: FloatFormat) -> Value:
+    """The value of a code, in units of the smallest number."""
+    p, bits = fmt.mantissa_bits, fmt.bits
+    fraction, field = code[:p], code[p : bits - 1]
+    magnitude = Mux(field == 0, fraction, ((1 << p) + fraction) << (field - 1)[: len(field)])
+    value = Signal(signed(len(magnitude) + 1))
+    m.d.comb += value.eq(Mux(code[bits - 1], -magnitude, magnitude))
+    return value
+
+
+def _sum(fmt: FloatFormat) -> Rule:
+    """With codes in lane CASE alone."""
+
+    def wrong(m: Module, p: Any) -> Value:
+        case = vars(p)[CASE]
+        lanes = range(LANES)
+        a, b = ([code.word_select(i, fmt.bits) for i in lanes] for code in (p.in_a, p.in_b))
+        given = Cat((case == i) | ((a[i] == 0) & (b[i] == 0)) for i in lanes).all()
+        total = Signal(signed(32))
+        products = [_element(m, a[i], fmt) * _element(m, b[i], fmt) for i in lanes]
+        m.d.comb += total.eq(sum(products[1:], products[0]))
+        rows = vars(p)[f"{ROWS}_made"]
+        bits = len(rows) // 2
+        return given & ((rows[:bits] + rows[bits:])[:bits] != total[:bits])
+
+    return wrong
+
+
+def _sum_of_lanes(fmt: FloatFormat) -> Decision:
+    """Whether the rows are a sum of a function of each lane, and whether these are products."""
+
+    def decide(subject: Subject, rule: Rule, directory: Path, limit: float) -> Verdict:
+        netlist = linear.read(subject.text, directory / "linear", limit)
+        rows, a, b = (netlist.ports[name] for name in (f"{ROWS}_made", "in_a", "in_b"))
+        places = [slice(i * fmt.bits, (i + 1) * fmt.bits) for i in range(LANES)]
+        lanes = [[*a[place], *b[place]] for place in places]
+        half = len(rows) // 2
+        if not linear.is_sum_of_lanes(netlist, (rows[:half], rows[half:]), lanes):
+            return Verdict.UNDECIDED
+        return engine.decide(subject, rule, directory, limit)
+
+    return decide
+
+
+def _loop(most: int, digits: int) -> Rule:
+    """most: the largest magnitude of the sum, an integer with `digits` behind the point."""
+
+    def wrong(m: Module, p: Any) -> Value:
+        rows, case = vars(p)[ROWS], vars(p)[CASE]
+        bits = len(rows) // 2
+        total = Signal(signed(bits))
+        m.d.comb += total.eq(rows[:bits] + rows[bits:])
+        c, unit_exponent = Signal(32), Signal(signed(11))
+        m.d.comb += c.eq(Mux(p.in_first, p.in_c, p.out_result))
+        m.d.comb += unit_exponent.eq(p.in_scale_a + p.in_scale_b - 254 - digits)
+        distance = Signal(signed(12))
+        m.d.comb += distance.eq(_exponent(c) - unit_exponent + FAR_BELOW + 1)
+        last = _cases(most) - 1
+        here = Mux(distance < 0, 0, Mux(distance > last, last, distance)) == case
+        finite = add_to_float(m, c, total, unit_exponent, most, case)
+        infinite, special = c[:23] == 0, c[23:31] == 255
+        nan = (p.in_scale_a == 255) | (p.in_scale_b == 255) | (special & ~infinite)
+        want, counts = Signal(32), Signal()
+        given = (total <= most) & (total >= -most) & p.in_valid & p.in_ready & ~p.rst
+        m.d.sync += [
+            want.eq(Mux(nan, NAN, Mux(special, c, finite))),
+            counts.eq(given & here),
+        ]
+        return counts & (p.out_result != want)
+
+    return wrong
+
+
+FAR_BELOW = 50
+"""Places by which the last digit of a sum is above that of c where c counts by its sign alone."""
+
+
+def _far_above(most: int) -> int:
+    """The same for a sum below c."""
+    return most.bit_length() + 3
+
+
+def _cases(most: int) -> int:
+    """Distances from FAR_BELOW to _far_above, and all beyond at both ends."""
+    return _far_above(most) + FAR_BELOW + 3
+
+
+def _exponent(c: Value) -> Value:
+    """Of the last digit of a float32."""
+    return Mux(c[23:31] == 0, 1, c[23:31]) - 150
+
+
+def add_to_float(
+    m: Module, c: Value, total: Value, unit_exponent: Value, most: int, case: Value
+) -> Value:
+    """RNE_fp32(c + total x 2^unit_exponent) of a finite c and |total| <= most.
+
+    The sum is exact, on the finer of the two grids, as far as they are near each other. Of two
+    numbers of which one is less than a quarter of the last digit of any result, the sign alone
+    counts. case: the distance between both grids, from -FAR_BELOW - 1 on.
+    """
+    up, down = _far_above(most), FAR_BELOW
+    significand = Signal(signed(25))
+    digits = Cat(c[:23], c[23:31] != 0)
+    m.d.comb += significand.eq(Mux(c[31], -digits, digits))
+    exponent = _exponent(c)
+    bits = max(24 + up, most.bit_length() + down) + 2
+    exact, grid = Signal(signed(bits)), Signal(signed(12))
+    with m.Switch(case):
+        for number, distance in enumerate(range(-down - 1, up + 2)):
+            with m.Case(number):
+                if distance < -down:
+                    m.d.comb += exact.eq(_sign(significand) + (total << down))
+                    m.d.comb += grid.eq(unit_exponent - down)
+                elif distance > up:
+                    m.d.comb += exact.eq((significand << up) + _sign(total))
+                    m.d.comb += grid.eq(exponent - up)
+                elif distance < 0:
+                    m.d.comb += exact.eq(significand + (total << -distance))
+                    m.d.comb += grid.eq(exponent)
+                else:
+                    m.d.comb += exact.eq((significand << distance) + total)
+                    m.d.comb += grid.eq(unit_exponent)
+    magnitude, top = Signal(bits), Signal(signed(12))
+    m.d.comb += [magnitude.eq(Mux(exact < 0, -exact, exact)), top.eq(grid + (bits - 1))]
+    rounded = round_to(m, magnitude, top, FLOAT32, True, 23)
+    result = Cat(rounded.bits, (exact < 0) & (rounded.bits != 0))
+    alone = Mux(c[:31] == 0, 0, c)  # nothing is added; a zero is +0
+    return Mux(total == 0, alone, result)
+
+
+def _sign(value: Value) -> Value:
+    """-1, 0 or 1."""
+    return Mux(value < 0, Const(-1, signed(2)), value != 0)

@@ -30,25 +30,11 @@ from ...model.formats import FLOAT32 as RUNNING
 from ...model.formats import ElementFormat
 from ...model.products import NO_EXPONENT, Pair
 from ..tensors.floats import FLOAT32_FRACTION
-from .arithmetic import (
-    INT32,
-    INT64,
-    PAIR,
-    add_to_odd,
-    exponent32,
-    is_finite,
-    nearest_even,
-    power32,
-    power64,
-    sum3_to_odd,
-    sum_as_two,
-    sum_to_odd,
-    toward_zero,
-    truncate,
-)
+from .arithmetic import INT32, INT64, PAIR, is_finite, power32
 from .launch import Launch
-from .operands import STRIP, TILE, Operand, in_strip, is_split, padded_rows, tile_origin
+from .operands import STRIP, Operand, in_strip, is_split, pack_of, padded_rows, tile_origin
 from .operands import prepare as prepare_operand
+from .running import add_aligned, add_block, add_exact, fuse, grid_exponent
 from .terms import largest, sum_split, sum_terms, tree
 
 if TYPE_CHECKING:
@@ -64,10 +50,15 @@ KERNELS: dict[type[Accumulator], int] = {
 }
 WIDEST_SUM = 78  # bits of a pair
 INT32_BITS = 32
-SMALL_TILE, LARGE_TILE = 32, 64  # rows and columns of a program
+# Rows and columns of a program, its warps, and registers of a thread: of narrow sums so few that a
+# multiprocessor has six programs, though some values spill.
+LARGE_TILE = 32
+NARROW_SHAPE = {"TILE": LARGE_TILE, "num_warps": 4, "maxnreg": 80}
+WIDE_SHAPE = {"TILE": LARGE_TILE, "num_warps": 8}
+FEW_SHAPE = {"TILE": 8, "num_warps": 1}
 FEW_TILES = 256  # of a product that leaves multiprocessors with one program or two
-FEW_SHAPE = 8, 1, 16
-SHORT_STEP = 16  # terms
+# Terms whose loads are under way at once; twice as many of few take thrice the compiler's time.
+FEW_UNROLLED, UNROLLED = 16, 4
 LONGEST_TREE = 128  # terms of a `float32` tree, which is unrolled
 
 
@@ -129,10 +120,14 @@ def prepare(product: "Product") -> Callable[..., Tensor]:
     (m, n), where = product.shape, product.device
     settings, _ = _settings(product.accumulator, *product.formats, product.block_size)
     split = settings["SPLIT"]
-    make_a = prepare_operand(product.a_codes, product.a_scales, product.a_format, split)
-    make_b = prepare_operand(product.b_codes, product.b_scales, product.b_format, split)
+    pack = pack_of(product.block_size, settings["TERMS"])
+    make_a = prepare_operand(product.a_codes, product.a_scales, product.a_format, pack, split)
+    make_b = prepare_operand(product.b_codes, product.b_scales, product.b_format, pack, split)
     strides, blocks = (padded_rows(m), padded_rows(n)), product.a_scales.shape[1]
-    tile, warps, unroll = _shape(m, n, settings["TERMS"], settings["WIDTH"])
+    few = triton.cdiv(m, LARGE_TILE) * triton.cdiv(n, LARGE_TILE) < FEW_TILES
+    # Small programs and many, where there would be few, for a program waits for its loads.
+    shape = FEW_SHAPE if few else NARROW_SHAPE if settings["WIDTH"] == INT32 else WIDE_SHAPE
+    tile, unrolled = shape["TILE"], FEW_UNROLLED if few else UNROLLED
     launch = Launch(
         _emulate,
         (triton.cdiv(m, tile) * triton.cdiv(n, tile),),
@@ -140,9 +135,9 @@ def prepare(product: "Product") -> Callable[..., Tensor]:
         HAS_C=product.c is not None,
         HAS_INF=product.has_inf,
         NAN_BITS=product.accumulator.nan_bits,
-        UNROLL=unroll,
-        TILE=tile,
-        num_warps=warps,
+        PACK=pack,
+        UNROLL=max(1, unrolled // pack),
+        **shape,
         **settings,
     )
 
@@ -152,20 +147,10 @@ def prepare(product: "Product") -> Callable[..., Tensor]:
         a, b = make_a(a_codes, a_scales), make_b(b_codes, b_scales)
         result = torch.empty((m, n), dtype=torch.float32, device=where)
         start = result if c is None else c
-        launch(*_tensors(a), *_tensors(b), start, result, m, n, *strides, blocks, TILE)
+        launch(*_tensors(a), *_tensors(b), start, result, m, n, *strides, blocks)
         return result
 
     return work
-
-
-def _shape(m: int, n: int, terms: int, width: int) -> tuple[int, int, int]:
-    """Rows and columns of a program, its warps, and the terms whose loads are under way at once."""
-    tiles = triton.cdiv(m, SMALL_TILE) * triton.cdiv(n, SMALL_TILE)
-    if tiles < FEW_TILES:  # many small ones, for a program waits for its loads
-        return FEW_SHAPE
-    # Short steps leave less to do for each operand that is read: there larger tiles are quicker.
-    tile = LARGE_TILE if terms <= SHORT_STEP and min(m, n) >= LARGE_TILE else SMALL_TILE
-    return tile, 4 if width == INT32 else 8, 4
 
 
 def _tensors(x: Operand) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -205,61 +190,6 @@ def start_tile(
 
 
 @triton.jit
-def _add_block(c, block, s):
-    """RNE_fp32(c + 2^s x block) of finite float32 c and float64 block."""
-    return nearest_even(add_to_odd(c.to(tl.float64), block * power64(s)))
-
-
-@triton.jit
-def _add_exact(c, high, low, exponent, WIDTH: tl.constexpr):
-    """RNE_fp32(c + 2^exponent x sum) of an integer sum."""
-    upper, lower = sum_as_two(high, low, WIDTH)
-    unit = power64(exponent)
-    return nearest_even(sum3_to_odd(upper * unit, lower * unit, c.to(tl.float64)))
-
-
-@triton.jit
-def _add_aligned(
-    c, high, low, exponent, s, F: tl.constexpr, WIDTH: tl.constexpr, SPLIT: tl.constexpr
-):
-    """`aligned`: the sum on the grid 2^(exponent - F), rounded, is added to c."""
-    total = sum_to_odd(high, low, WIDTH) * power64(exponent - F)
-    block = toward_zero(total, 0)
-    if SPLIT:  # which may overflow
-        added = _add_block(c, tl.where(is_finite(block), block, 0.0).to(tl.float64), s)
-        return tl.where(is_finite(block), added, block)
-    else:
-        return _add_block(c, block.to(tl.float64), s)
-
-
-@triton.jit
-def _fuse(c, high, low, exponent, F: tl.constexpr, WIDTH: tl.constexpr, DROPPED: tl.constexpr):
-    """`fused`: the sum and c on the grid 2^(exponent - F)."""
-    if WIDTH == 0:  # c beside a sum of 32 bits: both are exact in float64
-        # In two steps, for a subnormal c may rise far; beyond them it is zero, before or after.
-        grid = tl.minimum(tl.maximum(F - exponent, -252), 252)
-        half = grid >> 1
-        aligned = c * power32(half) * power32(grid - half)
-        total = low.to(tl.float64) + aligned.to(tl.int32).to(tl.float64)
-    else:
-        c_high, c_low = truncate(c.to(tl.float64) * power64(F - exponent), WIDTH)
-        total = sum_to_odd(high + c_high, low + c_low, WIDTH)
-    return toward_zero(total * power64(exponent - F), DROPPED)
-
-
-@triton.jit
-def _exponent(unit, none, c, s, RULE: tl.constexpr, LEAST: tl.constexpr):
-    """The exponent that the grid hangs from: of the largest unit digit, or, in `fused`, with s and
-    c, and at least LEAST. none: where no term has one."""
-    if RULE == 1:
-        return tl.where(none, 0, unit)
-    else:
-        # A zero c takes no part; where the products are zero too, any exponent will do.
-        other = tl.where(none, exponent32(c), tl.maximum(unit + s, exponent32(c)))
-        return tl.maximum(tl.where((c == 0) & ~none, unit + s, other), LEAST)
-
-
-@triton.jit
 def _step(
     c,
     s,
@@ -268,7 +198,6 @@ def _step(
     b_values,
     b_units,
     count,
-    strip,
     RULE: tl.constexpr,
     F: tl.constexpr,
     DROPPED: tl.constexpr,
@@ -277,22 +206,24 @@ def _step(
     HAS_INF: tl.constexpr,
     SPLIT: tl.constexpr,
     LEAST: tl.constexpr,
+    PACK: tl.constexpr,
     UNROLL: tl.constexpr,
     TILE: tl.constexpr,
 ):
     """c' of one step; infinite terms, or a special c, decide where there are any."""
     known = tl.where(is_finite(c), c, 0.0)
+    zero = known * 0.0  # laid out over threads as c is, which constants would not be
     if RULE == 3:
-        special = tree(a_values, b_values, strip, BLOCK, 64)
-        new = _add_block(known, tl.where(is_finite(special), special, 0.0).to(tl.float64), s)
+        special = tree(a_values, b_values, BLOCK, 64, PACK, TILE)
+        new = add_block(known, tl.where(is_finite(special), special, 0.0).to(tl.float64), s)
     elif RULE == 0:
         high, low, special = sum_terms(
-            a_values, b_values, count, 2.0**F, WIDTH, HAS_INF, UNROLL, TILE
+            a_values, b_values, count, zero, 2.0**F, WIDTH, HAS_INF, PACK, UNROLL, TILE
         )
-        new = _add_exact(known, high, low, s - F, WIDTH)
+        new = add_exact(known, high, low, s - F, WIDTH)
     else:
-        unit, none = largest(a_units, b_units, count, SPLIT, UNROLL, TILE)
-        exponent = _exponent(unit, none, known, s, RULE, LEAST)
+        unit, none = largest(a_units, b_units, count, zero, SPLIT, PACK, UNROLL, TILE)
+        exponent = grid_exponent(unit, none, known, s, RULE, LEAST)
         grid = F - exponent + (s if RULE == 2 else 0)
         if SPLIT:
             high, low, special = sum_split(
@@ -301,8 +232,10 @@ def _step(
                 b_values,
                 b_units,
                 count,
+                zero,
                 grid,
                 WIDTH,
+                PACK,
                 UNROLL,
                 TILE,
             )
@@ -310,12 +243,12 @@ def _step(
             # Beyond these limits every term is far below the grid, or zero.
             scale = power32(tl.minimum(tl.maximum(grid, -126), 126))
             high, low, special = sum_terms(
-                a_values, b_values, count, scale, WIDTH, HAS_INF, UNROLL, TILE
+                a_values, b_values, count, zero, scale, WIDTH, HAS_INF, PACK, UNROLL, TILE
             )
         if RULE == 1:
-            new = _add_aligned(known, high, low, exponent, s, F, WIDTH, SPLIT)
+            new = add_aligned(known, high, low, exponent, s, F, WIDTH, SPLIT)
         else:
-            new = _fuse(known, high, low, exponent, F, WIDTH, DROPPED)
+            new = fuse(known, high, low, exponent, F, WIDTH, DROPPED)
     plain = is_finite(c) & is_finite(special)
     return tl.where(plain, new, tl.where(is_finite(special), c, c + special))
 
@@ -337,7 +270,6 @@ def _emulate(
     a_stride,
     b_stride,
     blocks,
-    strip,
     RULE: tl.constexpr,
     F: tl.constexpr,
     TERMS: tl.constexpr,
@@ -350,6 +282,7 @@ def _emulate(
     SPLIT: tl.constexpr,
     LEAST: tl.constexpr,
     NAN_BITS: tl.constexpr,
+    PACK: tl.constexpr,
     UNROLL: tl.constexpr,
     TILE: tl.constexpr,
 ):
@@ -359,8 +292,8 @@ def _emulate(
     c = start_tile(
         a_nan, b_nan, c_start, row, column, m, n, a_stride, b_stride, blocks * BLOCK, HAS_C, TILE
     )
-    a_at = in_strip(first_row, blocks * BLOCK, TILE)
-    b_at = in_strip(first_column, blocks * BLOCK, TILE)
+    a_at = in_strip(first_row, blocks * BLOCK, PACK)
+    b_at = in_strip(first_column, blocks * BLOCK, PACK)
     a_values += a_at
     a_units += a_at
     a_scales += row
@@ -385,7 +318,6 @@ def _emulate(
                 b_values,
                 b_units,
                 count,
-                strip,
                 RULE,
                 F,
                 DROPPED,
@@ -394,6 +326,7 @@ def _emulate(
                 HAS_INF,
                 SPLIT,
                 LEAST,
+                PACK,
                 UNROLL,
                 TILE,
             )

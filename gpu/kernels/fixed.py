@@ -29,7 +29,7 @@ from .arithmetic import (
     power64,
 )
 from .emulate import start_tile, sum_width, too_wide
-from .operands import STRIP, Operand, in_strip, operand, tile_origin
+from .operands import STRIP, Operand, in_strip, operand, pack_of, tile_origin
 from .terms import sum_terms
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ def run(product: "Product") -> Tensor:
     m, n = product.shape
     sum_bits, tile = _sum_bits(*product.formats, product.block_size), 32
     lsb = Pair(*product.formats).lsb
-    b = operand(product.b_codes, product.b_scales, product.b_format)
+    pack = pack_of(product.block_size)
+    b = operand(product.b_codes, product.b_scales, product.b_format, pack)
     result = torch.empty((m, n), dtype=torch.float32, device=product.device)
     wide = rule.width > INT64_WIDTH or sum_width(sum_bits) == PAIR
     wraps = rule.overflow == "wrap"
@@ -69,7 +70,7 @@ def run(product: "Product") -> Tensor:
         rows = max(tile, SCRATCH // (limbs * b.nan.shape[1]) // tile * tile)
     for first in range(0, m, rows):
         part = slice(first, first + rows)
-        a = operand(product.a_codes[part], product.a_scales[part], product.a_format)
+        a = operand(product.a_codes[part], product.a_scales[part], product.a_format, pack)
         height, shape = result[part].shape[0], (a.nan.shape[1], b.nan.shape[1])
         scratch = torch.zeros((limbs, *shape), dtype=torch.int32, device=result.device)
         kernel = _wide_register if wide else _int64_register
@@ -92,6 +93,7 @@ def run(product: "Product") -> Tensor:
             WIDTH=PAIR if wide else INT64,
             HAS_C=product.c is not None,
             HAS_INF=product.has_inf,
+            PACK=pack,
             TILE=tile,
         )
     return result
@@ -162,6 +164,7 @@ def _int64_register(
     WIDTH: tl.constexpr,
     HAS_C: tl.constexpr,
     HAS_INF: tl.constexpr,
+    PACK: tl.constexpr,
     TILE: tl.constexpr,
 ):
     first_row, first_column = tile_origin(m, TILE)
@@ -170,9 +173,9 @@ def _int64_register(
     c = start_tile(
         a_nan, b_nan, c_start, row, column, m, n, a_stride, b_stride, blocks * BLOCK, HAS_C, TILE
     )
-    a_values += in_strip(first_row, blocks * BLOCK, TILE)
+    a_values += in_strip(first_row, blocks * BLOCK, PACK)
     a_scales += row
-    b_values += in_strip(first_column, blocks * BLOCK, TILE)
+    b_values += in_strip(first_column, blocks * BLOCK, PACK)
     b_scales += column
     known = tl.where(is_finite(c), c, 0.0)
     special = c - known  # 0, or what c is: infinite or NaN
@@ -181,7 +184,16 @@ def _int64_register(
     for _ in range(blocks):
         s = tl.load(a_scales)[:, None] + tl.load(b_scales)[None, :]
         _, low, terms = sum_terms(
-            a_values, b_values, BLOCK, 2.0**-LSB, WIDTH, HAS_INF, UNROLL, TILE
+            a_values,
+            b_values,
+            BLOCK,
+            known * 0.0,
+            2.0**-LSB,
+            WIDTH,
+            HAS_INF,
+            PACK,
+            UNROLL // PACK,
+            TILE,
         )
         exponent = s + (LSB - L)
         value = _add_int64(value, low, exponent, W, WRAPS)
@@ -309,6 +321,7 @@ def _wide_register(
     WIDTH: tl.constexpr,
     HAS_C: tl.constexpr,
     HAS_INF: tl.constexpr,
+    PACK: tl.constexpr,
     TILE: tl.constexpr,
 ):
     first_row, first_column = tile_origin(m, TILE)
@@ -317,9 +330,9 @@ def _wide_register(
     c = start_tile(
         a_nan, b_nan, c_start, row, column, m, n, a_stride, b_stride, blocks * BLOCK, HAS_C, TILE
     )
-    a_values += in_strip(first_row, blocks * BLOCK, TILE)
+    a_values += in_strip(first_row, blocks * BLOCK, PACK)
     a_scales += row
-    b_values += in_strip(first_column, blocks * BLOCK, TILE)
+    b_values += in_strip(first_column, blocks * BLOCK, PACK)
     b_scales += column
     known = tl.where(is_finite(c), c, 0.0)
     special = c - known  # 0, or what c is: infinite or NaN
@@ -332,7 +345,16 @@ def _wide_register(
     for _ in range(blocks):
         s = tl.load(a_scales)[:, None] + tl.load(b_scales)[None, :]
         high, low, terms = sum_terms(
-            a_values, b_values, BLOCK, 2.0**-LSB, WIDTH, HAS_INF, UNROLL, TILE
+            a_values,
+            b_values,
+            BLOCK,
+            known * 0.0,
+            2.0**-LSB,
+            WIDTH,
+            HAS_INF,
+            PACK,
+            UNROLL // PACK,
+            TILE,
         )
         exponent = s + (LSB - L)
         _add_limbs(limbs, limb_stride, limb_count, high, low, exponent, W, WRAPS)

@@ -1,13 +1,14 @@
 """Operands as the kernels of products read them: decoded once, rows side by side.
 
 A product's rows are (R, K) codes; the kernels walk over K with a tile of rows, so values are laid
-out in strips of TILE rows, (R / TILE, K, TILE), R filled up with rows of zeros: from one term to
-the next is a distance that the compiler knows.
+out in strips of TILE rows, (R / TILE, K / pack, TILE, pack), R filled up with rows of zeros: from
+one term to the next is a distance that the compiler knows, and one load takes a pack of terms.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from math import gcd
 
 import torch
 import triton
@@ -19,6 +20,7 @@ from ...model.products import NO_EXPONENT, unit_exponents
 from .launch import Launch
 
 MOST_EXPONENT_BITS = 6
+LARGEST_PACK = 4  # terms of 16 bits that one load takes
 TILE = 64  # rows and codes of a program; a multiple of every kernel's tile of rows
 STRIP = tl.constexpr(TILE)
 SCALE_BIAS, NAN_SCALE = tl.constexpr(E8M0.bias), tl.constexpr(E8M0.nan_code)
@@ -26,11 +28,12 @@ SCALE_BIAS, NAN_SCALE = tl.constexpr(E8M0.bias), tl.constexpr(E8M0.nan_code)
 
 @dataclass(frozen=True)
 class Operand:
-    """values, units: (R / TILE, K, TILE); the elements (0 for a NaN) in their `storage`, and in
-    bfloat16 the powers of two of their unit digits (0 for zero and non-finite elements). Split, the
-    elements are value x 2^-unit in float16, below 2, and the units exponents, int16 (NO_EXPONENT
-    for zero and non-finite elements). scales: int32 (blocks, R), the exponents (any for the NaN
-    scale). nan: int8 (K / TILE, R), not 0 where that part of the row holds a NaN element or scale.
+    """values, units: (R / TILE, K / pack, TILE, pack); the elements (0 for a NaN) in their
+    `storage`, and in bfloat16 the powers of two of their unit digits (0 for zero and non-finite
+    elements). Split, the elements are value x 2^-unit in float16, below 2, and the units exponents,
+    int16 (NO_EXPONENT for zero and non-finite elements). scales: int32 (blocks, R), the exponents
+    (any for the NaN scale). nan: int8 (K / TILE, R), not 0 where that part of the row holds a NaN
+    element or scale.
     """
 
     values: Tensor
@@ -81,23 +84,29 @@ def padded_rows(rows: int) -> int:
     return triton.cdiv(rows, TILE) * TILE
 
 
-def operand(codes: Tensor, scales: Tensor, fmt: ElementFormat, split: bool = False) -> Operand:
+def pack_of(*counts: int) -> int:
+    """The terms that lie together: as many as divide every count of terms."""
+    return gcd(LARGEST_PACK, *counts)
+
+
+def operand(codes: Tensor, scales: Tensor, fmt: ElementFormat, pack: int) -> Operand:
     """The Operand of contiguous codes (R, K) and scales (R, blocks)."""
-    return prepare(codes, scales, fmt, split)(codes, scales)
+    return prepare(codes, scales, fmt, pack, False)(codes, scales)
 
 
 def prepare(
-    codes: Tensor, scales: Tensor, fmt: ElementFormat, split: bool
+    codes: Tensor, scales: Tensor, fmt: ElementFormat, pack: int, split: bool
 ) -> Callable[[Tensor, Tensor], Operand]:
     """What makes the Operand of codes and scales like these, which are not kept."""
     (rows, length), blocks, where = codes.shape, scales.shape[1], codes.device
     padded, parts = padded_rows(rows), triton.cdiv(length, TILE)
     tables = _tables(fmt, split, where)
-    shape = padded // TILE, length, TILE
+    shape = padded // TILE, length // pack, TILE, pack
     launch = Launch(
         _decode,
         (padded // TILE * parts,),
         TILE=TILE,
+        PACK=pack,
         # Blocks whose scales a program takes: parts need not be whole blocks.
         BLOCKS=triton.next_power_of_2(triton.cdiv(blocks, max(1, parts))),
     )
@@ -126,10 +135,10 @@ def tile_origin(rows, TILE: tl.constexpr):
 
 
 @triton.jit
-def in_strip(first_row, length, TILE: tl.constexpr):
-    """Where the values of the first terms of TILE rows are."""
+def in_strip(first_row, length, PACK: tl.constexpr):
+    """Where the values of a row begin, of which the strip holds the next."""
     strip = (first_row // STRIP).to(tl.int64) * length * STRIP
-    return strip + (first_row % STRIP + tl.arange(0, TILE))
+    return strip + first_row % STRIP * PACK
 
 
 @triton.jit
@@ -147,6 +156,7 @@ def _decode(
     length,
     blocks,
     TILE: tl.constexpr,
+    PACK: tl.constexpr,
     BLOCKS: tl.constexpr,
 ):
     first_row, first = tile_origin(padded, TILE)
@@ -158,7 +168,8 @@ def _decode(
     code = code.to(tl.int32)
     value = tl.load(value_table + code).to(tl.float32)
     is_nan = value != value
-    at = in_strip(first_row, length, TILE)[:, None] + k[None, :] * TILE
+    at = in_strip(first_row, length, PACK) + (tl.arange(0, TILE) * PACK)[:, None]
+    at += (k // PACK * (TILE * PACK) + k % PACK)[None, :]
     stored = (k < length)[None, :] & (r < padded)[:, None]
     tl.store(values + at, tl.where(is_nan, 0.0, value).to(values.dtype.element_ty), mask=stored)
     tl.store(units + at, tl.load(unit_table + code), mask=stored)

@@ -1,42 +1,75 @@
 """The terms of a step: their largest unit digit, their sums as integers, their tree.
 
-A tile of dot products at once; the rows of both operands lie side by side (operands.py). UNROLL:
-the terms whose loads are under way at once.
+A tile of dot products at once; the rows of both operands lie side by side, PACK terms of each
+together, which one load takes (operands.py). Counts of terms are multiples of PACK. UNROLL: the
+loads that are under way at once.
 """
 
 import triton
 import triton.language as tl
 
+from ...model.formats import FLOAT16, FLOAT32
 from ...model.products import NO_EXPONENT
 from .arithmetic import exponent32, power32, truncate
 from .operands import STRIP
 
 NONE = tl.constexpr(NO_EXPONENT)
+# Of float16 in the upper half of a word, three places down: the sign and its fields.
+HALF_FIELDS = tl.constexpr(-0x70002000)
+HALF_FACTOR = tl.constexpr(2.0 ** (FLOAT32.bias - FLOAT16.bias))
+LARGEST_HALF = tl.constexpr(FLOAT16.largest_finite)
 
 
 @triton.jit
-def _product(a_column, b_column, k):
-    """The outer product of the tiles' row k, float32 (exact for values and for units)."""
-    a = tl.load(a_column + k * STRIP).to(tl.float32)
-    b = tl.load(b_column + k * STRIP).to(tl.float32)
-    return a[:, None] * b[None, :]
+def _pack(first, k, PACK: tl.constexpr, TILE: tl.constexpr):
+    """Terms k to k + PACK of each row, 16 bits each, as one word; term 0 of row 0 is at `first`."""
+    word: tl.constexpr = tl.int16 if PACK == 1 else tl.int32 if PACK == 2 else tl.int64
+    at = first + k * STRIP + tl.arange(0, TILE) * PACK
+    return tl.load(at.to(tl.pointer_type(word)))
 
 
 @triton.jit
-def _largest_power(a_units, b_units, count, UNROLL: tl.constexpr, TILE: tl.constexpr):
+def _term(packs, i: tl.constexpr, dtype: tl.constexpr):
+    """Term i of a pack of a dtype, as float32 or int32.
+
+    By its bits: casts from 16 bits make the compiler exchange terms between threads.
+    """
+    words = (packs >> (32 * (i // 2))).to(tl.int32)
+    bits = words << 16 if i % 2 == 0 else words & -65536
+    if dtype == tl.bfloat16:
+        return bits.to(tl.float32, bitcast=True)
+    elif dtype == tl.int16:
+        return bits >> 16
+    else:  # float16: sign and fields where float32 has them, then its bias
+        fields = (bits >> 3) & HALF_FIELDS
+        value = fields.to(tl.float32, bitcast=True) * HALF_FACTOR
+        return tl.where(tl.abs(value) > LARGEST_HALF, value * float("inf"), value)
+
+
+@triton.jit
+def _product(a_packs, b_packs, i: tl.constexpr, A: tl.constexpr, B: tl.constexpr):
+    """The outer product of the packs' term i, float32 (exact for values and for units)."""
+    return _term(a_packs, i, A)[:, None] * _term(b_packs, i, B)[None, :]
+
+
+@triton.jit
+def _largest_power(
+    a_units, b_units, count, zero, PACK: tl.constexpr, UNROLL: tl.constexpr, TILE: tl.constexpr
+):
     """2^U of the largest unit digit of each dot product's terms, float32; 0 where all are zero."""
-    power = tl.zeros((TILE, TILE), tl.float32)
-    for k in tl.range(0, count, loop_unroll_factor=UNROLL):
-        power = tl.maximum(power, _product(a_units, b_units, k))
+    dtype: tl.constexpr = a_units.dtype.element_ty
+    power = zero
+    for k in tl.range(0, count, PACK, loop_unroll_factor=UNROLL):
+        a, b = _pack(a_units, k, PACK, TILE), _pack(b_units, k, PACK, TILE)
+        for i in tl.static_range(PACK):
+            power = tl.maximum(power, _product(a, b, i, dtype, dtype))
     return power
 
 
 @triton.jit
-def _unit(a_column, b_column, k):
-    """The outer sum of the exponents in the tiles' row k, int32."""
-    a = tl.load(a_column + k * STRIP).to(tl.int32)
-    b = tl.load(b_column + k * STRIP).to(tl.int32)
-    return a[:, None] + b[None, :]
+def _unit(a_packs, b_packs, i: tl.constexpr):
+    """The outer sum of the packs' exponents i, int32."""
+    return _term(a_packs, i, tl.int16)[:, None] + _term(b_packs, i, tl.int16)[None, :]
 
 
 @triton.jit
@@ -44,19 +77,23 @@ def largest(
     a_units,
     b_units,
     count,
+    zero,
     SPLIT: tl.constexpr,
+    PACK: tl.constexpr,
     UNROLL: tl.constexpr,
     TILE: tl.constexpr,
 ):
     """(exponent, none): of the largest unit digit of each dot product's terms, int32, and whether
     all terms are zero."""
     if SPLIT:
-        exponent = tl.full((TILE, TILE), 2 * NONE, tl.int32)
-        for k in tl.range(0, count, loop_unroll_factor=UNROLL):
-            exponent = tl.maximum(exponent, _unit(a_units, b_units, k))
+        exponent = zero.to(tl.int32) + 2 * NONE
+        for k in tl.range(0, count, PACK, loop_unroll_factor=UNROLL):
+            a, b = _pack(a_units, k, PACK, TILE), _pack(b_units, k, PACK, TILE)
+            for i in tl.static_range(PACK):
+                exponent = tl.maximum(exponent, _unit(a, b, i))
         return exponent, exponent < NONE // 2
     else:
-        power = _largest_power(a_units, b_units, count, UNROLL, TILE)
+        power = _largest_power(a_units, b_units, count, zero, PACK, UNROLL, TILE)
         return exponent32(power), power == 0
 
 
@@ -67,26 +104,33 @@ def sum_split(
     b_values,
     b_units,
     count,
+    zero,
     grid,
     WIDTH: tl.constexpr,
+    PACK: tl.constexpr,
     UNROLL: tl.constexpr,
     TILE: tl.constexpr,
 ):
     """As `sum_terms`, of RZ(term x 2^grid) of split elements; `special` is finite but where a term
     is not."""
     dtype: tl.constexpr = tl.int32 if WIDTH == 0 else tl.int64
-    low = tl.zeros((TILE, TILE), dtype)
-    high = tl.zeros((TILE, TILE), dtype)
-    special = tl.zeros((TILE, TILE), tl.float32)
-    for k in tl.range(0, count, loop_unroll_factor=UNROLL):
-        significand = _product(a_values, b_values, k)
-        # Terms below 2^-126 of the grid are zero there, wherever exactly they are.
-        exponent = tl.maximum(_unit(a_units, b_units, k) + grid, -126)
-        upper, lower = truncate(significand * power32(exponent), WIDTH)
-        low += lower
-        if WIDTH == 2:
-            high += upper
-        special += significand
+    low = zero.to(dtype)
+    high = zero.to(dtype)
+    special = zero
+    A: tl.constexpr = a_values.dtype.element_ty
+    B: tl.constexpr = b_values.dtype.element_ty
+    for k in tl.range(0, count, PACK, loop_unroll_factor=UNROLL):
+        a, b = _pack(a_values, k, PACK, TILE), _pack(b_values, k, PACK, TILE)
+        a_unit, b_unit = _pack(a_units, k, PACK, TILE), _pack(b_units, k, PACK, TILE)
+        for i in tl.static_range(PACK):
+            significand = _product(a, b, i, A, B)
+            # Terms below 2^-126 of the grid are zero there, wherever exactly they are.
+            exponent = tl.maximum(_unit(a_unit, b_unit, i) + grid, -126)
+            upper, lower = truncate(significand * power32(exponent), WIDTH)
+            low += lower
+            if WIDTH == 2:
+                high += upper
+            special += significand
     return high, low, special
 
 
@@ -95,42 +139,69 @@ def sum_terms(
     a_values,
     b_values,
     count,
+    zero,
     scale,
     WIDTH: tl.constexpr,
     HAS_INF: tl.constexpr,
+    PACK: tl.constexpr,
     UNROLL: tl.constexpr,
     TILE: tl.constexpr,
 ):
     """(high, low, special): the sum of RZ(term x scale), and the float32 sum of the terms, which
     says what infinite terms give (0 where there can be none)."""
     dtype: tl.constexpr = tl.int32 if WIDTH == 0 else tl.int64
-    low = tl.zeros((TILE, TILE), dtype)
-    high = tl.zeros((TILE, TILE), dtype)
-    special = tl.zeros((TILE, TILE), tl.float32)
-    for k in tl.range(0, count, loop_unroll_factor=UNROLL):
-        term = _product(a_values, b_values, k)
-        upper, lower = truncate(term * scale, WIDTH)
-        low += lower
-        if WIDTH == 2:
-            high += upper
-        if HAS_INF:
-            special += term
+    low = zero.to(dtype)
+    high = zero.to(dtype)
+    special = zero
+    A: tl.constexpr = a_values.dtype.element_ty
+    B: tl.constexpr = b_values.dtype.element_ty
+    for k in tl.range(0, count, PACK, loop_unroll_factor=UNROLL):
+        a, b = _pack(a_values, k, PACK, TILE), _pack(b_values, k, PACK, TILE)
+        for i in tl.static_range(PACK):
+            term = _product(a, b, i, A, B)
+            upper, lower = truncate(term * scale, WIDTH)
+            low += lower
+            if WIDTH == 2:
+                high += upper
+            if HAS_INF:
+                special += term
     return high, low, special
 
 
 @triton.jit
-def tree(a_column, b_column, stride, COUNT: tl.constexpr, LEFT: tl.constexpr):
+def tree(
+    a_first,
+    b_first,
+    COUNT: tl.constexpr,
+    LEFT: tl.constexpr,
+    PACK: tl.constexpr,
+    TILE: tl.constexpr,
+):
     """The float32 sum of COUNT terms in adjacent pairs, an odd one out passing up.
 
-    stride: STRIP, which the compiler had better not know here: it then loads terms ahead.
     LEFT: a power of two, at least half of COUNT.
     """
-    if COUNT == 1:
-        return _product(a_column, b_column, 0)
+    if COUNT <= PACK:
+        a, b = _pack(a_first, 0, PACK, TILE), _pack(b_first, 0, PACK, TILE)
+        A: tl.constexpr = a_first.dtype.element_ty
+        B: tl.constexpr = b_first.dtype.element_ty
+        return _tree_of_pack(a, b, 0, PACK, A, B)
     elif LEFT >= COUNT:
-        return tree(a_column, b_column, stride, COUNT, LEFT // 2)
+        return tree(a_first, b_first, COUNT, LEFT // 2, PACK, TILE)
     else:
-        left = tree(a_column, b_column, stride, LEFT, LEFT // 2)
-        a_column += LEFT * stride
-        b_column += LEFT * stride
-        return left + tree(a_column, b_column, stride, COUNT - LEFT, LEFT // 2)
+        left = tree(a_first, b_first, LEFT, LEFT // 2, PACK, TILE)
+        a_first += LEFT * STRIP
+        b_first += LEFT * STRIP
+        return left + tree(a_first, b_first, COUNT - LEFT, LEFT // 2, PACK, TILE)
+
+
+@triton.jit
+def _tree_of_pack(
+    a_packs, b_packs, FIRST: tl.constexpr, COUNT: tl.constexpr, A: tl.constexpr, B: tl.constexpr
+):
+    """The sum of a pack's COUNT terms from FIRST on, a power of two of them."""
+    if COUNT == 1:
+        return _product(a_packs, b_packs, FIRST, A, B)
+    else:
+        left = _tree_of_pack(a_packs, b_packs, FIRST, COUNT // 2, A, B)
+        return left + _tree_of_pack(a_packs, b_packs, FIRST + COUNT // 2, COUNT // 2, A, B)

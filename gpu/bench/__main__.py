@@ -57,7 +57,9 @@ def source(rows: int, columns: int) -> Tensor:
 
 def quantisation(size: int) -> Iterator[Row]:
     """Rows on quantising bfloat16 (size, size)."""
-    from ..kernels.quantize import Rules, quantize_both, quantize_columns, quantize_rows
+    from ..kernels.quantize import quantize_rows
+    from ..kernels.quantize_columns import quantize_both, quantize_columns
+    from ..kernels.quantize_rules import Rules
 
     x = source(size, size)
     sample = x[:32].float().cpu().numpy()

@@ -55,6 +55,9 @@ def _ceiling(fmt: ElementFormat) -> int:
     return 2**FLOAT32.significand_bits - 1 - int(largest)
 
 
+MOST_EXPONENTS = tl.constexpr(3)  # of a format whose code is found as the least of lines
+# Added to a number below 2^22, this leaves the nearest integer, even on ties, in the last places.
+MAGIC, MAGIC_BITS = tl.constexpr(1.5 * 2.0**23), tl.constexpr(0x4B400000)
 SCALE_BIAS, NAN_SCALE = tl.constexpr(E8M0.bias), tl.constexpr(E8M0.nan_code)
 
 
@@ -84,6 +87,19 @@ def nearest_even_code(size, M: tl.constexpr, EMIN: tl.constexpr, LARGEST: tl.con
     total = size + offset.to(tl.float32, bitcast=True)
     units = total.to(tl.int32, bitcast=True) - offset
     return units + ((exponent - lowest) >> (FRACTION32 - M))
+
+
+@triton.jit
+def _few_exponents_code(size, most, M: tl.constexpr, EMIN: tl.constexpr, EMAX: tl.constexpr):
+    """As `nearest_even_code`, at most `most`, of formats with few exponents: a code is the least of
+    as many lines over the magnitude, each rounded once where 1.5 x 2^23 is added.
+    """
+    base: tl.constexpr = MAGIC
+    code = (size * 2.0 ** (M - EMIN) + base).to(tl.int32, bitcast=True)
+    for above in tl.static_range(1, EMAX - EMIN + 1):
+        line = size * 2.0 ** (M - EMIN - above) + (base + above * 2**M)
+        code = tl.minimum(code, line.to(tl.int32, bitcast=True))
+    return tl.minimum(code, most + MAGIC_BITS) - MAGIC_BITS
 
 
 @triton.jit
@@ -189,9 +205,16 @@ def quantize_tile(
     if CONVERT:
         codes = _convert(x * factor, tl.where(poisoned, 0, 255).to(tl.uint8), M)
     else:
-        y = tl.where(poisoned, 0.0, x) * factor
+        few: tl.constexpr = ROUNDING == 0 and EMAX - EMIN < MOST_EXPONENTS
+        # With few exponents a poisoned block is seen to by what its codes are at most.
+        y = (x if few else tl.where(poisoned, 0.0, x)) * factor
         size = tl.abs(y)
-        if ROUNDING == 0:
+        sign = 1 << (BITS - 1)
+        if few:
+            sign = tl.where(poisoned, 0, sign)
+            most = tl.where(poisoned, 0, LARGEST_CODE)
+            code = _few_exponents_code(size, most, M, EMIN, EMAX)
+        elif ROUNDING == 0:
             code = nearest_even_code(size, M, EMIN, LARGEST)
         else:
             code = _by_fraction(size, words, M, EMIN, LARGEST_CODE, ROUNDING)
@@ -203,7 +226,7 @@ def quantize_tile(
         elif NAN_CODE == 1 << (BITS - 1):  # that of -0
             code = tl.where((y_bits < 0) & (code != 0), code | NAN_CODE, code)
         else:
-            code |= (y_bits >> 31) & (1 << (BITS - 1))
+            code |= (y_bits >> 31) & sign
         if ELEMENT and NAN_CODE >= 0:
             code = tl.where((y_bits & 0x7FFFFFFF) > INFINITY32, NAN_CODE, code)
         codes = code.to(tl.uint8)

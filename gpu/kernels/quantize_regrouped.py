@@ -16,7 +16,7 @@ from . import device
 from .decode import Codes, decode, scale_value
 from .encode import quantize_tile
 from .launch import Launch
-from .quantize import Rules
+from .quantize_rules import Rules
 from .regroup import regrouped
 
 if TYPE_CHECKING:

@@ -88,7 +88,8 @@ def test_a_transpose_is_quantised_where_it_lies(fmt, rounding):
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("packed", [False, True])
 def test_rows_and_columns_in_one_pass(fmt, transposed, packed):
-    from mxdot.gpu.kernels.quantize import Rules, quantize_both
+    from mxdot.gpu.kernels.quantize_columns import quantize_both
+    from mxdot.gpu.kernels.quantize_rules import Rules
 
     rng = generator("both", fmt, transposed, packed)
     x = values(rng)
@@ -146,7 +147,8 @@ def test_shapes_that_both_refuses(shape, message):
 
 @pytest.mark.parametrize("fmt", ["e2m1", "e3m2"])
 def test_packed_rows_unpack_to_the_codes(fmt):
-    from mxdot.gpu.kernels.quantize import Rules, quantize_rows
+    from mxdot.gpu.kernels.quantize import quantize_rows
+    from mxdot.gpu.kernels.quantize_rules import Rules
 
     x = values(generator("packed", fmt))
     want = model.quantize(x, fmt)

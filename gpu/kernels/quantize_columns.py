@@ -1,0 +1,237 @@
+"""Quantisation kernels along columns, and along both axes in one pass; also packed.
+
+A part of the executor ``triton`` of `mxdot.gpu.quantize`, and all of that of `quantize_both`.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from .encode import quantize_tile, store_codes
+from .quantize_rules import Rules, empty_codes, signed
+
+WARP_TILE = 2048  # elements of a warp with blocks along columns
+TALL, TALL_WARPS = 128, 8  # rows and warps of a program that turns its columns
+
+
+def quantize_columns(
+    x: Tensor,
+    rules: Rules,
+    words: Tensor | None = None,
+    *,
+    packed: bool = False,
+    transposed: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Codes and scales of blocks along the middle axis of contiguous `x` (outer, length, inner).
+
+    As `quantize_rows`. Codes lie as `x` does and scales as (outer, length / block, inner), or, when
+    `transposed`, both with their last two axes exchanged.
+    """
+    codes = empty_codes(x.numel(), rules, packed, x)
+    scales = torch.empty(x.numel() // rules.block_size, dtype=torch.uint8, device=x.device)
+    _launch_columns(x, rules, words, packed, transposed, codes, scales)
+    return codes, scales
+
+
+def quantize_both(
+    x: Tensor,
+    rules: Rules,
+    row_words: Tensor | None = None,
+    column_words: Tensor | None = None,
+    *,
+    packed: bool = False,
+    transposed: bool = True,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Row codes, row scales, column codes, column scales of `x` (M, K), which is read once.
+
+    M and K are multiples of the block size. Columns are as `quantize_columns` gives them, by
+    default as the (K, M) codes of the transpose.
+    """
+    count = x.numel() // rules.block_size
+    codes = [empty_codes(x.numel(), rules, packed, x) for _ in range(2)]
+    scales = [torch.empty(count, dtype=torch.uint8, device=x.device) for _ in range(2)]
+    rows = (codes[0], scales[0], row_words)
+    _launch_columns(x[None], rules, column_words, packed, transposed, codes[1], scales[1], rows)
+    return codes[0], scales[0], codes[1], scales[1]
+
+
+def _launch_columns(
+    x: Tensor,
+    rules: Rules,
+    words: Tensor | None,
+    packed: bool,
+    transposed: bool,
+    codes: Tensor,
+    scales: Tensor,
+    rows: tuple[Tensor, Tensor, Tensor | None] | None = None,
+) -> None:
+    outer, length, inner = x.shape
+    if not x.numel():
+        return
+    k = rules.block_size
+    row_codes, row_scales, row_words = rows or (codes, scales, None)
+    # As narrow as a warp can own: then no other warp takes part in a column's maximum. Transposed,
+    # a row of what is stored is as long as the tile is high, and a cache line should be.
+    blocks = max(1, (TALL if transposed else 32) // k)
+    width = max(64, k) if transposed else max(16, k, WARP_TILE // (blocks * k))
+    warps = TALL_WARPS if transposed else min(8, blocks * k * width // WARP_TILE)
+    grid = (triton.cdiv(inner, width) * triton.cdiv(length, blocks * k) * outer,)
+    _quantize_columns[grid](
+        x,
+        signed(words, x),
+        codes,
+        scales,
+        signed(row_words, x),
+        row_codes,
+        row_scales,
+        length,
+        inner,
+        BLOCK=k,
+        BLOCKS=blocks,
+        WIDTH=width,
+        PACKED=packed,
+        TRANSPOSED=transposed,
+        ROWS=rows is not None,
+        HAS_WORDS=words is not None,
+        num_warps=warps,
+        **rules.constants(x.device),
+    )
+
+
+@triton.jit
+def _load_columns(
+    x,
+    row,
+    column,
+    rows,
+    columns,
+    BLOCK: tl.constexpr,
+    BLOCKS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BY_WARP: tl.constexpr,
+):
+    """The tile at (row, column) of `x` (rows, columns) as (BLOCKS, BLOCK, WIDTH), 0 outside.
+
+    BY_WARP: each block's rows in as few warps as can be. They are read as if the blocks had been
+    dealt in turn, for Triton gives the innermost axes to the threads of a warp, then to warps.
+    """
+    if BY_WARP:
+        LANES: tl.constexpr = min(4, BLOCK)
+        step = tl.arange(0, BLOCK // LANES)[:, None, None, None] * LANES
+        lane = tl.arange(0, LANES)[None, None, :, None]
+        i = row + step + tl.arange(0, BLOCKS)[None, :, None, None] * BLOCK + lane
+        j = column + tl.arange(0, WIDTH)[None, None, None, :]
+        at = i.to(tl.int64) * columns + j
+        tile = tl.load(x + at, mask=(i < rows) & (j < columns), other=0)
+        return tile.permute(1, 0, 2, 3).reshape((BLOCKS, BLOCK, WIDTH))
+    else:
+        i = (row + tl.arange(0, BLOCKS * BLOCK))[:, None]
+        j = (column + tl.arange(0, WIDTH))[None, :]
+        at = i.to(tl.int64) * columns + j
+        tile = tl.load(x + at, mask=(i < rows) & (j < columns), other=0)
+        return tile.reshape((BLOCKS, BLOCK, WIDTH))
+
+
+@triton.jit
+def _quantize_columns(
+    x,
+    words,
+    codes,
+    scales,
+    row_words,
+    row_codes,
+    row_scales,
+    length,
+    inner,
+    BLOCK: tl.constexpr,
+    BLOCKS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    PACKED: tl.constexpr,
+    TRANSPOSED: tl.constexpr,
+    ROWS: tl.constexpr,
+    HAS_WORDS: tl.constexpr,
+    M: tl.constexpr,
+    EMIN: tl.constexpr,
+    EMAX: tl.constexpr,
+    BITS: tl.constexpr,
+    INTEGER: tl.constexpr,
+    LARGEST: tl.constexpr,
+    CEILING: tl.constexpr,
+    LARGEST_CODE: tl.constexpr,
+    INF_CODE: tl.constexpr,
+    NAN_CODE: tl.constexpr,
+    SCALE_RULE: tl.constexpr,
+    ROUNDING: tl.constexpr,
+    ELEMENT: tl.constexpr,
+    CONVERT: tl.constexpr,
+):
+    HEIGHT: tl.constexpr = BLOCKS * BLOCK
+    across, down = tl.cdiv(inner, WIDTH), tl.cdiv(length, HEIGHT)
+    tile_row = tl.program_id(0) // across
+    column = tl.program_id(0) % across * WIDTH
+    row = tile_row % down * HEIGHT
+    slab = (tile_row // down).to(tl.int64) * length * inner
+    at = (row, column, length, inner)
+    tile = _load_columns(x + slab, *at, BLOCK, BLOCKS, WIDTH, TRANSPOSED).to(tl.float32)
+    random = tile
+    if ROWS:
+        PER_ROW: tl.constexpr = WIDTH // BLOCK
+        if HAS_WORDS:
+            random = _load_columns(row_words + slab, *at, BLOCK, BLOCKS, WIDTH, TRANSPOSED)
+        found, found_scales = quantize_tile(
+            tile.reshape((HEIGHT, PER_ROW, BLOCK)),
+            random.reshape((HEIGHT, PER_ROW, BLOCK)),
+            2,
+            M,
+            EMIN,
+            EMAX,
+            BITS,
+            INTEGER,
+            LARGEST,
+            CEILING,
+            LARGEST_CODE,
+            INF_CODE,
+            NAN_CODE,
+            SCALE_RULE,
+            ROUNDING,
+            ELEMENT,
+            CONVERT,
+        )
+        row_tile = found.reshape((HEIGHT, WIDTH))
+        store_codes(row_codes, row_tile, row, column, length, inner, BITS, PACKED)
+        row_tile = found_scales.reshape((HEIGHT, PER_ROW))
+        store_codes(row_scales, row_tile, row, column // BLOCK, length, inner // BLOCK, BITS, False)
+    if HAS_WORDS:
+        random = _load_columns(words + slab, *at, BLOCK, BLOCKS, WIDTH, TRANSPOSED)
+    found, found_scales = quantize_tile(
+        tile,
+        random,
+        1,
+        M,
+        EMIN,
+        EMAX,
+        BITS,
+        INTEGER,
+        LARGEST,
+        CEILING,
+        LARGEST_CODE,
+        INF_CODE,
+        NAN_CODE,
+        SCALE_RULE,
+        ROUNDING,
+        ELEMENT,
+        CONVERT,
+    )
+    column_codes = found.reshape((HEIGHT, WIDTH))
+    column_scales = found_scales.reshape((BLOCKS, WIDTH))
+    # Scales are bytes: their tiles are stored as codes that are never packed.
+    codes += slab * BITS // 8 if PACKED else slab
+    scales += slab // BLOCK
+    blocks = length // BLOCK
+    if TRANSPOSED:
+        store_codes(codes, column_codes.trans(), column, row, inner, length, BITS, PACKED)
+        store_codes(scales, column_scales.trans(), column, row // BLOCK, inner, blocks, BITS, False)
+    else:
+        store_codes(codes, column_codes, row, column, length, inner, BITS, PACKED)
+        store_codes(scales, column_scales, row // BLOCK, column, blocks, inner, BITS, False)

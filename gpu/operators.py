@@ -4,7 +4,7 @@ A compiler may contract a product and a sum, take the sign of a zero for +, or d
 the library does, and so change bits; what is an operator keeps them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -31,19 +31,26 @@ def operator(name: str, fake: Callable[..., R]) -> Callable[[Callable[P, R]], Ca
             # Compilers, tracers and the device meta hand in tensors without values, or look on;
             # others need not pay for the detour.
             watched = torch.compiler.is_compiling() or _len_torch_dispatch_stack()
-            if watched or not all(map(_is_plain, (*args, *kwargs.values()))):
+            if watched or kwargs or not _are_plain(args):
                 return whole(*args, **kwargs)
-            with torch.no_grad():  # as the operator, which has no gradient
+            if not torch.is_grad_enabled():
                 return function(*args, **kwargs)
+            torch._C._set_grad_enabled(False)  # as the operator, which has no gradient
+            try:
+                return function(*args, **kwargs)
+            finally:
+                torch._C._set_grad_enabled(True)
 
         return call
 
     return register
 
 
-def _is_plain(argument: Any) -> bool:
-    if isinstance(argument, list):
-        return all(map(_is_plain, argument))
-    if isinstance(argument, Tensor):
-        return argument.device.type != "meta" and type(argument) is Tensor
+def _are_plain(arguments: Iterable[Any]) -> bool:
+    for x in arguments:
+        if isinstance(x, list):
+            if not _are_plain(x):
+                return False
+        elif isinstance(x, Tensor) and (type(x) is not Tensor or x.is_meta):
+            return False
     return True

@@ -24,20 +24,21 @@ def refusal(request: "Two") -> str | None:
 
 
 def prepare(request: "Two") -> Callable[..., tuple[Tensor, Tensor]]:
-    """The work for requests like this one, given codes and scales of both: values of blocks."""
+    """The work for requests like this one, given codes and scales of both."""
     sides = ("A", request.a), ("B", request.b)
     constants = {name: value for side in sides for name, value in _constants(*side).items()}
-    (a_count, _), (b_count, _) = shapes = [side.codes.shape for _, side in sides]
+    a_count, b_count = (len(side.codes) for _, side in sides)
     a_programs, b_programs = (
         triton.cdiv(n, constants[f"{s}_BLOCKS"]) for n, s in ((a_count, "A"), (b_count, "B"))
     )
     launch = Launch(_dequantize_two, (a_programs + b_programs,), **constants)
+    shapes = request.shapes
     options: Any = {"dtype": request.a.dtype, "device": request.device}
 
     def work(
         a_codes: Tensor, a_scales: Tensor, b_codes: Tensor, b_scales: Tensor
     ) -> tuple[Tensor, Tensor]:
-        x, y = torch.empty(shapes[0], **options), torch.empty(shapes[1], **options)
+        x, y = (torch.empty(shape, **options) for shape in shapes)
         if a_count or b_count:
             a = a_codes, a_scales, x, a_count
             launch(*a, b_codes, b_scales, y, b_count, a_programs)

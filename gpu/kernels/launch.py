@@ -1,10 +1,12 @@
 """Launches of kernels for calls of one kind: Triton looks at every argument of every launch, which
-takes longer than a small kernel; here the first launch alone pays for it.
+takes longer than a small kernel; here the first launch alone pays for it. Hooks on Triton's
+launches see that one alone, too; PyTorch's profiler sees all.
 """
 
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from . import device
 
@@ -17,7 +19,7 @@ class Launch:
     """
 
     def __init__(self, kernel: Any, grid: tuple[int, ...], **constants: Any) -> None:
-        self._kernel, self._grid, self._constants = kernel, grid, constants
+        self._kernel, self._grid, self._constants = kernel, (*grid, 1, 1)[:3], constants
         self._compiled: dict[int, tuple[Any, tuple[Any, ...]]] = {}  # by the current device
 
     def __call__(self, *arguments: Any) -> None:
@@ -29,9 +31,11 @@ class Launch:
         if found is None:
             compiled = self._kernel[self._grid](*arguments, **self._constants)
             names = self._kernel.arg_names[len(arguments) :]
-            constants = tuple(self._constants[name] for name in names)
-            whole = (*self._grid, 1, 1)[:3]
-            self._compiled[current] = compiled[whole], constants
+            self._compiled[current] = compiled, tuple(self._constants[name] for name in names)
             return
-        launch, constants = found
-        launch(*arguments, *constants)
+        compiled, constants = found
+        stream = torch._C._cuda_getCurrentRawStream(current)
+        # An address is taken as it is; of a tensor, the driver would be asked for it.
+        values = [x.data_ptr() if isinstance(x, Tensor) else x for x in arguments]
+        code = compiled.function, compiled.packed_metadata
+        compiled.run(*self._grid, stream, *code, None, None, None, *values, *constants)

@@ -19,10 +19,11 @@ PREPARED = Prepared()
 
 @dataclass(frozen=True)
 class Two:
-    """A checked request: contiguous blocks of two operands on one device."""
+    """A checked request: contiguous blocks of two operands on one device, and their shapes."""
 
     a: Dequantization
     b: Dequantization
+    shapes: tuple[torch.Size, torch.Size]
 
     @property
     def device(self) -> torch.device:
@@ -62,14 +63,14 @@ def _dequantize_two(
     rules = a_format, a_block, b_format, b_block, dtype, executor
 
     def make() -> Callable[..., tuple[Tensor, Tensor]]:
+        shapes = a_codes.shape, b_codes.shape
         a = Dequantization(*_blocks(a_codes, a_scales, a_block), named_format(a_format), dtype)
         b = Dequantization(*_blocks(b_codes, b_scales, b_block), named_format(b_format), dtype)
-        return executors.prepare(executors.DEQUANTIZE_TWO, executor, Two(a, b))
+        return executors.prepare(executors.DEQUANTIZE_TWO, executor, Two(a, b, shapes))
 
     aligned = a_scales.data_ptr() % ALIGNMENT, b_scales.data_ptr() % ALIGNMENT
     key = *kind(a_codes), *kind(b_codes), aligned, rules
-    x, y = PREPARED(key, make)(a_codes, a_scales, b_codes, b_scales)
-    return x.view(a_codes.shape), y.view(b_codes.shape)
+    return PREPARED(key, make)(a_codes, a_scales, b_codes, b_scales)
 
 
 def _blocks(codes: Tensor, scales: Tensor, block: int) -> tuple[Tensor, Tensor]:
@@ -86,11 +87,13 @@ def prepare(request: Two) -> Callable[..., tuple[Tensor, Tensor]]:
         (side.codes.shape[1], executors.prepare(executors.DEQUANTIZE, None, side))
         for side in (request.a, request.b)
     )
+    shapes = request.shapes
 
     def work(
         a_codes: Tensor, a_scales: Tensor, b_codes: Tensor, b_scales: Tensor
     ) -> tuple[Tensor, Tensor]:
         x = a[1](*_blocks(a_codes, a_scales, a[0]))
-        return x, b[1](*_blocks(b_codes, b_scales, b[0]))
+        y = b[1](*_blocks(b_codes, b_scales, b[0]))
+        return x.view(shapes[0]), y.view(shapes[1])
 
     return work

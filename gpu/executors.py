@@ -22,6 +22,10 @@ QUANTIZE = {"triton": ".kernels.quantize", "torch": ".ops.quantize"}
 BOTH = {"triton": ".kernels.both", "torch": ".ops.quantize_both"}
 DEQUANTIZE = {"triton": ".kernels.dequantize", "torch": ".tensors.dequantize"}
 DEQUANTIZE_TWO = {"triton": ".kernels.dequantize_two", "torch": ".ops.dequantize_two"}
+SCHEME_DEQUANTIZE = {
+    "triton": ".kernels.scheme_dequantize",
+    "torch": ".tensors.scheme_dequantize",
+}
 SCHEME_QUANTIZE = {"triton": ".kernels.scheme_quantize", "torch": ".schemes.quantize"}
 QUANTIZE_REGROUPED = {
     "triton": ".kernels.quantize_regrouped",

@@ -28,6 +28,7 @@ from . import device, scheme_rows
 from .arithmetic import INFINITY32
 from .decode import LONGEST_CODE
 from .rounded import element_code, element_constants
+from .scheme_rows import plain_codes
 
 if TYPE_CHECKING:
     from ..schemes.quantize import SchemeQuantization
@@ -86,7 +87,8 @@ def run(request: "SchemeQuantization") -> list[Tensor]:
     nan = scheme.levels[level].format.nan
     assert nan is not None  # that is what a poisoned level is
     made.stored[level] = torch.where(poisoned, beside(nan, matrix), made.stored[level])
-    codes = _codes(matrix, made, expand(poisoned, counts[level]), finest)
+    poisoned = expand(poisoned, counts[level])
+    codes = _codes(matrix, made, poisoned, finest, scheme_rows.is_plain(scheme))
     return laid_out(codes, made.stored, made.zero_points, None, shape, groups, axis).arrays
 
 
@@ -119,8 +121,11 @@ def _grid(rows: int, parts: int, tile: dict[str, int]) -> tuple[int]:
     return (triton.cdiv(rows, tile["ROWS"]) * triton.cdiv(parts, tile["PARTS"]),)
 
 
-def _codes(matrix: Tensor, made: Scales, poisoned: Tensor, group: Group) -> Tensor:
-    """Codes of a matrix whose groups have the scales `made`; of +0 where they are poisoned."""
+def _codes(matrix: Tensor, made: Scales, poisoned: Tensor, group: Group, plain: bool) -> Tensor:
+    """Codes of a matrix whose groups have the scales `made`; of +0 where they are poisoned.
+
+    plain: whether a float32 has the whole scale.
+    """
     (rows, columns), (height, width) = matrix.shape, group
     codes = torch.empty((rows, columns), dtype=torch.uint8, device=matrix.device)
     products = made.product.contiguous()
@@ -140,6 +145,8 @@ def _codes(matrix: Tensor, made: Scales, poisoned: Tensor, group: Group) -> Tens
         width,
         WHOLE=whole,
         HAS_ZERO=made.zero_points is not None,
+        PLAIN=plain,
+        FUSED=plain and not device.interpreted(),
         **tile,
         **element_constants(made.element),
     )
@@ -200,6 +207,8 @@ def _make_codes(
     EMIN: tl.constexpr,
     WHOLE: tl.constexpr,
     HAS_ZERO: tl.constexpr,
+    PLAIN: tl.constexpr,
+    FUSED: tl.constexpr,
     ROWS: tl.constexpr,
     PARTS: tl.constexpr,
     PART: tl.constexpr,
@@ -217,13 +226,17 @@ def _make_codes(
     inside = (i < rows)[:, None, None] & (j < columns)
     at = i.to(tl.int64)[:, None, None] * columns + j
     value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
-    value = tl.where(drop, 0.0, value)
-    near = (value.to(tl.float64) * (UNIT / scale)[:, :, None]).to(tl.float32)
-    scale = scale[:, :, None] / UNIT
-    zero_point = 0
-    if HAS_ZERO:
-        zero_point = tl.load(zero_points + group, mask=there, other=0).to(tl.int32)[:, :, None]
-    code = element_code(
-        value, near, scale, zero_point, BITS, INTEGER, LOWEST, LARGEST, M, EMIN, False
-    )
+    if PLAIN:
+        scale = scale.to(tl.float32)[:, :, None]
+        code = plain_codes(value, scale, drop, INTEGER, BITS, LOWEST, LARGEST, M, EMIN, FUSED)
+    else:
+        value = tl.where(drop, 0.0, value)
+        near = (value.to(tl.float64) * (UNIT / scale)[:, :, None]).to(tl.float32)
+        scale = scale[:, :, None] / UNIT
+        zero_point = 0
+        if HAS_ZERO:
+            zero_point = tl.load(zero_points + group, mask=there, other=0).to(tl.int32)[:, :, None]
+        code = element_code(
+            value, near, scale, zero_point, BITS, INTEGER, LOWEST, LARGEST, M, EMIN, False
+        )
     tl.store(codes + at, code, mask=inside)

@@ -15,6 +15,7 @@ import triton.language as tl
 from torch import Tensor
 
 from ...model.formats import FLOAT32
+from ...model.schemes import Scheme
 from . import device
 from .arithmetic import INFINITY32
 from .launch import Launch
@@ -32,16 +33,21 @@ TINY = tl.constexpr(2.0**-64)  # scales below it, and values under them, are tak
 
 def takes(request: "SchemeQuantization") -> bool:
     """Whether this kernel does all that `scheme_quantize` does for a request that it takes."""
-    scheme, x, (element, *_) = request.scheme, request.x, request.scheme.elements
-    (level, *inner) = scheme.levels
+    scheme, x, element = request.scheme, request.x, request.scheme.elements[0]
+    level = scheme.levels[0]
     rows = level.granularity.rows == 1 and level.granularity.columns is None
-    plain = level.format == FLOAT32 and not (inner or scheme.zero_point or request.limits)
     last = request.axis in (-1, x.ndim - 1)
-    if not (rows and plain and last and x.is_contiguous()):
+    if not (rows and is_plain(scheme) and last and x.is_contiguous()) or request.limits:
         return False
-    room, unit = scheme.room(0, element), element_constants(element)["UNIT"]
-    exact = np.float32(room) == room and unit == 1 and room <= FLOAT32.largest_finite
+    room = scheme.room(0, element)
+    exact = np.float32(room) == room and room <= FLOAT32.largest_finite
     return bool(exact and x.shape[-1] >= SHORTEST)
+
+
+def is_plain(scheme: Scheme) -> bool:
+    """Whether a code stands for itself times one float32."""
+    (level, *inner), unit = scheme.levels, element_constants(scheme.elements[0])["UNIT"]
+    return level.format == FLOAT32 and unit == 1 and not (inner or scheme.zero_point)
 
 
 def prepare(request: "SchemeQuantization") -> Callable[[Tensor], list[Tensor]]:
@@ -71,7 +77,7 @@ def prepare(request: "SchemeQuantization") -> Callable[[Tensor], list[Tensor]]:
 
 
 @triton.jit
-def _codes(
+def plain_codes(
     value,
     scale,
     poisoned,
@@ -83,7 +89,7 @@ def _codes(
     EMIN: tl.constexpr,
     FUSED: tl.constexpr,
 ):
-    """uint8 codes of float32 values of a row under its scale, zeros where it is poisoned."""
+    """uint8 codes of float32 values under float32 scales, zeros where these are poisoned."""
     up = tl.where(scale < TINY, 1.0 / TINY, 1.0)
     value = tl.where(poisoned, 0.0, value) * up
     near = value * (1.0 / (scale * up))
@@ -125,10 +131,12 @@ def _quantize_rows(
     bits = tl.minimum(tl.maximum(ratio, 1), LARGEST_BITS)
     scale = bits.to(tl.float32, bitcast=True)
     tl.store(scales + row, tl.where(poisoned, NAN_BITS, bits).to(tl.float32, bitcast=True))
-    code = _codes(value, scale, poisoned, INTEGER, BITS, LOWEST, LARGEST, M, EMIN, FUSED)
+    code = plain_codes(value, scale, poisoned, INTEGER, BITS, LOWEST, LARGEST, M, EMIN, FUSED)
     tl.store(codes + j, code, mask=j < columns)
     if not WHOLE:
         for k in range(PART, columns, PART):
             later = tl.load(x + k + j, mask=k + j < columns, other=0.0).to(tl.float32)
-            code = _codes(later, scale, poisoned, INTEGER, BITS, LOWEST, LARGEST, M, EMIN, FUSED)
+            code = plain_codes(
+                later, scale, poisoned, INTEGER, BITS, LOWEST, LARGEST, M, EMIN, FUSED
+            )
             tl.store(codes + k + j, code, mask=k + j < columns)

@@ -11,11 +11,11 @@ from torch import Tensor
 from ...model.arrays import beside
 from ...model.schemes import ScaledArray, Scheme
 from ...model.schemes.array import Scaled
-from .. import checks
-from ..chunks import split
+from .. import checks, executors
 from ..names import named_scheme, scheme_name
 from ..operators import operator
 from .container import Container, along, whole_groups
+from .scheme_dequantize import SchemeDequantization
 
 
 class ScaledTensor(Container):
@@ -114,14 +114,16 @@ class ScaledTensor(Container):
         turned = [part.t() for part in self.parts()]
         return self.of_parts(self.scheme_name, turned, 1 - self.axis % 2)
 
-    def dequantize(self, dtype: torch.dtype = torch.float32) -> Tensor:
+    def dequantize(
+        self, dtype: torch.dtype = torch.float32, *, executor: str | None = None
+    ) -> Tensor:
         """RNE_fp32 of the exact s_0 x s_1 x ... x (q - z), in the shape of `codes`.
 
         NaN under a NaN scale; infinite where float32 overflows. A narrower `dtype` rounds once
-        more.
+        more. executor: ``torch`` or ``triton``, as in `quantize`.
         """
         checks.float_dtype("dtype", dtype)
-        return _dequantize(self.parts(), self.scheme_name, self.axis, dtype)
+        return _dequantize(self.parts(), self.scheme_name, self.axis, dtype, executor)
 
     # The model's arrays ---------------------------------------------------------------------------
 
@@ -171,18 +173,18 @@ def scaled_of(name: str, parts: list[Tensor], axis: int) -> Scaled[Tensor]:
     return Scaled(scheme, codes, tuple(others[:levels]), zero_points, selectors, axis)
 
 
-def _fake(parts: list[Tensor], scheme: str, axis: int, dtype: torch.dtype) -> Tensor:
+def _fake(
+    parts: list[Tensor], scheme: str, axis: int, dtype: torch.dtype, executor: str | None
+) -> Tensor:
     return parts[0].new_empty(parts[0].shape, dtype=dtype)
 
 
 @operator("scheme_dequantize", _fake)
-def _dequantize(parts: list[Tensor], scheme: str, axis: int, dtype: torch.dtype) -> Tensor:
-    x = scaled_of(scheme, parts, axis)
-    codes = x.matrix(x.codes)
-    result = torch.empty(codes.shape, dtype=dtype, device=codes.device)
-    for rows in split(codes):
-        result[rows] = x.values(codes[rows], rows).to(torch.float32).to(dtype)
-    return x.unmatrix(result)
+def _dequantize(
+    parts: list[Tensor], scheme: str, axis: int, dtype: torch.dtype, executor: str | None
+) -> Tensor:
+    request = SchemeDequantization(scaled_of(scheme, parts, axis), dtype)
+    return executors.run(executors.SCHEME_DEQUANTIZE, executor, request)
 
 
 def _array(part: Tensor) -> NDArray:

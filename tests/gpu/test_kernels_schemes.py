@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from compare import generator
-from devices import tensor
+from devices import bits, tensor
 from interpreter import DEVICE, for_kernels
 from mxdot.gpu import schemes
 from mxdot.model import schemes as model
@@ -18,6 +18,15 @@ REFUSED = {
     "mixed8": "elements must be of one format, not the code book of mixed8",
     "msfp12": "elements must not be sign-magnitude integers, not sm4",
 }
+DEQUANTIZED = [
+    "fp8_e4m3_tensor",
+    "fp8_e4m3_row",
+    "fp8_e4m3_128x128",
+    "fp8_e4m3_b128",
+    "int8_channel",
+]
+# The interpreter cuts bfloat16 off.
+DTYPES = [torch.float32, torch.float16, *([torch.bfloat16] if DEVICE == "cuda" else [])]
 TAKEN = [
     name
     for name, row in SCHEMES.items()
@@ -144,3 +153,31 @@ def test_refusals():
     wide = Scheme("wide", SCHEMES["mxfp4"].elements, levels, "test")
     with pytest.raises(ValueError, match=r"scales must have at most 30 significant bits, not 48$"):
         schemes.quantize(x, wide, executor="triton")
+
+
+@pytest.mark.parametrize("name", DEQUANTIZED)
+def test_values_of_codes(name):
+    """Of one float32 scale to a group: every code, and scales that overflow and underflow."""
+    rng = generator("scheme values", name)
+    x = values(rng)
+    for axis in (0, 1):
+        made = schemes.quantize(tensor(x, DEVICE), name, axis=axis, executor="torch")
+        every = torch.arange(made.codes.numel(), device=DEVICE).to(torch.uint8)
+        scales = made.scales[0].clone()
+        scales.view(-1)[:3] = torch.tensor([2.0**-149, 3e38, torch.nan], device=DEVICE)[
+            : scales.numel()
+        ]
+        parts = [every.view(made.codes.shape), scales]
+        whole = schemes.ScaledTensor.of_parts(name, parts, axis)
+        for each in (made, whole):
+            for dtype in DTYPES:
+                got = each.dequantize(dtype, executor="triton").float().cpu().numpy()
+                want = each.dequantize(dtype, executor="torch").float().cpu().numpy()
+                np.testing.assert_array_equal(bits(got), bits(want))
+
+
+@pytest.mark.parametrize("name", ["nvfp4", "int8_affine_channel", "mixed8"])
+def test_other_values_are_left_to_pytorch(name):
+    made = schemes.quantize(torch.ones(4, 256, device=DEVICE), name)
+    with pytest.raises(ValueError, match=r"^executor triton cannot take this: (scales|elements) "):
+        made.dequantize(executor="triton")

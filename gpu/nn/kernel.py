@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 from ...model.accumulators import Accumulator
 from .. import executors
-from ..ops import float8
+from ..ops import block_scaled, float8
 from ..schemes import PackedWeights, int8
-from .multiply import FAST, FLOAT8
+from .multiply import BLOCK_SCALED, FAST, FLOAT8
 from .quantizers import SchemeQuantizer
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ def kernel_of(layer: "MXLinear") -> str:
     ``values``              the library's product of quantised values, of the result's dtype
     ``float8_matmul``       `scaled_mm`, the library's product by FP8 units; without these its
                             values in float32
+    ``block_scaled_matmul`` `scaled_mm` of MXFP8 or NVFP4 blocks as they are, where the device has
+                            units for them; elsewhere their values in float32
     ``int8_matmul``         W8A8 by exact INT32 sums: a frozen layer of such schemes
     ``weight_only_matmul``  packed 4-bit weights of a frozen layer, by bfloat16 or float16; by
                             float32 their values
@@ -34,6 +36,8 @@ def kernel_of(layer: "MXLinear") -> str:
     able = " or ".join(executors.by_themselves(device))
     if rule == FLOAT8:
         return f"float8_matmul ({'scaled_mm' if float8.has_units(device) else 'torch'})"
+    if rule == BLOCK_SCALED:
+        return f"block_scaled_matmul ({'scaled_mm' if block_scaled.has_units(device) else 'torch'})"
     if rule == FAST:
         kept = layer.frozen if layer.keeps_weight else layer.weight.data
         packed = isinstance(kept, PackedWeights)

@@ -9,6 +9,7 @@ from torch.nn.functional import pad
 from ...model.accumulators import Accumulator
 from .. import schemes
 from ..names import named_scheme
+from ..ops.block_scaled import block_scaled_matmul
 from ..ops.float8 import float8_matmul
 from ..ops.matmul import matmul
 from ..ops.regroup import regroup
@@ -19,6 +20,7 @@ from .quantizers import Codes, MXQuantizer, Operand, Quantizer
 
 FAST = "fast"  # in place of an accumulator: one ordinary product of values
 FLOAT8 = "float8"  # the same: by the FP8 units, of codes with float scales
+BLOCK_SCALED = "block_scaled"  # the same: by units that take MXFP8 or NVFP4 blocks
 Rule = Accumulator | str
 
 
@@ -53,8 +55,9 @@ def multiply(
     """
     if isinstance(b, PackedTensor):
         b = b.unpack()
-    if accumulator == FLOAT8:
-        return float8_matmul(a, b, dtype)[: shape[0], : shape[1]]
+    if accumulator in (FLOAT8, BLOCK_SCALED):
+        by_units = float8_matmul if accumulator == FLOAT8 else block_scaled_matmul
+        return by_units(a, b, dtype)[: shape[0], : shape[1]]
     if isinstance(a, MXTensor) and isinstance(b, MXTensor):
         return matmul(a, b, accumulator).to(dtype)
     if isinstance(a, ScaledTensor) and isinstance(b, ScaledTensor):

@@ -12,8 +12,8 @@ from ...model.quantize import SCALE_RULES
 from ...model.schemes import E8M0, SCHEMES, Level, Scheme, block
 from ...model.schemes.integer import check_elements, has_integer_sums
 from ...model.schemes.products import check_weight_only
-from ..ops import float8, regroup
-from .multiply import FAST, FLOAT8
+from ..ops import block_scaled, float8, regroup
+from .multiply import BLOCK_SCALED, FAST, FLOAT8
 from .quantizers import MXQuantizer, Quantizer, SchemeQuantizer, Unquantized, group_columns
 
 ROLES = ("weight", "activation", "gradient")
@@ -37,7 +37,10 @@ class Recipe:
     accumulator: ``fast`` multiplies the quantised values by one ordinary matrix product;
     ``float8`` takes the FP8 units for the output, and for the backward products of element formats
     where E4M3 holds them: MX blocks are regrouped (`mxdot.gpu.regroup` says what that rounds), E4M3
-    under float scales is multiplied as it is; an
+    under float scales is multiplied as it is;
+    ``block_scaled`` takes units that multiply MXFP8 blocks of 32 (E4M3, or E5M2 on one side), or
+    ``nvfp4`` of weights and activations, with their scales: compute capability 10.0 or later,
+    elsewhere values in float32; an
     accumulator of mxdot.model, or its text, computes products with those bits (slow, for study):
     all three of element formats, where every role must have one; of schemes the output, where
     the weights must have one.
@@ -74,6 +77,8 @@ class Recipe:
             )
         if self.accumulator == FLOAT8:
             self._check_float8()
+        elif self.accumulator == BLOCK_SCALED:
+            self._check_block_scaled()
         elif self.accumulator != FAST:
             self._set("accumulator", as_accumulator(self.accumulator))
             self._check_accumulator()
@@ -112,6 +117,25 @@ class Recipe:
         if not self.of_schemes and regroup.GROUP % self.block_size:
             raise ValueError(
                 f"block_size must divide {regroup.GROUP} with accumulator float8, not "
+                f"{self.block_size}"
+            )
+
+    def _check_block_scaled(self) -> None:
+        """Of the output's operands, as above."""
+        pair = self.activation, self.weight
+        if self.of_schemes:
+            if set(pair) != {block_scaled.NVFP4}:
+                raise ValueError(
+                    "weight and activation with accumulator block_scaled: both must be nvfp4, or "
+                    f"neither, not {self.weight} and {self.activation}"
+                )
+            return
+        reason = block_scaled.pair_refusal(*map(str, pair))
+        if reason is not None:
+            raise ValueError(f"weight and activation with accumulator block_scaled: {reason}")
+        if self.block_size != block_scaled.BLOCK:
+            raise ValueError(
+                f"block_size must be {block_scaled.BLOCK} with accumulator block_scaled, not "
                 f"{self.block_size}"
             )
 
@@ -180,10 +204,14 @@ class Recipe:
         """The accumulator of the backward products.
 
         ``fast`` for schemes, whose groups do not run along the axes that are summed over, and where
-        the FP8 units do not take the gradient.
+        the units do not take the gradient.
         """
         if self.of_schemes or (self.accumulator == FLOAT8 and self.gradient not in regroup.TAKEN):
             return FAST
+        if self.accumulator == BLOCK_SCALED:
+            pairs = [(str(self.gradient), str(other)) for other in (self.weight, self.activation)]
+            if any(map(block_scaled.pair_refusal, *zip(*pairs, strict=True))):
+                return FAST
         return self.accumulator
 
     @property

@@ -6,12 +6,12 @@ from torch import Tensor
 from ...model.errors import choice
 from .. import checks
 from ..tensors.mx import MXTensor
-from . import float8
+from . import block_scaled, float8
 from .dequantize_two import dequantize_two
 from .operands import check_pair
 from .regroup import Regrouped, regroup
 
-METHODS = ("bfloat16", "float8")
+METHODS = ("bfloat16", "float8", "block_scaled")
 OUTPUTS = (torch.bfloat16, torch.float32)
 Operand = MXTensor | Regrouped
 
@@ -36,6 +36,9 @@ def mx_matmul(
                   rounds) and multiplied by the FP8 tensor cores of a Hopper GPU: 128 products are
                   summed with Hopper's 13 fraction bits, scaled, and added in float32.
 
+    ``block_scaled``  both as they are, E4M3 or one of them E5M2 in blocks of 32, by units that take
+                  blocks and scales: a GPU of compute capability 10.0 or later.
+
     None takes ``float8`` if an operand is a `Regrouped` (a weight is worth preparing once), else
     ``bfloat16``. out_dtype: bfloat16 or float32, rounded once at the end.
 
@@ -54,16 +57,19 @@ def mx_matmul(
     choice("method", method, METHODS)
     if method == "float8":
         return _float8(a, b, out_dtype)
-    x, y = dequantize_two(_mx("a", a), _mx("b", b), torch.bfloat16)
+    a, b = _mx("a", a, method), _mx("b", b, method)
+    if method == "block_scaled":
+        return _block_scaled(a, b, out_dtype)
+    x, y = dequantize_two(a, b, torch.bfloat16)
     if torch.is_autocast_enabled(x.device.type):  # which has dtypes of its own
         with torch.autocast(x.device.type, enabled=False):
             return _bfloat16(x, y, out_dtype)
     return _bfloat16(x, y, out_dtype)
 
 
-def _mx(name: str, operand: Operand) -> MXTensor:
+def _mx(name: str, operand: Operand, method: str) -> MXTensor:
     if isinstance(operand, Regrouped):
-        raise TypeError(f"{name} must be an MXTensor with method bfloat16, not a Regrouped")
+        raise TypeError(f"{name} must be an MXTensor with method {method}, not a Regrouped")
     return operand
 
 
@@ -78,10 +84,28 @@ def _bfloat16(x: Tensor, y: Tensor, out_dtype: torch.dtype) -> Tensor:
 def _float8(a: Operand, b: Operand, out_dtype: torch.dtype) -> Tensor:
     if not float8.has_units(a.device):
         raise ValueError(
-            "method float8 needs a GPU of compute capability 9.0 (Hopper), not "
-            + (torch.cuda.get_device_name(a.device) if a.device.type == "cuda" else str(a.device))
+            "method float8 needs a GPU of compute capability 9.0 (Hopper), not " + _shown(a.device)
         )
     x, y = (operand if isinstance(operand, Regrouped) else regroup(operand) for operand in (a, b))
     with torch.autocast("cuda", enabled=False):
         product = float8.library((x.elements, x.scales), (y.elements, y.scales), "group", out_dtype)
     return product[: a.shape[0], : b.shape[0]].contiguous()
+
+
+def _block_scaled(a: MXTensor, b: MXTensor, out_dtype: torch.dtype) -> Tensor:
+    reason = block_scaled.pair_refusal(a.format_name, b.format_name)
+    if reason is not None:
+        raise ValueError(f"a and b with method block_scaled: {reason}")
+    for name, x in (("a", a), ("b", b)):
+        if x.block_size != block_scaled.BLOCK:
+            raise ValueError(
+                f"block_size of {name} must be {block_scaled.BLOCK} with method block_scaled, not "
+                f"{x.block_size}"
+            )
+    if not block_scaled.has_units(a.device):
+        raise ValueError(f"method block_scaled needs {block_scaled.NEEDED}, not {_shown(a.device)}")
+    return block_scaled.block_scaled_matmul(a, b, out_dtype)
+
+
+def _shown(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)

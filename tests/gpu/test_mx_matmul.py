@@ -155,7 +155,7 @@ A = quantize(torch.ones(4, 64), "e4m3")
         (
             {"method": "float4"},
             ValueError,
-            "method must be one of bfloat16, float8, not 'float4'",
+            "method must be one of bfloat16, float8, block_scaled, not 'float4'",
         ),
         ({"method": "float8"}, ValueError, NEEDS_HOPPER + "cpu"),
         ({"b": regroup(A)}, ValueError, NEEDS_HOPPER + "cpu"),

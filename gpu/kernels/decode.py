@@ -7,7 +7,7 @@ import torch
 import triton
 import triton.language as tl
 
-from ...model.formats import E4M3, E5M2, E8M0, ElementFormat, Specials
+from ...model.formats import E4M3, E5M2, E8M0, ElementFormat, IntegerFormat, Specials
 from ..tensors.floats import FLOAT32_BIAS, FLOAT32_FRACTION
 from . import device
 from .arithmetic import FRACTION32, HIDDEN32
@@ -41,7 +41,7 @@ class Codes(NamedTuple):
         return cls(
             1 << (fmt.bits - 1),
             FLOAT32_FRACTION - fmt.mantissa_bits,
-            2.0**-fmt.fraction_bits if fmt.is_integer else 2.0 ** (FLOAT32_BIAS - fmt.bias),
+            _factor(fmt),
             fmt.is_integer,
             fmt.largest_code,
             fmt.inf_code is not None,
@@ -49,6 +49,12 @@ class Codes(NamedTuple):
             fmt.specials is Specials.FNUZ,
             fmt in (E4M3, E5M2) and device.has_fp8_conversion(where),
         )
+
+
+def _factor(fmt: ElementFormat) -> float:
+    if isinstance(fmt, IntegerFormat):
+        return 2.0**-fmt.fraction_bits
+    return 2.0 ** (FLOAT32_BIAS - fmt.bias)
 
 
 @triton.jit

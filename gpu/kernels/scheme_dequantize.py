@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ...model.formats import FLOAT32
+from ...model.formats import FLOAT32, IntegerFormat
 from . import device
 from .decode import LONGEST_CODE, Codes, decode
 
@@ -23,14 +23,15 @@ TILE = 4096  # elements of a program, of one row
 
 def refusal(request: "SchemeDequantization") -> str | None:
     """Why the kernel cannot take `request`; None when it can."""
-    x, scheme = request.x, request.x.scheme
-    if len(scheme.elements) > 1 or x.zero_points is not None:
+    scheme, zero_points = request.x.scheme, request.x.zero_points
+    (element, *more), (level, *inner) = scheme.elements, scheme.levels
+    if more or zero_points is not None:
         return f"elements must be of one format, without zero points, not those of {scheme}"
-    if getattr(scheme.elements[0], "sign_magnitude", False):
-        return f"elements must not be sign-magnitude integers, not {scheme.elements[0]}"
-    if scheme.elements[0].bits > LONGEST_CODE:
-        return f"codes must have at most {LONGEST_CODE} bits, not {scheme.elements[0].bits}"
-    if len(scheme.levels) > 1 or scheme.levels[0].format != FLOAT32:
+    if isinstance(element, IntegerFormat) and element.sign_magnitude:
+        return f"elements must not be sign-magnitude integers, not {element}"
+    if element.bits > LONGEST_CODE:
+        return f"codes must have at most {LONGEST_CODE} bits, not {element.bits}"
+    if inner or level.format != FLOAT32:
         return f"scales must be of one level, float32, not those of {scheme}"
     if request.dtype == torch.float64:
         return "dtype must be float32, float16 or bfloat16, not float64"
@@ -42,7 +43,8 @@ def run(request: "SchemeDequantization") -> Tensor:
     x = request.x
     codes, scales = (x.matrix(part).contiguous() for part in (x.codes, x.level_scales[0]))
     rows, columns = codes.shape
-    height, width = x.scheme.levels[0].granularity.group(x.matrix_shape)
+    (element, *_), (level, *_) = x.scheme.elements, x.scheme.levels
+    height, width = level.granularity.group(x.matrix_shape)
     values = torch.empty((rows, columns), dtype=request.dtype, device=request.device)
     tile = min(TILE, triton.next_power_of_2(columns))
     if rows and columns:
@@ -53,7 +55,7 @@ def run(request: "SchemeDequantization") -> Tensor:
             columns,
             height,
             width,
-            FORMAT=Codes.of(x.scheme.elements[0], request.device),
+            FORMAT=Codes.of(element, request.device),
             TILE=tile,
         )
     return x.unmatrix(values)

@@ -74,7 +74,7 @@ coverage: $(EXPLORE) ## lines, branches and toggles of the Verilog that the benc
 
 # Each step leaves a file behind, so that what an interrupted run has shown is not shown again.
 VERIFY := build/verify
-verify: $(EXPLORE) $(GPU) ## every row of docs/verification.md again, in hours; goes on where it stopped (HOURS=n MINUTES=n)
+verify: $(EXPLORE) $(GPU) ## what docs/verification.md says beside the tests again, in hours; goes on where it stopped (HOURS=n MINUTES=n)
 	@mkdir -p $(VERIFY)
 	@for step in formal mutate coverage sim-cxxrtl sim-bitsliced soak fuzz; do \
 		[ -e $(VERIFY)/$$step ] || { $(MAKE) verify-$$step && touch $(VERIFY)/$$step; } || true; \

@@ -1,7 +1,7 @@
 """`mxdot evaluate`: what quantising a network does to its layers and to what it returns."""
 
 import argparse
-from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 from .compare.scheme_options import add_scheme_options, chosen, names_in
@@ -72,7 +72,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Evaluate, print and write; 0."""
     for name in ("torch", "transformers", "pyarrow", "vl_convert"):
-        import_module(name)  # what is missing is said before work starts
+        if find_spec(name) is None:  # said before work starts
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
     from ..explore.networks import evaluate_network, load_network, recipes, write
     from ..gpu.nn.evaluate import METRICS
     from ..model.errors import choice

@@ -1,4 +1,4 @@
-"""Train, save, load and serve a small network by every named recipe: two minutes of a CPU.
+"""Train, save, load and serve a small network by every named recipe: five minutes of a CPU.
 
     python examples/recipes.py                    # all of mxdot.gpu.RECIPES
     python examples/recipes.py mxfp8 nvfp4        # some

@@ -1,4 +1,4 @@
-"""npz files from anyone: arrays by name, each whole and as it was written, or ValueError.
+"""npz and npy files from anyone: arrays, each whole and as it was written, or ValueError.
 
 NumPy's own reader checks no sum where a header asks for fewer bytes than there are, reserves what
 a header asks for before it looks at the data, and raises whatever zipfile, zlib and lzma do.
@@ -63,6 +63,15 @@ def opened(path: Path | str) -> Iterator[Arrays]:
         except _DAMAGE as error:
             raise ValueError(f"cannot be read as npz: {_reason(error)}") from None
         yield arrays
+
+
+def read_array(path: Path | str) -> NDArray:
+    """The array of an npy file; ValueError where it is none, OSError where there is no file."""
+    data = Path(path).read_bytes()
+    try:
+        return _array(data)
+    except _DAMAGE as error:
+        raise ValueError(f"cannot be read as npy: {_reason(error)}") from None
 
 
 def _reason(error: Exception) -> str:

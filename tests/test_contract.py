@@ -47,6 +47,9 @@ def test_holes_are_told():
     count = sum(row.is_open for row in rows(pages()[1]))
     text = (ROOT / "docs" / "verification.md").read_text(encoding="utf-8")
     assert f"{count} statement of the contract has no test" in " ".join(text.split())
+    assert f"each of the {len(rows(pages()[1]))} statements of numerics.md" in " ".join(
+        text.split()
+    )
 
 
 def test_what_is_missing_is_noticed():

@@ -11,6 +11,7 @@ from safetensors.numpy import save as safetensors_bytes
 
 from compare import generator
 from fuzz import damaged, fuzz, misspelt, outcome
+from mxdot.model.npz import read_array
 from mxdot.model.schemes import Limits, load, save
 from mxdot.model.schemes import quantize as quantize_scheme
 from mxdot.sim.bench.tensors import load_tensors
@@ -45,6 +46,24 @@ def check(value, want):
         np.testing.assert_array_equal([value.low, value.high], [want.low, want.high])
     else:
         same(value, want)
+
+
+def npy(array):
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+@PLAIN
+@fuzz(60)
+@given(damaged([npy(X)]) | st.sampled_from([b"", b"PK\x03\x04", npy(X).replace(b"{", b"{{", 1)]))
+def test_npy(tmp_path, data):
+    """Nothing sums up a file of one array: what comes has the size that its header says."""
+    path = tmp_path / "t.npy"
+    path.write_bytes(data)
+    array = outcome(read_array, path, errors=ValueError)
+    assert array is None or array.nbytes <= len(data)
+    assert [each.name for each in tmp_path.iterdir()] == ["t.npy"]
 
 
 @PLAIN

@@ -87,12 +87,9 @@ def accumulators() -> str:
     """The accumulators and presets, in one line each."""
     lines = []
     for kind in KINDS.values():
-        registers = "no unit yet"
-        if kind.examples:
-            formats = "int8" if kind.takes_integers else "e4m3"
-            config = DotConfig(formats, accumulator=kind.examples[0])
-            low, high = config.stage_limits
-            registers = f"{low} to {high}"
+        formats = "int8" if kind.takes_integers else "e4m3"
+        low, high = DotConfig(formats, accumulator=kind.examples[0]).stage_limits
+        registers = f"{low} to {high}"
         lines.append(f"| `{kind.syntax}` | {kind.summary} | {registers} |")
     for name, preset in PRESETS.items():
         low, high = DotConfig(accumulator=name).stage_limits

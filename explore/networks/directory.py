@@ -6,15 +6,22 @@ never code of the directory, and nothing is fetched or written. Only these files
 
 import importlib
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ..accuracy.encoder import OFFLINE
+
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 LARGEST_JSON = 2**26  # bytes
+CHOICES = ("auto_map", "backbone", "use_pretrained_backbone", "use_timm_backbone")
+MODULES = ("layers", "experts", "blocks")  # in names of how many there are
+FEW = 256  # modules that are always allowed: some configurations name layers that are not there
+ROOM = 2**26  # elements of buffers that are always allowed: masks of positions
 LARGER = 4  # a model than its file: weights that are tied are stored once
 
 
@@ -24,6 +31,7 @@ def load_model(directory: Path) -> nn.Module:
     Raises ValueError, naming the file, for what is missing, damaged, quantised already, or of an
     architecture that transformers does not have; ModuleNotFoundError without transformers.
     """
+    os.environ.update(dict.fromkeys(OFFLINE, "1"))  # read when the library is first imported
     transformers: Any = importlib.import_module("transformers")
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
@@ -60,13 +68,14 @@ def read_json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise ValueError(f"model must hold {path.name}, not {str(path.parent)!r}")
     try:
-        if path.stat().st_size > LARGEST_JSON:
-            raise ValueError(f"{path} must have at most {LARGEST_JSON} bytes")
-        values = json.loads(path.read_bytes())
+        large = path.stat().st_size > LARGEST_JSON
+        values = None if large else json.loads(path.read_bytes())
     except OSError as error:
         raise ValueError(f"{path} must be a file that can be read: {error.strerror}") from None
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # of a number with too many digits, too
         raise ValueError(f"{path} must be JSON: {_first(error)}") from None
+    if large:
+        raise ValueError(f"{path} must have at most {LARGEST_JSON} bytes")
     if not isinstance(values, dict):
         raise ValueError(f"{path} must hold an object, not a {type(values).__name__}")
     return values
@@ -94,12 +103,12 @@ def _architecture(transformers: Any, values: dict[str, Any], path: Path) -> tupl
 
 
 def _without_choices(values: Any) -> Any:
-    """`values` without what chooses code by name, kernels of a hub among it, at any depth."""
+    """`values` without what chooses code or another model by name, of a hub, at any depth."""
     if isinstance(values, dict):
         return {
             key: _without_choices(value)
             for key, value in values.items()
-            if key != "auto_map" and not str(key).endswith("_implementation")
+            if key not in CHOICES and not str(key).endswith("_implementation")
         }
     return [_without_choices(value) for value in values] if isinstance(values, list) else values
 
@@ -130,14 +139,28 @@ def _weights(directory: Path) -> dict[str, Tensor]:
 
 def _check_size(kind: Any, config: Any, weights: Mapping[str, Tensor], path: Path) -> None:
     """ValueError for a model far larger than its weights, before there is memory for it."""
-    layers = getattr(config, "num_hidden_layers", 0)
-    if isinstance(layers, int) and layers > len(weights):
-        raise ValueError(f"{layers} layers for {len(weights)} tensors")
+    for name, count in _counts(config.to_dict()):
+        if count > max(len(weights), FEW):
+            raise ValueError(f"{name} of {count} for {len(weights)} tensors")
     with torch.device("meta"):
-        wanted = sum(parameter.numel() for parameter in kind(config).parameters())
+        made = kind(config)
     there = sum(tensor.numel() for tensor in weights.values())
-    if wanted > LARGER * there:
-        raise ValueError(f"{wanted} parameters for weights of {there}")
+    for what, tensors in (("parameters", made.parameters()), ("buffers", made.buffers())):
+        wanted = sum(tensor.numel() for tensor in tensors)
+        if wanted > LARGER * max(there, ROOM * (what == "buffers")):
+            raise ValueError(f"{what} of {wanted} for weights of {there}")
+
+
+def _counts(values: Any, name: str = "") -> Iterator[tuple[str, int]]:
+    """Numbers of modules in a configuration, at any depth: each is made before it has a size."""
+    if isinstance(values, dict):
+        for key, value in values.items():
+            yield from _counts(value, str(key))
+    elif isinstance(values, list):
+        for value in values:
+            yield from _counts(value, name)
+    elif isinstance(values, int) and any(word in name for word in MODULES):
+        yield name, values
 
 
 def _parts(path: Path) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from torch import nn
 
 from ...gpu import RECIPES, Evaluation, Recipe, convert, evaluate
+from ...model.errors import one_line
 from ..schemes.sweep import RECOMMENDED, pairings
 from .network import Network
 
@@ -70,3 +71,5 @@ def _evaluation(model: nn.Module, network: Network, metric: str) -> Evaluation:
         raise ValueError(
             f"length must be one that the model has positions for, not {longest}: {error}"
         ) from None
+    except (AssertionError, AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"model must take input_ids alone: {one_line(str(error))}") from error

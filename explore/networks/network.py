@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ...model.errors import choice, integer
+from ...model.npz import read_array
 from ..accuracy.encoder import OFFLINE, load_encoder
 from ..accuracy.sentences import SENTENCES
 from .directory import load_model
@@ -105,10 +106,10 @@ def _arguments(row: Tensor, both: bool) -> Iterator[tuple[str, Tensor]]:
 
 def _array(path: Path, vocabulary: int) -> np.ndarray:
     try:
-        rows = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError, SyntaxError, MemoryError) as error:
+        rows = read_array(path)
+    except (OSError, ValueError) as error:
         raise ValueError(f"tokens must be a .npy file, not {str(path)!r}: {error}") from None
-    if not isinstance(rows, np.ndarray) or rows.dtype.kind not in "iu" or rows.ndim != 2:
+    if rows.dtype.kind not in "iu" or rows.ndim != 2:
         raise ValueError(f"tokens must be integers (sequences, length) in {str(path)!r}")
     return _checked(rows, vocabulary, path)
 

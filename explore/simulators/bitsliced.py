@@ -140,7 +140,11 @@ def _read(cell: Cell) -> list[Bit]:
 
 
 def _name(names: dict[Bit, str], bit: Bit) -> str:
-    return _CONSTANTS[bit] if isinstance(bit, str) else names.get(bit, "zero")
+    if isinstance(bit, str):
+        return _CONSTANTS[bit]
+    if bit not in names:
+        raise SynthesisError(f"net {bit} is driven by no table, flip-flop or input of the layout")
+    return names[bit]
 
 
 def _depth_first(tables: list[Cell], roots: list[Bit]) -> list[Cell]:

@@ -90,7 +90,8 @@ class Clipped(torch.autograd.Function):
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         x, limit = ctx.saved_tensors
         magnitude = x.abs()
-        inside = magnitude < limit
+        # A limit of zero, as OCTAV's of zeros, is none: 0 / 0 would be a NaN, and a zero stay one.
+        inside = (magnitude < limit) | (limit == 0)
         dx = dlimit = None
         if ctx.needs_input_grad[0]:
             dx = g

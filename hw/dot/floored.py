@@ -130,7 +130,7 @@ class Truncate(Section):
                 m.d.comb += [
                     shift.significand.eq(product.significand),
                     shift.distance.eq(peak.exponent - product.exponent),
-                    term.magnitude.eq(shift.magnitude),
+                    term.magnitude.eq(shift.word),
                     term.sign.eq(product.sign),
                 ]
                 sticky[lane] = shift.sticky

@@ -80,6 +80,33 @@ def test_where_the_largest_value_is_beyond():
     assert grads == [[1, 1, 1], [1, 0, 0], [1, 0.25, 0.125]]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_limit_of_zero_is_none(kind):
+    """Rows of zeros, whose largest magnitude is their limit, go on learning."""
+    x = torch.tensor([[0.0, 0.0], [0.5, -0.25]], requires_grad=True)
+    limit = torch.tensor([[0.0], [1.0]], requires_grad=True)
+    quantizer = SchemeQuantizer(SCHEMES["int4_channel"], 1)
+    clipping.Clipped.apply(x, limit, quantizer, kind).sum().backward()
+    assert x.grad is not None
+    assert limit.grad is not None
+    assert x.grad.tolist() == [[1, 1], [1, 1]]
+    assert limit.grad[0] == 0
+    assert limit.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("recipe", ["int4_octav", "int4_learned"])
+def test_a_layer_with_a_row_of_zeros_has_no_nan(recipe):
+    torch.manual_seed(1)
+    layer = nn.Linear(16, 4, bias=False)
+    nn.init.zeros_(layer.weight[0])
+    made = convert(nn.Sequential(layer), RECIPES[recipe])
+    made(torch.randn(8, 16)).square().sum().backward()
+    made(torch.zeros(8, 16)).sum().backward()
+    for parameter in made.parameters():
+        assert parameter.grad is not None
+        assert parameter.grad.isfinite().all()
+
+
 @pytest.mark.parametrize("scheme", ["fp8_e4m3_tensor", "nvfp4"])
 def test_the_gradient_of_a_limit_of_floats(scheme):
     """By Euler's theorem: quantisation scales as x and the limit do together."""

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from amaranth.hdl import Signal
 
-from mxdot.hw.arithmetic.shift import ShiftRight
 from mxdot.hw.dot.unit import DotUnit
 from mxdot.hw.quantize.unit import QuantizeUnit
 from mxdot.hw.verilog import generate
@@ -25,7 +24,7 @@ from mxdot.sim.engine.regression_units import Unit
 from mxdot.sim.soak import vector
 from mxdot.sim.soak.run import Settings, run_soak
 from mxdot.sim.soak.state import Count, State
-from wrong_units import breaks
+from wrong_units import breaks, off_by_one_shift
 
 CONFIG = DotConfig(formats="e4m3", lanes=4, accumulator="aligned:13", stages=3)
 STORED = sorted((Path(__file__).parent / "vectors" / "failures").glob("*.json"))
@@ -34,12 +33,6 @@ STORED = sorted((Path(__file__).parent / "vectors" / "failures").glob("*.json"))
 def soak(directory, config: UnitConfig = CONFIG, **options):
     settings = Settings(directory=directory, replay="mxdot sim replay {file}", **options)
     return run_soak([Unit(config)], settings)
-
-
-@breaks(ShiftRight)
-def off_by_one_shift(shift, m):
-    with m.If(shift.amount == 5):
-        m.d.comb += shift.result.eq(shift.value >> 4)
 
 
 def wrong_verilog(wrong, config, directory):

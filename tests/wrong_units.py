@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from amaranth.hdl import Module
 
+from mxdot.hw.dot.alignment_shifter import AlignShifter, places_around
 from mxdot.hw.verilog import generate
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.unit import UnitResult, run_unit
@@ -36,6 +37,15 @@ def breaks(component: type) -> Callable[[Callable], Callable[[pytest.MonkeyPatch
         return broken
 
     return breaking
+
+
+@breaks(AlignShifter)
+def off_by_one_shift(shift, m):
+    """Products five places below the largest are shifted by four."""
+    _, above = places_around(shift.widths)
+    word = (shift.significand << above) >> 4
+    with m.If(shift.distance == 5):
+        m.d.comb += shift.word.eq(word ^ shift.inverts.replicate(len(shift.word)))
 
 
 def at_once(*wrongs: Callable[[pytest.MonkeyPatch], None]) -> Callable[[pytest.MonkeyPatch], None]:

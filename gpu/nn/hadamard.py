@@ -30,8 +30,8 @@ class Hadamard:
     def seeded(cls, size: int, seed: int) -> "Hadamard":
         """With signs drawn by NumPy's default generator."""
         bits = np.random.default_rng(seed).integers(0, 2, size)
-        word = sum(int(bit) << i for i, bit in enumerate(bits))
-        return cls(size, word - (1 << 64) if word >> 63 else word)
+        word = sum(int(bit) * 2**i for i, bit in enumerate(bits))
+        return cls(size, word - 2**64 if word >= 2**63 else word)
 
     def length(self, columns: int) -> int:
         """Columns of what becomes of a matrix of so many: a multiple of the size."""

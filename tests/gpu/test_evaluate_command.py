@@ -231,7 +231,11 @@ DAMAGE = {
     "a huge model": (lambda d: change(d, hidden_size=2**20), "that can be made, not: "),
     "many layers": (
         lambda d: change(d, num_hidden_layers=10**9),
-        ": 1000000000 layers for 21 tensors",
+        "num_hidden_layers of 1000000000 for 21 tensors",
+    ),
+    "many layers below": (
+        lambda d: change(d, text_config={"decoder_layers": 10**9}),
+        "decoder_layers of 1000000000 for 21 tensors",
     ),
     "a pipe": (lambda d: pipe(d / "config.json"), "model must hold config.json, not "),
     "quantised": (lambda d: change(d, quantization_config={}), "not quantised already"),

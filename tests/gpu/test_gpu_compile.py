@@ -118,7 +118,7 @@ def test_fakes_have_the_shapes_and_types_of_results():
     x = torch.randn(128, 256)
     for name in SCHEMES:
         for axis in (0, -1):
-            args = (x, name, axis, [], [], [], "nearest_even", "poison", None, None)
+            args = (x, name, axis, [], [], [], None, "nearest_even", "poison", None, None)
             parts = _opcheck(torch.ops.mxdot.scheme_quantize, args)
             args = (parts, name, axis, torch.bfloat16, None)
             _opcheck(torch.ops.mxdot.scheme_dequantize, args)

@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 def kernel_of(layer: "MXLinear") -> str:
     """The product of a layer's output, and who computes it on the device of its weight.
 
-    ======================  ====================================================================
-    ``values``              the library's product of quantised values, of the result's dtype
-    ``float8_matmul``       `scaled_mm`, the library's product by FP8 units; without these its
-                            values in float32
-    ``block_scaled_matmul`` `scaled_mm` of MXFP8 or NVFP4 blocks as they are, where the device has
-                            units for them; elsewhere their values in float32
-    ``int8_matmul``         W8A8 by exact INT32 sums: a frozen layer of such schemes
-    ``weight_only_matmul``  packed 4-bit weights of a frozen layer, by bfloat16 or float16; by
-                            float32 their values
-    ``matmul``              the bits of an accumulator, of element formats
-    ``schemes.matmul``      the same, of schemes
-    ======================  ====================================================================
+    =======================  ===================================================================
+    ``values``               the library's product of quantised values, of the result's dtype
+    ``float8_matmul``        `scaled_mm`, the library's product by FP8 units; without these its
+                             values in float32
+    ``block_scaled_matmul``  `scaled_mm` of MXFP8 or NVFP4 blocks as they are, where the device has
+                             units for them; elsewhere their values in float32
+    ``int8_matmul``          W8A8 by exact INT32 sums: a frozen layer of such schemes
+    ``weight_only_matmul``   packed 4-bit weights of a frozen layer, by bfloat16 or float16; by
+                             float32 their values
+    ``matmul``               the bits of an accumulator, of element formats
+    ``schemes.matmul``       the same, of schemes
+    =======================  ===================================================================
 
     Where it says ``triton or torch``, `mxdot.gpu.executors` asks the first for each product: its
     kernels may refuse a shape.

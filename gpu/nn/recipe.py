@@ -65,7 +65,7 @@ class Recipe:
     outermost float scale for the tensor, or of learned and octav weights along ``features`` for
     rows, without zero points; of ``octav`` with integer elements.
     clipped_gradient: the gradient of learned or octav values from their limit m on:
-    ``straight_through`` passes it, ``zero`` stops it, ``magnitude_aware`` takes it m / |x| times
+    ``straight_through`` passes it, ``zero`` stops it, ``magnitude_aware`` takes it m / abs(x) times
     (Sakr et al., arXiv:2206.06501), ``hybrid`` does that to weights, and stops activations.
 
     The default is the published MXFP8 pre-training recipe: E4M3 everywhere, scales rounded up.

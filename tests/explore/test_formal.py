@@ -51,8 +51,8 @@ def test_registers_start_with_any_value(tmp_path):
     [
         ("", ""),
         ("i_products_sign[1]", "i_products_sign[0]"),  # a term of two lanes
-        (".b(sum4_sum[3])", ".b(sum4_sum[4])"),  # a digit at another place
-        ("sum1_carry[4:2]", "sum1_carry[3:1]"),  # carries at other places
+        (".b(sum3_sum[5])", ".b(sum3_sum[4])"),  # a digit at another place
+        ("sum1_carry[4:0]", "sum1_carry[5:1]"),  # carries at other places
         ("~i_negatives[1]", "i_negatives[1]"),  # a digit that is not inverted
     ],
 )

@@ -107,10 +107,17 @@ def test_a_block_to_quantise_becomes_one_value(tmp_path):
     assert random == 0
 
 
+@breaks(QuantizeUnit)
+def wrong_beside_a_larger_one(unit, m):
+    """The scale makes a value alone normal, but for the least of all scales."""
+    code = unit.o.payload.codes[0]
+    with m.If((code[3:7] == 0) & code[:3].any() & unit.o.payload.scale.any()):
+        m.d.comb += code[7].eq(1)
+
+
 def test_of_a_block_of_dot_products_two_are_left(tmp_path):
-    """The quantiser shifts one of them by five places, below the other."""
     config = DotQuantizeConfig(CONFIG, "e4m3", 4)
-    verilog = wrong_verilog(off_by_one_shift, config, tmp_path)
+    verilog = wrong_verilog(wrong_beside_a_larger_one, config, tmp_path)
     assert not soak(tmp_path, config, seed=1, count=3000, verilog=verilog)
     (path,) = (tmp_path / "failures").glob("*.json")
     small = vector.load(path)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
@@ -369,33 +369,3 @@ def _scale_block(value: object, lanes: int, least: int) -> int:
     if block > lanes:
         raise ValueError(f"scale_block must be at most the lanes, {lanes}, not {block}")
     return block
-
-
-class OfDotUnits(UnitConfig):
-    """The configuration of a unit with dot units in it, all of them as `dot` says."""
-
-    dot: DotConfig
-    own_dot_keywords: ClassVar[tuple[str, ...]] = ()
-    """Keywords of the dot units that the unit itself decides."""
-
-    @property
-    def interval(self) -> int:
-        """Cycles between chained blocks of one dot product."""
-        return self.dot.interval
-
-    @classmethod
-    def of(cls, **arguments: Any) -> Self:
-        """The unit of its `arguments`, in which those of `dot` are a dict."""
-        return cls(**{**arguments, "dot": DotConfig(**arguments["dot"])})
-
-    @classmethod
-    def keywords(cls) -> tuple[str, ...]:
-        """Those of its dot units, then its own."""
-        of_dot = [name for name in DotConfig.keywords() if name not in cls.own_dot_keywords]
-        return (*of_dot, *(name for name in super().keywords() if name != "dot"))
-
-    @classmethod
-    def of_keywords(cls, **keywords: Any) -> Self:
-        """The unit of these of its `keywords`."""
-        shared = {name: keywords.pop(name) for name in DotConfig.keywords() if name in keywords}
-        return cls.of(dot=shared, **keywords)

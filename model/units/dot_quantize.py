@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike
 from .. import lfsr
 from ..formats import FloatFormat
 from ..schemes.array import MXArray
-from .dot import DotConfig, OfDotUnits
+from .dot import DotConfig
+from .of_dot_units import OfDotUnits
 from .quantize import STOCHASTIC, QuantizeConfig
 
 

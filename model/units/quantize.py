@@ -18,34 +18,29 @@ from ..formats import (
     E4M3,
     E8M0,
     FLOAT32,
-    FORMATS,
     MX_FORMATS,
     ROUNDINGS,
     ElementFormat,
     FloatFormat,
-    IntegerFormat,
     ScaleFormat,
     block_scale_bits,
-    element_format,
-    sign_magnitude,
 )
 from ..outputs import OUTPUTS
-from ..pipeline import Pipeline, Section, place, stage_limits
+from ..pipeline import Pipeline, place, stage_limits
 from ..quantize import NONFINITE, SCALE_RULES, quantize
+from ..quantize_datapath import quantize_sections
 from ..schemes.array import ScaledArray
 from ..schemes.grouping import block as block_of
 from ..schemes.quantize import CHUNK, quantized_within, random_words
 from ..schemes.scheme import Level, Scheme
 from .base import UnitConfig, block_size, stage_count
+from .quantize_formats import check_micro, quantized_format
 
 RANDOM = ("stream", "lfsr")
 STOCHASTIC = "stochastic"
 AMAX = "amax"
-MOST_BITS = 8  # of an element
 PAIR = 2
 """Elements that share a micro-exponent."""
-SIGN_MAGNITUDES = {fmt.name: fmt for fmt in map(sign_magnitude, range(2, MOST_BITS))}
-"""Elements of MSFP and of the formats with micro-exponents, beside those of MX."""
 
 
 @dataclass(frozen=True, init=False)
@@ -115,12 +110,7 @@ class QuantizeConfig(UnitConfig):
         scales: str = E8M0.name,
         micro: bool = False,
     ) -> None:
-        chosen = tuple(map(_format, _items("formats", formats)))
-        for fmt in chosen:
-            if fmt.bits > MOST_BITS:
-                raise ValueError(
-                    f"formats of a quantiser must have at most {MOST_BITS} bits, not those of {fmt}"
-                )
+        chosen = tuple(map(quantized_format, _items("formats", formats)))
         choice("scales", scales, BLOCK_SCALES)
         allowed_rules = SCALE_RULES if scales == E8M0.name else (AMAX,)
         scale_rule = allowed_rules[0] if scale_rule is None else scale_rule
@@ -138,7 +128,7 @@ class QuantizeConfig(UnitConfig):
         if scales == E4M3.name and rounding == STOCHASTIC:
             others = " or ".join(name for name in ROUNDINGS if name != rounding)
             raise ValueError(f"rounding with {scales} scales must be {others}, not {rounding}")
-        _check_micro(flag("micro", micro), scales, chosen)
+        check_micro(flag("micro", micro), scales, chosen)
         allowed = [2**i for i in range((block // PAIR if micro else block).bit_length())]
         if type(beats) is not int or beats not in allowed:
             known = ", ".join(map(str, allowed))
@@ -157,14 +147,14 @@ class QuantizeConfig(UnitConfig):
             scales=scales,
             micro=micro,
         )
-        limits = 1, stage_limits(_sections(self))[1]
+        limits = 1, stage_limits(quantize_sections(self))[1]
         stages = stage_count(f"stages of blocks of {block} in {beats} beats", stages, limits)
         vars(self)["stages"] = stages
 
     @cached_property
     def pipeline(self) -> Pipeline:
         """The sections of the datapath and where their registers stand."""
-        return place(_sections(self), self.stages)
+        return place(quantize_sections(self), self.stages)
 
     @property
     def latency(self) -> int:
@@ -379,27 +369,6 @@ class QuantizeConfig(UnitConfig):
         return np.broadcast_to(scales, grid)
 
 
-def _format(value: Any) -> ElementFormat:
-    """An element format of MX or one of `SIGN_MAGNITUDES`, or of its name."""
-    if isinstance(value, IntegerFormat) and value in SIGN_MAGNITUDES.values():
-        return value
-    if isinstance(value, str) and value.lower() in SIGN_MAGNITUDES:
-        return SIGN_MAGNITUDES[value.lower()]
-    if isinstance(value, str) and value.lower() not in FORMATS:
-        short = [name for name, fmt in FORMATS.items() if fmt.bits <= MOST_BITS]
-        choice("formats", value, [*short, *SIGN_MAGNITUDES])
-    return element_format(value, "formats")
-
-
-def _check_micro(micro: bool, scales: str, formats: Sequence[ElementFormat]) -> None:
-    """ValueError for micro-exponents beside anything but E8M0 scales and integers."""
-    if micro and scales != E8M0.name:
-        raise ValueError(f"micro must be False with {scales} scales, not True")
-    for fmt in formats:
-        if micro and not fmt.is_integer:
-            raise ValueError(f"formats with micro-exponents must be integers, not {fmt}")
-
-
 def _items(name: str, value: Any) -> Sequence:
     """The items of one, of text with commas or of a sequence, none of them twice."""
     items = value.split(",") if isinstance(value, str) else value
@@ -410,29 +379,3 @@ def _items(name: str, value: Any) -> Sequence:
     if any(item in items[:i] for i, item in enumerate(items)):
         raise ValueError(f"{name} must not repeat one, as {value!r} does")
     return items
-
-
-SCALE_DIGITS = E4M3.significand_bits + 1
-"""Digits of the quotient that an E4M3 scale is rounded from."""
-
-
-def _sections(config: QuantizeConfig) -> tuple[Section, ...]:
-    """The datapath: `lanes` values a beat. Delays are rough gate levels of a quantiser alone."""
-    levels = (config.lanes - 1).bit_length()
-    scale = [Section("scale", 14)]
-    if config.divides:
-        scale = [
-            Section("divisor", 28),
-            *(Section("ratio", 16, i + 1) for i in range(SCALE_DIGITS)),
-            Section("product", 40),
-            Section("divide", 32, 1),
-            *(Section("divide", 16, i) for i in range(2, config.quotient_digits + 1)),
-        ]
-    return (
-        Section("classify", 5),
-        *(Section("largest", 12, i + 1) for i in range(levels)),
-        *([Section("collect", 14, holds=True)] if config.beats > 1 else []),
-        *scale,
-        Section("align", 26),
-        Section("encode", 20),
-    )

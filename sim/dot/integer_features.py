@@ -1,7 +1,5 @@
 """What dot products exercise in a unit with integer results, and what is to be reached."""
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,11 +9,9 @@ from ...model.integers import HIGHEST, LOWEST, operand_range
 from ...model.outputs import IntegerOutput, result_float
 from ...model.requantize import LARGEST_SHIFT
 from ...model.trace import FLAG_NAMES
+from .bins import Bins, Hits
 from .integer_stimulus import LONGEST_CHAIN, extreme_terms
 from .item import Batch, Outcome
-
-Bins = Sequence[object]
-Hits = list[set[object]]
 
 FLAGS = ("inexact", "overflow", "saturated")
 """Those that units with integer results raise."""

@@ -6,7 +6,8 @@ from typing import Any, ClassVar, NamedTuple
 
 from ...errors import choice, flag, integer
 from ...formats import FloatFormat
-from ..dot import DotConfig, OfDotUnits
+from ..dot import DotConfig
+from ..of_dot_units import OfDotUnits
 from .widths import LARGEST_BEATS, check_array, check_streams
 
 LARGEST_SIDE = 64

@@ -94,7 +94,8 @@ def output_format(value: FloatFormat | IntegerOutput | str) -> FloatFormat | Int
             and re.fullmatch("[0-9]{1,9}", bits)
         ):
             return replace(INTEGER_OUTPUTS[plain], multiplier_bits=int(bits))
-    known = (*OUTPUTS, INT32.name, "FORMAT:multiply[:BITS]", "FORMAT:shift", "FLOAT:scale")
+    scaled = f"FLOAT:scale (FORMAT {', '.join(INTEGERS)})"
+    known = (*OUTPUTS, INT32.name, "FORMAT:multiply[:BITS]", "FORMAT:shift", scaled)
     return OUTPUTS[choice("out", name, known)]
 
 

@@ -163,6 +163,13 @@ def exact(c: Fraction, step: Step, status: Status) -> Number:
     return round_float32(c + total, "nearest_even", status)
 
 
+def under_scale(step: Step, x: Number) -> Number:
+    """The block's sum x by its scale; infinity x 0 is NaN."""
+    if isinstance(x, Special):
+        return x if step.g else Special.NAN
+    return step.g * pow2(step.scale) * x
+
+
 def aligned(c: Fraction, step: Step, status: Status, f: int, running: str = "float32") -> Number:
     nonzero = [p for p in step.finite if p.significand != 0]
     if not nonzero:
@@ -170,9 +177,9 @@ def aligned(c: Fraction, step: Step, status: Status, f: int, running: str = "flo
     emax = max(p.unit for p in nonzero)
     total = sum(truncate(p.significand, p.exponent + f - emax, status) for p in nonzero)
     d = round_float32(total * pow2(emax - f), "toward_zero", status)
-    if isinstance(d, Special):
-        return d
-    scaled = step.g * pow2(step.scale) * d
+    scaled = under_scale(step, d)
+    if isinstance(scaled, Special):
+        return scaled
     return round_float32(c + scaled, "nearest_even", status, running=running)
 
 
@@ -208,9 +215,9 @@ def float32(c: Fraction, step: Step, status: Status, running: str = "float32") -
     while len(level) > 1:
         pairs = [level[i : i + 2] for i in range(0, len(level), 2)]
         level = [rounded_sum(pair, status) for pair in pairs]
-    if isinstance(level[0], Special):
-        return level[0]
-    scaled = step.g * pow2(step.scale) * level[0]
+    scaled = under_scale(step, level[0])
+    if isinstance(scaled, Special):
+        return scaled
     return round_float32(c + scaled, "nearest_even", status, running=running)
 
 

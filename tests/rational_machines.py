@@ -82,23 +82,27 @@ def dot(
     c_bits: int = 0,
     scales: str = "e8m0",
 ) -> Result:
-    """As `rational.dot`, by any rule or machine of the contract; E4M3 scales of `grouped` only."""
+    """As `rational.dot`, by any rule or machine of the contract."""
     name, status, c = accumulator_text, Status(), decode_float32(c_bits)
     nan_bits = NAN
     if name in FUSED:
-        c, nan_bits = fused(fmt_a, fmt_b, blocks, c, status, FUSED[name]), NVIDIA
+        row = FUSED[name]
+        steps = machine_steps(fmt_a, fmt_b, blocks, row, scales)
+        c, nan_bits = fused(steps, c, status, row), NVIDIA
     elif name in GROUPED:
         terms, *rest = GROUPED[name]
         steps = rational.steps_of(fmt_a, fmt_b, blocks, terms, scales)
         c, nan_bits = grouped(steps, c, status, *rest), NVIDIA
     elif name in EXACT:
-        c = run(c, rational.steps_of(fmt_a, fmt_b, blocks, EXACT[name]), rational.exact, status)
+        steps = rational.steps_of(fmt_a, fmt_b, blocks, EXACT[name], scales)
+        c = run(c, steps, rational.exact, status)
     elif name in TREES:
         c = flushed(c, status)
-        c = run(c, flushed_steps(fmt_a, fmt_b, blocks, TREES[name]), tree, status)
+        c = run(c, flushed_steps(fmt_a, fmt_b, blocks, TREES[name], scales), tree, status)
     elif name in FLOORED:
         terms, halves = FLOORED[name]
-        c = run(c, rational.steps_of(fmt_a, fmt_b, blocks, terms), floored, status, halves)
+        steps = rational.steps_of(fmt_a, fmt_b, blocks, terms, scales)
+        c = run(c, steps, floored, status, halves)
     else:
         return rational.dot(fmt_a, fmt_b, blocks, accumulator_text, c_bits, scales)
     return Result(
@@ -114,25 +118,24 @@ def dot(
 # fused:F of a machine ---------------------------------------------------------------------------
 
 
-def machine_steps(fmt_a: str, fmt_b: str, blocks: Iterable[Sequence], row: Fused) -> list[Step]:
+def machine_steps(
+    fmt_a: str, fmt_b: str, blocks: Iterable[Sequence], row: Fused, scales: str
+) -> list[Step]:
     if not row.permuted:
-        return rational.steps_of(fmt_a, fmt_b, blocks, row.terms)
+        return rational.steps_of(fmt_a, fmt_b, blocks, row.terms, scales)
     steps = []
-    for codes_a, codes_b, *scales in blocks:
+    for codes_a, codes_b, *own in blocks:
         for start in range(0, len(codes_a), 32):
             group = range(start, min(start + 32, len(codes_a)))
             for wanted in ((0, 1), (2, 3)):
                 places = [i for i in group if i % 4 in wanted]
                 if places:
                     part = [[codes[i] for i in places] for codes in (codes_a, codes_b)]
-                    steps += rational.steps_of(fmt_a, fmt_b, [(*part, *scales)], None)
+                    steps += rational.steps_of(fmt_a, fmt_b, [(*part, *own)], None, scales)
     return steps
 
 
-def fused(
-    fmt_a: str, fmt_b: str, blocks: Iterable[Sequence], c: Number, status: Status, row: Fused
-) -> Number:
-    steps = machine_steps(fmt_a, fmt_b, blocks, row)
+def fused(steps: list[Step], c: Number, status: Status, row: Fused) -> Number:
     rounding = "toward_zero" if row.running == "float32" else "nearest_even"
     rule = row.f, row.fraction_bits, row.running, rounding, row.least
     c = nearest(c, status, row.running)
@@ -196,14 +199,16 @@ def flushed_code(fmt: str, code: int) -> int:
     return 0 if element[1] < 1 << FORMATS[fmt].mantissa_bits else code
 
 
-def flushed_steps(fmt_a: str, fmt_b: str, blocks: Iterable[Sequence], terms: int) -> list[Step]:
+def flushed_steps(
+    fmt_a: str, fmt_b: str, blocks: Iterable[Sequence], terms: int, scales: str
+) -> list[Step]:
     read = []
     for block in blocks:
-        codes_a, codes_b, *scales = Block(*block)
+        codes_a, codes_b, *own = Block(*block)
         a = [flushed_code(fmt_a, code) for code in codes_a]
         b = [flushed_code(fmt_b, code) for code in codes_b]
-        read.append((a, b, *scales))
-    return rational.steps_of(fmt_a, fmt_b, read, terms)
+        read.append((a, b, *own))
+    return rational.steps_of(fmt_a, fmt_b, read, terms, scales)
 
 
 def flushed(x: Number, status: Status) -> Number:
@@ -220,9 +225,8 @@ def tree(c: Fraction, step: Step, status: Status) -> Number:
     while len(level) > 1:
         pairs = [level[i : i + 2] for i in range(0, len(level), 2)]
         level = [flushed_sum(pair, status) for pair in pairs]
-    if isinstance(level[0], Special):
-        return level[0]
-    return flushed(c + pow2(step.scale) * level[0], status)
+    scaled = rational.under_scale(step, level[0])
+    return scaled if isinstance(scaled, Special) else flushed(c + scaled, status)
 
 
 def flushed_sum(pair: list[Number], status: Status) -> Number:
@@ -246,23 +250,26 @@ def cut_down(x: Fraction, exponent: int, status: Status) -> Fraction:
 
 
 def aligned_sum(
-    products: Sequence[Product], scale: int, status: Status
+    products: Sequence[Product], step: Step, status: Status
 ) -> tuple[Fraction, int | None]:
-    """The sum of RZ products and the exponent of its largest; None where all are zeros."""
+    """The sum of RZ products and the exponent of its largest; None where all are zeros.
+
+    products: of the step, under its scale.
+    """
     nonzero = [p for p in products if p.significand]
     if not nonzero:
         return Fraction(0), None
-    largest = max(p.unit for p in nonzero) + scale
+    largest = max(p.unit for p in nonzero) + step.scale
     unit = pow2(largest - 24)
-    values = [p.significand * pow2(p.exponent + scale) for p in nonzero]
+    values = [step.g * p.significand * pow2(p.exponent + step.scale) for p in nonzero]
     return sum((truncate_fraction(v / unit, status) * unit for v in values), Fraction(0)), largest
 
 
 def floored(c: Fraction, step: Step, status: Status, halves: bool) -> Number:
-    values = [p.significand * pow2(p.exponent + step.scale) for p in step.finite]
+    values = [step.g * p.significand * pow2(p.exponent + step.scale) for p in step.finite]
     too_large = [v > 0 for v in values if abs(v) >= pow2(128)]
     parts = [step.finite[0::2], step.finite[1::2]] if halves else [step.finite]
-    sums = [aligned_sum(part, step.scale, status) for part in parts]
+    sums = [aligned_sum(part, step, status) for part in parts]
     largest = max((e for _, e in sums if e is not None), default=None)
     total = sum((x for x, _ in sums), Fraction(0))
     if halves and largest is not None:

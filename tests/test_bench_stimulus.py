@@ -5,7 +5,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from mxdot.model import MX_FORMATS, DotConfig
+from mxdot.model import MACHINES, MX_FORMATS, DotConfig, format_pairs
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.sim.bench.operands import (
     CLASSES,
@@ -214,6 +214,14 @@ def test_the_full_matrix_is_the_cross_product():
         for pair in ["int8"] if rule == "int32" else PAIRS:
             prefix = f"{rule.replace(':', '_')}-{pair}-x16-"
             assert sum(name.startswith(prefix) for name in names) >= 2
+
+
+def test_the_full_matrix_holds_every_machine_with_its_own_operands():
+    units = [u.config for u in regression_units.full_matrix() if isinstance(u.config, DotConfig)]
+    held = {(str(unit.accumulator), pair) for unit in units for pair in unit.formats}
+    for name, machine in MACHINES.items():
+        pairs = format_pairs(",".join(machine.operands))
+        assert {(name, pair) for pair in pairs} <= held
 
 
 @pytest.mark.parametrize("stages", [1, 3, 5])

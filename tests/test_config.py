@@ -105,10 +105,14 @@ NAMES = "e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, e5m2fnuz, fp16, bf1
         (ValueError, "lanes must be one of 4, 8, 16, 32, 64, 128, not 4.0", {"lanes": 4.0}),
         (ValueError, f"formats must be one of {NAMES}, not 'e4m4'", {"formats": "e4m4"}),
         (ValueError, f"formats must be one of {NAMES}, not ''", {"formats": ""}),
-        (ValueError, f"formats must be one of {NAMES}, not ''", {"formats": "e4m3x"}),
         (
             ValueError,
-            "formats must hold formats or pairs of formats, not ['e4m3', 'e4m3', 'e4m3']",
+            "formats must hold formats or pairs of formats, not 'e4m3x'",
+            {"formats": "e5m2,e4m3x"},
+        ),
+        (
+            ValueError,
+            "formats must hold formats or pairs of formats, not 'e4m3xe4m3xe4m3'",
             {"formats": "e4m3xe4m3xe4m3"},
         ),
         (ValueError, "formats must name at least one format pair, not none", {"formats": []}),
@@ -227,7 +231,8 @@ NAMES = "e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, e5m2fnuz, fp16, bf1
             ValueError,
             (
                 "out must be one of float32, bfloat16, float16, int32, FORMAT:multiply[:BITS], "
-                "FORMAT:shift, FLOAT:scale, not 'float64'"
+                "FORMAT:shift, FLOAT:scale (FORMAT int8_full, int8_symmetric, uint8, int4_full, "
+                "int4_symmetric), not 'float64'"
             ),
             {"out": "float64"},
         ),

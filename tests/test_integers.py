@@ -326,7 +326,8 @@ GOOD = {"shift": 0, "zero_out": 0}
             ValueError,
             (
                 "out must be one of float32, bfloat16, float16, int32, FORMAT:multiply[:BITS], "
-                "FORMAT:shift, FLOAT:scale, not 'int8_full:scale'"
+                "FORMAT:shift, FLOAT:scale (FORMAT int8_full, int8_symmetric, uint8, int4_full, "
+                "int4_symmetric), not 'int8_full:scale'"
             ),
         ),
         (

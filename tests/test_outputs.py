@@ -127,7 +127,8 @@ def test_dtypes_and_names():
     assert BFLOAT16.dtype == ml_dtypes.bfloat16
     assert output_format(FLOAT16) is FLOAT16
     known = (
-        r"float32, bfloat16, float16, int32, FORMAT:multiply\[:BITS\], FORMAT:shift, FLOAT:scale"
+        r"float32, bfloat16, float16, int32, FORMAT:multiply\[:BITS\], FORMAT:shift, FLOAT:scale "
+        r"\(FORMAT int8_full, int8_symmetric, uint8, int4_full, int4_symmetric\)"
     )
     for bad in (
         "float64",

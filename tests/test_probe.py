@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 import pytest
@@ -100,9 +101,15 @@ def test_names_every_machine(name):
     assert all(rule.startswith(machine.rule) for rule in others)
 
 
-@pytest.mark.parametrize("text", ["float16", "bfloat16", "aligned:13:float16", "fused:9:bfloat16"])
-def test_recovers_running_values_of_16_bits(text):
-    assert text in [fit.text for fit in probe(ModelUnit(text, "e4m3"), rows=ROWS).fits]
+@pytest.mark.parametrize(
+    ("text", "pair"),
+    [
+        *product(("float16", "bfloat16", "fused:9:bfloat16"), ("e4m3", "e5m2", "fp16")),
+        *(("float16", "bf16xint4"), ("aligned:13:float16", "e4m3"), ("fused:10:float16", "e4m3")),
+    ],
+)
+def test_recovers_running_values_of_16_bits(text, pair):
+    assert text in [fit.text for fit in probe(ModelUnit(text, pair), rows=ROWS).fits]
 
 
 def test_machines_that_fp8_does_not_tell_apart(capsys):

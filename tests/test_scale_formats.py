@@ -7,7 +7,8 @@ import pytest
 
 from cases import Cases, random_cases, under_e4m3
 from compare import FULL, check, generator
-from mxdot.model import MXArray, dot, schemes
+from mxdot.model import MACHINES, MXArray, dot, format_pairs, schemes
+from mxdot.model.formats import BF16
 
 EACH = 100_000 if FULL else 400
 RULES = (
@@ -16,6 +17,7 @@ RULES = (
     *("fixed:48:-20", "fixed:20:-4:wrap", "hopper", "hopper-promoted", "hopper-mx", "blackwell"),
 )
 PAIRS = {"e2m1": RULES, "e4m3": RULES, "fp16": ("exact", "aligned:13", "fused:25")}
+PAIRS |= {"bf16": ("exact", "aligned:13", "fused:13", "float32", "bfloat16")}
 PAIRS |= {"int4": ("int32", "exact")}
 SHAPES = {(1, 16): 4, (3, 16): 4, (2, 8): 2, (1, 32): 1, (5, 3): 1}
 
@@ -28,6 +30,16 @@ def test_model_equals_rational(pair, rule):
     for (blocks, k), share in SHAPES.items():
         count = -(-EACH * share // sum(SHAPES.values()))
         check(under_e4m3(rng, random_cases(rng, (pair, pair), count, blocks, k)), rule)
+
+
+@pytest.mark.parametrize("name", [name for name in MACHINES if name != "blackwell-mxf4nvf4"])
+def test_every_machine(name):
+    """With its own operands."""
+    rng = generator("scale formats", name)
+    for pair in format_pairs(",".join(MACHINES[name].operands)):
+        names = (pair[0].name, pair[1].name)
+        for blocks, k in ((1, 4), (3, 16), (1, 32), (5, 3)):
+            check(under_e4m3(rng, random_cases(rng, names, -(-EACH // 8), blocks, k)), name)
 
 
 def test_groups_that_meet_in_one_alignment():
@@ -44,6 +56,18 @@ def test_every_pair_of_scales():
     x, y = MXArray(ones, a, "e4m3", 1), MXArray(ones, b, "e4m3", 1)
     for rule in ("exact", "aligned:13", "fused:25", "float32"):
         check(Cases(x, y, np.zeros(len(a), np.float32), "e4m3"), rule)
+
+
+def test_an_infinite_block_under_a_scale_of_zero():
+    """2^200 is infinite in float32, 0 x 2^200 is 0."""
+    huge = np.full((1, 4), BF16.encode(np.array(2.0**100)), BF16.dtype)
+    x = MXArray(huge, np.zeros((1, 1), np.uint8), "bf16", 4)
+    for rule in ("aligned:13", "float32", "bfloat16", "cdna2-bf16"):
+        trace = dot(x, x, rule, trace=True, scale_format="e4m3")
+        assert np.isnan(trace.result).all()
+        assert trace.flags.invalid.all()
+    for rule in ("exact", "fused:13", "cdna1-bf16"):
+        assert dot(x, x, rule, scale_format="e4m3") == [0]
 
 
 def test_powers_of_two_are_those_of_e8m0():

@@ -280,7 +280,7 @@ def test_names_and_values():
         ),
         (
             ValueError,
-            "selectors of int8_tensor must be None, not [0]",
+            "selectors of int8_tensor must be None, not ndarray",
             "int8_tensor",
             {"selectors": np.zeros(1, np.uint8)},
         ),

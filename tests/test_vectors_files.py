@@ -11,6 +11,7 @@ import pytest
 from mxdot.cli import main
 from mxdot.model import DotConfig
 from mxdot.sim.dot.readmemh import save_hex
+from mxdot.sim.dot.target import Target
 from mxdot.sim.dot.vectors import Vectors, draw, evaluate, load, save
 
 GOLDEN = Path(__file__).parent / "vectors"
@@ -74,17 +75,38 @@ def test_header_names_the_ports_that_there_are(tmp_path):
 
 
 SCALED = DotConfig("e2m1", 16, "blackwell", scales="e4m3", scale_block=4)
+SCALE_CODES = (0, 1, 7, 8, 56, 126, 127)  # zero, the ends of subnormals and normals, one, NaN
+
+
+def with_every_scale() -> Vectors:
+    """Seven dot products of one block of ones, then drawn ones: each of SCALE_CODES is in each
+    place once, of a as of b."""
+    turn, place = np.ogrid[:7, :4]
+    scale_a, scale_b = (np.take(SCALE_CODES, i % 7).astype(np.uint8) for i in (turn + place, turn))
+    ones = np.full((7, 1, 16), 2, np.uint8)
+    scales = scale_a[:, None], np.repeat(scale_b, 4, axis=1)[:, None]
+    directed = replace(Target(SCALED, 0).batch(ones, ones, scales), has_unit_scales=True)
+    drawn, order = draw(SCALED, 60, 3, 5)
+    order = np.concatenate([np.arange(7), 7 + order])
+    return evaluate([SCALED], [directed, *drawn], order, {"command": "none"})
 
 
 def test_several_scales_of_a_block(tmp_path):
     """Seven bits each, that of lane 0 lowest; and as an array (blocks, 4) in the other file."""
-    vectors = evaluate([SCALED], *draw(SCALED, 60, 3, 5), {"command": "none"})
+    vectors = with_every_scale()
     save(vectors, tmp_path / "scaled.npz")
     loaded = load(tmp_path / "scaled.npz")
     assert loaded.configs[0].arguments["scale_block"] == 4
     np.testing.assert_array_equal(loaded.scale_a, vectors.scale_a)
     assert vectors.scale_a.shape == (len(vectors.a), 4)
-    assert vectors.scale_a.max() > 63  # the highest of seven bits
+    assert vectors.scale_a[:7].tolist() == [
+        *([0, 1, 7, 8], [1, 7, 8, 56], [7, 8, 56, 126], [8, 56, 126, 127]),
+        *([56, 126, 127, 0], [126, 127, 0, 1], [127, 0, 1, 7]),
+    ]
+    assert vectors.scale_b[:7, 0].tolist() == list(SCALE_CODES)
+    sums = [0, 2**-7 * (1 + 2**-5), 7 * 2**-7 * (449 + 15 * 2**-9)]
+    assert vectors.result[0, :3].view(np.float32).tolist() == sums
+    assert vectors.result[0, 3:7].tolist() == [0x7FFFFFFF] * 4  # a NaN among the scales
     save_hex(vectors, tmp_path)
     got = words(tmp_path / "scale_a.hex")
     want = [sum(int(code) << 7 * i for i, code in enumerate(row)) for row in vectors.scale_a]

@@ -54,7 +54,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure, print and write; 0."""
+    """Measure, print and write; 0. ValueError where no scheme takes data and accumulator."""
     from ...explore.schemes import DEFAULT_DATA, clip, matrices, measure
     from ...explore.schemes.outputs import show, write
     from ...explore.schemes.sweep import schemes
@@ -68,8 +68,10 @@ def run(args: argparse.Namespace) -> int:
         find(name)
     rule = None if args.accumulator is None else accumulator(args.accumulator)
     pairs = list(matrices(data, rows=args.rows, length=args.length, seed=args.seed))
-    clipped = clip(pairs, calibrated)
     rows = measure(pairs, swept, rule)
+    if all(row.reason for row in rows):
+        raise ValueError(rows[0].reason)
+    clipped = clip(pairs, calibrated)
     show(console(200), rows, clipped)
     for path in write(rows, clipped, args.output):
         print(path)

@@ -39,7 +39,8 @@ def candidates(
         yield Int32()
     yield from machines
     running = _running(found)
-    if found.order == "pairs" or found.grid == "none":
+    # A running value of 16 bits hides the order of what is added before it.
+    if found.order == "pairs" or found.grid == "none" or running != FLOAT32.name:
         yield TREES[running]
     if found.grid == "none" and running == FLOAT32.name:
         yield Exact()

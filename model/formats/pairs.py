@@ -28,10 +28,9 @@ def format_pairs(value: "str | ElementFormat | Sequence") -> tuple[Pair, ...]:
 
 
 def _pair(item: "str | ElementFormat | Sequence") -> Pair:
-    if isinstance(item, str):
-        item = item.split("x")
-    halves = item if isinstance(item, Sequence) else [item]
-    if len(halves) not in (1, 2):
+    halves = item.split("x") if isinstance(item, str) else item
+    halves = halves if isinstance(halves, Sequence) else [halves]
+    if len(halves) not in (1, 2) or (len(halves) == 2 and "" in halves):
         raise ValueError(f"formats must hold formats or pairs of formats, not {item!r}")
     return element_format(halves[0], "formats"), element_format(halves[-1], "formats")
 

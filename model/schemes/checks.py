@@ -35,7 +35,8 @@ def check_shape(array: "ScaledArray") -> None:
     ):
         if (part is not None) != has:
             what = "an array" if has else "None"
-            raise ValueError(f"{name} of {scheme} must be {what}, not {part}")
+            found = None if part is None else type(part).__name__
+            raise ValueError(f"{name} of {scheme} must be {what}, not {found}")
         if part is not None:
             _check_part(f"{name} of {scheme}", part, want, np.dtype(dtype))
 

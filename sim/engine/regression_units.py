@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
 
-from ...model import MX_FORMATS, DotConfig, DotQuantizeConfig, QuantizeConfig, accumulator
+from ...model import MACHINES, MX_FORMATS, DotConfig, DotQuantizeConfig, QuantizeConfig, accumulator
 from ...model.accumulators import KINDS, PRESETS
 from ...model.formats import ROUNDINGS
 from ...model.quantize import SCALE_RULES
@@ -253,16 +253,28 @@ def _amd_units() -> list[Unit]:
     ]
 
 
+def _machine_units() -> list[Unit]:
+    """Every machine with its own operands and as many lanes as its step takes."""
+    units = []
+    for machine in MACHINES.values():
+        options = {"formats": ",".join(machine.operands), "accumulator": machine}
+        low, high = DotConfig(**options, **machine.own_unit).stage_limits
+        config = DotConfig(**options, **machine.own_unit, stages=(low + high) // 2)
+        units.append(Unit(config, FULL_BULK))
+    return units
+
+
 ACCUMULATORS = (*(text for kind in KINDS.values() for text in kind.examples), *PRESETS)
 
 
 def full_matrix() -> list[Unit]:
     """The default matrix, every accumulator x format x (shallowest, middle, deepest), and lanes.
 
-    And a matrix unit of every accumulator, one whose tiles take turns, and one before a quantiser.
+    And a matrix unit of every accumulator, one whose tiles take turns, and one before a quantiser;
+    and every machine.
     """
     units = [Unit(unit.config, max(unit.bulk, FULL_BULK)) for unit in default_matrix()]
-    units += [*_every_value_units(), *_more_quantize_units()]
+    units += [*_every_value_units(), *_more_quantize_units(), *_machine_units()]
     for rule, to in zip(ACCUMULATORS, cycle(MX_FORMATS)):
         formats = ["int8"] if accumulator(rule).takes_integers else EVERY_FORMAT.split(",")
         for pair in formats:

@@ -156,6 +156,18 @@ def test_command(tmp_path, capsys):
         ),
         (["--accumulator", "tree"], "accumulator must be one of exact, "),
         (["--length", "0"], "length must be from 1 to 1048576, not 0"),
+        (
+            ["mxfp4", "--accumulator", "int32"],
+            "INT32 sums take integer elements, not e2m1 of mxfp4",
+        ),
+        (
+            ["mxfp8_e4m3", "--accumulator", "blackwell-mxf4nvf4"],
+            "accumulator blackwell-mxf4nvf4 takes e2m1 only, not e4m3 x e4m3\n",
+        ),
+        (
+            ["fp8_e4m3_128x128", "--rows", "16"],
+            "row count must be a multiple of 128 for tile 128 x 128, not 16\n",
+        ),
     ],
 )
 def test_refusals_of_the_command(options, message, capsys):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mxdot.model import DotConfig, ElementFormat, accumulator
+from mxdot.model import DotConfig, ElementFormat
 from mxdot.sim.dot.item import Batch
 from mxdot.sim.dot.target import Target
 from mxdot.sim.dot.vectors import Vectors, evaluate, save
@@ -21,23 +21,42 @@ from mxdot.sim.dot.vectors import Vectors, evaluate, save
 HERE = Path(__file__).parent
 COMMAND = "python tests/vectors/generate.py"
 
-# File: format pair and lanes.
-FILES = {
-    **{name: (name, 32) for name in ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1", "int8")},
-    **{name: (name, 32) for name in ("e4m3xe5m2", "e5m2xe4m3", "e3m2xe2m3", "e2m1xe4m3")},
-    "int8xe4m3": ("int8xe4m3", 32),
-    "e4m3-4-lanes": ("e4m3", 4),
-    "e5m2-128-lanes": ("e5m2", 128),
-}
 ACCUMULATORS = (
     *("exact", "aligned:13", "aligned:25", "aligned:4", "fused:13", "fused:25"),
     *("fixed:48:-20", "fixed:24:-8:wrap", "fixed:640:-286", "float32"),
     *("hopper", "hopper-promoted", "hopper-mx", "hopper-fp16", "ada", "blackwell"),
 )
 
-ONE = 127  # the scale code of 2^0
-SCALE_NAN = 255
-SCALE_ENDS = (0, 1, ONE, 253, 254, SCALE_NAN)
+# A unit promotes between its blocks, not inside them.
+OF_128_LANES = tuple(text for text in ACCUMULATORS if text != "hopper-mx")
+JOINED = ("fused:13", "fused:25", "hopper", "ada", "blackwell", "blackwell-mxf4nvf4")
+
+
+@dataclass(frozen=True)
+class File:
+    """The units of a file: their formats, lanes and scales, and one for each accumulator."""
+
+    formats: str
+    lanes: int = 32
+    scales: str = "e8m0"
+    scale_block: int | None = None
+    accumulators: tuple[str, ...] = ACCUMULATORS
+
+
+FILES = {
+    **{name: File(name) for name in ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")},
+    "int8": File("int8", accumulators=(*ACCUMULATORS, "int32")),
+    **{name: File(name) for name in ("e4m3xe5m2", "e5m2xe4m3", "e3m2xe2m3", "e2m1xe4m3")},
+    "int8xe4m3": File("int8xe4m3"),
+    "e4m3-4-lanes": File("e4m3", 4),
+    "e5m2-128-lanes": File("e5m2", 128, accumulators=OF_128_LANES),
+    "e2m1-16-lanes-e4m3-scales": File("e2m1", 16, "e4m3"),
+    "e5m2xe4m3-e4m3-scales": File("e5m2xe4m3", 32, "e4m3"),
+    "e2m1-64-lanes-e4m3-scales": File("e2m1", 64, "e4m3", 16, JOINED),  # four scales of a block
+}
+
+# The ends of normal (and subnormal) scales, one, and NaN.
+SCALE_ENDS = {"e8m0": (0, 1, 127, 253, 254, 255), "e4m3": (0, 1, 7, 8, 56, 125, 126, 127)}
 C_SPECIAL = (
     *(0x00000000, 0x80000000),  # zeros
     *(0x00000001, 0x80000001, 0x007FFFFF, 0x807FFFFF),  # ends of the subnormals
@@ -62,12 +81,12 @@ class Term:
 
 @dataclass(frozen=True)
 class Block:
-    """Codes of a and b for every lane, and the scale codes."""
+    """Codes of a and b for every lane (lanes,), and the scale codes: () or, of several, (n,)."""
 
     a: np.ndarray
     b: np.ndarray
-    scale_a: int = ONE
-    scale_b: int = ONE
+    scale_a: np.ndarray
+    scale_b: np.ndarray
 
 
 Row = tuple[list[Block], int]  # a dot product: blocks and the bits of c
@@ -85,6 +104,9 @@ class Maker:
         self.bottom, self.top = self.powers[0], self.powers[-1]
         self.largest = Term(target.format_a.largest_code, target.format_b.largest_code)
         self.least = self.power(self.bottom)
+        self.scale = target.config.scale_format
+        count = target.config.scale_blocks
+        self.scale_shape = (count,) if count > 1 else ()
 
     def power(self, exponent: int, negative: bool = False) -> Term:
         """A term whose product is +-2^exponent; ValueError if the formats have none."""
@@ -104,8 +126,23 @@ class Maker:
         for i, term in enumerate(terms):
             lane = (7 * i + 3) % self.target.lanes
             a[lane], b[lane] = (term.a, term.b) if term else (0, 0)
-        half = int(np.clip(s // 2, -127, 127))
-        return Block(a, b, ONE + half, ONE + int(np.clip(s - half, -127, 127)))
+        half = int(np.clip(s // 2, self.scale.emin, self.scale.emax))
+        rest = int(np.clip(s - half, self.scale.emin, self.scale.emax))
+        return self.scaled(a, b, half, rest)
+
+    def scaled(self, a: np.ndarray, b: np.ndarray, *exponents: int) -> Block:
+        """These codes under scales of 2^exponent, of one if no exponents are given."""
+        codes = [self.scale_code(e) for e in exponents or (0, 0)]
+        return Block(a, b, *(np.full(self.scale_shape, code, np.uint8) for code in codes))
+
+    def scale_code(self, exponent: int) -> int:
+        """The scale code of 2^exponent, or the nearest that there is, up to NaN."""
+        code = (exponent + self.scale.bias) << self.scale.mantissa_bits
+        return min(max(code, 0), SCALE_ENDS[self.scale.name][-1])
+
+    def lift(self, s: int) -> int:
+        """What must be added to s, and to the exponent of c, so that two scales reach 2^s."""
+        return max(0, 2 * self.scale.emin - s)
 
     def random(self, limit: int, shape: tuple[int, ...]) -> np.ndarray:
         """Integers from 0 to limit - 1 (all but evenly distributed)."""
@@ -118,8 +155,10 @@ class Maker:
         return allowed[self.random(len(allowed), (self.target.lanes,))].astype(np.uint8)
 
     def random_block(self, low: int, high: int, finite: bool = True) -> Block:
-        """Random codes under random scale codes from `low` to `high`."""
-        scales = (low + self.random(high - low + 1, (2,))).tolist()
+        """Random codes under random scales, from the code of 2^low to that of 2^high."""
+        nan = SCALE_ENDS[self.scale.name][-1]
+        first, last = self.scale_code(low), min(self.scale_code(high), nan - finite)
+        scales = first + self.random(last - first + 1, (2, *self.scale_shape))
         a, b = (self.codes(f, finite) for f in (self.target.format_a, self.target.format_b))
         return Block(a, b, *scales)
 
@@ -168,11 +207,13 @@ def specials(make: Maker) -> Iterator[Row]:
 
 
 def scales(make: Maker) -> Iterator[Row]:
-    """Both ends of both scales and their NaN, under a large, a small and no product."""
-    for scale_a, scale_b in product(SCALE_ENDS, repeat=2):
+    """Both ends of both scales and their NaN, in any place, under a large, a small, no product."""
+    for i, ends in enumerate(product(SCALE_ENDS[make.scale.name], repeat=2)):
         for terms in ([make.largest, make.least], [make.negative(make.least)], []):
             block = make.block(terms)
-            yield [Block(block.a, block.b, scale_a, scale_b)], bits(1.0) if len(terms) == 1 else 0
+            place = (i + i // 8) % block.scale_a.size
+            block.scale_a.flat[place], block.scale_b.flat[place] = ends
+            yield [block], bits(1.0) if len(terms) == 1 else 0
 
 
 def ties(make: Maker) -> Iterator[Row]:
@@ -180,8 +221,10 @@ def ties(make: Maker) -> Iterator[Row]:
     tiny = make.least
     for c, below, sign in product((1.0, 1 + 2**-23, -2 + 2**-23), (24, 25), (False, True)):
         half = make.power(make.top, sign)
+        lift = make.lift(-below - make.top)
         for other in (None, tiny, make.negative(tiny)):
-            yield [make.block([half, other], s=-below - make.top)], bits(c)
+            block = make.block([half, other], s=lift - below - make.top)
+            yield [block], bits(c * 2.0**lift)
 
 
 def alignment(make: Maker) -> Iterator[Row]:
@@ -190,9 +233,10 @@ def alignment(make: Maker) -> Iterator[Row]:
     for i, e in enumerate(make.powers):
         yield [make.block([large, make.power(e, negative=i % 2 == 0)])], 0
     for distance in (12, 13, 14, 22, 23, 24, 25, 26, 60):
-        block = make.block([make.negative(make.least), large], s=-distance)
-        yield [block], bits(2.0**make.top)
-        yield [block], bits(-(2.0**make.top))
+        lift = make.lift(-distance)
+        block = make.block([make.negative(make.least), large], s=lift - distance)
+        yield [block], bits(2.0 ** (make.top + lift))
+        yield [block], bits(-(2.0 ** (make.top + lift)))
 
 
 def grid(make: Maker) -> Iterator[Row]:
@@ -233,16 +277,16 @@ def cancellation(make: Maker) -> Iterator[Row]:
     """Blocks that cancel but for one term, and a c that cancels a block up to two units."""
     half = make.target.lanes // 2
     for i in range(8):
-        block = make.random_block(ONE, ONE)
+        block = make.random_block(0, 0)
         a, b = block.a.copy(), block.b.copy()
         a[half:], b[half:] = a[:half], make.target.format_b.negated(b[:half])
         if i % 4:
             rest = make.power(make.powers[(i * 5) % len(make.powers)])
             a[0] = a[half] = b[half] = 0
             b[0], a[-1], b[-1] = 0, rest.a, rest.b
-        yield [Block(a, b, ONE, ONE)], 0
+        yield [make.scaled(a, b)], 0
     for ulps in (-2, -1, 0, 1, 2):
-        block = make.random_block(ONE, ONE)
+        block = make.random_block(0, 0)
         yield [block], (bits(-make.value(block)) + ulps) & 0xFFFFFFFF
 
 
@@ -274,36 +318,36 @@ def codes(make: Maker) -> Iterator[Row]:
     every_a = np.resize(np.arange(2**make.target.format_a.bits), 256).astype(np.uint8)
     every_b = np.resize(np.arange(2**make.target.format_b.bits), 256).astype(np.uint8)
     for i in range(0, 256, lanes):
-        yield [Block(every_a[i : i + lanes], np.full(lanes, one.b, np.uint8))], 0
-        yield [Block(np.full(lanes, one.a, np.uint8), every_b[i : i + lanes])], 0
-        yield [Block(every_a[i : i + lanes], every_b[i : i + lanes])], 0
+        yield [make.scaled(every_a[i : i + lanes], np.full(lanes, one.b, np.uint8))], 0
+        yield [make.scaled(np.full(lanes, one.a, np.uint8), every_b[i : i + lanes])], 0
+        yield [make.scaled(every_a[i : i + lanes], every_b[i : i + lanes])], 0
 
 
 def chains(make: Maker) -> Iterator[Row]:
     """Products of up to nine blocks: promotion, drift."""
     for blocks in (2, 3, 4, 4, 5, 8, 9):
         c = bits(float(make.random(1000, ())) - 500)
-        yield [make.random_block(ONE - 3, ONE + 3) for _ in range(blocks)], c
+        yield [make.random_block(-3, 3) for _ in range(blocks)], c
 
 
 def near(make: Maker) -> Iterator[Row]:
     """Random finite operands, scales and c near one."""
     for i in range(40):
         c = 0x3A000000 + int(make.random(0x08000000, ())) | int(make.random(2, ())) << 31
-        yield [make.random_block(ONE - 6, ONE + 6) for _ in range(1 + i % 3)], c if i % 4 else 0
+        yield [make.random_block(-6, 6) for _ in range(1 + i % 3)], c if i % 4 else 0
 
 
 def wide(make: Maker) -> Iterator[Row]:
     """Random finite operands under any scales."""
     for i in range(24):
         c = int(make.random(0x7F800000, ())) | int(make.random(2, ())) << 31
-        yield [make.random_block(0, 254) for _ in range(1 + i % 2)], c
+        yield [make.random_block(-127, 127) for _ in range(1 + i % 2)], c
 
 
 def raw(make: Maker) -> Iterator[Row]:
     """Random bits."""
     for i in range(16):
-        blocks = [make.random_block(0, 255, finite=False) for _ in range(1 + i % 2)]
+        blocks = [make.random_block(-127, 128, finite=False) for _ in range(1 + i % 2)]
         yield blocks, int(make.random(2**32, ()))
 
 
@@ -334,11 +378,9 @@ def batches(make: Maker) -> Iterator[Batch]:
 
 def golden(name: str) -> Vectors:
     """The vectors of the file NAME.npz."""
-    formats, lanes = FILES[name]
-    texts = (*ACCUMULATORS, "int32") if formats == "int8" else ACCUMULATORS
-    # A unit promotes between its blocks, not inside them.
-    texts = [text for text in texts if lanes <= (accumulator(text).promotes_every or lanes)]
-    configs = [DotConfig(formats=formats, lanes=lanes, accumulator=text) for text in texts]
+    file = FILES[name]
+    options = {key: value for key, value in vars(file).items() if key != "accumulators"}
+    configs = [DotConfig(accumulator=text, **options) for text in file.accumulators]
     made = list(batches(Maker(Target(configs[0], 0), seed=list(FILES).index(name))))
     return evaluate(configs, made, np.arange(sum(map(len, made))), {"command": COMMAND})
 

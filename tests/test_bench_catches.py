@@ -3,11 +3,10 @@
 import re
 
 import pytest
-from amaranth.hdl import Cat, Const, Signal, Value
+from amaranth.hdl import Cat, Const, Value
 
 from compare import FULL
 from mxdot.hw.arithmetic.scale import ScaleAdder
-from mxdot.hw.dot.alignment_shifter import AlignShifter
 from mxdot.hw.dot.lane import ProductLane
 from mxdot.hw.dot.narrow import Narrow
 from mxdot.hw.dot.unit import DotUnit
@@ -15,7 +14,17 @@ from mxdot.hw.pipeline import Admission, Row, Token
 from mxdot.model import DotConfig
 from mxdot.sim.dot import report
 from mxdot.sim.engine.verilator import SimulationError
-from wrong_units import breaks, off_by_one_shift, run_small, run_wrong
+from wrong_units import (
+    breaks,
+    dropped_sticky_bit,
+    lost_under_backpressure,
+    never_ready,
+    never_valid,
+    off_by_one_shift,
+    run_small,
+    run_wrong,
+    unstable_result,
+)
 
 CONFIG = DotConfig(formats="e4m3", lanes=4, accumulator="aligned:13", stages=3)
 INTERLEAVED = DotConfig("e2m1", 4, "aligned:13", 9, interleave=3)
@@ -31,11 +40,6 @@ def no_replay(monkeypatch):
     monkeypatch.setattr(report, "replay", replay)
 
 
-@breaks(AlignShifter)
-def dropped_sticky_bit(shift, m):
-    m.d.comb += shift.sticky.eq(0)
-
-
 @breaks(ProductLane)
 def swapped_sign(lane, m):
     m.d.comb += lane.o.sign.eq(lane.a.sign)
@@ -44,11 +48,6 @@ def swapped_sign(lane, m):
 @breaks(ScaleAdder)
 def lost_nan(scale, m):
     m.d.comb += scale.nan.eq(0)
-
-
-@breaks(DotUnit)
-def lost_under_backpressure(unit, m):
-    m.d.comb += unit.i.ready.eq(1)
 
 
 @pytest.mark.parametrize(
@@ -125,23 +124,6 @@ def test_wrong_interleaving_is_caught(wrong, message, simulation_dir, tmp_path):
     assert any(message in error for error in result.errors)
     if "differ" in message:
         assert any(error.startswith("bulk") for error in result.errors)
-
-
-@breaks(DotUnit)
-def never_ready(unit, m):
-    m.d.comb += unit.i.ready.eq(0)
-
-
-@breaks(DotUnit)
-def never_valid(unit, m):
-    m.d.comb += unit.o.valid.eq(0)
-
-
-@breaks(DotUnit)
-def unstable_result(unit, m):
-    count = Signal(32)
-    m.d.sync += count.eq(count + 1)
-    m.d.comb += unit.o.payload.result.eq(count)
 
 
 @breaks(DotUnit)

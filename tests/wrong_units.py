@@ -72,6 +72,16 @@ def never_valid(unit, m):
 
 
 @breaks(DotUnit)
+def hangs_after_nan(unit, m):
+    """After the first NaN scale of a: nothing in and nothing out."""
+    stuck = Signal()
+    with m.If(unit.i.valid & (unit.i.payload.scale_a == 0xFF)):
+        m.d.sync += stuck.eq(1)
+    with m.If(stuck):
+        m.d.comb += [unit.i.ready.eq(0), unit.o.valid.eq(0)]
+
+
+@breaks(DotUnit)
 def unstable_result(unit, m):
     count = Signal(32)
     m.d.sync += count.eq(count + 1)

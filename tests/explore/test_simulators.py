@@ -1,5 +1,7 @@
 """The other simulators: right units pass in them, wrong ones do not."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -16,8 +18,10 @@ from mxdot.sim.engine import regression
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.toolchain import BuildError
 from mxdot.sim.engine.unit import run_unit
+from mxdot.sim.engine.verilator import SimulationError
 from wrong_units import (
     dropped_sticky_bit,
+    hangs_after_nan,
     lost_under_backpressure,
     never_ready,
     never_valid,
@@ -113,6 +117,21 @@ def test_a_wrong_unit_is_caught(wrong, message, simulator, tmp_path):
     verilog = wrong_verilog(wrong, config, tmp_path)
     result = simulated(simulator, config, tmp_path, verilog=verilog)
     assert any(message in error for error in result.errors), result.errors
+
+
+def test_a_run_that_hangs_is_noticed_while_others_go_on(tmp_path):
+    """One of 512, in its first block; the others have 1,000 each."""
+    verilog, blocks = wrong_verilog(hangs_after_nan, SMALL, tmp_path), 512_000
+    program = bitsliced.build("mxdot_dot", verilog, tmp_path / "build", layout(SMALL))
+    codes, scales = np.zeros((blocks, 4), np.uint8), np.full(blocks, 127, np.uint8)
+    scales[0] = 0xFF
+    records = tmp_path / "records"
+    write_records(records, codes, codes, scales, 127, 0, True, True, a_bits=4, b_bits=4)
+    with pytest.raises(SimulationError, match="deadlock: no transfer for 50 cycles") as caught:
+        run(program, records, tmp_path / "results", timeout=50)
+    cycles = re.search(r"(\d+) cycles$", str(caught.value))
+    assert cycles is not None
+    assert 50 <= int(cycles[1]) <= 100
 
 
 @pytest.mark.parametrize("build", [cxxrtl.build, bitsliced.build])

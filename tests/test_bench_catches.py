@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from amaranth.hdl import Cat, Const, Value
+from amaranth.hdl import Cat, Const, Signal, Value
 
 from compare import FULL
 from mxdot.hw.arithmetic.scale import ScaleAdder
@@ -11,6 +11,7 @@ from mxdot.hw.dot.lane import ProductLane
 from mxdot.hw.dot.narrow import Narrow
 from mxdot.hw.dot.unit import DotUnit
 from mxdot.hw.pipeline import Admission, Row, Token
+from mxdot.hw.result_queue import ResultQueue
 from mxdot.model import DotConfig
 from mxdot.sim.dot import report
 from mxdot.sim.engine.verilator import SimulationError
@@ -103,6 +104,28 @@ def waits_for_all(patch):
     patch.setattr(Admission, "_waits", lambda self, m, slot: Value.cast(Cat(*self.recent)).any())
 
 
+def busy_while_it_waits(patch):
+    """A block that waits for room for a result makes its slot wait, as if it had entered."""
+    right = Admission.gate
+
+    def wrong(self, m, token):
+        right(self, m, token)
+        for number, recent in enumerate(self.recent):
+            comes = token.valid & (Value.cast(token.values["slot"]) == number)
+            m.d.sync += recent.eq(Cat(comes, recent))
+
+    patch.setattr(Admission, "gate", wrong)
+
+
+@breaks(ResultQueue)
+def pauses_behind_a_result(queue, m):
+    """Of results that wait, one leaves in every other cycle."""
+    left = Signal()
+    m.d.sync += left.eq(queue.o.valid & queue.o.ready)
+    with m.If(left & ~queue.arrives):
+        m.d.comb += queue.o.valid.eq(0)
+
+
 @breaks(DotUnit)
 def result_of_another(unit, m):
     m.d.comb += unit.o.payload.slot.eq(0)
@@ -114,6 +137,8 @@ def result_of_another(unit, m):
         (of_another_product, "results differ from the model's"),
         (waits_for_none, "results differ from the model's"),
         (waits_for_all, "in_ready is low though nothing is in the way"),
+        (busy_while_it_waits, "in_ready is low though nothing is in the way"),
+        (pauses_behind_a_result, "no result, due in cycle"),
         (result_of_another, "results differ from the model's"),
     ],
 )

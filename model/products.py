@@ -107,11 +107,6 @@ class Pair:
     b: ElementFormat
 
     @property
-    def fraction_bits(self) -> int:
-        """m_a + m_b: the product's unit digit lies this far above its last digit."""
-        return self.a.mantissa_bits + self.b.mantissa_bits
-
-    @property
     def lsb(self) -> int:
         """Exponent of the smallest product's last digit: every product is a multiple of 2^lsb."""
         return self.a.lsb + self.b.lsb

@@ -209,6 +209,7 @@ def test_every_accumulator_answers(text):
     assert rule.steps(128) == -(-128 // rule.step_terms(128))
     assert not rule.is_fused or rule.alignment_bits is not None
     assert rule.register is None or rule.sums_exactly
+    assert rule.takes_significands
     assert rule.is_wide == (text in ("exact", "float32", "float16", "bfloat16"))
     assert rule.step_terms(128) == (rule.step_limit or 128)
     assert rule.step_terms(4) == min(rule.step_limit or 4, 4)

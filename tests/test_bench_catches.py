@@ -7,15 +7,25 @@ from amaranth.hdl import Cat, Const, Signal, Value
 
 from compare import FULL
 from mxdot.hw.arithmetic.scale import ScaleAdder
-from mxdot.hw.dot.alignment_shifter import AlignShifter
 from mxdot.hw.dot.lane import ProductLane
 from mxdot.hw.dot.narrow import Narrow
 from mxdot.hw.dot.unit import DotUnit
 from mxdot.hw.pipeline import Admission, Row, Token
+from mxdot.hw.result_queue import ResultQueue
 from mxdot.model import DotConfig
 from mxdot.sim.dot import report
 from mxdot.sim.engine.verilator import SimulationError
-from wrong_units import breaks, off_by_one_shift, run_small, run_wrong
+from wrong_units import (
+    breaks,
+    dropped_sticky_bit,
+    lost_under_backpressure,
+    never_ready,
+    never_valid,
+    off_by_one_shift,
+    run_small,
+    run_wrong,
+    unstable_result,
+)
 
 CONFIG = DotConfig(formats="e4m3", lanes=4, accumulator="aligned:13", stages=3)
 INTERLEAVED = DotConfig("e2m1", 4, "aligned:13", 9, interleave=3)
@@ -31,11 +41,6 @@ def no_replay(monkeypatch):
     monkeypatch.setattr(report, "replay", replay)
 
 
-@breaks(AlignShifter)
-def dropped_sticky_bit(shift, m):
-    m.d.comb += shift.sticky.eq(0)
-
-
 @breaks(ProductLane)
 def swapped_sign(lane, m):
     m.d.comb += lane.o.sign.eq(lane.a.sign)
@@ -44,11 +49,6 @@ def swapped_sign(lane, m):
 @breaks(ScaleAdder)
 def lost_nan(scale, m):
     m.d.comb += scale.nan.eq(0)
-
-
-@breaks(DotUnit)
-def lost_under_backpressure(unit, m):
-    m.d.comb += unit.i.ready.eq(1)
 
 
 @pytest.mark.parametrize(
@@ -104,6 +104,28 @@ def waits_for_all(patch):
     patch.setattr(Admission, "_waits", lambda self, m, slot: Value.cast(Cat(*self.recent)).any())
 
 
+def busy_while_it_waits(patch):
+    """A block that waits for room for a result makes its slot wait, as if it had entered."""
+    right = Admission.gate
+
+    def wrong(self, m, token):
+        right(self, m, token)
+        for number, recent in enumerate(self.recent):
+            comes = token.valid & (Value.cast(token.values["slot"]) == number)
+            m.d.sync += recent.eq(Cat(comes, recent))
+
+    patch.setattr(Admission, "gate", wrong)
+
+
+@breaks(ResultQueue)
+def pauses_behind_a_result(queue, m):
+    """Of results that wait, one leaves in every other cycle."""
+    left = Signal()
+    m.d.sync += left.eq(queue.o.valid & queue.o.ready)
+    with m.If(left & ~queue.arrives):
+        m.d.comb += queue.o.valid.eq(0)
+
+
 @breaks(DotUnit)
 def result_of_another(unit, m):
     m.d.comb += unit.o.payload.slot.eq(0)
@@ -115,6 +137,8 @@ def result_of_another(unit, m):
         (of_another_product, "results differ from the model's"),
         (waits_for_none, "results differ from the model's"),
         (waits_for_all, "in_ready is low though nothing is in the way"),
+        (busy_while_it_waits, "in_ready is low though nothing is in the way"),
+        (pauses_behind_a_result, "no result, due in cycle"),
         (result_of_another, "results differ from the model's"),
     ],
 )
@@ -125,23 +149,6 @@ def test_wrong_interleaving_is_caught(wrong, message, simulation_dir, tmp_path):
     assert any(message in error for error in result.errors)
     if "differ" in message:
         assert any(error.startswith("bulk") for error in result.errors)
-
-
-@breaks(DotUnit)
-def never_ready(unit, m):
-    m.d.comb += unit.i.ready.eq(0)
-
-
-@breaks(DotUnit)
-def never_valid(unit, m):
-    m.d.comb += unit.o.valid.eq(0)
-
-
-@breaks(DotUnit)
-def unstable_result(unit, m):
-    count = Signal(32)
-    m.d.sync += count.eq(count + 1)
-    m.d.comb += unit.o.payload.result.eq(count)
 
 
 @breaks(DotUnit)

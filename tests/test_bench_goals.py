@@ -115,6 +115,8 @@ def seen_of_slots(config: DotConfig) -> dict[str, set]:
             now, before = now + (1 if rng.random() < 0.8 else 3), now
             while not line.must_accept(now, first):
                 now += 1
+            while line.due and line.due[0] <= now:
+                line.take(line.due[0])
             line.accept(now, first, last)
             seen.append(watcher.accept(first, last, now == before + 1))
         if cut:

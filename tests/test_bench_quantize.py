@@ -13,13 +13,12 @@ from mxdot.hw.quantize.largest import LargerOfPairs
 from mxdot.hw.quantize.lfsr import LaneWords
 from mxdot.hw.quantize.micro import MicroExponent
 from mxdot.hw.quantize.scale import SharedScale
-from mxdot.hw.quantize.unit import QuantizeUnit
 from mxdot.model import FORMATS, MX_FORMATS, QuantizeConfig
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.regression_units import default_matrix, full_matrix
 from mxdot.sim.quantize import features, item, stimulus
 from mxdot.sim.quantize.tensors import tensor_traffic
-from wrong_units import breaks, run_small, run_wrong
+from wrong_units import breaks, lost_under_backpressure, never_valid, run_small, run_wrong
 
 PLAIN = QuantizeConfig("e4m3", 4, "bfloat16", stages=2)
 RANDOM = QuantizeConfig(
@@ -136,16 +135,6 @@ def test_more_wrong_units_are_caught(wrong, config, text, simulation_dir, tmp_pa
     result = run_wrong(wrong, config, tmp_path, simulation_dir, **TRAFFIC)
     assert result.mismatches > 0
     assert text in result.report
-
-
-@breaks(QuantizeUnit)
-def lost_under_backpressure(unit, m):
-    m.d.comb += unit.i.ready.eq(1)
-
-
-@breaks(QuantizeUnit)
-def never_valid(unit, m):
-    m.d.comb += unit.o.valid.eq(0)
 
 
 @pytest.mark.parametrize(

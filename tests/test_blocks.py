@@ -84,7 +84,7 @@ def test_dtypes_refused():
     with pytest.raises(
         ValueError, match=r"^x of dtype float64 must hold float32 values, not 0\.1$"
     ):
-        quantize([1.0, 0.1], "e4m3", block_size=2)
+        quantize([1.0, 0.1, 0.2, 0.3], "e4m3", block_size=4)  # the first
     with pytest.raises(
         ValueError, match=r"^x of dtype float64 must hold float32 values, not 1e\+300$"
     ):

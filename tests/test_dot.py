@@ -200,6 +200,16 @@ def test_a_kulisch_register_rounds_once():
         assert_sum_rounded_once(*row)
 
 
+@pytest.mark.parametrize("width", [2, 20])
+def test_ends_of_a_fixed_register(width):
+    """One beyond them saturates, or wraps to the other."""
+    low, high = -(2.0 ** (width - 1)), 2.0 ** (width - 1) - 1
+    for step, end, other in ((1, high, low), (-1, low, high)):
+        assert product([(0, 0)], f"fixed:{width}:0", c=end) == end
+        assert product([(step, 1)], f"fixed:{width}:0", c=end) == end
+        assert product([(step, 1)], f"fixed:{width}:0:wrap", c=end) == other
+
+
 def test_e5m2_exact_sum_of_69_bits():
     """2^31 products beside 2^-32: c takes the large ones away and the smallest must remain."""
     large, tiny = [(57344, 57344)] * 30, [(2**-16, 2**-16)]

@@ -17,7 +17,7 @@ from mxdot.hw.arithmetic.scale import ScaleAdder, ScaleMultiplier
 from mxdot.hw.dot.decode import ElementDecoder
 from mxdot.hw.dot.lane import ProductLane, ProductLayout
 from mxdot.model import E4M3, E8M0, FORMATS, MX_FORMATS, DotConfig, ElementFormat, format_pairs
-from mxdot.model.products import Pair, product_table
+from mxdot.model.products import product_table
 from mxdot.model.specials import NAN, NEGATIVE_INF, POSITIVE_INF
 from mxdot.model.widths import Widths
 
@@ -139,9 +139,8 @@ def check_lane(evaluator: Evaluator, widths: Widths, mode: int) -> None:
     lane = {name: values[finite] for name, values in got["o"].items()}
     significands = table.significands[finite]
     nonzero = significands != 0
-    magnitude = np.abs(significands) << (
-        widths.product_fraction_bits - Pair(fmt_a, fmt_b).fraction_bits
-    )
+    fraction_bits = fmt_a.mantissa_bits + fmt_b.mantissa_bits
+    magnitude = np.abs(significands) << (widths.product_fraction_bits - fraction_bits)
     sign = fmt_a.triples.sign[a] ^ fmt_b.triples.sign[b]
     assert_same(
         {name: lane[name] for name in ("significand", "sign", "nonzero")},

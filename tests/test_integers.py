@@ -236,6 +236,7 @@ def test_stages_lead_to_the_result():
     assert (stages["product"].sum(axis=2) == stages["integer_sum"]).all()
     assert (stages["addend"].sum(axis=1) + c == trace.result).all()
     assert (stages["accumulator"][:, -1] == trace.result).all()
+    assert not integer_dot(config, a, b, c, inputs=inputs).stages
 
 
 SHIFT = DotConfig("int8", 4, "int32", out="int8_full:shift")
@@ -340,6 +341,28 @@ GOOD = {"shift": 0, "zero_out": 0}
 def test_refusals(call, error, message):
     with pytest.raises(error, match=f"^{re.escape(message)}$"):
         call()
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high"),
+    [
+        ("scale_a", 0, 15),
+        ("scale_b", 0, 15),
+        ("zero_a", -128, 127),
+        ("zero_b", -128, 127),
+        ("multiplier", 0, 2**31 - 1),
+        ("shift", 0, 62),
+        ("zero_out", 0, 255),
+    ],
+)
+def test_ends_of_inputs(name, low, high):
+    config = DotConfig("int8", 4, "int32", out="uint8:multiply", scales="u4", zero_points="ab")
+    given = dict.fromkeys(("scale_a", "scale_b", *config.side_inputs), 0)
+    for value in (low, high):
+        integer_dot(config, CODES, CODES, inputs=given | {name: value})
+    for value in (low - 1, high + 1):
+        with pytest.raises(ValueError, match=f"^{name} must be from {low} to {high}, not {value}$"):
+            integer_dot(config, CODES, CODES, inputs=given | {name: value})
 
 
 def test_a_unit_without_c_takes_none():

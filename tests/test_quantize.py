@@ -128,6 +128,8 @@ def test_unscaled_keeps_what_the_format_has():
     assert unscaled(x, "fp16", block_size=4).codes.tolist() == [0x7E00, 0x7C00, 0xFC00, 0x7BFF]
     with pytest.raises(ValueError, match="values must hold no NaN: format e2m1 has none"):
         unscaled(x, "e2m1", block_size=4)
+    with pytest.raises(ValueError, match="block_size must be from 1 to 65536, not 0"):
+        unscaled(x, "fp16", block_size=0)
 
 
 # By hand ----------------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ from amaranth.hdl import Signal
 
 from mxdot.hw.dot.unit import DotUnit
 from mxdot.hw.quantize.unit import QuantizeUnit
-from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig, DotQuantizeConfig, QuantizeConfig
 from mxdot.model.units import UnitConfig
 from mxdot.sim.engine.job import UnitJob
@@ -24,7 +23,7 @@ from mxdot.sim.engine.regression_units import Unit
 from mxdot.sim.soak import vector
 from mxdot.sim.soak.run import Settings, run_soak
 from mxdot.sim.soak.state import Count, State
-from wrong_units import breaks, off_by_one_shift
+from wrong_units import breaks, off_by_one_shift, wrong_verilog
 
 CONFIG = DotConfig(formats="e4m3", lanes=4, accumulator="aligned:13", stages=3)
 STORED = sorted((Path(__file__).parent / "vectors" / "failures").glob("*.json"))
@@ -33,14 +32,6 @@ STORED = sorted((Path(__file__).parent / "vectors" / "failures").glob("*.json"))
 def soak(directory, config: UnitConfig = CONFIG, **options):
     settings = Settings(directory=directory, replay="mxdot sim replay {file}", **options)
     return run_soak([Unit(config)], settings)
-
-
-def wrong_verilog(wrong, config, directory):
-    path = directory / f"{wrong.__name__}.v"
-    with pytest.MonkeyPatch.context() as patch:
-        wrong(patch)
-        path.write_text(generate(config))
-    return path
 
 
 def test_a_failure_becomes_as_small_as_can_be(tmp_path, simulation_dir, capsys):

@@ -10,7 +10,7 @@ from cases import random_cases
 from compare import difference, generator
 from mxdot.model import rounding, specials
 from mxdot.model.accumulators import fixed, fused
-from mxdot.model.products import Pair, Products
+from mxdot.model.products import Products
 from mxdot.model.trace import Recorder
 
 
@@ -20,7 +20,8 @@ def rne_for_rz(patch):
 
 def zero_product_in_the_largest_exponent(patch):
     def units(products):
-        return products.exponents + Pair(products.a.format, products.b.format).fraction_bits
+        formats = products.a.format, products.b.format
+        return products.exponents + sum(fmt.mantissa_bits for fmt in formats)
 
     patch.setattr(Products, "unit_exponents", property(units))
 

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Signal
 
 from mxdot.hw.dot.alignment_shifter import AlignShifter, places_around
+from mxdot.hw.dot.unit import DotUnit
+from mxdot.hw.quantize.unit import QuantizeUnit
 from mxdot.hw.verilog import generate
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.unit import UnitResult, run_unit
@@ -26,13 +28,14 @@ def overridden(patch: pytest.MonkeyPatch, component: type, override) -> None:
     patch.setattr(component, "elaborate", elaborate)
 
 
-def breaks(component: type) -> Callable[[Callable], Callable[[pytest.MonkeyPatch], None]]:
+def breaks(*components: type) -> Callable[[Callable], Callable[[pytest.MonkeyPatch], None]]:
     """Of `override(component, m)`, what makes such units wrong: a function of pytest's patch."""
 
     def breaking(override: Callable) -> Callable[[pytest.MonkeyPatch], None]:
         @wraps(override)
         def broken(patch: pytest.MonkeyPatch) -> None:
-            overridden(patch, component, override)
+            for component in components:
+                overridden(patch, component, override)
 
         return broken
 
@@ -48,6 +51,43 @@ def off_by_one_shift(shift, m):
         m.d.comb += shift.word.eq(word ^ shift.inverts.replicate(len(shift.word)))
 
 
+@breaks(AlignShifter)
+def dropped_sticky_bit(shift, m):
+    m.d.comb += shift.sticky.eq(0)
+
+
+@breaks(DotUnit, QuantizeUnit)
+def lost_under_backpressure(unit, m):
+    m.d.comb += unit.i.ready.eq(1)
+
+
+@breaks(DotUnit, QuantizeUnit)
+def never_ready(unit, m):
+    m.d.comb += unit.i.ready.eq(0)
+
+
+@breaks(DotUnit, QuantizeUnit)
+def never_valid(unit, m):
+    m.d.comb += unit.o.valid.eq(0)
+
+
+@breaks(DotUnit)
+def hangs_after_nan(unit, m):
+    """After the first NaN scale of a: nothing in and nothing out."""
+    stuck = Signal()
+    with m.If(unit.i.valid & (unit.i.payload.scale_a == 0xFF)):
+        m.d.sync += stuck.eq(1)
+    with m.If(stuck):
+        m.d.comb += [unit.i.ready.eq(0), unit.o.valid.eq(0)]
+
+
+@breaks(DotUnit)
+def unstable_result(unit, m):
+    count = Signal(32)
+    m.d.sync += count.eq(count + 1)
+    m.d.comb += unit.o.payload.result.eq(count)
+
+
 def at_once(*wrongs: Callable[[pytest.MonkeyPatch], None]) -> Callable[[pytest.MonkeyPatch], None]:
     """What makes units wrong in all these ways."""
 
@@ -59,6 +99,15 @@ def at_once(*wrongs: Callable[[pytest.MonkeyPatch], None]) -> Callable[[pytest.M
     return broken
 
 
+def wrong_verilog(wrong: Any, config: Any, directory: Path) -> Path:
+    """The file of the unit that is `config` with what `wrong` patches."""
+    verilog = directory / f"{wrong.__name__}.v"
+    with pytest.MonkeyPatch.context() as patch:
+        wrong(patch)
+        verilog.write_text(generate(config))
+    return verilog
+
+
 def run_small(config: Any, directory: Path, builds: Path, **options: Any) -> UnitResult:
     """Run the bench in `directory` with seed 1; simulations are kept in `builds`."""
     repeat = "mxdot sim --seed 1"
@@ -67,10 +116,7 @@ def run_small(config: Any, directory: Path, builds: Path, **options: Any) -> Uni
 
 def run_wrong(wrong: Any, config: Any, directory: Path, builds: Path, **options: Any) -> UnitResult:
     """Run it on the unit that is `config` with what `wrong` patches; it must not pass."""
-    verilog = directory / "wrong.v"
-    with pytest.MonkeyPatch.context() as patch:
-        wrong(patch)
-        verilog.write_text(generate(config))
+    verilog = wrong_verilog(wrong, config, directory)
     builds /= f"{config.kind}-{wrong.__name__}"
     result = run_small(config, directory, builds, verilog=verilog, **options)
     assert not result.passed

@@ -9,12 +9,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ...model.errors import integer
 from ...sim.engine.files import write_file
 from ...sim.engine.job import UnitJob
 from ...sim.engine.merge import merge_coverage
-from ...sim.engine.toolchain import ToolError
 from ...sim.engine.unit import run_unit, verilog_of
-from ..cost.errors import SynthesisError
+from .. import command
 from ..mutate.subjects import UNITS, Unit
 from .judge import Judged, judge
 from .reasons import Reason, load
@@ -26,31 +26,22 @@ SEED = 1
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line: 0 when all is reached or has its reason, 1 when not, 2 when it cannot."""
-    assert __doc__
-    parser = argparse.ArgumentParser("coverage", description=__doc__.partition("\n")[0])
-    parser.add_argument("--only", default="", metavar="TEXT", help="units whose names have it")
-    parser.add_argument("--list", action="store_true", help="names of units")
+    parser = command.parser("coverage", __doc__, "units")
     parser.add_argument("--seed", type=int, default=SEED, help="of the bench (%(default)s)")
     args = parser.parse_args(arguments)
+    return command.status("coverage", lambda: _run(args))
+
+
+def _run(args: argparse.Namespace) -> int:
     chosen = [unit for unit in UNITS if args.only in unit.name]
-    wrong = "" if chosen else f"only must be part of a unit's name (see --list), not {args.only!r}"
-    if not 0 <= args.seed < 2**31:
-        wrong = f"seed must be from 0 to {2**31 - 1}, not {args.seed}"
-    if wrong:
-        print(f"coverage: error: {wrong}", file=sys.stderr)
-        return 2
+    if not chosen:
+        raise ValueError(f"only must be part of a unit's name (see --list), not {args.only!r}")
+    integer("seed", args.seed, 0, 2**31 - 1)
     if args.list:
         print("\n".join(f"{unit.name:18} {unit.config.name}" for unit in chosen))
         return 0
-    try:
-        reasons = load()
-        units = [_covered(unit, args.seed, reasons) for unit in chosen]
-    except ModuleNotFoundError as error:
-        print(f"coverage: error: needs {error.name}: pip install 'mxdot[explore]'", file=sys.stderr)
-        return 2
-    except (SynthesisError, ToolError, OSError, RuntimeError, ValueError) as error:
-        print(f"coverage: error: {error}", file=sys.stderr)
-        return 2
+    reasons = load()
+    units = [_covered(unit, args.seed, reasons) for unit in chosen]
     return conclude(units, reasons, {unit.name for unit in chosen} == {u.name for u in UNITS})
 
 

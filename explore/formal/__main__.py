@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from .. import command
 from ..cost.errors import SynthesisError
 from . import arithmetic, units, values
 from .claim import Claim, prove
@@ -26,36 +27,27 @@ def claims() -> Iterator[Claim]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line: 0 when everything chosen holds, 1 when not, 2 for a bad argument."""
-    assert __doc__
-    parser = argparse.ArgumentParser("formal", description=__doc__.partition("\n")[0])
-    parser.add_argument("--only", default="", metavar="TEXT", help="claims whose names have it")
-    parser.add_argument("--list", action="store_true", help="names and claims, without proofs")
+    parser = command.parser("formal", __doc__, "claims")
     parser.add_argument("--limit", type=float, default=LIMIT, metavar="SECONDS",
                         help="for each tool that runs (%(default)g)")  # fmt: skip
     parser.add_argument("--markdown", action="store_true", help="rows of docs/verification.md")
     args = parser.parse_args(arguments)
+    return command.status("formal", lambda: _run(args))
+
+
+def _run(args: argparse.Namespace) -> int:
     chosen = [claim for claim in claims() if args.only in claim.name]
-    if not chosen or not args.limit > 0:
-        what = f"only must be part of a claim's name, not {args.only!r}"
-        if chosen:
-            what = f"limit must be above 0, not {args.limit:g}"
-        print(f"formal: error: {what}", file=sys.stderr)
-        return 2
+    if not chosen:
+        raise ValueError(f"only must be part of a claim's name, not {args.only!r}")
+    command.limit_above_0(args.limit)
     if args.list:
         for claim in chosen:
             print(f"{claim.name:28} {claim.says}")
         return 0
-    try:
-        failed = []
-        for number, claim in enumerate(chosen, 1):
-            if not _told(claim, f"[{number}/{len(chosen)}]", args.limit, args.markdown):
-                failed.append(claim.name)
-    except ModuleNotFoundError as error:
-        print(f"formal: error: needs {error.name}: pip install 'mxdot[explore]'", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("formal: interrupted", file=sys.stderr)
-        return 130
+    failed = []
+    for number, claim in enumerate(chosen, 1):
+        if not _told(claim, f"[{number}/{len(chosen)}]", args.limit, args.markdown):
+            failed.append(claim.name)
     if failed:
         print(f"formal: {len(failed)} of {len(chosen)} failed: {' '.join(failed)}", file=sys.stderr)
     return int(bool(failed))
@@ -67,8 +59,6 @@ def _told(claim: Claim, place: str, limit: float, markdown: bool) -> bool:
         with tempfile.TemporaryDirectory(prefix="mxdot-formal-") as directory:
             result = prove(claim, Path(directory), limit)
     except (SynthesisError, OSError, RuntimeError, ValueError) as error:
-        if isinstance(error, ModuleNotFoundError):
-            raise
         print(f"{place} FAILED {claim.name}: {error}", flush=True)
         return False
     if markdown:

@@ -5,6 +5,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 FALSE, TRUE = 0, 1
+PASSES = """
+memory_map
+opt -full
+techmap
+opt
+dffunmap
+setundef -undriven -zero
+aigmap
+opt_clean
+"""
+"""Of Yosys: a flat design, its processes gone, becomes what `write_aiger` takes."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +35,7 @@ class Aig:
 
 
 def read(path: Path) -> Aig:
-    """What Yosys' `write_aiger -symbols` wrote."""
+    """What Yosys' `write_aiger -symbols` wrote, or ABC's `write_aiger -s`."""
     data = path.read_bytes()
     end = data.index(b"\n")
     _, inputs, registers, outputs, ands = map(int, data[4:end].split()[:5])
@@ -45,8 +56,7 @@ def read(path: Path) -> Aig:
         place, *aliases = line.split(" ")
         # A register's own name beside those of the nets that it drives.
         own = next((alias for alias in aliases if "_register_" in alias), aliases[0])
-        name, _, bit = own.partition("[")
-        names[place] = name, int(bit.rstrip("]") or 0)
+        names[place] = named(own)
     return Aig(
         [names[f"i{i}"] for i in range(inputs)],
         lines[:registers],
@@ -54,6 +64,12 @@ def read(path: Path) -> Aig:
         pairs,
         [names.get(f"l{i}") for i in range(registers)],
     )
+
+
+def named(bit: str) -> tuple[str, int]:
+    """Bit i of `a` as ("a", i), of "a[i]"; a net of one bit is its own bit 0."""
+    name, _, place = bit.partition("[")
+    return name, int(place.rstrip("]") or 0)
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:

@@ -10,20 +10,13 @@ from . import aig
 from .observer import CASE, Observer, Rule, Subject, bench
 from .steps import unroll
 
-SCRIPT = """
+SCRIPT = f"""
 read_rtlil observer.il
 read_verilog subject.v both.v
 hierarchy -check -top both
 proc
 flatten
-memory_map
-opt -full
-techmap
-opt
-dffunmap
-setundef -undriven -zero
-aigmap
-opt_clean
+{aig.PASSES}
 write_aiger -symbols both.aig
 """
 COMBINATIONAL = "read both.aig; ifraig; iprove; print_status"

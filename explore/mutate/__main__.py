@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...sim.engine.toolchain import ToolError
+from ...model.errors import integer
+from .. import command
 from ..cost.cache import Cache
-from ..cost.errors import SynthesisError
 from . import design, model
 from .score import GOAL, Fate, Outcome, Told, counts, judged, score
 from .subjects import UNITS, Unit
@@ -59,54 +59,33 @@ def _file(part: model.Part) -> Judge:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line: 0 when the goal is reached, 1 when not, 2 for a bad argument or no tool."""
-    assert __doc__
-    parser = argparse.ArgumentParser("mutate", description=__doc__.partition("\n")[0])
-    parser.add_argument("--only", default="", metavar="TEXT", help="subjects whose names have it")
-    parser.add_argument("--list", action="store_true", help="names of subjects, without mutants")
+    parser = command.parser("mutate", __doc__, "subjects")
     parser.add_argument("--count", type=int, default=COUNT, help="mutants of each (%(default)s)")
     parser.add_argument("--seed", type=int, default=SEED, help="of the sample and of the bench")
     parser.add_argument("--limit", type=float, default=LIMIT, metavar="SECONDS",
                         help="for each proof of equivalence (%(default)g)")  # fmt: skip
     parser.add_argument("--markdown", action="store_true", help="rows of docs/verification.md")
     args = parser.parse_args(arguments)
+    return command.status("mutate", lambda: _run(args), kept="; what was judged is kept")
+
+
+def _run(args: argparse.Namespace) -> int:
     chosen = [subject for subject in subjects() if args.only == subject.name]
     chosen = chosen or [subject for subject in subjects() if args.only in subject.name]
-    wrong = _wrong(args, chosen)
-    if wrong:
-        print(f"mutate: error: {wrong}", file=sys.stderr)
-        return 2
+    if not chosen:
+        raise ValueError(f"only must be part of a subject's name (see --list), not {args.only!r}")
+    integer("count", args.count, 2, MOST)
+    integer("seed", args.seed, 0, 2**31 - 1)
+    command.limit_above_0(args.limit)
     if args.list:
         for subject in chosen:
             print(f"{subject.name:18} {subject.says}")
         return 0
-    try:
-        outcomes = [o for subject in chosen for o in _told(subject, args)]
-    except ModuleNotFoundError as error:
-        print(f"mutate: error: needs {error.name}: pip install 'mxdot[explore]'", file=sys.stderr)
-        return 2
-    except (SynthesisError, ToolError, OSError, RuntimeError, ValueError) as error:
-        print(f"mutate: error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("mutate: interrupted; what was judged is kept", file=sys.stderr)
-        return 130
+    outcomes = [o for subject in chosen for o in _told(subject, args)]
     reached = score(outcomes)
     verdict = "" if reached >= GOAL else f": the goal of {GOAL:g}% is missed"
     print(f"{len(outcomes)} mutants, score {reached:.1f}%{verdict}", file=sys.stderr)
     return int(reached < GOAL)
-
-
-def _wrong(args: argparse.Namespace, chosen: Sequence[Subject]) -> str:
-    """What is wrong with the arguments, if anything."""
-    if not chosen:
-        return f"only must be part of a subject's name (see --list), not {args.only!r}"
-    if not 2 <= args.count <= MOST:
-        return f"count must be from 2 to {MOST}, not {args.count}"
-    if not 0 <= args.seed < 2**31:
-        return f"seed must be from 0 to {2**31 - 1}, not {args.seed}"
-    if not args.limit > 0:
-        return f"limit must be above 0, not {args.limit:g}"
-    return ""
 
 
 def _told(subject: Subject, args: argparse.Namespace) -> list[Outcome]:

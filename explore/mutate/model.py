@@ -42,14 +42,15 @@ PARTS = (
     Part(
         "model-dot",
         ("dot.py", "products.py", "rounding.py", "specials.py"),
-        ("test_rational_presets", "test_accumulators", "test_dot", "test_rational_formats",
-         "test_dot_rational", "test_outputs"),
+        ("test_rational_presets", "test_accumulators", "test_micro", "test_trace", "test_dot",
+         "test_rational_formats", "test_machines", "test_outputs", "test_dot_rational"),
     ),
     Part(
         "model-accumulators",
         ("accumulators/aligned.py", "accumulators/exact.py", "accumulators/fused.py",
          "accumulators/fixed.py", "accumulators/float32.py", "accumulators/group_sums.py"),
-        ("test_accumulators", "test_dot", "test_rational_formats", "test_dot_rational"),
+        ("test_config", "test_accumulators", "test_rational_presets", "test_dot",
+         "test_rational_formats", "test_machines", "test_pipeline", "test_dot_rational"),
     ),
     Part(
         "model-quantize",

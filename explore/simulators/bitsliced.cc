@@ -4,7 +4,8 @@
 //     driver RECORDS RESULTS GAP STALL SEED TIMEOUT
 //
 // design.h has the unit (bitsliced.py). Each run has its own reset, states of registers before it,
-// gaps and stalls, and is judged alone: what it gives and nobody asked for ends the program.
+// gaps and stalls, and is judged alone: what it gives and nobody asked for ends the program. So
+// does one that is not done and has no transfer for TIMEOUT cycles, within twice as many.
 
 #include <chrono>
 #include <cstdint>
@@ -145,9 +146,9 @@ int main(int argc, char **argv) {
     else rest[i / 64] |= uint64_t(1) << i % 64;
   }
 
-  long blocks = 0, taken = 0, cycles = 0, idle = 0;
+  long blocks = 0, taken = 0, cycles = 0, unseen = 0;
   std::chrono::duration<double> unit{};
-  V valid = zero;
+  V valid = zero, moved = zero;
   Slices &s = slices;
   for (V &bit : s.state) bit = random.next();
 
@@ -198,7 +199,15 @@ int main(int argc, char **argv) {
     });
     valid &= ~sent;
     take(came);
-    idle = any(sent | came) ? 0 : idle + 1;
+    moved |= sent | came;
+  };
+  // Whether a run has waited since the last time, with something to offer or results to come.
+  auto hangs = [&] {
+    V waits = rest;
+    for (int i = 0; i < RUNS; i++) waits[i / 64] |= uint64_t(runs[i].owed > 0) << i % 64;
+    waits &= ~moved;
+    moved = zero;
+    return any(waits);
   };
 
   const auto start = std::chrono::steady_clock::now();
@@ -210,7 +219,10 @@ int main(int argc, char **argv) {
     while (status == 0 && (any(rest) || size_t(taken) < items)) {
       cycle(false);
       cycles++;
-      if (idle > timeout) status = 3;
+      if (++unseen >= timeout) {
+        if (hangs()) status = 3;
+        unseen = 0;
+      }
     }
     for (int i = 0; i < 256 && status == 0; i++) cycle(true);
     if (std::fwrite(results.data(), 4, results.size(), output) != results.size()) status = 1;

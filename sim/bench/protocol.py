@@ -2,7 +2,8 @@
 
 Rules of the result stream: once valid, it stays valid and unchanged until taken; nothing is valid
 in the cycle after a reset. Rules of time, exact while nothing has stalled: beats are taken and
-results come when the subject's timeline says. Under stalls a result may come later, never earlier.
+results come when the subject's timeline says. Under stalls a result may come later, never earlier;
+of a unit that runs on then, when it is due and the one before has been taken.
 """
 
 from collections.abc import Mapping
@@ -55,7 +56,7 @@ class ProtocolChecker(uvm_component):
         """The result that was offered and not taken in the cycle before."""
         self.stall_length = 0
         self.exact = True
-        """No stall since the unit was last empty."""
+        """No stall that counts since the unit was last empty."""
         self.shown = False
         """The oldest result has been checked for its time of arrival."""
         self.previous_accepted = self.previous_taken = False
@@ -130,14 +131,14 @@ class ProtocolChecker(uvm_component):
         self.shown = bool(out_valid and not taken)
         if taken:
             if self.line.due:
-                self.line.due.popleft()
+                self.line.take(self.now)
             lengths = ((0, "at once"), (1, "1 cycle"), (7, "2 to 7 cycles"))
             length = self.stall_length
             event.taken = next((name for most, name in lengths if length <= most), "8 or more")
             self.stall_length = 0
         elif out_valid:
             self.stall_length += 1
-            self.exact = False
+            self.exact &= self.line.runs_on
         if not out_valid and self.exact and self.line.due and self.line.due[0] <= self.now:
             self.context.error(f"cycle {self.now}: no result, due in cycle {self.line.due[0]}")
             self.exact = False
@@ -147,7 +148,7 @@ class ProtocolChecker(uvm_component):
         if not self.line.due:
             self.context.error(f"cycle {self.now}: a result that nothing asked for")
             return
-        due = self.line.due[0]
+        due = max(self.line.due[0], self.line.taken + 1)
         if self.now < due:
             self.context.error(f"cycle {self.now}: a result before its time, cycle {due}")
         elif self.now > due and self.exact:

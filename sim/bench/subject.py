@@ -43,8 +43,16 @@ class Pins:
         self.edge = RisingEdge(dut.clk)
 
 
+LONG_AGO = -(10**9)
+"""A cycle before all others."""
+
+
 class Timeline(ABC):
-    """When a unit that nothing stalls takes beats and gives results."""
+    """When a unit takes beats and gives results: one that nothing stalls, or that runs on when it
+    is stalled."""
+
+    runs_on = False
+    """Whether beats go on inside while a result waits, so that all times hold then, too."""
 
     before = 0
     """Registers in which a beat may wait while nothing is stalled."""
@@ -54,6 +62,8 @@ class Timeline(ABC):
     """The most cycles between two beats that nothing stalls."""
     due: deque[int]
     """When results come, in cycles."""
+    taken = LONG_AGO
+    """When the last one was taken."""
 
     @abstractmethod
     def reset(self) -> None:
@@ -66,6 +76,11 @@ class Timeline(ABC):
     @abstractmethod
     def accept(self, now: int, first: bool, last: bool) -> None:
         """A beat was accepted, the first or last of its item."""
+
+    def take(self, now: int) -> None:
+        """The oldest result was taken."""
+        self.due.popleft()
+        self.taken = now
 
 
 class Watcher:

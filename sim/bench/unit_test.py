@@ -25,6 +25,7 @@ PROFILES = (
     Timing(gap=0.15, stall=0.15, length=4),
     Timing(stall=0.1, length=10),
 )
+FILLS = 6  # in a stall of so many cycles for each result that it holds a unit fills up
 RESET_TIMING = Timing(gap=0.1, stall=0.2, length=3)
 SHORT_SHARE = 8  # one item in so many comes among the shortest, side by side
 RESET_SHARE = 5  # one item in so many runs among resets, too
@@ -50,8 +51,9 @@ class UnitTest(uvm_test):
         start = time.perf_counter()
         Clock(self.context.pins.clk, 2, "ns").start()
         await self._reset(2)
-        parts = np.array_split(np.arange(len(items)), len(PROFILES))
-        for timing, part in zip(PROFILES, parts, strict=True):
+        profiles = self._profiles()
+        parts = np.array_split(np.arange(len(items)), len(profiles))
+        for timing, part in zip(profiles, parts, strict=True):
             await self._run(timing, self._short_first([items[i] for i in part]))
         # Again, for a reset loses some of them.
         await self._run_with_resets(items[: len(items) // RESET_SHARE])
@@ -60,6 +62,14 @@ class UnitTest(uvm_test):
         report.seconds = time.perf_counter() - start
         report.cycles = self.env.protocol.now
         self.drop_objection()
+
+    def _profiles(self) -> tuple[Timing, ...]:
+        """For a unit that runs on when it is stalled also stalls after which it has no room."""
+        subject = self.context.subject
+        if not subject.timeline().runs_on:
+            return PROFILES
+        held = subject.capacity
+        return *PROFILES, Timing(stall=1 / held, length=FILLS * held)
 
     def _shuffled(self, items: list[Any]) -> list[Any]:
         order = self.context.job.rng("order").permutation(len(items))

@@ -11,7 +11,7 @@ from cocotb.handle import LogicObject
 from ...model import DotConfig
 from ...model.trace import FLAG_NAMES
 from ..bench import subject
-from ..bench.subject import Assembler, Subject, Watcher
+from ..bench.subject import LONG_AGO, Assembler, Subject, Watcher
 from ..engine.job import UnitJob
 from . import features, item, slots
 from .item import Bundle, Outcome, Product, bundles, products
@@ -19,7 +19,6 @@ from .stimulus import traffic
 from .tensors import tensor_traffic
 
 TENSOR_BLOCKS = 1000
-LONG_AGO = -(10**9)
 
 
 class DotPins(subject.Pins):
@@ -70,17 +69,20 @@ class DotPins(subject.Pins):
 
 
 class Timeline(subject.Timeline):
-    """When blocks enter the loop and results come out of a unit that nothing stalls."""
+    """When blocks enter the loop and results come out. A unit with products in flight runs on when
+    it is stalled, as long as there is room for results."""
 
     def __init__(self, config: DotConfig, slot: Callable[[], int] = int) -> None:
         """slot: that of the beat on the pins."""
         self.slot = slot
         sections, registered = config.pipeline.sections, config.pipeline.registered
         loop = next((i for i, s in enumerate(sections) if s.loop), len(sections))
-        inside = config.interleave == 1
-        self.before = sum(i < loop for i in registered) if inside else 0
+        self.runs_on = config.interleave > 1
+        self.before = 0 if self.runs_on else sum(i < loop for i in registered)
         """Registers in front of the loop in which blocks wait for it."""
         self.after = config.latency - self.before
+        self.capacity = config.latency + 1
+        """Results that a unit that runs on has room for."""
         self.interval = config.interval
         every = config.accumulator.promotes_every
         self.group = max(1, every // config.lanes) if every else 0
@@ -106,6 +108,9 @@ class Timeline(subject.Timeline):
 
     def must_accept(self, now: int, first: bool) -> bool:
         """True when the unit has room for this block now."""
+        # The place of a result that is taken is free in the next cycle.
+        if self.runs_on and len(self.due) + (self.taken == now) == self.capacity:
+            return False
         if self.before == 0:
             return self.entry(now, first) == now
         while self.entries and self.entries[0] < now:

@@ -1,14 +1,13 @@
 """The other simulators: right units pass in them, wrong ones do not."""
 
+import re
+
 import numpy as np
 import pytest
-from amaranth.hdl import Signal
 
 from mxdot.cli import main
 from mxdot.explore.cost.netlist import Netlist
 from mxdot.explore.simulators import bitsliced, cxxrtl
-from mxdot.hw.arithmetic.shift import ShiftRight
-from mxdot.hw.dot.unit import DotUnit
 from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig, DotQuantizeConfig, QuantizeConfig
 from mxdot.model.formats import E2M1
@@ -19,7 +18,16 @@ from mxdot.sim.engine import regression
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.toolchain import BuildError
 from mxdot.sim.engine.unit import run_unit
-from wrong_units import breaks
+from mxdot.sim.engine.verilator import SimulationError
+from wrong_units import (
+    dropped_sticky_bit,
+    hangs_after_nan,
+    lost_under_backpressure,
+    never_ready,
+    never_valid,
+    unstable_result,
+    wrong_verilog,
+)
 
 SMALL = DotConfig("e2m1", 4, "exact", 2)
 
@@ -93,53 +101,37 @@ def test_few_items_are_dealt_to_fewer_runs(count, tmp_path):
     assert (read_results(results)[:, 0].view(np.float32) == sums.astype(np.float32)).all()
 
 
-@breaks(ShiftRight)
-def lost_sticky_bit(shift, m):
-    m.d.comb += shift.sticky.eq(0)
-
-
-@breaks(DotUnit)
-def unstable_result(unit, m):
-    count = Signal(4)
-    m.d.sync += count.eq(count + 1)
-    with m.If(count == 0):
-        m.d.comb += unit.o.payload.result[0].eq(1)
-
-
-@breaks(DotUnit)
-def lost_when_stalled(unit, m):
-    m.d.comb += unit.i.ready.eq(1)
-
-
-@breaks(DotUnit)
-def never_ready(unit, m):
-    m.d.comb += unit.i.ready.eq(0)
-
-
-@breaks(DotUnit)
-def never_valid(unit, m):
-    m.d.comb += unit.o.valid.eq(0)
-
-
 @pytest.mark.parametrize("simulator", ["cxxrtl", "bitsliced"])
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (lost_sticky_bit, "results differ from the model's"),
+        (dropped_sticky_bit, "results differ from the model's"),
         (unstable_result, "results differ from the model's"),
-        (lost_when_stalled, "deadlock: no transfer for 10000 cycles after "),
+        (lost_under_backpressure, "deadlock: no transfer for 10000 cycles after "),
         (never_ready, "more results than dot products after 0 blocks, "),
         (never_valid, "deadlock: no transfer for 10000 cycles after "),
     ],
 )
 def test_a_wrong_unit_is_caught(wrong, message, simulator, tmp_path):
     config = DotConfig("e4m3", 4, "fused:13", 2)
-    verilog = tmp_path / "wrong.v"
-    with pytest.MonkeyPatch.context() as patch:
-        wrong(patch)
-        verilog.write_text(generate(config))
+    verilog = wrong_verilog(wrong, config, tmp_path)
     result = simulated(simulator, config, tmp_path, verilog=verilog)
     assert any(message in error for error in result.errors), result.errors
+
+
+def test_a_run_that_hangs_is_noticed_while_others_go_on(tmp_path):
+    """One of 512, in its first block; the others have 1,000 each."""
+    verilog, blocks = wrong_verilog(hangs_after_nan, SMALL, tmp_path), 512_000
+    program = bitsliced.build("mxdot_dot", verilog, tmp_path / "build", layout(SMALL))
+    codes, scales = np.zeros((blocks, 4), np.uint8), np.full(blocks, 127, np.uint8)
+    scales[0] = 0xFF
+    records = tmp_path / "records"
+    write_records(records, codes, codes, scales, 127, 0, True, True, a_bits=4, b_bits=4)
+    with pytest.raises(SimulationError, match="deadlock: no transfer for 50 cycles") as caught:
+        run(program, records, tmp_path / "results", timeout=50)
+    cycles = re.search(r"(\d+) cycles$", str(caught.value))
+    assert cycles is not None
+    assert 50 <= int(cycles[1]) <= 100
 
 
 @pytest.mark.parametrize("build", [cxxrtl.build, bitsliced.build])

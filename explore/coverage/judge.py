@@ -1,5 +1,6 @@
 """What the coverage of one unit comes to: reached, constant, with a reason, or a hole."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,22 +44,33 @@ def judge(
     counts = read(files, verilog)
     if not counts:
         raise ValueError(f"coverage of {name} must have points of {verilog.name}, not none")
+    source = verilog.read_text(encoding="utf-8")
+    lines = source.splitlines()
     missed = [point for point, count in counts.items() if not count.hits]
     nets = {
-        point: {_net(instance, point) for instance in counts[point].instances}
+        point: {_net(instance, bit) for instance in counts[point].instances}
         for point in missed
-        if point.kind == "toggle"
+        if point.kind == "toggle" and (bit := _from_zero(point.bit, lines[point.line - 1]))
     }
     bits = {bit for found in nets.values() for bit in found}
     still = constant(verilog, verilog.stem, bits, directory)
     constants = frozenset(point for point, found in nets.items() if found <= still)
     with_reason, holes = explained(reasons, name, [p for p in missed if p not in constants])
-    source = verilog.read_text(encoding="utf-8")
     return Judged(name, source, counts, constants, with_reason, tuple(holes))
 
 
-def _net(instance: str, point: Point) -> str:
+def _from_zero(bit: str, declaration: str) -> str:
+    """The bit of a net, counted from 0, as Yosys does, whatever the net's range in the Verilog
+    begins with; "" of a memory, whose words are no nets."""
+    found = re.fullmatch(r"([^\[]+)\[(\d+)\]", bit)
+    if found is None:
+        return "" if "[" in bit else bit
+    lowest = re.search(r"\[\d+:(\d+)\]", declaration)
+    return f"{found[1]}[{int(found[2]) - int(lowest[1] if lowest else 0)}]"
+
+
+def _net(instance: str, bit: str) -> str:
     """The bit below the unit's top: behind the bench's `dut`, or the simulation's own top."""
     parts = instance.split(".")
     below = parts[parts.index("dut") + 1 :] if "dut" in parts else parts[2:]
-    return ".".join([*below, point.bit])
+    return ".".join([*below, bit])

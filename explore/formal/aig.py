@@ -67,9 +67,10 @@ def read(path: Path) -> Aig:
 
 
 def named(bit: str) -> tuple[str, int]:
-    """Bit i of `a` as ("a", i), of "a[i]"; a net of one bit is its own bit 0."""
-    name, _, place = bit.partition("[")
-    return name, int(place.rstrip("]") or 0)
+    """Bit i of `a` as ("a", i), of "a[i]"; a net of one bit is its own bit 0. The word of a memory
+    is a net of the name "a[i]"."""
+    name, bracket, place = bit.rpartition("[")
+    return (name, int(place.rstrip("]"))) if bracket else (bit, 0)
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:

@@ -96,6 +96,26 @@ def test_holes_are_what_no_proof_and_no_reason_holds(tmp_path, verilog):
     assert found.row("line") == (0, 0, 0, 0, 0)
 
 
+def test_bits_of_any_range_and_of_memories(tmp_path, verilog):
+    """Yosys counts the bits of `[4:3]` from 0; a word of a memory is no net."""
+    verilog.write_text("""module top (input wire clk, input wire a, input wire [1:0] at, output wire o);
+  wire [4:3] pair = {a & ~a, a};
+  reg [1:0] words [0:3];
+  always @(posedge clk) words[at] <= {a & ~a, a};
+  assign o = words[at][0] ^ pair[3];
+endmodule
+""")
+    files = covered(
+        tmp_path,
+        item("pair[4]:0->1", 0, line=2),
+        item("pair[3]:0->1", 0, line=2),
+        item("words[0][1]:0->1", 0, line=3),
+    )
+    found = judge("unit", verilog, files, [], tmp_path / "case")
+    assert [point.what for point in found.constants] == ["pair[4]:0->1"]
+    assert [point.what for point in found.holes] == ["pair[3]:0->1", "words[0][1]:0->1"]
+
+
 @pytest.fixture
 def conclude(tmp_path, monkeypatch):
     monkeypatch.setattr(command, "BUILD", tmp_path / "report")

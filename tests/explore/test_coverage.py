@@ -98,7 +98,7 @@ def test_holes_are_what_no_proof_and_no_reason_holds(tmp_path, verilog):
 
 def test_bits_of_any_range_and_of_memories(tmp_path, verilog):
     """Yosys counts the bits of `[4:3]` from 0; a word of a memory is no net."""
-    verilog.write_text("""module top (input wire clk, input wire a, input wire [1:0] at, output wire o);
+    verilog.write_text("""module top (input clk, input a, input [1:0] at, output o);
   wire [4:3] pair = {a & ~a, a};
   reg [1:0] words [0:3];
   always @(posedge clk) words[at] <= {a & ~a, a};

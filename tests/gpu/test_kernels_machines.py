@@ -1,0 +1,75 @@
+"""The machines and the running values of 16 bits in Triton kernels: the model's bits."""
+
+import pytest
+
+from cases import random_cases
+from compare import FULL, generator
+from interpreter import DEVICE, for_kernels
+from mxdot.model import MACHINES, Preset, accumulator, format_pairs
+from test_gpu_machines import NARROW
+from test_gpu_matmul import check_cases
+
+pytestmark = for_kernels
+ROWS = 40 if FULL else 8
+PRESETS = [name for name, machine in MACHINES.items() if isinstance(machine, Preset)]
+OTHERS = [name for name in MACHINES if name not in PRESETS]
+RULES = [*NARROW, "fused:25:bfloat16", "fused:60:float16", "aligned:40:bfloat16"]
+NEAR = ("zero", "normal", "cancel", "beside")
+
+
+def check(cases, accumulator):
+    check_cases(cases, accumulator, DEVICE, "triton")
+
+
+def check_near(text, pair):
+    """Without scales, beside a c that is near: most results are in the range of a float16."""
+    rng = generator("kernels near", text, pair)
+    check(random_cases(rng, pair, ROWS, 2, 16, scales=["unit"], running=NEAR), text)
+
+
+@pytest.mark.parametrize("text", PRESETS)
+def test_every_machine(text):
+    """Its own operands: subnormal ones, NaN and infinities, cancellation, every kind of c."""
+    pairs = [pair for operands in MACHINES[text].operands for pair in format_pairs(operands)]
+    for pair in pairs if FULL else pairs[:1]:
+        check(random_cases(generator("kernels", text, pair), pair, ROWS, 2, 32), text)
+    check_near(text, pairs[-1])
+
+
+@pytest.mark.parametrize("pair", ["e4m3", "e5m2xe4m3", "fp16", "bf16xe2m1", "int8"])
+@pytest.mark.parametrize("text", RULES)
+def test_running_values_of_16_bits(text, pair):
+    """A tree takes no products that leave float32."""
+    if pair == "bf16xe2m1" and accumulator(text).alignment_bits is None:
+        pair = "e5m2fnuzxe3m2"
+    (pair,) = format_pairs(pair)
+    check(random_cases(generator("kernels", text, pair), pair, ROWS, 2, 32), text)
+    check_near(text, pair)
+
+
+@pytest.mark.parametrize("block", [4, 7, 33, 34, 64])
+def test_permuted_steps_of_blocks(block):
+    """Steps of one size, and a last one of fewer elements; partial sums of several blocks."""
+    for text in ("hopper-mma", "hopper-mma-float16"):
+        rng = generator("kernels permuted", text, block)
+        check(random_cases(rng, ("e5m2", "e4m3"), ROWS, 5, block), text)
+
+
+@pytest.mark.parametrize("text", ["hopper-mma", "hopper-mma-float16"])
+def test_wide_elements_in_permuted_steps(text):
+    """Codes of 16 and 32 bits, which PyTorch does not index as they are on a GPU."""
+    for pair in (("fp16", "fp16"), ("bf16", "tf32")):
+        check(random_cases(generator("kernels permuted", text, pair), pair, ROWS, 2, 32), text)
+
+
+@pytest.mark.parametrize("text", OTHERS)
+def test_other_rules_are_left_to_pytorch(text):
+    message = f"^executor triton cannot take this: no kernel has the rule of {text}$"
+    with pytest.raises(ValueError, match=message):
+        check(random_cases(generator("left"), ("e2m1", "e2m1"), 2, 1, 32), text)
+
+
+def test_permuted_steps_of_several_sizes_are_left_to_pytorch():
+    message = "steps of a block but for its last must be of one size, not of 16, 16, 8, 8 elements"
+    with pytest.raises(ValueError, match=f"^executor triton cannot take this: {message}$"):
+        check(random_cases(generator("left"), ("e4m3", "e4m3"), 2, 1, 48), "hopper-mma")

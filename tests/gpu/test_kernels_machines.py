@@ -1,11 +1,14 @@
 """The machines and the running values of 16 bits in Triton kernels: the model's bits."""
 
+import numpy as np
 import pytest
 
-from cases import random_cases
+from cases import Cases, random_cases
 from compare import FULL, generator
+from devices import tensor
 from interpreter import DEVICE, for_kernels
-from mxdot.model import MACHINES, Preset, accumulator, format_pairs
+from mxdot.gpu import MXTensor, matmul
+from mxdot.model import MACHINES, MXArray, Preset, accumulator, format_pairs
 from test_gpu_machines import NARROW
 from test_gpu_matmul import check_cases
 
@@ -45,6 +48,18 @@ def test_running_values_of_16_bits(text, pair):
     (pair,) = format_pairs(pair)
     check(random_cases(generator("kernels", text, pair), pair, ROWS, 2, 32), text)
     check_near(text, pair)
+
+
+@pytest.mark.parametrize("text", ["hopper-float16", "fused:13:float16"])
+def test_a_subnormal_c_has_the_exponent_of_the_smallest_normal_number(text):
+    """2^-14, and so products of 2^-28 are below a grid of 2^-27; with a zero c they are not."""
+    codes, scales = np.full((2, 32), 0x38, np.uint8), np.full((2, 1), 127 - 14, np.uint8)
+    x = MXArray(codes, scales, "e4m3", 32)
+    c = np.array([[2.0**-24], [0]], np.float32)
+    operand = MXTensor.from_model(x, DEVICE)
+    got = matmul(operand, operand, text, tensor(c, DEVICE), executor="triton")
+    assert got.tolist() == [[2.0**-24] * 2, [2.0**-23] * 2]
+    check(Cases(x, x, c[:, 0]), text)
 
 
 @pytest.mark.parametrize("block", [4, 7, 33, 34, 64])

@@ -8,14 +8,14 @@ from compare import FULL, generator
 from devices import tensor
 from interpreter import DEVICE, for_kernels
 from mxdot.gpu import MXTensor, matmul
-from mxdot.model import MACHINES, MXArray, Preset, accumulator, format_pairs
+from mxdot.model import MACHINES, MXArray, accumulator, format_pairs
 from test_gpu_machines import NARROW
 from test_gpu_matmul import check_cases
 
 pytestmark = for_kernels
 ROWS = 40 if FULL else 8
-PRESETS = [name for name, machine in MACHINES.items() if isinstance(machine, Preset)]
-OTHERS = [name for name in MACHINES if name not in PRESETS]
+AMD = [name for name in MACHINES if name.startswith("cdna")]
+TAKEN = [name for name in MACHINES if name not in AMD]
 RULES = [*NARROW, "fused:25:bfloat16", "fused:60:float16", "aligned:40:bfloat16"]
 NEAR = ("zero", "normal", "cancel", "beside")
 
@@ -30,7 +30,7 @@ def check_near(text, pair):
     check(random_cases(rng, pair, ROWS, 2, 16, scales=["unit"], running=NEAR), text)
 
 
-@pytest.mark.parametrize("text", PRESETS)
+@pytest.mark.parametrize("text", TAKEN)
 def test_every_machine(text):
     """Its own operands: subnormal ones, NaN and infinities, cancellation, every kind of c."""
     pairs = [pair for operands in MACHINES[text].operands for pair in format_pairs(operands)]
@@ -70,6 +70,34 @@ def test_permuted_steps_of_blocks(block):
         check(random_cases(rng, ("e5m2", "e4m3"), ROWS, 5, block), text)
 
 
+@pytest.mark.parametrize(("block", "blocks"), [(4, 17), (7, 10), (32, 5), (48, 3), (128, 2)])
+def test_groups_of_blocks(block, blocks):
+    """Groups of one alignment in several blocks and in one; fewer of them at the end."""
+    rng = generator("kernels groups", block)
+    check(random_cases(rng, ("e2m1", "e2m1"), 2 * ROWS, blocks, block), "blackwell-mxf4nvf4")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "want"),
+    [
+        (0, -35, 1 - 2.0**-24),
+        (0, -36, 1),  # below the last of 35 bits
+        (-149, -162, 0),  # a zero c does not count as 2^-126
+    ],
+)
+def test_one_group_less_another(first, second, want):
+    """2^first - 2^second, RZ."""
+    codes = np.zeros((2, 1, 32), np.uint8)
+    codes[0, 0, [0, 16]], codes[1, 0, [0, 16]] = (2, 10), 2  # 1 and -1 by 1
+    exponents = np.array([[first, second]])
+    scales = [exponents // 2, exponents - exponents // 2]
+    a, b = (
+        MXTensor.from_model(MXArray(x, (y + 127).astype(np.uint8), "e2m1", 16), DEVICE)
+        for x, y in zip(codes, scales, strict=True)
+    )
+    assert matmul(a, b, "blackwell-mxf4nvf4", executor="triton").item() == want
+
+
 @pytest.mark.parametrize("text", ["hopper-mma", "hopper-mma-float16"])
 def test_wide_elements_in_permuted_steps(text):
     """Codes of 16 and 32 bits, which PyTorch does not index as they are on a GPU."""
@@ -77,14 +105,30 @@ def test_wide_elements_in_permuted_steps(text):
         check(random_cases(generator("kernels permuted", text, pair), pair, ROWS, 2, 32), text)
 
 
-@pytest.mark.parametrize("text", OTHERS)
-def test_other_rules_are_left_to_pytorch(text):
+@pytest.mark.parametrize("text", AMD)
+def test_the_rules_of_amd_are_left_to_pytorch(text):
     message = f"^executor triton cannot take this: no kernel has the rule of {text}$"
     with pytest.raises(ValueError, match=message):
         check(random_cases(generator("left"), ("e2m1", "e2m1"), 2, 1, 32), text)
 
 
-def test_permuted_steps_of_several_sizes_are_left_to_pytorch():
-    message = "steps of a block but for its last must be of one size, not of 16, 16, 8, 8 elements"
+@pytest.mark.parametrize(
+    ("text", "fmt", "block", "message"),
+    [
+        (
+            "hopper-mma",
+            "e4m3",
+            48,
+            "steps of a block but for its last must be of one size, not of 16, 16, 8, 8 elements",
+        ),
+        (
+            "blackwell-mxf4nvf4",
+            "e2m1",
+            20,
+            "blocks must be whole groups of 16 elements, not 20 elements",
+        ),
+    ],
+)
+def test_unequal_parts_of_blocks_are_left_to_pytorch(text, fmt, block, message):
     with pytest.raises(ValueError, match=f"^executor triton cannot take this: {message}$"):
-        check(random_cases(generator("left"), ("e4m3", "e4m3"), 2, 1, 48), "hopper-mma")
+        check(random_cases(generator("left"), (fmt, fmt), 2, 1, block), text)

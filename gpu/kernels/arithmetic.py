@@ -19,6 +19,8 @@ BIAS64, FRACTION64 = tl.constexpr(FLOAT64.bias), tl.constexpr(FLOAT64.mantissa_b
 HIDDEN32 = tl.constexpr(2**FLOAT32.mantissa_bits)  # the leading digit, which no field holds
 INFINITY32 = tl.constexpr(FLOAT32.inf_code)
 LIMIT32 = tl.constexpr(TOO_LARGE)
+# Beside it a float64 below 2^51 keeps no fraction: adding it and taking it away is RNE.
+WHOLE64 = tl.constexpr(1.5 * 2.0**FLOAT64.mantissa_bits)
 
 
 @triton.jit
@@ -38,6 +40,12 @@ def exponent32(x):
     """The exponent of a finite float32, int32; -126 for a subnormal, and for 0."""
     field = (x.to(tl.int32, bitcast=True) >> FRACTION32) & 0xFF
     return tl.maximum(field, 1) - BIAS32
+
+
+@triton.jit
+def exponent64(x):
+    """The exponent of a normal float64, int64; that of a zero is below all of them."""
+    return ((x.to(tl.int64, bitcast=True) >> FRACTION64) & 0x7FF) - BIAS64
 
 
 @triton.jit
@@ -90,6 +98,22 @@ def toward_zero(x, DROPPED: tl.constexpr):
     bits = rounded.to(tl.int32, bitcast=True) - too_far.to(tl.int32)
     bits = (bits >> DROPPED) << DROPPED
     return tl.where((bits & 0x7FFFFFFF) == 0, 0, bits).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def narrowed(x, FRACTION: tl.constexpr, EMIN: tl.constexpr, NEAREST: tl.constexpr):
+    """A finite float64 in a float of FRACTION fraction bits and exponents from EMIN to 1 - EMIN, as
+    float32: RNE if NEAREST, else RZ; infinite from the power of two beyond them; a zero is +0."""
+    place = tl.maximum(exponent64(x), EMIN) - FRACTION
+    digits = x * power64(-place)
+    if NEAREST:
+        digits = (digits + WHOLE64) - WHOLE64
+    else:
+        digits = digits.to(tl.int32).to(tl.float64)
+    exact = digits * power64(place)
+    limit: tl.constexpr = 2.0 ** (2 - EMIN)
+    rounded = tl.where(tl.abs(exact) < limit, exact, exact * float("inf")).to(tl.float32)
+    return tl.where(rounded == 0, 0.0, rounded)
 
 
 @triton.jit

@@ -23,10 +23,10 @@ from ...model.accumulators import (
     Float32,
     Fused,
     Int32,
+    Machine,
     Preset,
     by_kind,
 )
-from ...model.formats import FLOAT32 as RUNNING
 from ...model.formats import ElementFormat
 from ...model.products import NO_EXPONENT, Pair
 from ..tensors.floats import FLOAT32_FRACTION
@@ -34,7 +34,7 @@ from .arithmetic import INT32, INT64, PAIR, is_finite, power32
 from .launch import Launch
 from .operands import STRIP, Operand, in_strip, is_split, pack_of, padded_rows, tile_origin
 from .operands import prepare as prepare_operand
-from .running import add_aligned, add_block, add_exact, fuse, grid_exponent
+from .running import add_aligned, add_block, add_exact, fuse, grid_exponent, held, promote
 from .terms import largest, sum_split, sum_terms, tree
 
 if TYPE_CHECKING:
@@ -64,10 +64,12 @@ LONGEST_TREE = 128  # terms of a `float32` tree, which is unrolled
 
 def refusal(rule: Accumulator, a: ElementFormat, b: ElementFormat, block_size: int) -> str | None:
     """Why these kernels cannot emulate `rule`; None when they can."""
-    if rule.running != RUNNING:
-        return f"kernels have a float32 for c, not a {rule.running}"
-    if not (type(rule) in KERNELS or (isinstance(rule, Preset) and not rule.permuted)):
+    if isinstance(rule, Machine) and not isinstance(rule, Preset):
         return f"no kernel has the rule of {rule}"
+    sizes = rule.step_sizes(block_size)
+    if any(size != sizes[0] for size in sizes[:-1]):
+        shown = ", ".join(map(str, sizes))
+        return f"steps of a block but for its last must be of one size, not of {shown} elements"
     settings, sum_bits = _settings(rule, a, b, block_size)
     if settings["RULE"] == FLOAT32 and block_size > LONGEST_TREE:
         return f"float32 takes blocks of at most {LONGEST_TREE} elements, not {block_size}"
@@ -78,8 +80,9 @@ def _settings(
     rule: Accumulator, a: ElementFormat, b: ElementFormat, block_size: int
 ) -> tuple[dict[str, Any], int]:
     """The kernel's constants for a rule, and the bits of its sums."""
-    terms, fraction_bits = rule.step_terms(block_size), rule.alignment_bits or 0
-    least = rule.least_exponent if isinstance(rule, Fused) else None
+    terms, fraction_bits = rule.step_sizes(block_size)[0], rule.alignment_bits or 0
+    fused = isinstance(rule, Fused)
+    least = rule.least_exponent if fused else None
     term_bits = 0 if rule.alignment_bits is None else fraction_bits + 2
     if rule.sums_exactly:
         pair = Pair(a, b)
@@ -94,6 +97,9 @@ def _settings(
         "F": fraction_bits,
         "TERMS": terms,
         "DROPPED": FLOAT32_FRACTION - rule.step_fraction_bits,
+        "NEAREST": fused and rule.rounds_to_nearest,
+        "FRACTION": rule.running.mantissa_bits,
+        "EMIN": rule.running.emin,
         "PROMOTE": rule.promotes_every or 0,
         "SPLIT": is_split(a, b),
         "LEAST": NO_EXPONENT if least is None else least,
@@ -121,8 +127,9 @@ def prepare(product: "Product") -> Callable[..., Tensor]:
     settings, _ = _settings(product.accumulator, *product.formats, product.block_size)
     split = settings["SPLIT"]
     pack = pack_of(product.block_size, settings["TERMS"])
-    make_a = prepare_operand(product.a_codes, product.a_scales, product.a_format, pack, split)
-    make_b = prepare_operand(product.b_codes, product.b_scales, product.b_format, pack, split)
+    layout = pack, split, product.accumulator.order(product.block_size)
+    make_a = prepare_operand(product.a_codes, product.a_scales, product.a_format, *layout)
+    make_b = prepare_operand(product.b_codes, product.b_scales, product.b_format, *layout)
     strides, blocks = (padded_rows(m), padded_rows(n)), product.a_scales.shape[1]
     few = triton.cdiv(m, LARGE_TILE) * triton.cdiv(n, LARGE_TILE) < FEW_TILES
     # Small programs and many, where there would be few, for a program waits for its loads.
@@ -201,6 +208,9 @@ def _step(
     RULE: tl.constexpr,
     F: tl.constexpr,
     DROPPED: tl.constexpr,
+    NEAREST: tl.constexpr,
+    FRACTION: tl.constexpr,
+    EMIN: tl.constexpr,
     BLOCK: tl.constexpr,
     WIDTH: tl.constexpr,
     HAS_INF: tl.constexpr,
@@ -215,7 +225,8 @@ def _step(
     zero = known * 0.0  # laid out over threads as c is, which constants would not be
     if RULE == 3:
         special = tree(a_values, b_values, BLOCK, 64, PACK, TILE)
-        new = add_block(known, tl.where(is_finite(special), special, 0.0).to(tl.float64), s)
+        block = tl.where(is_finite(special), special, 0.0).to(tl.float64)
+        new = add_block(known, block, s, FRACTION, EMIN)
     elif RULE == 0:
         high, low, special = sum_terms(
             a_values, b_values, count, zero, 2.0**F, WIDTH, HAS_INF, PACK, UNROLL, TILE
@@ -223,7 +234,7 @@ def _step(
         new = add_exact(known, high, low, s - F, WIDTH)
     else:
         unit, none = largest(a_units, b_units, count, zero, SPLIT, PACK, UNROLL, TILE)
-        exponent = grid_exponent(unit, none, known, s, RULE, LEAST)
+        exponent = grid_exponent(unit, none, known, s, RULE, LEAST, EMIN)
         grid = F - exponent + (s if RULE == 2 else 0)
         if SPLIT:
             high, low, special = sum_split(
@@ -246,9 +257,9 @@ def _step(
                 a_values, b_values, count, zero, scale, WIDTH, HAS_INF, PACK, UNROLL, TILE
             )
         if RULE == 1:
-            new = add_aligned(known, high, low, exponent, s, F, WIDTH, SPLIT)
+            new = add_aligned(known, high, low, exponent, s, F, WIDTH, SPLIT, FRACTION, EMIN)
         else:
-            new = fuse(known, high, low, exponent, F, WIDTH, DROPPED)
+            new = fuse(known, high, low, exponent, F, WIDTH, DROPPED, NEAREST, FRACTION, EMIN)
     plain = is_finite(c) & is_finite(special)
     return tl.where(plain, new, tl.where(is_finite(special), c, c + special))
 
@@ -274,6 +285,9 @@ def _emulate(
     F: tl.constexpr,
     TERMS: tl.constexpr,
     DROPPED: tl.constexpr,
+    NEAREST: tl.constexpr,
+    FRACTION: tl.constexpr,
+    EMIN: tl.constexpr,
     PROMOTE: tl.constexpr,
     BLOCK: tl.constexpr,
     WIDTH: tl.constexpr,
@@ -292,6 +306,7 @@ def _emulate(
     c = start_tile(
         a_nan, b_nan, c_start, row, column, m, n, a_stride, b_stride, blocks * BLOCK, HAS_C, TILE
     )
+    c = held(c, FRACTION, EMIN)
     a_at = in_strip(first_row, blocks * BLOCK, PACK)
     b_at = in_strip(first_column, blocks * BLOCK, PACK)
     a_values += a_at
@@ -321,6 +336,9 @@ def _emulate(
                 RULE,
                 F,
                 DROPPED,
+                NEAREST,
+                FRACTION,
+                EMIN,
                 BLOCK,
                 WIDTH,
                 HAS_INF,
@@ -337,7 +355,7 @@ def _emulate(
             if PROMOTE > 0:
                 taken += count
                 if (taken >= PROMOTE) | ((block == blocks - 1) & (start + TERMS >= BLOCK)):
-                    promoted += c
+                    promoted = promote(promoted, c, FRACTION, EMIN)
                     c = tl.zeros((TILE, TILE), tl.float32)
                     taken = 0
     if PROMOTE > 0:

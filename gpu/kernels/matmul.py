@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from . import device, emulate, exact_sums, fixed, operands
+from ...model.accumulators.group_sums import GroupSums
+from . import device, emulate, exact_sums, fixed, group_sums, operands
 
 if TYPE_CHECKING:
     from ..ops.matmul import Product
@@ -31,6 +32,8 @@ def refusal(product: "Product") -> str | None:
         return f"products of {a} x {b} leave float32: kernels take them aligned, not {rule}"
     if rule.register is not None:
         return fixed.refusal(rule.register, *formats, product.block_size)
+    if isinstance(rule, GroupSums):
+        return group_sums.refusal(rule, product.block_size)
     return emulate.refusal(rule, *formats, product.block_size)
 
 
@@ -39,7 +42,7 @@ def prepare(product: "Product") -> Callable[..., Tensor] | None:
     m, n = product.shape
     rule = product.accumulator
     whole = rule.sums_exactly and exact_sums.refusal(*product.formats, product.block_size) is None
-    if not m or not n or rule.register is not None or whole:
+    if not m or not n or rule.register is not None or isinstance(rule, GroupSums) or whole:
         return None
     return emulate.prepare(product)
 
@@ -51,6 +54,8 @@ def run(product: "Product") -> Tensor:
         return product.a_codes.new_zeros((m, n)).float()
     if product.accumulator.register is not None:
         return fixed.run(product)
+    if isinstance(product.accumulator, GroupSums):
+        return group_sums.run(product)
     work = prepare(product)
     if work is None:
         return exact_sums.run(product)

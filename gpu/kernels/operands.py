@@ -10,13 +10,16 @@ from dataclasses import dataclass
 from functools import cache
 from math import gcd
 
+import numpy as np
 import torch
 import triton
 import triton.language as tl
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ...model.formats import BFLOAT16, E8M0, FLOAT16, ElementFormat
 from ...model.products import NO_EXPONENT, unit_exponents
+from ..tensors.formats import in_order
 from .launch import Launch
 
 MOST_EXPONENT_BITS = 6
@@ -95,10 +98,19 @@ def operand(codes: Tensor, scales: Tensor, fmt: ElementFormat, pack: int) -> Ope
 
 
 def prepare(
-    codes: Tensor, scales: Tensor, fmt: ElementFormat, pack: int, split: bool
+    codes: Tensor,
+    scales: Tensor,
+    fmt: ElementFormat,
+    pack: int,
+    split: bool,
+    order: NDArray[np.int64] | None = None,
 ) -> Callable[[Tensor, Tensor], Operand]:
-    """What makes the Operand of codes and scales like these, which are not kept."""
+    """What makes the Operand of codes and scales like these, which are not kept.
+
+    order: the places of a block in the order in which they are laid out; None for one by one.
+    """
     (rows, length), blocks, where = codes.shape, scales.shape[1], codes.device
+    places = None if order is None else torch.tensor(order, device=where)
     padded, parts = padded_rows(rows), triton.cdiv(length, TILE)
     tables = _tables(fmt, split, where)
     shape = padded // TILE, length // pack, TILE, pack
@@ -116,6 +128,8 @@ def prepare(
         exponents = torch.empty((blocks, padded), dtype=torch.int32, device=where)
         nan = torch.empty((parts, padded), dtype=torch.int8, device=where)
         results = values, units, exponents, nan
+        if places is not None:
+            codes = in_order(codes, places)
         if parts and padded:
             launch(codes, scales, *tables, *results, rows, padded, length, blocks)
         return Operand(*results)

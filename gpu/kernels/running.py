@@ -1,12 +1,18 @@
-"""Triton functions that take the sum of a step's terms into c, the running value (section 5)."""
+"""Triton functions that take the sum of a step's terms into c, the running value (section 5).
+
+FRACTION, EMIN: the fraction bits and the least exponent of its format, as a float32 here.
+"""
 
 import triton
 import triton.language as tl
 
 from .arithmetic import (
+    BIAS32,
+    FRACTION32,
     add_to_odd,
     exponent32,
     is_finite,
+    narrowed,
     nearest_even,
     power32,
     power64,
@@ -19,9 +25,35 @@ from .arithmetic import (
 
 
 @triton.jit
-def add_block(c, block, s):
-    """RNE_fp32(c + 2^s x block) of finite float32 c and float64 block."""
-    return nearest_even(add_to_odd(c.to(tl.float64), block * power64(s)))
+def _nearest(x, FRACTION: tl.constexpr, EMIN: tl.constexpr):
+    """RNE of a finite float64 to the running value's format."""
+    if FRACTION == FRACTION32:
+        return nearest_even(x)
+    else:
+        return narrowed(x, FRACTION, EMIN, True)
+
+
+@triton.jit
+def held(c, FRACTION: tl.constexpr, EMIN: tl.constexpr):
+    """RNE of a float32 to the running value's format; infinities and NaN pass."""
+    if FRACTION == FRACTION32:
+        return c
+    else:
+        return tl.where(is_finite(c), narrowed(c.to(tl.float64), FRACTION, EMIN, True), c)
+
+
+@triton.jit
+def promote(c, partial, FRACTION: tl.constexpr, EMIN: tl.constexpr):
+    """c + partial by RNE. A narrow float's sum may pass through float32: with twice the digits and
+    two more, the second rounding gives what one would (Figueroa, SIGNUM Newsletter 30(3), 1995).
+    """
+    return held(c + partial, FRACTION, EMIN)
+
+
+@triton.jit
+def add_block(c, block, s, FRACTION: tl.constexpr, EMIN: tl.constexpr):
+    """RNE(c + 2^s x block) of finite float32 c and float64 block."""
+    return _nearest(add_to_odd(c.to(tl.float64), block * power64(s)), FRACTION, EMIN)
 
 
 @triton.jit
@@ -34,21 +66,43 @@ def add_exact(c, high, low, exponent, WIDTH: tl.constexpr):
 
 @triton.jit
 def add_aligned(
-    c, high, low, exponent, s, F: tl.constexpr, WIDTH: tl.constexpr, SPLIT: tl.constexpr
+    c,
+    high,
+    low,
+    exponent,
+    s,
+    F: tl.constexpr,
+    WIDTH: tl.constexpr,
+    SPLIT: tl.constexpr,
+    FRACTION: tl.constexpr,
+    EMIN: tl.constexpr,
 ):
     """`aligned`: the sum on the grid 2^(exponent - F), rounded, is added to c."""
     total = sum_to_odd(high, low, WIDTH) * power64(exponent - F)
     block = toward_zero(total, 0)
     if SPLIT:  # which may overflow
-        added = add_block(c, tl.where(is_finite(block), block, 0.0).to(tl.float64), s)
+        known = tl.where(is_finite(block), block, 0.0)
+        added = add_block(c, known.to(tl.float64), s, FRACTION, EMIN)
         return tl.where(is_finite(block), added, block)
     else:
-        return add_block(c, block.to(tl.float64), s)
+        return add_block(c, block.to(tl.float64), s, FRACTION, EMIN)
 
 
 @triton.jit
-def fuse(c, high, low, exponent, F: tl.constexpr, WIDTH: tl.constexpr, DROPPED: tl.constexpr):
-    """`fused`: the sum and c on the grid 2^(exponent - F)."""
+def fuse(
+    c,
+    high,
+    low,
+    exponent,
+    F: tl.constexpr,
+    WIDTH: tl.constexpr,
+    DROPPED: tl.constexpr,
+    NEAREST: tl.constexpr,
+    FRACTION: tl.constexpr,
+    EMIN: tl.constexpr,
+):
+    """`fused`: the sum and c on the grid 2^(exponent - F), RNE if NEAREST, else RZ to as many
+    fraction bits as float32 has but for the last DROPPED."""
     if WIDTH == 0:  # c beside a sum of 32 bits: both are exact in float64
         # In two steps, for a subnormal c may rise far; beyond them it is zero, before or after.
         grid = tl.minimum(tl.maximum(F - exponent, -252), 252)
@@ -58,16 +112,25 @@ def fuse(c, high, low, exponent, F: tl.constexpr, WIDTH: tl.constexpr, DROPPED: 
     else:
         c_high, c_low = truncate(c.to(tl.float64) * power64(F - exponent), WIDTH)
         total = sum_to_odd(high + c_high, low + c_low, WIDTH)
-    return toward_zero(total * power64(exponent - F), DROPPED)
+    exact = total * power64(exponent - F)
+    if NEAREST:
+        return _nearest(exact, FRACTION, EMIN)
+    elif EMIN == 1 - BIAS32:  # of bfloat16 too, which is a float32 without its last bits
+        return toward_zero(exact, DROPPED)
+    else:
+        return narrowed(exact, FRACTION, EMIN, False)
 
 
 @triton.jit
-def grid_exponent(unit, none, c, s, RULE: tl.constexpr, LEAST: tl.constexpr):
+def grid_exponent(unit, none, c, s, RULE: tl.constexpr, LEAST: tl.constexpr, EMIN: tl.constexpr):
     """The exponent that the grid hangs from: of the largest unit digit, or, in `fused`, with s and
     c, and at least LEAST. none: where no term has one."""
     if RULE == 1:
         return tl.where(none, 0, unit)
     else:
         # A zero c takes no part; where the products are zero too, any exponent will do.
-        other = tl.where(none, exponent32(c), tl.maximum(unit + s, exponent32(c)))
+        c_exponent = exponent32(c)
+        if EMIN > 1 - BIAS32:
+            c_exponent = tl.maximum(c_exponent, EMIN)
+        other = tl.where(none, c_exponent, tl.maximum(unit + s, c_exponent))
         return tl.maximum(tl.where((c == 0) & ~none, unit + s, other), LEAST)

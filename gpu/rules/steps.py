@@ -13,6 +13,7 @@ from ...model.formats import E8M0, FLOAT32, ElementFormat, flushed
 from ...model.products import Pair, unit_exponents
 from ...model.wide import WideSum, exact_sum, exact_sum_fits
 from ..ops.matmul import Product
+from ..tensors.formats import in_order
 
 
 @cache
@@ -166,19 +167,18 @@ class BlockSteps:
         k, length = p.block_size, p.a_codes.shape[1]
         bits, lsb = self.bits, self.lsb
         sizes, order = rule.step_sizes(k), rule.order(k)
-        places = None if order is None else torch.tensor(order, device=p.device)
+        a_codes, b_codes = p.a_codes[self.rows], p.b_codes[self.columns]
+        if order is not None:
+            places = torch.tensor(order, device=p.device)
+            a_codes, b_codes = in_order(a_codes, places), in_order(b_codes, places)
         for block in range(length // k):
             a_scales, b_scales = p.a_scales[self.rows, block], p.b_scales[self.columns, block]
             scale = a_scales.to(torch.int32)[:, None] + b_scales.to(torch.int32)[None, :]
             scale = scale - 2 * E8M0.bias
             for end, size in zip(accumulate(sizes), sizes, strict=True):
-                where: slice | Tensor = slice(block * k + end - size, block * k + end)
-                if places is not None:
-                    where = block * k + places[end - size : end]
-                a, a_exponents = _elements(p.a_codes[self.rows, where], a_scales, self.formats[0])
-                b, b_exponents = _elements(
-                    p.b_codes[self.columns, where], b_scales, self.formats[1]
-                )
+                where = slice(block * k + end - size, block * k + end)
+                a, a_exponents = _elements(a_codes[:, where], a_scales, self.formats[0])
+                b, b_exponents = _elements(b_codes[:, where], b_scales, self.formats[1])
                 is_last = block * k + end == length
                 yield Step(bits, lsb, a, b, a_exponents, b_exponents, scale, size, is_last)
 

@@ -3,6 +3,7 @@
 from operator import index
 
 import torch
+from torch import Tensor
 
 from ...model.formats import ElementFormat, FloatFormat, IntegerFormat
 from ...model.formats import element_format as model_format
@@ -15,6 +16,13 @@ def code_dtype(fmt: ElementFormat) -> torch.dtype:
     if fmt.bits <= 8:
         return torch.uint8
     return torch.uint16 if fmt.bits <= 16 else torch.uint32
+
+
+def in_order(codes: Tensor, places: Tensor) -> Tensor:
+    """Codes (R, K) with the elements of each block of len(places) in the order of `places`."""
+    as_signed = {torch.uint16: torch.int16, torch.uint32: torch.int32}  # which can be indexed
+    blocks = codes.view(as_signed.get(codes.dtype, codes.dtype)).unflatten(1, (-1, len(places)))
+    return blocks[..., places].flatten(1).view(codes.dtype)
 
 
 def element_format(value: ElementFormat | str, name: str = "format") -> ElementFormat:

@@ -7,9 +7,8 @@ import torch
 from cases import random_cases
 from compare import FULL, generator
 from mxdot.gpu import MXTensor, matmul
-from mxdot.model import E2M1, E4M3, MACHINES, PRESETS, Preset, accumulator, format_pairs
+from mxdot.model import MACHINES, PRESETS, format_pairs
 from mxdot.model import matmul as model_matmul
-from mxdot.model.formats import FLOAT32
 
 ROWS = 40 if FULL else 12
 OTHERS = [name for name in MACHINES if name not in PRESETS]
@@ -40,15 +39,3 @@ def test_pytorch_is_the_model(text, block):
         want = model_matmul(cases.a, cases.b, text, c)
     got = matmul(tensor(cases.a), tensor(cases.b), text, torch.tensor(c), executor="torch")
     assert (got.view(torch.int32).numpy() == want.view(np.int32)).all()
-
-
-@pytest.mark.triton
-@pytest.mark.parametrize("text", [*OTHERS, *NARROW])
-def test_kernels_take_what_is_a_preset_like_others(text):
-    from mxdot.gpu.kernels import emulate
-
-    rule = accumulator(text)
-    fmt = E2M1 if text == "blackwell-mxf4nvf4" else E4M3
-    taken = emulate.refusal(rule, fmt, fmt, 32) is None
-    plain = isinstance(rule, Preset) and not rule.permuted and rule.running == FLOAT32
-    assert taken == plain

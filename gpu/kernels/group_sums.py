@@ -1,0 +1,137 @@
+"""Exact sums of short groups under their own scales, aligned to those scales: `mxf4nvf4`.
+
+Elements are E2M1: a group's sum is a small integer in units of its lowest digit, and what is left
+of several of them beside c fits the integers that float64 holds.
+"""
+
+from typing import TYPE_CHECKING
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from ...model.accumulators.group_sums import GroupSums
+from ...model.products import NO_EXPONENT, Pair
+from .arithmetic import exponent32, is_finite, power64, toward_zero
+from .emulate import start_tile
+from .operands import STRIP, Operand, in_strip, operand, pack_of, tile_origin
+from .terms import sum_terms
+
+if TYPE_CHECKING:
+    from ..ops.matmul import Product
+
+TILE = 32  # rows and columns of a program
+UNROLL = tl.constexpr(4)  # terms whose loads are under way at once
+LOWEST = tl.constexpr(NO_EXPONENT)
+
+
+def refusal(rule: GroupSums, block_size: int) -> str | None:
+    """Why the kernel cannot take blocks of this size; None when it can."""
+    if len(set(rule.step_sizes(block_size))) > 1:
+        return f"blocks must be whole groups of {rule.terms} elements, not {block_size} elements"
+    return None
+
+
+def run(product: "Product") -> Tensor:
+    """Dot products of the rows of `a` (M, K) and `b` (N, K): float32 (M, N)."""
+    rule, (m, n) = product.accumulator, product.shape
+    assert isinstance(rule, GroupSums)
+    terms = rule.step_terms(product.block_size)
+    groups, pack = product.block_size // terms, pack_of(terms)
+    # Each group with a scale of its own, that of its block.
+    a_scales, b_scales = (
+        scales.repeat_interleave(groups, dim=1) for scales in (product.a_scales, product.b_scales)
+    )
+    a = operand(product.a_codes, a_scales, product.a_format, pack)
+    b = operand(product.b_codes, b_scales, product.b_format, pack)
+    result = torch.empty((m, n), dtype=torch.float32, device=product.device)
+    _sum_groups[(triton.cdiv(m, TILE) * triton.cdiv(n, TILE),)](
+        *_tensors(a),
+        *_tensors(b),
+        result if product.c is None else product.c,
+        result,
+        m,
+        n,
+        a.nan.shape[1],
+        b.nan.shape[1],
+        a_scales.shape[1],
+        F=rule.fraction_bits,
+        LSB=Pair(*product.formats).lsb,
+        TERMS=terms,
+        TOGETHER=triton.cdiv(rule.together, terms),
+        HAS_C=product.c is not None,
+        PACK=pack,
+        TILE=TILE,
+    )
+    return result
+
+
+def _tensors(x: Operand) -> tuple[Tensor, Tensor, Tensor]:
+    return x.values, x.scales, x.nan
+
+
+@triton.jit
+def _scale(a_scales, b_scales):
+    """The exponents of a group's scales added, int32 (TILE, TILE)."""
+    return tl.load(a_scales)[:, None] + tl.load(b_scales)[None, :]
+
+
+@triton.jit
+def _sum_groups(
+    a_values,
+    a_scales,
+    a_nan,
+    b_values,
+    b_scales,
+    b_nan,
+    c_start,
+    result,
+    m,
+    n,
+    a_stride,
+    b_stride,
+    groups,
+    F: tl.constexpr,
+    LSB: tl.constexpr,
+    TERMS: tl.constexpr,
+    TOGETHER: tl.constexpr,
+    HAS_C: tl.constexpr,
+    PACK: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    first_row, first_column = tile_origin(m, TILE)
+    row = first_row + tl.arange(0, TILE)
+    column = first_column + tl.arange(0, TILE)
+    length = groups * TERMS
+    c = start_tile(
+        a_nan, b_nan, c_start, row, column, m, n, a_stride, b_stride, length, HAS_C, TILE
+    )
+    a_values += in_strip(first_row, length, PACK)
+    b_values += in_strip(first_column, length, PACK)
+    a_scales += row
+    b_scales += column
+    for first in range(0, groups, TOGETHER):
+        count = tl.minimum(TOGETHER, groups - first)
+        known = tl.where(is_finite(c), c, 0.0)
+        largest = tl.where(known == 0, LOWEST, exponent32(known))  # a zero c takes no part
+        a_at, b_at = a_scales, b_scales
+        for _ in range(count):
+            largest = tl.maximum(largest, _scale(a_at, b_at))
+            a_at += a_stride
+            b_at += b_stride
+        total = (known.to(tl.float64) * power64(F - largest)).to(tl.int64)
+        for _ in range(count):
+            _, units, _ = sum_terms(
+                a_values, b_values, TERMS, known * 0.0, 2.0**-LSB, 0, False, PACK, UNROLL, TILE
+            )
+            shift = _scale(a_scales, b_scales) - largest + (F + LSB)
+            total += (units.to(tl.float64) * power64(shift)).to(tl.int64)
+            a_values += TERMS * STRIP
+            b_values += TERMS * STRIP
+            a_scales += a_stride
+            b_scales += b_stride
+        new = toward_zero(total.to(tl.float64) * power64(largest - F), 0)
+        c = tl.where(is_finite(c), new, c)
+    at = row.to(tl.int64)[:, None] * n + column[None, :]
+    tl.store(result + at, c, mask=(row < m)[:, None] & (column < n)[None, :])

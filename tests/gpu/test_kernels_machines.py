@@ -1,0 +1,134 @@
+"""The machines and the running values of 16 bits in Triton kernels: the model's bits."""
+
+import numpy as np
+import pytest
+
+from cases import Cases, random_cases
+from compare import FULL, generator
+from devices import tensor
+from interpreter import DEVICE, for_kernels
+from mxdot.gpu import MXTensor, matmul
+from mxdot.model import MACHINES, MXArray, accumulator, format_pairs
+from test_gpu_machines import NARROW
+from test_gpu_matmul import check_cases
+
+pytestmark = for_kernels
+ROWS = 40 if FULL else 8
+AMD = [name for name in MACHINES if name.startswith("cdna")]
+TAKEN = [name for name in MACHINES if name not in AMD]
+RULES = [*NARROW, "fused:25:bfloat16", "fused:60:float16", "aligned:40:bfloat16"]
+NEAR = ("zero", "normal", "cancel", "beside")
+
+
+def check(cases, accumulator):
+    check_cases(cases, accumulator, DEVICE, "triton")
+
+
+def check_near(text, pair):
+    """Without scales, beside a c that is near: most results are in the range of a float16."""
+    rng = generator("kernels near", text, pair)
+    check(random_cases(rng, pair, ROWS, 2, 16, scales=["unit"], running=NEAR), text)
+
+
+@pytest.mark.parametrize("text", TAKEN)
+def test_every_machine(text):
+    """Its own operands: subnormal ones, NaN and infinities, cancellation, every kind of c."""
+    pairs = [pair for operands in MACHINES[text].operands for pair in format_pairs(operands)]
+    for pair in pairs if FULL else pairs[:1]:
+        check(random_cases(generator("kernels", text, pair), pair, ROWS, 2, 32), text)
+    check_near(text, pairs[-1])
+
+
+@pytest.mark.parametrize("pair", ["e4m3", "e5m2xe4m3", "fp16", "bf16xe2m1", "int8"])
+@pytest.mark.parametrize("text", RULES)
+def test_running_values_of_16_bits(text, pair):
+    """A tree takes no products that leave float32."""
+    if pair == "bf16xe2m1" and accumulator(text).alignment_bits is None:
+        pair = "e5m2fnuzxe3m2"
+    (pair,) = format_pairs(pair)
+    check(random_cases(generator("kernels", text, pair), pair, ROWS, 2, 32), text)
+    check_near(text, pair)
+
+
+@pytest.mark.parametrize("text", ["hopper-float16", "fused:13:float16"])
+def test_a_subnormal_c_has_the_exponent_of_the_smallest_normal_number(text):
+    """2^-14, and so products of 2^-28 are below a grid of 2^-27; with a zero c they are not."""
+    codes, scales = np.full((2, 32), 0x38, np.uint8), np.full((2, 1), 127 - 14, np.uint8)
+    x = MXArray(codes, scales, "e4m3", 32)
+    c = np.array([[2.0**-24], [0]], np.float32)
+    operand = MXTensor.from_model(x, DEVICE)
+    got = matmul(operand, operand, text, tensor(c, DEVICE), executor="triton")
+    assert got.tolist() == [[2.0**-24] * 2, [2.0**-23] * 2]
+    check(Cases(x, x, c[:, 0]), text)
+
+
+@pytest.mark.parametrize("block", [4, 7, 33, 34, 64])
+def test_permuted_steps_of_blocks(block):
+    """Steps of one size, and a last one of fewer elements; partial sums of several blocks."""
+    for text in ("hopper-mma", "hopper-mma-float16"):
+        rng = generator("kernels permuted", text, block)
+        check(random_cases(rng, ("e5m2", "e4m3"), ROWS, 5, block), text)
+
+
+@pytest.mark.parametrize(("block", "blocks"), [(4, 17), (7, 10), (32, 5), (48, 3), (128, 2)])
+def test_groups_of_blocks(block, blocks):
+    """Groups of one alignment in several blocks and in one; fewer of them at the end."""
+    rng = generator("kernels groups", block)
+    check(random_cases(rng, ("e2m1", "e2m1"), 2 * ROWS, blocks, block), "blackwell-mxf4nvf4")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "want"),
+    [
+        (0, -35, 1 - 2.0**-24),
+        (0, -36, 1),  # below the last of 35 bits
+        (-149, -162, 0),  # a zero c does not count as 2^-126
+    ],
+)
+def test_one_group_less_another(first, second, want):
+    """2^first - 2^second, RZ."""
+    codes = np.zeros((2, 1, 32), np.uint8)
+    codes[0, 0, [0, 16]], codes[1, 0, [0, 16]] = (2, 10), 2  # 1 and -1 by 1
+    exponents = np.array([[first, second]])
+    scales = [exponents // 2, exponents - exponents // 2]
+    a, b = (
+        MXTensor.from_model(MXArray(x, (y + 127).astype(np.uint8), "e2m1", 16), DEVICE)
+        for x, y in zip(codes, scales, strict=True)
+    )
+    assert matmul(a, b, "blackwell-mxf4nvf4", executor="triton").item() == want
+
+
+@pytest.mark.parametrize("text", ["hopper-mma", "hopper-mma-float16"])
+def test_wide_elements_in_permuted_steps(text):
+    """Codes of 16 and 32 bits, which PyTorch does not index as they are on a GPU."""
+    for pair in (("fp16", "fp16"), ("bf16", "tf32")):
+        check(random_cases(generator("kernels permuted", text, pair), pair, ROWS, 2, 32), text)
+
+
+@pytest.mark.parametrize("text", AMD)
+def test_the_rules_of_amd_are_left_to_pytorch(text):
+    message = f"^executor triton cannot take this: no kernel has the rule of {text}$"
+    with pytest.raises(ValueError, match=message):
+        check(random_cases(generator("left"), ("e2m1", "e2m1"), 2, 1, 32), text)
+
+
+@pytest.mark.parametrize(
+    ("text", "fmt", "block", "message"),
+    [
+        (
+            "hopper-mma",
+            "e4m3",
+            48,
+            "steps of a block but for its last must be of one size, not of 16, 16, 8, 8 elements",
+        ),
+        (
+            "blackwell-mxf4nvf4",
+            "e2m1",
+            20,
+            "blocks must be whole groups of 16 elements, not 20 elements",
+        ),
+    ],
+)
+def test_unequal_parts_of_blocks_are_left_to_pytorch(text, fmt, block, message):
+    with pytest.raises(ValueError, match=f"^executor triton cannot take this: {message}$"):
+        check(random_cases(generator("left"), (fmt, fmt), 2, 1, block), text)

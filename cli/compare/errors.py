@@ -68,10 +68,10 @@ def run(args: argparse.Namespace) -> int:
         find(name)
     rule = None if args.accumulator is None else accumulator(args.accumulator)
     pairs = list(matrices(data, rows=args.rows, length=args.length, seed=args.seed))
+    clipped = clip(pairs, calibrated)
     rows = measure(pairs, swept, rule)
     if all(row.reason for row in rows):
         raise ValueError(rows[0].reason)
-    clipped = clip(pairs, calibrated)
     show(console(200), rows, clipped)
     for path in write(rows, clipped, args.output):
         print(path)

@@ -67,9 +67,12 @@ def refusal(rule: Accumulator, a: ElementFormat, b: ElementFormat, block_size: i
     if isinstance(rule, Machine) and not isinstance(rule, Preset):
         return f"no kernel has the rule of {rule}"
     sizes = rule.step_sizes(block_size)
-    if any(size != sizes[0] for size in sizes[:-1]):
-        shown = ", ".join(map(str, sizes))
-        return f"steps of a block but for its last must be of one size, not of {shown} elements"
+    other = next((size for size in sizes[:-1] if size != sizes[0]), None)
+    if other is not None:
+        return (
+            f"steps of a block but for its last must be of one size, not of {sizes[0]} and {other} "
+            f"elements as in blocks of {block_size}"
+        )
     settings, sum_bits = _settings(rule, a, b, block_size)
     if settings["RULE"] == FLOAT32 and block_size > LONGEST_TREE:
         return f"float32 takes blocks of at most {LONGEST_TREE} elements, not {block_size}"

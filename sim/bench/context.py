@@ -13,6 +13,7 @@ from ..engine.job import CycleReport, UnitJob
 from .subject import Pins, Subject
 
 KEPT_ERRORS = 2  # of a kind
+LONGEST_PAUSE = 1000  # cycles: well below those after which the bench calls a unit hung
 
 
 @dataclass
@@ -24,10 +25,12 @@ class Timing:
     length: float = 1.0
 
     def pause(self, rng: Random, chance: float) -> int:
-        """Cycles to wait now: 0, or with `chance` at least 1 and `length` on average."""
+        """Cycles to wait now: 0, or with `chance` from 1 to `LONGEST_PAUSE`, `length` on average."""
         if rng.random() >= chance:
             return 0
-        return 1 if self.length <= 1 else 1 + int(rng.expovariate(1 / (self.length - 0.5)))
+        if self.length <= 1:
+            return 1
+        return min(1 + int(rng.expovariate(1 / (self.length - 0.5))), LONGEST_PAUSE)
 
 
 @dataclass

@@ -68,6 +68,12 @@ class DotPins(subject.Pins):
         return int(self.out_result.value), flags, *([self.slot("out_slot")] if self.slots else [])
 
 
+def capacity(config: DotConfig) -> int:
+    """Results that a unit has room for: one in each register; where products are interleaved, one
+    more in the queue."""
+    return config.latency + (config.interleave > 1)
+
+
 class Timeline(subject.Timeline):
     """When blocks enter the loop and results come out. A unit with products in flight runs on when
     it is stalled, as long as there is room for results."""
@@ -81,8 +87,7 @@ class Timeline(subject.Timeline):
         self.before = 0 if self.runs_on else sum(i < loop for i in registered)
         """Registers in front of the loop in which blocks wait for it."""
         self.after = config.latency - self.before
-        self.capacity = config.latency + 1
-        """Results that a unit that runs on has room for."""
+        self.capacity = capacity(config)
         self.interval = config.interval
         every = config.accumulator.promotes_every
         self.group = max(1, every // config.lanes) if every else 0
@@ -179,8 +184,8 @@ class DotSubject(Subject):
 
     @property
     def capacity(self) -> int:
-        """One in each register; where products are interleaved, one more in the queue."""
-        return self.config.latency + (self.config.interleave > 1)
+        """See `capacity`."""
+        return capacity(self.config)
 
     @property
     def held_beats(self) -> int:

@@ -136,7 +136,7 @@ class Maker:
         return Block(a, b, *(np.full(self.scale_shape, code, np.uint8) for code in codes))
 
     def scale_code(self, exponent: int) -> int:
-        """The scale code of 2^exponent, or the nearest that there is, up to NaN."""
+        """The scale code of 2^exponent; 0 below normal numbers, NaN above the largest."""
         code = (exponent + self.scale.bias) << self.scale.mantissa_bits
         return min(max(code, 0), SCALE_ENDS[self.scale.name][-1])
 

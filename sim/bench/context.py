@@ -25,7 +25,7 @@ class Timing:
     length: float = 1.0
 
     def pause(self, rng: Random, chance: float) -> int:
-        """Cycles to wait now: 0, or with `chance` from 1 to `LONGEST_PAUSE`, `length` on average."""
+        """Cycles to wait: 0, or with `chance` 1 to `LONGEST_PAUSE`, `length` on average."""
         if rng.random() >= chance:
             return 0
         if self.length <= 1:

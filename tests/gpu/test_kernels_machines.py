@@ -119,7 +119,7 @@ def test_the_rules_of_amd_are_left_to_pytorch(text):
             "hopper-mma",
             "e4m3",
             48,
-            "steps of a block but for its last must be of one size, not of 16, 16, 8, 8 elements",
+            "steps of a block but for its last must be of one size, not of 16 and 8 elements as in blocks of 48",
         ),
         (
             "blackwell-mxf4nvf4",

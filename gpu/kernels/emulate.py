@@ -70,8 +70,8 @@ def refusal(rule: Accumulator, a: ElementFormat, b: ElementFormat, block_size: i
     other = next((size for size in sizes[:-1] if size != sizes[0]), None)
     if other is not None:
         return (
-            f"steps of a block but for its last must be of one size, not of {sizes[0]} and {other} "
-            f"elements as in blocks of {block_size}"
+            f"steps of blocks of {block_size} elements but for the last must be of one size, "
+            f"not of {sizes[0]} and {other}"
         )
     settings, sum_bits = _settings(rule, a, b, block_size)
     if settings["RULE"] == FLOAT32 and block_size > LONGEST_TREE:

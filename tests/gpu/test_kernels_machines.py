@@ -119,7 +119,7 @@ def test_the_rules_of_amd_are_left_to_pytorch(text):
             "hopper-mma",
             "e4m3",
             48,
-            "steps of a block but for its last must be of one size, not of 16 and 8 elements as in blocks of 48",
+            "steps of blocks of 48 elements but for the last must be of one size, not of 16 and 8",
         ),
         (
             "blackwell-mxf4nvf4",

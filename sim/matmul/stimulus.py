@@ -180,7 +180,7 @@ def _e4m3_scales(rng: Generator, shape: tuple[int, ...], kind: str) -> NDArray[n
     ends = np.unique(finite).astype(np.uint8)
     any_of = rng.integers(0, nan, shape, dtype=np.uint8)
     scales = np.where(rng.random(shape) < 0.5, rng.choice(ends, shape), any_of)
-    return np.where(rng.random(shape) < (0.005 if kind == "special" else 0), np.uint8(nan), scales)
+    return np.where(rng.random(shape) < (0.02 if kind == "special" else 0), np.uint8(nan), scales)
 
 
 def real_product(

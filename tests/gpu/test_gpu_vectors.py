@@ -16,6 +16,15 @@ VECTORS = Path(__file__).parent.parent / "vectors"
 GROUP = 32  # dot products that one matrix product computes, on its diagonal
 
 
+def stored():
+    """Names of the files whose scales are one E8M0 of a block, as those of an MXTensor."""
+    return [
+        path.stem
+        for path in sorted(VECTORS.glob("*.npz"))
+        if not any(config.has_own_scales for config in load(path).configs)
+    ]
+
+
 def grouped(vectors):
     """Indices of dot products of the same number of blocks, at most GROUP of them."""
     lengths = vectors.last - vectors.first + 1
@@ -26,7 +35,7 @@ def grouped(vectors):
 
 
 @on_devices
-@pytest.mark.parametrize("name", sorted(path.stem for path in VECTORS.glob("*.npz")))
+@pytest.mark.parametrize("name", stored())
 def test_stored_vectors(name, device):
     vectors = load(VECTORS / f"{name}.npz")
     for unit, config in enumerate(vectors.configs):

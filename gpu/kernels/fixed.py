@@ -29,7 +29,7 @@ from .arithmetic import (
     power64,
 )
 from .emulate import start_tile, sum_width, too_wide
-from .operands import STRIP, Operand, in_strip, operand, pack_of, tile_origin
+from .operands import STRIP, in_strip, operand, pack_of, tile_origin
 from .terms import sum_terms
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ def run(product: "Product") -> Tensor:
         scratch = torch.zeros((limbs, *shape), dtype=torch.int32, device=result.device)
         kernel = _wide_register if wide else _int64_register
         kernel[(triton.cdiv(height, tile) * triton.cdiv(n, tile),)](
-            *_tensors(a),
-            *_tensors(b),
+            *a.without_units,
+            *b.without_units,
             result if product.c is None else product.c[part],
             result[part],
             scratch,
@@ -97,10 +97,6 @@ def run(product: "Product") -> Tensor:
             TILE=tile,
         )
     return result
-
-
-def _tensors(x: Operand) -> tuple[Tensor, Tensor, Tensor]:
-    return x.values, x.scales, x.nan
 
 
 @triton.jit

@@ -15,7 +15,7 @@ from ...model.accumulators.group_sums import GroupSums
 from ...model.products import NO_EXPONENT, Pair
 from .arithmetic import exponent32, is_finite, power64, toward_zero
 from .emulate import start_tile
-from .operands import STRIP, Operand, in_strip, operand, pack_of, tile_origin
+from .operands import STRIP, in_strip, operand, pack_of, tile_origin
 from .terms import sum_terms
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ def run(product: "Product") -> Tensor:
     b = operand(product.b_codes, b_scales, product.b_format, pack)
     result = torch.empty((m, n), dtype=torch.float32, device=product.device)
     _sum_groups[(triton.cdiv(m, TILE) * triton.cdiv(n, TILE),)](
-        *_tensors(a),
-        *_tensors(b),
+        *a.without_units,
+        *b.without_units,
         result if product.c is None else product.c,
         result,
         m,
@@ -65,10 +65,6 @@ def run(product: "Product") -> Tensor:
         TILE=TILE,
     )
     return result
-
-
-def _tensors(x: Operand) -> tuple[Tensor, Tensor, Tensor]:
-    return x.values, x.scales, x.nan
 
 
 @triton.jit

@@ -44,6 +44,11 @@ class Operand:
     scales: Tensor
     nan: Tensor
 
+    @property
+    def without_units(self) -> tuple[Tensor, Tensor, Tensor]:
+        """What kernels take whose grid does not follow from the elements: values, scales, nan."""
+        return self.values, self.scales, self.nan
+
 
 def storage(fmt: ElementFormat) -> torch.dtype | None:
     """The float of 16 bits that holds every element exactly; None where neither does, or where a

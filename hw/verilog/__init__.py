@@ -63,7 +63,7 @@ def modules_of(text: str) -> dict[str, str]:
 @contextmanager
 def uncollected() -> Iterator[None]:
     """Without garbage collection: of the many objects that a design is made of none is garbage, and
-    to find that out again and again takes a third of the time."""
+    to find that out again and again takes a fifth of the time."""
     was = gc.isenabled()
     gc.disable()
     try:

@@ -23,19 +23,17 @@ from ...model.accumulators import (
     Float32,
     Fused,
     Int32,
-    Machine,
-    Preset,
     by_kind,
 )
 from ...model.formats import ElementFormat
 from ...model.products import NO_EXPONENT, Pair
 from ..tensors.floats import FLOAT32_FRACTION
-from .arithmetic import INT32, INT64, PAIR, is_finite, power32
+from .arithmetic import INT32, INT64, PAIR, is_finite
 from .launch import Launch
-from .operands import STRIP, Operand, in_strip, is_split, pack_of, padded_rows, tile_origin
+from .operands import STRIP, in_strip, is_split, pack_of, padded_rows, tile_origin
 from .operands import prepare as prepare_operand
 from .running import add_aligned, add_block, add_exact, fuse, grid_exponent, held, promote
-from .terms import largest, sum_split, sum_terms, tree
+from .terms import aligned_sum, largest, sum_terms, tree
 
 if TYPE_CHECKING:
     from ..ops.matmul import Product
@@ -64,8 +62,6 @@ LONGEST_TREE = 128  # terms of a `float32` tree, which is unrolled
 
 def refusal(rule: Accumulator, a: ElementFormat, b: ElementFormat, block_size: int) -> str | None:
     """Why these kernels cannot emulate `rule`; None when they can."""
-    if isinstance(rule, Machine) and not isinstance(rule, Preset):
-        return f"no kernel has the rule of {rule}"
     sizes = rule.step_sizes(block_size)
     other = next((size for size in sizes[:-1] if size != sizes[0]), None)
     if other is not None:
@@ -123,6 +119,18 @@ def sum_width(bits: int) -> int:
     return INT32 if bits <= 30 else INT64 if bits <= 62 else PAIR
 
 
+def programs(m: int, n: int, pack: int, narrow: bool) -> tuple[tuple[int], dict[str, Any]]:
+    """The grid of programs for (m, n) dot products, and TILE, UNROLL and the options of each.
+
+    narrow: whether sums take 32 bits."""
+    few = triton.cdiv(m, LARGE_TILE) * triton.cdiv(n, LARGE_TILE) < FEW_TILES
+    # Small programs and many, where there would be few, for a program waits for its loads.
+    shape = FEW_SHAPE if few else NARROW_SHAPE if narrow else WIDE_SHAPE
+    tile, unrolled = shape["TILE"], FEW_UNROLLED if few else UNROLLED
+    grid = (triton.cdiv(m, tile) * triton.cdiv(n, tile),)
+    return grid, {"UNROLL": max(1, unrolled // pack), **shape}
+
+
 def prepare(product: "Product") -> Callable[..., Tensor]:
     """The work for products like this one, given codes of a and b, their scales, and c: the
     float32 (M, N) products of rows, with the rule's NaN."""
@@ -134,19 +142,15 @@ def prepare(product: "Product") -> Callable[..., Tensor]:
     make_a = prepare_operand(product.a_codes, product.a_scales, product.a_format, *layout)
     make_b = prepare_operand(product.b_codes, product.b_scales, product.b_format, *layout)
     strides, blocks = (padded_rows(m), padded_rows(n)), product.a_scales.shape[1]
-    few = triton.cdiv(m, LARGE_TILE) * triton.cdiv(n, LARGE_TILE) < FEW_TILES
-    # Small programs and many, where there would be few, for a program waits for its loads.
-    shape = FEW_SHAPE if few else NARROW_SHAPE if settings["WIDTH"] == INT32 else WIDE_SHAPE
-    tile, unrolled = shape["TILE"], FEW_UNROLLED if few else UNROLLED
+    grid, shape = programs(m, n, pack, settings["WIDTH"] == INT32)
     launch = Launch(
         _emulate,
-        (triton.cdiv(m, tile) * triton.cdiv(n, tile),),
+        grid,
         BLOCK=product.block_size,
         HAS_C=product.c is not None,
         HAS_INF=product.has_inf,
         NAN_BITS=product.accumulator.nan_bits,
         PACK=pack,
-        UNROLL=max(1, unrolled // pack),
         **shape,
         **settings,
     )
@@ -157,14 +161,10 @@ def prepare(product: "Product") -> Callable[..., Tensor]:
         a, b = make_a(a_codes, a_scales), make_b(b_codes, b_scales)
         result = torch.empty((m, n), dtype=torch.float32, device=where)
         start = result if c is None else c
-        launch(*_tensors(a), *_tensors(b), start, result, m, n, *strides, blocks)
+        launch(*a.parts, *b.parts, start, result, m, n, *strides, blocks)
         return result
 
     return work
-
-
-def _tensors(x: Operand) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    return x.values, x.units, x.scales, x.nan
 
 
 @triton.jit
@@ -239,26 +239,21 @@ def _step(
         unit, none = largest(a_units, b_units, count, zero, SPLIT, PACK, UNROLL, TILE)
         exponent = grid_exponent(unit, none, known, s, RULE, LEAST, EMIN)
         grid = F - exponent + (s if RULE == 2 else 0)
-        if SPLIT:
-            high, low, special = sum_split(
-                a_values,
-                a_units,
-                b_values,
-                b_units,
-                count,
-                zero,
-                grid,
-                WIDTH,
-                PACK,
-                UNROLL,
-                TILE,
-            )
-        else:
-            # Beyond these limits every term is far below the grid, or zero.
-            scale = power32(tl.minimum(tl.maximum(grid, -126), 126))
-            high, low, special = sum_terms(
-                a_values, b_values, count, zero, scale, WIDTH, HAS_INF, PACK, UNROLL, TILE
-            )
+        high, low, special = aligned_sum(
+            a_values,
+            a_units,
+            b_values,
+            b_units,
+            count,
+            zero,
+            grid,
+            WIDTH,
+            HAS_INF,
+            SPLIT,
+            PACK,
+            UNROLL,
+            TILE,
+        )
         if RULE == 1:
             new = add_aligned(known, high, low, exponent, s, F, WIDTH, SPLIT, FRACTION, EMIN)
         else:

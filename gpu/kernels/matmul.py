@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from ...model.accumulators.group_sums import GroupSums
-from . import device, emulate, exact_sums, fixed, group_sums, operands
+from . import amd, device, emulate, exact_sums, fixed, group_sums, operands
 
 if TYPE_CHECKING:
     from ..ops.matmul import Product
 
 LARGEST_ROWS = 2**31 - 2**16  # rows of an operand, and of c, are counted in int32
+AMD = tuple(amd.KERNELS)
 
 
 def refusal(product: "Product") -> str | None:
@@ -27,6 +28,8 @@ def refusal(product: "Product") -> str | None:
     reason = operands.refusal(*formats)
     if reason is not None:
         return reason
+    if isinstance(rule, AMD):
+        return amd.refusal(rule, product.block_size)
     if operands.is_split(*formats) and rule.alignment_bits is None:
         a, b = formats
         return f"products of {a} x {b} leave float32: kernels take them aligned, not {rule}"
@@ -41,8 +44,11 @@ def prepare(product: "Product") -> Callable[..., Tensor] | None:
     """The work for products like this one (`once.Prepared`); None where `run` does it each time."""
     m, n = product.shape
     rule = product.accumulator
-    whole = rule.sums_exactly and exact_sums.refusal(*product.formats, product.block_size) is None
-    if not m or not n or rule.register is not None or isinstance(rule, GroupSums) or whole:
+    if not m or not n or rule.register is not None or isinstance(rule, GroupSums):
+        return None
+    if isinstance(rule, AMD):
+        return amd.prepare(product)
+    if rule.sums_exactly and exact_sums.refusal(*product.formats, product.block_size) is None:
         return None
     return emulate.prepare(product)
 

@@ -45,6 +45,11 @@ class Operand:
     nan: Tensor
 
     @property
+    def parts(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """What kernels take that align elements."""
+        return self.values, self.units, self.scales, self.nan
+
+    @property
     def without_units(self) -> tuple[Tensor, Tensor, Tensor]:
         """What kernels take whose grid does not follow from the elements: values, scales, nan."""
         return self.values, self.scales, self.nan

@@ -8,9 +8,9 @@ loads that are under way at once.
 import triton
 import triton.language as tl
 
-from ...model.formats import FLOAT16, FLOAT32
+from ...model.formats import FLOAT16, FLOAT32, FLOAT64
 from ...model.products import NO_EXPONENT
-from .arithmetic import exponent32, power32, truncate
+from .arithmetic import exponent32, power32, power64, truncate
 from .operands import STRIP
 
 NONE = tl.constexpr(NO_EXPONENT)
@@ -18,6 +18,7 @@ NONE = tl.constexpr(NO_EXPONENT)
 HALF_FIELDS = tl.constexpr(-0x70002000)
 HALF_FACTOR = tl.constexpr(2.0 ** (FLOAT32.bias - FLOAT16.bias))
 LARGEST_HALF = tl.constexpr(FLOAT16.largest_finite)
+LEAST_POWER = tl.constexpr(FLOAT64.emin)
 
 
 @triton.jit
@@ -166,6 +167,75 @@ def sum_terms(
             if HAS_INF:
                 special += term
     return high, low, special
+
+
+@triton.jit
+def aligned_sum(
+    a_values,
+    a_units,
+    b_values,
+    b_units,
+    count,
+    zero,
+    grid,
+    WIDTH: tl.constexpr,
+    HAS_INF: tl.constexpr,
+    SPLIT: tl.constexpr,
+    PACK: tl.constexpr,
+    UNROLL: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    """(high, low, special): as `sum_terms`, of RZ(term x 2^grid), of elements split or not."""
+    if SPLIT:
+        return sum_split(
+            a_values,
+            a_units,
+            b_values,
+            b_units,
+            count,
+            zero,
+            grid,
+            WIDTH,
+            PACK,
+            UNROLL,
+            TILE,
+        )
+    else:
+        # Beyond these limits every term is far below the grid, or zero.
+        scale = power32(tl.minimum(tl.maximum(grid, -126), 126))
+        return sum_terms(a_values, b_values, count, zero, scale, WIDTH, HAS_INF, PACK, UNROLL, TILE)
+
+
+@triton.jit
+def packs(
+    a_values,
+    a_units,
+    b_values,
+    b_units,
+    k,
+    SPLIT: tl.constexpr,
+    PACK: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    """What `scaled_term` takes of terms k to k + PACK."""
+    a, b = _pack(a_values, k, PACK, TILE), _pack(b_values, k, PACK, TILE)
+    if SPLIT:
+        return a, _pack(a_units, k, PACK, TILE), b, _pack(b_units, k, PACK, TILE)
+    else:
+        return a, a, b, b
+
+
+@triton.jit
+def scaled_term(
+    a, a_unit, b, b_unit, i: tl.constexpr, s, A: tl.constexpr, B: tl.constexpr, SPLIT: tl.constexpr
+):
+    """(term, special): 2^s x term i of `packs`, float64, exact; and a float32 that is finite but
+    where a term is not, and is the same infinity, or NaN, there."""
+    value = _product(a, b, i, A, B)
+    exponent = s
+    if SPLIT:  # that of a zero is below all powers
+        exponent = tl.maximum(_unit(a_unit, b_unit, i) + s, LEAST_POWER)
+    return value.to(tl.float64) * power64(exponent), value
 
 
 @triton.jit

@@ -4,6 +4,7 @@ from operator import index
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from ...model.formats import ElementFormat, FloatFormat, IntegerFormat
 from ...model.formats import element_format as model_format
@@ -20,9 +21,20 @@ def code_dtype(fmt: ElementFormat) -> torch.dtype:
 
 def in_order(codes: Tensor, places: Tensor) -> Tensor:
     """Codes (R, K) with the elements of each block of len(places) in the order of `places`."""
-    as_signed = {torch.uint16: torch.int16, torch.uint32: torch.int32}  # which can be indexed
-    blocks = codes.view(as_signed.get(codes.dtype, codes.dtype)).unflatten(1, (-1, len(places)))
+    blocks = _signed(codes).unflatten(1, (-1, len(places)))
     return blocks[..., places].flatten(1).view(codes.dtype)
+
+
+def filled_up(codes: Tensor, block: int, size: int) -> Tensor:
+    """Codes (R, K) with each block of `block` elements filled up with zeros to `size`."""
+    blocks = _signed(codes).unflatten(1, (-1, block))
+    return pad(blocks, (0, size - block)).flatten(1).view(codes.dtype)
+
+
+def _signed(codes: Tensor) -> Tensor:
+    """Codes as integers of their width that can be indexed."""
+    as_signed = {torch.uint16: torch.int16, torch.uint32: torch.int32}
+    return codes.view(as_signed.get(codes.dtype, codes.dtype))
 
 
 def element_format(value: ElementFormat | str, name: str = "format") -> ElementFormat:

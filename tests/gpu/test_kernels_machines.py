@@ -1,8 +1,11 @@
 """The machines and the running values of 16 bits in Triton kernels: the model's bits."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from amd_facts import FACTS, cases_of
 from cases import Cases, random_cases
 from compare import FULL, generator
 from devices import tensor
@@ -14,8 +17,6 @@ from test_gpu_matmul import check_cases
 
 pytestmark = for_kernels
 ROWS = 40 if FULL else 8
-AMD = [name for name in MACHINES if name.startswith("cdna")]
-TAKEN = [name for name in MACHINES if name not in AMD]
 RULES = [*NARROW, "fused:25:bfloat16", "fused:60:float16", "aligned:40:bfloat16"]
 NEAR = ("zero", "normal", "cancel", "beside")
 
@@ -30,7 +31,7 @@ def check_near(text, pair):
     check(random_cases(rng, pair, ROWS, 2, 16, scales=["unit"], running=NEAR), text)
 
 
-@pytest.mark.parametrize("text", TAKEN)
+@pytest.mark.parametrize("text", MACHINES)
 def test_every_machine(text):
     """Its own operands: subnormal ones, NaN and infinities, cancellation, every kind of c."""
     pairs = [pair for operands in MACHINES[text].operands for pair in format_pairs(operands)]
@@ -105,11 +106,49 @@ def test_wide_elements_in_permuted_steps(text):
         check(random_cases(generator("kernels permuted", text, pair), pair, ROWS, 2, 32), text)
 
 
-@pytest.mark.parametrize("text", AMD)
-def test_the_rules_of_amd_are_left_to_pytorch(text):
-    message = f"^executor triton cannot take this: no kernel has the rule of {text}$"
-    with pytest.raises(ValueError, match=message):
-        check(random_cases(generator("left"), ("e2m1", "e2m1"), 2, 1, 32), text)
+@pytest.mark.parametrize(("name", "facts"), FACTS.values(), ids=FACTS)
+def test_the_ends_of_the_rules_of_amd(name, facts):
+    """Literal numbers; then each row of a by each row of b, with blocks that zeros fill up."""
+    size = MACHINES[name].terms
+    cases = cases_of(name, facts, size)
+    a, b = (MXTensor.from_model(x, DEVICE) for x in (cases.a, cases.b))
+    got = matmul(a, b, name, tensor(cases.c[:, None], DEVICE), executor="triton")
+    np.testing.assert_array_equal(got.diagonal().cpu(), [fact[3] for fact in facts])
+    check(cases_of(name, facts, size + 1), name)
+
+
+@pytest.mark.parametrize("text", ["cdna1-fp16", "cdna2-fp16", "cdna3-xf32", "cdna3-fp8"])
+@pytest.mark.parametrize("block", [1, 6, 33])
+def test_blocks_that_are_no_whole_steps(text, block):
+    """Codes of one, two and four bytes."""
+    (pair,) = format_pairs(MACHINES[text].operands[0])
+    check(random_cases(generator("kernels steps", text, block), pair, ROWS, 2, block), text)
+
+
+@pytest.mark.parametrize(
+    ("text", "pair"),
+    [
+        ("cdna1-fp16", ("bf16", "tf32")),
+        ("cdna2-bf16", ("tf32", "e4m3")),
+        ("cdna3-fp8", ("bf16", "e5m2")),
+        ("cdna3-xf32", ("int8", "e2m1")),
+    ],
+)
+def test_other_elements_by_the_rules_of_amd(text, pair):
+    check(random_cases(generator("kernels others", text), pair, ROWS, 2, 16), text)
+
+
+@pytest.mark.parametrize(
+    ("text", "changed", "message"),
+    [
+        ("cdna1-fp16", {"terms": 32}, "steps of cdna1-fp16 must have at most 16 terms, not 32"),
+        ("cdna3-fp8", {"fraction_bits": 74}, "block sums must fit 78 bits, not 79"),
+    ],
+)
+def test_what_no_kernel_of_amds_rules_takes(text, changed, message):
+    x = MXTensor.from_model(random_cases(generator("left"), ("fp16",) * 2, 2, 1, 32).a, DEVICE)
+    with pytest.raises(ValueError, match=f"^executor triton cannot take this: {message}$"):
+        matmul(x, x, replace(MACHINES[text], **changed), executor="triton")
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,13 @@ def test_product_calls_in_turn(executor):
 
 @for_kernels[0]
 @for_kernels[1]
-@pytest.mark.parametrize("accumulator", ["hopper", "aligned:13", "hopper-promoted", "float32"])
+@pytest.mark.parametrize(
+    "accumulator",
+    [
+        *("hopper", "aligned:13", "hopper-promoted", "float32"),
+        *("cdna1-fp16", "cdna2-fp16", "cdna3-fp8"),
+    ],
+)
 def test_tiles_of_large_products(accumulator, monkeypatch):
     """Those that small products do not take."""
     from mxdot.gpu.kernels import emulate

@@ -165,7 +165,7 @@ def _add_exactly(
             term, found = scaled_term(a, a_unit, b, b_unit, i, s, A, B, SPLIT)
             special += found
             digits = _grown(digits, term, k + i + 1)
-    total = digits[0]
+    total = digits[0]  # each rounding to odd leaves a later, coarser one what it would have been
     for i in tl.static_range(TERMS):
         total = add_to_odd(total, digits[i + 1])
     return nearest_even(total), special

@@ -142,6 +142,32 @@ def test_cdna2_has_no_subnormal_numbers():
     assert product_of("cdna2-fp16", "fp16", [0.0], [1.0], 2.0**-127) == 0
 
 
+@pytest.mark.parametrize("pair", ["int8", "int4", "int3xe3m2", "e5m2xint8"])
+def test_integers_are_never_subnormal(pair):
+    """By products of matrices as by single ones, which are the oracle's."""
+    (pair,) = format_pairs(pair)
+    cases = random_cases(generator("integers", pair), pair, 60, 2, 20)
+    for text in ("cdna2-fp16", "cdna2-bf16"):
+        check(cases, text)
+        got = np.diagonal(matmul(cases.a, cases.b, text, cases.c[:, None]))
+        want = dot(cases.a, cases.b, text, cases.c)
+        assert got.copy().view(np.uint32).tolist() == want.view(np.uint32).tolist()
+
+
+def test_a_code_book_is_flushed_element_by_element():
+    scheme = schemes.SCHEMES["mixed4"]
+    size = 32
+    ones = np.full((1, size), 1, scheme.code_dtype)  # 0.5, subnormal, as E2M1; an integer 1 as INT4
+    for selector, results in ((0, (size * 0.5, 0.0)), (1, (size * 1.0, size * 1.0))):
+        a = schemes.ScaledArray(
+            *(scheme, ones, (np.full((1, 1), 127, np.uint8),)),
+            selectors=np.full((1, 1), selector, np.uint8),
+        )
+        b = schemes.quantize(np.ones((1, size), np.float32), "mxfp8_e4m3")
+        for text, result in zip(("cdna1-fp16", "cdna2-fp16"), results, strict=True):
+            assert schemes.matmul(a, b, text).item() == result
+
+
 def test_what_a_machine_does_not_take():
     with pytest.raises(
         ValueError, match="accumulator blackwell-mxf4nvf4 takes e2m1 only, not e4m3 x e4m3"

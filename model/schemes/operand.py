@@ -97,7 +97,8 @@ class Operand:
     values: float64, exact, NaN and infinities included. units: int16, exponents of the unit digit,
     NO_EXPONENT for zeros and what is not finite. lsb, low, high: values are multiples of 2^lsb from
     low to high of them, of `significand_bits` from the first digit to the last. regions: float64
-    scales (rows, regions) of `region_length` columns each, or None.
+    scales (rows, regions) of `region_length` columns each, or None. floats: whether elements are
+    floats, which have subnormal numbers, for each of them where a code book has both.
     """
 
     values: Array
@@ -109,6 +110,7 @@ class Operand:
     blocks: tuple[BlockScale, ...] = ()
     regions: Array | None = None
     region_length: int = 0
+    floats: bool | Array = True
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -122,19 +124,23 @@ class Operand:
 
     @property
     def flushed(self) -> "Operand":
-        """As a machine without subnormal numbers reads it: elements below their unit are zeros."""
+        """As a machine without subnormal numbers reads it: floats below their unit are zeros."""
+        if self.floats is False:
+            return self
         xp, values = namespace(self.values), self.values
         size = xp.abs(values)
-        zero = (size < power(at_least(self.units, -FLOAT64_BIAS + 1))) & (size > 0)
+        zero = (size < power(at_least(self.units, -FLOAT64_BIAS + 1))) & (size > 0) & self.floats
         units = xp.where(zero, NO_EXPONENT, self.units)
-        return replace(
-            self, values=xp.where(zero, 0.0 * values, values), units=cast(units, "int16")
-        )
+        signed = 0.0 * xp.where(zero, values, 0.0)
+        return replace(self, values=xp.where(zero, signed, values), units=cast(units, "int16"))
 
     def reordered(self, columns: NDArray[np.int64]) -> "Operand":
         """With its columns in another order, in which none leaves its block."""
         index = beside(columns, self.values)
-        return replace(self, values=self.values[:, index], units=self.units[:, index])
+        floats = self.floats if isinstance(self.floats, bool) else self.floats[:, index]
+        return replace(
+            self, values=self.values[:, index], units=self.units[:, index], floats=floats
+        )
 
     def region_scale(self, column: int) -> Array:
         """The scale of every row's region at `column`; 1 where there is none."""
@@ -191,7 +197,24 @@ def operand(array: Scaled, check: Callable[..., object] | None = None) -> Operan
             blocks.append(block_scale(level.format, scales, length))
     lsb, low, high = element_range(scheme)
     width = significand_bits(scheme)
-    return Operand(values, units, lsb, low, high, width, tuple(blocks), regions, region_length)
+    return Operand(
+        *(values, units, lsb, low, high, width, tuple(blocks), regions, region_length),
+        floats=_floats(array, codes),
+    )
+
+
+def _floats(array: Scaled, codes: Array) -> bool | Array:
+    """Whether the elements of these codes are floats, one answer where all are alike."""
+    table = _float_table(array.scheme.elements)
+    if array.zero_points is not None or not table.any():
+        return False
+    return True if table.all() else array.elements(table, codes)
+
+
+@cache
+def _float_table(formats: tuple[ElementFormat, ...]) -> NDArray[np.bool_]:
+    """(formats, codes): whether the format is one of floats."""
+    return np.stack([np.full(fmt.values.shape, isinstance(fmt, FloatFormat)) for fmt in formats])
 
 
 @cache

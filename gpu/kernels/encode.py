@@ -59,22 +59,40 @@ MOST_EXPONENTS = tl.constexpr(3)  # of a format whose code is found as the least
 # Added to a number below 2^22, this leaves the nearest integer, even on ties, in the last places.
 MAGIC, MAGIC_BITS = tl.constexpr(1.5 * 2.0**23), tl.constexpr(0x4B400000)
 SCALE_BIAS, NAN_SCALE = tl.constexpr(E8M0.bias), tl.constexpr(E8M0.nan_code)
+# From this exponent of the largest element on, a subnormal amax has the least scale, and no scale
+# is above 2^126: amax is below 2^128, and a carry adds at most 1 to its exponent.
+FREE_EMAX = tl.constexpr(2)
 
 
 @triton.jit
-def shared_exponent(
+def scale_code(
     amax, M: tl.constexpr, EMAX: tl.constexpr, CEILING: tl.constexpr, SCALE_RULE: tl.constexpr
 ):
-    """The exponent before clamping, from the bits of a finite amax; far below the range for 0."""
-    value = amax.to(tl.float32, bitcast=True)
-    small = amax < HIDDEN32  # a subnormal has its leading digit anywhere
-    bits = tl.where(small, value * 18446744073709551616.0, value).to(tl.int32, bitcast=True)
+    """The code of the scale, 0 to 254, from the bits of a finite amax."""
+    bits, lowered = amax, 0
+    if EMAX < FREE_EMAX:  # a subnormal has its leading digit anywhere
+        value = amax.to(tl.float32, bitcast=True)
+        small = amax < HIDDEN32
+        bits = tl.where(small, value * 18446744073709551616.0, value).to(tl.int32, bitcast=True)
+        lowered = tl.where(small, 64, 0)
     if SCALE_RULE == 2:
         bits += HIDDEN32 >> (M + 1)  # half of the last place; a carry runs into the exponent
     elif SCALE_RULE == 1:
         # This carries exactly when amax's significand exceeds the largest finite element's.
         bits += CEILING
-    return (bits >> FRACTION32) - BIAS32 - EMAX - tl.where(small, 64, 0)
+    code = (bits >> FRACTION32) + (SCALE_BIAS - BIAS32 - EMAX) - lowered
+    if EMAX < FREE_EMAX:
+        code = tl.minimum(code, NAN_SCALE - 1)
+    return tl.maximum(code, 0)
+
+
+@triton.jit
+def scale_factor(code, EMAX: tl.constexpr):
+    """1 / scale as float32, of a `scale_code`."""
+    factor = (NAN_SCALE - 1 - code) << FRACTION32
+    if EMAX < FREE_EMAX:  # the least is a subnormal
+        factor = tl.where(code == NAN_SCALE - 1, HIDDEN32 >> 1, factor)
+    return factor.to(tl.float32, bitcast=True)
 
 
 @triton.jit
@@ -196,12 +214,10 @@ def quantize_tile(
         amax = tl.max(finite, axis=AXIS, keep_dims=True)
     else:
         poisoned = largest >= INFINITY32
-        amax = tl.where(poisoned, 0, largest)
-    exponent = shared_exponent(amax, M, EMAX, CEILING, SCALE_RULE)
-    scale = tl.minimum(tl.maximum(exponent + SCALE_BIAS, 0), NAN_SCALE - 1)
-    # 2^-exponent; the least of them is a subnormal.
-    factor = tl.where(scale == NAN_SCALE - 1, HIDDEN32 >> 1, (NAN_SCALE - 1 - scale) << FRACTION32)
-    factor = factor.to(tl.float32, bitcast=True)
+        # The scale of a poisoned block is not seen, but its bits must not overflow.
+        amax = tl.where(poisoned, 0, largest) if SCALE_RULE else largest
+    scale = scale_code(amax, M, EMAX, CEILING, SCALE_RULE)
+    factor = scale_factor(scale, EMAX)
     if CONVERT:
         codes = _convert(x * factor, tl.where(poisoned, 0, 255).to(tl.uint8), M)
     else:

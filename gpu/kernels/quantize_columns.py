@@ -90,6 +90,7 @@ def _launch_columns(
         BLOCK=k,
         BLOCKS=blocks,
         WIDTH=width,
+        SLABS=outer > 1,
         PACKED=packed,
         TRANSPOSED=transposed,
         ROWS=rows is not None,
@@ -147,6 +148,7 @@ def _quantize_columns(
     BLOCK: tl.constexpr,
     BLOCKS: tl.constexpr,
     WIDTH: tl.constexpr,
+    SLABS: tl.constexpr,
     PACKED: tl.constexpr,
     TRANSPOSED: tl.constexpr,
     ROWS: tl.constexpr,
@@ -169,9 +171,12 @@ def _quantize_columns(
     HEIGHT: tl.constexpr = BLOCKS * BLOCK
     across, down = tl.cdiv(inner, WIDTH), tl.cdiv(length, HEIGHT)
     tile_row = tl.program_id(0) // across
-    column = tl.program_id(0) % across * WIDTH
-    row = tile_row % down * HEIGHT
-    slab = (tile_row // down).to(tl.int64) * length * inner
+    column = (tl.program_id(0) - tile_row * across) * WIDTH
+    slab = 0
+    if SLABS:
+        slab = (tile_row // down).to(tl.int64) * length * inner
+        tile_row = tile_row % down
+    row = tile_row * HEIGHT
     at = (row, column, length, inner)
     tile = _load_columns(x + slab, *at, BLOCK, BLOCKS, WIDTH, TRANSPOSED).to(tl.float32)
     random = tile

@@ -164,6 +164,19 @@ async def single_bytes(bench: Bench) -> None:
     await bench.ends.clear_status()
 
 
+async def every_bit(bench: Bench) -> None:
+    """What describes a job keeps any value that it has bits for: none, all, every second one."""
+    masks = {name: sum(f.mask for f in REGISTERS[name].fields) for name in sorted(CONFIGURED)}
+    for pattern in (0, 2**32 - 1, 0, 0x55555555, 0xAAAAAAAA, 0):
+        for name, mask in masks.items():
+            accepted = await bench.ends.poke(REGISTERS[name].offset, pattern & mask)
+            bench.check(accepted, f"{name} = 0x{pattern & mask:08x} was refused")
+        for name, mask in masks.items():
+            got, _ = await bench.ends.peek(REGISTERS[name].offset)
+            want = pattern & mask
+            bench.check(got == want, f"{name} is 0x{got:08x}, wanted 0x{want:08x}")
+
+
 def _took(accepted: bool) -> str:
     return "accepted" if accepted else "refused"
 

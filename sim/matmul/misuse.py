@@ -3,10 +3,14 @@
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from ...model.units.matmul.config import Tiles
 from ...model.units.matmul.registers import ADDRESS_BITS, CONFIGURED, REGISTERS, constants, word
 from .bench import Bench
 from .features import ACTIVITIES
 from .item import Product
+from .stimulus import LONG_JOB, least_cycles
+
+MANY_TILES = 256
 
 
 async def _refused(bench: Bench, error: str, register: str, value: int) -> None:
@@ -175,6 +179,15 @@ async def every_bit(bench: Bench) -> None:
             got, _ = await bench.ends.peek(REGISTERS[name].offset)
             want = pattern & mask
             bench.check(got == want, f"{name} is 0x{got:08x}, wanted 0x{want:08x}")
+
+
+async def many_tiles(bench: Bench) -> None:
+    """Many tiles down, then many across: what counts them needs more digits than for few."""
+    for down, across in ((1, 0), (0, 1)):
+        most = MANY_TILES
+        while least_cycles(bench.config, Tiles(1 + down * most, 1 + across * most, 1)) > LONG_JOB:
+            most //= 2
+        await bench.multiply(bench.product((1 + down * most, 1 + across * most), 1))
 
 
 def _took(accepted: bool) -> str:

@@ -193,6 +193,15 @@ def test_reasons_of_a_line():
     assert ([*found], left) == ([points[1]], [points[0]])
 
 
+def test_a_unit_is_closed(simulation_dir, monkeypatch, capsys):
+    """Simulated whole: no hole without a reason, no reason without a hole."""
+    monkeypatch.setattr(command, "BUILD", simulation_dir / "coverage")
+    status = command.main(["--only", "dot-hopper"])
+    out = capsys.readouterr().out
+    assert status == 0, out
+    assert "functional 100.0%; 0 holes; 0 unused reasons: closed" in out
+
+
 def test_command(capsys):
     assert command.main(["--list"]) == 0
     assert "dot-exact" in capsys.readouterr().out

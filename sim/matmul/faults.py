@@ -54,7 +54,7 @@ FAULTS = {
     "unknown addresses": Fault(misuse.unknown_addresses),
     "single bytes": Fault(misuse.single_bytes),
     "every bit": Fault(misuse.every_bit),
-    "many tiles": Fault(misuse.many_tiles),
+    "long counts": Fault(misuse.long_counts),
     "interrupt": Fault(misuse.interrupt),
     **{
         f"{'soft' if soft else 'pin'} reset, {phase}": Fault(

@@ -10,7 +10,8 @@ from .features import ACTIVITIES
 from .item import Product
 from .stimulus import LONG_JOB, least_cycles
 
-MANY_TILES = 256
+MANY = 256
+"""Tiles, or blocks, of a job that is long in one of its dimensions."""
 
 
 async def _refused(bench: Bench, error: str, register: str, value: int) -> None:
@@ -181,13 +182,19 @@ async def every_bit(bench: Bench) -> None:
             bench.check(got == want, f"{name} is 0x{got:08x}, wanted 0x{want:08x}")
 
 
-async def many_tiles(bench: Bench) -> None:
-    """Many tiles down, then many across: what counts them needs more digits than for few."""
-    for down, across in ((1, 0), (0, 1)):
-        most = MANY_TILES
-        while least_cycles(bench.config, Tiles(1 + down * most, 1 + across * most, 1)) > LONG_JOB:
+async def long_counts(bench: Bench) -> None:
+    """Many tiles down, then across, then many blocks: what counts them needs more digits."""
+    for axis in range(3):
+        most = MANY
+        while least_cycles(bench.config, _along(axis, most)) > LONG_JOB:
             most //= 2
-        await bench.multiply(bench.product((1 + down * most, 1 + across * most), 1))
+        m_tiles, n_tiles, k_blocks = _along(axis, most)
+        await bench.multiply(bench.product((m_tiles, n_tiles), k_blocks))
+
+
+def _along(axis: int, count: int) -> Tiles:
+    """One tile of one block, with `count` more along one of the three."""
+    return Tiles(*(1 + count * (axis == place) for place in range(3)))
 
 
 def _took(accepted: bool) -> str:

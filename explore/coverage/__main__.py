@@ -42,13 +42,14 @@ def _run(args: argparse.Namespace) -> int:
         return 0
     reasons = load()
     units = [_covered(unit, args.seed, reasons) for unit in chosen]
-    return conclude(units, reasons, {unit.name for unit in chosen} == {u.name for u in UNITS})
+    return conclude(units, reasons)
 
 
-def conclude(units: Sequence[Judged], reasons: Sequence[Reason], whole: bool) -> int:
-    """Write the report and print the summary; reasons count as unused in a `whole` run alone."""
+def conclude(units: Sequence[Judged], reasons: Sequence[Reason]) -> int:
+    """Write the report and print the summary, with reasons of these units that no hole needs."""
+    names = {unit.name for unit in units}
     used = {reason for unit in units for reason in unit.reasons.values()}
-    unused = [reason for reason in reasons if reason not in used] if whole else []
+    unused = [reason for reason in reasons if reason.unit in names and reason not in used]
     files = [path for unit in units if (path := BUILD / unit.name / "coverage.yml").is_file()]
     merged = BUILD / "functional"
     functional = None
@@ -57,7 +58,8 @@ def conclude(units: Sequence[Judged], reasons: Sequence[Reason], whole: bool) ->
     line = summary(units, functional, len(unused))
     write_file(BUILD / "report.html", page(units, line))
     for reason in unused:
-        print(f"no hole needs the reason {reason.what!r} of {reason.unit}: {reason.why}")
+        what = ", ".join(reason.what)
+        print(f"no hole needs the reason {what!r} of {reason.unit}: {reason.why}")
     failed = bool(unused) or any(unit.holes for unit in units)
     print(f"{line}: {'FAILED' if failed else 'closed'} ({BUILD / 'report.html'})")
     return int(failed)

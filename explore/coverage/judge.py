@@ -55,7 +55,8 @@ def judge(
     bits = {bit for found in nets.values() for bit in found}
     still = constant(verilog, verilog.stem, bits, directory)
     constants = frozenset(point for point, found in nets.items() if found <= still)
-    with_reason, holes = explained(reasons, name, [p for p in missed if p not in constants])
+    left = [point for point in missed if point not in constants]
+    with_reason, holes = explained(reasons, name, left, lines)
     return Judged(name, source, counts, constants, with_reason, tuple(holes))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from .. import command
 from ..cost.errors import SynthesisError
-from . import arithmetic, units, values
+from . import arithmetic, software, units, values
 from .claim import Claim, prove
 
 LIMIT = 300.0  # seconds
@@ -23,6 +23,7 @@ def claims() -> Iterator[Claim]:
     yield from arithmetic.claims()
     yield from values.claims()
     yield from units.claims()
+    yield from software.claims()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

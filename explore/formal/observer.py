@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from amaranth.back import rtlil
-from amaranth.hdl import ClockDomain, Elaboratable, Module, ShapeLike, Signal, Value
+from amaranth.hdl import ClockDomain, Elaboratable, Module, Shape, ShapeLike, Signal, Value
 from amaranth.lib import wiring
 
 from ...hw.hierarchy import used
@@ -47,9 +47,12 @@ class Subject:
 
 
 def component(made: wiring.Component) -> Subject:
-    """A combinational component by itself."""
+    """A component by itself."""
     design = Around(made)
-    return Subject(design.verilog(SUBJECT), design.inputs, design.shapes)
+    text = design.verilog(SUBJECT)
+    if not design.clock:
+        return Subject(text, design.inputs, design.shapes)
+    return Subject(text, design.inputs, {"rst": 1, **design.shapes}, "clk", "rst")
 
 
 def unit(config: Any) -> Subject:
@@ -132,7 +135,7 @@ def bench(subject: Subject) -> str:
     and counts from the second on.
     """
     inputs = {name: bits for name, bits in subject.inputs.items() if name not in subject.tied}
-    widths = {name: len(Signal(shape)) for name, shape in subject.shapes.items()}  # type: ignore[arg-type]
+    widths = {name: Shape.cast(shape).width for name, shape in subject.shapes.items()}
     late, pins, more = "1'b1", {name: name for name in widths}, {}
     lines = [f"  wire [{w - 1}:0] {name};" for name, w in widths.items() if name not in inputs]
     lines += [f"  assign {name} = {value};" for name, value in subject.tied.items()]

@@ -200,6 +200,49 @@ def _largest(target: Target, rng: Generator) -> Batch:
     return target.batch(a, b, split_scale(rng, s), micro=np.zeros(s.shape, np.uint64))
 
 
+FADING = (-28, 60)  # places from the least normal result on, of the first digit of a sum
+
+
+def fullest(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """Sums that fill the word: every product and c as large as they get above one unit digit.
+
+    c is at times a digit smaller or larger, or a little less.
+    """
+    sides, units = [], np.zeros(n, np.int64)
+    for fmt in (target.format_a, target.format_b):
+        fraction, exponent = np.frexp(np.abs(np.where(np.isfinite(fmt.values), fmt.values, 0.0)))
+        codes = np.flatnonzero((fraction == fraction.max()) & (fmt.values > 0))
+        code = rng.choice(codes, n)
+        units += exponent[code] - 1
+        sides.append(np.repeat(code, target.lanes).reshape(n, 1, -1).astype(fmt.dtype))
+    negative, s = _signs(rng, n), rng.integers(-3, 4, n)
+    sides[1][negative] = target.format_b.negated(sides[1][negative])
+    exponent = units + s + np.array([0, 0, 0, 1, -1])[rng.integers(0, 5, n)]
+    less = rng.integers(0, 1 << 20, n) * (rng.random(n) < 0.5)
+    c = float_bits(negative.astype(np.int64), exponent, 0x7FFFFF - less)
+    return [target.batch(sides[0], sides[1], split_scale(rng, s[:, None]), c)]
+
+
+def fading(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """Sums around the least normal result, with their first digits at every place in turn, alone
+    or beside a c of about their magnitude; half of them of nothing but large products."""
+    a, b = target.zeros(n, 1)
+    _, high = target.pairs.limits
+    lane, full = _lanes(rng, target, n, target.lanes), rng.random(n) < 0.5
+    used = np.where(full, target.lanes, rng.integers(1, target.lanes + 1, n))
+    negative = _signs(rng, n)
+    for i in range(target.lanes):
+        with_a, with_b = a.copy(), b.copy()
+        turn = ~full & (rng.random(n) < 0.2)
+        exponent = high - np.where(full, 0, rng.integers(0, 4, n))
+        _put(target, rng, with_a, with_b, 0, lane[:, i], exponent, negative ^ turn)
+        a[i < used], b[i < used] = with_a[i < used], with_b[i < used]
+    place = FLOAT32.emin + np.arange(n) % (FADING[1] - FADING[0]) + FADING[0]
+    c = float_bits(rng.integers(0, 2, n), place - rng.integers(-3, 30, n), _fractions(rng, n))
+    c = np.where(rng.random(n) < 0.5, np.uint32(0), c)
+    return [target.batch(a, b, split_scale(rng, (place - high)[:, None]), c)]
+
+
 def conversion(target: Target, rng: Generator, n: int) -> list[Batch]:
     """Only c, with fractions around the halfway points of narrower results."""
     a, b = target.signed_zeros(rng, n, 1)

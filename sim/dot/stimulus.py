@@ -225,6 +225,8 @@ SEQUENCES: dict[str, tuple[Sequence, int]] = {
     "sticky": (corners.sticky, 3),
     "grid": (corners.grid, 2),
     "limits": (corners.limits, 2),
+    "fullest": (corners.fullest, 1),
+    "fading": (corners.fading, 1),
     "conversion": (corners.conversion, 1),
     "c_classes": (corners.c_classes, 1),
     "cancelled_c": (corners.cancelled_c, 2),

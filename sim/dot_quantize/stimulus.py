@@ -17,16 +17,20 @@ from ..engine.job import UnitJob
 from ..quantize import item as quantize
 from ..quantize import stimulus as quantize_stimulus
 from .item import Batch
+from .peeled import peeled
 
 VALUE_BLOCKS = 500
 """The fewest blocks of the quantiser's sequences: some bins take one in a hundred."""
+PEELED_SHARE, PEELED_BLOCKS = 16, 16
+"""One dot product in so many is of `peeled`, which take seven blocks each; the fewest blocks."""
 
 
 def traffic(job: UnitJob, purpose: str, count: int, tensor_blocks: int | None) -> Batch:
     """About `count` dot products in blocks, from random numbers for this purpose.
 
     Two thirds are of the dot unit's sequences, each block of one of them, and one third of the
-    quantiser's. Besides those of real tensors, of about `tensor_blocks` blocks (None: all).
+    quantiser's. Besides those of which the last digits decide, and those of real tensors, of about
+    `tensor_blocks` blocks (None: all).
     """
     config: DotQuantizeConfig = job.config
     rng, block = job.rng(purpose), config.quantizer.block
@@ -38,6 +42,9 @@ def traffic(job: UnitJob, purpose: str, count: int, tensor_blocks: int | None) -
         values = quantize_stimulus.traffic(config.quantizer, rng, blocks)
         size = sum(map(len, products))
         products += [_through_c(config, rng, batch, i) for i, batch in enumerate(values)]
+        peels = max(count // (PEELED_SHARE * block), PEELED_BLOCKS)
+        modes = range(len(config.dot.formats))
+        products += [peeled(Target(config.dot, mode), rng, peels, block) for mode in modes]
         orders.append(np.arange(size, sum(map(len, products))).reshape(-1, block))
     order = np.concatenate(orders)
     return Batch(products, order, np.zeros(len(order), np.int64))

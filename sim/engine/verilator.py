@@ -115,8 +115,10 @@ class Build:
         results_xml.parent.mkdir(parents=True, exist_ok=True)
         results_xml.unlink(missing_ok=True)
 
-        # Registers that no reset gives a value start with any, other ones for each seed.
-        command = [str(self.executable), "+verilator+rand+reset+2"]
+        # Registers that no reset gives a value start with any, other ones for each seed. Where
+        # coverage is measured all start with 0: a random start would count as a toggle.
+        start = 0 if self.coverage else 2
+        command = [str(self.executable), f"+verilator+rand+reset+{start}"]
         if seed is not None:
             command.append(f"+verilator+seed+{seed % _LARGEST_SEED + 1}")
         if self.coverage:

@@ -10,6 +10,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import (
     AxiLiteBus,
     AxiLiteMaster,
+    AxiProt,
     AxiResp,
     AxiStreamBus,
     AxiStreamFrame,
@@ -39,6 +40,7 @@ class Ends:
         }
         self.sink = AxiStreamSink(_stream(dut, "m_axis_c"), dut.clk, dut.ends_rst)
         self.software: Any = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), dut.clk, dut.rst)
+        self._protections = itertools.cycle(map(AxiProt, range(8)))
         loggers = [end.log for end in (*self.sources.values(), self.sink)]
         loggers += [self.software.write_if.log, self.software.read_if.log]
         for log in loggers:
@@ -121,11 +123,12 @@ class Ends:
     async def poke(self, address: int, value: int, size: int = 4) -> bool:
         """Write bytes at an address; whether it was accepted."""
         data = value.to_bytes(size, "little")
-        return (await self.software.write(address, data)).resp == AxiResp.OKAY
+        done = await self.software.write(address, data, next(self._protections))
+        return done.resp == AxiResp.OKAY
 
     async def peek(self, address: int) -> tuple[int, bool]:
         """A word, and whether the read was accepted."""
-        got = await self.software.read(address, 4)
+        got = await self.software.read(address, 4, next(self._protections))
         return int.from_bytes(got.data, "little"), got.resp == AxiResp.OKAY
 
     async def read(self, register: str) -> dict[str, int]:

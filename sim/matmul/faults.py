@@ -53,6 +53,8 @@ FAULTS = {
     "reads while busy": Fault(misuse.reads_while_busy),
     "unknown addresses": Fault(misuse.unknown_addresses),
     "single bytes": Fault(misuse.single_bytes),
+    "every bit": Fault(misuse.every_bit),
+    "long counts": Fault(misuse.long_counts),
     "interrupt": Fault(misuse.interrupt),
     **{
         f"{'soft' if soft else 'pin'} reset, {phase}": Fault(

@@ -3,10 +3,15 @@
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from ...model.units.matmul.config import Tiles
 from ...model.units.matmul.registers import ADDRESS_BITS, CONFIGURED, REGISTERS, constants, word
 from .bench import Bench
 from .features import ACTIVITIES
 from .item import Product
+from .stimulus import LONG_JOB, least_cycles
+
+MANY = 256
+"""Tiles, or blocks, of a job that is long in one of its dimensions."""
 
 
 async def _refused(bench: Bench, error: str, register: str, value: int) -> None:
@@ -162,6 +167,34 @@ async def single_bytes(bench: Bench) -> None:
             got, _ = await bench.ends.peek(register.offset)
             bench.check(got == want, f"{name} is 0x{got:08x}, wanted 0x{want:08x}")
     await bench.ends.clear_status()
+
+
+async def every_bit(bench: Bench) -> None:
+    """What describes a job keeps any value that it has bits for: none, all, every second one."""
+    masks = {name: sum(f.mask for f in REGISTERS[name].fields) for name in sorted(CONFIGURED)}
+    for pattern in (0, 2**32 - 1, 0, 0x55555555, 0xAAAAAAAA, 0):
+        for name, mask in masks.items():
+            accepted = await bench.ends.poke(REGISTERS[name].offset, pattern & mask)
+            bench.check(accepted, f"{name} = 0x{pattern & mask:08x} was refused")
+        for name, mask in masks.items():
+            got, _ = await bench.ends.peek(REGISTERS[name].offset)
+            want = pattern & mask
+            bench.check(got == want, f"{name} is 0x{got:08x}, wanted 0x{want:08x}")
+
+
+async def long_counts(bench: Bench) -> None:
+    """Many tiles down, then across, then many blocks: what counts them needs more digits."""
+    for axis in range(3):
+        most = MANY
+        while least_cycles(bench.config, _along(axis, most)) > LONG_JOB:
+            most //= 2
+        m_tiles, n_tiles, k_blocks = _along(axis, most)
+        await bench.multiply(bench.product((m_tiles, n_tiles), k_blocks))
+
+
+def _along(axis: int, count: int) -> Tiles:
+    """One tile of one block, with `count` more along one of the three."""
+    return Tiles(*(1 + count * (axis == place) for place in range(3)))
 
 
 def _took(accepted: bool) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from ...model import DotConfig, ElementFormat, MXArray
+from ...model import E8M0, DotConfig, ElementFormat, MXArray
 from ...model.formats import E4M3
 from ...model.units.matmul.config import MatmulConfig, Tiles
 from ..bench.operands import E4M3_CLASSES, near_scales, random_c, weighted, wide_scales
@@ -32,8 +32,14 @@ CYCLES_PER_RESULT = 10
 JOB, LONG_JOB = 1000, 4000
 """Cycles of a job among faults, and of one whose operands still come while results leave."""
 
-OPERANDS = {"near": 0.0, "wide": 0.0, "special": 0.01, "zero": 0.0}
+OPERANDS = {"near": 0.0, "wide": 0.0, "special": 0.01, "zero": 0.0, "ones": 0.0}
 """Kinds of operands, and the weight of infinities and NaN in them; of zeros no flag is raised."""
+ONES = "ones"
+"""Sums are 1, then 1 - 2^-24, whose 24 digits are ones, to which little is added."""
+ONES_BLOCKS = (0, -24, 33, 32, -33, 24)
+"""A block is worth 2^-n; below 0 it is subtracted, 2^n of it."""
+NAN_SCALES = 0.02
+"""The share of scales that are NaN among specials."""
 
 
 def tile_shapes(config: MatmulConfig) -> tuple[tuple[int, int], ...]:
@@ -148,18 +154,26 @@ def random_product(
 ) -> Product:
     """C (m, n) of `blocks` blocks of K, of a kind of OPERANDS; most with a D, if there can be."""
     format_a, format_b = config.dot.formats[mode]
-    a = _operand(rng, config.dot, format_a, m, blocks, kind)
-    b = _operand(rng, config.dot, format_b, n, blocks, kind)
+    a = _operand(rng, config.dot, format_a, m, blocks, kind, 1.0)
+    b = _operand(rng, config.dot, format_b, n, blocks, kind, -1.0)
     d = None
-    if config.initial_c and kind != "zero" and rng.random() < 2 / 3:
+    if config.initial_c and kind not in ("zero", ONES) and rng.random() < 2 / 3:
         special = 0.1 if kind == "special" else 0.0
         d = random_c(rng, m * n, special).view(np.float32).reshape(m, n)
     return Product(kind, mode, a, b, d)
 
 
 def _operand(
-    rng: Generator, dot: DotConfig, fmt: ElementFormat, rows: int, blocks: int, kind: str
+    rng: Generator,
+    dot: DotConfig,
+    fmt: ElementFormat,
+    rows: int,
+    blocks: int,
+    kind: str,
+    sign: float,
 ) -> MXArray:
+    if kind == ONES:
+        return _ones(dot, fmt, rows, blocks, sign)
     codes = weighted(rng, fmt, (rows, blocks * dot.lanes), OPERANDS[kind])
     codes = np.zeros_like(codes) if kind == "zero" else codes
     draw = _e4m3_scales if dot.scales == E4M3.name else _e8m0_scales
@@ -167,8 +181,24 @@ def _operand(
     return MXArray(codes, scales, fmt, dot.scale_block)
 
 
+def _ones(dot: DotConfig, fmt: ElementFormat, rows: int, blocks: int, sign: float) -> MXArray:
+    """One element of a block is 1.0, or `sign` where the block is subtracted; the others are 0."""
+    worth = np.array([ONES_BLOCKS[k % len(ONES_BLOCKS)] for k in range(blocks)])
+    elements = np.zeros((rows, blocks, dot.lanes))
+    elements[:, :, 0] = np.where(worth < 0, sign, 1.0)
+    exponents = -((np.abs(worth) + (sign < 0)) // 2)
+    if dot.scales == E4M3.name:
+        codes = E4M3.encode(np.ldexp(1.0, exponents + E4M3.emax))
+    else:
+        codes = E8M0.encode(exponents)
+    scales = np.tile(np.repeat(codes, dot.scale_blocks), (rows, 1))
+    return MXArray(fmt.encode(elements.reshape(rows, -1)), scales, fmt, dot.scale_block)
+
+
 def _e8m0_scales(rng: Generator, shape: tuple[int, ...], kind: str) -> NDArray[np.uint8]:
-    return (near_scales if kind == "near" else wide_scales)(rng, shape)
+    if kind == "near":
+        return near_scales(rng, shape)
+    return wide_scales(rng, shape, NAN_SCALES if kind == "special" else 0.0)
 
 
 def _e4m3_scales(rng: Generator, shape: tuple[int, ...], kind: str) -> NDArray[np.uint8]:
@@ -180,7 +210,9 @@ def _e4m3_scales(rng: Generator, shape: tuple[int, ...], kind: str) -> NDArray[n
     ends = np.unique(finite).astype(np.uint8)
     any_of = rng.integers(0, nan, shape, dtype=np.uint8)
     scales = np.where(rng.random(shape) < 0.5, rng.choice(ends, shape), any_of)
-    return np.where(rng.random(shape) < (0.02 if kind == "special" else 0), np.uint8(nan), scales)
+    return np.where(
+        rng.random(shape) < (NAN_SCALES if kind == "special" else 0), np.uint8(nan), scales
+    )
 
 
 def real_product(

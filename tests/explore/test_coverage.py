@@ -1,5 +1,7 @@
 """Coverage of the Verilog: Verilator's files by hand, constant nets, reasons, the report."""
 
+from dataclasses import replace
+
 import pytest
 
 from mxdot.explore.coverage import __main__ as command
@@ -7,6 +9,7 @@ from mxdot.explore.coverage.constants import constant
 from mxdot.explore.coverage.judge import judge
 from mxdot.explore.coverage.points import Point, reached, read
 from mxdot.explore.coverage.reasons import FILE, Reason, explained, load
+from mxdot.explore.mutate.subjects import UNITS
 
 VERILOG = """module top (input wire clk, input wire a, output reg held, output wire [1:0] <y>);
   reg stuck;
@@ -86,8 +89,8 @@ def test_holes_are_what_no_proof_and_no_reason_holds(tmp_path, verilog):
         item("y[1]:1->0", 0),
         item("a:0->1", 7),
     )
-    reason = Reason("unit", "t*", "toggle", "y?1?:1->0", "by hand")
-    other = Reason("another", "*", "toggle", "*", "of another unit")
+    reason = Reason("unit", "t*", "toggle", ("y[1]",), "by hand")
+    other = Reason("another", "*", "toggle", ("*",), "of another unit")
     found = judge("unit", verilog, files, [other, reason], tmp_path / "case")
     assert [point.what for point in found.constants] == ["stuck:0->1"]
     assert {point.what: why for point, why in found.reasons.items()} == {"y[1]:1->0": reason}
@@ -124,14 +127,14 @@ def conclude(tmp_path, monkeypatch):
 
 def test_a_hole_fails_and_so_does_an_unused_reason(tmp_path, verilog, conclude, capsys):
     closed = judge("unit", verilog, covered(tmp_path, item("a:0->1", 7)), [], tmp_path / "case")
-    assert conclude([closed], [], True) == 0
+    assert conclude([closed], []) == 0
     assert "toggle 1 of 1, 100.0%" in capsys.readouterr().out
-    unused = Reason("unit", "*", "toggle", "b", "why")
-    assert conclude([closed], [unused], True) == 1
+    unused = Reason("unit", "*", "toggle", ("b",), "why")
+    assert conclude([closed], [unused]) == 1
     assert "no hole needs the reason 'b' of unit: why" in capsys.readouterr().out
-    assert conclude([closed], [unused], False) == 0  # another unit may need it
+    assert conclude([closed], [replace(unused, unit="another")]) == 0
     files = covered(tmp_path, item("held:0->1", 0))
-    assert conclude([judge("unit", verilog, files, [], tmp_path / "case")], [], True) == 1
+    assert conclude([judge("unit", verilog, files, [], tmp_path / "case")], []) == 1
     assert "1 holes, " in capsys.readouterr().out.replace(";", ",")
 
 
@@ -139,22 +142,22 @@ def test_hostile_names_are_text_in_the_report(tmp_path, verilog, conclude):
     evil = "<script>alert(1)</script>"
     files = covered(tmp_path, item(f"{evil}:0->1", 0, kind="branch", module=evil))
     verilog.write_text(f"{VERILOG}// {evil}\n")
-    reason = Reason("*", "*", "branch", "*", evil)
-    assert conclude([judge(evil, verilog, files, [reason], tmp_path / "case")], [], True) == 0
+    reason = Reason(evil, "*", "branch", ("*",), evil)
+    assert conclude([judge(evil, verilog, files, [reason], tmp_path / "case")], []) == 0
     page = (tmp_path / "report" / "report.html").read_text()
     assert "<script" not in page
     assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 5
 
 
 def test_reasons(tmp_path):
-    assert isinstance(load(FILE), list)
+    assert {reason.unit for reason in load(FILE)} <= {unit.name for unit in UNITS}
     path = tmp_path / "reasons.toml"
     path.write_text(
         '[[reason]]\nunit = "u"\nmodule = "m"\nkind = "toggle"\nwhat = "w"\nwhy = "y"\n'
     )
-    assert load(path) == [Reason("u", "m", "toggle", "w", "y")]
+    assert load(path) == [Reason("u", "m", "toggle", ("w",), "y")]
     point = Point("m", "line", 1, 1, "w")
-    assert explained(load(path), "u", [point]) == ({}, [point])
+    assert explained(load(path), "u", [point], [""]) == ({}, [point])
     path.write_text(path.read_text().replace("toggle", "net"))
     with pytest.raises(
         ValueError, match=r"kind in .* must be one of line, branch, toggle, not 'net'"
@@ -163,6 +166,40 @@ def test_reasons(tmp_path):
     path.write_text('[[reason]]\nunit = "u"\n')
     with pytest.raises(ValueError, match=r"a reason in .* must have texts unit, module"):
         load(path)
+
+
+@pytest.mark.parametrize(
+    ("what", "bits"),
+    [
+        ("count[5:3]", "3 4 5"),
+        ("c*[3]", "3"),
+        ("count", ""),
+        ("count*", "2 3 4 5 6"),
+        ("other[5:3]", ""),
+    ],
+)
+def test_reasons_of_bits(what, bits):
+    reason = Reason("u", "*", "toggle", ("other", what), "why")
+    points = [Point("m", "toggle", 1, 1, f"count[{bit}]:0->1") for bit in range(2, 7)]
+    found, left = explained([reason], "u", points, [""])
+    assert [point.bit for point in found] == [f"count[{bit}]" for bit in bits.split()]
+    assert [*found, *left] == sorted(points, key=lambda point: point in left)
+
+
+def test_reasons_of_a_line():
+    reason = Reason("u", "*", "branch", ("cond_then",), "why", source="a ? 1")
+    points = [Point("m", "branch", line, 1, "cond_then") for line in (1, 2)]
+    found, left = explained([reason], "u", points, ["assign x = b ? 1 : 0;", "y = a ? 1 : 0;"])
+    assert ([*found], left) == ([points[1]], [points[0]])
+
+
+def test_a_unit_is_closed(simulation_dir, monkeypatch, capsys):
+    """Simulated whole: no hole without a reason, no reason without a hole."""
+    monkeypatch.setattr(command, "BUILD", simulation_dir / "coverage")
+    status = command.main(["--only", "dot-hopper"])
+    out = capsys.readouterr().out
+    assert status == 0, out
+    assert "functional 100.0%; 0 holes; 0 unused reasons: closed" in out
 
 
 def test_command(capsys):

@@ -28,6 +28,7 @@ CLAIMS = {claim.name: claim for claim in command.claims()}
         "normalizer:27-limited",
         "order:exact-1",
         "sum:exact-e2m1",
+        "counters",
     ],
 )
 def test_claims_hold_and_fail_with_a_bug(name, tmp_path):

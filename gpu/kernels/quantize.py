@@ -13,6 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from . import quantize_pairs
 from .encode import quantize_tile, store_codes
 from .launch import Launch
 from .quantize_columns import quantize_columns
@@ -88,7 +89,9 @@ def quantize_rows(
     count = total // k
     codes = empty_codes(total, rules, packed, x)
     scales = torch.empty(count, dtype=torch.uint8, device=x.device)
-    if count:
+    if count and quantize_pairs.takes(x, rules, packed):
+        quantize_pairs.launch(count, rules)(x, codes, scales, count)
+    elif count:
         launch = _rows_launch(count, rules, packed, words is not None, x.device)
         launch(x, signed(words, x), codes, scales, count)
     return codes, scales

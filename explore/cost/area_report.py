@@ -129,6 +129,8 @@ def entries() -> Iterator[Entry]:
     yield _unit("e4m3", "aligned:24", 1)
     yield _unit(RUN_TIME, "aligned:13", 1)
     yield _unit(RUN_TIME, "aligned:13", 4)
+    yield _unit(RUN_TIME, "exact", 4)
+    yield _unit(RUN_TIME, "exact", 4, interleave=2)
 
 
 def clocked() -> Iterator[Entry]:

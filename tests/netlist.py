@@ -111,7 +111,7 @@ class Scope:
         for scope in self.inside.values():
             yield from scope.scopes()
 
-    def alias(self, net: Net) -> "tuple[Scope, Net] | None":
+    def alias(self, net: Net) -> "tuple[Scope, Any] | None":
         """The net on the other side of a port, where `net` is one."""
         cell = self.cells[net.cell]
         if isinstance(cell, nir.Instance):
@@ -129,7 +129,8 @@ class Scope:
         alias = self.alias(net)
         if alias is not None:
             return iter([alias])
-        return ((self, source) for source, _ in self.cells[net.cell].comb_edges_to(net.bit))
+        edges: Any = self.cells[net.cell].comb_edges_to(net.bit)
+        return ((self, source) for source, _ in edges)
 
     def lines(self, net: Net) -> list[str]:
         """Statements that compute `net` from its sources, and its name."""

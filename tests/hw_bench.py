@@ -107,23 +107,24 @@ def to_planes(values: NDArray, width: int) -> Planes:
     planes = []
     for low in range(0, width, 32):
         limb = ((values >> low) & 0xFFFFFFFF).astype(np.uint32)
-        for bit in range(min(32, width - low)):
-            packed = np.packbits((limb >> np.uint32(bit)) & np.uint32(1), bitorder="little")
-            planes.append(int.from_bytes(packed.tobytes(), "little"))
+        places = np.arange(min(32, width - low), dtype=np.uint32)
+        rows = np.packbits(limb >> places[:, np.newaxis] & 1, axis=1, bitorder="little")
+        planes += [int.from_bytes(row.tobytes(), "little") for row in rows]
     return planes
 
 
 def from_planes(planes: Planes, n: int, signed: bool = False) -> NDArray:
     """The integers of n cases: int64 up to 63 bits, Python integers beyond."""
-    size = (n + 7) // 8
     wide = len(planes) > 63
-    values = np.zeros(n, object if wide else np.int64)
-    for place, plane in enumerate(planes):
-        buffer = np.frombuffer(plane.to_bytes(size, "little"), np.uint8)
-        bits = np.unpackbits(buffer, count=n, bitorder="little")
-        weight = -(1 << place) if signed and place == len(planes) - 1 else 1 << place
-        values += bits.astype(object if wide else np.int64) * weight
-    return values
+    kind = object if wide else np.int64
+    size = (n + 7) // 8
+    buffer = np.frombuffer(b"".join(plane.to_bytes(size, "little") for plane in planes), np.uint8)
+    rows = buffer.reshape(len(planes), size)
+    bits = np.unpackbits(rows, axis=1, count=n, bitorder="little").astype(kind)
+    weights = [1 << place for place in range(len(planes))]
+    if signed and planes:
+        weights[-1] = -weights[-1]
+    return np.array(weights, kind) @ bits
 
 
 def differing(got: Any, want: Any) -> NDArray:

@@ -4,9 +4,11 @@ Every net of the netlist is one Python integer whose bit j belongs to case j, so
 on it serves all cases. That is two to three orders of magnitude faster than a simulator on the
 exhaustive and random tests of the datapath; tests/test_hw_netlist.py compares it with Amaranth's
 own simulator. The netlist is an inside of Amaranth, whose version is pinned.
+
+As for Verilog, each distinct component of a design is elaborated once, however often it occurs.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from amaranth.hdl import Fragment, Value
@@ -14,6 +16,9 @@ from amaranth.hdl import _nir as nir
 from amaranth.hdl._ir import build_netlist
 from amaranth.hdl._nir import Net
 from amaranth.lib import wiring
+
+from mxdot.hw.hierarchy import Library, collecting, module_ports, own_names
+from mxdot.hw.verilog import uncollected
 
 Step = Callable[[int, dict[str, list[int]], list[int]], tuple[dict[str, list[int]], list[int]]]
 Bits = list[str]  # expressions, lowest bit first
@@ -35,84 +40,174 @@ class Netlist:
     """
 
     def __init__(self, component: wiring.Component) -> None:
-        values, self.inputs, self.outputs = {}, {}, {}
+        ports, self.inputs, self.outputs = {}, {}, {}
         for path, member, value in component.signature.flatten(component):
             name = ".".join(map(str, path))
-            values[name] = (wiring_value(value), None)
+            ports[name] = wiring_value(value)
             side = self.inputs if member.flow is wiring.In else self.outputs
-            side[name] = len(wiring_value(value))
-        cells = build_netlist(Fragment.get(component, None), ports=values).cells
-        flops = [(i, cell) for i, cell in enumerate(cells) if isinstance(cell, nir.FlipFlop)]
+            side[name] = len(ports[name])
+        root = Scope("", *_cells(component, ports))
+        flops = [(scope, i, cell) for scope in root.scopes() for i, cell in scope.flops]
         if flops:
             self.inputs["rst"] = 1
         self.registers = [
-            cell.init >> bit & 1 for _, cell in flops for bit in range(len(cell.data))
+            cell.init >> bit & 1 for *_, cell in flops for bit in range(len(cell.data))
         ]
-        self.step = Compiler(cells).compile(self.inputs, flops)
+        self.step = compile_step(root, self.inputs, flops)
 
 
-class Compiler:
-    """Makes a Python function of cells; `known` names the nets that it has dealt with."""
+@uncollected()
+def _cells(
+    component: wiring.Component, ports: Mapping[str, Value]
+) -> tuple[list[nir.Cell], dict[str, list[nir.Cell]]]:
+    """The cells of `component` and, by name, those of each component that they instantiate."""
+    library, parts = Library(""), {}
+    with collecting(library):
+        top = _own_cells(component, ports)
+        while len(parts) < len(library.components):  # elaborating one may add others
+            name, part = list(library.components.items())[len(parts)]
+            parts[name] = _own_cells(own_names(part), module_ports(part))
+    return top, parts
 
-    def __init__(self, cells: list[nir.Cell]) -> None:
-        self.cells = cells
+
+def _own_cells(component: wiring.Component, ports: Mapping[str, Value]) -> list[nir.Cell]:
+    directed = {name: (value, None) for name, value in ports.items()}
+    return build_netlist(Fragment.get(component, None), ports=directed).cells
+
+
+class Scope:
+    """One occurrence of a component: its cells, and the names of the nets dealt with so far.
+
+    prefix: of these names. parts: the cells of each component, by name; around: the occurrence
+    that instantiates this one, and its cell there.
+    """
+
+    def __init__(
+        self,
+        prefix: str,
+        cells: list[nir.Cell],
+        parts: dict[str, list[nir.Cell]],
+        around: "tuple[Scope, nir.Instance] | None" = None,
+    ) -> None:
+        self.prefix, self.cells, self.around = prefix, cells, around
         self.known = {Net(0): "0", Net(1): "ones"}
+        self.flops = [(i, cell) for i, cell in enumerate(cells) if isinstance(cell, nir.FlipFlop)]
+        self.inside = {
+            i: Scope(f"{prefix}{i}_", parts[cell.type], parts, (self, cell))
+            for i, cell in enumerate(cells)
+            if isinstance(cell, nir.Instance)
+        }
 
-    def compile(self, inputs: Collection[str], flops: list[tuple[int, nir.FlipFlop]]) -> Step:
-        """The function; `inputs` are the ports that it reads, `flops` the registers' cells."""
+    @property
+    def top(self) -> nir.Top:
+        """The cell of the ports."""
         top = self.cells[0]
         assert isinstance(top, nir.Top)
-        lines = ["def step(ones, inputs, registers):"]
-        for name, (start, width) in top.ports_i.items():
-            if name in inputs:  # and not the clock
-                lines.append(f"{self._name(0, range(start, start + width))} = inputs[{name!r}]")
-        states = [self._name(index, range(len(cell.data))) for index, cell in flops]
-        lines.append(f"[{', '.join(state[1:-1] for state in states)}] = registers")
-        following = [net for _, cell in flops for net in cell.data]
-        lines += self._body([net for value in top.ports_o.values() for net in value] + following)
-        outputs = [f"{name!r}: {self._list(value)}" for name, value in top.ports_o.items()]
-        lines.append(f"return {{{', '.join(outputs)}}}, {self._list(following)}")
-        scope: dict[str, Callable] = {}
-        exec("\n  ".join(lines), scope)
-        return scope["step"]
+        return top
 
-    def _name(self, cell: int, bits: Iterable[int]) -> str:
+    def scopes(self) -> "Iterator[Scope]":
+        """This one and those inside it."""
+        yield self
+        for scope in self.inside.values():
+            yield from scope.scopes()
+
+    def alias(self, net: Net) -> "tuple[Scope, Any] | None":
+        """The net on the other side of a port, where `net` is one."""
+        cell = self.cells[net.cell]
+        if isinstance(cell, nir.Instance):
+            name, bit = _port(cell.ports_o, net.bit)
+            scope = self.inside[net.cell]
+            return scope, scope.top.ports_o[name][bit]
+        if isinstance(cell, nir.Top) and self.around is not None:
+            name, bit = _port(cell.ports_i, net.bit)
+            scope, instance = self.around
+            return scope, instance.ports_i[name][bit]
+        return None
+
+    def sources(self, net: Net) -> "Iterator[tuple[Scope, Net]]":
+        """The nets that `net` is computed from."""
+        alias = self.alias(net)
+        if alias is not None:
+            return iter([alias])
+        edges: Any = self.cells[net.cell].comb_edges_to(net.bit)
+        return ((self, source) for source, _ in edges)
+
+    def lines(self, net: Net) -> list[str]:
+        """Statements that compute `net` from its sources, and its name."""
+        alias = self.alias(net)
+        if alias is None:
+            return Emitter(self, net).cell(self.cells[net.cell])
+        scope, same = alias
+        self.known[net] = scope.known[same]
+        return []
+
+    def name(self, cell: int, bits: Iterable[int]) -> str:
         """Names for outputs of a cell, as the target of an assignment."""
         nets = [Net.from_cell(cell, bit) for bit in bits]
-        self.known.update((net, f"n{net.cell}_{net.bit}") for net in nets)
-        return self._list(nets)
+        self.known.update((net, f"n{self.prefix}{net.cell}_{net.bit}") for net in nets)
+        return self.of(nets)
 
-    def _list(self, nets: Iterable[Net]) -> str:
+    def of(self, nets: Iterable[Net]) -> str:
+        """The expressions of nets that are known."""
         return f"[{', '.join(self.known[net] for net in nets)}]"
 
-    def _body(self, roots: list[Net]) -> list[str]:
-        """Statements that compute `roots`, in an order in which they can be executed."""
-        lines: list[str] = []
-        stack: list[tuple[Net, Iterator]] = []
 
-        def visit(net: Net) -> None:
-            if net not in self.known:
-                stack.append((net, iter(self.cells[net.cell].comb_edges_to(net.bit))))
+def _port(ports: Mapping[str, tuple[int, int]], place: int) -> tuple[str, int]:
+    """The port, and the bit of it, at this place of a cell's outputs."""
+    for name, (start, width) in ports.items():
+        if start <= place < start + width:
+            return name, place - start
+    raise KeyError(place)
 
-        for root in roots:
-            visit(root)
-            while stack:
-                net, edges = stack[-1]
-                source = next(edges, None)
-                if source is not None:
-                    visit(source[0])
-                    continue
-                stack.pop()
-                if net not in self.known:
-                    lines += Emitter(self.known, net).cell(self.cells[net.cell])
-        return lines
+
+def compile_step(
+    root: Scope, inputs: Collection[str], flops: list[tuple[Scope, int, nir.FlipFlop]]
+) -> Step:
+    """The function; `inputs` are the ports that it reads, `flops` the registers' cells."""
+    lines = ["def step(ones, inputs, registers):"]
+    for name, (start, width) in root.top.ports_i.items():
+        if name in inputs:  # and not the clock
+            lines.append(f"{root.name(0, range(start, start + width))} = inputs[{name!r}]")
+    states = [scope.name(index, range(len(cell.data))) for scope, index, cell in flops]
+    lines.append(f"[{', '.join(state[1:-1] for state in states)}] = registers")
+    results = [(root, net) for value in root.top.ports_o.values() for net in value]
+    lines += _body(results + [(scope, net) for scope, _, cell in flops for net in cell.data])
+    outputs = [f"{name!r}: {root.of(value)}" for name, value in root.top.ports_o.items()]
+    following = [scope.of(cell.data)[1:-1] for scope, _, cell in flops]
+    lines.append(f"return {{{', '.join(outputs)}}}, [{', '.join(following)}]")
+    names: dict[str, Callable] = {}
+    exec("\n  ".join(lines), names)
+    return names["step"]
+
+
+def _body(roots: Iterable[tuple[Scope, Net]]) -> list[str]:
+    """Statements that compute `roots`, in an order in which they can be executed."""
+    lines: list[str] = []
+    stack: list[tuple[Scope, Net, Iterator]] = []
+
+    def visit(scope: Scope, net: Net) -> None:
+        if net not in scope.known:
+            stack.append((scope, net, scope.sources(net)))
+
+    for root in roots:
+        visit(*root)
+        while stack:
+            scope, net, sources = stack[-1]
+            source = next(sources, None)
+            if source is not None:
+                visit(*source)
+                continue
+            stack.pop()
+            if net not in scope.known:
+                lines += scope.lines(net)
+    return lines
 
 
 class Emitter:
     """The statements for one net, or for all nets of a cell whose bits hang together."""
 
-    def __init__(self, known: dict[Net, str], net: Net) -> None:
-        self.known, self.net = known, net
+    def __init__(self, scope: Scope, net: Net) -> None:
+        self.known, self.prefix, self.net = scope.known, scope.prefix, net
         self.lines: list[str] = []
 
     def cell(self, cell: nir.Cell) -> list[str]:
@@ -161,11 +256,11 @@ class Emitter:
 
     def _set(self, bit: int, expression: str) -> None:
         net = Net.from_cell(self.net.cell, bit)
-        self.known[net] = f"n{net.cell}_{bit}"
+        self.known[net] = f"n{self.prefix}{net.cell}_{bit}"
         self.lines.append(f"{self.known[net]} = {expression}")
 
     def _keep(self, expression: str) -> str:
-        name = f"t{self.net.cell}_{self.net.bit}_{len(self.lines)}"
+        name = f"t{self.prefix}{self.net.cell}_{self.net.bit}_{len(self.lines)}"
         self.lines.append(f"{name} = {expression}")
         return name
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from cases import RUNNING, Cases, random_cases, under_e4m3
 from hw_bench import Evaluator, assert_same, pack, shape_of, unpack
 from mxdot.hw import DotUnit
+from mxdot.hw.verilog import uncollected
 from mxdot.model import DotConfig
 from mxdot.model.trace import FLAG_NAMES
 from netlist import wiring_value
@@ -221,6 +222,7 @@ def evaluate(config: DotConfig, driver: Driver) -> Any:
             return end.value
 
 
+@uncollected()
 def simulate(config: DotConfig, driver: Driver) -> Any:
     """What the driver, of one stream, returns, run in Amaranth's simulator."""
     unit, sync = DotUnit(config), ClockDomain("sync")

@@ -66,11 +66,16 @@ FREE_EMAX = tl.constexpr(2)
 
 @triton.jit
 def scale_code(
-    amax, M: tl.constexpr, EMAX: tl.constexpr, CEILING: tl.constexpr, SCALE_RULE: tl.constexpr
+    amax,
+    M: tl.constexpr,
+    EMAX: tl.constexpr,
+    CEILING: tl.constexpr,
+    SCALE_RULE: tl.constexpr,
+    ANY_EMAX: tl.constexpr = False,
 ):
     """The code of the scale, 0 to 254, from the bits of a finite amax."""
     bits, lowered = amax, 0
-    if EMAX < FREE_EMAX:  # a subnormal has its leading digit anywhere
+    if EMAX < FREE_EMAX or ANY_EMAX:  # a subnormal has its leading digit anywhere
         value = amax.to(tl.float32, bitcast=True)
         small = amax < HIDDEN32
         bits = tl.where(small, value * 18446744073709551616.0, value).to(tl.int32, bitcast=True)
@@ -81,16 +86,16 @@ def scale_code(
         # This carries exactly when amax's significand exceeds the largest finite element's.
         bits += CEILING
     code = (bits >> FRACTION32) + (SCALE_BIAS - BIAS32 - EMAX) - lowered
-    if EMAX < FREE_EMAX:
+    if EMAX < FREE_EMAX or ANY_EMAX:
         code = tl.minimum(code, NAN_SCALE - 1)
     return tl.maximum(code, 0)
 
 
 @triton.jit
-def scale_factor(code, EMAX: tl.constexpr):
+def scale_factor(code, EMAX: tl.constexpr, ANY_EMAX: tl.constexpr = False):
     """1 / scale as float32, of a `scale_code`."""
     factor = (NAN_SCALE - 1 - code) << FRACTION32
-    if EMAX < FREE_EMAX:  # the least is a subnormal
+    if EMAX < FREE_EMAX or ANY_EMAX:  # the least is a subnormal
         factor = tl.where(code == NAN_SCALE - 1, HIDDEN32 >> 1, factor)
     return factor.to(tl.float32, bitcast=True)
 
@@ -200,10 +205,12 @@ def quantize_tile(
     ROUNDING: tl.constexpr,
     ELEMENT: tl.constexpr,
     CONVERT: tl.constexpr,
+    ANY_EMAX: tl.constexpr = False,
 ):
     """uint8 (codes, scales) of float32 `x`, whose AXIS is one block; scales keep it, of length 1.
 
-    words: int32 random bits for stochastic rounding, else anything.
+    words: int32 random bits for stochastic rounding, else anything. ANY_EMAX: the scale as it is
+    found for any format, with the same bits and more instructions.
     """
     bits = x.to(tl.int32, bitcast=True)
     magnitude = bits & 0x7FFFFFFF
@@ -215,9 +222,9 @@ def quantize_tile(
     else:
         poisoned = largest >= INFINITY32
         # The scale of a poisoned block is not seen, but its bits must not overflow.
-        amax = tl.where(poisoned, 0, largest) if SCALE_RULE else largest
-    scale = scale_code(amax, M, EMAX, CEILING, SCALE_RULE)
-    factor = scale_factor(scale, EMAX)
+        amax = tl.where(poisoned, 0, largest) if SCALE_RULE or ANY_EMAX else largest
+    scale = scale_code(amax, M, EMAX, CEILING, SCALE_RULE, ANY_EMAX)
+    factor = scale_factor(scale, EMAX, ANY_EMAX)
     if CONVERT:
         codes = _convert(x * factor, tl.where(poisoned, 0, 255).to(tl.uint8), M)
     else:

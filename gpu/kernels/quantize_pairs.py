@@ -117,7 +117,7 @@ def _quantize_pairs(
     # The scale of a poisoned block is not seen, but its bits must not overflow.
     amax = tl.where(poisoned, 0, largest) if SCALE_RULE else largest
     scale = scale_code(amax << 16, M, EMAX, CEILING, SCALE_RULE)
-    factor = (NAN_SCALE - 1 - scale) << 7  # 1 / scale as bfloat16: a normal number, EMAX being 2
+    factor = (NAN_SCALE - 1 - scale) << 7  # 1 / scale as bfloat16: a normal number, for EMAX is 2
     factor |= factor << 16
     found = tl.inline_asm_elementwise(
         CODES, "=r,r,r", [magnitudes, factor], dtype=tl.int32, is_pure=True, pack=1

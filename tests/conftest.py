@@ -11,7 +11,7 @@ hypothesis.settings.load_profile("mxdot")
 
 # Elaboration makes millions of objects that all stay for a while: looking for garbage among them
 # as often as Python does by itself takes a third of its time.
-gc.set_threshold(200_000, 20, 50)
+gc.set_threshold(2_000_000, 20, 50)
 
 
 @pytest.fixture(scope="session")

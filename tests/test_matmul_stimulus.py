@@ -8,7 +8,7 @@ from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.regression import TRAFFIC
 from mxdot.sim.matmul.features import WAITS, goals, hits
-from mxdot.sim.matmul.stimulus import least_cycles, products
+from mxdot.sim.matmul.stimulus import LONG_JOB, least_cycles, many_along, products
 from mxdot.sim.matmul.unit import bulk_products
 
 DOT = DotConfig("e4m3", 4)
@@ -56,3 +56,12 @@ def test_bulk_products_are_short_and_have_the_longest_that_is_no_goal(config, tm
         assert least_cycles(config, product.tiles(config)) * lanes <= 300_000_000
     longest = 2 * config.depth + 1
     assert longest in goals(config, ())["blocks"] or bulk[-1].tiles(config).k_blocks == longest
+
+
+@pytest.mark.parametrize("config", [*UNITS, MatmulConfig(DOT, 32, 32, 4, c_bytes=1)], ids=str)
+def test_long_counts_are_of_a_job_that_is_not_too_long(config):
+    """Of the last unit a tile of one block is."""
+    for axis in range(3):
+        tiles = many_along(config, axis)
+        assert tiles[axis] > 1
+        assert tiles[axis] == 2 or least_cycles(config, tiles) <= LONG_JOB

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the tests that need a CUDA device with the PyTorch, Triton and pytest that the machine has, and
-# the packages that tests read (array-api-compat, gfloat, hypothesis, pytest-xdist, vl-convert-python):
+# the packages that tests need (array-api-compat, gfloat, hypothesis, pytest-xdist, vl-convert-python):
 #   python3 -m pip install --no-build-isolation --no-deps . && tools/test_cuda.sh [PYTEST ARGUMENTS]
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -93,7 +93,8 @@ def prepare(product: "Product") -> Callable[..., Tensor]:
 
     def operand(codes: Tensor, scales: Tensor, fmt: ElementFormat) -> Callable[..., Any]:
         fmt = flushed(fmt) if rule.flushes else fmt
-        return prepare_operand(filled(codes), scales, fmt, pack, split, order)
+        like = codes.new_empty((codes.shape[0], scales.shape[1] * size))
+        return prepare_operand(like, scales, fmt, pack, split, order)
 
     make_a = operand(product.a_codes, product.a_scales, product.a_format)
     make_b = operand(product.b_codes, product.b_scales, product.b_format)

@@ -3,15 +3,11 @@
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from ...model.units.matmul.config import Tiles
 from ...model.units.matmul.registers import ADDRESS_BITS, CONFIGURED, REGISTERS, constants, word
 from .bench import Bench
 from .features import ACTIVITIES
 from .item import Product
-from .stimulus import LONG_JOB, least_cycles
-
-MANY = 256
-"""Tiles, or blocks, of a job that is long in one of its dimensions."""
+from .stimulus import many_along
 
 
 async def _refused(bench: Bench, error: str, register: str, value: int) -> None:
@@ -185,16 +181,8 @@ async def every_bit(bench: Bench) -> None:
 async def long_counts(bench: Bench) -> None:
     """Many tiles down, then across, then many blocks: what counts them needs more digits."""
     for axis in range(3):
-        most = MANY
-        while least_cycles(bench.config, _along(axis, most)) > LONG_JOB:
-            most //= 2
-        m_tiles, n_tiles, k_blocks = _along(axis, most)
+        m_tiles, n_tiles, k_blocks = many_along(bench.config, axis)
         await bench.multiply(bench.product((m_tiles, n_tiles), k_blocks))
-
-
-def _along(axis: int, count: int) -> Tiles:
-    """One tile of one block, with `count` more along one of the three."""
-    return Tiles(*(1 + count * (axis == place) for place in range(3)))
 
 
 def _took(accepted: bool) -> str:

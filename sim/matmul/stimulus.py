@@ -30,7 +30,10 @@ LONGEST = 20_000
 CYCLES_PER_RESULT = 10
 """The same where very many results are asked for."""
 JOB, LONG_JOB = 1000, 4000
-"""Cycles of a job among faults, and of one whose operands still come while results leave."""
+"""Cycles of a job among faults, and of one whose operands still come while results leave, or that
+counts far."""
+MANY = 256
+"""Tiles, or blocks, of a job that is long in one of its dimensions."""
 
 OPERANDS = {"near": 0.0, "wide": 0.0, "special": 0.01, "zero": 0.0, "ones": 0.0}
 """Kinds of operands, and the weight of infinities and NaN in them; of zeros no flag is raised."""
@@ -119,6 +122,21 @@ def short_counts(config: MatmulConfig) -> list[int]:
     return [count for count in counts if count <= last]
 
 
+def many_along(config: MatmulConfig, axis: int) -> Tiles:
+    """One tile of one block with MANY more along an axis, or with fewer, at least one, where that
+    takes longer than LONG_JOB.
+    """
+    most = MANY
+    while most > 1 and least_cycles(config, _along(axis, most)) > LONG_JOB:
+        most //= 2
+    return _along(axis, most)
+
+
+def _along(axis: int, count: int) -> Tiles:
+    """One tile of one block, with `count` more along one of the three."""
+    return Tiles(*(1 + count * (axis == place) for place in range(3)))
+
+
 def products(config: MatmulConfig, rng: Generator, results: int) -> Iterator[Product]:
     """Products of `results` results or of enough cycles: every shape and mode, then at random.
 
@@ -153,9 +171,12 @@ def random_product(
     kind: str = "near",
 ) -> Product:
     """C (m, n) of `blocks` blocks of K, of a kind of OPERANDS; most with a D, if there can be."""
-    format_a, format_b = config.dot.formats[mode]
-    a = _operand(rng, config.dot, format_a, m, blocks, kind, 1.0)
-    b = _operand(rng, config.dot, format_b, n, blocks, kind, -1.0)
+    dot, (format_a, format_b) = config.dot, config.dot.formats[mode]
+    if kind == ONES:
+        a, b = _ones(dot, format_a, m, blocks, 1.0), _ones(dot, format_b, n, blocks, -1.0)
+    else:
+        a = _operand(rng, dot, format_a, m, blocks, kind)
+        b = _operand(rng, dot, format_b, n, blocks, kind)
     d = None
     if config.initial_c and kind not in ("zero", ONES) and rng.random() < 2 / 3:
         special = 0.1 if kind == "special" else 0.0
@@ -164,16 +185,8 @@ def random_product(
 
 
 def _operand(
-    rng: Generator,
-    dot: DotConfig,
-    fmt: ElementFormat,
-    rows: int,
-    blocks: int,
-    kind: str,
-    sign: float,
+    rng: Generator, dot: DotConfig, fmt: ElementFormat, rows: int, blocks: int, kind: str
 ) -> MXArray:
-    if kind == ONES:
-        return _ones(dot, fmt, rows, blocks, sign)
     codes = weighted(rng, fmt, (rows, blocks * dot.lanes), OPERANDS[kind])
     codes = np.zeros_like(codes) if kind == "zero" else codes
     draw = _e4m3_scales if dot.scales == E4M3.name else _e8m0_scales
@@ -198,7 +211,7 @@ def _ones(dot: DotConfig, fmt: ElementFormat, rows: int, blocks: int, sign: floa
 def _e8m0_scales(rng: Generator, shape: tuple[int, ...], kind: str) -> NDArray[np.uint8]:
     if kind == "near":
         return near_scales(rng, shape)
-    return wide_scales(rng, shape, NAN_SCALES if kind == "special" else 0.0)
+    return wide_scales(rng, shape, _nan_share(kind))
 
 
 def _e4m3_scales(rng: Generator, shape: tuple[int, ...], kind: str) -> NDArray[np.uint8]:
@@ -210,9 +223,11 @@ def _e4m3_scales(rng: Generator, shape: tuple[int, ...], kind: str) -> NDArray[n
     ends = np.unique(finite).astype(np.uint8)
     any_of = rng.integers(0, nan, shape, dtype=np.uint8)
     scales = np.where(rng.random(shape) < 0.5, rng.choice(ends, shape), any_of)
-    return np.where(
-        rng.random(shape) < (NAN_SCALES if kind == "special" else 0), np.uint8(nan), scales
-    )
+    return np.where(rng.random(shape) < _nan_share(kind), np.uint8(nan), scales)
+
+
+def _nan_share(kind: str) -> float:
+    return NAN_SCALES if kind == "special" else 0.0
 
 
 def real_product(

@@ -29,6 +29,7 @@ CLAIMS = {claim.name: claim for claim in command.claims()}
         "order:exact-1",
         "sum:exact-e2m1",
         "counters",
+        "registers:read",
     ],
 )
 def test_claims_hold_and_fail_with_a_bug(name, tmp_path):

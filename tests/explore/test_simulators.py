@@ -108,7 +108,12 @@ def test_few_items_are_dealt_to_fewer_runs(count, tmp_path):
         (dropped_sticky_bit, "results differ from the model's"),
         (unstable_result, "results differ from the model's"),
         (lost_under_backpressure, "deadlock: no transfer for 10000 cycles after "),
-        (never_ready, "more results than dot products after 0 blocks, "),
+        # Its first block, which nobody takes, enters the unit in every cycle: results come where it
+        # is a product's last.
+        (
+            never_ready,
+            "(more results than dot products|no transfer for 10000 cycles) after 0 blocks",
+        ),
         (never_valid, "deadlock: no transfer for 10000 cycles after "),
     ],
 )
@@ -116,7 +121,7 @@ def test_a_wrong_unit_is_caught(wrong, message, simulator, tmp_path):
     config = DotConfig("e4m3", 4, "fused:13", 2)
     verilog = wrong_verilog(wrong, config, tmp_path)
     result = simulated(simulator, config, tmp_path, verilog=verilog)
-    assert any(message in error for error in result.errors), result.errors
+    assert any(re.search(message, error) for error in result.errors), result.errors
 
 
 def test_a_run_that_hangs_is_noticed_while_others_go_on(tmp_path):

@@ -146,7 +146,7 @@ def test_other_elements_by_the_rules_of_amd(text, pair):
     ],
 )
 def test_what_no_kernel_of_amds_rules_takes(text, changed, message):
-    x = MXTensor.from_model(random_cases(generator("left"), ("fp16",) * 2, 2, 1, 32).a, DEVICE)
+    x = MXTensor.from_model(random_cases(generator("left"), ("fp16", "fp16"), 2, 1, 32).a, DEVICE)
     with pytest.raises(ValueError, match=f"^executor triton cannot take this: {message}$"):
         matmul(x, x, replace(MACHINES[text], **changed), executor="triton")
 

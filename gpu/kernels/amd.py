@@ -26,7 +26,15 @@ from .arithmetic import (
     nearest_even,
     two_sum,
 )
-from .emulate import programs, start_tile, sum_width, too_wide
+from .emulate import (
+    decided,
+    programs,
+    start_tile,
+    store_tile,
+    sum_width,
+    too_wide,
+    with_nan,
+)
 from .floored import add_floored
 from .launch import Launch
 from .operands import STRIP, in_strip, is_split, pack_of, padded_rows, tile_origin
@@ -306,12 +314,9 @@ def _multiply(
                     UNROLL,
                     TILE,
                 )
-            plain = is_finite(c) & is_finite(special)
-            c = tl.where(plain, new, tl.where(is_finite(special), c, c + special))
+            c = decided(c, new, special)
             a_values += TERMS * STRIP
             a_units += TERMS * STRIP
             b_values += TERMS * STRIP
             b_units += TERMS * STRIP
-    at = row.to(tl.int64)[:, None] * n + column[None, :]
-    c = tl.where(c != c, NAN_BITS, c.to(tl.int32, bitcast=True)).to(tl.float32, bitcast=True)
-    tl.store(result + at, c, mask=(row < m)[:, None] & (column < n)[None, :])
+    store_tile(result, with_nan(c, NAN_BITS), row, column, m, n)

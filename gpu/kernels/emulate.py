@@ -200,6 +200,26 @@ def start_tile(
 
 
 @triton.jit
+def decided(c, new, special):
+    """`new` where c and the terms are finite; else what a special c and infinite terms give."""
+    plain = is_finite(c) & is_finite(special)
+    return tl.where(plain, new, tl.where(is_finite(special), c, c + special))
+
+
+@triton.jit
+def with_nan(c, NAN_BITS: tl.constexpr):
+    """float32 `c` with the rule's NaN."""
+    return tl.where(c != c, NAN_BITS, c.to(tl.int32, bitcast=True)).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def store_tile(result, values, row, column, m, n):
+    """Store a tile of results (m, n)."""
+    at = row.to(tl.int64)[:, None] * n + column[None, :]
+    tl.store(result + at, values, mask=(row < m)[:, None] & (column < n)[None, :])
+
+
+@triton.jit
 def _step(
     c,
     s,
@@ -258,8 +278,7 @@ def _step(
             new = add_aligned(known, high, low, exponent, s, F, WIDTH, SPLIT, FRACTION, EMIN)
         else:
             new = fuse(known, high, low, exponent, F, WIDTH, DROPPED, NEAREST, FRACTION, EMIN)
-    plain = is_finite(c) & is_finite(special)
-    return tl.where(plain, new, tl.where(is_finite(special), c, c + special))
+    return decided(c, new, special)
 
 
 @triton.jit
@@ -358,6 +377,4 @@ def _emulate(
                     taken = 0
     if PROMOTE > 0:
         c = promoted
-    at = row.to(tl.int64)[:, None] * n + column[None, :]
-    c = tl.where(c != c, NAN_BITS, c.to(tl.int32, bitcast=True)).to(tl.float32, bitcast=True)
-    tl.store(result + at, c, mask=(row < m)[:, None] & (column < n)[None, :])
+    store_tile(result, with_nan(c, NAN_BITS), row, column, m, n)

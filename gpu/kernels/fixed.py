@@ -28,7 +28,7 @@ from .arithmetic import (
     pair_magnitude,
     power64,
 )
-from .emulate import start_tile, sum_width, too_wide
+from .emulate import start_tile, store_tile, sum_width, too_wide
 from .operands import STRIP, in_strip, operand, pack_of, tile_origin
 from .terms import sum_terms
 
@@ -199,9 +199,7 @@ def _int64_register(
         a_values += BLOCK * STRIP
         b_values += BLOCK * STRIP
     rounded = _to_float32(value, tl.full((TILE, TILE), L, tl.int32))
-    at = row.to(tl.int64)[:, None] * n + column[None, :]
-    inside = (row < m)[:, None] & (column < n)[None, :]
-    tl.store(result + at, tl.where(special == 0, rounded, special), mask=inside)
+    store_tile(result, tl.where(special == 0, rounded, special), row, column, m, n)
 
 
 @triton.jit
@@ -360,6 +358,4 @@ def _wide_register(
         a_values += BLOCK * STRIP
         b_values += BLOCK * STRIP
     rounded = _round_limbs(limbs, limb_stride, W, L)
-    at = row.to(tl.int64)[:, None] * n + column[None, :]
-    inside = (row < m)[:, None] & (column < n)[None, :]
-    tl.store(result + at, tl.where(special == 0, rounded, special), mask=inside)
+    store_tile(result, tl.where(special == 0, rounded, special), row, column, m, n)

@@ -14,7 +14,7 @@ from torch import Tensor
 from ...model.accumulators.group_sums import GroupSums
 from ...model.products import NO_EXPONENT, Pair
 from .arithmetic import exponent32, is_finite, power64, toward_zero
-from .emulate import start_tile
+from .emulate import start_tile, store_tile
 from .operands import STRIP, in_strip, operand, pack_of, tile_origin
 from .terms import sum_terms
 
@@ -129,5 +129,4 @@ def _sum_groups(
             b_scales += b_stride
         new = toward_zero(total.to(tl.float64) * power64(largest - F), 0)
         c = tl.where(is_finite(c), new, c)
-    at = row.to(tl.int64)[:, None] * n + column[None, :]
-    tl.store(result + at, c, mask=(row < m)[:, None] & (column < n)[None, :])
+    store_tile(result, c, row, column, m, n)

@@ -58,7 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
     except (ImportError, OSError, RuntimeError) as error:  # packages, files; tools that fail
-        first = (str(error).splitlines() or [type(error).__name__])[0]
+        text = str(error)
+        if isinstance(error, OSError) and error.filename is not None:
+            text = f"{error.filename}: {error.strerror}"
+        first = (text.splitlines() or [type(error).__name__])[0]
         print(f"mxdot: error: {one_line(first)}", file=sys.stderr)
     except KeyboardInterrupt:
         print("mxdot: interrupted", file=sys.stderr)

@@ -16,6 +16,7 @@ LOST, OVER, UNDER = {"inexact"}, {"overflow", "inexact"}, {"underflow", "inexact
 ONE, ULP = [1.0], 2.0**-23
 HUGE, LARGE, ROOT = 2.0**127, 2.0**64, 2.0**63
 SMALL, FAR = 2.0**-60, 2.0**-133
+FAINT = (2.0**-140, 2.0**-140)  # c, and the result
 
 FACTS: dict[str, tuple[str, list[Fact]]] = {
     "CDNA3 cuts sum and c downwards": (
@@ -103,6 +104,18 @@ FACTS: dict[str, tuple[str, list[Fact]]] = {
             ([1.0, FAR], [2.0**-24, -FAR], 1.0, 1.0, LOST),
             ([1.0], [2.0**-24], 1.0, 1.0, LOST),
             ([FAR], [FAR], 0.0, 0.0, UNDER),
+        ],
+    ),
+    "CDNA1 keeps every digit of four products": (
+        "cdna1-fp16",
+        [
+            # 2^30 and 2^-48 leave c alone, which lies far below both.
+            ([2.0**15, 2.0**-24] * 2, [2.0**15, 2.0**-24, -(2.0**15), -(2.0**-24)], *FAINT, set()),
+            ([2.0**15, 2.0**-24, 2.0**15], [2.0**15, 2.0**-24, -(2.0**15)], 0.0, 2.0**-48, set()),
+            ([2.0**15, 2.0**-24], [2.0**15, 2.0**-24], -(2.0**30), 2.0**-48, set()),
+            ([1.0, 2.0**-24], [2.0**-24, 2.0**-24], 1.0, 1 + ULP, LOST),
+            ([1.0, 2.0**-24], [2.0**-24, -(2.0**-24)], 1.0, 1.0, LOST),
+            ([INF, 1.0], [1.0, 1.0], 1.0, INF, set()),
         ],
     ),
 }  # fmt: skip

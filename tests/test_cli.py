@@ -172,6 +172,13 @@ def test_a_file_without_room_is_named(error, message, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_missing_file_is_named(capsys, tmp_path):
+    path = tmp_path / "missing.json"
+    status, _, error = run(capsys, "sim", "replay", str(path))
+    assert status == 2
+    assert error == f"mxdot: error: {path}: No such file or directory\n"
+
+
 def test_a_missing_package_is_named(tmp_path):
     (tmp_path / "amaranth.py").write_text("raise ModuleNotFoundError(name='amaranth')")
     done = subprocess.run(

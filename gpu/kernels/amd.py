@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ...model.accumulators import Accumulator, by_kind
 from ...model.accumulators.amd import ExactMachine, FlooredMachine, TreeMachine
-from ...model.formats import FLOAT32, ElementFormat, flushed
+from ...model.formats import FLOAT32, FLOAT64, ElementFormat, flushed
 from ..tensors.formats import filled_up
 from .arithmetic import (
     BIAS32,
@@ -24,6 +24,7 @@ from .arithmetic import (
     add_to_odd,
     is_finite,
     nearest_even,
+    pair_and_c_to_odd,
     two_sum,
 )
 from .emulate import (
@@ -84,11 +85,20 @@ def _settings(rule: Accumulator, block_size: int) -> dict[str, Any]:
     return settings | {"F": 0, "G": 0, "WIDTH": INT32}
 
 
+def _is_pair(terms: int, a: ElementFormat, b: ElementFormat) -> bool:
+    """Whether two float64 hold any sum of so many products: what `two_sum` leaves of each addition
+    is at most half of the last digit of the sum, and of those rests the sum is exact."""
+    digits = a.emax + b.emax + 2 - a.lsb - b.lsb  # of a product, over its unit digit
+    growth = (terms - 1).bit_length()
+    return terms <= 2 or digits + 2 * growth <= 2 * (FLOAT64.mantissa_bits + 1)
+
+
 def prepare(product: "Product") -> Callable[..., Tensor]:
     """As that of `emulate`."""
     (m, n), where, rule = product.shape, product.device, product.accumulator
     block, split = product.block_size, is_split(*product.formats)
     settings = _settings(rule, block)
+    settings["IS_PAIR"] = _is_pair(settings["TERMS"], *product.formats)
     terms, parts = settings["TERMS"], rule.parts
     size = triton.cdiv(block, terms) * terms
     pack = pack_of(terms, terms // parts)
@@ -151,6 +161,33 @@ def _grown(digits, term, COUNT: tl.constexpr):
 
 
 @triton.jit
+def _sum_to_odd(terms, c, COUNT: tl.constexpr, IS_PAIR: tl.constexpr):
+    """The sum of a tuple of COUNT float64 and c rounded once, to odd.
+
+    IS_PAIR: two float64 hold the sum of the terms (see `_is_pair`).
+    """
+    if IS_PAIR:
+        total = terms[0]
+        rest = total * 0.0
+        for i in tl.static_range(1, COUNT):
+            total, error = two_sum(total, terms[i])
+            rest = error if i == 1 else rest + error
+        if COUNT > 2:
+            total, rest = two_sum(total, rest)
+        return pair_and_c_to_odd(total, rest, c)
+    else:
+        digits = (c,)
+        for i in tl.static_range(COUNT):
+            digits = _grown(digits, terms[i], i + 1)
+        total = digits[
+            0
+        ]  # each rounding to odd leaves a later, coarser one what it would have been
+        for i in tl.static_range(COUNT):
+            total = add_to_odd(total, digits[i + 1])
+        return total
+
+
+@triton.jit
 def _add_exactly(
     c,
     a_values,
@@ -159,6 +196,7 @@ def _add_exactly(
     b_units,
     s,
     TERMS: tl.constexpr,
+    IS_PAIR: tl.constexpr,
     SPLIT: tl.constexpr,
     PACK: tl.constexpr,
     TILE: tl.constexpr,
@@ -166,18 +204,15 @@ def _add_exactly(
     """(c', special): RNE of c and the products of a step, added exactly."""
     A: tl.constexpr = a_values.dtype.element_ty
     B: tl.constexpr = b_values.dtype.element_ty
-    digits = (c.to(tl.float64),)
+    terms = ()
     special = c * 0.0
     for k in tl.static_range(0, TERMS, PACK):
         a, a_unit, b, b_unit = packs(a_values, a_units, b_values, b_units, k, SPLIT, PACK, TILE)
         for i in tl.static_range(PACK):
             term, found = scaled_term(a, a_unit, b, b_unit, i, s, A, B, SPLIT)
             special += found
-            digits = _grown(digits, term, k + i + 1)
-    total = digits[0]  # each rounding to odd leaves a later, coarser one what it would have been
-    for i in tl.static_range(TERMS):
-        total = add_to_odd(total, digits[i + 1])
-    return nearest_even(total), special
+            terms += (term,)
+    return nearest_even(_sum_to_odd(terms, c.to(tl.float64), TERMS, IS_PAIR)), special
 
 
 # Trees --------------------------------------------------------------------------------------------
@@ -251,6 +286,7 @@ def _multiply(
     blocks,
     RULE: tl.constexpr,
     TERMS: tl.constexpr,
+    IS_PAIR: tl.constexpr,
     PARTS: tl.constexpr,
     F: tl.constexpr,
     G: tl.constexpr,
@@ -289,7 +325,17 @@ def _multiply(
             known = tl.where(is_finite(c), c, 0.0)
             if RULE == 0:
                 new, special = _add_exactly(
-                    known, a_values, a_units, b_values, b_units, s, TERMS, SPLIT, PACK, TILE
+                    known,
+                    a_values,
+                    a_units,
+                    b_values,
+                    b_units,
+                    s,
+                    TERMS,
+                    IS_PAIR,
+                    SPLIT,
+                    PACK,
+                    TILE,
                 )
             elif RULE == 1:
                 new, special = _add_tree(

@@ -76,8 +76,14 @@ def add_to_odd(a, b):
 @triton.jit
 def sum3_to_odd(high, low, c):
     """The sum high + low + c rounded once, to odd."""
-    pair, rest = two_sum(high, low)
-    total, error = two_sum(pair, c)
+    total, rest = two_sum(high, low)
+    return pair_and_c_to_odd(total, rest, c)
+
+
+@triton.jit
+def pair_and_c_to_odd(total, rest, c):
+    """As `sum3_to_odd`, of what `two_sum` gives."""
+    total, error = two_sum(total, c)
     return add_to_odd(total, add_to_odd(error, rest))
 
 

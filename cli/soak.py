@@ -32,6 +32,11 @@ def add_parsers(what: argparse._SubParsersAction) -> None:
     soak.add_argument("--seed", type=int, help="repeat the run of this seed, once for each unit")
     soak.add_argument("--count", type=int, help="dot products of a run (default: 100000)")
     soak.add_argument(
+        "--rounds",
+        type=int,
+        help="how often a run sends them, each time with other gaps and stalls (default: 1)",
+    )
+    soak.add_argument(
         "--simulator",
         metavar="NAME",
         help="verilator, cxxrtl or bitsliced, as of mxdot sim; what fails is replayed by Verilator",
@@ -66,11 +71,13 @@ def run_soak(args: argparse.Namespace) -> int:
     count = COUNT if args.count is None else args.count
     words = [program(), "sim", "soak", *["--full"] * args.full]
     words += ["--only", "{name}", "--seed", "{seed}", "--count", str(count)]
+    words += [] if args.rounds is None else ["--rounds", str(args.rounds)]
     words += [] if args.simulator is None else ["--simulator", args.simulator]
     settings = Settings(
         hours=DEFAULT_HOURS if args.hours is None else args.hours,
         seed=args.seed,
         count=count,
+        rounds=1 if args.rounds is None else args.rounds,
         workers=args.jobs,
         simulator=SIMULATORS[args.simulator or "verilator"],
         repeat=" ".join(words),
@@ -90,6 +97,7 @@ def _check(args: argparse.Namespace) -> None:
         ("hours", 0, LARGEST_HOURS),
         ("seed", 0, 2**63 - 1),
         ("count", 1, 10**8),
+        ("rounds", 1, 1000),
         ("jobs", 1, 1024),
     ):
         value = getattr(args, name)

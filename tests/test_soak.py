@@ -20,6 +20,7 @@ from mxdot.model import DotConfig, DotQuantizeConfig, QuantizeConfig
 from mxdot.model.units import UnitConfig
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.regression_units import Unit
+from mxdot.sim.engine.stream_unit import Timing
 from mxdot.sim.soak import vector
 from mxdot.sim.soak.run import Settings, run_soak
 from mxdot.sim.soak.state import Count, State
@@ -162,6 +163,33 @@ def test_an_interrupted_soak_goes_on(number, tmp_path, capsys):
     assert counted(tmp_path)[1] > compared
     assert list((tmp_path / "runs").iterdir()) == []
     assert f"{compared:,} compared so far" in capsys.readouterr().out
+
+
+def test_rounds_send_operands_again(tmp_path, capsys):
+    """Which adds nothing to what was different."""
+    assert soak(tmp_path, seed=1, count=1000, rounds=3)
+    (count,) = State(tmp_path).load().values()
+    assert count.compared == 3 * count.different >= 3 * 900
+    assert f"{count.different:,} of them different" in capsys.readouterr().out
+
+
+@breaks(DotUnit)
+def wrong_after_a_long_wait(unit, m):
+    waited = Signal(3)
+    with m.If(unit.o.valid & ~unit.o.ready):
+        m.d.sync += waited.eq(waited + (waited < 6))
+    with m.Else():
+        m.d.sync += waited.eq(0)
+    with m.If(waited == 6):
+        m.d.comb += unit.o.payload.result[0].eq(1)
+
+
+def test_a_later_round_finds_what_long_stalls_bring_out(tmp_path):
+    verilog = wrong_verilog(wrong_after_a_long_wait, CONFIG, tmp_path)
+    assert soak(tmp_path / "one", seed=1, count=1000, verilog=verilog)
+    assert not soak(tmp_path / "more", seed=1, count=1000, rounds=6, verilog=verilog)
+    (path,) = (tmp_path / "more" / "failures").glob("*.json")
+    assert vector.load(path).timing.stall > Timing().stall
 
 
 def test_two_soaks_at_once_lose_no_count(tmp_path):

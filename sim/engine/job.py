@@ -18,9 +18,11 @@ class UnitJob:
     """What to simulate of one unit of any kind.
 
     name: unique in a regression; files go to `directory`. traffic, bulk: how much is simulated
-    cycle by cycle and in bulk mode; 0 leaves it out. explains: describe the first failure, for
-    which a unit may be built once more. coverage: of the Verilog's lines, branches and toggles,
-    beside the results of each run (.dat). verilog: simulate this file, not the generated unit.
+    cycle by cycle and in bulk mode; 0 leaves it out. rounds: how often bulk mode sends its items,
+    each time with other gaps and stalls (units with one stream in and one out). explains: describe
+    the first failure, for which a unit may be built once more. coverage: of the Verilog's lines,
+    branches and toggles, beside the results of each run (.dat). verilog: simulate this file, not
+    the generated unit.
     generator: "module:function" that makes the Verilog, of the configuration and the arguments
     behind it; None for the generated unit. predictor: "module:function" that predicts results; None
     is the golden model's. simulator: "module:function" that builds the simulation of bulk mode, of
@@ -36,6 +38,7 @@ class UnitJob:
     directory: Path
     traffic: int = 2000
     bulk: int = 0
+    rounds: int = 1
     waves: bool = False
     coverage: bool = False
     verilog: Path | None = None

@@ -52,6 +52,7 @@ class Timing:
     seed: int = 1
 
 
+CHANCES = (0, 8, 32, 96)  # of a gap or a stall, in 1/256
 AT_ONCE = Timing(0, 0)
 """No gap and no stall."""
 
@@ -65,6 +66,7 @@ class Sent:
     got: NDArray[np.uint32]
     want: NDArray[np.uint32]
     report: bulk.BulkReport
+    timing: Timing
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,7 @@ class StreamUnit(ABC):
         them, mixed. SimulationError for a unit that does not finish them."""
         batches, places = self.gathered(items)
         order = self.arranged(batches, np.array(places, np.int64))
-        sent = self._send(build, batches, order, timing, "replay", waves, REPLAY_LIMIT)
+        (sent,) = self._send(build, batches, order, [timing], "replay", waves, REPLAY_LIMIT)
         came = np.argsort(order)[places].tolist()
         return Replayed(
             [self.result(sent.got[i]) if i < len(sent.got) else None for i in came],
@@ -206,12 +208,13 @@ class StreamUnit(ABC):
         build: Simulation,
         batches: Sequence[Any],
         order: NDArray[np.int64],
-        timing: Timing,
+        timings: Sequence[Timing],
         name: str,
         waves: Path | None,
         time_limit: float,
-    ) -> Sent:
-        """Streams the items in their order through the unit; files are called `name`."""
+    ) -> Iterator[Sent]:
+        """Streams the items in their order through the unit, once for each of the timings; files
+        are called `name`."""
         places = np.argsort(order)
         ends = np.cumsum([len(batch) for batch in batches])
         batches = [
@@ -222,41 +225,72 @@ class StreamUnit(ABC):
             self.job.directory / f"{name}.{what}" for what in ("records", "results")
         )
         self.write(records, batches, order)
-        report = bulk.run(
-            build,
-            records,
-            results,
-            gap=timing.gap,
-            stall=timing.stall,
-            seed=timing.seed,
-            waves=waves,
-            time_limit=time_limit,
-        )
         predict = self.job.predict()
-        want = [self.words(predict(self.config, batch)) for batch in batches]
-        want = self.placed_words(np.concatenate(want)[order])
-        got = bulk.read_results(results, want.shape[1])
-        if not self.job.waves:
-            records.unlink()
-            results.unlink()
-        return Sent(batches, order, got, want, report)
+        want = None
+        try:
+            for timing in timings:
+                report = bulk.run(
+                    build,
+                    records,
+                    results,
+                    gap=timing.gap,
+                    stall=timing.stall,
+                    seed=timing.seed,
+                    waves=waves,
+                    time_limit=time_limit,
+                )
+                if want is None:  # not before the unit has ended: one that hangs is told at once
+                    words = [self.words(predict(self.config, batch)) for batch in batches]
+                    want = self.placed_words(np.concatenate(words)[order])
+                got = bulk.read_results(results, want.shape[1])
+                yield Sent(batches, order, got, want, report, timing)
+        finally:
+            if not self.job.waves:
+                records.unlink()
+                results.unlink(missing_ok=True)
+
+    def _timings(self) -> Iterator[Timing]:
+        """Of the rounds of bulk mode: few gaps and stalls, then each chance in turn."""
+        yield Timing(seed=self.job.seed % 2**31)
+        rng = self.job.rng("bulk rounds")
+        gaps, stalls = (rng.permutation(CHANCES).tolist() for _ in range(2))
+        for i in range(self.job.rounds - 1):
+            place = i % len(CHANCES)
+            yield Timing(gaps[place], stalls[place], int(rng.integers(2**31)))
 
     def _run_bulk(self, build: Simulation, found: UnitResult) -> list[Failure]:
+        """All rounds, or those to the first that failed."""
         job = self.job
         batches = self.batches()
         order = job.rng("bulk order").permutation(sum(map(len, batches)))
         recorded = job.waves and job.bulk <= WAVES_LIMIT
         waves = job.directory / "bulk.fst" if recorded else None
-        timing = Timing(seed=job.seed % 2**31)
         order = self.arranged(batches, order)
-        sent = self._send(build, batches, order, timing, "bulk", waves, TIME_LIMIT)
+        seconds = unit_seconds = 0.0
+        results = 0
+        failures: list[Failure] = []
+        for sent in self._send(
+            build, batches, order, [*self._timings()], "bulk", waves, TIME_LIMIT
+        ):
+            results += len(sent.got)
+            seconds += max(sent.report.seconds, 1e-9)
+            found.bulk_rate = results / seconds
+            if sent.report.unit_seconds is not None:
+                unit_seconds += sent.report.unit_seconds
+                found.unit_share = unit_seconds / seconds
+            before = found.compared
+            failures = self._compared(sent, found)
+            if results > len(sent.got):
+                found.repeated += found.compared - before
+            if found.errors:
+                break
+        return failures
+
+    def _compared(self, sent: Sent, found: UnitResult) -> list[Failure]:
+        """The first that are wrong of one round."""
         got, want = sent.got, sent.want
         count = min(len(got), len(want))
         wrong = np.flatnonzero((got[:count] != want[:count]).any(axis=1))
-        seconds = max(sent.report.seconds, 1e-9)
-        found.bulk_rate = len(got) / seconds
-        if sent.report.unit_seconds is not None:
-            found.unit_share = sent.report.unit_seconds / seconds
         found.compared += count
         found.mismatches += len(wrong)
         if len(got) != len(want):
@@ -274,7 +308,7 @@ class StreamUnit(ABC):
         ]
         for failure, i in zip(failures[:1], wrong.tolist(), strict=False):
             failure.before = [self._plain_at(sent, j) for j in range(max(0, i - NEIGHBOURS), i)]
-            failure.timing = asdict(timing)
+            failure.timing = asdict(sent.timing)
         return failures
 
     def _plain_at(self, sent: Sent, place: int) -> dict[str, Any]:

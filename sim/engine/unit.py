@@ -27,6 +27,8 @@ class UnitResult:
     config: str
     compared: int = 0
     """Dot products, or whatever the kind compares, compared with the model in all runs."""
+    repeated: int = 0
+    """Of those, what bulk mode sent again."""
     mismatches: int = 0
     coverage: float = 0.0
     cycle_rate: float = 0.0

@@ -34,8 +34,8 @@ class Settings:
     """Choices for a soak.
 
     hours: after which no run begins. seed: instead, one run of each unit with this seed. count:
-    items of a run. verilog: simulate this file instead of the generated unit. simulator: as a
-    `UnitJob`'s, of the runs; what failed is replayed by Verilator. repeat: the command
+    items of a run. rounds, simulator: as a `UnitJob`'s, of the runs; what failed is replayed by
+    Verilator. verilog: simulate this file instead of the generated unit. repeat: the command
     that repeats a run, in which {name} and {seed} stand for its own; replay: that which replays the
     vector {file}.
     """
@@ -43,6 +43,7 @@ class Settings:
     hours: float = 1.0
     seed: int | None = None
     count: int = COUNT
+    rounds: int = 1
     workers: int | None = None
     directory: Path = BUILD
     verilog: Path | None = None
@@ -161,6 +162,7 @@ class _Soak:
             directory=Path(tempfile.mkdtemp(dir=self.session)),
             traffic=0,
             bulk=self.settings.count,
+            rounds=self.settings.rounds,
             verilog=self.settings.verilog or self.verilog.get(unit.name),
             simulator=self.settings.simulator,
             builds=self.settings.directory / "builds" / unit.name,
@@ -173,7 +175,8 @@ class _Soak:
         verilog = job.verilog or next(iter(job.directory.glob("*.v")), None)
         text = f"{job.name}: {result.compared:,} {result.items}, {result.seconds:.1f} s"
         if verilog is not None:
-            run = Count(verilog_digest(verilog), result.items, result.compared, 1)
+            run = Count(verilog_digest(verilog), result.items, result.compared)
+            run.runs, run.different = 1, result.compared - result.repeated
             run.failed, run.seconds = int(not result.passed), result.seconds
             count = self.state.add(job.name, run)
             text += f"; {count.compared:,} in {count.runs} runs"
@@ -249,6 +252,10 @@ class _Soak:
                 compared = f"{count.compared:16,} {count.items} in {count.runs} runs"
                 print(f"{compared}{failed}: {unit.name}")
         every = sum(count.compared for count in counts.values())
+        different = sum(count.different for count in counts.values())
         verdict = f"FAILED: {', '.join(self.failed)}" if self.failed else "nothing failed"
         hours = (time.monotonic() - self.started) / 3600
-        print(f"{self.total:,} compared in {hours:.2f} hours, {every:,} in all: {verdict}")
+        print(
+            f"{self.total:,} compared in {hours:.2f} hours, {every:,} in all, "
+            f"{different:,} of them different: {verdict}"
+        )

@@ -22,6 +22,8 @@ class Count:
     runs: int = 0
     failed: int = 0
     seconds: float = 0.0
+    different: int = 0
+    """Of what was compared, without what was sent again in other rounds."""
 
 
 class State:
@@ -45,7 +47,10 @@ class State:
             values = json.loads(text)
             if values.pop("schema") != SCHEMA:
                 raise ValueError(f"schema must be {SCHEMA!r}")
-            return {name: Count(**count) for name, count in values["units"].items()}
+            return {
+                name: Count(**{"different": count["compared"], **count})
+                for name, count in values["units"].items()
+            }
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
             reason = one_line(str(error))
             raise ValueError(f"{self.path} cannot be read as a soak's state: {reason}") from None
@@ -57,7 +62,7 @@ class State:
             count = counts.get(name)
             if count is None or count.verilog != run.verilog:
                 count = Count(run.verilog, run.items)
-            for field in ("compared", "runs", "failed", "seconds"):
+            for field in ("compared", "different", "runs", "failed", "seconds"):
                 setattr(count, field, getattr(count, field) + getattr(run, field))
             counts[name] = count
             units = {name: asdict(counts[name]) for name in sorted(counts)}

@@ -159,7 +159,8 @@ def verilog_of_any(wrongs: tuple[Wrong, ...], config: Any) -> str:
         text = generate(config)
     name = f"{default_top(config)}_choice_{len(wrongs)}"
     module = modules_of(text)[name]
-    assert re.search(rf"output (wire )?\[{len(wrongs) - 1}:0\] wrong\n", module), module
+    width = rf"\[{len(wrongs) - 1}:0\] " if len(wrongs) > 1 else ""
+    assert re.search(rf"output (wire )?{width}wrong\n", module), module
     return text.replace(module, CHOICE.format(name=name, last=len(wrongs) - 1))
 
 

@@ -68,8 +68,14 @@ def pack(shape: Any, value: Any, n: int) -> Planes:
         return [bit for name, field in shape for bit in pack(field.shape, value.get(name, 0), n)]
     if isinstance(shape, data.ArrayLayout):
         elements = range(shape.length)
+        if isinstance(value, np.ndarray) and value.ndim == 2 and not _has_parts(shape.elem_shape):
+            return to_planes(value, Shape.cast(shape.elem_shape).width)  # all at once
         return [bit for i in elements for bit in pack(shape.elem_shape, _element(value, i), n)]
     return to_planes(np.broadcast_to(np.asarray(value), n), Shape.cast(shape).width)
+
+
+def _has_parts(shape: Any) -> bool:
+    return isinstance(shape, data.StructLayout | data.ArrayLayout)
 
 
 def _element(value: Any, index: int) -> Any:
@@ -102,15 +108,23 @@ def _stack(values: list) -> Any:
 
 
 def to_planes(values: NDArray, width: int) -> Planes:
-    """The low `width` bits of integer `values`, in two's complement; any width."""
+    """The low `width` bits of integer `values`, in two's complement; any width.
+
+    Of an array of two axes those of each column, one column after the other.
+    """
     values = values if values.dtype == object else values.astype(np.int64)
-    planes = []
+    columns = values.T.reshape(-1, len(values))
+    limbs = []
     for low in range(0, width, 32):
-        limb = ((values >> low) & 0xFFFFFFFF).astype(np.uint32)
+        limb = ((columns >> low) & 0xFFFFFFFF).astype(np.uint32)
         places = np.arange(min(32, width - low), dtype=np.uint32)
-        rows = np.packbits(limb >> places[:, np.newaxis] & 1, axis=1, bitorder="little")
-        planes += [int.from_bytes(row.tobytes(), "little") for row in rows]
-    return planes
+        bits = limb[:, np.newaxis] >> places[:, np.newaxis] & 1
+        limbs.append(np.packbits(bits, axis=2, bitorder="little"))
+    if not limbs:
+        return []
+    rows = np.concatenate(limbs, axis=1)  # (columns, width, bytes)
+    size, text = rows.shape[2], rows.tobytes()
+    return [int.from_bytes(text[at : at + size], "little") for at in range(0, len(text), size)]
 
 
 def from_planes(planes: Planes, n: int, signed: bool = False) -> NDArray:

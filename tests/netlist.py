@@ -5,15 +5,17 @@ on it serves all cases. That is two to three orders of magnitude faster than a s
 exhaustive and random tests of the datapath; tests/test_hw_netlist.py compares it with Amaranth's
 own simulator. The netlist is an inside of Amaranth, whose version is pinned.
 
-As for Verilog, each distinct component of a design is elaborated once, however often it occurs.
+As for Verilog, each distinct component of a design is elaborated once, however often it occurs, and
+so is one that several designs have.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from amaranth.hdl import Fragment, Value
 from amaranth.hdl import _nir as nir
-from amaranth.hdl._ir import build_netlist
+from amaranth.hdl._ir import _emit_netlist
 from amaranth.hdl._nir import Net
 from amaranth.lib import wiring
 
@@ -22,7 +24,7 @@ from mxdot.hw.verilog import uncollected
 
 Step = Callable[[int, dict[str, list[int]], list[int]], tuple[dict[str, list[int]], list[int]]]
 Bits = list[str]  # expressions, lowest bit first
-REDUCTIONS = {"b": "|", "r|": "|", "r&": "&", "r^": "^"}
+Parts = dict[str, wiring.Component]
 
 
 def wiring_value(port: object) -> Value:
@@ -56,23 +58,67 @@ class Netlist:
         self.step = compile_step(root, self.inputs, flops)
 
 
+@dataclass(frozen=True)
+class Elaborated:
+    """A component's cells and the components that these instantiate.
+
+    key: what the component depends on: all that its constructor kept, what has no part in its name,
+    too. A patch of what `elaborate` calls is not in it: no netlist is made of patched hardware.
+    """
+
+    key: tuple[object, ...]
+    cells: list[nir.Cell]
+    parts: Parts
+
+
+_known: dict[str, list[Elaborated]] = {}
+"""Those of this process by name, of which one may stand for others in another design."""
+
+
 @uncollected()
 def _cells(
     component: wiring.Component, ports: Mapping[str, Value]
 ) -> tuple[list[nir.Cell], dict[str, list[nir.Cell]]]:
     """The cells of `component` and, by name, those of each component that they instantiate."""
-    library, parts = Library(""), {}
-    with collecting(library):
-        top = _own_cells(component, ports)
-        while len(parts) < len(library.components):  # elaborating one may add others
-            name, part = list(library.components.items())[len(parts)]
-            parts[name] = _own_cells(own_names(part), module_ports(part))
+    top, found = _own_cells(component, ports)
+    library = Library("")
+    parts: dict[str, list[nir.Cell]] = {}
+    while found:
+        _, part = found.popitem()
+        name = library.add(part)  # refuses two that differ
+        if name not in parts:
+            parts[name], others = _part(name, part)
+            found = {**others, **found}
     return top, parts
 
 
-def _own_cells(component: wiring.Component, ports: Mapping[str, Value]) -> list[nir.Cell]:
+def _part(name: str, part: wiring.Component) -> tuple[list[nir.Cell], Parts]:
+    ports = {"_MustUse__used", *part.signature.members}
+    kept = {k: v for k, v in vars(part).items() if k not in ports}
+    key = (type(part).elaborate, kept)  # type: ignore[attr-defined]
+    alike = _known.setdefault(name, [])
+    for known in alike:
+        if known.key == key:
+            return known.cells, known.parts
+    cells, parts = _own_cells(own_names(part), module_ports(part))
+    alike.append(Elaborated(key, cells, parts))
+    return cells, parts
+
+
+def _own_cells(
+    component: wiring.Component, ports: Mapping[str, Value]
+) -> tuple[list[nir.Cell], Parts]:
+    """As Amaranth's `build_netlist`, without what only its writers of netlists need.
+
+    Cycles, which it looks for in the half of its time, `_body` refuses.
+    """
     directed = {name: (value, None) for name, value in ports.items()}
-    return build_netlist(Fragment.get(component, None), ports=directed).cells
+    library, netlist = Library(""), nir.Netlist()
+    with collecting(library):
+        design = Fragment.get(component, None).prepare(ports=directed, hierarchy=("top",))
+    _emit_netlist(netlist, design, all_undef_to_ff=False)
+    netlist.resolve_all_nets()
+    return netlist.cells, library.components
 
 
 class Scope:
@@ -184,9 +230,13 @@ def _body(roots: Iterable[tuple[Scope, Net]]) -> list[str]:
     """Statements that compute `roots`, in an order in which they can be executed."""
     lines: list[str] = []
     stack: list[tuple[Scope, Net, Iterator]] = []
+    begun: set[tuple[Scope, Net]] = set()
 
     def visit(scope: Scope, net: Net) -> None:
         if net not in scope.known:
+            if (scope, net) in begun:
+                raise ValueError(f"net {net} of {scope.prefix or 'the design'} depends on itself")
+            begun.add((scope, net))
             stack.append((scope, net, scope.sources(net)))
 
     for root in roots:
@@ -198,6 +248,7 @@ def _body(roots: Iterable[tuple[Scope, Net]]) -> list[str]:
                 visit(*source)
                 continue
             stack.pop()
+            begun.remove((scope, net))
             if net not in scope.known:
                 lines += scope.lines(net)
     return lines
@@ -230,21 +281,22 @@ class Emitter:
                 self._set(place, expression)
         elif isinstance(cell, nir.Matches):
             value = [self._of(net) for net in cell.value]
-            self._set(bit, " | ".join(_match(value, pattern) for pattern in cell.patterns))
+            matches = [_match(value, pattern) for pattern in cell.patterns]
+            self._set(bit, _of_all(_or, matches))
         elif isinstance(cell, nir.PriorityMatch):
             left = self._of(cell.en)
             for net in cell.inputs[:bit]:
-                left = self._keep(f"{left} & {_not(self._of(net))}")
-            self._set(bit, f"{left} & {self._of(cell.inputs[bit])}")
+                left = self._keep(_and(left, _not(self._of(net))))
+            self._set(bit, _and(left, self._of(cell.inputs[bit])))
         else:
             raise TypeError(f"no rule for {type(cell).__name__}")
         return self.lines
 
     def _operator_cell(self, cell: nir.Operator) -> None:
         bit = self.net.bit
-        if cell.operator in ("&", "|", "^", "~", "m"):
+        if cell.operator in BITWISE:
             nets = [value[bit if len(value) > 1 else 0] for value in cell.inputs]
-            self._set(bit, _bitwise(cell.operator, *map(self._of, nets)))
+            self._set(bit, BITWISE[cell.operator](*map(self._of, nets)))
             return
         values = [[self._of(net) for net in value] for value in cell.inputs]
         results = self._operator(cell.operator, values[0], values[1] if values[1:] else [])
@@ -256,17 +308,22 @@ class Emitter:
 
     def _set(self, bit: int, expression: str) -> None:
         net = Net.from_cell(self.net.cell, bit)
+        if _is_simple(expression):
+            self.known[net] = expression
+            return
         self.known[net] = f"n{self.prefix}{net.cell}_{bit}"
         self.lines.append(f"{self.known[net]} = {expression}")
 
     def _keep(self, expression: str) -> str:
+        if _is_simple(expression):
+            return expression
         name = f"t{self.prefix}{self.net.cell}_{self.net.bit}_{len(self.lines)}"
         self.lines.append(f"{name} = {expression}")
         return name
 
     def _operator(self, operator: str, a: Bits, b: Bits) -> Bits:
         if operator in REDUCTIONS:
-            return [f" {REDUCTIONS[operator]} ".join(a) or ("ones" if operator == "r&" else "0")]
+            return [_of_all(REDUCTIONS[operator], a) or ("ones" if operator == "r&" else "0")]
         if operator == "+":
             return self._add(a, b, "0")
         if operator == "-":  # of one operand or two
@@ -275,8 +332,8 @@ class Emitter:
         if operator == "*":
             return self._multiply(a, b)
         if operator in ("==", "!="):
-            differ = " | ".join(f"({x} ^ {y})" for x, y in zip(a, b, strict=True))
-            return [differ if operator == "!=" else f"({differ}) ^ ones"]
+            differ = _of_all(_or, [_xor(x, y) for x, y in zip(a, b, strict=True)])
+            return [differ if operator == "!=" else _not(differ)]
         if operator in ("<<", "u>>", "s>>"):
             return self._shift(operator, a, b)
         return [self._compare(operator, a, b)]
@@ -284,15 +341,15 @@ class Emitter:
     def _add(self, a: Bits, b: Bits, carry: str) -> Bits:
         total = []
         for x, y in zip(a, b, strict=True):
-            differ = self._keep(f"{x} ^ {y}")
-            total.append(self._keep(f"{differ} ^ {carry}"))
-            carry = self._keep(f"({x} & {y}) | ({carry} & {differ})")
+            differ = self._keep(_xor(x, y))
+            total.append(self._keep(_xor(differ, carry)))
+            carry = self._keep(_or(_and(x, y), _and(carry, differ)))
         return total
 
     def _multiply(self, a: Bits, b: Bits) -> Bits:
         total = ["0"] * len(a)
         for place, x in enumerate(b):
-            row = ["0"] * place + [f"({x} & {y})" for y in a[: len(a) - place]]
+            row = ["0"] * place + [_and(x, y) for y in a[: len(a) - place]]
             total = self._add(total, row, "0")
         return total
 
@@ -304,7 +361,7 @@ class Emitter:
         signs = len(a) - 1 if operator[0] == "s" else None
         for bit, (x, y) in enumerate(zip(a, b, strict=True)):
             low, high = (y, x) if bit == signs else (x, y)
-            less = self._keep(_mux(f"({x} ^ {y})", f"({_not(low)} & {high})", less))
+            less = self._keep(_mux(_xor(x, y), _and(_not(low), high), less))
         return less
 
     def _shift(self, operator: str, a: Bits, amount: Bits, stride: int = 1) -> Bits:
@@ -316,23 +373,60 @@ class Emitter:
         return a
 
 
-def _bitwise(operator: str, *operands: str) -> str:
-    if operator == "m":
-        return _mux(*operands)
-    return _not(*operands) if operator == "~" else f" {operator} ".join(operands)
+# Expressions, in brackets unless they are names or constants, of which what is known is left out.
+
+
+def _is_simple(expression: str) -> bool:
+    return expression[0] != "("
 
 
 def _not(x: str) -> str:
-    return f"({x} ^ ones)"
+    return _xor(x, "ones")
+
+
+def _and(x: str, y: str) -> str:
+    if "0" in (x, y):
+        return "0"
+    if x == "ones":
+        return y
+    return x if y in ("ones", x) else f"({x} & {y})"
+
+
+def _or(x: str, y: str) -> str:
+    if "ones" in (x, y):
+        return "ones"
+    if x == "0":
+        return y
+    return x if y in ("0", x) else f"({x} | {y})"
+
+
+def _xor(x: str, y: str) -> str:
+    if x == y:
+        return "0"
+    if x == "0":
+        return y
+    if y == "0":
+        return x
+    return f"({x} ^ {y})"
 
 
 def _mux(select: str, yes: str, no: str) -> str:
-    return f"{no} ^ ({select} & ({yes} ^ {no}))"
+    return _xor(no, _and(select, _xor(yes, no)))
 
 
 def _match(value: Bits, pattern: str) -> str:
     """Whether `value` fits `pattern`, which has its highest bit first."""
     pairs = zip(value, reversed(pattern), strict=True)
-    return (
-        "(" + (" & ".join(x if p == "1" else _not(x) for x, p in pairs if p != "-") or "ones") + ")"
-    )
+    return _of_all(_and, [x if p == "1" else _not(x) for x, p in pairs if p != "-"]) or "ones"
+
+
+def _of_all(operator: Callable[[str, str], str], terms: Bits) -> str:
+    """Halves, each in brackets: Python takes only so many within each other. "" of no terms."""
+    if len(terms) < 2:
+        return "".join(terms)
+    half = len(terms) // 2
+    return operator(_of_all(operator, terms[:half]), _of_all(operator, terms[half:]))
+
+
+REDUCTIONS = {"b": _or, "r|": _or, "r&": _and, "r^": _xor}
+BITWISE = {"&": _and, "|": _or, "^": _xor, "~": _not, "m": _mux}

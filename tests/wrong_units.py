@@ -1,45 +1,106 @@
-"""Units that compute something else, for benches to catch."""
+"""Units that compute something else, for benches to catch.
 
-from collections.abc import Callable
-from functools import wraps
+What makes units wrong is a function of pytest's patch: `wrong(patch)` patches the hardware. Those
+that `breaks` made, and others that take a second argument, can be in one unit, of which each run
+chooses (`run_one_of`): one build serves many tests.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from functools import cache, partial, wraps
 from pathlib import Path
 from typing import Any
 
 import pytest
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Const, Module, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import Out
 
 from mxdot.hw.dot.alignment_shifter import AlignShifter, places_around
 from mxdot.hw.dot.unit import DotUnit
+from mxdot.hw.hierarchy import submodule
 from mxdot.hw.quantize.unit import QuantizeUnit
-from mxdot.hw.verilog import generate
+from mxdot.hw.verilog import default_top, generate, modules_of
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.unit import UnitResult, run_unit
 
+When = Callable[[Module], Value]
+"""Whether a unit is wrong, for statements of this module."""
+Wrong = Callable[..., None]
 
-def overridden(patch: pytest.MonkeyPatch, component: type, override) -> None:
+
+def always(m: Module) -> Value:
+    """Wrong in every run."""
+    return Const(1, 1)
+
+
+def overridden(
+    patch: pytest.MonkeyPatch, component: type, override, when: When | None = None
+) -> None:
     """Let `override(component, m)` add statements, which win over those of the component."""
     right = component.elaborate  # type: ignore[attr-defined]
 
     def elaborate(self, platform) -> Module:
         m = right(self, platform)
-        override(self, m)
+        if when is None:
+            override(self, m)
+        else:
+            with m.If(when(m)):
+                override(self, m)
         return m
 
     patch.setattr(component, "elaborate", elaborate)
 
 
-def breaks(*components: type) -> Callable[[Callable], Callable[[pytest.MonkeyPatch], None]]:
-    """Of `override(component, m)`, what makes such units wrong: a function of pytest's patch."""
+def breaks(*components: type) -> Callable[[Callable], Wrong]:
+    """Of `override(component, m)`, what makes such units wrong."""
 
-    def breaking(override: Callable) -> Callable[[pytest.MonkeyPatch], None]:
+    def breaking(override: Callable) -> Wrong:
         @wraps(override)
-        def broken(patch: pytest.MonkeyPatch) -> None:
+        def broken(patch: pytest.MonkeyPatch, when: When | None = None) -> None:
             for component in components:
-                overridden(patch, component, override)
+                overridden(patch, component, override, when)
 
         return broken
 
     return breaking
+
+
+class Choice(wiring.Component):
+    """Which of so many things are wrong in this run: in simulation of Verilog a bit for each, from
+    the file `choice` in the simulator's directory; none without a file."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        super().__init__({"wrong": Out(count)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.d.comb += self.wrong.eq(0)
+        return m
+
+
+CHOICE = """\
+module {name} (
+  output reg [{last}:0] wrong
+);
+  integer file, found;
+  initial begin
+    wrong = 0;
+    file = $fopen("choice", "r");
+    if (file != 0) begin
+      found = $fscanf(file, "%b", wrong);
+      $fclose(file);
+    end
+  end
+endmodule
+"""
+
+
+def _is_chosen(number: int, count: int, m: Module) -> Value:
+    if not hasattr(m, "_choice"):
+        m._choice = submodule(m, "choice", Choice(count))  # type: ignore[attr-defined]
+    return m._choice.wrong[number]  # type: ignore[attr-defined]
 
 
 @breaks(AlignShifter)
@@ -89,18 +150,21 @@ def unstable_result(unit, m):
         m.d.comb += unit.o.payload.result[0].eq(1)
 
 
-def at_once(*wrongs: Callable[[pytest.MonkeyPatch], None]) -> Callable[[pytest.MonkeyPatch], None]:
-    """What makes units wrong in all these ways."""
+@cache
+def verilog_of_any(wrongs: tuple[Wrong, ...], config: Any) -> str:
+    """The unit that is `config` and, where `choice` says so, wrong."""
+    with pytest.MonkeyPatch.context() as patch:
+        for number, wrong in enumerate(wrongs):
+            wrong(patch, partial(_is_chosen, number, len(wrongs)))
+        text = generate(config)
+    name = f"{default_top(config)}_choice_{len(wrongs)}"
+    module = modules_of(text)[name]
+    width = rf"\[{len(wrongs) - 1}:0\] " if len(wrongs) > 1 else ""
+    assert re.search(rf"output (wire )?{width}wrong\n", module), module
+    return text.replace(module, CHOICE.format(name=name, last=len(wrongs) - 1))
 
-    def broken(patch: pytest.MonkeyPatch) -> None:
-        for wrong in wrongs:
-            wrong(patch)
 
-    broken.__name__ = "-".join(wrong.__name__ for wrong in wrongs)
-    return broken
-
-
-def wrong_verilog(wrong: Any, config: Any, directory: Path) -> Path:
+def wrong_verilog(wrong: Wrong, config: Any, directory: Path) -> Path:
     """The file of the unit that is `config` with what `wrong` patches."""
     verilog = directory / f"{wrong.__name__}.v"
     with pytest.MonkeyPatch.context() as patch:
@@ -119,6 +183,27 @@ def run_wrong(wrong: Any, config: Any, directory: Path, builds: Path, **options:
     """Run it on the unit that is `config` with what `wrong` patches; it must not pass."""
     verilog = wrong_verilog(wrong, config, directory)
     builds /= f"{config.kind}-{wrong.__name__}"
+    result = run_small(config, directory, builds, verilog=verilog, **options)
+    assert not result.passed
+    return result
+
+
+def run_one_of(
+    wrongs: Sequence[Wrong],
+    chosen: Wrong | Sequence[Wrong],
+    config: Any,
+    directory: Path,
+    builds: Path,
+    **options: Any,
+) -> UnitResult:
+    """As `run_wrong` with what is chosen of `wrongs`, of which all are in one unit. Of two that
+    override the same signal the later wins."""
+    these = [chosen] if callable(chosen) else chosen
+    verilog = directory / "wrong.v"
+    verilog.write_text(verilog_of_any(tuple(wrongs), config))
+    bits = sum(1 << wrongs.index(wrong) for wrong in these)
+    (directory / "choice").write_text(f"{bits:b}\n")
+    builds /= f"wrong-{config.kind}-{config.name}"
     result = run_small(config, directory, builds, verilog=verilog, **options)
     assert not result.passed
     return result

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from .. import command
 from ..cost.errors import SynthesisError
-from . import arithmetic, software, units, values
+from . import arithmetic, facts, software, units, values
 from .claim import Claim, prove
 
 LIMIT = 300.0  # seconds
@@ -24,6 +24,7 @@ def claims() -> Iterator[Claim]:
     yield from values.claims()
     yield from units.claims()
     yield from software.claims()
+    yield from facts.claims()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -15,11 +15,12 @@ from ...model.errors import integer
 from .. import command
 from ..cost.cache import Cache
 from . import design, model
+from .equivalence import Limits
 from .score import GOAL, Fate, Outcome, Told, counts, judged, score
 from .subjects import UNITS, Unit
 
 BUILD = Path("build/mutate")
-COUNT, SEED, LIMIT = 40, 1, 20.0
+COUNT, SEED, LIMIT, LONGER = 40, 1, 20.0, 120.0
 MOST = 5_000
 """Mutants of one subject, which live in one simulation."""
 
@@ -46,7 +47,8 @@ def _unit(unit: Unit) -> Judge:
     def judge(args: argparse.Namespace, cache: Cache, tell: Told) -> list[Outcome]:
         directory = BUILD / unit.name
         made = design.make(unit, args.count, args.seed, directory)
-        return judged(made, args.seed, directory, cache, args.limit, tell)
+        limits = Limits(args.limit, args.longer)
+        return judged(made, args.seed, directory, cache, limits, tell)
 
     return judge
 
@@ -64,6 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=SEED, help="of the sample and of the bench")
     parser.add_argument("--limit", type=float, default=LIMIT, metavar="SECONDS",
                         help="for each proof of equivalence (%(default)g)")  # fmt: skip
+    parser.add_argument("--longer", type=float, default=LONGER, metavar="SECONDS",
+                        help="for those that take longer than that (%(default)g)")  # fmt: skip
     parser.add_argument("--markdown", action="store_true", help="rows of docs/verification.md")
     args = parser.parse_args(arguments)
     return command.status("mutate", lambda: _run(args), kept="; what was judged is kept")
@@ -77,6 +81,8 @@ def _run(args: argparse.Namespace) -> int:
     integer("count", args.count, 2, MOST)
     integer("seed", args.seed, 0, 2**31 - 1)
     command.limit_above_0(args.limit)
+    if not args.longer >= args.limit:
+        raise ValueError(f"longer must be at least limit, {args.limit:g}, not {args.longer:g}")
     if args.list:
         for subject in chosen:
             print(f"{subject.name:18} {subject.says}")

@@ -27,7 +27,7 @@ mutate -list {count} -seed {seed} -ctrl {select} {bits} {first} -o list.txt
 rename {top} {inner}
 write_rtlil flat.il
 """
-_WRITE = """
+WRITE = """
 read_rtlil mutants.il
 {mutations}
 opt_clean
@@ -42,6 +42,7 @@ aigmap
 opt_clean
 write_aiger -symbols mutants.aig
 """
+"""Of Yosys: mutants.il, flat, becomes Verilog and a graph of all mutants."""
 _MODES = {
     "inv": "inverted",
     "const0": "stuck at 0",
@@ -53,13 +54,18 @@ _MODES = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change. number: from 1 on, of the input. where: the cell, or the net; source: a line."""
+    """One change. number: from 1 on, of the input. where: the cell, or the net; source: a line.
+
+    cell: its name in the flat RTLIL; command: what makes it in Yosys, empty for operators of ours.
+    """
 
     number: int
     operator: str
     where: str
     what: str
     source: str
+    cell: str
+    command: str
 
     @property
     def text(self) -> str:
@@ -104,9 +110,10 @@ def make(unit: Unit, count: int, seed: int, directory: Path) -> Design:
         cells, name = change.cells(number), change.cell.name
         changed = rtlil.beside(changed, name, number, f"\\{SELECT}", bits, cells)
         source = _line(change.cell.source)
-        mutants.append(Mutant(number, change.operator, _plain(name), _plain(change.what), source))
+        what = plain(change.what)
+        mutants.append(Mutant(number, change.operator, plain(name), what, source, name, ""))
     (directory / "mutants.il").write_text(changed)
-    run_yosys(_WRITE.format(mutations="\n".join(lines)), directory, unit.name, LIMIT)
+    run_yosys(WRITE.format(mutations="\n".join(lines)), directory, unit.name, LIMIT)
     ports = used(TOPS[type(unit.config)](unit.config))
     wrapper = _wrapper(
         top, inner, [(str(s.name), side, len(s)) for s, side, _ in ports.ports], bits
@@ -119,10 +126,11 @@ def make(unit: Unit, count: int, seed: int, directory: Path) -> Design:
 def _of_yosys(number: int, command: str) -> Mutant:
     """What a command of Yosys says."""
     options = dict(re.findall(r"-(mode|cell|port|portbit|wire|wirebit|src) (\S+)", command))
-    where = f"{_plain(options['cell'])}.{options['port']}[{options['portbit']}]"
+    where = f"{plain(options['cell'])}.{options['port']}[{options['portbit']}]"
     what = f"{options['port']}[{options['portbit']}] {_MODES[options['mode']]}"
     operator = "stuck net" if options["mode"].startswith("const") else "inverted net"
-    return Mutant(number, operator, where, what, _line(options.get("src", "")))
+    source = _line(options.get("src", ""))
+    return Mutant(number, operator, where, what, source, options["cell"], command)
 
 
 def _line(source: str) -> str:
@@ -130,7 +138,7 @@ def _line(source: str) -> str:
     return source.split("|")[0].replace("design.v", "line ").replace(":", "").partition(".")[0]
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
     """A name of RTLIL without its marks."""
     name = re.sub(r"\$flatten|\\|design\.v:", "", name)
     return name.removeprefix("$").replace("|", "/")

@@ -1,14 +1,18 @@
 """Whether a mutant that no bench kills is the same unit: ABC proves it or finds a difference."""
 
 import re
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from ..cost.errors import SynthesisError
 from ..formal import aig
 from ..formal.aig import Aig, Builder
+from ..formal.claim import prove
 from ..formal.engine import Verdict, ask
+from ..formal.facts import Fact, facts
 from .design import SELECT, Design
 
 STEP = "&r step.aig; &cec -m; print_status"
@@ -19,27 +23,104 @@ _MOST_VALID = 4
 """Valid bits of which every combination is looked at by itself."""
 
 
-def decide(design: Design, number: int, directory: Path, limit: float) -> tuple[Verdict, str]:
-    """The verdict of "equivalent", and how it came about. limit: seconds for each run of ABC.
+@dataclass(frozen=True)
+class Limits:
+    """Seconds for each run of ABC: at first, and for the questions that this does not answer."""
+
+    first: float
+    longer: float
+
+
+@dataclass(frozen=True)
+class Given:
+    """What is known of states after a reset. rules: of facts, each over registers with an output
+    that calls the state wrong; reset: the unit's."""
+
+    rules: Sequence[Aig] = ()
+    reset: str = ""
+
+
+def decide(
+    design: Design,
+    number: int,
+    directory: Path,
+    limits: Limits,
+    facts: Sequence[Fact] | None = None,
+) -> tuple[Verdict, str]:
+    """The verdict of "equivalent", and how it came about.
 
     First one step: from every state both go to the same state with the same outputs. The same with
-    registers that hold nothing free to differ. Then any
+    registers that hold nothing free to differ. Then the same for states that facts about the unit
+    allow, each proved here before it is assumed. Then any
     sequence of inputs: both start in one state, whatever it is, with a reset in the first cycle;
-    payloads count while they are valid. SynthesisError when ABC then fails or takes longer.
+    payloads count while they are valid. What takes too long is asked again with the longer limit.
+    facts: those of the unit when None. SynthesisError when ABC fails in the last question, or takes
+    longer.
     """
     directory.mkdir(parents=True, exist_ok=True)
     graph = aig.read(design.aiger)
-    step(graph, number, directory / "step.aig")
-    with suppress(SynthesisError):  # a step that takes too long says nothing of sequences
-        if ask(STEP, directory, "the mutant", limit) is Verdict.PROVED:
-            return Verdict.PROVED, "one step from every state"
-    waiting(graph, number, directory / "step.aig")
-    with suppress(SynthesisError):
-        if ask(STEP, directory, "the mutant", limit) is Verdict.PROVED:
-            return Verdict.PROVED, "one step from every state, but for registers that hold nothing"
-    sequence(graph, number, design.reset, directory / "sequence.aig")
-    verdict = ask(SEQUENTIAL, directory, "the mutant", limit)
-    return verdict, "every sequence from every state, after a reset"
+    rules, names = _assumed(design, directory, limits.longer, facts)
+    answered: set[str] = set()
+    failed: dict[str, SynthesisError] = {}
+    for limit, more in ((limits.first, ""), (limits.longer, ", in a longer time")):
+        for how, make, commands in _questions(graph, number, design.reset, rules, names):
+            if how in answered:
+                continue
+            make(directory)
+            try:
+                verdict = ask(commands, directory, "the mutant", limit)
+            except SynthesisError as error:
+                failed[how] = error
+                continue
+            failed.pop(how, None)
+            answered.add(how)
+            if verdict is Verdict.PROVED or (commands, verdict) == (SEQUENTIAL, Verdict.REFUTED):
+                return verdict, how + more
+    if failed:
+        raise failed.popitem()[1]
+    return Verdict.UNDECIDED, ""
+
+
+Question = tuple[str, Callable[[Path], None], str]
+"""In words, what writes it into a directory, and ABC's commands for it."""
+
+
+def _questions(
+    graph: Aig, number: int, reset: str, rules: Sequence[Aig], names: str
+) -> Iterator[Question]:
+    """The cheapest first."""
+    idle = ", but for registers that hold nothing"
+
+    any_state = "one step from every state"
+    yield any_state, lambda to: step(graph, number, to / "step.aig"), STEP
+    yield any_state + idle, lambda to: waiting(graph, number, to / "step.aig"), STEP
+    if rules:
+        given, of = Given(rules, reset), f"{any_state} of {names}"
+        yield of, lambda to: step(graph, number, to / "step.aig", given), STEP
+        yield of + idle, lambda to: waiting(graph, number, to / "step.aig", given), STEP
+    how = "every sequence from every state, after a reset"
+    yield how, lambda to: sequence(graph, number, reset, to / "sequence.aig"), SEQUENTIAL
+
+
+def _assumed(
+    design: Design, directory: Path, limit: float, given: Sequence[Fact] | None
+) -> tuple[Sequence[Aig], str]:
+    """The facts about a unit that are proved, and that a seeded bug refutes; their rows' names."""
+    of_unit = [fact for fact in facts() if fact.config == design.unit.config]
+    held = [fact for fact in (of_unit if given is None else given) if _holds(fact, limit)]
+    graphs = [fact.graph(directory / "fact", limit) for fact in held]
+    return graphs, " and ".join(f"`{fact.name}`" for fact in held)
+
+
+def _holds(fact: Fact, limit: float) -> bool:
+    if fact.name not in _proved:
+        with TemporaryDirectory(prefix="mxdot-mutate-") as directory:
+            _proved[fact.name] = prove(fact.claim, Path(directory), limit).holds
+    return _proved[fact.name]
+
+
+_proved: dict[str, bool] = {}
+"""Of facts in this process."""
 
 
 def _selected(graph: Aig, number: int, given: dict[tuple[str, int], int]) -> list[int]:
@@ -59,23 +140,29 @@ def _free(graph: Aig) -> list[tuple[str, int]]:
     return [name for name in graph.inputs if name[0] != SELECT]
 
 
-def step(graph: Aig, number: int, path: Path) -> None:
-    """Registers are inputs, and what comes next to them is an output."""
+def step(graph: Aig, number: int, path: Path, known: Given = Given()) -> None:
+    """Registers are inputs, and what comes next to them is an output. known: as `waiting`'s."""
     free, count = _free(graph), len(graph.nexts)
     builder = Builder(len(free) + count, 0)
     given = {name: builder.input(i) for i, name in enumerate(free)}
     state = [builder.input(len(free) + i) for i in range(count)]
-    made = []
-    for which in (0, number):
-        nodes = builder.copy(graph, [*_selected(graph, which, given), *state])
-        made.append([*_outputs(graph, nodes).values(), *_nexts(graph, nodes)])
-    differ = builder.either(builder.differ(a, b) for a, b in zip(*made, strict=True))
-    builder.write(path, [], differ)
+    right, wrong = (
+        builder.copy(graph, [*_selected(graph, which, given), *state]) for which in (0, number)
+    )
+    allowed, next_counts = _allowed(graph, builder, state, given, known)
+    outputs = zip(_outputs(graph, right).values(), _outputs(graph, wrong).values(), strict=True)
+    differ = [builder.both(builder.differ(a, b), allowed) for a, b in outputs]
+    nexts = zip(_nexts(graph, right), _nexts(graph, wrong), next_counts, strict=True)
+    differ += [builder.both(builder.differ(a, b), counts) for a, b, counts in nexts]
+    builder.write(path, [], builder.either(differ))
 
 
-def waiting(graph: Aig, number: int, path: Path) -> None:
+def waiting(graph: Aig, number: int, path: Path, known: Given = Given()) -> None:
     """As `step`, where registers of a section that the mutant loads otherwise may differ as long as
-    the section's valid bit is 0: both start in one state, and this relation lasts."""
+    the section's valid bit is 0: both start in one state, and this relation lasts. Where rules
+    are known, a state that they call wrong, which can only be the one before a first reset, counts
+    for the reset of registers that no valid bit owns alone: the others hold anything after it.
+    """
     free, count = _free(graph), len(graph.nexts)
     builder = Builder(len(free) + 2 * count, 0)
     given = {name: builder.input(i) for i, name in enumerate(free)}
@@ -90,8 +177,8 @@ def waiting(graph: Aig, number: int, path: Path) -> None:
     bits = sorted({valid for valid in loose if valid is not None})[:_MOST_VALID]
     differ = []
     for values in product((aig.FALSE, aig.TRUE), repeat=len(bits)):  # far smaller graphs than all
-        known = dict(zip(bits, values, strict=True))
-        here = [known.get(i, own) for i, own in enumerate(state)]
+        fixed = dict(zip(bits, values, strict=True))
+        here = [fixed.get(i, own) for i, own in enumerate(state)]
         beside = [
             own if valid is None else builder.choose(here[valid], own, another)
             for own, another, valid in zip(here, other, loose, strict=True)
@@ -101,13 +188,42 @@ def waiting(graph: Aig, number: int, path: Path) -> None:
             for which, leaves in ((0, here), (number, beside))
         )
         nexts = _nexts(graph, right)
+        allowed, next_counts = _allowed(graph, builder, here, given, known)
         for name, value in (first := _outputs(graph, right)).items():
             unlike = builder.differ(value, _outputs(graph, wrong)[name])
-            differ.append(builder.both(unlike, _counts(name[0], first)))
-        for a, b, valid in zip(nexts, _nexts(graph, wrong), loose, strict=True):
-            counts = aig.TRUE if valid is None else nexts[valid]
-            differ.append(builder.both(builder.differ(a, b), counts))
+            differ.append(builder.both(allowed, builder.both(unlike, _counts(name[0], first))))
+        pairs = zip(nexts, _nexts(graph, wrong), loose, next_counts, strict=True)
+        for a, b, valid, counts in pairs:
+            holds = counts if valid is None else builder.both(counts, nexts[valid])
+            differ.append(builder.both(builder.differ(a, b), holds))
     builder.write(path, [], builder.either(differ))
+
+
+def _allowed(
+    graph: Aig,
+    builder: Builder,
+    state: Sequence[int],
+    given: dict[tuple[str, int], int],
+    known: Given,
+) -> tuple[int, list[int]]:
+    """Whether outputs of a state count, and of each register whether what comes next does.
+
+    ValueError for a rule about another unit's registers.
+    """
+    if not known.rules:
+        return aig.TRUE, [aig.TRUE] * len(state)
+    literals = {name: literal for name, literal in zip(graph.registers, state, strict=True) if name}
+    wrong: list[int] = []
+    for rule in known.rules:
+        missing = [name for name in rule.inputs if name not in literals]
+        if missing:
+            raise ValueError(f"register of a fact must be one of the unit's, not {missing[0][0]!r}")
+        nodes = builder.copy(rule, [literals[name] for name in rule.inputs])
+        wrong += _outputs(rule, nodes).values()
+    allowed = builder.either(wrong) ^ 1
+    resets = given[known.reset, 0] ^ known.reset.endswith("n")  # active low
+    goes_on = builder.either((allowed, resets))
+    return allowed, [goes_on if owner is None else allowed for owner in _owners(graph)]
 
 
 def _owners(graph: Aig) -> list[int | None]:

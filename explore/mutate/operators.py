@@ -47,6 +47,11 @@ def sample(text: str, count: int, seed: str) -> list[Change]:
     return chosen[:count]
 
 
+def changes(text: str, name: str) -> Iterator[Change]:
+    """Every change of the cell `name`. text: RTLIL of one module."""
+    return (change for cell in rtlil.cells(text) if cell.name == name for change in _changes(cell))
+
+
 def _changes(cell: Cell) -> Iterator[Change]:
     yield from _swapped(cell)
     yield from _off_by_one(cell)

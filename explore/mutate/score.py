@@ -2,17 +2,18 @@
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
 from ...sim.engine.cache import digest
+from .. import formal
 from ..cost.cache import Cache
 from ..cost.errors import SynthesisError
-from ..formal import aig, engine
 from ..formal.engine import Verdict
-from . import bench, equivalence
-from .design import Design
+from . import bench, equivalence, rows
+from .design import Design, Mutant
+from .equivalence import Limits
 
 GOAL = 99.0
 """Percent of the mutants that are not the same unit."""
@@ -47,35 +48,52 @@ def score(outcomes: Iterable[Outcome]) -> float:
     return 100 * fates.count(Fate.KILLED) / len(fates) if fates else 100.0
 
 
-def judges() -> str:
-    """A digest of what judges: the bench, the model, and the proofs."""
-    files = sorted(path for name in ("sim", "model") for path in (_PACKAGES / name).rglob("*.py"))
-    files += sorted((_PACKAGES / "sim").rglob("*.sv*"))
-    files += [Path(str(module.__file__)) for module in (aig, bench, engine, equivalence)]
-    return digest([path.read_text() for path in files])
-
-
 def judged(
-    design: Design, seed: int, directory: Path, cache: Cache, limit: float, tell: Told
+    design: Design, seed: int, directory: Path, cache: Cache, limits: Limits, tell: Told
 ) -> list[Outcome]:
-    """The fate of every mutant of a unit; what `cache` has is taken from there.
+    """The fate of every mutant of a unit; what `cache` has is taken from there, what the bench
+    found and what proofs found each by itself.
 
-    limit: seconds for each proof. RuntimeError when the bench does not pass the unit itself.
+    limits: of the proofs. RuntimeError when the bench does not pass the unit itself.
     """
-    against = judges()
+    benches, proofs = _digest_of_bench(), _digest_of_proofs()
     outcomes, whole = [], False
     for mutant in design.mutants:
-        key = cache.key(design.original, mutant.text, seed, against, limit)
-        kept = cache.read(key, "mutant")
-        if kept is None:
+        key = cache.key(design.original, mutant.text, seed, benches)
+        found = _kept(cache, key, "bench")
+        if found is None:
             whole = whole or _passes(design, seed, directory)
-            outcome = _judge(design, mutant.number, seed, directory, limit)
-            cache.write(key, "mutant", asdict(outcome))
-        else:
-            outcome = Outcome(**kept | {"fate": Fate(kept["fate"])})
-        tell(outcome)
-        outcomes.append(outcome)
+            found = _simulated(design, mutant, seed, directory)
+            cache.write(key, "bench", asdict(found))
+        if found.fate is not Fate.KILLED:
+            key = cache.key(design.original, mutant.text, proofs, asdict(limits))
+            proof = _kept(cache, key, "proof")
+            if proof is None:
+                proof = _proved(design, mutant, directory / "proof", limits)
+                cache.write(key, "proof", asdict(proof))
+            found = replace(proof, seconds=found.seconds + proof.seconds)
+        tell(found)
+        outcomes.append(found)
     return outcomes
+
+
+def _kept(cache: Cache, key: str, kind: str) -> Outcome | None:
+    kept = cache.read(key, kind)
+    return None if kept is None else Outcome(**kept | {"fate": Fate(kept["fate"])})
+
+
+def _digest_of_bench() -> str:
+    """Of the bench and of the model that it compares with."""
+    files = sorted(path for name in ("sim", "model") for path in (_PACKAGES / name).rglob("*.py"))
+    files += sorted((_PACKAGES / "sim").rglob("*.sv*"))
+    return digest([path.read_text() for path in [*files, Path(str(bench.__file__))]])
+
+
+def _digest_of_proofs() -> str:
+    """Of the rows of `make formal`, what proves them, and the proofs of equality."""
+    files = sorted(Path(str(formal.__file__)).parent.glob("*.py"))
+    files += [Path(str(module.__file__)) for module in (equivalence, rows)]
+    return digest([path.read_text() for path in files])
 
 
 def _passes(design: Design, seed: int, directory: Path) -> bool:
@@ -87,18 +105,28 @@ def _passes(design: Design, seed: int, directory: Path) -> bool:
     return True
 
 
-def _judge(design: Design, number: int, seed: int, directory: Path, limit: float) -> Outcome:
+def _simulated(design: Design, mutant: Mutant, seed: int, directory: Path) -> Outcome:
+    """Killed by a stage of the bench, or not yet."""
+    start, fate, by = time.monotonic(), Fate.SURVIVED, "no bench"
+    for stage in bench.stages(design.unit):
+        if not bench.run(design, mutant.number, stage, seed, directory / "run").passed:
+            fate, by = Fate.KILLED, stage.name
+            break
+    return Outcome(design.unit.name, mutant.text, fate, by, time.monotonic() - start)
+
+
+def _proved(design: Design, mutant: Mutant, directory: Path, limits: Limits) -> Outcome:
+    """Killed by a row of `make formal`, proved to be the same unit, or neither."""
     start = time.monotonic()
-    text = design.mutants[number - 1].text
 
     def outcome(fate: Fate, by: str) -> Outcome:
-        return Outcome(design.unit.name, text, fate, by, time.monotonic() - start)
+        return Outcome(design.unit.name, mutant.text, fate, by, time.monotonic() - start)
 
-    for stage in bench.stages(design.unit):
-        if not bench.run(design, number, stage, seed, directory / "run").passed:
-            return outcome(Fate.KILLED, stage.name)
+    row = rows.killer(design, mutant, directory / "row", limits.longer)
+    if row is not None:
+        return outcome(Fate.KILLED, f"proof `{row}`")
     try:
-        verdict, how = equivalence.decide(design, number, directory / "proof", limit)
+        verdict, how = equivalence.decide(design, mutant.number, directory, limits)
     except SynthesisError as error:
         return outcome(Fate.SURVIVED, f"no proof: {error}")
     if verdict is Verdict.PROVED:

@@ -243,6 +243,25 @@ def fading(target: Target, rng: Generator, n: int) -> list[Batch]:
     return [target.batch(a, b, split_scale(rng, (place - high)[:, None]), c)]
 
 
+BEYOND = (-40, 60)  # of the scales, from the largest exponent of a running value on
+
+
+def beyond(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """Blocks of two products that cancel, or of none, under scales that take others out of the
+    range: of a c near its end, or a little above, every digit stays."""
+    a, b = target.signed_zeros(rng, n, 1)
+    low, high = target.pairs.limits
+    lane, row = _lanes(rng, target, n, 2), np.flatnonzero(rng.random(n) < 0.7)
+    code_a, code_b = target.pairs.draw(rng, rng.integers(low, high + 1, n), _signs(rng, n))
+    for place, code in ((0, code_b), (1, target.format_b.negated(code_b))):
+        a[row, 0, lane[row, place]], b[row, 0, lane[row, place]] = code_a[row], code[row]
+    emax = target.config.accumulator.running.emax
+    exponent = emax - np.where(rng.random(n) < 0.5, 0, rng.integers(0, 48, n))
+    c = float_bits(rng.integers(0, 2, n), exponent, _fractions(rng, n))
+    s = emax + rng.integers(*BEYOND, n)
+    return [target.batch(a, b, split_scale(rng, s[:, None]), c)]
+
+
 def conversion(target: Target, rng: Generator, n: int) -> list[Batch]:
     """Only c, with fractions around the halfway points of narrower results."""
     a, b = target.signed_zeros(rng, n, 1)
@@ -278,12 +297,25 @@ def c_classes(target: Target, rng: Generator, n: int) -> list[Batch]:
     return [target.batch(a, b, (near_scales(rng, (n, 1)), near_scales(rng, (n, 1))), c)]
 
 
+LEAST = 6  # exponents of the smallest products
+
+
 def cancelled_c(target: Target, rng: Generator, n: int) -> list[Batch]:
     """A c that is the negated block result, or a few units away from it: of the last place, or in
-    every second row of each place in turn."""
+    every second row of each place in turn.
+
+    A quarter of the blocks have one of the smallest products alone: digits of c then are left far
+    below those that sums have.
+    """
     shape = (n, 1, target.lanes)
     a = draw(rng, finite_codes(target.format_a), shape)
     b = draw(rng, finite_codes(target.format_b), shape)
+    least_a, least_b = target.zeros(n, 1)
+    low, _ = target.pairs.limits
+    lane = _lanes(rng, target, n, 1)[:, 0]
+    _put(target, rng, least_a, least_b, 0, lane, low + rng.integers(0, LEAST, n), _signs(rng, n))
+    alone = np.arange(n) // 2 % 4 == 0
+    a[alone], b[alone] = least_a[alone], least_b[alone]
     scales = near_scales(rng, (n, 1)), near_scales(rng, (n, 1))
     batch = with_scales(target.config, rng, target.batch(a, b, scales))
     block = _without_c(target.config, batch).view(np.uint32).astype(np.int64)

@@ -227,6 +227,7 @@ SEQUENCES: dict[str, tuple[Sequence, int]] = {
     "limits": (corners.limits, 2),
     "fullest": (corners.fullest, 1),
     "fading": (corners.fading, 1),
+    "beyond": (corners.beyond, 1),
     "conversion": (corners.conversion, 1),
     "c_classes": (corners.c_classes, 1),
     "cancelled_c": (corners.cancelled_c, 2),

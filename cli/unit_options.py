@@ -75,7 +75,8 @@ OPTIONS: tuple[Option, ...] = (
         "--format",
         "formats",
         f"element formats: {', '.join(FORMATS)}, of a dot unit also pairs such as e5m2xe4m3, of a "
-        "quantiser sm3 to sm8, or a list that the mode input selects from",
+        "quantiser sm3 to sm8, int8_symmetric, int4_symmetric, or a list that the mode input (or "
+        "--select) selects from",
         "F[,F...]",
         default="e4m3",
     ),
@@ -150,6 +151,13 @@ OPTIONS: tuple[Option, ...] = (
         default=DEFAULT_DELAYS,
     ),
     Option("--micro", "micro", "a micro-exponent for every two elements", value=True),
+    Option(
+        "--select",
+        "select",
+        "digits of the errors by which a quantiser chooses each block's format, 2 to 16 (default: "
+        "the input in_mode chooses)",
+        convert=int,
+    ),
     Option("--block", "block", "elements of a block, 4 to 128", convert=int, default="32"),
     Option(
         "--scale-rule",

@@ -24,6 +24,14 @@ def quantize_sections(config: "QuantizeConfig") -> tuple[Section, ...]:
             Section("divide", 32, 1),
             *(Section("divide", 16, i) for i in range(2, config.quotient_digits + 1)),
         ]
+    chooses = []
+    if config.select is not None:
+        chooses = [
+            Section("error", 20),
+            Section("square", 20),
+            *(Section("sum", 14, i + 1) for i in range(levels)),
+            Section("choose", 14),
+        ]
     return (
         Section("classify", 5),
         *(Section("largest", 12, i + 1) for i in range(levels)),
@@ -31,4 +39,5 @@ def quantize_sections(config: "QuantizeConfig") -> tuple[Section, ...]:
         *scale,
         Section("align", 26),
         Section("encode", 20),
+        *chooses,
     )

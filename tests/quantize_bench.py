@@ -71,7 +71,7 @@ def random_blocks(config: QuantizeConfig, rng: np.random.Generator, n: int) -> B
 def with_choices(config: QuantizeConfig, rng: np.random.Generator, bits: NDArray) -> Blocks:
     """These values with random modes, rules and words."""
     n = len(bits)
-    mode = rng.integers(0, len(config.formats), n)
+    mode = rng.integers(0, config.modes, n)
     rule = rng.integers(0, len(config.scale_rules), n)
     words = rng.integers(0, 2**32, bits.shape, dtype=np.uint32)
     # The ends of their range decide more than the middle.
@@ -89,11 +89,13 @@ def random_outer(config: QuantizeConfig, rng: np.random.Generator, bits: NDArray
 
 
 def wanted(config: QuantizeConfig, blocks: Blocks) -> dict[str, NDArray]:
-    """The model's codes (n, block) and scales (n,), and micro-exponents packed (n,) or none."""
+    """The model's codes (n, block) and scales (n,), micro-exponents (n, block / 2) or none, and the
+    formats chosen (n,) or none."""
     codes = np.zeros(blocks.bits.shape, np.int64)
     scales = np.zeros(len(blocks), np.int64)
     micro = np.zeros((len(blocks), config.block // 2), np.int64)
-    for mode in range(len(config.formats)):
+    chosen = np.zeros(len(blocks), np.int64)
+    for mode in range(config.modes):
         for rule in range(len(config.scale_rules)):
             rows = (blocks.mode == mode) & (blocks.rule == rule)
             x = values_of(config, blocks.bits[rows])
@@ -106,7 +108,10 @@ def wanted(config: QuantizeConfig, blocks: Blocks) -> dict[str, NDArray]:
             scales[rows] = made.level_scales[int(config.divides)][:, 0]
             if config.micro:
                 micro[rows] = made.level_scales[1]
-    return {"codes": codes, "scale": scales} | ({"micro": micro} if config.micro else {})
+            if made.selectors is not None:
+                chosen[rows] = made.selectors[:, 0]
+    found = {"codes": codes, "scale": scales} | ({"micro": micro} if config.micro else {})
+    return found | ({"mode": chosen} if config.selector_bits else {})
 
 
 def check_blocks(config: QuantizeConfig, blocks: Blocks) -> None:
@@ -133,6 +138,7 @@ def check_blocks(config: QuantizeConfig, blocks: Blocks) -> None:
     assert all((scale == scales[0]).all() for scale in scales)
     got = {"codes": np.concatenate(codes, axis=1), "scale": scales[0]}
     got |= {"micro": np.concatenate(micro, axis=1)} if config.micro else {}
+    got |= {"mode": outputs["o.payload"]["mode"]} if config.selector_bits else {}
     assert got["codes"].shape == (n, lanes * config.beats)
     named = {"values": blocks.bits, "words": blocks.words, "mode": blocks.mode, "rule": blocks.rule}
     named |= {} if blocks.outer is None else {"outer": blocks.outer}
@@ -223,6 +229,8 @@ def run_streams(
             pairs = beat[:, None] * config.micro_bits + np.arange(config.micro_bits)
             packed = want["micro"][row[:, None], pairs] << np.arange(config.micro_bits)
             good["micro"] = packed.sum(axis=1)
+        if config.selector_bits:
+            good["mode"] = want["mode"][row]
         if config.beats > 1:
             good["last"] = (beat == config.beats - 1).astype(int)
         shown = {name: values[valid] for name, values in payload.items()}

@@ -6,6 +6,7 @@ The oracle of the schemes: it reads a scheme's names and numbers, and shares no 
 
 import math
 from fractions import Fraction
+from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -113,7 +114,10 @@ def quantize(
         for element in scheme.elements
     ]
     inner = groups_of(shape, scheme.levels[-1].granularity)
-    chosen = [[best(x, group, tries) for group in row] for row in inner]
+    pick_one = best
+    if scheme.error_digits is not None:
+        pick_one = partial(best_of_digits, digits=scheme.error_digits)
+    chosen = [[pick_one(x, group, tries) for group in row] for row in inner]
     codes, values, scales = dict(tries[0][0]), dict(tries[0][2]), tries[0][1]
     for i, row in enumerate(inner):
         for j, group in enumerate(row):
@@ -157,6 +161,20 @@ def best(x, group, tries) -> int:
         while len(level) > 1:
             level = [sum(level[i : i + 2]) for i in range(0, len(level), 2)]
         errors.append(level[0])
+    return errors.index(min(errors))
+
+
+def best_of_digits(x, group, tries, digits) -> int:
+    """Both magnitudes in whole units of 2^(e - digits), e the exponent of the largest one."""
+    known = [at for at in group if math.isfinite(x[at])]
+    largest = max((abs(Fraction(x[at])) for at in known), default=Fraction(0))
+    if not largest:
+        return 0
+    unit = pow2(max(floor_log2(largest), -127) - digits)
+    errors = []
+    for _, _, values, _ in tries:
+        whole = [(abs(Fraction(x[at])) // unit, abs(values[at]) // unit) for at in known]
+        errors.append(sum((given - made) ** 2 for given, made in whole))
     return errors.index(min(errors))
 
 

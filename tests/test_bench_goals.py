@@ -58,6 +58,9 @@ QUANTIZERS = [
     QuantizeConfig("sm8,sm3", 16, scale_rule="floor,ceil,even", micro=True),
     QuantizeConfig("sm5,int4", 4, "float16", nonfinite="element", micro=True),
     QuantizeConfig("e2m3,int4,e5m2,e3m2,e4m3,int8,e2m1", 4, "float16", "floor,ceil,even"),
+    QuantizeConfig("e2m1,int4_symmetric", 32, "bfloat16", "even", select=16),
+    QuantizeConfig("e4m3,e5m2,int8", 16, "float16", rounding="toward_zero", select=8),
+    QuantizeConfig("e5m2fnuz,int8_symmetric", 4, scale_rule="even", nonfinite="element", select=7),
 ]
 
 

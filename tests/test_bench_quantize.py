@@ -5,8 +5,10 @@ import pytest
 from amaranth.hdl import Mux
 
 from mxdot.hw.quantize.align import ElementAligner
+from mxdot.hw.quantize.choose import ChooseFormat, SumOfPairs
 from mxdot.hw.quantize.collect import Collector
 from mxdot.hw.quantize.divide import NextDigit
+from mxdot.hw.quantize.each import CutMagnitude
 from mxdot.hw.quantize.encode import ElementEncoder
 from mxdot.hw.quantize.largest import LargerOfPairs
 from mxdot.hw.quantize.lfsr import LaneWords
@@ -122,14 +124,54 @@ def first_of_a_pair(pair, m):
         m.d.comb += pair.micro.eq(1)
 
 
+CHOICE = QuantizeConfig("e2m1,int4_symmetric", 4, "bfloat16", select=6, stages=4)
+
+
+@breaks(ChooseFormat)
+def last_of_equals(choose, m):
+    """Of equal errors a later format wins."""
+    with m.If(choose.i.sums1[0] == choose.i.sums0[0]):
+        m.d.comb += [
+            choose.o.mode.eq(1),
+            choose.o.codes.eq(choose.i.codes1),
+            choose.o.scale.eq(choose.i.scale1),
+        ]
+
+
+@breaks(SumOfPairs)
+def lost_carry(level, m):
+    """The sum of all errors of the second format loses a bit."""
+    if level.count == 1:
+        m.d.comb += level.o.sums1[0][6].eq(0)
+
+
+@breaks(CutMagnitude)
+def rounded_up(cut, m):
+    """What is cut off a value is not lost but makes its last digit odd."""
+    m.d.comb += cut.magnitude[0].eq(~cut.poisoned)
+
+
+@breaks(ChooseFormat)
+def mode_alone(choose, m):
+    """The format's number is right, its codes are those of the first."""
+    m.d.comb += choose.o.codes.eq(choose.i.codes0)
+
+
 MORE_WRONG = {
-    RANDOM: [frozen_words, forgotten_beat], SCALED: [small_remainders], MICRO: [first_of_a_pair]
-}  # fmt: skip
+    RANDOM: [frozen_words, forgotten_beat],
+    SCALED: [small_remainders],
+    MICRO: [first_of_a_pair],
+    CHOICE: [last_of_equals, lost_carry, rounded_up, mode_alone],
+}
 
 
 @pytest.mark.parametrize(
     ("wrong", "config", "text"),
     [
+        (last_of_equals, CHOICE, "another format was chosen"),
+        (lost_carry, CHOICE, ", format int4_symmetric (mode 1)"),
+        (rounded_up, CHOICE, "one of e2m1,int4_symmetric, by errors of 6 digits, scale rule"),
+        (mode_alone, CHOICE, "codes differ, the last in lane"),
         (frozen_words, RANDOM, "words  "),
         (forgotten_beat, RANDOM, "words  "),
         (small_remainders, SCALED, "outer scale "),

@@ -13,6 +13,7 @@ WIDE = QuantizeConfig(
 INSIDE = QuantizeConfig("e5m2", 4, "float16", "ceil", "stochastic", random="lfsr", stages=6)
 SCALED = QuantizeConfig("e2m1,int8", 8, "bfloat16", scales="e4m3", stages=14)
 MICRO = QuantizeConfig("sm5", 8, beats=2, micro=True)
+CHOICE = QuantizeConfig("e3m2,e2m3,sm6", 8, "bfloat16", select=8, stages=6)
 STREAMS = {
     "clk": ("input", 1),
     "rst": ("input", 1),
@@ -59,6 +60,14 @@ STREAMS = {
                 "out_last": ("output", 1),
             },
         ),
+        (
+            CHOICE,
+            {
+                "in_values": ("input", 128),
+                "out_codes": ("output", 48),
+                "out_mode": ("output", 2),
+            },
+        ),
     ],
     ids=str,
 )
@@ -83,6 +92,7 @@ def test_the_header():
         assert " ".join(line.split()) in [" ".join(have.split()) for have in lines]
     assert "seed 0x9e3779b9" in generate(INSIDE)
     assert "// scale        amax of E4M3 under a float32\n" in generate(SCALED)
+    assert "// choice       errors of 8 digits\n" in generate(CHOICE)
     assert "// micro        an exponent of one bit for every two elements\n" in generate(MICRO)
 
 
@@ -94,6 +104,7 @@ def test_the_header():
         INSIDE,
         SCALED,
         MICRO,
+        CHOICE,
         QuantizeConfig("e4m3,e5m2,e3m2,e2m3,e2m1,int8,int4", 4, "float32", "even,ceil", stages=1),
         QuantizeConfig("int8", 16, "float16", "even", "toward_zero", "element", beats=16),
         QuantizeConfig("e2m3", 32),

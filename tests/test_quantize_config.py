@@ -59,9 +59,49 @@ def test_other_scales():
     assert (config.scale_bits, config.outer_bits, config.micro_bits) == (8, 0, 4)
 
 
+def test_a_unit_that_chooses():
+    config = QuantizeConfig("e2m1,int4_symmetric", 16, select=8)
+    assert QuantizeConfig(**config.arguments) == config
+    assert str(config) == (
+        "quantize float32 to e2m1,int4_symmetric x16 floor nearest_even poison stages 4 select 8"
+    )
+    assert config.name.endswith("-select_8")
+    assert (config.mode_bits, config.selector_bits, config.modes) == (0, 1, 1)
+    assert QuantizeConfig("e3m2,e2m3,sm6", select=8).selector_bits == 2
+    assert (QuantizeConfig("e2m1,int4").selector_bits, QuantizeConfig("e2m1,int4").modes) == (0, 2)
+    assert str(config.with_mode) == str(config).removesuffix(" select 8")
+    assert [one.formats_text for one in config.alternatives] == ["e2m1", "int4_symmetric"]
+    with pytest.raises(ValueError, match=r"^mode must be from 0 to 0, not 1$"):
+        config.quantize(np.ones((1, 16), np.float32), mode=1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ({"select": 1}, "select must be from 2 to 16, not 1"),
+        ({"select": 17}, "select must be from 2 to 16, not 17"),
+        ({"select": True}, "select must be an integer from 2 to 16, not True"),
+        ({"select": 8}, "select must be None with one format, e4m3, not 8"),
+        (
+            {"formats": "e4m3,e2m1", "select": 8},
+            "select must be None with formats of 4 and 8 bits, not 8",
+        ),
+        (
+            {"formats": "e4m3,e5m2", "scales": "e4m3", "select": 8},
+            "select must be None with e4m3 scales, not 8",
+        ),
+        (
+            {"formats": "sm4,int4_symmetric", "micro": True, "select": 8},
+            "select must be None with micro-exponents, not 8",
+        ),
+        (
+            {"formats": "e4m3,e5m2", "beats": 4, "select": 8},
+            "select must be None with blocks of 4 beats, not 8",
+        ),
+        (
+            {"formats": "e2m1,int4,sm4", "select": 8},
+            "formats to choose from must differ in their values, as int4 and sm4 do not",
+        ),
         (
             {"formats": "e4m3,bf16"},
             "formats of a quantiser must have at most 8 bits, not those of bf16",
@@ -130,6 +170,12 @@ def test_quantize_is_the_models():
         ("mx4", {"formats": "sm3", "micro": True}),
         ("mx4:ceil:b32", {"formats": "sm3", "block": 32, "scale_rule": "ceil", "micro": True}),
         ("msfp12", {"formats": "sm4"}),
+        ("mixed4:b16:e8", {"formats": "e2m1,int4_symmetric", "select": 8}),
+        (
+            "mixed6:even:b8:e5",
+            {"formats": "e2m3,e3m2", "block": 8, "scale_rule": "even", "select": 5},
+        ),
+        ("mixed8:e12", {"formats": "e4m3,e5m2,int8", "block": 32, "select": 12}),
     ],
 )
 def test_quantize_is_that_of_a_scheme(name, arguments):
@@ -142,6 +188,10 @@ def test_quantize_is_that_of_a_scheme(name, arguments):
     assert (got.codes == want.codes).all()
     for mine, its in zip(got.level_scales, want.scales, strict=True):
         assert (mine == its).all()
+    assert (got.selectors is None) == (want.selectors is None)
+    if want.selectors is not None:
+        assert (np.asarray(got.selectors) == want.selectors).all()
+        assert np.unique(want.selectors).tolist() == [*range(len(want.scheme.elements))]
 
 
 @pytest.mark.parametrize("limit", [3.5, 1e-36, 3e38, 1e-41])

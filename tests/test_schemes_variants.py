@@ -37,7 +37,10 @@ def test_names():
     assert scheme("int4_g32:b16").source == SCHEMES["int4_g32"].source
 
 
-CHANGES = "what follows a scheme must be floor, ceil, even or b and a number, each once, not"
+CHANGES = (
+    "what follows a scheme must be floor, ceil, even, b and a number, or e and a number, each "
+    "once, not"
+)
 
 
 @pytest.mark.parametrize(

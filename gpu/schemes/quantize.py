@@ -15,7 +15,7 @@ from ...model.arrays import axis_last, beside
 from ...model.blocks import check_axis
 from ...model.schemes import Limits, Scheme
 from ...model.schemes.grouping import Granularity, grid_shape, group_in
-from ...model.schemes.limits import matrix_limits
+from ...model.schemes.limits import check_takes_limits, matrix_limits
 from ...model.schemes.quantize import check_policies, check_values, quantized_within
 from ...model.schemes.scales import Bounds
 from .. import checks, executors
@@ -90,6 +90,8 @@ def quantize(
     """
     scheme, name = known_scheme(scheme)
     check_policies(rounding, nonfinite)
+    if limits is not None:
+        check_takes_limits(scheme)
     values = checks.floats("x", x)
     axis = check_axis(tuple(values.shape), axis)
     check_values(tuple(values.shape))

@@ -24,10 +24,12 @@ class ElementAligner(wiring.Component):
     - `mode` in, `config.mode_bits`: which format
     - `o` out, `AlignedLayout`: of NaN and infinities only sign, nan and infinite are
       meaningful
+
+    of: the format by name, where a unit has aligners of each.
     """
 
-    def __init__(self, config: QuantizeConfig) -> None:
-        self.config = config
+    def __init__(self, config: QuantizeConfig, of: str | None = None) -> None:
+        self.config, self.of = config, of
         super().__init__(
             {
                 "value": In(LaneWidths(config).aligned.bits),
@@ -116,10 +118,10 @@ def quotient_base(config: QuantizeConfig, mode: Value) -> ValueLike:
 
 
 class AlignElements(Section):
-    """An aligner for each lane; with micro-exponents what makes one of every two."""
+    """An aligner for each lane; with micro-exponents what makes one of every two. of: as there."""
 
-    def __init__(self, config: QuantizeConfig) -> None:
-        self.config = config
+    def __init__(self, config: QuantizeConfig, of: str | None = None) -> None:
+        self.config, self.of = config, of
         values = data.ArrayLayout(LaneWidths(config).aligned.bits, config.lanes)
         base = {} if config.divides else {"base": base_shape(config)}
         micro = {"poisoned": 1} if config.micro else {}
@@ -134,7 +136,7 @@ class AlignElements(Section):
         base = quotient_base(config, self.i.mode) if config.divides else self.i.base
         lanes = []
         for index in range(config.lanes):
-            lane = submodule(m, f"lane{index}", ElementAligner(config))
+            lane = submodule(m, f"lane{index}", ElementAligner(config, self.of))
             m.d.comb += [
                 lane.value.eq(self.i.values[index]),
                 lane.base.eq(base),

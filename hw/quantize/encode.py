@@ -25,10 +25,12 @@ class ElementEncoder(wiring.Component):
     - `word` in, 32 bits: random; no such port without stochastic rounding
     - `poisoned` in, 1 bit: the block's scale is NaN
     - `code` out, the widest format's bits: a narrower code in the low bits
+
+    of: the format by name, where a unit has encoders of each.
     """
 
-    def __init__(self, config: QuantizeConfig) -> None:
-        self.config = config
+    def __init__(self, config: QuantizeConfig, of: str | None = None) -> None:
+        self.config, self.of = config, of
         super().__init__(
             {
                 "i": In(AlignedLayout(config)),
@@ -92,10 +94,10 @@ def codes_shape(config: QuantizeConfig) -> data.ArrayLayout:
 
 
 class EncodeElements(Section):
-    """An encoder for each lane."""
+    """An encoder for each lane. of: as there."""
 
-    def __init__(self, config: QuantizeConfig) -> None:
-        self.config = config
+    def __init__(self, config: QuantizeConfig, of: str | None = None) -> None:
+        self.config, self.of = config, of
         word_bits = WORD_BITS if config.is_stochastic else 0
         super().__init__(
             {
@@ -111,7 +113,7 @@ class EncodeElements(Section):
         m = Module()
         config = self.config
         for index in range(config.lanes):
-            lane = submodule(m, f"lane{index}", ElementEncoder(config))
+            lane = submodule(m, f"lane{index}", ElementEncoder(config, self.of))
             m.d.comb += [
                 lane.i.eq(self.i.elements[index]),
                 lane.mode.eq(self.i.mode),

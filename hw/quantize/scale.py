@@ -41,7 +41,7 @@ class SharedScale(Section):
         m = Module()
         config, widths = self.config, LaneWidths(self.config)
         mode = self.i.mode
-        exponent, top, fraction = self._normalized(m)
+        exponent, top, fraction = leading(m, config, self.i.largest[0])
         carry = Signal()
         code = Signal(signed(widths.distance_bits))
         rules = [self._carry(rule, top, fraction) for rule in config.scale_rules]
@@ -66,30 +66,6 @@ class SharedScale(Section):
         ]
         return m
 
-    def _normalized(self, m: Module) -> tuple[Value, Value, Value]:
-        """(E8M0 code of the exponent, leading bit, fraction) of the largest magnitude.
-
-        The leading bit is 0 only where the code is clamped to 0 whatever the fraction, or for zero.
-        """
-        widths = LaneWidths(self.config)
-        bits = self.i.largest[0]
-        field, fraction = bits[widths.compared_bits :], bits[: widths.compared_bits]
-        normal = field.any()
-        exponent = Signal(signed(widths.distance_bits), name="exponent")
-        if widths.bias == E8M0.bias:
-            # A subnormal is below 2^-126: one place further its exponent is -127, E8M0's least.
-            m.d.comb += exponent.eq(field)
-            if not widths.compared_bits:
-                return exponent, normal, fraction
-            top = normal | fraction[-1]
-            return exponent, top, Mux(normal, fraction, Cat(Const(0, 1), fraction[:-1]))
-        normalizer = submodule(m, "normalizer", Normalizer(widths.fraction_bits + 1))
-        m.d.comb += [
-            normalizer.value.eq(Cat(fraction, normal)),
-            exponent.eq(Mux(normal, field, 1) - normalizer.amount + (E8M0.bias - widths.bias)),
-        ]
-        return exponent, normalizer.result[-1], normalizer.result[:-1]
-
     def _carry(self, rule: str, top: Value, fraction: Value) -> Value:
         """Whether the rule's exponent is one more than that of the largest magnitude."""
         if rule == "floor":
@@ -107,6 +83,30 @@ class SharedScale(Section):
             return fraction > (ones << width - fmt.mantissa_bits)
 
         return top & select(self.config.formats, mode, even if rule == "even" else ceil)
+
+
+def leading(m: Module, config: QuantizeConfig, largest: Value) -> tuple[Value, Value, Value]:
+    """(E8M0 code of the exponent, leading bit, fraction) of a block's largest magnitude.
+
+    The leading bit is 0 only where the code is clamped to 0 whatever the fraction, or for zero.
+    """
+    widths = LaneWidths(config)
+    field, fraction = largest[widths.compared_bits :], largest[: widths.compared_bits]
+    normal = field.any()
+    exponent = Signal(signed(widths.distance_bits), name="exponent")
+    if widths.bias == E8M0.bias:
+        # A subnormal is below 2^-126: one place further its exponent is -127, E8M0's least.
+        m.d.comb += exponent.eq(field)
+        if not widths.compared_bits:
+            return exponent, normal, fraction
+        top = normal | fraction[-1]
+        return exponent, top, Mux(normal, fraction, Cat(Const(0, 1), fraction[:-1]))
+    normalizer = submodule(m, "normalizer", Normalizer(widths.fraction_bits + 1))
+    m.d.comb += [
+        normalizer.value.eq(Cat(fraction, normal)),
+        exponent.eq(Mux(normal, field, 1) - normalizer.amount + (E8M0.bias - widths.bias)),
+    ]
+    return exponent, normalizer.result[-1], normalizer.result[:-1]
 
 
 def poisoned(config: QuantizeConfig, largest: data.View, mode: Value) -> Value:

@@ -41,6 +41,10 @@ class QuantizeTop(Top):
         if config.micro:
             meaning = f"{config.micro_bits} micro-exponents, of the lowest pair lowest"
             self.port("out_micro", config.micro_bits, "out", meaning)
+        if config.selector_bits:
+            modes = ", ".join(f"{i} {fmt}" for i, fmt in enumerate(config.formats))
+            meaning = f"element format of the block: {modes}"
+            self.port("out_mode", config.selector_bits, "out", meaning)
         if config.beats > 1:
             self.port("out_last", 1, "out", "last beat of the block")
 
@@ -51,7 +55,7 @@ class QuantizeTop(Top):
         beat, codes = unit.i.payload, unit.o.payload
         names = [*beat_values(self.config), "mode", "rule", "outer"]
         m.d.comb += [beat[n].eq(port[f"in_{n}"]) for n in names if f"in_{n}" in port]
-        for name in ("codes", "scale", "micro", "last"):
+        for name in ("codes", "scale", "micro", "mode", "last"):
             if f"out_{name}" in port:
                 m.d.comb += port[f"out_{name}"].eq(codes[name])
         m.d.comb += [
@@ -72,6 +76,11 @@ class QuantizeTop(Top):
             *([("micro", "an exponent of one bit for every two elements")] if config.micro else []),
             ("rounding", config.rounding),
             ("non-finite", config.nonfinite),
+            *(
+                [("choice", f"errors of {config.select} digits")]
+                if config.select is not None
+                else []
+            ),
             *(random if config.random == "lfsr" else []),
             ("latency", f"{config.latency} cycles from a block's last beat to its first codes"),
             ("interval", f"{config.interval} cycles between blocks"),

@@ -12,7 +12,9 @@ from ...model.units.quantize import QuantizeConfig
 from ..hierarchy import submodule
 from ..pipeline import Gathering, Row, Section, Token
 from .align import AlignElements
+from .choose import ChooseFormat, Errors, Squares, SumOfPairs
 from .collect import Collector
+from .each import AlignEach, EncodeEach, ScaleEach
 from .encode import EncodeElements, codes_shape
 from .largest import Classify, LargerOfPairs, beat_values
 from .lfsr import LaneWords
@@ -28,14 +30,15 @@ class ValuesInLayout(data.StructLayout):
 
 
 class CodesOutLayout(data.StructLayout):
-    """One beat: codes (lane 0 lowest), the block's scale; `last` of a block of several beats."""
+    """One beat: codes (lane 0 lowest), the block's scale, its format where the unit chooses; `last`
+    of a block of several beats."""
 
     def __init__(self, config: QuantizeConfig) -> None:
         last = {"last": int(config.beats > 1)}
         micro = {"micro": config.micro_bits} if config.micro else {}
-        super().__init__(
-            {"codes": codes_shape(config), "scale": config.scale_bits, **micro, **last}
-        )
+        mode = {"mode": config.selector_bits} if config.selector_bits else {}
+        codes = {"codes": codes_shape(config), "scale": config.scale_bits}
+        super().__init__({**codes, **micro, **mode, **last})
 
 
 class QuantizeUnit(wiring.Component):
@@ -58,6 +61,15 @@ class QuantizeUnit(wiring.Component):
         encode      per lane: + field, + 1 if it rounds up (discarded + word carries); saturates
                         |
                     o: codes (lanes x element bits), scale (8), last
+
+    A unit that chooses (`select`) has scale, align and encode for each of its formats, and behind
+    them::
+
+        error       per lane and format: value and element, cut to steps of `select` digits: their
+                    difference
+        square      per lane and format
+        sum i       a level of adders: half as many sums
+        choose      the format of the least sum: mode, its codes and scale
 
     A register may stand after every section; `config.pipeline` says where they do. A block is
     `config.beats` beats, counted from the reset; mode and rule are those of its last beat. Its
@@ -125,7 +137,8 @@ def row_of(config: QuantizeConfig) -> Row:
 
 def _section(config: QuantizeConfig, part: model_pipeline.Section) -> Section | Gathering:
     numbers = () if part.number is None else (part.number,)
-    return SECTIONS[part.kind](config, *numbers)
+    kinds = SECTIONS if config.select is None else SECTIONS | CHOOSING
+    return kinds[part.kind](config, *numbers)
 
 
 SECTIONS: dict[str, Callable[..., Section | Gathering]] = {
@@ -140,3 +153,13 @@ SECTIONS: dict[str, Callable[..., Section | Gathering]] = {
     "align": AlignElements,
     "encode": EncodeElements,
 }
+CHOOSING: dict[str, Callable[..., Section | Gathering]] = {
+    "scale": ScaleEach,
+    "align": AlignEach,
+    "encode": EncodeEach,
+    "error": Errors,
+    "square": Squares,
+    "sum": SumOfPairs,
+    "choose": ChooseFormat,
+}
+"""Those of a unit that chooses the format of a block."""

@@ -8,6 +8,7 @@ from amaranth.utils import bits_for
 
 from ...model.formats import E8M0, ElementFormat, FloatFormat, Specials
 from ...model.lfsr import WORD_BITS
+from ...model.quantize_errors import largest_error
 from ...model.units.quantize import QuantizeConfig
 
 STICKY_BITS = 2  # a guard bit and a sticky bit
@@ -108,6 +109,68 @@ class LaneWidths:
     def distance_bits(self) -> int:
         """Width, with sign, of an exponent field less the block's base."""
         return 10
+
+
+@dataclass(frozen=True)
+class ErrorWidths:
+    """Bits of the errors by which a unit chooses a format (`select` digits, section 6 of
+    docs/numerics.md): whole numbers of steps 2^(e - digits), e the exponent of the largest value.
+    """
+
+    config: QuantizeConfig
+
+    @property
+    def digits(self) -> int:
+        """Those below 2^e."""
+        assert self.config.select is not None
+        return self.config.select
+
+    @property
+    def given_bits(self) -> int:
+        """A magnitude of a value, below 2^(e + 1)."""
+        return self.digits + 1
+
+    @property
+    def subnormal_places(self) -> int:
+        """Places above a value's significand, for blocks whose largest value is subnormal; where
+        e is not less than -127 there are none."""
+        source = self.config.source
+        return 0 if source.bias == E8M0.bias else source.mantissa_bits - 1
+
+    @property
+    def given_width(self) -> int:
+        """A significand of a value and what of it is cut."""
+        return self.given_bits + self.subnormal_places
+
+    @property
+    def made_bits(self) -> int:
+        """A magnitude of an element under its scale, up to 2^(e + 1)."""
+        return self.digits + 2
+
+    def above_bits(self, fmt: ElementFormat) -> int:
+        """How far the exponent of a scale lies below e + 1."""
+        return bits_for(fmt.emax + 1)
+
+    def spare_places(self, fmt: ElementFormat) -> int:
+        """Places above an element's significand: its unit digit may be worth more than 2^(e + 1),
+        and be zero, where no scale is as small as the rule's."""
+        return max(0, fmt.emin - 1)
+
+    def made_width(self, fmt: ElementFormat) -> int:
+        """A significand of an element and what of it is cut."""
+        return self.made_bits + self.spare_places(fmt)
+
+    def amount_bits(self, fmt: ElementFormat) -> int:
+        """How far a significand moves right."""
+        return bits_for(fmt.emax + 1 + self.spare_places(fmt) - fmt.emin)
+
+    def error_bits(self, fmt: ElementFormat) -> int:
+        """A difference."""
+        return bits_for(largest_error(self.config, fmt))
+
+    def sum_bits(self, fmt: ElementFormat, count: int) -> int:
+        """The sum of the squares of `count` differences."""
+        return bits_for(count * largest_error(self.config, fmt) ** 2)
 
 
 def select(

@@ -16,7 +16,7 @@ from ..errors import choice
 from ..formats import IntegerFormat
 from ..rounding import F64, nearest_even
 from .codes import squared_error
-from .limits import Limits
+from .limits import Limits, check_takes_limits
 from .octav import thresholds
 from .quantize import quantize
 from .scheme import Scheme
@@ -54,6 +54,7 @@ def calibrate(
     Raises TypeError or ValueError, naming the argument, for anything else.
     """
     scheme = find(scheme)
+    check_takes_limits(scheme)
     name, _, parameter = method.partition(":") if isinstance(method, str) else (method, "", "")
     choice("method", name, CALIBRATORS)
     if parameter and name != "percentile":

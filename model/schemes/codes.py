@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..arrays import Array, cast, known_none, namespace
-from ..formats import IntegerFormat, PowerFormat
+from ..arrays import Array, at_least, cast, exponent, known_none, namespace, power
+from ..formats import E8M0, IntegerFormat, PowerFormat
 from .exact import quotient
 from .grouping import Group, parts, spread
 from .scales import Scales
@@ -41,7 +41,7 @@ def codes_of(
         coded = [_encode(taken, scheme, each, some, rounding, random) for each in choices]
         best = coded[0]
         if selectors is not None:
-            selectors[some] = _select(taken, choices, coded, some)
+            selectors[some] = _select(taken, scheme, choices, coded, some)
             best = pick(coded, spread(selectors[some]))
         codes[rows] = best.reshape(codes[rows].shape)
     return codes, selectors
@@ -72,24 +72,41 @@ def _encode(
     return scales.element.encode_unchecked(ratio, rounding, random, zero_points)
 
 
-def _select(taken: Array, choices: list[Scales], coded: list[Array], some: slice) -> Array:
+def _select(
+    taken: Array, scheme: Scheme, choices: list[Scales], coded: list[Array], some: slice
+) -> Array:
     """For each group the choice of least squared error, the first of equals.
 
-    Elements that are not finite have no error.
+    Elements that are not finite have no error. Errors of digits are sums of integers that float64
+    holds, in whatever order.
     """
     xp = namespace(taken)
     finite = xp.isfinite(taken)
     known = xp.where(finite, taken, 0.0)
+    digits = scheme.error_digits
+    steps = None if digits is None else _steps(known, digits)
     best = least = None
     for i, (scales, codes) in enumerate(zip(choices, coded, strict=True)):
         values = scales.element.exact(codes) * spread(scales.product[some])
-        error = _tree_sum(known - xp.where(finite, values, 0.0))
+        values = xp.where(finite, values, 0.0)
+        if steps is None:
+            difference = known - values
+        else:
+            difference = xp.floor(xp.abs(known) * steps) - xp.floor(xp.abs(values) * steps)
+        error = _tree_sum(difference)
         if best is None or least is None:
             best, least = xp.zeros_like(error, dtype=xp.uint8), error
         else:
             best = xp.where(error < least, xp.full_like(best, i), best)
             least = xp.minimum(error, least)
     return best
+
+
+def _steps(known: Array, digits: int) -> Array:
+    """How many steps of errors of `digits` digits are 1: of each group, to multiply it by."""
+    xp = namespace(known)
+    largest = exponent(xp.amax(xp.abs(known), (1, 3)))
+    return spread(power(digits - at_least(largest, E8M0.emin)))
 
 
 def pick(choices: list[Array], which: Array) -> Array:

@@ -73,6 +73,7 @@ def describe(scheme: Scheme) -> dict[str, Any]:
         ],
         "source": scheme.source,
         "zero_point": scheme.zero_point,
+        **({} if scheme.error_digits is None else {"error_digits": scheme.error_digits}),
     }
 
 
@@ -105,7 +106,8 @@ def scheme_of(text: dict[str, Any]) -> Scheme:
         )
         for level in text["levels"]
     )
-    return Scheme(text["name"], elements, levels, text["source"], text["zero_point"])
+    rest = text["source"], text["zero_point"], text.get("error_digits")
+    return Scheme(text["name"], elements, levels, *rest)
 
 
 def _element(text: str | dict[str, Any]) -> ElementFormat:

@@ -10,6 +10,7 @@ from ..arrays import axis_last
 from ..blocks import as_float32
 from ..rounding import F64
 from .grouping import Group, grid_shape
+from .scheme import Scheme
 
 
 @dataclass(frozen=True, init=False, eq=False)  # arrays have no one truth value to compare by
@@ -43,6 +44,15 @@ class Limits:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Limits, (self.low, self.high)  # copies that are read-only too
+
+
+def check_takes_limits(scheme: Scheme) -> None:
+    """ValueError for a scheme whose errors are measured by the values' own largest magnitude."""
+    if scheme.error_digits is not None:
+        raise ValueError(
+            f"limits must be None for {scheme}: its errors have {scheme.error_digits} digits "
+            "below each group's own largest magnitude"
+        )
 
 
 def matrix_limits(

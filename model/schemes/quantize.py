@@ -17,7 +17,7 @@ from ..formats import ROUNDINGS
 from .array import ScaledArray
 from .codes import codes_of, pick
 from .grouping import Group, expand, group_in, in_axes, reduce
-from .limits import Limits, matrix_limits
+from .limits import Limits, check_takes_limits, matrix_limits
 from .scales import Bounds, scales
 from .scheme import Scheme
 from .table import scheme as find
@@ -42,7 +42,7 @@ def quantize(
     All other axes together are the rows of a matrix; tiles of several rows need the axis before
     the last (`axis` moved behind it) to be a multiple of their rows.
     limits: of the outermost groups, instead of the extremes of x (`calibrate` finds some); what
-    lies beyond saturates.
+    lies beyond saturates. Not with a scheme's `error_digits`.
     rounding: of codes, ``nearest_even``, ``toward_zero`` or ``stochastic``; scales and zero points
     are always RNE. nonfinite: with ``poison`` a value that is not finite poisons its group of the
     innermost scales that can be NaN: its values count as +0, and its scale is NaN. ``element``
@@ -52,6 +52,8 @@ def quantize(
     """
     scheme = find(scheme)
     check_policies(rounding, nonfinite)
+    if limits is not None:
+        check_takes_limits(scheme)
     values = as_float32(x)
     axis = check_axis(values.shape, axis)
     check_values(values.shape)

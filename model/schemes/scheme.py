@@ -6,8 +6,10 @@ from types import UnionType
 
 import numpy as np
 
+from ..blocks import LARGEST_BLOCK
 from ..errors import choice, flag, integer
 from ..formats import (
+    E8M0,
     FLOAT64,
     LONGEST_CODE,
     ElementFormat,
@@ -21,6 +23,8 @@ from ..scale_rules import SCALE_RULES
 from .grouping import Granularity
 
 EXACT_BITS = FLOAT64.significand_bits  # a product of scales and an element is one exact float64
+ERROR_DIGITS = 2, 16
+"""Fewest and most digits of an error; sums of `LARGEST_BLOCK` squares are exact in float64."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,8 @@ class Scheme:
     elements: the format of q; several are a code book, from which each group takes the one with
     the least squared error. levels: the scales, outermost first, each group inside a group of the
     level before. zero_point: whether each group has an integer z in the range of q.
+    error_digits: of a code book, how many binary digits below its largest magnitude a group's
+    errors are measured to, as a unit does it; None for errors in float64.
     source: what defines the scheme. Raises TypeError or ValueError for what cannot be combined.
     """
 
@@ -74,6 +80,7 @@ class Scheme:
     levels: tuple[Level, ...]
     source: str
     zero_point: bool = False
+    error_digits: int | None = None
 
     def __post_init__(self) -> None:
         if not _is_tuple_of(self.elements, ElementFormat):
@@ -90,6 +97,7 @@ class Scheme:
         self._check_levels()
         self._check_zero_point()
         self._check_code_book()
+        self._check_errors()
 
     def _check_levels(self) -> None:
         for outer, inner in zip(self.levels, self.levels[1:], strict=False):
@@ -149,6 +157,25 @@ class Scheme:
         if len({element.bits for element in self.elements}) > 1:
             widths = ", ".join(f"{element} has {element.bits}" for element in self.elements)
             raise ValueError(f"elements of {self.name} must have equally many bits: {widths}")
+
+    def _check_errors(self) -> None:
+        if self.error_digits is None:
+            return
+        name = f"error_digits of {self.name}"
+        integer(name, self.error_digits, *ERROR_DIGITS)
+        if len(self.elements) == 1:
+            raise ValueError(
+                f"{name} must be None, not {self.error_digits}: one format, {self.elements[0]}, "
+                "leaves no choice"
+            )
+        (level,) = self.levels
+        group = level.granularity
+        size = (group.rows or 2 * LARGEST_BLOCK) * (group.columns or 2 * LARGEST_BLOCK)
+        if level.format != E8M0 or size > LARGEST_BLOCK:
+            raise ValueError(
+                f"{name} must be None, not {self.error_digits}: only e8m0 scales of groups of at "
+                f"most {LARGEST_BLOCK} elements have such errors, not {level}"
+            )
 
     def __str__(self) -> str:
         return self.name

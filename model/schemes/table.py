@@ -132,7 +132,8 @@ SCHEMES = {row.name: row for row in ROWS}
 def scheme(value: Scheme | str, name: str = "scheme") -> Scheme:
     """The Scheme of a name or of itself; ValueError lists the known names.
 
-    A rule of its scales and elements in a block may follow: ``mxfp8_e4m3:ceil:b16`` (`varied`).
+    A rule of its scales, elements in a block and digits of a code book's errors may follow:
+    ``mxfp8_e4m3:ceil:b16``, ``mixed4:e8`` (`varied`).
     """
     if isinstance(value, Scheme):
         return value

@@ -1,4 +1,4 @@
-"""Variants of a scheme: another rule for its scales, groups of another size."""
+"""Variants of a scheme: another rule for its scales, groups of another size, errors of digits."""
 
 import re
 from collections.abc import Iterable
@@ -11,29 +11,38 @@ from ..scale_rules import SCALE_RULES
 from .grouping import block
 from .scheme import Level, Scheme, is_shift
 
-BLOCK = re.compile(r"b([0-9]{1,9})")
+BLOCK, DIGITS = re.compile(r"b([0-9]{1,9})"), re.compile(r"e([0-9]{1,9})")
 
 
 def varied(scheme: Scheme, changes: Iterable[str]) -> Scheme:
-    """`scheme` with a rule of scales (``ceil``) or elements in a block (``b64``), each once.
+    """`scheme` with a rule of scales (``ceil``), elements in a block (``b64``) or digits of errors
+    (``e8``), each once.
 
-    It is called NAME:RULE:bN, of what differs. ValueError for anything else, and for what the
+    It is called NAME:RULE:bN:eG, of what differs. ValueError for anything else, and for what the
     scheme has not.
     """
-    rule = size = None
+    rule = size = digits = None
     for change in changes:
         if rule is None and change in SCALE_RULES:
             rule = change
         elif size is None and (found := BLOCK.fullmatch(change)):
             size = int(found[1])
+        elif digits is None and (found := DIGITS.fullmatch(change)):
+            digits = int(found[1])
         else:
-            known = f"{', '.join(SCALE_RULES)} or b and a number"
+            known = f"{', '.join(SCALE_RULES)}, b and a number, or e and a number"
             raise ValueError(f"what follows a scheme must be {known}, each once, not {change!r}")
-    return variant(scheme, rule, size)
+    return variant(scheme, rule, size, digits)
 
 
-def variant(scheme: Scheme, rule: str | None = None, block_size: int | None = None) -> Scheme:
-    """`scheme` with its outermost scales by another rule, and its finest blocks of another size."""
+def variant(
+    scheme: Scheme,
+    rule: str | None = None,
+    block_size: int | None = None,
+    error_digits: int | None = None,
+) -> Scheme:
+    """`scheme` with its outermost scales by another rule, its finest blocks of another size, and
+    its code book's errors of so many digits."""
     levels, name = list(scheme.levels), scheme.name
     if rule is not None:
         choice("scale rule", rule, SCALE_RULES)
@@ -49,10 +58,15 @@ def variant(scheme: Scheme, rule: str | None = None, block_size: int | None = No
         if block_size != levels[finest].granularity.columns:
             levels[finest] = replace(levels[finest], granularity=block(block_size))
             name = f"{name}:b{block_size}"
+    if error_digits is None:
+        error_digits = scheme.error_digits
+    elif error_digits != scheme.error_digits:
+        name = f"{name}:e{error_digits}"
     if name == scheme.name:
         return scheme
     source = f"after {scheme.source.removeprefix('after ')}"
-    return replace(scheme, name=name, levels=tuple(levels), source=source)
+    changed = {"name": name, "levels": tuple(levels), "source": source}
+    return replace(scheme, **changed, error_digits=error_digits)
 
 
 def has_rule(scheme: Scheme) -> bool:

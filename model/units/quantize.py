@@ -34,7 +34,7 @@ from ..schemes.grouping import block as block_of
 from ..schemes.quantize import CHUNK, quantized_within, random_words
 from ..schemes.scheme import Level, Scheme
 from .base import UnitConfig, block_size, stage_count
-from .quantize_formats import check_micro, quantized_format
+from .quantize_formats import check_micro, check_select, quantized_format
 
 RANDOM = ("stream", "lfsr")
 STOCHASTIC = "stochastic"
@@ -71,6 +71,10 @@ class QuantizeConfig(UnitConfig):
                                                  dividers; not with stochastic rounding
     `micro`         bool                         True adds an exponent of one bit for every two
                                                  elements, which are integers; not with E4M3 scales
+    `select`        None, 2 to 16                the unit chooses a block's format, by errors of so
+                                                 many digits (section 6 of docs/numerics.md), and
+                                                 there is no mode; formats of equally many bits,
+                                                 under E8M0 scales alone, in one beat
     ==============  ===========================  ==================================================
 
     `formats` and `scale_rule` are a name, or several as text with commas or as a sequence; a
@@ -94,6 +98,7 @@ class QuantizeConfig(UnitConfig):
     stages: int
     scales: str
     micro: bool
+    select: int | None
 
     def __init__(
         self,
@@ -109,6 +114,7 @@ class QuantizeConfig(UnitConfig):
         stages: int | None = None,
         scales: str = E8M0.name,
         micro: bool = False,
+        select: int | None = None,
     ) -> None:
         chosen = tuple(map(quantized_format, _items("formats", formats)))
         choice("scales", scales, BLOCK_SCALES)
@@ -133,6 +139,7 @@ class QuantizeConfig(UnitConfig):
         if type(beats) is not int or beats not in allowed:
             known = ", ".join(map(str, allowed))
             raise ValueError(f"beats of blocks of {block} must be one of {known}, not {beats!r}")
+        check_select(select, chosen, scales, micro, beats)
         seed = integer("seed", seed, 1, 2**lfsr.WORD_BITS - 1)
         vars(self).update(  # the dataclass is frozen
             formats=chosen,
@@ -146,6 +153,7 @@ class QuantizeConfig(UnitConfig):
             seed=seed,
             scales=scales,
             micro=micro,
+            select=select,
         )
         limits = 1, stage_limits(quantize_sections(self))[1]
         stages = stage_count(f"stages of blocks of {block} in {beats} beats", stages, limits)
@@ -178,8 +186,29 @@ class QuantizeConfig(UnitConfig):
 
     @property
     def mode_bits(self) -> int:
-        """Width of the mode input; 0 when there is one format and no such input."""
-        return (len(self.formats) - 1).bit_length()
+        """Width of the mode input; 0 without one, with one format or with `select`."""
+        return 0 if self.select is not None else (len(self.formats) - 1).bit_length()
+
+    @property
+    def selector_bits(self) -> int:
+        """Width of the output that says which format was chosen; 0 when there is none."""
+        return 0 if self.select is None else (len(self.formats) - 1).bit_length()
+
+    @property
+    def modes(self) -> int:
+        """From how many formats the mode input selects: one where there is no such input."""
+        return len(self.formats) if self.select is None else 1
+
+    @cached_property
+    def with_mode(self) -> "QuantizeConfig":
+        """The unit whose format is chosen outside."""
+        return QuantizeConfig(**{**self.arguments, "stages": None, "select": None})
+
+    @cached_property
+    def alternatives(self) -> tuple["QuantizeConfig", ...]:
+        """The unit of each format alone."""
+        arguments = self.with_mode.arguments
+        return tuple(QuantizeConfig(**{**arguments, "formats": fmt}) for fmt in self.formats)
 
     @property
     def rule_bits(self) -> int:
@@ -243,6 +272,7 @@ class QuantizeConfig(UnitConfig):
         extra += f" lfsr {self.seed:#x}" if self.random == "lfsr" else ""
         extra += f" scales {self.scales}" if self.divides else ""
         extra += " micro" if self.micro else ""
+        extra += "" if self.select is None else f" select {self.select}"
         return (
             f"quantize {self.source.name} to {self.formats_text} x{self.block} {self.rules_text} "
             f"{self.rounding} {self.nonfinite} stages {self.stages}{extra}"
@@ -265,6 +295,7 @@ class QuantizeConfig(UnitConfig):
         parts += [f"b{self.beats}"] * (self.beats > 1)
         parts += [f"{self.random}_{self.seed:x}"] * (self.random == "lfsr")
         parts += [f"scales_{self.scales}"] * self.divides + ["micro"] * self.micro
+        parts += [] if self.select is None else [f"select_{self.select}"]
         return "-".join(parts)
 
     @property
@@ -283,18 +314,21 @@ class QuantizeConfig(UnitConfig):
             "stages": self.stages,
             "scales": self.scales,
             "micro": self.micro,
+            "select": self.select,
         }
 
     def scheme(self, mode: int = 0, rule: int = 0) -> Scheme:
         """The scheme of the unit's blocks: with E4M3 scales each has an outer one of its own."""
-        fmt, blocks = self.formats[mode], block_of(self.block)
+        blocks = block_of(self.block)
+        formats = self.formats[mode : mode + 1] if self.select is None else self.formats
         if self.divides:
             levels = [Level(blocks, FLOAT32), Level(blocks, E4M3)]
         else:
             levels = [Level(blocks, E8M0, self.scale_rules[rule])]
             levels += [Level(block_of(PAIR), E1M0, "floor")] * self.micro
-        name = "_".join([fmt.name, *(level.format.name for level in levels)])
-        return Scheme(name, (fmt,), tuple(levels), f"a {self.title}")
+        names = [*(fmt.name for fmt in formats), *(level.format.name for level in levels)]
+        source = f"a {self.title}"
+        return Scheme("_".join(names), formats, tuple(levels), source, error_digits=self.select)
 
     def random_words(self, blocks: int, first: int = 0) -> NDArray[np.uint32]:
         """Words (blocks, block) of the shift register; `first` blocks came since the reset."""
@@ -310,7 +344,8 @@ class QuantizeConfig(UnitConfig):
         outer: ArrayLike | None = None,
     ) -> ScaledArray:
         """What this unit computes for the blocks of `x` along the last axis: an MXArray of MX
-        formats under E8M0 scales alone, else a ScaledArray of `scheme`.
+        formats under E8M0 scales alone, else a ScaledArray of `scheme`, which with `select` has
+        selectors.
 
         x: values of the unit's source. words: uint32, one for each value, for stochastic rounding;
         None takes those that the shift register has after a reset. mode, rule: indices into
@@ -321,7 +356,7 @@ class QuantizeConfig(UnitConfig):
         x = np.asarray(x)
         if x.dtype != self.source.dtype:
             raise TypeError(f"x must be {self.source.name}, the unit's source, not {x.dtype}")
-        integer("mode", mode, 0, len(self.formats) - 1)
+        integer("mode", mode, 0, self.modes - 1)
         integer("rule", rule, 0, len(self.scale_rules) - 1)
         check_axis(x.shape, -1)
         grid = scale_shape(x.shape, -1, self.block)
@@ -329,7 +364,7 @@ class QuantizeConfig(UnitConfig):
         if words is None and self.is_stochastic and not self.word_bits:
             words = self.random_words(x.size // self.block).reshape(x.shape)
         scheme = self.scheme(mode, rule)
-        if len(scheme.levels) == 1 and scheme.elements[0].is_mx:
+        if self.select is None and len(scheme.levels) == 1 and scheme.elements[0].is_mx:
             return quantize(
                 x,
                 self.formats[mode],

@@ -88,7 +88,7 @@ def _quantize(formats: str, bulk: int, **options: Any) -> Unit:
 
 def _quantize_units() -> list[Unit]:
     """Every format, source, rule, rounding and policy; blocks of one beat and of several; scales
-    of E4M3, and micro-exponents.
+    of E4M3, micro-exponents, and formats that the unit chooses.
 
     The first one meets every bfloat16 value under at least five scales, both ends among them.
     """
@@ -105,11 +105,14 @@ def _quantize_units() -> list[Unit]:
         _quantize("e4m3fnuz,e5m2fnuz", 30_000, block=4, nonfinite="element", stages=3),
         _quantize("e2m1", 15_000, block=16, scales="e4m3", stages=10),
         _quantize("sm8,sm5,sm3,int5,int3", 15_000, block=16, beats=4, micro=True),
+        _quantize("e2m1,int4_symmetric", 5_000, block=8, select=8, stages=6),
+        _quantize("e3m2,e2m3,sm6", 5_000, block=4, source="bfloat16", scale_rule="ceil,even",
+                  rounding="stochastic", nonfinite="element", random="lfsr", select=6),
     ]  # fmt: skip
 
 
 def _more_quantize_units() -> list[Unit]:
-    """Other formats, sources and policies beside scales of E4M3 and micro-exponents."""
+    """Other formats, sources and policies beside scales of E4M3, micro-exponents and choices."""
     return [
         _quantize("e4m3,int8", FULL_BULK, block=4, source="bfloat16", nonfinite="element", beats=2,
                   scales="e4m3", stages=3),
@@ -117,6 +120,10 @@ def _more_quantize_units() -> list[Unit]:
                   beats=32, scales="e4m3", stages=1),
         _quantize("int8,sm5,int4", FULL_BULK, block=16, source="bfloat16", nonfinite="element",
                   scale_rule="floor,ceil,even", rounding="stochastic", micro=True, stages=8),
+        _quantize("e4m3,e5m2,int8", FULL_BULK, block=32, select=8),
+        _quantize("e4m3fnuz,e5m2fnuz,int8_symmetric", FULL_BULK, block=4, source="float16",
+                  scale_rule="floor,even", rounding="toward_zero", nonfinite="element", select=16,
+                  stages=9),
     ]  # fmt: skip
 
 

@@ -60,5 +60,6 @@ def _quantizers() -> list[Unit]:
         QuantizeConfig("e5m2", 4, "float16", rounding="stochastic", random="lfsr", stages=1),
         QuantizeConfig("e2m1", 16, scales="e4m3", stages=10),
         QuantizeConfig("sm8,int3", 8, micro=True, beats=2),
+        QuantizeConfig("e2m1,int4_symmetric", 4, "bfloat16", select=4),
     ]
     return [Unit(config, BULK) for config in configs]

@@ -13,6 +13,7 @@ module mxdot_bench #(
     parameter int RULE_BITS = 0,
     parameter int OUTER_BITS = 0,
     parameter int MICRO_BITS = 0,
+    parameter int SELECTOR_BITS = 0,
     parameter int SCALE_BITS = 8
 );
   function automatic int at_least_one(int bits);
@@ -33,6 +34,7 @@ module mxdot_bench #(
   logic [LANES*CODE_BITS-1:0] out_codes;
   logic [SCALE_BITS-1:0] out_scale;
   logic [at_least_one(MICRO_BITS)-1:0] out_micro = 0;
+  logic [at_least_one(SELECTOR_BITS)-1:0] out_mode = 0;
   logic out_last = 1;  // of a block of one beat, without this output
 
   // Whatever hangs on a variable that may be written from outside is evaluated several times per
@@ -54,8 +56,9 @@ module mxdot_bench #(
   localparam int RANDOM_BYTES = (LANES * WORD_BITS + 7) / 8;
   localparam int OUTER_BYTES = OUTER_BITS / 8;
   localparam int RECORD_BYTES = VALUE_BYTES + RANDOM_BYTES + OUTER_BYTES + 1;
-  // Codes, and micro-exponents above them.
-  localparam int CODE_WORDS = (LANES * CODE_BITS + MICRO_BITS + 31) / 32;
+  // Codes, and micro-exponents and the format chosen above them.
+  localparam int MODE_AT = LANES * CODE_BITS + MICRO_BITS;
+  localparam int CODE_WORDS = (MODE_AT + SELECTOR_BITS + 31) / 32;
   typedef logic [32*CODE_WORDS-1:0] codes_t;
 
   task automatic put_record(logic [8*RECORD_BYTES-1:0] data);
@@ -79,6 +82,7 @@ module mxdot_bench #(
       out_last,
       8'(out_scale),
       codes_t'(out_codes) | codes_t'(out_micro) << (LANES * CODE_BITS)
+          | codes_t'(out_mode) << MODE_AT
     });
   endtask
 

@@ -31,6 +31,7 @@ def build_quantizer(
             "RULE_BITS": config.rule_bits,
             "OUTER_BITS": config.outer_bits,
             "MICRO_BITS": config.micro_bits,
+            "SELECTOR_BITS": config.selector_bits,
             "SCALE_BITS": config.scale_bits,
         },
         waves=waves,

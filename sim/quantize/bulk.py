@@ -32,8 +32,10 @@ def layout(config: QuantizeConfig) -> Layout:
 
 def codes_layout(config: QuantizeConfig) -> tuple[int, tuple[Field, ...], str, tuple[int, ...]]:
     """What a beat of codes adds to a layout: words, outputs, no input that ends, ones."""
-    codes = placed([("out_codes", config.lanes * config.bits), ("out_micro", config.micro_bits)])
-    words = (config.lanes * config.bits + config.micro_bits + 31) // 32
+    outputs = [("out_codes", config.lanes * config.bits), ("out_micro", config.micro_bits)]
+    outputs.append(("out_mode", config.selector_bits))
+    codes = placed(outputs)
+    words = (sum(width for _, width in outputs) + 31) // 32
     scale = placed([("out_scale", config.scale_bits)], 32 * words)
     last = placed([("out_last", 1)], 32 * words + 8)
     # A block of one beat has no such output: each beat is the last.

@@ -4,6 +4,7 @@ A feature is a set of bins that a block hits; its goal holds those that the conf
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from ..bench.operands import (
     class_table,
     scale_class,
 )
+from . import choice
 from .item import Batch, Outcome, values
 from .outer import INFINITY, OUTER_CLASSES, outer_classes
 
@@ -50,6 +52,7 @@ def goals(config: QuantizeConfig) -> dict[str, Sequence[object]]:
         "scale": _scale_bins(config),
         "range": _range_bins(config, *formats),
         **_own_goals(config),
+        **choice.goals(config),
         "element": [(fmt.name, name) for fmt in formats for name in _element_classes(config, fmt)],
         "rounding": [(fmt.name, name) for fmt in formats for name in ROUNDED],
         "limit": [(fmt.name, name) for fmt in formats for name in _limits(config, fmt)],
@@ -58,6 +61,22 @@ def goals(config: QuantizeConfig) -> dict[str, Sequence[object]]:
 
 def hits(config: QuantizeConfig, batch: Batch, outcome: Outcome) -> Mapping[str, list[set[object]]]:
     """For every feature, the bins that each block of `batch` hits."""
+    if config.select is None:
+        return _hits(config, batch, outcome)
+    tried = choice.tried(config, batch, outcome)
+    found: dict[str, list[set[object]]] = choice.hits(config, batch, outcome, tried)
+    for mode, made in enumerate(tried):  # what is not chosen has been compared
+        for name, bins in _hits(config.with_mode, replace(batch, mode=mode), made).items():
+            column = found.setdefault(name, [set() for _ in range(len(batch))])
+            for own, more in zip(column, bins, strict=True):
+                own |= more
+    return found
+
+
+def _hits(
+    config: QuantizeConfig, batch: Batch, outcome: Outcome
+) -> Mapping[str, list[set[object]]]:
+    """Of blocks of one format."""
     fmt, rule = config.formats[batch.mode], config.scale_rules[batch.rule]
     with np.errstate(invalid="ignore"):
         wide = values(config, batch.bits).astype(np.float64)
@@ -240,8 +259,12 @@ def _scale_bins(config: QuantizeConfig) -> Sequence[object]:
 
 
 def _limits(config: QuantizeConfig, fmt: ElementFormat) -> Sequence[str]:
-    """The rule `ceil` saturates nothing that E8M0 can scale, which is all but in a few formats."""
-    saturates = config.scale_rules != ("ceil",) or ENDS[2] in _range_bins(config, fmt)
+    """The rule `ceil` saturates nothing that E8M0 can scale, which is all but in a few formats, and
+    `even` does where a source has digits between the largest element and what carries."""
+    last = 2.0**-config.source.mantissa_bits
+    largest = {"floor": 2.0 - last, "even": 2.0 - 2.0 ** -(fmt.mantissa_bits + 1) - last}
+    above = any(largest.get(r, 0) > fmt.largest_finite / 2.0**fmt.emax for r in config.scale_rules)
+    saturates = above or config.divides or ENDS[2] in _range_bins(config, fmt)
     return LIMITS if saturates else LIMITS[1:]
 
 
@@ -264,4 +287,6 @@ def _element_classes(config: QuantizeConfig, fmt: ElementFormat) -> Sequence[str
     missing = {"most_negative"}
     if config.nonfinite == "poison":
         missing |= {"inf", "nan"}
+    elif config.select is not None and _poisons(config):  # whatever the format
+        missing.add("nan")
     return [name for name in class_codes(fmt) if name not in missing]

@@ -11,7 +11,8 @@ from ...model import QuantizeConfig
 from ...model.lfsr import WORD_BITS
 
 Beat = tuple[int, int]  # packed values and random words, lane 0 lowest
-CodesBeat = tuple[int, int, int]  # packed codes, micro-exponents above them; scale, last
+CodesBeat = tuple[int, int, int]
+"""Packed codes, micro-exponents and the format chosen above them; scale, last."""
 
 
 @dataclass(frozen=True)
@@ -56,16 +57,17 @@ class Block:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Codes uint8 (n, block), scales uint8 (n,), and micro-exponents uint8 (n, block / 2) or
-    (n, 0)."""
+    """Codes uint8 (n, block), scales uint8 (n,), micro-exponents uint8 (n, block / 2) or (n, 0),
+    and the formats that the unit chose, uint8 (n,), zero where it does not."""
 
     codes: NDArray[np.uint8]
     scale: NDArray[np.uint8]
     micro: NDArray[np.uint8]
+    mode: NDArray[np.uint8]
 
     def take(self, rows: NDArray | slice) -> "Outcome":
         """The results of these rows."""
-        return Outcome(self.codes[rows], self.scale[rows], self.micro[rows])
+        return Outcome(*(part[rows] for part in vars(self).values()))
 
 
 def concatenate(batches: Iterable[Batch]) -> list[Batch]:
@@ -113,8 +115,9 @@ def predict(config: QuantizeConfig, batch: Batch) -> Outcome:
             values(config, batch.bits), words_of(config, batch), batch.mode, batch.rule, outer
         )
     scales = made.level_scales[int(config.divides)][:, 0]
-    none = np.zeros((len(batch), 0), np.uint8)
-    return Outcome(made.codes, scales, made.level_scales[1] if config.micro else none)
+    micro = made.level_scales[1] if config.micro else np.zeros((len(batch), 0), np.uint8)
+    mode = np.zeros_like(scales) if made.selectors is None else made.selectors[:, 0]
+    return Outcome(made.codes, scales, micro, mode)
 
 
 def blocks(config: QuantizeConfig, batch: Batch) -> list[Block]:
@@ -157,15 +160,19 @@ def batch_of(config: QuantizeConfig, items: Sequence[Block]) -> Batch:
 def words(config: QuantizeConfig, outcome: Outcome) -> NDArray[np.uint32]:
     """Blocks of codes as bench tops write them, (n, words).
 
-    Each beat has its codes (lane 0 in the lowest bits) and its micro-exponents in whole words, then
-    a word with the scale in bits 0 to 7 and `last` in bit 8.
+    Each beat has its codes (lane 0 in the lowest bits), its micro-exponents and the format chosen
+    in whole words, then a word with the scale in bits 0 to 7 and `last` in bit 8.
     """
     shape = (len(outcome.scale), config.beats, config.lanes)
     bits = np.unpackbits(
         outcome.codes.reshape(*shape, 1), axis=-1, count=config.bits, bitorder="little"
     )
     micro = outcome.micro.reshape(*shape[:2], -1)
-    bits = np.concatenate([bits.reshape(*shape[:2], -1), micro], axis=-1)
+    mode = np.unpackbits(
+        outcome.mode[:, None, None], axis=-1, count=config.selector_bits, bitorder="little"
+    )
+    mode = np.broadcast_to(mode, (*shape[:2], config.selector_bits))
+    bits = np.concatenate([bits.reshape(*shape[:2], -1), micro, mode], axis=-1)
     packed = np.packbits(bits, axis=-1, bitorder="little")
     packed = np.pad(packed, ((0, 0), (0, 0), (0, -packed.shape[2] % 4))).view("<u4")
     last = np.arange(config.beats) == config.beats - 1

@@ -10,10 +10,13 @@ def describe_failure(job: UnitJob, failure: Failure) -> str:
     """The report of one block that came out wrong."""
     config: QuantizeConfig = job.config
     item = failure.item
-    fmt, rule = config.formats[item["mode"]], config.scale_rules[item["rule"]]
+    rule = config.scale_rules[item["rule"]]
+    fmt = f"format {config.formats[item['mode']]} (mode {item['mode']})"
+    if config.select is not None:
+        fmt = f"one of {config.formats_text}, by errors of {config.select} digits"
     outer = [f"outer scale {item['outer']:08x}"] if config.outer_bits else []
     details = [
-        f"format {fmt} (mode {item['mode']}), scale rule {rule} (rule {item['rule']})",
+        f"{fmt}, scale rule {rule} (rule {item['rule']})",
         f"block {item['number']} after the reset; lane 0 first:",
         f"values {_hex([beat[0] for beat in item['beats']], config.source.bits, config.lanes)}",
         *outer,
@@ -34,6 +37,10 @@ def rounded(config: QuantizeConfig, block: Batch, failure: Failure) -> list[str]
             codes += ", micro-exponents " + _hex(
                 [beat[0] >> config.lanes * config.bits for beat in beats], config.micro_bits, 1
             )
+        if config.selector_bits:
+            chosen = beats[0][0] >> config.lanes * config.bits + config.micro_bits
+            name = dict(enumerate(config.formats)).get(chosen, "none")
+            codes += f", format {name} (mode {chosen})"
         scales = " ".join(f"0x{scale:02x}" for scale in dict.fromkeys(beat[1] for beat in beats))
         lines.append(f"{name} scale {scales}, codes {codes}")
     return lines
@@ -44,7 +51,10 @@ def what(config: QuantizeConfig, failure: Failure) -> str:
     for beat, (got, want) in enumerate(zip(failure.got, failure.want, strict=True)):
         if got[1] != want[1]:
             return "scale differs"
-        lane = ((got[0] ^ want[0]).bit_length() - 1) // config.bits
+        place = (got[0] ^ want[0]).bit_length() - 1
+        if place >= config.lanes * config.bits + config.micro_bits:
+            return "another format was chosen"
+        lane = place // config.bits
         if lane >= config.lanes:
             return f"micro-exponents differ in beat {beat}"
         if got[0] != want[0]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ...model import ElementFormat, QuantizeConfig
+from ...model.units.quantize_formats import magnitudes
 from ..bench.operands import class_codes
 from .item import Batch, largest_magnitudes
 from .outer import boundaries, outer_scales
@@ -219,6 +221,24 @@ def raw(target: Target, rng: Generator, n: int) -> Bits:
     return rng.integers(0, 2 * target.sign, (n, target.config.block))
 
 
+def common(target: Target, rng: Generator, n: int) -> Bits:
+    """Values that all formats hold, under the scale of each, and in half of the blocks one more.
+
+    That one is an element of any of them, or in the middle of two: its error alone decides.
+    """
+    config = target.config
+    grids = [np.array(magnitudes(fmt)) for fmt in config.formats]
+    alike = reduce(np.intersect1d, grids)
+    places = np.unique(np.concatenate([*grids, *((grid[1:] + grid[:-1]) / 2 for grid in grids)]))
+    shape = (n, config.block)
+    values = rng.choice(alike, shape)
+    values[:, 0] = rng.choice(alike[alike >= 1], n)
+    values[: n // 2, 1] = rng.choice(places, n // 2)
+    top = 2 ** (config.source.exponent_bits - 1)
+    bits = target.nearest(np.ldexp(values, rng.integers(config.source.emin, top, (n, 1))))
+    return _signs(target, rng, rng.permuted(bits, axis=1))
+
+
 SEQUENCES: dict[str, tuple[Callable[[Target, Generator, int], Bits], int]] = {
     "random_range": (random_range, 3),
     "normal": (normal, 3),
@@ -232,12 +252,16 @@ SEQUENCES: dict[str, tuple[Callable[[Target, Generator, int], Bits], int]] = {
 """Sequences of `traffic` by name, with their shares."""
 BOUNDARIES = "boundaries"
 """That of units with an outer scale, which it makes with the values; its share is 4."""
+COMMON = "common"
+"""That of units that choose a format; its share is 2."""
 
 
 def _sequences(
     config: QuantizeConfig,
 ) -> dict[str, tuple[Callable[[Target, Generator, int], Any], int]]:
-    return {**SEQUENCES, **({BOUNDARIES: (boundaries, 4)} if config.outer_bits else {})}
+    found: dict[str, tuple[Callable[[Target, Generator, int], Any], int]] = dict(SEQUENCES)
+    found |= {BOUNDARIES: (boundaries, 4)} if config.outer_bits else {}
+    return found | ({COMMON: (common, 2)} if config.selector_bits else {})
 
 
 def traffic(config: QuantizeConfig, rng: Generator, count: int) -> list[Batch]:
@@ -246,7 +270,7 @@ def traffic(config: QuantizeConfig, rng: Generator, count: int) -> list[Batch]:
     total = sum(share for _, share in sequences.values())
     total *= len(config.formats) * len(config.scale_rules)
     return [
-        batch(config, rng, mode, rule, make(Target(config, fmt), rng, n), name)
+        batch(config, rng, mode % config.modes, rule, make(Target(config, fmt), rng, n), name)
         for mode, fmt in enumerate(config.formats)
         for rule in range(len(config.scale_rules))
         for name, (make, share) in sequences.items()
@@ -262,7 +286,7 @@ def bulk_traffic(config: QuantizeConfig, rng: Generator, count: int) -> list[Bat
         bits = every_value(Target(config, fmt), rng, (count - others) // len(config.formats))
         for rule in range(len(config.scale_rules)):
             rows = bits[rule :: len(config.scale_rules)]
-            batches.append(batch(config, rng, mode, rule, rows, "every_value"))
+            batches.append(batch(config, rng, mode % config.modes, rule, rows, "every_value"))
     return batches
 
 

@@ -25,7 +25,9 @@ class QuantizePins(subject.Pins):
         self.in_rule = dut.in_rule if config.rule_bits else None
         self.in_outer = dut.in_outer if config.outer_bits else None
         self.micro_at = config.lanes * config.bits
+        self.mode_at = self.micro_at + config.micro_bits
         self.out_micro = dut.out_micro if config.micro_bits else None
+        self.out_mode = dut.out_mode if config.selector_bits else None
         self.out_codes, self.out_scale = dut.out_codes, dut.out_scale
         self.out_last = dut.out_last if config.beats > 1 else None
 
@@ -33,7 +35,8 @@ class QuantizePins(subject.Pins):
         """The beat of codes, as it stands; of a block of one beat it is the last."""
         last = 1 if self.out_last is None else int(self.out_last.value)
         micro = 0 if self.out_micro is None else int(self.out_micro.value)
-        codes = int(self.out_codes.value) | micro << self.micro_at
+        mode = 0 if self.out_mode is None else int(self.out_mode.value)
+        codes = int(self.out_codes.value) | micro << self.micro_at | mode << self.mode_at
         return codes, int(self.out_scale.value), last
 
 

@@ -20,12 +20,12 @@ def tensor_traffic(job: UnitJob) -> list[Batch]:
     config, rng = job.config, job.rng("tensors")
     x = np.concatenate(load_tensors(job.tensors, job.tensor_names))
     x = np.pad(x, ((0, 0), (0, -x.shape[1] % config.block))).reshape(-1, config.block)
-    choices = len(config.formats) * len(config.scale_rules)
+    choices = config.modes * len(config.scale_rules)
     if not job.all_tensors and len(x) * choices > BLOCKS:
         x = rng.choice(x, max(1, BLOCKS // choices), replace=False)
     bits = Target(config, config.formats[0]).nearest(x)
     return [
         batch(config, rng, mode, rule, bits, "tensors")
-        for mode in range(len(config.formats))
+        for mode in range(config.modes)
         for rule in range(len(config.scale_rules))
     ]

@@ -151,6 +151,21 @@ def test_rules_of_powers_of_two(name, rule, device):
     check(rng.standard_normal((64, 16)).astype(np.float32), scheme, device)
 
 
+@on_devices
+@pytest.mark.parametrize("name", ["mixed4:e2", "mixed6:ceil:e5", "mixed8:e8"])
+def test_errors_of_digits(name, device):
+    rng = generator("gpu errors", name)
+    for scheme in (model.scheme(name), shrunk(model.scheme(name))):
+        for matrix in (random_blocks(rng, 32, 64), rng.standard_normal((32, 64)) ** 3):
+            check(matrix.astype(np.float32), scheme, device)
+            dirty = with_nonfinite(rng, matrix.astype(np.float32))
+            check(dirty, scheme, device, nonfinite="element")
+    message = rf"^limits must be None for {name}: its errors have \d digits below each group's own"
+    limits = torch.ones((1, 1), device=device)
+    with pytest.raises(ValueError, match=message):
+        quantize(torch.ones((1, 32), device=device), name, limits=limits)
+
+
 # PyTorch's own quantisation -----------------------------------------------------------------------
 
 

@@ -74,17 +74,20 @@ coverage: $(EXPLORE) ## lines, branches and toggles of the Verilog that the benc
 
 # Each step leaves a file behind, so that what an interrupted run has shown is not shown again.
 VERIFY := build/verify
-verify: $(EXPLORE) $(GPU) ## what docs/verification.md says beside the tests again, in hours; goes on where it stopped (HOURS=n MINUTES=n)
+STEPS := test-full formal mutate coverage sim-cxxrtl sim-bitsliced soak fuzz
+verify: $(EXPLORE) $(GPU) ## all tests and what docs/verification.md says beside them again, in hours; goes on where it stopped (HOURS=n MINUTES=n)
 	@mkdir -p $(VERIFY)
-	@for step in formal mutate coverage sim-cxxrtl sim-bitsliced soak fuzz; do \
+	@for step in $(STEPS); do \
 		[ -e $(VERIFY)/$$step ] || { $(MAKE) verify-$$step && touch $(VERIFY)/$$step; } || true; \
 	done
-	@for step in formal mutate coverage sim-cxxrtl sim-bitsliced soak fuzz; do \
+	@for step in $(STEPS); do \
 		[ -e $(VERIFY)/$$step ] && echo "verify: $$step passed" || { echo "verify: $$step FAILED"; exit=1; }; \
 	done; exit $${exit:-0}
 	@rm -r $(VERIFY)
 
-.PHONY: verify-formal verify-mutate verify-coverage verify-sim-cxxrtl verify-sim-bitsliced verify-soak verify-fuzz
+.PHONY: $(STEPS:%=verify-%)
+verify-test-full:
+	@$(MAKE) test FULL=1
 verify-formal: formal
 verify-mutate: mutate
 verify-coverage: coverage

@@ -14,6 +14,12 @@ hypothesis.settings.load_profile("mxdot")
 gc.set_threshold(2_000_000, 20, 50)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those that build simulations first, for they take longest: what is left for the end of a run
+    is short, and no worker waits for another."""
+    items.sort(key=lambda item: "simulation_dir" not in getattr(item, "fixturenames", ()))
+
+
 @pytest.fixture(scope="session")
 def simulation_dir() -> Path:
     """Where tests build simulations; kept between runs, so that an unchanged one is not rebuilt.

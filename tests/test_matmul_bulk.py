@@ -1,13 +1,14 @@
 """The matrix unit in bulk: results depend on no array, width or stall; a layer, and its report."""
 
 import json
-import os
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import pytest
 
+from compare import FULL, some
 from mxdot.cli import main
 from mxdot.cli.run_layer import own_directory
 from mxdot.model import DotConfig, matmul
@@ -34,18 +35,20 @@ def build(simulation_dir):
     return lambda name: build_for(UNITS[name], simulation_dir / f"matmul-{name}")
 
 
-@pytest.mark.parametrize("mode", [0, 1])
-def test_the_same_bits_on_every_array_and_width_and_under_stalls(build, tmp_path, mode):
-    product = random_product(UNITS["one"], np.random.default_rng(mode), mode, 7, 8, 10)
-    want = matmul(product.a, product.b, "hopper").view(np.uint32)
+@pytest.mark.parametrize(
+    ("mode", "gap", "stall"),
+    [(mode, *chances) for mode, chances in some(product([0, 1], [(0, 0), (60, 120)]), 3)],
+)
+def test_the_same_bits_on_every_array_and_width_and_under_stalls(build, tmp_path, mode, gap, stall):
+    operands = random_product(UNITS["one"], np.random.default_rng(mode), mode, 7, 8, 10)
+    want = matmul(operands.a, operands.b, "hopper").view(np.uint32)
     for name, config in UNITS.items():
-        for gap, stall in ((0, 0), (60, 120)):
-            run = run_bulk(build(name), config, product, tmp_path / name, gap=gap, stall=stall)
-            got = unpack_c(run.packet, config, 7, 8)
-            np.testing.assert_array_equal(got.view(np.uint32), want)
-            assert run.flags == predict(config, product).flags
-            assert run.counters["STEPS"] == product.tiles(config).steps
-            assert run.counters["CYCLES"] > run.counters["STEPS"]
+        run = run_bulk(build(name), config, operands, tmp_path / name, gap=gap, stall=stall)
+        got = unpack_c(run.packet, config, 7, 8)
+        np.testing.assert_array_equal(got.view(np.uint32), want)
+        assert run.flags == predict(config, operands).flags
+        assert run.counters["STEPS"] == operands.tiles(config).steps
+        assert run.counters["CYCLES"] > run.counters["STEPS"]
     assert list(tmp_path.glob("*.a")) == []
 
 
@@ -110,9 +113,9 @@ def test_one_wrong_bit_is_found():
 
 OPTIONS = ["--rows", "1", "--columns", "1", "--lanes", "4", "--accumulator", "exact"]
 OPTIONS += ["--stages", "1", "--format", "e4m3,e2m1", "--depth", "16"]
-FULL = os.environ.get("MXDOT_FULL", "0") != "0"
-WHOLE = [(79, 384, 5_777), (79, 1536, 23_057)]
-SLICE = [(15, 40, 2 * 5 * 12 + 17)]
+# Lanes, shape and cycles; the array of few lanes is built in a third of the time.
+WHOLE = [(32, 79, 384, 384, 5_777), (32, 79, 1536, 384, 23_057)]
+SLICE = [(4, 15, 40, 48, 2 * 5 * 12 + 17)]
 REAL = str(REAL_FILE)
 
 
@@ -191,14 +194,15 @@ def test_a_simulation_that_fails_leaves_its_files(tmp_path):
     assert [path.name for path in tmp_path.glob("run-*/*")] == ["layer.log"]
 
 
-@pytest.mark.parametrize(("m", "n", "cycles"), WHOLE if FULL else SLICE)
-def test_cycles_of_layers_on_8x8_units_of_32_lanes(simulation_dir, tmp_path, m, n, cycles):
+@pytest.mark.parametrize(("lanes", "m", "n", "k", "cycles"), WHOLE if FULL else SLICE)
+def test_cycles_of_layers_on_8x8_units(simulation_dir, tmp_path, lanes, m, n, k, cycles):
     """The layers of docs/matmul.md by their shapes, in full mode; normal random numbers, for
     cycles are the same for all."""
-    config = MatmulConfig(DotConfig("e4m3", 32, "aligned:13"), 8, 8)
+    config = MatmulConfig(DotConfig("e4m3", lanes, "aligned:13"), 8, 8)
     rng = np.random.default_rng(1)
-    x, y = (rng.standard_normal((rows, 384), np.float32) for rows in (m, n))
-    run = run_layer(config, build_for(config, simulation_dir / "layer-8x8x32"), "x", x, y, tmp_path)
+    x, y = (rng.standard_normal((rows, k), np.float32) for rows in (m, n))
+    builds = simulation_dir / f"layer-8x8x{lanes}"
+    run = run_layer(config, build_for(config, builds), "x", x, y, tmp_path)
     assert run.results == m * n
     assert run.right
     assert run.cycles == cycles

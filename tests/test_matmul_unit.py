@@ -14,7 +14,7 @@ from mxdot.model.units.matmul.registers import COUNTERS
 
 
 @pytest.mark.parametrize(
-    ("initial_c", "blocks"), some(product([False, True], [1, 4, 5, 8, 9, 2, 3]), 2)
+    ("initial_c", "blocks"), some(product([False, True], [1, 4, 5, 8, 9, 2, 3]), 3)
 )
 def test_lengths_around_the_depth(blocks, initial_c):
     """k_blocks of 1, of a kept panel (4 at most) and past it; several rows and columns of tiles."""

@@ -1,4 +1,8 @@
-"""What an H200 computed (tests/vectors/h200), by the golden model and by the RTL."""
+"""What an H200 computed (tests/vectors/h200), by the golden model and by the RTL.
+
+The model computes all of it; the RTL, by its netlist, every 37th dot product of each matrix
+product, and with FULL=1, as Verilog in Verilator, all.
+"""
 
 from dataclasses import dataclass
 from functools import cache
@@ -8,11 +12,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from compare import FULL, generator
+from hw_bench import assert_same
 from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig, MXArray, matmul
 from mxdot.sim.bench import bulk
 from mxdot.sim.dot.build import build_unit
 from mxdot.sim.dot.bulk import write_records
+from unit_bench import Run, Work, drive, evaluate
 
 DIRECTORY = Path(__file__).parent / "vectors" / "h200"
 FP8 = ("e4m3xe4m3", "e4m3xe5m2", "e5m2xe4m3", "e5m2xe5m2")
@@ -32,6 +39,7 @@ LIMIT = 2**22
 BLOCK = 32
 ROWS = 48
 NAN = 0x7FFFFFFF
+STRIDE = 37  # meets every row and every column of a product
 
 
 @dataclass(frozen=True)
@@ -120,35 +128,67 @@ def test_other_rules_are_refuted(other):
     assert (got != one.result).mean() > 0.05
 
 
-@pytest.mark.parametrize("preset", PRESETS)
-def test_rtl_computes_what_the_silicon_did(preset, tmp_path):
-    """All dot products of a file streamed through one unit with its format pairs as modes."""
-    config = DotConfig(",".join(PRESETS[preset][1]), lanes=BLOCK, accumulator=preset)
-    verilog = tmp_path / "mxdot_dot.v"
+def unit(preset: str) -> DotConfig:
+    """One unit with the format pairs of a file as modes."""
+    return DotConfig(",".join(PRESETS[preset][1]), lanes=BLOCK, accumulator=preset)
+
+
+def by_netlist(preset: str, config: DotConfig, directory: Path) -> None:
+    """Some dot products in many streams, under gaps and stalls."""
+    some = np.arange(0, ROWS**2, STRIDE)
+    assert set(some // ROWS) == set(some % ROWS) == set(range(ROWS))
+    every = list(cases(preset).values())
+    names = ("a", "b", "scale_a", "scale_b", "c", "first", "last", "mode")
+    parts = [records(config, one, some) for one in every]
+    columns = map(np.concatenate, zip(*parts, strict=True))
+    blocks = {name: column.astype(np.int64) for name, column in zip(names, columns, strict=True)}
+    start = np.append(np.flatnonzero(blocks["first"]), len(blocks["first"]))
+    want = np.concatenate([one.result.ravel()[some] for one in every]).astype(np.int64)
+    work = Work(config, blocks, start, {"result": want})
+    rng = generator("h200", preset)
+    run: Run = evaluate(config, drive(work, rng, streams=len(work) // 5, gap=0.1, stall=0.1))
+    assert_same(run.got["result"], work.want["result"], product=np.arange(len(work)))
+
+
+def by_verilator(preset: str, config: DotConfig, directory: Path) -> None:
+    """All dot products in one stream."""
+    verilog = directory / "mxdot_dot.v"
     verilog.write_text(generate(config))
-    build = build_unit(config, verilog, tmp_path / "build")
+    build = build_unit(config, verilog, directory / "build")
     every = list(cases(preset).values())
     parts = [records(config, one) for one in every]
     columns = map(np.concatenate, zip(*parts, strict=True))
-    write_records(tmp_path / "records", *columns, a_bits=config.bits_a, b_bits=config.bits_b)
-    bulk.run(build, tmp_path / "records", tmp_path / "results", gap=8, stall=16)
-    got = bulk.read_results(tmp_path / "results")[:, 0]
+    given, results = directory / "records", directory / "results"
+    write_records(given, *columns, a_bits=config.bits_a, b_bits=config.bits_b)
+    bulk.run(build, given, results, gap=8, stall=16)
+    got = bulk.read_results(results)[:, 0]
     want = np.concatenate([one.result.ravel() for one in every])
     assert got.shape == want.shape
     wrong = np.flatnonzero(got != want)
     assert not len(wrong), (every[wrong[0] // ROWS**2].name, wrong[0] % ROWS**2, len(wrong))
 
 
-def records(config: DotConfig, one: Case) -> tuple[NDArray, ...]:
-    """The arguments of write_records, a block a row, dot products in the order of the result."""
-    i, j = np.divmod(np.arange(ROWS**2), ROWS)
+@pytest.mark.parametrize("simulated", [by_netlist, *[by_verilator] * FULL])
+@pytest.mark.parametrize("preset", PRESETS)
+def test_rtl_computes_what_the_silicon_did(preset, simulated, tmp_path):
+    """Dot products of a file through one unit with its format pairs as modes."""
+    pairs = ",".join(PRESETS[preset][1])
+    simulated(preset, DotConfig(pairs, lanes=BLOCK, accumulator=preset), tmp_path)
+
+
+def records(config: DotConfig, one: Case, some: NDArray | None = None) -> tuple[NDArray, ...]:
+    """The arguments of write_records, a block a row, of all dot products in the order of the
+    result or of some by their places in it."""
+    places = np.arange(ROWS**2) if some is None else some
+    i, j = np.divmod(places, ROWS)
     columns = []
     for operand, rows in ((one.a, i), (one.b, j)):
         codes, scales = operand.blocks_last()
         columns += [codes[rows].reshape(-1, BLOCK), scales[rows].reshape(-1)]
     count = one.a.scales.shape[1]
-    place = np.tile(np.arange(count), ROWS**2)
+    place = np.tile(np.arange(count), len(places))
     c = np.zeros(ROWS**2, np.uint32) if one.c is None else one.c.view(np.uint32).ravel()
+    c = c[places]
     mode = config.formats.index((one.a.format, one.b.format))
     a, scale_a, b, scale_b = columns
     c, modes = np.repeat(c, count), np.full(len(a), mode)

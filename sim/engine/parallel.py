@@ -14,6 +14,9 @@ from pathlib import Path
 from .job import UnitJob
 from .unit import UnitResult, run_unit
 
+_PRELOAD = ["mxdot.sim.engine.unit", "mxdot.hw.verilog"]
+"""What every job imports: once, in a process of which those of the jobs are copies."""
+
 Report = Callable[[str, str], None]
 """Called with a job's name and the phase it has entered."""
 
@@ -25,15 +28,16 @@ def run_jobs(jobs: Iterable[UnitJob], workers: int, report: Report) -> Iterator[
 
     However the caller leaves (KeyboardInterrupt, SIGTERM, an error), no process stays behind.
     """
-    spawn = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_PRELOAD)
     waiting = iter(jobs)
     running: dict[Connection, tuple[UnitJob, BaseProcess]] = {}
     try:
         with terminate_as_interrupt():
             while True:
                 for job in islice(waiting, workers - len(running)):
-                    ours, theirs = spawn.Pipe(duplex=False)
-                    process = spawn.Process(target=_work, args=(job.write(), theirs))
+                    ours, theirs = context.Pipe(duplex=False)
+                    process = context.Process(target=_work, args=(job.write(), theirs))
                     process.start()
                     theirs.close()
                     running[ours] = (job, process)

@@ -16,7 +16,7 @@ from .names import file_name
 
 EVERY_ELEMENT = ",".join(MX_FORMATS)
 WIDER = ("e4m3fnuz", "e5m2fnuz", "fp16", "bf16", "tf32", "bf16xint4", "fp16xe2m1")
-BULK = 45_000
+BULK = 20_000
 FULL_BULK = 100_000
 DOT_QUANTIZE_BULK = 20_000
 """Dot products before a quantiser."""
@@ -160,9 +160,9 @@ def _every_value_units() -> list[Unit]:
 def _dot_units() -> list[Unit]:
     return [
         _unit("hopper-promoted", "e4m3", 128, 15, bulk=15_000),
-        _unit("ada", EVERY_FORMAT, 32, 8, bulk=30_000),
+        _unit("ada", EVERY_FORMAT, 32, 8),
         _unit("fixed:48:-20", EVERY_FORMAT, 8, 6),
-        _unit("hopper", "e4m3", 64, 6, bulk=30_000),
+        _unit("hopper", "e4m3", 64, 6),
         _unit("fixed:640:-300", "e5m2,e4m3", 8, 3, bulk=20_000),
         _unit("exact", EVERY_FORMAT, 8, 1),
         _unit("float32", EVERY_FORMAT, 8, 5),
@@ -171,8 +171,8 @@ def _dot_units() -> list[Unit]:
         _unit("aligned:13", EVERY_FORMAT, 16, 16),
         _unit("fused:25", EVERY_FORMAT, 8, 3),
         _unit("hopper-promoted", EVERY_FORMAT, 8, 4),
-        _unit("hopper-mx", EVERY_FORMAT, 16, 3, bulk=30_000),
-        _unit("hopper-fp16", EVERY_FORMAT, 32, 4, bulk=30_000),
+        _unit("hopper-mx", EVERY_FORMAT, 16, 3),
+        _unit("hopper-fp16", EVERY_FORMAT, 32, 4),
         _unit("exact", "e4m3", 32, 5),
         _unit("aligned:13", "e4m3", 32, 4),
         _unit("hopper", "e4m3", 32, 1),
@@ -180,23 +180,23 @@ def _dot_units() -> list[Unit]:
         _unit("exact", "e5m2", 16, 23, out="float16"),
         _unit("blackwell", "e2m1", 64, 8),
         _unit("float32", "e4m3", 16, 1),
-        _unit("fixed:20:-8:wrap", "e4m3,int8,e2m1", 8, 1, bulk=60_000),
+        _unit("fixed:20:-8:wrap", "e4m3,int8,e2m1", 8, 1),
         _unit("int32", "int8", 16, 5),
-        _unit("int32", "int8", 32, 2, bulk=80_000),
+        _unit("int32", "int8", 32, 2),
         _unit("int32", "int8", 32, 3, out="int8_full:shift"),
-        _unit("aligned:13", "int8", 16, 3, bulk=30_000, micro=True),
+        _unit("aligned:13", "int8", 16, 3, micro=True),
         _unit("aligned:13", "int5,int3", 8, 4, bulk=20_000, micro=True),
         _unit("int32", "int8xint4", 16, 6, out="uint8:multiply", scales="u4", zero_points="ab"),
-        _unit("int32", "int8", 8, 4, bulk=30_000, out="int8_full:multiply:8"),
-        _unit("int32", "int8", 4, 5, bulk=30_000, out="float16:scale", zero_points="a"),
-        _unit("aligned:30", "e2m3", 4, 1, bulk=80_000, out="bfloat16"),
-        _unit("fused:0", "e3m2", 4, 4, bulk=80_000),
-        _unit("aligned:13", "e4m3", 16, 27, bulk=30_000, interleave=15),
-        _unit("hopper-promoted", "e4m3,e5m2", 8, 6, bulk=30_000, interleave=3),
+        _unit("int32", "int8", 8, 4, out="int8_full:multiply:8"),
+        _unit("int32", "int8", 4, 5, out="float16:scale", zero_points="a"),
+        _unit("aligned:30", "e2m3", 4, 1, out="bfloat16"),
+        _unit("fused:0", "e3m2", 4, 4),
+        _unit("aligned:13", "e4m3", 16, 27, interleave=15),
+        _unit("hopper-promoted", "e4m3,e5m2", 8, 6, interleave=3),
         _unit("hopper-fp16", "e5m2", 32, 7, bulk=20_000, interleave=5),
-        _unit("exact", "e3m2,int8", 4, 9, bulk=30_000, interleave=2, out="float16"),
-        _unit("int32", "int8", 4, 3, bulk=30_000, interleave=2, out="int8_full:shift"),
-        _unit("aligned:13", "e3m2", 8, 2, bulk=80_000, status=False, load_c=False),
+        _unit("exact", "e3m2,int8", 4, 9, interleave=2, out="float16"),
+        _unit("int32", "int8", 4, 3, interleave=2, out="int8_full:shift"),
+        _unit("aligned:13", "e3m2", 8, 2, status=False, load_c=False),
         *_wider_units(),
         *_narrow_units(),
         *_scaled_units(),
@@ -222,27 +222,27 @@ def _narrow_units() -> list[Unit]:
         _unit("fused:13:float16", "e4m3,fp16", 4, 4),
         _unit("fused:25:bfloat16", "e5m2", 4, 3, out="bfloat16"),
         _unit("aligned:13:float16", "e4m3", 4, 6, out="float16"),
-        _unit("aligned:13:bfloat16", "bf16", 4, 4, bulk=30_000, interleave=2),
-        _unit("float16", EVERY_FORMAT, 4, 4, bulk=30_000),
-        _unit("bfloat16", f"{EVERY_FORMAT},bf16", 4, 3, bulk=30_000),
-        _unit("hopper-mma-float16", "e4m3,e5m2", 8, 6, bulk=30_000),
+        _unit("aligned:13:bfloat16", "bf16", 4, 4, interleave=2),
+        _unit("float16", EVERY_FORMAT, 4, 4),
+        _unit("bfloat16", f"{EVERY_FORMAT},bf16", 4, 3),
+        _unit("hopper-mma-float16", "e4m3,e5m2", 8, 6),
     ]
 
 
 def _scaled_units() -> list[Unit]:
     """E4M3 scales, alone and several of a beat; groups that meet in one alignment."""
     return [
-        _unit("blackwell-mxf4nvf4", "e2m1", 64, 5, bulk=30_000, scales="e4m3", scale_block=16),
+        _unit("blackwell-mxf4nvf4", "e2m1", 64, 5, scales="e4m3", scale_block=16),
         _unit("blackwell-mxf4nvf4", "e2m1", 128, 9, bulk=15_000, scale_block=32),
-        _unit("exact", "e2m1", 16, 6, bulk=30_000, scales="e4m3"),
-        _unit("aligned:13", "e2m1,e4m3", 16, 5, bulk=30_000, scales="e4m3"),
-        _unit("aligned:30:bfloat16", "e4m3", 4, 3, bulk=30_000, scales="e4m3", out="bfloat16"),
-        _unit("fixed:32:-12", "e2m1,e4m3", 8, 5, bulk=30_000, scales="e4m3"),
-        _unit("float32", "e2m1,e4m3", 8, 5, bulk=30_000, scales="e4m3"),
+        _unit("exact", "e2m1", 16, 6, scales="e4m3"),
+        _unit("aligned:13", "e2m1,e4m3", 16, 5, scales="e4m3"),
+        _unit("aligned:30:bfloat16", "e4m3", 4, 3, scales="e4m3", out="bfloat16"),
+        _unit("fixed:32:-12", "e2m1,e4m3", 8, 5, scales="e4m3"),
+        _unit("float32", "e2m1,e4m3", 8, 5, scales="e4m3"),
         _unit("bfloat16", "e2m1", 4, 6, bulk=20_000, scales="e4m3", out="bfloat16"),
-        _unit("fused:13", "e2m1", 16, 4, bulk=30_000, scales="e4m3", interleave=2),
-        _unit("blackwell", "e4m3,e2m1", 16, 8, bulk=30_000, scales="e4m3", scale_block=4),
-        _unit("hopper-promoted", "e5m2", 16, 6, bulk=30_000, scale_block=8),
+        _unit("fused:13", "e2m1", 16, 4, scales="e4m3", interleave=2),
+        _unit("blackwell", "e4m3,e2m1", 16, 8, scales="e4m3", scale_block=4),
+        _unit("hopper-promoted", "e5m2", 16, 6, scale_block=8),
     ]
 
 
@@ -250,13 +250,13 @@ def _amd_units() -> list[Unit]:
     """AMD's machines: a beat is a step, but for two beside each other."""
     fnuz = "e4m3fnuz,e5m2fnuz,e4m3fnuzxe5m2fnuz,e5m2fnuzxe4m3fnuz"
     return [
-        _unit("cdna1-fp16", "fp16", 4, 5, bulk=30_000),
+        _unit("cdna1-fp16", "fp16", 4, 5),
         _unit("cdna1-bf16", "bf16", 2, 6, bulk=20_000),
-        _unit("cdna2-fp16", "fp16,bf16", 4, 3, bulk=30_000),
-        _unit("cdna2-bf16", "bf16", 2, 2, bulk=30_000),
-        _unit("cdna3-fp16", "fp16,bf16", 8, 5, bulk=30_000),
-        _unit("cdna3-xf32", "tf32", 4, 7, bulk=30_000, interleave=2),
-        _unit("cdna3-fp8", fnuz, 32, 6, bulk=30_000, scale_block=16),
+        _unit("cdna2-fp16", "fp16,bf16", 4, 3),
+        _unit("cdna2-bf16", "bf16", 2, 2),
+        _unit("cdna3-fp16", "fp16,bf16", 8, 5),
+        _unit("cdna3-xf32", "tf32", 4, 7, interleave=2),
+        _unit("cdna3-fp8", fnuz, 32, 6, scale_block=16),
     ]
 
 

@@ -145,6 +145,24 @@ def test_sign_and_magnitude(source):
 
 
 @pytest.mark.parametrize(
+    "options",
+    [
+        {"scale_rule": EVERY_RULE, "source": "float16", "rounding": "stochastic"},
+        {"scale_rule": EVERY_RULE, "micro": True},
+        {"scales": "e4m3"},
+    ],
+    ids=str,
+)
+def test_whole_integers(options):
+    """Elements whose largest exponent is not 0: where no scale is as small as the rule's."""
+    config = QuantizeConfig("int4_symmetric,int8_symmetric", 4, **options)
+    rng = np.random.default_rng(14)
+    check_blocks(config, random_blocks(config, rng, 2500))
+    bits = rng.integers(0, 9 << config.source.mantissa_bits, (2500, 4)) >> rng.integers(0, 12)
+    check_blocks(config, with_choices(config, rng, bits))
+
+
+@pytest.mark.parametrize(
     ("options", "beats"), [({"scales": "e4m3"}, 8), ({"micro": True}, 4)], ids=str
 )
 def test_streams_of_beats_with_more(options, beats):

@@ -35,6 +35,9 @@ UNITS = (
     Unit("micro", DotConfig("int5,int3", 4, "aligned:13", 3, micro=True)),
     Unit("quantize", QuantizeConfig("e4m3", 4, "bfloat16", "floor,even", stages=3)),
     Unit("quantize-scale", QuantizeConfig("e2m1", 16, scales="e4m3", stages=4)),
+    Unit(
+        "quantize-choice", QuantizeConfig("e2m1,int4_symmetric", 4, "bfloat16", select=4, stages=4)
+    ),
     Unit("dot-quantize", DotQuantizeConfig(_QUANTIZED, "e2m1", 4), 1_000, 20_000),
     Unit("matmul", MatmulConfig(DotConfig("e2m1", 4, "exact", 2), 2, 1, depth=4), 200, 3_000),
 )

@@ -84,11 +84,10 @@ def quantizer_of(scheme: Scheme | None) -> QuantizeConfig:
     """
     if scheme is None:
         raise NoUnitError("activations in bfloat16 are not quantised")
-    element = scheme.elements[0]
-    if len(scheme.elements) > 1:
+    if len(scheme.elements) > 1 and scheme.error_digits is None:
         raise NoUnitError(
-            "no quantiser chooses from a code book: the contract compares errors summed in "
-            "float64, which takes a tree of float64 adders for each format"
+            "no quantiser chooses by errors summed in float64, which takes a tree of float64 "
+            f"adders for each format; {scheme}:e8 has one, by errors of 8 digits"
         )
     if scheme.zero_point:
         raise NoUnitError(
@@ -100,6 +99,7 @@ def quantizer_of(scheme: Scheme | None) -> QuantizeConfig:
     options: dict[str, Any]
     if outer.format == E8M0 and all(_is_micro(level) for level in inner):
         blocks, options = outer, {"scale_rule": outer.rule, "micro": bool(inner)}
+        options["select"] = scheme.error_digits
     elif [level.format for level in scheme.levels] == [FLOAT32, E4M3]:
         blocks, options = innermost, {"scales": E4M3.name}
     else:
@@ -107,7 +107,7 @@ def quantizer_of(scheme: Scheme | None) -> QuantizeConfig:
     if blocks.granularity.rows != 1:
         raise NoUnitError(f"a quantiser's blocks are of one row, not {blocks.granularity}")
     try:
-        return QuantizeConfig(element, **options, block=blocks.granularity.columns or 0)
+        return QuantizeConfig(scheme.elements, **options, block=blocks.granularity.columns or 0)
     except ValueError as error:
         raise NoUnitError(f"no quantiser: {error}") from None
 

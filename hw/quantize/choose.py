@@ -5,6 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...model.formats import E8M0, ElementFormat, IntegerFormat
+from ...model.quantize_errors import largest_error
 from ...model.units.quantize import QuantizeConfig
 from ..arithmetic.shift import ShiftRight
 from ..arithmetic.square import Square
@@ -23,7 +24,7 @@ class ElementError(wiring.Component):
     - `code` in, the element's
     - `above` in, `ErrorWidths.above_bits`: of the block's scale
     - `given` in, `ErrorWidths.given_bits`: the magnitude of the value
-    - `skip` in, 1 bit: there is no error
+    - `skip` in, 1 bit: there is no error; where NaN and infinities pass
     - `error` out, `ErrorWidths.error_bits`
     """
 
@@ -35,7 +36,7 @@ class ElementError(wiring.Component):
                 "code": In(fmt.bits),
                 "above": In(widths.above_bits(fmt)),
                 "given": In(widths.given_bits),
-                "skip": In(1),
+                "skip": In(skip_bits(config) > 0),
                 "error": Out(widths.error_bits(fmt)),
             }
         )
@@ -62,7 +63,7 @@ class ElementError(wiring.Component):
             made.eq(shift.result),
             exceeds.eq(made > self.given),
             difference.eq(Mux(exceeds, made - self.given, self.given - made)),
-            self.error.eq(Mux(self.skip, 0, difference)),
+            self.error.eq(Mux(self.skip, 0, difference) if skip_bits(self.config) else difference),
         ]
         return m
 
@@ -130,11 +131,10 @@ class Squares(Section):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        widths = ErrorWidths(self.config)
         for number, fmt in enumerate(self.config.formats):
+            largest = largest_error(self.config, fmt)
             for index in range(self.config.lanes):
-                lane = Square(widths.error_bits(fmt))
-                lane = submodule(m, f"format{number}_lane{index}", lane)
+                lane = submodule(m, f"format{number}_lane{index}", Square(largest))
                 m.d.comb += [
                     lane.value.eq(self.i[f"errors{number}"][index]),
                     self.o[f"sums{number}"][index].eq(lane.square),

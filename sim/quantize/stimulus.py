@@ -224,7 +224,8 @@ def raw(target: Target, rng: Generator, n: int) -> Bits:
 def common(target: Target, rng: Generator, n: int) -> Bits:
     """Values that all formats hold, under the scale of each, and in half of the blocks one more.
 
-    That one is an element of any of them, or in the middle of two: its error alone decides.
+    That one is an element of any of them, or in the middle of two: its error alone decides. In an
+    eighth of the blocks all are equal, and so their errors where scales are not small enough.
     """
     config = target.config
     grids = [np.array(magnitudes(fmt)) for fmt in config.formats]
@@ -234,9 +235,13 @@ def common(target: Target, rng: Generator, n: int) -> Bits:
     values = rng.choice(alike, shape)
     values[:, 0] = rng.choice(alike[alike >= 1], n)
     values[: n // 2, 1] = rng.choice(places, n // 2)
+    equal = slice(n - n // 8, n)
+    values[equal] = values[equal, :1]
     top = 2 ** (config.source.exponent_bits - 1)
-    bits = target.nearest(np.ldexp(values, rng.integers(config.source.emin, top, (n, 1))))
-    return _signs(target, rng, rng.permuted(bits, axis=1))
+    least = config.source.emin
+    exponent = rng.integers(least, top, (n, 1))
+    exponent[equal] = rng.integers(least - 4, least + 4, (n // 8, 1))
+    return _signs(target, rng, rng.permuted(target.nearest(np.ldexp(values, exponent)), axis=1))
 
 
 SEQUENCES: dict[str, tuple[Callable[[Target, Generator, int], Bits], int]] = {

@@ -42,6 +42,7 @@ STATELESS = [
     DotConfig("int3", 4, "int32", 2, out="int8_full:multiply:8", zero_points="ab"),
     QuantizeConfig("e2m1", 4, scales="e4m3"),
     QuantizeConfig("sm5,sm3", 4, micro=True),
+    QuantizeConfig("e2m1,int4_symmetric", 4, "bfloat16", select=4),
 ]
 STATEFUL = [
     DotConfig("e2m1,e3m2", 4, "fused:3", 4, interleave=3),

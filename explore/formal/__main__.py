@@ -12,7 +12,7 @@ from pathlib import Path
 
 from .. import command
 from ..cost.errors import SynthesisError
-from . import arithmetic, facts, software, units, values
+from . import arithmetic, facts, quantisers, software, units, values, writes
 from .claim import Claim, prove
 
 LIMIT = 300.0  # seconds
@@ -23,7 +23,9 @@ def claims() -> Iterator[Claim]:
     yield from arithmetic.claims()
     yield from values.claims()
     yield from units.claims()
+    yield from quantisers.claims()
     yield from software.claims()
+    yield from writes.claims()
     yield from facts.claims()
 
 

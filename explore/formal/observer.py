@@ -32,8 +32,8 @@ class Subject:
     clock: str = ""
     reset: str = ""
     """Empty where it has no registers."""
-    tied: Mapping[str, int] = field(default_factory=dict)
-    """Inputs that a claim gives a fixed value."""
+    tied: Mapping[str, int | str] = field(default_factory=dict)
+    """Inputs that a claim gives a fixed value: a number, or bits of which each `-` is free."""
     cycles: int = 0
     """How many cycles a claim is about, from any state, without a reset of its own; 0: any number
     of them after a reset."""
@@ -43,7 +43,14 @@ class Subject:
     @property
     def input_bits(self) -> int:
         """Of inputs in one cycle."""
-        return sum(bits for name, bits in self.inputs.items() if name not in self.tied)
+        return sum(self.free.values())
+
+    @property
+    def free(self) -> dict[str, int]:
+        """Widths of the inputs that have no fixed value, or of their bits that have none."""
+        free = {name: bits for name, bits in self.inputs.items() if name not in self.tied}
+        patterns = {n: v.count("-") for n, v in self.tied.items() if isinstance(v, str)}
+        return free | {f"{name}_free": bits for name, bits in patterns.items()}
 
 
 def component(made: wiring.Component) -> Subject:
@@ -134,11 +141,11 @@ def bench(subject: Subject) -> str:
     Unless a claim is about a number of cycles, a subject with registers is reset in the first one,
     and counts from the second on.
     """
-    inputs = {name: bits for name, bits in subject.inputs.items() if name not in subject.tied}
+    inputs = subject.free
     widths = {name: Shape.cast(shape).width for name, shape in subject.shapes.items()}
     late, pins, more = "1'b1", {name: name for name in widths}, {}
     lines = [f"  wire [{w - 1}:0] {name};" for name, w in widths.items() if name not in inputs]
-    lines += [f"  assign {name} = {value};" for name, value in subject.tied.items()]
+    lines += [f"  assign {name} = {_fixed(name, v)};" for name, v in subject.tied.items()]
     if subject.clock:
         inputs[subject.clock] = 1
         pins[subject.clock] = subject.clock
@@ -161,6 +168,15 @@ def bench(subject: Subject) -> str:
         f"  assign bad = {late} & wrong;",
         "endmodule", "",
     ])  # fmt: skip
+
+
+def _fixed(name: str, value: int | str) -> str:
+    """What drives an input with a fixed value."""
+    if isinstance(value, int):
+        return str(value)
+    free = iter(reversed(range(value.count("-"))))
+    bits = (f"{name}_free[{next(free)}]" if bit == "-" else f"1'b{bit}" for bit in value)
+    return f"{{{', '.join(bits)}}}"
 
 
 def _connected(pins: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""Claims about whole small units: what they compute, and how their streams behave."""
+"""Claims about the streams of whole small dot units: of any number of blocks, from any state."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -8,70 +8,121 @@ import numpy as np
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 
 from ...model import DotConfig
+from . import streams
 from .claim import Claim
 from .observer import Rule, unit
+from .streams import READY_TOO_SOON, Inside, Queue
 
 E2M1_HALVES = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
 """Values of the codes of E2M1, in halves: the table of the OCP specification."""
+ONE_OR_NAN = "-1111111"
+"""E8M0 scales of 1, 127, and of NaN, 255."""
+NO_ROOM = ("assign room = ", "assign room = 1'b1 | ")
+"""The bug of claims about units with products in flight: a queue of results takes too many."""
+TOO_SOON = ("_go = ", "_go = 1'b1 | ")
+"""The bug of claims about loops: a block does not wait for its running value."""
+
+STRAIGHT = [(name, stages, 1) for name in ("exact", "aligned:3") for stages in (1, 2, 3, 4)]
+WAITING = [
+    ("float32", 2, 1), ("float16", 5, 1), ("fused:3", 2, 1), ("fused:3", 3, 1), ("fused:3", 4, 1),
+    ("exact", 6, 1), ("hopper-promoted", 3, 1),
+    ("float32", 1, 2), ("fused:3", 2, 2),
+]  # fmt: skip
+"""Accumulator, stages, products in flight: loops of one cycle and of more."""
+UNFINISHED = {("exact", 6, 1), ("hopper-promoted", 3, 1)}
+"""Of which ABC does not prove a chain in 40 seconds: registers cut the addition of c, or there are
+two loops."""
 
 
 def claims() -> Iterator[Claim]:
     """Of units of E2M1, the smallest format."""
-    for accumulator in ("exact", "aligned:3"):
-        for stages in (1, 2, 3, 4):
-            config = DotConfig("e2m1", 4, accumulator, stages, load_c=False, status=False)
-            yield _stream(config)
-            yield _order(config)
+    for accumulator, stages, interleave in [*STRAIGHT, *WAITING]:
+        config = DotConfig("e2m1", 4, accumulator, stages, load_c=False, status=False,
+                           interleave=interleave)  # fmt: skip
+        yield _stream(config)
+        yield _order(config)
+        if (accumulator, stages, interleave) not in UNFINISHED:
+            yield _chain(config)
 
 
-READY_TOO_SOON = ("assign in_ready = ", "assign in_ready = in_valid | ")
-"""The bug of claims about streams: a block is taken whether or not there is room."""
+def _name(config: DotConfig) -> str:
+    turns = f"-i{config.interleave}" if config.interleave > 1 else ""
+    return f"{str(config.accumulator).replace(':', '')}-{config.stages}{turns}"
+
+
+def _subject(config: DotConfig) -> str:
+    """In words."""
+    turns = f", {config.interleave} in flight" if config.interleave > 1 else ""
+    return f"{config.accumulator}, {config.stages} stages{turns}"
+
+
+def _bug(config: DotConfig) -> tuple[str, str]:
+    return NO_ROOM if config.interleave > 1 else READY_TOO_SOON
+
+
+def _room(config: DotConfig) -> int:
+    """Results that may be in the unit: with products in flight others wait in a queue."""
+    return config.latency + (config.latency + 1 if config.interleave > 1 else 0)
+
+
+def _slot(m: Module, p: Any, config: DotConfig) -> Value:
+    """Of the block that is offered."""
+    last = config.interleave - 1
+    slot = Signal(range(max(2, config.interleave)))
+    if last:
+        m.d.comb += slot.eq(Mux(p.in_slot > last, last, p.in_slot))
+    return slot
 
 
 def _stream(config: DotConfig) -> Claim:
     return Claim(
-        f"stream:{str(config.accumulator).replace(':', '')}-{config.stages}",
-        f"{config.accumulator}, {config.stages} stages: as many results as products; in the "
+        f"stream:{_name(config)}",
+        f"{_subject(config)}: as many results as products; in the "
         "documented latency and interval; a result stays until it is taken; no deadlock",
-        lambda: unit(config), _handshake(config), READY_TOO_SOON,
+        lambda: unit(config), _handshake(config), _bug(config),
     )  # fmt: skip
 
 
 def _handshake(config: DotConfig) -> Rule:
-    """Counts products in the unit: those taken whose last block came, less the results."""
-    latency = config.latency
+    """Products are in the unit from their last block on."""
+    latency, interval = config.latency, config.interval
 
     def wrong(m: Module, p: Any) -> Value:
-        enters, leaves, held = Signal(), Signal(), Signal()
-        inside, previous = Signal(range(latency + 2)), Signal.like(p.out_result)
-        # Whether a product entered in each of the last cycles; for how long results were taken.
-        entered, flowing = Signal(latency), Signal(range(latency + 1))
-        flows = flowing == latency
-        m.d.comb += [
-            enters.eq(p.in_valid & p.in_ready & p.in_last),
-            leaves.eq(p.out_valid & p.out_ready),
-        ]
-        m.d.sync += [
-            inside.eq(inside + enters - leaves),
-            held.eq(p.out_valid & ~p.out_ready),
-            previous.eq(p.out_result),
-            entered.eq(Cat(enters, entered)),
-            flowing.eq(Mux(p.out_ready, Mux(flows, latency, flowing + 1), 0)),
-        ]
-        return (
-            ~p.rst
-            & Cat(
-                p.out_valid & (inside == 0),  # duplicated
-                inside > latency,  # lost
-                flows & (inside != sum(entered)),  # lost or duplicated
-                flows & (p.out_valid != entered[-1]),  # not in time
-                p.out_ready & ~p.in_ready,  # a wait that the interval, 1, does not allow
-                (inside == 0) & flows & ~p.in_ready,  # a deadlock
-                held & (~p.out_valid | (p.out_result != previous)),  # a result that did not stay
-            ).any()
-        )
+        takes = p.in_valid & p.in_ready
+        inside = Inside(m, p, takes & p.in_last, latency, _room(config))
+        if interval == config.interleave == 1:
+            flows = streams.ready_for(m, p.out_ready, latency)
+            late = p.out_ready & ~p.in_ready
+        else:
+            # Nothing waits inside after a rest, until something comes sooner than `interval` says.
+            soon = _too_soon(m, p, config, takes)
+            flows = Signal(init=1)
+            most = latency * interval if config.interleave == 1 else inside.room
+            rest = streams.ready_for(m, p.out_ready & ~takes, most)
+            if config.interleave > 1:
+                late = p.in_ready == soon
+                rest |= inside.count == 0
+                m.d.sync += flows.eq(p.out_ready & (flows | rest))
+                longest = max(1, interval - 1)  # until there is room again, for one cycle
+            else:
+                late = p.in_valid & ~soon & ~p.in_ready & p.out_ready
+                m.d.sync += flows.eq(p.out_ready & (flows | rest) & ~(p.in_valid & soon))
+                longest = interval - 1
+            late = (flows & late) | streams.waits_longer(m, p, longest)
+        return ~p.rst & Cat(inside.wrong(flows), late, streams.changes(m, p)).any()
 
     return wrong
+
+
+def _too_soon(m: Module, p: Any, config: DotConfig, takes: Value) -> Value:
+    """Whether a block is there less than `interval` cycles after the last one of its product."""
+    slot = _slot(m, p, config)
+    recent = Array(Signal(config.interval - 1, name=f"recent{i}") for i in range(config.interleave))
+    for number, cycles in enumerate(recent):
+        m.d.sync += cycles.eq(Cat(takes & (slot == number), cycles))
+    soon = Signal()
+    m.d.comb += soon.eq(~p.in_first & recent[slot].any())
+    return soon
 
 
 def _order(config: DotConfig) -> Claim:
@@ -79,24 +130,52 @@ def _order(config: DotConfig) -> Claim:
     tied = {"in_b": 2, "in_scale_a": 127, "in_scale_b": 127, "in_first": 1, "in_last": 1}
 
     def wrong(m: Module, p: Any) -> Value:
-        depth = config.latency + 1
-        queue = Array(Signal(4, name=f"queue{i}") for i in range(depth))
-        count = Signal(range(depth + 1))
-        enters, leaves = Signal(), Signal()
-        m.d.comb += [enters.eq(p.in_valid & p.in_ready), leaves.eq(p.out_valid & p.out_ready)]
-        with m.If(leaves):
-            m.d.sync += [queue[i].eq(queue[i + 1]) for i in range(depth - 1)]
-        with m.If(enters):
-            m.d.sync += queue[count - leaves].eq(p.in_a[:4])
-        m.d.sync += count.eq(count + enters - leaves)
+        enters = p.in_valid & p.in_ready
+        item = Cat(p.in_a[:4], _slot(m, p, config))
+        queue = Queue(m, len(item), _room(config) + 1, enters, item, streams.leaves(p))
         floats = [int(np.float32(value / 2).view(np.uint32)) for value in E2M1_HALVES]
         want = Array(Const(bits, 32) for bits in floats)
-        return ~p.rst & p.out_valid & ((count == 0) | (p.out_result != want[queue[0]]))
+        unlike = p.out_result != want[queue.oldest[:4]]
+        return ~p.rst & p.out_valid & (queue.empty | unlike | _elsewhere(p, queue.oldest[4:]))
 
-    name = str(config.accumulator).replace(":", "")
     return Claim(
-        f"order:{name}-{config.stages}",
-        f"{config.accumulator}, {config.stages} stages: each result is that of its product, in "
+        f"order:{_name(config)}",
+        f"{_subject(config)}: each result is that of its product, in "
         "order, whatever the gaps and stalls",
-        lambda: replace(unit(config), tied=tied), wrong, READY_TOO_SOON,
+        lambda: replace(unit(config), tied=tied), wrong, _bug(config),
+    )  # fmt: skip
+
+
+def _elsewhere(p: Any, slot: Value) -> Value:
+    """Whether a result says that it is of another slot."""
+    return p.out_slot != slot if hasattr(p, "out_slot") else Const(0, 1)
+
+
+def _chain(config: DotConfig) -> Claim:
+    """Products of any number of blocks of zeros, some of them NaN by their scale."""
+    tied = {"in_a": 0, "in_b": 0, "in_scale_b": 127, "in_scale_a": ONE_OR_NAN}
+
+    def wrong(m: Module, p: Any) -> Value:
+        takes, slot = p.in_valid & p.in_ready, _slot(m, p, config)
+        poisoned = Array(Signal(name=f"poisoned{i}") for i in range(config.interleave))
+        # What comes before a first block belongs to no product.
+        begun = Array(Signal(name=f"begun{i}") for i in range(config.interleave))
+        nan = p.in_scale_a[7] | (poisoned[slot] & ~p.in_first)
+        known = p.in_first | begun[slot]
+        with m.If(takes):
+            m.d.sync += [poisoned[slot].eq(nan), begun[slot].eq(known)]
+        item = Cat(nan, known, slot)
+        left, enters = streams.leaves(p), takes & p.in_last
+        queue = Queue(m, len(item), _room(config) + 1, enters, item, left)
+        want_nan, known, slot = queue.oldest[0], queue.oldest[1], queue.oldest[2:]
+        is_nan = p.out_result[23:31].all() & p.out_result[:23].any()
+        unlike = known & Mux(want_nan, ~is_nan, p.out_result != 0)
+        return ~p.rst & p.out_valid & (queue.empty | unlike | _elsewhere(p, slot))
+
+    return Claim(
+        f"chain:{_name(config)}",
+        f"{_subject(config)}: a result is NaN where a block of its product is, however many "
+        "blocks it has, whatever the gaps and stalls",
+        lambda: replace(unit(config), tied=tied), wrong,
+        TOO_SOON if config.interval > 1 else _bug(config),
     )  # fmt: skip

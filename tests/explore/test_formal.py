@@ -27,9 +27,14 @@ CLAIMS = {claim.name: claim for claim in command.claims()}
         "adder:at-once",
         "normalizer:27-limited",
         "order:exact-1",
+        "stream:fused3-3",
+        "chain:fused3-2-i2",
+        "stream:quantize-2-beats",
+        "order:quantize-2-beats",
         "sum:exact-e2m1",
         "counters",
         "registers:read",
+        "registers:write",
     ],
 )
 def test_claims_hold_and_fail_with_a_bug(name, tmp_path):
@@ -46,6 +51,21 @@ def test_registers_start_with_any_value(tmp_path):
     assert right in unit.text
     wrong = replace(unit, text=unit.text.replace(right, "if (~rst & "))
     assert decide(wrong, claim.rule, tmp_path, LIMIT) is Verdict.REFUTED
+
+
+@pytest.mark.parametrize(
+    ("fixed", "verdict", "bits"),
+    [
+        (5, Verdict.PROVED, 8),
+        ("00000101", Verdict.PROVED, 8),
+        ("0000-101", Verdict.REFUTED, 9),  # 13 too
+        ("-----10-", Verdict.REFUTED, 14),
+    ],
+)
+def test_inputs_with_fixed_bits(fixed, verdict, bits, tmp_path):
+    subject = replace(component(ScaleAdder()), tied={"p_a": fixed})
+    assert subject.input_bits == bits
+    assert decide(subject, lambda m, p: p.a != 5, tmp_path, LIMIT) is verdict
 
 
 @pytest.mark.parametrize(

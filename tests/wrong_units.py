@@ -70,6 +70,8 @@ class Choice(wiring.Component):
     """Which of so many things are wrong in this run: in simulation of Verilog a bit for each, from
     the file `choice` in the simulator's directory; none without a file."""
 
+    wrong: Any
+
     def __init__(self, count: int) -> None:
         self.count = count
         super().__init__({"wrong": Out(count)})

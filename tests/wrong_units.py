@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from amaranth.hdl import Const, Module, Signal, Value
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
@@ -27,11 +27,6 @@ from mxdot.sim.engine.unit import UnitResult, run_unit
 When = Callable[[Module], Value]
 """Whether a unit is wrong, for statements of this module."""
 Wrong = Callable[..., None]
-
-
-def always(m: Module) -> Value:
-    """Wrong in every run."""
-    return Const(1, 1)
 
 
 def overridden(

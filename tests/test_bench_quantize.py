@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from amaranth.hdl import Mux
+from amaranth.hdl import Mux, Signal
 
 from mxdot.hw.quantize.align import ElementAligner
 from mxdot.hw.quantize.choose import ChooseFormat, SumOfPairs
@@ -99,8 +99,9 @@ def forgotten_beat(patch, when):
     """The largest value of the last beat alone sets the scale."""
 
     def broken(self, m, takes, completes, write):
-        first = Mux(when(m), takes & 0, write)  # every beat is the first of its block
-        right(self, m, takes, completes, first)
+        place = Signal.like(write)  # every beat is the first of its block
+        m.d.comb += place.eq(Mux(when(m), 0, write))
+        right(self, m, takes, completes, place)
 
     right = Collector._summarize
     patch.setattr(Collector, "_summarize", broken)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from amaranth.hdl import Const, Module, Signal, Value
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
@@ -27,11 +27,6 @@ from mxdot.sim.engine.unit import UnitResult, run_unit
 When = Callable[[Module], Value]
 """Whether a unit is wrong, for statements of this module."""
 Wrong = Callable[..., None]
-
-
-def always(m: Module) -> Value:
-    """Wrong in every run."""
-    return Const(1, 1)
 
 
 def overridden(
@@ -69,6 +64,8 @@ def breaks(*components: type) -> Callable[[Callable], Wrong]:
 class Choice(wiring.Component):
     """Which of so many things are wrong in this run: in simulation of Verilog a bit for each, from
     the file `choice` in the simulator's directory; none without a file."""
+
+    wrong: Any
 
     def __init__(self, count: int) -> None:
         self.count = count

@@ -118,7 +118,7 @@ def check_blocks(config: QuantizeConfig, blocks: Blocks) -> None:
     """Every block through a unit of its own, and compared."""
     unit = evaluator_of(config)
     n, lanes = len(blocks), config.lanes
-    codes, scales, micro = [], [], []
+    codes, scales, micro, chosen = [], [], [], []
     for cycle in range(config.latency + 2 * config.beats - 1):
         beat = min(cycle, config.beats - 1)
         outputs = unit(
@@ -134,11 +134,13 @@ def check_blocks(config: QuantizeConfig, blocks: Blocks) -> None:
             scales.append(outputs["o.payload"]["scale"])
             if config.micro:
                 micro.append(_bits(outputs["o.payload"]["micro"], config.micro_bits))
+            if config.selector_bits:
+                chosen.append(outputs["o.payload"]["mode"])
     assert len(codes) == config.beats
     assert all((scale == scales[0]).all() for scale in scales)
     got = {"codes": np.concatenate(codes, axis=1), "scale": scales[0]}
     got |= {"micro": np.concatenate(micro, axis=1)} if config.micro else {}
-    got |= {"mode": outputs["o.payload"]["mode"]} if config.selector_bits else {}
+    got |= {"mode": chosen[0]} if config.selector_bits else {}
     assert got["codes"].shape == (n, lanes * config.beats)
     named = {"values": blocks.bits, "words": blocks.words, "mode": blocks.mode, "rule": blocks.rule}
     named |= {} if blocks.outer is None else {"outer": blocks.outer}

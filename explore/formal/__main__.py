@@ -12,7 +12,7 @@ from pathlib import Path
 
 from .. import command
 from ..cost.errors import SynthesisError
-from . import arithmetic, facts, quantisers, software, units, values, writes
+from . import arithmetic, facts, packets, quantisers, software, units, values, writes
 from .claim import Claim, prove
 
 LIMIT = 300.0  # seconds
@@ -26,6 +26,7 @@ def claims() -> Iterator[Claim]:
     yield from quantisers.claims()
     yield from software.claims()
     yield from writes.claims()
+    yield from packets.claims()
     yield from facts.claims()
 
 

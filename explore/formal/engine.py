@@ -23,6 +23,10 @@ COMBINATIONAL = "read both.aig; ifraig; iprove; print_status"
 # An invariant that holds after the reset and in every next cycle is found, and then checked.
 # Registers start with any value: `undc` makes inputs of what Yosys leaves open.
 SEQUENTIAL = "read both.aig; logic; undc; strash; pdr; print_status"
+# Registers of the observer and of the subject that are alike become one before.
+CORRESPONDING = SEQUENTIAL.replace("pdr", "scorr; pdr")
+# No more than that, and induction over one cycle: for a rule of a few registers of a wide unit.
+BY_CYCLE = SEQUENTIAL.replace("pdr", "scorr; dprove")
 
 # One case of some cycles, in which little is alike but the result: without sweeping.
 CASE_OF_CYCLES = "read case.aig; sat -C 0; print_status"
@@ -43,9 +47,11 @@ def decide(
     directory: Path,
     limit: float,
     cases: Iterable[int] | None = None,
+    sequential: str = SEQUENTIAL,
 ) -> Verdict:
     """Whether `rule` never says wrong, whatever the inputs, from any state after one reset, or in
-    so many cycles from any state. cases: some of the subject's, all when None.
+    so many cycles from any state. cases: some of the subject's, all when None. sequential: what ABC
+    does about any number of cycles.
 
     SynthesisError when a tool fails or takes longer than `limit` seconds, ModuleNotFoundError
     without pyosys.
@@ -57,7 +63,7 @@ def decide(
     run_yosys(SCRIPT, directory, "the subject", limit)
     if subject.cycles:
         return _cycles(subject, directory, limit, cases)
-    commands = SEQUENTIAL if subject.clock else COMBINATIONAL
+    commands = sequential if subject.clock else COMBINATIONAL
     return ask(commands, directory, "the subject", limit)
 
 

@@ -7,6 +7,7 @@ any state would have to allow for, although no sequence of inputs leads there.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from ..cost.tools import run_yosys
 from . import aig
 from .aig import Aig
 from .claim import Claim
+from .engine import BY_CYCLE, decide
 from .observer import OBSERVER, Observer, Rule, Subject, unit
 
 _SCRIPT = f"""
@@ -50,7 +52,7 @@ class Fact:
         """The row of `make formal`."""
         return Claim(
             self.name, self.says, lambda: exposed(unit(self.config), self.registers),
-            self.rule, self.bug,
+            self.rule, self.bug, partial(decide, sequential=BY_CYCLE),
         )  # fmt: skip
 
     def graph(self, directory: Path, limit: float) -> Aig:

@@ -5,9 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
+from amaranth.utils import bits_for
 
+from ...hw.hierarchy import used
 from ...hw.matmul.counters import Counters
 from ...hw.matmul.registers import Registers
+from ...hw.verilog.around import Around
 from ...model import DotConfig
 from ...model.units.matmul.config import MatmulConfig
 from ...model.units.matmul.registers import (
@@ -21,21 +24,22 @@ from ...model.units.matmul.registers import (
 from .claim import Claim
 from .observer import component
 
-EVENTS, DISCARDED_BITS = 9, 3
-"""Inputs of the counters with the reset, and bits of the bytes discarded in a cycle."""
 A_LOST = "values_DISCARDED_A_register"
 CONFIG = MatmulConfig(DotConfig("e2m1", 4, "exact", 2), 2, 1, depth=4)
+DISCARDED_BITS = bits_for(max(CONFIG.stream_bytes(side) for side in CONFIG.inputs))
+"""Of the bytes of a stream that are discarded in a cycle."""
 
 
 def claims() -> Iterator[Claim]:
     """Of the modules by themselves."""
+    inputs = sum(used(Around(used(Counters(DISCARDED_BITS)))).inputs.values())
     yield Claim(
         "counters",
         "each cycle of a job counts under one name, each byte discarded once, whatever was counted "
         "before, in 48 bits that wrap",
         lambda: replace(component(Counters(DISCARDED_BITS)), cycles=2), _counts,
         (f"{A_LOST} + ", f"({A_LOST} ^ {{19'h0, {A_LOST}[31], 28'h0}}) + "),
-        bits=EVENTS + 3 * DISCARDED_BITS + len(COUNTERS) * COUNTER_BITS,
+        bits=inputs + len(COUNTERS) * COUNTER_BITS,
     )  # fmt: skip
     yield Claim(
         "registers:read",

@@ -1,0 +1,187 @@
+"""A claim about a whole matrix unit's packets: what is wrong with them, and how the unit comes back
+from an error. What software wrote is free: registers have claims of their own.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+
+from ...hw.verilog import generate
+from ...model import DotConfig
+from ...model.units.matmul.config import MatmulConfig
+from ...model.units.matmul.registers import STREAM_ERRORS
+from .claim import Claim
+from .engine import CORRESPONDING, decide
+from .observer import SUBJECT, Subject, unit
+
+CONFIG = MatmulConfig(DotConfig("e2m1", 4, "exact", 1, status=False), 1, 1, depth=4)
+"""Beats of a step, and of a tile."""
+COUNTS = ("m_tiles", "n_tiles", "k_blocks")
+TELLS, HEARS = ("tiles_", "mode", "use_d", "start", "reset"), ("busy", "done", "errors_")
+"""Ports of the registers, by how their names begin: to the rest of the unit, and from it."""
+
+
+def claims() -> Iterator[Claim]:
+    """Of the smallest unit."""
+    yield Claim(
+        "packets:matmul",
+        "jobs of any size: A and B are taken up to one TLAST a job; each wrong beat of theirs "
+        "raises its error, and no other does; after it their rest is taken at once, C's packet is "
+        "ended by a beat without bytes, then busy falls; else the job is done with TLAST of C; "
+        "beats of C have all bytes and stay until taken; a start raises what refuses it",
+        lambda: without_registers(CONFIG), _packets, ("(ends & s_tkeep[2])", "(s_tkeep[2])"),
+        partial(decide, sequential=CORRESPONDING),
+    )  # fmt: skip
+
+
+def without_registers(config: MatmulConfig) -> Subject:
+    """The unit, of which inputs `job_*` take the place of what its registers tell it, and outputs
+    `told_*` are what they hear; its reset active high."""
+    top, end, rest = generate(config, SUBJECT).partition("endmodule")
+    found = re.search(rf"  {SUBJECT}_registers registers \((.*?)\);\n", top, re.S)
+    assert found is not None
+    pins = dict(re.findall(r"\.(\w+)\(([^()]*)\)", found[1]))
+    top = top.replace(found[0], "")
+    made: dict[str, int] = {}
+    heard: dict[str, int] = {}
+    for pin, net in pins.items():
+        if pin.startswith(TELLS):
+            declared = re.search(rf"  wire (?:\[(\d+):0\] )?{net};\n", top)
+            assert declared is not None
+            made[f"job_{pin}"] = int(declared[1] or 0) + 1
+            driven = declared[0].replace(";", f" = job_{pin};")
+            top = top.replace(declared[0], driven)
+        elif pin.startswith(HEARS):
+            heard[f"told_{pin}"] = 1
+            top += f"  assign told_{pin} = {net};\n"
+    for side, ports in (("input", made), ("output", heard)):
+        wires = (f"  {side} wire [{width - 1}:0] {name},\n" for name, width in ports.items())
+        top = top.replace("(\n", f"(\n{''.join(wires)}", 1)
+    top = top.replace(" aresetn,", " rst,").replace(
+        "  wire rst = ~aresetn;", "  wire aresetn = ~rst;"
+    )
+    whole = unit(config)
+    streams = {name: width for name, width in whole.shapes.items() if "_axis_" in name}
+    given = {name: width for name, width in whole.inputs.items() if name in streams}
+    return Subject(
+        top + end + rest,
+        {"rst": 1, **given, **made},
+        {"rst": 1, **streams, **made, **heard},
+        "aclk",
+        "rst",
+    )
+
+
+class _Job:
+    """What a job does by what the unit is given, and by the beats that are taken."""
+
+    def __init__(self, m: Module, p: Any) -> None:
+        self.p = p
+        self.runs, self.clears_up = Signal(name="runs"), Signal(name="clears_up")
+        self.open = {side: Signal(name=f"open_{side}") for side in "abc"}
+        """Packets whose TLAST is still to come."""
+        self.wrong_beat = Signal()
+        """A beat of A or B is offered that ends the job."""
+        self.busy = self.runs | self.clears_up
+        counts = [getattr(p, f"job_tiles_{name}") for name in COUNTS]
+        self.refused = {
+            "bad_shape": ~self.busy & Cat(count == 0 for count in counts).any(),
+            "bad_format": ~self.busy & (p.job_mode >= len(CONFIG.dot.formats)),
+            "bad_option": ~self.busy & p.job_use_d,
+            "busy_start": self.busy,
+        }
+        self.begins = Signal()
+        m.d.comb += self.begins.eq(p.job_start & ~Cat(self.refused.values()).any())
+        self.ended = _taken(p, "m_axis_c") & p.m_axis_c_tlast
+        with m.If(self.runs & (self.wrong_beat | self.ended)):
+            m.d.sync += [self.runs.eq(0), self.clears_up.eq(self.wrong_beat)]
+        with m.If(self.clears_up & ~Cat(self.open.values()).any()):
+            m.d.sync += self.clears_up.eq(0)
+        for side, packet in self.open.items():
+            name = "m_axis_c" if side == "c" else f"s_axis_{side}"
+            with m.If(_taken(p, name) & getattr(p, f"{name}_tlast")):
+                m.d.sync += packet.eq(0)
+        with m.If(self.begins):
+            m.d.sync += [self.runs.eq(1), *(packet.eq(1) for packet in self.open.values())]
+        with m.If(p.job_reset):
+            m.d.sync += [self.runs.eq(0), self.clears_up.eq(0)]
+            m.d.sync += [packet.eq(0) for packet in self.open.values()]
+
+
+def _taken(p: Any, name: str) -> Value:
+    return getattr(p, f"{name}_tvalid") & getattr(p, f"{name}_tready")
+
+
+class _Place:
+    """Where a packet is in three loops, and whether its next beat is to be the last."""
+
+    def __init__(
+        self, m: Module, name: str, counts: Sequence[Value], go: Value, idle: Value
+    ) -> None:
+        done = [Signal(16, name=f"{name}_{count}") for count in COUNTS]
+        lasts = [place + 1 == count for place, count in zip(done, counts, strict=True)]
+        self.last = Cat(lasts).all()
+        carry: Value = go
+        for place, last in zip(reversed(done), reversed(lasts), strict=True):
+            with m.If(carry):
+                m.d.sync += place.eq(Mux(last, 0, place + 1))
+            carry = carry & last
+            with m.If(idle):
+                m.d.sync += place.eq(0)
+
+
+def _packets(m: Module, p: Any) -> Value:
+    job = _Job(m, p)
+    tiles = [getattr(p, f"job_tiles_{name}") for name in COUNTS]
+    idle = ~job.runs | p.job_reset
+    wrong: list[Value] = [
+        *(_told(p, name) != (p.job_start & why) for name, why in job.refused.items()),
+        p.told_busy != job.busy,
+        p.told_done != (job.runs & job.ended),
+    ]
+    errors: list[Value] = []
+    for side in "ab":
+        valid, ready, last, keep = (
+            getattr(p, f"s_axis_{side}_{name}") for name in ("tvalid", "tready", "tlast", "tkeep")
+        )
+        # A panel of A that is kept comes once for a row of tiles.
+        across = Mux((tiles[2] <= CONFIG.depth) & (side == "a"), 1, tiles[1])
+        counts = [tiles[0], across, tiles[2]]
+        here = valid & job.open[side] & job.runs
+        place = _Place(m, side, counts, here & ready, idle)
+        first = keep.any() & ((keep & (keep + 1)) == 0)  # ones from the lowest byte on, as all are
+        found = {
+            "early_last": here & last & ~(place.last & keep[-1]),
+            "late_last": here & ~last & place.last,
+            "keep": here & ready & ~Mux(last, first, keep.all()),
+        }
+        errors += found.values()
+        wrong += [_told(p, f"{side}_{name}") != found[name] for name in STREAM_ERRORS]
+        wrong += [ready & ~job.open[side], job.clears_up & (ready != job.open[side])]
+    m.d.comb += job.wrong_beat.eq(Cat(errors).any())
+    return ~p.rst & Cat(*wrong, _results(m, p, job)).any()
+
+
+def _told(p: Any, error: str) -> Value:
+    """Whether registers hear of an error."""
+    return getattr(p, f"told_errors_{error}")
+
+
+def _results(m: Module, p: Any, job: _Job) -> Value:
+    """Whether something is wrong with the beats of C."""
+    beat = Cat(p.m_axis_c_tdata, p.m_axis_c_tkeep, p.m_axis_c_tlast)
+    held, previous, cleared_up = Signal(name="c_held"), Signal(len(beat)), Signal()
+    m.d.sync += [
+        held.eq(p.m_axis_c_tvalid & ~p.m_axis_c_tready & ~p.job_reset),
+        previous.eq(beat),
+        cleared_up.eq(job.clears_up),
+    ]
+    ends = p.m_axis_c_tvalid & p.m_axis_c_tlast & (p.m_axis_c_tkeep == 0)
+    return Cat(
+        held & (~p.m_axis_c_tvalid | (beat != previous)),
+        job.runs & p.m_axis_c_tvalid & ~p.m_axis_c_tkeep.all(),
+        job.clears_up & cleared_up & job.open["c"] & ~held & ~ends,
+    ).any()

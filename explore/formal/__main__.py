@@ -12,7 +12,7 @@ from pathlib import Path
 
 from .. import command
 from ..cost.errors import SynthesisError
-from . import arithmetic, facts, software, units, values
+from . import alignment, arithmetic, facts, software, units, values
 from .claim import Claim, prove
 
 LIMIT = 300.0  # seconds
@@ -22,6 +22,7 @@ def claims() -> Iterator[Claim]:
     """All of them."""
     yield from arithmetic.claims()
     yield from values.claims()
+    yield from alignment.claims()
     yield from units.claims()
     yield from software.claims()
     yield from facts.claims()

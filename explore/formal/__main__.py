@@ -12,7 +12,17 @@ from pathlib import Path
 
 from .. import command
 from ..cost.errors import SynthesisError
-from . import arithmetic, facts, packets, quantisers, software, units, values, writes
+from . import (
+    alignment,
+    arithmetic,
+    facts,
+    packets,
+    quantisers,
+    software,
+    units,
+    values,
+    writes,
+)
 from .claim import Claim, prove
 
 LIMIT = 300.0  # seconds
@@ -22,6 +32,7 @@ def claims() -> Iterator[Claim]:
     """All of them."""
     yield from arithmetic.claims()
     yield from values.claims()
+    yield from alignment.claims()
     yield from units.claims()
     yield from quantisers.claims()
     yield from software.claims()

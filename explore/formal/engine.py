@@ -56,15 +56,21 @@ def decide(
     SynthesisError when a tool fails or takes longer than `limit` seconds, ModuleNotFoundError
     without pyosys.
     """
+    build(subject, rule, directory, limit)
+    if subject.cycles:
+        return _cycles(subject, directory, limit, cases)
+    commands = sequential if subject.clock else COMBINATIONAL
+    return ask(commands, directory, "the subject", limit)
+
+
+def build(subject: Subject, rule: Rule, directory: Path, limit: float) -> Path:
+    """The graph of a subject and its observer, both.aig in `directory`; errors as `decide`'s."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "observer.il").write_text(Observer(subject, rule).rtlil())
     (directory / "subject.v").write_text(subject.text)
     (directory / "both.v").write_text(bench(subject))
     run_yosys(SCRIPT, directory, "the subject", limit)
-    if subject.cycles:
-        return _cycles(subject, directory, limit, cases)
-    commands = sequential if subject.clock else COMBINATIONAL
-    return ask(commands, directory, "the subject", limit)
+    return directory / "both.aig"
 
 
 def _cycles(

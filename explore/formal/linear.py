@@ -82,10 +82,14 @@ def _gates(cell: Any, pins: Mapping[str, Sequence[Net]], drivers: dict[Net, Sequ
 
 
 def is_sum_of_lanes(
-    netlist: Netlist, words: Iterable[Sequence[Net]], lanes: Sequence[Iterable[Net]]
+    netlist: Netlist,
+    words: Iterable[Sequence[Net]],
+    lanes: Sequence[Iterable[Net]],
+    shared: Iterable[Net] = (),
 ) -> bool:
     """Whether `words`, lowest digits first, add up, modulo 2^digits, to a sum of functions of one
-    lane each. lanes: the nets of each lane's inputs; other inputs must not take part."""
+    lane each. lanes: the nets of each lane's inputs; shared: those that all functions depend on;
+    other inputs must not take part."""
     words = list(words)
     modulus = 1 << len(words[0])
     weights: dict[Net, int] = {}
@@ -106,7 +110,8 @@ def is_sum_of_lanes(
         weights.pop(net, None)
         for operand in operands:
             weights[operand] = (weights.get(operand, 0) + weight) % modulus
-    owners = {net: number for number, nets in enumerate(lanes) for net in nets}
+    owners: dict[Net, set[int]] = {net: {lane} for lane, nets in enumerate(lanes) for net in nets}
+    owners |= {net: set() for net in shared}
     return all(len(_owners(netlist, net, owners)) <= 1 for net, weight in weights.items() if weight)
 
 
@@ -141,7 +146,7 @@ def _zeros(netlist: Netlist, order: Sequence[Net]) -> set[Net]:
     return zeros
 
 
-def _owners(netlist: Netlist, net: Net, owners: Mapping[Net, int]) -> set[int]:
+def _owners(netlist: Netlist, net: Net, owners: Mapping[Net, set[int]]) -> set[int]:
     """Lanes that a net depends on; any other input is one that nobody owns, -1 and -2."""
     found: set[int] = set()
     seen, stack = {net}, [net]
@@ -152,5 +157,5 @@ def _owners(netlist: Netlist, net: Net, owners: Mapping[Net, int]) -> set[int]:
             seen |= fresh
             stack += fresh
         elif not isinstance(here, str):
-            found |= {owners[here]} if here in owners else {-1, -2}
+            found |= owners.get(here, {-1, -2})
     return found

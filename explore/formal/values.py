@@ -6,7 +6,7 @@ and any running value, or the caller's c, become the result. Both speak of the s
 they say the result of every block, and so, from block to block, of every product.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ def claims() -> Iterator[Claim]:
             f"sum:exact-{name}",
             f"two rows add up to the sum of {LANES} products, all codes",
             lambda config=config: replace(cut(unit(config), ROWS), cycles=1, cases=LANES),
-            _sum(fmt), ("i_products_sign[0]", "~i_products_sign[0]"), _sum_of_lanes(fmt),
+            _sum(fmt), ("i_products_sign[0]", "~i_products_sign[0]"), sum_of_lanes(fmt),
             2 * LANES * fmt.bits,
         )  # fmt: skip
         most = LANES * int(fmt.largest_finite / fmt.smallest) ** 2
@@ -44,15 +44,15 @@ def claims() -> Iterator[Claim]:
             f"loop:exact-{name}",
             "RNE_fp32(c + 2^s x sum), any sum, scales, c and running value; nan and inf",
             lambda config=config, most=most: replace(
-                cut(unit(config), ROWS), cycles=2, cases=_cases(most)
+                cut(unit(config), ROWS), cycles=2, cases=cases(most)
             ),
-            _loop(most, -2 * fmt.lsb),
+            loop(most, _grid(fmt)),
             ("(i_normalized_sticky |", "(~i_normalized_sticky |"),
             bits=2 * 8 + 32 + most.bit_length() + 1,
         )  # fmt: skip
 
 
-def _element(m: Module, code: Value, fmt: FloatFormat) -> Value:
+def element(m: Module, code: Value, fmt: FloatFormat) -> Value:
     """The value of a code, in units of the smallest number."""
     p, bits = fmt.mantissa_bits, fmt.bits
     fraction, field = code[:p], code[p : bits - 1]
@@ -71,7 +71,7 @@ def _sum(fmt: FloatFormat) -> Rule:
         a, b = ([code.word_select(i, fmt.bits) for i in lanes] for code in (p.in_a, p.in_b))
         given = Cat((case == i) | ((a[i] == 0) & (b[i] == 0)) for i in lanes).all()
         total = Signal(signed(32))
-        products = [_element(m, a[i], fmt) * _element(m, b[i], fmt) for i in lanes]
+        products = [element(m, a[i], fmt) * element(m, b[i], fmt) for i in lanes]
         m.d.comb += total.eq(sum(products[1:], products[0]))
         rows = vars(p)[f"{ROWS}_made"]
         bits = len(rows) // 2
@@ -80,8 +80,11 @@ def _sum(fmt: FloatFormat) -> Rule:
     return wrong
 
 
-def _sum_of_lanes(fmt: FloatFormat) -> Decision:
-    """Whether the rows are a sum of a function of each lane, and whether these are products."""
+def sum_of_lanes(fmt: FloatFormat, *shared: str) -> Decision:
+    """Whether the rows are a sum of a function of each lane, and whether these are products.
+
+    shared: inputs that functions of all lanes depend on.
+    """
 
     def decide(subject: Subject, rule: Rule, directory: Path, limit: float) -> Verdict:
         netlist = linear.read(subject.text, directory / "linear", limit)
@@ -89,15 +92,20 @@ def _sum_of_lanes(fmt: FloatFormat) -> Decision:
         places = [slice(i * fmt.bits, (i + 1) * fmt.bits) for i in range(LANES)]
         lanes = [[*a[place], *b[place]] for place in places]
         half = len(rows) // 2
-        if not linear.is_sum_of_lanes(netlist, (rows[:half], rows[half:]), lanes):
+        common = [net for name in shared for net in netlist.ports[name]]
+        if not linear.is_sum_of_lanes(netlist, (rows[:half], rows[half:]), lanes, common):
             return Verdict.UNDECIDED
         return engine.decide(subject, rule, directory, limit)
 
     return decide
 
 
-def _loop(most: int, digits: int) -> Rule:
-    """most: the largest magnitude of the sum, an integer with `digits` behind the point."""
+def _grid(fmt: FloatFormat) -> Callable[[Any], Value]:
+    return lambda p: p.in_scale_a + p.in_scale_b - 254 + 2 * fmt.lsb
+
+
+def loop(most: int, grid: Callable[[Any], Value]) -> Rule:
+    """most: the largest magnitude of the sum, an integer; grid: the exponent of its last digit."""
 
     def wrong(m: Module, p: Any) -> Value:
         rows, case = vars(p)[ROWS], vars(p)[CASE]
@@ -106,10 +114,10 @@ def _loop(most: int, digits: int) -> Rule:
         m.d.comb += total.eq(rows[:bits] + rows[bits:])
         c, unit_exponent = Signal(32), Signal(signed(11))
         m.d.comb += c.eq(Mux(p.in_first, p.in_c, p.out_result))
-        m.d.comb += unit_exponent.eq(p.in_scale_a + p.in_scale_b - 254 - digits)
+        m.d.comb += unit_exponent.eq(grid(p))
         distance = Signal(signed(12))
         m.d.comb += distance.eq(_exponent(c) - unit_exponent + FAR_BELOW + 1)
-        last = _cases(most) - 1
+        last = cases(most) - 1
         here = Mux(distance < 0, 0, Mux(distance > last, last, distance)) == case
         finite = add_to_float(m, c, total, unit_exponent, most, case)
         infinite, special = c[:23] == 0, c[23:31] == 255
@@ -134,7 +142,7 @@ def _far_above(most: int) -> int:
     return most.bit_length() + 3
 
 
-def _cases(most: int) -> int:
+def cases(most: int) -> int:
     """Distances from FAR_BELOW to _far_above, and all beyond at both ends."""
     return _far_above(most) + FAR_BELOW + 3
 

@@ -32,6 +32,13 @@ CLAIMS = {claim.name: claim for claim in command.claims()}
         "stream:quantize-2-beats",
         "order:quantize-2-beats",
         "sum:exact-e2m1",
+        "largest:aligned13-e2m1",
+        "sum:aligned13-e2m1",
+        "largest:fused13-e2m1",
+        "terms:fused13-e2m1",
+        "total:fused13-e2m1",
+        "round:fused13-e2m1",
+        "fact:scale-ratio",
         "counters",
         "registers:read",
         "registers:write",
@@ -94,10 +101,23 @@ def test_nets_that_are_cut_are_between_sections():
         cut(CLAIMS["stream:exact-1"].subject(), "out_result")
 
 
+def test_functions_of_one_lane_may_share_an_input(tmp_path):
+    """The exponent that leads, and nothing else, of a sum of products that are cut."""
+    text = CLAIMS["sum:aligned13-e2m1"].subject().text
+    netlist = linear.read(text, tmp_path, LIMIT)
+    rows, a, b = (netlist.ports[name] for name in ("sum_o_rows_made", "in_a", "in_b"))
+    lanes = [[*a[i : i + 4], *b[i : i + 4]] for i in range(0, 16, 4)]
+    half = len(rows) // 2
+    words, leads = (rows[:half], rows[half:]), netlist.ports["largest1_o_largest"]
+    assert linear.is_sum_of_lanes(netlist, words, lanes, leads)
+    assert not linear.is_sum_of_lanes(netlist, words, lanes)
+
+
 @pytest.mark.parametrize("bug", [False, True])
-def test_a_case_of_a_loop(bug, tmp_path):
+@pytest.mark.parametrize("unit", ["exact", "aligned13"])
+def test_a_case_of_a_loop(unit, bug, tmp_path):
     """That of the nearest grids, of all that `make formal` looks at."""
-    claim = CLAIMS["loop:exact-e2m1"]
+    claim = CLAIMS[f"loop:{unit}-e2m1"]
     subject = claim.seeded(claim.subject()) if bug else claim.subject()
     verdict = engine.decide(subject, claim.rule, tmp_path, LIMIT, [FAR_BELOW + 1])
     assert verdict is (Verdict.REFUTED if bug else Verdict.PROVED)

@@ -3,6 +3,7 @@
 import ast
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -129,7 +130,7 @@ def counting():
     options = "-mode cnot1 -port A -portbit 28 -ctrlbit 31"
     cell = f"$flatten\\counters.{adder.name}"
     mutant = design.Mutant(1, "inverted net", "", "A[28] inverted", "", cell, f"mutate {options}")
-    return design.Design(matmul, (mutant,), text, None, None, "aresetn")
+    return design.Design(matmul, (mutant,), text, Path(), Path(), "aresetn")
 
 
 def test_a_survivor_of_the_bench_is_killed_by_a_proof(counting, tmp_path, monkeypatch):

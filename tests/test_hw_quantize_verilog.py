@@ -13,7 +13,7 @@ WIDE = QuantizeConfig(
 INSIDE = QuantizeConfig("e5m2", 4, "float16", "ceil", "stochastic", random="lfsr", stages=6)
 SCALED = QuantizeConfig("e2m1,int8", 8, "bfloat16", scales="e4m3", stages=14)
 MICRO = QuantizeConfig("sm5", 8, beats=2, micro=True)
-CHOICE = QuantizeConfig("e3m2,e2m3,sm6", 8, "bfloat16", select=8, stages=6)
+CHOICE = QuantizeConfig("e3m2,e2m3,sm6", 8, "bfloat16", nonfinite="element", select=8, stages=6)
 STREAMS = {
     "clk": ("input", 1),
     "rst": ("input", 1),

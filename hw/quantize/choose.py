@@ -36,7 +36,7 @@ class ElementError(wiring.Component):
                 "code": In(fmt.bits),
                 "above": In(widths.above_bits(fmt)),
                 "given": In(widths.given_bits),
-                "skip": In(skip_bits(config) > 0),
+                "skip": In(int(skip_bits(config) > 0)),
                 "error": Out(widths.error_bits(fmt)),
             }
         )

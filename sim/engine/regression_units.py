@@ -107,7 +107,7 @@ def _quantize_units() -> list[Unit]:
         _quantize("sm8,sm5,sm3,int5,int3", 15_000, block=16, beats=4, micro=True),
         _quantize("e2m1,int4_symmetric", 5_000, block=8, select=8, stages=6),
         _quantize("e3m2,e2m3,sm6", 5_000, block=4, source="bfloat16", scale_rule="ceil,even",
-                  rounding="stochastic", nonfinite="element", random="lfsr", select=6),
+                  rounding="stochastic", nonfinite="element", select=6),
     ]  # fmt: skip
 
 
@@ -121,9 +121,8 @@ def _more_quantize_units() -> list[Unit]:
         _quantize("int8,sm5,int4", FULL_BULK, block=16, source="bfloat16", nonfinite="element",
                   scale_rule="floor,ceil,even", rounding="stochastic", micro=True, stages=8),
         _quantize("e4m3,e5m2,int8", FULL_BULK, block=32, select=8),
-        _quantize("e4m3fnuz,e5m2fnuz,int8_symmetric", FULL_BULK, block=4, source="float16",
-                  scale_rule="floor,even", rounding="toward_zero", nonfinite="element", select=16,
-                  stages=9),
+        _quantize("e4m3fnuz,int8", FULL_BULK, block=4, source="float16",
+                  rounding="toward_zero", nonfinite="element", select=16, stages=9),
     ]  # fmt: skip
 
 

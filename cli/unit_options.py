@@ -154,8 +154,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "--select",
         "select",
-        "digits of the errors by which a quantiser chooses each block's format, 2 to 16 (default: "
-        "the input in_mode chooses)",
+        "digits of the errors by which a quantiser chooses each block's format, 2 to 16, best "
+        "more than its mantissa bits (default: the input in_mode chooses)",
         convert=int,
     ),
     Option("--block", "block", "elements of a block, 4 to 128", convert=int, default="32"),

@@ -183,6 +183,8 @@ def test_more_wrong_units_are_caught(wrong, config, text, simulation_dir, tmp_pa
     wrongs = MORE_WRONG[config]
     result = run_one_of(wrongs, wrong, config, tmp_path, simulation_dir, **TRAFFIC)
     assert result.mismatches > 0
+    for line in ("got  scale 0x", "want scale 0x"):
+        assert line in result.report
     assert text in result.report
 
 

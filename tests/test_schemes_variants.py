@@ -58,3 +58,13 @@ CHANGES = (
 def test_refused(text, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         scheme(text)
+
+
+def test_digits_of_errors_come_last():
+    """Whatever is asked for first, a variant has one name, which is read back."""
+    eight = scheme("mixed4:e8")
+    for made in (of.variant(eight, "ceil", 16), scheme("mixed4:e8:ceil:b16")):
+        assert made.name == "mixed4:ceil:b16:e8"
+        assert scheme(made.name) == made
+    six = of.variant(eight, error_digits=6)
+    assert six == scheme("mixed4:e6")

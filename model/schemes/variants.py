@@ -43,7 +43,8 @@ def variant(
 ) -> Scheme:
     """`scheme` with its outermost scales by another rule, its finest blocks of another size, and
     its code book's errors of so many digits."""
-    levels, name = list(scheme.levels), scheme.name
+    levels, kept = list(scheme.levels), scheme.error_digits
+    name = scheme.name.removesuffix(f":e{kept}")  # comes last, whatever is asked for first
     if rule is not None:
         choice("scale rule", rule, SCALE_RULES)
         if not has_rule(scheme):
@@ -59,8 +60,8 @@ def variant(
             levels[finest] = replace(levels[finest], granularity=block(block_size))
             name = f"{name}:b{block_size}"
     if error_digits is None:
-        error_digits = scheme.error_digits
-    elif error_digits != scheme.error_digits:
+        error_digits = kept
+    if error_digits is not None:
         name = f"{name}:e{error_digits}"
     if name == scheme.name:
         return scheme

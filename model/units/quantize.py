@@ -327,8 +327,9 @@ class QuantizeConfig(UnitConfig):
             levels = [Level(blocks, E8M0, self.scale_rules[rule])]
             levels += [Level(block_of(PAIR), E1M0, "floor")] * self.micro
         names = [*(fmt.name for fmt in formats), *(level.format.name for level in levels)]
+        name = "_".join(names) + ("" if self.select is None else f":e{self.select}")
         source = f"a {self.title}"
-        return Scheme("_".join(names), formats, tuple(levels), source, error_digits=self.select)
+        return Scheme(name, formats, tuple(levels), source, error_digits=self.select)
 
     def random_words(self, blocks: int, first: int = 0) -> NDArray[np.uint32]:
         """Words (blocks, block) of the shift register; `first` blocks came since the reset."""

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -26,7 +27,8 @@ def run_jobs(jobs: Iterable[UnitJob], workers: int, report: Report) -> Iterator[
 
     A job is taken from `jobs` when there is a worker for it, after the results before it were used.
 
-    However the caller leaves (KeyboardInterrupt, SIGTERM, an error), no process stays behind.
+    However the caller leaves (KeyboardInterrupt, SIGTERM, SIGKILL, an error), no process stays
+    behind.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_PRELOAD)
@@ -82,6 +84,7 @@ def _work(job_file: Path, connection: Connection) -> None:
     # A session of its own: a Ctrl-C at the terminal reaches the parent alone, which then ends this
     # process and all of its compilers and simulators together.
     os.setsid()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         result = run_unit(job, connection.send)
     except Exception as error:
@@ -89,6 +92,14 @@ def _work(job_file: Path, connection: Connection) -> None:
         result.errors.append(f"{type(error).__name__}: {error}")
         result.report = traceback.format_exc()
     connection.send(result)
+
+
+def _end_with_parent() -> None:
+    """A parent that was killed has ended nothing, and its next run takes the files away."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os.killpg(0, signal.SIGKILL)
 
 
 def _kill(process: BaseProcess) -> None:

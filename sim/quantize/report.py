@@ -39,8 +39,8 @@ def rounded(config: QuantizeConfig, block: Batch, failure: Failure) -> list[str]
             )
         if config.selector_bits:
             chosen = beats[0][0] >> config.lanes * config.bits + config.micro_bits
-            name = dict(enumerate(config.formats)).get(chosen, "none")
-            codes += f", format {name} (mode {chosen})"
+            fmt = dict(enumerate(config.formats)).get(chosen, "none")
+            codes += f", format {fmt} (mode {chosen})"
         scales = " ".join(f"0x{scale:02x}" for scale in dict.fromkeys(beat[1] for beat in beats))
         lines.append(f"{name} scale {scales}, codes {codes}")
     return lines
@@ -49,11 +49,11 @@ def rounded(config: QuantizeConfig, block: Batch, failure: Failure) -> list[str]
 def what(config: QuantizeConfig, failure: Failure) -> str:
     """The first difference."""
     for beat, (got, want) in enumerate(zip(failure.got, failure.want, strict=True)):
-        if got[1] != want[1]:
-            return "scale differs"
         place = (got[0] ^ want[0]).bit_length() - 1
         if place >= config.lanes * config.bits + config.micro_bits:
             return "another format was chosen"
+        if got[1] != want[1]:
+            return "scale differs"
         lane = place // config.bits
         if lane >= config.lanes:
             return f"micro-exponents differ in beat {beat}"

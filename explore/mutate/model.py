@@ -49,8 +49,9 @@ PARTS = (
         "model-accumulators",
         ("accumulators/aligned.py", "accumulators/exact.py", "accumulators/fused.py",
          "accumulators/fixed.py", "accumulators/float32.py", "accumulators/group_sums.py"),
-        ("test_config", "test_accumulators", "test_rational_presets", "test_dot",
-         "test_rational_formats", "test_machines", "test_pipeline", "test_dot_rational"),
+        ("test_stored_sections", "test_config", "test_accumulators", "test_rational_presets",
+         "test_dot", "test_rational_formats", "test_machines", "test_pipeline",
+         "test_dot_rational"),
     ),
     Part(
         "model-quantize",

@@ -74,8 +74,8 @@ coverage: $(EXPLORE) ## lines, branches and toggles of the Verilog that the benc
 
 # Each step leaves a file behind, so that what an interrupted run has shown is not shown again.
 VERIFY := build/verify
-STEPS := test-full formal mutate coverage sim-cxxrtl sim-bitsliced soak fuzz
-verify: $(EXPLORE) $(GPU) ## all tests and what docs/verification.md says beside them again, in hours; goes on where it stopped (HOURS=n MINUTES=n)
+STEPS := test-full test-explore formal mutate coverage sim-cxxrtl sim-bitsliced soak fuzz
+verify: $(EXPLORE) $(GPU) ## tests with FULL=1, those of explore, and what docs/verification.md says beside them again, in hours; goes on where it stopped (HOURS=n MINUTES=n)
 	@mkdir -p $(VERIFY)
 	@for step in $(STEPS); do \
 		[ -e $(VERIFY)/$$step ] || { $(MAKE) verify-$$step && touch $(VERIFY)/$$step; } || true; \
@@ -88,6 +88,7 @@ verify: $(EXPLORE) $(GPU) ## all tests and what docs/verification.md says beside
 .PHONY: $(STEPS:%=verify-%)
 verify-test-full:
 	@$(MAKE) test FULL=1
+verify-test-explore: test-explore
 verify-formal: formal
 verify-mutate: mutate
 verify-coverage: coverage

@@ -72,8 +72,7 @@ def facts() -> Sequence[Fact]:
     return (
         Fact(
             "fact:scale-ratio",
-            "quantiser of E2M1 under E4M3 scales: a scale's ratio that waits is not negative, so "
-            "that the scale's code is at least 1",
+            "quantiser of E2M1 under E4M3 scales: a scale's ratio that waits is not negative",
             QuantizeConfig("e2m1", 16, scales="e4m3", stages=4),
             {f"{_RATIO}_valid": 1, f"{_RATIO}_ratio_quotients_sign": 1},
             _not_negative,

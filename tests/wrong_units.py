@@ -196,11 +196,31 @@ def run_one_of(
     """As `run_wrong` with what is chosen of `wrongs`, of which all are in one unit. Of two that
     override the same signal the later wins."""
     these = [chosen] if callable(chosen) else chosen
-    verilog = directory / "wrong.v"
-    verilog.write_text(verilog_of_any(tuple(wrongs), config))
-    bits = sum(1 << wrongs.index(wrong) for wrong in these)
-    (directory / "choice").write_text(f"{bits:b}\n")
     builds /= f"wrong-{config.kind}-{config.name}"
-    result = run_small(config, directory, builds, verilog=verilog, **options)
+    if (key := (tuple(wrongs), config.name)) not in _RIGHT_WITHOUT:
+        result = _run_choice(0, wrongs, config, directory / "right", builds, **options)
+        assert result.errors == []
+        _RIGHT_WITHOUT.add(key)
+    bits = sum(1 << wrongs.index(wrong) for wrong in these)
+    result = _run_choice(bits, wrongs, config, directory, builds, **options)
     assert not result.passed
     return result
+
+
+_RIGHT_WITHOUT: set[tuple[tuple[Wrong, ...], str]] = set()
+"""Units that pass where nothing is chosen of what is wrong in them."""
+
+
+def _run_choice(
+    bits: int,
+    wrongs: Sequence[Wrong],
+    config: Any,
+    directory: Path,
+    builds: Path,
+    **options: Any,
+) -> UnitResult:
+    directory.mkdir(exist_ok=True)
+    verilog = directory / "wrong.v"
+    verilog.write_text(verilog_of_any(tuple(wrongs), config))
+    (directory / "choice").write_text(f"{bits:b}\n")
+    return run_small(config, directory, builds, verilog=verilog, **options)

@@ -38,7 +38,7 @@ PRODUCTS = [
     *(("cdna3-fp16", "bf16"), ("cdna3-xf32", "tf32"), ("cdna3-fp8", "e4m3fnuz")),
 ]
 GRANULE = 1024  # of --size: tiles of dot_scaled
-NARROW_EXPONENT_BITS, NEAR_ZERO = 5, 16  # of random operands: the codes of exponents near 0
+NARROW_EXPONENT_BITS = 5  # at most, of operands that are random codes and not values
 SAMPLE = 16  # rows and columns of a product, or rows of a tensor, that the model repeats
 
 
@@ -122,21 +122,21 @@ def quantisation(size: int) -> Iterator[Row]:
 def operand(name: str, rows: int, length: int, seed: int) -> MXTensor:
     """Random codes, NaN in the first row only, under scales of a narrow range.
 
-    Exponents of more than five bits are near 0, where products and their sums are float32s.
+    Of formats with more than five bits of exponent they are normal numbers, whose products float32
+    holds.
     """
     fmt = FORMATS[name]
     generator = torch.Generator("cuda").manual_seed(seed)
     shape = (rows, length)
-    codes = torch.randint(
-        0, 2**fmt.bits, shape, generator=generator, dtype=torch.int32, device="cuda"
-    )
     if fmt.exponent_bits > NARROW_EXPONENT_BITS:
-        field = torch.arange(NEAR_ZERO, device="cuda") + (fmt.bias - NEAR_ZERO // 2)
-        field = field[codes >> fmt.mantissa_bits & (NEAR_ZERO - 1)] << fmt.mantissa_bits
-        kept = 2 ** (fmt.bits - 1) + 2**fmt.mantissa_bits - 1  # the sign and the fraction
-        codes = (codes & kept) | field
-    finite = torch.from_numpy(np.isfinite(fmt.values)).to("cuda")
-    codes = torch.where(finite[codes], codes, 1)
+        x = torch.randn(shape, generator=generator, device="cuda")
+        codes = torch.from_numpy(fmt.encode(x.cpu().numpy()).astype(np.int32)).to("cuda")
+    else:
+        codes = torch.randint(
+            0, 2**fmt.bits, shape, generator=generator, dtype=torch.int32, device="cuda"
+        )
+        finite = torch.from_numpy(np.isfinite(fmt.values)).to("cuda")
+        codes = torch.where(finite[codes], codes, 1)
     if fmt.nan_code is not None:
         codes[0, 0] = fmt.nan_code
     codes = codes.to(code_dtype(fmt))

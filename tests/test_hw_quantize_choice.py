@@ -8,8 +8,8 @@ import pytest
 from compare import some
 from hw_bench import Evaluator
 from mxdot.hw.arithmetic.square import Square
+from mxdot.hw.quantize.errors import largest_error
 from mxdot.model import E8M0, QuantizeConfig
-from mxdot.model.quantize_errors import largest_error
 from mxdot.sim.quantize import choice, item, stimulus
 from quantize_bench import (
     EVERY_RULE,

@@ -179,9 +179,8 @@ def _sum_to_odd(terms, c, COUNT: tl.constexpr, IS_PAIR: tl.constexpr):
         digits = (c,)
         for i in tl.static_range(COUNT):
             digits = _grown(digits, terms[i], i + 1)
-        total = digits[
-            0
-        ]  # each rounding to odd leaves a later, coarser one what it would have been
+        # Each rounding to odd leaves a later, coarser one what it would have been.
+        total = digits[0]
         for i in tl.static_range(COUNT):
             total = add_to_odd(total, digits[i + 1])
         return total

@@ -5,7 +5,6 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...model.formats import E8M0, ElementFormat, IntegerFormat
-from ...model.quantize_errors import largest_error
 from ...model.units.quantize import QuantizeConfig
 from ..arithmetic.shift import ShiftRight
 from ..arithmetic.square import Square
@@ -13,6 +12,7 @@ from ..hierarchy import submodule
 from ..pipeline import Section
 from .each import alike, at_top, given_shape, numbered, skip_bits
 from .encode import codes_shape
+from .errors import largest_error
 from .widths import ErrorWidths
 
 

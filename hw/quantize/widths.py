@@ -8,8 +8,8 @@ from amaranth.utils import bits_for
 
 from ...model.formats import E8M0, ElementFormat, FloatFormat, Specials
 from ...model.lfsr import WORD_BITS
-from ...model.quantize_errors import largest_error
 from ...model.units.quantize import QuantizeConfig
+from .errors import largest_error
 
 STICKY_BITS = 2  # a guard bit and a sticky bit
 

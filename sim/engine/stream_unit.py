@@ -255,8 +255,9 @@ class StreamUnit(ABC):
         rng = self.job.rng("bulk rounds")
         gaps, stalls = (rng.permutation(CHANCES).tolist() for _ in range(2))
         for i in range(self.job.rounds - 1):
-            place = i % len(CHANCES)
-            yield Timing(gaps[place], stalls[place], int(rng.integers(2**31)))
+            turn, place = divmod(i, len(CHANCES))  # other pairs in each turn
+            stall = stalls[(place + turn) % len(CHANCES)]
+            yield Timing(gaps[place], stall, int(rng.integers(2**31)))
 
     def _run_bulk(self, build: Simulation, found: UnitResult) -> list[Failure]:
         """All rounds, or those to the first that failed."""

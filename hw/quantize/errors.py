@@ -1,15 +1,11 @@
 """How large the errors become by which a quantiser chooses a format."""
 
 from math import ceil
-from typing import TYPE_CHECKING
 
-from .formats import E8M0, ElementFormat
-
-if TYPE_CHECKING:
-    from .units.quantize import QuantizeConfig
+from ...model import E8M0, ElementFormat, QuantizeConfig
 
 
-def largest_error(config: "QuantizeConfig", fmt: ElementFormat) -> int:
+def largest_error(config: QuantizeConfig, fmt: ElementFormat) -> int:
     """A bound of the difference of a value and its element of `fmt`, in the steps of `select`
     digits that both are cut to (section 6 of docs/numerics.md).
 

@@ -87,11 +87,12 @@ def _stream(
     name: str, words: str, subject: Callable[[], Subject], config: Config, group: int
 ) -> Claim:
     what = "values" if isinstance(config, QuantizeConfig) else "products"
+    last = ", `out_last` where a block ends" if group > 1 else ""  # else there is no such port
     return Claim(
         f"stream:{name}",
-        f"{words}: as many beats of codes as of {what}, `out_last` where a block ends; in the "
-        "documented latency; a beat is taken in every cycle; one that leaves stays until it is "
-        "taken; no deadlock",
+        f"{words}: as many beats of codes as of {what}{last}; in the documented "
+        "latency; a beat is taken in every cycle; one that leaves stays until it is taken; no "
+        "deadlock",
         subject, _handshake(config.latency, group), _bug(group),
     )  # fmt: skip
 
@@ -107,7 +108,7 @@ def _handshake(latency: int, group: int) -> Rule:
         left = streams.leaves(p)
         with m.If(left):
             m.d.sync += place.eq(Mux(place == group - 1, 0, place + 1))
-        last = getattr(p, "out_last", place == group - 1)
+        last = p.out_last if group > 1 else place == group - 1
         return (
             ~p.rst
             & Cat(

@@ -66,7 +66,7 @@ def test_the_same_bytes_whatever_the_hash_seed():
         ).stdout
         for seed in ("1", "12345")[: 1 + FULL]
     ]
-    assert set(texts) == {"".join(generate(config) for config in KINDS.values())}
+    assert set(texts) == {"".join(generated(config) for config in KINDS.values())}
     assert {type(config) for config in KINDS.values()} == set(TOPS)
 
 

@@ -177,11 +177,11 @@ def test_an_interrupted_soak_goes_on(number, built, capsys):
 
 
 def test_rounds_send_operands_again(built, capsys):
-    """Which adds nothing to what was different."""
+    """Which adds nothing to what was drawn anew."""
     assert soak(built, seed=1, count=1000, rounds=3)
     (count,) = State(built).load().values()
-    assert count.compared == 3 * count.different >= 3 * 900
-    assert f"{count.different:,} of them different" in capsys.readouterr().out
+    assert count.compared == 3 * count.fresh >= 3 * 900
+    assert f"{count.fresh:,} of them drawn anew" in capsys.readouterr().out
 
 
 @breaks(DotUnit)
@@ -203,6 +203,27 @@ def test_a_later_round_finds_what_long_stalls_bring_out(tmp_path):
     assert vector.load(path).timing.stall > Timing().stall
 
 
+@breaks(DotUnit)
+def hangs_after_a_long_wait(unit, m):
+    waited, hangs = Signal(3), Signal()
+    with m.If(unit.o.valid & ~unit.o.ready):
+        m.d.sync += waited.eq(waited + (waited < 6))
+    with m.Else():
+        m.d.sync += waited.eq(0)
+    m.d.sync += hangs.eq(hangs | (waited == 6))
+    with m.If(hangs):
+        m.d.comb += unit.o.valid.eq(0)
+
+
+def test_a_deadlock_in_a_later_round_names_its_timing(tmp_path, capsys):
+    verilog = wrong_verilog(hangs_after_a_long_wait, CONFIG, tmp_path)
+    assert not soak(tmp_path / "more", seed=1, count=1000, rounds=6, verilog=verilog)
+    timing = r"^gap \d+/256, stall (\d+)/256, seed \d+: .*: deadlock: "
+    told = re.search(timing, capsys.readouterr().out, re.M)
+    assert told is not None
+    assert int(told[1]) > Timing().stall
+
+
 def test_two_soaks_at_once_lose_no_count(tmp_path):
     state, run = State(tmp_path), Count("v", "dot products", 10, 1)
     threads = [
@@ -214,6 +235,15 @@ def test_two_soaks_at_once_lose_no_count(tmp_path):
     for thread in threads:
         thread.join()
     assert state.load() == {"unit": Count("v", "dot products", 800, 80)}
+
+
+@pytest.mark.parametrize(("fields", "fresh"), [({}, 9), ({"different": 3}, 3), ({"fresh": 4}, 4)])
+def test_counts_of_earlier_states(fields, fresh, tmp_path):
+    """Without rounds all was drawn anew; the field had another name."""
+    count = {"verilog": "v", "items": "dot products", "compared": 9} | fields
+    state = {"schema": "mxdot soak 1", "units": {"unit": count}}
+    (tmp_path / "state.json").write_text(json.dumps(state))
+    assert State(tmp_path).load() == {"unit": Count("v", "dot products", 9, fresh=fresh)}
 
 
 def test_another_verilog_counts_from_zero(tmp_path):

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from amaranth.hdl import Cat, Const, Mux
+from amaranth.hdl import Cat, Const, Mux, Value
 
 from cases import Cases
 from compare import generator
@@ -27,11 +27,12 @@ def check(config, a, b, s, c):
     """Products of one block of codes (n, lanes), under scales 2^s beside c, bits of a float32."""
     rng = generator("corners", str(config))
     scales = split_scale(rng, np.asarray(s)[:, None])
-    sides = (
-        MXArray(x, y, config.formats[0][0], config.lanes)
-        for x, y in zip((a, b), scales, strict=True)
+    left, right = (
+        MXArray(codes, scale, config.formats[0][0], config.lanes)
+        for codes, scale in zip((a, b), scales, strict=True)
     )
-    work = join(config, products(config, Cases(*sides, np.asarray(c, np.uint32).view(np.float32))))
+    cases = Cases(left, right, np.asarray(c, np.uint32).view(np.float32))
+    work = join(config, products(config, cases))
     evaluate(config, drive(work, rng, streams=len(work))).check()
 
 
@@ -108,7 +109,7 @@ def _wrong_range(start, count):
         moved = (exponent >= start) & (exponent < start + 16)
         other = (exponent >= start + 16) & (exponent < start + 32)
         lies = Mux(other & (count > 0), exponent - 16, Mux(moved, 0x3FF, exponent))
-        return right(m, lies[: len(exponent)], window)
+        return right(m, Value.cast(lies[: len(exponent)]), window)
 
     return wrong
 

@@ -82,7 +82,8 @@ verify-test-full:
 	@$(MAKE) test FULL=1
 verify-test-explore: test-explore
 verify-formal: formal
-verify-mutate: mutate
+verify-mutate:
+	@$(MAKE) mutate ARGS='--count 20'
 verify-coverage: coverage
 verify-soak: soak
 verify-soak-bitsliced:

@@ -72,18 +72,10 @@ mutate: $(EXPLORE) ## what the bench kills of units and a model that are wrong (
 coverage: $(EXPLORE) ## lines, branches and toggles of the Verilog that the bench reaches, and why not others (ARGS='--only dot', '--list')
 	@$(BIN)/python -m mxdot.explore.coverage $(ARGS)
 
-# Each step leaves a file behind, so that what an interrupted run has shown is not shown again.
-VERIFY := build/verify
-STEPS := test-full test-explore formal mutate coverage sim-cxxrtl sim-bitsliced soak fuzz
+# What an interrupted run has shown is not shown again, as long as no file changes.
+STEPS := test-full test-explore formal mutate coverage sim-cxxrtl sim-bitsliced soak soak-bitsliced fuzz
 verify: $(EXPLORE) $(GPU) ## tests with FULL=1, those of explore, and what docs/verification.md says beside them again, in hours; goes on where it stopped (HOURS=n MINUTES=n)
-	@mkdir -p $(VERIFY)
-	@for step in $(STEPS); do \
-		[ -e $(VERIFY)/$$step ] || { $(MAKE) verify-$$step && touch $(VERIFY)/$$step; } || true; \
-	done
-	@for step in $(STEPS); do \
-		[ -e $(VERIFY)/$$step ] && echo "verify: $$step passed" || { echo "verify: $$step FAILED"; exit=1; }; \
-	done; exit $${exit:-0}
-	@rm -r $(VERIFY)
+	@$(BIN)/python tools/verify.py $(MAKE) $(STEPS)
 
 .PHONY: $(STEPS:%=verify-%)
 verify-test-full:
@@ -93,6 +85,8 @@ verify-formal: formal
 verify-mutate: mutate
 verify-coverage: coverage
 verify-soak: soak
+verify-soak-bitsliced:
+	@$(MAKE) soak SIM=bitsliced
 verify-fuzz: fuzz
 verify-sim-cxxrtl verify-sim-bitsliced:
 	@$(MAKE) sim SIM=$(@:verify-sim-%=%) SEED=1

@@ -73,7 +73,7 @@ WRONG = [
     ],
 )
 def test_wrong_unit_is_caught_and_located(wrong, section, simulation_dir, tmp_path):
-    result = run_one_of(WRONG, wrong, CONFIG, tmp_path, simulation_dir, traffic=1000, bulk=5000)
+    result = run_one_of(WRONG, wrong, CONFIG, tmp_path, simulation_dir, traffic=300, bulk=1500)
     assert any("results differ from the model's" in error for error in result.errors)
     assert result.mismatches > 0
     for text in ("seed 1", "scale_a 0x", "got  0x", "want 0x", "repeat with: mxdot sim --seed 1"):
@@ -90,7 +90,7 @@ def wrong_last_digit_of_c(narrow, m):
 def test_wrong_rounding_of_a_narrow_c_is_caught(no_replay, simulation_dir, tmp_path):
     config = DotConfig("e4m3", 4, "fused:13:float16", 3)
     wrong = wrong_last_digit_of_c
-    result = run_wrong(wrong, config, tmp_path, simulation_dir, traffic=500, bulk=2000)
+    result = run_wrong(wrong, config, tmp_path, simulation_dir, traffic=200, bulk=1000)
     assert any("results differ from the model's" in error for error in result.errors)
 
 
@@ -168,7 +168,7 @@ WRONGLY_INTERLEAVED = [
 @pytest.mark.usefixtures("no_replay")
 def test_wrong_interleaving_is_caught(wrong, message, simulation_dir, tmp_path):
     """Cycle by cycle; what is wrong with results, in bulk mode too."""
-    options = {"traffic": 1000, "bulk": 2000}
+    options = {"traffic": 400, "bulk": 1000}
     result = run_one_of(
         WRONGLY_INTERLEAVED, wrong, INTERLEAVED, tmp_path, simulation_dir, **options
     )
@@ -189,7 +189,7 @@ def test_wrong_interleaving_is_caught(wrong, message, simulation_dir, tmp_path):
 )
 @pytest.mark.usefixtures("no_replay")
 def test_broken_stream_is_caught(wrong, messages, simulation_dir, tmp_path):
-    result = run_one_of(WRONG, wrong, CONFIG, tmp_path, simulation_dir, traffic=300)
+    result = run_one_of(WRONG, wrong, CONFIG, tmp_path, simulation_dir, traffic=150)
     for message in messages:
         assert any(message in error for error in result.errors)
 
@@ -200,8 +200,8 @@ def test_wrong_model_is_caught(predictor, simulation_dir, tmp_path):
         CONFIG,
         tmp_path,
         simulation_dir / "bench",
-        traffic=500,
-        bulk=5000,
+        traffic=300,
+        bulk=1500,
         predictor=f"wrong_predictors:{predictor}",
     )
     assert not result.passed

@@ -64,7 +64,7 @@ WRONG = {INTEGER: [truncated, wrapped, wrong_sum, uncorrected], MICRO: [no_micro
     ],
 )
 def test_wrong_unit_is_caught_and_located(wrong, config, section, simulation_dir, tmp_path):
-    wrongs, options = WRONG[config], {"traffic": 600, "bulk": 3000}
+    wrongs, options = WRONG[config], {"traffic": 300, "bulk": 1000}
     result = run_one_of(wrongs, wrong, config, tmp_path, simulation_dir, **options)
     assert result.mismatches > 0
     assert f"first difference: {section}" in result.report

@@ -21,6 +21,8 @@ CONFIG = DotQuantizeConfig(
     "element", seed=5, quantizer_stages=2,
 )  # fmt: skip
 TRAFFIC = {"traffic": 600, "bulk": 2000}
+WRONG_TRAFFIC = {"traffic": 300, "bulk": 800}
+"""Which is not long enough for every bin of coverage."""
 MATRIX = [u for u in regression_units.default_matrix() if isinstance(u.config, DotQuantizeConfig)]
 FULL = [u for u in regression_units.full_matrix() if isinstance(u.config, DotQuantizeConfig)]
 UNITS = [
@@ -45,7 +47,8 @@ def test_a_right_unit_passes(simulation_dir, tmp_path):
 
 def test_a_wrong_model_is_caught(simulation_dir, tmp_path):
     predictor = "wrong_predictors:words_of_the_next_block"
-    result = run_small(CONFIG, tmp_path, simulation_dir / "chain", **TRAFFIC, predictor=predictor)
+    builds = simulation_dir / "chain"
+    result = run_small(CONFIG, tmp_path, builds, **WRONG_TRAFFIC, predictor=predictor)
     assert not result.passed
     assert result.mismatches > 0
 
@@ -105,7 +108,7 @@ WRONG = [late_scale, frozen_words, dropped_bit, lost_results]
     ],
 )
 def test_wrong_units_are_caught(wrong, what, simulation_dir, tmp_path):
-    result = run_one_of(WRONG, wrong, CONFIG, tmp_path, simulation_dir, **TRAFFIC)
+    result = run_one_of(WRONG, wrong, CONFIG, tmp_path, simulation_dir, **WRONG_TRAFFIC)
     assert any("bulk: " in e and "results differ from the model's" in e for e in result.errors)
     assert result.mismatches > 0
     for text in (
@@ -127,7 +130,7 @@ def test_wrong_units_are_caught(wrong, what, simulation_dir, tmp_path):
 
 
 def test_lost_results_are_caught(simulation_dir, tmp_path):
-    result = run_one_of(WRONG, lost_results, CONFIG, tmp_path, simulation_dir, **TRAFFIC)
+    result = run_one_of(WRONG, lost_results, CONFIG, tmp_path, simulation_dir, **WRONG_TRAFFIC)
     assert any("no result for 2000 cycles" in error for error in result.errors)
 
 

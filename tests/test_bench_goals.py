@@ -104,21 +104,25 @@ def interleaved(number: int) -> DotConfig:
 
 
 def seen_of_slots(config: DotConfig) -> dict[str, set]:
-    """Blocks are accepted when the timeline says so, with gaps; every third bundle is cut."""
+    """Blocks are accepted when the timeline says so, with gaps; every third bundle is cut, and in
+    every fourth no result is taken while there is room."""
     rng = np.random.default_rng(seed())
     batches = item.concatenate(stimulus.traffic(config, rng, 600))
     products = [product for batch in batches for product in item.products(config, batch)]
     slot, now, seen = 0, 0, []
     line, watcher = Timeline(config, lambda: slot), slots.Slots(lambda: slot, slots.goals(config))
     for number, bundle in enumerate(item.bundles(products, config.interleave, rng)):
-        cut = number % 3 == 0
+        cut, stalled = number % 3 == 0, number % 4 == 0
         for place, step in bundle.order[: rng.integers(len(bundle.order)) if cut else None]:
             slot, blocks = bundle.products[place].slot, len(bundle.products[place].blocks)
             first, last = step == 0, step == blocks - 1
             now, before = now + (1 if rng.random() < 0.8 else 3), now
             while not line.must_accept(now, first):
+                seen.append(watcher.wait(first, line.full(now)))
+                if line.full(now) and line.due[0] <= now:
+                    line.take(now)
                 now += 1
-            while line.due and line.due[0] <= now:
+            while line.due and line.due[0] <= now and not stalled:
                 line.take(line.due[0])
             line.accept(now, first, last)
             seen.append(watcher.accept(first, last, now == before + 1))

@@ -25,7 +25,7 @@ PLAIN = QuantizeConfig("e4m3", 4, "bfloat16", stages=2)
 RANDOM = QuantizeConfig(
     "e2m1,int8", 4, "float32", "even", "stochastic", "element", beats=2, random="lfsr", stages=3
 )
-TRAFFIC = {"traffic": 600, "bulk": 3000}
+TRAFFIC = {"traffic": 600, "bulk": 1000}
 UNITS = [unit for unit in default_matrix() if isinstance(unit.config, QuantizeConfig)]
 
 
@@ -203,7 +203,7 @@ def test_broken_streams_are_caught(wrong, message, simulation_dir, tmp_path):
 def test_a_wrong_model_is_caught(simulation_dir, tmp_path):
     builds = simulation_dir / f"quantize-{PLAIN.lanes}"
     predictor = "wrong_predictors:scale_rounded_up"
-    result = run_small(PLAIN, tmp_path, builds, traffic=500, bulk=3000, predictor=predictor)
+    result = run_small(PLAIN, tmp_path, builds, traffic=200, bulk=1000, predictor=predictor)
     assert not result.passed
     assert result.mismatches > 0
 

@@ -20,7 +20,7 @@ UNITS = {
     "exact": DotConfig(formats="e4m3,int8", lanes=4, accumulator="exact", stages=5),
     "fixed": DotConfig(formats="e4m3", lanes=4, accumulator="fixed:40:-20:wrap", stages=1),
     "float32": DotConfig(formats="e3m2", lanes=8, accumulator="float32"),
-    "steps": DotConfig(formats="e4m3", lanes=16, accumulator="hopper-mma", stages=6),
+    "steps": DotConfig(formats="e2m1", lanes=16, accumulator="hopper-mma", stages=6),
     "promoted": DotConfig(formats="e4m3", lanes=4, accumulator="hopper-promoted", stages=6),
     "factor": DotConfig(formats="e2m1", lanes=8, accumulator="exact", scales="e4m3"),
     "groups": DotConfig("e2m1", 64, "blackwell-mxf4nvf4", scales="e4m3", scale_block=16, stages=6),

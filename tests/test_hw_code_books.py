@@ -55,7 +55,7 @@ def lanes_of(array, formats):
     return codes, scales
 
 
-@pytest.mark.parametrize(("name", "rule"), product(MODES, RULES) if FULL else FEW)
+@pytest.mark.parametrize(("name", "rule"), [*product(MODES, RULES)] if FULL else FEW)
 def test_the_mode_comes_with_the_block(name, rule):
     rng = generator("code books", name, rule)
     config = DotConfig(MODES[name], LANES, rule)

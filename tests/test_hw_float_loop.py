@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from compare import generator
+from compare import generator, some
 from hw_bench import Evaluator, assert_same
 from mxdot.hw.dot.sections import build
 from mxdot.hw.dot.window import Window
@@ -103,7 +103,7 @@ UNITS = [
 ]
 
 
-@pytest.fixture(scope="module", params=UNITS, ids=lambda unit: unit.name)
+@pytest.fixture(scope="module", params=some(UNITS, 2), ids=lambda unit: unit.name)
 def loop(request) -> Loop:
     return Loop(request.param)
 

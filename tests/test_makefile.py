@@ -95,6 +95,18 @@ def test_the_python_and_pytorch_of_environments(make, tmp_path, value):
     assert words == ["tools/venv_gpu.sh", "none", value, value]
 
 
+def test_steps_of_verify(make):
+    ((words, _),) = make("verify")
+    assert words[:2] == ["tools/verify.py", "make"]
+    for step in words[2:]:
+        make(f"verify-{step}", HOURS="3", MINUTES="7")
+    seen = make("verify-formal")
+    assert ["sim", "soak", "--hours", "3"] in [words for words, _ in seen]
+    assert ["sim", "soak", "--hours", "3", "--simulator", "bitsliced"] in [
+        words for words, _ in seen
+    ]
+
+
 def test_a_python_with_a_space_in_its_path(tmp_path):
     python = tmp_path / "two words" / "python"
     python.parent.mkdir()

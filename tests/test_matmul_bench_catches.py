@@ -3,6 +3,7 @@
 import pytest
 from amaranth.hdl import Mux, Signal, Value
 
+from compare import FULL
 from mxdot.hw.matmul.array import DotArray
 from mxdot.hw.matmul.control import Control
 from mxdot.hw.matmul.counters import Counters
@@ -139,6 +140,8 @@ def full_buffer_is_not_kept(patch):
     patch.setattr(Operand, "_steps_of_b", of_less_than_all)
 
 
+DEEP = 512 if FULL else 128
+
 WRONG_TURNS = [one_running_value, waits_for_no_tile, waits_for_every_tile]
 
 
@@ -166,7 +169,7 @@ def test_b_that_is_not_kept_is_caught(simulation_dir, tmp_path):
 
 
 def test_right_turns_pass(simulation_dir, tmp_path):
-    result = run_small(TURNS, tmp_path, simulation_dir / "matmul-turns", traffic=50, bulk=50)
+    result = run_small(TURNS, tmp_path, simulation_dir / "matmul-turns", traffic=20, bulk=20)
     assert result.errors == []
     assert result.passed
     assert (result.mismatches, result.coverage) == (0, 100.0)
@@ -240,14 +243,14 @@ def test_a_wrong_result_is_located(simulation_dir, tmp_path):
 
 
 def test_right_unit_passes(simulation_dir, tmp_path):
-    result = run_small(CONFIG, tmp_path, simulation_dir / "matmul", traffic=100, bulk=200)
+    result = run_small(CONFIG, tmp_path, simulation_dir / "matmul", traffic=30, bulk=50)
     assert result.errors == []
     assert result.passed
     assert (result.mismatches, result.coverage) == (0, 100.0)
 
 
 def test_right_unit_of_deep_buffers_passes(simulation_dir, tmp_path):
-    deep = MatmulConfig(DotConfig("int8", 4, "int32", out="float16"), 1, 1, depth=512)
+    deep = MatmulConfig(DotConfig("int8", 4, "int32", out="float16"), 1, 1, DEEP)
     result = run_small(deep, tmp_path, simulation_dir / "matmul-deep", traffic=20, bulk=20)
     assert result.errors == []
     assert (result.mismatches, result.coverage) == (0, 100.0)

@@ -62,7 +62,7 @@ SIDES = [("a", 3), ("b", None), ("b", 3), ("b", 32), ("d", 32)]
 def test_a_bad_packet_ends_its_job_and_no_other(side, width, fault, where, error):
     """Status, an ended packet of C, the rest of every packet discarded; then a sound job."""
     config = MatmulConfig(DOT, 1, 2, 4, width, width, None, width, initial_c=True)
-    job = Job(config, 6, 6, 5, use_d=True)
+    job = Job(config, 3, 6, 5, use_d=True)
 
     async def software(bench):
         job.offer(bench)
@@ -78,7 +78,7 @@ def test_a_bad_packet_ends_its_job_and_no_other(side, width, fault, where, error
         want = np.frombuffer(golden_bytes(job), np.uint8)[: len(data)]
         assert bytes(want) == data
         await bench.write("STATUS", REGISTERS["STATUS"].field(f"{side}_{error}").mask)
-        await Job(config, 3, 4, 4, 1, use_d=True).run(bench)
+        await Job(config, 2, 4, 3, 1, use_d=True).run(bench)
 
     Bench(config, seed=1, gap=0.1, stall=0.3).run(software)
 

@@ -4,12 +4,11 @@ import re
 
 import pytest
 
-from mxdot.hw import generate
 from mxdot.model import DotConfig
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.model.units.matmul.registers import REGISTERS
 from mxdot.sim.matmul.build import LARGE, shared_modules
-from verilog_text import check_lint, check_names, header_ports, modules, ports
+from verilog_text import check_lint, check_names, generated, header_ports, modules, ports
 
 DOT = DotConfig("e4m3", lanes=4)
 UNIT = MatmulConfig(DOT, rows=2, columns=3, depth=4, b_bytes=7, initial_c=True)
@@ -17,7 +16,7 @@ UNIT = MatmulConfig(DOT, rows=2, columns=3, depth=4, b_bytes=7, initial_c=True)
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    return generate(UNIT)
+    return generated(UNIT)
 
 
 def stream(name, width, mine):
@@ -51,7 +50,7 @@ def test_the_ports(text):
 
 
 def test_no_stream_d_without_initial_values():
-    found = ports(modules(generate(MatmulConfig(DOT, 1, 1, 4)))["mxdot_matmul"])
+    found = ports(modules(generated(MatmulConfig(DOT, 1, 1, 4)))["mxdot_matmul"])
     assert not [name for name in found if name.startswith("s_axis_d")]
 
 
@@ -88,15 +87,15 @@ def test_memories_have_no_initial_words(text):
 
 CLEAN = [
     UNIT,
-    MatmulConfig(DotConfig("e2m1,e5m2xe4m3", 8, "hopper", out="float16"), 1, 1, 8, 3, 40, 5),
+    MatmulConfig(DotConfig("e2m1,e5m2xe4m3", 4, "hopper", out="float16"), 1, 1, 8, 3, 40, 5),
     MatmulConfig(DotConfig("e3m2", 4, "exact", stages=1, status=False), 3, 1, 4, c_bytes=1),
-    MatmulConfig(DotConfig("int8", 4, "int32"), 1, 4, 16, initial_c=True, d_bytes=64),
+    MatmulConfig(DotConfig("int8", 4, "int32"), 1, 2, 16, initial_c=True, d_bytes=64),
     MatmulConfig(DOT, 1, 2, 4, 1, 1, 1, 1, initial_c=True),
 ]
 
 
 @pytest.mark.parametrize("config", CLEAN, ids=str)
 def test_clean_under_lint(config, tmp_path):
-    text = generate(config)
+    text = generated(config)
     check_names(text)
     check_lint(text, "mxdot_matmul", tmp_path)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from compare import some
 from mxdot.cli import main
 from mxdot.explore.probe import ModelUnit, probe
 from mxdot.explore.probe.black_boxes import Reordered
@@ -19,27 +20,32 @@ FP16 = PRESETS["hopper-fp16"]
 # Accumulator, formats and lanes; and what the probe calls it where that is not its own name.
 RECOVERED = [
     *((name, "e5m2", 32, None) for name in PRESETS),
-    ("hopper", "e4m3", 32, None),
-    ("hopper", "e5m2xe4m3", 32, None),
-    ("hopper", "e2m1", 32, None),
-    ("ada", "e4m3xe5m2", 32, None),
-    ("exact", "e5m2", 32, None),
-    ("exact", "e4m3", 8, None),
-    ("float32", "e5m2", 32, None),
-    ("float32", "e4m3", 128, None),
-    ("int32", "int8", 32, None),
-    ("aligned:0", "e5m2", 32, None),
-    ("aligned:13", "e4m3", 16, None),
-    ("aligned:30", "e4m3", 64, None),
-    ("aligned:62", "e5m2", 4, None),
-    ("aligned:10", "int8", 32, None),
-    ("fused:0", "e5m2", 8, None),
-    ("fused:13", "e5m2", 128, None),
-    ("fused:25", "e4m3", 4, None),
-    ("fused:40", "e5m2", 16, None),
-    ("fixed:48:-20", "e5m2", 32, None),
-    ("fixed:24:-10", "e4m3", 16, None),
-    ("fixed:20:-8:wrap", "e4m3", 8, None),
+    *some(
+        [
+            ("hopper", "e4m3", 32, None),
+            ("hopper", "e5m2xe4m3", 32, None),
+            ("hopper", "e2m1", 32, None),
+            ("ada", "e4m3xe5m2", 32, None),
+            ("exact", "e5m2", 32, None),
+            ("exact", "e4m3", 8, None),
+            ("float32", "e5m2", 32, None),
+            ("float32", "e4m3", 128, None),
+            ("int32", "int8", 32, None),
+            ("aligned:0", "e5m2", 32, None),
+            ("aligned:13", "e4m3", 16, None),
+            ("aligned:30", "e4m3", 64, None),
+            ("aligned:62", "e5m2", 4, None),
+            ("aligned:10", "int8", 32, None),
+            ("fused:0", "e5m2", 8, None),
+            ("fused:13", "e5m2", 128, None),
+            ("fused:25", "e4m3", 4, None),
+            ("fused:40", "e5m2", 16, None),
+            ("fixed:48:-20", "e5m2", 32, None),
+            ("fixed:24:-10", "e4m3", 16, None),
+            ("fixed:20:-8:wrap", "e4m3", 8, None),
+        ],
+        2,
+    ),
     ("fixed:640:-300", "e5m2", 32, "fixed:512:-256"),  # any register that holds everything
 ]
 
@@ -104,8 +110,9 @@ def test_names_every_machine(name):
 @pytest.mark.parametrize(
     ("text", "pair"),
     [
-        *product(("float16", "bfloat16", "fused:9:bfloat16"), ("e4m3", "e5m2", "fp16")),
-        *(("float16", "bf16xint4"), ("aligned:13:float16", "e4m3"), ("fused:10:float16", "e4m3")),
+        *some(product(("float16", "bfloat16", "fused:9:bfloat16"), ("e4m3", "e5m2", "fp16")), 2),
+        *some([("aligned:13:float16", "e4m3"), ("fused:10:float16", "e4m3")], 2),
+        ("float16", "bf16xint4"),
     ],
 )
 def test_recovers_running_values_of_16_bits(text, pair):

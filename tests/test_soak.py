@@ -30,6 +30,15 @@ CONFIG = DotConfig(formats="e4m3", lanes=4, accumulator="aligned:13", stages=3)
 STORED = sorted((Path(__file__).parent / "vectors" / "failures").glob("*.json"))
 
 
+@pytest.fixture
+def built(simulation_dir, tmp_path):
+    """A directory for a soak, which finds the builds of other tests' right units there."""
+    builds = simulation_dir.resolve() / "soak"
+    builds.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "builds").symlink_to(builds)
+    return tmp_path
+
+
 def soak(directory, config: UnitConfig = CONFIG, **options):
     settings = Settings(directory=directory, replay="mxdot sim replay {file}", **options)
     return run_soak([Unit(config)], settings)
@@ -53,7 +62,8 @@ def test_a_failure_becomes_as_small_as_can_be(tmp_path, simulation_dir, capsys):
     assert {scale_a, scale_b} == {127} or item["c"]
     assert State(tmp_path).load()[CONFIG.name].failed == 1
 
-    job = UnitJob("replay", CONFIG, 0, tmp_path / "replay", builds=simulation_dir / "bench")
+    builds = simulation_dir / "soak" / CONFIG.name
+    job = UnitJob("replay", CONFIG, 0, tmp_path / "replay", builds=builds)
     replayed, report = vector.replay(small, job)
     assert not replayed.failed
     assert report == ""
@@ -69,8 +79,9 @@ def wrong_from_the_third_on(unit, m):
 
 
 def test_what_fails_after_others_only_keeps_those(tmp_path):
-    verilog = wrong_verilog(wrong_from_the_third_on, CONFIG, tmp_path)
-    assert not soak(tmp_path, seed=1, count=500, verilog=verilog)
+    config = DotConfig("e2m1", 4, "fixed:24:-8", 1, load_c=False)  # which has little to simplify
+    verilog = wrong_verilog(wrong_from_the_third_on, config, tmp_path)
+    assert not soak(tmp_path, config, seed=1, count=500, verilog=verilog)
     (path,) = (tmp_path / "failures").glob("*.json")
     small = vector.load(path)
     assert small.state == vector.MINIMISED
@@ -151,26 +162,26 @@ def counted(directory):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_an_interrupted_soak_goes_on(number, tmp_path, capsys):
-    process = begun(tmp_path)
+def test_an_interrupted_soak_goes_on(number, built, capsys):
+    process = begun(built)
     process.send_signal(number)
     assert process.wait(30) != 0
-    runs, compared = counted(tmp_path)
+    runs, compared = counted(built)
     assert runs >= 1
-    assert bool(list((tmp_path / "runs").iterdir())) == (number == signal.SIGKILL)
-    assert soak(tmp_path, seed=1, count=1000)
-    assert counted(tmp_path)[0] == runs + 1
-    assert counted(tmp_path)[1] > compared
-    assert list((tmp_path / "runs").iterdir()) == []
+    assert bool(list((built / "runs").iterdir())) == (number == signal.SIGKILL)
+    assert soak(built, seed=1, count=1000)
+    assert counted(built)[0] == runs + 1
+    assert counted(built)[1] > compared
+    assert list((built / "runs").iterdir()) == []
     assert f"{compared:,} compared so far" in capsys.readouterr().out
 
 
-def test_rounds_send_operands_again(tmp_path, capsys):
-    """Which adds nothing to what was different."""
-    assert soak(tmp_path, seed=1, count=1000, rounds=3)
-    (count,) = State(tmp_path).load().values()
-    assert count.compared == 3 * count.different >= 3 * 900
-    assert f"{count.different:,} of them different" in capsys.readouterr().out
+def test_rounds_send_operands_again(built, capsys):
+    """Which adds nothing to what was drawn anew."""
+    assert soak(built, seed=1, count=1000, rounds=3)
+    (count,) = State(built).load().values()
+    assert count.compared == 3 * count.fresh >= 3 * 900
+    assert f"{count.fresh:,} of them drawn anew" in capsys.readouterr().out
 
 
 @breaks(DotUnit)
@@ -186,10 +197,31 @@ def wrong_after_a_long_wait(unit, m):
 
 def test_a_later_round_finds_what_long_stalls_bring_out(tmp_path):
     verilog = wrong_verilog(wrong_after_a_long_wait, CONFIG, tmp_path)
-    assert soak(tmp_path / "one", seed=1, count=1000, verilog=verilog)
-    assert not soak(tmp_path / "more", seed=1, count=1000, rounds=6, verilog=verilog)
-    (path,) = (tmp_path / "more" / "failures").glob("*.json")
+    assert soak(tmp_path, seed=1, count=1000, verilog=verilog)
+    assert not soak(tmp_path, seed=1, count=1000, rounds=6, verilog=verilog)
+    (path,) = (tmp_path / "failures").glob("*.json")
     assert vector.load(path).timing.stall > Timing().stall
+
+
+@breaks(DotUnit)
+def hangs_after_a_long_wait(unit, m):
+    waited, hangs = Signal(3), Signal()
+    with m.If(unit.o.valid & ~unit.o.ready):
+        m.d.sync += waited.eq(waited + (waited < 6))
+    with m.Else():
+        m.d.sync += waited.eq(0)
+    m.d.sync += hangs.eq(hangs | (waited == 6))
+    with m.If(hangs):
+        m.d.comb += unit.o.valid.eq(0)
+
+
+def test_a_deadlock_in_a_later_round_names_its_timing(tmp_path, capsys):
+    verilog = wrong_verilog(hangs_after_a_long_wait, CONFIG, tmp_path)
+    assert not soak(tmp_path / "more", seed=1, count=1000, rounds=6, verilog=verilog)
+    timing = r"^gap \d+/256, stall (\d+)/256, seed \d+: .*: deadlock: "
+    told = re.search(timing, capsys.readouterr().out, re.M)
+    assert told is not None
+    assert int(told[1]) > Timing().stall
 
 
 def test_two_soaks_at_once_lose_no_count(tmp_path):
@@ -205,24 +237,33 @@ def test_two_soaks_at_once_lose_no_count(tmp_path):
     assert state.load() == {"unit": Count("v", "dot products", 800, 80)}
 
 
+@pytest.mark.parametrize(("fields", "fresh"), [({}, 9), ({"different": 3}, 3), ({"fresh": 4}, 4)])
+def test_counts_of_earlier_states(fields, fresh, tmp_path):
+    """Without rounds all was drawn anew; the field had another name."""
+    count = {"verilog": "v", "items": "dot products", "compared": 9} | fields
+    state = {"schema": "mxdot soak 1", "units": {"unit": count}}
+    (tmp_path / "state.json").write_text(json.dumps(state))
+    assert State(tmp_path).load() == {"unit": Count("v", "dot products", 9, fresh=fresh)}
+
+
 def test_another_verilog_counts_from_zero(tmp_path):
     State(tmp_path).add("unit", Count("v", "dot products", 10, 1))
     assert State(tmp_path).add("unit", Count("w", "dot products", 3, 1)).compared == 3
 
 
-def test_a_failure_that_was_not_made_small_yet_is_next_time(tmp_path):
+def test_a_failure_that_was_not_made_small_yet_is_next_time(built):
     """As an interruption leaves it; a right unit does not fail on it."""
     (stored,) = (path for path in STORED if "aligned" in path.name)
-    path = tmp_path / "failures" / "one.json"
+    path = built / "failures" / "one.json"
     replace(vector.load(stored), state=vector.FOUND).save(path)
-    assert soak(tmp_path, hours=0)
+    assert soak(built, hours=0)
     assert vector.load(path).state == vector.LOST
 
 
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
 def test_stored_failures_are_mended(path, tmp_path, simulation_dir):
     kept = vector.load(path)
-    builds = simulation_dir / "failures" / path.stem
+    builds = simulation_dir / "soak" / kept.config.name
     job = UnitJob("stored", kept.config, 0, tmp_path, builds=builds)
     replayed, report = vector.replay(kept, job)
     assert (report, replayed.failed, len(replayed.got)) == ("", False, len(kept.items))

@@ -27,7 +27,7 @@ UNITS = {
         load_c=False, stages=1,
     ),
     "several scales": DotConfig(
-        "e2m1", 16, "blackwell", 5, scales="e4m3", scale_block=4
+        "e2m1", 8, "blackwell", 5, scales="e4m3", scale_block=4
     ),
 }  # fmt: skip
 

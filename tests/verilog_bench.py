@@ -115,7 +115,7 @@ def compile_bench(directory: Path, top: str, sources: Sequence[str]) -> Path:
     assert done.returncode == 0, done.stdout + done.stderr
     make = ["make", "-C", str(objects), "-f", "Vtop.mk", f"PYTHON3={sys.executable}"]
     make += ["AR=ar", "CXX=g++", "LINK=g++", "VM_PARALLEL_BUILDS=0", "USER_CPPFLAGS="]
-    make += ["OPT_FAST=-O0", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2"]
+    make += ["OPT_FAST=-O0", "OPT_SLOW=-O0", "OPT_GLOBAL=-O0"]
     runtime = precompiled.runtime(objects, tools, make)
     make += [f"USER_CPPFLAGS=-include {precompiled.headers(objects, tools, make)}"]
     make += ["VM_GLOBAL_FAST=", "VM_GLOBAL_SLOW="]

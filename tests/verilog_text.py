@@ -1,10 +1,11 @@
 """What the tests of the generated Verilog share: modules, ports and names of its text."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 from mxdot import hw
-from mxdot.hw.verilog import modules_of
+from mxdot.hw.verilog import generate, modules_of
 from mxdot.hw.verilog.keywords import KEYWORDS
 from mxdot.model import DotConfig, DotQuantizeConfig, QuantizeConfig
 from mxdot.model.units.matmul.config import MatmulConfig
@@ -23,6 +24,9 @@ KINDS = {
     "matmul": MatmulConfig(DotConfig("e2m1", 4, "exact", 2), 1, 2, 4, 7, initial_c=True),
 }
 """A small unit of each kind."""
+
+generated = cache(generate)
+"""The Verilog of a configuration, of which tests of one process look at several sides."""
 
 Ports = dict[str, tuple[str, int]]
 """(direction, width) of each port, in order."""

@@ -17,7 +17,7 @@ from ...sim.engine.unit import run_unit, verilog_of
 from .. import command
 from ..mutate.subjects import UNITS, Unit
 from .judge import Judged, judge
-from .reasons import Reason, load
+from .reasons import Reason, load, wider
 from .report import page, summary
 
 BUILD = Path("build/coverage")
@@ -46,21 +46,28 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def conclude(units: Sequence[Judged], reasons: Sequence[Reason]) -> int:
-    """Write the report and print the summary, with reasons of these units that no hole needs."""
+    """Write the report and print the summary, with reasons of these units that no hole needs, or
+    that hold of what was reached as well."""
     names = {unit.name for unit in units}
     used = {reason for unit in units for reason in unit.reasons.values()}
     unused = [reason for reason in reasons if reason.unit in names and reason not in used]
+    wide = {
+        reason: what
+        for unit in units
+        for reason, what in wider(reasons, unit.name, unit.counts, unit.source.splitlines()).items()
+    }
     files = [path for unit in units if (path := BUILD / unit.name / "coverage.yml").is_file()]
     merged = BUILD / "functional"
     functional = None
     if files:
         functional = merge_coverage(files, merged.with_suffix(".yml"), merged.with_suffix(".xml"))
-    line = summary(units, functional, len(unused))
+    line = summary(units, functional, len(unused), len(wide))
     write_file(BUILD / "report.html", page(units, line))
     for reason in unused:
-        what = ", ".join(reason.what)
-        print(f"no hole needs the reason {what!r} of {reason.unit}: {reason.why}")
-    failed = bool(unused) or any(unit.holes for unit in units)
+        print(f"no hole needs the reason {reason.what!r} of {reason.unit}: {reason.why}")
+    for reason, what in wide.items():
+        print(f"{what}, was reached, in spite of the reason {reason.what!r} of {reason.unit}")
+    failed = bool(unused or wide) or any(unit.holes for unit in units)
     print(f"{line}: {'FAILED' if failed else 'closed'} ({BUILD / 'report.html'})")
     return int(failed)
 

@@ -1,14 +1,16 @@
-"""Reasons why a point cannot be reached, from reasons.toml: each must hold something."""
+"""Reasons why a point cannot be reached, from reasons.toml: each must hold of points that were not
+reached, and of no others."""
 
 import re
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from .points import KINDS, Point
+from .points import KINDS, Counts, Point
 
 FILE = Path(__file__).with_name("reasons.toml")
 _KEYS = ("unit", "module", "kind", "what", "why")
@@ -17,14 +19,14 @@ _BITS = re.compile(r"(.+)\[(\d+)(?::(\d+))?\]")
 
 @dataclass(frozen=True)
 class Reason:
-    """Why such points of a unit cannot occur. module: a shell pattern; what: such patterns of the
-    point's words, of a toggle of nets, with a range of bits behind or without; source: text that
-    the point's line has."""
+    """Why such points of a unit cannot occur. module: a shell pattern; what: one of the point's
+    words, of a toggle of a net, with a range of bits behind or without; source: text that the
+    point's line has."""
 
     unit: str
     module: str
     kind: str
-    what: tuple[str, ...]
+    what: str
     why: str
     source: str = ""
 
@@ -35,7 +37,7 @@ class Reason:
             and unit == self.unit
             and fnmatchcase(point.module, self.module)
             and self.source in line
-            and any(_matches(point.bit, words) for words in self.what)
+            and _matches(point.bit, self.what)
         )
 
 
@@ -49,21 +51,20 @@ def _matches(bit: str, words: str) -> bool:
 
 
 def load(path: Path = FILE) -> list[Reason]:
-    """All of a file; ValueError names an entry that is none."""
+    """All of a file, one for each pattern; ValueError names an entry that is none."""
     entries = tomllib.loads(path.read_text(encoding="utf-8")).get("reason", [])
-    return [_reason(path, entry) for entry in entries]
+    return [reason for entry in entries for reason in _reasons(path, entry)]
 
 
-def _reason(path: Path, entry: dict[str, Any]) -> Reason:
+def _reasons(path: Path, entry: dict[str, Any]) -> list[Reason]:
     what = entry.get("what")
     words = what if isinstance(what, list) and what else [what]
-    given = {**entry, "what": tuple(words)}
     texts = [*words, *(value for key, value in entry.items() if key != "what")]
     if set(entry) - {"source"} != set(_KEYS) or not all(isinstance(t, str) and t for t in texts):
         raise ValueError(f"a reason in {path} must have texts {', '.join(_KEYS)}, not {entry!r}")
     if entry["kind"] not in KINDS:
         raise ValueError(f"kind in {path} must be one of {', '.join(KINDS)}, not {entry['kind']!r}")
-    return Reason(**given)
+    return [Reason(**{**entry, "what": pattern}) for pattern in words]
 
 
 def explained(
@@ -81,3 +82,24 @@ def explained(
         else:
             found[point] = reason
     return found, left
+
+
+def wider(
+    reasons: Iterable[Reason], unit: str, counts: Counts, source: Sequence[str]
+) -> dict[Reason, str]:
+    """Reasons that hold of a bit or of branches of a line although all of it was reached, and of
+    which, in words: they say too much, and would hide a later hole. source: lines."""
+    places: dict[tuple[str, str, int, str], list[bool]] = defaultdict(list)
+    points: dict[tuple[str, str, int, str], Point] = {}
+    for point, count in counts.items():
+        place = (point.module, point.kind, point.line, point.bit)
+        places[place].append(count.hits > 0)
+        points[place] = point
+    reached = [points[place] for place, hits in places.items() if all(hits)]
+    found: dict[Reason, str] = {}
+    for reason in (reason for reason in reasons if reason.unit == unit):
+        for point in reached:
+            if reason.holds(unit, point, source[point.line - 1]):
+                found[reason] = f"{point.bit} of {point.module}, line {point.line}"
+                break
+    return found

@@ -19,8 +19,9 @@ pre { overflow-x: auto; line-height: 1.3; } .hit { background: #e3f4e3; }
 _COLUMNS = ("all", "reached", "constant", "with a reason", "holes")
 
 
-def summary(units: Sequence[Judged], functional: float | None, unused: int) -> str:
-    """One line for CI. functional: percent of the bins of functional coverage."""
+def summary(units: Sequence[Judged], functional: float | None, unused: int, wide: int) -> str:
+    """One line for CI. functional: percent of the bins of functional coverage; unused, wide:
+    reasons that no hole needs, and that hold of what was reached."""
     parts = []
     for kind in KINDS:
         rows = [unit.row(kind) for unit in units]
@@ -30,7 +31,7 @@ def summary(units: Sequence[Judged], functional: float | None, unused: int) -> s
     holes = sum(len(unit.holes) for unit in units)
     if functional is not None:
         parts.append(f"functional {functional:.1f}%")
-    parts += [f"{holes:,} holes", f"{unused} unused reasons"]
+    parts += [f"{holes:,} holes", f"{unused} unused reasons", f"{wide} too wide"]
     return f"coverage of {len(units)} units: {'; '.join(parts)}"
 
 

@@ -40,6 +40,16 @@ class Subject:
     cases: int = 0
     """How many values the observer's input CASE has, which are proved one by one."""
 
+    def __post_init__(self) -> None:
+        for name, value in self.tied.items():
+            width = self.inputs.get(name)
+            if width is None:
+                raise ValueError(f"tied must name inputs of the subject, not {name!r}")
+            if isinstance(value, int) and not 0 <= value < 1 << width:
+                raise ValueError(f"{name} must be tied to 0 to {(1 << width) - 1}, not {value}")
+            if isinstance(value, str) and (len(value) != width or set(value) - set("01-")):
+                raise ValueError(f"{name} must be tied to {width} of 0, 1 and -, not {value!r}")
+
     @property
     def input_bits(self) -> int:
         """Of inputs in one cycle."""

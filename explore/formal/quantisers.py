@@ -67,7 +67,7 @@ def claims() -> Iterator[Claim]:
     yield Claim(
         "chain:dot-quantize",
         f"{words}: a block is NaN where a block of one of its {BLOCK} products is, and no other, "
-        "whatever the gaps and stalls",
+        "whatever the gaps and stalls, if the first block after the reset begins a product",
         _subject(DOT_QUANTISER, tied), _poisons, _bug(BLOCK),
     )  # fmt: skip
 
@@ -174,7 +174,7 @@ def _poisons(m: Module, p: Any) -> Value:
     nan, known = p.in_scale_a[-1] | (poisoned & ~p.in_first), p.in_first | begun
     with m.If(takes):
         m.d.sync += [poisoned.eq(nan), begun.eq(known)]
-    # What comes before a first block belongs to no product.
+    # What comes before a first block belongs to no product: nothing is said of such a stream.
     given = Signal(init=1)
     with m.If(takes & ~known):
         m.d.sync += given.eq(0)

@@ -21,8 +21,9 @@ def claims() -> Iterator[Claim]:
         "registers:write",
         "a write, its address and word in any order, is answered once and changes what the map "
         "says of its address, in the bytes that it has, and nothing else: registers of a job, of "
-        "the interrupt, start, reset, STATUS; SLVERR and its error where it must change nothing; "
-        "STATUS keeps what happens until it is cleared, irq follows it, both are read so",
+        "the interrupt, start, reset, STATUS; SLVERR where it must change nothing, with an error "
+        "for a register of a job while one runs and for a value that is too large; STATUS keeps "
+        "what happens until it is cleared, irq follows it, both are read so",
         lambda: component(Registers(CONFIG)), _writes, ("irq_enable[1] & ", "irq_enable[0] & "),
     )  # fmt: skip
 

@@ -47,8 +47,8 @@ _MODES = {
     "inv": "inverted",
     "const0": "stuck at 0",
     "const1": "stuck at 1",
-    "cnot0": "inverted while another is 0",
-    "cnot1": "inverted while another is 1",
+    "cnot0": "inverted while {} is 0",
+    "cnot1": "inverted while {} is 1",
 }
 
 
@@ -125,9 +125,11 @@ def make(unit: Unit, count: int, seed: int, directory: Path) -> Design:
 
 def _of_yosys(number: int, command: str) -> Mutant:
     """What a command of Yosys says."""
-    options = dict(re.findall(r"-(mode|cell|port|portbit|wire|wirebit|src) (\S+)", command))
+    options = dict(re.findall(r"-(mode|cell|port|portbit|ctrlbit|src) (\S+)", command))
     where = f"{plain(options['cell'])}.{options['port']}[{options['portbit']}]"
-    what = f"{options['port']}[{options['portbit']}] {_MODES[options['mode']]}"
+    condition = f"{options['port']}[{options.get('ctrlbit')}]"
+    change = _MODES[options["mode"]].format(condition)
+    what = f"{options['port']}[{options['portbit']}] {change}"
     operator = "stuck net" if options["mode"].startswith("const") else "inverted net"
     source = _line(options.get("src", ""))
     return Mutant(number, operator, where, what, source, options["cell"], command)

@@ -50,10 +50,10 @@ def decide(
     """The verdict of "equivalent", and how it came about.
 
     First one step: from every state both go to the same state with the same outputs. The same with
-    registers that hold nothing free to differ. Then the same for states that facts about the unit
-    allow, each proved here before it is assumed. Then any
-    sequence of inputs: both start in one state, whatever it is, with a reset in the first cycle;
-    payloads count while they are valid. What takes too long is asked again with the longer limit.
+    registers that hold nothing free to differ. Then that again for states of the unit that facts
+    about it allow, each proved here before it is assumed. Then any sequence of inputs: both start
+    in one state, whatever it is, with a reset in the first cycle; payloads count while they are
+    valid. What takes too long is asked again with the longer limit.
     facts: those of the unit when None. SynthesisError when ABC fails in the last question, or takes
     longer.
     """
@@ -95,9 +95,8 @@ def _questions(
     yield any_state, lambda to: step(graph, number, to / "step.aig"), STEP
     yield any_state + idle, lambda to: waiting(graph, number, to / "step.aig"), STEP
     if rules:
-        given, of = Given(rules, reset), f"{any_state} of {names}"
-        yield of, lambda to: step(graph, number, to / "step.aig", given), STEP
-        yield of + idle, lambda to: waiting(graph, number, to / "step.aig", given), STEP
+        given, of = Given(rules, reset), f"{any_state} of {names}{idle}"
+        yield of, lambda to: waiting(graph, number, to / "step.aig", given), STEP
     how = "every sequence from every state, after a reset"
     yield how, lambda to: sequence(graph, number, reset, to / "sequence.aig"), SEQUENTIAL
 
@@ -140,8 +139,8 @@ def _free(graph: Aig) -> list[tuple[str, int]]:
     return [name for name in graph.inputs if name[0] != SELECT]
 
 
-def step(graph: Aig, number: int, path: Path, known: Given = Given()) -> None:
-    """Registers are inputs, and what comes next to them is an output. known: as `waiting`'s."""
+def step(graph: Aig, number: int, path: Path) -> None:
+    """Registers are inputs, and what comes next to them is an output."""
     free, count = _free(graph), len(graph.nexts)
     builder = Builder(len(free) + count, 0)
     given = {name: builder.input(i) for i, name in enumerate(free)}
@@ -149,19 +148,18 @@ def step(graph: Aig, number: int, path: Path, known: Given = Given()) -> None:
     right, wrong = (
         builder.copy(graph, [*_selected(graph, which, given), *state]) for which in (0, number)
     )
-    allowed, next_counts = _allowed(graph, builder, state, given, known)
     outputs = zip(_outputs(graph, right).values(), _outputs(graph, wrong).values(), strict=True)
-    differ = [builder.both(builder.differ(a, b), allowed) for a, b in outputs]
-    nexts = zip(_nexts(graph, right), _nexts(graph, wrong), next_counts, strict=True)
-    differ += [builder.both(builder.differ(a, b), counts) for a, b, counts in nexts]
+    nexts = zip(_nexts(graph, right), _nexts(graph, wrong), strict=True)
+    differ = [builder.differ(a, b) for pairs in (outputs, nexts) for a, b in pairs]
     builder.write(path, [], builder.either(differ))
 
 
 def waiting(graph: Aig, number: int, path: Path, known: Given = Given()) -> None:
     """As `step`, where registers of a section that the mutant loads otherwise may differ as long as
-    the section's valid bit is 0: both start in one state, and this relation lasts. Where rules
-    are known, a state that they call wrong, which can only be the one before a first reset, counts
-    for the reset of registers that no valid bit owns alone: the others hold anything after it.
+    the section's valid bit is 0: both start in one state, and this relation lasts. What rules
+    say is assumed of the unit's own state, of which it is proved, not of the mutant's. A state that
+    they call wrong can only be the one before a first reset: there outputs do not count, and the
+    relation must hold after the reset.
     """
     free, count = _free(graph), len(graph.nexts)
     builder = Builder(len(free) + 2 * count, 0)
@@ -188,13 +186,12 @@ def waiting(graph: Aig, number: int, path: Path, known: Given = Given()) -> None
             for which, leaves in ((0, here), (number, beside))
         )
         nexts = _nexts(graph, right)
-        allowed, next_counts = _allowed(graph, builder, here, given, known)
+        allowed, goes_on = _allowed(graph, builder, here, given, known)
         for name, value in (first := _outputs(graph, right)).items():
             unlike = builder.differ(value, _outputs(graph, wrong)[name])
             differ.append(builder.both(allowed, builder.both(unlike, _counts(name[0], first))))
-        pairs = zip(nexts, _nexts(graph, wrong), loose, next_counts, strict=True)
-        for a, b, valid, counts in pairs:
-            holds = counts if valid is None else builder.both(counts, nexts[valid])
+        for a, b, valid in zip(nexts, _nexts(graph, wrong), loose, strict=True):
+            holds = goes_on if valid is None else builder.both(goes_on, nexts[valid])
             differ.append(builder.both(builder.differ(a, b), holds))
     builder.write(path, [], builder.either(differ))
 
@@ -205,13 +202,13 @@ def _allowed(
     state: Sequence[int],
     given: dict[tuple[str, int], int],
     known: Given,
-) -> tuple[int, list[int]]:
-    """Whether outputs of a state count, and of each register whether what comes next does.
+) -> tuple[int, int]:
+    """Whether outputs of a state count, and whether what comes next to its registers does.
 
     ValueError for a rule about another unit's registers.
     """
     if not known.rules:
-        return aig.TRUE, [aig.TRUE] * len(state)
+        return aig.TRUE, aig.TRUE
     literals = {name: literal for name, literal in zip(graph.registers, state, strict=True) if name}
     wrong: list[int] = []
     for rule in known.rules:
@@ -222,8 +219,7 @@ def _allowed(
         wrong += _outputs(rule, nodes).values()
     allowed = builder.either(wrong) ^ 1
     resets = given[known.reset, 0] ^ known.reset.endswith("n")  # active low
-    goes_on = builder.either((allowed, resets))
-    return allowed, [goes_on if owner is None else allowed for owner in _owners(graph)]
+    return allowed, builder.either((allowed, resets))
 
 
 def _owners(graph: Aig) -> list[int | None]:

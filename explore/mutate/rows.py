@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from ...hw.verilog import default_top
 from ..cost.errors import SynthesisError
 from ..cost.tools import run_yosys
-from ..formal import arithmetic, software
+from ..formal import arithmetic, software, writes
 from ..formal.claim import Claim
 from ..formal.engine import Verdict
 from ..formal.observer import SUBJECT, Subject
@@ -80,7 +80,7 @@ def whole(verilog: str, top: str) -> str:
 @cache
 def _rows() -> dict[str, list[tuple[Claim, Subject]]]:
     """Those about components by themselves."""
-    return _by_module([*arithmetic.claims(), *software.claims()])
+    return _by_module([*arithmetic.claims(), *software.claims(), *writes.claims()])
 
 
 def _by_module(claims: list[Claim]) -> dict[str, list[tuple[Claim, Subject]]]:

@@ -7,7 +7,6 @@ from enum import StrEnum
 from pathlib import Path
 
 from ...sim.engine.cache import digest
-from .. import formal
 from ..cost.cache import Cache
 from ..cost.errors import SynthesisError
 from ..formal.engine import Verdict
@@ -18,6 +17,8 @@ from .equivalence import Limits
 GOAL = 99.0
 """Percent of the mutants that are not the same unit."""
 _PACKAGES = Path(__file__).parents[2]
+_MAKERS = ("design", "operators", "rtlil")
+"""Modules that make a mutant of what its text says."""
 
 
 class Fate(StrEnum):
@@ -83,17 +84,26 @@ def _kept(cache: Cache, key: str, kind: str) -> Outcome | None:
 
 
 def _digest_of_bench() -> str:
-    """Of the bench and of the model that it compares with."""
-    files = sorted(path for name in ("sim", "model") for path in (_PACKAGES / name).rglob("*.py"))
-    files += sorted((_PACKAGES / "sim").rglob("*.sv*"))
-    return digest([path.read_text() for path in [*files, Path(str(bench.__file__))]])
+    """Of the bench, of the model that it compares with, and of what makes mutants."""
+    bench_tops = sorted((_PACKAGES / "sim").rglob("*.sv*"))
+    return _digest("sim", "model", files=[*bench_tops, *_own("bench", *_MAKERS)])
 
 
 def _digest_of_proofs() -> str:
-    """Of the rows of `make formal`, what proves them, and the proofs of equality."""
-    files = sorted(Path(str(formal.__file__)).parent.glob("*.py"))
-    files += [Path(str(module.__file__)) for module in (equivalence, rows)]
-    return digest([path.read_text() for path in files])
+    """Of the rows of `make formal`, what proves them and makes their subjects, of the proofs of
+    equality, and of what makes mutants."""
+    files = [*_own("equivalence", "rows", *_MAKERS), _PACKAGES / "explore/cost/tools.py"]
+    return _digest("explore/formal", "hw", "model", files=files)
+
+
+def _digest(*folders: str, files: Iterable[Path]) -> str:
+    """Of the Python of folders of mxdot, and of files."""
+    found = sorted(path for folder in folders for path in (_PACKAGES / folder).rglob("*.py"))
+    return digest([path.read_text() for path in [*found, *files]])
+
+
+def _own(*modules: str) -> list[Path]:
+    return [Path(__file__).with_name(f"{module}.py") for module in modules]
 
 
 def _passes(design: Design, seed: int, directory: Path) -> bool:
@@ -116,23 +126,27 @@ def _simulated(design: Design, mutant: Mutant, seed: int, directory: Path) -> Ou
 
 
 def _proved(design: Design, mutant: Mutant, directory: Path, limits: Limits) -> Outcome:
-    """Killed by a row of `make formal`, proved to be the same unit, or neither."""
+    """Proved to be the same unit, killed by a row of `make formal`, or neither.
+
+    Equality first: a row about a module says also what the unit never asks of it.
+    """
     start = time.monotonic()
 
     def outcome(fate: Fate, by: str) -> Outcome:
         return Outcome(design.unit.name, mutant.text, fate, by, time.monotonic() - start)
 
-    row = rows.killer(design, mutant, directory / "row", limits.longer)
-    if row is not None:
-        return outcome(Fate.KILLED, f"proof `{row}`")
     try:
         verdict, how = equivalence.decide(design, mutant.number, directory, limits)
     except SynthesisError as error:
-        return outcome(Fate.SURVIVED, f"no proof: {error}")
+        verdict, how = Verdict.UNDECIDED, f": {error}"
     if verdict is Verdict.PROVED:
         return outcome(Fate.EQUIVALENT, how)
-    how = "another unit" if verdict is Verdict.REFUTED else "no proof"
-    return outcome(Fate.SURVIVED, f"{how}, says ABC")
+    row = rows.killer(design, mutant, directory / "row", limits.longer)
+    if row is not None:
+        return outcome(Fate.KILLED, f"proof `{row}`")
+    if verdict is Verdict.REFUTED:
+        return outcome(Fate.SURVIVED, "another unit, says ABC")
+    return outcome(Fate.SURVIVED, f"no proof{how}")
 
 
 def counts(outcomes: Sequence[Outcome]) -> dict[str, int]:

@@ -111,6 +111,8 @@ class ProtocolChecker(uvm_component):
         first, last = self.subject.marks() if in_valid else (False, False)
         if in_valid and not accepted and self.exact and self.line.must_accept(self.now, first):
             self.context.error(f"cycle {self.now}: in_ready is low though nothing is in the way")
+        if in_valid and not accepted:
+            event.own = self.watcher.wait(first, self.line.full(self.now))
         if accepted:
             if self.previous_accepted:
                 event.gap = "none"

@@ -69,6 +69,10 @@ class Timeline(ABC):
     def reset(self) -> None:
         """The unit is empty."""
 
+    def full(self, now: int) -> bool:
+        """True when results that wait leave no room for another beat now."""
+        return False
+
     @abstractmethod
     def must_accept(self, now: int, first: bool) -> bool:
         """True when the unit has room for this beat now; `first` of its item."""
@@ -94,6 +98,10 @@ class Watcher:
 
     def accept(self, first: bool, last: bool, at_once: bool) -> Bins:
         """A beat was accepted, the first or last of its item, `at_once` after another."""
+        return {}
+
+    def wait(self, first: bool, full: bool) -> Bins:
+        """A beat, the first of its item or not, was not accepted; full: for want of room."""
         return {}
 
 

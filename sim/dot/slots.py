@@ -7,6 +7,8 @@ from ..bench.subject import Bins, Goals, Watcher
 
 APART, NEXT, CHAINED = "another slot", "same slot, next product", "same slot, same product"
 
+FIRST, LATER = "a first block", "a chained block"
+
 
 def goals(config: DotConfig) -> Goals:
     """The bins that `config` can hit."""
@@ -21,6 +23,7 @@ def goals(config: DotConfig) -> Goals:
         "end": ["alone", "while others run"],
         "order_of_results": ["as begun", "before an older product"],
         "begins": ["where one has ended", "where a reset has cut one"],
+        "waits_for_room": [FIRST, LATER],
     }
 
 
@@ -58,3 +61,7 @@ class Slots(Watcher):
             bins["order_of_results"] = {"before an older product" if older else "as begun"}
         self.last = slot
         return bins
+
+    def wait(self, first: bool, full: bool) -> Bins:
+        """What waits for room for a result, be it that of another product."""
+        return {"waits_for_room": {FIRST if first else LATER}} if full else {}

@@ -111,10 +111,14 @@ class Timeline(subject.Timeline):
         own = self.entered.get(slot, LONG_AGO) + self.interval if chained else LONG_AGO
         return max(now + self.before, self.last + 1, own)
 
+    def full(self, now: int) -> bool:
+        """True when there is no room for another result of products in flight."""
+        # The place of a result that is taken is free in the next cycle.
+        return self.runs_on and len(self.due) + (self.taken == now) == self.capacity
+
     def must_accept(self, now: int, first: bool) -> bool:
         """True when the unit has room for this block now."""
-        # The place of a result that is taken is free in the next cycle.
-        if self.runs_on and len(self.due) + (self.taken == now) == self.capacity:
+        if self.full(now):
             return False
         if self.before == 0:
             return self.entry(now, first) == now

@@ -27,6 +27,9 @@ def run_jobs(jobs: Iterable[UnitJob], workers: int, report: Report) -> Iterator[
 
     A job is taken from `jobs` when there is a worker for it, after the results before it were used.
 
+    Jobs are copies of a process that is started once, by the first call of this process: what is in
+    `os.environ` then is their environment, and what is put there later does not reach them.
+
     However the caller leaves (KeyboardInterrupt, SIGTERM, SIGKILL, an error), no process stays
     behind.
     """

@@ -25,7 +25,7 @@ from .unit import (
     run_cycles,
     verilog_of,
 )
-from .verilator import Build
+from .verilator import Build, SimulationError
 
 Simulation = Build | bulk.Streaming
 NEIGHBOURS = 64  # items before the first failure that are kept with it, for one that needs them
@@ -50,6 +50,9 @@ class Timing:
     gap: int = 8
     stall: int = 16
     seed: int = 1
+
+    def __str__(self) -> str:
+        return f"gap {self.gap}/256, stall {self.stall}/256, seed {self.seed}"
 
 
 CHANCES = (0, 8, 32, 96)  # of a gap or a stall, in 1/256
@@ -214,7 +217,7 @@ class StreamUnit(ABC):
         time_limit: float,
     ) -> Iterator[Sent]:
         """Streams the items in their order through the unit, once for each of the timings; files
-        are called `name`."""
+        are called `name`. SimulationError, which begins with the timing, where one does not end."""
         places = np.argsort(order)
         ends = np.cumsum([len(batch) for batch in batches])
         batches = [
@@ -229,16 +232,19 @@ class StreamUnit(ABC):
         want = None
         try:
             for timing in timings:
-                report = bulk.run(
-                    build,
-                    records,
-                    results,
-                    gap=timing.gap,
-                    stall=timing.stall,
-                    seed=timing.seed,
-                    waves=waves,
-                    time_limit=time_limit,
-                )
+                try:
+                    report = bulk.run(
+                        build,
+                        records,
+                        results,
+                        gap=timing.gap,
+                        stall=timing.stall,
+                        seed=timing.seed,
+                        waves=waves,
+                        time_limit=time_limit,
+                    )
+                except SimulationError as error:
+                    raise SimulationError(f"{timing}: {error}") from None
                 if want is None:  # not before the unit has ended: one that hangs is told at once
                     words = [self.words(predict(self.config, batch)) for batch in batches]
                     want = self.placed_words(np.concatenate(words)[order])

@@ -176,7 +176,7 @@ class _Soak:
         text = f"{job.name}: {result.compared:,} {result.items}, {result.seconds:.1f} s"
         if verilog is not None:
             run = Count(verilog_digest(verilog), result.items, result.compared)
-            run.runs, run.different = 1, result.compared - result.repeated
+            run.runs, run.fresh = 1, result.compared - result.repeated
             run.failed, run.seconds = int(not result.passed), result.seconds
             count = self.state.add(job.name, run)
             text += f"; {count.compared:,} in {count.runs} runs"
@@ -252,10 +252,10 @@ class _Soak:
                 compared = f"{count.compared:16,} {count.items} in {count.runs} runs"
                 print(f"{compared}{failed}: {unit.name}")
         every = sum(count.compared for count in counts.values())
-        different = sum(count.different for count in counts.values())
+        fresh = sum(count.fresh for count in counts.values())
         verdict = f"FAILED: {', '.join(self.failed)}" if self.failed else "nothing failed"
         hours = (time.monotonic() - self.started) / 3600
         print(
             f"{self.total:,} compared in {hours:.2f} hours, {every:,} in all, "
-            f"{different:,} of them different: {verdict}"
+            f"{fresh:,} of them drawn anew: {verdict}"
         )

@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from ...model.errors import one_line
 from ..engine.cache import digest, locked
@@ -22,8 +23,8 @@ class Count:
     runs: int = 0
     failed: int = 0
     seconds: float = 0.0
-    different: int = 0
-    """Of what was compared, without what was sent again in other rounds."""
+    fresh: int = 0
+    """Of what was compared, that of operands drawn anew: without what was sent again in rounds."""
 
 
 class State:
@@ -47,10 +48,7 @@ class State:
             values = json.loads(text)
             if values.pop("schema") != SCHEMA:
                 raise ValueError(f"schema must be {SCHEMA!r}")
-            return {
-                name: Count(**{"different": count["compared"], **count})
-                for name, count in values["units"].items()
-            }
+            return {name: _count(**fields) for name, fields in values["units"].items()}
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
             reason = one_line(str(error))
             raise ValueError(f"{self.path} cannot be read as a soak's state: {reason}") from None
@@ -62,12 +60,19 @@ class State:
             count = counts.get(name)
             if count is None or count.verilog != run.verilog:
                 count = Count(run.verilog, run.items)
-            for field in ("compared", "different", "runs", "failed", "seconds"):
+            for field in ("compared", "fresh", "runs", "failed", "seconds"):
                 setattr(count, field, getattr(count, field) + getattr(run, field))
             counts[name] = count
             units = {name: asdict(counts[name]) for name in sorted(counts)}
             write_file(self.path, json.dumps({"schema": SCHEMA, "units": units}, indent=1) + "\n")
         return count
+
+
+def _count(compared: int, different: int | None = None, **fields: Any) -> Count:
+    """Of a file's fields: `fresh` was called `different`, and was not there before rounds were."""
+    return Count(
+        **{"fresh": compared if different is None else different, **fields}, compared=compared
+    )
 
 
 def verilog_digest(verilog: Path) -> str:

@@ -89,8 +89,8 @@ def test_holes_are_what_no_proof_and_no_reason_holds(tmp_path, verilog):
         item("y[1]:1->0", 0),
         item("a:0->1", 7),
     )
-    reason = Reason("unit", "t*", "toggle", ("y[1]",), "by hand")
-    other = Reason("another", "*", "toggle", ("*",), "of another unit")
+    reason = Reason("unit", "t*", "toggle", "y[1]", "by hand")
+    other = Reason("another", "*", "toggle", "*", "of another unit")
     found = judge("unit", verilog, files, [other, reason], tmp_path / "case")
     assert [point.what for point in found.constants] == ["stuck:0->1"]
     assert {point.what: why for point, why in found.reasons.items()} == {"y[1]:1->0": reason}
@@ -129,7 +129,7 @@ def test_a_hole_fails_and_so_does_an_unused_reason(tmp_path, verilog, conclude, 
     closed = judge("unit", verilog, covered(tmp_path, item("a:0->1", 7)), [], tmp_path / "case")
     assert conclude([closed], []) == 0
     assert "toggle 1 of 1, 100.0%" in capsys.readouterr().out
-    unused = Reason("unit", "*", "toggle", ("b",), "why")
+    unused = Reason("unit", "*", "toggle", "b", "why")
     assert conclude([closed], [unused]) == 1
     assert "no hole needs the reason 'b' of unit: why" in capsys.readouterr().out
     assert conclude([closed], [replace(unused, unit="another")]) == 0
@@ -138,11 +138,37 @@ def test_a_hole_fails_and_so_does_an_unused_reason(tmp_path, verilog, conclude, 
     assert "1 holes, " in capsys.readouterr().out.replace(";", ",")
 
 
+@pytest.mark.parametrize(
+    ("what", "wide"),
+    [
+        ("y[1:0]", "y[0] of top, line 1"),
+        ("y[1]", ""),
+        ("held", "held of top, line 3"),
+        ("y*", "y[0] of top, line 1"),
+    ],
+)
+def test_a_reason_of_what_was_reached_fails(what, wide, tmp_path, verilog, conclude, capsys):
+    """In every direction; of the branches of a line there is one that was not."""
+    files = covered(
+        tmp_path,
+        item("y[0]:0->1", 1),
+        item("y[0]:1->0", 1),
+        item("y[1]:0->1", 1),
+        item("y[1]:1->0", 0),
+        item("held:0->1", 1, line=3),
+    )
+    reason = Reason("unit", "*", "toggle", what, "why")
+    found = judge("unit", verilog, files, [reason], tmp_path / "case")
+    assert conclude([found], [reason]) == bool(wide)
+    told = f"{wide}, was reached, in spite of the reason {what!r} of unit\n"
+    assert (told in capsys.readouterr().out) == bool(wide)
+
+
 def test_hostile_names_are_text_in_the_report(tmp_path, verilog, conclude):
     evil = "<script>alert(1)</script>"
     files = covered(tmp_path, item(f"{evil}:0->1", 0, kind="branch", module=evil))
     verilog.write_text(f"{VERILOG}// {evil}\n")
-    reason = Reason(evil, "*", "branch", ("*",), evil)
+    reason = Reason(evil, "*", "branch", "*", evil)
     assert conclude([judge(evil, verilog, files, [reason], tmp_path / "case")], []) == 0
     page = (tmp_path / "report" / "report.html").read_text()
     assert "<script" not in page
@@ -155,7 +181,9 @@ def test_reasons(tmp_path):
     path.write_text(
         '[[reason]]\nunit = "u"\nmodule = "m"\nkind = "toggle"\nwhat = "w"\nwhy = "y"\n'
     )
-    assert load(path) == [Reason("u", "m", "toggle", ("w",), "y")]
+    assert load(path) == [Reason("u", "m", "toggle", "w", "y")]
+    path.write_text(path.read_text().replace('"w"', '["v", "w"]'))
+    assert load(path) == [Reason("u", "m", "toggle", what, "y") for what in "vw"]
     point = Point("m", "line", 1, 1, "w")
     assert explained(load(path), "u", [point], [""]) == ({}, [point])
     path.write_text(path.read_text().replace("toggle", "net"))
@@ -179,7 +207,7 @@ def test_reasons(tmp_path):
     ],
 )
 def test_reasons_of_bits(what, bits):
-    reason = Reason("u", "*", "toggle", ("other", what), "why")
+    reason = Reason("u", "*", "toggle", what, "why")
     points = [Point("m", "toggle", 1, 1, f"count[{bit}]:0->1") for bit in range(2, 7)]
     found, left = explained([reason], "u", points, [""])
     assert [point.bit for point in found] == [f"count[{bit}]" for bit in bits.split()]
@@ -187,7 +215,7 @@ def test_reasons_of_bits(what, bits):
 
 
 def test_reasons_of_a_line():
-    reason = Reason("u", "*", "branch", ("cond_then",), "why", source="a ? 1")
+    reason = Reason("u", "*", "branch", "cond_then", "why", source="a ? 1")
     points = [Point("m", "branch", line, 1, "cond_then") for line in (1, 2)]
     found, left = explained([reason], "u", points, ["assign x = b ? 1 : 0;", "y = a ? 1 : 0;"])
     assert ([*found], left) == ([points[1]], [points[0]])
@@ -199,7 +227,7 @@ def test_a_unit_is_closed(simulation_dir, monkeypatch, capsys):
     status = command.main(["--only", "dot-hopper"])
     out = capsys.readouterr().out
     assert status == 0, out
-    assert "functional 100.0%; 0 holes; 0 unused reasons: closed" in out
+    assert "functional 100.0%; 0 holes; 0 unused reasons; 0 too wide: closed" in out
 
 
 def test_command(capsys):

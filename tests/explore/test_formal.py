@@ -77,6 +77,21 @@ def test_inputs_with_fixed_bits(fixed, verdict, bits, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("tied", "message"),
+    [
+        ({"p_a": "0000101"}, "p_a must be tied to 8 of 0, 1 and -, not '0000101'"),
+        ({"p_a": "-00000101"}, "p_a must be tied to 8 of 0, 1 and -, not '-00000101'"),
+        ({"p_a": "0000010x"}, "p_a must be tied to 8 of 0, 1 and -, not '0000010x'"),
+        ({"p_a": 256}, "p_a must be tied to 0 to 255, not 256"),
+        ({"p_c": 1}, "tied must name inputs of the subject, not 'p_c'"),
+    ],
+)
+def test_an_input_is_fixed_in_its_own_width(tied, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        replace(component(ScaleAdder()), tied=tied)
+
+
+@pytest.mark.parametrize(
     ("right", "wrong"),
     [
         ("", ""),

@@ -133,11 +133,20 @@ def counting():
     return design.Design(matmul, (mutant,), text, Path(), Path(), "aresetn")
 
 
-def test_a_survivor_of_the_bench_is_killed_by_a_proof(counting, tmp_path, monkeypatch):
-    """By the row about the module that it changes."""
+@pytest.mark.parametrize(
+    ("verdict", "fate", "by"),
+    [
+        (Verdict.UNDECIDED, Fate.KILLED, "proof `counters`"),
+        (Verdict.REFUTED, Fate.KILLED, "proof `counters`"),
+        (Verdict.PROVED, Fate.EQUIVALENT, "how"),
+    ],
+)
+def test_a_survivor_is_killed_by_a_proof(verdict, fate, by, counting, tmp_path, monkeypatch):
+    """By the row about the module that it changes, unless the whole unit is the same."""
     monkeypatch.setattr(bench, "run", lambda *_: UnitResult("matmul", "", compared=1))
+    monkeypatch.setattr(equivalence, "decide", lambda *_: (verdict, "how"))
     (found,) = judged(counting, 1, tmp_path, Cache(tmp_path / "x"), LIMITS, lambda outcome: None)
-    assert (found.fate, found.by) == (Fate.KILLED, "proof `counters`")
+    assert (found.fate, found.by) == (fate, by)
 
 
 @pytest.mark.parametrize(
@@ -227,25 +236,26 @@ def test_only_a_proved_fact_is_assumed(value, assumed, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "later", "verdict"),
+    ("name", "later", "output", "verdict"),
     [
-        ("y", 12, Verdict.REFUTED),
-        ("y", 14, Verdict.PROVED),  # a reset hides it
-        ("s_register_y", 12, Verdict.PROVED),  # data, which hold anything after a reset
+        ("y", 12, "out_q", Verdict.REFUTED),
+        ("y", 14, "out_q", Verdict.PROVED),  # a reset hides it
+        ("s_register_y", 12, "out_q", Verdict.PROVED),  # data, which hold anything after a reset
+        ("s_register_y", 12, "q", Verdict.REFUTED),  # and are seen
     ],
 )
-def test_a_fact_says_nothing_of_the_state_before_a_reset(name, later, verdict, tmp_path):
+def test_a_fact_says_nothing_of_the_state_before_a_reset(name, later, output, verdict, tmp_path):
     """x is 0 from the second cycle on, and may be anything before: y must not keep what the mutant
-    makes of it in the first cycle."""
+    makes of it in the first cycle, where anything looks at it."""
     graph = aig.Aig(
         inputs=[("rst", 0), (design.SELECT, 0)],
         nexts=[0, later, 0],
-        outputs={("q", 0): 8},
+        outputs={(output, 0): 8, ("out_valid", 0): 10},
         ands=[(6, 4), (12, 3)],  # mutant & x; the same & ~rst
         registers=[("x", 0), (name, 0), ("s_register_valid", 0)],
     )
     rule = aig.Aig(inputs=[("x", 0)], nexts=[], outputs={("wrong", 0): 2}, ands=[])
-    equivalence.step(graph, 1, tmp_path / "step.aig", Given([rule], "rst"))
+    equivalence.waiting(graph, 1, tmp_path / "step.aig", Given([rule], "rst"))
     assert equivalence.ask(equivalence.STEP, tmp_path, "", LIMIT) is verdict
 
 

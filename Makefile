@@ -73,9 +73,10 @@ coverage: $(EXPLORE) ## lines, branches and toggles of the Verilog that the benc
 	@$(BIN)/python -m mxdot.explore.coverage $(ARGS)
 
 # What an interrupted run has shown is not shown again, as long as no file changes.
-STEPS := test-full test-explore formal mutate coverage sim-cxxrtl sim-bitsliced soak soak-bitsliced fuzz
+STEPS := test-full test-explore formal mutate coverage sim-cxxrtl sim-bitsliced sim-netlist sim-full soak \
+	soak-bitsliced fuzz
 verify: $(EXPLORE) $(GPU) ## tests with FULL=1, those of explore, and what docs/verification.md says beside them again, in hours; goes on where it stopped (HOURS=n MINUTES=n)
-	@$(BIN)/python tools/verify.py $(MAKE) $(STEPS)
+	@$(BIN)/python tools/verify.py $(MAKE_COMMAND) $(STEPS)
 
 .PHONY: $(STEPS:%=verify-%)
 verify-test-full:
@@ -91,6 +92,10 @@ verify-soak-bitsliced:
 verify-fuzz: fuzz
 verify-sim-cxxrtl verify-sim-bitsliced:
 	@$(MAKE) sim SIM=$(@:verify-sim-%=%) SEED=1
+verify-sim-netlist:
+	@$(MAKE) sim NETLIST=asap7 SEED=1
+verify-sim-full:
+	@$(MAKE) sim FULL=1
 
 verilog: $(READY) ## write one unit as Verilog (FORMAT=e4m3 ACCUMULATOR=aligned:13 LANES=32 OUT=build/dot.v)
 	@$(BIN)/mxdot verilog --format $(call quoted,FORMAT) --accumulator $(call quoted,ACCUMULATOR) \

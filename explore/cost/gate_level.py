@@ -23,7 +23,7 @@ def unit_netlist(config: Any, process: str) -> str:
     """The Verilog of a unit of any kind, mapped to the cells of a process.
 
     process: a name of `processes.NAMES`. The top module has the name and the ports of the
-    generated one. The netlist is kept in `SYNTHESES`, as that of a measurement.
+    generated one.
 
     Of a large array it is the module of the dot units that is mapped, and stands in the generated
     text: the whole, without modules, takes too long to map and to compile.
@@ -32,16 +32,26 @@ def unit_netlist(config: Any, process: str) -> str:
     from ...model.units import MatmulConfig
     from ...sim.matmul.build import shared_modules
 
-    flow, text = Flow.of_process(process, sections=False), generate(config)
+    text = generate(config)
     shared = shared_modules(config, text) if isinstance(config, MatmulConfig) else []
     top = shared[0] if shared else default_top(config)
-    _, netlist = measure_netlist(text, top, flow, cache_dir=SYNTHESES)
-    mapped = gate_level(netlist, library_of(flow))
+    mapped = gate_level(*cells_of(text, top, process))
     return text.replace(modules_of(text)[top], mapped) if shared else mapped
 
 
-def gate_level(netlist: Netlist, library: Library) -> str:
+def cells_of(text: str, top: str, process: str) -> tuple[Netlist, Library]:
+    """The netlist of a module in a process' cells, made flat, and their library; kept in
+    `SYNTHESES`, as that of a measurement."""
+    flow = Flow.of_process(process, sections=False)
+    _, netlist = measure_netlist(text, top, flow, cache_dir=SYNTHESES)
+    return netlist, library_of(flow)
+
+
+def gate_level(netlist: Netlist, library: Library, begins: bool = False) -> str:
     """The Verilog of a netlist of cells.
+
+    begins: whether flip-flops begin with what they take from inputs of 0, as a proof wants them
+    that begins with registers of 0; else their first state is open.
 
     SynthesisError for latches, and for flip-flops that something else than the rising edge of an
     input of the top clocks.
@@ -51,7 +61,7 @@ def gate_level(netlist: Netlist, library: Library) -> str:
     lines += [f"  wire n{net};" for net in sorted(_nets(netlist))]
     for name, place, net in netlist.inputs():
         lines.append(f"  assign n{net} = {_bit(netlist, name, place)};")
-    lines += _registers(netlist, library)
+    lines += _registers(netlist, library, begins)
     for cell, kind in in_order(netlist, library):
         lines += _outputs(cell, kind.outputs, {})
     for name, place, net in netlist.outputs():
@@ -59,7 +69,7 @@ def gate_level(netlist: Netlist, library: Library) -> str:
     return "\n".join([*lines, "endmodule", ""])
 
 
-def _registers(netlist: Netlist, library: Library) -> Iterator[str]:
+def _registers(netlist: Netlist, library: Library, begins: bool) -> Iterator[str]:
     """The flip-flops' states, and their outputs."""
     clocks = {net: _bit(netlist, name, place) for name, place, net in netlist.inputs()}
     edges: dict[str, list[str]] = {}
@@ -74,7 +84,9 @@ def _registers(netlist: Netlist, library: Library) -> Iterator[str]:
             )
         own = {variable: f"s{number}_{variable}" for variable in kind.state}
         for variable, function in kind.state.items():
-            yield f"  reg {own[variable]};"
+            low = function.evaluate(dict.fromkeys(function.names, 0), 1) & 1
+            first = f" = 1'b{low}" if begins else ""
+            yield f"  reg {own[variable]}{first};"
             following = f"{own[variable]} <= {_expression(function, cell, own)};"
             edges.setdefault(clocks[net], []).append(following)
         yield from _outputs(cell, kind.outputs, own)

@@ -16,6 +16,7 @@ from . import (
     alignment,
     arithmetic,
     facts,
+    netlists,
     packets,
     quantisers,
     software,
@@ -39,6 +40,7 @@ def claims() -> Iterator[Claim]:
     yield from writes.claims()
     yield from packets.claims()
     yield from facts.claims()
+    yield from netlists.claims()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -32,6 +32,8 @@ class Claim:
     decide: Decision = decide
     bits: int | None = None
     """Of the inputs that it speaks of, if not of all that the subject has."""
+    state: str = "any state"
+    """In which registers begin, where it is about any number of cycles."""
 
     def seeded(self, subject: Subject) -> Subject:
         """The subject with its bug."""
@@ -75,6 +77,6 @@ def prove(claim: Claim, directory: Path, limit: float) -> Result:
 
 def space(claim: Claim, subject: Subject) -> str:
     """How many inputs there are, as a power of two."""
-    every = " in every cycle, from any state" if subject.clock and not subject.cycles else ""
+    every = f" in every cycle, from {claim.state}" if subject.clock and not subject.cycles else ""
     bits = subject.input_bits if claim.bits is None else claim.bits
     return f"2^{bits}{every}"

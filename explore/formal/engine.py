@@ -19,6 +19,13 @@ flatten
 {aig.PASSES}
 write_aiger -symbols both.aig
 """
+# Registers begin at 0, where the text does not say other. Nothing is simplified, for that makes two
+# designs less alike.
+FROM_ZERO = (
+    SCRIPT.replace("opt -full", "opt_clean")
+    .replace("\nopt\n", "\nopt_clean\n")
+    .replace("write_aiger", "setundef -init -zero\nwrite_aiger -zinit")
+)
 COMBINATIONAL = "read both.aig; ifraig; iprove; print_status"
 # An invariant that holds after the reset and in every next cycle is found, and then checked.
 # Registers start with any value: `undc` makes inputs of what Yosys leaves open.
@@ -63,13 +70,18 @@ def decide(
     return ask(commands, directory, "the subject", limit)
 
 
-def build(subject: Subject, rule: Rule, directory: Path, limit: float) -> Path:
-    """The graph of a subject and its observer, both.aig in `directory`; errors as `decide`'s."""
+def build(
+    subject: Subject, rule: Rule, directory: Path, limit: float, script: str = SCRIPT
+) -> Path:
+    """The graph of a subject and its observer, both.aig in `directory`; errors as `decide`'s.
+
+    script: SCRIPT, or FROM_ZERO.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "observer.il").write_text(Observer(subject, rule).rtlil())
     (directory / "subject.v").write_text(subject.text)
     (directory / "both.v").write_text(bench(subject))
-    run_yosys(SCRIPT, directory, "the subject", limit)
+    run_yosys(script, directory, "the subject", limit)
     return directory / "both.aig"
 
 

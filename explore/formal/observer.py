@@ -173,8 +173,8 @@ def bench(subject: Subject) -> str:
     return "\n".join([
         "module both (", *ports, "  output wire bad", ");",
         "  wire wrong;", *lines,
-        f"  {SUBJECT} the_subject ({_connected(pins)});",
-        f"  {OBSERVER} the_observer ({_connected({**pins, **more, 'wrong': 'wrong'})});",
+        f"  {SUBJECT} the_subject ({connected(pins)});",
+        f"  {OBSERVER} the_observer ({connected({**pins, **more, 'wrong': 'wrong'})});",
         f"  assign bad = {late} & wrong;",
         "endmodule", "",
     ])  # fmt: skip
@@ -189,5 +189,6 @@ def _fixed(name: str, value: int | str) -> str:
     return f"{{{', '.join(bits)}}}"
 
 
-def _connected(pins: Mapping[str, str]) -> str:
+def connected(pins: Mapping[str, str]) -> str:
+    """The pins of an instance, and what is at each."""
     return ", ".join(f".{port}({net})" for port, net in pins.items())

@@ -42,6 +42,7 @@ CLAIMS = {claim.name: claim for claim in command.claims()}
         "counters",
         "registers:read",
         "registers:write",
+        "netlist:quantize-asap7",
     ],
 )
 def test_claims_hold_and_fail_with_a_bug(name, tmp_path):

@@ -1,5 +1,6 @@
 // Bulk mode of a bench top, to be included in its module: the clock, records from +bulk_input=FILE
-// and results to +bulk_output=FILE, without Python in between.
+// and results to +bulk_output=FILE, without Python. What it counts goes to the log, as lines
+// "bulk NAME VALUE". Without +bulk_input nothing happens here.
 //
 // Bulk options: +bulk_gap=N and +bulk_stall=N give the chance, in 1/256, that the input is
 // withheld and that the output is not taken in a cycle; +bulk_seed=N seeds both; +bulk_timeout=N
@@ -12,8 +13,6 @@
 //   results_of_record()  transfers out of the unit that the record on the inputs asks for
 //   write_result(file)   writes the transfer on the outputs
 
-  logic bulk_start = 0;
-  logic bulk_done = 0;
   // 0 success, 1 a file cannot be opened, 2 the input ends inside a record, 3 no transfer for
   // +bulk_timeout cycles, 4 more results than were asked for.
   int bulk_status = 0;
@@ -79,34 +78,39 @@
 
   initial begin
     string input_path, output_path;
-    wait (bulk_start);
-    if ($value$plusargs("bulk_input=%s", input_path)) input_file = $fopen(input_path, "rb");
-    if ($value$plusargs("bulk_output=%s", output_path)) output_file = $fopen(output_path, "wb");
-    void'($value$plusargs("bulk_gap=%d", gap));
-    void'($value$plusargs("bulk_stall=%d", stall));
-    void'($value$plusargs("bulk_seed=%d", seed));
-    void'($value$plusargs("bulk_timeout=%d", timeout));
-    void'($value$plusargs("bulk_drain=%d", drain));
-    random = seed == 0 ? 32'd1 : seed;
-    if (input_file == 0 || output_file == 0) begin
-      bulk_status = 1;
-    end else begin
-      rst = 1;
-      repeat (2) begin
-        #1 clk = 1;
-        #1 clk = 0;
+    if ($value$plusargs("bulk_input=%s", input_path)) begin
+      input_file = $fopen(input_path, "rb");
+      if ($value$plusargs("bulk_output=%s", output_path)) output_file = $fopen(output_path, "wb");
+      void'($value$plusargs("bulk_gap=%d", gap));
+      void'($value$plusargs("bulk_stall=%d", stall));
+      void'($value$plusargs("bulk_seed=%d", seed));
+      void'($value$plusargs("bulk_timeout=%d", timeout));
+      void'($value$plusargs("bulk_drain=%d", drain));
+      random = seed == 0 ? 32'd1 : seed;
+      if (input_file == 0 || output_file == 0) begin
+        bulk_status = 1;
+      end else begin
+        rst = 1;
+        repeat (2) begin
+          #1 clk = 1;
+          #1 clk = 0;
+        end
+        rst = 0;
+        while (bulk_status == 0 && (input_file != 0 || in_valid || bulk_results < expected)) begin
+          cycle;
+          bulk_cycles = bulk_cycles + 1;
+          if (idle > timeout) bulk_status = 3;
+          if (bulk_results > expected) bulk_status = 4;  // else it would go on without an end
+        end
+        stall = 0;
+        repeat (drain) cycle;
+        if (bulk_results > expected) bulk_status = 4;
+        $fclose(output_file);
       end
-      rst = 0;
-      while (bulk_status == 0 && (input_file != 0 || in_valid || bulk_results < expected)) begin
-        cycle;
-        bulk_cycles = bulk_cycles + 1;
-        if (idle > timeout) bulk_status = 3;
-        if (bulk_results > expected) bulk_status = 4;  // else it would go on without an end
-      end
-      stall = 0;
-      repeat (drain) cycle;
-      if (bulk_results > expected) bulk_status = 4;
-      $fclose(output_file);
+      $display("bulk status %0d", bulk_status);
+      $display("bulk blocks %0d", bulk_blocks);
+      $display("bulk results %0d", bulk_results);
+      $display("bulk cycles %0d", bulk_cycles);
+      $finish;
     end
-    bulk_done = 1;
   end

@@ -41,6 +41,7 @@ class Context:
     timing: Timing = field(default_factory=Timing)
     report: CycleReport = field(default_factory=CycleReport)
     kinds: Counter[str] = field(default_factory=Counter)
+    _payload: tuple[int, ...] | None = None
 
     @property
     def job(self) -> UnitJob:
@@ -51,6 +52,16 @@ class Context:
     def pins(self) -> Pins:
         """The unit's pins."""
         return self.subject.pins
+
+    def payload(self) -> tuple[int, ...]:
+        """The output beat on the pins, read once in a cycle."""
+        if self._payload is None:
+            self._payload = self.subject.payload()
+        return self._payload
+
+    def forget_payload(self) -> None:
+        """A new cycle begins."""
+        self._payload = None
 
     def random(self, purpose: str) -> Random:
         """Random numbers for one component."""

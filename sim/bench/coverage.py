@@ -4,39 +4,85 @@ The data features are the subject's, sampled for every item that went through. B
 configuration cannot reach are no part of the goal, which is every other bin.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from cocotb_coverage.coverage import CoverageDB, CoverPoint, coverage_section
-from pyuvm import uvm_component, uvm_tlm_analysis_fifo
+from pyuvm import uvm_component, uvm_subscriber, uvm_tlm_analysis_fifo
 
 from ..engine.job import CycleReport
 from .context import context_of, drain
-from .protocol import Event
+from .protocol import StreamEvent
 
 ROOT = "mxdot"
 GOAL = 100.0  # percent of the bins that can be reached
 SHOWN_BINS = 8
 
 
-def section(group: str, goals: Mapping[str, Sequence[object]]) -> Any:
-    """A sampling function of a mapping from point to the set of bins hit."""
+class Tally:
+    """The cover points of a group, and how often each of their bins was hit.
 
-    def point(name: str, bins: Sequence[object]) -> CoverPoint:
-        return CoverPoint(
-            f"{ROOT}.{group}.{name}",
-            xf=lambda sample: sample.get(name, ()),
-            rel=lambda seen, wanted: wanted in seen,
-            bins=list(bins),
-            inj=False,
-        )
+    cocotb-coverage compares every sample with every bin of every point, which takes longer than
+    the simulation: it gets all samples as one, and its counts are those of the tally.
+    """
 
-    @coverage_section(*(point(name, bins) for name, bins in goals.items()))
-    def sample(found: dict[str, Any]) -> None:
-        pass
+    def __init__(self, group: str, goals: Mapping[str, Sequence[object]]) -> None:
+        self.points = {
+            name: CoverPoint(
+                f"{ROOT}.{group}.{name}",
+                xf=lambda sample, name=name: sample[name],
+                rel=lambda seen, wanted: wanted in seen,
+                bins=list(bins),
+                inj=False,
+            )
+            for name, bins in goals.items()
+        }
+        self.counts: dict[str, Counter[object]] = {name: Counter() for name in goals}
 
-    return sample
+    def add(self, name: str, bins: Iterable[object]) -> None:
+        """Bins that samples of a point hit, each once for every sample; those of no goal too."""
+        if name in self.counts:
+            self.counts[name].update(bins)
+
+    def sample(self) -> None:
+        """Hand what was counted to cocotb-coverage."""
+
+        @coverage_section(*self.points.values())
+        def at_once(found: Mapping[str, Counter[object]]) -> None:
+            pass
+
+        at_once(self.counts)
+        for name, point in self.points.items():
+            hits = point.detailed_coverage
+            for wanted in hits:
+                hits[wanted] += max(0, self.counts[name][wanted] - 1)
+
+
+class EventTally(uvm_subscriber):
+    """Counts the events of the streams as they come."""
+
+    def build_phase(self) -> None:
+        """Make the cover points."""
+        self.tally = Tally("stream", context_of(self).subject.event_goals())
+        self.cycles: Counter[tuple[str, str]] = Counter()
+
+    def write(self, event: StreamEvent) -> None:
+        """Count one."""
+        self.cycles[event.source, event.sink] += 1
+        for name in ("gap", "taken", "reset"):
+            value = getattr(event, name)
+            if value:
+                self.tally.add(name, (value,))
+        for name, bins in event.own.items():
+            self.tally.add(name, bins)
+
+    def sample(self) -> None:
+        """Hand what was counted to cocotb-coverage."""
+        self.tally.counts["cycle"].update(self.cycles)
+        self.tally.sample()
 
 
 class Coverage(uvm_component):
@@ -46,19 +92,16 @@ class Coverage(uvm_component):
         """Make the streams and the cover points."""
         self.context = context_of(self)
         self.batches = uvm_tlm_analysis_fifo("batches", self)
-        self.events = uvm_tlm_analysis_fifo("events", self)
-        self.subject = self.context.subject
-        self.sample_data = section("data", self.subject.goals())
-        self.sample_event = section("stream", self.subject.event_goals())
+        self.events = EventTally("events", self)
+        self.data = Tally("data", self.context.subject.goals())
 
     def check_phase(self) -> None:
         """Sample what was seen, write the coverage files, and compare with the goal."""
         for batch, outcome in drain(self.batches):
-            found = self.subject.hits(batch, outcome)
-            for values in zip(*found.values(), strict=True):
-                self.sample_data(dict(zip(found, values, strict=True)))
-        for event in drain(self.events):
-            self.sample_event(_event_bins(event))
+            for name, hits in self.context.subject.hits(batch, outcome).items():
+                self.data.add(name, chain.from_iterable(hits))
+        self.data.sample()
+        self.events.sample()
         missed = conclude(self.context.job.directory, self.context.report)
         if missed:
             self.context.error(missed)
@@ -83,12 +126,3 @@ def conclude(directory: Path, report: CycleReport) -> str | None:
     more = len(report.missed) - SHOWN_BINS
     text = f"coverage {report.coverage:.1f}% is below the goal of {GOAL:.0f}%: missed {missed}"
     return text + (f"; and {more} more bins" if more > 0 else "")
-
-
-def _event_bins(event: Event) -> dict[str, set[object]]:
-    bins: dict[str, set[object]] = {"cycle": {(event.source, event.sink)}, **event.own}
-    for name in ("gap", "taken", "reset"):
-        value = getattr(event, name)
-        if value:
-            bins[name] = {value}
-    return bins

@@ -5,6 +5,7 @@ from typing import Any
 from pyuvm import uvm_driver
 
 from .context import context_of
+from .watch import Seen
 
 
 class InputDriver(uvm_driver):
@@ -49,16 +50,21 @@ class OutputDriver(uvm_driver):
         """Find the pins."""
         self.context = context_of(self)
         self.rng = self.context.random("ready")
+        self.left = 0
+        """Cycles of the stall that are still to come."""
 
-    async def run_phase(self) -> None:
-        """Drive out_ready."""
+    def start_of_simulation_phase(self) -> None:
+        """Begin ready."""
+        self.context.pins.out_ready.value = 1
+
+    def see(self, seen: Seen) -> None:
+        """Drive out_ready for the next cycle."""
         pins, timing = self.context.pins, self.context.timing
-        pins.out_ready.value = 1
-        while True:
-            await pins.edge
-            pause = timing.pause(self.rng, timing.stall)
-            if pause:
-                pins.out_ready.value = 0
-                for _ in range(pause):
-                    await pins.edge
+        if self.left:
+            self.left -= 1
+            if not self.left:
                 pins.out_ready.value = 1
+            return
+        self.left = timing.pause(self.rng, timing.stall)
+        if self.left:
+            pins.out_ready.value = 0

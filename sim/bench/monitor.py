@@ -1,63 +1,62 @@
 """Monitors of both streams: what passes on the pins, assembled to items and results."""
 
-from cocotb.handle import LogicObject
 from pyuvm import uvm_analysis_port, uvm_monitor
 
 from .context import context_of
 from .scoreboard import RESET
 from .subject import Assembler
+from .watch import Seen
 
 
 class Monitor(uvm_monitor):
-    """Assembles what passes on one stream from the pins."""
+    """Assembles what passes on one stream from the pins; writes each item, RESET for each reset."""
 
-    valid: LogicObject
-    ready: LogicObject
     assembler: Assembler
 
     def build_phase(self) -> None:
-        """Find the pins."""
+        """Nothing has passed yet."""
         self.context = context_of(self)
         self.ap = uvm_analysis_port("ap", self)
-        self.connect_pins()
+        self.in_reset = False
 
-    def connect_pins(self) -> None:
-        """Choose the stream: its valid, its ready, its assembler."""
+    def see(self, seen: Seen) -> None:
+        """Look at a cycle."""
+        if seen.rst:
+            if not self.in_reset:
+                self.ap.write(RESET)
+            self.assembler.reset()
+        elif self.passes(seen):
+            item = self.assembler.beat()
+            if item is not None:
+                self.ap.write(item)
+        self.in_reset = seen.rst
+
+    def passes(self, seen: Seen) -> bool:
+        """Whether a beat of the stream passes."""
         raise NotImplementedError
-
-    async def run_phase(self) -> None:
-        """Write each item, RESET for each reset."""
-        pins, in_reset = self.context.pins, 0
-        while True:
-            await pins.edge
-            if int(pins.rst.value):
-                if not in_reset:
-                    self.ap.write(RESET)
-                in_reset = 1
-                self.assembler.reset()
-                continue
-            in_reset = 0
-            if int(self.valid.value) and int(self.ready.value):
-                item = self.assembler.beat()
-                if item is not None:
-                    self.ap.write(item)
 
 
 class InputMonitor(Monitor):
     """Sees the items that the unit accepted."""
 
-    def connect_pins(self) -> None:
+    def build_phase(self) -> None:
         """The input stream."""
-        pins = self.context.pins
-        self.valid, self.ready = pins.in_valid, pins.in_ready
+        super().build_phase()
         self.assembler = self.context.subject.sent()
+
+    def passes(self, seen: Seen) -> bool:
+        """A beat is accepted."""
+        return seen.in_valid and seen.in_ready
 
 
 class OutputMonitor(Monitor):
     """Sees the results that the unit delivered."""
 
-    def connect_pins(self) -> None:
+    def build_phase(self) -> None:
         """The output stream."""
-        pins = self.context.pins
-        self.valid, self.ready = pins.out_valid, pins.out_ready
-        self.assembler = self.context.subject.delivered()
+        super().build_phase()
+        self.assembler = self.context.subject.delivered(self.context.payload)
+
+    def passes(self, seen: Seen) -> bool:
+        """A beat is taken."""
+        return seen.out_valid and seen.out_ready

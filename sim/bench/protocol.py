@@ -9,16 +9,18 @@ of a unit that runs on then, when it is due and the one before has been taken.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from cocotb.triggers import Event
 from pyuvm import uvm_analysis_port, uvm_component
 
 from .context import context_of
 from .subject import IDLE
+from .watch import Seen
 
 HANG = 2000  # cycles that a beat is kept waiting, or that a result is owed and none comes
 
 
 @dataclass
-class Event:
+class StreamEvent:
     """What coverage learns of one cycle."""
 
     source: str
@@ -31,7 +33,7 @@ class Event:
 
 
 class ProtocolChecker(uvm_component):
-    """Watches the pins; writes an Event per cycle to `ap`."""
+    """Watches the pins; writes a StreamEvent per cycle to `ap`."""
 
     def build_phase(self) -> None:
         """Find the pins."""
@@ -44,7 +46,10 @@ class ProtocolChecker(uvm_component):
         self.last_transfer = 0
         self.waiting = 0
         """Cycles that the beat offered has not been accepted."""
-        self.hung = False
+        self.hangs = Event()
+        """Set when the unit hangs."""
+        self.in_reset = True
+        """The cycle before was one of a reset."""
         self._empty()
 
     def _empty(self) -> None:
@@ -62,6 +67,11 @@ class ProtocolChecker(uvm_component):
         self.previous_accepted = self.previous_taken = False
 
     @property
+    def hung(self) -> bool:
+        """Whether the unit hangs."""
+        return self.hangs.is_set()
+
+    @property
     def owed(self) -> int:
         """Results that are still to come."""
         return len(self.line.due)
@@ -75,39 +85,34 @@ class ProtocolChecker(uvm_component):
             return "partial item"
         return "result on its way" if self.owed else IDLE
 
-    async def run_phase(self) -> None:
-        """Check every cycle."""
-        pins = self.context.pins
-        previous_reset = True
-        while True:
-            await pins.edge
-            self.now += 1
-            in_valid, out_valid = int(pins.in_valid.value), int(pins.out_valid.value)
-            if int(pins.rst.value):
-                if not previous_reset:
-                    self.ap.write(Event("reset", "reset", reset=self.state))
-                    self.watcher.reset()
-                self._empty()
-                self.last_transfer, self.waiting = self.now, 0
-                previous_reset = True
-                continue
-            if previous_reset and out_valid:
-                self.context.error(f"cycle {self.now}: a result is valid right after a reset")
-            previous_reset = False
-            accepted = in_valid and int(pins.in_ready.value)
-            taken = out_valid and int(pins.out_ready.value)
-            event = Event(
-                "accepted" if accepted else "blocked" if in_valid else "idle",
-                "taken" if taken else "stalled" if out_valid else "idle",
-            )
-            # The result first: a beat accepted now cannot have caused it.
-            self._result(out_valid, taken, event)
-            self._beat(in_valid, accepted, event)
-            self.ap.write(event)
-            self.waiting = self.waiting + 1 if event.source == "blocked" else 0
-            self._progress(bool(accepted or taken))
+    def see(self, seen: Seen) -> None:
+        """Check a cycle."""
+        self.now += 1
+        if seen.rst:
+            if not self.in_reset:
+                self.ap.write(StreamEvent("reset", "reset", reset=self.state))
+                self.watcher.reset()
+            self._empty()
+            self.last_transfer, self.waiting = self.now, 0
+            self.in_reset = True
+            return
+        if self.in_reset and seen.out_valid:
+            self.context.error(f"cycle {self.now}: a result is valid right after a reset")
+        self.in_reset = False
+        accepted = seen.in_valid and seen.in_ready
+        taken = seen.out_valid and seen.out_ready
+        event = StreamEvent(
+            "accepted" if accepted else "blocked" if seen.in_valid else "idle",
+            "taken" if taken else "stalled" if seen.out_valid else "idle",
+        )
+        # The result first: a beat accepted now cannot have caused it.
+        self._result(seen.out_valid, taken, event)
+        self._beat(seen.in_valid, accepted, event)
+        self.ap.write(event)
+        self.waiting = self.waiting + 1 if event.source == "blocked" else 0
+        self._progress(accepted or taken)
 
-    def _beat(self, in_valid: int, accepted: int, event: Event) -> None:
+    def _beat(self, in_valid: bool, accepted: bool, event: StreamEvent) -> None:
         first, last = self.subject.marks() if in_valid else (False, False)
         if in_valid and not accepted and self.exact and self.line.must_accept(self.now, first):
             self.context.error(f"cycle {self.now}: in_ready is low though nothing is in the way")
@@ -121,16 +126,16 @@ class ProtocolChecker(uvm_component):
             self.line.accept(self.now, first, last)
             event.own = self.watcher.accept(first, last, self.previous_accepted)
             self.open += int(first) - int(last)
-        self.previous_accepted = bool(accepted)
+        self.previous_accepted = accepted
 
-    def _result(self, out_valid: int, taken: int, event: Event) -> None:
-        payload = self.subject.payload() if out_valid else None
+    def _result(self, out_valid: bool, taken: bool, event: StreamEvent) -> None:
+        payload = self.context.payload() if out_valid else None
         if self.stalled is not None and payload != self.stalled:
             what = "changed" if out_valid else "was withdrawn"
             self.context.error(f"cycle {self.now}: the result {what} while it was stalled")
         if out_valid and not self.shown:
             self._arrival()
-        self.shown = bool(out_valid and not taken)
+        self.shown = out_valid and not taken
         if taken:
             if self.line.due:
                 self.line.take(self.now)
@@ -165,8 +170,8 @@ class ProtocolChecker(uvm_component):
         if self.hung:
             return
         if self.waiting > HANG:
-            self.hung = True
+            self.hangs.set()
             self.context.error(f"cycle {self.now}: in_ready has been low for {HANG} cycles")
         elif quiet > HANG and self.owed:
-            self.hung = True
+            self.hangs.set()
             self.context.error(f"cycle {self.now}: no result for {HANG} cycles, {self.owed} owed")

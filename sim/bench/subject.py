@@ -172,8 +172,8 @@ class Subject(ABC):
         """An assembler of the items that the unit accepts."""
 
     @abstractmethod
-    def delivered(self) -> Assembler:
-        """An assembler of the results that it delivers."""
+    def delivered(self, payload: Callable[[], tuple[int, ...]]) -> Assembler:
+        """An assembler of the results that it delivers; `payload` is that of the cycle."""
 
     @abstractmethod
     def timeline(self) -> Timeline:

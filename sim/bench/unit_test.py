@@ -96,15 +96,12 @@ class UnitTest(uvm_test):
         if self.env.protocol.hung:
             return
         vars(self.context.timing).update(vars(timing))
-        await select(UnitSequence(items).start(self.env.input.sequencer), self._hangs())
+        hangs = self.env.protocol.hangs.wait()
+        await select(UnitSequence(items).start(self.env.input.sequencer), hangs)
         vars(self.context.timing).update(vars(Timing()))
         while self.env.protocol.owed and not self.env.protocol.hung:
             await self.context.pins.edge
         await self._cycles(SETTLE)
-
-    async def _hangs(self) -> None:
-        while not self.env.protocol.hung:
-            await self._cycles(100)
 
     async def _run_with_resets(self, items: list[Any]) -> None:
         """Resets of one to three cycles in every state of the unit, while `items` are sent."""

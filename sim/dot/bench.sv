@@ -3,8 +3,7 @@
 //
 // Two ways to drive it:
 //   - per cycle: cocotb writes the variables, the clock included, as if they were ports;
-//   - bulk: a cocotb test raises bulk_start and waits for bulk_done, and everything in between
-//     runs here, without Python: the clock, operand records from +bulk_input=FILE, results to
+//   - bulk: with +bulk_input=FILE everything runs here, without Python: the clock, operand records from +bulk_input=FILE, results to
 //     +bulk_output=FILE. Both file formats are defined in sim/dot/bulk.py, that of codes in
 //     sim/quantize/item.py.
 //

@@ -164,15 +164,15 @@ class Sent(Assembler):
 class Delivered(Assembler):
     """(result, flags) of each beat."""
 
-    def __init__(self, pins: DotPins) -> None:
-        self.pins = pins
+    def __init__(self, payload: Callable[[], tuple[int, ...]]) -> None:
+        self.payload = payload
 
     def reset(self) -> None:
         """Nothing is kept."""
 
     def beat(self) -> tuple[int, ...]:
         """The result on the pins."""
-        return self.pins.result()
+        return self.payload()
 
 
 class DotSubject(Subject):
@@ -224,9 +224,9 @@ class DotSubject(Subject):
         """Dot products."""
         return Sent(self.pins)
 
-    def delivered(self) -> Delivered:
+    def delivered(self, payload: Callable[[], tuple[int, ...]]) -> Delivered:
         """Results with flags."""
-        return Delivered(self.pins)
+        return Delivered(payload)
 
     def timeline(self) -> Timeline:
         """By the registers before and inside the loop."""

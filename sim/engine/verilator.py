@@ -32,15 +32,17 @@ MATMUL_BENCH_TOP = "mxdot_matmul_bench"
 
 # Public variables cost speed, so the bench tops open no more than they must.
 _BENCH_PUBLIC = {
-    BENCH_TOP: ("clk", "rst", "in_*", "out_*", "bulk_*"),
-    MATMUL_BENCH_TOP: ("clk", "rst", "ends_rst", "irq", "s_axi*", "m_axi*", "bulk_*"),
+    BENCH_TOP: ("clk", "rst", "in_*", "out_*"),
+    MATMUL_BENCH_TOP: ("clk", "rst", "ends_rst", "irq", "s_axi*", "m_axi*"),
 }
 
 # A build is made again when one of these has changed.
 _OWN = [
-    Path(__file__).with_name(f"{name}.py") for name in ("toolchain", "precompiled", "verilator")
+    Path(__file__).with_name(name)
+    for name in ("toolchain.py", "precompiled.py", "verilator.py", "main.cc")
 ]
-_MAIN = cocotb_config.share_dir / "lib" / "verilator" / "verilator.cpp"
+_MAIN = Path(__file__).with_name("main.cc")
+_COCOTB_MAIN = cocotb_config.share_dir / "lib" / "verilator" / "verilator.cpp"
 _LARGEST_SEED = 2**31 - 1  # that Verilator takes
 _WAVE_HEADERS = Path(__file__).parent / "wave_headers"
 # -Og takes a quarter less time to compile than -O1, and its simulations are a tenth slower.
@@ -107,14 +109,53 @@ class Build:
         Failing tests are in the result; SimulationError is for a simulator that crashes, runs
         longer than `time_limit` seconds, or leaves no results.
         """
-        if waves is not None and not self.waves:
-            raise ValueError(f"waves asked of {self.executable}, which was built without waves")
         results_xml = results_xml.resolve()
         log_file = results_xml.with_suffix(".log") if log_file is None else log_file.resolve()
         log_file.parent.mkdir(parents=True, exist_ok=True)
         results_xml.parent.mkdir(parents=True, exist_ok=True)
         results_xml.unlink(missing_ok=True)
 
+        command = self._command(plusargs or {}, seed, waves, results_xml.with_suffix(".dat"))
+        settings = {"COCOTB_RESULTS_FILE": str(results_xml), "COCOTB_TEST_MODULES": test_module}
+        if test_filter is not None:
+            settings["COCOTB_TEST_FILTER"] = test_filter
+        if seed is not None:
+            settings["COCOTB_RANDOM_SEED"] = str(seed)
+
+        environment = self._environment() | settings | dict(env or {})
+        status = _simulate(command, log_file, results_xml.parent, environment, time_limit)
+        if not results_xml.is_file() or status:
+            raise _ended(status, log_file)
+        tests, failures = get_results(results_xml)
+        return Results(tests, failures, results_xml, log_file)
+
+    def run_alone(
+        self,
+        log_file: Path,
+        plusargs: Mapping[str, object],
+        *,
+        seed: int | None = None,
+        waves: Path | None = None,
+        time_limit: float | None = None,
+    ) -> str:
+        """Runs the bench top by itself, without cocotb; what it printed, which `log_file` keeps.
+
+        `plusargs` say what it does: their names begin with ``bulk_``. The rest is as for `run`.
+        """
+        log_file = log_file.resolve()
+        log_file.parent.mkdir(parents=True, exist_ok=True)
+        command = self._command(plusargs, seed, waves, log_file.with_suffix(".dat"))
+        status = _simulate(command, log_file, log_file.parent, os.environ, time_limit)
+        if status:
+            raise _ended(status, log_file)
+        return log_file.read_text(errors="replace")
+
+    def _command(
+        self, plusargs: Mapping[str, object], seed: int | None, waves: Path | None, data: Path
+    ) -> list[str]:
+        """The simulator with its options; coverage goes to `data`."""
+        if waves is not None and not self.waves:
+            raise ValueError(f"waves asked of {self.executable}, which was built without waves")
         # Registers that no reset gives a value start with any, other ones for each seed. Where
         # coverage is measured all start with 0: a random start would count as a toggle.
         start = 0 if self.coverage else 2
@@ -122,37 +163,10 @@ class Build:
         if seed is not None:
             command.append(f"+verilator+seed+{seed % _LARGEST_SEED + 1}")
         if self.coverage:
-            data = results_xml.with_suffix(".dat")
             command += ["--coverage-per-instance", f"+verilator+coverage+file+{data}"]
         if waves is not None:
             command += ["--trace", "--trace-file", str(waves.resolve())]
-        command += [f"+{name}={value}" for name, value in (plusargs or {}).items()]
-        settings = {"COCOTB_RESULTS_FILE": str(results_xml), "COCOTB_TEST_MODULES": test_module}
-        if test_filter is not None:
-            settings["COCOTB_TEST_FILTER"] = test_filter
-        if seed is not None:
-            settings["COCOTB_RANDOM_SEED"] = str(seed)
-
-        with log_file.open("w") as log:
-            try:
-                status = subprocess.run(
-                    command,
-                    cwd=results_xml.parent,
-                    env=self._environment() | settings | dict(env or {}),
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    timeout=time_limit,
-                    check=False,
-                ).returncode
-            except subprocess.TimeoutExpired:
-                status = f"the time limit of {time_limit} s"
-        if not results_xml.is_file() or status:
-            raise SimulationError(
-                f"the simulator ended with {status}\n{log_file.read_text(errors='replace')}"
-            )
-        tests, failures = get_results(results_xml)
-        return Results(tests, failures, results_xml, log_file)
+        return command + [f"+{name}={value}" for name, value in plusargs.items()]
 
     def _environment(self) -> dict[str, str]:
         """The environment by which cocotb finds Python and its tests in the simulator."""
@@ -171,6 +185,35 @@ class Build:
             "PYGPI_PYTHON_BIN": sys.executable,
             "PYTHONPATH": os.pathsep.join(str(Path(entry).resolve()) for entry in sys.path),
         }
+
+
+def _simulate(
+    command: Sequence[str],
+    log_file: Path,
+    directory: Path,
+    environment: Mapping[str, str],
+    time_limit: float | None,
+) -> int | str:
+    """How a simulator ended: its status, or the time limit in words."""
+    with log_file.open("w") as log:
+        try:
+            return subprocess.run(
+                command,
+                cwd=directory,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                timeout=time_limit,
+                check=False,
+            ).returncode
+        except subprocess.TimeoutExpired:
+            return f"the time limit of {time_limit} s"
+
+
+def _ended(status: int | str, log_file: Path) -> SimulationError:
+    log = log_file.read_text(errors="replace")
+    return SimulationError(f"the simulator ended with {status}\n{log}")
 
 
 def lint(source: Path, toplevel: str, waivers: Path | None = None) -> None:
@@ -276,12 +319,12 @@ def _compile(objects: Path, tools: Tools, jobs: int, waves: bool, switches: Sequ
     make = ["make", "-C", str(objects), "-f", "Vtop.mk", f"-j{jobs}"]
     make += ["AR=ar", "CXX=g++", "LINK=g++", f"PYTHON3={sys.executable}", *switches]
     make += ["VM_PARALLEL_BUILDS=0"]  # where functions were split, files are not
-    libraries, flags = [], ""
+    libraries, flags = [], f"-I{_COCOTB_MAIN.parent}"
     if waves:
         if _has_headers(tools, "lz4.h", "zlib.h"):
             libraries = ["-llz4", "-lz"]
         else:
-            flags = f"-I{_WAVE_HEADERS}"
+            flags += f" -I{_WAVE_HEADERS}"
     make += [f"USER_CPPFLAGS={flags}"]
     runtime = precompiled.runtime(objects, tools, make)
     headers = precompiled.headers(objects, tools, make)
@@ -289,7 +332,7 @@ def _compile(objects: Path, tools: Tools, jobs: int, waves: bool, switches: Sequ
     libraries += ["-Wl,--whole-archive", str(runtime), "-Wl,--no-whole-archive"]
     libraries += [cocotb, "-lcocotbvpi_verilator", "-pthread"]
     make += [f"USER_CPPFLAGS={flags} -include {headers}"]
-    precompiled.main(objects, tools, make, _MAIN)
+    precompiled.main(objects, tools, make, _MAIN, _COCOTB_MAIN)
     make += ["VM_GLOBAL_FAST=", "VM_GLOBAL_SLOW=", "LDLIBS=" + " ".join(libraries)]
     execute(make, tools, "the compilation")
 

@@ -3,8 +3,7 @@
 // Two ways to drive it:
 //   - per cycle: cocotb writes the variables, the clock included, as if they were ports; ends_rst
 //     resets the bench's own ends of the streams, and is no port of the unit;
-//   - bulk: a cocotb test raises bulk_start and waits for bulk_done, and everything in between runs
-//     here, without Python: the clock, the register accesses of +bulk_program=FILE, the operands
+//   - bulk: with +bulk_program=FILE everything runs here, without Python: the clock, the register accesses of +bulk_program=FILE, the operands
 //     of +bulk_a=FILE, +bulk_b=FILE and +bulk_d=FILE, C to +bulk_c=FILE and what registers hold to
 //     +bulk_registers=FILE. The files are defined in sim/matmul/bulk.py.
 //
@@ -75,8 +74,6 @@ module mxdot_matmul_bench #(
 
   // ---------------------------------------------------------------------------------- bulk mode
 
-  logic bulk_start = 0;
-  logic bulk_done = 0;
   // 0 success, 1 a file cannot be opened, 2 an operand file is too short, 3 no transfer for
   // +bulk_timeout cycles, 4 a line of the program is not understood, 5 a register access is refused.
   int bulk_status = 0;
@@ -216,31 +213,34 @@ module mxdot_matmul_bench #(
 
   initial begin
     int program_file, registers_file;
-    wait (bulk_start);
-    program_file = open("bulk_program", "r");
-    registers_file = open("bulk_registers", "w");
-    a_file = open("bulk_a", "rb");
-    b_file = open("bulk_b", "rb");
-    d_file = open("bulk_d", "rb");
-    c_file = open("bulk_c", "wb");
-    void'($value$plusargs("bulk_a_bytes=%d", a_left));
-    void'($value$plusargs("bulk_b_bytes=%d", b_left));
-    void'($value$plusargs("bulk_d_bytes=%d", d_left));
-    void'($value$plusargs("bulk_gap=%d", gap));
-    void'($value$plusargs("bulk_stall=%d", stall));
-    void'($value$plusargs("bulk_seed=%d", seed));
-    void'($value$plusargs("bulk_timeout=%d", timeout));
-    random = seed == 0 ? 32'd1 : seed;
-    if (program_file == 0 || registers_file == 0 || c_file == 0) begin
-      bulk_status = 1;
-    end else begin
-      rst = 1;
-      repeat (2) cycle;
-      rst = 0;
-      run(program_file, registers_file);
-      $fclose(registers_file);
-      $fclose(c_file);
+    if ($test$plusargs("bulk_program")) begin
+      program_file = open("bulk_program", "r");
+      registers_file = open("bulk_registers", "w");
+      a_file = open("bulk_a", "rb");
+      b_file = open("bulk_b", "rb");
+      d_file = open("bulk_d", "rb");
+      c_file = open("bulk_c", "wb");
+      void'($value$plusargs("bulk_a_bytes=%d", a_left));
+      void'($value$plusargs("bulk_b_bytes=%d", b_left));
+      void'($value$plusargs("bulk_d_bytes=%d", d_left));
+      void'($value$plusargs("bulk_gap=%d", gap));
+      void'($value$plusargs("bulk_stall=%d", stall));
+      void'($value$plusargs("bulk_seed=%d", seed));
+      void'($value$plusargs("bulk_timeout=%d", timeout));
+      random = seed == 0 ? 32'd1 : seed;
+      if (program_file == 0 || registers_file == 0 || c_file == 0) begin
+        bulk_status = 1;
+      end else begin
+        rst = 1;
+        repeat (2) cycle;
+        rst = 0;
+        run(program_file, registers_file);
+        $fclose(registers_file);
+        $fclose(c_file);
+      end
+      $display("bulk status %0d", bulk_status);
+      $display("bulk cycles %0d", bulk_cycles);
+      $finish;
     end
-    bulk_done = 1;
   end
 endmodule

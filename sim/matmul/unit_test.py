@@ -8,7 +8,7 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import SimTimeoutError, with_timeout
 
-from ..bench.coverage import conclude, section
+from ..bench.coverage import Tally, conclude
 from .bench import Bench
 from .faults import FAULTS, Fault, applies
 from .features import goals
@@ -43,9 +43,11 @@ async def matmul_test(dut: Any) -> None:
     bench.check(bench.ends.quiet, "beats are left in the streams")
     report = bench.report
     report.seconds = time.perf_counter() - started
-    sample = section("matmul", goals(bench.config, faults))
+    tally = Tally("matmul", goals(bench.config, faults))
     for found in bench.hits:
-        sample(found)
+        for name, bins in found.items():
+            tally.add(name, bins)
+    tally.sample()
     missed = conclude(bench.job.directory, report)
     if missed:
         bench.error(missed)

@@ -97,16 +97,16 @@ class Sent(Assembler):
 class Delivered(Assembler):
     """The beats of codes of each block."""
 
-    def __init__(self, codes: Callable[[], CodesBeat], count: int) -> None:
+    def __init__(self, codes: Callable[[], tuple[int, ...]], count: int) -> None:
         """codes: reads the beat of codes on the pins. count: beats of a block."""
         self.codes, self.count = codes, count
         self.reset()
 
     def reset(self) -> None:
         """No beat yet."""
-        self.beats: list[CodesBeat] = []
+        self.beats: list[tuple[int, ...]] = []
 
-    def beat(self) -> list[CodesBeat] | None:
+    def beat(self) -> list[tuple[int, ...]] | None:
         """The block whose last beat of codes is on the pins."""
         self.beats.append(self.codes())
         if len(self.beats) < self.count:
@@ -177,9 +177,9 @@ class QuantizeSubject(Subject):
         """Blocks."""
         return Sent(self.pins, self.config)
 
-    def delivered(self) -> Delivered:
+    def delivered(self, payload: Callable[[], tuple[int, ...]]) -> Delivered:
         """Beats of codes."""
-        return Delivered(self.pins.codes, self.config.beats)
+        return Delivered(payload, self.config.beats)
 
     def timeline(self) -> Timeline:
         """The one timeline, which knows the place in the block."""

@@ -15,7 +15,7 @@ from ...sim.engine.job import UnitJob
 from ...sim.engine.merge import merge_coverage
 from ...sim.engine.unit import run_unit, verilog_of
 from .. import command
-from ..mutate.subjects import UNITS, Unit
+from ..small_units import UNITS, Unit
 from .judge import Judged, judge
 from .reasons import Reason, load, wider
 from .report import page, summary

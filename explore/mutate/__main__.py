@@ -14,10 +14,10 @@ from pathlib import Path
 from ...model.errors import integer
 from .. import command
 from ..cost.cache import Cache
+from ..small_units import UNITS, Unit
 from . import design, model
 from .equivalence import Limits
 from .score import GOAL, Fate, Outcome, Told, counts, judged, score
-from .subjects import UNITS, Unit
 
 BUILD = Path("build/mutate")
 COUNT, SEED, LIMIT, LONGER = 40, 1, 20.0, 120.0

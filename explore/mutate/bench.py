@@ -12,8 +12,8 @@ from ...sim.bench.tensors import REAL_FILE
 from ...sim.engine.job import UnitJob
 from ...sim.engine.unit import UnitResult, run_unit
 from ...sim.kinds import kind_of, named
+from ..small_units import Unit
 from .design import SELECT, Design
-from .subjects import Unit
 
 _KEPT = 64
 _predicted: OrderedDict[bytes, Any] = OrderedDict()

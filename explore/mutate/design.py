@@ -8,9 +8,9 @@ from ...hw.hierarchy import used
 from ...hw.verilog import TOPS, default_top, generate
 from ...sim.engine.files import write_file
 from ..cost.tools import run_yosys
+from ..small_units import Unit
 from . import rtlil
 from .operators import sample
-from .subjects import Unit
 
 SELECT = "mutant"
 """The input, and the file that the simulation reads it from; 0 is the unit as it is."""

@@ -9,7 +9,7 @@ from mxdot.explore.coverage.constants import constant
 from mxdot.explore.coverage.judge import judge
 from mxdot.explore.coverage.points import Point, reached, read
 from mxdot.explore.coverage.reasons import FILE, Reason, explained, load
-from mxdot.explore.mutate.subjects import UNITS
+from mxdot.explore.small_units import UNITS
 
 VERILOG = """module top (input wire clk, input wire a, output reg held, output wire [1:0] <y>);
   reg stuck;

@@ -19,7 +19,7 @@ from mxdot.explore.mutate import __main__ as command
 from mxdot.explore.mutate import bench, design, equivalence, model, python_source, rows, rtlil
 from mxdot.explore.mutate.equivalence import Given, Limits
 from mxdot.explore.mutate.score import Fate, Outcome, judged, score
-from mxdot.explore.mutate.subjects import UNITS, Unit
+from mxdot.explore.small_units import UNITS, Unit
 from mxdot.hw.matmul.counters import Counters
 from mxdot.hw.verilog import default_top, generate
 from mxdot.model import QuantizeConfig

@@ -1,16 +1,16 @@
-"""What is mutated: a small unit of each kind, with the depth of its bench."""
+"""A small unit of each kind, which is mutated, covered and mapped, with the depth of its bench."""
 
 from dataclasses import dataclass
 
-from ...model import DotConfig, DotQuantizeConfig, QuantizeConfig
-from ...model.units import MatmulConfig, UnitConfig
+from ..model import DotConfig, DotQuantizeConfig, QuantizeConfig
+from ..model.units import MatmulConfig, UnitConfig
 
 FEW, MANY, TRAFFIC = 2_000, 30_000, 2_000
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit whose mutants are judged.
+    """A unit, and how long its bench is.
 
     few, many: items of the two runs in bulk mode, of which the second has what `make sim` gives to
     such a unit; traffic: items of the run cycle by cycle.

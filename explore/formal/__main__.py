@@ -16,6 +16,7 @@ from . import (
     alignment,
     arithmetic,
     facts,
+    jobs,
     packets,
     quantisers,
     software,
@@ -38,6 +39,7 @@ def claims() -> Iterator[Claim]:
     yield from software.claims()
     yield from writes.claims()
     yield from packets.claims()
+    yield from jobs.claims()
     yield from facts.claims()
 
 

@@ -16,6 +16,7 @@ from . import (
     alignment,
     arithmetic,
     facts,
+    jobs,
     netlists,
     packets,
     quantisers,
@@ -39,6 +40,7 @@ def claims() -> Iterator[Claim]:
     yield from software.claims()
     yield from writes.claims()
     yield from packets.claims()
+    yield from jobs.claims()
     yield from facts.claims()
     yield from netlists.claims()
 

@@ -5,6 +5,7 @@ its operator works on, so that an expression means the same wherever it stands.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from .live import BITWISE
 from .netlist import Bit, Bits, Cell
@@ -76,7 +77,7 @@ class Operation:
     choices: Bits = ()
     signed: bool = False
 
-    @property
+    @cached_property
     def bits(self) -> Bits:
         """All bits that it reads."""
         return (*self.choices, *(bit for operand in self.operands for bit in operand))

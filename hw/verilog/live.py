@@ -19,6 +19,16 @@ def _by_digits(cell: Cell) -> bool:
     return cell.is_register or cell.kind in BITWISE | CARRYING
 
 
+def _drivers(module: NetlistModule) -> dict[Bit, tuple[Cell, str, int]]:
+    """Which cell drives a bit, from which bit of which of its outputs."""
+    return {
+        bit: (cell, port, index)
+        for cell in module.cells
+        for port, bits in cell.outputs.items()
+        for index, bit in enumerate(bits)
+    }
+
+
 class Live:
     """The bits of each module that matter, and the fields of its ports that do.
 
@@ -35,6 +45,7 @@ class Live:
         self.fields = {
             name: {f.name for fs in of.values() for f in fs} for name, of in ports.items()
         }
+        self.drivers = {name: _drivers(module) for name, module in modules.items()}
         self.bits: dict[str, set[Bit]] = {}
         while True:
             before = {name: set(names) for name, names in self.fields.items()}
@@ -59,12 +70,7 @@ class Live:
         return field.name in self.fields[module]
 
     def _live(self, module: NetlistModule) -> set[Bit]:
-        drivers = {
-            bit: (cell, port, index)
-            for cell in module.cells
-            for port, bits in cell.outputs.items()
-            for index, bit in enumerate(bits)
-        }
+        drivers = self.drivers[module.name]
         waiting: list[Bit] = [
             bit
             for port, bits in module.outputs.items()

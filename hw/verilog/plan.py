@@ -111,12 +111,15 @@ class Plan:
         if port.is_input or len(own) == 1:
             return port.bits
         read: set[Bit] = set()
+        met: set[int] = set()  # operations, of which each bit of the result leads to the same ones
         waiting = [*own]
         while waiting:
             writer = self.writers.get(waiting.pop())
-            new = set(writer.bits) - read if writer else ()
-            read.update(new)
-            waiting += new
+            if writer is not None and id(writer) not in met:
+                met.add(id(writer))
+                new = set(writer.bits) - read
+                read.update(new)
+                waiting += new
         return tuple("x" if bit in read else bit for bit in port.bits)
 
     def _name_the_rest(self) -> None:

@@ -76,6 +76,7 @@ coverage: $(EXPLORE) ## lines, branches and toggles of the Verilog that the benc
 STEPS := test-full test-explore formal mutate coverage sim-cxxrtl sim-bitsliced sim-netlist sim-full soak \
 	soak-bitsliced fuzz
 verify: $(EXPLORE) $(GPU) ## tests with FULL=1, those of explore, and what docs/verification.md says beside them again, in hours; goes on where it stopped (HOURS=n MINUTES=n)
+	$(foreach name,ARGS SEED SIM NETLIST FULL,$(if $(value $(name)),$(error verify runs whole steps: it takes HOURS and MINUTES, not $(name))))
 	@$(BIN)/python tools/verify.py $(MAKE_COMMAND) $(STEPS)
 
 .PHONY: $(STEPS:%=verify-%)

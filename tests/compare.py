@@ -19,9 +19,10 @@ FULL = os.environ.get("MXDOT_FULL", "0") != "0"
 
 
 def some(cases: Iterable, step: int) -> list:
-    """One of so many cases, with FULL=1 all; `step` leaves out no value of lists that they combine.
+    """One of so many cases, with FULL=1 all.
 
-    Of a product of lists it then shares no factor with the length of the last one.
+    Of a product of lists `step` shares no factor with the length of the last one, so that no value
+    of a list is left out.
     """
     return list(cases)[:: 1 if FULL else step]
 

@@ -107,6 +107,13 @@ def test_steps_of_verify(make):
     ]
 
 
+@pytest.mark.parametrize("name", ["ARGS", "SEED", "SIM", "NETLIST", "FULL"])
+def test_verify_takes_no_part_of_a_step(make, name):
+    """It would be all that a step has shown."""
+    with pytest.raises(subprocess.CalledProcessError):
+        make("verify", **{name: "1"})
+
+
 def test_a_python_with_a_space_in_its_path(tmp_path):
     python = tmp_path / "two words" / "python"
     python.parent.mkdir()

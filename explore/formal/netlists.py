@@ -1,6 +1,6 @@
 """Claims that what synthesis makes of a unit does what its Verilog does, in every cycle.
 
-Netlists are those of `make sim NETLIST=process`.
+Netlists are made as those of `make sim NETLIST=process`.
 """
 
 from collections.abc import Iterator

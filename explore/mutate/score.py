@@ -85,8 +85,11 @@ def _kept(cache: Cache, key: str, kind: str) -> Outcome | None:
 
 def _digest_of_bench() -> str:
     """Of the bench, of the model that it compares with, and of what makes mutants."""
-    bench_tops = sorted((_PACKAGES / "sim").rglob("*.sv*"))
-    return _digest("sim", "model", files=[*bench_tops, *_own("bench", *_MAKERS)])
+    others = [
+        path for kind in ("*.sv*", "*.cc") for path in sorted((_PACKAGES / "sim").rglob(kind))
+    ]
+    units = _PACKAGES / "explore/small_units.py"
+    return _digest("sim", "model", files=[*others, units, *_own("bench", *_MAKERS)])
 
 
 def _digest_of_proofs() -> str:

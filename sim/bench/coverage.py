@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from cocotb_coverage.coverage import CoverageDB, CoverPoint, coverage_section
 from pyuvm import uvm_component, uvm_subscriber, uvm_tlm_analysis_fifo

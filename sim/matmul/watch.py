@@ -25,6 +25,7 @@ class Channel:
         """Called once a cycle: whether what was offered the cycle before and not taken is there."""
         now = tuple(int(pin.value) for pin in self.payload) if int(self.valid.value) else None
         kept = self.offer in (None, now)
+        # Reading a pin takes longer than the rest: `ready` where it matters.
         self.offer = None if now is None or int(self.ready.value) else now
         return kept
 

@@ -139,8 +139,19 @@ def test_bulk_outruns_a_python_loop(standin, run, tmp_path):
         ("<= stage_valid && stage_last", "<= 0", "no transfer for 500 cycles"),
         ("stage_ready = !stage_valid || out_ready || !out_valid", "stage_ready = 1", "no transfer"),
         ("<= stage_valid && stage_last", "<= stage_valid", "more results than dot products"),
+        ("endmodule", "initial #40 $finish;\nendmodule", "broke off without a report"),
+        ("endmodule", "initial #40 $fatal(1);\nendmodule", "the simulator ended with"),
+        ("endmodule", "initial #40 while (1);\nendmodule", "the time limit of 5 s"),
     ],
-    ids=["never ready", "no result", "lost under backpressure", "spurious results"],
+    ids=[
+        "never ready",
+        "no result",
+        "lost under backpressure",
+        "spurious results",
+        "ends early",
+        "gives up",
+        "never ends",
+    ],
 )
 def test_bulk_notices_a_broken_unit(simulation_dir, tmp_path, request, good, bad, message):
     text = STANDIN.read_text()
@@ -152,7 +163,7 @@ def test_bulk_notices_a_broken_unit(simulation_dir, tmp_path, request, good, bad
     blocks = Blocks(2000, seed=5)
     records, results = blocks.write(tmp_path / "records"), tmp_path / "results"
     with pytest.raises(SimulationError, match=message):
-        bulk.run(build, records, results, stall=100, timeout=500)
+        bulk.run(build, records, results, stall=100, timeout=500, time_limit=5)
 
 
 def test_registers_without_a_reset_start_with_any_value(simulation_dir, tmp_path):

@@ -60,28 +60,18 @@ class Tally:
                 hits[wanted] += max(0, self.counts[name][wanted] - 1)
 
 
-class EventTally(uvm_subscriber):
-    """Counts the events of the streams as they come."""
+class EventTally(Tally):
+    """The same of the streams, whose events come one by one."""
 
-    def build_phase(self) -> None:
-        """Make the cover points."""
-        self.tally = Tally("stream", context_of(self).subject.event_goals())
-        self.cycles: Counter[tuple[str, str]] = Counter()
-
-    def write(self, event: StreamEvent) -> None:
-        """Count one."""
-        self.cycles[event.source, event.sink] += 1
+    def add_event(self, event: StreamEvent) -> None:
+        """Count the bins of one."""
+        self.counts["cycle"][event.source, event.sink] += 1
         for name in ("gap", "taken", "reset"):
             value = getattr(event, name)
             if value:
-                self.tally.add(name, (value,))
+                self.add(name, (value,))
         for name, bins in event.own.items():
-            self.tally.add(name, bins)
-
-    def sample(self) -> None:
-        """Hand what was counted to cocotb-coverage."""
-        self.tally.counts["cycle"].update(self.cycles)
-        self.tally.sample()
+            self.add(name, bins)
 
 
 class Coverage(uvm_component):
@@ -91,8 +81,9 @@ class Coverage(uvm_component):
         """Make the streams and the cover points."""
         self.context = context_of(self)
         self.batches = uvm_tlm_analysis_fifo("batches", self)
-        self.events = EventTally("events", self)
         self.data = Tally("data", self.context.subject.goals())
+        self.stream = EventTally("stream", self.context.subject.event_goals())
+        self.events = uvm_subscriber.uvm_AnalysisImp("events", self, self.stream.add_event)
 
     def check_phase(self) -> None:
         """Sample what was seen, write the coverage files, and compare with the goal."""
@@ -100,7 +91,7 @@ class Coverage(uvm_component):
             for name, hits in self.context.subject.hits(batch, outcome).items():
                 self.data.add(name, chain.from_iterable(hits))
         self.data.sample()
-        self.events.sample()
+        self.stream.sample()
         missed = conclude(self.context.job.directory, self.context.report)
         if missed:
             self.context.error(missed)

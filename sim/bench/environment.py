@@ -38,4 +38,4 @@ class UnitEnv(uvm_env):
         self.input.monitor.ap.connect(self.scoreboard.accepted.analysis_export)
         self.output.monitor.ap.connect(self.scoreboard.delivered.analysis_export)
         self.scoreboard.ap.connect(self.coverage.batches.analysis_export)
-        self.protocol.ap.connect(self.coverage.events.analysis_export)
+        self.protocol.ap.connect(self.coverage.events)

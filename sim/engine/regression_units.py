@@ -161,7 +161,6 @@ def _dot_units() -> list[Unit]:
         _unit("hopper-promoted", "e4m3", 128, 15, bulk=15_000),
         _unit("ada", EVERY_FORMAT, 32, 8),
         _unit("fixed:48:-20", EVERY_FORMAT, 8, 6),
-        _unit("hopper", "e4m3", 64, 6),
         _unit("fixed:640:-300", "e5m2,e4m3", 8, 3, bulk=20_000),
         _unit("exact", EVERY_FORMAT, 8, 1),
         _unit("float32", EVERY_FORMAT, 8, 5),
@@ -172,16 +171,13 @@ def _dot_units() -> list[Unit]:
         _unit("hopper-promoted", EVERY_FORMAT, 8, 4),
         _unit("hopper-mx", EVERY_FORMAT, 16, 3),
         _unit("hopper-fp16", EVERY_FORMAT, 32, 4),
-        _unit("exact", "e4m3", 32, 5),
         _unit("aligned:13", "e4m3", 32, 4),
         _unit("hopper", "e4m3", 32, 1),
         _unit("fused:13", "e5m2xe4m3", 16, 5, out="bfloat16"),
         _unit("exact", "e5m2", 16, 23, out="float16"),
-        _unit("blackwell", "e2m1", 64, 8),
         _unit("float32", "e4m3", 16, 1),
         _unit("fixed:20:-8:wrap", "e4m3,int8,e2m1", 8, 1),
         _unit("int32", "int8", 16, 5),
-        _unit("int32", "int8", 32, 2),
         _unit("int32", "int8", 32, 3, out="int8_full:shift"),
         _unit("aligned:13", "int8", 16, 3, micro=True),
         _unit("aligned:13", "int5,int3", 8, 4, bulk=20_000, micro=True),
@@ -192,7 +188,6 @@ def _dot_units() -> list[Unit]:
         _unit("fused:0", "e3m2", 4, 4),
         _unit("aligned:13", "e4m3", 16, 27, interleave=15),
         _unit("hopper-promoted", "e4m3,e5m2", 8, 6, interleave=3),
-        _unit("hopper-fp16", "e5m2", 32, 7, bulk=20_000, interleave=5),
         _unit("exact", "e3m2,int8", 4, 9, interleave=2, out="float16"),
         _unit("int32", "int8", 4, 3, interleave=2, out="int8_full:shift"),
         _unit("aligned:13", "e3m2", 8, 2, status=False, load_c=False),
@@ -200,6 +195,21 @@ def _dot_units() -> list[Unit]:
         *_narrow_units(),
         *_scaled_units(),
         *_amd_units(),
+    ]
+
+
+def _large_units() -> list[Unit]:
+    """Wide units of datapaths that narrower ones of the default matrix have, for `FULL=1`.
+
+    Their lanes, formats, accumulators, scales and products in flight all are in that matrix, too.
+    """
+    return [
+        _unit("hopper", "e4m3", 64, 6),
+        _unit("exact", "e4m3", 32, 5),
+        _unit("blackwell", "e2m1", 64, 8),
+        _unit("int32", "int8", 32, 2),
+        _unit("hopper-fp16", "e5m2", 32, 7, interleave=5),
+        _unit("blackwell-mxf4nvf4", "e2m1", 128, 9, scale_block=32),
     ]
 
 
@@ -232,7 +242,7 @@ def _scaled_units() -> list[Unit]:
     """E4M3 scales, alone and several of a beat; groups that meet in one alignment."""
     return [
         _unit("blackwell-mxf4nvf4", "e2m1", 64, 5, scales="e4m3", scale_block=16),
-        _unit("blackwell-mxf4nvf4", "e2m1", 128, 9, bulk=15_000, scale_block=32),
+        _unit("blackwell-mxf4nvf4", "e2m1", 64, 8, bulk=15_000, scale_block=32),
         _unit("exact", "e2m1", 16, 6, scales="e4m3"),
         _unit("aligned:13", "e2m1,e4m3", 16, 5, scales="e4m3"),
         _unit("aligned:30:bfloat16", "e4m3", 4, 3, scales="e4m3", out="bfloat16"),
@@ -274,12 +284,14 @@ ACCUMULATORS = (*(text for kind in KINDS.values() for text in kind.examples), *P
 
 
 def full_matrix() -> list[Unit]:
-    """The default matrix, every accumulator x format x (shallowest, middle, deepest), and lanes.
+    """The default matrix, large units, every accumulator x format x (shallowest, middle, deepest),
+    and lanes.
 
     And a matrix unit of every accumulator, one whose tiles take turns, and one before a quantiser;
     and every machine.
     """
-    units = [Unit(unit.config, max(unit.bulk, FULL_BULK)) for unit in default_matrix()]
+    units = [*default_matrix(), *_large_units()]
+    units = [Unit(unit.config, max(unit.bulk, FULL_BULK)) for unit in units]
     units += [*_every_value_units(), *_more_quantize_units(), *_machine_units()]
     for rule, to in zip(ACCUMULATORS, cycle(MX_FORMATS)):
         formats = ["int8"] if accumulator(rule).takes_integers else EVERY_FORMAT.split(",")

@@ -15,7 +15,9 @@ from ..cost.errors import SynthesisError
 from . import (
     alignment,
     arithmetic,
+    choices,
     facts,
+    jobs,
     packets,
     quantisers,
     software,
@@ -35,9 +37,11 @@ def claims() -> Iterator[Claim]:
     yield from alignment.claims()
     yield from units.claims()
     yield from quantisers.claims()
+    yield from choices.claims()
     yield from software.claims()
     yield from writes.claims()
     yield from packets.claims()
+    yield from jobs.claims()
     yield from facts.claims()
 
 

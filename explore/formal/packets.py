@@ -95,14 +95,14 @@ class _Job:
         }
         self.begins = Signal()
         m.d.comb += self.begins.eq(p.job_start & ~Cat(self.refused.values()).any())
-        self.ended = _taken(p, "m_axis_c") & p.m_axis_c_tlast
+        self.ended = beat_taken(p, "m_axis_c") & p.m_axis_c_tlast
         with m.If(self.runs & (self.wrong_beat | self.ended)):
             m.d.sync += [self.runs.eq(0), self.clears_up.eq(self.wrong_beat)]
         with m.If(self.clears_up & ~Cat(self.open.values()).any()):
             m.d.sync += self.clears_up.eq(0)
         for side, packet in self.open.items():
             name = "m_axis_c" if side == "c" else f"s_axis_{side}"
-            with m.If(_taken(p, name) & getattr(p, f"{name}_tlast")):
+            with m.If(beat_taken(p, name) & getattr(p, f"{name}_tlast")):
                 m.d.sync += packet.eq(0)
         with m.If(self.begins):
             m.d.sync += [self.runs.eq(1), *(packet.eq(1) for packet in self.open.values())]
@@ -111,7 +111,8 @@ class _Job:
             m.d.sync += [packet.eq(0) for packet in self.open.values()]
 
 
-def _taken(p: Any, name: str) -> Value:
+def beat_taken(p: Any, name: str) -> Value:
+    """Whether a beat of that stream is."""
     return getattr(p, f"{name}_tvalid") & getattr(p, f"{name}_tready")
 
 

@@ -15,6 +15,7 @@ from ..cost.errors import SynthesisError
 from . import (
     alignment,
     arithmetic,
+    choices,
     facts,
     jobs,
     netlists,
@@ -37,6 +38,7 @@ def claims() -> Iterator[Claim]:
     yield from alignment.claims()
     yield from units.claims()
     yield from quantisers.claims()
+    yield from choices.claims()
     yield from software.claims()
     yield from writes.claims()
     yield from packets.claims()

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from ...model import DotConfig, DotQuantizeConfig, QuantizeConfig
+from ...model.formats import IntegerFormat
 from . import streams
 from .claim import Claim
 from .observer import Rule, Subject, unit
@@ -21,13 +22,19 @@ QUANTISERS = {
     "2-beats": QuantizeConfig("e2m1", BLOCK, "bfloat16", beats=2, stages=3),
     "e4m3-scales": QuantizeConfig("e2m1", BLOCK, "bfloat16", scales="e4m3", beats=2, stages=3),
     "stochastic": QuantizeConfig("e2m1", BLOCK, "bfloat16", rounding="stochastic", stages=5),
+    "lfsr": QuantizeConfig(
+        "e2m1", BLOCK, "bfloat16", rounding="stochastic", random="lfsr", stages=5
+    ),
     "micro": QuantizeConfig("sm4", BLOCK, "bfloat16", micro=True, beats=2, stages=3),
+    "choice": QuantizeConfig("e2m1,int4_symmetric", BLOCK, "bfloat16", select=4, stages=4),
 }
 """Of values with as many exponents as float32 has."""
 KINDS = {
     "e4m3-scales": "E4M3 scales, values of 2^127 and infinities, ",
     "stochastic": "stochastic rounding, ",
+    "lfsr": "stochastic rounding by its own shift registers, ",
     "micro": "micro-exponents, ",
+    "choice": "choosing between E2M1 and INT4, ",
 }
 LARGE_OR_INFINITE = "-1111111-0000000"
 """Of bfloat16, with either sign."""
@@ -35,6 +42,8 @@ TIED: dict[str, dict[str, int | str]] = {
     "e4m3-scales": {"in_outer": 0x3F800000, "in_values": LARGE_OR_INFINITE * 2}
 }
 """What is not free, where ABC would not finish else: 1, as a float32, and values of a beat."""
+SIX_AND_MORE = f"{0:032b}-100000010-00000-100000011000000"
+"""Values of 6, and of 4 or 5, of which E2M1 has no 5, of either sign; and zeros."""
 DOT_QUANTISER = DotQuantizeConfig(
     DotConfig("e2m1", 4, "exact", 1, load_c=False, out="bfloat16"), "e2m1", BLOCK,
     quantizer_stages=2,
@@ -48,11 +57,16 @@ def claims() -> Iterator[Claim]:
         kind = KINDS.get(name, "")
         words = f"quantiser of blocks of {BLOCK}, {kind}{beats}, {config.stages} stages"
         subject = _subject(config, TIED.get(name, {}))
-        yield _stream(f"quantize-{name}", words, subject, config, config.beats)
+        streamed, narrower = subject, words
+        if config.select is not None:  # ABC would not finish else
+            streamed = _subject(config, {"in_values": SIX_AND_MORE})
+            narrower = f"{words}, values of 6, of 4 or 5, and two zeros"
+        yield _stream(f"quantize-{name}", narrower, streamed, config, config.beats)
+        code = "code" if config.select is None else "code but a zero of INT4"
         yield Claim(
             f"order:quantize-{name}",
-            f"{words}: each code has its value's sign, in order, whatever the gaps and stalls; of "
-            "a block with NaN or an infinity, and of no other, the scale is NaN and the codes 0",
+            f"{words}: each {code} has its value's sign, in order, whatever the gaps and stalls; "
+            "of a block with NaN or an infinity, and of no other, the scale is NaN and the codes 0",
             subject, _signs(config), _bug(config.beats),
         )  # fmt: skip
     words = f"dot unit of one stage and a quantiser of blocks of {BLOCK}"
@@ -132,12 +146,24 @@ def _signs(config: QuantizeConfig) -> Rule:
         odd = Cat(value[exponent : bits - 1].all() for value in values).any()
         codes = [p.out_codes.word_select(i, config.bits) for i in range(config.lanes)]
         found = Cat(code[-1] for code in codes)
+        # Zeros of a format without a sign of its own have none.
+        known = Cat(_has_sign(p, code, config) for code in codes)
         poisoned, queue = _blocks(m, p, p.in_valid & p.in_ready, signs, odd, config)
-        unlike = Mux(poisoned, p.out_codes != 0, found != queue.oldest)
+        unlike = Mux(poisoned, p.out_codes != 0, (found ^ queue.oldest) & known)
         nan = p.out_scale == config.scale_format.nan_code
         return ~p.rst & p.out_valid & (queue.empty | unlike | (nan != poisoned))
 
     return wrong
+
+
+def _has_sign(p: Any, code: Value, config: QuantizeConfig) -> Value:
+    """Whether the sign of a code is its value's, whichever format the unit chose."""
+    if config.select is None:
+        return Const(1, 1)
+    whole = [isinstance(f, IntegerFormat) and not f.sign_magnitude for f in config.formats]
+    return code.any() | ~Const(sum(w << i for i, w in enumerate(whole)), len(whole)).bit_select(
+        p.out_mode, 1
+    )
 
 
 def _blocks(

@@ -26,12 +26,13 @@ STRAIGHT = [(name, stages, 1) for name in ("exact", "aligned:3") for stages in (
 WAITING = [
     ("float32", 2, 1), ("float16", 5, 1), ("fused:3", 2, 1), ("fused:3", 3, 1), ("fused:3", 4, 1),
     ("exact", 6, 1), ("hopper-promoted", 3, 1),
-    ("float32", 1, 2), ("fused:3", 2, 2),
+    ("float32", 1, 2), ("fused:3", 2, 2), ("float32", 1, 3), ("float32", 2, 4),
+    ("fused:3", 3, 3),
 ]  # fmt: skip
 """Accumulator, stages, products in flight: loops of one cycle and of more."""
-UNFINISHED = {("exact", 6, 1), ("hopper-promoted", 3, 1)}
-"""Of which ABC does not prove a chain in 40 seconds: registers cut the addition of c, or there are
-two loops."""
+UNFINISHED = {("exact", 6, 1), ("fused:3", 3, 3)}
+"""Of which ABC does not prove a chain in 100 seconds: registers cut the addition of c, or many
+blocks wait."""
 
 
 def claims() -> Iterator[Claim]:

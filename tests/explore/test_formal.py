@@ -43,6 +43,11 @@ CLAIMS = {claim.name: claim for claim in command.claims()}
         "registers:read",
         "registers:write",
         "netlist:quantize-asap7",
+        "ends:matmul-1x1x5",
+        "errors:quantize-choice",
+        "sums:quantize-choice",
+        "least:quantize-choice",
+        "order:quantize-lfsr",
     ],
 )
 def test_claims_hold_and_fail_with_a_bug(name, tmp_path):

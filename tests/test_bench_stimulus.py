@@ -5,7 +5,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from mxdot.model import MACHINES, MX_FORMATS, DotConfig, format_pairs
+from mxdot.model import E2M1, MACHINES, MX_FORMATS, DotConfig, format_pairs
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.sim.bench.operands import (
     CLASSES,
@@ -92,6 +92,49 @@ def test_pairs_are_drawn_by_sign_and_exponent(name):
     assert np.array_equal(found[~negative], exponent[~negative])
     a, b = pairs.draw(rng(), exponent, negative, power=True)
     assert (np.abs(np.frexp(pair[0].values[a] * pair[1].values[b])[0]) == 0.5).all()
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_pairs_are_drawn_by_sign_and_last_digit(name):
+    """Of every place in the significand that has such a product, each as often."""
+    (pair,) = DotConfig(formats=name).formats
+    pairs, n = pairs_of(*pair), 2000
+    finite = np.isfinite(pairs.table.values) & (pairs.table.values > 0)
+    lasts = sorted({_last_digit(value) for value in pairs.table.values[finite]})
+    for last in (lasts[0], lasts[len(lasts) // 2], lasts[-1]):
+        negative = rng().random(n) < 0.5
+        a, b = pairs.ending(rng(), np.full(n, last), negative)
+        product = pair[0].values[a] * pair[1].values[b]
+        assert np.array_equal(product < 0, negative)
+        # INT8's largest product, (-2)^2, has no negative: the nearest there is takes its place.
+        wanted = product if not pair[0].is_integer else product[~negative]
+        assert {_last_digit(value) for value in wanted} == {last}
+        number = a.astype(int) << pair[1].bits | b
+        raw = pairs.table.significands[number[~negative]]
+        _, counts = np.unique([_last_digit(value) for value in raw], return_counts=True)
+        assert counts.max() < 2 * counts.min()
+
+
+def _last_digit(value: float) -> int:
+    """Exponent of the last digit that is 1."""
+    numerator, denominator = float(value).as_integer_ratio()
+    return (numerator & -numerator).bit_length() - denominator.bit_length()
+
+
+def test_scales_around_the_least_normal_result():
+    """Each of them beside zeros and beside a product that c takes away, wholly or in part."""
+    config = DotConfig("e2m1", 4, "aligned:13", 3)
+    (batch,) = SEQUENCES["below"][0](Target(config, 0), rng(), 2000)
+    s = batch.scale_a[:, 0].astype(int) + batch.scale_b[:, 0] - 254
+    result = predict(config, batch).result.view(np.float32)
+    values = E2M1.values
+    zeros = ((values[batch.a] * values[batch.b]) == 0).all(axis=(1, 2))
+    subnormal = (result != 0) & (np.abs(result) < np.finfo(np.float32).tiny)
+    scales = set(range(s.min(), s.max() + 1))
+    assert len(scales) == 96
+    assert set(s[zeros & subnormal]) == set(s[~zeros]) == scales
+    assert (~zeros & (result == 0)).any()
+    assert (~zeros & subnormal).any()
 
 
 @pytest.mark.parametrize("name", SEQUENCES)

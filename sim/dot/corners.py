@@ -120,7 +120,9 @@ def sticky(target: Target, rng: Generator, n: int) -> list[Batch]:
 def grid(target: Target, rng: Generator, n: int) -> list[Batch]:
     """One large power of two and terms at the last digits that the alignment keeps or drops.
 
-    Half of the time the large value is c instead, which a fused step aligns as well.
+    Half of the time the large value is c instead, which a fused step aligns as well. Half of the
+    other rows have one term alone, and mostly one digit of it, of any place in its significand, is
+    all that is dropped: no other result than the flag inexact tells.
     """
     a, b = target.zeros(n, 1)
     low, high = target.pairs.limits
@@ -138,6 +140,13 @@ def grid(target: Target, rng: Generator, n: int) -> list[Batch]:
         _put(target, rng, with_a, with_b, 0, lane[:, i], small, negative)
         used = i <= small_lanes
         a[used], b[used] = with_a[used], with_b[used]
+    alone = ~from_c & (rng.random(n) < 0.5)
+    with_a, with_b = target.zeros(n, 1)
+    last = large - target.grid_bits - np.where(rng.random(n) < 0.7, 1, rng.integers(-1, 4, n))
+    rows = np.arange(n)
+    codes = target.pairs.ending(rng, last, _signs(rng, n))
+    with_a[rows, 0, lane[:, 1]], with_b[rows, 0, lane[:, 1]] = codes
+    a[alone], b[alone] = with_a[alone], with_b[alone]
     with_a, with_b = a.copy(), b.copy()
     _put(target, rng, with_a, with_b, 0, lane[:, 0], large, _signs(rng, n), power=True)
     a[~from_c], b[~from_c] = with_a[~from_c], with_b[~from_c]
@@ -161,6 +170,7 @@ def range_limits(target: Target) -> list[int]:
     return [*limits, *(end for fmt in narrow for end in (fmt.emax + 1, fmt.emin, fmt.lsb))]
 
 
+LEAST = 6  # exponents of the smallest products
 WITHIN_SCALES = 200  # exponents by which the scales of a block surely move a product
 
 
@@ -248,18 +258,55 @@ BEYOND = (-40, 60)  # of the scales, from the largest exponent of a running valu
 
 def beyond(target: Target, rng: Generator, n: int) -> list[Batch]:
     """Blocks of two products that cancel, or of none, under scales that take others out of the
-    range: of a c near its end, or a little above, every digit stays."""
+    range, each in turn with either: of a c near its end, or a little above, every digit stays."""
     a, b = target.signed_zeros(rng, n, 1)
     low, high = target.pairs.limits
-    lane, row = _lanes(rng, target, n, 2), np.flatnonzero(rng.random(n) < 0.7)
+    lane, (turn, above) = _lanes(rng, target, n, 2), np.divmod(np.arange(n), BEYOND[1] - BEYOND[0])
+    row = np.flatnonzero((turn + above) % 2)
     code_a, code_b = target.pairs.draw(rng, rng.integers(low, high + 1, n), _signs(rng, n))
     for place, code in ((0, code_b), (1, target.format_b.negated(code_b))):
         a[row, 0, lane[row, place]], b[row, 0, lane[row, place]] = code_a[row], code[row]
     emax = target.config.accumulator.running.emax
     exponent = emax - np.where(rng.random(n) < 0.5, 0, rng.integers(0, 48, n))
     c = float_bits(rng.integers(0, 2, n), exponent, _fractions(rng, n))
-    s = emax + rng.integers(*BEYOND, n)
+    s = emax + BEYOND[0] + above
     return [target.batch(a, b, split_scale(rng, s[:, None]), c)]
+
+
+BELOW = (-32, 64)
+"""Of the last digit of the smallest products, from the least normal running value on."""
+
+
+def below(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """Under scales around the least normal result, each in turn: nothing but a c of that size, or
+    a product of which c leaves some last digits."""
+    a, b = target.signed_zeros(rng, n, 1)
+    running = target.config.accumulator.running
+    low, high = target.pairs.limits
+    scales = split_scale(rng, np.resize(_scales_below(target), n)[:, None])
+    fraction = _fractions(rng, n) >> rng.integers(0, running.mantissa_bits, n)
+    exponent = running.emin + np.where(rng.random(n) < 0.7, -1, rng.integers(0, 4, n))
+    small = float_bits(rng.integers(0, 2, n), exponent, fraction)
+    row = np.flatnonzero(rng.random(n) < 0.6)
+    lane = _lanes(rng, target, n, 1)[:, 0]
+    of = np.minimum(low + rng.integers(0, LEAST, n), high)
+    code_a, code_b = target.pairs.draw(rng, of, _signs(rng, n))
+    a[row, 0, lane[row]], b[row, 0, lane[row]] = code_a[row], code_b[row]
+    batch = with_scales(target.config, rng, target.batch(a, b, scales))
+    c = small.copy()
+    c[row] = _nearly_negated(target, rng, batch)[row]
+    return [replace(batch, c=c) if target.config.load_c else batch]
+
+
+def _scales_below(target: Target) -> Ints:
+    low, _ = target.pairs.limits
+    return target.config.accumulator.running.emin - low + np.arange(*BELOW)
+
+
+def end_scales(target: Target) -> Ints:
+    """Exponents of the scales of `below` and `beyond`."""
+    above = target.config.accumulator.running.emax + np.arange(*BEYOND)
+    return np.append(_scales_below(target), above)
 
 
 def conversion(target: Target, rng: Generator, n: int) -> list[Batch]:
@@ -297,9 +344,6 @@ def c_classes(target: Target, rng: Generator, n: int) -> list[Batch]:
     return [target.batch(a, b, (near_scales(rng, (n, 1)), near_scales(rng, (n, 1))), c)]
 
 
-LEAST = 6  # exponents of the smallest products
-
-
 def cancelled_c(target: Target, rng: Generator, n: int) -> list[Batch]:
     """A c that is the negated block result, or a few units away from it: of the last place, or in
     every second row of each place in turn.
@@ -318,13 +362,20 @@ def cancelled_c(target: Target, rng: Generator, n: int) -> list[Batch]:
     a[alone], b[alone] = least_a[alone], least_b[alone]
     scales = near_scales(rng, (n, 1)), near_scales(rng, (n, 1))
     batch = with_scales(target.config, rng, target.batch(a, b, scales))
+    c = _nearly_negated(target, rng, batch)
+    return [replace(batch, c=c) if target.config.load_c else batch]
+
+
+def _nearly_negated(target: Target, rng: Generator, batch: Batch) -> NDArray[np.uint32]:
+    """The negated results of blocks, a few units away: of the last place, or in every second row of
+    each place in turn."""
+    n = len(batch)
     block = _without_c(target.config, batch).view(np.uint32).astype(np.int64)
     last = 1 << (FLOAT32.mantissa_bits - target.config.accumulator.running.mantissa_bits)
     place = np.where(np.arange(n) % 2, np.arange(n) // 2 % FLOAT32.mantissa_bits, 0)
     away = last * rng.integers(-2, 3, n) << place
     moved = np.clip((block & 0x7FFFFFFF) + away, 0, 0x7FFFFFFF)
-    c = ((~block & 0x80000000) | moved).astype(np.uint32)
-    return [replace(batch, c=c) if target.config.load_c else batch]
+    return ((~block & 0x80000000) | moved).astype(np.uint32)
 
 
 def _without_c(config: DotConfig, batch: Batch) -> NDArray[np.float32]:

@@ -70,6 +70,40 @@ class Pairs:
             where = negative == sign
             offset = (rng.random(int(where.sum())) * count[at[where]]).astype(np.int64)
             picks[where] = index[first[at[where]] + offset]
+        return self._codes(picks)
+
+    @cached_property
+    def _last(self) -> Ints:
+        """Place in its significand of the last digit of every product; 0 of zeros."""
+        significand = np.abs(self.table.significands.astype(np.int64))
+        return np.frexp(np.maximum(significand & -significand, 1))[1].astype(np.int64) - 1
+
+    @cache  # noqa: B019  # pairs live as long as the formats
+    def _endings(self, last: int, negative: bool) -> tuple[NDArray, NDArray[np.float64]]:
+        """Pairs whose products have their last digits nearest to this exponent, and cumulative
+        shares: as much for each place in the significand."""
+        usable = self._usable & ((self.table.values < 0) == negative)
+        index = np.flatnonzero(usable)
+        away = np.abs(self.table.exponents[index] + self._last[index] - last)
+        index = index[away == away.min()]
+        _, place, count = np.unique(self._last[index], return_inverse=True, return_counts=True)
+        return index, np.cumsum(1 / count[place]) / len(count)
+
+    def ending(
+        self, rng: Generator, last: Ints, negative: NDArray[np.bool_]
+    ) -> tuple[Codes, Codes]:
+        """Codes (a, b) of products with their last digits at these exponents, or the nearest, and
+        of these signs: the digit at any place in the significand, one as often as another."""
+        picks = np.zeros(last.shape, np.int64)
+        for exponent, sign in set(zip(last.tolist(), negative.tolist(), strict=True)):
+            where = (last == exponent) & (negative == sign)
+            index, shares = self._endings(exponent, sign)
+            found = np.searchsorted(shares, rng.random(int(where.sum())))
+            picks[where] = index[np.minimum(found, len(index) - 1)]
+        return self._codes(picks)
+
+    def _codes(self, picks: Ints) -> tuple[Codes, Codes]:
+        """Codes (a, b) of pairs by their numbers."""
         bits = self.table.b.format.bits
         return (picks >> bits).astype(np.uint8), (picks & (2**bits - 1)).astype(np.uint8)
 
@@ -127,6 +161,12 @@ class WidePairs:
         values["b"] = np.where(carries, np.ldexp(1.0, exponents["b"]), values["b"])
         sign = _signs_of(rng, negative)
         return a.encode(values["a"] * sign[0]), b.encode(values["b"] * sign[1])
+
+    def ending(
+        self, rng: Generator, last: Ints, negative: NDArray[np.bool_]
+    ) -> tuple[Codes, Codes]:
+        """Codes (a, b) of products of one digit alone, at these exponents or the nearest."""
+        return self.draw(rng, last, negative, power=True)
 
     def largest(self, negative: bool) -> tuple[int, int]:
         """Codes of a pair with the largest product of this sign."""

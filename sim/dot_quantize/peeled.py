@@ -16,19 +16,26 @@ from ..dot.target import Ints, Target
 DIGITS = 4
 """Of a running value, taken away by one block: each by a product, a power of two."""
 
+SMALL = (-24, 100)
+"""Exponents of c in half of the blocks, from the least normal one on."""
+
 
 def peeled(target: Target, rng: Generator, blocks: int, block: int) -> Batch:
     """`blocks` times `block` dot products that end with the last digits of a product beside c.
 
     The first block is c and one product, at any distance, often one at which rounding decides. The
     others take away the first digits of what that gives, down to the same place for all results
-    that are quantised together. For units with scales of E8M0; of others not all of them go.
+    that are quantised together. In half of the blocks all is small, down to subnormal, and often
+    nothing stays. For units with scales of E8M0; of others not all of them go.
     """
     near = rng.choice([-25, -24, -23, -1, 0, 1, 23, 24, 25], blocks)
     below = np.where(rng.random(blocks) < 0.5, near, rng.integers(-30, 34, blocks))
     some = rng.integers(0, FLOAT32.significand_bits, blocks)
     left = np.where(rng.random(blocks) < 0.5, 1, some)
     exponent = rng.integers(-20, 21, blocks)
+    small = rng.random(blocks) < 0.5
+    exponent = np.where(small, FLOAT32.emin + rng.integers(*SMALL, blocks), exponent)
+    left = np.where(small & (rng.random(blocks) < 0.5), 0, left)
     below, left, exponent = (np.repeat(each, block) for each in (below, left, exponent))
     n = blocks * block
     few = rng.integers(0, 16, n)

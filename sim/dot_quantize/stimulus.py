@@ -8,9 +8,10 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ...model import DotQuantizeConfig
-from ..bench.operands import draw, finite_codes, near_scales
+from ..bench.operands import draw, finite_codes, near_scales, split_scale
 from ..dot import item as dot
 from ..dot import stimulus as dot_stimulus
+from ..dot.corners import end_scales
 from ..dot.target import Target
 from ..dot.tensors import tensor_traffic
 from ..engine.job import UnitJob
@@ -23,6 +24,9 @@ VALUE_BLOCKS = 500
 """The fewest blocks of the quantiser's sequences: some bins take one in a hundred."""
 PEELED_SHARE, PEELED_BLOCKS = 16, 16
 """One dot product in so many is of `peeled`, which take seven blocks each; the fewest blocks."""
+
+STEP = 37
+"""Scales between those that two sequences of values begin with."""
 
 
 def traffic(job: UnitJob, purpose: str, count: int, tensor_blocks: int | None) -> Batch:
@@ -78,13 +82,21 @@ def _by_sequence(
 def _through_c(
     config: DotQuantizeConfig, rng: Generator, values: quantize.Batch, turn: int
 ) -> dot.Batch:
-    """Dot products of nothing but zeros, whose c are these values; the modes take turns."""
+    """Dot products of nothing but zeros, whose c are these values; the modes take turns.
+
+    Every second block is under scales around either end of the range, each in turn.
+    """
     with np.errstate(invalid="ignore"):  # signalling NaN
         wide = quantize.values(config.quantizer, values.bits).astype(np.float32)
     c = wide.view(np.uint32).ravel()
     target = Target(config.dot, turn % len(config.dot.formats))
     a, b = target.zeros(len(c), 1)
     a = draw(rng, finite_codes(target.format_a), a.shape)
-    scales = near_scales(rng, (len(c), 1)), near_scales(rng, (len(c), 1))
+    block = np.arange(len(c)) // config.quantizer.block
+    ends = end_scales(target)
+    far = split_scale(rng, ends[(block // 2 + turn * STEP) % len(ends), None])
+    near = near_scales(rng, (len(c), 1)), near_scales(rng, (len(c), 1))
+    odd = (block % 2 == 1)[:, None]
+    scales = np.where(odd, far[0], near[0]), np.where(odd, far[1], near[1])
     batch = target.batch(a, b, scales, c, values.sequence)
     return dot_stimulus.for_unit(config.dot, rng, batch)

@@ -73,7 +73,7 @@ WRONG = [
     ],
 )
 def test_wrong_unit_is_caught_and_located(wrong, section, simulation_dir, tmp_path):
-    result = run_one_of(WRONG, wrong, CONFIG, tmp_path, simulation_dir, traffic=300, bulk=1500)
+    result = run_one_of(WRONG, wrong, CONFIG, tmp_path, simulation_dir, traffic=500, bulk=1500)
     assert any("results differ from the model's" in error for error in result.errors)
     assert result.mismatches > 0
     for text in ("seed 1", "scale_a 0x", "got  0x", "want 0x", "repeat with: mxdot sim --seed 1"):

@@ -31,8 +31,8 @@ WAITING = [
 ]  # fmt: skip
 """Accumulator, stages, products in flight: loops of one cycle and of more."""
 UNFINISHED = {("exact", 6, 1), ("fused:3", 3, 3)}
-"""Of which ABC does not prove a chain in 100 seconds: registers cut the addition of c, or many
-blocks wait."""
+"""Of which ABC does not prove a chain in minutes (docs/verification.md): registers cut the addition
+of c, or many blocks wait."""
 
 
 def claims() -> Iterator[Claim]:

@@ -19,7 +19,7 @@ from mxdot.sim.dot import features
 from mxdot.sim.dot.item import Batch, Bundle, batch_of, concatenate, predict, products
 from mxdot.sim.dot.stimulus import LONG_CHAIN, SEQUENCES, traffic
 from mxdot.sim.dot.subject import Timeline
-from mxdot.sim.dot.target import Target, pairs_of
+from mxdot.sim.dot.target import Pairs, Target, pairs_of
 from mxdot.sim.dot.turns import Turns
 from mxdot.sim.engine import regression_units
 
@@ -99,6 +99,7 @@ def test_pairs_are_drawn_by_sign_and_last_digit(name):
     """Of every place in the significand that has such a product, each as often."""
     (pair,) = DotConfig(formats=name).formats
     pairs, n = pairs_of(*pair), 2000
+    assert isinstance(pairs, Pairs)
     finite = np.isfinite(pairs.table.values) & (pairs.table.values > 0)
     lasts = sorted({_last_digit(value) for value in pairs.table.values[finite]})
     for last in (lasts[0], lasts[len(lasts) // 2], lasts[-1]):

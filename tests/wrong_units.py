@@ -196,20 +196,38 @@ def run_one_of(
     """As `run_wrong` with what is chosen of `wrongs`, of which all are in one unit. Of two that
     override the same signal the later wins."""
     these = [chosen] if callable(chosen) else chosen
-    builds /= f"wrong-{config.kind}-{config.name}"
-    if (key := (tuple(wrongs), config.name)) not in _RIGHT_WITHOUT:
-        short = options | {"bulk": 0}  # that it is right takes no long run, but to have run
-        result = _run_choice(0, wrongs, config, directory / "right", builds, **short)
-        assert result.errors == []
-        _RIGHT_WITHOUT.add(key)
+    if _right_key(wrongs, config, options) not in _RIGHT_WITHOUT:
+        # That it is right takes no long run in bulk, but to have run.
+        short = options | ({"bulk": 0} if _has_traffic(options) else {})
+        result = run_none_of(wrongs, config, directory / "right", builds, **short)
+        assert result.passed, result.errors
     bits = sum(1 << wrongs.index(wrong) for wrong in these)
     result = _run_choice(bits, wrongs, config, directory, builds, **options)
     assert not result.passed
     return result
 
 
-_RIGHT_WITHOUT: set[tuple[tuple[Wrong, ...], str]] = set()
-"""Units that pass where nothing is chosen of what is wrong in them."""
+def run_none_of(
+    wrongs: Sequence[Wrong], config: Any, directory: Path, builds: Path, **options: Any
+) -> UnitResult:
+    """As `run_one_of` with nothing chosen."""
+    result = _run_choice(0, wrongs, config, directory, builds, **options)
+    if result.passed:
+        _RIGHT_WITHOUT.add(_right_key(wrongs, config, options))
+    return result
+
+
+def _has_traffic(options: dict[str, Any]) -> bool:
+    return options.get("traffic") != 0
+
+
+def _right_key(wrongs: Sequence[Wrong], config: Any, options: dict[str, Any]) -> tuple:
+    return tuple(wrongs), config.name, _has_traffic(options)
+
+
+_RIGHT_WITHOUT: set[tuple] = set()
+"""Units that pass, with traffic or in bulk alone, where nothing is chosen of what is wrong in
+them."""
 
 
 def _run_choice(
@@ -221,6 +239,7 @@ def _run_choice(
     **options: Any,
 ) -> UnitResult:
     directory.mkdir(exist_ok=True)
+    builds /= f"wrong-{config.kind}-{config.name}"
     verilog = directory / "wrong.v"
     verilog.write_text(verilog_of_any(tuple(wrongs), config))
     (directory / "choice").write_text(f"{bits:b}\n")

@@ -8,7 +8,7 @@ from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.model.units.matmul.layout import golden, pack_a, pack_b, pack_d, unpack_c
 from mxdot.model.units.matmul.registers import COUNTERS
 
-DOT = DotConfig("e4m3", 4, "fixed:48:-20")  # of all accumulators the fastest in the simulator
+DOT = DotConfig("e2m1", 4, "fixed:24:-6")  # of all dot units the fastest in the simulator
 SMALL = MatmulConfig(DOT, rows=2, columns=2, depth=4)
 PARTS = ("STEPS", "WAIT_A", "WAIT_B", "WAIT_D", "WAIT_DRAIN", "WAIT_UNIT", "TAIL")
 

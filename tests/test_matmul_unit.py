@@ -31,18 +31,18 @@ def test_lengths_around_the_depth(blocks, initial_c):
     some(
         [
             (1, 1, 1, 1, 0, 0.3),
-            (3, 7, 5, 9, 0.3, 0.5),
-            (10, 20, 16, 16, 0.7, 0),
-            (11, 25, 3, 7, 0.1, 0.1),
-            (40, 9, 24, 1, 0, 0.8),
-            (4, 8, 32, 64, 0.5, 0.5),
-            (10, 15, 12, 12, 0.3, 0.3),
+            (4, 7, 5, 9, 0.3, 0.5),
+            (6, 12, 16, 16, 0.7, 0),
+            (7, 15, 3, 7, 0.1, 0.1),
+            (24, 5, 24, 1, 0, 0.8),
+            (5, 8, 32, 64, 0.5, 0.5),
+            (6, 9, 12, 12, 0.3, 0.3),
         ],
         3,
     ),
 )
 def test_widths_of_streams_under_stalls(a, b, c, d, gap, stall):
-    """A step is 10 bytes of A, 15 of B; a row is 12 bytes: narrower, equal, wider, no divisor."""
+    """A step is 6 bytes of A, 9 of B; a row is 12 bytes: narrower, equal, wider, no divisor."""
     config = MatmulConfig(DOT, 2, 3, 4, a, b, c, d, initial_c=True)
     jobs = [Job(config, 3, 5, blocks, blocks, use_d=True) for blocks in (2, 5)]
     run_jobs(config, jobs, gap=gap, stall=stall)
@@ -66,9 +66,9 @@ def test_widths_of_streams_under_stalls(a, b, c, d, gap, stall):
 def test_dot_units(dot):
     """Accumulators, formats, modes and results; a pipelined fused loop makes the array wait.
 
-    Of two dot units: an array takes the simulator time for each, to compile and to run."""
-    config = MatmulConfig(dot, rows=1, columns=2, depth=4)
-    jobs = [Job(config, 2, 3, 3 + mode, mode, mode) for mode in range(len(dot.formats))]
+    Of one dot unit: an array takes the simulator time for each, to compile and to run."""
+    config = MatmulConfig(dot, rows=1, columns=1, depth=4)
+    jobs = [Job(config, 2, 2, 3 + mode, mode, mode) for mode in range(len(dot.formats))]
     counts = run_jobs(config, jobs, gap=0.1, stall=0.2)
     assert all((each["WAIT_UNIT"] > 0) == (dot.interval > 1) for each in counts)
 
@@ -80,7 +80,7 @@ def test_shapes_of_the_array(rows, columns):
 
 
 def test_overflow_and_nan_reach_the_flags():
-    config = MatmulConfig(DotConfig("e5m2", 4, "exact"), 2, 2, 4)
+    config = MatmulConfig(DotConfig("e5m2", 4, "exact"), 1, 2, 4)
     large, nan = range(250, 255), range(255, 256)
     jobs = [Job(config, 2, 2, 2, scales=scales) for scales in (large, nan)]
     run_jobs(config, [*jobs, Job(config, 2, 2, 2)])
@@ -105,8 +105,8 @@ def test_every_cycle_of_an_unhindered_job_is_known():
 
 def test_results_that_are_not_taken_hold_the_array():
     """A tile of one step computes in a cycle and leaves in as many as it has rows."""
-    config = MatmulConfig(DOT, rows=4, columns=2, depth=4)
-    (counts,) = run_jobs(config, [Job(config, 16, 8, 1)])
+    config = MatmulConfig(DOT, rows=4, columns=1, depth=4)
+    (counts,) = run_jobs(config, [Job(config, 16, 4, 1)])
     assert counts["WAIT_DRAIN"] > 2 * counts["STEPS"]
     assert counts["CYCLES"] <= 16 * 4 + 16
 
@@ -116,11 +116,11 @@ def test_narrow_operands_are_waited_for():
 
     A panel of A that is kept comes at that pace only once for four tiles: the first is waited for.
     """
-    narrow_b = MatmulConfig(DOT, 2, 2, 4, b_bytes=5)
-    (counts,) = run_jobs(narrow_b, [Job(narrow_b, 4, 4, 4)])
+    narrow_b = MatmulConfig(DOT, 1, 2, 4, b_bytes=3)
+    (counts,) = run_jobs(narrow_b, [Job(narrow_b, 2, 4, 4)])
     assert 15 <= counts["WAIT_B"] <= 18
-    narrow_a = MatmulConfig(DOT, 2, 2, 4, a_bytes=5)
-    kept, sent_again = run_jobs(narrow_a, [Job(narrow_a, 4, 8, 4), Job(narrow_a, 4, 4, 5)])
+    narrow_a = MatmulConfig(DOT, 2, 1, 4, a_bytes=3)
+    kept, sent_again = run_jobs(narrow_a, [Job(narrow_a, 4, 4, 4), Job(narrow_a, 4, 2, 5)])
     assert kept["WAIT_A"] <= 8
     assert 19 <= sent_again["WAIT_A"] <= 24
     with_d = MatmulConfig(DOT, 2, 2, 4, d_bytes=1, initial_c=True)

@@ -10,9 +10,9 @@ WIDE = QuantizeConfig(
     "e4m3,int8", 8, "bfloat16", "floor,ceil,even", "stochastic", "element", beats=2
 )
 INSIDE = QuantizeConfig("e5m2", 4, "float16", "ceil", "stochastic", random="lfsr", stages=6)
-SCALED = QuantizeConfig("e2m1,int8", 8, "bfloat16", scales="e4m3", stages=14)
+SCALED = QuantizeConfig("e2m1,int8", 4, "bfloat16", scales="e4m3", stages=14)
 MICRO = QuantizeConfig("sm5", 8, beats=2, micro=True)
-CHOICE = QuantizeConfig("e3m2,e2m3,sm6", 8, "bfloat16", nonfinite="element", select=8, stages=6)
+CHOICE = QuantizeConfig("e3m2,e2m3,sm6", 4, "bfloat16", nonfinite="element", select=8, stages=6)
 STREAMS = {
     "clk": ("input", 1),
     "rst": ("input", 1),
@@ -43,10 +43,10 @@ STREAMS = {
         (
             SCALED,
             {
-                "in_values": ("input", 128),
+                "in_values": ("input", 64),
                 "in_mode": ("input", 1),
                 "in_outer": ("input", 32),
-                "out_codes": ("output", 64),
+                "out_codes": ("output", 32),
                 "out_scale": ("output", 7),
             },
         ),
@@ -62,8 +62,8 @@ STREAMS = {
         (
             CHOICE,
             {
-                "in_values": ("input", 128),
-                "out_codes": ("output", 48),
+                "in_values": ("input", 64),
+                "out_codes": ("output", 24),
                 "out_mode": ("output", 2),
             },
         ),
@@ -105,8 +105,8 @@ def test_the_header():
         MICRO,
         CHOICE,
         QuantizeConfig("e4m3,e5m2,e3m2,e2m3,e2m1,int8,int4", 4, "float32", "even,ceil", stages=1),
-        QuantizeConfig("int8", 16, "float16", "even", "toward_zero", "element", beats=16),
-        QuantizeConfig("e2m3", 16),
+        QuantizeConfig("int8", 8, "float16", "even", "toward_zero", "element", beats=8),
+        QuantizeConfig("e2m3", 4),
     ],
     ids=str,
 )

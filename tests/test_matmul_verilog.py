@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from compare import FULL
 from mxdot.model import DotConfig
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.model.units.matmul.registers import REGISTERS
@@ -12,6 +13,7 @@ from verilog_text import check_lint, check_names, generated, header_ports, modul
 
 DOT = DotConfig("e4m3", lanes=4)
 UNIT = MatmulConfig(DOT, rows=2, columns=3, depth=4, b_bytes=7, initial_c=True)
+NO_D = MatmulConfig(DotConfig("e3m2", 4, "exact", 1, status=False), 3, 1, 4, 1, 1, 1)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +52,7 @@ def test_the_ports(text):
 
 
 def test_no_stream_d_without_initial_values():
-    found = ports(modules(generated(MatmulConfig(DOT, 1, 1, 4)))["mxdot_matmul"])
+    found = ports(modules(generated(NO_D))["mxdot_matmul"])
     assert not [name for name in found if name.startswith("s_axis_d")]
 
 
@@ -87,10 +89,15 @@ def test_memories_have_no_initial_words(text):
 
 CLEAN = [
     UNIT,
-    MatmulConfig(DotConfig("e2m1,e5m2xe4m3", 4, "hopper", out="float16"), 1, 1, 8, 3, 40, 5),
-    MatmulConfig(DotConfig("e3m2", 4, "exact", stages=1, status=False), 3, 1, 4, c_bytes=1),
-    MatmulConfig(DotConfig("int8", 4, "int32"), 1, 2, 16, initial_c=True, d_bytes=64),
-    MatmulConfig(DOT, 1, 2, 4, 1, 1, 1, 1, initial_c=True),
+    NO_D,
+    MatmulConfig(
+        DotConfig("e2m1,e5m2xe4m3", 4, "hopper", out="float16"), 1, 1, 8, 3, 40, 5, 64, True
+    ),
+    *[
+        MatmulConfig(DotConfig("int8", 4, "int32"), 1, 2, 16, initial_c=True, d_bytes=64),
+        MatmulConfig(DOT, 1, 2, 4, 1, 1, 1, 1, initial_c=True),
+    ]
+    * FULL,
 ]
 
 

@@ -3,6 +3,7 @@
 import json
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -25,14 +26,15 @@ from mxdot.sim.matmul.stimulus import block_counts, products, random_product
 DOT = DotConfig("e2m3,e2m1", 4, "hopper", 2)
 UNITS = {
     "one": MatmulConfig(DOT, 1, 1, depth=16),
-    "bytes": MatmulConfig(DOT, 2, 3, depth=4, a_bytes=1, b_bytes=7, c_bytes=5),
-    "wide": MatmulConfig(DOT, 3, 2, depth=8, a_bytes=30, b_bytes=25, c_bytes=64, initial_c=True),
+    "bytes": MatmulConfig(DOT, 1, 2, depth=4, a_bytes=1, b_bytes=7, c_bytes=5),
+    "wide": MatmulConfig(DOT, 2, 1, depth=8, a_bytes=30, b_bytes=25, c_bytes=64, initial_c=True),
 }
 
 
 @pytest.fixture(scope="module")
 def build(simulation_dir):
-    return lambda name: build_for(UNITS[name], simulation_dir / f"matmul-{name}")
+    """Simulations of UNITS, where `mxdot run-layer` looks for them, too."""
+    return cache(lambda name: build_for(UNITS[name], simulation_dir / "layer" / UNITS[name].name))
 
 
 @pytest.mark.parametrize(
@@ -40,11 +42,11 @@ def build(simulation_dir):
     [(mode, *chances) for mode, chances in some(product([0, 1], [(0, 0), (60, 120)]), 3)],
 )
 def test_the_same_bits_on_every_array_and_width_and_under_stalls(build, tmp_path, mode, gap, stall):
-    operands = random_product(UNITS["one"], np.random.default_rng(mode), mode, 7, 8, 10)
+    operands = random_product(UNITS["one"], np.random.default_rng(mode), mode, 7, 5, 10)
     want = matmul(operands.a, operands.b, "hopper").view(np.uint32)
     for name, config in UNITS.items():
         run = run_bulk(build(name), config, operands, tmp_path / name, gap=gap, stall=stall)
-        got = unpack_c(run.packet, config, 7, 8)
+        got = unpack_c(run.packet, config, 7, 5)
         np.testing.assert_array_equal(got.view(np.uint32), want)
         assert run.flags == predict(config, operands).flags
         assert run.counters["STEPS"] == operands.tiles(config).steps
@@ -111,11 +113,13 @@ def test_one_wrong_bit_is_found():
 
 # A layer ------------------------------------------------------------------------------------------
 
-OPTIONS = ["--rows", "1", "--columns", "1", "--lanes", "4", "--accumulator", "exact"]
-OPTIONS += ["--stages", "1", "--format", "e4m3,e2m1", "--depth", "16"]
-# Format, lanes, shape and cycles; the array of few lanes is built in a fraction of the time.
-WHOLE = [("e4m3", 32, 79, 384, 384, 5_777), ("e4m3", 32, 79, 1536, 384, 23_057)]
-SLICE = [("e2m1", 4, 15, 40, 48, 2 * 5 * 12 + 17)]
+# Of the unit "one", which takes a step of a sum in every other cycle.
+OPTIONS = ["--rows", "1", "--columns", "1", "--lanes", "4", "--accumulator", "hopper"]
+OPTIONS += ["--stages", "2", "--format", "e2m3,e2m1", "--depth", "16"]
+# Format, lanes, sides of the array, shape and cycles; a small array of few lanes is built in a
+# fraction of the time.
+WHOLE = [("e4m3", 32, 8, 79, 384, 384, 5_777), ("e4m3", 32, 8, 79, 1536, 384, 23_057)]
+SLICE = [("e2m1", 4, 4, 15, 40, 48, 4 * 10 * 12 + 13)]
 REAL = str(REAL_FILE)
 
 
@@ -140,9 +144,9 @@ def test_a_layer_of_real_tensors(small, tmp_path, capsys):
     steps = 5 * 6 * 96
     assert figures["counters"]["STEPS"] == steps
     assert figures["wrong"] == 0
-    assert figures["utilisation"] == steps / figures["counters"]["CYCLES"] > 0.98
+    assert figures["utilisation"] == steps / figures["counters"]["CYCLES"] > 0.49
     # 96 blocks are more than the depth of 16: both operands are sent for every result.
-    assert figures["bytes_moved"] == {"a": steps * 5, "b": steps * 5, "c": 30 * 4}
+    assert figures["bytes_moved"] == {"a": steps * 4, "b": steps * 4, "c": 30 * 4}
     assert figures["seconds_at_clock"] == figures["counters"]["CYCLES"] / 250e6
 
 
@@ -194,15 +198,16 @@ def test_a_simulation_that_fails_leaves_its_files(tmp_path):
     assert [path.name for path in tmp_path.glob("run-*/*")] == ["layer.log"]
 
 
-@pytest.mark.parametrize(("fmt", "lanes", "m", "n", "k", "cycles"), WHOLE if FULL else SLICE)
-def test_cycles_of_layers_on_8x8_units(simulation_dir, tmp_path, fmt, lanes, m, n, k, cycles):
+@pytest.mark.parametrize(
+    ("fmt", "lanes", "side", "m", "n", "k", "cycles"), WHOLE if FULL else SLICE
+)
+def test_cycles_of_layers(simulation_dir, tmp_path, fmt, lanes, side, m, n, k, cycles):
     """The layers of docs/matmul.md by their shapes, in full mode; normal random numbers, for
     cycles are the same for all."""
-    config = MatmulConfig(DotConfig(fmt, lanes, "aligned:13"), 8, 8)
+    config = MatmulConfig(DotConfig(fmt, lanes, "aligned:13"), side, side)
     rng = np.random.default_rng(1)
     x, y = (rng.standard_normal((rows, k), np.float32) for rows in (m, n))
-    builds = simulation_dir / f"layer-8x8x{lanes}"
-    run = run_layer(config, build_for(config, builds), "x", x, y, tmp_path)
+    run = run_layer(config, build_for(config, simulation_dir / config.name), "x", x, y, tmp_path)
     assert run.results == m * n
     assert run.right
     assert run.cycles == cycles

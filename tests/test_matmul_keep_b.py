@@ -1,10 +1,11 @@
 """A matrix unit that keeps B: sent once where the buffer holds all of it, given for every row."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from matmul_jobs import Job, run_jobs
-from mxdot.model import DotConfig
+from matmul_jobs import DOT, Job, run_jobs
 from mxdot.model.units.matmul.config import MatmulConfig, Tiles
 from mxdot.model.units.matmul.layout import pack_b
 from mxdot.model.units.matmul.registers import constants
@@ -12,7 +13,7 @@ from test_matmul_model import operand
 
 
 def unit(interleave=1, **options):
-    dot = DotConfig("e2m1", 4, "aligned:13", 4, interleave=interleave)
+    dot = replace(DOT, interleave=interleave)
     return MatmulConfig(dot, rows=2, columns=1, depth=4, keep_b=True, **options)
 
 

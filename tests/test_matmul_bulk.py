@@ -30,11 +30,13 @@ UNITS = {
     "wide": MatmulConfig(DOT, 2, 1, depth=8, a_bytes=30, b_bytes=25, c_bytes=64, initial_c=True),
 }
 
+built = cache(build_for)  # which generates the Verilog, to see whether it was built before
+
 
 @pytest.fixture(scope="module")
 def build(simulation_dir):
     """Simulations of UNITS, where `mxdot run-layer` looks for them, too."""
-    return cache(lambda name: build_for(UNITS[name], simulation_dir / "layer" / UNITS[name].name))
+    return lambda name: built(UNITS[name], simulation_dir / "layer" / UNITS[name].name)
 
 
 @pytest.mark.parametrize(
@@ -130,6 +132,7 @@ def small(simulation_dir, monkeypatch, tmp_path):
         x, y = arrays["query.input"][:5], arrays["query.weight"][:6]
     np.savez(tmp_path / "slice.npz", x=x, y=y)
     monkeypatch.setattr("mxdot.cli.run_layer.BUILD", simulation_dir / "layer")
+    monkeypatch.setattr(layers, "build_for", built)
     return tmp_path / "slice.npz"
 
 

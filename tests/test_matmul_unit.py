@@ -31,20 +31,20 @@ def test_lengths_around_the_depth(blocks, initial_c):
     some(
         [
             (1, 1, 1, 1, 0, 0.3),
-            (4, 7, 5, 9, 0.3, 0.5),
-            (6, 12, 16, 16, 0.7, 0),
-            (7, 15, 3, 7, 0.1, 0.1),
-            (24, 5, 24, 1, 0, 0.8),
-            (5, 8, 32, 64, 0.5, 0.5),
-            (6, 9, 12, 12, 0.3, 0.3),
+            (4, 2, 3, 5, 0.3, 0.5),
+            (6, 8, 16, 16, 0.7, 0),
+            (7, 5, 3, 3, 0.1, 0.1),
+            (24, 2, 8, 1, 0, 0.8),
+            (5, 7, 32, 64, 0.5, 0.5),
+            (6, 3, 4, 4, 0.3, 0.3),
         ],
         3,
     ),
 )
 def test_widths_of_streams_under_stalls(a, b, c, d, gap, stall):
-    """A step is 6 bytes of A, 9 of B; a row is 12 bytes: narrower, equal, wider, no divisor."""
-    config = MatmulConfig(DOT, 2, 3, 4, a, b, c, d, initial_c=True)
-    jobs = [Job(config, 3, 5, blocks, blocks, use_d=True) for blocks in (2, 5)]
+    """A step is 6 bytes of A, 3 of B; a row is 4 bytes: narrower, equal, wider, no divisor."""
+    config = MatmulConfig(DOT, 2, 1, 4, a, b, c, d, initial_c=True)
+    jobs = [Job(config, 3, 2, blocks, blocks, use_d=True) for blocks in (2, 5)]
     run_jobs(config, jobs, gap=gap, stall=stall)
 
 
@@ -80,7 +80,7 @@ def test_shapes_of_the_array(rows, columns):
 
 
 def test_overflow_and_nan_reach_the_flags():
-    config = MatmulConfig(DotConfig("e5m2", 4, "exact"), 1, 2, 4)
+    config = MatmulConfig(DotConfig("e5m2", 4, "exact"), 1, 1, 4)
     large, nan = range(250, 255), range(255, 256)
     jobs = [Job(config, 2, 2, 2, scales=scales) for scales in (large, nan)]
     run_jobs(config, [*jobs, Job(config, 2, 2, 2)])

@@ -9,11 +9,10 @@ from mxdot.model import DotConfig
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.model.units.matmul.registers import REGISTERS
 from mxdot.sim.matmul.build import LARGE, shared_modules
-from verilog_text import check_lint, check_names, generated, header_ports, modules, ports
+from verilog_text import QUICK, check_lint, check_names, generated, header_ports, modules, ports
 
-DOT = DotConfig("e4m3", lanes=4)
-UNIT = MatmulConfig(DOT, rows=2, columns=3, depth=4, b_bytes=7, initial_c=True)
-NO_D = MatmulConfig(DotConfig("e3m2", 4, "exact", 1, status=False), 3, 1, 4, 1, 1, 1)
+UNIT = MatmulConfig(QUICK, rows=2, columns=3, depth=4, b_bytes=7, initial_c=True)
+NO_D = MatmulConfig(DotConfig("e3m2", 4, "exact", 1, status=False), 2, 1, 4, 1, 1, 1)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +43,7 @@ LITE = {
 def test_the_ports(text):
     want = {"aclk": ("input", 1), "aresetn": ("input", 1), "irq": ("output", 1)}
     want |= {f"s_axil_{name}": port for name, port in LITE.items()}
-    want |= stream("s_axis_a", 2 * 5, mine=False)
+    want |= stream("s_axis_a", 2 * 3, mine=False)
     want |= stream("s_axis_b", 7, mine=False)
     want |= stream("s_axis_d", 12, mine=False)
     want |= stream("m_axis_c", 12, mine=True)
@@ -60,7 +59,7 @@ def test_the_header(text):
     lines = text.split("\n\n", 1)[0].splitlines()
     assert all(line.startswith("//") and len(line) < 130 for line in lines)
     assert "// array        2 rows x 3 columns of dot units" in lines
-    assert "// streams      A 10, B 7, D 12, C 12 bytes a beat" in lines
+    assert "// streams      A 6, B 7, D 12, C 12 bytes a beat" in lines
     for register in REGISTERS.values():
         if not register.name.endswith("_HIGH"):
             assert f"0x{register.offset:02X} {register.name}: " in text
@@ -81,7 +80,7 @@ def test_the_dot_units_module_of_a_large_array_is_built_by_itself(text):
 
 
 def test_memories_have_no_initial_words(text):
-    for width in (80, 120):
+    for width in (48, 72):
         memory = modules(text)[f"mxdot_matmul_step_memory_{width}_8"]
         assert f"  reg [{width - 1}:0] words [0:7];\n" in memory
         assert "initial" not in memory
@@ -95,7 +94,8 @@ CLEAN = [
     ),
     *[
         MatmulConfig(DotConfig("int8", 4, "int32"), 1, 2, 16, initial_c=True, d_bytes=64),
-        MatmulConfig(DOT, 1, 2, 4, 1, 1, 1, 1, initial_c=True),
+        MatmulConfig(DotConfig(lanes=4), 1, 2, 4, 1, 1, 1, 1, initial_c=True),
+        MatmulConfig(DotConfig(lanes=4), 2, 3, 4, b_bytes=7, initial_c=True),
     ]
     * FULL,
 ]

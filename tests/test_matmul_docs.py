@@ -15,6 +15,7 @@ from mxdot.model.units.matmul.layout import pack_a
 from mxdot.model.units.matmul.registers import REGISTERS
 from mxdot.sim.engine.toolchain import find_tools
 from mxdot.sim.engine.verilator import lint
+from verilog_bench import linked, runtime
 from verilog_text import header_ports
 
 ROOT = Path(__file__).parent.parent
@@ -61,20 +62,22 @@ def directory(tmp_path_factory) -> Path:
     text = text.replace(".m_tdata(m_axis_c_tdata)", ".m_tdata(sound)")
     unit.write_text(text.replace("\n);\n", f"\n);\n{UNSOUND}", 1))
     assert unit.read_text().count("sound") == 3
-    succeed(build, directory)
+    archive = runtime(tmp_path_factory.mktemp("runtime"))
+    succeed(build, directory, VM_GLOBAL_FAST="", VM_GLOBAL_SLOW="", LDLIBS=linked(archive))
     return directory
 
 
-def run(command: str, directory: Path) -> subprocess.CompletedProcess:
-    settings = find_tools().env | {"MAKEFLAGS": " ".join(f"{k}={v}" for k, v in MAKE.items())}
+def run(command: str, directory: Path, **make: str) -> subprocess.CompletedProcess:
+    words = [f"{k}={v}".replace(" ", "\\ ") for k, v in {**MAKE, **make}.items()]
+    settings = find_tools().env | {"MAKEFLAGS": " ".join(words)}
     return subprocess.run(
         command, shell=True, cwd=directory, env=os.environ | settings, text=True, check=False,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600,
     )  # fmt: skip
 
 
-def succeed(command: str, directory: Path) -> str:
-    done = run(command, directory)
+def succeed(command: str, directory: Path, **make: str) -> str:
+    done = run(command, directory, **make)
     assert done.returncode == 0, done.stdout
     return done.stdout
 

@@ -9,7 +9,7 @@ from amaranth.sim import Simulator
 
 from mxdot.hw.verilog.around import Around
 from mxdot.sim.engine import precompiled
-from mxdot.sim.engine.toolchain import CFLAGS, execute, find_tools
+from mxdot.sim.engine.toolchain import CFLAGS, Tools, execute, find_tools
 
 Rows = dict[str, list[int]]  # a value for each case, or cycle, of every port
 
@@ -104,6 +104,27 @@ def differences(designs: Mapping[str, tuple[Around, Rows]], directory: Path) -> 
 
 def compile_bench(directory: Path, top: str, sources: Sequence[str]) -> Path:
     """The bench `top` of Verilog files in `directory` as a program, for running there."""
+    objects, tools, make = _translate(directory, top, sources)
+    libraries = linked(precompiled.runtime(objects, tools, make))
+    make += [f"USER_CPPFLAGS=-include {precompiled.headers(objects, tools, make)}"]
+    make += ["VM_GLOBAL_FAST=", "VM_GLOBAL_SLOW=", f"LDLIBS={libraries}"]
+    execute(make, tools, f"the compilation of {top}")
+    return objects / "bench"
+
+
+def runtime(directory: Path) -> Path:
+    """Verilator's own runtime as an archive, which all such programs share."""
+    (directory / "nothing.v").write_text("module nothing; initial #1 $finish; endmodule\n")
+    return precompiled.runtime(*_translate(directory, "nothing", ["nothing.v"]))
+
+
+def linked(archive: Path) -> str:
+    """What links that archive."""
+    return f"-Wl,--whole-archive {archive} -Wl,--no-whole-archive -pthread"
+
+
+def _translate(directory: Path, top: str, sources: Sequence[str]) -> tuple[Path, Tools, list[str]]:
+    """A bench as C++: where it is, the tools, and the command that compiles it."""
     tools, objects = find_tools(), directory.resolve() / "obj"
     verilate = [
         "verilator", "--cc", "--exe", "--main", "--timing", "-Wno-fatal", "-Mdir", "obj",
@@ -116,9 +137,4 @@ def compile_bench(directory: Path, top: str, sources: Sequence[str]) -> Path:
     make = ["make", "-C", str(objects), "-f", "Vtop.mk", f"PYTHON3={sys.executable}"]
     make += ["AR=ar", "CXX=g++", "LINK=g++", "VM_PARALLEL_BUILDS=0", "USER_CPPFLAGS="]
     make += ["OPT_FAST=-O0", "OPT_SLOW=-O0", "OPT_GLOBAL=-O0"]
-    runtime = precompiled.runtime(objects, tools, make)
-    make += [f"USER_CPPFLAGS=-include {precompiled.headers(objects, tools, make)}"]
-    make += ["VM_GLOBAL_FAST=", "VM_GLOBAL_SLOW="]
-    make += [f"LDLIBS=-Wl,--whole-archive {runtime} -Wl,--no-whole-archive -pthread"]
-    execute(make, tools, f"the compilation of {top}")
-    return objects / "bench"
+    return objects, tools, make

@@ -52,7 +52,7 @@ FAULTS = [
 ]
 
 
-SIDES = [("a", 2), ("b", None), ("b", 4), ("b", 32), ("d", 32)]
+SIDES = [("a", 2), ("b", None), ("b", 4), ("b", 32), ("d", 12)]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ SIDES = [("a", 2), ("b", None), ("b", 4), ("b", 32), ("d", 32)]
 def test_a_bad_packet_ends_its_job_and_no_other(side, width, fault, where, error):
     """Status, an ended packet of C, the rest of every packet discarded; then a sound job."""
     config = MatmulConfig(DOT, 1, 2, 4, width, width, None, width, initial_c=True)
-    job = Job(config, 3, 6, 5, use_d=True)
+    job = Job(config, 3, 4, 5, use_d=True)
 
     async def software(bench):
         job.offer(bench)

@@ -57,6 +57,7 @@
     random = xorshift32(random);
     if (!in_valid && input_file != 0) offer;
     out_ready = {1'b0, random[15:8]} >= stall[8:0];
+    clk = 0;
     #1;
     idle = idle + 1;
     sent = in_valid && in_ready;
@@ -72,7 +73,6 @@
     end
     clk = 1;
     #1;
-    clk = 0;
     if (sent) in_valid = 0;
   endtask
 
@@ -91,9 +91,10 @@
         bulk_status = 1;
       end else begin
         rst = 1;
-        repeat (2) begin
+        repeat (2) begin  // of which the second resets: the clock has to fall for the unit to see it
+          clk = 0;
           #1 clk = 1;
-          #1 clk = 0;
+          #1;
         end
         rst = 0;
         while (bulk_status == 0 && (input_file != 0 || in_valid || bulk_results < expected)) begin

@@ -91,7 +91,7 @@
         bulk_status = 1;
       end else begin
         rst = 1;
-        repeat (2) begin  // of which the second resets: the clock has to fall for the unit to see it
+        repeat (2) begin
           clk = 0;
           #1 clk = 1;
           #1;

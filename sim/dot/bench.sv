@@ -41,7 +41,6 @@ module mxdot_bench #(
 
   // Driven from outside (cocotb) or by the bulk process below, never by both.
   `define INPUTS \
-    `INPUT(, rst) \
     `INPUT(, in_valid) \
     `INPUT([LANES*A_BITS-1:0], in_a) \
     `INPUT([LANES*B_BITS-1:0], in_b) \
@@ -62,6 +61,7 @@ module mxdot_bench #(
     `INPUT([at_least_one(SLOT_BITS)-1:0], in_slot) \
     `INPUT(, out_ready)
   logic clk /*verilator public_flat_rw*/ = 0;
+  logic rst /*verilator public_flat_rw*/ = 0;
   `define INPUT(RANGE, NAME) `PIN(RANGE, NAME)
   `INPUTS
   `undef INPUT
@@ -81,6 +81,8 @@ module mxdot_bench #(
   logic out_last /*verilator public_flat_rd*/ = 0;
 
   if (1) begin : ports
+    logic rst = 1;  // until the clock has fallen once
+    always @(negedge clk) rst = mxdot_bench.rst;
     `define INPUT(RANGE, NAME) `COPY(mxdot_bench, RANGE, NAME)
     `INPUTS
     `undef INPUT

@@ -25,7 +25,6 @@ module mxdot_matmul_bench #(
 );
   // Driven from outside (cocotb) or by the bulk process below, never by both.
   `define INPUTS \
-    `INPUT(, rst) \
     `INPUT([8*A_BYTES-1:0], s_axis_a_tdata) \
     `INPUT([A_BYTES-1:0], s_axis_a_tkeep) \
     `INPUT(, s_axis_a_tlast) \
@@ -51,6 +50,7 @@ module mxdot_matmul_bench #(
     `INPUT(, s_axil_arvalid) \
     `INPUT(, s_axil_rready)
   logic clk /*verilator public_flat_rw*/ = 0;
+  logic rst /*verilator public_flat_rw*/ = 0;
   logic ends_rst /*verilator public_flat_rw*/ = 0;
   `define INPUT(RANGE, NAME) `PIN(RANGE, NAME)
   `INPUTS
@@ -74,6 +74,8 @@ module mxdot_matmul_bench #(
   logic s_axil_rvalid /*verilator public_flat_rd*/;
 
   if (1) begin : ports
+    logic rst = 1;  // until the clock has fallen once
+    always @(negedge clk) rst = mxdot_matmul_bench.rst;
     `define INPUT(RANGE, NAME) `COPY(mxdot_matmul_bench, RANGE, NAME)
     `INPUTS
     `undef INPUT

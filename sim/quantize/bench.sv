@@ -23,7 +23,6 @@ module mxdot_bench #(
 
   // Driven from outside (cocotb) or by the bulk process below, never by both.
   `define INPUTS \
-    `INPUT(, rst) \
     `INPUT(, in_valid) \
     `INPUT([LANES*VALUE_BITS-1:0], in_values) \
     `INPUT([at_least_one(LANES*WORD_BITS)-1:0], in_random) \
@@ -32,6 +31,7 @@ module mxdot_bench #(
     `INPUT([at_least_one(OUTER_BITS)-1:0], in_outer) \
     `INPUT(, out_ready)
   logic clk /*verilator public_flat_rw*/ = 0;
+  logic rst /*verilator public_flat_rw*/ = 0;
   `define INPUT(RANGE, NAME) `PIN(RANGE, NAME)
   `INPUTS
   `undef INPUT
@@ -45,6 +45,8 @@ module mxdot_bench #(
   logic out_last /*verilator public_flat_rd*/ = 1;  // of a block of one beat, without this output
 
   if (1) begin : ports
+    logic rst = 1;  // until the clock has fallen once
+    always @(negedge clk) rst = mxdot_bench.rst;
     `define INPUT(RANGE, NAME) `COPY(mxdot_bench, RANGE, NAME)
     `INPUTS
     `undef INPUT

@@ -7,14 +7,19 @@ without simulating: here of units drawn at random, with `MXDOT_FULL=1` of many m
 import random
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+from pyuvm import ConfigDB
 
 import random_units
 from compare import FULL, seed
 from mxdot.model import DotConfig, QuantizeConfig
 from mxdot.model.trace import FLAG_NAMES
+from mxdot.sim.bench.context import Context
+from mxdot.sim.bench.coverage import Coverage
 from mxdot.sim.dot import features, item, slots, stimulus
 from mxdot.sim.dot.features import goals
 from mxdot.sim.dot.fixed_features import NEGATIVE, POSITIVE, WITHIN
@@ -164,6 +169,23 @@ def test_dot_units_with_a_quantizer_reach_their_goals(config):
     seen = union([dq_features.hits(config, batch, dq_item.predict(config, batch))])
     for name, bins in dq_features.goals(config).items():
         assert set(bins) <= seen[name], name
+
+
+def test_a_feature_that_leaves_out_an_item_is_an_error(tmp_path):
+    subject: Any = SimpleNamespace(
+        job=UnitJob("unit", DotConfig("e2m1", 4, "exact"), 1, tmp_path),
+        items="dot products",
+        goals=lambda: {"format": [1], "result": [1]},
+        event_goals=dict,
+        hits=lambda batch, outcome: {"format": [{1}] * 3, "result": [{1}] * 2},
+    )
+    context = Context(subject)
+    ConfigDB().set(None, "*", "context", context)
+    coverage = Coverage("coverage", None)
+    coverage.build_phase()
+    coverage.batches.analysis_export.write(([1, 2, 3], None))
+    coverage.check_phase()
+    assert context.report.errors == ["coverage of result: 2 of 3 dot products"]
 
 
 @pytest.mark.parametrize(

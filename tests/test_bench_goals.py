@@ -123,7 +123,7 @@ def seen_of_slots(config: DotConfig) -> dict[str, set]:
             first, last = step == 0, step == blocks - 1
             now, before = now + (1 if rng.random() < 0.8 else 3), now
             while not line.must_accept(now, first):
-                seen.append(watcher.wait(first, line.full(now)))
+                seen.append(watcher.wait(first, line.lacks_room(now, first)))
                 if line.full(now) and line.due[0] <= now:
                     line.take(now)
                 now += 1
@@ -148,6 +148,20 @@ def seen_of_slots(config: DotConfig) -> dict[str, set]:
 )
 def test_products_in_flight_together_reach_their_goals_and_nothing_else(config):
     assert seen_of_slots(config) == wanted(slots.goals(config))
+
+
+def test_a_block_whose_slot_is_not_ready_does_not_wait_for_room_alone():
+    """A product begins, then the unit is full: its next block is early, and then lacks room."""
+    slot, now = 1, 0
+    line = Timeline(DotConfig("e2m1", 4, "aligned:13", 9, interleave=3), lambda: slot)
+    for place, last in [*[(1, True)] * (line.capacity - 1), (0, False), (1, True)]:
+        slot, now = place, now + 1
+        line.accept(now, True, last)
+    slot, ready = 0, now - 1 + line.interval
+    assert now + 1 < ready
+    for later in range(now + 1, ready + 3):
+        assert line.lacks_room(later, True)
+        assert line.lacks_room(later, False) == (later >= ready)
 
 
 @pytest.mark.parametrize(

@@ -192,13 +192,19 @@ endmodule"""
 def test_bulk_refuses_a_truncated_file(standin, tmp_path):
     records = Blocks(10, seed=1).write(tmp_path / "records")
     records.write_bytes(records.read_bytes()[:-5])
-    with pytest.raises(SimulationError, match="the record file ends inside a record after 9 bl"):
+    with pytest.raises(SimulationError, match="/records ends inside a record after 9 bl"):
         bulk.run(standin, records, tmp_path / "results")
 
 
 def test_bulk_refuses_a_missing_file(standin, tmp_path):
     with pytest.raises(SimulationError, match="cannot be opened"):
         bulk.run(standin, tmp_path / "nothing", tmp_path / "results")
+
+
+def test_bulk_takes_no_error_for_the_end_of_a_file(standin, tmp_path):
+    """A folder can be opened, and no byte of it can be read."""
+    with pytest.raises(SimulationError, match=f"{tmp_path} cannot be read after 0 blocks"):
+        bulk.run(standin, tmp_path, tmp_path / "results")
 
 
 @pytest.mark.parametrize("chances", [{"gap": 256}, {"stall": 256}])

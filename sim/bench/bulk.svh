@@ -14,7 +14,7 @@
 //   write_result(file)   writes the transfer on the outputs
 
   // 0 success, 1 a file cannot be opened, 2 the input ends inside a record, 3 no transfer for
-  // +bulk_timeout cycles, 4 more results than were asked for.
+  // +bulk_timeout cycles, 4 more results than were asked for, 5 the input cannot be read.
   int bulk_status = 0;
   int bulk_blocks = 0;   // accepted by the unit
   int bulk_results = 0;  // taken from the unit
@@ -39,7 +39,9 @@
     int count;
     if ({1'b0, random[7:0]} < gap[8:0]) return;
     count = $fread(buffer, input_file);
-    if (count == 0) begin
+    if (count == 0 && !$feof(input_file)) begin
+      bulk_status = 5;
+    end else if (count == 0) begin
       $fclose(input_file);
       input_file = 0;
     end else if (count != RECORD_BYTES) begin

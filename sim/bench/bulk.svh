@@ -52,7 +52,7 @@
     end
   endtask
 
-  // One clock cycle: inputs change while the clock is low, transfers are decided just before the
+  // One clock cycle: inputs change as the clock falls, transfers are decided just before the
   // rising edge.
   task automatic cycle;
     logic sent;

@@ -128,7 +128,7 @@ module mxdot_matmul_bench #(
   logic [1:0] response;  // as it was taken
   logic [31:0] read_data;
 
-  // One clock cycle: inputs change while the clock is low, transfers are decided just before the
+  // One clock cycle: inputs change as the clock falls, transfers are decided just before the
   // rising edge.
   task automatic cycle;
     logic a_sent, b_sent, d_sent, last;

@@ -14,7 +14,7 @@ from mxdot.sim.dot_quantize.subject import Timeline
 from mxdot.sim.engine import regression_units
 from mxdot.sim.engine.job import UnitJob
 from test_bench_quantize import frozen_words
-from wrong_units import overridden, run_one_of, run_small
+from wrong_units import overridden, run_none_of, run_one_of
 
 CONFIG = DotQuantizeConfig(
     DotConfig("e5m2xe4m3", 4, "hopper", 2, out="bfloat16"), "e2m1", 4, "even", "stochastic",
@@ -35,22 +35,6 @@ UNITS = [
 
 def job(config: DotQuantizeConfig, directory: Path, **options) -> UnitJob:
     return UnitJob("small", config, 1, directory, repeat="mxdot sim --seed 1", **options)
-
-
-def test_a_right_unit_passes(simulation_dir, tmp_path):
-    result = run_small(CONFIG, tmp_path, simulation_dir / "chain", **TRAFFIC)
-    assert result.errors == []
-    assert (result.passed, result.mismatches, result.coverage) == (True, 0, 100.0)
-    assert result.items == "requantised blocks"
-    assert result.compared > 1200
-
-
-def test_a_wrong_model_is_caught(simulation_dir, tmp_path):
-    predictor = "wrong_predictors:words_of_the_next_block"
-    builds = simulation_dir / "chain"
-    result = run_small(CONFIG, tmp_path, builds, **WRONG_TRAFFIC, predictor=predictor)
-    assert not result.passed
-    assert result.mismatches > 0
 
 
 def between(patch, when, override) -> None:
@@ -108,12 +92,15 @@ WRONG = [late_scale, frozen_words, dropped_bit, lost_results]
     ],
 )
 def test_wrong_units_are_caught(wrong, what, simulation_dir, tmp_path):
-    result = run_one_of(WRONG, wrong, CONFIG, tmp_path, simulation_dir, **WRONG_TRAFFIC)
+    """In bulk mode; the bench of cycles, too, as one of them shows."""
+    where = "traffic" if wrong is frozen_words else "bulk"
+    options = WRONG_TRAFFIC | ({"traffic": 0} if where == "bulk" else {})
+    result = run_one_of(WRONG, wrong, CONFIG, tmp_path, simulation_dir, **options)
     assert any("bulk: " in e and "results differ from the model's" in e for e in result.errors)
     assert result.mismatches > 0
     for text in (
         what,
-        "traffic, requantised block ",
+        f"{where}, requantised block ",
         "seed 1, unit small: e5m2xe4m3 hopper x4 stages 2 bfloat16 no-status, quantize bfloat16",
         " after the reset; the golden model's results:",
         "results ",
@@ -132,6 +119,21 @@ def test_wrong_units_are_caught(wrong, what, simulation_dir, tmp_path):
 def test_lost_results_are_caught(simulation_dir, tmp_path):
     result = run_one_of(WRONG, lost_results, CONFIG, tmp_path, simulation_dir, **WRONG_TRAFFIC)
     assert any("no result for 2000 cycles" in error for error in result.errors)
+
+
+def test_a_right_unit_passes(simulation_dir, tmp_path):
+    result = run_none_of(WRONG, CONFIG, tmp_path, simulation_dir, **TRAFFIC)
+    assert result.errors == []
+    assert (result.passed, result.mismatches, result.coverage) == (True, 0, 100.0)
+    assert result.items == "requantised blocks"
+    assert result.compared > 1200
+
+
+def test_a_wrong_model_is_caught(simulation_dir, tmp_path):
+    options = {"traffic": 300, "predictor": "wrong_predictors:words_of_the_next_block"}
+    result = run_none_of(WRONG, CONFIG, tmp_path, simulation_dir, **options)
+    assert not result.passed
+    assert result.mismatches > 0
 
 
 # Stimulus ----------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from amaranth.hdl import Mux, Signal
 
+from compare import FULL
 from mxdot.hw.quantize.align import ElementAligner
 from mxdot.hw.quantize.choose import ChooseFormat, SumOfPairs
 from mxdot.hw.quantize.collect import Collector
@@ -19,24 +20,16 @@ from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.regression_units import default_matrix, full_matrix
 from mxdot.sim.quantize import features, item, stimulus
 from mxdot.sim.quantize.tensors import tensor_traffic
-from wrong_units import breaks, lost_under_backpressure, never_valid, run_one_of, run_small
+from wrong_units import breaks, lost_under_backpressure, never_valid, run_none_of, run_one_of
 
 PLAIN = QuantizeConfig("e4m3", 4, "bfloat16", stages=2)
 RANDOM = QuantizeConfig(
     "e2m1,int8", 4, "float32", "even", "stochastic", "element", beats=2, random="lfsr", stages=3
 )
 TRAFFIC = {"traffic": 600, "bulk": 1000}
+BULK = TRAFFIC if FULL else {"traffic": 0, "bulk": 1000}
+"""For wrong results, which bulk mode finds without the bench of cycles."""
 UNITS = [unit for unit in default_matrix() if isinstance(unit.config, QuantizeConfig)]
-
-
-@pytest.mark.parametrize("config", [PLAIN, RANDOM], ids=["plain", "random"])
-def test_right_units_pass(config, simulation_dir, tmp_path):
-    builds = simulation_dir / f"quantize-{config.lanes}"
-    result = run_small(config, tmp_path, builds, traffic=800, bulk=4000)
-    assert result.errors == []
-    assert (result.passed, result.mismatches, result.coverage) == (True, 0, 100.0)
-    assert result.items == "blocks"
-    assert result.compared > 4500
 
 
 @breaks(ElementEncoder)
@@ -75,8 +68,10 @@ WRONG = [ties_up, smaller, no_normalization, wrong_scale, lost_under_backpressur
 
 @pytest.mark.parametrize("wrong", WRONG[:4])
 def test_wrong_units_are_caught(wrong, simulation_dir, tmp_path):
-    result = run_one_of(WRONG, wrong, PLAIN, tmp_path, simulation_dir, **TRAFFIC)
-    assert any("differ from the model's" in error for error in result.errors)
+    options = TRAFFIC if wrong is ties_up else BULK
+    result = run_one_of(WRONG, wrong, PLAIN, tmp_path, simulation_dir, **options)
+    differing = [error for error in result.errors if "differ from the model's" in error]
+    assert len(differing) == 1 + (options == TRAFFIC)
     assert result.mismatches > 0
     for text in (
         "seed 1, unit small: quantize bfloat16",
@@ -181,7 +176,7 @@ MORE_WRONG = {
 )
 def test_more_wrong_units_are_caught(wrong, config, text, simulation_dir, tmp_path):
     wrongs = MORE_WRONG[config]
-    result = run_one_of(wrongs, wrong, config, tmp_path, simulation_dir, **TRAFFIC)
+    result = run_one_of(wrongs, wrong, config, tmp_path, simulation_dir, **BULK)
     assert result.mismatches > 0
     for line in ("got  scale 0x", "want scale 0x"):
         assert line in result.report
@@ -201,11 +196,21 @@ def test_broken_streams_are_caught(wrong, message, simulation_dir, tmp_path):
 
 
 def test_a_wrong_model_is_caught(simulation_dir, tmp_path):
-    builds = simulation_dir / f"quantize-{PLAIN.lanes}"
-    predictor = "wrong_predictors:scale_rounded_up"
-    result = run_small(PLAIN, tmp_path, builds, traffic=200, bulk=1000, predictor=predictor)
+    options = {"traffic": 200, "predictor": "wrong_predictors:scale_rounded_up"}
+    result = run_none_of(WRONG, PLAIN, tmp_path, simulation_dir, **options)
     assert not result.passed
     assert result.mismatches > 0
+
+
+@pytest.mark.parametrize(
+    ("wrongs", "config"), [(WRONG, PLAIN), (MORE_WRONG[RANDOM], RANDOM)], ids=["plain", "random"]
+)
+def test_right_units_pass(wrongs, config, simulation_dir, tmp_path):
+    result = run_none_of(wrongs, config, tmp_path, simulation_dir, traffic=800, bulk=4000)
+    assert result.errors == []
+    assert (result.passed, result.mismatches, result.coverage) == (True, 0, 100.0)
+    assert result.items == "blocks"
+    assert result.compared > 4500
 
 
 # Stimulus ----------------------------------------------------------------------------------------
@@ -240,10 +245,9 @@ def pairs(config: QuantizeConfig, bits: np.ndarray) -> dict[int, int]:
     field = bits >> fraction & ones
     whole = (field < ones).all(axis=1)
     exponent = field.max(axis=1)
-    return {
-        e: len(np.unique(bits[whole & (exponent == e)]))
-        for e in np.unique(exponent[whole]).tolist()
-    }
+    seen = np.zeros((ones, 2**config.source.bits), bool)
+    seen[exponent[whole, np.newaxis], bits[whole]] = True
+    return {e: count for e, count in enumerate(seen.sum(axis=1).tolist()) if count}
 
 
 def test_every_value_under_every_scale():

@@ -170,9 +170,18 @@ def wrong_verilog(wrong: Wrong, config: Any, directory: Path) -> Path:
     return verilog
 
 
+@cache
+def right_verilog(config: Any) -> str:
+    """The Verilog of a unit, elaborated once."""
+    return generate(config)
+
+
 def run_small(config: Any, directory: Path, builds: Path, **options: Any) -> UnitResult:
     """Run the bench in `directory` with seed 1; simulations are kept in `builds`."""
     repeat = "mxdot sim --seed 1"
+    if "verilog" not in options:
+        options["verilog"] = directory / "right.v"
+        options["verilog"].write_text(right_verilog(config))
     return run_unit(UnitJob("small", config, 1, directory, builds=builds, repeat=repeat, **options))
 
 

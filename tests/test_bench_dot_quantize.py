@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from amaranth.hdl import Signal
 
+from compare import some
 from mxdot.cli import main
 from mxdot.hw.quantize import chain
 from mxdot.model import DotConfig, DotQuantizeConfig
@@ -24,9 +25,9 @@ TRAFFIC = {"traffic": 600, "bulk": 2000}
 WRONG_TRAFFIC = {"traffic": 300, "bulk": 800}
 """Which is not long enough for every bin of coverage."""
 MATRIX = [u for u in regression_units.default_matrix() if isinstance(u.config, DotQuantizeConfig)]
-FULL = [u for u in regression_units.full_matrix() if isinstance(u.config, DotQuantizeConfig)]
+EVERY = [u for u in regression_units.full_matrix() if isinstance(u.config, DotQuantizeConfig)]
 UNITS = [
-    *(unit.config for unit in FULL),
+    *dict.fromkeys(unit.config for unit in [*MATRIX, *some(EVERY, 3)]),
     DotQuantizeConfig(DotConfig()),
     DotQuantizeConfig(DotConfig(accumulator="exact", load_c=False)),
     DotQuantizeConfig(DotConfig("int8", 4, micro=True), "int4", 4),
@@ -194,7 +195,9 @@ def test_the_matrix():
     assert len({unit.quantizer.rounding for unit in units}) == 3
     assert len({unit.quantizer.nonfinite for unit in units}) == 2
     assert {unit.dot.interval > 1 for unit in units} == {False, True}
-    assert {str(unit.config.dot.accumulator) for unit in FULL} >= set(regression_units.ACCUMULATORS)
+    assert {str(unit.config.dot.accumulator) for unit in EVERY} >= set(
+        regression_units.ACCUMULATORS
+    )
 
 
 def test_command_line(capsys):

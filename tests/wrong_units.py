@@ -63,7 +63,8 @@ def breaks(*components: type) -> Callable[[Callable], Wrong]:
 
 class Choice(wiring.Component):
     """Which of so many things are wrong in this run: in simulation of Verilog a bit for each, from
-    the file `choice` in the simulator's directory; none without a file."""
+    the file `choice` in the simulator's directory, or in that of the soak it belongs to; none
+    without a file."""
 
     wrong: Any
 
@@ -85,6 +86,7 @@ module {name} (
   initial begin
     wrong = 0;
     file = $fopen("choice", "r");
+    if (file == 0) file = $fopen("../../../choice", "r");
     if (file != 0) begin
       found = $fscanf(file, "%b", wrong);
       $fclose(file);
@@ -251,5 +253,18 @@ def _run_choice(
     builds /= f"wrong-{config.kind}-{config.name}"
     verilog = directory / "wrong.v"
     verilog.write_text(verilog_of_any(tuple(wrongs), config))
-    (directory / "choice").write_text(f"{bits:b}\n")
+    choose(bits, directory)
     return run_small(config, directory, builds, verilog=verilog, **options)
+
+
+def choose(bits: int, directory: Path) -> None:
+    """What is wrong in runs in `directory`: a bit for each, the first of all lowest."""
+    (directory / "choice").write_text(f"{bits:b}\n")
+
+
+def chosen_verilog(wrongs: Sequence[Wrong], chosen: Wrong, config: Any, directory: Path) -> Path:
+    """The file of a unit in which all of `wrongs` are, for a soak in `directory` the chosen one."""
+    choose(1 << wrongs.index(chosen), directory)
+    verilog = directory / "wrong.v"
+    verilog.write_text(verilog_of_any(tuple(wrongs), config))
+    return verilog

@@ -7,6 +7,7 @@ import pytest
 from amaranth.hdl import Signal
 
 from compare import some
+from matrices import every_unit
 from mxdot.cli import main
 from mxdot.hw.quantize import chain
 from mxdot.model import DotConfig, DotQuantizeConfig
@@ -25,7 +26,7 @@ TRAFFIC = {"traffic": 600, "bulk": 2000}
 WRONG_TRAFFIC = {"traffic": 300, "bulk": 800}
 """Which is not long enough for every bin of coverage."""
 MATRIX = [u for u in regression_units.default_matrix() if isinstance(u.config, DotQuantizeConfig)]
-EVERY = [u for u in regression_units.full_matrix() if isinstance(u.config, DotQuantizeConfig)]
+EVERY = [u for u in every_unit() if isinstance(u.config, DotQuantizeConfig)]
 UNITS = [
     *dict.fromkeys(unit.config for unit in [*MATRIX, *some(EVERY, 3)]),
     DotQuantizeConfig(DotConfig()),

@@ -5,6 +5,7 @@ import pytest
 from amaranth.hdl import Mux, Signal
 
 from compare import FULL
+from matrices import every_unit
 from mxdot.hw.quantize.align import ElementAligner
 from mxdot.hw.quantize.choose import ChooseFormat, SumOfPairs
 from mxdot.hw.quantize.collect import Collector
@@ -17,7 +18,7 @@ from mxdot.hw.quantize.micro import MicroExponent
 from mxdot.hw.quantize.scale import SharedScale
 from mxdot.model import FORMATS, MX_FORMATS, QuantizeConfig
 from mxdot.sim.engine.job import UnitJob
-from mxdot.sim.engine.regression_units import default_matrix, full_matrix
+from mxdot.sim.engine.regression_units import default_matrix
 from mxdot.sim.quantize import features, item, stimulus
 from mxdot.sim.quantize.tensors import tensor_traffic
 from wrong_units import breaks, lost_under_backpressure, never_valid, run_none_of, run_one_of
@@ -293,7 +294,7 @@ def test_real_tensors_take_part(tmp_path):
 
 
 def test_the_matrices():
-    names = [unit.name for unit in full_matrix() if isinstance(unit.config, QuantizeConfig)]
+    names = [unit.name for unit in every_unit() if isinstance(unit.config, QuantizeConfig)]
     assert len(names) == len(set(names)) > len(UNITS) >= 4
     formats = {fmt for unit in UNITS for fmt in unit.config.formats}
     assert formats >= {fmt for fmt in FORMATS.values() if fmt.bits <= 8}

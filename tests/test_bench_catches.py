@@ -86,6 +86,15 @@ WRONG = [
 """All in one unit."""
 
 
+def test_right_unit_passes(simulation_dir, tmp_path):
+    result = run_none_of(WRONG, CONFIG, tmp_path, simulation_dir, traffic=1500, bulk=5000)
+    assert result.errors == []
+    assert result.passed
+    assert (result.mismatches, result.coverage) == (0, 100.0)
+    assert result.compared > 6000
+    assert result.bulk_rate > 8 * result.cycle_rate
+
+
 @pytest.mark.parametrize(
     ("wrong", "section"),
     [
@@ -231,12 +240,3 @@ def test_wrong_model_is_caught(predictor, options, simulation_dir, tmp_path):
     assert not result.passed
     assert result.mismatches > 0
     assert "no stage differs from the golden model" in result.report
-
-
-def test_right_unit_passes(simulation_dir, tmp_path):
-    result = run_none_of(WRONG, CONFIG, tmp_path, simulation_dir, traffic=1500, bulk=5000)
-    assert result.errors == []
-    assert result.passed
-    assert (result.mismatches, result.coverage) == (0, 100.0)
-    assert result.compared > 6000
-    assert result.bulk_rate > 8 * result.cycle_rate

@@ -85,6 +85,14 @@ def lost_results(patch, when):
 WRONG = [late_scale, frozen_words, dropped_bit, lost_results]
 
 
+def test_a_right_unit_passes(simulation_dir, tmp_path):
+    result = run_none_of(WRONG, CONFIG, tmp_path, simulation_dir, **TRAFFIC)
+    assert result.errors == []
+    assert (result.passed, result.mismatches, result.coverage) == (True, 0, 100.0)
+    assert result.items == "requantised blocks"
+    assert result.compared > 1200
+
+
 @pytest.mark.parametrize(
     ("wrong", "what"),
     [
@@ -121,14 +129,6 @@ def test_wrong_units_are_caught(wrong, what, simulation_dir, tmp_path):
 def test_lost_results_are_caught(simulation_dir, tmp_path):
     result = run_one_of(WRONG, lost_results, CONFIG, tmp_path, simulation_dir, **WRONG_TRAFFIC)
     assert any("no result for 2000 cycles" in error for error in result.errors)
-
-
-def test_a_right_unit_passes(simulation_dir, tmp_path):
-    result = run_none_of(WRONG, CONFIG, tmp_path, simulation_dir, **TRAFFIC)
-    assert result.errors == []
-    assert (result.passed, result.mismatches, result.coverage) == (True, 0, 100.0)
-    assert result.items == "requantised blocks"
-    assert result.compared > 1200
 
 
 def test_a_wrong_model_is_caught(simulation_dir, tmp_path):

@@ -67,24 +67,6 @@ def smaller(level, m):
 WRONG = [ties_up, smaller, no_normalization, wrong_scale, lost_under_backpressure, never_valid]
 
 
-@pytest.mark.parametrize("wrong", WRONG[:4])
-def test_wrong_units_are_caught(wrong, simulation_dir, tmp_path):
-    options = TRAFFIC if wrong is ties_up else BULK
-    result = run_one_of(WRONG, wrong, PLAIN, tmp_path, simulation_dir, **options)
-    differing = [error for error in result.errors if "differ from the model's" in error]
-    assert len(differing) == 1 + (options == TRAFFIC)
-    assert result.mismatches > 0
-    for text in (
-        "seed 1, unit small: quantize bfloat16",
-        "format e4m3 (mode 0), scale rule floor (rule 0)",
-        "values ",
-        "got  scale 0x",
-        "want scale 0x",
-        "repeat with: mxdot sim --seed 1",
-    ):
-        assert text in result.report
-
-
 @breaks(LaneWords)
 def frozen_words(words, m):
     """A shift register that does not step."""
@@ -163,6 +145,35 @@ MORE_WRONG = {
 
 
 @pytest.mark.parametrize(
+    ("wrongs", "config"), [(WRONG, PLAIN), (MORE_WRONG[RANDOM], RANDOM)], ids=["plain", "random"]
+)
+def test_right_units_pass(wrongs, config, simulation_dir, tmp_path):
+    result = run_none_of(wrongs, config, tmp_path, simulation_dir, traffic=800, bulk=4000)
+    assert result.errors == []
+    assert (result.passed, result.mismatches, result.coverage) == (True, 0, 100.0)
+    assert result.items == "blocks"
+    assert result.compared > 4500
+
+
+@pytest.mark.parametrize("wrong", WRONG[:4])
+def test_wrong_units_are_caught(wrong, simulation_dir, tmp_path):
+    options = TRAFFIC if wrong is ties_up else BULK
+    result = run_one_of(WRONG, wrong, PLAIN, tmp_path, simulation_dir, **options)
+    differing = [error for error in result.errors if "differ from the model's" in error]
+    assert len(differing) == 1 + (options == TRAFFIC)
+    assert result.mismatches > 0
+    for text in (
+        "seed 1, unit small: quantize bfloat16",
+        "format e4m3 (mode 0), scale rule floor (rule 0)",
+        "values ",
+        "got  scale 0x",
+        "want scale 0x",
+        "repeat with: mxdot sim --seed 1",
+    ):
+        assert text in result.report
+
+
+@pytest.mark.parametrize(
     ("wrong", "config", "text"),
     [
         (last_of_equals, CHOICE, "another format was chosen"),
@@ -201,17 +212,6 @@ def test_a_wrong_model_is_caught(simulation_dir, tmp_path):
     result = run_none_of(WRONG, PLAIN, tmp_path, simulation_dir, **options)
     assert not result.passed
     assert result.mismatches > 0
-
-
-@pytest.mark.parametrize(
-    ("wrongs", "config"), [(WRONG, PLAIN), (MORE_WRONG[RANDOM], RANDOM)], ids=["plain", "random"]
-)
-def test_right_units_pass(wrongs, config, simulation_dir, tmp_path):
-    result = run_none_of(wrongs, config, tmp_path, simulation_dir, traffic=800, bulk=4000)
-    assert result.errors == []
-    assert (result.passed, result.mismatches, result.coverage) == (True, 0, 100.0)
-    assert result.items == "blocks"
-    assert result.compared > 4500
 
 
 # Stimulus ----------------------------------------------------------------------------------------

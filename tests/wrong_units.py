@@ -187,15 +187,6 @@ def run_small(config: Any, directory: Path, builds: Path, **options: Any) -> Uni
     return run_unit(UnitJob("small", config, 1, directory, builds=builds, repeat=repeat, **options))
 
 
-def run_wrong(wrong: Any, config: Any, directory: Path, builds: Path, **options: Any) -> UnitResult:
-    """Run it on the unit that is `config` with what `wrong` patches; it must not pass."""
-    verilog = wrong_verilog(wrong, config, directory)
-    builds /= f"{config.kind}-{wrong.__name__}"
-    result = run_small(config, directory, builds, verilog=verilog, **options)
-    assert not result.passed
-    return result
-
-
 def run_one_of(
     wrongs: Sequence[Wrong],
     chosen: Wrong | Sequence[Wrong],
@@ -204,8 +195,8 @@ def run_one_of(
     builds: Path,
     **options: Any,
 ) -> UnitResult:
-    """As `run_wrong` with what is chosen of `wrongs`, of which all are in one unit. Of two that
-    override the same signal the later wins."""
+    """As `run_small` with what is chosen of `wrongs`, of which all are in one unit; it must not
+    pass. Of two that override the same signal the later wins."""
     these = [chosen] if callable(chosen) else chosen
     if _right_key(wrongs, config, options) not in _RIGHT_WITHOUT:
         # That it is right takes no long run in bulk, but to have run.

@@ -18,7 +18,7 @@ BENCH = ROOT / "docs" / "examples" / "readmemh_tb.v"
 WAIVERS = ROOT / "hw" / "verilator.vlt"
 
 UNITS = {
-    "every port": DotConfig(formats="e4m3,e5m2xe4m3,e2m1", accumulator="hopper", lanes=8),
+    "every port": DotConfig(formats="e4m3,e5m2xe4m3,e2m1", accumulator="hopper", lanes=4),
     "fewest ports": DotConfig(
         formats="e3m2", accumulator="fixed:40:-20", lanes=4, out="bfloat16", status=False,
         load_c=False, stages=1,

@@ -133,7 +133,11 @@ def test_lost_results_are_caught(simulation_dir, tmp_path):
 
 def test_a_wrong_model_is_caught(simulation_dir, tmp_path):
     bulk = 800 if FULL else 0
-    options = {"traffic": 300, "bulk": bulk, "predictor": "wrong_predictors:words_of_the_next_block"}
+    options = {
+        "traffic": 300,
+        "bulk": bulk,
+        "predictor": "wrong_predictors:words_of_the_next_block",
+    }
     result = run_none_of(WRONG, CONFIG, tmp_path, simulation_dir, **options)
     assert not result.passed
     assert result.mismatches > 0

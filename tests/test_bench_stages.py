@@ -17,7 +17,7 @@ from mxdot.sim.engine.job import Failure, UnitJob
 
 UNITS = {
     "aligned": DotConfig("e5m2,e2m1", 4, "aligned:13", out="bfloat16"),
-    "exact": DotConfig("e2m1", 4, "exact", 5, scales="e4m3"),
+    "exact": DotConfig("e2m1,int8", 4, "exact", 5, scales="e4m3"),  # of different grids
     "fixed": DotConfig("e4m3", 4, "fixed:40:-20:wrap", 1),
     "float32": DotConfig("e3m2", 4, "float32"),
     "steps": DotConfig("e2m1", 4, "hopper-mma-float16", 6),  # which promotes, too

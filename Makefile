@@ -72,14 +72,15 @@ mutate: $(EXPLORE) ## what the bench kills of units and a model that are wrong (
 coverage: $(EXPLORE) ## lines, branches and toggles of the Verilog that the bench reaches, and why not others (ARGS='--only dot', '--list')
 	@$(BIN)/python -m mxdot.explore.coverage $(ARGS)
 
-# What an interrupted run has shown is not shown again, as long as no file changes.
-STEPS := test-full test-explore formal mutate coverage sim-cxxrtl sim-bitsliced sim-netlist sim-full soak \
-	soak-bitsliced fuzz
+# What an interrupted run has shown is not shown again, as long as no file changes, nor HOURS or MINUTES of a step.
+STEPS := test-full test-explore formal mutate coverage sim-cxxrtl sim-bitsliced sim-netlist sim-full
+SOAKS := soak soak-bitsliced
 verify: $(EXPLORE) $(GPU) ## tests with FULL=1, those of explore, and what docs/verification.md says beside them again, in hours; goes on where it stopped (HOURS=n MINUTES=n)
 	$(foreach name,ARGS SEED SIM NETLIST FULL,$(if $(value $(name)),$(error verify runs whole steps: it takes HOURS and MINUTES, not $(name))))
-	@$(BIN)/python tools/verify.py $(MAKE_COMMAND) $(STEPS)
+	@$(BIN)/python tools/verify.py $(MAKE_COMMAND) $(STEPS) $(foreach soak,$(SOAKS),$(soak) HOURS=$(call quoted,HOURS)) \
+		fuzz MINUTES=$(call quoted,MINUTES)
 
-.PHONY: $(STEPS:%=verify-%)
+.PHONY: $(patsubst %,verify-%,$(STEPS) $(SOAKS) fuzz)
 verify-test-full:
 	@$(MAKE) test FULL=1
 verify-test-explore: test-explore

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from amaranth.hdl import Signal
 
+from compare import FULL, some
+from matrices import every_unit
 from mxdot.cli import main
 from mxdot.hw.quantize import chain
 from mxdot.model import DotConfig, DotQuantizeConfig
@@ -14,7 +16,7 @@ from mxdot.sim.dot_quantize.subject import Timeline
 from mxdot.sim.engine import regression_units
 from mxdot.sim.engine.job import UnitJob
 from test_bench_quantize import frozen_words
-from wrong_units import overridden, run_one_of, run_small
+from wrong_units import overridden, run_none_of, run_one_of
 
 CONFIG = DotQuantizeConfig(
     DotConfig("e5m2xe4m3", 4, "hopper", 2, out="bfloat16"), "e2m1", 4, "even", "stochastic",
@@ -24,9 +26,9 @@ TRAFFIC = {"traffic": 600, "bulk": 2000}
 WRONG_TRAFFIC = {"traffic": 300, "bulk": 800}
 """Which is not long enough for every bin of coverage."""
 MATRIX = [u for u in regression_units.default_matrix() if isinstance(u.config, DotQuantizeConfig)]
-FULL = [u for u in regression_units.full_matrix() if isinstance(u.config, DotQuantizeConfig)]
+EVERY = [u for u in every_unit() if isinstance(u.config, DotQuantizeConfig)]
 UNITS = [
-    *(unit.config for unit in FULL),
+    *dict.fromkeys(unit.config for unit in [*MATRIX, *some(EVERY, 3)]),
     DotQuantizeConfig(DotConfig()),
     DotQuantizeConfig(DotConfig(accumulator="exact", load_c=False)),
     DotQuantizeConfig(DotConfig("int8", 4, micro=True), "int4", 4),
@@ -35,22 +37,6 @@ UNITS = [
 
 def job(config: DotQuantizeConfig, directory: Path, **options) -> UnitJob:
     return UnitJob("small", config, 1, directory, repeat="mxdot sim --seed 1", **options)
-
-
-def test_a_right_unit_passes(simulation_dir, tmp_path):
-    result = run_small(CONFIG, tmp_path, simulation_dir / "chain", **TRAFFIC)
-    assert result.errors == []
-    assert (result.passed, result.mismatches, result.coverage) == (True, 0, 100.0)
-    assert result.items == "requantised blocks"
-    assert result.compared > 1200
-
-
-def test_a_wrong_model_is_caught(simulation_dir, tmp_path):
-    predictor = "wrong_predictors:words_of_the_next_block"
-    builds = simulation_dir / "chain"
-    result = run_small(CONFIG, tmp_path, builds, **WRONG_TRAFFIC, predictor=predictor)
-    assert not result.passed
-    assert result.mismatches > 0
 
 
 def between(patch, when, override) -> None:
@@ -99,6 +85,14 @@ def lost_results(patch, when):
 WRONG = [late_scale, frozen_words, dropped_bit, lost_results]
 
 
+def test_a_right_unit_passes(simulation_dir, tmp_path):
+    result = run_none_of(WRONG, CONFIG, tmp_path, simulation_dir, **TRAFFIC)
+    assert result.errors == []
+    assert (result.passed, result.mismatches, result.coverage) == (True, 0, 100.0)
+    assert result.items == "requantised blocks"
+    assert result.compared > 1200
+
+
 @pytest.mark.parametrize(
     ("wrong", "what"),
     [
@@ -108,12 +102,15 @@ WRONG = [late_scale, frozen_words, dropped_bit, lost_results]
     ],
 )
 def test_wrong_units_are_caught(wrong, what, simulation_dir, tmp_path):
-    result = run_one_of(WRONG, wrong, CONFIG, tmp_path, simulation_dir, **WRONG_TRAFFIC)
+    """In bulk mode; the bench of cycles, too, as one of them shows."""
+    where = "traffic" if FULL or wrong is frozen_words else "bulk"
+    options = WRONG_TRAFFIC | ({"traffic": 0} if where == "bulk" else {})
+    result = run_one_of(WRONG, wrong, CONFIG, tmp_path, simulation_dir, **options)
     assert any("bulk: " in e and "results differ from the model's" in e for e in result.errors)
     assert result.mismatches > 0
     for text in (
         what,
-        "traffic, requantised block ",
+        f"{where}, requantised block ",
         "seed 1, unit small: e5m2xe4m3 hopper x4 stages 2 bfloat16 no-status, quantize bfloat16",
         " after the reset; the golden model's results:",
         "results ",
@@ -132,6 +129,18 @@ def test_wrong_units_are_caught(wrong, what, simulation_dir, tmp_path):
 def test_lost_results_are_caught(simulation_dir, tmp_path):
     result = run_one_of(WRONG, lost_results, CONFIG, tmp_path, simulation_dir, **WRONG_TRAFFIC)
     assert any("no result for 2000 cycles" in error for error in result.errors)
+
+
+def test_a_wrong_model_is_caught(simulation_dir, tmp_path):
+    bulk = 800 if FULL else 0
+    options = {
+        "traffic": 300,
+        "bulk": bulk,
+        "predictor": "wrong_predictors:words_of_the_next_block",
+    }
+    result = run_none_of(WRONG, CONFIG, tmp_path, simulation_dir, **options)
+    assert not result.passed
+    assert result.mismatches > 0
 
 
 # Stimulus ----------------------------------------------------------------------------------------
@@ -192,7 +201,9 @@ def test_the_matrix():
     assert len({unit.quantizer.rounding for unit in units}) == 3
     assert len({unit.quantizer.nonfinite for unit in units}) == 2
     assert {unit.dot.interval > 1 for unit in units} == {False, True}
-    assert {str(unit.config.dot.accumulator) for unit in FULL} >= set(regression_units.ACCUMULATORS)
+    assert {str(unit.config.dot.accumulator) for unit in EVERY} >= set(
+        regression_units.ACCUMULATORS
+    )
 
 
 def test_command_line(capsys):

@@ -7,14 +7,19 @@ without simulating: here of units drawn at random, with `MXDOT_FULL=1` of many m
 import random
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+from pyuvm import ConfigDB
 
 import random_units
 from compare import FULL, seed
 from mxdot.model import DotConfig, QuantizeConfig
 from mxdot.model.trace import FLAG_NAMES
+from mxdot.sim.bench.context import Context
+from mxdot.sim.bench.coverage import Coverage
 from mxdot.sim.dot import features, item, slots, stimulus
 from mxdot.sim.dot.features import goals
 from mxdot.sim.dot.fixed_features import NEGATIVE, POSITIVE, WITHIN
@@ -118,7 +123,7 @@ def seen_of_slots(config: DotConfig) -> dict[str, set]:
             first, last = step == 0, step == blocks - 1
             now, before = now + (1 if rng.random() < 0.8 else 3), now
             while not line.must_accept(now, first):
-                seen.append(watcher.wait(first, line.full(now)))
+                seen.append(watcher.wait(first, line.lacks_room(now, first)))
                 if line.full(now) and line.due[0] <= now:
                     line.take(now)
                 now += 1
@@ -145,6 +150,20 @@ def test_products_in_flight_together_reach_their_goals_and_nothing_else(config):
     assert seen_of_slots(config) == wanted(slots.goals(config))
 
 
+def test_a_block_whose_slot_is_not_ready_does_not_wait_for_room_alone():
+    """A product begins, then the unit is full: its next block is early, and then lacks room."""
+    slot, now = 1, 0
+    line = Timeline(DotConfig("e2m1", 4, "aligned:13", 9, interleave=3), lambda: slot)
+    for place, last in [*[(1, True)] * (line.capacity - 1), (0, False), (1, True)]:
+        slot, now = place, now + 1
+        line.accept(now, True, last)
+    slot, ready = 0, now - 1 + line.interval
+    assert now + 1 < ready
+    for later in range(now + 1, ready + 3):
+        assert line.lacks_room(later, True)
+        assert line.lacks_room(later, False) == (later >= ready)
+
+
 @pytest.mark.parametrize(
     "config", [*QUANTIZERS, *random_units.units(random_units.quantizer, COUNT)], ids=str
 )
@@ -164,6 +183,23 @@ def test_dot_units_with_a_quantizer_reach_their_goals(config):
     seen = union([dq_features.hits(config, batch, dq_item.predict(config, batch))])
     for name, bins in dq_features.goals(config).items():
         assert set(bins) <= seen[name], name
+
+
+def test_a_feature_that_leaves_out_an_item_is_an_error(tmp_path):
+    subject: Any = SimpleNamespace(
+        job=UnitJob("unit", DotConfig("e2m1", 4, "exact"), 1, tmp_path),
+        items="dot products",
+        goals=lambda: {"format": [1], "result": [1]},
+        event_goals=dict,
+        hits=lambda batch, outcome: {"format": [{1}] * 3, "result": [{1}] * 2},
+    )
+    context = Context(subject)
+    ConfigDB().set(None, "*", "context", context)
+    coverage = Coverage("coverage", None)
+    coverage.build_phase()
+    coverage.batches.analysis_export.write(([1, 2, 3], None))
+    coverage.check_phase()
+    assert context.report.errors == ["coverage of result: 2 of 3 dot products"]
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,12 @@
 
 import pytest
 
+from matrices import every_unit
 from mxdot.model import MX_FORMATS, DotConfig, DotQuantizeConfig, QuantizeConfig
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.names import LONGEST, file_name
-from mxdot.sim.engine.regression_units import Unit, full_matrix
+from mxdot.sim.engine.regression_units import Unit
 
 EVERY_PAIR = ",".join(f"{a}x{b}" for a in MX_FORMATS for b in MX_FORMATS)
 
@@ -44,5 +45,5 @@ def test_names_differ():
 
 def test_short_names_stay_as_they_are():
     assert file_name("hopper-e4m3-x32-s4") == "hopper-e4m3-x32-s4"
-    for unit in full_matrix():
+    for unit in every_unit():
         assert unit.name == unit.config.name

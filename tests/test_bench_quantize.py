@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from amaranth.hdl import Mux, Signal
 
+from compare import FULL
+from matrices import every_unit
 from mxdot.hw.quantize.align import ElementAligner
 from mxdot.hw.quantize.choose import ChooseFormat, SumOfPairs
 from mxdot.hw.quantize.collect import Collector
@@ -16,27 +18,19 @@ from mxdot.hw.quantize.micro import MicroExponent
 from mxdot.hw.quantize.scale import SharedScale
 from mxdot.model import FORMATS, MX_FORMATS, QuantizeConfig
 from mxdot.sim.engine.job import UnitJob
-from mxdot.sim.engine.regression_units import default_matrix, full_matrix
+from mxdot.sim.engine.regression_units import default_matrix
 from mxdot.sim.quantize import features, item, stimulus
 from mxdot.sim.quantize.tensors import tensor_traffic
-from wrong_units import breaks, lost_under_backpressure, never_valid, run_one_of, run_small
+from wrong_units import breaks, lost_under_backpressure, never_valid, run_none_of, run_one_of
 
 PLAIN = QuantizeConfig("e4m3", 4, "bfloat16", stages=2)
 RANDOM = QuantizeConfig(
     "e2m1,int8", 4, "float32", "even", "stochastic", "element", beats=2, random="lfsr", stages=3
 )
 TRAFFIC = {"traffic": 600, "bulk": 1000}
+BULK = TRAFFIC if FULL else {"traffic": 0, "bulk": 1000}
+"""For wrong results, which bulk mode finds without the bench of cycles."""
 UNITS = [unit for unit in default_matrix() if isinstance(unit.config, QuantizeConfig)]
-
-
-@pytest.mark.parametrize("config", [PLAIN, RANDOM], ids=["plain", "random"])
-def test_right_units_pass(config, simulation_dir, tmp_path):
-    builds = simulation_dir / f"quantize-{config.lanes}"
-    result = run_small(config, tmp_path, builds, traffic=800, bulk=4000)
-    assert result.errors == []
-    assert (result.passed, result.mismatches, result.coverage) == (True, 0, 100.0)
-    assert result.items == "blocks"
-    assert result.compared > 4500
 
 
 @breaks(ElementEncoder)
@@ -71,22 +65,6 @@ def smaller(level, m):
 
 
 WRONG = [ties_up, smaller, no_normalization, wrong_scale, lost_under_backpressure, never_valid]
-
-
-@pytest.mark.parametrize("wrong", WRONG[:4])
-def test_wrong_units_are_caught(wrong, simulation_dir, tmp_path):
-    result = run_one_of(WRONG, wrong, PLAIN, tmp_path, simulation_dir, **TRAFFIC)
-    assert any("differ from the model's" in error for error in result.errors)
-    assert result.mismatches > 0
-    for text in (
-        "seed 1, unit small: quantize bfloat16",
-        "format e4m3 (mode 0), scale rule floor (rule 0)",
-        "values ",
-        "got  scale 0x",
-        "want scale 0x",
-        "repeat with: mxdot sim --seed 1",
-    ):
-        assert text in result.report
 
 
 @breaks(LaneWords)
@@ -167,6 +145,35 @@ MORE_WRONG = {
 
 
 @pytest.mark.parametrize(
+    ("wrongs", "config"), [(WRONG, PLAIN), (MORE_WRONG[RANDOM], RANDOM)], ids=["plain", "random"]
+)
+def test_right_units_pass(wrongs, config, simulation_dir, tmp_path):
+    result = run_none_of(wrongs, config, tmp_path, simulation_dir, traffic=800, bulk=4000)
+    assert result.errors == []
+    assert (result.passed, result.mismatches, result.coverage) == (True, 0, 100.0)
+    assert result.items == "blocks"
+    assert result.compared > 4500
+
+
+@pytest.mark.parametrize("wrong", WRONG[:4])
+def test_wrong_units_are_caught(wrong, simulation_dir, tmp_path):
+    options = TRAFFIC if wrong is ties_up else BULK
+    result = run_one_of(WRONG, wrong, PLAIN, tmp_path, simulation_dir, **options)
+    differing = [error for error in result.errors if "differ from the model's" in error]
+    assert len(differing) == 1 + (options == TRAFFIC)
+    assert result.mismatches > 0
+    for text in (
+        "seed 1, unit small: quantize bfloat16",
+        "format e4m3 (mode 0), scale rule floor (rule 0)",
+        "values ",
+        "got  scale 0x",
+        "want scale 0x",
+        "repeat with: mxdot sim --seed 1",
+    ):
+        assert text in result.report
+
+
+@pytest.mark.parametrize(
     ("wrong", "config", "text"),
     [
         (last_of_equals, CHOICE, "another format was chosen"),
@@ -181,7 +188,7 @@ MORE_WRONG = {
 )
 def test_more_wrong_units_are_caught(wrong, config, text, simulation_dir, tmp_path):
     wrongs = MORE_WRONG[config]
-    result = run_one_of(wrongs, wrong, config, tmp_path, simulation_dir, **TRAFFIC)
+    result = run_one_of(wrongs, wrong, config, tmp_path, simulation_dir, **BULK)
     assert result.mismatches > 0
     for line in ("got  scale 0x", "want scale 0x"):
         assert line in result.report
@@ -201,9 +208,8 @@ def test_broken_streams_are_caught(wrong, message, simulation_dir, tmp_path):
 
 
 def test_a_wrong_model_is_caught(simulation_dir, tmp_path):
-    builds = simulation_dir / f"quantize-{PLAIN.lanes}"
-    predictor = "wrong_predictors:scale_rounded_up"
-    result = run_small(PLAIN, tmp_path, builds, traffic=200, bulk=1000, predictor=predictor)
+    options = {"traffic": 200, "predictor": "wrong_predictors:scale_rounded_up"}
+    result = run_none_of(WRONG, PLAIN, tmp_path, simulation_dir, **options)
     assert not result.passed
     assert result.mismatches > 0
 
@@ -240,10 +246,9 @@ def pairs(config: QuantizeConfig, bits: np.ndarray) -> dict[int, int]:
     field = bits >> fraction & ones
     whole = (field < ones).all(axis=1)
     exponent = field.max(axis=1)
-    return {
-        e: len(np.unique(bits[whole & (exponent == e)]))
-        for e in np.unique(exponent[whole]).tolist()
-    }
+    seen = np.zeros((ones, 2**config.source.bits), bool)
+    seen[exponent[whole, np.newaxis], bits[whole]] = True
+    return {e: count for e, count in enumerate(seen.sum(axis=1).tolist()) if count}
 
 
 def test_every_value_under_every_scale():
@@ -289,7 +294,7 @@ def test_real_tensors_take_part(tmp_path):
 
 
 def test_the_matrices():
-    names = [unit.name for unit in full_matrix() if isinstance(unit.config, QuantizeConfig)]
+    names = [unit.name for unit in every_unit() if isinstance(unit.config, QuantizeConfig)]
     assert len(names) == len(set(names)) > len(UNITS) >= 4
     formats = {fmt for unit in UNITS for fmt in unit.config.formats}
     assert formats >= {fmt for fmt in FORMATS.values() if fmt.bits <= 8}

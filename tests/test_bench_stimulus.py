@@ -5,6 +5,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
+from matrices import every_unit
 from mxdot.model import E2M1, MACHINES, MX_FORMATS, DotConfig, format_pairs
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.sim.bench.operands import (
@@ -164,9 +165,10 @@ def test_traffic_repeats_by_seed():
     def first(seed: int) -> Batch:
         return concatenate(traffic(config, rng(seed), 500))[0]
 
+    one, again, other = first(1), first(1), first(2)
     for field in fields(Batch):
-        assert np.array_equal(getattr(first(1), field.name), getattr(first(1), field.name))
-    assert not np.array_equal(first(1).a, first(2).a)
+        assert np.array_equal(getattr(one, field.name), getattr(again, field.name))
+    assert not np.array_equal(one.a, other.a)
 
 
 def test_traffic_has_long_chains_every_special_c_and_the_facts():
@@ -204,7 +206,7 @@ def test_traffic_reaches_every_bin_and_no_other(unit):
 
 
 def test_names_of_the_matrix_differ():
-    units = regression_units.full_matrix()
+    units = every_unit()
     assert len({unit.name for unit in units}) == len({str(unit.config) for unit in units})
 
 
@@ -247,12 +249,12 @@ def test_the_matrix_holds_matrix_units_of_many_kinds():
     assert any(1 < stream < whole and whole % stream for stream, whole in widths)
     assert any(stream == whole for stream, whole in widths)
     assert any(stream > whole for stream, whole in widths)
-    full = [u.config for u in regression_units.full_matrix() if isinstance(u.config, MatmulConfig)]
+    full = [u.config for u in every_unit() if isinstance(u.config, MatmulConfig)]
     assert {str(unit.dot.accumulator) for unit in full} >= set(regression_units.ACCUMULATORS)
 
 
 def test_the_full_matrix_is_the_cross_product():
-    names = {unit.name for unit in regression_units.full_matrix()}
+    names = {unit.name for unit in every_unit()}
     assert names > {unit.name for unit in regression_units.default_matrix()}
     for rule in regression_units.ACCUMULATORS:
         for pair in ["int8"] if rule == "int32" else PAIRS:
@@ -261,7 +263,7 @@ def test_the_full_matrix_is_the_cross_product():
 
 
 def test_the_full_matrix_holds_every_machine_with_its_own_operands():
-    units = [u.config for u in regression_units.full_matrix() if isinstance(u.config, DotConfig)]
+    units = [u.config for u in every_unit() if isinstance(u.config, DotConfig)]
     held = {(str(unit.accumulator), pair) for unit in units for pair in unit.formats}
     for name, machine in MACHINES.items():
         pairs = format_pairs(",".join(machine.operands))

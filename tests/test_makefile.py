@@ -96,10 +96,12 @@ def test_the_python_and_pytorch_of_environments(make, tmp_path, value):
 
 
 def test_steps_of_verify(make):
-    ((words, _),) = make("verify")
+    ((words, _),) = make("verify", HOURS="3", MINUTES="7")
     assert words[:2] == ["tools/verify.py", "make"]
+    assert words[-6:] == ["soak", "HOURS=3", "soak-bitsliced", "HOURS=3", "fuzz", "MINUTES=7"]
     for step in words[2:]:
-        make(f"verify-{step}", HOURS="3", MINUTES="7")
+        if "=" not in step:
+            make(f"verify-{step}", HOURS="3", MINUTES="7")
     seen = make("verify-formal")
     assert ["sim", "soak", "--hours", "3"] in [words for words, _ in seen]
     assert ["sim", "soak", "--hours", "3", "--simulator", "bitsliced"] in [

@@ -1,6 +1,7 @@
 """The matrix unit in bulk: results depend on no array, width or stall; a layer, and its report."""
 
 import json
+import os
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
@@ -15,8 +16,10 @@ from mxdot.cli.run_layer import own_directory
 from mxdot.model import DotConfig, matmul
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.model.units.matmul.layout import Golden, pack_c, unpack_c
+from mxdot.sim.bench.bulk import simulate
 from mxdot.sim.bench.tensors import REAL_FILE
 from mxdot.sim.engine.verilator import SimulationError
+from mxdot.sim.matmul import bulk
 from mxdot.sim.matmul import layer as layers
 from mxdot.sim.matmul.bulk import run_bulk
 from mxdot.sim.matmul.item import Product, compare, predict
@@ -79,6 +82,31 @@ def test_no_start_is_a_deadlock(build, tmp_path):
     wrong = NoFormat("wrong", 0, whole.a, whole.b)
     with pytest.raises(SimulationError, match="no transfer for 300 cycles after"):
         run_bulk(build("one"), UNITS["one"], wrong, tmp_path / "wrong", timeout=300)
+
+
+CUT = [
+    ("c", 60, "28 bytes of C, wanted 64"),  # of beats of 4 bytes and their count
+    ("c", 64, "32 bytes of C, wanted 64"),
+    ("registers", 0, "ends before the value of STATUS"),
+    ("registers", 30, "ends before the value of FLAGS"),  # of lines of 18
+    ("registers", 36, "ends before the value of CYCLES"),
+]
+
+
+def test_results_that_end_early(build, tmp_path, monkeypatch):
+    made = build("one")
+    operands = random_product(UNITS["one"], np.random.default_rng(1), 0, 4, 4, 2)
+    for name, size, message in CUT:
+
+        def cut(*arguments, name=name, size=size, **options):
+            counts = simulate(*arguments, **options)
+            os.truncate(tmp_path / f"cut.{name}", size)
+            return counts
+
+        monkeypatch.setattr(bulk, "simulate", cut)
+        with pytest.raises(SimulationError) as caught:
+            run_bulk(made, UNITS["one"], operands, tmp_path / "cut")
+        assert str(caught.value) == f"{tmp_path}/cut.{name}: {message}"
 
 
 def test_bad_chances(build, tmp_path):

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from amaranth.hdl import Signal
 
-from mxdot.hw.dot.unit import DotUnit
 from mxdot.hw.quantize.unit import QuantizeUnit
 from mxdot.model import DotConfig, DotQuantizeConfig, QuantizeConfig
 from mxdot.model.units import UnitConfig
@@ -24,19 +23,30 @@ from mxdot.sim.engine.stream_unit import Timing
 from mxdot.sim.soak import vector
 from mxdot.sim.soak.run import Settings, run_soak
 from mxdot.sim.soak.state import Count, State
-from wrong_units import breaks, off_by_one_shift, wrong_verilog
+from wrong_units import breaks, chosen_verilog, off_by_one_shift, right_verilog, wrong_verilog
 
 CONFIG = DotConfig(formats="e4m3", lanes=4, accumulator="aligned:13", stages=3)
+QUANTIZER = QuantizeConfig("e4m3", 4)
+"""Its failures are told without another build and simulation."""
 STORED = sorted((Path(__file__).parent / "vectors" / "failures").glob("*.json"))
+
+
+def keep_builds(directory, builds):
+    """A soak in `directory` finds those of other tests there."""
+    builds = builds.resolve()
+    builds.mkdir(parents=True, exist_ok=True)
+    (directory / "builds").symlink_to(builds)
 
 
 @pytest.fixture
 def built(simulation_dir, tmp_path):
-    """A directory for a soak, which finds the builds of other tests' right units there."""
-    builds = simulation_dir.resolve() / "soak"
-    builds.mkdir(parents=True, exist_ok=True)
-    (tmp_path / "builds").symlink_to(builds)
+    """A directory for a soak of right units."""
+    keep_builds(tmp_path, simulation_dir / "soak")
+    (tmp_path / VERILOG).write_text(right_verilog(CONFIG))
     return tmp_path
+
+
+VERILOG = "right.v"
 
 
 def soak(directory, config: UnitConfig = CONFIG, **options):
@@ -44,8 +54,25 @@ def soak(directory, config: UnitConfig = CONFIG, **options):
     return run_soak([Unit(config)], settings)
 
 
+def soak_right(directory, **options):
+    return soak(directory, verilog=directory / VERILOG, **options)
+
+
+@pytest.fixture
+def soak_wrong(simulation_dir, tmp_path):
+    """Runs a soak of the quantiser with one of `WRONG`, which must fail."""
+    keep_builds(tmp_path, simulation_dir / "soak-wrong")
+
+    def soak_wrong(wrong, **options):
+        verilog = chosen_verilog(WRONG, wrong, QUANTIZER, tmp_path)
+        return soak(tmp_path, QUANTIZER, seed=1, verilog=verilog, **options)
+
+    return soak_wrong
+
+
 def test_a_failure_becomes_as_small_as_can_be(tmp_path, simulation_dir, capsys):
     """Two products five places apart: that is what the bug needs, and all that is kept."""
+    keep_builds(tmp_path, simulation_dir / "soak-wrong")
     verilog = wrong_verilog(off_by_one_shift, CONFIG, tmp_path)
     assert not soak(tmp_path, seed=1, count=2000, verilog=verilog)
     printed = capsys.readouterr().out
@@ -69,25 +96,13 @@ def test_a_failure_becomes_as_small_as_can_be(tmp_path, simulation_dir, capsys):
     assert report == ""
 
 
-@breaks(DotUnit)
+@breaks(QuantizeUnit)
 def wrong_from_the_third_on(unit, m):
     count = Signal(2)
     with m.If(unit.o.valid & unit.o.ready & (count < 2)):
         m.d.sync += count.eq(count + 1)
     with m.If(count == 2):
-        m.d.comb += unit.o.payload.result[0].eq(1)
-
-
-def test_what_fails_after_others_only_keeps_those(tmp_path):
-    config = DotConfig("e2m1", 4, "fixed:24:-8", 1, load_c=False)  # which has little to simplify
-    verilog = wrong_verilog(wrong_from_the_third_on, config, tmp_path)
-    assert not soak(tmp_path, config, seed=1, count=500, verilog=verilog)
-    (path,) = (tmp_path / "failures").glob("*.json")
-    small = vector.load(path)
-    assert small.state == vector.MINIMISED
-    assert len(small.items) == 3
-    assert small.wrong == 2
-    assert all(not any(block[:2]) for item in small.items for block in item["blocks"])
+        m.d.comb += unit.o.payload.codes[0][0].eq(1)
 
 
 @breaks(QuantizeUnit)
@@ -96,10 +111,49 @@ def wrong_under_a_scale(unit, m):
         m.d.comb += unit.o.payload.codes[0].eq(0x55)
 
 
-def test_a_block_to_quantise_becomes_one_value(tmp_path):
-    config = QuantizeConfig("e4m3", 4)
-    verilog = wrong_verilog(wrong_under_a_scale, config, tmp_path)
-    assert not soak(tmp_path, config, seed=1, count=3000, verilog=verilog)
+def waits_long(unit, m):
+    """Whether a result has been waiting for six cycles."""
+    waited = Signal(3)
+    with m.If(unit.o.valid & ~unit.o.ready):
+        m.d.sync += waited.eq(waited + (waited < 6))
+    with m.Else():
+        m.d.sync += waited.eq(0)
+    return waited == 6
+
+
+@breaks(QuantizeUnit)
+def wrong_after_a_long_wait(unit, m):
+    with m.If(waits_long(unit, m)):
+        m.d.comb += unit.o.payload.codes[0][0].eq(1)
+
+
+@breaks(QuantizeUnit)
+def hangs_after_a_long_wait(unit, m):
+    hangs = Signal()
+    m.d.sync += hangs.eq(hangs | waits_long(unit, m))
+    with m.If(hangs):
+        m.d.comb += unit.o.valid.eq(0)
+
+
+WRONG = [
+    *(wrong_from_the_third_on, wrong_under_a_scale),
+    *(wrong_after_a_long_wait, hangs_after_a_long_wait),
+]
+"""All in one unit."""
+
+
+def test_what_fails_after_others_only_keeps_those(soak_wrong, tmp_path):
+    assert not soak_wrong(wrong_from_the_third_on, count=500)
+    (path,) = (tmp_path / "failures").glob("*.json")
+    small = vector.load(path)
+    assert small.state == vector.MINIMISED
+    assert len(small.items) == 3
+    assert small.wrong == 2
+    assert not any(values for item in small.items for values, _ in item["beats"])
+
+
+def test_a_block_to_quantise_becomes_one_value(soak_wrong, tmp_path):
+    assert not soak_wrong(wrong_under_a_scale, count=3000)
     (path,) = (tmp_path / "failures").glob("*.json")
     ((value, random),) = vector.load(path).items[0]["beats"]
     assert vector.load(path).state == vector.MINIMISED
@@ -110,6 +164,21 @@ def test_a_block_to_quantise_becomes_one_value(tmp_path):
     assert random == 0
 
 
+def test_a_later_round_finds_what_long_stalls_bring_out(soak_wrong, tmp_path):
+    assert soak_wrong(wrong_after_a_long_wait, count=1000)
+    assert not soak_wrong(wrong_after_a_long_wait, count=1000, rounds=6)
+    (path,) = (tmp_path / "failures").glob("*.json")
+    assert vector.load(path).timing.stall > Timing().stall
+
+
+def test_a_deadlock_in_a_later_round_names_its_timing(soak_wrong, capsys):
+    assert not soak_wrong(hangs_after_a_long_wait, count=1000, rounds=6)
+    timing = r"^gap \d+/256, stall (\d+)/256, seed \d+: .*: deadlock: "
+    told = re.search(timing, capsys.readouterr().out, re.M)
+    assert told is not None
+    assert int(told[1]) > Timing().stall
+
+
 @breaks(QuantizeUnit)
 def wrong_beside_a_larger_one(unit, m):
     """The scale makes a value alone normal, but for the least of all scales."""
@@ -118,7 +187,8 @@ def wrong_beside_a_larger_one(unit, m):
         m.d.comb += code[7].eq(1)
 
 
-def test_of_a_block_of_dot_products_two_are_left(tmp_path):
+def test_of_a_block_of_dot_products_two_are_left(simulation_dir, tmp_path):
+    keep_builds(tmp_path, simulation_dir / "soak-wrong")
     config = DotQuantizeConfig(CONFIG, "e4m3", 4)
     verilog = wrong_verilog(wrong_beside_a_larger_one, config, tmp_path)
     assert not soak(tmp_path, config, seed=1, count=3000, verilog=verilog)
@@ -134,9 +204,9 @@ def test_of_a_block_of_dot_products_two_are_left(tmp_path):
 SCRIPT = """
 import sys
 from pathlib import Path
-from test_soak import CONFIG, soak
+from test_soak import soak_right
 if __name__ == "__main__":
-    soak(Path(sys.argv[1]), hours=1, count=1000, workers=1)
+    soak_right(Path(sys.argv[1]), hours=1, count=1000, workers=1)
 """
 
 
@@ -169,7 +239,7 @@ def test_an_interrupted_soak_goes_on(number, built, capsys):
     runs, compared = counted(built)
     assert runs >= 1
     assert bool(list((built / "runs").iterdir())) == (number == signal.SIGKILL)
-    assert soak(built, seed=1, count=1000)
+    assert soak_right(built, seed=1, count=1000)
     assert counted(built)[0] == runs + 1
     assert counted(built)[1] > compared
     assert list((built / "runs").iterdir()) == []
@@ -178,50 +248,10 @@ def test_an_interrupted_soak_goes_on(number, built, capsys):
 
 def test_rounds_send_operands_again(built, capsys):
     """Which adds nothing to what was drawn anew."""
-    assert soak(built, seed=1, count=1000, rounds=3)
+    assert soak_right(built, seed=1, count=1000, rounds=3)
     (count,) = State(built).load().values()
     assert count.compared == 3 * count.fresh >= 3 * 900
     assert f"{count.fresh:,} of them drawn anew" in capsys.readouterr().out
-
-
-@breaks(DotUnit)
-def wrong_after_a_long_wait(unit, m):
-    waited = Signal(3)
-    with m.If(unit.o.valid & ~unit.o.ready):
-        m.d.sync += waited.eq(waited + (waited < 6))
-    with m.Else():
-        m.d.sync += waited.eq(0)
-    with m.If(waited == 6):
-        m.d.comb += unit.o.payload.result[0].eq(1)
-
-
-def test_a_later_round_finds_what_long_stalls_bring_out(tmp_path):
-    verilog = wrong_verilog(wrong_after_a_long_wait, CONFIG, tmp_path)
-    assert soak(tmp_path, seed=1, count=1000, verilog=verilog)
-    assert not soak(tmp_path, seed=1, count=1000, rounds=6, verilog=verilog)
-    (path,) = (tmp_path / "failures").glob("*.json")
-    assert vector.load(path).timing.stall > Timing().stall
-
-
-@breaks(DotUnit)
-def hangs_after_a_long_wait(unit, m):
-    waited, hangs = Signal(3), Signal()
-    with m.If(unit.o.valid & ~unit.o.ready):
-        m.d.sync += waited.eq(waited + (waited < 6))
-    with m.Else():
-        m.d.sync += waited.eq(0)
-    m.d.sync += hangs.eq(hangs | (waited == 6))
-    with m.If(hangs):
-        m.d.comb += unit.o.valid.eq(0)
-
-
-def test_a_deadlock_in_a_later_round_names_its_timing(tmp_path, capsys):
-    verilog = wrong_verilog(hangs_after_a_long_wait, CONFIG, tmp_path)
-    assert not soak(tmp_path / "more", seed=1, count=1000, rounds=6, verilog=verilog)
-    timing = r"^gap \d+/256, stall (\d+)/256, seed \d+: .*: deadlock: "
-    told = re.search(timing, capsys.readouterr().out, re.M)
-    assert told is not None
-    assert int(told[1]) > Timing().stall
 
 
 def test_two_soaks_at_once_lose_no_count(tmp_path):
@@ -256,7 +286,7 @@ def test_a_failure_that_was_not_made_small_yet_is_next_time(built):
     (stored,) = (path for path in STORED if "aligned" in path.name)
     path = built / "failures" / "one.json"
     replace(vector.load(stored), state=vector.FOUND).save(path)
-    assert soak(built, hours=0)
+    assert soak_right(built, hours=0)
     assert vector.load(path).state == vector.LOST
 
 

@@ -11,7 +11,7 @@ MAKE = f"""#!{sys.executable}
 import sys
 from pathlib import Path
 with Path("build/ran").open("a") as file:
-    print(sys.argv[1], file=file)
+    print(*sys.argv[1:], file=file)
 if Path("changes").exists():
     Path("hw/unit.py").write_text(sys.argv[1])
 sys.exit(Path("fails").exists() and sys.argv[1] == "verify-b")
@@ -20,7 +20,8 @@ sys.exit(Path("fails").exists() and sys.argv[1] == "verify-b")
 
 @pytest.fixture
 def verify(tmp_path):
-    """Runs two steps in a folder that is no git repository; its status, what ran, what was said."""
+    """Runs two steps in a folder that is no git repository, `values` behind the second; its status,
+    what ran, what was said."""
     (tmp_path / "build").mkdir()
     (tmp_path / "hw").mkdir()
     (tmp_path / "hw" / "unit.py").write_text("1")
@@ -29,12 +30,12 @@ def verify(tmp_path):
     make.write_text(MAKE)
     make.chmod(0o755)
 
-    def verify():
+    def verify(*values):
         ran = tmp_path / "build" / "ran"
         ran.unlink(missing_ok=True)
-        command = [sys.executable, TOOL, make, "a", "b"]
+        command = [sys.executable, TOOL, make, "a", "b", *values]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-        steps = ran.read_text().split() if ran.exists() else []
+        steps = ran.read_text().splitlines() if ran.exists() else []
         return done.returncode, steps, done.stdout.splitlines()
 
     return verify
@@ -63,6 +64,15 @@ def test_other_files_run_it_again(change, verify, tmp_path):
     assert verify()[0] == 1
     change(tmp_path / "hw")
     assert verify()[1] == ["verify-a", "verify-b"]
+
+
+def test_other_values_run_it_again(verify, tmp_path):
+    """And only the step that they are of."""
+    (tmp_path / "build" / "make").write_text(MAKE.replace('"verify-b"', '"verify-a"'))
+    assert verify("HOURS=1")[:2] == (1, ["verify-a", "verify-b HOURS=1"])
+    assert verify("HOURS=1")[:2] == (1, ["verify-a"])
+    assert verify("HOURS=10")[:2] == (1, ["verify-a", "verify-b HOURS=10"])
+    assert verify()[:2] == (1, ["verify-a", "verify-b"])
 
 
 def test_all_begins_anew_after_all_has_passed(verify, tmp_path):

@@ -18,7 +18,7 @@ from mxdot.sim.quantize import item as blocks
 
 def one_bit_less(config: DotConfig, batch: Batch) -> Outcome:
     """Products aligned to 12 fraction bits where the unit has 13."""
-    return predict(replace(config, accumulator="aligned:12"), batch)
+    return predict(replace(config, accumulator="aligned:12:float16"), batch)
 
 
 def subnormals_flushed(config: DotConfig, batch: Batch) -> Outcome:

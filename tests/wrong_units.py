@@ -63,7 +63,8 @@ def breaks(*components: type) -> Callable[[Callable], Wrong]:
 
 class Choice(wiring.Component):
     """Which of so many things are wrong in this run: in simulation of Verilog a bit for each, from
-    the file `choice` in the simulator's directory; none without a file."""
+    the file `choice` in the simulator's directory, or in that of the soak it belongs to; none
+    without a file."""
 
     wrong: Any
 
@@ -85,6 +86,7 @@ module {name} (
   initial begin
     wrong = 0;
     file = $fopen("choice", "r");
+    if (file == 0) file = $fopen("../../../choice", "r");
     if (file != 0) begin
       found = $fscanf(file, "%b", wrong);
       $fclose(file);
@@ -170,19 +172,19 @@ def wrong_verilog(wrong: Wrong, config: Any, directory: Path) -> Path:
     return verilog
 
 
+@cache
+def right_verilog(config: Any) -> str:
+    """The Verilog of a unit, elaborated once."""
+    return generate(config)
+
+
 def run_small(config: Any, directory: Path, builds: Path, **options: Any) -> UnitResult:
     """Run the bench in `directory` with seed 1; simulations are kept in `builds`."""
     repeat = "mxdot sim --seed 1"
+    if "verilog" not in options:
+        options["verilog"] = directory / "right.v"
+        options["verilog"].write_text(right_verilog(config))
     return run_unit(UnitJob("small", config, 1, directory, builds=builds, repeat=repeat, **options))
-
-
-def run_wrong(wrong: Any, config: Any, directory: Path, builds: Path, **options: Any) -> UnitResult:
-    """Run it on the unit that is `config` with what `wrong` patches; it must not pass."""
-    verilog = wrong_verilog(wrong, config, directory)
-    builds /= f"{config.kind}-{wrong.__name__}"
-    result = run_small(config, directory, builds, verilog=verilog, **options)
-    assert not result.passed
-    return result
 
 
 def run_one_of(
@@ -193,8 +195,8 @@ def run_one_of(
     builds: Path,
     **options: Any,
 ) -> UnitResult:
-    """As `run_wrong` with what is chosen of `wrongs`, of which all are in one unit. Of two that
-    override the same signal the later wins."""
+    """As `run_small` with what is chosen of `wrongs`, of which all are in one unit; it must not
+    pass. Of two that override the same signal the later wins."""
     these = [chosen] if callable(chosen) else chosen
     if _right_key(wrongs, config, options) not in _RIGHT_WITHOUT:
         # That it is right takes no long run in bulk, but to have run.
@@ -242,5 +244,18 @@ def _run_choice(
     builds /= f"wrong-{config.kind}-{config.name}"
     verilog = directory / "wrong.v"
     verilog.write_text(verilog_of_any(tuple(wrongs), config))
-    (directory / "choice").write_text(f"{bits:b}\n")
+    choose(bits, directory)
     return run_small(config, directory, builds, verilog=verilog, **options)
+
+
+def choose(bits: int, directory: Path) -> None:
+    """What is wrong in runs in `directory`: a bit for each, the first of all lowest."""
+    (directory / "choice").write_text(f"{bits:b}\n")
+
+
+def chosen_verilog(wrongs: Sequence[Wrong], chosen: Wrong, config: Any, directory: Path) -> Path:
+    """The file of a unit in which all of `wrongs` are, for a soak in `directory` the chosen one."""
+    choose(1 << wrongs.index(chosen), directory)
+    verilog = directory / "wrong.v"
+    verilog.write_text(verilog_of_any(tuple(wrongs), config))
+    return verilog

@@ -1,6 +1,7 @@
-"""The steps of `make verify`, each `make verify-STEP`: all that have not passed with today's files.
+"""The steps of `make verify`, each `make verify-STEP NAME=VALUE ...`: all that have not passed with
+today's files and these values.
 
-python tools/verify.py MAKE STEP ...      # in the checkout
+python tools/verify.py MAKE STEP NAME=VALUE ... STEP ...      # in the checkout
 """
 
 import hashlib
@@ -13,7 +14,7 @@ from pathlib import Path
 from mxdot.sim.engine.files import write_file
 
 PASSED = Path("build/verify")
-"""A file for each step that has passed: the state that it has passed with."""
+"""A file for each step that has passed: the state and the values that it has passed with."""
 MADE = {"build", "dist", "__pycache__"}
 """Folders that make and Python write; hidden ones are theirs, too."""
 
@@ -39,31 +40,44 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def main(arguments: Sequence[str]) -> int:
     """0 when every step has passed with the files as they are at the end."""
-    make, *steps = arguments
-    for step in steps:
-        before = state(Path())
+    make, *words = arguments
+    steps = _steps(words)
+    for step, values in steps.items():
+        before = [state(Path()), *values]
         if _passed_with(step) != before:
             (PASSED / step).unlink(missing_ok=True)
-            if subprocess.run([make, f"verify-{step}"], check=False).returncode == 0:
-                write_file(PASSED / step, before)
+            if subprocess.run([make, f"verify-{step}", *values], check=False).returncode == 0:
+                write_file(PASSED / step, "\n".join(before))
     now, failed = state(Path()), False
-    for step in steps:
+    for step, values in steps.items():
         found = _passed_with(step)
-        verdict = "passed" if found == now else "FAILED"
-        more = "" if found in ("", now) else ": it has passed, and files have changed since"
-        failed |= found != now
+        passed = found == [now, *values]
+        verdict = "passed" if passed else "FAILED"
+        more = "" if passed or not found else ": it has passed, and files have changed since"
+        failed |= not passed
         print(f"verify: {step} {verdict}{more}", flush=True)
     if not failed:
         shutil.rmtree(PASSED)
     return int(failed)
 
 
-def _passed_with(step: str) -> str:
-    """The state that a step has passed with; empty where it has not."""
+def _steps(words: Sequence[str]) -> dict[str, list[str]]:
+    """The values behind each step."""
+    steps: dict[str, list[str]] = {}
+    for word in words:
+        if "=" in word:
+            steps[next(reversed(steps))].append(word)
+        else:
+            steps[word] = []
+    return steps
+
+
+def _passed_with(step: str) -> list[str]:
+    """The state and the values that a step has passed with; empty where it has not."""
     try:
-        return (PASSED / step).read_text()
+        return (PASSED / step).read_text().splitlines()
     except FileNotFoundError:
-        return ""
+        return []
 
 
 if __name__ == "__main__":

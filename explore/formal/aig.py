@@ -5,17 +5,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 FALSE, TRUE = 0, 1
-PASSES = """
+
+
+def passes(first: str = "opt -full", second: str = "opt") -> str:
+    """Of Yosys: a flat design, its processes gone, becomes what `write_aiger` takes, simplified
+    first by its own cells, then by gates."""
+    return f"""
 memory_map
-opt -full
+{first}
 techmap
-opt
+{second}
 dffunmap
 setundef -undriven -zero
 aigmap
 opt_clean
 """
-"""Of Yosys: a flat design, its processes gone, becomes what `write_aiger` takes."""
+
+
+PASSES = passes()
 
 
 @dataclass(frozen=True)

@@ -10,21 +10,25 @@ from . import aig
 from .observer import CASE, Observer, Rule, Subject, bench
 from .steps import unroll
 
-SCRIPT = f"""
+
+def _script(passes: str, write: str) -> str:
+    """Of Yosys: from a subject and its observer to their graph."""
+    return f"""
 read_rtlil observer.il
 read_verilog subject.v both.v
 hierarchy -check -top both
 proc
 flatten
-{aig.PASSES}
-write_aiger -symbols both.aig
+{passes}
+{write} -symbols both.aig
 """
+
+
+SCRIPT = _script(aig.PASSES, "write_aiger")
 # Registers begin at 0, where the text does not say other. Nothing is simplified, for that makes two
 # designs less alike.
-FROM_ZERO = (
-    SCRIPT.replace("opt -full", "opt_clean")
-    .replace("\nopt\n", "\nopt_clean\n")
-    .replace("write_aiger", "setundef -init -zero\nwrite_aiger -zinit")
+FROM_ZERO = _script(
+    aig.passes("opt_clean", "opt_clean"), "setundef -init -zero\nwrite_aiger -zinit"
 )
 COMBINATIONAL = "read both.aig; ifraig; iprove; print_status"
 # An invariant that holds after the reset and in every next cycle is found, and then checked.

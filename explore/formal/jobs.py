@@ -20,7 +20,7 @@ from ...model.units.matmul.registers import STREAM_ERRORS
 from .claim import Claim
 from .engine import CORRESPONDING, decide
 from .observer import Rule, Subject
-from .packets import CONFIG, COUNTS, beat_taken, without_registers
+from .packets import CONFIG, COUNTS, Loops, beat_taken, without_registers
 
 NARROW = MatmulConfig(DotConfig("e2m1", 4, "exact", 1, status=False), 2, 2, depth=4, c_bytes=4)
 """A tile of two rows, each of which is sent in two beats."""
@@ -95,16 +95,10 @@ def _length(config: MatmulConfig) -> Rule:
     def wrong(m: Module, p: Any) -> Value:
         runs, goes, keep = _runs(m, p), p.row_goes, p.m_axis_c_tkeep
         counts = [p.job_tiles_m_tiles, p.job_tiles_n_tiles, Const(config.rows, 16)]
-        done = [Signal(16, name=f"done{i}") for i in range(len(counts))]
-        lasts = [place + 1 == count for place, count in zip(done, counts, strict=True)]
         complete, more = Signal(name="complete"), Signal(name="more")
         owed, given = Signal(8, name="owed"), Signal(range(len(keep) + 1), name="given")
-        carry: Value = goes
-        for place, last in zip(reversed(done), reversed(lasts), strict=True):
-            with m.If(carry):
-                m.d.sync += place.eq(Mux(last, 0, place + 1))
-            carry = carry & last
-        with m.If(carry):
+        rows = Loops(m, ["done0", "done1", "done2"], counts, goes)
+        with m.If(rows.ended):
             m.d.sync += complete.eq(1)
         beyond = runs & goes & complete
         taken = Mux(beat_taken(p, "m_axis_c"), given, 0)
@@ -114,7 +108,7 @@ def _length(config: MatmulConfig) -> Rule:
             more.eq(more | beyond),
         ]
         with m.If(~runs | p.job_reset):
-            m.d.sync += [signal.eq(0) for signal in (*done, complete, owed)]
+            m.d.sync += [signal.eq(0) for signal in (*rows.done, complete, owed)]
         ends = complete & (owed == given)
         odd = [
             given > owed,

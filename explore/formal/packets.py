@@ -116,22 +116,32 @@ def beat_taken(p: Any, name: str) -> Value:
     return getattr(p, f"{name}_tvalid") & getattr(p, f"{name}_tready")
 
 
-class _Place:
-    """Where a packet is in three loops, and whether its next beat is to be the last."""
+class Loops:
+    """Where a packet is in three loops, the innermost one last.
+
+    done: steps of each. last: whether the next step is to be the last of all. ended: whether that
+    is taken now. go: a step is taken. idle: they begin anew, where that is not left to the caller.
+    """
 
     def __init__(
-        self, m: Module, name: str, counts: Sequence[Value], go: Value, idle: Value
+        self,
+        m: Module,
+        names: Sequence[str],
+        counts: Sequence[Value],
+        go: Value,
+        idle: Value | None = None,
     ) -> None:
-        done = [Signal(16, name=f"{name}_{count}") for count in COUNTS]
-        lasts = [place + 1 == count for place, count in zip(done, counts, strict=True)]
+        self.done = [Signal(16, name=name) for name in names]
+        lasts = [place + 1 == count for place, count in zip(self.done, counts, strict=True)]
         self.last = Cat(lasts).all()
-        carry: Value = go
-        for place, last in zip(reversed(done), reversed(lasts), strict=True):
-            with m.If(carry):
+        self.ended: Value = go
+        for place, last in zip(reversed(self.done), reversed(lasts), strict=True):
+            with m.If(self.ended):
                 m.d.sync += place.eq(Mux(last, 0, place + 1))
-            carry = carry & last
-            with m.If(idle):
-                m.d.sync += place.eq(0)
+            self.ended = self.ended & last
+            if idle is not None:
+                with m.If(idle):
+                    m.d.sync += place.eq(0)
 
 
 def _packets(m: Module, p: Any) -> Value:
@@ -152,7 +162,8 @@ def _packets(m: Module, p: Any) -> Value:
         across = Mux((tiles[2] <= CONFIG.depth) & (side == "a"), 1, tiles[1])
         counts = [tiles[0], across, tiles[2]]
         here = valid & job.open[side] & job.runs
-        place = _Place(m, side, counts, here & ready, idle)
+        names = [f"{side}_{count}" for count in COUNTS]
+        place = Loops(m, names, counts, here & ready, idle)
         first = keep.any() & ((keep & (keep + 1)) == 0)  # ones from the lowest byte on, as all are
         found = {
             "early_last": here & last & ~(place.last & keep[-1]),

@@ -63,7 +63,9 @@ int main(int argc, char **argv) {
     random ^= random << 5;
     if (!valid && input && (random & 0xff) >= gap) {
       size_t count = std::fread(record, 1, RECORD_BYTES, input);
-      if (count == 0) {
+      if (count == 0 && std::ferror(input)) {
+        status = 5;
+      } else if (count == 0) {
         std::fclose(input);
         input = nullptr;
       } else if (count != RECORD_BYTES) {

@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import lfsr
-from ..blocks import as_float32, check_axis, scale_shape
 from ..errors import choice, flag, integer
 from ..formats import (
     BLOCK_SCALES,
@@ -27,13 +25,13 @@ from ..formats import (
 )
 from ..outputs import OUTPUTS
 from ..pipeline import Pipeline, place, stage_limits
-from ..quantize import NONFINITE, SCALE_RULES, quantize
+from ..quantize import NONFINITE, SCALE_RULES
 from ..quantize_datapath import quantize_sections
 from ..schemes.array import ScaledArray
 from ..schemes.grouping import block as block_of
-from ..schemes.quantize import CHUNK, quantized_within, random_words
 from ..schemes.scheme import Level, Scheme
 from .base import UnitConfig, block_size, stage_count
+from .quantize_blocks import quantize_blocks
 from .quantize_formats import check_micro, check_select, quantized_format
 
 RANDOM = ("stream", "lfsr")
@@ -354,55 +352,7 @@ class QuantizeConfig(UnitConfig):
         all; a block under one that is not positive and finite is poisoned, and that NaN.
         TypeError or ValueError when the values do not fit the unit.
         """
-        x = np.asarray(x)
-        if x.dtype != self.source.dtype:
-            raise TypeError(f"x must be {self.source.name}, the unit's source, not {x.dtype}")
-        integer("mode", mode, 0, self.modes - 1)
-        integer("rule", rule, 0, len(self.scale_rules) - 1)
-        check_axis(x.shape, -1)
-        grid = scale_shape(x.shape, -1, self.block)
-        scales = None if outer is None and not self.divides else self._outer(outer, grid)
-        if words is None and self.is_stochastic and not self.word_bits:
-            words = self.random_words(x.size // self.block).reshape(x.shape)
-        scheme = self.scheme(mode, rule)
-        if self.select is None and len(scheme.levels) == 1 and scheme.elements[0].is_mx:
-            return quantize(
-                x,
-                self.formats[mode],
-                block_size=self.block,
-                scale_rule=self.scale_rules[rule],
-                rounding=self.rounding,
-                nonfinite=self.nonfinite,
-                rng=words,
-            )
-        random = random_words(words, x.shape) if self.is_stochastic else None
-        policies = (self.rounding, self.nonfinite, random, CHUNK)
-        if scales is None:
-            parts = quantized_within(as_float32(x), scheme, -1, None, *policies)
-            return ScaledArray.of_valid_parts(scheme, *parts, -1)
-        poisoned = ~(np.isfinite(scales) & (scales > 0))
-        # The limit that makes this scale: exact in float64, and so is the quotient.
-        high = np.where(poisoned, 1.0, scales.astype(np.float64))
-        high = high.reshape(prod(grid[:-1]), grid[-1])
-        high = high * scheme.room(0, scheme.elements[0])
-        parts = quantized_within(as_float32(x), scheme, -1, (-high, high), *policies)
-        parts.codes[np.repeat(poisoned, self.block, axis=-1)] = 0
-        parts.scales[0][poisoned] = np.nan
-        parts.scales[1][poisoned] = E4M3.nan_code
-        return ScaledArray.of_valid_parts(scheme, *parts, -1)
-
-    def _outer(self, outer: ArrayLike | None, grid: tuple[int, ...]) -> NDArray[np.float32]:
-        """`outer` as an array of one for each block."""
-        if outer is None or not self.divides:
-            wanted = "a float32 for each block" if self.divides else "None: this unit has none"
-            raise ValueError(f"outer must be {wanted}, not {outer}")
-        scales = np.asarray(outer)
-        if scales.dtype != np.float32 or scales.shape not in ((), grid):
-            raise ValueError(
-                f"outer must be float32 of shape {grid} or a scalar, "
-                f"not {scales.dtype} of shape {scales.shape}"
-            )
-        return np.broadcast_to(scales, grid)
+        return quantize_blocks(self, x, words, mode, rule, outer)
 
 
 def _items(name: str, value: Any) -> Sequence:

@@ -21,9 +21,10 @@ from ..engine.verilator import Build, SimulationError
 
 _STATUS = {
     1: "a record or result file cannot be opened",
-    2: "the record file ends inside a record",
+    2: "{input} ends inside a record",
     3: "deadlock: no transfer for {timeout} cycles",
     4: "more results than dot products",
+    5: "{input} cannot be read",
 }
 
 
@@ -98,7 +99,7 @@ def run(
             timeout=timeout,
             time_limit=time_limit,
         )
-        return BulkReport(**checked(counts, _STATUS, results, timeout))
+        return BulkReport(**checked(counts, _STATUS, results, input=records, timeout=timeout))
     counts = simulate(
         build,
         results,
@@ -136,8 +137,8 @@ def simulate(
 ) -> dict[str, Any]:
     """Bulk mode of any bench top: what it counted, and the seconds it took.
 
-    Its log goes beside `path`. reasons: what each status but 0 means, as format strings with
-    {timeout}. options: of the bench top, without `bulk_`. SimulationError gives the reason.
+    Its log goes beside `path`. options: of the bench top, without `bulk_`. reasons: what each
+    status but 0 means, as format strings of options. SimulationError gives the reason.
     """
     options = dict(options, gap=gap, stall=stall, seed=seed, timeout=timeout)
     log = build.run_alone(
@@ -152,17 +153,17 @@ def simulate(
         raise SimulationError(f"bulk run of {path}: broke off without a report\n{log}")
     seconds = float(found.pop("seconds"))
     counts = {name: int(value) for name, value in found.items()}
-    return checked(counts | {"seconds": seconds}, reasons, path, timeout)
+    return checked(counts | {"seconds": seconds}, reasons, path, **options)
 
 
 def checked(
-    counts: dict[str, Any], reasons: Mapping[int, str], path: Path, timeout: int
+    counts: dict[str, Any], reasons: Mapping[int, str], path: Path, **options: object
 ) -> dict[str, Any]:
     """The counts of a run without its status; SimulationError with the reason of one but 0."""
     status = counts.pop("status")
     if status:
         whole = {name: count for name, count in counts.items() if "seconds" not in name}
         counted = ", ".join(f"{count} {name}" for name, count in whole.items())
-        reason = reasons[status].format(timeout=timeout)
+        reason = reasons[status].format(**options)
         raise SimulationError(f"bulk run of {path}: {reason} after {counted}")
     return counts

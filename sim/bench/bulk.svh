@@ -14,7 +14,7 @@
 //   write_result(file)   writes the transfer on the outputs
 
   // 0 success, 1 a file cannot be opened, 2 the input ends inside a record, 3 no transfer for
-  // +bulk_timeout cycles, 4 more results than were asked for.
+  // +bulk_timeout cycles, 4 more results than were asked for, 5 the input cannot be read.
   int bulk_status = 0;
   int bulk_blocks = 0;   // accepted by the unit
   int bulk_results = 0;  // taken from the unit
@@ -39,7 +39,9 @@
     int count;
     if ({1'b0, random[7:0]} < gap[8:0]) return;
     count = $fread(buffer, input_file);
-    if (count == 0) begin
+    if (count == 0 && !$feof(input_file)) begin
+      bulk_status = 5;
+    end else if (count == 0) begin
       $fclose(input_file);
       input_file = 0;
     end else if (count != RECORD_BYTES) begin
@@ -50,13 +52,14 @@
     end
   endtask
 
-  // One clock cycle: inputs change while the clock is low, transfers are decided just before the
+  // One clock cycle: inputs change as the clock falls, transfers are decided just before the
   // rising edge.
   task automatic cycle;
     logic sent;
     random = xorshift32(random);
     if (!in_valid && input_file != 0) offer;
     out_ready = {1'b0, random[15:8]} >= stall[8:0];
+    clk = 0;
     #1;
     idle = idle + 1;
     sent = in_valid && in_ready;
@@ -72,7 +75,6 @@
     end
     clk = 1;
     #1;
-    clk = 0;
     if (sent) in_valid = 0;
   endtask
 
@@ -92,8 +94,9 @@
       end else begin
         rst = 1;
         repeat (2) begin
+          clk = 0;
           #1 clk = 1;
-          #1 clk = 0;
+          #1;
         end
         rst = 0;
         while (bulk_status == 0 && (input_file != 0 || in_valid || bulk_results < expected)) begin

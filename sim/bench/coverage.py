@@ -89,6 +89,9 @@ class Coverage(uvm_component):
         """Sample what was seen, write the coverage files, and compare with the goal."""
         for batch, outcome in drain(self.batches):
             for name, hits in self.context.subject.hits(batch, outcome).items():
+                if len(hits) != len(batch):
+                    items = self.context.subject.items
+                    self.context.error(f"coverage of {name}: {len(hits)} of {len(batch)} {items}")
                 self.data.add(name, chain.from_iterable(hits))
         self.data.sample()
         self.stream.sample()

@@ -117,7 +117,7 @@ class ProtocolChecker(uvm_component):
         if in_valid and not accepted and self.exact and self.line.must_accept(self.now, first):
             self.context.error(f"cycle {self.now}: in_ready is low though nothing is in the way")
         if in_valid and not accepted:
-            event.own = self.watcher.wait(first, self.line.full(self.now))
+            event.own = self.watcher.wait(first, self.line.lacks_room(self.now, first))
         if accepted:
             if self.previous_accepted:
                 event.gap = "none"

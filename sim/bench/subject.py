@@ -69,8 +69,8 @@ class Timeline(ABC):
     def reset(self) -> None:
         """The unit is empty."""
 
-    def full(self, now: int) -> bool:
-        """True when results that wait leave no room for another beat now."""
+    def lacks_room(self, now: int, first: bool) -> bool:
+        """True when results that wait, and nothing else, keep this beat waiting now."""
         return False
 
     @abstractmethod
@@ -100,8 +100,8 @@ class Watcher:
         """A beat was accepted, the first or last of its item, `at_once` after another."""
         return {}
 
-    def wait(self, first: bool, full: bool) -> Bins:
-        """A beat, the first of its item or not, was not accepted; full: for want of room."""
+    def wait(self, first: bool, for_room: bool) -> Bins:
+        """A beat, the first of its item or not, was not accepted, for want of room alone or not."""
         return {}
 
 

@@ -10,6 +10,7 @@
 // bulk.svh has the bulk options.
 
 `timescale 1ns / 1ps
+`include "pins.svh"
 
 `ifndef UNIT
 `define UNIT mxdot_dot
@@ -39,55 +40,54 @@ module mxdot_bench #(
   endfunction
 
   // Driven from outside (cocotb) or by the bulk process below, never by both.
-  logic clk = 0;
-  logic rst = 0;
-  logic in_valid = 0;
-  logic in_ready;
-  logic [LANES*A_BITS-1:0] in_a = 0;
-  logic [LANES*B_BITS-1:0] in_b = 0;
-  logic [at_least_one(SCALE_BITS)-1:0] in_scale_a = 0;
-  logic [at_least_one(SCALE_BITS)-1:0] in_scale_b = 0;
-  logic [at_least_one(ZERO_A_BITS)-1:0] in_zero_a = 0;
-  logic [at_least_one(ZERO_B_BITS)-1:0] in_zero_b = 0;
-  logic [at_least_one(MULTIPLIER_BITS)-1:0] in_multiplier = 0;
-  logic [at_least_one(SHIFT_BITS)-1:0] in_shift = 0;
-  logic [at_least_one(ZERO_OUT_BITS)-1:0] in_zero_out = 0;
-  logic [at_least_one(RESULT_SCALE_BITS)-1:0] in_result_scale = 0;
-  logic [at_least_one(MICRO_A_BITS)-1:0] in_micro_a = 0;
-  logic [at_least_one(MICRO_B_BITS)-1:0] in_micro_b = 0;
-  logic [31:0] in_c = 0;
-  logic in_first = 0;
-  logic in_last = 0;
-  logic [MODE_BITS-1:0] in_mode = 0;
-  logic [at_least_one(SLOT_BITS)-1:0] in_slot = 0;
-  logic out_valid;
-  logic out_ready = 0;
-  logic [RESULT_BITS-1:0] out_result;
+  `define INPUTS \
+    `INPUT(, in_valid) \
+    `INPUT([LANES*A_BITS-1:0], in_a) \
+    `INPUT([LANES*B_BITS-1:0], in_b) \
+    `INPUT([at_least_one(SCALE_BITS)-1:0], in_scale_a) \
+    `INPUT([at_least_one(SCALE_BITS)-1:0], in_scale_b) \
+    `INPUT([at_least_one(ZERO_A_BITS)-1:0], in_zero_a) \
+    `INPUT([at_least_one(ZERO_B_BITS)-1:0], in_zero_b) \
+    `INPUT([at_least_one(MULTIPLIER_BITS)-1:0], in_multiplier) \
+    `INPUT([at_least_one(SHIFT_BITS)-1:0], in_shift) \
+    `INPUT([at_least_one(ZERO_OUT_BITS)-1:0], in_zero_out) \
+    `INPUT([at_least_one(RESULT_SCALE_BITS)-1:0], in_result_scale) \
+    `INPUT([at_least_one(MICRO_A_BITS)-1:0], in_micro_a) \
+    `INPUT([at_least_one(MICRO_B_BITS)-1:0], in_micro_b) \
+    `INPUT([31:0], in_c) \
+    `INPUT(, in_first) \
+    `INPUT(, in_last) \
+    `INPUT([MODE_BITS-1:0], in_mode) \
+    `INPUT([at_least_one(SLOT_BITS)-1:0], in_slot) \
+    `INPUT(, out_ready)
+  logic clk /*verilator public_flat_rw*/ = 0;
+  logic rst /*verilator public_flat_rw*/ = 0;
+  `define INPUT(RANGE, NAME) `PIN(RANGE, NAME)
+  `INPUTS
+  `undef INPUT
+
+  logic in_ready /*verilator public_flat_rd*/;
+  logic out_valid /*verilator public_flat_rd*/;
+  logic [RESULT_BITS-1:0] out_result /*verilator public_flat_rd*/;
   // What a unit has not, its flags for one, is zero.
-  logic out_invalid = 0;
-  logic out_overflow = 0;
-  logic out_underflow = 0;
-  logic out_inexact = 0;
-  logic out_saturated = 0;
-  logic [at_least_one(SLOT_BITS)-1:0] out_slot = 0;
-  logic [at_least_one(CODE_BITS)-1:0] out_code = 0;
-  logic [7:0] out_scale = 0;
-  logic out_last = 0;
+  logic out_invalid /*verilator public_flat_rd*/ = 0;
+  logic out_overflow /*verilator public_flat_rd*/ = 0;
+  logic out_underflow /*verilator public_flat_rd*/ = 0;
+  logic out_inexact /*verilator public_flat_rd*/ = 0;
+  logic out_saturated /*verilator public_flat_rd*/ = 0;
+  logic [at_least_one(SLOT_BITS)-1:0] out_slot /*verilator public_flat_rd*/ = 0;
+  logic [at_least_one(CODE_BITS)-1:0] out_code /*verilator public_flat_rd*/ = 0;
+  logic [7:0] out_scale /*verilator public_flat_rd*/ = 0;
+  logic out_last /*verilator public_flat_rd*/ = 0;
 
-  // Whatever hangs on a variable that may be written from outside is evaluated several times per
-  // cycle. The operands therefore reach the unit as copies, made when they change.
-  logic [LANES*A_BITS-1:0] a;
-  logic [LANES*B_BITS-1:0] b;
-
-  initial
-    forever begin
-      a = in_a;
-      b = in_b;
-      @(in_a or in_b);
-    end
-
-  // The rest by name: what a configuration lacks (in_mode, in_c, scales, flags) stays unconnected.
-  `UNIT dut (.*, .in_a(a), .in_b(b));
+  if (1) begin : ports
+    logic rst = 1;  // until the clock has fallen once
+    always @(negedge clk) rst = mxdot_bench.rst;
+    `define INPUT(RANGE, NAME) `COPY(mxdot_bench, RANGE, NAME)
+    `INPUTS
+    `undef INPUT
+    `UNIT dut (.*);  // what a configuration lacks (in_mode, in_c, scales, flags) stays unconnected
+  end
 
   // ---------------------------------------------------------------------------------- bulk mode
 

@@ -8,9 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
-from ...model import DotConfig, dot
 from ...model.formats import FLOAT16, FLOAT32
 from ..bench.operands import (
     SPECIAL_C,
@@ -22,33 +20,10 @@ from ..bench.operands import (
     weighted,
 )
 from .fixed_features import LARGEST_BLOCKS, LARGEST_SCALE
-from .item import Batch, operands
+from .item import Batch
+from .placing import LEAST, fractions, lanes, nearly_negated, put, signs
 from .scales import with_scales
-from .target import Ints, Target
-
-
-def _signs(rng: Generator, n: int) -> NDArray[np.bool_]:
-    return rng.random(n) < 0.5
-
-
-def _lanes(rng: Generator, target: Target, n: int, count: int) -> Ints:
-    """`count` different lanes for each of n rows."""
-    return rng.random((n, target.lanes)).argsort(axis=1)[:, :count]
-
-
-def _put(target, rng, a, b, block, lane, exponent, negative, power=False) -> None:
-    """Place one product of each row's exponent and sign into block `block`, lane `lane`."""
-    rows = np.arange(len(a))
-    code_a, code_b = target.pairs.draw(rng, exponent, negative, power)
-    a[rows, block, lane] = code_a
-    b[rows, block, lane] = code_b
-
-
-def _fractions(rng: Generator, n: int) -> Ints:
-    """Fraction fields of c at which carries, ties and borrows happen."""
-    fixed = np.array([0, 1, 2, 0x7FFFFF, 0x7FFFFE, 0x400000, 0x3FFFFF, 0x555555, 0x1FFF, 0x2000])
-    random = rng.integers(0, 2**23, n)
-    return np.where(rng.random(n) < 0.7, fixed[rng.integers(0, len(fixed), n)], random)
+from .target import Target
 
 
 def distance(target: Target, rng: Generator, n: int) -> list[Batch]:
@@ -65,18 +40,18 @@ def distance(target: Target, rng: Generator, n: int) -> list[Batch]:
     exponent = np.where(
         rng.random(n) < 0.6, rng.integers(-reach, reach + 1, n), ends[rng.integers(0, len(ends), n)]
     )
-    c = float_bits(rng.integers(0, 2, n), exponent, _fractions(rng, n))
-    lane = _lanes(rng, target, n, 2)
+    c = float_bits(rng.integers(0, 2, n), exponent, fractions(rng, n))
+    lane = lanes(rng, target, n, 2)
     product = rng.integers(low, high + 1, n)
-    _put(target, rng, a, b, 0, lane[:, 0], product, _signs(rng, n), power=True)
+    put(target, rng, a, b, 0, lane[:, 0], product, signs(rng, n), power=True)
     some = rng.random(n) < 0.5
     other_a, other_b = target.zeros(n, 1)
-    _put(target, rng, other_a, other_b, 0, lane[:, 0], product, _signs(rng, n))
+    put(target, rng, other_a, other_b, 0, lane[:, 0], product, signs(rng, n))
     a[some], b[some] = other_a[some], other_b[some]
     tiny = rng.random(n) < 0.4
     least = np.full(n, low)
     extra_a, extra_b = a.copy(), b.copy()
-    _put(target, rng, extra_a, extra_b, 0, lane[:, 1], least, _signs(rng, n))
+    put(target, rng, extra_a, extra_b, 0, lane[:, 1], least, signs(rng, n))
     a[tiny], b[tiny] = extra_a[tiny], extra_b[tiny]
     below = rng.integers(-30, 34, n)
     scales = split_scale(rng, (exponent - below - product)[:, None])
@@ -89,8 +64,8 @@ def steps(target: Target, rng: Generator, n: int) -> list[Batch]:
     a, b = target.zeros(n, blocks)
     level = np.cumsum(rng.integers(-30, 31, (n, blocks)), axis=1)
     for block in range(blocks):
-        lane = _lanes(rng, target, n, 1)[:, 0]
-        _put(target, rng, a, b, block, lane, rng.integers(-4, 5, n), _signs(rng, n))
+        lane = lanes(rng, target, n, 1)[:, 0]
+        put(target, rng, a, b, block, lane, rng.integers(-4, 5, n), signs(rng, n))
     return [target.batch(a, b, split_scale(rng, level))]
 
 
@@ -102,17 +77,17 @@ def sticky(target: Target, rng: Generator, n: int) -> list[Batch]:
     """
     a, b = target.zeros(n, 1)
     low, high = target.pairs.limits
-    lane = _lanes(rng, target, n, target.lanes)
+    lane = lanes(rng, target, n, target.lanes)
     large = rng.integers((low + high) // 2, high + 1, n)
-    sign = _signs(rng, n)
-    _put(target, rng, a, b, 0, lane[:, 0], large, sign)
-    _put(target, rng, a, b, 0, lane[:, 1], large - rng.integers(0, 2, n), ~sign)
+    sign = signs(rng, n)
+    put(target, rng, a, b, 0, lane[:, 0], large, sign)
+    put(target, rng, a, b, 0, lane[:, 1], large - rng.integers(0, 2, n), ~sign)
     for i in range(2, min(target.lanes, 6)):
         small = large - rng.integers(0, high - low + 1, n)
-        _put(target, rng, a, b, 0, lane[:, i], small, rng.random(n) < 0.8)
+        put(target, rng, a, b, 0, lane[:, i], small, rng.random(n) < 0.8)
     rule = target.config.accumulator.register
     s = rng.integers(-12, 13, n) if rule is None else rule.lsb - large + rng.integers(-4, 30, n)
-    c = float_bits(rng.integers(0, 2, n), large + s + rng.integers(-30, 4, n), _fractions(rng, n))
+    c = float_bits(rng.integers(0, 2, n), large + s + rng.integers(-30, 4, n), fractions(rng, n))
     c = np.where(rng.random(n) < 0.5, np.uint32(0), c)
     return [target.batch(a, b, split_scale(rng, s[:, None]), c)]
 
@@ -126,7 +101,7 @@ def grid(target: Target, rng: Generator, n: int) -> list[Batch]:
     """
     a, b = target.zeros(n, 1)
     low, high = target.pairs.limits
-    lane = _lanes(rng, target, n, target.lanes)
+    lane = lanes(rng, target, n, target.lanes)
     large = np.full(n, high) - rng.integers(0, 3, n)
     from_c = (rng.random(n) < 0.5) & target.config.load_c
     small_lanes = rng.integers(1, target.lanes, n)
@@ -136,23 +111,23 @@ def grid(target: Target, rng: Generator, n: int) -> list[Batch]:
         # A term on the side of c need not be small itself: the scale moves the block.
         small = np.where(from_c, rng.integers(low, high + 1, n), small)
         with_a, with_b = a.copy(), b.copy()
-        negative = np.where(same_sign, False, _signs(rng, n))
-        _put(target, rng, with_a, with_b, 0, lane[:, i], small, negative)
+        negative = np.where(same_sign, False, signs(rng, n))
+        put(target, rng, with_a, with_b, 0, lane[:, i], small, negative)
         used = i <= small_lanes
         a[used], b[used] = with_a[used], with_b[used]
     alone = ~from_c & (rng.random(n) < 0.5)
     with_a, with_b = target.zeros(n, 1)
     last = large - target.grid_bits - np.where(rng.random(n) < 0.7, 1, rng.integers(-1, 4, n))
     rows = np.arange(n)
-    codes = target.pairs.ending(rng, last, _signs(rng, n))
+    codes = target.pairs.ending(rng, last, signs(rng, n))
     with_a[rows, 0, lane[:, 1]], with_b[rows, 0, lane[:, 1]] = codes
     a[alone], b[alone] = with_a[alone], with_b[alone]
     with_a, with_b = a.copy(), b.copy()
-    _put(target, rng, with_a, with_b, 0, lane[:, 0], large, _signs(rng, n), power=True)
+    put(target, rng, with_a, with_b, 0, lane[:, 0], large, signs(rng, n), power=True)
     a[~from_c], b[~from_c] = with_a[~from_c], with_b[~from_c]
     s = rng.integers(-3, 4, n)
     exponent = high + s + target.grid_bits - rng.integers(-3, 30, n)
-    c = float_bits(rng.integers(0, 2, n), exponent, _fractions(rng, n))
+    c = float_bits(rng.integers(0, 2, n), exponent, fractions(rng, n))
     c = np.where(from_c, c, np.uint32(0))
     return [target.batch(a, b, split_scale(rng, s[:, None]), c)]
 
@@ -170,7 +145,6 @@ def range_limits(target: Target) -> list[int]:
     return [*limits, *(end for fmt in narrow for end in (fmt.emax + 1, fmt.emin, fmt.lsb))]
 
 
-LEAST = 6  # exponents of the smallest products
 WITHIN_SCALES = 200  # exponents by which the scales of a block surely move a product
 
 
@@ -181,16 +155,16 @@ def limits(target: Target, rng: Generator, n: int) -> list[Batch]:
     _, high = target.pairs.limits
     ends = np.array(range_limits(target))
     end = ends[rng.integers(0, len(ends), n)]
-    sign = _signs(rng, n)
+    sign = signs(rng, n)
     top = np.minimum(high, end + WITHIN_SCALES)
     for block in range(blocks):
         for i in range(target.lanes):
             turn = rng.random(n) < 0.1
-            _put(target, rng, a, b, block, i, top - rng.integers(0, 3, n), sign ^ turn)
+            put(target, rng, a, b, block, i, top - rng.integers(0, 3, n), sign ^ turn)
     tree = (target.lanes - 1).bit_length()
     s = (end - top)[:, None] - tree + rng.integers(-4, 5, (n, blocks))
     c_sign = (sign ^ (rng.random(n) < 0.2)).astype(np.int64)
-    c = float_bits(c_sign, end - rng.integers(-1, 3, n), _fractions(rng, n))
+    c = float_bits(c_sign, end - rng.integers(-1, 3, n), fractions(rng, n))
     c = np.where(rng.random(n) < 0.3, np.uint32(0), c)
     return [target.batch(a, b, split_scale(rng, s), c), _largest(target, rng)]
 
@@ -225,7 +199,7 @@ def fullest(target: Target, rng: Generator, n: int) -> list[Batch]:
         code = rng.choice(codes, n)
         units += exponent[code] - 1
         sides.append(np.repeat(code, target.lanes).reshape(n, 1, -1).astype(fmt.dtype))
-    negative, s = _signs(rng, n), rng.integers(-3, 4, n)
+    negative, s = signs(rng, n), rng.integers(-3, 4, n)
     sides[1][negative] = target.format_b.negated(sides[1][negative])
     exponent = units + s + np.array([0, 0, 0, 1, -1])[rng.integers(0, 5, n)]
     less = rng.integers(0, 1 << 20, n) * (rng.random(n) < 0.5)
@@ -238,75 +212,19 @@ def fading(target: Target, rng: Generator, n: int) -> list[Batch]:
     or beside a c of about their magnitude; half of them of nothing but large products."""
     a, b = target.zeros(n, 1)
     _, high = target.pairs.limits
-    lane, full = _lanes(rng, target, n, target.lanes), rng.random(n) < 0.5
+    lane, full = lanes(rng, target, n, target.lanes), rng.random(n) < 0.5
     used = np.where(full, target.lanes, rng.integers(1, target.lanes + 1, n))
-    negative = _signs(rng, n)
+    negative = signs(rng, n)
     for i in range(target.lanes):
         with_a, with_b = a.copy(), b.copy()
         turn = ~full & (rng.random(n) < 0.2)
         exponent = high - np.where(full, 0, rng.integers(0, 4, n))
-        _put(target, rng, with_a, with_b, 0, lane[:, i], exponent, negative ^ turn)
+        put(target, rng, with_a, with_b, 0, lane[:, i], exponent, negative ^ turn)
         a[i < used], b[i < used] = with_a[i < used], with_b[i < used]
     place = FLOAT32.emin + np.arange(n) % (FADING[1] - FADING[0]) + FADING[0]
-    c = float_bits(rng.integers(0, 2, n), place - rng.integers(-3, 30, n), _fractions(rng, n))
+    c = float_bits(rng.integers(0, 2, n), place - rng.integers(-3, 30, n), fractions(rng, n))
     c = np.where(rng.random(n) < 0.5, np.uint32(0), c)
     return [target.batch(a, b, split_scale(rng, (place - high)[:, None]), c)]
-
-
-BEYOND = (-40, 60)  # of the scales, from the largest exponent of a running value on
-
-
-def beyond(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """Blocks of two products that cancel, or of none, under scales that take others out of the
-    range, each in turn with either: of a c near its end, or a little above, every digit stays."""
-    a, b = target.signed_zeros(rng, n, 1)
-    low, high = target.pairs.limits
-    lane, (turn, above) = _lanes(rng, target, n, 2), np.divmod(np.arange(n), BEYOND[1] - BEYOND[0])
-    row = np.flatnonzero((turn + above) % 2)
-    code_a, code_b = target.pairs.draw(rng, rng.integers(low, high + 1, n), _signs(rng, n))
-    for place, code in ((0, code_b), (1, target.format_b.negated(code_b))):
-        a[row, 0, lane[row, place]], b[row, 0, lane[row, place]] = code_a[row], code[row]
-    emax = target.config.accumulator.running.emax
-    exponent = emax - np.where(rng.random(n) < 0.5, 0, rng.integers(0, 48, n))
-    c = float_bits(rng.integers(0, 2, n), exponent, _fractions(rng, n))
-    s = emax + BEYOND[0] + above
-    return [target.batch(a, b, split_scale(rng, s[:, None]), c)]
-
-
-BELOW = (-32, 64)
-"""Of the last digit of the smallest products, from the least normal running value on."""
-
-
-def below(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """Under scales around the least normal result, each in turn: nothing but a c of that size, or
-    a product of which c leaves some last digits."""
-    a, b = target.signed_zeros(rng, n, 1)
-    running = target.config.accumulator.running
-    low, high = target.pairs.limits
-    scales = split_scale(rng, np.resize(_scales_below(target), n)[:, None])
-    fraction = _fractions(rng, n) >> rng.integers(0, running.mantissa_bits, n)
-    exponent = running.emin + np.where(rng.random(n) < 0.7, -1, rng.integers(0, 4, n))
-    small = float_bits(rng.integers(0, 2, n), exponent, fraction)
-    row = np.flatnonzero(rng.random(n) < 0.6)
-    lane = _lanes(rng, target, n, 1)[:, 0]
-    of = np.minimum(low + rng.integers(0, LEAST, n), high)
-    code_a, code_b = target.pairs.draw(rng, of, _signs(rng, n))
-    a[row, 0, lane[row]], b[row, 0, lane[row]] = code_a[row], code_b[row]
-    batch = with_scales(target.config, rng, target.batch(a, b, scales))
-    c = small.copy()
-    c[row] = _nearly_negated(target, rng, batch)[row]
-    return [replace(batch, c=c) if target.config.load_c else batch]
-
-
-def _scales_below(target: Target) -> Ints:
-    low, _ = target.pairs.limits
-    return target.config.accumulator.running.emin - low + np.arange(*BELOW)
-
-
-def end_scales(target: Target) -> Ints:
-    """Exponents of the scales of `below` and `beyond`."""
-    above = target.config.accumulator.running.emax + np.arange(*BEYOND)
-    return np.append(_scales_below(target), above)
 
 
 def conversion(target: Target, rng: Generator, n: int) -> list[Batch]:
@@ -335,7 +253,7 @@ def c_classes(target: Target, rng: Generator, n: int) -> list[Batch]:
     a, b = target.signed_zeros(rng, n, 1)
     one = rng.random(n) < 0.3
     with_a, with_b = a.copy(), b.copy()
-    _put(target, rng, with_a, with_b, 0, 0, rng.integers(-4, 5, n), _signs(rng, n))
+    put(target, rng, with_a, with_b, 0, 0, rng.integers(-4, 5, n), signs(rng, n))
     a[one], b[one] = with_a[one], with_b[one]
     some = rng.random(n) < 0.3
     a[some] = weighted(rng, target.format_a, a.shape, 0.5)[some]
@@ -356,32 +274,14 @@ def cancelled_c(target: Target, rng: Generator, n: int) -> list[Batch]:
     b = draw(rng, finite_codes(target.format_b), shape)
     least_a, least_b = target.zeros(n, 1)
     low, _ = target.pairs.limits
-    lane = _lanes(rng, target, n, 1)[:, 0]
-    _put(target, rng, least_a, least_b, 0, lane, low + rng.integers(0, LEAST, n), _signs(rng, n))
+    lane = lanes(rng, target, n, 1)[:, 0]
+    put(target, rng, least_a, least_b, 0, lane, low + rng.integers(0, LEAST, n), signs(rng, n))
     alone = np.arange(n) // 2 % 4 == 0
     a[alone], b[alone] = least_a[alone], least_b[alone]
     scales = near_scales(rng, (n, 1)), near_scales(rng, (n, 1))
     batch = with_scales(target.config, rng, target.batch(a, b, scales))
-    c = _nearly_negated(target, rng, batch)
+    c = nearly_negated(target, rng, batch)
     return [replace(batch, c=c) if target.config.load_c else batch]
-
-
-def _nearly_negated(target: Target, rng: Generator, batch: Batch) -> NDArray[np.uint32]:
-    """The negated results of blocks, a few units away: of the last place, or in every second row of
-    each place in turn."""
-    n = len(batch)
-    block = _without_c(target.config, batch).view(np.uint32).astype(np.int64)
-    last = 1 << (FLOAT32.mantissa_bits - target.config.accumulator.running.mantissa_bits)
-    place = np.where(np.arange(n) % 2, np.arange(n) // 2 % FLOAT32.mantissa_bits, 0)
-    away = last * rng.integers(-2, 3, n) << place
-    moved = np.clip((block & 0x7FFFFFFF) + away, 0, 0x7FFFFFFF)
-    return ((~block & 0x80000000) | moved).astype(np.uint32)
-
-
-def _without_c(config: DotConfig, batch: Batch) -> NDArray[np.float32]:
-    """The results of the rule from 0, without micro-exponents, as float32."""
-    a, b = operands(config, batch)
-    return dot(a, b, config.accumulator, scale_format=config.scale_format)
 
 
 def facts(target: Target, rng: Generator, n: int) -> list[Batch]:

@@ -62,7 +62,7 @@ class Probe:
     """The values that leave one section, as they stand on the ports of its instance."""
 
     def __init__(self, dut: Any, pipeline: Pipeline, index: int, values: Mapping) -> None:
-        unit, self.section = dut.dut, pipeline.sections[index].name
+        unit, self.section = dut.ports.dut, pipeline.sections[index].name
         self.moves = _moves(unit, pipeline, index)
         instance = getattr(unit, self.section)
         self.ports = {

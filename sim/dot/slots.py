@@ -62,6 +62,6 @@ class Slots(Watcher):
         self.last = slot
         return bins
 
-    def wait(self, first: bool, full: bool) -> Bins:
-        """What waits for room for a result, be it that of another product."""
-        return {"waits_for_room": {FIRST if first else LATER}} if full else {}
+    def wait(self, first: bool, for_room: bool) -> Bins:
+        """What waits for room for a result, be it that of another product, and not for its slot."""
+        return {"waits_for_room": {FIRST if first else LATER}} if for_room else {}

@@ -228,7 +228,8 @@ def _total(value: int, step: Step) -> Iterator[tuple[str, str, str]]:
         if step.section != "factor":  # of the cut sum, which the model has not kept
             yield _pair("sum", value, want)
     elif step.section == "factor":
-        yield _pair("g x sum", _scaled(value, step.grid), _scaled(want, step.grid))
+        lsb = step.widths.lsb - step.widths.factor_fraction_bits
+        yield _pair("g x sum", _scaled(value, lsb), _scaled(want, step.grid))
     else:
         got = step.factor() * _scaled(value, step.widths.lsb)
         yield _pair("sum", got, _scaled(want, step.grid))

@@ -1,4 +1,4 @@
-"""Sequences: named sources of dot products for a unit, directed (corners.py) and random."""
+"""Sequences: named sources of dot products, directed (corners.py, range_ends.py) and random."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,7 +21,7 @@ from ..bench.operands import (
     weighted,
     wide_scales,
 )
-from . import corners
+from . import corners, range_ends
 from .integer_stimulus import INTEGER_SEQUENCES
 from .item import Batch
 from .scales import with_scales
@@ -227,8 +227,8 @@ SEQUENCES: dict[str, tuple[Sequence, int]] = {
     "limits": (corners.limits, 2),
     "fullest": (corners.fullest, 1),
     "fading": (corners.fading, 1),
-    "beyond": (corners.beyond, 1),
-    "below": (corners.below, 1),
+    "beyond": (range_ends.beyond, 1),
+    "below": (range_ends.below, 1),
     "conversion": (corners.conversion, 1),
     "c_classes": (corners.c_classes, 1),
     "cancelled_c": (corners.cancelled_c, 2),

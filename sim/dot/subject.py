@@ -116,6 +116,10 @@ class Timeline(subject.Timeline):
         # The place of a result that is taken is free in the next cycle.
         return self.runs_on and len(self.due) + (self.taken == now) == self.capacity
 
+    def lacks_room(self, now: int, first: bool) -> bool:
+        """Of a block whose slot is ready for it."""
+        return self.full(now) and self.entry(now, first) == now
+
     def must_accept(self, now: int, first: bool) -> bool:
         """True when the unit has room for this block now."""
         if self.full(now):

@@ -11,7 +11,7 @@ from ...model import DotQuantizeConfig
 from ..bench.operands import draw, finite_codes, near_scales, split_scale
 from ..dot import item as dot
 from ..dot import stimulus as dot_stimulus
-from ..dot.corners import end_scales
+from ..dot.range_ends import end_scales
 from ..dot.target import Target
 from ..dot.tensors import tensor_traffic
 from ..engine.job import UnitJob

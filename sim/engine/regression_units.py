@@ -51,7 +51,7 @@ def _matmul(rows: int, columns: int, dot: Unit, **options: Any) -> Unit:
 def default_matrix() -> list[Unit]:
     """A few minutes on two cores: every accumulator and preset with every format.
 
-    Pipelines from the shallowest to the deepest, 4 to 128 lanes, every output format, registers
+    Pipelines from the shallowest to the deepest, 2 to 64 lanes, every output format, registers
     that saturate, wrap, and hold everything. The slowest builds come first.
     """
     return [*_dot_units(), *_quantize_units(), *_dot_quantize_units(), *_matmul_units()]
@@ -64,10 +64,10 @@ def _matmul_units() -> list[Unit]:
     B that is kept. E4M3 scales, several of a block and one.
     """
     return [
-        _matmul(4, 4, _unit("aligned:13", "e4m3", 16, 4), depth=16),
-        _matmul(2, 3, _unit("exact", EVERY_FORMAT, 4, 3), depth=4, a_bytes=1, b_bytes=7, c_bytes=1),
+        _matmul(4, 4, _unit("aligned:13", "e4m3", 8, 4), depth=16),
+        _matmul(2, 3, _unit("exact", "e2m1,int8", 4, 3), depth=4, a_bytes=1, b_bytes=7, c_bytes=1),
         _matmul(
-            4, 2, _unit("hopper", "e5m2", 8, 5, out="bfloat16"), depth=4, c_bytes=3, initial_c=True
+            2, 2, _unit("hopper", "e5m2", 8, 5, out="bfloat16"), depth=4, c_bytes=3, initial_c=True
         ),
         _matmul(1, 2, _unit("fused:25", "e2m1,e3m2xe2m3,int8", 8, 3), depth=8, initial_c=True,
                 a_bytes=36, b_bytes=54, c_bytes=12, d_bytes=5),
@@ -75,8 +75,8 @@ def _matmul_units() -> list[Unit]:
         _matmul(1, 2, _unit("exact", "e5m2,e2m1", 4, 2, out="bfloat16", interleave=3), depth=8,
                 initial_c=True, keep_b=True, b_bytes=5, d_bytes=9),
         _matmul(2, 1, _unit("fused:25", "bf16", 4, 4), depth=4, a_bytes=3),
-        _matmul(1, 2, _unit("blackwell-mxf4nvf4", "e2m1", 64, 5, scales="e4m3", scale_block=16),
-                depth=4, b_bytes=24),
+        _matmul(1, 2, _unit("blackwell", "e2m1", 16, 5, scales="e4m3", scale_block=4), depth=4,
+                b_bytes=24),
         _matmul(2, 2, _unit("aligned:13", "e2m1,e4m3", 8, 5, scales="e4m3", interleave=2), depth=4,
                 initial_c=True),
     ]  # fmt: skip
@@ -158,10 +158,9 @@ def _every_value_units() -> list[Unit]:
 
 def _dot_units() -> list[Unit]:
     return [
-        _unit("hopper-promoted", "e4m3", 128, 15, bulk=15_000),
-        _unit("ada", EVERY_FORMAT, 32, 8),
+        _unit("ada", EVERY_FORMAT, 16, 6),
         _unit("fixed:48:-20", EVERY_FORMAT, 8, 6),
-        _unit("fixed:640:-300", "e5m2,e4m3", 8, 3, bulk=20_000),
+        _unit("fixed:640:-300", "e5m2,e4m3", 4, 3),
         _unit("exact", EVERY_FORMAT, 8, 1),
         _unit("float32", EVERY_FORMAT, 8, 5),
         _unit("blackwell", EVERY_FORMAT, 16, 2),
@@ -170,7 +169,7 @@ def _dot_units() -> list[Unit]:
         _unit("fused:25", EVERY_FORMAT, 8, 3),
         _unit("hopper-promoted", EVERY_FORMAT, 8, 4),
         _unit("hopper-mx", EVERY_FORMAT, 16, 3),
-        _unit("hopper-fp16", EVERY_FORMAT, 32, 4),
+        _unit("hopper-fp16", EVERY_FORMAT, 16, 4),
         _unit("aligned:13", "e4m3", 32, 4),
         _unit("hopper", "e4m3", 32, 1),
         _unit("fused:13", "e5m2xe4m3", 16, 5, out="bfloat16"),
@@ -180,7 +179,7 @@ def _dot_units() -> list[Unit]:
         _unit("int32", "int8", 16, 5),
         _unit("int32", "int8", 32, 3, out="int8_full:shift"),
         _unit("aligned:13", "int8", 16, 3, micro=True),
-        _unit("aligned:13", "int5,int3", 8, 4, bulk=20_000, micro=True),
+        _unit("aligned:13", "int5,int3", 8, 4, micro=True),
         _unit("int32", "int8xint4", 16, 6, out="uint8:multiply", scales="u4", zero_points="ab"),
         _unit("int32", "int8", 8, 4, out="int8_full:multiply:8"),
         _unit("int32", "int8", 4, 5, out="float16:scale", zero_points="a"),
@@ -201,15 +200,30 @@ def _dot_units() -> list[Unit]:
 def _large_units() -> list[Unit]:
     """Wide units of datapaths that narrower ones of the default matrix have, for `FULL=1`.
 
-    Their lanes, formats, accumulators, scales and products in flight all are in that matrix, too.
+    Their formats, accumulators, scales and products in flight all are in that matrix, too.
     """
+    fnuz = "e4m3fnuz,e5m2fnuz,e4m3fnuzxe5m2fnuz,e5m2fnuzxe4m3fnuz"
     return [
+        _unit("hopper-promoted", "e4m3", 128, 15),
         _unit("hopper", "e4m3", 64, 6),
         _unit("exact", "e4m3", 32, 5),
         _unit("blackwell", "e2m1", 64, 8),
         _unit("int32", "int8", 32, 2),
         _unit("hopper-fp16", "e5m2", 32, 7, interleave=5),
         _unit("blackwell-mxf4nvf4", "e2m1", 128, 9, scale_block=32),
+        _unit("ada", EVERY_FORMAT, 32, 8),
+        _unit("hopper-fp16", EVERY_FORMAT, 32, 4),
+        _unit("cdna3-fp8", fnuz, 32, 6, scale_block=16),
+        _unit("fixed:640:-300", "e5m2,e4m3", 8, 3),
+        _matmul(4, 4, _unit("aligned:13", "e4m3", 16, 4), depth=16),
+        _matmul(2, 3, _unit("exact", EVERY_FORMAT, 4, 3), depth=4, a_bytes=1, b_bytes=7, c_bytes=1),
+        _matmul(
+            1,
+            2,
+            _unit("blackwell-mxf4nvf4", "e2m1", 64, 5, scales="e4m3", scale_block=16),
+            depth=4,
+            b_bytes=24,
+        ),
     ]
 
 
@@ -248,7 +262,7 @@ def _scaled_units() -> list[Unit]:
         _unit("aligned:30:bfloat16", "e4m3", 4, 3, scales="e4m3", out="bfloat16"),
         _unit("fixed:32:-12", "e2m1,e4m3", 8, 5, scales="e4m3"),
         _unit("float32", "e2m1,e4m3", 8, 5, scales="e4m3"),
-        _unit("bfloat16", "e2m1", 4, 6, bulk=20_000, scales="e4m3", out="bfloat16"),
+        _unit("bfloat16", "e2m1", 4, 6, scales="e4m3", out="bfloat16"),
         _unit("fused:13", "e2m1", 16, 4, scales="e4m3", interleave=2),
         _unit("blackwell", "e4m3,e2m1", 16, 8, scales="e4m3", scale_block=4),
         _unit("hopper-promoted", "e5m2", 16, 6, scale_block=8),
@@ -257,15 +271,14 @@ def _scaled_units() -> list[Unit]:
 
 def _amd_units() -> list[Unit]:
     """AMD's machines: a beat is a step, but for two beside each other."""
-    fnuz = "e4m3fnuz,e5m2fnuz,e4m3fnuzxe5m2fnuz,e5m2fnuzxe4m3fnuz"
     return [
         _unit("cdna1-fp16", "fp16", 4, 5),
-        _unit("cdna1-bf16", "bf16", 2, 6, bulk=20_000),
+        _unit("cdna1-bf16", "bf16", 2, 6),
         _unit("cdna2-fp16", "fp16,bf16", 4, 3),
         _unit("cdna2-bf16", "bf16", 2, 2),
         _unit("cdna3-fp16", "fp16,bf16", 8, 5),
         _unit("cdna3-xf32", "tf32", 4, 7, interleave=2),
-        _unit("cdna3-fp8", fnuz, 32, 6, scale_block=16),
+        _unit("cdna3-fp8", "e5m2fnuz,e4m3fnuzxe5m2fnuz", 32, 6, scale_block=16),
     ]
 
 

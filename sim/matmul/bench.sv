@@ -14,6 +14,7 @@
 // any transfer after which the run is given up.
 
 `timescale 1ns / 1ps
+`include "pins.svh"
 
 module mxdot_matmul_bench #(
     parameter int A_BYTES = 1,
@@ -23,55 +24,64 @@ module mxdot_matmul_bench #(
     parameter int ADDRESS_BITS = 8
 );
   // Driven from outside (cocotb) or by the bulk process below, never by both.
-  logic clk = 0;
-  logic rst = 0;
-  logic ends_rst = 0;
-  logic irq;
+  `define INPUTS \
+    `INPUT([8*A_BYTES-1:0], s_axis_a_tdata) \
+    `INPUT([A_BYTES-1:0], s_axis_a_tkeep) \
+    `INPUT(, s_axis_a_tlast) \
+    `INPUT(, s_axis_a_tvalid) \
+    `INPUT([8*B_BYTES-1:0], s_axis_b_tdata) \
+    `INPUT([B_BYTES-1:0], s_axis_b_tkeep) \
+    `INPUT(, s_axis_b_tlast) \
+    `INPUT(, s_axis_b_tvalid) \
+    `INPUT([8*D_BYTES-1:0], s_axis_d_tdata) \
+    `INPUT([D_BYTES-1:0], s_axis_d_tkeep) \
+    `INPUT(, s_axis_d_tlast) \
+    `INPUT(, s_axis_d_tvalid) \
+    `INPUT(, m_axis_c_tready) \
+    `INPUT([ADDRESS_BITS-1:0], s_axil_awaddr) \
+    `INPUT([2:0], s_axil_awprot) \
+    `INPUT(, s_axil_awvalid) \
+    `INPUT([31:0], s_axil_wdata) \
+    `INPUT([3:0], s_axil_wstrb) \
+    `INPUT(, s_axil_wvalid) \
+    `INPUT(, s_axil_bready) \
+    `INPUT([ADDRESS_BITS-1:0], s_axil_araddr) \
+    `INPUT([2:0], s_axil_arprot) \
+    `INPUT(, s_axil_arvalid) \
+    `INPUT(, s_axil_rready)
+  logic clk /*verilator public_flat_rw*/ = 0;
+  logic rst /*verilator public_flat_rw*/ = 0;
+  logic ends_rst /*verilator public_flat_rw*/ = 0;
+  `define INPUT(RANGE, NAME) `PIN(RANGE, NAME)
+  `INPUTS
+  `undef INPUT
 
-  logic [8*A_BYTES-1:0] s_axis_a_tdata = 0;
-  logic [A_BYTES-1:0] s_axis_a_tkeep = 0;
-  logic s_axis_a_tlast = 0, s_axis_a_tvalid = 0, s_axis_a_tready;
-  logic [8*B_BYTES-1:0] s_axis_b_tdata = 0;
-  logic [B_BYTES-1:0] s_axis_b_tkeep = 0;
-  logic s_axis_b_tlast = 0, s_axis_b_tvalid = 0, s_axis_b_tready;
-  logic [8*D_BYTES-1:0] s_axis_d_tdata = 0;
-  logic [D_BYTES-1:0] s_axis_d_tkeep = 0;
-  logic s_axis_d_tlast = 0, s_axis_d_tvalid = 0, s_axis_d_tready = 0;
-  logic [8*C_BYTES-1:0] m_axis_c_tdata;
-  logic [C_BYTES-1:0] m_axis_c_tkeep;
-  logic m_axis_c_tlast, m_axis_c_tvalid, m_axis_c_tready = 0;
+  logic irq /*verilator public_flat_rd*/;
+  logic s_axis_a_tready /*verilator public_flat_rd*/;
+  logic s_axis_b_tready /*verilator public_flat_rd*/;
+  logic s_axis_d_tready /*verilator public_flat_rd*/ = 0;  // of a unit without this stream
+  logic [8*C_BYTES-1:0] m_axis_c_tdata /*verilator public_flat_rd*/;
+  logic [C_BYTES-1:0] m_axis_c_tkeep /*verilator public_flat_rd*/;
+  logic m_axis_c_tlast /*verilator public_flat_rd*/;
+  logic m_axis_c_tvalid /*verilator public_flat_rd*/;
+  logic s_axil_awready /*verilator public_flat_rd*/;
+  logic s_axil_wready /*verilator public_flat_rd*/;
+  logic [1:0] s_axil_bresp /*verilator public_flat_rd*/;
+  logic s_axil_bvalid /*verilator public_flat_rd*/;
+  logic s_axil_arready /*verilator public_flat_rd*/;
+  logic [31:0] s_axil_rdata /*verilator public_flat_rd*/;
+  logic [1:0] s_axil_rresp /*verilator public_flat_rd*/;
+  logic s_axil_rvalid /*verilator public_flat_rd*/;
 
-  logic [ADDRESS_BITS-1:0] s_axil_awaddr = 0;
-  logic [2:0] s_axil_awprot = 0;
-  logic s_axil_awvalid = 0, s_axil_awready;
-  logic [31:0] s_axil_wdata = 0;
-  logic [3:0] s_axil_wstrb = 0;
-  logic s_axil_wvalid = 0, s_axil_wready;
-  logic [1:0] s_axil_bresp;
-  logic s_axil_bvalid, s_axil_bready = 0;
-  logic [ADDRESS_BITS-1:0] s_axil_araddr = 0;
-  logic [2:0] s_axil_arprot = 0;
-  logic s_axil_arvalid = 0, s_axil_arready;
-  logic [31:0] s_axil_rdata;
-  logic [1:0] s_axil_rresp;
-  logic s_axil_rvalid, s_axil_rready = 0;
-
-  // Whatever hangs on a variable that may be written from outside is evaluated several times per
-  // cycle. The wide ones therefore reach the unit as copies, made when they change.
-  logic [8*A_BYTES-1:0] a_tdata;
-  logic [8*B_BYTES-1:0] b_tdata;
-
-  initial
-    forever begin
-      a_tdata = s_axis_a_tdata;
-      b_tdata = s_axis_b_tdata;
-      @(s_axis_a_tdata or s_axis_b_tdata);
-    end
-
-  // The rest by name: the stream D of a unit that has none stays unconnected.
-  mxdot_matmul dut (
-      .*, .aclk(clk), .aresetn(!rst), .s_axis_a_tdata(a_tdata), .s_axis_b_tdata(b_tdata)
-  );
+  if (1) begin : ports
+    logic rst = 1;  // until the clock has fallen once
+    always @(negedge clk) rst = mxdot_matmul_bench.rst;
+    `define INPUT(RANGE, NAME) `COPY(mxdot_matmul_bench, RANGE, NAME)
+    `INPUTS
+    `undef INPUT
+    // The stream D of a unit that has none stays unconnected.
+    mxdot_matmul dut (.*, .aclk(clk), .aresetn(!rst));
+  end
 
   // ---------------------------------------------------------------------------------- bulk mode
 
@@ -115,8 +125,10 @@ module mxdot_matmul_bench #(
   localparam int C_WORDS = (C_BYTES + 3) / 4;  // $fwrite writes words
 
   logic aw_taken, w_taken, b_taken, ar_taken, r_taken;
+  logic [1:0] response;  // as it was taken
+  logic [31:0] read_data;
 
-  // One clock cycle: inputs change while the clock is low, transfers are decided just before the
+  // One clock cycle: inputs change as the clock falls, transfers are decided just before the
   // rising edge.
   task automatic cycle;
     logic a_sent, b_sent, d_sent, last;
@@ -127,6 +139,7 @@ module mxdot_matmul_bench #(
       `OFFER(d, D_BYTES, random[23:16])
     end
     m_axis_c_tready = streaming && {1'b0, random[31:24]} >= stall[8:0];
+    clk = 0;
     #1;
     a_sent = s_axis_a_tvalid && s_axis_a_tready;
     b_sent = s_axis_b_tvalid && s_axis_b_tready;
@@ -136,6 +149,8 @@ module mxdot_matmul_bench #(
     b_taken = s_axil_bvalid && s_axil_bready;
     ar_taken = s_axil_arvalid && s_axil_arready;
     r_taken = s_axil_rvalid && s_axil_rready;
+    response = b_taken ? s_axil_bresp : s_axil_rresp;
+    read_data = s_axil_rdata;
     last = 0;
     idle = a_sent || b_sent || d_sent ? 0 : idle + 1;
     if (m_axis_c_tvalid && m_axis_c_tready) begin
@@ -146,7 +161,6 @@ module mxdot_matmul_bench #(
     end
     clk = 1;
     #1;
-    clk = 0;
     bulk_cycles = bulk_cycles + 1;
     if (a_sent) s_axis_a_tvalid = 0;
     if (b_sent) s_axis_b_tvalid = 0;
@@ -169,7 +183,7 @@ module mxdot_matmul_bench #(
     s_axil_bready = 1;
     while (s_axil_bready && bulk_status == 0) begin
       cycle;
-      if (b_taken && s_axil_bresp != 0) bulk_status = 5;
+      if (b_taken && response != 0) bulk_status = 5;
     end
   endtask
 
@@ -178,9 +192,9 @@ module mxdot_matmul_bench #(
     s_axil_arvalid = 1;
     s_axil_rready = 1;
     while (s_axil_rready && bulk_status == 0) begin
-      #1 data = s_axil_rdata;  // as it is at the edge, if it is taken there
       cycle;
-      if (r_taken && s_axil_rresp != 0) bulk_status = 5;
+      data = read_data;
+      if (r_taken && response != 0) bulk_status = 5;
     end
   endtask
 

@@ -43,6 +43,8 @@ _STATUS = {
     4: "a line of the program is not understood",
     5: "an access to a register was refused",
 }
+_READ = ["STATUS", "FLAGS", *COUNTERS, *(f"{name}_HIGH" for name in COUNTERS)]
+"""The registers that are read in the end, in their order."""
 _WATCH = 0.5  # seconds between looks at the growing file
 
 
@@ -79,7 +81,8 @@ def run_bulk(
 
     `gap` and `stall` are the chances, in 1/256 per cycle, that a stream of operands offers nothing
     new and that C is not taken. SimulationError when nothing moves for `timeout` cycles, a file is
-    unusable, or STATUS shows an error afterwards. The files go away unless `keep`.
+    unusable or ends early, or STATUS shows an error afterwards. The files go away when the job is
+    done, unless `keep`.
     """
     check_chances(gap, stall)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -104,14 +107,16 @@ def run_bulk(
             waves=waves,
             time_limit=time_limit,
         )["seconds"]
-    registers = _registers(files["registers"].read_text())
-    packet = _packet(files["c"], config.c_bytes)
-    if not keep:
-        for file in files.values():
-            file.unlink(missing_ok=True)
+    registers = _registers(files["registers"])
     status = fields(REGISTERS["STATUS"], registers["STATUS"])
     if [name for name, value in status.items() if value] != ["done"]:
         raise SimulationError(f"bulk run of {path}: STATUS is {status}")
+    packet = _packet(files["c"], config.c_bytes)
+    if len(packet) != size:
+        raise SimulationError(f"{files['c']}: {len(packet)} bytes of C, wanted {size}")
+    if not keep:
+        for file in files.values():
+            file.unlink(missing_ok=True)
     counters = {name: registers[name] | registers[f"{name}_HIGH"] << 32 for name in COUNTERS}
     raised = fields(REGISTERS["FLAGS"], registers["FLAGS"])
     flags = sum(raised[name] << i for i, name in enumerate(FLAG_NAMES))
@@ -130,9 +135,10 @@ def _beats(packet: bytes, width: int) -> np.ndarray:
 
 
 def _packet(file: Path, width: int) -> bytes:
-    """The packet of C, from the beats that the bench top wrote."""
+    """The packet of C, from the whole beats that the bench top wrote."""
     words = -(-width // 4)
-    beats = np.fromfile(file, np.uint8).reshape(-1, 4 * (words + 1))
+    data, beat = np.fromfile(file, np.uint8), 4 * (words + 1)
+    beats = data[: len(data) // beat * beat].reshape(-1, beat)
     counts = beats[:, 4 * words :].copy().view("<u4").reshape(-1, 1)
     data = beats[:, :width]
     return data[np.arange(width) < counts].tobytes()
@@ -145,16 +151,20 @@ def _program(words: dict[str, dict[str, int]]) -> str:
         f"w {REGISTERS[name].offset:x} {word(REGISTERS[name], values):x}"
         for name, values in words.items()
     ]
-    reads = ["STATUS", "FLAGS", *COUNTERS, *(f"{name}_HIGH" for name in COUNTERS)]
-    lines += ["s", *(f"r {REGISTERS[name].offset:x}" for name in reads)]
+    lines += ["s", *(f"r {REGISTERS[name].offset:x}" for name in _READ)]
     return "\n".join([*lines, ""])
 
 
-def _registers(text: str) -> dict[str, int]:
-    """What was read, by register."""
+def _registers(file: Path) -> dict[str, int]:
+    """What was read, by register, from the whole lines that the bench top wrote."""
     names = {register.offset: name for name, register in REGISTERS.items()}
-    pairs = [line.split() for line in text.splitlines()]
-    return {names[int(address, 16)]: int(value, 16) for address, value in pairs}
+    *lines, _ = file.read_text().split("\n")
+    pairs = [line.split() for line in lines]
+    found = {names[int(address, 16)]: int(value, 16) for address, value in pairs}
+    missing = next((name for name in _READ if name not in found), None)
+    if missing:
+        raise SimulationError(f"{file}: ends before the value of {missing}")
+    return found
 
 
 @contextmanager

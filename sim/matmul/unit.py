@@ -67,10 +67,6 @@ def _run_bulk(job: UnitJob, build: verilator.Build, result: UnitResult) -> list[
         )
         want = job.predict()(job.config, product)
         where = f"bulk, product {number} ({product.name}), (M, N, K) = {product.shape}"
-        size = job.config.bytes_of("c", product.tiles(job.config))
-        if len(ran.packet) != size:
-            result.errors.append(f"{where}: {len(ran.packet)} bytes of C, wanted {size}")
-            continue
         wrong = compare(job.config, product, ran.packet, want)
         if wrong is not None:
             result.mismatches += wrong.count

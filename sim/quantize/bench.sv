@@ -2,6 +2,7 @@
 // how it is driven in bulk mode, sim/quantize/bulk.py what its files hold.
 
 `timescale 1ns / 1ps
+`include "pins.svh"
 
 module mxdot_bench #(
     parameter int LANES = 32,
@@ -20,35 +21,37 @@ module mxdot_bench #(
     return bits > 0 ? bits : 1;
   endfunction
 
-  logic clk = 0;
-  logic rst = 0;
-  logic in_valid = 0;
-  logic in_ready;
-  logic [LANES*VALUE_BITS-1:0] in_values = 0;
-  logic [at_least_one(LANES*WORD_BITS)-1:0] in_random = 0;
-  logic [at_least_one(MODE_BITS)-1:0] in_mode = 0;
-  logic [at_least_one(RULE_BITS)-1:0] in_rule = 0;
-  logic [at_least_one(OUTER_BITS)-1:0] in_outer = 0;
-  logic out_valid;
-  logic out_ready = 0;
-  logic [LANES*CODE_BITS-1:0] out_codes;
-  logic [SCALE_BITS-1:0] out_scale;
-  logic [at_least_one(MICRO_BITS)-1:0] out_micro = 0;
-  logic [at_least_one(SELECTOR_BITS)-1:0] out_mode = 0;
-  logic out_last = 1;  // of a block of one beat, without this output
+  // Driven from outside (cocotb) or by the bulk process below, never by both.
+  `define INPUTS \
+    `INPUT(, in_valid) \
+    `INPUT([LANES*VALUE_BITS-1:0], in_values) \
+    `INPUT([at_least_one(LANES*WORD_BITS)-1:0], in_random) \
+    `INPUT([at_least_one(MODE_BITS)-1:0], in_mode) \
+    `INPUT([at_least_one(RULE_BITS)-1:0], in_rule) \
+    `INPUT([at_least_one(OUTER_BITS)-1:0], in_outer) \
+    `INPUT(, out_ready)
+  logic clk /*verilator public_flat_rw*/ = 0;
+  logic rst /*verilator public_flat_rw*/ = 0;
+  `define INPUT(RANGE, NAME) `PIN(RANGE, NAME)
+  `INPUTS
+  `undef INPUT
 
-  // Whatever hangs on a variable that may be written from outside is evaluated several times per
-  // cycle. The values therefore reach the unit as copies, made when they change.
-  logic [LANES*VALUE_BITS-1:0] values;
+  logic in_ready /*verilator public_flat_rd*/;
+  logic out_valid /*verilator public_flat_rd*/;
+  logic [LANES*CODE_BITS-1:0] out_codes /*verilator public_flat_rd*/;
+  logic [SCALE_BITS-1:0] out_scale /*verilator public_flat_rd*/;
+  logic [at_least_one(MICRO_BITS)-1:0] out_micro /*verilator public_flat_rd*/ = 0;
+  logic [at_least_one(SELECTOR_BITS)-1:0] out_mode /*verilator public_flat_rd*/ = 0;
+  logic out_last /*verilator public_flat_rd*/ = 1;  // of a block of one beat, without this output
 
-  initial
-    forever begin
-      values = in_values;
-      @(in_values);
-    end
-
-  // The rest by name: what a configuration lacks stays unconnected.
-  mxdot_quantize dut (.*, .in_values(values));
+  if (1) begin : ports
+    logic rst = 1;  // until the clock has fallen once
+    always @(negedge clk) rst = mxdot_bench.rst;
+    `define INPUT(RANGE, NAME) `COPY(mxdot_bench, RANGE, NAME)
+    `INPUTS
+    `undef INPUT
+    mxdot_quantize dut (.*);  // what a configuration lacks stays unconnected
+  end
 
   // ---------------------------------------------------------------------------------- bulk mode
 

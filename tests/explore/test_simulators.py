@@ -102,6 +102,15 @@ def test_few_items_are_dealt_to_fewer_runs(count, tmp_path):
     assert (read_results(results)[:, 0].view(np.float32) == sums.astype(np.float32)).all()
 
 
+def test_records_that_cannot_be_read_are_an_error(tmp_path):
+    """A folder can be opened, and no byte of it can be read."""
+    verilog = tmp_path / "unit.v"
+    verilog.write_text(generate(SMALL))
+    program = cxxrtl.build("mxdot_dot", verilog, tmp_path / "build", layout(SMALL))
+    with pytest.raises(SimulationError, match=f"{tmp_path} cannot be read after 0 blocks"):
+        run(program, tmp_path, tmp_path / "results")
+
+
 @pytest.mark.parametrize("simulator", ["cxxrtl", "bitsliced"])
 @pytest.mark.parametrize(
     ("wrong", "message"),

@@ -93,15 +93,13 @@ def test_default_counts():
 def test_fast_equals_rational(kind, pair):
     rng = generator(kind, pair)
     count = EACH_INT32 if kind == "int32" else EACH_WIDER if pair in WIDER else EACH
-    done = 0
+    texts, done = KINDS[kind], 0
     for (blocks, k), share in SHAPES.items():
-        # Accumulators of a kind take turns: the large shapes are not for each of them.
-        end = done + -(-count * share // 1000)
-        for i, text in enumerate(KINDS[kind]):
-            n = len(range(done + i, end, len(KINDS[kind])))
-            if n:
-                check(random_cases(rng, pair, n, blocks, k), text)
-        done = end
+        cases = random_cases(rng, pair, -(-count * share // 1000), blocks, k)
+        for i, text in enumerate(texts):  # by turns, so that of the large shapes each has some
+            if part := cases[(i - done) % len(texts) :: len(texts)]:
+                check(part, text)
+        done += len(cases)
     assert done >= count
 
 

@@ -51,8 +51,10 @@ def test_every_bfloat16_as_amax(fmt):
     check_blocks(config, Blocks(bits, zeros, rule, np.zeros(bits.shape, np.uint32)))
 
 
-@pytest.mark.parametrize("rounding", ["nearest_even", "stochastic"])
-@pytest.mark.parametrize("fmt", ["e4m3", "e5m2", "int8"])
+@pytest.mark.parametrize(
+    ("rounding", "fmt"),
+    some(product(["nearest_even", "stochastic"], ["e4m3", "e5m2", "int8"]), 2),
+)
 def test_subnormal_floats(fmt, rounding):
     """Blocks whose values are all below 2^-110: E8M0's lower end, and normalisation in lanes."""
     config = QuantizeConfig(fmt, 4, "float32", EVERY_RULE, rounding)

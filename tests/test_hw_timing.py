@@ -74,9 +74,9 @@ def test_every_number_of_stages_is_here():
 MOST = [c for c in EVERY if c.stages == c.stage_limits[1]]
 
 
-@pytest.mark.parametrize("config", dict.fromkeys([*MOST, *some(EVERY, 11)]), ids=str)
+@pytest.mark.parametrize("config", dict.fromkeys([*MOST, *some(EVERY, 17)]), ids=str)
 def test_every_number_of_stages(config):
-    """The most of each accumulator and every eleventh, with FULL=1 all.
+    """The most of each accumulator and every seventeenth, with FULL=1 all.
 
     Latency exact when nothing waits, the schedule exact when nothing pauses, results right."""
     lengths = [1, 1, 4, 1, 3, 2, 1] + [35, 1] * (str(config.accumulator) == "hopper-promoted")
@@ -144,9 +144,10 @@ def test_a_deeper_loop_has_a_longer_interval():
     assert max(ada) == 6  # two steps of three sections each
 
 
-def test_a_promotion_every_block_needs_no_loop():
-    """128 lanes are a whole promotion group: chains stream one block per cycle."""
-    config = DotConfig(formats="e2m1", lanes=128, accumulator="hopper-promoted")
+@pytest.mark.parametrize(("name", "lanes"), some([("hopper-mx", 32), ("hopper-promoted", 128)], 2))
+def test_a_promotion_every_block_needs_no_loop(name, lanes):
+    """A block is a whole promotion group: chains stream one per cycle."""
+    config = DotConfig(formats="e2m1", lanes=lanes, accumulator=name)
     assert config.interval == 1
     work, rng = short_work(config, [1, 3, 1, 5, 2, 1])
     run: Run = evaluate(config, drive(work, rng))

@@ -52,8 +52,30 @@ def _where(fmt: ElementFormat, condition: Callable[[NDArray], NDArray]) -> NDArr
     return np.flatnonzero(condition(fmt.values)).astype(fmt.dtype)
 
 
-def _zero(fmt: ElementFormat) -> NDArray:
+@cache
+def _zeros(fmt: ElementFormat) -> NDArray:
     return _where(fmt, lambda v: v == 0)
+
+
+@cache
+def _numbers(fmt: ElementFormat) -> NDArray:
+    return _where(fmt, np.isfinite)
+
+
+@cache
+def _ones(fmt: ElementFormat) -> NDArray:
+    return _where(fmt, lambda v: (np.abs(v) >= 0.5) & (np.abs(v) <= 2))
+
+
+@cache
+def _subnormals(fmt: ElementFormat) -> NDArray:
+    limit = 8 * fmt.smallest if fmt.is_integer else 2.0**fmt.emin
+    return _where(fmt, lambda v: np.abs(v) < limit)
+
+
+@cache
+def _odd(fmt: ElementFormat) -> NDArray:
+    return _where(fmt, lambda v: ~np.isfinite(v) | (v == 0) | (v == fmt.values.min()))
 
 
 def _any_code(rng: np.random.Generator, fmt: ElementFormat, shape: Shape) -> Codes:
@@ -61,11 +83,11 @@ def _any_code(rng: np.random.Generator, fmt: ElementFormat, shape: Shape) -> Cod
 
 
 def _finite(rng: np.random.Generator, fmt: ElementFormat, shape: Shape) -> Codes:
-    return _pick(rng, _where(fmt, np.isfinite), shape)
+    return _pick(rng, _numbers(fmt), shape)
 
 
 def _near_one(rng: np.random.Generator, fmt: ElementFormat, shape: Shape) -> Codes:
-    return _pick(rng, _where(fmt, lambda v: (np.abs(v) >= 0.5) & (np.abs(v) <= 2)), shape)
+    return _pick(rng, _ones(fmt), shape)
 
 
 def _wide(rng: np.random.Generator, fmt: ElementFormat, shape: Shape) -> Codes:
@@ -87,8 +109,7 @@ def _by_exponent(fmt: ElementFormat) -> tuple[Codes, NDArray, NDArray]:
 
 def _tiny(rng: np.random.Generator, fmt: ElementFormat, shape: Shape) -> Codes:
     """Subnormal values and zeros, with a normal one here and there."""
-    limit = 8 * fmt.smallest if fmt.is_integer else 2.0**fmt.emin
-    tiny = _pick(rng, _where(fmt, lambda v: np.abs(v) < limit), shape)
+    tiny = _pick(rng, _subnormals(fmt), shape)
     return np.where(rng.random(shape) < 0.05, _finite(rng, fmt, shape), tiny)
 
 
@@ -102,15 +123,16 @@ def _largest(rng: np.random.Generator, fmt: ElementFormat, shape: Shape) -> Code
 
 def _special(rng: np.random.Generator, fmt: ElementFormat, shape: Shape) -> Codes:
     """Finite codes with an Inf, a NaN, a zero or (INT8) -2 here and there."""
-    odd = _where(fmt, lambda v: ~np.isfinite(v) | (v == 0) | (v == fmt.values.min()))
     rare = rng.choice([0.02, 0.3], (shape[0], 1, 1))
-    return np.where(rng.random(shape) < rare, _pick(rng, odd, shape), _finite(rng, fmt, shape))
+    return np.where(
+        rng.random(shape) < rare, _pick(rng, _odd(fmt), shape), _finite(rng, fmt, shape)
+    )
 
 
 def _sparse(rng: np.random.Generator, fmt: ElementFormat, shape: Shape) -> Codes:
     """Zeros of both signs; finite codes here and there, nowhere in some dot products."""
     share = rng.choice([0.0, 0.1, 0.5], (shape[0], 1, 1))
-    zeros = _pick(rng, _zero(fmt), shape)
+    zeros = _pick(rng, _zeros(fmt), shape)
     return np.where(rng.random(shape) < share, _wide(rng, fmt, shape), zeros)
 
 

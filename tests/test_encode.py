@@ -52,20 +52,23 @@ def test_encode_at_every_boundary(name, rounding):
 
 @pytest.mark.parametrize("name", BYTES)
 def test_nearest_is_nearest(name):
-    """No oracle's algorithm: the chosen value has the least distance of all, the even code wins."""
+    """No oracle's algorithm: no value beside the chosen one is nearer, the even code wins."""
     fmt = FORMATS[name]
     codes = np.flatnonzero(np.isfinite(fmt.values) & (np.abs(fmt.values) <= fmt.largest_finite))
+    codes = codes[np.argsort(fmt.values[codes], kind="stable")]
     values = [Fraction(float(fmt.values[code])) for code in codes]
-    for x in boundaries(name):
-        got = int(fmt.encode(x))
-        clamped = max(min(Fraction(float(x)), max(values)), min(values))
-        distance = abs(Fraction(float(fmt.values[got])) - clamped)
-        distances = [abs(v - clamped) for v in values]
-        assert distance == min(distances)
-        # Two values at the same distance, both zeros aside: their codes differ in the last bit.
-        ties = [c for c, d in zip(codes, distances, strict=True) if d == distance and fmt.values[c]]
-        if len(ties) == 2:
-            assert got % 2 == 0
+    places = {int(code): place for place, code in enumerate(codes)}
+    points = boundaries(name)
+    for x, got in zip(points, fmt.encode(points).tolist(), strict=True):
+        clamped = max(min(Fraction(float(x)), values[-1]), values[0])
+        place = places[got]
+        distance = abs(values[place] - clamped)
+        # Two on each side, for there may be two zeros. Values farther off are farther from x.
+        for beside in range(max(place - 2, 0), min(place + 3, len(codes))):
+            other = abs(values[beside] - clamped)
+            assert other >= distance
+            if other == distance and values[beside] != values[place]:
+                assert got % 2 == 0
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -16,7 +16,7 @@ MODES = {
     "mixed4": "e2m1,e2m1xint4,int4xe2m1,int4",
 }
 RULES = ("exact", "aligned:13", "aligned:3", "fused:13", "hopper", "float32")
-FEW = [("mixed8", "aligned:3"), ("mixed6", "fused:13"), ("mixed4", "exact"), ("mixed4", "hopper")]
+FEW = [("mixed8", "aligned:3"), ("mixed6", "fused:13"), ("mixed4", "exact")]
 
 
 def operand(rng, name):

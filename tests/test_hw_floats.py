@@ -212,7 +212,7 @@ def test_float_rounder(rounding, width, fraction_bits):
 def test_a_rounder_to_nearest_has_all_fraction_bits():
     with pytest.raises(ValueError, match="fraction_bits must be 23 to round to nearest, not 13"):
         FloatRounder(30, nearest=True, fraction_bits=13)
-    gc.collect()  # the rounder that nobody uses
+    gc.collect(0)  # the rounder that nobody uses
 
 
 # The tree of `float32` ---------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cases import Cases
-from compare import generator
+from compare import generator, some
 from mxdot.model import E4M3, PRESETS, DotConfig, ElementFormat, MXArray
 from unit_bench import Run, Work, drive, evaluate, join, products, random_work
 
@@ -127,7 +127,8 @@ def promoted_work(name: str, lanes: int, lengths: list[int]) -> Work:
 
 
 @pytest.mark.parametrize(
-    ("name", "lanes"), [("hopper-promoted", 4), ("hopper-promoted", 32), ("hopper-mx", 8)]
+    ("name", "lanes"),
+    some([("hopper-promoted", 4), ("hopper-promoted", 32), ("hopper-mx", 8)], 2),
 )
 def test_promotion_groups(name, lanes):
     """Products shorter than, as long as and longer than 128 (32) elements, in every order: a

@@ -51,8 +51,10 @@ def test_every_bfloat16_as_amax(fmt):
     check_blocks(config, Blocks(bits, zeros, rule, np.zeros(bits.shape, np.uint32)))
 
 
-@pytest.mark.parametrize("rounding", ["nearest_even", "stochastic"])
-@pytest.mark.parametrize("fmt", ["e4m3", "e5m2", "int8"])
+@pytest.mark.parametrize(
+    ("rounding", "fmt"),
+    some(product(["nearest_even", "stochastic"], ["e4m3", "e5m2", "int8"]), 2),
+)
 def test_subnormal_floats(fmt, rounding):
     """Blocks whose values are all below 2^-110: E8M0's lower end, and normalisation in lanes."""
     config = QuantizeConfig(fmt, 4, "float32", EVERY_RULE, rounding)
@@ -187,9 +189,9 @@ def test_streams_of_beats(beats, random):
     if random == "lfsr":  # every stream's unit has the same words
         words = np.tile(config.random_words(each), (streams, 1))
         blocks = Blocks(blocks.bits, blocks.mode, blocks.rule, words)
-    for gap, stall in ((0.0, 0.0), (0.0, 0.5), (0.4, 0.3)):
+    for gap, stall in some(((0.0, 0.0), (0.0, 0.5), (0.4, 0.3)), 2):
         run_streams(config, blocks, rng, streams, gap=gap, stall=stall)
-    for cycle in (5, 16, 38):
+    for cycle in some((5, 16, 38), 2):
         run_streams(config, blocks, rng, streams, gap=0.2, stall=0.4, reset_at=cycle)
 
 
@@ -197,7 +199,7 @@ def test_streams_of_beats(beats, random):
 def test_latency_and_throughput(beats):
     """Every number of registers: the first codes after `latency`, then a beat in every cycle."""
     most = len(QuantizeConfig("e2m1", 16, beats=beats).pipeline.sections)
-    for stages in range(1, most + 1, 2):
+    for stages in some(range(1, most + 1), 3):
         config = QuantizeConfig("e2m1", 16, beats=beats, stages=stages)
         rng = np.random.default_rng(stages)
         run = run_streams(config, random_blocks(config, rng, 12), rng, 2)

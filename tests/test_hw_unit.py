@@ -24,13 +24,10 @@ UNITS = [
     unit("exact"),
     unit("aligned:0", stages=1),
     unit("aligned:13", stages=6),
-    unit("aligned:40", "e4m3,int8"),
-    unit("fused:0"),
     unit("fused:13", stages=1),
     unit("fixed:48:-20"),
     unit("fixed:24:-8:wrap", stages=1),
     unit("fixed:2:3", "e4m3,int8"),
-    unit("fixed:100:-60", "e4m3"),
     unit("float32"),
     unit("int32", "int8", lanes=8),
     unit("hopper", FP8, lanes=8),
@@ -43,19 +40,14 @@ UNITS = [
     unit("blackwell-mma", "e5m2", lanes=8, stages=4),
     # AMD's machines.
     unit("cdna1-fp16", "fp16"),
-    unit("cdna1-bf16", "bf16", lanes=2, stages=6),
     unit("cdna2-fp16", "fp16"),
     unit("cdna2-bf16", "bf16", lanes=2, out="float16"),
     unit("cdna3-fp16", "fp16,bf16"),
     unit("cdna3-xf32", "tf32", stages=1),
     unit("cdna3-fp8", "e4m3fnuzxe5m2fnuz", lanes=8),
-    unit("cdna3-fp8", FP8, lanes=8, scale_block=4, out="bfloat16", stages=6),
-    unit("aligned:13", status=False),
-    unit("fused:13", load_c=False),
     unit("hopper-promoted", FP8, load_c=False, status=False, out="float16"),
     unit("fixed:30:-12", load_c=False),
     # Running values of 16 bits.
-    unit("fused:13:float16", FP8),
     unit("fused:25:bfloat16", "e5m2", out="bfloat16", stages=2),
     unit("aligned:13:float16", FP8, out="float16", stages=9),
     unit("float16", "e4m3,fp16"),
@@ -66,7 +58,6 @@ UNITS = [
     # Scales with a significand, and several of a beat.
     unit("exact", "e2m1", lanes=16, scales="e4m3"),
     unit("int32", "int4", lanes=16, scales="e4m3"),
-    unit("aligned:13", "e2m1", lanes=16, scales="e4m3", stages=6),
     unit("fixed:40:-22", "e2m1,e4m3", lanes=8, scales="e4m3"),
     unit("float32", FP8, scales="e4m3", stages=5),
     unit("fused:25", FP8, lanes=8, scale_block=4, stages=5),
@@ -74,6 +65,15 @@ UNITS = [
     unit("blackwell-mxf4nvf4", "e2m1", lanes=64, scales="e4m3", scale_block=16),
     # Others of the same datapaths.
     *[
+        unit("aligned:40", "e4m3,int8"),
+        unit("fused:0"),
+        unit("fixed:100:-60", "e4m3"),
+        unit("cdna1-bf16", "bf16", lanes=2, stages=6),
+        unit("cdna3-fp8", FP8, lanes=8, scale_block=4, out="bfloat16", stages=6),
+        unit("aligned:13", status=False),
+        unit("fused:13", load_c=False),
+        unit("fused:13:float16", FP8),
+        unit("aligned:13", "e2m1", lanes=16, scales="e4m3", stages=6),
         unit("exact", "e2m1", out="bfloat16"),
         unit("exact", "e4m3,int4", scales="e4m3", out="float16"),
         unit("fused:25", stages=5),
@@ -153,7 +153,7 @@ SMALL = list({type(config.accumulator): config for config in reversed(SMALL)}.va
 """A unit of each family, of few lanes and formats."""
 
 
-@pytest.mark.parametrize("config", SMALL, ids=str)
+@pytest.mark.parametrize("config", some(SMALL, 4), ids=str)
 def test_results_and_flags_in_the_simulator(config):
     """The same in Amaranth's own simulator, which is slower."""
     work, rng = sides(config, 12)
@@ -170,7 +170,7 @@ def test_results_of_a_stream_that_stalls_for_long():
 
 @pytest.mark.parametrize(
     "config",
-    [unit("aligned:13", "int8"), unit("fused:25", "int8"), unit("hopper", "int8")],
+    some([unit("aligned:13", "int8"), unit("hopper", "int8"), unit("fused:25", "int8")], 2),
     ids=str,
 )
 def test_a_long_chain(config):
@@ -221,12 +221,12 @@ def test_a_slot_past_the_last_is_the_last():
             ("e4m3", "aligned:13", 24, 16, {}),
             ("e4m3", "exact", 20, 15, {}),
             ("e4m3,e2m1", "aligned:13:bfloat16", 22, 15, {}),
-            ("bf16", "aligned:13", 20, 3, {}),
             ("e2m1", "exact", 20, 6, {"scales": "e4m3"}),
+            ("bf16", "aligned:13", 20, 3, {}),
             ("e2m1", "exact", 14, 5, {"out": "bfloat16"}),
             ("int8", "int32", 19, 15, {}),
         ],
-        2,
+        3,
     ),
 )
 def test_interleaved_loops_that_are_cut_finer(formats, accumulator, stages, interleave, options):

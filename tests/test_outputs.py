@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cases import random_cases
-from compare import generator
+from compare import FULL, generator
 from mxdot import model
 from mxdot.model import DotConfig, dot
 from mxdot.model.outputs import (
@@ -28,12 +28,13 @@ NARROW = [BFLOAT16, FLOAT16]
 def interesting_float32():
     """Random bits, ties and their neighbours in both formats, both ends of their ranges."""
     rng = generator("outputs")
-    random = rng.integers(0, 2**32, 20_000, dtype=np.uint32)
+    count = 20_000 if FULL else 6_000
+    random = rng.integers(0, 2**32, count, dtype=np.uint32)
     ties = [
         (rng.integers(0, 2**32, 4000, dtype=np.uint32) & np.uint32(mask)) | np.uint32(half)
         for mask, half in ((0xFFFF0000, 0x8000), (0xFFFFE000, 0x1000))
     ]
-    half_range = rng.integers(100 << 23, 144 << 23, 20_000, dtype=np.uint32)
+    half_range = rng.integers(100 << 23, 144 << 23, count, dtype=np.uint32)
     bits = np.concatenate([random, *ties, half_range])
     return np.unique(np.concatenate([bits - 1, bits, bits + 1, bits ^ 0x80000000])).view(np.float32)
 

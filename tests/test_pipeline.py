@@ -4,6 +4,7 @@ from itertools import combinations
 
 import pytest
 
+from compare import some
 from mxdot.model import PRESETS, DotConfig, DotQuantizeConfig, accumulator
 from mxdot.model.pipeline import Pipeline, Section, cut_finer, place, stage_limits
 
@@ -106,7 +107,8 @@ def test_parts_of_sections_are_the_sections(text, lanes):
 @pytest.mark.parametrize("text", ["exact", "aligned:13"])
 def test_more_stages_are_no_slower(text, interleave):
     low, high = DotConfig("e4m3", 32, text).stage_limits
-    units = [DotConfig("e4m3", 32, text, n, interleave=interleave) for n in range(low, high + 1)]
+    stages = some(range(low, high + 1), 3)
+    units = [DotConfig("e4m3", 32, text, n, interleave=interleave) for n in stages]
     speeds = [slowest(unit.pipeline) for unit in units]
     assert speeds == sorted(speeds, reverse=True)
     assert all(unit.interval <= max(interleave, unit.stages) for unit in units)

@@ -54,8 +54,10 @@ def test_every_pair_of_scales():
     a, b = (codes.reshape(-1, 1).astype(np.uint8) for codes in np.indices((128, 128)))
     ones = np.full((len(a), 1), 0x38, np.uint8)
     x, y = MXArray(ones, a, "e4m3", 1), MXArray(ones, b, "e4m3", 1)
-    for rule in ("exact", "aligned:13", "fused:25", "float32"):
-        check(Cases(x, y, np.zeros(len(a), np.float32), "e4m3"), rule)
+    cases = Cases(x, y, np.zeros(len(a), np.float32), "e4m3")
+    check(cases, "exact")
+    for rule in ("aligned:13", "fused:25", "float32"):
+        check(cases[:: 1 if FULL else 7], rule)
 
 
 def test_an_infinite_block_under_a_scale_of_zero():

@@ -51,7 +51,7 @@ def _matmul(rows: int, columns: int, dot: Unit, **options: Any) -> Unit:
 def default_matrix() -> list[Unit]:
     """A few minutes on two cores: every accumulator and preset with every format.
 
-    Pipelines from the shallowest to the deepest, 2 to 64 lanes, every output format, registers
+    Pipelines from the shallowest to the deepest, 2 to 128 lanes, every output format, registers
     that saturate, wrap, and hold everything. The slowest builds come first.
     """
     return [*_dot_units(), *_quantize_units(), *_dot_quantize_units(), *_matmul_units()]
@@ -177,7 +177,7 @@ def _dot_units() -> list[Unit]:
         _unit("float32", "e4m3", 16, 1),
         _unit("fixed:20:-8:wrap", "e4m3,int8,e2m1", 8, 1),
         _unit("int32", "int8", 16, 5),
-        _unit("int32", "int8", 32, 3, out="int8_full:shift"),
+        _unit("int32", "int4", 128, 3, out="int8_full:shift"),
         _unit("aligned:13", "int8", 16, 3, micro=True),
         _unit("aligned:13", "int5,int3", 8, 4, micro=True),
         _unit("int32", "int8xint4", 16, 6, out="uint8:multiply", scales="u4", zero_points="ab"),
@@ -209,6 +209,7 @@ def _large_units() -> list[Unit]:
         _unit("exact", "e4m3", 32, 5),
         _unit("blackwell", "e2m1", 64, 8),
         _unit("int32", "int8", 32, 2),
+        _unit("int32", "int8", 32, 3, out="int8_full:shift"),
         _unit("hopper-fp16", "e5m2", 32, 7, interleave=5),
         _unit("blackwell-mxf4nvf4", "e2m1", 128, 9, scale_block=32),
         _unit("ada", EVERY_FORMAT, 32, 8),

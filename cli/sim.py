@@ -80,6 +80,7 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     from ..sim.engine.regression import (
         BUILD,
+        FULL_TRAFFIC,
         TRAFFIC,
         Settings,
         random_seed,
@@ -106,10 +107,11 @@ def run(args: argparse.Namespace) -> int:
             print(f"{unit.name:48} {unit.config}")
         return 0
     seed = random_seed() if args.seed is None else args.seed
+    traffic = args.traffic or (FULL_TRAFFIC if args.full else TRAFFIC)
     settings = Settings(
         seed=seed,
         workers=args.jobs,
-        traffic=0 if second else TRAFFIC if args.traffic is None else args.traffic,
+        traffic=0 if second else traffic,
         bulk=args.count,
         waves=args.waves,
         tensors=args.tensors,

@@ -26,6 +26,7 @@ PROFILES = (
     Timing(stall=0.1, length=10),
 )
 FILLS = 6  # in a stall of so many cycles for each result that it holds a unit fills up
+OFTEN = 4  # and so often, while as many results leave: each time one block finds no room
 RESET_TIMING = Timing(gap=0.1, stall=0.2, length=3)
 SHORT_SHARE = 8  # one item in so many comes among the shortest, side by side
 RESET_SHARE = 5  # one item in so many runs among resets, too
@@ -69,7 +70,7 @@ class UnitTest(uvm_test):
         if not subject.timeline().runs_on:
             return PROFILES
         held = subject.capacity
-        return *PROFILES, Timing(stall=1 / held, length=FILLS * held)
+        return *PROFILES, Timing(stall=OFTEN / held, length=FILLS * held)
 
     def _shuffled(self, items: list[Any]) -> list[Any]:
         order = self.context.job.rng("order").permutation(len(items))

@@ -20,7 +20,8 @@ from .toolchain import find_tools
 from .unit import UnitResult
 
 BUILD = Path("build/sim")
-TRAFFIC = 2000
+TRAFFIC = 1000
+FULL_TRAFFIC = 2000
 
 
 @dataclass(frozen=True)

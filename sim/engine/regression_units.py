@@ -65,7 +65,7 @@ def _matmul_units() -> list[Unit]:
     """
     return [
         _matmul(4, 4, _unit("aligned:13", "e4m3", 8, 4), depth=16),
-        _matmul(2, 3, _unit("exact", "e2m1,int8", 4, 3), depth=4, a_bytes=1, b_bytes=7, c_bytes=1),
+        _matmul(1, 3, _unit("exact", "e2m1,int8", 4, 3), depth=4, a_bytes=1, b_bytes=7, c_bytes=1),
         _matmul(
             2, 2, _unit("hopper", "e5m2", 8, 5, out="bfloat16"), depth=4, c_bytes=3, initial_c=True
         ),
@@ -75,10 +75,8 @@ def _matmul_units() -> list[Unit]:
         _matmul(1, 2, _unit("exact", "e5m2,e2m1", 4, 2, out="bfloat16", interleave=3), depth=8,
                 initial_c=True, keep_b=True, b_bytes=5, d_bytes=9),
         _matmul(2, 1, _unit("fused:25", "bf16", 4, 4), depth=4, a_bytes=3),
-        _matmul(1, 2, _unit("blackwell", "e2m1", 16, 5, scales="e4m3", scale_block=4), depth=4,
-                b_bytes=24),
-        _matmul(2, 2, _unit("aligned:13", "e2m1,e4m3", 8, 5, scales="e4m3", interleave=2), depth=4,
-                initial_c=True),
+        _matmul(2, 1, _unit("blackwell", "e2m1,e4m3", 8, 6, scales="e4m3", scale_block=4,
+                interleave=2), depth=4, initial_c=True),
     ]  # fmt: skip
 
 
@@ -171,11 +169,8 @@ def _dot_units() -> list[Unit]:
         _unit("hopper-mx", EVERY_FORMAT, 16, 3),
         _unit("hopper-fp16", EVERY_FORMAT, 16, 4),
         _unit("aligned:13", "e4m3", 32, 4),
-        _unit("hopper", "e4m3", 32, 1),
-        _unit("fused:13", "e5m2xe4m3", 16, 5, out="bfloat16"),
-        _unit("exact", "e5m2", 16, 23, out="float16"),
-        _unit("float32", "e4m3", 16, 1),
         _unit("fixed:20:-8:wrap", "e4m3,int8,e2m1", 8, 1),
+        _unit("exact", "e5m2", 8, 21, out="float16"),
         _unit("int32", "int8", 16, 5),
         _unit("int32", "int4", 128, 3, out="int8_full:shift"),
         _unit("aligned:13", "int8", 16, 3, micro=True),
@@ -214,6 +209,13 @@ def _large_units() -> list[Unit]:
         _unit("blackwell-mxf4nvf4", "e2m1", 128, 9, scale_block=32),
         _unit("ada", EVERY_FORMAT, 32, 8),
         _unit("hopper-fp16", EVERY_FORMAT, 32, 4),
+        _unit("hopper", "e4m3", 32, 1),
+        _unit("fused:13", "e5m2xe4m3", 16, 5, out="bfloat16"),
+        _unit("float32", "e4m3", 16, 1),
+        _unit("exact", "e5m2", 16, 23, out="float16"),
+        _unit("fixed:96:-60", "fp16", 4, 3),
+        _unit("blackwell-mxf4nvf4", "e2m1", 64, 8, scale_block=32),
+        _unit("aligned:30:bfloat16", "e4m3", 4, 3, scales="e4m3", out="bfloat16"),
         _unit("cdna3-fp8", fnuz, 32, 6, scale_block=16),
         _unit("fixed:640:-300", "e5m2,e4m3", 8, 3),
         _matmul(4, 4, _unit("aligned:13", "e4m3", 16, 4), depth=16),
@@ -235,7 +237,6 @@ def _wider_units() -> list[Unit]:
         _unit("aligned:13", "bf16,bf16xint4,tf32", 8, 6),
         _unit("float32", "e4m3,fp16xe2m1,bf16", 4, 3),
         _unit("hopper-fp16", "bf16", 16, 5, interleave=2),
-        _unit("fixed:96:-60", "fp16", 4, 3),
         _unit("ada", "e4m3fnuz,e5m2fnuz,e4m3fnuzxe5m2fnuz", 16, 4),
     ]
 
@@ -257,10 +258,8 @@ def _scaled_units() -> list[Unit]:
     """E4M3 scales, alone and several of a beat; groups that meet in one alignment."""
     return [
         _unit("blackwell-mxf4nvf4", "e2m1", 64, 5, scales="e4m3", scale_block=16),
-        _unit("blackwell-mxf4nvf4", "e2m1", 64, 8, bulk=15_000, scale_block=32),
         _unit("exact", "e2m1", 16, 6, scales="e4m3"),
         _unit("aligned:13", "e2m1,e4m3", 16, 5, scales="e4m3"),
-        _unit("aligned:30:bfloat16", "e4m3", 4, 3, scales="e4m3", out="bfloat16"),
         _unit("fixed:32:-12", "e2m1,e4m3", 8, 5, scales="e4m3"),
         _unit("float32", "e2m1,e4m3", 8, 5, scales="e4m3"),
         _unit("bfloat16", "e2m1", 4, 6, scales="e4m3", out="bfloat16"),

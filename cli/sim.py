@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     from ..sim.engine.regression import (
         BUILD,
-        FULL_TRAFFIC,
+        QUICK_TRAFFIC,
         TRAFFIC,
         Settings,
         random_seed,
@@ -107,7 +107,8 @@ def run(args: argparse.Namespace) -> int:
             print(f"{unit.name:48} {unit.config}")
         return 0
     seed = random_seed() if args.seed is None else args.seed
-    traffic = args.traffic or (FULL_TRAFFIC if args.full else TRAFFIC)
+    quick = args.kind == REGRESSION and not args.full
+    traffic = args.traffic or (QUICK_TRAFFIC if quick else TRAFFIC)
     settings = Settings(
         seed=seed,
         workers=args.jobs,

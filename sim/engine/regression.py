@@ -20,8 +20,9 @@ from .toolchain import find_tools
 from .unit import UnitResult
 
 BUILD = Path("build/sim")
-TRAFFIC = 1000
-FULL_TRAFFIC = 2000
+TRAFFIC = 2000
+QUICK_TRAFFIC = 1000
+"""Of each unit of the default matrix."""
 
 
 @dataclass(frozen=True)

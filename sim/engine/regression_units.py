@@ -61,11 +61,10 @@ def _matmul_units() -> list[Unit]:
     """Streams of single bytes, of odd widths, of several steps a beat; with and without D.
 
     Tiles that take turns: of deep loops, with as many running values as registers, and with more.
-    B that is kept. E4M3 scales, several of a block and one.
+    B that is kept. E4M3 scales, several of a block.
     """
     return [
         _matmul(4, 4, _unit("aligned:13", "e4m3", 8, 4), depth=16),
-        _matmul(1, 3, _unit("exact", "e2m1,int8", 4, 3), depth=4, a_bytes=1, b_bytes=7, c_bytes=1),
         _matmul(
             2, 2, _unit("hopper", "e5m2", 8, 5, out="bfloat16"), depth=4, c_bytes=3, initial_c=True
         ),
@@ -74,7 +73,7 @@ def _matmul_units() -> list[Unit]:
         _matmul(2, 2, _unit("aligned:13", "e4m3", 4, 8, interleave=3), depth=4),
         _matmul(1, 2, _unit("exact", "e5m2,e2m1", 4, 2, out="bfloat16", interleave=3), depth=8,
                 initial_c=True, keep_b=True, b_bytes=5, d_bytes=9),
-        _matmul(2, 1, _unit("fused:25", "bf16", 4, 4), depth=4, a_bytes=3),
+        _matmul(1, 3, _unit("fused:25", "bf16", 4, 4), depth=4, a_bytes=1, b_bytes=7, c_bytes=1),
         _matmul(2, 1, _unit("blackwell", "e2m1,e4m3", 8, 6, scales="e4m3", scale_block=4,
                 interleave=2), depth=4, initial_c=True),
     ]  # fmt: skip

@@ -235,7 +235,7 @@ def test_broken_stream_is_caught(wrong, messages, simulation_dir, tmp_path):
     ],
 )
 def test_wrong_model_is_caught(predictor, options, simulation_dir, tmp_path):
-    options |= {"predictor": f"wrong_predictors:{predictor}"}
+    options = {**options, "predictor": f"wrong_predictors:{predictor}"}
     result = run_none_of(WRONG, CONFIG, tmp_path, simulation_dir, **options)
     assert not result.passed
     assert result.mismatches > 0

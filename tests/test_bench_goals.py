@@ -33,7 +33,7 @@ from mxdot.sim.quantize import item as q_item
 from mxdot.sim.quantize import stimulus as q_stimulus
 
 COUNT = 300 if FULL else 12
-TRAFFIC = 2000  # as `mxdot sim` has it
+TRAFFIC = 2000  # as `mxdot sim dot` has it
 
 EXTREME = [
     DotConfig("e4m3", 4, "fixed:2:-1024"),

@@ -21,7 +21,14 @@ from mxdot.sim.engine import regression, regression_units, stream_unit
 from mxdot.sim.engine.job import CycleReport, Failure, UnitJob
 from mxdot.sim.engine.merge import HITS, merge_coverage
 from mxdot.sim.engine.parallel import run_jobs
-from mxdot.sim.engine.regression import Settings, random_seed, run_regression, select
+from mxdot.sim.engine.regression import (
+    QUICK_TRAFFIC,
+    TRAFFIC,
+    Settings,
+    random_seed,
+    run_regression,
+    select,
+)
 from mxdot.sim.engine.regression_units import Unit
 from mxdot.sim.engine.unit import UnitResult, run_unit
 from mxdot.sim.engine.verilator import SimulationError
@@ -291,6 +298,21 @@ def test_command_to_repeat_one_of_the_matrix(monkeypatch):
     ]
     assert chosen.repeat.endswith(" sim --only {name} --count 500 --seed 9 --waves")
     assert chosen.bulk == 500
+
+
+@pytest.mark.parametrize(
+    ("arguments", "traffic"),
+    [
+        ([], QUICK_TRAFFIC),
+        (["--only", "hopper*"], QUICK_TRAFFIC),
+        (["--full"], TRAFFIC),
+        (["dot"], TRAFFIC),
+        (["--full", "--traffic", "7"], 7),
+    ],
+)
+def test_traffic_of_a_quick_regression_is_less(monkeypatch, arguments, traffic):
+    assert QUICK_TRAFFIC < TRAFFIC
+    assert command_of(monkeypatch, arguments)[1].traffic == traffic
 
 
 def test_command_to_repeat_a_unit(monkeypatch):

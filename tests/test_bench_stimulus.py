@@ -23,6 +23,7 @@ from mxdot.sim.dot.subject import Timeline
 from mxdot.sim.dot.target import Pairs, Target, pairs_of
 from mxdot.sim.dot.turns import Turns
 from mxdot.sim.engine import regression_units
+from mxdot.sim.engine.regression import QUICK_TRAFFIC
 
 DOT_UNITS = [
     unit for unit in regression_units.default_matrix() if isinstance(unit.config, DotConfig)
@@ -198,7 +199,7 @@ def test_traffic_reaches_every_bin_and_no_other(unit):
     config = unit.config
     goals = features.goals(config)
     seen: dict[str, set] = {name: set() for name in goals}
-    for batch in concatenate(traffic(config, rng(), 2000)):
+    for batch in concatenate(traffic(config, rng(), QUICK_TRAFFIC)):
         found = features.hits(config, batch, predict(config, batch))
         for name in goals:
             seen[name].update(*found[name])

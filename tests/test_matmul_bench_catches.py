@@ -31,12 +31,18 @@ UNIT = MatmulConfig(
 of a row."""
 DEEP = MatmulConfig(DotConfig("int8", 4, "int32", out="float16"), 1, 1, 512 if FULL else 32)
 """With nothing of that."""
+SQUARE = MatmulConfig(DotConfig("e2m1", 4, "aligned:13", 2), 2, 2, 4)
 
 
 @breaks(DotArray)
 def one_result_for_all(array, m):
     first, second = array.o.payload.result
     m.d.comb += second.eq(first)
+
+
+@breaks(DotArray)
+def result_of_the_other_column(array, m):
+    m.d.comb += array.o.payload.result[2].eq(array.o.payload.result[1])
 
 
 @breaks(Operand)
@@ -231,6 +237,13 @@ def test_wrong_results_are_caught_in_bulk(wrong, results, simulation_dir, tmp_pa
     options = {"traffic": 0, "bulk": results}
     result = run_one_of(WRONG, wrong, UNIT, tmp_path, simulation_dir, **options)
     assert result.mismatches > 0
+    assert "results differ from the model's" in result.errors[0]
+
+
+def test_a_result_in_another_place_is_caught(simulation_dir, tmp_path):
+    wrong = result_of_the_other_column
+    options = {"traffic": 0, "bulk": 20}
+    result = run_one_of([wrong], wrong, SQUARE, tmp_path, simulation_dir, **options)
     assert "results differ from the model's" in result.errors[0]
 
 

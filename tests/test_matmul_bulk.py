@@ -27,10 +27,13 @@ from mxdot.sim.matmul.layer import build_for, run_layer
 from mxdot.sim.matmul.stimulus import block_counts, products, random_product
 
 DOT = DotConfig("e2m3,e2m1", 4, "hopper", 2)
+SHAPES = ((2, 3), (3, 2)) if FULL else ((1, 2), (2, 1))
 UNITS = {
     "one": MatmulConfig(DOT, 1, 1, depth=16),
-    "bytes": MatmulConfig(DOT, 1, 2, depth=4, a_bytes=1, b_bytes=7, c_bytes=5),
-    "wide": MatmulConfig(DOT, 2, 1, depth=8, a_bytes=30, b_bytes=25, c_bytes=64, initial_c=True),
+    "bytes": MatmulConfig(DOT, *SHAPES[0], depth=4, a_bytes=1, b_bytes=7, c_bytes=5),
+    "wide": MatmulConfig(
+        DOT, *SHAPES[1], depth=8, a_bytes=30, b_bytes=25, c_bytes=64, initial_c=True
+    ),
 }
 
 built = cache(build_for)  # which generates the Verilog, to see whether it was built before

@@ -192,10 +192,7 @@ def _dot_units() -> list[Unit]:
 
 
 def _large_units() -> list[Unit]:
-    """Wide units of datapaths that narrower ones of the default matrix have, for `FULL=1`.
-
-    Their formats, accumulators, scales and products in flight all are in that matrix, too.
-    """
+    """For `FULL=1`: units whose datapaths others of the default matrix have, mostly narrower."""
     fnuz = "e4m3fnuz,e5m2fnuz,e4m3fnuzxe5m2fnuz,e5m2fnuzxe4m3fnuz"
     return [
         _unit("hopper-promoted", "e4m3", 128, 15),
@@ -226,6 +223,17 @@ def _large_units() -> list[Unit]:
             depth=4,
             b_bytes=24,
         ),
+        _matmul(
+            2,
+            2,
+            _unit("aligned:13", "e2m1,e4m3", 8, 5, scales="e4m3", interleave=2),
+            depth=4,
+            initial_c=True,
+        ),
+        _matmul(
+            4, 2, _unit("hopper", "e5m2", 8, 5, out="bfloat16"), depth=4, c_bytes=3, initial_c=True
+        ),
+        _matmul(2, 1, _unit("fused:25", "bf16", 4, 4), depth=4, a_bytes=3),
     ]
 
 
@@ -277,7 +285,7 @@ def _amd_units() -> list[Unit]:
         _unit("cdna2-bf16", "bf16", 2, 2),
         _unit("cdna3-fp16", "fp16,bf16", 8, 5),
         _unit("cdna3-xf32", "tf32", 4, 7, interleave=2),
-        _unit("cdna3-fp8", "e5m2fnuz,e4m3fnuzxe5m2fnuz", 32, 6, scale_block=16),
+        _unit("cdna3-fp8", "e5m2fnuz,e5m2fnuzxe4m3fnuz", 32, 6, scale_block=16),
     ]
 
 

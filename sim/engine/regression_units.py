@@ -52,7 +52,7 @@ def default_matrix() -> list[Unit]:
     """A few minutes on two cores: every accumulator and preset with every format.
 
     Pipelines from the shallowest to the deepest, 2 to 128 lanes, every output format, registers
-    that saturate, wrap, and hold everything. The slowest builds come first.
+    that saturate, wrap, and hold everything.
     """
     return [*_dot_units(), *_quantize_units(), *_dot_quantize_units(), *_matmul_units()]
 

@@ -46,7 +46,7 @@ _QUICK = ("OPT_FAST=-O0", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
 _COVERAGE = ("--coverage-line", "--coverage-toggle", "--coverage-max-width", "4096")
 # Without these steps of Verilator the instances of a module share one C++ function for each of its
 # blocks, where else they have one each with the signals around it written in: a third less time to
-# compile. Its simulations are hardly slower.
+# compile. Bulk mode is a fifth slower (docs/performance.md).
 _SHARED = ("-fno-inline", "-fno-gate", "-fno-dfg")
 # A design's logic would be one C++ function, over which the compiler takes more than linear time:
 # over that of a tree of thousands of adders minutes. Functions of so many statements are split.

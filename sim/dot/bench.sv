@@ -10,7 +10,8 @@
 // bulk.svh has the bulk options.
 
 `timescale 1ns / 1ps
-`include "pins.svh"
+
+`define TOP mxdot_bench
 
 `ifndef UNIT
 `define UNIT mxdot_dot
@@ -60,11 +61,7 @@ module mxdot_bench #(
     `INPUT([MODE_BITS-1:0], in_mode) \
     `INPUT([at_least_one(SLOT_BITS)-1:0], in_slot) \
     `INPUT(, out_ready)
-  logic clk /*verilator public_flat_rw*/ = 0;
-  logic rst /*verilator public_flat_rw*/ = 0;
-  `define INPUT(RANGE, NAME) `PIN(RANGE, NAME)
-  `INPUTS
-  `undef INPUT
+  `include "pins.svh"
 
   logic in_ready /*verilator public_flat_rd*/;
   logic out_valid /*verilator public_flat_rd*/;
@@ -81,11 +78,7 @@ module mxdot_bench #(
   logic out_last /*verilator public_flat_rd*/ = 0;
 
   if (1) begin : ports
-    logic rst = 1;  // until the clock has fallen once
-    always @(negedge clk) rst = mxdot_bench.rst;
-    `define INPUT(RANGE, NAME) `COPY(mxdot_bench, RANGE, NAME)
-    `INPUTS
-    `undef INPUT
+    `include "copies.svh"
     `UNIT dut (.*);  // what a configuration lacks (in_mode, in_c, scales, flags) stays unconnected
   end
 

@@ -14,7 +14,8 @@
 // any transfer after which the run is given up.
 
 `timescale 1ns / 1ps
-`include "pins.svh"
+
+`define TOP mxdot_matmul_bench
 
 module mxdot_matmul_bench #(
     parameter int A_BYTES = 1,
@@ -49,12 +50,8 @@ module mxdot_matmul_bench #(
     `INPUT([2:0], s_axil_arprot) \
     `INPUT(, s_axil_arvalid) \
     `INPUT(, s_axil_rready)
-  logic clk /*verilator public_flat_rw*/ = 0;
-  logic rst /*verilator public_flat_rw*/ = 0;
   logic ends_rst /*verilator public_flat_rw*/ = 0;
-  `define INPUT(RANGE, NAME) `PIN(RANGE, NAME)
-  `INPUTS
-  `undef INPUT
+  `include "pins.svh"
 
   logic irq /*verilator public_flat_rd*/;
   logic s_axis_a_tready /*verilator public_flat_rd*/;
@@ -74,11 +71,7 @@ module mxdot_matmul_bench #(
   logic s_axil_rvalid /*verilator public_flat_rd*/;
 
   if (1) begin : ports
-    logic rst = 1;  // until the clock has fallen once
-    always @(negedge clk) rst = mxdot_matmul_bench.rst;
-    `define INPUT(RANGE, NAME) `COPY(mxdot_matmul_bench, RANGE, NAME)
-    `INPUTS
-    `undef INPUT
+    `include "copies.svh"
     // The stream D of a unit that has none stays unconnected.
     mxdot_matmul dut (.*, .aclk(clk), .aresetn(!rst));
   end

@@ -2,7 +2,8 @@
 // how it is driven in bulk mode, sim/quantize/bulk.py what its files hold.
 
 `timescale 1ns / 1ps
-`include "pins.svh"
+
+`define TOP mxdot_bench
 
 module mxdot_bench #(
     parameter int LANES = 32,
@@ -30,11 +31,7 @@ module mxdot_bench #(
     `INPUT([at_least_one(RULE_BITS)-1:0], in_rule) \
     `INPUT([at_least_one(OUTER_BITS)-1:0], in_outer) \
     `INPUT(, out_ready)
-  logic clk /*verilator public_flat_rw*/ = 0;
-  logic rst /*verilator public_flat_rw*/ = 0;
-  `define INPUT(RANGE, NAME) `PIN(RANGE, NAME)
-  `INPUTS
-  `undef INPUT
+  `include "pins.svh"
 
   logic in_ready /*verilator public_flat_rd*/;
   logic out_valid /*verilator public_flat_rd*/;
@@ -45,11 +42,7 @@ module mxdot_bench #(
   logic out_last /*verilator public_flat_rd*/ = 1;  // of a block of one beat, without this output
 
   if (1) begin : ports
-    logic rst = 1;  // until the clock has fallen once
-    always @(negedge clk) rst = mxdot_bench.rst;
-    `define INPUT(RANGE, NAME) `COPY(mxdot_bench, RANGE, NAME)
-    `INPUTS
-    `undef INPUT
+    `include "copies.svh"
     mxdot_quantize dut (.*);  // what a configuration lacks stays unconnected
   end
 

@@ -105,8 +105,9 @@ def differences(designs: Mapping[str, tuple[Around, Rows]], directory: Path) -> 
 def compile_bench(directory: Path, top: str, sources: Sequence[str]) -> Path:
     """The bench `top` of Verilog files in `directory` as a program, for running there."""
     objects, tools, make = _translate(directory, top, sources)
-    libraries = linked(precompiled.runtime(objects, tools, make))
-    make += [f"USER_CPPFLAGS=-include {precompiled.headers(objects, tools, make)}"]
+    headers = precompiled.headers(objects, tools, make)
+    libraries = linked(precompiled.runtime(objects, tools, make, headers))
+    make = precompiled.including(make, headers)
     make += ["VM_GLOBAL_FAST=", "VM_GLOBAL_SLOW=", f"LDLIBS={libraries}"]
     execute(make, tools, f"the compilation of {top}")
     return objects / "bench"
@@ -115,7 +116,8 @@ def compile_bench(directory: Path, top: str, sources: Sequence[str]) -> Path:
 def runtime(directory: Path) -> Path:
     """Verilator's own runtime as an archive, which all such programs share."""
     (directory / "nothing.v").write_text("module nothing; initial #1 $finish; endmodule\n")
-    return precompiled.runtime(*_translate(directory, "nothing", ["nothing.v"]))
+    made = _translate(directory, "nothing", ["nothing.v"])
+    return precompiled.runtime(*made, precompiled.headers(*made))
 
 
 def linked(archive: Path) -> str:

@@ -15,10 +15,11 @@ CACHE = Path("build/verilator-runtime")
 _HEADERS = ("verilated.h", "verilated_dpi.h", "verilated_timing.h", "verilated_vpi.h")
 
 
-def runtime(objects: Path, tools: Tools, make: Sequence[str]) -> Path:
+def runtime(objects: Path, tools: Tools, make: Sequence[str], included: Path) -> Path:
     """Verilator's own runtime as an archive, compiled once per set of switches.
 
-    It is most of the work in a small build, and the same for every design.
+    It is most of the work in a small build, and the same for every design. included: `headers`,
+    which save time where they were compiled under the runtime's own switches.
     """
     classes = (objects / "Vtop_classes.mk").read_text()
     _, _, section = classes.partition("VM_GLOBAL_FAST")
@@ -29,7 +30,8 @@ def runtime(objects: Path, tools: Tools, make: Sequence[str]) -> Path:
     with locked(archive.parent / "lock"):
         if not archive.is_file():
             parts = [f"{name}.o" for name in names]
-            execute([*make, *parts], tools, "the compilation of Verilator's runtime")
+            command = including(make, included)
+            execute([*command, *parts], tools, "the compilation of Verilator's runtime")
             files = [str(objects / part) for part in parts]
             with beside(archive) as whole:
                 whole.unlink()  # ar would add to it
@@ -55,6 +57,12 @@ def headers(objects: Path, tools: Tools, make: Sequence[str]) -> Path:
             with beside(compiled) as whole:
                 shutil.move(objects / target, whole)
     return text
+
+
+def including(make: Sequence[str], text: Path) -> list[str]:
+    """`make` for C++ that includes `headers` before anything else."""
+    flags = "USER_CPPFLAGS="
+    return [f"{item} -include {text}" if item.startswith(flags) else item for item in make]
 
 
 def main(objects: Path, tools: Tools, make: Sequence[str], source: Path, included: Path) -> None:

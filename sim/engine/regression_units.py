@@ -65,12 +65,8 @@ def _matmul_units() -> list[Unit]:
     """
     return [
         _matmul(4, 4, _unit("aligned:13", "e4m3", 8, 4), depth=16),
-        _matmul(
-            2, 2, _unit("hopper", "e5m2", 8, 5, out="bfloat16"), depth=4, c_bytes=3, initial_c=True
-        ),
         _matmul(1, 2, _unit("fused:25", "e2m1,e3m2xe2m3,int8", 8, 3), depth=8, initial_c=True,
                 a_bytes=36, b_bytes=54, c_bytes=12, d_bytes=5),
-        _matmul(2, 2, _unit("aligned:13", "e4m3", 4, 8, interleave=3), depth=4),
         _matmul(1, 2, _unit("exact", "e5m2,e2m1", 4, 2, out="bfloat16", interleave=3), depth=8,
                 initial_c=True, keep_b=True, b_bytes=5, d_bytes=9),
         _matmul(1, 3, _unit("fused:25", "bf16", 4, 4), depth=4, a_bytes=1, b_bytes=7, c_bytes=1),
@@ -160,18 +156,18 @@ def _dot_units() -> list[Unit]:
         _unit("fixed:640:-300", "e5m2,e4m3", 4, 3),
         _unit("exact", EVERY_FORMAT, 8, 1),
         _unit("float32", EVERY_FORMAT, 8, 5),
-        _unit("blackwell", EVERY_FORMAT, 16, 2),
+        _unit("blackwell", EVERY_FORMAT, 8, 2),
         _unit("hopper", EVERY_FORMAT, 16, 5),
-        _unit("aligned:13", EVERY_FORMAT, 16, 16),
+        _unit("aligned:13", EVERY_FORMAT, 8, 16),
         _unit("fused:25", EVERY_FORMAT, 8, 3),
         _unit("hopper-promoted", EVERY_FORMAT, 8, 4),
-        _unit("hopper-mx", EVERY_FORMAT, 16, 3),
-        _unit("hopper-fp16", EVERY_FORMAT, 16, 4),
+        _unit("hopper-mx", EVERY_FORMAT, 8, 3),
+        _unit("hopper-fp16", EVERY_FORMAT, 8, 4),
         _unit("aligned:13", "e4m3", 32, 4),
         _unit("fixed:20:-8:wrap", "e4m3,int8,e2m1", 8, 1),
-        _unit("exact", "e5m2", 8, 21, out="float16"),
+        _unit("exact", "e5m2", 4, 21, out="float16"),
         _unit("int32", "int8", 16, 5),
-        _unit("int32", "int4", 128, 3, out="int8_full:shift"),
+        _unit("int32", "int4", 64, 3, out="int8_full:shift"),
         _unit("aligned:13", "int8", 16, 3, micro=True),
         _unit("aligned:13", "int5,int3", 8, 4, micro=True),
         _unit("int32", "int8xint4", 16, 6, out="uint8:multiply", scales="u4", zero_points="ab"),
@@ -179,7 +175,7 @@ def _dot_units() -> list[Unit]:
         _unit("int32", "int8", 4, 5, out="float16:scale", zero_points="a"),
         _unit("aligned:30", "e2m3", 4, 1, out="bfloat16"),
         _unit("fused:0", "e3m2", 4, 4),
-        _unit("aligned:13", "e4m3", 16, 27, interleave=15),
+        _unit("aligned:13", "e4m3", 8, 25, interleave=15),
         _unit("hopper-promoted", "e4m3,e5m2", 8, 6, interleave=3),
         _unit("exact", "e3m2,int8", 4, 9, interleave=2, out="float16"),
         _unit("int32", "int8", 4, 3, interleave=2, out="int8_full:shift"),
@@ -214,6 +210,12 @@ def _large_units() -> list[Unit]:
         _unit("aligned:30:bfloat16", "e4m3", 4, 3, scales="e4m3", out="bfloat16"),
         _unit("cdna3-fp8", fnuz, 32, 6, scale_block=16),
         _unit("fixed:640:-300", "e5m2,e4m3", 8, 3),
+        _unit("cdna1-bf16", "bf16", 2, 6),
+        _unit("aligned:13", EVERY_FORMAT, 16, 16),
+        _unit("aligned:13", "e4m3", 16, 27, interleave=15),
+        _unit("int32", "int4", 128, 3, out="int8_full:shift"),
+        _unit("exact", "fp16", 8, 5),
+        _unit("blackwell", "e4m3,e2m1", 16, 8, scales="e4m3", scale_block=4),
         _matmul(4, 4, _unit("aligned:13", "e4m3", 16, 4), depth=16),
         _matmul(2, 3, _unit("exact", EVERY_FORMAT, 4, 3), depth=4, a_bytes=1, b_bytes=7, c_bytes=1),
         _matmul(
@@ -234,16 +236,17 @@ def _large_units() -> list[Unit]:
             4, 2, _unit("hopper", "e5m2", 8, 5, out="bfloat16"), depth=4, c_bytes=3, initial_c=True
         ),
         _matmul(2, 1, _unit("fused:25", "bf16", 4, 4), depth=4, a_bytes=3),
+        _matmul(2, 2, _unit("aligned:13", "e4m3", 4, 8, interleave=3), depth=4),
     ]
 
 
 def _wider_units() -> list[Unit]:
     """Elements of 16 bits and more, alone and beside narrow ones, and those of FNUZ."""
     return [
-        _unit("exact", "fp16", 8, 5),
+        _unit("exact", "fp16", 4, 5),
         _unit("aligned:13", "bf16,bf16xint4,tf32", 8, 6),
         _unit("float32", "e4m3,fp16xe2m1,bf16", 4, 3),
-        _unit("hopper-fp16", "bf16", 16, 5, interleave=2),
+        _unit("hopper-fp16", "bf16", 8, 5, interleave=2),
         _unit("ada", "e4m3fnuz,e5m2fnuz,e4m3fnuzxe5m2fnuz", 16, 4),
     ]
 
@@ -271,7 +274,7 @@ def _scaled_units() -> list[Unit]:
         _unit("float32", "e2m1,e4m3", 8, 5, scales="e4m3"),
         _unit("bfloat16", "e2m1", 4, 6, scales="e4m3", out="bfloat16"),
         _unit("fused:13", "e2m1", 16, 4, scales="e4m3", interleave=2),
-        _unit("blackwell", "e4m3,e2m1", 16, 8, scales="e4m3", scale_block=4),
+        _unit("blackwell", "e4m3,e2m1", 8, 8, scales="e4m3", scale_block=4),
         _unit("hopper-promoted", "e5m2", 16, 6, scale_block=8),
     ]
 
@@ -280,7 +283,6 @@ def _amd_units() -> list[Unit]:
     """AMD's machines: a beat is a step, but for two beside each other."""
     return [
         _unit("cdna1-fp16", "fp16", 4, 5),
-        _unit("cdna1-bf16", "bf16", 2, 6),
         _unit("cdna2-fp16", "fp16,bf16", 4, 3),
         _unit("cdna2-bf16", "bf16", 2, 2),
         _unit("cdna3-fp16", "fp16,bf16", 8, 5),

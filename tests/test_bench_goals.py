@@ -32,7 +32,7 @@ from mxdot.sim.quantize import features as q_features
 from mxdot.sim.quantize import item as q_item
 from mxdot.sim.quantize import stimulus as q_stimulus
 
-COUNT = 300 if FULL else 12
+COUNT = 300 if FULL else 8
 TRAFFIC = 2000  # as `mxdot sim dot` has it
 
 EXTREME = [

@@ -152,7 +152,7 @@ OPTIONS += ["--stages", "2", "--format", "e2m3,e2m1", "--depth", "16"]
 # Format, lanes, sides of the array, shape and cycles; a small array of few lanes is built in a
 # fraction of the time.
 WHOLE = [("e4m3", 32, 8, 79, 384, 384, 5_777), ("e4m3", 32, 8, 79, 1536, 384, 23_057)]
-SLICE = [("e2m1", 4, 4, 15, 40, 48, 4 * 10 * 12 + 13)]
+SLICE = [("e2m1", 4, 2, 7, 20, 48, 4 * 10 * 12 + 11)]
 REAL = str(REAL_FILE)
 
 

@@ -10,7 +10,7 @@ from compare import FULL, check, generator
 from mxdot.model import MACHINES, MXArray, dot, format_pairs, schemes
 from mxdot.model.formats import BF16
 
-EACH = 100_000 if FULL else 400
+EACH = 100_000 if FULL else 200
 RULES = (
     *("exact", "aligned:13", "aligned:3", "aligned:13:float16", "aligned:30:bfloat16"),
     *("fused:13", "fused:25", "fused:2", "fused:13:float16", "float32", "float16"),

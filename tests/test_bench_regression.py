@@ -166,7 +166,7 @@ def test_a_simulator_that_dies(simulation_dir, tmp_path):
 
 def test_an_interrupt_leaves_nothing_behind(simulation_dir):
     """SIGINT to the command alone: a terminal would send it to the whole group."""
-    command = [sys.executable, "-m", "mxdot.cli", "sim", "--only", "cdna1-bf16-bf16-x2-s6"]
+    command = [sys.executable, "-m", "mxdot.cli", "sim", "--only", "fixed_640_-300-e5m2+e4m3-x4-s3"]
     process = subprocess.Popen(
         [*command, "--seed", "1"],
         cwd=simulation_dir.resolve().parents[1],

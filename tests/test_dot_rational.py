@@ -1,6 +1,6 @@
 """The fast model equals the exact rational one: every accumulator, every format, bits and flags.
 
-By default at least 9,000 dot products for each kind of accumulator, and as many for each element
+By default at least 4,500 dot products for each kind of accumulator, and as many for each element
 format. `MXDOT_FULL=1` takes 100,000 for every combination of both. `MXDOT_SEED=n` draws others.
 """
 

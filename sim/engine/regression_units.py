@@ -279,7 +279,10 @@ def _scaled_units() -> list[Unit]:
 
 
 def _amd_units() -> list[Unit]:
-    """AMD's machines: a beat is a step, but for two beside each other."""
+    """AMD's machines: a beat is a step, but for two beside each other.
+
+    CDNA1's BF16 takes as long as four others: `_large_units` has it.
+    """
     return [
         _unit("cdna1-fp16", "fp16", 4, 5),
         _unit("cdna2-fp16", "fp16,bf16", 4, 3),

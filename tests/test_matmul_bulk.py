@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from compare import FULL, some
+from failing_disk import fails_from
 from mxdot.cli import main
 from mxdot.cli.run_layer import own_directory
 from mxdot.model import DotConfig, matmul
@@ -110,6 +111,30 @@ def test_results_that_end_early(build, tmp_path, monkeypatch):
         with pytest.raises(SimulationError) as caught:
             run_bulk(made, UNITS["one"], operands, tmp_path / "cut")
         assert str(caught.value) == f"{tmp_path}/cut.{name}: {message}"
+
+
+def test_operands_that_cannot_be_had(build, tmp_path, monkeypatch):
+    """They end early, are missing, or cannot be read after their second byte."""
+    operands = random_product(UNITS["one"], np.random.default_rng(1), 0, 4, 4, 2)
+    path = tmp_path / "operands"
+    file = tmp_path / "operands.b"
+
+    def fail():
+        fails_from(monkeypatch, 2, file, tmp_path)
+
+    for change, message in (
+        (lambda: os.truncate(file, 2), "an operand file is too short after "),
+        (file.unlink, "a file cannot be opened after "),
+        (fail, "an operand file cannot be read after "),
+    ):
+
+        def changed(*arguments, change=change, **options):
+            change()
+            return simulate(*arguments, **options)
+
+        monkeypatch.setattr(bulk, "simulate", changed)
+        with pytest.raises(SimulationError, match=f"bulk run of {path}: {message}"):
+            run_bulk(build("one"), UNITS["one"], operands, path)
 
 
 def test_bad_chances(build, tmp_path):

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from failing_disk import fails_from
 from mxdot.sim.bench import bulk
 from mxdot.sim.dot.bulk import write_records
 from mxdot.sim.engine.verilator import Build, SimulationError
@@ -128,6 +129,13 @@ def test_bulk_takes_no_error_for_the_end_of_a_file(standin, tmp_path):
     """A folder can be opened, and no byte of it can be read."""
     with pytest.raises(SimulationError, match=f"{tmp_path} cannot be read after 0 blocks"):
         bulk.run(standin, tmp_path, tmp_path / "results")
+
+
+def test_bulk_takes_no_error_for_the_end_of_a_record(standin, tmp_path, monkeypatch):
+    records = Blocks(10, seed=1).write(tmp_path / "records")
+    fails_from(monkeypatch, records.stat().st_size - 5, records, tmp_path)
+    with pytest.raises(SimulationError, match=f"{records} cannot be read after 9 blocks"):
+        bulk.run(standin, records, tmp_path / "results")
 
 
 @pytest.mark.parametrize("chances", [{"gap": 256}, {"stall": 256}])

@@ -63,7 +63,7 @@ int main(int argc, char **argv) {
     random ^= random << 5;
     if (!valid && input && (random & 0xff) >= gap) {
       size_t count = std::fread(record, 1, RECORD_BYTES, input);
-      if (count == 0 && std::ferror(input)) {
+      if (std::ferror(input)) {
         status = 5;
       } else if (count == 0) {
         std::fclose(input);

@@ -39,7 +39,7 @@
     int count;
     if ({1'b0, random[7:0]} < gap[8:0]) return;
     count = $fread(buffer, input_file);
-    if (count == 0 && !$feof(input_file)) begin
+    if (count != RECORD_BYTES && !$feof(input_file)) begin
       bulk_status = 5;
     end else if (count == 0) begin
       $fclose(input_file);
@@ -57,7 +57,7 @@
   task automatic cycle;
     logic sent;
     random = xorshift32(random);
-    if (!in_valid && input_file != 0) offer;
+    if (!in_valid && input_file != 0 && bulk_status == 0) offer;
     out_ready = {1'b0, random[15:8]} >= stall[8:0];
     clk = 0;
     #1;

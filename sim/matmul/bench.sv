@@ -79,7 +79,8 @@ module mxdot_matmul_bench #(
   // ---------------------------------------------------------------------------------- bulk mode
 
   // 0 success, 1 a file cannot be opened, 2 an operand file is too short, 3 no transfer for
-  // +bulk_timeout cycles, 4 a line of the program is not understood, 5 a register access is refused.
+  // +bulk_timeout cycles, 4 a line of the program is not understood, 5 a register access is refused,
+  // 6 an operand file cannot be read.
   int bulk_status = 0;
   int bulk_cycles = 0;
 
@@ -106,7 +107,7 @@ module mxdot_matmul_bench #(
   // The next beat of a stream, unless one is offered, none is left, or a random gap comes.
   `define OFFER(X, BYTES, CHANCE) \
     if (X``_left > 0 && !s_axis_``X``_tvalid && {1'b0, CHANCE} >= gap[8:0]) begin \
-      if ($fread(X``_beat, X``_file) != BYTES) bulk_status = 2; \
+      if ($fread(X``_beat, X``_file) != BYTES) bulk_status = $feof(X``_file) ? 2 : 6; \
       s_axis_``X``_tdata = X``_beat[0]; \
       s_axis_``X``_tlast = X``_left <= BYTES; \
       s_axis_``X``_tkeep = {BYTES{1'b1}}; \
@@ -236,7 +237,8 @@ module mxdot_matmul_bench #(
       void'($value$plusargs("bulk_seed=%d", seed));
       void'($value$plusargs("bulk_timeout=%d", timeout));
       random = seed == 0 ? 32'd1 : seed;
-      if (program_file == 0 || registers_file == 0 || c_file == 0) begin
+      if (program_file == 0 || registers_file == 0 || c_file == 0 || (a_file == 0 && a_left > 0)
+          || (b_file == 0 && b_left > 0) || (d_file == 0 && d_left > 0)) begin
         bulk_status = 1;
       end else begin
         rst = 1;

@@ -42,6 +42,7 @@ _STATUS = {
     3: "no transfer for {timeout} cycles",
     4: "a line of the program is not understood",
     5: "an access to a register was refused",
+    6: "an operand file cannot be read",
 }
 _READ = ["STATUS", "FLAGS", *COUNTERS, *(f"{name}_HIGH" for name in COUNTERS)]
 """The registers that are read in the end, in their order."""

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 
+from failing_disk import fails_from
 from mxdot.cli import main
 from mxdot.explore.cost.netlist import Netlist
 from mxdot.explore.simulators import bitsliced, cxxrtl
@@ -102,13 +103,18 @@ def test_few_items_are_dealt_to_fewer_runs(count, tmp_path):
     assert (read_results(results)[:, 0].view(np.float32) == sums.astype(np.float32)).all()
 
 
-def test_records_that_cannot_be_read_are_an_error(tmp_path):
-    """A folder can be opened, and no byte of it can be read."""
+def test_records_that_cannot_be_read_are_an_error(tmp_path, monkeypatch):
+    """A folder can be opened, and no byte of it can be read; a file, up to the fifth block."""
     verilog = tmp_path / "unit.v"
     verilog.write_text(generate(SMALL))
     program = cxxrtl.build("mxdot_dot", verilog, tmp_path / "build", layout(SMALL))
     with pytest.raises(SimulationError, match=f"{tmp_path} cannot be read after 0 blocks"):
         run(program, tmp_path, tmp_path / "results")
+    records, codes = tmp_path / "records", np.zeros((5, 4), np.uint8)
+    write_records(records, codes, codes, 127, 127, 0, True, True, a_bits=4, b_bits=4)
+    fails_from(monkeypatch, records.stat().st_size - 2, records, tmp_path)
+    with pytest.raises(SimulationError, match=f"{records} cannot be read after 4 blocks"):
+        run(program, records, tmp_path / "results")
 
 
 @pytest.mark.parametrize("simulator", ["cxxrtl", "bitsliced"])

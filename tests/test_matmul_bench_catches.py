@@ -1,5 +1,7 @@
 """The bench of the matrix unit: wrong units and wrong models must make it fail, and say why."""
 
+import os
+
 import pytest
 from amaranth.hdl import Mux, Value
 
@@ -16,6 +18,8 @@ from mxdot.hw.matmul.unit import MatmulUnit
 from mxdot.hw.pipeline import Row
 from mxdot.model import DotConfig
 from mxdot.model.units.matmul.config import MatmulConfig
+from mxdot.sim.bench.bulk import simulate
+from mxdot.sim.matmul import bulk
 from wrong_units import breaks, run_none_of, run_one_of, run_small
 
 UNIT = MatmulConfig(
@@ -245,6 +249,19 @@ def test_a_result_in_another_place_is_caught(simulation_dir, tmp_path):
     options = {"traffic": 0, "bulk": 20}
     result = run_one_of([wrong], wrong, SQUARE, tmp_path, simulation_dir, **options)
     assert "results differ from the model's" in result.errors[0]
+
+
+def test_a_packet_of_another_length_names_its_product(simulation_dir, tmp_path, monkeypatch):
+    def cut(build, path, *arguments, **options):
+        counts = simulate(build, path, *arguments, **options)
+        os.truncate(path.with_name(f"{path.name}.c"), 0)
+        return counts
+
+    monkeypatch.setattr(bulk, "simulate", cut)
+    result = run_none_of(WRONG, UNIT, tmp_path, simulation_dir, traffic=0, bulk=20)
+    (error,) = result.errors
+    product = "bulk, product 0 (wide), (M, N, K) = (3, 3, 192)"
+    assert error.startswith(f"{product}: {tmp_path}/bulk0.c: 0 bytes of C, wanted 48 (log: ")
 
 
 def test_a_wrong_result_is_located(simulation_dir, tmp_path):

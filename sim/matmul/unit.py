@@ -54,19 +54,22 @@ def _run_bulk(job: UnitJob, build: verilator.Build, result: UnitResult) -> list[
     failures: list[Failure] = []
     seconds, compared = 0.0, 0
     for number, product in enumerate(bulk_products(job)):
-        ran = run_bulk(
-            build,
-            job.config,
-            product,
-            job.directory / f"bulk{number}",
-            gap=BULK_GAP,
-            stall=BULK_STALL,
-            seed=job.seed % 2**31,
-            keep=job.waves,
-            time_limit=TIME_LIMIT,
-        )
-        want = job.predict()(job.config, product)
         where = f"bulk, product {number} ({product.name}), (M, N, K) = {product.shape}"
+        try:
+            ran = run_bulk(
+                build,
+                job.config,
+                product,
+                job.directory / f"bulk{number}",
+                gap=BULK_GAP,
+                stall=BULK_STALL,
+                seed=job.seed % 2**31,
+                keep=job.waves,
+                time_limit=TIME_LIMIT,
+            )
+        except verilator.SimulationError as error:
+            raise verilator.SimulationError(f"{where}: {error}") from None
+        want = job.predict()(job.config, product)
         wrong = compare(job.config, product, ran.packet, want)
         if wrong is not None:
             result.mismatches += wrong.count

@@ -99,6 +99,18 @@ def test_bulk_notices_a_broken_unit(broken, tmp_path, bit, message):
         bulk.run(broken, records, results, stall=100, timeout=500, time_limit=2 if bit == 6 else 60)
 
 
+def test_a_run_without_a_choice_takes_none_of_another(broken, tmp_path):
+    """Not of the folder three above, where a soak would say what is wrong in its runs."""
+    blocks = Blocks(50, seed=5)
+    choose(1 << 3, tmp_path)
+    folder = tmp_path / "a" / "b" / "c"
+    for directory in (folder, *folder.parents[:2]):
+        directory.mkdir(parents=True, exist_ok=True)
+        bulk.run(broken, blocks.write(directory / "records"), directory / "results")
+    with pytest.raises(SimulationError, match="more results than dot products"):
+        bulk.run(broken, tmp_path / "a" / "records", tmp_path / "results")
+
+
 def test_registers_without_a_reset_start_with_any_value(broken, tmp_path):
     blocks = Blocks(50, seed=5)
     records, results = blocks.write(tmp_path / "records"), tmp_path / "results"

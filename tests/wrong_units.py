@@ -63,8 +63,8 @@ def breaks(*components: type) -> Callable[[Callable], Wrong]:
 
 class Choice(wiring.Component):
     """Which of so many things are wrong in this run: in simulation of Verilog a bit for each, from
-    the file `choice` in the simulator's directory, or in that of the soak it belongs to; none
-    without a file."""
+    the file `choice` in the simulator's directory, or `soak_choice` in that of the soak it belongs
+    to; none without a file."""
 
     wrong: Any
 
@@ -86,7 +86,7 @@ module {name} (
   initial begin
     wrong = 0;
     file = $fopen("choice", "r");
-    if (file == 0) file = $fopen("../../../choice", "r");
+    if (file == 0) file = $fopen("../../../soak_choice", "r");
     if (file != 0) begin
       found = $fscanf(file, "%b", wrong);
       $fclose(file);
@@ -248,14 +248,14 @@ def _run_choice(
     return run_small(config, directory, builds, verilog=verilog, **options)
 
 
-def choose(bits: int, directory: Path) -> None:
+def choose(bits: int, directory: Path, name: str = "choice") -> None:
     """What is wrong in runs in `directory`: a bit for each, the first of all lowest."""
-    (directory / "choice").write_text(f"{bits:b}\n")
+    (directory / name).write_text(f"{bits:b}\n")
 
 
 def chosen_verilog(wrongs: Sequence[Wrong], chosen: Wrong, config: Any, directory: Path) -> Path:
     """The file of a unit in which all of `wrongs` are, for a soak in `directory` the chosen one."""
-    choose(1 << wrongs.index(chosen), directory)
+    choose(1 << wrongs.index(chosen), directory, "soak_choice")
     verilog = directory / "wrong.v"
     verilog.write_text(verilog_of_any(tuple(wrongs), config))
     return verilog

@@ -1,5 +1,6 @@
 """The bench itself: wrong units and wrong models must each make it fail, and say why."""
 
+import os
 import re
 
 import pytest
@@ -14,6 +15,7 @@ from mxdot.hw.dot.unit import DotUnit
 from mxdot.hw.pipeline import Admission, Row, Token
 from mxdot.hw.result_queue import ResultQueue
 from mxdot.model import DotConfig
+from mxdot.sim.bench import bulk
 from mxdot.sim.dot import report
 from mxdot.sim.engine.verilator import SimulationError
 from wrong_units import (
@@ -123,6 +125,20 @@ def test_wrong_rounding_of_a_narrow_c_is_caught(no_replay, simulation_dir, tmp_p
     options = {"traffic": 200 if FULL else 0, "bulk": 1000}
     result = run_one_of(WRONG, wrong_last_digit_of_c, CONFIG, tmp_path, simulation_dir, **options)
     assert any(DIFFER in error for error in result.errors)
+
+
+def test_results_that_end_early_are_an_error_in_one_line(simulation_dir, tmp_path, monkeypatch):
+    right = bulk.run
+
+    def cut(build, records, results, **options):
+        report = right(build, records, results, **options)
+        os.truncate(results, results.stat().st_size - 4)
+        return report
+
+    monkeypatch.setattr(bulk, "run", cut)
+    result = run_none_of(WRONG, CONFIG, tmp_path, simulation_dir, traffic=0, bulk=100)
+    (error,) = result.errors
+    assert f"{tmp_path}/bulk.results: ends inside a result (log: " in error
 
 
 def of_another_product(patch, when):

@@ -89,7 +89,7 @@ def test_no_start_is_a_deadlock(build, tmp_path):
 
 
 CUT = [
-    ("c", 60, "28 bytes of C, wanted 64"),  # of beats of 4 bytes and their count
+    ("c", 60, "ends inside a result"),  # of beats of 4 bytes and their count
     ("c", 64, "32 bytes of C, wanted 64"),
     ("registers", 0, "ends before the value of STATUS"),
     ("registers", 30, "ends before the value of FLAGS"),  # of lines of 18

@@ -63,11 +63,11 @@ class Streaming(Protocol):
 
 
 def read_results(path: Path, words: int = 2) -> NDArray[np.uint32]:
-    """The results of a bulk run, (n, words); ValueError when the file ends inside one."""
-    found = np.fromfile(path, np.dtype("<u4"))
-    if 4 * found.size != path.stat().st_size or found.size % words:
-        raise ValueError(f"{path} ends inside a result")
-    return found.reshape(-1, words)
+    """The results of a bulk run, (n, words); SimulationError when the file ends inside one."""
+    found = np.fromfile(path, np.uint8)
+    if found.size % (4 * words):
+        raise SimulationError(f"{path}: ends inside a result")
+    return found.view("<u4").reshape(-1, words)
 
 
 def run(

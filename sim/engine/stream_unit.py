@@ -243,12 +243,12 @@ class StreamUnit(ABC):
                         waves=waves,
                         time_limit=time_limit,
                     )
+                    if want is None:  # no sooner: a unit that hangs is told at once
+                        words = [self.words(predict(self.config, batch)) for batch in batches]
+                        want = self.placed_words(np.concatenate(words)[order])
+                    got = bulk.read_results(results, want.shape[1])
                 except SimulationError as error:
                     raise SimulationError(f"{timing}: {error}") from None
-                if want is None:  # not before the unit has ended: one that hangs is told at once
-                    words = [self.words(predict(self.config, batch)) for batch in batches]
-                    want = self.placed_words(np.concatenate(words)[order])
-                got = bulk.read_results(results, want.shape[1])
                 yield Sent(batches, order, got, want, report, timing)
         finally:
             if not self.job.waves:

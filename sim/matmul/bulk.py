@@ -29,7 +29,7 @@ import numpy as np
 from ...model.trace import FLAG_NAMES
 from ...model.units.matmul.config import MatmulConfig
 from ...model.units.matmul.registers import COUNTERS, REGISTERS, fields, word
-from ..bench.bulk import check_chances, simulate
+from ..bench.bulk import check_chances, read_results, simulate
 from ..engine.verilator import Build, SimulationError
 from .item import Product
 
@@ -136,13 +136,11 @@ def _beats(packet: bytes, width: int) -> np.ndarray:
 
 
 def _packet(file: Path, width: int) -> bytes:
-    """The packet of C, from the whole beats that the bench top wrote."""
+    """The packet of C, from the beats that the bench top wrote."""
     words = -(-width // 4)
-    data, beat = np.fromfile(file, np.uint8), 4 * (words + 1)
-    beats = data[: len(data) // beat * beat].reshape(-1, beat)
-    counts = beats[:, 4 * words :].copy().view("<u4").reshape(-1, 1)
-    data = beats[:, :width]
-    return data[np.arange(width) < counts].tobytes()
+    beats = read_results(file, words + 1)
+    data = beats.view(np.uint8)[:, :width]
+    return data[np.arange(width) < beats[:, words:]].tobytes()
 
 
 def _program(words: dict[str, dict[str, int]]) -> str:

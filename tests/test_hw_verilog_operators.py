@@ -11,7 +11,7 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
-from compare import generator
+from compare import FULL, generator
 from mxdot.hw.hierarchy import submodule
 from test_hw_netlist import OPERATORS, Counter, Statements
 from verilog_bench import Around, differences
@@ -159,16 +159,19 @@ DESIGNS = {
 }
 
 
+ROWS = 1000 if FULL else 500
+
+
 def test_verilog_does_what_the_simulator_does_and_is_clean(tmp_path):
     rng = generator("verilog operators")
     designs = {}
     for name, make in DESIGNS.items():
         design = Around(make())
-        rows = {p: rng.integers(0, 1 << w, 500).tolist() for p, w in design.inputs.items()}
+        rows = {p: rng.integers(0, 1 << w, ROWS).tolist() for p, w in design.inputs.items()}
         if design.clock:
             # Only in the simulator does a reset clear what a memory has read.
             chance = 0 if name == "words" else 0.02
-            rows["rst"] = [1, *(rng.random(499) < chance).astype(int).tolist()]
+            rows["rst"] = [1, *(rng.random(ROWS - 1) < chance).astype(int).tolist()]
         designs[name] = design, rows
     assert differences(designs, tmp_path) == []
     for name in designs:

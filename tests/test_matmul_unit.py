@@ -4,11 +4,14 @@ from itertools import product
 
 import pytest
 
-from compare import some
+from compare import FULL, some
 from matmul_jobs import DOT, SMALL, Job, run_jobs
 from mxdot.model import DotConfig
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.model.units.matmul.registers import COUNTERS
+
+SIDE = 2 if FULL else 1
+"""Rows and columns of arrays whose shape does not matter."""
 
 # Products -----------------------------------------------------------------------------------------
 
@@ -26,25 +29,28 @@ def test_lengths_around_the_depth(blocks, initial_c):
     run_jobs(config, jobs)
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "c", "d", "gap", "stall"),
-    some(
-        [
-            (1, 1, 1, 1, 0, 0.3),
-            (4, 2, 3, 5, 0.3, 0.5),
-            (6, 8, 16, 16, 0.7, 0),
-            (7, 5, 3, 3, 0.1, 0.1),
-            (24, 2, 8, 1, 0, 0.8),
-            (5, 7, 32, 64, 0.5, 0.5),
-            (6, 3, 4, 4, 0.3, 0.3),
-        ],
-        3,
-    ),
-)
+COLUMNS = 3 if FULL else 1
+WIDTHS = {
+    # A step is 6 bytes of A, 3 of B; a row is 4 bytes.
+    1: [(1, 1, 1, 1, 0, 0.3), (7, 5, 3, 3, 0.1, 0.1), (6, 3, 4, 4, 0.3, 0.3)],
+    # A step is 6 bytes of A, 9 of B; a row is 12 bytes.
+    3: [
+        (1, 1, 1, 1, 0, 0.3),
+        (4, 7, 5, 9, 0.3, 0.5),
+        (6, 12, 16, 16, 0.7, 0),
+        (7, 15, 3, 7, 0.1, 0.1),
+        (24, 5, 24, 1, 0, 0.8),
+        (5, 8, 32, 64, 0.5, 0.5),
+        (6, 9, 12, 12, 0.3, 0.3),
+    ],
+}
+"""By columns of the array: narrower, equal, wider, no divisor."""
+
+
+@pytest.mark.parametrize(("a", "b", "c", "d", "gap", "stall"), WIDTHS[COLUMNS])
 def test_widths_of_streams_under_stalls(a, b, c, d, gap, stall):
-    """A step is 6 bytes of A, 3 of B; a row is 4 bytes: narrower, equal, wider, no divisor."""
-    config = MatmulConfig(DOT, 2, 1, 4, a, b, c, d, initial_c=True)
-    jobs = [Job(config, 3, 2, blocks, blocks, use_d=True) for blocks in (2, 5)]
+    config = MatmulConfig(DOT, 2, COLUMNS, 4, a, b, c, d, initial_c=True)
+    jobs = [Job(config, 3, 5 if FULL else 2, blocks, blocks, use_d=True) for blocks in (2, 5)]
     run_jobs(config, jobs, gap=gap, stall=stall)
 
 
@@ -69,21 +75,25 @@ def test_widths_of_streams_under_stalls(a, b, c, d, gap, stall):
 def test_dot_units(dot):
     """Accumulators, formats, modes and results; a pipelined fused loop makes the array wait.
 
-    Of one dot unit: an array takes the simulator time for each, to compile and to run."""
-    config = MatmulConfig(dot, rows=1, columns=1, depth=4)
-    jobs = [Job(config, 2, 2, 3 + mode, mode, mode) for mode in range(len(dot.formats))]
+    By default of one dot unit: the simulator takes time for each, to compile and to run."""
+    config = MatmulConfig(dot, SIDE, SIDE, depth=4)
+    m, n = (3, 4) if FULL else (2, 2)
+    jobs = [Job(config, m, n, 3 + mode, mode, mode) for mode in range(len(dot.formats))]
     counts = run_jobs(config, jobs, gap=0.1, stall=0.2)
     assert all((each["WAIT_UNIT"] > 0) == (dot.interval > 1) for each in counts)
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (1, 3), (3, 1), (3, 2)])
+@pytest.mark.parametrize(
+    ("rows", "columns"), [(1, 1), (3, 1), *([(1, 4), (4, 2)] if FULL else [(1, 3), (3, 2)])]
+)
 def test_shapes_of_the_array(rows, columns):
     config = MatmulConfig(DOT, rows, columns, 4)
-    run_jobs(config, [Job(config, 4, 4, 3), Job(config, rows, columns, 6)], stall=0.3)
+    side = 5 if FULL else 4
+    run_jobs(config, [Job(config, side, side, 3), Job(config, rows, columns, 6)], stall=0.3)
 
 
 def test_overflow_and_nan_reach_the_flags():
-    config = MatmulConfig(DotConfig("e5m2", 4, "exact"), 1, 1, 4)
+    config = MatmulConfig(DotConfig("e5m2", 4, "exact"), SIDE, SIDE, 4)
     large, nan = range(250, 255), range(255, 256)
     jobs = [Job(config, 2, 2, 2, scales=scales) for scales in (large, nan)]
     run_jobs(config, [*jobs, Job(config, 2, 2, 2)])

@@ -10,14 +10,15 @@ hypothesis.settings.register_profile("mxdot", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("mxdot")
 
 # Elaboration makes millions of objects that all stay for a while: looking for garbage among them
-# as often as Python does by itself takes a third of its time.
-gc.set_threshold(2_000_000, 20, 50)
+# as often as Python does by itself takes a third of its time. A process takes up to 1 GB so.
+gc.set_threshold(6_000_000, 20, 50)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Those that build simulations first, for they take longest: what is left for the end of a run
     is short, and no worker waits for another."""
     items.sort(key=lambda item: "simulation_dir" not in getattr(item, "fixturenames", ()))
+    gc.freeze()  # the items stay
 
 
 @pytest.fixture(scope="session")

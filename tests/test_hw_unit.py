@@ -33,7 +33,7 @@ UNITS = [
     unit("hopper", FP8, lanes=8),
     unit("hopper-promoted"),
     unit("hopper-mx", "e4m3", lanes=8, stages=3),
-    unit("hopper-fp16", "e5m2", lanes=16, stages=5),
+    unit("hopper-fp16", "e5m2", stages=5),
     unit("ada", "e4m3", lanes=32, stages=8),
     unit("blackwell", "e4m3,e2m1", lanes=8, out="bfloat16", stages=6),
     unit("volta", "fp16", lanes=8),
@@ -47,7 +47,7 @@ UNITS = [
     unit("fused:25:bfloat16", "e5m2", out="bfloat16", stages=2),
     unit("aligned:13:float16", FP8, out="float16", stages=9),
     unit("float16", "e4m3,fp16"),
-    unit("bfloat16", "e5m2", lanes=8, out="float16"),
+    unit("bfloat16", "e5m2", out="float16"),
     unit("volta-float16", "fp16", lanes=8, out="float16"),
     unit("hopper-mma", "e4m3", lanes=8),
     unit("hopper-mma-float16", "e5m2", lanes=8, stages=5),
@@ -60,6 +60,8 @@ UNITS = [
     unit("blackwell-mxf4nvf4", "e2m1", lanes=64, scales="e4m3", scale_block=16),
     # Others of the same datapaths.
     *[
+        unit("hopper-fp16", "e5m2", lanes=16, stages=5),
+        unit("bfloat16", "e5m2", lanes=8, out="float16"),
         unit("cdna2-fp16", "fp16"),
         unit("cdna2-bf16", "bf16", lanes=2, out="float16"),
         unit("cdna3-fp16", "fp16,bf16"),

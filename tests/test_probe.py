@@ -84,7 +84,9 @@ def test_findings_are_the_parameters(text, terms, fraction_bits, result_bits, pr
     assert (found.inf, found.minus_zero) == (0x7F800000, 0)
 
 
-@pytest.mark.parametrize("text", ["hopper", "hopper-promoted", "hopper-fp16", "aligned:30"])
+@pytest.mark.parametrize(
+    "text", some(["hopper", "hopper-promoted", "hopper-fp16", "aligned:30"], 3)
+)
 def test_recovers_without_c(text):
     unit = ModelUnit(text)
     unit.takes_c = False

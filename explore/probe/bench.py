@@ -81,6 +81,12 @@ class Bench:
         return dict(zip(unique.tolist(), best[first].tolist(), strict=True))
 
     @cached_property
+    def _codes_of(self) -> dict[float, tuple[int, int]]:
+        """The codes of both elements for each product value."""
+        a, b = self.table.codes(np.array(list(self._pair_of.values())))
+        return dict(zip(self._pair_of, zip(a.tolist(), b.tolist(), strict=True), strict=True))
+
+    @cached_property
     def clean(self) -> list[int]:
         """The e for which 2^e is a product whose unit digit is its leading digit."""
         units = self.table.unit_exponents
@@ -107,8 +113,7 @@ class Bench:
                 for fmt, value in zip(self.unit.formats, product, strict=True)
             )
             return a, b
-        a, b = self.table.codes(np.array(self._pair_of[product]))
-        return int(a), int(b)
+        return self._codes_of[product]
 
     def bits(
         self, rows: Sequence[Row], c: Sequence[float] | None = None, length: int | None = None

@@ -21,6 +21,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     gc.freeze()  # the items stay
 
 
+def pytest_sessionfinish() -> None:
+    """pytest looks for garbage once more, seconds among all that elaboration made."""
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def simulation_dir() -> Path:
     """Where tests build simulations; kept between runs, so that an unchanged one is not rebuilt.

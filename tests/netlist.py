@@ -155,6 +155,7 @@ class Scope:
             for i, cell in enumerate(cells)
             if isinstance(cell, nir.Instance)
         }
+        self.places: dict[int, dict[int, tuple[str, int]]] = {}
 
     @property
     def top(self) -> nir.Top:
@@ -171,16 +172,27 @@ class Scope:
 
     def alias(self, net: Net) -> "tuple[Scope, Any] | None":
         """The net on the other side of a port, where `net` is one."""
-        cell = self.cells[net.cell]
-        if isinstance(cell, nir.Instance):
-            name, bit = _port(cell.ports_o, net.bit)
-            scope = self.inside[net.cell]
-            return scope, scope.top.ports_o[name][bit]
-        if isinstance(cell, nir.Top) and self.around is not None:
-            name, bit = _port(cell.ports_i, net.bit)
+        inside = self.inside.get(net.cell)
+        if inside is not None:
+            name, bit = self._port(net)
+            return inside, inside.top.ports_o[name][bit]
+        if net.cell == 0 and self.around is not None:  # the cell of the ports
+            name, bit = self._port(net)
             scope, instance = self.around
             return scope, instance.ports_i[name][bit]
         return None
+
+    def _port(self, net: Net) -> tuple[str, int]:
+        """The port of the net's cell, and the bit of it, where the net is."""
+        if net.cell not in self.places:
+            cell: Any = self.cells[net.cell]
+            ports = cell.ports_o if net.cell in self.inside else cell.ports_i
+            self.places[net.cell] = {
+                start + bit: (name, bit)
+                for name, (start, width) in ports.items()
+                for bit in range(width)
+            }
+        return self.places[net.cell][net.bit]
 
     def sources(self, net: Net) -> "Iterator[tuple[Scope, Net]]":
         """The nets that `net` is computed from."""
@@ -208,14 +220,6 @@ class Scope:
     def of(self, nets: Iterable[Net]) -> str:
         """The expressions of nets that are known."""
         return f"[{', '.join(self.known[net] for net in nets)}]"
-
-
-def _port(ports: Mapping[str, tuple[int, int]], place: int) -> tuple[str, int]:
-    """The port, and the bit of it, at this place of a cell's outputs."""
-    for name, (start, width) in ports.items():
-        if start <= place < start + width:
-            return name, place - start
-    raise KeyError(place)
 
 
 def compile_step(

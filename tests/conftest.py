@@ -22,7 +22,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """pytest looks for garbage once more, seconds among all that elaboration made."""
+    """pytest looks for garbage once more, to tell of files that were left open: seconds among all
+    that elaboration made. It does so no more."""
     gc.freeze()
 
 

@@ -194,7 +194,7 @@ def test_products_travel_as_words_and_back():
             assert np.array_equal(getattr(again, name), getattr(batch, name))
 
 
-@pytest.mark.parametrize("unit", some(UNITS, 3), ids=lambda unit: unit.name)
+@pytest.mark.parametrize("unit", some(UNITS, 2), ids=lambda unit: unit.name)
 def test_traffic_reaches_every_bin_and_no_other(unit):
     """Goals hold the bins that a unit can reach: all of them, and only them."""
     config = unit.config

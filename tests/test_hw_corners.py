@@ -1,6 +1,7 @@
 """Corners of dot units that few random operands meet, one by one: a block of zeros beside c, and a
-product that c cancels but for some digits, under every scale; and a product that alone loses its
-last digits, at every distance in every lane."""
+product that c cancels but for some digits, under every scale; a product that alone loses its
+last digits, at every distance in every lane; and a running value that is next to nothing, and
+decides the rounding of a result of 16 bits."""
 
 import itertools
 
@@ -10,6 +11,7 @@ from amaranth.hdl import Cat, Const, Mux, Value
 
 from cases import Cases
 from compare import generator
+from mxdot.hw.arithmetic.normalize import Normalizer
 from mxdot.hw.dot import float_round
 from mxdot.hw.dot.alignment_shifter import AlignShifter
 from mxdot.model import E2M1, DotConfig, MXArray
@@ -19,14 +21,17 @@ from wrong_units import breaks
 
 SUMS = DotConfig("e2m1", 4, "aligned:13", 3)
 SHIFTS = DotConfig("e4m3", 4, "aligned:13", 3)
-FOUR, TWO = 0x48, 0x40  # of E4M3
+NARROW = DotConfig("e4m3", 4, "fused:25", 3, "bfloat16")
+FOUR, TWO, ONE = 0x48, 0x40, 0x38  # of E4M3
+MINUS = 0x80
 LARGEST = float(np.finfo(np.float32).max)
 
 
 def check(config, a, b, s, c):
-    """Products of one block of codes (n, lanes), under scales 2^s beside c, bits of a float32."""
+    """Products of codes (n, blocks x lanes), under scales 2^s (n, blocks), or (n,) of one block,
+    beside c, bits of a float32."""
     rng = generator("corners", str(config))
-    scales = split_scale(rng, np.asarray(s)[:, None])
+    scales = split_scale(rng, np.reshape(s, (len(a), -1)))
     left, right = (
         MXArray(codes, scale, config.formats[0][0], config.lanes)
         for codes, scale in zip((a, b), scales, strict=True)
@@ -74,7 +79,18 @@ def single_products():
     check(SHIFTS, a, b, np.zeros(len(rows), int), np.zeros(len(rows)))
 
 
-@pytest.mark.parametrize("corners", [zero_blocks, cancelled, single_products])
+def decided():
+    """A first block from far below to far above the least float32, then half of the least bfloat16:
+    a tie, but for the running value."""
+    rows = list(itertools.product(range(-158, -134), range(8), (0, MINUS), (0, MINUS)))
+    least, fraction, sign, other = (np.array(column) for column in zip(*rows, strict=True))
+    a, b = np.zeros((2, len(rows), 2 * NARROW.lanes), np.uint8)
+    a[:, 0], a[:, NARROW.lanes] = ONE + fraction | sign, ONE | other
+    b[:, 0] = b[:, NARROW.lanes] = ONE
+    check(NARROW, a, b, np.stack([least, np.full(len(rows), -134)], axis=1), np.zeros(len(rows)))
+
+
+@pytest.mark.parametrize("corners", [zero_blocks, cancelled, single_products, decided])
 def test_corners(corners):
     corners()
 
@@ -137,4 +153,21 @@ def test_a_single_product_finds_a_lost_sticky_bit(monkeypatch):
     evaluator_of.cache_clear()
     with pytest.raises(AssertionError):
         single_products()
+    evaluator_of.cache_clear()
+
+
+@pytest.mark.parametrize("digit", [0, 1, 2])
+def test_a_tie_finds_a_wrong_place_of_small_sums(digit, monkeypatch):
+    """A digit of the least limits of normalising is inverted: results of 16 bits hide such sums."""
+
+    def wrong(normalizer, m):
+        if normalizer.limit_bits:
+            places = normalizer.limit ^ (1 << digit)
+            with m.If((normalizer.limit < 8) & ~(normalizer.value >> (normalizer.bits - 8)).any()):
+                m.d.comb += normalizer.result.eq(normalizer.value << places[:4])
+
+    breaks(Normalizer)(wrong)(monkeypatch)
+    evaluator_of.cache_clear()
+    with pytest.raises(AssertionError):
+        decided()
     evaluator_of.cache_clear()

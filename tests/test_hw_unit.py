@@ -228,7 +228,7 @@ def test_a_slot_past_the_last_is_the_last():
             ("e2m1", "exact", 14, 5, {"out": "bfloat16"}),
             ("int8", "int32", 19, 15, {}),
         ],
-        5,
+        3,
     ),
 )
 def test_interleaved_loops_that_are_cut_finer(formats, accumulator, stages, interleave, options):

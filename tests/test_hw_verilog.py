@@ -338,7 +338,7 @@ def test_module_names():
 CLEAN = [
     CONFIG,
     DotConfig("e5m2,int8", lanes=4, accumulator="exact", stages=1),
-    DotConfig("int8", 4, "int32", out="int32"),
+    DotConfig("e3m2xe2m3", lanes=4, accumulator="fused:30", stages=1, out="float16"),
     DotConfig("int8xint4", 8, "int32", out="uint8:multiply", scales="u4", zero_points="ab"),
     DotConfig("int4", 4, "int32", out="int8_symmetric:shift", zero_points="b", load_c=False),
     DotConfig("int8,e5m2", 4, "aligned:13", micro=True),
@@ -347,7 +347,7 @@ CLEAN = [
     DotConfig("e4m3fnuz", lanes=8, accumulator="cdna3-fp8", scale_block=4, status=False),
     # Others of the same datapaths.
     *[
-        DotConfig("e3m2xe2m3", lanes=4, accumulator="fused:30", stages=1, out="float16"),
+        DotConfig("int8", 4, "int32", out="int32"),
         DotConfig("bf16", lanes=2, accumulator="cdna2-bf16"),
         DotConfig("e4m3,e5m2,e3m2,e2m3,e2m1,int8", lanes=4, accumulator="exact", stages=1),
         DotConfig("e4m3,e5m2,int8xe4m3", lanes=4, accumulator="aligned:13"),

@@ -85,7 +85,7 @@ def test_findings_are_the_parameters(text, terms, fraction_bits, result_bits, pr
 
 
 @pytest.mark.parametrize(
-    "text", some(["hopper", "hopper-promoted", "hopper-fp16", "aligned:30"], 3)
+    "text", some(["hopper-promoted", "hopper", "hopper-fp16", "aligned:30"], 3)
 )
 def test_recovers_without_c(text):
     unit = ModelUnit(text)

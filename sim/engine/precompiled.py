@@ -60,7 +60,7 @@ def headers(objects: Path, tools: Tools, make: Sequence[str]) -> Path:
 
 
 def including(make: Sequence[str], text: Path) -> list[str]:
-    """`make` for C++ that includes `headers` before anything else."""
+    """`make`, which has a USER_CPPFLAGS, for C++ that includes `headers` before anything else."""
     flags = "USER_CPPFLAGS="
     return [f"{item} -include {text}" if item.startswith(flags) else item for item in make]
 

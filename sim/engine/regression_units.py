@@ -188,7 +188,8 @@ def _dot_units() -> list[Unit]:
 
 
 def _large_units() -> list[Unit]:
-    """For `FULL=1`: units whose datapaths others of the default matrix have, mostly narrower."""
+    """For `FULL=1`: units whose datapaths others of the default matrix have, mostly narrower; and
+    CDNA1's BF16, for its time."""
     fnuz = "e4m3fnuz,e5m2fnuz,e4m3fnuzxe5m2fnuz,e5m2fnuzxe4m3fnuz"
     return [
         _unit("hopper-promoted", "e4m3", 128, 15),
@@ -212,6 +213,9 @@ def _large_units() -> list[Unit]:
         _unit("fixed:640:-300", "e5m2,e4m3", 8, 3),
         _unit("cdna1-bf16", "bf16", 2, 6),
         _unit("aligned:13", EVERY_FORMAT, 16, 16),
+        _unit("blackwell", EVERY_FORMAT, 16, 2),
+        _unit("hopper-mx", EVERY_FORMAT, 16, 3),
+        _unit("hopper-fp16", "bf16", 16, 5, interleave=2),
         _unit("aligned:13", "e4m3", 16, 27, interleave=15),
         _unit("exact", "fp16", 8, 5),
         _unit("blackwell", "e4m3,e2m1", 16, 8, scales="e4m3", scale_block=4),

@@ -74,6 +74,8 @@ def claims() -> Iterator[Claim]:
                  lambda: Normalizer(48), _normalizer)  # fmt: skip
     yield _piece("normalizer:27-limited", "the same, no further than the limit",
                  lambda: Normalizer(27, limit_bits=11), _normalizer)  # fmt: skip
+    yield _piece("normalizer:54-limited", "the same, as wide as `fused:25` has it",
+                 lambda: Normalizer(54, limit_bits=11), _normalizer)  # fmt: skip
     for fmt, magnitude, nearest, bits in (
         (FLOAT32, 28, True, 23), (FLOAT32, 48, True, 23), (FLOAT32, 28, False, 13),
         (FLOAT32, 28, False, 23), (FLOAT16, 28, True, 10), (BFLOAT16, 28, True, 7),

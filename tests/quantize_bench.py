@@ -17,13 +17,14 @@ EVERY_RULE = "floor,ceil,even"
 
 
 @cache
-def _evaluator(config: QuantizeConfig) -> Evaluator:
+def elaborated(config: QuantizeConfig) -> Evaluator:
+    """The unit, once for all tests of a process."""
     return Evaluator(QuantizeUnit(config))
 
 
 def evaluator_of(config: QuantizeConfig) -> Evaluator:
     """The unit, after a reset."""
-    unit = _evaluator(config)
+    unit = elaborated(config)
     unit.registers = None
     return unit
 

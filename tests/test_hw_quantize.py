@@ -8,6 +8,7 @@ import pytest
 
 from compare import FULL, some
 from hw_bench import Evaluator
+from mxdot.hw.quantize.largest import Classify
 from mxdot.hw.quantize.lfsr import LaneWords
 from mxdot.model import E4M3, QuantizeConfig, lfsr
 from quantize_bench import (
@@ -15,10 +16,12 @@ from quantize_bench import (
     EVERY_RULE,
     Blocks,
     check_blocks,
+    elaborated,
     random_blocks,
     run_streams,
     with_choices,
 )
+from wrong_units import breaks
 
 SOURCES = ("float32", "bfloat16", "float16")
 ROUNDINGS = ("nearest_even", "toward_zero", "stochastic")
@@ -99,6 +102,40 @@ def test_ties_under_every_scale(fmt, rounding):
     outers = np.tile(outer.view(np.uint32), 3)
     choices = with_choices(config, rng, bits)
     check_blocks(config, replace(choices, outer=outers))
+
+
+def nans_of_one_digit(source: str) -> None:
+    """A NaN in each lane alone, with each digit of its fraction alone."""
+    config = QuantizeConfig("e2m1", 16, source, scales="e4m3")
+    fmt = config.source
+    lane, digit = np.divmod(np.arange(config.lanes * fmt.mantissa_bits), fmt.mantissa_bits)
+    bits = np.full((len(lane), config.lanes), fmt.encode(1.0), np.uint32)
+    infinity = ((1 << fmt.exponent_bits) - 1) << fmt.mantissa_bits
+    bits[np.arange(len(lane)), lane] = infinity | 1 << digit
+    blocks = with_choices(config, np.random.default_rng(12), bits)
+    one = np.full(len(lane), np.float32(1).view(np.uint32))
+    check_blocks(config, replace(blocks, outer=one))
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_nan_of_one_digit_is_seen(source):
+    nans_of_one_digit(source)
+
+
+def test_a_lane_that_does_not_see_a_digit_is_found(monkeypatch):
+    """Of which blocks drawn at random hold few."""
+
+    @breaks(Classify)
+    def blind(classify, m):
+        value = classify.i.values[9]
+        with m.If(value[:-1] == 0x7F800001):
+            m.d.comb += classify.o.nan.eq(0)
+
+    blind(monkeypatch)
+    elaborated.cache_clear()
+    with pytest.raises(AssertionError):
+        nans_of_one_digit("float32")
+    elaborated.cache_clear()
 
 
 def test_every_boundary_of_e4m3_scales():

@@ -81,6 +81,11 @@ def lost_cycles(counters, m):
     m.d.sync += counters.values.WAIT_D.eq(0)
 
 
+@breaks(Operand)
+def no_step_is_the_last(operand, m):
+    m.d.sync += operand.marks.ends.eq(0)
+
+
 @breaks(Sender)
 def stalled_beats_change(sender, m):
     with m.If(sender.m.tvalid & ~sender.m.tready):
@@ -167,7 +172,7 @@ WRONG = [
     *(every_access_is_fine, never_at_an_end, lost_cycles, stalled_beats_change),
     *(stalled_reads_change, reads_while_busy_are_zero, stalled_responses_change),
     *(beats_are_discarded, groups_of_three, one_running_value, waits_for_no_tile),
-    *(waits_for_every_tile, full_buffer_is_not_kept),
+    *(waits_for_every_tile, full_buffer_is_not_kept, no_step_is_the_last),
 ]
 """All in one unit."""
 
@@ -208,9 +213,10 @@ def test_right_unit_passes(simulation_dir, tmp_path):
             ["CYCLES is", "its parts are", "wanted at most 0", "STATUS has b_early_last"],
         ),
         (
-            [waits_for_no_tile, stalled_reads_change],
+            [waits_for_no_tile, stalled_reads_change, no_step_is_the_last],
             [
                 "results differ from the model's",
+                "TAIL is 0, wanted from 3 to",
                 "block 0: scale_a 0x",
                 "the response to a read changed before it was taken",
             ],

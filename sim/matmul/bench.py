@@ -137,12 +137,16 @@ class Bench:
                 self.report.failures.append(Failure(item, [wrong.got], [wrong.want], where))
 
     def check_counters(self, product: Product, counters: dict[str, int]) -> None:
-        """STEPS are the schedule's, WAIT_UNIT no more; and every cycle went to one thing."""
+        """STEPS are the schedule's, WAIT_UNIT no more, TAIL what follows the last step; and every
+        cycle went to one thing."""
         tiles = product.tiles(self.config)
         steps, waits = tiles.steps, self.config.waits(tiles)
         self.check(counters["STEPS"] == steps, f"STEPS is {counters['STEPS']}, wanted {steps}")
         waited = counters["WAIT_UNIT"]
         self.check(waited <= waits, f"WAIT_UNIT is {waited}, wanted at most {waits}")
+        # The last step is behind the operands' last beats, and its results as far behind it.
+        least, most, tail = self.config.dot.latency, self.watch.sending, counters["TAIL"]
+        self.check(least <= tail <= most, f"TAIL is {tail}, wanted from {least} to {most}")
         cycles = counters["CYCLES"]
         self.check_parts(counters)
         seen = self.watch.length

@@ -61,7 +61,7 @@ class Watch:
         self.bytes = dict.fromkeys(self.pins, 0)
         self.bytes_late = dict.fromkeys(self.pins, 0)
         self.ended: set[str] = set()
-        self.now = self.written = self.launched = self.finished = 0
+        self.now = self.written = self.launched = self.finished = self.fed = 0
         self.withdrawn = False
         cocotb.start_soon(self._run())
 
@@ -81,6 +81,11 @@ class Watch:
         """Cycles of the last job, from the one after its start to that of C's last beat."""
         # The write of the start is taken, carried out, and seen in the cycle after.
         return self.finished - self.launched - 1
+
+    @property
+    def sending(self) -> int:
+        """Cycles from the last beat of A and B to the last one of C."""
+        return self.finished - self.fed
 
     @property
     def phase(self) -> str:
@@ -126,3 +131,5 @@ class Watch:
         if last:
             self.ended.add(side)
             self.finished = self.now
+            if side in "ab":
+                self.fed = self.now

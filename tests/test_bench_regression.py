@@ -33,6 +33,7 @@ from mxdot.sim.engine.regression_units import Unit
 from mxdot.sim.engine.unit import UnitResult, run_unit
 from mxdot.sim.engine.verilator import SimulationError
 from mxdot.sim.matmul import unit as matmul_unit
+from processes import descendants, ended
 
 SMALL_MATMUL = Unit(MatmulConfig(DotConfig(formats="e2m1", lanes=4), 1, 1, depth=4), 10)
 SMALL = Unit(DotConfig(formats="e2m1", lanes=4, accumulator="exact", stages=2), 1000)
@@ -188,33 +189,7 @@ def test_an_interrupt_leaves_nothing_behind(simulation_dir):
     assert process.returncode == 130
     assert errors.strip().splitlines()[-1] == "mxdot: interrupted"
     assert workers
-    time.sleep(0.5)
-    assert not {pid for pid in workers if alive(pid)}
-
-
-def descendants(root: int) -> set[int]:
-    """Process ids below `root`."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            children.setdefault(parent, []).append(int(entry.name))
-    found, waiting = set(), [root]
-    while waiting:
-        below = children.get(waiting.pop(), [])
-        found.update(below)
-        waiting += below
-    return found
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    assert ended(workers)
 
 
 def test_coverage_is_added_up(tmp_path):

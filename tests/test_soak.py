@@ -23,6 +23,7 @@ from mxdot.sim.engine.stream_unit import Timing
 from mxdot.sim.soak import vector
 from mxdot.sim.soak.run import Settings, run_soak
 from mxdot.sim.soak.state import Count, State
+from processes import descendants, ended
 from wrong_units import breaks, chosen_verilog, off_by_one_shift, right_verilog, wrong_verilog
 
 CONFIG = DotConfig(formats="e4m3", lanes=4, accumulator="aligned:13", stages=3)
@@ -234,8 +235,12 @@ def counted(directory):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_an_interrupted_soak_goes_on(number, built, capsys):
     process = begun(built)
-    process.send_signal(number)
+    process.send_signal(signal.SIGSTOP)  # it starts no more
+    workers = descendants(process.pid)
+    for one in (number, signal.SIGCONT):
+        process.send_signal(one)
     assert process.wait(30) != 0
+    assert ended(workers)  # those of a killed one look after themselves
     runs, compared = counted(built)
     assert runs >= 1
     assert bool(list((built / "runs").iterdir())) == (number == signal.SIGKILL)

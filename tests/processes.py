@@ -1,0 +1,40 @@
+"""Processes that a process has started, and their ends."""
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def descendants(root: int) -> set[int]:
+    """Process ids below `root`."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            children.setdefault(parent, []).append(int(entry.name))
+    found, waiting = set(), [root]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        found.update(below)
+        waiting += below
+    return found
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def ended(pids: Iterable[int]) -> bool:
+    """Whether all of them are gone, at the latest after some seconds."""
+    end = time.monotonic() + 20
+    while left := [pid for pid in pids if alive(pid)]:
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return not left

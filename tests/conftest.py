@@ -11,7 +11,7 @@ hypothesis.settings.load_profile("mxdot")
 
 # Elaboration makes millions of objects that all stay for a while: looking for garbage among them
 # as often as Python does by itself takes a third of its time. A process takes up to 1 GB so.
-gc.set_threshold(4_000_000, 5, 5)
+gc.set_threshold(4_000_000, 5, 1000)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

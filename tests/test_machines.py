@@ -30,7 +30,7 @@ from rational_machines import NAMES
 
 SHAPES = ((1, 4), (2, 4), (1, 8), (3, 3), (1, 16), (5, 1), (1, 32), (2, 32), (1, 48), (1, 64))
 SHARES = (30, 16, 16, 10, 10, 6, 5, 3, 2, 2)
-EACH = 100_000 if FULL else 100
+EACH = 100_000 if FULL else 60
 NARROW = [
     f"{rule}{result}"
     for rule in ("", "aligned:13:", "aligned:0:", "fused:13:", "fused:25:", "fused:7:")

@@ -10,8 +10,8 @@ hypothesis.settings.register_profile("mxdot", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("mxdot")
 
 # Elaboration makes millions of objects that all stay for a while: looking for garbage among them
-# as often as Python does by itself takes a third of its time. A process takes up to 1 GB so.
-gc.set_threshold(4_000_000, 5, 1000)
+# as often as Python does by itself takes a third of its time. A process takes up to 2 GB so.
+gc.set_threshold(6_000_000, 20, 50)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

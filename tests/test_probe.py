@@ -96,7 +96,7 @@ def test_recovers_without_c(text):
 ALIKE = {machine.rule: name for name, machine in reversed(MACHINES.items())}
 
 
-@pytest.mark.parametrize("name", some(ALIKE.values(), 2))
+@pytest.mark.parametrize("name", some(ALIKE.values(), 3))
 def test_names_every_machine(name):
     """By operands of its own; machines of one rule are named together, and none of another."""
     machine = MACHINES[name]

@@ -169,9 +169,10 @@ def by_verilator(preset: str, config: DotConfig, directory: Path) -> None:
 
 
 @pytest.mark.parametrize("simulated", [by_netlist, *[by_verilator] * FULL])
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", PRESETS if FULL else list(PRESETS)[:4])
 def test_rtl_computes_what_the_silicon_did(preset, simulated, tmp_path):
-    """Dot products of a file through one unit with its format pairs as modes."""
+    """Dot products of a file through one unit with its format pairs as modes; by default of FP8 and
+    FP16, whose rule BF16 and TF32 have."""
     pairs = ",".join(PRESETS[preset][1])
     simulated(preset, DotConfig(pairs, lanes=BLOCK, accumulator=preset), tmp_path)
 

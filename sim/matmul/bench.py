@@ -144,7 +144,7 @@ class Bench:
         self.check(counters["STEPS"] == steps, f"STEPS is {counters['STEPS']}, wanted {steps}")
         waited = counters["WAIT_UNIT"]
         self.check(waited <= waits, f"WAIT_UNIT is {waited}, wanted at most {waits}")
-        # The last step is behind the operands' last beats, and its results as far behind it.
+        # The last step comes after the operands' last beats, its results a latency after it.
         least, most, tail = self.config.dot.latency, self.watch.sending, counters["TAIL"]
         self.check(least <= tail <= most, f"TAIL is {tail}, wanted from {least} to {most}")
         cycles = counters["CYCLES"]

@@ -1,7 +1,7 @@
 """Processes that a process has started, and their ends."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 
 
@@ -30,11 +30,11 @@ def alive(pid: int) -> bool:
         return False
 
 
-def ended(pids: Iterable[int]) -> bool:
+def ended(pids: Collection[int]) -> bool:
     """Whether all of them are gone, at the latest after some seconds."""
     end = time.monotonic() + 20
-    while left := [pid for pid in pids if alive(pid)]:
+    while any(map(alive, pids)):
         if time.monotonic() > end:
             return False
         time.sleep(0.05)
-    return not left
+    return True

@@ -5,31 +5,31 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from compare import some
 from matrices import every_unit
 from mxdot.model import E2M1, MACHINES, MX_FORMATS, DotConfig, format_pairs
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.sim.bench.operands import (
     CLASSES,
+    E4M3_CLASSES,
     SPECIAL_C,
     class_codes,
     class_table,
+    scale_class,
     split_scale,
     weighted,
 )
-from mxdot.sim.dot import features
+from mxdot.sim.dot import block_features, features
+from mxdot.sim.dot.integer_stimulus import INTEGER_SEQUENCES
 from mxdot.sim.dot.item import Batch, Bundle, batch_of, concatenate, predict, products
-from mxdot.sim.dot.stimulus import LONG_CHAIN, SEQUENCES, traffic
+from mxdot.sim.dot.stimulus import FEWEST, LONG_CHAIN, SEQUENCES, SHORT_RANGE, traffic
 from mxdot.sim.dot.subject import Timeline
 from mxdot.sim.dot.target import Pairs, Target, pairs_of
 from mxdot.sim.dot.turns import Turns
 from mxdot.sim.engine import regression_units
-from mxdot.sim.engine.regression import QUICK_TRAFFIC
 
 DOT_UNITS = [
     unit for unit in regression_units.default_matrix() if isinstance(unit.config, DotConfig)
 ]
-UNITS = [unit for unit in DOT_UNITS if unit.config.lanes <= 32]
 PAIRS = regression_units.EVERY_FORMAT.split(",")
 
 
@@ -125,6 +125,39 @@ def _last_digit(value: float) -> int:
     return (numerator & -numerator).bit_length() - denominator.bit_length()
 
 
+@pytest.mark.parametrize("name", [*PAIRS, "fp16", "bf16", "tf32", "bf16xint4"])
+def test_few_cancellations_are_of_every_depth(name):
+    """As few as a unit of many formats makes of one, but for none at all."""
+    config = DotConfig(formats=name, lanes=4)
+    for seed in range(5):
+        (batch,) = SEQUENCES["cancellation"][0](Target(config, 0), rng(seed), FEWEST)
+        depths = set().union(*block_features.depths(config, batch))
+        assert depths | {"none"} == set(block_features.depth_bins(config)), seed
+
+
+@pytest.mark.parametrize(("lanes", "block"), [(8, 8), (8, 4), (32, 16)])
+def test_few_scales_are_of_every_pair_of_classes(lanes, block):
+    config = DotConfig("e2m1", lanes, "blackwell", scales="e4m3", scale_block=block)
+    (batch,) = SHORT_RANGE["short_scales"][0](Target(config, 0), rng(), 1)
+    a, b = (
+        scale_class(codes, E4M3_CLASSES).reshape(len(batch), -1)
+        for codes in (batch.scale_a, batch.scale_b)
+    )
+    assert a.shape[1] == lanes // block
+    if lanes == block:
+        assert len(set(zip(*a.T, *b.T, strict=True))) == len(E4M3_CLASSES) ** 2
+    for side in (a, b):
+        assert np.unique(side).tolist() == list(range(len(E4M3_CLASSES)))
+    assert batch.has_unit_scales
+
+
+def test_few_sums_begin_at_both_ends_of_int32():
+    for load_c, ends in ((True, {-(2**31), 2**31 - 1}), (False, set())):
+        config = DotConfig("int8", 4, "int32", out="float16:scale", load_c=load_c)
+        (batch,) = INTEGER_SEQUENCES["ends"][0](Target(config, 0), rng(), 2)
+        assert set(batch.c.view(np.int32).tolist()) - {0} == ends
+
+
 def test_scales_around_the_least_normal_result():
     """Each of them beside zeros and beside a product that c takes away, wholly or in part."""
     config = DotConfig("e2m1", 4, "aligned:13", 3)
@@ -162,7 +195,7 @@ def test_sequences_make_dot_products_of_every_unit(name):
 
 
 def test_traffic_repeats_by_seed():
-    config = UNITS[0].config
+    config = DOT_UNITS[0].config
 
     def first(seed: int) -> Batch:
         return concatenate(traffic(config, rng(seed), 500))[0]
@@ -192,19 +225,6 @@ def test_products_travel_as_words_and_back():
         again = batch_of(config, products(config, batch))
         for name in ("a", "b", "scale_a", "scale_b", "c"):
             assert np.array_equal(getattr(again, name), getattr(batch, name))
-
-
-@pytest.mark.parametrize("unit", some(UNITS, 2), ids=lambda unit: unit.name)
-def test_traffic_reaches_every_bin_and_no_other(unit):
-    """Goals hold the bins that a unit can reach: all of them, and only them."""
-    config = unit.config
-    goals = features.goals(config)
-    seen: dict[str, set] = {name: set() for name in goals}
-    for batch in concatenate(traffic(config, rng(), QUICK_TRAFFIC)):
-        found = features.hits(config, batch, predict(config, batch))
-        for name in goals:
-            seen[name].update(*found[name])
-    assert seen == {name: set(bins) for name, bins in goals.items()}
 
 
 def test_names_of_the_matrix_differ():

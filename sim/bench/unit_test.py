@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ PROFILES = (
     Timing(),
     Timing(gap=0.3, length=2),
     Timing(stall=0.3, length=2),
-    Timing(gap=0.15, stall=0.15, length=4),
+    Timing(gap=0.3, stall=0.3, length=4),
     Timing(stall=0.1, length=10),
 )
 FILLS = 6  # in a stall of so many cycles for each result that it holds a unit fills up
@@ -31,6 +32,8 @@ RESET_TIMING = Timing(gap=0.1, stall=0.2, length=3)
 SHORT_SHARE = 8  # one item in so many comes among the shortest, side by side
 RESET_SHARE = 5  # one item in so many runs among resets, too
 RESETS = 60
+FEWEST_RESETS = 3  # in each state
+RESET_ROUNDS = 8  # of the items, at most, until there were as many
 SETTLE = 50  # cycles after the last result, for results that nobody asked for
 
 
@@ -105,24 +108,31 @@ class UnitTest(uvm_test):
         await self._cycles(SETTLE)
 
     async def _run_with_resets(self, items: list[Any]) -> None:
-        """Resets of one to three cycles in every state of the unit, while `items` are sent."""
+        """Resets of one to three cycles in every state of the unit, while `items` are sent, and
+        sent again where they are few."""
         if self.env.protocol.hung:
             return
         await self._reset(1)
-        resets = cocotb.start_soon(self._resets())
-        await self._run(RESET_TIMING, items)
+        states = [state for state in self.context.subject.event_goals()["reset"] if state != IDLE]
+        done: list[str] = []
+        resets = cocotb.start_soon(self._resets(states, done))
+        for _ in range(RESET_ROUNDS):
+            await self._run(RESET_TIMING, items)
+            if len(done) >= FEWEST_RESETS * len(states):
+                break
         resets.cancel()
         await self._reset(2)
 
-    async def _resets(self) -> None:
-        """A reset in each state that there is, in turn, however long it takes to come."""
+    async def _resets(self, states: Sequence[str], done: list[str]) -> None:
+        """A reset in each of the states in turn, however long it takes to come."""
         rng = self.context.random("resets")
-        states = [state for state in self.context.subject.event_goals()["reset"] if state != IDLE]
         for i in range(RESETS):
+            state = states[i % len(states)]
             await self._cycles(rng.randrange(40))
-            while self.env.protocol.state != states[i % len(states)]:
+            while self.env.protocol.state != state:
                 await self.context.pins.edge
             await self._reset(rng.randrange(1, 4))
+            done.append(state)
 
     def report_phase(self) -> None:
         """Write the report."""

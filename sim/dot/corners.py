@@ -9,13 +9,15 @@ from dataclasses import replace
 import numpy as np
 from numpy.random import Generator
 
-from ...model.formats import FLOAT16, FLOAT32
+from ...model.formats import E4M3, FLOAT16, FLOAT32
 from ..bench.operands import (
+    E4M3_CLASSES,
     SPECIAL_C,
     draw,
     finite_codes,
     float_bits,
     near_scales,
+    random_c,
     split_scale,
     weighted,
 )
@@ -246,6 +248,26 @@ def subnormal_c(target: Target, rng: Generator, n: int) -> list[Batch]:
     fraction = rng.integers(1, 2**23, n) >> rng.integers(0, 23, n)
     c = float_bits(rng.integers(0, 2, n), np.full(n, FLOAT32.emin - 1), fraction)
     return [target.batch(a, b, (near_scales(rng, (n, 1)), near_scales(rng, (n, 1))), c)]
+
+
+def short_scales(target: Target, rng: Generator, n: int) -> list[Batch]:
+    """Finite codes, one scale block of which is under every pair of classes of E4M3 scales in turn,
+    the others under any but NaN."""
+    limits = np.array(list(E4M3_CLASSES.values()))
+    n = max(n, len(limits) ** 2)
+    shape = (n, 1, target.lanes)
+    a = draw(rng, finite_codes(target.format_a), shape)
+    b = draw(rng, finite_codes(target.format_b), shape)
+    rows, each = np.arange(n), target.config.scale_blocks
+    chosen = rng.integers(0, each, n)
+    scales = []
+    for turn in (rows // len(limits), rows):
+        first, last = limits[turn % len(limits)].T
+        codes = rng.integers(0, E4M3.nan_code, (n, each), np.uint8)
+        codes[rows, chosen] = rng.integers(first, last + 1)
+        scales.append(codes[:, None] if each > 1 else codes)
+    batch = target.batch(a, b, (scales[0], scales[1]), random_c(rng, n))
+    return [replace(batch, has_unit_scales=True)]
 
 
 def c_classes(target: Target, rng: Generator, n: int) -> list[Batch]:

@@ -326,7 +326,7 @@ def limits(target: Target, rng: Generator, n: int) -> list[Batch]:
 
 
 def ends(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """Every lane at an end of its range, against zero points at either end."""
+    """Every lane at an end of its range, against zero points at either end; c too, at times."""
     shape = (n, 1, target.lanes)
     codes = []
     for fmt in (target.format_a, target.format_b):
@@ -336,7 +336,9 @@ def ends(target: Target, rng: Generator, n: int) -> list[Batch]:
         codes.append(np.where(rng.random((n, 1, 1)) < 0.5, whole, draw(rng, one, shape)))
     side = _fitting_shift(target.config, rng, n, 20)
     a, b = (np.ascontiguousarray(c) for c in codes)
-    return [integer_batch(target, rng, a, b, np.zeros(n, np.int64), side)]
+    c = np.zeros(n, np.int64)
+    c[:2] = LOWEST, HIGHEST
+    return [integer_batch(target, rng, a, b, c, side)]
 
 
 def raw(target: Target, rng: Generator, n: int) -> list[Batch]:

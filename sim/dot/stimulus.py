@@ -28,6 +28,8 @@ from .scales import with_scales
 from .target import Ints, Target
 
 Sequence = Callable[[Target, Generator, int], list[Batch]]
+FEWEST = 16
+"""Dot products of a sequence in each mode, at least."""
 
 
 def _lengths(rng: Generator, n: int, lengths: tuple[int, ...]) -> list[tuple[int, int]]:
@@ -60,8 +62,8 @@ def wide_range(target: Target, rng: Generator, n: int) -> list[Batch]:
     return batches
 
 
-MANY = 128  # exponents of products, of which no few products can have all
-SHALLOW = 24
+MANY = 128  # exponents of products, beyond which shallow cancellations are of more use than all
+SHALLOW, FIRST, STRIDE = 24, 2, 5  # how deep those are, in turn: a few reach every bin
 CANDIDATES, NEAR = 64, 8  # products beside one, and how far their codes lie
 
 
@@ -88,9 +90,10 @@ def cancellation(target: Target, rng: Generator, n: int) -> list[Batch]:
     remains = np.arange(n) % 4 != 0
     span, count = high - low + 1, np.cumsum(remains) - 1
     turn, place = np.divmod(count, span)  # the deepest first
-    if span > MANY:  # shallow ones, and some of the others
+    if span > min(MANY, remains.sum()):  # shallow ones, and some of the others
         far = count * 2 * span // n % span
-        place = np.where(count % 2, span - 1 - count // 2 % SHALLOW, far)
+        shallow = (FIRST + count // 2 * STRIDE) % min(SHALLOW, span)
+        place = np.where(count % 2, span - 1 - shallow, far)
     exponent = low + place
     code_a, code_b = target.pairs.draw(rng, exponent, rng.random(n) < 0.5)
     for codes, code in ((a, code_a), (b, code_b)):
@@ -245,7 +248,10 @@ SEQUENCES: dict[str, tuple[Sequence, int]] = {
 """Every sequence by name, with its share of the traffic."""
 
 
-SHORT_RANGE: dict[str, tuple[Sequence, int]] = {"subnormal_c": (corners.subnormal_c, 1)}
+SHORT_RANGE: dict[str, tuple[Sequence, int]] = {
+    "subnormal_c": (corners.subnormal_c, 1),
+    "short_scales": (corners.short_scales, 1),
+}
 """Sequences for units whose scales have few exponents, besides."""
 
 
@@ -281,5 +287,5 @@ def traffic(config: DotConfig, rng: Generator, count: int) -> list[Batch]:
         replace(for_unit(config, rng, batch), sequence=name)
         for mode in range(len(config.formats))
         for name, (make, share) in sequences.items()
-        for batch in make(Target(config, mode), rng, max(count * share // total, 16))
+        for batch in make(Target(config, mode), rng, max(count * share // total, FEWEST))
     ]

@@ -154,7 +154,10 @@ def ties(target: Target, rng: Generator, n: int) -> Bits:
 
 
 def limits(target: Target, rng: Generator, n: int) -> Bits:
-    """Largest values at the rules' boundaries: the largest element, m + 1 ones, powers of two."""
+    """Largest values at the rules' boundaries: the largest element, m + 1 ones, powers of two.
+
+    That of the first block is the power of two that any rule scales by one.
+    """
     fmt = target.format
     even = 2.0 - 2.0 ** -(fmt.mantissa_bits + 1)
     boundaries = np.array([1.0, fmt.largest_finite / 2.0**fmt.emax, even, 1.5])
@@ -164,6 +167,7 @@ def limits(target: Target, rng: Generator, n: int) -> Bits:
     most = target.floats(target.ones, -1)
     largest = np.clip(largest + rng.integers(-1, 2, n), 1, most)
     largest[rng.random(n) < 0.05] = most
+    largest[:1] = target.nearest(np.array([2.0**fmt.emax]))
     below = np.maximum(largest[:, None] >> target.fraction_bits, 1)
     below = below - rng.integers(1, 2 * fmt.emax - fmt.emin + 8, (n, target.config.block))
     bits = target.floats(below, _fractions(target, rng, below.shape))

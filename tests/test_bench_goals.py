@@ -20,13 +20,15 @@ from mxdot.model import DotConfig, DotQuantizeConfig, QuantizeConfig
 from mxdot.model.trace import FLAG_NAMES
 from mxdot.sim.bench.context import Context
 from mxdot.sim.bench.coverage import Coverage
+from mxdot.sim.bench.tensors import REAL_FILE
 from mxdot.sim.dot import features, item, slots, stimulus
 from mxdot.sim.dot.features import goals
 from mxdot.sim.dot.fixed_features import NEGATIVE, POSITIVE, WITHIN
-from mxdot.sim.dot.subject import Timeline
+from mxdot.sim.dot.subject import Timeline, capacity
 from mxdot.sim.dot_quantize import features as dq_features
 from mxdot.sim.dot_quantize import item as dq_item
 from mxdot.sim.dot_quantize import stimulus as dq_stimulus
+from mxdot.sim.dot_quantize.subject import TENSOR_BLOCKS
 from mxdot.sim.engine import regression_units
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.regression import QUICK_TRAFFIC
@@ -100,8 +102,8 @@ def seen_of_quantizer(config: QuantizeConfig, seed: int, count: int) -> dict[str
 
 
 def seen_of_dot_quantizer(config: DotQuantizeConfig, seed: int, count: int) -> dict[str, set]:
-    job = UnitJob("unit", config, seed, Path("unused"))
-    batch = dq_stimulus.traffic(job, "traffic", count, None)
+    job = UnitJob("unit", config, seed, Path("unused"), tensors=REAL_FILE)
+    batch = dq_stimulus.traffic(job, "traffic", count, TENSOR_BLOCKS)
     return union([dq_features.hits(config, batch, dq_item.predict(config, batch))])
 
 
@@ -149,15 +151,17 @@ def interleaved(number: int) -> DotConfig:
 
 
 def seen_of_slots(config: DotConfig) -> dict[str, set]:
-    """Blocks are accepted when the timeline says so, with gaps; every third bundle is cut, and in
-    every fourth no result is taken while there is room."""
+    """Blocks are accepted when the timeline says so, with gaps; every third bundle is cut, but for
+    those in which no result is taken while there is room: at times as many as fill the unit."""
     rng = np.random.default_rng(seed())
     batches = item.concatenate(stimulus.traffic(config, rng, 600))
     products = [product for batch in batches for product in item.products(config, batch)]
     slot, now, seen = 0, 0, []
+    held = 2 * (capacity(config) // config.interleave + 1)
     line, watcher = Timeline(config, lambda: slot), slots.Slots(lambda: slot, slots.goals(config))
     for number, bundle in enumerate(item.bundles(products, config.interleave, rng)):
-        cut, stalled = number % 3 == 0, number % 4 == 0
+        stalled = number // held % 4 == 0
+        cut = number % 3 == 0 and not stalled
         for place, step in bundle.order[: rng.integers(len(bundle.order)) if cut else None]:
             slot, blocks = bundle.products[place].slot, len(bundle.products[place].blocks)
             first, last = step == 0, step == blocks - 1

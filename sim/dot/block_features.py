@@ -92,14 +92,15 @@ def leader_bins(config: DotConfig) -> Bins:
     rule = config.accumulator
     low = 2 * config.scale_format.emin  # of scales; products may be smaller
     if not isinstance(rule, GroupSums):
-        low += min(sum(map(_least_unit, pair)) for pair in config.formats)
+        low += min(sum(map(least_unit, pair)) for pair in config.formats)
     below = [_below_alone(config)] if low < rule.running.emin else []
     subnormal = ["a subnormal c"] if below or not isinstance(rule, GroupSums) else []
     beside_c = ["c", *subnormal, "products beside c"] if _c_joins(config) else []
     return ["products alone", *below, *beside_c]
 
 
-def _least_unit(fmt: ElementFormat) -> int:
+def least_unit(fmt: ElementFormat) -> int:
+    """The smallest exponent that aligns an element, which integers have but one of."""
     units = unit_exponents(fmt)
     return int(units[units != NO_EXPONENT].min())
 

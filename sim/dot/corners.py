@@ -252,21 +252,29 @@ def subnormal_c(target: Target, rng: Generator, n: int) -> list[Batch]:
 
 def short_scales(target: Target, rng: Generator, n: int) -> list[Batch]:
     """Finite codes, one scale block of which is under every pair of classes of E4M3 scales in turn,
-    the others under any but NaN."""
+    the others under any but NaN; then the smallest product alone, under the least scales of each.
+    """
     limits = np.array(list(E4M3_CLASSES.values()))
-    n = max(n, len(limits) ** 2)
+    turns = len(limits) ** 2
+    n = max(n, 2 * turns)
     shape = (n, 1, target.lanes)
     a = draw(rng, finite_codes(target.format_a), shape)
     b = draw(rng, finite_codes(target.format_b), shape)
     rows, each = np.arange(n), target.config.scale_blocks
-    chosen = rng.integers(0, each, n)
+    chosen, alone = rng.integers(0, each, n), rows // turns % 2 == 1
+    least_a, least_b = target.zeros(n, 1)
+    low, _ = target.pairs.limits
+    lane = chosen * target.config.scale_block
+    put(target, rng, least_a, least_b, 0, lane, np.full(n, low), signs(rng, n))
+    a[alone], b[alone] = least_a[alone], least_b[alone]
     scales = []
     for turn in (rows // len(limits), rows):
         first, last = limits[turn % len(limits)].T
         codes = rng.integers(0, E4M3.nan_code, (n, each), np.uint8)
-        codes[rows, chosen] = rng.integers(first, last + 1)
+        codes[rows, chosen] = np.where(alone, first, rng.integers(first, last + 1))
         scales.append(codes[:, None] if each > 1 else codes)
-    batch = target.batch(a, b, (scales[0], scales[1]), random_c(rng, n))
+    c = np.where(alone, np.uint32(0), random_c(rng, n))
+    batch = target.batch(a, b, (scales[0], scales[1]), c)
     return [replace(batch, has_unit_scales=True)]
 
 

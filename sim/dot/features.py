@@ -190,7 +190,8 @@ def _result_bins(config: DotConfig) -> Bins:
     normal, subnormal = True, least < out.emin
     if register is not None:
         normal, subnormal = register.can_be_normal(out), register.can_be_subnormal(out)
-    if register is None and not _keeps_c(config):
+    reached = _keeps_c(config) and running.emin - carried_bits(config) < out.emin
+    if register is None and not reached:
         subnormal = subnormal and _least(config) < out.emin
     bins = ["zero", "nan", *["normal"] * normal, *["subnormal"] * subnormal]
     has_inf = any(fmt.inf_code is not None for pair in config.formats for fmt in pair)
@@ -200,18 +201,35 @@ def _result_bins(config: DotConfig) -> Bins:
 
 
 def _least(config: DotConfig) -> int:
-    """Exponent of the last digit of the smallest product under the smallest scales, or of what is
-    left of groups and c under these."""
+    """Exponent of the last digit of the smallest product under the smallest scales, where alignment
+    does not cut it, or of what is left of groups and c under these."""
     fmt, rule = config.scale_format, config.accumulator
     if isinstance(rule, GroupSums):
         return 2 * fmt.emin - rule.fraction_bits
-    lsb = min(Pair(*pair).lsb for pair in config.formats) - MICRO_DIGITS * config.micro
+    lsb = min(_last_digit(config, *pair) for pair in config.formats) - MICRO_DIGITS * config.micro
     return lsb + 2 * (fmt.emin - fmt.mantissa_bits)
+
+
+def _last_digit(config: DotConfig, a: ElementFormat, b: ElementFormat) -> int:
+    lsb, kept = Pair(a, b).lsb, config.accumulator.alignment_bits
+    if kept is None:
+        return lsb
+    return max(lsb, block_features.least_unit(a) + block_features.least_unit(b) - kept)
 
 
 def _keeps_c(config: DotConfig) -> bool:
     """Whether a c of any size is the result where all products are zero: groups always count."""
     return config.load_c and not isinstance(config.accumulator, GroupSums)
+
+
+def carried_bits(config: DotConfig) -> int:
+    """How many fraction bits of c come through beside products of zero; -1 where c does not."""
+    rule = config.accumulator
+    if not config.load_c or rule.register is not None:
+        return -1
+    if rule.alignment_bits is None or not rule.is_fused or rule.promotes_every is not None:
+        return rule.running.mantissa_bits
+    return min(rule.alignment_bits, rule.step_fraction_bits)
 
 
 def _narrowest(config: DotConfig) -> FloatFormat:
@@ -229,9 +247,11 @@ def _can_overflow(config: DotConfig) -> bool:
     fmt = _narrowest(config)
     largest = max(max(p.largest, -p.least) for p in (Pair(*pair) for pair in config.formats))
     top = 2 * (config.scale_format.emax + 1) + np.log2(largest * config.scale_block)
-    if config.load_c:
-        return fmt != FLOAT32 or top > fmt.emax - fmt.mantissa_bits
-    return top > fmt.emax + 1
+    if not config.load_c:
+        return top > fmt.emax + 1
+    digits = carried_bits(config)
+    rounds_c = fmt.emax < FLOAT32.emax or digits > fmt.mantissa_bits or _enters_rounded(config)
+    return rounds_c or top > fmt.emax - fmt.mantissa_bits
 
 
 def _can_underflow(config: DotConfig) -> bool:
@@ -241,7 +261,14 @@ def _can_underflow(config: DotConfig) -> bool:
     if register is not None:
         return register.can_underflow(_float_out(config))
     fmt = _narrowest(config)
-    return _least(config) < fmt.lsb or (_keeps_c(config) and fmt != FLOAT32)
+    least_of_c = config.accumulator.running.emin - carried_bits(config)
+    cuts_c = _keeps_c(config) and (least_of_c < fmt.lsb or _enters_rounded(config))
+    return _least(config) < fmt.lsb or cuts_c
+
+
+def _enters_rounded(config: DotConfig) -> bool:
+    """Whether c, a float32, is rounded to the running value's format."""
+    return config.accumulator.running != FLOAT32
 
 
 def _flag_bins(config: DotConfig) -> Bins:

@@ -5,7 +5,7 @@ A block hits what any of its dot products hits, and what the quantiser meets in 
 
 from collections.abc import Mapping, Sequence
 
-from ...model import DotConfig, DotQuantizeConfig
+from ...model import DotQuantizeConfig
 from ..dot import features as dot
 from ..quantize import features as quantize
 from .item import Batch, Outcome
@@ -19,7 +19,7 @@ def goals(config: DotQuantizeConfig) -> dict[str, Sequence[object]]:
     hit are left to the quantiser alone.
     """
     found, results = dot.goals(config.dot), quantize.goals(config.quantizer)
-    carried_bits, (fmt,) = _fraction_bits(config.dot), config.quantizer.formats
+    carried_bits, (fmt,) = dot.carried_bits(config.dot), config.quantizer.formats
     source, running = config.quantizer.source, config.dot.accumulator.running
     fraction_bits = source.mantissa_bits
     if carried_bits < min(fmt.mantissa_bits + 2, fraction_bits) or running.emax < source.emax:
@@ -47,13 +47,3 @@ def hits(
         rows = [bins for part in parts for bins in part[name]]
         found[name] = [set().union(*(rows[i] for i in block)) for block in order]
     return {**found, **quantize.hits(config.quantizer, outcome.blocks, outcome.codes)}
-
-
-def _fraction_bits(config: DotConfig) -> int:
-    """How many fraction bits of c come through beside products of zero."""
-    rule = config.accumulator
-    if not config.load_c or rule.register is not None:
-        return -1
-    if rule.alignment_bits is None or not rule.is_fused or rule.promotes_every is not None:
-        return rule.running.mantissa_bits
-    return min(rule.alignment_bits, rule.step_fraction_bits)

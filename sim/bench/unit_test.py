@@ -23,7 +23,7 @@ PROFILES = (
     Timing(),
     Timing(gap=0.3, length=2),
     Timing(stall=0.3, length=2),
-    Timing(gap=0.3, stall=0.3, length=4),
+    Timing(gap=0.3, stall=0.3, length=4),  # so often that bubbles fill while a result waits
     Timing(stall=0.1, length=10),
 )
 FILLS = 6  # in a stall of so many cycles for each result that it holds a unit fills up

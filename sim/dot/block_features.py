@@ -99,6 +99,13 @@ def leader_bins(config: DotConfig) -> Bins:
     return ["products alone", *below, *beside_c]
 
 
+def kept_digit(config: DotConfig, a: ElementFormat, b: ElementFormat, below: int = 0) -> int:
+    """Exponent of the least digit of a product that alignment keeps, under scales of one, or of
+    that exponent with so many digits below it."""
+    lsb, bits = Pair(a, b).lsb - below, config.accumulator.alignment_bits
+    return lsb if bits is None else max(lsb, least_unit(a) + least_unit(b) - bits)
+
+
 def least_unit(fmt: ElementFormat) -> int:
     """The smallest exponent that aligns an element, which integers have but one of."""
     units = unit_exponents(fmt)

@@ -190,8 +190,8 @@ def _result_bins(config: DotConfig) -> Bins:
     normal, subnormal = True, least < out.emin
     if register is not None:
         normal, subnormal = register.can_be_normal(out), register.can_be_subnormal(out)
-    reached = _keeps_c(config) and running.emin - carried_bits(config) < out.emin
-    if register is None and not reached:
+    from_c = _keeps_c(config) and running.emin - carried_bits(config) < out.emin
+    if register is None and not from_c:
         subnormal = subnormal and _least(config) < out.emin
     bins = ["zero", "nan", *["normal"] * normal, *["subnormal"] * subnormal]
     has_inf = any(fmt.inf_code is not None for pair in config.formats for fmt in pair)
@@ -204,17 +204,16 @@ def _least(config: DotConfig) -> int:
     """Exponent of the last digit of the smallest product under the smallest scales, where alignment
     does not cut it, or of what is left of groups and c under these."""
     fmt, rule = config.scale_format, config.accumulator
+    scales, below = 2 * fmt.emin, 2 * fmt.mantissa_bits  # of two scales; digits of subnormal ones
+    if isinstance(rule, GroupSums) and config.load_c:
+        return scales - rule.fraction_bits
     if isinstance(rule, GroupSums):
-        return 2 * fmt.emin - rule.fraction_bits
-    lsb = min(_last_digit(config, *pair) for pair in config.formats) - MICRO_DIGITS * config.micro
-    return lsb + 2 * (fmt.emin - fmt.mantissa_bits)
-
-
-def _last_digit(config: DotConfig, a: ElementFormat, b: ElementFormat) -> int:
-    lsb, kept = Pair(a, b).lsb, config.accumulator.alignment_bits
-    if kept is None:
-        return lsb
-    return max(lsb, block_features.least_unit(a) + block_features.least_unit(b) - kept)
+        lsb = min(Pair(*pair).lsb for pair in config.formats)
+        return scales + max(lsb - below, -rule.fraction_bits)
+    # Fused sums are cut with their scales, of which subnormal ones have the least exponent too.
+    own, after = (below, 0) if rule.is_fused else (0, below)
+    last = min(block_features.kept_digit(config, *pair, own) for pair in config.formats)
+    return scales + last - after - MICRO_DIGITS * config.micro
 
 
 def _keeps_c(config: DotConfig) -> bool:

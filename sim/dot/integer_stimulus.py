@@ -326,7 +326,7 @@ def limits(target: Target, rng: Generator, n: int) -> list[Batch]:
 
 
 def ends(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """Every lane at an end of its range, against zero points at either end; c too, at times."""
+    """Every lane at an end of its range, against zero points at either end; c in the first two."""
     shape = (n, 1, target.lanes)
     codes = []
     for fmt in (target.format_a, target.format_b):
@@ -337,7 +337,7 @@ def ends(target: Target, rng: Generator, n: int) -> list[Batch]:
     side = _fitting_shift(target.config, rng, n, 20)
     a, b = (np.ascontiguousarray(c) for c in codes)
     c = np.zeros(n, np.int64)
-    c[:2] = LOWEST, HIGHEST
+    c[:2] = (LOWEST, HIGHEST)[:n]
     return [integer_batch(target, rng, a, b, c, side)]
 
 

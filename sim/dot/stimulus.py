@@ -62,9 +62,24 @@ def wide_range(target: Target, rng: Generator, n: int) -> list[Batch]:
     return batches
 
 
-MANY = 128  # exponents of products, beyond which shallow cancellations are of more use than all
-SHALLOW, FIRST, STRIDE = 24, 2, 5  # how deep those are, in turn: a few reach every bin
+MANY = 128  # exponents of products, beyond which those near the largest are of more use than all
+NEAREST, FIRST, STRIDE = 24, 2, 5  # how far from it those are, in turn: a few reach every bin
 CANDIDATES, NEAR = 64, 8  # products beside one, and how far their codes lie
+
+
+def _in_turn(count: Ints, span: int) -> tuple[Ints, Ints]:
+    """Of each number a turn and a place: all of `span` in turn, the farthest from its end first.
+
+    Where the numbers are too few for that, or the places MANY, by turns some of all and one near
+    the end.
+    """
+    most = int(count.max(initial=-1)) + 1
+    if span <= min(MANY, most):
+        return np.divmod(count, span)
+    turn = count // 2
+    far = turn * 4 * span // max(most, 1) % span
+    near = (FIRST + turn * STRIDE) % min(NEAREST, span)
+    return turn, np.where(count % 2, span - 1 - near, far)
 
 
 def cancellation(target: Target, rng: Generator, n: int) -> list[Batch]:
@@ -82,18 +97,12 @@ def cancellation(target: Target, rng: Generator, n: int) -> list[Batch]:
     # One product at the top, so that a tiny remainder means a deep cancellation.
     code_a, code_b = target.pairs.draw(rng, np.full(n, high), rng.random(n) < 0.5)
     a[:, 0, 0], b[:, 0, 0] = code_a, code_b
-    for codes, fmt in ((a, target.format_a), (b, target.format_b)):
-        if fmt.is_integer:  # the most negative value has no negative
-            codes[codes == 2 ** (fmt.bits - 1)] += np.uint8(1)
+    if target.format_b.is_integer:  # the most negative value has no negative
+        b[b == 2 ** (target.format_b.bits - 1)] += np.uint8(1)
     a[:, 0, half:] = a[:, 0, :half]
     b[:, 0, half:] = target.format_b.negated(b[:, 0, :half])
     remains = np.arange(n) % 4 != 0
-    span, count = high - low + 1, np.cumsum(remains) - 1
-    turn, place = np.divmod(count, span)  # the deepest first
-    if span > min(MANY, remains.sum()):  # shallow ones, and some of the others
-        far = count * 2 * span // n % span
-        shallow = (FIRST + count // 2 * STRIDE) % min(SHALLOW, span)
-        place = np.where(count % 2, span - 1 - shallow, far)
+    turn, place = _in_turn(np.cumsum(remains) - 1, high - low + 1)  # the deepest first
     exponent = low + place
     code_a, code_b = target.pairs.draw(rng, exponent, rng.random(n) < 0.5)
     for codes, code in ((a, code_a), (b, code_b)):
@@ -139,7 +148,7 @@ def alignment(target: Target, rng: Generator, n: int) -> list[Batch]:
     """Two products at every distance that the formats have, in turn from the farthest on."""
     low, high = target.pairs.limits
     a, b = target.zeros(n, 1)
-    exponents = np.full(n, high), low + np.arange(n) % (high - low + 1)
+    exponents = np.full(n, high), low + _in_turn(np.arange(n), high - low + 1)[1]
     lanes = rng.random((n, target.lanes)).argsort(axis=1)
     for exponent, lane in zip(exponents, lanes.T, strict=False):
         code_a, code_b = target.pairs.draw(rng, exponent, rng.random(n) < 0.5)
@@ -251,6 +260,7 @@ SEQUENCES: dict[str, tuple[Sequence, int]] = {
 SHORT_RANGE: dict[str, tuple[Sequence, int]] = {
     "subnormal_c": (corners.subnormal_c, 1),
     "short_scales": (corners.short_scales, 1),
+    "least_products": (corners.least_products, 1),
 }
 """Sequences for units whose scales have few exponents, besides."""
 

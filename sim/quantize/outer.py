@@ -36,18 +36,15 @@ def outer_classes(bits: NDArray[np.uint32]) -> NDArray[np.int64]:
 
 def outer_scales(magnitude: NDArray[np.float64], rng: Generator) -> NDArray[np.uint32]:
     """Bits of a scale for each block, of its largest magnitude: most of them such that the block's
-    own is in or about the range of E4M3, with many digits and with few, and any bits, and `ENDS` in
-    turn."""
+    own is in or about the range of E4M3, with many digits and with few, and any bits and `ENDS`."""
     n = len(magnitude)
     near = np.maximum(magnitude, FLOAT32.smallest) * np.exp2(rng.uniform(-13, 13, n))
     few = np.ldexp(rng.integers(1, 16, n), np.frexp(near)[1] - 4)
     with np.errstate(over="ignore", under="ignore"):
         floats = [x.astype(np.float32).view(np.uint32) for x in (near, few)]
     some = rng.integers(0, 2**32, (2, n), dtype=np.uint32)
-    kinds = [*floats, some[0] >> 9, some[1]]
-    kind = rng.choice(len(kinds) + 1, n, p=[0.4, 0.4, 0.05, 0.05, 0.1])
-    ends = np.resize(rng.permutation(np.array(ENDS, np.uint32)), n)
-    return np.choose(kind, [*kinds, ends[np.cumsum(kind == len(kinds)) - 1]])
+    kinds = [*floats, some[0] >> 9, some[1], rng.choice(np.array(ENDS, np.uint32), n)]
+    return np.choose(rng.choice(len(kinds), n, p=[0.4, 0.4, 0.05, 0.05, 0.1]), kinds)
 
 
 def boundaries(target: "Target", rng: Generator, n: int) -> "tuple[Bits, NDArray[np.uint32]]":
@@ -63,7 +60,7 @@ def boundaries(target: "Target", rng: Generator, n: int) -> "tuple[Bits, NDArray
     outer = np.ldexp(outer, exponent - digits).astype(np.float32)
     outer = np.maximum(outer, np.float32(FLOAT32.smallest))
     codes = rng.integers(1, E4M3.nan_code, n)
-    outer[0], codes[0] = 1, E4M3_CLASSES["one"][0]
+    outer[:1], codes[:1] = 1, E4M3_CLASSES["one"][0]
     scale, next_scale = E4M3.values[codes], E4M3.values[np.minimum(codes + 1, E4M3.largest_code)]
     grid = np.unique(np.abs(fmt.values[np.isfinite(fmt.values)]))
     places = np.concatenate([grid, (grid[1:] + grid[:-1]) / 2, [2 * grid[-1]]])
@@ -71,12 +68,12 @@ def boundaries(target: "Target", rng: Generator, n: int) -> "tuple[Bits, NDArray
     values = (outer * scale)[:, None] * rng.choice(places, shape)
     # The largest magnitude makes this scale exactly, or lies between it and the next one.
     most = np.where(rng.random(n) < 0.5, scale, (scale + next_scale) / 2)
-    most[0] = scale[0]
+    most[:1] = scale[:1]
     values[:, 0] = outer * most * fmt.largest_finite
     limited = np.minimum(values, values[:, :1])
-    values[1:] = np.where(rng.random((n - 1, 1)) < 0.9, limited[1:], values[1:])
-    values[:1] = limited[:1]
-    bits = target.nearest(values)
+    is_limited = rng.random(n) < 0.9
+    is_limited[:1] = True
+    bits = target.nearest(np.where(is_limited[:, None], limited, values))
     bits = np.minimum(bits, target.floats(target.ones, -1))
     moved = bits + rng.integers(-1, 2, shape) * (rng.random(shape) < 0.5)
     return np.clip(moved, 0, target.floats(target.ones, -1)), outer.view(np.uint32)

@@ -13,11 +13,12 @@ from ...model import ElementFormat, QuantizeConfig
 from ...model.units.quantize_formats import magnitudes
 from ..bench.operands import class_codes
 from .item import Batch, largest_magnitudes
-from .outer import boundaries, outer_scales
+from .outer import ENDS, boundaries, outer_scales
 
 Bits = NDArray[np.int64]
 
 FEWEST_SCALES = 5  # exponents of the largest value, or `every_value` is left out
+FEWEST = 16  # blocks of a sequence for each format and scale rule
 TRAFFIC = 30_000  # blocks in bulk mode that are not of `every_value`, at most
 
 
@@ -248,6 +249,12 @@ def common(target: Target, rng: Generator, n: int) -> Bits:
     return _signs(target, rng, rng.permuted(target.nearest(np.ldexp(values, exponent)), axis=1))
 
 
+def outer_ends(target: Target, rng: Generator, n: int) -> tuple[Bits, NDArray[np.uint32]]:
+    """Values of any range under each of the outer scales of `ENDS` in turn."""
+    n = max(n, len(ENDS))
+    return random_range(target, rng, n), np.resize(np.array(ENDS, np.uint32), n)
+
+
 SEQUENCES: dict[str, tuple[Callable[[Target, Generator, int], Bits], int]] = {
     "random_range": (random_range, 3),
     "normal": (normal, 3),
@@ -260,7 +267,8 @@ SEQUENCES: dict[str, tuple[Callable[[Target, Generator, int], Bits], int]] = {
 }
 """Sequences of `traffic` by name, with their shares."""
 BOUNDARIES = "boundaries"
-"""That of units with an outer scale, which it makes with the values; its share is 4."""
+OUTER = {BOUNDARIES: (boundaries, 4), "outer_ends": (outer_ends, 1)}
+"""Those of units with an outer scale, which they make with the values."""
 COMMON = "common"
 """That of units that choose a format; its share is 2."""
 
@@ -269,7 +277,7 @@ def _sequences(
     config: QuantizeConfig,
 ) -> dict[str, tuple[Callable[[Target, Generator, int], Any], int]]:
     found: dict[str, tuple[Callable[[Target, Generator, int], Any], int]] = dict(SEQUENCES)
-    found |= {BOUNDARIES: (boundaries, 4)} if config.outer_bits else {}
+    found |= OUTER if config.outer_bits else {}
     return found | ({COMMON: (common, 2)} if config.selector_bits else {})
 
 
@@ -283,7 +291,7 @@ def traffic(config: QuantizeConfig, rng: Generator, count: int) -> list[Batch]:
         for mode, fmt in enumerate(config.formats)
         for rule in range(len(config.scale_rules))
         for name, (make, share) in sequences.items()
-        for n in [max(count * share // total, 16)]
+        for n in [max(count * share // total, FEWEST)]
     ]
 
 

@@ -314,13 +314,15 @@ def _under(
 
 
 def c_classes(target: Target, rng: Generator, n: int) -> list[Batch]:
-    """Every special c in turn, beside zeros of either sign, one product, or random elements."""
+    """Every special c in turn, beside zeros of either sign, one product, or random elements, but
+    for the first of each."""
     a, b = target.signed_zeros(rng, n, 1)
     one = rng.random(n) < 0.3
     with_a, with_b = a.copy(), b.copy()
     put(target, rng, with_a, with_b, 0, 0, rng.integers(-4, 5, n), signs(rng, n))
     a[one], b[one] = with_a[one], with_b[one]
-    some = rng.random(n) < 0.3
+    turn = np.arange(n) // len(SPECIAL_C)
+    some = (turn > 0) & (rng.random(n) < 0.3)
     a[some] = weighted(rng, target.format_a, a.shape, 0.5)[some]
     b[some] = weighted(rng, target.format_b, b.shape, 0.5)[some]
     c = SPECIAL_C[np.arange(n) % len(SPECIAL_C)]

@@ -114,7 +114,7 @@ class UnitTest(uvm_test):
             return
         await self._reset(1)
         states = [state for state in self.context.subject.event_goals()["reset"] if state != IDLE]
-        done: list[str] = []
+        done: list[object] = []
         resets = cocotb.start_soon(self._resets(states, done))
         for _ in range(RESET_ROUNDS):
             await self._run(RESET_TIMING, items)
@@ -123,7 +123,7 @@ class UnitTest(uvm_test):
         resets.cancel()
         await self._reset(2)
 
-    async def _resets(self, states: Sequence[str], done: list[str]) -> None:
+    async def _resets(self, states: Sequence[object], done: list[object]) -> None:
         """A reset in each of the states in turn, however long it takes to come."""
         rng = self.context.random("resets")
         for i in range(RESETS):

@@ -21,9 +21,9 @@ UNITS = {
     "fixed": DotConfig("e4m3", 4, "fixed:40:-20:wrap", 1),
     "float32": DotConfig("e3m2", 4, "float32"),
     "steps": DotConfig("e2m1", 4, "hopper-mma-float16", 6),  # which promotes, too
-    "groups": DotConfig("e2m1", 64, "blackwell-mxf4nvf4", scales="e4m3", scale_block=16, stages=6),
 }
 MORE = {
+    "groups": DotConfig("e2m1", 64, "blackwell-mxf4nvf4", scales="e4m3", scale_block=16, stages=6),
     "powers": DotConfig("e4m3,int8", 4, "exact", 5),
     "tree": DotConfig("e3m2", 8, "float32"),
     "mma": DotConfig("e2m1", 16, "hopper-mma", 6),

@@ -38,7 +38,7 @@ from mxdot.sim.quantize import features as q_features
 from mxdot.sim.quantize import item as q_item
 from mxdot.sim.quantize import stimulus as q_stimulus
 
-COUNT = 300 if FULL else 8
+COUNT = 300 if FULL else 6
 TRAFFIC = 2000  # as `mxdot sim dot` has it
 
 EXTREME = [
@@ -152,7 +152,7 @@ OTHERS = [u.config for u in every_unit() if type(u.config) in KINDS and u.config
     ("config", "number"),
     [*product(REGRESSION, range(SEEDS)), *product(OTHERS, [0])]
     if FULL
-    else [(c, 0) for i, c in enumerate(REGRESSION) if i % 3 == 0 or not isinstance(c, DotConfig)],
+    else [(c, 0) for i, c in enumerate(REGRESSION) if i % 6 == 0 or not isinstance(c, DotConfig)],
     ids=str,
 )
 def test_units_of_the_regression_reach_their_goals(config, number):

@@ -4,7 +4,6 @@ import argparse
 import json
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -111,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
     with screen.status("building the simulation"):
         build = build_for(config, BUILD / _directory(config))
     runs = []
-    with own_directory(BUILD) as directory:
+    with layer_directory(BUILD / "runs") as directory:
         for name, activations, weight in layers:
             with _progress(screen, name) as progress:
                 layer = run_layer(
@@ -208,23 +207,21 @@ def describe(layer: "LayerRun", clock: float) -> Iterable[str]:
 
 
 @contextmanager
-def own_directory(parent: Path) -> Iterator[Path]:
-    """A new directory: two runs may stream a layer of the same name at the same time.
-
-    It stays after a simulation that failed, whose error names it.
-    """
+def layer_directory(parent: Path) -> Iterator[Path]:
+    """A run's own directory; it stays after a simulation that failed, whose error names it."""
+    from ..sim.engine.runs import own_directory
     from ..sim.engine.verilator import SimulationError
 
-    directory = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
-    try:
-        yield directory
-    except SimulationError as error:
-        what, *log = str(error).splitlines()
-        raise SimulationError("\n".join([f"{what} (files: {directory})", *log])) from None
-    except BaseException:
+    with own_directory(parent) as directory:
+        try:
+            yield directory
+        except SimulationError as error:
+            what, *log = str(error).splitlines()
+            raise SimulationError("\n".join([f"{what} (files: {directory})", *log])) from None
+        except BaseException:
+            shutil.rmtree(directory)
+            raise
         shutil.rmtree(directory)
-        raise
-    shutil.rmtree(directory)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from .simulators import SIMULATORS, is_second, taken
 
 DEFAULT_HOURS = 1.0
 LARGEST_HOURS = 10_000
+REPLAY = Path("build/replay")
 
 
 def add_parsers(what: argparse._SubParsersAction) -> None:
@@ -109,17 +110,22 @@ def run_replay(args: argparse.Namespace) -> int:
     """Replay; 0 when every result is the model's, 1 when not."""
     from ..sim.engine.job import UnitJob
     from ..sim.engine.names import file_name
+    from ..sim.engine.runs import own_directory
     from ..sim.engine.toolchain import ToolError
     from ..sim.soak import vector
 
     try:
         kept = vector.load(args.file)
         name = file_name(kept.config.name)
-        directory = Path("build/replay") / name
+        builds = REPLAY / "builds" / name
         repeat = f"{program()} sim replay {shlex.quote(str(args.file))} --waves"
-        job = UnitJob(name, kept.config, 0, directory, waves=args.waves, repeat=repeat)
-        replayed, report = vector.replay(kept, job)
+        with own_directory(REPLAY / "runs") as directory:
+            job = UnitJob(
+                name, kept.config, 0, directory, waves=args.waves, builds=builds, repeat=repeat
+            )
+            replayed, report = vector.replay(kept, job)
     except ToolError as error:
         raise ValueError(str(error)) from None
-    print(report or f"{len(replayed.want)} {kept.config.items}: every bit is the model's")
+    right = f"{len(replayed.want)} {kept.config.items}: every bit is the model's"
+    print(report or (f"{right}; files in {directory}" if args.waves else right))
     return 1 if report else 0

@@ -13,7 +13,7 @@ import pytest
 from compare import FULL, some
 from failing_disk import fails_from
 from mxdot.cli import main
-from mxdot.cli.run_layer import own_directory
+from mxdot.cli.run_layer import layer_directory
 from mxdot.model import DotConfig, matmul
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.model.units.matmul.layout import Golden, pack_c, unpack_c
@@ -237,7 +237,7 @@ def test_a_layer_with_a_wrong_flag_fails(small, monkeypatch, capsys):
 
 
 def leave(error, parent):
-    with own_directory(parent) as directory:
+    with layer_directory(parent) as directory:
         (directory / "layer.log").write_text("")
         if error is not None:
             raise error
@@ -246,15 +246,15 @@ def leave(error, parent):
 @pytest.mark.parametrize("error", [None, KeyboardInterrupt])
 def test_files_of_a_layer_go_away(error, tmp_path):
     with nullcontext() if error is None else pytest.raises(error):
-        leave(error, tmp_path)
-    assert list(tmp_path.iterdir()) == []
+        leave(error, tmp_path / "runs")
+    assert list((tmp_path / "runs").iterdir()) == []
 
 
 def test_a_simulation_that_fails_leaves_its_files(tmp_path):
-    message = rf"^it ended with -6 \(files: {tmp_path}/run-\w+\)\nlog$"
+    message = rf"^it ended with -6 \(files: {tmp_path}/runs/[\w-]+\)\nlog$"
     with pytest.raises(SimulationError, match=message):
-        leave(SimulationError("it ended with -6\nlog"), tmp_path)
-    assert [path.name for path in tmp_path.glob("run-*/*")] == ["layer.log"]
+        leave(SimulationError("it ended with -6\nlog"), tmp_path / "runs")
+    assert [path.name for path in tmp_path.glob("runs/*/layer.log")] == ["layer.log"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The Verilator toolchain: builds, and cocotb tests in them, on a stand-in for a unit."""
 
 import shutil
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from mxdot.sim.bench import bulk
 from mxdot.sim.engine import precompiled, verilator
+from mxdot.sim.engine.cache import seal
 from mxdot.sim.engine.toolchain import BuildError, ToolError
 from mxdot.sim.engine.verilator import Build, SimulationError
 from standin.build import Blocks, build_standin
@@ -86,6 +88,9 @@ def cache(standin, tmp_path, monkeypatch) -> Path:
     return cache
 
 
+KEPT = {".a", ".o", ".h", ".gch"}
+
+
 @pytest.fixture
 def build_least(tmp_path):
     """Builds the least of designs that take the runtime of units, under a name."""
@@ -101,22 +106,47 @@ def build_least(tmp_path):
 def test_headers_and_main_are_compiled_once(cache, build_least, monkeypatch):
     """The compiler reads the headers' text only if the precompiled file is no use to it."""
     monkeypatch.setattr(precompiled, "_HEADERS", ("verilated.h",))  # compiled sooner than all
-    before = set(cache.iterdir())
     with ThreadPoolExecutor() as pool:
         list(pool.map(build_least, ["one", "two"]))
     (main,) = cache.glob("*.o")
-    headers, compiled = sorted(set(cache.iterdir()) - before - {main})
+    (headers,) = cache.glob("*.h")
+    (compiled,) = cache.glob("*.gch")
     assert compiled.name == f"{headers.name}.gch"
     made = main.stat().st_mtime_ns
     headers.write_text("#error the text was read\n")
+    seal(headers)
     build_least("three")
     assert main.stat().st_mtime_ns == made
     compiled.write_text("of another compiler")
+    seal(compiled)
     with pytest.raises(BuildError, match="error the text was read"):
         build_least("four")
     headers.write_text('#include "verilated.h"\n')
+    seal(headers)
     build_least("four")  # goes without the precompiled file
     assert compiled.read_text() == "of another compiler"
+
+
+def test_files_cut_short_are_made_again(cache, build_least):
+    """After a power loss a file can end in the middle."""
+    build_least("whole")
+    contents = {path: path.read_bytes() for path in cache.iterdir() if path.suffix in KEPT}
+    for path, content in contents.items():
+        path.write_bytes(content[: len(content) // 2])
+    executable = build_least("again").executable
+    # Others than these belong to builds with other switches.
+    made = {path for path, content in contents.items() if path.read_bytes() == content}
+    assert {path.suffix for path in made} >= {".a", ".o", ".h"}
+    assert any(path.stat().st_size > len(contents[path]) // 2 for path in cache.glob("*.gch"))
+    subprocess.run([executable, "+bulk_"], check=True)
+
+
+def test_a_simulation_cut_short_is_built_again(build_least):
+    executable = build_least("build").executable
+    content = executable.read_bytes()
+    executable.write_bytes(content[: len(content) // 2])
+    assert build_least("build").executable == executable
+    subprocess.run([executable, "+bulk_"], check=True)
 
 
 def test_headers_that_do_not_compile_leave_nothing_behind(cache, build_least, monkeypatch):

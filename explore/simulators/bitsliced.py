@@ -38,7 +38,9 @@ _PART = 1000
 _CONSTANTS = {"0": "zero", "1": "ones", "x": "zero"}
 
 
-def build(top: str, verilog: Path, directory: Path, layout: Layout) -> Program:
+def build(
+    top: str, verilog: Path, directory: Path, layout: Layout, *, executable: Path | None = None
+) -> Program:
     """The simulation of module `top`; errors as `program.built`'s.
 
     ValueError for a unit whose results depend on what it has done before, for its records cannot be
@@ -53,7 +55,7 @@ def build(top: str, verilog: Path, directory: Path, layout: Layout) -> Program:
         text = "\n".join([*source(load(directory / "design.json")[""], layout), ""])
         (directory / "design.h").write_text(text)
 
-    return built(verilog, directory, DRIVER, _FLAGS, script, own, write)
+    return built(verilog, directory, DRIVER, _FLAGS, script, own, write, executable)
 
 
 def _processor() -> str:

@@ -15,7 +15,9 @@ _FLAGS = ("-std=c++17", "-O1", "-w")
 _PORT = re.compile(r"^\t/\*(?:input|output)\*/ (?:value|wire)<(\d+)> (\w+);$", re.MULTILINE)
 
 
-def build(top: str, verilog: Path, directory: Path, layout: Layout) -> Program:
+def build(
+    top: str, verilog: Path, directory: Path, layout: Layout, *, executable: Path | None = None
+) -> Program:
     """The simulation of module `top`; errors as `program.built`'s."""
 
     def write(directory: Path) -> None:
@@ -26,7 +28,7 @@ def build(top: str, verilog: Path, directory: Path, layout: Layout) -> Program:
     flags = (*_FLAGS, f"-I{makeable(cxxrtl_headers())}")
     script.append("write_cxxrtl -g0 design.cc")
     own = (top, layout, Path(__file__).read_text())
-    return built(verilog, directory, DRIVER, flags, script, own, write)
+    return built(verilog, directory, DRIVER, flags, script, own, write, executable)
 
 
 def pins(top: str, design: str, layout: Layout) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...sim.engine.cache import digest, locked
+from ...sim.engine.cache import digest, is_whole, linked, locked, seal
 from ...sim.engine.toolchain import BuildError, execute, find_tools, makeable
 from ...sim.engine.verilator import SimulationError
 from ..cost.errors import SynthesisError
@@ -62,30 +62,30 @@ def built(
     script: Sequence[str],
     own: Sequence[object],
     write: Callable[[Path], None],
+    executable: Path | None = None,
 ) -> Program:
     """The simulation in `directory`; at once when nothing changed since the last time.
 
     script: of Yosys, which reads design.v. write: what makes C++ of what Yosys wrote, in the
     directory that it is given, for `driver` to include. own: what else the program depends on.
+    executable: a name of the run's own for it, which another run cannot replace.
     BuildError for Verilog that Yosys or the compiler refuses, ToolError without a compiler.
     """
     tools, directory = find_tools(), makeable(directory)
     parts = [yosys_version(), tools.versions, *flags, *script, *map(str, own)]
     sources = [path.read_text() for path in (verilog, driver, Path(__file__))]
-    key, stamp = digest(parts + sources), directory / "key"
-    found = Program(directory / "sim")
+    key, made = digest(parts + sources), directory / "sim"
     with locked(directory / "lock"):
-        if stamp.is_file() and stamp.read_text() == key and found.executable.is_file():
-            return found
-        stamp.unlink(missing_ok=True)
-        shutil.copyfile(verilog, directory / "design.v")
-        try:
-            run_yosys("\n".join([*script, ""]), directory, str(verilog), LIMIT)
-            write(directory)
-        except SynthesisError as error:
-            raise BuildError(str(error)) from None
-        shutil.copyfile(driver, directory / "driver.cc")
-        command = ["g++", *flags, str(directory / "driver.cc"), "-o", str(found.executable)]
-        execute(command, tools, "the compilation")
-        stamp.write_text(key)
-    return found
+        if not is_whole(made, key):
+            made.unlink(missing_ok=True)  # runs that link it keep it as it is
+            shutil.copyfile(verilog, directory / "design.v")
+            try:
+                run_yosys("\n".join([*script, ""]), directory, str(verilog), LIMIT)
+                write(directory)
+            except SynthesisError as error:
+                raise BuildError(str(error)) from None
+            shutil.copyfile(driver, directory / "driver.cc")
+            command = ["g++", *flags, str(directory / "driver.cc"), "-o", str(made)]
+            execute(command, tools, "the compilation")
+            seal(made, key)
+        return Program(made if executable is None else linked(made, executable))

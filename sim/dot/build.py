@@ -13,6 +13,7 @@ def build_unit(
     verilog: Path,
     directory: Path,
     *,
+    executable: Path | None = None,
     waves: bool = False,
     coverage: bool = False,
     probes: bool = False,
@@ -45,5 +46,6 @@ def build_unit(
         public_vlt=probe_file,
         waves=waves,
         coverage=coverage,
+        executable=executable,
         optimize=not probes,
     )

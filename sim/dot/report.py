@@ -95,7 +95,12 @@ def _replayed(job: UnitJob, verilog: Path, failure: Failure) -> list[str]:
 def replay(job: UnitJob, verilog: Path) -> dict:
     """Simulate the product in failure.json alone, in a build whose stages can be watched."""
     build = build_unit(
-        job.config, verilog, job.build_directory / "probed", waves=job.waves, probes=True
+        job.config,
+        verilog,
+        job.build_directory / "probed",
+        executable=job.directory / "sim-probed",
+        waves=job.waves,
+        probes=True,
     )
     record = job.directory / "replay.json"
     record.unlink(missing_ok=True)

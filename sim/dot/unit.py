@@ -30,9 +30,15 @@ class DotStream(StreamUnit):
 
     def build(self, verilog: Path) -> Build:
         """The unit in the bench top."""
-        directory = self.job.build_directory / "build"
         job = self.job
-        return build_unit(self.config, verilog, directory, waves=job.waves, coverage=job.coverage)
+        return build_unit(
+            self.config,
+            verilog,
+            job.build_directory / "build",
+            executable=job.directory / "sim",
+            waves=job.waves,
+            coverage=job.coverage,
+        )
 
     def layout(self) -> Layout:
         """Blocks, and results with flags."""

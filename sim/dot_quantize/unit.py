@@ -29,9 +29,15 @@ class DotQuantizeStream(StreamUnit):
 
     def build(self, verilog: Path) -> Build:
         """The unit in the bench top of dot units."""
-        directory = self.job.build_directory / "build"
         job = self.job
-        return build_unit(self.config, verilog, directory, waves=job.waves, coverage=job.coverage)
+        return build_unit(
+            self.config,
+            verilog,
+            job.build_directory / "build",
+            executable=job.directory / "sim",
+            waves=job.waves,
+            coverage=job.coverage,
+        )
 
     def layout(self) -> Layout:
         """Blocks of dot products, and beats of one code."""

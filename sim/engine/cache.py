@@ -1,10 +1,14 @@
-"""What is made once and kept: under a digest of all that it depends on, by one at a time."""
+"""Files that are made once and kept: under a digest of their sources, by one process at a time."""
 
 import fcntl
 import hashlib
+import os
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+from .files import write_file
 
 
 def digest(parts: Sequence[str]) -> str:
@@ -19,3 +23,34 @@ def locked(path: Path) -> Iterator[None]:
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def seal(file: Path, key: str = "") -> None:
+    """Record that `file` is whole and made from `key`: the last step of making it."""
+    write_file(_seal_of(file), _content(file, key))
+
+
+def is_whole(file: Path, key: str = "") -> bool:
+    """True for a file as it was sealed with `key`; a power loss can cut one that was renamed."""
+    seal_file = _seal_of(file)
+    return file.is_file() and seal_file.is_file() and seal_file.read_text() == _content(file, key)
+
+
+def linked(file: Path, link: Path) -> Path:
+    """Another name for `file`, which stays when a later build replaces `file`."""
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.unlink(missing_ok=True)
+    try:
+        os.link(file, link)
+    except OSError:  # another file system
+        shutil.copy2(file, link)
+    return link
+
+
+def _seal_of(file: Path) -> Path:
+    return file.with_name(f"{file.name}.seal")
+
+
+def _content(file: Path, key: str) -> str:
+    with file.open("rb") as opened:
+        return f"{key} {hashlib.file_digest(opened, 'sha256').hexdigest()}\n"

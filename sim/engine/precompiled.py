@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from .cache import digest, locked
+from .cache import digest, is_whole, locked, seal
 from .files import beside, write_file
 from .toolchain import CFLAGS, Tools, execute
 
@@ -28,7 +28,7 @@ def runtime(objects: Path, tools: Tools, make: Sequence[str], included: Path) ->
     key = _switches(objects, tools, [item for item in make if not item.startswith(own)])
     archive = CACHE.resolve() / f"{digest([*key, *names])[:16]}.a"
     with locked(archive.parent / "lock"):
-        if not archive.is_file():
+        if not is_whole(archive):
             parts = [f"{name}.o" for name in names]
             command = including(make, included)
             execute([*command, *parts], tools, "the compilation of Verilator's runtime")
@@ -36,6 +36,7 @@ def runtime(objects: Path, tools: Tools, make: Sequence[str], included: Path) ->
             with beside(archive) as whole:
                 whole.unlink()  # ar would add to it
                 execute(["ar", "rcs", str(whole), *files], tools, "ar")
+            seal(archive)
     return archive
 
 
@@ -49,13 +50,15 @@ def headers(objects: Path, tools: Tools, make: Sequence[str]) -> Path:
     text = CACHE.resolve() / f"{key}.h"
     compiled = Path(f"{text}.gch")  # where g++ looks for it
     with locked(text.parent / "lock"):
-        if not (text.is_file() and compiled.is_file()):
+        if not (is_whole(text) and is_whole(compiled)):
             write_file(text, "".join(f'#include "{name}"\n' for name in _HEADERS))
             shutil.copy(text, objects / "headers.h")
             target = "headers.h.fast.gch"  # of a rule of Verilator's makefile
             execute([*make, target], tools, "the compilation of Verilator's headers")
             with beside(compiled) as whole:
                 shutil.move(objects / target, whole)
+            seal(text)
+            seal(compiled)
     return text
 
 
@@ -74,10 +77,11 @@ def main(objects: Path, tools: Tools, make: Sequence[str], source: Path, include
     kept = CACHE.resolve() / f"{digest([*_switches(objects, tools, make), *texts])[:16]}.o"
     name = f"{source.stem}.o"
     with locked(kept.parent / "lock"):
-        if not kept.is_file():
+        if not is_whole(kept):
             execute([*make, name], tools, "the compilation of the main program")
             with beside(kept) as whole:
                 shutil.copy(objects / name, whole)
+            seal(kept)
     shutil.copyfile(kept, objects / name)  # later than the source: make leaves it
 
 

@@ -3,6 +3,7 @@
 import fnmatch
 import os
 import re
+import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,11 +12,12 @@ from xml.etree import ElementTree as ET
 
 from ..bench.tensors import REAL_FILE, load_tensors
 from .display import display, summary
-from .files import write_file
+from .files import beside, write_file
 from .job import UnitJob
 from .merge import merge_coverage
 from .parallel import run_jobs
 from .regression_units import Unit
+from .runs import own_directory
 from .toolchain import find_tools
 from .unit import UnitResult
 
@@ -23,6 +25,7 @@ BUILD = Path("build/sim")
 TRAFFIC = 2000
 QUICK_TRAFFIC = 1000
 """Of each unit of the default matrix."""
+_RESULTS, _COVERAGE = "results.xml", "coverage"
 
 
 @dataclass(frozen=True)
@@ -64,20 +67,26 @@ def select(units: Sequence[Unit], names: Sequence[str]) -> list[Unit]:
 
 
 def run_regression(units: Sequence[Unit], settings: Settings) -> bool:
-    """Simulate `units`; True when all passed. Files go to `settings.directory`.
+    """Simulate `units`; True when all passed.
 
-    Raises ToolError when the toolchain is missing, ValueError for unusable settings.
+    Files go to a directory of this run, in `settings.directory`. There, runs share their builds,
+    and the one that ended last leaves its results and coverage. Raises ToolError when the toolchain
+    is missing, ValueError for unusable settings.
     """
     if not units:
         raise ValueError("there must be at least one unit to simulate, not none")
-    jobs = [_job(unit, settings) for unit in units]
     find_tools()
-    tensors = jobs[0].tensors
-    if tensors is not None:
-        load_tensors(tensors, settings.tensor_names)
-    settings.directory.mkdir(parents=True, exist_ok=True)
+    load_tensors(_tensors(settings), settings.tensor_names)
+    with own_directory(settings.directory / "runs") as directory:
+        return _run(units, settings, directory)
+
+
+def _run(units: Sequence[Unit], settings: Settings, directory: Path) -> bool:
+    """Simulate in a directory that no other run writes to."""
+    jobs = [_job(unit, settings, directory) for unit in units]
     workers = min(settings.workers or os.cpu_count() or 1, len(jobs))
-    print(f"seed {settings.seed}: {len(jobs)} units, {workers} at a time", flush=True)
+    counted = f"{len(jobs)} units, {workers} at a time"
+    print(f"seed {settings.seed}: {counted}, files in {directory}", flush=True)
     started = time.perf_counter()
     results: dict[str, UnitResult] = {}
     with display(len(jobs)) as show:
@@ -86,43 +95,49 @@ def run_regression(units: Sequence[Unit], settings: Settings) -> bool:
             show.done(result)
     ordered = [results[job.name] for job in jobs]
     seconds = time.perf_counter() - started
-    _junit(ordered, settings, seconds)
+    _junit(ordered, settings.seed, seconds, directory / _RESULTS)
     files = [path for job in jobs if (path := job.directory / "coverage.yml").is_file()]
-    merged = settings.directory / "coverage"
+    merged = directory / _COVERAGE
     coverage = None
     if settings.traffic:
         coverage = merge_coverage(files, merged.with_suffix(".yml"), merged.with_suffix(".xml"))
+    for path in (directory / _RESULTS, *directory.glob(f"{_COVERAGE}.*")):
+        with beside(settings.directory / path.name) as copy:
+            shutil.copyfile(path, copy)
     return summary(ordered, seconds, coverage)
 
 
-def _job(unit: Unit, settings: Settings) -> UnitJob:
-    directory = settings.directory / unit.name
-    (directory / "coverage.yml").unlink(missing_ok=True)
+def _tensors(settings: Settings) -> Path:
+    return settings.tensors or REAL_FILE
+
+
+def _job(unit: Unit, settings: Settings, directory: Path) -> UnitJob:
     return UnitJob(
         name=unit.name,
         config=unit.config,
         seed=settings.seed,
-        directory=directory,
+        directory=directory / unit.name,
+        builds=settings.directory / "builds" / unit.name,
         traffic=settings.traffic,
         bulk=unit.bulk if settings.bulk is None else settings.bulk,
         waves=settings.waves,
         generator=settings.generator,
         simulator=settings.simulator,
-        tensors=settings.tensors or REAL_FILE,
+        tensors=_tensors(settings),
         tensor_names=settings.tensor_names,
         all_tensors=settings.tensors is not None,
         repeat=settings.repeat.replace("{name}", unit.name),
     )
 
 
-def _junit(results: Sequence[UnitResult], settings: Settings, seconds: float) -> None:
-    """results.xml: a test case for each unit."""
+def _junit(results: Sequence[UnitResult], seed: int, seconds: float, path: Path) -> None:
+    """JUnit XML: a test case for each unit."""
     failed = sum(not result.passed for result in results)
     counts = {"tests": str(len(results)), "failures": str(failed), "time": f"{seconds:.3f}"}
     suites = ET.Element("testsuites", counts)
     suite = ET.SubElement(suites, "testsuite", {"name": "mxdot sim", **counts})
     properties = ET.SubElement(suite, "properties")
-    ET.SubElement(properties, "property", name="seed", value=str(settings.seed))
+    ET.SubElement(properties, "property", name="seed", value=str(seed))
     for result in results:
         case = ET.SubElement(
             suite,
@@ -134,7 +149,7 @@ def _junit(results: Sequence[UnitResult], settings: Settings, seconds: float) ->
             failure = ET.SubElement(case, "failure", message=_printable(message))
             failure.text = _printable("\n".join([result.config, *result.errors, result.report]))
     ET.indent(suites)
-    write_file(settings.directory / "results.xml", ET.tostring(suites, encoding="unicode") + "\n")
+    write_file(path, ET.tostring(suites, encoding="unicode") + "\n")
 
 
 def _printable(text: str) -> str:

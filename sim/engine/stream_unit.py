@@ -184,8 +184,13 @@ class StreamUnit(ABC):
             return self.build(verilog)
         from ...hw.verilog import default_top
 
-        directory = job.build_directory / "second"
-        return named(job.simulator)(default_top(self.config), verilog, directory, self.layout())
+        return named(job.simulator)(
+            default_top(self.config),
+            verilog,
+            job.build_directory / "second",
+            self.layout(),
+            executable=job.directory / "sim",
+        )
 
     def replay(
         self,

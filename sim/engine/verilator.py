@@ -22,7 +22,7 @@ from cocotb_tools.check_results import get_results
 
 from ...model.errors import identifier
 from . import precompiled
-from .cache import digest, locked
+from .cache import digest, is_whole, linked, locked, seal
 from .toolchain import CFLAGS, Tools, execute, find_tools, makeable
 
 INCLUDES = Path(__file__).parent.parent / "bench"
@@ -240,6 +240,7 @@ def build(
     coverage: bool = False,
     jobs: int = 2,
     optimize: bool = True,
+    executable: Path | None = None,
 ) -> Build:
     """Compiles a design for cocotb; at once when nothing changed since the last time.
 
@@ -250,7 +251,8 @@ def build(
     simulates half as fast. `waves` makes the build able to record them, which slows it down, and so
     does `coverage`, of lines, branches and toggles. `jobs`
     is the number of compilers at a time. Without `optimize` the build is quick and the simulation
-    slow. BuildError holds the complete log; ToolError and ValueError refuse paths and names that
+    slow. `executable` is the run's own name for the simulation, which another run cannot replace.
+    BuildError holds the complete log; ToolError and ValueError refuse paths and names that
     are not plain.
     """
     tools = find_tools()
@@ -271,18 +273,16 @@ def build(
     key = digest(inputs + [path.read_text() for path in (*_OWN, *included, *sources)])
 
     objects = build_dir / "obj"
-    result = Build(objects / "sim", toplevel, tools, waves, coverage)
-    stamp = build_dir / "key"
+    made = objects / "sim"
     with locked(build_dir / "lock"):
-        if stamp.is_file() and stamp.read_text() == key and result.executable.is_file():
-            return result
-        stamp.unlink(missing_ok=True)
-        shutil.rmtree(objects, ignore_errors=True)
-        objects.mkdir()
-        _verilate(sources, toplevel, separate, objects, arguments, tools)
-        _compile(objects, tools, jobs, waves, switches)
-        stamp.write_text(key)
-    return result
+        if not is_whole(made, key):
+            shutil.rmtree(objects, ignore_errors=True)
+            objects.mkdir()
+            _verilate(sources, toplevel, separate, objects, arguments, tools)
+            _compile(objects, tools, jobs, waves, switches)
+            seal(made, key)
+        own = made if executable is None else linked(made, executable.resolve())
+    return Build(own, toplevel, tools, waves, coverage)
 
 
 def _verilate(

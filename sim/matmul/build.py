@@ -15,6 +15,7 @@ def build_matmul(
     verilog: Path,
     directory: Path,
     *,
+    executable: Path | None = None,
     waves: bool = False,
     coverage: bool = False,
 ) -> verilator.Build:
@@ -29,6 +30,7 @@ def build_matmul(
         separate=shared_modules(config, verilog.read_text()),
         waves=waves,
         coverage=coverage,
+        executable=executable,
     )
 
 

@@ -32,8 +32,14 @@ def run(job: UnitJob, progress: Progress, result: UnitResult) -> None:
     progress("verilog")
     verilog = verilog_of(job)
     progress("build")
-    directory = job.build_directory / "build"
-    build = build_matmul(job.config, verilog, directory, waves=job.waves, coverage=job.coverage)
+    build = build_matmul(
+        job.config,
+        verilog,
+        job.build_directory / "build",
+        executable=job.directory / "sim",
+        waves=job.waves,
+        coverage=job.coverage,
+    )
     failures: list[Failure] = []
     if job.traffic:
         progress("traffic")

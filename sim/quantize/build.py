@@ -13,6 +13,7 @@ def build_quantizer(
     verilog: Path,
     directory: Path,
     *,
+    executable: Path | None = None,
     waves: bool = False,
     coverage: bool = False,
 ) -> verilator.Build:
@@ -36,4 +37,5 @@ def build_quantizer(
         },
         waves=waves,
         coverage=coverage,
+        executable=executable,
     )

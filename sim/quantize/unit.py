@@ -38,10 +38,14 @@ class QuantizeStream(StreamUnit):
 
     def build(self, verilog: Path) -> Build:
         """The unit in its bench top."""
-        directory = self.job.build_directory / "build"
         job = self.job
         return build_quantizer(
-            self.config, verilog, directory, waves=job.waves, coverage=job.coverage
+            self.config,
+            verilog,
+            job.build_directory / "build",
+            executable=job.directory / "sim",
+            waves=job.waves,
+            coverage=job.coverage,
         )
 
     def layout(self) -> Layout:

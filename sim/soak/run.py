@@ -1,12 +1,10 @@
 """A soak: units again and again in bulk mode, each time with a fresh seed."""
 
-import fcntl
 import os
 import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from ..engine.files import write_file
 from ..engine.job import UnitJob
 from ..engine.parallel import run_jobs, terminate_as_interrupt
 from ..engine.regression_units import Unit
+from ..engine.runs import own_directory
 from ..engine.stream_unit import Timing
 from ..engine.toolchain import find_tools
 from ..engine.unit import UnitResult
@@ -66,35 +65,8 @@ def run_soak(units: Sequence[Unit], settings: Settings) -> bool:
     if not units:
         raise ValueError("there must be at least one unit to simulate, not none")
     find_tools()
-    with terminate_as_interrupt(), _session(settings.directory) as session:
+    with terminate_as_interrupt(), own_directory(settings.directory / "runs", 0) as session:
         return _Soak(units, settings, session).run()
-
-
-@contextmanager
-def _session(directory: Path) -> Iterator[Path]:
-    """A directory for the runs of this soak, and no one else's; those of killed ones go away."""
-    runs = directory / "runs"
-    runs.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as stack:
-        with locked(directory / "runs.lock"):
-            for other in runs.iterdir():
-                _remove_abandoned(other)
-            session = Path(tempfile.mkdtemp(dir=runs))
-            lock = stack.enter_context((session / "lock").open("w"))
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        try:
-            yield session
-        finally:
-            shutil.rmtree(session, ignore_errors=True)
-
-
-def _remove_abandoned(session: Path) -> None:
-    try:
-        with (session / "lock").open() as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(session, ignore_errors=True)
-    except OSError:  # another soak's
-        return
 
 
 @dataclass

@@ -53,7 +53,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--tensors",
         type=Path,
         metavar="FILE",
-        help="activations and weight of a file, .npz or .safetensors, instead of the encoder",
+        help="activations and weight of a file, .safetensors, .npz or .npy, instead of the encoder",
     )
     group.add_argument(
         "--name", nargs=2, default=[], metavar="TENSOR", help="activations and weight in the file"
@@ -100,10 +100,15 @@ def run(args: argparse.Namespace) -> int:
     integer("seed", args.seed, 0, 2**31 - 1)
     config = MatmulConfig.of_keywords(**given(args, OPTIONS))
     integer("mode", args.mode, 0, len(config.dot.formats) - 1)
+    from ..sim.dot.tensors import modes_taking
     from ..sim.matmul.layer import build_for, run_layer, scale_rule_of
 
     scale_rule = scale_rule_of(config, args.scale_rule)
     layers = list(_layers(args))
+    for _, activations, weight in layers:
+        modes = modes_taking(config.dot, activations, weight)
+        if args.mode not in modes:
+            raise ValueError(f"mode must be one of {modes} for these tensors, not {args.mode}")
 
     screen = console(120)
     screen.print(f"unit: {config}", highlight=False)

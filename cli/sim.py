@@ -64,7 +64,7 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
         "alone, of small units, with --full of all but matrix units (needs mxdot[explore])",
     )
     group.add_argument(
-        "--tensors", type=Path, metavar="FILE", help="real tensors, .safetensors or .npz"
+        "--tensors", type=Path, metavar="FILE", help="real tensors, .safetensors, .npz or .npy"
     )
     group.add_argument(
         "--name",

@@ -171,7 +171,9 @@ def test_changed_file_is_read_again(tmp_path):
 
 
 def test_unknown_name():
-    with pytest.raises(ValueError, match=r"data must be one of normal, .*\.safetensors, not 'x'"):
+    with pytest.raises(
+        ValueError, match=r"data must be one of normal, .*FILE\.npy, FILE\.safetensors, not 'x'"
+    ):
         data_set("x")
     with pytest.raises(TypeError, match="data must be text, not 3"):
         data_set(cast(str, 3))

@@ -29,7 +29,9 @@ def add_accuracy_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--data", metavar="DATA,...", help="normal, outliers, real, FILE.npz#A,B, ...; or none"
     )
-    group.add_argument("--tensors", type=Path, metavar="FILE", help="data of .npz or .safetensors")
+    group.add_argument(
+        "--tensors", type=Path, metavar="FILE", help="data of .safetensors, .npz or .npy"
+    )
     group.add_argument(
         "--name", nargs="+", default=[], metavar="TENSOR", help="one or two tensors of that file"
     )

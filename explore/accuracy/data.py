@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ...model.errors import cell_text
 from ...model.npz import opened
-from ...sim.bench.tensors import REAL_FILE, load_tensors
+from ...sim.bench.tensors import REAL_FILE, SUFFIXES, load_values
 
 F32 = NDArray[np.float32]
 Operands = tuple[F32, F32]
@@ -123,8 +123,9 @@ def data_set(text: str) -> DataSet:
     """The data set of a name, of ``real``, or of a tensor file.
 
     ``real`` is the slice of a sentence encoder's weights and activations in sim/real.
-    ``FILE.npz`` or ``FILE.safetensors`` takes its first two arrays that fit each other, or all
-    pairs NAME.input and NAME.weight that it has; ``FILE.npz#A,B`` takes the arrays A and B.
+    ``FILE.npz``, ``FILE.npy`` or ``FILE.safetensors`` takes its first two arrays that fit each
+    other, or all pairs NAME.input and NAME.weight that it has; ``FILE.npz#A,B`` takes the arrays A
+    and B.
     Raises ValueError naming the text, or the file and what is wrong with it.
     """
     if not isinstance(text, str):
@@ -135,9 +136,9 @@ def data_set(text: str) -> DataSet:
     if text == REAL:
         return _tensor_set(text, REAL_FILE, ())
     file, _, names = text.partition("#")
-    if not file.endswith((".npz", ".safetensors")):
-        known = ", ".join([*DATA_SETS, REAL])
-        raise ValueError(f"data must be one of {known}, FILE.npz or FILE.safetensors, not {text!r}")
+    if not file.endswith(SUFFIXES):
+        known = ", ".join([*DATA_SETS, REAL, *(f"FILE{suffix}" for suffix in SUFFIXES)])
+        raise ValueError(f"data must be one of {known}, not {text!r}")
     return _tensor_set(text, Path(file), tuple(n for n in names.split(",") if n))
 
 
@@ -155,7 +156,7 @@ def _tensor_set(text: str, path: Path, names: tuple[str, ...]) -> DataSet:
 def _tensor_pairs(path: Path, names: tuple[str, ...], modified: int) -> tuple[Operands, ...]:
     """The pairs of arrays of a file; `modified` makes a changed file another one."""
     layers = [] if names or path.suffix != ".npz" else _layers(path)
-    pairs = [load_tensors(path, chosen) for chosen in layers or [names]]
+    pairs = [load_values(path, chosen) for chosen in layers or [names]]
     for pair in pairs:
         for x in pair:
             if not np.isfinite(x).all():
@@ -169,7 +170,7 @@ def _layers(path: Path) -> list[tuple[str, ...]]:
             inputs = [n for n in file.names if n.endswith(".input")]
             pairs = [(n, n.removesuffix(".input") + ".weight") for n in inputs]
             return [p for p in pairs if p[1] in file.names]
-    except (OSError, ValueError):  # load_tensors says what is wrong with the file
+    except (OSError, ValueError):  # load_values says what is wrong with the file
         return []
 
 

@@ -33,7 +33,7 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, UnsetType
 
 from ...model.errors import printable
-from ..run.keys import FILES
+from ...sim.bench.tensors import SUFFIXES
 from ..run.schema import Table, checked, read_toml
 from ..run.sweep import items, number_list
 from .extra import extras
@@ -221,7 +221,7 @@ def _data(value: Names, path: Path) -> tuple[str, ...]:
     """Data sets; a tensor file is relative to the study."""
     names = value if isinstance(value, list) else data_names(value)
     return tuple(
-        str(path.parent / name) if name.partition("#")[0].endswith(FILES) else name
+        str(path.parent / name) if name.partition("#")[0].endswith(SUFFIXES) else name
         for name in names
     )
 

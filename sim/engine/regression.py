@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+from ...model import DotConfig
+from ...model.units.of_dot_units import OfDotUnits
 from ..bench.tensors import REAL_FILE, load_tensors
+from ..dot.tensors import modes_taking
 from .display import display, summary
 from .files import beside, write_file
 from .job import UnitJob
@@ -76,7 +79,11 @@ def run_regression(units: Sequence[Unit], settings: Settings) -> bool:
     if not units:
         raise ValueError("there must be at least one unit to simulate, not none")
     find_tools()
-    load_tensors(_tensors(settings), settings.tensor_names)
+    x, y = load_tensors(_tensors(settings), settings.tensor_names)
+    for unit in units:
+        config = unit.config.dot if isinstance(unit.config, OfDotUnits) else unit.config
+        if isinstance(config, DotConfig):
+            modes_taking(config, x, y)
     with own_directory(settings.directory / "runs") as directory:
         return _run(units, settings, directory)
 

@@ -233,8 +233,8 @@ def _nan_share(kind: str) -> float:
 def real_product(
     config: MatmulConfig,
     mode: int,
-    activations: NDArray[np.float32],
-    weight: NDArray[np.float32],
+    activations: NDArray,
+    weight: NDArray,
     scale_rule: str = "floor",
 ) -> Product:
     """The linear layer activations (M, K) x weight (N, K)^T in the formats of a mode.

@@ -4,6 +4,7 @@ from bisect import bisect_right
 
 from ...model.units.matmul.config import MatmulConfig
 from ..bench.tensors import load_tensors
+from ..dot.tensors import modes_taking
 from ..engine import verilator
 from ..engine.job import Failure, UnitJob
 from ..engine.unit import TIME_LIMIT, Progress, UnitResult, run_cycles, verilog_of
@@ -99,7 +100,8 @@ def bulk_products(job: UnitJob) -> list[Product]:
         x, y = load_tensors(job.tensors, job.tensor_names)
         blocks = -(-x.shape[1] // config.dot.lanes)
         limit = None if job.all_tensors else _side(config, job.bulk / 2, blocks)
-        products.append(real_product(config, 0, x[:limit], y[:limit]))
+        mode = modes_taking(config.dot, x, y)[0]
+        products.append(real_product(config, mode, x[:limit], y[:limit]))
     side = _side(config, job.bulk / 2 / len(modes), BULK_BLOCKS)
     rng = job.rng("bulk")
     products += [random_product(config, rng, m, side, side, BULK_BLOCKS, "wide") for m in modes]

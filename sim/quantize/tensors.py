@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..bench.tensors import load_tensors
+from ..bench.tensors import load_values
 from ..engine.job import UnitJob
 from .item import Batch
 from .stimulus import Target, batch
@@ -18,7 +18,7 @@ def tensor_traffic(job: UnitJob) -> list[Batch]:
     if job.tensors is None:
         return []
     config, rng = job.config, job.rng("tensors")
-    x = np.concatenate(load_tensors(job.tensors, job.tensor_names))
+    x = np.concatenate(load_values(job.tensors, job.tensor_names))
     x = np.pad(x, ((0, 0), (0, -x.shape[1] % config.block))).reshape(-1, config.block)
     choices = config.modes * len(config.scale_rules)
     if not job.all_tensors and len(x) * choices > BLOCKS:

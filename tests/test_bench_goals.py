@@ -23,13 +23,14 @@ from mxdot.model.trace import FLAG_NAMES
 from mxdot.sim.bench.context import Context
 from mxdot.sim.bench.coverage import Coverage
 from mxdot.sim.bench.tensors import REAL_FILE
-from mxdot.sim.dot import features, item, slots, stimulus
+from mxdot.sim.dot import features, item, slots, stimulus, subject
 from mxdot.sim.dot.features import goals
 from mxdot.sim.dot.fixed_features import NEGATIVE, POSITIVE, WITHIN
 from mxdot.sim.dot.subject import Timeline, capacity
 from mxdot.sim.dot_quantize import features as dq_features
 from mxdot.sim.dot_quantize import item as dq_item
 from mxdot.sim.dot_quantize import stimulus as dq_stimulus
+from mxdot.sim.dot_quantize import subject as dq_subject
 from mxdot.sim.dot_quantize.subject import TENSOR_BLOCKS
 from mxdot.sim.engine import regression_units
 from mxdot.sim.engine.job import UnitJob
@@ -37,6 +38,7 @@ from mxdot.sim.engine.regression import QUICK_TRAFFIC
 from mxdot.sim.quantize import features as q_features
 from mxdot.sim.quantize import item as q_item
 from mxdot.sim.quantize import stimulus as q_stimulus
+from mxdot.sim.quantize import subject as q_subject
 
 COUNT = 300 if FULL else 6
 TRAFFIC = 2000  # as `mxdot sim dot` has it
@@ -143,6 +145,11 @@ KINDS: dict[type, tuple[Callable, Callable]] = {
     DotQuantizeConfig: (seen_of_dot_quantizer, dq_features.goals),
 }
 """Of units with one stream in and one out."""
+SUBJECTS = {
+    DotConfig: (subject.batches, features, item),
+    QuantizeConfig: (q_subject.batches, q_features, q_item),
+    DotQuantizeConfig: (dq_subject.batches, dq_features, dq_item),
+}
 REGRESSION = [u.config for u in regression_units.default_matrix() if type(u.config) in KINDS]
 SEEDS = 12
 OTHERS = [u.config for u in every_unit() if type(u.config) in KINDS and u.config not in REGRESSION]
@@ -261,6 +268,28 @@ def test_dot_units_with_a_quantizer_reach_their_goals(config):
     seen = seen_of_dot_quantizer(config, seed(), TRAFFIC)
     for name, bins in dq_features.goals(config).items():
         assert set(bins) <= seen[name], name
+
+
+LITTLE = [
+    QuantizeConfig("int8", 128, "bfloat16", "floor,ceil,even", beats=128),
+    DotConfig("int8", 4, "int32", 5, "float16:scale", zero_points="a"),
+    *QUANTIZERS,
+    *DOT_QUANTIZERS,
+    *REGRESSION[:: 1 if FULL else 6],
+]
+
+
+@pytest.mark.parametrize(
+    ("config", "count"), [(LITTLE[0], 300), *((config, 1) for config in LITTLE)], ids=str
+)
+def test_little_traffic_reaches_every_goal(config, count):
+    """Whatever is asked for, the bench sends what its goals need."""
+    batches, features, item = SUBJECTS[type(config)]
+    for number in (5, 1069, seed()) if count > 1 else (seed(),):
+        job = UnitJob(config.name, config, number, Path("unused"), count, tensors=REAL_FILE)
+        seen = union(features.hits(config, b, item.predict(config, b)) for b in batches(job))
+        for name, bins in features.goals(config).items():
+            assert set(bins) <= seen[name], name
 
 
 def test_a_feature_that_leaves_out_an_item_is_an_error(tmp_path):

@@ -11,10 +11,11 @@ from cocotb.handle import LogicObject
 from ...model import DotConfig
 from ...model.trace import FLAG_NAMES
 from ..bench import subject
+from ..bench.reach import MORE, reaching
 from ..bench.subject import LONG_AGO, Assembler, Subject, Watcher
 from ..engine.job import UnitJob
 from . import features, item, slots
-from .item import Bundle, Outcome, Product, bundles, products
+from .item import Batch, Bundle, Outcome, Product, bundles, products
 from .stimulus import traffic
 from .tensors import tensor_traffic
 
@@ -179,6 +180,15 @@ class Delivered(Assembler):
         return self.payload()
 
 
+def batches(job: UnitJob) -> list[Batch]:
+    """Every sequence, and real tensors, which together reach every goal of the unit."""
+    config: DotConfig = job.config
+    made = traffic(config, job.rng("traffic"), job.traffic) + tensor_traffic(job, TENSOR_BLOCKS)
+    return reaching(
+        config, item, features, made, lambda i: traffic(config, job.rng(f"traffic {i}"), MORE)
+    )
+
+
 class DotSubject(Subject):
     """A `DotUnit`; what is sent are dot products in flight together, an item is one of them, a
     beat a block."""
@@ -202,9 +212,7 @@ class DotSubject(Subject):
 
     def traffic(self) -> list[Bundle]:
         """Every sequence, and real tensors; as many at a time as the unit takes, or fewer."""
-        batches = traffic(self.config, self.job.rng("traffic"), self.job.traffic)
-        batches += tensor_traffic(self.job, TENSOR_BLOCKS)
-        items = [item for batch in batches for item in products(self.config, batch)]
+        items = [item for batch in batches(self.job) for item in products(self.config, batch)]
         return bundles(items, self.config.interleave, self.job.rng("bundles"))
 
     def beats(self, item: Bundle) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 
 from ...model import DotQuantizeConfig
 from ..bench import subject
+from ..bench.reach import MORE, reaching
 from ..bench.subject import Assembler, Subject
 from ..dot import subject as dot
 from ..dot.item import Product
@@ -14,7 +15,7 @@ from ..engine.job import UnitJob
 from ..quantize import subject as quantize
 from ..quantize.item import CodesBeat, result
 from . import features, item
-from .item import Block, Outcome, blocks
+from .item import Batch, Block, Outcome, blocks
 from .stimulus import traffic
 
 TENSOR_BLOCKS = 1000
@@ -90,6 +91,18 @@ class Sent(Assembler):
         return block
 
 
+def batches(job: UnitJob) -> list[Batch]:
+    """Every sequence, and real tensors, which together reach every goal of the unit."""
+    made = [traffic(job, "traffic", job.traffic, TENSOR_BLOCKS)]
+    return reaching(
+        job.config,
+        item,
+        features,
+        made,
+        lambda i: [traffic(job, f"traffic {i}", MORE, TENSOR_BLOCKS)],
+    )
+
+
 class DotQuantizeSubject(Subject):
     """A `DotQuantizeUnit`; an item is a block of dot products, a beat a block of one of them."""
 
@@ -114,8 +127,7 @@ class DotQuantizeSubject(Subject):
 
     def traffic(self) -> list[Block]:
         """Every sequence, and real tensors."""
-        made = traffic(self.job, "traffic", self.job.traffic, TENSOR_BLOCKS)
-        return blocks(self.config, made)
+        return [block for batch in batches(self.job) for block in blocks(self.config, batch)]
 
     def beats(self, item: Block) -> int:
         """Blocks of all dot products."""

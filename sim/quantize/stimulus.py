@@ -192,11 +192,17 @@ def extremes(target: Target, rng: Generator, n: int) -> Bits:
 
 
 def subnormals(target: Target, rng: Generator, n: int) -> Bits:
-    """Blocks at the lower end of the source: subnormal values, and E8M0's smallest scales."""
+    """Blocks at the lower end of the source: subnormal values, and E8M0's smallest scales.
+
+    Every fourth block has the largest value, too, below the smallest of E8M0's scales.
+    """
     shape = (n, target.config.block)
     binades = rng.integers(1, min(target.format.emax + 9, target.ones), (n, 1))
+    binades[1::4] = 1
     bits = rng.integers(0, binades << target.fraction_bits, shape)
-    return _signs(target, rng, bits >> rng.integers(0, target.fraction_bits, shape))
+    bits = bits >> rng.integers(0, target.fraction_bits, shape)
+    bits[1::4] >>= rng.integers(2, target.fraction_bits, (len(bits[1::4]), 1))
+    return _signs(target, rng, bits)
 
 
 def specials(target: Target, rng: Generator, n: int) -> Bits:

@@ -7,10 +7,11 @@ from typing import Any
 
 from ...model import QuantizeConfig
 from ..bench import subject
+from ..bench.reach import MORE, reaching
 from ..bench.subject import Assembler, Subject
 from ..engine.job import UnitJob
 from . import features, item
-from .item import Beat, Block, CodesBeat, Outcome, blocks, result
+from .item import Batch, Beat, Block, CodesBeat, Outcome, blocks, result
 from .stimulus import traffic
 
 
@@ -115,6 +116,15 @@ class Delivered(Assembler):
         return beats
 
 
+def batches(job: UnitJob) -> list[Batch]:
+    """Every sequence; together they reach every goal of the unit."""
+    config: QuantizeConfig = job.config
+    made = traffic(config, job.rng("traffic"), job.traffic)
+    return reaching(
+        config, item, features, made, lambda i: traffic(config, job.rng(f"traffic {i}"), MORE)
+    )
+
+
 class QuantizeSubject(Subject):
     """A `QuantizeUnit`; an item is a block."""
 
@@ -143,8 +153,7 @@ class QuantizeSubject(Subject):
 
     def traffic(self) -> list[Block]:
         """Every sequence."""
-        batches = traffic(self.config, self.job.rng("traffic"), self.job.traffic)
-        return [block for batch in batches for block in blocks(self.config, batch)]
+        return [block for batch in batches(self.job) for block in blocks(self.config, batch)]
 
     def beats(self, item: Block) -> int:
         """Beats of the block."""

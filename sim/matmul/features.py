@@ -3,15 +3,12 @@
 from collections.abc import Iterable, Sequence
 from itertools import product as combinations
 
-import numpy as np
-
-from ...model.formats import E4M3
 from ...model.units.matmul.config import MatmulConfig
 from ...model.units.matmul.registers import COUNTERS, REGISTERS
-from ..bench.operands import E4M3_CLASSES, scale_class
+from ..bench.operands import E4M3_CLASSES
 from .ends import STATES
 from .item import Product
-from .stimulus import shapes, tile_shapes
+from .stimulus import has_e4m3_scales, scale_bins, shapes, tile_shapes
 from .watch import HANDSHAKES
 
 WAITS = tuple(name for name in COUNTERS if name.startswith(("WAIT", "TAIL")))
@@ -28,7 +25,7 @@ def goals(config: MatmulConfig, faults: Iterable[str]) -> dict[str, Sequence[obj
         "side": ["whole tiles", "ragged"][: 1 + (config.rows * config.columns > 1)],
         "mode": list(range(len(config.dot.formats))),
         "initial_c": [False, True][: 1 + config.initial_c],
-        **({"scale": [*combinations("ab", E4M3_CLASSES)]} if _has_e4m3(config) else {}),
+        **({"scale": [*combinations("ab", E4M3_CLASSES)]} if has_e4m3_scales(config) else {}),
         "stream": [
             (side, shake) for side in (*config.inputs, "c") for shake in HANDSHAKES.values()
         ],
@@ -58,22 +55,7 @@ def hits(
         "initial_c": {product.d is not None},
         "stream": set(events),
         "counter": {name for name in WAITS if counters[name]},
-        **({"scale": _scale_bins(product)} if _has_e4m3(config) else {}),
-    }
-
-
-def _has_e4m3(config: MatmulConfig) -> bool:
-    return config.dot.scales == E4M3.name
-
-
-def _scale_bins(product: Product) -> set[object]:
-    """(side, class) of all scales, which are E4M3."""
-    names = list(E4M3_CLASSES)
-    found = {"a": product.a.scales, "b": product.b.scales}
-    return {
-        (side, names[place])
-        for side, codes in found.items()
-        for place in np.unique(scale_class(codes, E4M3_CLASSES))
+        **({"scale": scale_bins(product)} if has_e4m3_scales(config) else {}),
     }
 
 

@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 from ...model import E8M0, DotConfig, ElementFormat, MXArray
 from ...model.formats import E4M3
 from ...model.units.matmul.config import MatmulConfig, Tiles
-from ..bench.operands import E4M3_CLASSES, near_scales, random_c, weighted, wide_scales
+from ..bench.operands import (
+    E4M3_CLASSES,
+    near_scales,
+    random_c,
+    scale_class,
+    weighted,
+    wide_scales,
+)
 from ..dot.tensors import quantized
 from .item import Product
 
@@ -140,6 +147,7 @@ def _along(axis: int, count: int) -> Tiles:
 def products(config: MatmulConfig, rng: Generator, results: int) -> Iterator[Product]:
     """Products of `results` results or of enough cycles: every shape and mode, then at random.
 
+    Special ones follow until there were E4M3 scales of every class, where the unit has such.
     Sides fill their tiles in every other product and leave them ragged in the others.
     """
     needed, modes = shapes(config), len(config.dot.formats)
@@ -148,17 +156,38 @@ def products(config: MatmulConfig, rng: Generator, results: int) -> Iterator[Pro
     first = rng.permutation(len(kinds))
     left = max(CYCLES, CYCLES_PER_RESULT * results)
     done = number = 0
-    while number < len(needed) or (done < results and left > 0):
+    unseen: set[object] = {*combinations("ab", E4M3_CLASSES)} if has_e4m3_scales(config) else set()
+    while (is_asked := number < len(needed) or (done < results and left > 0)) or unseen:
         tiles, blocks = needed[number if number < len(needed) else rng.integers(len(needed))]
         sides = [
             count * each - (0 if number % 2 or each == 1 else int(rng.integers(1, each)))
             for count, each in zip(tiles, (config.rows, config.columns), strict=True)
         ]
         kind = kinds[first[number] if number < len(kinds) else rng.integers(len(kinds))]
-        yield random_product(config, rng, number % modes, sides[0], sides[1], blocks, kind)
+        kind = kind if is_asked else "special"
+        made = random_product(config, rng, number % modes, sides[0], sides[1], blocks, kind)
+        yield made
+        if unseen:
+            unseen -= scale_bins(made)
         done += sides[0] * sides[1]
         left -= least_cycles(config, Tiles(*tiles, blocks))
         number += 1
+
+
+def has_e4m3_scales(config: MatmulConfig) -> bool:
+    """Whether scales are E4M3."""
+    return config.dot.scales == E4M3.name
+
+
+def scale_bins(product: Product) -> set[object]:
+    """(side, class) of all scales, which are E4M3."""
+    names = list(E4M3_CLASSES)
+    scales = {"a": product.a.scales, "b": product.b.scales}
+    return {
+        (side, names[place])
+        for side, codes in scales.items()
+        for place in np.unique(scale_class(codes, E4M3_CLASSES))
+    }
 
 
 def random_product(

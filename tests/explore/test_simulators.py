@@ -9,6 +9,7 @@ from failing_disk import fails_from
 from mxdot.cli import main
 from mxdot.explore.cost.netlist import Netlist
 from mxdot.explore.simulators import bitsliced, cxxrtl
+from mxdot.explore.simulators.program import Program
 from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig, DotQuantizeConfig, QuantizeConfig
 from mxdot.model.formats import E2M1
@@ -153,6 +154,22 @@ def test_a_run_that_hangs_is_noticed_while_others_go_on(tmp_path):
     cycles = re.search(r"(\d+) cycles$", str(caught.value))
     assert cycles is not None
     assert 50 <= int(cycles[1]) <= 100
+
+
+def test_a_program_cut_short_is_built_again_beside_its_run(tmp_path):
+    """A run keeps the program that it has a name of its own for."""
+    verilog, own = tmp_path / "unit.v", tmp_path / "run" / "sim"
+    verilog.write_text(generate(SMALL))
+    arguments = ("mxdot_dot", verilog, tmp_path / "build", layout(SMALL))
+    program = cxxrtl.build(*arguments)
+    content = program.executable.read_bytes()
+    program.executable.write_bytes(content[: len(content) // 2])
+    assert cxxrtl.build(*arguments, executable=own).executable == own
+    assert own.read_bytes() == program.executable.read_bytes() == content
+    program.executable.unlink()
+    records, codes = tmp_path / "records", np.zeros((5, 4), np.uint8)
+    write_records(records, codes, codes, 127, 127, 0, True, True, a_bits=4, b_bits=4)
+    assert run(Program(own), records, tmp_path / "results").results == 5
 
 
 @pytest.mark.parametrize("build", [cxxrtl.build, bitsliced.build])

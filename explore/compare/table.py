@@ -12,7 +12,7 @@ from .answers import WISHES, Answer, answers
 from .narrowest import Found
 from .pareto import FRONT, NEAR
 from .points import listed
-from .rows import Row
+from .rows import MISSED, Row
 from .searches import measure_command
 from .session import Comparison
 
@@ -62,8 +62,14 @@ def show(console: Console, comparison: Comparison, sort: str = "area") -> None:
     for note in comparison.notes:
         _line(console, f"note: {note}", "yellow")
     for reason, failed in failures(rows).items():
-        names = listed([f"{row.unit} ({row.flow or 'no synthesis'})" for row in failed])
+        names = listed([_named(row) for row in failed])
         _line(console, f"{failed[0].status.upper()} {names}: {reason}", "red")
+
+
+def _named(row: Row) -> str:
+    """A unit that is not ok, and the fastest of it that was found where it misses a target."""
+    fastest = f", {row.delay:,.0f} {(row.target or '').split()[-1]}" if row.status == MISSED else ""
+    return f"{row.unit} ({row.flow or 'no synthesis'}{fastest})"
 
 
 def _line(console: Console, text: str, style: str) -> None:

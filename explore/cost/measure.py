@@ -13,7 +13,7 @@ from . import fpga
 from .adders import sample
 from .asic import Asic, adders_of, first_attempt, surroundings, timer
 from .cache import Cache
-from .errors import naming
+from .errors import TargetMissedError, naming
 from .flow import Cost, Flow
 from .library_files import digest_of
 from .netlist import Cell, Netlist
@@ -45,8 +45,9 @@ def measure(
     under the hash of text, scripts, options, library and versions of the tools: the second time
     takes milliseconds. `limit` is in seconds, for each run of a tool.
 
-    SynthesisError (a ValueError), of one line: the Verilog or the library is wrong, the target
-    cannot be met, a tool broke off. ModuleNotFoundError: there is no Yosys, or no nextpnr.
+    SynthesisError (a ValueError), of one line: the Verilog or the library is wrong, a tool broke
+    off. TargetMissedError, one of these: the target cannot be met, which is kept like a result.
+    ModuleNotFoundError: there is no Yosys, or no nextpnr.
     """
     design = _design(verilog, top, parameters, systemverilog, source)
     design = replace(design, black_boxes=tuple(black_boxes))
@@ -114,6 +115,20 @@ def _synthesise(
     netlist = cache.read(key, "netlist") if wanted and kept is not None else None
     if kept is not None and (netlist is not None or not wanted):
         return Cost.from_dict(kept), None if netlist is None else _unpack(netlist)
+    missed = cache.read(key, "missed")
+    if missed is not None:
+        raise TargetMissedError(*missed)
+    try:
+        return _made(design, flow, cache, key, limit)
+    except TargetMissedError as error:
+        cache.write(key, "missed", error.arguments)
+        raise
+
+
+def _made(
+    design: Design, flow: Flow, cache: Cache, key: str, limit: float
+) -> tuple[Cost, Netlist | None]:
+    """The cost of a synthesis that is done now, and kept."""
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="mxdot-synth-") as name, naming(Path(name)):
         if flow.kind in ("gates", "cells"):

@@ -79,6 +79,11 @@ class Asic:
         for name, _, text in files_of(flow):
             (directory / name).write_bytes(text)
         self.library = library_of(flow)
+        if not self.library.has_timing:
+            raise SynthesisError(
+                f"library {self.library.name} has no timing, which mapping needs: none of its "
+                "gates has a delay table (cell_rise, cell_fall)"
+            )
         if flow.process is not None:
             self.nand2 = self.library.cells[PROCESSES[flow.process].nand2]
             (directory / CONSTRAINTS).write_text(

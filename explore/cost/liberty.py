@@ -96,6 +96,16 @@ class Library:
         return min(plain, key=lambda cell: (cell.area, cell.name), default=None)
 
     @cached_property
+    def has_timing(self) -> bool:
+        """Whether some gate has a delay table."""
+        return any(
+            arc.delays != (None, None)
+            for cell in self.cells.values()
+            for arcs in cell.timing.arcs.values()
+            for arc in arcs
+        )
+
+    @cached_property
     def nand2(self) -> LibraryCell:
         """The smallest two-input NAND, the unit of gate equivalents."""
         cells = [cell for cell in self.cells.values() if cell.is_nand2 and cell.area > 0]

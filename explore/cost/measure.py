@@ -1,7 +1,6 @@
 """measure: what a design costs, from the cache or by synthesis."""
 
 import hashlib
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ..scratch import scratch
 from . import fpga
 from .adders import sample
 from .asic import Asic, adders_of, first_attempt, surroundings, timer
@@ -130,15 +130,15 @@ def _made(
 ) -> tuple[Cost, Netlist | None]:
     """The cost of a synthesis that is done now, and kept."""
     started = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="mxdot-synth-") as name, naming(Path(name)):
+    with scratch("synth") as directory, naming(directory):
         if flow.kind in ("gates", "cells"):
-            run = Asic(design, flow, Path(name), limit)
+            run = Asic(design, flow, directory, limit)
             found = run.map()
             cost = run.cost(found)
             cache.write(key, "netlist", _pack(found.netlist))
             netlist = found.netlist
         else:
-            cost, netlist = fpga.cost(design, flow, Path(name), limit), None
+            cost, netlist = fpga.cost(design, flow, directory, limit), None
     cost = replace(cost, seconds=round(time.perf_counter() - started, 3))
     cache.write(key, "cost", cost.to_dict())  # after the netlist, which it promises
     return cost, netlist

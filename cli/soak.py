@@ -1,10 +1,9 @@
 """`mxdot sim soak` and `mxdot sim replay`: fresh seeds for hours, and what failed once."""
 
 import argparse
-import shlex
 from pathlib import Path
 
-from .program import program
+from .program import program, quoted
 from .simulators import SIMULATORS, is_second, taken
 
 DEFAULT_HOURS = 1.0
@@ -116,7 +115,7 @@ def run_replay(args: argparse.Namespace) -> int:
         kept = vector.load(args.file)
         name = file_name(kept.config.name)
         directory = Path("build/replay") / name
-        repeat = f"{program()} sim replay {shlex.quote(str(args.file))} --waves"
+        repeat = f"{program()} sim replay {quoted(str(args.file))} --waves"
         job = UnitJob(name, kept.config, 0, directory, waves=args.waves, repeat=repeat)
         replayed, report = vector.replay(kept, job)
     except ToolError as error:

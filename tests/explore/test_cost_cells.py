@@ -163,7 +163,7 @@ def test_what_abc_says_of_a_library(tmp_path):
     cells = re.split(r"(?=  cell \(|^}$)", TEXT, flags=re.M)
     few = [cell for cell in cells if not re.match(r"  cell \((?!INV|NAND2|DFF\))", cell)]
     (tmp_path / "few.lib").write_text("".join(few))
-    with pytest.raises(SynthesisError, match=": ABC: Library with only . cell classes"):
+    with pytest.raises(SynthesisError, match="ABC: Library with only 2 cell classes"):
         measure(ADDER, "adder", flow(tmp_path / "few.lib"), cache_dir=tmp_path)
 
 

@@ -10,6 +10,7 @@ import pytest
 from mxdot.cli import COMMANDS, main
 from mxdot.cli.program import quoted
 from mxdot.cli.unit_options import OPTIONS, options_of
+from mxdot.model import MACHINES
 from mxdot.model.units import KINDS
 from mxdot.sim.engine.files import beside, write_file
 
@@ -97,6 +98,28 @@ def test_a_comparison_lists_the_options_of_a_unit(capsys):
     _, out, _ = run(capsys, "compare", "units", "--help")
     for option in options_of(KINDS["dot"]):
         assert f"\n  {option.flag} " in out
+
+
+def test_help_names_every_machine(capsys):
+    _, out, _ = run(capsys, "verilog", "dot", "--help")
+    assert set(MACHINES) <= set(re.split("[,:;(]", "".join(out.split())))  # lines break at hyphens
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parser"),
+    [
+        ("verilog quantize --lanes 32", "verilog quantize"),
+        ("verilog --colour red", "verilog dot"),
+        ("compare --colour red", "compare units"),
+        ("compare errors mxfp4 --colour red", "compare errors"),
+        ("--colour", ""),
+    ],
+)
+def test_an_unknown_option_points_to_the_help_that_lists_the_others(capsys, arguments, parser):
+    status, out, err = run(capsys, *arguments.split())
+    assert (status, out) == (2, "")
+    assert err.endswith(f" (see {f'mxdot {parser}'.strip()} --help)\n")
+    assert err.startswith("mxdot: error: unrecognized arguments: --")
 
 
 def test_unknown_command(capsys):

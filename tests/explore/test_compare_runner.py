@@ -18,6 +18,7 @@ from compare_fakes import Job
 from rich.console import Console
 
 from mxdot.explore.compare import processes
+from mxdot.explore.run import progress
 from mxdot.explore.run.progress import Remaining, display, duration
 from mxdot.explore.run.runner import Backend, run, run_rows
 from mxdot.explore.run.store import Outcome, Store
@@ -295,6 +296,18 @@ def test_display(log, store, terminal, capsys):
     if not terminal:
         assert "[1/2] FAILED" in shown
         assert "[2/2] done   good" in shown
+
+
+def test_without_a_terminal_a_line_comes_at_once_and_then_regularly(
+    log, store, monkeypatch, capsys
+):
+    monkeypatch.setattr(progress, "SILENCE", 0.3)
+    with display(Console(force_terminal=False, width=120)) as observer:
+        run([Job("long", log, 1.5), Job("short", log)], store, processes(1), observer)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "[0/2] measuring"
+    assert lines.count("[0/2] still at long") + lines.count("[0/2] still at short") >= 2
+    assert lines[-1].startswith("[2/2] done ")
 
 
 def test_outcomes_are_plain_json(log, store):

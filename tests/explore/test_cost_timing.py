@@ -240,7 +240,9 @@ def test_energy_counts_the_capacitance_of_wires():
     found = []
     for text in (LIBRARY, with_wires()):
         library = parse(text, "hand")
-        loads, _, unit = weights(Flow("cells", liberty="x"), Activity(design, library, 1), library)
+        loads, _, unit = weights(
+            Flow("cells", process="ihp"), Activity(design, library, 1), library
+        )
         assert unit == "fJ"
         found.append(loads)
     # C / 2 at 1 V: n drives 3 pins, m one, y the output.

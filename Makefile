@@ -43,8 +43,7 @@ SIM_FLAGS = $(if $(value SEED),--seed $(call quoted,SEED)) $(if $(value JOBS),--
 
 help: ## this list
 	@echo 'usage: make TARGET [NAME=value ...]'
-	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | \
-		awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
+	@awk -F':[^#]*## ' '/^[a-z-]+:[^#]*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # In full mode whole layers of a real encoder too; with NETLIST units are synthesised first, SIM is
 # another simulator.

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..explore import SYNTHESES
+from ..model.errors import one_line
 from ..model.units import MatmulConfig
+from .places import output_directory
 from .unit_options import given, options_of
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure, print and write; 0."""
     config = MatmulConfig.of_keywords(**given(args, OPTIONS))
+    output_directory("output", args.output)
     if args.place and not args.fit:
         raise ValueError("place needs --fit: it is for the array that fits")
     if args.process is not None and args.fit:
@@ -104,7 +107,7 @@ def _sizes(config: MatmulConfig, sizes: list[tuple[int, ...]], args: argparse.Na
     name = f"{config.rows} x {config.columns} of {config.dot}"
     picture = roofline([(name, config, BLUE)], shapes, BANDWIDTHS, "Roofline")
     for path in [*files, *save(picture, args.output / "roofline", ["svg"])]:
-        print(path)
+        print(one_line(str(path)))
     return 0
 
 
@@ -183,7 +186,8 @@ def _fit(config: MatmulConfig, args: argparse.Namespace) -> int:
         "products/s": found.products_per_second,
     }
     _print([row])
-    print(write_json(args.output / f"fit-ecp5-{DEVICE}.json", row))
+    path = write_json(args.output / f"fit-ecp5-{DEVICE}.json", row)
+    print(one_line(str(path)))
     return 0
 
 

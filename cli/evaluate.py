@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from .compare.scheme_options import add_scheme_options, chosen, names_in
+from .places import output_directory
 from .terminal import console
 
 OUTPUT = Path("build/evaluate")
@@ -76,9 +77,10 @@ def run(args: argparse.Namespace) -> int:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
     from ..explore.networks import evaluate_network, load_network, recipes, write
     from ..gpu.nn.evaluate import METRICS
-    from ..model.errors import choice
+    from ..model.errors import choice, one_line
 
     choice("metric", args.metric, METRICS)
+    output_directory("output", args.output)
     named = recipes(*chosen(args, args.recipe))
     network = load_network(
         args.model,
@@ -95,10 +97,12 @@ def run(args: argparse.Namespace) -> int:
         named,
         skip=names_in(args.skip),
         metric=args.metric,
-        told=lambda line: screen.print(line, style="yellow", highlight=False, soft_wrap=True),
+        told=lambda line: screen.print(
+            one_line(line), style="yellow", highlight=False, soft_wrap=True
+        ),
     )
     for name, evaluation in found.items():
-        print(f"{name}, {network.inputs}:\n{evaluation}\n")
+        print(f"{name}, {one_line(network.inputs)}:\n{evaluation}\n")
     for path in write(found, args.output):
-        print(path)
+        print(one_line(str(path)))
     return 0

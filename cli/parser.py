@@ -19,10 +19,13 @@ class Parser(argparse.ArgumentParser):
     otherwise: str | None = None
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # type: ignore[override]  # its overloads
-        """The arguments known, and the others."""
+        """The arguments, and no others: these are an error, which names the help of this parser."""
         if self.otherwise is not None and args is not None and _names_none(args):
             args = [self.otherwise, *args]
-        return super().parse_known_args(args, namespace)
+        found, others = super().parse_known_args(args, namespace)
+        if others:  # said here, and not by the parser above, whose help has not the options
+            self.error(f"unrecognized arguments: {' '.join(others)}")
+        return found, others
 
     def error(self, message: str) -> NoReturn:
         """End with status 2."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..sim.engine.files import write_file
+from .places import output_file
 
 if TYPE_CHECKING:
     from ..explore.probe import MatrixUnit
@@ -62,6 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
         print("\n".join(f"{name:20} {unit.summary}" for name, unit in UNITS.items()))
         return 0
+    output_file("output", args.output)
     report = probe(_unit(args), args.seed, args.rows)
     text = json.dumps(report.as_json(), indent=1) if args.json else "\n".join(report.lines())
     if args.output is None:

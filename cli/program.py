@@ -1,8 +1,18 @@
 """How `mxdot` was called, for commands to paste."""
 
+import shlex
 import shutil
 import sys
 from pathlib import Path
+
+from ..model.errors import one_line
+
+
+def quoted(word: str) -> str:
+    """A word of a command to paste; what does not print as bash and zsh read it."""
+    if word.isprintable():
+        return shlex.quote(word)
+    return "$'" + one_line(word.replace("\\", "\\\\").replace("'", "\\'")) + "'"
 
 
 def program() -> str:
@@ -11,4 +21,4 @@ def program() -> str:
     if called.name != "mxdot" or shutil.which("mxdot") == str(called):
         return "mxdot"
     inside = called.is_relative_to(Path.cwd())
-    return str(called.relative_to(Path.cwd()) if inside else called)
+    return quoted(str(called.relative_to(Path.cwd()) if inside else called))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..model.quantize import SCALE_RULES
 from ..model.units import MatmulConfig
 from ..sim.engine.files import write_file
+from .places import output_file
 from .terminal import console
 from .unit_options import BY_KEYWORD, add_options, given, options_of
 
@@ -91,13 +92,14 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the layers; 0 when every result and flag is the model's, 1 when not."""
-    from ..model.errors import integer
+    from ..model.errors import integer, one_line
 
     if not 0 < args.clock < 1e6:
         raise ValueError(f"clock must be above 0 and below 1000000 MHz, not {args.clock:g}")
     for name in ("gap", "stall"):
         integer(name, getattr(args, name), 0, 255)
     integer("seed", args.seed, 0, 2**31 - 1)
+    output_file("json", args.json)
     config = MatmulConfig.of_keywords(**given(args, OPTIONS))
     integer("mode", args.mode, 0, len(config.dot.formats) - 1)
     from ..sim.dot.tensors import modes_taking
@@ -117,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
     runs = []
     with layer_directory(BUILD / "runs") as directory:
         for name, activations, weight in layers:
-            with _progress(screen, name) as progress:
+            with _progress(screen, one_line(name)) as progress:
                 layer = run_layer(
                     config,
                     build,
@@ -134,7 +136,7 @@ def run(args: argparse.Namespace) -> int:
                 )
             runs.append(layer)
             for line in describe(layer, args.clock):
-                screen.print(line, highlight=False)
+                screen.print(one_line(line), highlight=False)
     if args.json is not None:
         write_file(args.json, json.dumps([r.to_dict(args.clock) for r in runs], indent=1) + "\n")
     return int(not all(layer.right for layer in runs))

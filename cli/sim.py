@@ -1,13 +1,12 @@
 """`mxdot sim`: simulate units against the golden model."""
 
 import argparse
-import shlex
 from pathlib import Path
 
 from ..model.errors import choice
 from ..model.units import KINDS, DotConfig
 from . import soak
-from .program import program
+from .program import program, quoted
 from .simulators import SIMULATORS, is_second, taken
 from .unit_options import options_of
 from .units import add_kinds, refuse_unit, unit_config
@@ -179,4 +178,4 @@ def _repeat(args: argparse.Namespace, seed: int) -> str:
     words += ["--waves"] * (args.simulator in (None, "verilator"))
     if args.name:
         words += ["--name", *args.name]
-    return " ".join(word if word == "{name}" else shlex.quote(word) for word in words)
+    return " ".join(word if word == "{name}" else quoted(word) for word in words)

@@ -1,10 +1,9 @@
 """`mxdot sim soak` and `mxdot sim replay`: fresh seeds for hours, and what failed once."""
 
 import argparse
-import shlex
 from pathlib import Path
 
-from .program import program
+from .program import program, quoted
 from .simulators import SIMULATORS, is_second, taken
 
 DEFAULT_HOURS = 1.0
@@ -118,7 +117,7 @@ def run_replay(args: argparse.Namespace) -> int:
         kept = vector.load(args.file)
         name = file_name(kept.config.name)
         builds = REPLAY / "builds" / name
-        repeat = f"{program()} sim replay {shlex.quote(str(args.file))} --waves"
+        repeat = f"{program()} sim replay {quoted(str(args.file))} --waves"
         with own_directory(REPLAY / "runs") as directory:
             job = UnitJob(
                 name, kept.config, 0, directory, waves=args.waves, builds=builds, repeat=repeat

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..model.accumulators import KINDS as ACCUMULATORS
-from ..model.accumulators import PRESETS
+from ..model.accumulators import MACHINES, PRESETS
 from ..model.delays import DEFAULT_DELAYS, DELAYS
 from ..model.formats import FORMATS, ROUNDINGS
 from ..model.outputs import OUTPUTS
@@ -83,8 +83,9 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "--accumulator",
         "accumulator",
-        f"{', '.join(kind.syntax for kind in ACCUMULATORS.values())}, or a preset: "
-        f"{', '.join(PRESETS)}",
+        f"{', '.join(kind.syntax for kind in ACCUMULATORS.values())}; a preset: "
+        f"{', '.join(PRESETS)}; or another machine of docs/machines.md: "
+        f"{', '.join(name for name in MACHINES if name not in PRESETS)}",
         "A",
         default="aligned:13",
     ),

@@ -5,7 +5,9 @@ import shlex
 from importlib.metadata import version
 from pathlib import Path
 
+from ..model.errors import one_line
 from ..model.units import DotConfig
+from .places import output_directory, output_file
 from .unit_options import add_options, given, options_of
 
 OPTIONS = options_of(DotConfig)
@@ -40,10 +42,9 @@ def run(args: argparse.Namespace) -> int:
     config = DotConfig(**given(args, OPTIONS))
     if args.out is None and args.hex is None:
         raise ValueError("vectors needs --out FILE, --hex DIR or both")
-    if args.out is not None and args.out.is_dir():
-        raise ValueError(f"out must be a file, not the directory {args.out}")
-    if args.hex is not None and args.hex.is_file():
-        raise ValueError(f"hex must be a directory, not the file {args.hex}")
+    output_file("out", args.out)
+    if args.hex is not None:
+        output_directory("hex", args.hex)
     from ..sim.dot.readmemh import save_hex
     from ..sim.dot.vectors import draw, evaluate, save
 
@@ -55,7 +56,9 @@ def run(args: argparse.Namespace) -> int:
     if args.hex is not None:
         save_hex(vectors, args.hex)
     places = " ".join(str(path) for path in (args.out, args.hex) if path is not None)
-    print(f"{places}: {len(vectors)} dot products, {len(vectors.scale_a)} blocks, {config}")
+    print(
+        f"{one_line(places)}: {len(vectors)} dot products, {len(vectors.scale_a)} blocks, {config}"
+    )
     return 0
 
 

@@ -4,7 +4,9 @@ import argparse
 import sys
 from pathlib import Path
 
+from ..model.errors import one_line
 from ..sim.engine.files import write_file
+from .places import output_file
 from .units import add_kinds, refuse_unit, unit_config
 
 
@@ -33,8 +35,7 @@ def _output_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the file; the exit status."""
     config = unit_config(args)
-    if args.output is not None and args.output.is_dir():
-        raise ValueError(f"output must be a file, not the directory {args.output}")
+    output_file("output", args.output)
     from ..hw.verilog import default_top, generate  # Amaranth: only when a unit is built
 
     top = default_top(config) if args.top is None else args.top
@@ -43,5 +44,5 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(text)
         return 0
     write_file(args.output, text)
-    print(f"{args.output}: {top}, {config}, {config.timing}")
+    print(f"{one_line(str(args.output))}: {top}, {config}, {config.timing}")
     return 0

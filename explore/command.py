@@ -4,6 +4,7 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Callable
 
+from ..model.errors import one_line
 from ..sim.engine.toolchain import ToolError
 from .cost.errors import SynthesisError
 
@@ -31,7 +32,7 @@ def status(name: str, run: Callable[[], int], kept: str = "") -> int:
     except ModuleNotFoundError as error:
         line = f"error: needs {error.name}: pip install 'mxdot[explore]'"
     except (SynthesisError, ToolError, OSError, RuntimeError, ValueError) as error:
-        line = f"error: {error}"
+        line = f"error: {one_line(str(error))}"
     except KeyboardInterrupt:
         print(f"{name}: interrupted{kept}", file=sys.stderr)
         return 130

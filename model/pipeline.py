@@ -68,6 +68,12 @@ class Pipeline:
         )
 
     @property
+    def slowest(self) -> tuple[Section, ...]:
+        """The sections that share a cycle and take longest, by their delays."""
+        edges = [0, *(index + 1 for index in sorted(self.registered)), len(self.sections)]
+        return max((self.sections[i:j] for i, j in pairwise(edges)), key=_stretch)
+
+    @property
     def interval(self) -> int:
         """Cycles between two blocks of one dot product that wait for each other's result.
 

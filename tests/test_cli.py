@@ -8,7 +8,9 @@ import sys
 import pytest
 
 from mxdot.cli import COMMANDS, main
+from mxdot.cli.program import quoted
 from mxdot.cli.unit_options import OPTIONS, options_of
+from mxdot.model import MACHINES
 from mxdot.model.units import KINDS
 from mxdot.sim.engine.files import beside, write_file
 
@@ -96,6 +98,28 @@ def test_a_comparison_lists_the_options_of_a_unit(capsys):
     _, out, _ = run(capsys, "compare", "units", "--help")
     for option in options_of(KINDS["dot"]):
         assert f"\n  {option.flag} " in out
+
+
+def test_help_names_every_machine(capsys):
+    _, out, _ = run(capsys, "verilog", "dot", "--help")
+    assert set(MACHINES) <= set(re.split("[,:;(]", "".join(out.split())))  # lines break at hyphens
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parser"),
+    [
+        ("verilog quantize --lanes 32", "verilog quantize"),
+        ("verilog --colour red", "verilog dot"),
+        ("compare --colour red", "compare units"),
+        ("compare errors mxfp4 --colour red", "compare errors"),
+        ("--colour", ""),
+    ],
+)
+def test_an_unknown_option_points_to_the_help_that_lists_the_others(capsys, arguments, parser):
+    status, out, err = run(capsys, *arguments.split())
+    assert (status, out) == (2, "")
+    assert err.endswith(f" (see {f'mxdot {parser}'.strip()} --help)\n")
+    assert err.startswith("mxdot: error: unrecognized arguments: --")
 
 
 def test_unknown_command(capsys):
@@ -197,3 +221,63 @@ def test_version(capsys):
     status, out, _ = run(capsys, "--version")
     assert status == 0
     assert out.startswith("mxdot 0.1.0")
+
+
+ODD_FOLDER = "a\x1b[2Jb\nc"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["verilog", "--lanes", "4", "--accumulator", "float32", "-o"],
+        ["vectors", "--lanes", "4", "--count", "2", "--out"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_names_of_files_are_echoed_without_control_characters(
+    arguments, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    status, out, err = run(capsys, *arguments, f"{ODD_FOLDER}/x")
+    assert (status, err) == (0, "")
+    assert out.startswith(r"a\x1b[2Jb\nc/x: ")
+    assert out.count("\n") == 1
+    assert (tmp_path / ODD_FOLDER / "x").is_file()
+
+
+@pytest.mark.parametrize("word", ["plain", "a b", "a'b", "a\x1b[2J\nb", "it's\\\x07", "\u2028"])
+def test_commands_to_paste_have_no_control_characters(word):
+    text = quoted(word)
+    assert text.isprintable()
+    done = subprocess.run(["bash", "-c", f"printf %s {text}"], capture_output=True, check=True)
+    assert done.stdout.decode() == word
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ("verilog -o", "output"),
+        ("vectors --out", "out"),
+        ("probe --unit exact -o", "output"),
+        ("run-layer --shape 1,1,32 --json", "json"),
+    ],
+)
+def test_a_file_inside_a_file_is_refused_before_any_work(arguments, name, tmp_path, capsys):
+    (tmp_path / "afile").write_text("")
+    status, out, err = run(capsys, *arguments.split(), str(tmp_path / "afile/b/x.v"))
+    assert (status, out) == (2, "")
+    assert err == (
+        f"mxdot: error: {name} must be a file in a directory, and {tmp_path}/afile is none: "
+        f"{tmp_path}/afile/b/x.v\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [("vectors --hex", "hex"), ("array -o", "output"), ("compare -o", "output")],
+)
+def test_a_directory_inside_a_file_is_refused_before_any_work(arguments, name, tmp_path, capsys):
+    (tmp_path / "afile").write_text("")
+    status, out, err = run(capsys, *arguments.split(), str(tmp_path / "afile/b"))
+    assert (status, out) == (2, "")
+    assert err.startswith(f"mxdot: error: {name} must be a directory that can be written, not ")

@@ -173,7 +173,7 @@ BAD_COMMANDS = {
     "format": (["--out", "x.npz", "--format", "fp8"], "formats must be one of e4m3"),
     "int32": (["--out", "x.npz", "--accumulator", "int32"], "int32 takes integer formats only"),
     "a directory": (["--out", "."], "out must be a file, not the directory ."),
-    "a file": (["--hex", "file"], "hex must be a directory, not the file file"),
+    "a file": (["--hex", "file"], "hex must be a directory that can be written, not file"),
 }
 
 

@@ -10,6 +10,7 @@ from the same files. No number is rounded. Left out are
   (fillers, ties, taps), with three states, of scan chains, clock gates, level shifters; of
   flip-flops and latches of the same function all but the smallest;
 - power, leakage, noise, pins of supplies, hold, recovery, pulse widths, asynchronous delays;
+- wire loads: the shipped libraries have no wires;
 - `when` of arcs: where several arcs lead from one pin to another in one sense, their tables are
   joined by the largest of each entry, which is how ABC reads them. A timer that looks up each
   table and takes the largest result gets less where two tables cross between entries.
@@ -234,7 +235,7 @@ def packed(about: Process, libraries: list[Group]) -> bytes:
 
 
 def without(about: Process, path: Path) -> str:
-    """The text of a file in which the cells that flows leave out are not to be used."""
+    """The text of a file less its default wire load and the cells that flows leave out."""
     raw = path.read_bytes()
     text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode(errors="replace")
 
@@ -242,6 +243,7 @@ def without(about: Process, path: Path) -> str:
         kept = not any(fnmatchcase(found[1], pattern) for pattern in about.left_out)
         return found[0] if kept else f"{found[0]} dont_use : true;"
 
+    text = re.sub(r"\bdefault_wire_load\s*:[^;\n]*;?", "", text)
     return re.sub(r'\bcell\s*\(\s*"?([\w.]+)"?\s*\)\s*\{', mark, text)
 
 

@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from ...model.errors import one_line
+from ..places import output_directory
 from ..terminal import console
 from .scheme_options import add_scheme_options, chosen, names_in
 
@@ -61,6 +63,7 @@ def run(args: argparse.Namespace) -> int:
     from ...model import accumulator
     from ...model.schemes import scheme as find
 
+    output_directory("output", args.output)
     data = DEFAULT_DATA if args.data is None else names_in(args.data)
     swept = schemes(*chosen(args, args.schemes))
     calibrated = [] if args.calibrate == "none" else names_in(args.calibrate)
@@ -74,5 +77,5 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(rows[0].reason)
     show(console(200), rows, clipped)
     for path in write(rows, clipped, args.output):
-        print(path)
+        print(one_line(str(path)))
     return 0

@@ -1,11 +1,12 @@
 """How a comparison is run: the options that all of them have, and what they say."""
 
 import argparse
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ...model.errors import one_line
+from ..places import output_directory
 from ..synthesis import add_synthesis_options
 from ..terminal import console
 
@@ -64,17 +65,11 @@ def run_resumable(args: argparse.Namespace, work: Callable[[argparse.Namespace],
 
     if args.jobs is not None and not 1 <= args.jobs <= 1024:
         raise ValueError(f"jobs must be from 1 to 1024, not {args.jobs}")
-    _check_output(args.output)
+    output_directory("output", args.output)
     try:
         with terminate_as_interrupt():
             return work(args)
     except KeyboardInterrupt:
-        console(200).print(f"interrupted; results are kept in {args.output}, run it again to go on")
+        kept = one_line(str(args.output))
+        console(200).print(f"interrupted; results are kept in {kept}, run it again to go on")
         return 130
-
-
-def _check_output(directory: Path) -> None:
-    """ValueError unless `directory` can be written, or made where it is to be."""
-    place = next(p for p in (directory, *directory.absolute().parents) if p.exists())
-    if not (place.is_dir() and os.access(place, os.W_OK)):
-        raise ValueError(f"output must be a directory that can be written, not {directory}")

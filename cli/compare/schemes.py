@@ -4,6 +4,7 @@ import argparse
 from typing import Any
 
 from ...explore import SYNTHESES
+from ...model.errors import one_line
 from ..terminal import console
 from ..unit_options import BY_KEYWORD
 from .running import (
@@ -82,7 +83,7 @@ def _compare(args: argparse.Namespace) -> int:
         )
     show_comparison(screen, rows)
     for path in write_comparison(rows, args.output):
-        screen.print(str(path), soft_wrap=True, highlight=False)
+        screen.print(one_line(str(path)), soft_wrap=True, highlight=False)
     return 1 if any(row.error for row in rows) else 0
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ...explore import SYNTHESES
+from ...model.errors import one_line
 from ..terminal import console
 from .running import (
     add_cost_options,
@@ -58,7 +59,8 @@ def _compare(args: argparse.Namespace) -> int:
         comparison = compare(study, args.output, how, observer, cache_dir=SYNTHESES)
     show(screen, comparison, sort)
     files = write(comparison, args.output)
-    screen.print(f"report: {files.report}; tables and plots: {args.output}/", soft_wrap=True)
+    places = f"report: {files.report}; tables and plots: {args.output}/"
+    screen.print(one_line(places), soft_wrap=True)
     return 1 if comparison.failed else 0
 
 

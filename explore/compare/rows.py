@@ -7,6 +7,9 @@ from typing import Any
 
 from ..run.store import Outcome
 
+MISSED = "target missed"
+"""Status of a row whose unit does not meet its target."""
+
 
 def _about(doc: str, unit: str = "") -> dict[str, str]:
     return {"doc": doc, "unit": unit}
@@ -91,8 +94,12 @@ class Row:
     pareto_format: str | None = _column(
         "the same among units of the same format, by `sqnr_accumulator_db`"
     )
-    status: str = _column("`ok`, `failed` (see `error`) or `bound exceeded`", default="ok")
-    error: str | None = _column("why it failed, in one line")
+    status: str = _column(
+        f"`ok`, `failed` (see `error`), `{MISSED}` (the fastest that was found is in `delay_ps` or "
+        "`depth`) or `bound exceeded`",
+        default="ok",
+    )
+    error: str | None = _column("why it failed, or what would meet the target, in one line")
     tool: str | None = _column("what synthesised it, with its version")
     seconds: float | None = _column("time that synthesis and evaluation took", "s")
     command: str | None = _column("the command that measures this point again")
@@ -196,13 +203,20 @@ def _infinite(accuracy: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def status_of(outcomes: Sequence[Outcome | None], bound_ok: bool | None) -> dict[str, Any]:
-    """The columns `status`, `error` and `seconds` of a row from its outcomes."""
+def status_of(
+    outcomes: Sequence[Outcome | None], bound_ok: bool | None, missed: str | None = None
+) -> dict[str, Any]:
+    """The columns `status`, `error` and `seconds` of a row from its outcomes.
+
+    missed: why its target is not met.
+    """
     there = [outcome for outcome in outcomes if outcome is not None]
     errors = [outcome.error for outcome in there if outcome.error is not None]
-    status = "failed" if errors else "bound exceeded" if bound_ok is False else "ok"
+    exceeded = "bound exceeded" if bound_ok is False else "ok"
+    status = "failed" if errors else MISSED if missed else exceeded
     seconds = round(sum(outcome.seconds for outcome in there), 3)
-    return {"status": status, "error": "; ".join(errors) or None, "seconds": seconds}
+    reasons = [*errors, *filter(None, [missed])]
+    return {"status": status, "error": "; ".join(reasons) or None, "seconds": seconds}
 
 
 def number(value: float | None) -> float | None:

@@ -117,8 +117,10 @@ def row_of(
     if accuracy is not None:
         columns |= {"data": point.data, "count": sampling.count, "seed": sampling.seed}
         columns |= {"length": sampling.lengths[-1]}
+    missed = None
     if cost is not None and cost.ok:
         columns |= cost_columns(cost.value)
+        missed = cost.value.get("missed")
     if accuracy is not None and accuracy.ok:
         columns |= accuracy_columns(accuracy.value)
     if encoder is not None and encoder.ok:
@@ -131,7 +133,7 @@ def row_of(
         command=command_of(point),
         verilog=verilog_command(point),
         **columns,
-        **status_of((cost, accuracy, encoder), columns.get("bound_ok")),
+        **status_of((cost, accuracy, encoder), columns.get("bound_ok"), missed),
     )
 
 

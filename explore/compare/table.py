@@ -1,18 +1,19 @@
 """The comparison on a terminal: a table for each flow, with the accuracy on each data set."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
-from rich.text import Text
 
 from ..cost.processes import GATES, PROCESSES
 from .answers import WISHES, Answer, answers
+from .layout import Column, fitted
 from .narrowest import Found
 from .pareto import FRONT, NEAR
 from .points import listed
-from .rows import Row
+from .rows import MISSED, Row
 from .searches import measure_command
 from .session import Comparison
 
@@ -24,6 +25,10 @@ SORTS: dict[str, Callable[[Row], float]] = {
 }
 MARKS = {FRONT: "★", NEAR: "≈"}
 END = "†"
+NAMES = ("all", "fmt", "accumulator")
+"""Columns that every part of a table has."""
+ABOUT = ("flow", "format", "lanes", "stages", "target")
+"""Columns that go into the title where all rows have the same."""
 Cells = list[Row]
 """The rows of one unit in one flow, one for each data set."""
 Beside = dict[str, dict[str, Row]]
@@ -55,15 +60,22 @@ def show(console: Console, comparison: Comparison, sort: str = "area") -> None:
         # Gates beside processes: one table that says both.
         others = [name for name in flows if name in PROCESSES] if flow == GATES else []
         beside = {name: {row.unit: row for row in rows if row.flow == name} for name in others}
-        console.print(_table(flow, ordered, beside))
-        console.print()
+        for table in _tables(flow, ordered, beside, console.width):
+            console.print(table)
+            console.print()
     _legend(console, rows)
     _answers(console, rows)
     for note in comparison.notes:
         _line(console, f"note: {note}", "yellow")
     for reason, failed in failures(rows).items():
-        names = listed([f"{row.unit} ({row.flow or 'no synthesis'})" for row in failed])
+        names = listed([_named(row) for row in failed])
         _line(console, f"{failed[0].status.upper()} {names}: {reason}", "red")
+
+
+def _named(row: Row) -> str:
+    """A unit that is not ok, and the fastest of it that was found where it misses a target."""
+    fastest = f", {row.delay:,.0f} {(row.target or '').split()[-1]}" if row.status == MISSED else ""
+    return f"{row.unit} ({row.flow or 'no synthesis'}{fastest})"
 
 
 def _line(console: Console, text: str, style: str) -> None:
@@ -76,20 +88,21 @@ def _answers(console: Console, rows: Sequence[Row]) -> None:
     found = [answer for answer in found if answer.data == found[0].data]
     if not found:
         return
-    table = Table(
-        title=f"What to build ({found[0].data} data): smallest unit of each format, area x exact's",
-        title_justify="left", box=None, pad_edge=False,
-    )  # fmt: skip
-    targets = any(answer.target for answer in found)
-    for name in ("flow", "format", "lanes", "stages", *["target"] * targets, *WISHES):
-        table.add_column(name, no_wrap=True)
-    for answer in found:
-        about = [answer.flow, answer.format, str(answer.lanes), str(answer.stages)]
-        about += [answer.target or ""] * targets
-        cells = [_answer(answer, wish) for wish in WISHES]
-        table.add_row(*about, *cells)
-    console.print()
-    console.print(table)
+    about = [
+        Column(
+            name,
+            [str(getattr(answer, name) or "") for answer in found],
+            names_row=name == "format",
+            is_about=name != "format",
+        )
+        for name in ABOUT
+    ]
+    columns = [column for column in about if any(column.cells)]
+    columns += [Column(wish, [_answer(answer, wish) for answer in found]) for wish in WISHES]
+    title = f"What to build ({found[0].data} data): smallest unit of each format, area x exact's"
+    for table in fitted(title, columns, [None] * len(found), console.width):
+        console.print()
+        console.print(table)
     ends = [
         f"{answer.format} x{answer.lanes} {wish}: {', '.join(names)}"
         for answer in found
@@ -154,28 +167,32 @@ def why(row: Row) -> str:
     return f"on {row.data} data errors reach {row.bound_ratio or 0:.3g} of their bound"
 
 
-def _table(flow: str | None, units: Sequence[Cells], beside: Beside) -> Table:
-    table = Table(title=flow or "no synthesis", title_justify="left", box=None, pad_edge=False)
-    columns = _columns(units, beside)
-    for name, (justify, _) in columns.items():
-        table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-    for cells in units:
-        failed = any(row.status != "ok" for row in cells)
-        best = cells[0].pareto_total == FRONT
-        texts = [Text(cell(cells)) for _, cell in columns.values()]
-        table.add_row(*texts, style="red" if failed else "bold" if best else None)
-    return table
+def _tables(
+    flow: str | None, units: Sequence[Cells], beside: Beside, width: int
+) -> Iterator[Group | Table]:
+    columns = [
+        Column(name, [cell(cells) for cells in units], justify, name in NAMES, name in ABOUT)
+        for name, (justify, cell) in _columns(units, beside).items()
+    ]
+    yield from fitted(flow or "no synthesis", columns, [_style(cells) for cells in units], width)
+
+
+def _style(cells: Cells) -> str | None:
+    if any(row.status != "ok" for row in cells):
+        return "red"
+    return "bold" if cells[0].pareto_total == FRONT else None
 
 
 Cell = Callable[[Cells], str]
+Justify = Literal["left", "right"]
 
 
-def _columns(units: Sequence[Cells], beside: Beside) -> dict[str, tuple[str, Cell]]:
+def _columns(units: Sequence[Cells], beside: Beside) -> dict[str, tuple[Justify, Cell]]:
     """The columns in which some unit has something to say."""
     first = [cells[0] for cells in units]
     smallest = min((row.area for row in first if row.area), default=0.0)
     area_unit = next((row.area_unit for row in first if row.area_unit), "")
-    columns: dict[str, tuple[str, Cell]] = {
+    columns: dict[str, tuple[Justify, Cell]] = {
         "all": ("left", lambda c: MARKS.get(c[0].pareto_total or "", "")),
         "fmt": ("left", lambda c: MARKS.get(c[0].pareto_format or "", "")),
         "format": ("left", lambda c: c[0].format or ""),

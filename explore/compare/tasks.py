@@ -16,10 +16,12 @@ from ...model.delays import DEFAULT_DELAYS
 from ..accuracy.sentences import SENTENCES
 from ..cost import Flow
 from ..cost.asic import timer
+from ..cost.errors import TargetMissedError
 from ..cost.processes import PROCESSES
 from ..cost.tools import CHOICE
 from ..run.keys import data_digest, file_digest, fingerprint, located, task_key, version_of
 from ..run.runner import reason
+from .faster import faster
 from .flows import flow_text, target_text
 from .points import Point, Sampling
 from .units import TOP, Generated, Unit
@@ -104,7 +106,8 @@ def _check_encoder() -> None:
 
 @dataclass(frozen=True)
 class CostTask:
-    """Synthesis of one unit in one flow; the value is a `Cost` as plain JSON types.
+    """Synthesis of one unit in one flow; the value is a `Cost` as plain JSON types, or the column
+    of the fastest unit that was found, and `missed`, which says what helps.
 
     With `energy`, its entry `energy` is an `Energy`, for generated units and flows that have one;
     where that fails, `energy_error` says why in one line.
@@ -143,10 +146,22 @@ class CostTask:
         else:
             verilog, top = self.unit.verilog, self.unit.top
             options |= self.unit.reading
-        cost = self.tools.measure(verilog, top, self.flow, **options).to_dict()
+        try:
+            cost = self.tools.measure(verilog, top, self.flow, **options).to_dict()
+        except TargetMissedError as error:  # a result, which the next run need not try again
+            return self._missed(error)
         if self.energy and isinstance(self.unit, Generated) and self.flow.kind in WITH_ENERGY:
             cost |= self._energy(self.unit, verilog)
         return cost
+
+    def _missed(self, error: TargetMissedError) -> dict[str, Any]:
+        """The column of the fastest that was reached, and `missed`: what helps, in one line."""
+        column = "delay_ps" if error.option == "target_ps" else "depth"
+        helps = f": {faster(self.unit.config)}" if isinstance(self.unit, Generated) else ""
+        return {
+            column: error.fastest,
+            "missed": f"{error.option} of {error.target} is missed{helps}",
+        }
 
     def _energy(self, unit: Generated, verilog: str) -> dict[str, Any]:
         """The entry `energy` or `energy_error`: area and delay stand without a proxy."""

@@ -25,6 +25,7 @@ from ...hw.hierarchy import submodule, used
 from ...hw.pipeline import Section
 from ...hw.verilog import generate, modules_text
 from ...model import DotConfig
+from ...model.errors import one_line
 from ...model.widths import Widths
 from .. import SYNTHESES
 from . import Flow, measure
@@ -203,7 +204,7 @@ def main(arguments: list[str] | None = None) -> int:
         for line in report(rows, processes, args.effort, not args.no_adders, args.cache):
             print(line, flush=True)
     except (ValueError, SynthesisError) as error:
-        print(f"area-report: error: {error}", file=sys.stderr)
+        print(f"area-report: error: {one_line(str(error))}", file=sys.stderr)
         return 2
     return 0
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from . import gates
 from .adders import with_cells
-from .errors import SynthesisError
+from .errors import SynthesisError, TargetMissedError
 from .flow import Cost, Flow
 from .function import Function
 from .liberty import Library, LibraryCell
@@ -79,6 +79,11 @@ class Asic:
         for name, _, text in files_of(flow):
             (directory / name).write_bytes(text)
         self.library = library_of(flow)
+        if not self.library.has_timing:
+            raise SynthesisError(
+                f"library {self.library.name} has no timing, which mapping needs: none of its "
+                "gates has a delay table (cell_rise, cell_fall)"
+            )
         if flow.process is not None:
             self.nand2 = self.library.cells[PROCESSES[flow.process].nand2]
             (directory / CONSTRAINTS).write_text(
@@ -109,11 +114,8 @@ class Asic:
             excess = reached - target
             if flow.target_ps and found.effort == "speed" and found.aim == aim and excess < aim / 2:
                 attempts.append(("speed", aim - excess))  # for what ABC does not see
-        name, unit = ("target_levels", "levels") if flow.target_levels else ("target_ps", "ps")
-        raise SynthesisError(
-            f"{name} of {target} cannot be met: the fastest {self.design.top} that was found has "
-            f"{fastest:.0f} {unit}"
-        )
+        option = "target_levels" if flow.target_levels else "target_ps"
+        raise TargetMissedError(option, target, self.design.top, fastest)
 
     def _run(self, effort: str, aim: float | None) -> Mapped:
         script = mapped(self.design, self.flow, effort, aim, adders=bool(self.adders))

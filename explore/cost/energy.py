@@ -1,9 +1,10 @@
 """An energy proxy: how much of a unit's netlist switches for each block of a dot product.
 
 Every change of a net is weighed by what has to be charged for it: by the area of the cell that
-drives it (`gates`), or by the capacitance of the pins that it drives (`cells`). A proxy, because
-wires, glitches, leakage and short-circuit currents are left out: it ranks units, and does not
-predict watts. docs/cost.md has the method.
+drives it (`gates`), or by the capacitance of the pins that it drives, and of its wire where the
+library names a default wire load (`cells`). A proxy, because other wires, glitches, leakage and
+short-circuit currents are left out: it ranks units, and does not predict watts. docs/cost.md has
+the method.
 """
 
 import hashlib
@@ -24,7 +25,7 @@ from .flow import Flow
 from .liberty import Library
 from .library_files import digest_of, library_of
 from .measure import TIME_LIMIT, measure_netlist
-from .netlist import Bit
+from .netlist import Bit, fanouts
 from .stimulus import NORMAL, Feed, batches
 
 STREAMS, CYCLES = 256, 48
@@ -91,7 +92,10 @@ def energy(
     cost, netlist = measure_netlist(text, top, flow, cache_dir=cache_dir, limit=limit)
     fill = config.latency * config.interval + 2
     products = batches(config, data, seed, streams * (cycles + fill))
+    library = library_of(flow)
     digest = hashlib.sha256(digest_of(flow).encode())
+    if library.wire_load is not None:
+        digest.update(repr(library.wire_load).encode())
     for batch in products:
         for name in ("a", "b", "scale_a", "scale_b", "c"):
             digest.update(np.ascontiguousarray(getattr(batch, name)).tobytes())
@@ -109,7 +113,6 @@ def energy(
     if kept is not None:
         return Energy(**kept)
     started = time.perf_counter()
-    library = library_of(flow)
     run = Run(config, Activity(netlist, library, streams), Feed(config, products, seed, streams))
     run.reset()
     for _ in range(fill):
@@ -158,8 +161,8 @@ class Run:
 def _result(config: DotConfig, flow: Flow, run: Run, library: Library, data: str) -> Energy:
     activity, blocks = run.activity, run.blocks
     cycles = activity.cycles * run.streams
-    weights, clock, unit = _weights(flow, activity, library)
-    spent = activity.changes * weights / blocks
+    of_nets, clock, unit = weights(flow, activity, library)
+    spent = activity.changes * of_nets / blocks
     held = np.array([library.cells[name].is_flipflop for name in activity.drivers], bool)
     parts = float(spent[~held].sum()), float(spent[held].sum()), clock * cycles / blocks
     return Energy(
@@ -176,7 +179,7 @@ def _result(config: DotConfig, flow: Flow, run: Run, library: Library, data: str
     )
 
 
-def _weights(
+def weights(
     flow: Flow, activity: Activity, library: Library
 ) -> tuple[NDArray[np.float64], float, str]:
     """What a change of each net takes, what a cycle of the clock takes, and the unit of both."""
@@ -192,5 +195,8 @@ def _weights(
                 load[bit] += capacitance
             if kind.clock is not None and pin in kind.clock.names:
                 clock += capacitance
+    if library.wire_load is not None:
+        for net, pins in fanouts(activity.netlist, library).items():
+            load[net] += library.wire_load.load(pins)
     half = library.capacitance_ff * (library.voltage or 1.0) ** 2 / 2  # C V^2 / 2 for a change
     return np.array([load[net] for net in activity.nets]) * half, 2 * clock * half, "fJ"

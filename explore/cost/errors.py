@@ -14,6 +14,26 @@ class SynthesisError(ValueError):
         super().__init__(one_line(message))
 
 
+class TargetMissedError(SynthesisError):
+    """A target that no attempt meets: a result, which is kept like a cost.
+
+    option: `target_ps` or `target_levels`; fastest: what was reached instead, in its unit.
+    """
+
+    def __init__(self, option: str, target: int, top: str, fastest: float) -> None:
+        self.option, self.target, self.top, self.fastest = option, target, top, fastest
+        unit = option.removeprefix("target_")
+        super().__init__(
+            f"{option} of {target} cannot be met: the fastest {top} that was found has "
+            f"{fastest:.0f} {unit}"
+        )
+
+    @property
+    def arguments(self) -> tuple[str, int, str, float]:
+        """What makes it again."""
+        return self.option, self.target, self.top, self.fastest
+
+
 @contextmanager
 def naming(directory: Path) -> Iterator[None]:
     """An OSError that names no file, as that of a full disk, names `directory`."""

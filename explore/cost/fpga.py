@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .errors import SynthesisError
+from .errors import SynthesisError, TargetMissedError
 from .flow import Cost, Flow
 from .netlist import IGNORED, Netlist, count, load, sections
 from .scripts import Design, fpga
@@ -162,10 +162,7 @@ def place(
         raise SynthesisError(f"nextpnr found no path in {design.top} to time")
     fmax = min(clock["achieved"] for clock in clocks.values())
     if flow.target_ps and fmax < wanted:
-        raise SynthesisError(
-            f"target_ps of {flow.target_ps} cannot be met: the fastest {design.top} that was "
-            f"found has {1e6 / fmax:.0f} ps"
-        )
+        raise TargetMissedError("target_ps", flow.target_ps, design.top, 1e6 / fmax)
     return fmax
 
 

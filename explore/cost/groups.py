@@ -17,13 +17,15 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+REPEATED = ("fanout_length",)
+"""Attributes that a group has several of: each counts, divided by `;`."""
 NESTING = 50
 """Groups in one another; real libraries have six or so."""
 
 
 @dataclass
 class Group:
-    """One group with its attributes (the last one of a name counts) and subgroups."""
+    """One group with its attributes and subgroups; the last attribute of a name counts."""
 
     kind: str
     arguments: list[str]
@@ -34,6 +36,11 @@ class Group:
     def of(self, *kinds: str) -> list["Group"]:
         """Subgroups of these kinds."""
         return [group for group in self.groups if group.kind in kinds]
+
+    def add(self, name: str, value: str) -> None:
+        """Set an attribute; one of REPEATED keeps its other values."""
+        earlier = self.attributes.get(name) if name in REPEATED else None
+        self.attributes[name] = value if earlier is None else f"{earlier};{value}"
 
 
 def parse_groups(text: str, source: str) -> Group:
@@ -128,6 +135,6 @@ def _statement(tokens: _Tokens, group: Group, name: str, depth: int) -> None:
         _statements(tokens, child, depth + 1)
         group.groups.append(child)
         return
-    group.attributes[name] = ",".join(arguments)
+    group.add(name, ",".join(arguments))
     if following != ";":  # some libraries leave it out
         tokens.back(following)

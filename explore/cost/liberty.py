@@ -13,9 +13,13 @@ from .errors import SynthesisError
 from .function import Function
 from .groups import Group, finite, parse_groups
 from .nldm import CellTiming, cell_timing
+from .wire_load import WireLoad, default_wire_load
 
 _NAME = re.compile(r"[A-Za-z_][\w.$+-]*(\[\d+(:\d+)?\])?", re.ASCII)
 """Of cells and pins: what every tool takes, and no tool takes for anything else."""
+
+FF_OHM_PS = 1e-3
+"""Picoseconds of one ohm with one femtofarad."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,8 @@ class Library:
     """Picoseconds in the library's unit of time."""
     voltage: float | None = None
     """Nominal supply."""
+    wire_load: WireLoad | None = None
+    """What the library says of wires by default."""
 
     @cached_property
     def latch(self) -> LibraryCell | None:
@@ -88,6 +94,16 @@ class Library:
             if {cell.clock.pin, cell.data.pin} == set(cell.inputs)
         ]
         return min(plain, key=lambda cell: (cell.area, cell.name), default=None)
+
+    @cached_property
+    def has_timing(self) -> bool:
+        """Whether some gate has a delay table."""
+        return any(
+            arc.delays != (None, None)
+            for cell in self.cells.values()
+            for arcs in cell.timing.arcs.values()
+            for arc in arcs
+        )
 
     @cached_property
     def nand2(self) -> LibraryCell:
@@ -113,12 +129,15 @@ def parse(text: str, source: str) -> Library:
             cells[name] = _cell(group, templates, f"{source}, cell {name}")
     if not cells:
         raise SynthesisError(f"library {source} defines no cells")
+    capacitance_ff = _unit(root, "capacitive_load_unit", "1,pf", {"ff": 1.0, "pf": 1e3}, source)
+    time_ps = _unit(root, "time_unit", "1ns", {"fs": 1e-3, "ps": 1.0, "ns": 1e3}, source)
     return Library(
         root.arguments[0] if root.arguments else source,
         cells,
-        _unit(root, "capacitive_load_unit", "1,pf", {"ff": 1.0, "pf": 1e3}, source),
-        _unit(root, "time_unit", "1ns", {"fs": 1e-3, "ps": 1.0, "ns": 1e3}, source),
+        capacitance_ff,
+        time_ps,
         _number(root, "nom_voltage", source) or None,
+        default_wire_load(root, source, capacitance_ff * FF_OHM_PS / time_ps),
     )
 
 
@@ -133,6 +152,11 @@ def merged(libraries: Sequence[Library]) -> Library:
                     f"libraries {first.name} and {other.name} must have the same {name}, not "
                     f"{getattr(first, name):g} and {getattr(other, name):g}"
                 )
+        if other.wire_load not in (None, first.wire_load):
+            raise SynthesisError(
+                f"library {other.name} names the default wire load {other.wire_load.name}, which "
+                f"must be that of the first file, {first.name}"
+            )
         for name in sorted(cells.keys() & other.cells.keys()):
             raise SynthesisError(f"libraries {first.name} and {other.name} both have a cell {name}")
         cells |= other.cells

@@ -1,7 +1,6 @@
 """measure: what a design costs, from the cache or by synthesis."""
 
 import hashlib
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,11 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ..scratch import scratch
 from . import fpga
 from .adders import sample
 from .asic import Asic, adders_of, first_attempt, surroundings, timer
 from .cache import Cache
-from .errors import naming
+from .errors import TargetMissedError, naming
 from .flow import Cost, Flow
 from .library_files import digest_of
 from .netlist import Cell, Netlist
@@ -45,8 +45,9 @@ def measure(
     under the hash of text, scripts, options, library and versions of the tools: the second time
     takes milliseconds. `limit` is in seconds, for each run of a tool.
 
-    SynthesisError (a ValueError), of one line: the Verilog or the library is wrong, the target
-    cannot be met, a tool broke off. ModuleNotFoundError: there is no Yosys, or no nextpnr.
+    SynthesisError (a ValueError), of one line: the Verilog or the library is wrong, a tool broke
+    off. TargetMissedError, one of these: the target cannot be met, which is kept like a result.
+    ModuleNotFoundError: there is no Yosys, or no nextpnr.
     """
     design = _design(verilog, top, parameters, systemverilog, source)
     design = replace(design, black_boxes=tuple(black_boxes))
@@ -114,16 +115,30 @@ def _synthesise(
     netlist = cache.read(key, "netlist") if wanted and kept is not None else None
     if kept is not None and (netlist is not None or not wanted):
         return Cost.from_dict(kept), None if netlist is None else _unpack(netlist)
+    missed = cache.read(key, "missed")
+    if missed is not None:
+        raise TargetMissedError(*missed)
+    try:
+        return _made(design, flow, cache, key, limit)
+    except TargetMissedError as error:
+        cache.write(key, "missed", error.arguments)
+        raise
+
+
+def _made(
+    design: Design, flow: Flow, cache: Cache, key: str, limit: float
+) -> tuple[Cost, Netlist | None]:
+    """The cost of a synthesis that is done now, and kept."""
     started = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="mxdot-synth-") as name, naming(Path(name)):
+    with scratch("synth") as directory, naming(directory):
         if flow.kind in ("gates", "cells"):
-            run = Asic(design, flow, Path(name), limit)
+            run = Asic(design, flow, directory, limit)
             found = run.map()
             cost = run.cost(found)
             cache.write(key, "netlist", _pack(found.netlist))
             netlist = found.netlist
         else:
-            cost, netlist = fpga.cost(design, flow, Path(name), limit), None
+            cost, netlist = fpga.cost(design, flow, directory, limit), None
     cost = replace(cost, seconds=round(time.perf_counter() - started, 3))
     cache.write(key, "cost", cost.to_dict())  # after the netlist, which it promises
     return cost, netlist
@@ -133,7 +148,7 @@ def _synthesise(
 def _own_timing() -> str:
     """A hash of the modules that find adders and time netlists: no tool with a version does."""
     digest = hashlib.sha256()
-    for name in ("adders.py", "nldm.py", "static_timing.py"):
+    for name in ("adders.py", "nldm.py", "static_timing.py", "wire_load.py"):
         digest.update(Path(__file__).with_name(name).read_bytes())
     return digest.hexdigest()
 

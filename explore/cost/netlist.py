@@ -163,6 +163,15 @@ def in_order(netlist: Netlist, library: Library) -> list[tuple[Cell, LibraryCell
     return [gates[index] for index in order]
 
 
+def fanouts(netlist: Netlist, library: Library) -> Counter[Bit]:
+    """How many inputs of cells, and outputs of the design, each net drives."""
+    found = Counter(bit for _, _, bit in netlist.outputs())
+    for cell in netlist.cells:
+        for pin in library.cells[cell.type].inputs:
+            found.update(cell.pins.get(pin, ()))
+    return found
+
+
 def depth(netlist: Netlist, library: Library) -> int:
     """Two-input gates in series on the longest path between ports and flip-flops."""
     level: dict[Bit, int] = {}

@@ -66,6 +66,8 @@ def sta_delay(
             f"set_driving_cell -lib_cell {around.driver} [get_ports {{{driven}}}]",
             f"set_load {load:.9g} [all_outputs]",
         ]
+    if library.wire_load is not None:  # OpenSTA ignores the default from version 2.3.2 on
+        script.append(f"set_wire_load_model -name {library.wire_load.name}")
     script += ["report_worst_slack -digits 6", ""]
     (directory / "mapped.v").write_text(structural(netlist))
     log = run_sta("\n".join(script), directory, source, limit)

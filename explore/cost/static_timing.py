@@ -3,8 +3,10 @@
 Each net has, for its rise and its fall, the latest arrival and the slowest slew of all arcs that
 drive it. The clock is ideal: it comes at time 0, without slew. Paths begin at inputs, at what the
 clock starts and at black boxes; they end at outputs, at data inputs of flip-flops and latches,
-setup included, and at black boxes. Not in it are wires, hold, asynchronous inputs, the time that
-a latch may borrow, and that clocks of both edges leave half a period.
+setup included, and at black boxes. Wires count where the library names a default wire load: a net
+has the whole capacitance of its wire as a load, each pin its Elmore delay. Not in it are other
+wires, hold, asynchronous inputs, the time that a latch may borrow, and that clocks of both edges
+leave half a period.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +15,7 @@ from functools import cached_property
 
 from .errors import SynthesisError
 from .liberty import Library
-from .netlist import Bit, Cell, Netlist, in_order, named_inputs
+from .netlist import Bit, Cell, Netlist, fanouts, in_order, named_inputs
 from .nldm import Arc, Table
 
 NEVER = float("-inf")
@@ -98,6 +100,7 @@ class _Timer:
         self.netlist, self.library, self.around = netlist, library, around
         self.signals: dict[Bit, Signal] = {}
         self.before: dict[tuple[Bit, int], Before] = {}
+        self.fanouts = fanouts(netlist, library)
         self.loads = self._loads()
 
     def run(self, is_false: Callable[[str], object]) -> Timing:
@@ -135,7 +138,22 @@ class _Timer:
         load = self.around.load_ff / self.library.capacitance_ff
         for _, _, net in self.netlist.outputs():
             add(net, load, load)
+        if self.library.wire_load is not None:
+            for net, pins in self.fanouts.items():
+                add(net, *[self.library.wire_load.load(pins)] * 2)
         return found
+
+    def _at(self, net: Bit, pin: tuple[float, float]) -> Signal | None:
+        """The signal of a net at the end of its wire, at a pin of that capacitance."""
+        wire, signal = self.library.wire_load, self.signals.get(net)
+        pins = self.fanouts[net]
+        if signal is None or wire is None or not pins:
+            return signal
+        (rise, fall), slews = signal
+        net_rise, net_fall = self.loads[net]
+        rise += wire.delay(pins, pin[0], net_rise)
+        fall += wire.delay(pins, pin[1], net_fall)
+        return (rise, fall), slews
 
     def _inputs(self, is_false: Callable[[str], object]) -> None:
         """Inputs change at 0; a driver adds its slew and the time that it takes for the load."""
@@ -177,11 +195,12 @@ class _Timer:
     def _gate(self, cell: Cell, arcs: Mapping[str, Sequence[Arc]]) -> None:
         """What comes through a gate, of which an output may have arcs from another one."""
         local: dict[str, Signal | None] = {}
+        loads = self.library.cells[cell.type].timing.loads
 
         def signal(pin: str) -> Signal | None:
             if pin in arcs:
                 return local[pin] if pin in local else drive(pin)
-            return self.signals.get(_net(cell, pin))
+            return self._at(_net(cell, pin), loads.get(pin, NO_LOAD))
 
         def drive(pin: str) -> Signal | None:
             local[pin] = None
@@ -205,24 +224,35 @@ class _Timer:
             self.before[net, edge] = cell.type, _net(cell, source), came
 
     def _ends(self, clocked: Sequence[Cell], boxes: Sequence[Cell]) -> Iterator[End]:
+        load = self.around.load_ff / self.library.capacitance_ff
         for name, place, net in self.netlist.outputs():
             wide = len(self.netlist.ports[name][1]) > 1
-            yield self._end(f"{name}[{place}]" if wide else name, net)
+            yield self._end(f"{name}[{place}]" if wide else name, net, (load, load))
         for cell in clocked:
-            for pin, setups in self.library.cells[cell.type].timing.setups.items():
+            timing = self.library.cells[cell.type].timing
+            for pin, setups in timing.setups.items():
                 for net in cell.pins.get(pin, ()):
                     for setup in setups:
-                        yield self._end(f"{cell.name}.{pin}", net, setup)
+                        yield self._end(
+                            f"{cell.name}.{pin}", net, timing.loads.get(pin, NO_LOAD), setup
+                        )
         for cell in boxes:
             for pin, nets in cell.pins.items():
-                yield from (self._end(f"{cell.name}.{pin}", net) for net in nets)
+                yield from (self._end(f"{cell.name}.{pin}", net, NO_LOAD) for net in nets)
 
-    def _end(self, name: str, net: Bit, setup: Sequence[Table | None] = (None, None)) -> End:
-        """The worse of both edges; minus infinity where none arrives."""
-        if net not in self.signals:
+    def _end(
+        self,
+        name: str,
+        net: Bit,
+        pin: tuple[float, float],
+        setup: Sequence[Table | None] = (None, None),
+    ) -> End:
+        """The worse edge at a pin of that capacitance; minus infinity where none arrives."""
+        signal = self._at(net, pin)
+        if signal is None:
             return End(name, net, 0, NEVER)
         ends = []
-        for edge, arrival, slew, table in zip((0, 1), *self.signals[net], setup, strict=True):
+        for edge, arrival, slew, table in zip((0, 1), *signal, setup, strict=True):
             needed = table(slew, 0.0) if table is not None else 0.0
             ps = self.library.time_ps
             ends.append(End(name, net, edge, (arrival + needed) * ps, needed * ps))

@@ -20,6 +20,9 @@ from .errors import SynthesisError
 CHOICE = "MXDOT_YOSYS"
 """Environment variable that picks one of YOSYS, instead of the first one that is installed."""
 
+_ABC = re.compile(r"^(ABC: )(?:Error: )?(.*(?:not available|cannot be used|has failed).*)$", re.M)
+"""What ABC says where it gives up, in Yosys's log."""
+
 GUARD = str(Path(__file__).with_name("guard.py"))
 _PYOSYS = (
     "import sys; from pyosys import libyosys as ys; "
@@ -154,6 +157,8 @@ def _run(
     text = log.read_text(errors="replace")
     word = "Error" if tool == "OpenSTA" else "ERROR"
     error = re.search(rf"^(.*?)\b{word}: *(.*)$", text, re.MULTILINE)
+    if error is not None and "ABC output file" in error[2]:  # ABC has said why there is none
+        error = _ABC.search(text) or error
     if status == 0 and (error is None or tool != "OpenSTA"):
         return text
     if error is None:

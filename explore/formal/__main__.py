@@ -6,12 +6,11 @@ python -m mxdot.explore.formal --list
 
 import argparse
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from .. import command
 from ..cost.errors import SynthesisError
+from ..scratch import scratch
 from . import (
     alignment,
     arithmetic,
@@ -78,8 +77,8 @@ def _run(args: argparse.Namespace) -> int:
 def _told(claim: Claim, place: str, limit: float, markdown: bool) -> bool:
     """Whether a claim holds, in a line."""
     try:
-        with tempfile.TemporaryDirectory(prefix="mxdot-formal-") as directory:
-            result = prove(claim, Path(directory), limit)
+        with scratch("formal") as directory:
+            result = prove(claim, directory, limit)
     except (SynthesisError, OSError, RuntimeError, ValueError) as error:
         print(f"{place} FAILED {claim.name}: {error}", flush=True)
         return False

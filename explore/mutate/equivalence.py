@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from ..cost.errors import SynthesisError
 from ..formal import aig
@@ -13,6 +12,7 @@ from ..formal.aig import Aig, Builder
 from ..formal.claim import prove
 from ..formal.engine import Verdict, ask
 from ..formal.facts import Fact, facts
+from ..scratch import scratch
 from .design import SELECT, Design
 
 STEP = "&r step.aig; &cec -m; print_status"
@@ -113,8 +113,8 @@ def _assumed(
 
 def _holds(fact: Fact, limit: float) -> bool:
     if fact.name not in _proved:
-        with TemporaryDirectory(prefix="mxdot-mutate-") as directory:
-            _proved[fact.name] = prove(fact.claim, Path(directory), limit).holds
+        with scratch("mutate") as directory:
+            _proved[fact.name] = prove(fact.claim, directory, limit).holds
     return _proved[fact.name]
 
 

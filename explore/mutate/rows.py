@@ -5,7 +5,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from ...hw.verilog import default_top
 from ..cost.errors import SynthesisError
@@ -14,6 +13,7 @@ from ..formal import arithmetic, software, writes
 from ..formal.claim import Claim
 from ..formal.engine import Verdict
 from ..formal.observer import SUBJECT, Subject
+from ..scratch import scratch
 from . import operators, rtlil
 from .design import LIMIT, Design, Mutant, plain
 
@@ -70,8 +70,7 @@ def killer(
 @lru_cache(maxsize=2)
 def whole(verilog: str, top: str) -> str:
     """RTLIL of a unit, a module at a time; cells have the names of the flat one, without paths."""
-    with TemporaryDirectory(prefix="mxdot-mutate-") as name:
-        directory = Path(name)
+    with scratch("mutate") as directory:
         (directory / "design.v").write_text(verilog)
         run_yosys(_READ.format(top=top), directory, top, LIMIT)
         return (directory / "whole.il").read_text()

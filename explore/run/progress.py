@@ -1,5 +1,6 @@
 """Progress of a run: a bar with the time that remains on a terminal, a line per task elsewhere."""
 
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,6 +11,9 @@ from rich.table import Column
 
 from .runner import Observer, Task
 from .store import Outcome
+
+SILENCE = 10.0
+"""Seconds without a line after which it is said what runs, where there is no terminal."""
 
 
 class Remaining:
@@ -44,7 +48,13 @@ def duration(seconds: float) -> str:
 def display(console: Console) -> Iterator[Observer]:
     """An observer that shows what happens."""
     if not console.is_terminal:
-        yield _Lines(console)
+        lines = _Lines(console)
+        ended = threading.Event()
+        threading.Thread(target=lines.remind, args=(ended,), daemon=True).start()
+        try:
+            yield lines
+        finally:
+            ended.set()
         return
     rest = Column(ratio=1, no_wrap=True, overflow="ellipsis")
     columns = (
@@ -75,24 +85,41 @@ class _Lines:
         self.console = console
         self.count = self.total = 0
         self.remaining = Remaining([])
+        self.running: dict[str, str] = {}
+        self.printed = time.monotonic()
 
     def begin(self, tasks: Sequence[Task], kept: int) -> None:
         self.count, self.total, self.remaining = 0, len(tasks), Remaining(tasks)
         self._print(_kept(kept, len(tasks)))
+        if tasks:
+            self._print(f"{self._place} measuring")
 
     def start(self, task: Task) -> None:
-        pass
+        self.running[task.key] = task.label
 
     def end(self, task: Task, outcome: Outcome) -> None:
+        self.running.pop(task.key, None)
         self.count += 1
         self.remaining.end(task)
         left = self.remaining.text()
-        place = f"[{self.count:{len(str(self.total))}}/{self.total}]"
-        self._print(f"{place} {_line(outcome)}{left and f'; {left}'}")
+        self._print(f"{self._place} {_line(outcome)}{left and f'; {left}'}")
+
+    def remind(self, ended: threading.Event) -> None:
+        """Say what runs, as often as `SILENCE` passes without a line, until `ended`."""
+        while not ended.wait(max(self.printed + SILENCE - time.monotonic(), 0.1)):
+            labels = list(self.running.values())
+            if labels and time.monotonic() >= self.printed + SILENCE:
+                self._print(f"{self._place} still at {', '.join(labels[:4])}")
+
+    @property
+    def _place(self) -> str:
+        return f"[{self.count:{len(str(self.total))}}/{self.total}]"
 
     def _print(self, text: str | None) -> None:
         if text is not None:
+            self.printed = time.monotonic()
             self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+            self.console.file.flush()
 
 
 class _Live:

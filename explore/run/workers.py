@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from ..scratch import scratch
 from .runner import Backend
 
 DASK_DEPTH = 2
@@ -29,8 +30,8 @@ def _pool(workers: int) -> Iterator[Executor]:
     spawn = multiprocessing.get_context("spawn")
     theirs, ours = spawn.Pipe(duplex=False)
     # Workers are killed and leave their temporary files behind: these are in one place.
-    with tempfile.TemporaryDirectory(prefix="mxdot-", ignore_cleanup_errors=True) as scratch:
-        executor = ProcessPoolExecutor(workers, spawn, _follow, (theirs, scratch))
+    with scratch("workers") as directory:
+        executor = ProcessPoolExecutor(workers, spawn, _follow, (theirs, str(directory)))
         try:
             yield executor
         finally:
@@ -39,14 +40,14 @@ def _pool(workers: int) -> Iterator[Executor]:
             theirs.close()
 
 
-def _follow(lifeline: Connection, scratch: str) -> None:
-    """Make this worker and all that it starts end with the parent, temporary files in `scratch`.
+def _follow(lifeline: Connection, directory: str) -> None:
+    """Make this worker and all that it starts end with the parent, temporary files in `directory`.
 
     The parent alone holds the other end of `lifeline`, which closes when the parent lets go of it
     or dies, were it by kill -9. In a session of its own the worker does not see Ctrl-C.
     """
     os.setsid()
-    tempfile.tempdir = scratch
+    tempfile.tempdir = directory
 
     def end() -> None:
         wait([lifeline])

@@ -208,6 +208,7 @@ def _row(
             row, **_cost_columns(cost.value, unit.lanes), flow=flow_name(flow) if flow else None
         )
     failed = [outcome.error for outcome in (effect, cost) if outcome is not None]
+    failed += [cost.value.get("missed")] if cost is not None and cost.ok else []
     return replace(row, error="; ".join(filter(None, failed)) or None)
 
 

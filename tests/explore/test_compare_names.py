@@ -225,3 +225,22 @@ def test_errors_of_the_command_line_are_one_line(name, capsys):
         assert status == 2, words
         assert error.count("\n") == 1, words
         assert error[:-1].isprintable(), words
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "compare errors mxfp4 --data normal --rows 4 --length 32 --calibrate none",
+        "compare units --flow none --data normal --lengths 4 --count 2 --format e2m1 --lanes 4",
+    ],
+    ids=["errors", "units"],
+)
+def test_output_directories_are_echoed_without_control_characters(
+    command, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    assert main([*command.split(), "-o", "a\x1b[2Jb\nc"]) == 0
+    out = capsys.readouterr().out
+    assert r"a\x1b[2Jb\nc/" in out
+    assert "\x1b" not in out
+    assert (tmp_path / "a\x1b[2Jb\nc").is_dir()

@@ -1,5 +1,6 @@
 """Rows of a comparison: what they hold, and what measures them."""
 
+import io
 import json
 import math
 from dataclasses import replace
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from compare_fakes import FAKES, broken, full_disk, missing
+from compare_fakes import FAKES, broken, full_disk, missing, too_slow
 from compare_sample import Quiet, sample
 from rich.console import Console
 
@@ -212,6 +213,43 @@ def test_without_an_energy_proxy_a_row_keeps_its_area_and_says_why(tmp_path, cap
     assert found.notes == (note,)
     show(Console(width=200), found)
     assert f"note: {note}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("unit", "stages", "helps"),
+    [
+        (
+            "exact",
+            "4",
+            "--interleave, up to 15, with more --stages, up to 22, puts registers into ",
+        ),
+        ("float32", "4", "more --stages, up to 8, put registers into its slowest stretch, tree2"),
+        ("fixed:32:-16", "9", "its slowest section, round, cannot be cut"),
+    ],
+)
+def test_a_target_that_is_missed_is_a_result(unit, stages, helps, tmp_path):
+    study = Study(
+        "one",
+        (Sweep("e4m3", unit, "32", stages),),
+        synthesis=Synthesis("asap7", target_ps=(1000,)),
+        data=("normal",),
+        sampling=Sampling((32,), 4),
+    )
+    observer, tools = Quiet(), replace(FAKES, measure=too_slow)
+    found = compare(study, tmp_path, processes(1), observer, tools=tools)
+    assert observer.begun
+    (r,) = found.rows
+    assert (r.status, r.area, r.delay_ps) == ("target missed", None, 1834.4)
+    assert r.error is not None
+    assert r.error.startswith(f"target_ps of 1000 is missed: {helps}")
+    assert r.sqnr_total_db is not None
+    console = Console(width=120, record=True, file=io.StringIO())
+    show(console, found)
+    text = console.export_text()
+    assert "1,834 ps" in text
+    assert f"(asap7, 1,834 ps): {r.error}" in text
+    assert compare(study, tmp_path, processes(1), observer, tools=tools) == found
+    assert observer.begun == []  # nothing is tried again
 
 
 def test_a_full_disk_fails_the_task_that_the_next_run_tries_again(tmp_path):

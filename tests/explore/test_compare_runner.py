@@ -10,6 +10,7 @@ import time
 import weakref
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,11 @@ from compare_fakes import Job
 from rich.console import Console
 
 from mxdot.explore.compare import processes
+from mxdot.explore.run import progress
 from mxdot.explore.run.progress import Remaining, display, duration
 from mxdot.explore.run.runner import Backend, run, run_rows
 from mxdot.explore.run.store import Outcome, Store
+from mxdot.explore.scratch import scratch
 from mxdot.sim.engine.files import write_file
 
 
@@ -177,6 +180,47 @@ def test_workers_leave_no_temporary_files():
     assert not made.exists()
 
 
+HOLDER = """
+import sys, time
+from mxdot.explore.run.workers import processes
+from mxdot.explore.scratch import scratch
+
+if __name__ == "__main__":
+    with scratch("synth") as directory, processes(1).open(1) as executor:
+        executor.submit(time.sleep, 0).result()
+        print(directory, flush=True)
+        time.sleep(60)
+"""
+
+
+def test_directories_of_killed_runs_go_away_with_the_next_one(tmp_path, monkeypatch):
+    script, folder = tmp_path / "script.py", tmp_path / "tmp"
+    script.write_text(HOLDER)
+    folder.mkdir()
+    (folder / "mxdot-synth-of-another").mkdir()  # has no lock
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    command = [sys.executable, script]
+    environment = os.environ | {"TMPDIR": str(folder)}
+    with ExitStack() as stack:
+        pair = [
+            stack.enter_context(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE))
+            for _ in range(2)
+        ]
+        for process in pair:
+            stack.callback(process.kill)
+        killed, alive = (Path(p.stdout.readline().decode().strip()) for p in pair if p.stdout)
+        pair[0].kill()
+        pair[0].wait()
+        assert killed.is_dir()
+        assert len(list(folder.iterdir())) == 5  # two of each process
+        with scratch("synth") as own:
+            left = set(folder.iterdir())
+        assert killed not in left
+        assert {alive, own, folder / "mxdot-synth-of-another"} < left
+        assert len(left) == 4
+    assert not own.exists()
+
+
 def _done(store: Store) -> set[str]:
     return {path.stem.removeprefix("job-") for path in store.directory.glob("job-*.json")}
 
@@ -252,6 +296,18 @@ def test_display(log, store, terminal, capsys):
     if not terminal:
         assert "[1/2] FAILED" in shown
         assert "[2/2] done   good" in shown
+
+
+def test_without_a_terminal_a_line_comes_at_once_and_then_regularly(
+    log, store, monkeypatch, capsys
+):
+    monkeypatch.setattr(progress, "SILENCE", 0.3)
+    with display(Console(force_terminal=False, width=120)) as observer:
+        run([Job("long", log, 1.5), Job("short", log)], store, processes(1), observer)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "[0/2] measuring"
+    assert lines.count("[0/2] still at long") + lines.count("[0/2] still at short") >= 2
+    assert lines[-1].startswith("[2/2] done ")
 
 
 def test_outcomes_are_plain_json(log, store):

@@ -159,12 +159,24 @@ def test_library_decides_the_cache_key(liberty, tmp_path):
     assert third == second
 
 
+def test_what_abc_says_of_a_library(tmp_path):
+    cells = re.split(r"(?=  cell \(|^}$)", TEXT, flags=re.M)
+    few = [cell for cell in cells if not re.match(r"  cell \((?!INV|NAND2|DFF\))", cell)]
+    (tmp_path / "few.lib").write_text("".join(few))
+    with pytest.raises(SynthesisError, match="ABC: Library with only 2 cell classes"):
+        measure(ADDER, "adder", flow(tmp_path / "few.lib"), cache_dir=tmp_path)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (None, "cannot be read: No such file or directory"),
         (("library (own)", "library own"), "'library' must be followed by ':' or '('"),
         (("!(A & B)", "A & B"), "library own has no two-input NAND cell"),
+        (
+            ("timing () {", "internal_power () {"),
+            "library own has no timing, which mapping needs: none of its gates has a delay table",
+        ),
     ],
 )
 def test_libraries_that_do_not_serve(change, message, tmp_path):

@@ -1,13 +1,19 @@
 """Static timing of our own: against values by hand, against ABC and, where it is, OpenSTA."""
 
+import re
 import shutil
+from dataclasses import replace
 
 import pytest
 
-from mxdot.explore.cost import Flow, SynthesisError, gates, measure
-from mxdot.explore.cost.liberty import parse
+from mxdot.explore.cost import Flow, SynthesisError, asic, gates, measure, opensta
+from mxdot.explore.cost.activity import Activity
+from mxdot.explore.cost.energy import weights
+from mxdot.explore.cost.liberty import merged, parse
+from mxdot.explore.cost.library_files import library_of
 from mxdot.explore.cost.netlist import Cell, Netlist
 from mxdot.explore.cost.nldm import Table
+from mxdot.explore.cost.processes import PROCESSES
 from mxdot.explore.cost.static_timing import Surroundings, time_netlist
 
 TABLES = """
@@ -167,6 +173,124 @@ def test_wrong_tables(old, new, error):
     design = netlist(["DFF CK=clk D=d Q=q", "INV A=q Y=y"], inputs="clk d")
     with pytest.raises(SynthesisError, match=error):
         time_netlist(design, wrong)
+
+
+WIRES = """
+  pulling_resistance_unit : "1kohm"; default_wire_load : "5k"; default_wire_load_mode : top;
+  operating_conditions (slow) { tree_type : balanced_tree; } default_operating_conditions : slow;
+  wire_load ("none") { capacitance : 9; resistance : 9; slope : 9; fanout_length (1, 9); }
+  wire_load ("5k") { capacitance : 0.5; resistance : 0.1; slope : 4;
+    fanout_length (3, 20); fanout_length (1, 10, 0.1, 0.2, 5); }
+"""
+"""Of one pin: 5 fF, 1 ps per fF."""
+
+
+def with_wires(old="", new=""):
+    """The library with its wire loads, in which `new` is in place of `old`."""
+    assert old in WIRES
+    return LIBRARY.replace("lu_table_template", WIRES.replace(old, new) + "lu_table_template", 1)
+
+
+@pytest.mark.parametrize(("pins", "length"), [(0, 6), (1, 10), (2, 15), (3, 20), (5, 28)])
+def test_wires_are_as_long_as_the_table_says(pins, length):
+    wire = parse(with_wires(), "hand").wire_load
+    assert wire is not None
+    assert wire.name == "5k"
+    assert wire.length(pins) == pytest.approx(length)
+    assert wire.load(pins) == pytest.approx(length / 2)
+
+
+@pytest.mark.parametrize(
+    ("tree", "first", "second"),
+    [
+        # n falls after a rises: 8 fF of pin and wire, 18 ps, slew 2.6; then y rises against the
+        # 5 fF of its wire: 15 + 2.6 / 5.
+        ("best_case_tree", 0, 0),
+        # Of each wire its branch: 1 ps per fF of pin and wire, at y of the wire alone.
+        ("balanced_tree", 6 + 8, 5),
+        ("worst_case_tree", 6 + 8, 5),
+    ],
+)
+def test_a_chain_with_wires(tree, first, second):
+    library = parse(with_wires("balanced_tree", tree), "hand")
+    found = time_netlist(netlist(["INV A=a Y=n", "INV A=n Y=y"]), library)
+    assert found.delay_ps == pytest.approx(first + 18 + 15 + 2.6 / 5 + second)
+
+
+@pytest.mark.parametrize(
+    ("tree", "wire"),
+    [
+        # 15 of length: 7.5 fF and 1.5 ps per fF, with the two pins of 1 fF at the net.
+        ("best_case_tree", 0),
+        ("balanced_tree", 0.75 * (3.75 + 1)),
+        ("worst_case_tree", 1.5 * (7.5 + 2)),
+    ],
+)
+def test_branches_of_a_wire(tree, wire):
+    library = parse(with_wires("balanced_tree", tree), "hand")
+    design = netlist(["DFF CK=clk D=d Q=q", "DFF CK=clk D=q Q=y", "DFF CK=clk D=q Q=z"],
+                     inputs="clk d", outputs="y z")  # fmt: skip
+    ends = {end.name: end.ps for end in time_netlist(design, library).ends}
+    assert ends["c1.D"] == pytest.approx(30 + 9.5 + wire + 7)
+    assert ends["c2.D"] == ends["c1.D"]
+
+
+def test_energy_counts_the_capacitance_of_wires():
+    design = netlist(["INV A=a Y=n", "NAND2 A=n B=n Y=m", "NAND2 A=n B=m Y=y"])
+    found = []
+    for text in (LIBRARY, with_wires()):
+        library = parse(text, "hand")
+        loads, _, unit = weights(
+            Flow("cells", process="ihp"), Activity(design, library, 1), library
+        )
+        assert unit == "fJ"
+        found.append(loads)
+    # C / 2 at 1 V: n drives 3 pins, m one, y the output.
+    assert found[0].tolist() == pytest.approx([1.5, 0.5, 0])
+    assert (found[1] - found[0]).tolist() == pytest.approx([10 / 2, 5 / 2, 5 / 2])
+
+
+@pytest.mark.parametrize("process", PROCESSES)
+def test_processes_have_no_wires(process):
+    assert library_of(Flow("cells", process=process)).wire_load is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error"),
+    [
+        ('"5k"; default', '"6k"; default', r"default_wire_load must .* \(none, 5k\), not '6k'"),
+        ("mode : top", "mode : outer", "default_wire_load_mode must be one of .*, not 'outer'"),
+        ("balanced_tree", "oak", "tree_type must be one of .*, not 'oak'"),
+        ("1kohm", "1volt", "pulling_resistance_unit must be 1, 10 or 100 ohm or kohm, not '1volt'"),
+        ("slope : 4", "slope : -4", "wire_load 5k: slope must be a number of at least 0, not '-4'"),
+        (": 0.5", ": wide", "wire_load 5k: capacitance must be a number of at least 0, not 'wide'"),
+        ("(3, 20)", "(3)", "wire_load 5k: fanout_length must be pins and a length, not '3'"),
+        ("(3, 20)", "(1, 20)", "wire_load 5k must have a fanout_length, and one for each number"),
+    ],
+)  # fmt: skip
+def test_wrong_wire_loads(old, new, error):
+    with pytest.raises(SynthesisError, match=rf"^library hand.*{error}"):
+        parse(with_wires(old, new), "hand")
+
+
+def test_wire_loads_of_several_files():
+    first, second = parse(with_wires(), "a"), parse(LIBRARY.replace("(hand)", "(b)"), "b")
+    second = replace(second, cells={"X": second.cells["INV"]})
+    assert merged([first, second]).wire_load == first.wire_load
+    with pytest.raises(SynthesisError, match="library hand names the default wire load 5k, which"):
+        merged([second, first])
+
+
+def test_opensta_is_told_the_wire_load(monkeypatch, tmp_path):
+    """It ignores a library's default since version 2.3.2."""
+    text = gates.liberty_text().replace("cell (", WIRES + "cell (", 1)
+    (tmp_path / "own.lib").write_text(text)
+    scripts = []
+    monkeypatch.setattr(opensta, "run_sta", lambda script, *_: scripts.append(script) or "")
+    monkeypatch.setattr(asic, "sta_version", lambda: "OpenSTA 9")
+    flow = Flow("cells", liberty=tmp_path / "own.lib", timing="opensta", sections=False)
+    measure("module m(input a, output y); assign y = ~a; endmodule", "m", flow, cache_dir=tmp_path)
+    assert re.search(r"^set_wire_load_model -name 5k$", scripts[0], re.M)
 
 
 MIXED = """

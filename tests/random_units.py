@@ -155,7 +155,7 @@ def matmul(rng: random.Random) -> MatmulConfig:
     sides = rng.randint(1, MOST_SIDE), rng.randint(1, MOST_SIDE)
     options = {"depth": 4, "initial_c": rng.random() < 0.5, "keep_b": rng.random() < 0.5}
     plain = MatmulConfig(DotConfig(**{**dot(rng).arguments, **turns}), *sides, **options)
-    widths = {
+    widths: dict[str, Any] = {
         f"{side}_bytes": rng.choice([None, 1, rng.randint(1, 2 * plain.unit_bytes(side))])
         for side in (*plain.inputs, "c")
     }

@@ -1,12 +1,13 @@
 """Units drawn at random have every format with every number of lanes that a unit can have."""
 
 from itertools import product
+from typing import Any
 
 import pytest
 
 import random_units
 from mxdot.model.formats import FORMATS
-from mxdot.model.units import DotConfig, DotQuantizeConfig, MatmulConfig, UnitConfig
+from mxdot.model.units import DotConfig, DotQuantizeConfig, MatmulConfig
 from mxdot.model.units.base import LANES
 from mxdot.model.units.quantize_formats import SCHEME_INTEGERS
 from random_units import DOT_LANES, INTEGERS, NARROW
@@ -24,7 +25,7 @@ REACHED = {
 """By what draws them: operand or output, format, and lanes or, after a dot unit, the block."""
 
 
-def shapes(config: UnitConfig):
+def shapes(config: Any):
     """What a unit has of REACHED."""
     if isinstance(config, DotQuantizeConfig):
         yield from shapes(config.dot)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ from verilog_text import QUICK, WAIVERS, check_names, warnings
 
 CHAPTER = (Path(__file__).parent.parent / "docs" / "dot-unit.md").read_text(encoding="utf-8")
 MOST_LANES = 16 if FULL else 4
-MOST_REGISTER = 64
+MOST_REGISTER = 32
 """Bits of a `fixed` register."""
 COUNT = 3000 if FULL else 200
 """Units drawn, to choose from."""
@@ -38,13 +39,13 @@ NAMED = [
     # Slots have every number that their bits can say, or not.
     *[DotConfig("e2m1", 4, "exact", interleave=slots) for slots in (2, 3, 4)],
     *[DotConfig("e4m3", 8, "exact", interleave=slots) for slots in (2, 4, 5, 8, 16) if FULL],
-    MatmulConfig(DotConfig("e2m1", 4, "aligned:13", interleave=4), 2, 2, 4),
+    MatmulConfig(DotConfig("e2m1", 4, "fused:13", interleave=4), 1, 2, 4, initial_c=True),
     # Products that micro-exponents move less far than their digits reach.
     DotConfig("int8", 4, "aligned:13", micro=True),
     DotConfig("int4", 8, "aligned:13", micro=True),
     *[DotConfig("int5", 16, "aligned:13", micro=True)] * FULL,
     # Blocks that end inside a byte.
-    MatmulConfig(DotConfig("int5xint3", 4, "fixed:24:-6"), 1, 2, 4, 3, 2),
+    MatmulConfig(DotConfig("int5xint3", 4, "fixed:24:-6"), 1, 2, 4, 3, 2, keep_b=True),
     QuantizeConfig("e2m1", 16, scales="e4m3"),
     QuantizeConfig("sm8,int3", 8, micro=True, beats=2),
     QuantizeConfig("e4m3,int8", 8, "bfloat16", select=4),
@@ -53,13 +54,11 @@ NAMED = [
 
 def other_registers(rng: random.Random, dot: DotConfig) -> DotConfig:
     """The same dot unit with other registers, and with products in flight if it may have them."""
-    options = {
-        "delays": rng.choice([*DELAYS]),
-        "interleave": rng.choice([1, 2, 4, rng.randint(2, 16)]),
-    }
-    arguments = dot.arguments | options
-    low, high = DotConfig(**arguments | {"stages": None}).stage_limits
-    return DotConfig(**arguments | {"stages": rng.choice([low, high, rng.randint(low, high)])})
+    turns = rng.choice([1, 2, 4, rng.randint(2, 16)])
+    arguments = dot.arguments | {"delays": rng.choice([*DELAYS]), "interleave": turns}
+    low, high = DotConfig(**{**arguments, "stages": None}).stage_limits
+    arguments["stages"] = rng.choice([low, high, rng.randint(low, high)])
+    return DotConfig(**arguments)
 
 
 def drawn(number: int) -> UnitConfig:
@@ -75,11 +74,13 @@ def drawn(number: int) -> UnitConfig:
     return config
 
 
-def small(config: UnitConfig) -> bool:
+def small(config: Any) -> bool:
     """Whether the unit's Verilog is soon there."""
     if isinstance(config, QuantizeConfig):
         return config.block <= MOST_LANES
     if isinstance(config, DotQuantizeConfig) and not small(config.quantizer):
+        return False
+    if isinstance(config, MatmulConfig) and not FULL:
         return False
     dot = config if isinstance(config, DotConfig) else config.dot
     register = dot.accumulator.register

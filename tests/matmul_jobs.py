@@ -5,8 +5,9 @@ import numpy as np
 from matmul_bench import Bench, data_of, packet
 from mxdot.model import DotConfig, MXArray
 from mxdot.model.units.matmul.config import MatmulConfig
-from mxdot.model.units.matmul.layout import golden, pack_a, pack_b, pack_d, unpack_c
+from mxdot.model.units.matmul.layout import unpack_c
 from mxdot.model.units.matmul.registers import COUNTERS
+from mxdot.sim.matmul.item import Product, predict
 
 DOT = DotConfig("e2m1", 4, "fixed:24:-6")  # of all dot units the fastest in the simulator
 SMALL = MatmulConfig(DOT, rows=2, columns=2, depth=4)
@@ -25,7 +26,7 @@ class Job:
         self.config, self.m, self.n, self.mode, self.use_d = config, m, n, mode, use_d
         self.a, self.b = (
             MXArray(
-                rng.integers(0, fmt.largest_code + 1, (rows, blocks * lanes)).astype(np.uint8),
+                rng.integers(0, fmt.largest_code + 1, (rows, blocks * lanes)).astype(fmt.dtype),
                 rng.choice(scales, (rows, blocks * config.dot.scale_blocks)).astype(np.uint8),
                 fmt,
                 config.dot.scale_block,
@@ -34,10 +35,8 @@ class Job:
         )
         self.d = rng.standard_normal((m, n), np.float32) if use_d else None
         self.tiles = config.tiles(m, n, blocks * lanes)
-        self.packets = {"a": pack_a(self.a, config, n), "b": pack_b(self.b, config, m)}
-        if self.d is not None:
-            self.packets["d"] = pack_d(self.d, config)
-        self.golden = golden(self.a, self.b, config, self.d)
+        job = Product("job", mode, self.a, self.b, self.d)
+        self.packets, self.golden = job.packets(config), predict(config, job)
 
     def offer(self, bench):
         for side, data in self.packets.items():

@@ -1,13 +1,22 @@
 """The matrix unit's configuration, its streams as bytes and its register map."""
 
 import re
+from math import ceil
 
 import numpy as np
 import pytest
 
 from mxdot.model import DotConfig, MXArray, matmul, quantize
 from mxdot.model.units.matmul.config import MatmulConfig, Tiles
-from mxdot.model.units.matmul.layout import golden, pack_a, pack_b, pack_c, pack_d, unpack_c
+from mxdot.model.units.matmul.layout import (
+    golden,
+    ignored_bits,
+    pack_a,
+    pack_b,
+    pack_c,
+    pack_d,
+    unpack_c,
+)
 from mxdot.model.units.matmul.registers import REGISTERS, constants, fields, word
 
 DOT = DotConfig("e4m3", lanes=4)
@@ -21,7 +30,7 @@ NVFP4 = MatmulConfig(DotConfig("e2m1", 16, "fused:13", scales="e4m3", scale_bloc
 
 
 def operand(rng, fmt, rows, blocks, lanes=4, scales=range(100, 150)):
-    codes = rng.integers(0, 2**fmt.bits, (rows, blocks * lanes)).astype(np.uint8)
+    codes = rng.integers(0, 2**fmt.bits, (rows, blocks * lanes)).astype(fmt.dtype)
     return MXArray(codes, rng.choice(scales, (rows, blocks)).astype(np.uint8), fmt, lanes)
 
 
@@ -122,7 +131,10 @@ def test_bytes_by_hand():
 
 
 @pytest.mark.parametrize(("blocks", "kept"), [(1, True), (4, True), (5, False), (9, False)])
-@pytest.mark.parametrize("formats", ["e4m3", "e2m1xe3m2", "e2m1,e2m3xe5m2,int8xe3m2"])
+@pytest.mark.parametrize(
+    "formats",
+    ["e4m3", "e2m1xe3m2", "e2m1,e2m3xe5m2,int8xe3m2", "int5", "int3xtf32,bf16xe4m3,int5xint3"],
+)
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (2, 3), (5, 7)])
 def test_every_record_is_where_the_order_of_work_says(blocks, kept, formats, m, n):
     """Written out as loops, one record after the other."""
@@ -152,9 +164,17 @@ def step(x, bits, rows, kb):
         if row < x.shape[0]:
             for lane in range(4):
                 whole |= int(x.codes[row, 4 * kb + lane]) << bits * lane
-            whole |= int(x.scales[row, kb]) << bits * 4
-        text += whole.to_bytes((bits * 4 + 8) // 8, "little")
+            whole |= int(x.scales[row, kb]) << 8 * ceil(bits / 2)
+        text += whole.to_bytes(ceil(bits / 2) + 1, "little")
     return text
+
+
+def test_what_fills_up_blocks():
+    """20 bits of INT5 and 76 of TF32; E4M3 scales have 7 of 8 bits."""
+    config = MatmulConfig(DotConfig("int5xtf32", 4, "fused:13", scales="e4m3"), 1, 1)
+    assert ignored_bits(config, "a").tolist() == [0, 0, 0xF0, 0x80]
+    assert ignored_bits(config, "b").tolist() == [*[0] * 9, 0xF0, 0x80]
+    assert not ignored_bits(MatmulConfig(DotConfig("int5xtf32", 8), 1, 1), "a").any()
 
 
 def test_a_block_of_several_scales():

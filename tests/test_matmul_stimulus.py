@@ -4,11 +4,18 @@ import numpy as np
 import pytest
 
 from mxdot.model import DotConfig
+from mxdot.model.formats import E4M3
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.regression import TRAFFIC
 from mxdot.sim.matmul.features import WAITS, goals, hits
-from mxdot.sim.matmul.stimulus import LONG_JOB, least_cycles, many_along, products
+from mxdot.sim.matmul.stimulus import (
+    LONG_JOB,
+    least_cycles,
+    many_along,
+    products,
+    random_product,
+)
 from mxdot.sim.matmul.unit import bulk_products
 
 DOT = DotConfig("e4m3", 4)
@@ -41,6 +48,14 @@ def test_products_are_short_and_reach_every_shape(config, seed, results):
         for name in missed:
             missed[name] -= found[name]
     assert not any(missed.values())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_special_operands_have_a_scale_that_is_nan(seed):
+    config = MatmulConfig(DotConfig("int5", 2, "cdna1-bf16", scales="e4m3"), 1, 1, 4)
+    product = random_product(config, np.random.default_rng(seed), 0, 2, 1, 1, "special")
+    for operand in (product.a, product.b):
+        assert np.isnan(E4M3.decode(operand.scales)).any()
 
 
 def test_numbers_of_blocks_are_left_out_only_where_a_tile_takes_too_long():

@@ -84,6 +84,24 @@ def test_dot_units(dot):
 
 
 @pytest.mark.parametrize(
+    "dot",
+    [
+        DotConfig("int5", 4, "fixed:24:-6"),
+        DotConfig("e3m2xint3", 4, "fixed:24:-6"),
+        DotConfig("int3xtf32", 4, "fused:13"),
+        DotConfig("int5", 4, "fused:13", scales="e4m3"),
+        *[DotConfig("tf32", 4, machine) for machine in ("ampere-tf32", "cdna3-xf32")] * FULL,
+    ],
+    ids=str,
+)
+def test_blocks_that_end_inside_a_byte(dot):
+    """Random bits fill them up. Beats begin anywhere in a block, and a step has several."""
+    for widths in ((None, None), (3, 4)):
+        config = MatmulConfig(dot, 2, 1, 4, *widths)
+        run_jobs(config, [Job(config, 3, 2, 3)])
+
+
+@pytest.mark.parametrize(
     ("rows", "columns"), [(1, 1), (3, 1), *([(1, 4), (4, 2)] if FULL else [(1, 3), (3, 2)])]
 )
 def test_shapes_of_the_array(rows, columns):

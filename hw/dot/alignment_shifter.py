@@ -50,7 +50,8 @@ class AlignShifter(wiring.Component):
         word = named(m, "whole", Cat(fill.replicate(above), digits))
         placed = place_right(m, word, self.distance, "term", fill)
         # A digit is cut off where the distance is larger than its place on the grid.
-        places = range(above - below, above - below + len(digits))
+        farthest = (1 << self.distance_bits) - 1
+        places = range(above - below, min(above - below + len(digits), farthest))
         cut = Cat(self.distance > place for place in places) & self.significand
         m.d.comb += [self.word.eq(placed[below:]), self.sticky.eq(cut.any())]
         return m

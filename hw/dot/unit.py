@@ -166,8 +166,8 @@ class DotUnit(wiring.Component):
         values |= {"starts": payload.first, "promotes": payload.last}
         if not self.config.load_c:
             values["c"] = Const(0, 32)
-        if "slot" in values:
-            last = self.config.interleave - 1
+        last = self.config.interleave - 1
+        if last + 1 < 1 << self.config.slot_bits:
             values["slot"] = Mux(payload.slot > last, last, payload.slot)
         token = Token("in", values, self.i.valid)
         m.d.comb += self.i.ready.eq(token.ready)

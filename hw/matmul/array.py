@@ -15,11 +15,16 @@ from ..hierarchy import submodule
 
 
 class RecordLayout(data.StructLayout):
-    """A block as it is in the stream: its codes, element 0 lowest, then its scales."""
+    """A block as it is in the stream: its codes, element 0 lowest, then its scales.
+
+    padding: bits that nobody reads, up to a whole byte; absent where there are none.
+    """
 
     def __init__(self, dot: DotConfig, bits: int) -> None:
+        codes, missing = data.ArrayLayout(bits, dot.lanes), -dot.lanes * bits % 8
+        padding = {"padding": missing} if missing else {}
         scales = data.ArrayLayout(SCALE_BITS, dot.scale_blocks)
-        super().__init__({"codes": data.ArrayLayout(bits, dot.lanes), "scale": scales})
+        super().__init__({"codes": codes, **padding, "scale": scales})
 
 
 class StepLayout(data.StructLayout):

@@ -42,7 +42,7 @@ class MatmulUnit(wiring.Component):
                                   | c_bytes
                               m_axis_c            s_axil -> Registers -> Control, Counters; irq
 
-    n are the scales of a block, of a byte each.
+    n are the scales of a block, of a byte each; lanes x bits is rounded up to whole bytes.
 
     Each box goes on as soon as it can: panels are loaded while others are multiplied, a tile is
     sent while the next one is computed. Two cycles after its words were taken a step is at the

@@ -7,7 +7,15 @@ from numpy.typing import NDArray
 
 from ...model import MXArray
 from ...model.units.matmul.config import MatmulConfig, Tiles
-from ...model.units.matmul.layout import Golden, golden, pack_a, pack_b, pack_d, unpack_c
+from ...model.units.matmul.layout import (
+    Golden,
+    golden,
+    ignored_bits,
+    pack_a,
+    pack_b,
+    pack_d,
+    unpack_c,
+)
 
 SHOWN_BLOCKS = 8  # of a result that is wrong
 
@@ -36,9 +44,10 @@ class Product:
         return config.tiles(*self.shape)
 
     def packets(self, config: MatmulConfig) -> dict[str, bytes]:
-        """What the job sends, by stream."""
+        """What the job sends, by stream; bits that the unit ignores are random."""
         m, n, _ = self.shape
         packets = {"a": pack_a(self.a, config, n), "b": pack_b(self.b, config, m)}
+        packets = {side: _noisy(p, ignored_bits(config, side)) for side, p in packets.items()}
         if self.d is not None:
             packets["d"] = pack_d(self.d, config)
         return packets
@@ -51,6 +60,15 @@ class Product:
             "FORMAT": {"mode": self.mode},
             "OPTIONS": {"use_d": int(self.d is not None)},
         }
+
+
+def _noisy(packet: bytes, ignored: NDArray[np.uint8]) -> bytes:
+    """A packet of zeros in the `ignored` bits of its blocks, with random bits there."""
+    if not ignored.any():
+        return packet
+    blocks = np.frombuffer(packet, np.uint8).reshape(-1, len(ignored))
+    noise = np.random.default_rng(len(packet)).integers(0, 256, blocks.shape, np.uint8)
+    return (blocks | noise & ignored).tobytes()
 
 
 def predict(config: MatmulConfig, product: Product) -> Golden:

@@ -244,7 +244,9 @@ def _e8m0_scales(rng: Generator, shape: tuple[int, ...], kind: str) -> NDArray[n
 
 
 def _e4m3_scales(rng: Generator, shape: tuple[int, ...], kind: str) -> NDArray[np.uint8]:
-    """From 2^-2 to 2^2, or any with the ends of every class often; NaN at times among specials."""
+    """From 2^-2 to 2^2, or any with the ends of every class often; among specials at least one is
+    NaN.
+    """
     if kind == "near":
         one, _ = E4M3_CLASSES["one"]
         return rng.integers(one - 16, one + 17, shape, dtype=np.uint8)
@@ -252,7 +254,10 @@ def _e4m3_scales(rng: Generator, shape: tuple[int, ...], kind: str) -> NDArray[n
     ends = np.unique(finite).astype(np.uint8)
     any_of = rng.integers(0, nan, shape, dtype=np.uint8)
     scales = np.where(rng.random(shape) < 0.5, rng.choice(ends, shape), any_of)
-    return np.where(rng.random(shape) < _nan_share(kind), np.uint8(nan), scales)
+    is_nan = rng.random(shape) < _nan_share(kind)
+    if kind == "special" and not is_nan.any():
+        is_nan.flat[rng.integers(is_nan.size)] = True
+    return np.where(is_nan, np.uint8(nan), scales)
 
 
 def _nan_share(kind: str) -> float:

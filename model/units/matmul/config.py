@@ -148,10 +148,14 @@ class MatmulConfig(OfDotUnits):
         """Cycles from a tile's last step to its results."""
         return self.dot.latency
 
+    def element_bits(self, side: str) -> int:
+        """Bits of an element of ``a`` or ``b`` in its stream."""
+        return {"a": self.dot.bits_a, "b": self.dot.bits_b}[side]
+
     def record_bytes(self, side: str) -> int:
         """Bytes of one block of ``a`` or ``b`` in its stream: its codes, then its scales."""
-        bits = {"a": self.dot.bits_a, "b": self.dot.bits_b}[side]
-        return (self.dot.lanes * bits + SCALE_BITS * self.dot.scale_blocks) // 8
+        codes = -(-self.dot.lanes * self.element_bits(side) // 8)
+        return codes + self.dot.scale_blocks * SCALE_BITS // 8
 
     def unit_bytes(self, side: str) -> int:
         """Bytes that the unit moves at once: a step of ``a`` or ``b``, a tile's row of c or d."""

@@ -14,7 +14,7 @@ from ...blocks import as_float32
 from ...dot import check_operands, check_scale_codes
 from ...matmul import matmul
 from ...outputs import convert_trace
-from ...packing import pack
+from ...packing import pack_rows
 from ...schemes.array import MXArray
 from ...trace import FLAG_NAMES
 from .config import MatmulConfig
@@ -72,6 +72,16 @@ def pack_d(d: ArrayLike, config: MatmulConfig) -> bytes:
     if values.ndim != 2:
         raise ValueError(f"d must have shape (M, N), not {values.shape}")
     return _in_tiles(_initial(values, config, *values.shape), config).astype("<f4").tobytes()
+
+
+def ignored_bits(config: MatmulConfig, side: str) -> NDArray[np.uint8]:
+    """The bytes of a block of ``a`` or ``b``, ones where the unit ignores what is sent."""
+    ignored = np.zeros(config.record_bytes(side), np.uint8)
+    scales = len(ignored) - config.dot.scale_blocks
+    ignored[scales:] = 0xFF << config.dot.scale_bits & 0xFF
+    last = config.dot.lanes * config.element_bits(side) % 8
+    ignored[scales - 1] = 0xFF << last & 0xFF if last else 0
+    return ignored
 
 
 def pack_c(c: ArrayLike, config: MatmulConfig) -> bytes:
@@ -143,11 +153,9 @@ def _panels(x: MXArray, config: MatmulConfig, side: str, rows: int) -> NDArray[n
     count = -(-x.shape[0] // rows)
     codes, scales = _padded_array(x, count * rows).blocks_last()
     # A narrower format lies in the low bits of the widest one's elements.
-    codes = codes.reshape(len(codes), -1, config.dot.lanes)
-    packed = pack(codes, max(formats, key=lambda f: f.bits))
-    scales = scales.reshape(*codes.shape[:2], config.dot.scale_blocks)
-    records = np.concatenate([packed, scales], axis=-1)
-    return records.reshape(count, rows, *records.shape[1:]).swapaxes(1, 2)
+    packed = pack_rows(codes.reshape(-1, config.dot.lanes), max(f.bits for f in formats))
+    records = np.hstack([packed, scales.reshape(len(packed), config.dot.scale_blocks)])
+    return records.reshape(count, rows, -1, records.shape[1]).swapaxes(1, 2)
 
 
 def _filled_up(values: NDArray, config: MatmulConfig) -> NDArray:

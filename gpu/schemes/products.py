@@ -20,7 +20,7 @@ from ..chunks import chunk_size
 from ..names import accumulator_name, named_accumulator
 from ..operators import operator
 from ..ops.matmul import running_value
-from ..rules.products import RULES, tiles
+from ..rules.products import RULES, TABLE, tiles
 from ..tensors.scaled import ScaledTensor, scaled_of
 from .operand import check_pair, operand
 from .steps import ScaledSteps
@@ -46,6 +46,7 @@ def matmul(
     Raises TypeError or ValueError, naming the argument, before any work.
     """
     rule = check_known(find_rule(accumulator))
+    by_kind(RULES, rule, TABLE)
     lanes = integer("lanes", lanes, 1, LARGEST_BLOCK)
     if not isinstance(b, ScaledTensor):
         raise TypeError(f"b must be a ScaledTensor, not {type(b).__name__}")
@@ -108,10 +109,11 @@ def _accumulate(rule: Accumulator, a: Operand, b: Operand, blocks: Cuts, c: Tens
     """What the rule makes of c and the blocks, a tile at a time."""
     longest = rule.step_terms(max((stop - start for start, stop in blocks), default=1))
     a, b, cuts = in_steps(rule, a, b, blocks)
+    compute = by_kind(RULES, rule, TABLE)
     result = torch.empty_like(c)
     for rows, columns in tiles(c.shape[0], c.shape[1], max(1, chunk_size(c.device) // longest)):
         steps = ScaledSteps(a, b, cuts, rows, columns)
-        result[rows, columns] = by_kind(RULES, rule)(rule, steps, c[rows, columns])
+        result[rows, columns] = compute(rule, steps, c[rows, columns])
     return result
 
 

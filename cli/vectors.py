@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..model.units import DotConfig
 from .unit_options import add_options, given, options_of
+from .units import warned
 
 OPTIONS = options_of(DotConfig)
 
@@ -37,7 +38,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write what was asked for."""
-    config = DotConfig(**given(args, OPTIONS))
+    config = warned(DotConfig(**given(args, OPTIONS)))
     if args.out is None and args.hex is None:
         raise ValueError("vectors needs --out FILE, --hex DIR or both")
     if args.out is not None and args.out.is_dir():

@@ -2,22 +2,24 @@
 `mxdot::scheme_matmul`.
 """
 
+from itertools import product
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ...model.accumulators import Accumulator, by_kind, check_known
+from ...model.accumulators import Accumulator, by_kind, check_known, warn_of_operands
 from ...model.accumulators import accumulator as find_rule
+from ...model.arrays import dtype_name
 from ...model.blocks import LARGEST_BLOCK
 from ...model.errors import integer
 from ...model.schemes.array import Scaled
 from ...model.schemes.operand import Operand, float_operand
-from ...model.schemes.products import check_weight_only, in_steps, scaled_product
+from ...model.schemes.products import FLOATS, check_weight_only, in_steps, scaled_product
 from ...model.schemes.regions import check_shapes, split
 from .. import checks
 from ..chunks import chunk_size
-from ..names import accumulator_name, named_accumulator
+from ..names import accumulator_name, named_accumulator, named_scheme
 from ..operators import operator
 from ..ops.matmul import running_value
 from ..rules.products import RULES, TABLE, tiles
@@ -89,6 +91,8 @@ def _matmul(
     if a_scheme is None:
         b = ScaledTensor.of_parts(b_scheme, b_parts, b_axis)
         return _one_nan(_weight_only(first, b, rule, c, lanes), rule)
+    pairs = product(named_scheme(a_scheme).elements, named_scheme(b_scheme).elements)
+    warn_of_operands(rule, pairs)
     sides = scaled_of(a_scheme, a_parts, 1), scaled_of(b_scheme, b_parts, 1)
     return product_of(*sides, rule, c, lanes)
 
@@ -121,6 +125,7 @@ def _accumulate(rule: Accumulator, a: Operand, b: Operand, blocks: Cuts, c: Tens
 
 
 def _weight_only(a: Tensor, b: ScaledTensor, rule: Accumulator, c: Tensor, lanes: int) -> Tensor:
+    warn_of_operands(rule, [(FLOATS[dtype_name(a)],) * 2])
     left, right = float_operand(a), float_operand(b.dequantize(a.dtype))
     length = a.shape[1]
     # One rounding of the whole where there is no alignment.

@@ -18,6 +18,7 @@ from .float32 import BFloat16, Float16, Float32
 from .fused import Fused, Preset
 from .machine import Machine
 from .machines import MACHINES
+from .operands import OperandsWarning, any_operands, is_foreign, warn_of_operands
 from .presets import PRESETS
 
 __all__ = [
@@ -37,10 +38,14 @@ __all__ = [
     "Fused",
     "Int32",
     "Machine",
+    "OperandsWarning",
     "Preset",
     "accumulator",
+    "any_operands",
     "by_kind",
     "check_known",
+    "is_foreign",
+    "warn_of_operands",
     "without_part",
 ]
 

@@ -73,7 +73,9 @@ def matmul(
     """
     rule = check_known(find_rule(accumulator))
     if not isinstance(b, ScaledArray):
-        raise TypeError(f"b must be a ScaledArray, not {type(b).__name__}")
+        raise TypeError(
+            f"b must be a ScaledArray, not {type(b).__name__}: quantize makes one of floats"
+        )
     whole = lanes is None and isinstance(a, MXArray) and isinstance(b, MXArray)
     flag("stages", stages)
     if flag("trace", trace) and not whole:

@@ -51,7 +51,9 @@ def matmul(
     by_kind(RULES, rule, TABLE)
     lanes = integer("lanes", lanes, 1, LARGEST_BLOCK)
     if not isinstance(b, ScaledTensor):
-        raise TypeError(f"b must be a ScaledTensor, not {type(b).__name__}")
+        raise TypeError(
+            f"b must be a ScaledTensor, not {type(b).__name__}: quantize makes one of floats"
+        )
     if isinstance(a, ScaledTensor):
         check_pair(a, b)
         left, scheme = a.parts(), a.scheme_name

@@ -1,11 +1,15 @@
 """mxdot.cli: the command line. A bad argument is one line on standard error and exit status 2."""
 
+import argparse
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
+from ..model import OperandsWarning
 from ..model.errors import one_line
 from .parser import Parser, renamed
 
@@ -45,6 +49,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if args.command is None:
         parser.print_help()
         return 0
+    with warnings.catch_warnings():
+        warnings.showwarning = _in_one_line
+        return _run(args)
+
+
+def _in_one_line(message: Warning | str, category: type[Warning], *place: Any) -> None:
+    """As `warnings.showwarning`: what a user is to know is a line without a place."""
+    if issubclass(category, OperandsWarning):
+        print(f"mxdot: warning: {one_line(str(message))}", file=sys.stderr)
+    else:
+        sys.stderr.write(warnings.formatwarning(message, category, *place[:2]))
+
+
+def _run(args: argparse.Namespace) -> int:
     if os.environ.get("MXDOT_TRACEBACK"):  # for a report of a defect
         return args.run(args)
     try:

@@ -15,6 +15,7 @@ from ..sim.engine.files import write_file
 from .places import output_file
 from .terminal import console
 from .unit_options import BY_KEYWORD, add_options, given, options_of
+from .units import warned
 
 if TYPE_CHECKING:
     from ..sim.matmul.layer import LayerRun, Progress
@@ -100,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
         integer(name, getattr(args, name), 0, 255)
     integer("seed", args.seed, 0, 2**31 - 1)
     output_file("json", args.json)
-    config = MatmulConfig.of_keywords(**given(args, OPTIONS))
+    config = warned(MatmulConfig.of_keywords(**given(args, OPTIONS)))
     integer("mode", args.mode, 0, len(config.dot.formats) - 1)
     from ..sim.dot.tensors import modes_taking
     from ..sim.matmul.layer import build_for, run_layer, scale_rule_of

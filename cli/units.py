@@ -2,10 +2,14 @@
 
 import argparse
 from collections.abc import Callable
+from typing import TypeVar
 
-from ..model.units import KINDS, UnitConfig
+from ..model.accumulators import warn_of_operands
+from ..model.units import KINDS, DotConfig, UnitConfig
 from .parser import Renamed
 from .unit_options import add_options, given, options_of
+
+Config = TypeVar("Config", bound=UnitConfig)
 
 
 def add_kinds(
@@ -26,4 +30,12 @@ def refuse_unit(parser: argparse.ArgumentParser, command: str) -> None:
 def unit_config(args: argparse.Namespace) -> UnitConfig:
     """The configuration of the options of `add_kinds`."""
     kind = KINDS[args.kind]
-    return kind.of_keywords(**given(args, options_of(kind)))
+    return warned(kind.of_keywords(**given(args, options_of(kind))))
+
+
+def warned(config: Config) -> Config:
+    """`config`, after a warning where its accumulator is a machine of other operands."""
+    dot = config if isinstance(config, DotConfig) else getattr(config, "dot", None)
+    if isinstance(dot, DotConfig):
+        warn_of_operands(dot.accumulator, dot.formats)
+    return config

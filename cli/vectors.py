@@ -9,6 +9,7 @@ from ..model.errors import one_line
 from ..model.units import DotConfig
 from .places import output_directory, output_file
 from .unit_options import add_options, given, options_of
+from .units import warned
 
 OPTIONS = options_of(DotConfig)
 
@@ -39,7 +40,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write what was asked for."""
-    config = DotConfig(**given(args, OPTIONS))
+    config = warned(DotConfig(**given(args, OPTIONS)))
     if args.out is None and args.hex is None:
         raise ValueError("vectors needs --out FILE, --hex DIR or both")
     output_file("out", args.out)

@@ -68,12 +68,17 @@ def refusal(modules: dict[str, str], name: str, request: Request) -> str | None:
 def _chosen(modules: dict[str, str], wanted: str | None, request: Request) -> ModuleType:
     """The executor `wanted`, or the best one that takes `request` when None.
 
-    ValueError says why a wanted executor cannot.
+    ValueError says why a wanted executor cannot, or why none can.
     """
     if wanted is None:
         names = by_themselves(request.device)
-        takers = (name for name in names if refusal(modules, name, request) is None)
-        return _module(modules[next(takers)])
+        reasons = []
+        for name in names:
+            reason = refusal(modules, name, request)
+            if reason is None:
+                return _module(modules[name])
+            reasons.append(f"executor {name} cannot take this: {reason}")
+        raise ValueError("; ".join(reasons))
     choice("executor", wanted, modules)
     reason = refusal(modules, wanted, request)
     if reason is not None:

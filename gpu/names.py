@@ -20,6 +20,8 @@ def format_name(fmt: ElementFormat) -> str:
     known = FORMATS.get(fmt.name)
     if known is fmt or known == fmt:  # equality of all fields takes long
         return fmt.name
+    if type(fmt) not in (FloatFormat, IntegerFormat):  # its values may be others
+        raise TypeError(f"format {fmt} must be a FloatFormat or IntegerFormat, not {fmt!r}")
     if isinstance(fmt, FloatFormat):
         sizes = f"{fmt.exponent_bits}:{fmt.mantissa_bits}:{fmt.specials.name}:{int(fmt.native)}"
         return f"float:{sizes}:{fmt.name}"
@@ -80,5 +82,6 @@ def named_accumulator(name: str) -> Accumulator:
 
 def _description(value: object) -> str:
     text = repr(value)
-    OTHERS[text] = value
+    while OTHERS.setdefault(text, value) != value:  # a class that is defined anew
+        text += "'"
     return text

@@ -14,6 +14,7 @@ from .accumulators import (
     Fused,
     Int32,
     Machine,
+    OperandsWarning,
     Preset,
     accumulator,
 )
@@ -80,6 +81,7 @@ __all__ = [
     "MXArray",
     "Machine",
     "MatmulConfig",
+    "OperandsWarning",
     "Preset",
     "QuantizeConfig",
     "ScaleFormat",

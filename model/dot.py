@@ -6,7 +6,7 @@ from typing import Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .accumulators import Accumulator, accumulator, check_known
+from .accumulators import Accumulator, accumulator, check_known, warn_of_operands
 from .errors import choice
 from .formats import BLOCK_SCALES, E8M0, ScaleFormat, block_scale_bits, flushed
 from .products import Pair
@@ -67,6 +67,7 @@ def dot(
     Raises TypeError or ValueError, naming the argument, before any work.
     """
     rule = check_operands(a, b, accumulator)
+    warn_of_operands(rule, [(a.format, b.format)])
     if a.shape != b.shape:
         raise ValueError(f"a and b must have equal shapes, not {a.shape} and {b.shape}")
     lead = a.shape[:-1]

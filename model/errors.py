@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from difflib import get_close_matches
 from operator import index
 from typing import SupportsIndex
 
@@ -14,6 +15,12 @@ def choice(name: str, value: object, allowed: Iterable[str]) -> str:
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
     return value
+
+
+def nearest(value: str, allowed: Iterable[str]) -> str:
+    """What a message adds of the names that look like `value`; empty where none does."""
+    names = get_close_matches(value.strip().lower(), allowed)
+    return f"; nearest: {', '.join(names)}" if names else ""
 
 
 def identifier(name: str, value: object) -> str:

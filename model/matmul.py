@@ -1,11 +1,12 @@
 """Matrix products of arrays of any scheme, bit for bit as the numeric contract says."""
 
+from itertools import product
 from typing import Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .accumulators import Accumulator, check_known
+from .accumulators import Accumulator, check_known, warn_of_operands
 from .accumulators import accumulator as find_rule
 from .blocks import LARGEST_BLOCK
 from .dot import by_codes, check_operands, check_scales
@@ -72,7 +73,9 @@ def matmul(
     """
     rule = check_known(find_rule(accumulator))
     if not isinstance(b, ScaledArray):
-        raise TypeError(f"b must be a ScaledArray, not {type(b).__name__}")
+        raise TypeError(
+            f"b must be a ScaledArray, not {type(b).__name__}: quantize makes one of floats"
+        )
     whole = lanes is None and isinstance(a, MXArray) and isinstance(b, MXArray)
     flag("stages", stages)
     if flag("trace", trace) and not whole:
@@ -86,6 +89,7 @@ def matmul(
     if not isinstance(a, ScaledArray):
         return weight_only(a, b, rule, c, most)
     check_pair(a, b)
+    warn_of_operands(rule, product(a.scheme.elements, b.scheme.elements))
     if whole and isinstance(a, MXArray) and isinstance(b, MXArray):
         check_operands(a, b, rule)
         kind = check_scales(a, b, scale_format)

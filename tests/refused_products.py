@@ -77,7 +77,7 @@ def refused_products(on: Library) -> list[tuple[type[Exception], str, Callable[[
         ),
         (
             TypeError,
-            f"b must be a {on.scaled}, not {on.array}",
+            f"b must be a {on.scaled}, not {on.array}: quantize makes one of floats",
             lambda q: matmul(q, on.x, "exact"),
         ),
         (

@@ -204,6 +204,8 @@ def test_names_and_values():
     x = np.zeros((4, 32), np.float32)
     with pytest.raises(ValueError, match=r"^scheme must be one of mxfp8_e4m3, .*, not 'fp9'$"):
         quantize(x, "fp9")
+    with pytest.raises(ValueError, match=r"mixed4, not 'mxfp8'; nearest: mxfp4, .*mxfp8_e4m3.*$"):
+        quantize(x, "mxfp8")
     with pytest.raises(TypeError, match=r"^scheme must be a Scheme or its name, not 4$"):
         quantize(x, 4)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"^x must be float32, float16, .*, not int64$"):

@@ -114,11 +114,9 @@ def machines() -> str:
     """The machines, presets among them."""
     lines = []
     for machine in MACHINES.values():
-        operands = ", ".join(machine.operands)
         facts = machine.source + (f"; {machine.note}" if machine.note else "")
-        lines.append(
-            f"| `{machine.name}` | {operands} | {machine.rule} | {facts} | {machine.status} |"
-        )
+        rule = f"{machine.operands_text} | {machine.rule}"
+        lines.append(f"| `{machine.name}` | {rule} | {facts} | {machine.status} |")
     return rows("| machine | operands | rule | source, and what else | status |", lines)
 
 

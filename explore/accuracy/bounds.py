@@ -35,12 +35,13 @@ from numpy.typing import NDArray
 from ...model import (
     Accumulator,
     Aligned,
+    BFloat16,
     Exact,
     Fixed,
+    Float16,
     Float32,
     Fused,
     Int32,
-    Machine,
     Preset,
 )
 from ...model.accumulators import by_kind
@@ -56,14 +57,14 @@ SLACK = 1 + 2.0**-30  # the bounds are themselves computed in float64
 
 def bound(rule: Accumulator, terms: Terms) -> F64:
     """The bounds on |result - exact| of the dot products of `terms` (n,), c starting at 0."""
-    return by_kind(_BOUNDS, rule)(rule, terms) * SLACK
+    return by_kind(_BOUNDS, rule, "_BOUNDS of explore/accuracy/bounds.py")(rule, terms) * SLACK
 
 
 def has_bound(rule: Accumulator) -> bool:
     """Whether there is a bound: of machines, for those of `fused:F` in steps of neighbours."""
-    if isinstance(rule, Preset):
-        return not rule.permuted and rule.least is None
-    return not isinstance(rule, Machine)
+    if isinstance(rule, Preset) and (rule.permuted or rule.least is not None):
+        return False
+    return type(rule) in _BOUNDS
 
 
 def can_overflow(rule: Accumulator, limit: F64, terms: Terms) -> Bools:
@@ -180,6 +181,9 @@ _BOUNDS: dict[type[Accumulator], Callable[..., F64]] = {
     Int32: _exact,
     Aligned: _aligned,
     Fused: _fused,
+    Preset: _fused,
     Fixed: _fixed,
     Float32: _float32,
+    Float16: _float32,
+    BFloat16: _float32,
 }

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from ...model import Accumulator, MXArray, matmul
 from ...model import accumulator as as_accumulator
+from ...model.accumulators import any_operands
 from ...model.errors import integer
 from .blocks import in_blocks
 from .evaluation import Pair, one_pair, pair_name
@@ -142,6 +143,7 @@ class _Layers:
     def accumulated(self, rule: Accumulator) -> Layer:
         """Layers that multiply as `rule` does."""
 
+        @any_operands()
         def layer(name: str, x: F32, weight: F32) -> F32:
             self.products += x.shape[0] * weight.size
             return matmul(self._quantize(x, 0), self._weight(name, weight), rule)

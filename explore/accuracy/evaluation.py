@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ...model import Accumulator, ElementFormat, MXArray, dot, format_pairs
 from ...model import accumulator as as_accumulator
+from ...model.accumulators import any_operands
 from ...model.errors import integer
 from .blocks import in_blocks
 from .bounds import bound, can_overflow, can_saturate, has_bound
@@ -234,6 +235,7 @@ def _largest(values: F64) -> float:
     return float(values.max(initial=0.0))
 
 
+@any_operands()
 def run(rule: Accumulator, a: MXArray, b: MXArray) -> tuple[F32, NDArray[np.bool_]]:
     """(results, saturated) of the dot products of the rows of `a` and `b`, c starting at +0.
 

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from ...model import Accumulator, ElementFormat, MXArray, dot, format_pairs
 from ...model import accumulator as as_accumulator
+from ...model.accumulators import any_operands
 from ...model.errors import integer
 from ...model.formats import E8M0
 
@@ -54,6 +55,7 @@ class ModelUnit:
         self.multiple = integer("multiple", multiple, 4, 128)
         self.name = str(self.accumulator)
 
+    @any_operands()
     def __call__(self, a: Codes, b: Codes, c: NDArray[np.float32] | None) -> NDArray[np.uint32]:
         """Bits of the model's dot products with unit scales."""
         scales = np.full((len(a), a.shape[1] // self.multiple), UNIT_SCALE, np.uint8)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...model import Accumulator, accumulator
+from ...model.accumulators import any_operands
 from ...model.schemes import SCHEMES, PowerFormat, Scheme, matmul, quantize, storage
 from ...model.schemes import scheme as find
 from ..accuracy.metrics import finite, sqnr_db
@@ -70,7 +71,8 @@ def _one(scheme: Scheme, pair: Pair, rule: Accumulator | None) -> Measured:
         return row
     row = replace(row, accumulator=str(rule))
     try:
-        results = finite(matmul(*coded, rule).astype(np.float64))
+        with any_operands():
+            results = finite(matmul(*coded, rule).astype(np.float64))
     except ValueError as error:  # elements or a length that the accumulator refuses
         return replace(row, reason=str(error))
     return replace(row, sqnr_unit_db=sqnr_db(product, results - product))

@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ...model.accumulators import Accumulator, by_kind
+from ...model.accumulators import Accumulator
 from ...model.accumulators.amd import ExactMachine, FlooredMachine, TreeMachine
 from ...model.formats import FLOAT32, FLOAT64, ElementFormat, flushed
 from ..tensors.formats import filled_up
@@ -78,7 +78,7 @@ def _sum_bits(rule: FlooredMachine, terms: int) -> int:
 
 def _settings(rule: Accumulator, block_size: int) -> dict[str, Any]:
     """The kernel's constants for a rule."""
-    settings = {"RULE": by_kind(KERNELS, rule), "TERMS": _terms(rule, block_size)}
+    settings = {"RULE": KERNELS[type(rule)], "TERMS": _terms(rule, block_size)}
     if isinstance(rule, FlooredMachine):
         width = sum_width(_sum_bits(rule, settings["TERMS"]))
         return settings | {"F": rule.fraction_bits, "G": rule.sum_bits, "WIDTH": width}

@@ -19,11 +19,13 @@ from torch import Tensor
 from ...model.accumulators import (
     Accumulator,
     Aligned,
+    BFloat16,
     Exact,
+    Float16,
     Float32,
     Fused,
     Int32,
-    by_kind,
+    Preset,
 )
 from ...model.formats import ElementFormat
 from ...model.products import NO_EXPONENT, Pair
@@ -44,7 +46,10 @@ KERNELS: dict[type[Accumulator], int] = {
     Int32: EXACT,
     Aligned: ALIGNED,
     Fused: FUSED,
+    Preset: FUSED,
     Float32: FLOAT32,
+    Float16: FLOAT32,
+    BFloat16: FLOAT32,
 }
 WIDEST_SUM = 78  # bits of a pair
 INT32_BITS = 32
@@ -92,7 +97,7 @@ def _settings(
     below = rule.alignment_bits is not None and not (a.is_integer and b.is_integer)
     width = INT32 if below and bits_of_terms < INT32_BITS else sum_width(sum_bits)
     settings = {
-        "RULE": by_kind(KERNELS, rule),
+        "RULE": KERNELS[type(rule)],
         "F": fraction_bits,
         "TERMS": terms,
         "DROPPED": FLOAT32_FRACTION - rule.step_fraction_bits,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from ...model.accumulators import Fixed, without_part
 from ...model.accumulators.group_sums import GroupSums
 from . import amd, device, emulate, exact_sums, fixed, group_sums, operands
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from ..ops.matmul import Product
 
 LARGEST_ROWS = 2**31 - 2**16  # rows of an operand, and of c, are counted in int32
-AMD = tuple(amd.KERNELS)
+KNOWN = (*emulate.KERNELS, *amd.KERNELS, Fixed, GroupSums)
 
 
 def refusal(product: "Product") -> str | None:
@@ -24,11 +25,14 @@ def refusal(product: "Product") -> str | None:
         if rows > LARGEST_ROWS:
             return f"a and b must have at most {LARGEST_ROWS} rows, not {rows}"
     rule = product.accumulator
+    reason = without_part(KNOWN, rule, "KERNELS of gpu/kernels/emulate.py")
+    if reason is not None:
+        return reason
     formats = product.formats
     reason = operands.refusal(*formats)
     if reason is not None:
         return reason
-    if isinstance(rule, AMD):
+    if type(rule) in amd.KERNELS:
         return amd.refusal(rule, product.block_size)
     if operands.is_split(*formats) and rule.alignment_bits is None:
         a, b = formats
@@ -46,7 +50,7 @@ def prepare(product: "Product") -> Callable[..., Tensor] | None:
     rule = product.accumulator
     if not m or not n or rule.register is not None or isinstance(rule, GroupSums):
         return None
-    if isinstance(rule, AMD):
+    if type(rule) in amd.KERNELS:
         return amd.prepare(product)
     if rule.sums_exactly and exact_sums.refusal(*product.formats, product.block_size) is None:
         return None

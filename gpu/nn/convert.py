@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 
 from torch import nn
 from torch.nn.parameter import is_lazy
+from torch.nn.utils.parametrize import is_parametrized
 
 from .linear import MXLinear, as_recipe
 from .recipe import Recipe, layer_names
@@ -49,7 +50,8 @@ def convert(model: nn.Module, recipe: Recipe | None = None, skip: Sequence[str] 
         if id(module) not in kept
     }
     if not made:
-        raise ValueError("model must have a torch.nn.Linear to convert, not none")
+        reason = _instead(model, linear, others)
+        raise ValueError(f"model must have a torch.nn.Linear to convert, not {reason}")
     left = [
         f"{name} ({type(module).__name__})"
         for name, module in model.named_modules()
@@ -69,6 +71,20 @@ def convert(model: nn.Module, recipe: Recipe | None = None, skip: Sequence[str] 
     for module in model.modules():
         turn_off_fused_path(module)
     return model
+
+
+def _instead(
+    model: nn.Module, linear: Mapping[str, nn.Linear], others: Mapping[str, nn.Module]
+) -> str:
+    """What a model without a Linear to convert has, and how a Linear comes of it."""
+    if linear:
+        return "only such that stay in high precision by name"
+    parametrized = [module for module in model.modules() if is_parametrized(module)]
+    kinds = dict.fromkeys(type(module).__name__ for module in parametrized or others.values())
+    if not kinds:
+        return "none"
+    remedy = ": torch.nn.utils.parametrize.remove_parametrizations makes a Linear of such a layer"
+    return f"{', '.join(kinds)} alone{remedy if parametrized else ''}"
 
 
 def _layers_with_products(

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...model.accumulators import Accumulator
+from ...model.accumulators import Accumulator, Int32
 from .. import executors
 from ..ops import block_scaled, float8
 from ..schemes import PackedWeights, int8
@@ -47,6 +47,6 @@ def kernel_of(layer: "MXLinear") -> str:
     of_schemes = [each.scheme for each in quantizers if isinstance(each, SchemeQuantizer)]
     if not layer.recipe.of_schemes:
         return f"matmul ({able})"
-    if len(of_schemes) == 2 and rule.takes_integers and int8.takes(*of_schemes):
+    if len(of_schemes) == 2 and rule == Int32() and int8.takes(*of_schemes):
         return f"int8_matmul ({able})"
     return "schemes.matmul (torch)"

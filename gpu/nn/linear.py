@@ -166,7 +166,10 @@ class MXLinear(nn.Linear):
         def moved(x: Tensor) -> Tensor:
             if not (holds_codes(x) or static.is_state(self, x)):
                 return fn(x)
-            where = fn(torch.empty(0, dtype=torch.uint8, device=x.device)).device
+            probe = fn(torch.empty(0, dtype=torch.uint8, device=x.device))
+            where = probe.device
+            if where.type == "cpu" and probe.is_shared():
+                return x.share_memory_()
             return fn(x) if "meta" in (x.device.type, where.type) else x.to(where)
 
         super()._apply(moved, recurse)

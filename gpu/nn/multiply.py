@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ...model.accumulators import Accumulator
+from ...model.accumulators import Accumulator, Int32
 from .. import schemes
 from ..names import named_scheme
 from ..ops.block_scaled import block_scaled_matmul
@@ -65,8 +65,9 @@ def multiply(
     if isinstance(a, MXTensor) and isinstance(b, MXTensor):
         return matmul(a, b, accumulator).to(dtype)
     if isinstance(a, ScaledTensor) and isinstance(b, ScaledTensor):
-        integers = isinstance(accumulator, Accumulator) and accumulator.takes_integers
-        if integers and int8.takes(*(named_scheme(side.scheme_name) for side in (a, b))):
+        if accumulator == Int32() and int8.takes(
+            *(named_scheme(side.scheme_name) for side in (a, b))
+        ):
             product = schemes.int8_matmul(a, b, out_dtype=dtype)  # the same bits, by a kernel
         else:
             product = schemes.matmul(a, b, accumulator).to(dtype)

@@ -6,8 +6,15 @@ from dataclasses import dataclass, fields
 from ...model.accumulators import Accumulator, Int32
 from ...model.accumulators import accumulator as as_accumulator
 from ...model.blocks import LARGEST_BLOCK
-from ...model.errors import choice, integer
-from ...model.formats import MX_FORMATS, ROUNDINGS, ElementFormat, FloatFormat, element_format
+from ...model.errors import choice, integer, nearest
+from ...model.formats import (
+    FORMATS,
+    MX_FORMATS,
+    ROUNDINGS,
+    ElementFormat,
+    FloatFormat,
+    element_format,
+)
 from ...model.quantize import SCALE_RULES
 from ...model.schemes import CHANNEL, E8M0, SCHEMES, TENSOR, Level, Scheme, block
 from ...model.schemes.calibrate import has_integers
@@ -146,6 +153,11 @@ class Recipe:
             return value.name if SCHEMES.get(value.name) == value else value
         if isinstance(value, str) and value.strip().lower() in SCHEMES:
             return value.strip().lower()
+        if isinstance(value, str) and value.strip().lower() not in FORMATS:
+            raise ValueError(
+                f"{role} must be a format ({', '.join(MX_FORMATS)}) or a scheme "
+                f"({', '.join(SCHEMES)}), not {value!r}{nearest(value, [*MX_FORMATS, *SCHEMES])}"
+            )
         fmt = element_format(value, role)
         if MX_FORMATS.get(fmt.name) != fmt:
             raise ValueError(f"{role} must be a format of mxdot.model.MX_FORMATS, not {fmt.name}")

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ...model.accumulators import Accumulator, check_known
+from ...model.accumulators import Accumulator, check_known, is_foreign, warn_of_operands
 from ...model.accumulators import accumulator as as_accumulator
 from ...model.formats import ElementFormat
 from .. import checks, executors
@@ -108,6 +109,7 @@ def _matmul(
     out_dtype: torch.dtype,
     executor: str | None,
 ) -> Tensor:
+    _warn_of_operands(accumulator, a_format, b_format)
     kinds = kind(a_codes), kind(b_codes), kind(a_scales), kind(b_scales), c is None or kind(c)
     formats = a_format, b_format
     rules = *formats, block_size, accumulator, out_dtype, executor
@@ -172,6 +174,19 @@ def _check_rule(
         raise ValueError(f"block_size of a and b must be equal, not {a_block} and {b_block}")
     rule.check_formats(named_format(a_format), named_format(b_format))
     return accumulator_name(rule)
+
+
+def _warn_of_operands(accumulator: str, a_format: str, b_format: str) -> None:
+    """As the model does; inside the operator, for a compiler knows no warnings."""
+    if _is_foreign(accumulator, a_format, b_format):
+        pair = named_format(a_format), named_format(b_format)
+        warn_of_operands(named_accumulator(accumulator), [pair])
+
+
+@cache
+def _is_foreign(accumulator: str, a_format: str, b_format: str) -> bool:
+    rule = named_accumulator(accumulator)
+    return is_foreign(rule, named_format(a_format), named_format(b_format))
 
 
 def running_value(c: Tensor, a: Tensor, shape: tuple[int, int]) -> Tensor:

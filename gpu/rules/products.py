@@ -9,14 +9,18 @@ from torch import Tensor
 from ...model.accumulators import (
     Accumulator,
     Aligned,
+    BFloat16,
     Exact,
     Fixed,
+    Float16,
     Float32,
     Fused,
     Int32,
+    Preset,
     by_kind,
+    without_part,
 )
-from ...model.accumulators.amd import FlooredMachine
+from ...model.accumulators.amd import ExactMachine, FlooredMachine, TreeMachine
 from ...model.accumulators.group_sums import GroupSums
 from ..chunks import chunk_size
 from ..ops.matmul import Product
@@ -28,30 +32,38 @@ from .steps import BlockSteps
 
 RULES: dict[type[Accumulator], Callable[..., Tensor]] = {
     Exact: run_exact,
+    ExactMachine: run_exact,
     Aligned: run_aligned,
     Fused: run_fused,
+    Preset: run_fused,
     Fixed: run_fixed,
     Float32: run_float32,
+    Float16: run_float32,
+    BFloat16: run_float32,
+    TreeMachine: run_float32,
     Int32: run_exact,
     FlooredMachine: run_floored,
     GroupSums: run_groups,
 }
+TABLE = "RULES of gpu/rules/products.py"
 
 
-def refusal(_: Product) -> None:
-    """Plain PyTorch takes every product."""
+def refusal(product: Product) -> str | None:
+    """Why there is no rule for `product`; None when there is one."""
+    return without_part(RULES, product.accumulator, TABLE)
 
 
 def run(product: Product) -> Tensor:
     """The (M, N) float32 results."""
     rule, (m, n) = product.accumulator, product.shape
     terms = rule.step_terms(product.block_size)
+    compute = by_kind(RULES, rule, TABLE)
     result = torch.zeros((m, n), dtype=torch.float32, device=product.device)
     if product.c is not None:
         result.copy_(product.c)
     for rows, columns in tiles(m, n, max(1, chunk_size(product.device) // terms)):
         steps = BlockSteps(product, rows, columns)
-        result[rows, columns] = by_kind(RULES, rule)(rule, steps, result[rows, columns])
+        result[rows, columns] = compute(rule, steps, result[rows, columns])
     return result
 
 

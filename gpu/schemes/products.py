@@ -2,25 +2,27 @@
 `mxdot::scheme_matmul`.
 """
 
+from itertools import product
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ...model.accumulators import Accumulator, by_kind, check_known
+from ...model.accumulators import Accumulator, by_kind, check_known, warn_of_operands
 from ...model.accumulators import accumulator as find_rule
+from ...model.arrays import dtype_name
 from ...model.blocks import LARGEST_BLOCK
 from ...model.errors import integer
 from ...model.schemes.array import Scaled
 from ...model.schemes.operand import Operand, float_operand
-from ...model.schemes.products import check_weight_only, in_steps, scaled_product
+from ...model.schemes.products import FLOATS, check_weight_only, in_steps, scaled_product
 from ...model.schemes.regions import check_shapes, split
 from .. import checks
 from ..chunks import chunk_size
-from ..names import accumulator_name, named_accumulator
+from ..names import accumulator_name, named_accumulator, named_scheme
 from ..operators import operator
 from ..ops.matmul import running_value
-from ..rules.products import RULES, tiles
+from ..rules.products import RULES, TABLE, tiles
 from ..tensors.scaled import ScaledTensor, scaled_of
 from .operand import check_pair, operand
 from .steps import ScaledSteps
@@ -46,9 +48,12 @@ def matmul(
     Raises TypeError or ValueError, naming the argument, before any work.
     """
     rule = check_known(find_rule(accumulator))
+    by_kind(RULES, rule, TABLE)
     lanes = integer("lanes", lanes, 1, LARGEST_BLOCK)
     if not isinstance(b, ScaledTensor):
-        raise TypeError(f"b must be a ScaledTensor, not {type(b).__name__}")
+        raise TypeError(
+            f"b must be a ScaledTensor, not {type(b).__name__}: quantize makes one of floats"
+        )
     if isinstance(a, ScaledTensor):
         check_pair(a, b)
         left, scheme = a.parts(), a.scheme_name
@@ -88,6 +93,8 @@ def _matmul(
     if a_scheme is None:
         b = ScaledTensor.of_parts(b_scheme, b_parts, b_axis)
         return _one_nan(_weight_only(first, b, rule, c, lanes), rule)
+    pairs = product(named_scheme(a_scheme).elements, named_scheme(b_scheme).elements)
+    warn_of_operands(rule, pairs)
     sides = scaled_of(a_scheme, a_parts, 1), scaled_of(b_scheme, b_parts, 1)
     return product_of(*sides, rule, c, lanes)
 
@@ -108,10 +115,11 @@ def _accumulate(rule: Accumulator, a: Operand, b: Operand, blocks: Cuts, c: Tens
     """What the rule makes of c and the blocks, a tile at a time."""
     longest = rule.step_terms(max((stop - start for start, stop in blocks), default=1))
     a, b, cuts = in_steps(rule, a, b, blocks)
+    compute = by_kind(RULES, rule, TABLE)
     result = torch.empty_like(c)
     for rows, columns in tiles(c.shape[0], c.shape[1], max(1, chunk_size(c.device) // longest)):
         steps = ScaledSteps(a, b, cuts, rows, columns)
-        result[rows, columns] = by_kind(RULES, rule)(rule, steps, c[rows, columns])
+        result[rows, columns] = compute(rule, steps, c[rows, columns])
     return result
 
 
@@ -119,6 +127,7 @@ def _accumulate(rule: Accumulator, a: Operand, b: Operand, blocks: Cuts, c: Tens
 
 
 def _weight_only(a: Tensor, b: ScaledTensor, rule: Accumulator, c: Tensor, lanes: int) -> Tensor:
+    warn_of_operands(rule, [(FLOATS[dtype_name(a)],) * 2])
     left, right = float_operand(a), float_operand(b.dequantize(a.dtype))
     length = a.shape[1]
     # One rounding of the whole where there is no alignment.

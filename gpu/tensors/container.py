@@ -92,6 +92,19 @@ class Container(Tensor):
             )
         return self.with_parts(Tensor.contiguous)
 
+    def share_memory_(self) -> "Container":
+        """The same, its parts in memory that processes share."""
+        for part in self.named_parts().values():
+            part.share_memory_()
+        return self
+
+    def is_shared(self) -> bool:
+        """Whether all parts are in memory that processes share."""
+        return all(part.is_shared() for part in self.named_parts().values())
+
+    def __dlpack__(self, **_: Any) -> Any:
+        raise TypeError(f"{type(self).__name__} has no DLPack: it holds codes, in its parts")
+
     def check(self) -> None:
         """ValueError for parts that hold what none can; it looks at all of them."""
 
@@ -149,17 +162,29 @@ class Container(Tensor):
     ) -> Any:
         if func in sharding.COLLECTIVES:
             return sharding.COLLECTIVES[func](*args, **(kwargs or {}))
+        inference = torch.is_inference_mode_enabled()
+        if func not in OPERATORS and inference:  # which hands on whole what is made of others
+            made = func.decompose(*args, **(kwargs or {}))
+            if made is not NotImplemented:
+                return made
         if func not in OPERATORS:
             # No TypeError, which Python's operators take for another operand's turn.
             raise NotImplementedError(
                 f"{cls.__name__} has no operator {func}: it holds codes, whose values dequantize() "
                 "gives"
             )
-        kwargs = kwargs or {}
-        made = OPERATORS[func](*args, **kwargs)
-        if isinstance(made, Flat):
-            return made  # of another class, which the correction does not take
-        return return_and_correct_aliasing(func, args, kwargs, made)
+        # A view is an inference tensor where its base is one: PyTorch lets them share a version.
+        if func in VIEWS and inference and not args[0].is_inference():
+            with torch.inference_mode(False):
+                return _made(func, args, kwargs or {})
+        return _made(func, args, kwargs or {})
+
+
+def _made(func: Any, args: Any, kwargs: Any) -> Any:
+    made = OPERATORS[func](*args, **kwargs)
+    if isinstance(made, Flat):
+        return made  # of another class, which the correction does not take
+    return return_and_correct_aliasing(func, args, kwargs, made)
 
 
 def holds_codes(x: Tensor) -> bool:
@@ -296,21 +321,24 @@ def _permuted(x: Container, dims: Sequence[int]) -> Container:
     return _same(x) if list(dims) == list(range(x.ndim)) else _turned(x)
 
 
-OPERATORS: dict[Any, Callable[..., Any]] = {
+VIEWS: dict[Any, Callable[..., Any]] = {
     aten.detach.default: _same,
     aten.alias.default: _same,
-    aten.clone.default: _clone,
-    aten._to_copy.default: _moved,
-    aten.copy_.default: _copied,
     aten.view.default: _viewed,
     aten.as_strided.default: _viewed,
-    aten.empty_like.default: _empty,
-    aten.new_zeros.default: _zeros,
     aten.slice.Tensor: _sliced,
     aten.split.Tensor: _split,
     aten.t.default: _turned,
     aten.transpose.int: _turned,
     aten.permute.default: _permuted,
+}
+OPERATORS: dict[Any, Callable[..., Any]] = {
+    **VIEWS,
+    aten.clone.default: _clone,
+    aten._to_copy.default: _moved,
+    aten.copy_.default: _copied,
+    aten.empty_like.default: _empty,
+    aten.new_zeros.default: _zeros,
 }
 
 

@@ -33,31 +33,62 @@ def refill(x: "Container", other: "Container") -> None:
             own[name].copy_(part)
 
 
-def scatter(outputs: Sequence["Container"], inputs: Sequence[Any], *how: Any) -> Any:
-    """c10d::scatter_, part by part."""
-    return _each_part(torch.ops.c10d.scatter_.default, outputs, inputs, how)
-
-
-def broadcast(tensors: Sequence["Container"], *how: Any) -> Any:
-    """c10d::broadcast_, part by part."""
-    return _each_part(torch.ops.c10d.broadcast_.default, tensors, None, how)
-
-
-def _each_part(
-    collective: Any, outputs: Sequence["Container"], inputs: Sequence[Any] | None, how: Any
+def scatter(
+    outputs: Sequence["Container"],
+    inputs: Sequence[Any],
+    group: Any,
+    root: int,
+    async_op: bool = True,
+    timeout: int = -1,
 ) -> Any:
-    """The collective of every part of the one output, each waited for."""
+    """c10d::scatter_, part by part."""
+    collective = torch.ops.c10d.scatter_.default
+
+    def send(buffer: Tensor, name: str) -> Any:
+        of_inputs = [[_bytes(getattr(x, name)) for x in each] for each in inputs]
+        return collective([buffer], of_inputs, group, root, True, timeout)
+
+    return outputs, _each_part(outputs, send)
+
+
+def broadcast(
+    tensors: Sequence["Container"],
+    group: Any,
+    root: int,
+    root_tensor: int,
+    async_op: bool = True,
+    timeout: int = -1,
+) -> Any:
+    """c10d::broadcast_, part by part."""
+    collective = torch.ops.c10d.broadcast_.default
+
+    def send(buffer: Tensor, _: str) -> Any:
+        return collective([buffer], group, root, root_tensor, True, timeout)
+
+    return tensors, _each_part(tensors, send)
+
+
+def _each_part(outputs: Sequence["Container"], send: Callable[[Tensor, str], Any]) -> Any:
+    """`send` of the bytes of every part of the one output, each waited for; the last one's work.
+
+    All are sent asynchronously: otherwise NCCL gives no work, which the caller's operator returns.
+    """
     from torch.distributed import Work
 
     (output,), work = outputs, None
     for name, part in output.named_parts().items():
-        buffer = part.contiguous()
-        of_inputs = [[getattr(x, name).contiguous() for x in each] for each in inputs or ()]
-        _, work = collective([buffer], *([] if inputs is None else [of_inputs]), *how)
+        buffer = _bytes(part)
+        _, work = send(buffer, name)
         Work.unbox(work).wait()
-        if buffer is not part:
-            part.copy_(buffer)
-    return outputs, work
+        if buffer.data_ptr() != part.data_ptr():
+            part.copy_(buffer.view(part.dtype).view(part.shape))
+    return work
+
+
+def _bytes(part: Tensor) -> Tensor:
+    """The bytes of a part in a row, of its own memory where it can be: some codes have a type that
+    no backend takes."""
+    return part.contiguous().view(-1).view(torch.uint8)
 
 
 # A build of PyTorch may lack them.

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from ...model.errors import integer, one_line
-from ...model.formats import FORMATS
+from ...model.formats.stored import described
 from ...model.schemes import Scheme
-from ...model.schemes.files import describe, scheme_of
+from ...model.schemes.files import describe, element_of, scheme_of
 from ..names import scheme_name
 from .mx import MXTensor
 from .scaled import ScaledTensor
@@ -28,8 +28,8 @@ MX_FACTS = ("format", "block_size", "axis", "padding")
 def save(path: str | PathLike[str], tensors: Mapping[str, MXTensor | ScaledTensor]) -> None:
     """Write `tensors` by name.
 
-    TypeError for anything that is neither an MXTensor nor a ScaledTensor, ValueError for a format
-    that has no entry in mxdot.model.FORMATS: a file keeps its name only.
+    A file keeps all that a format is. TypeError for anything that is neither an MXTensor nor a
+    ScaledTensor, ValueError for a format that has the name of another of mxdot.model's.
     """
     from safetensors.torch import save_file
 
@@ -84,26 +84,24 @@ def _all_facts(metadata: dict[str, str] | None) -> dict[str, dict[str, Any]]:
 
 def _facts(name: str, x: MXTensor | ScaledTensor) -> dict[str, Any]:
     """What the metadata has of a tensor, which an error calls `name`."""
-    if isinstance(x, ScaledTensor):
-        try:
-            scheme = describe(x.scheme)
-        except ValueError as error:
-            raise ValueError(f"{name} cannot be saved: {error}") from None
-        return {"scheme": scheme, "axis": x.axis, "parts": list(x.named_parts())}
-    if not isinstance(x, MXTensor):
+    if not isinstance(x, MXTensor | ScaledTensor):
         raise TypeError(f"{name} must be an MXTensor or a ScaledTensor, not {type(x).__name__}")
-    if FORMATS.get(x.format.name) != x.format:
-        raise ValueError(f"{name} must have a format of mxdot.model.FORMATS, not {x.format}")
-    return {
-        "format": x.format.name,
-        **{name: getattr(x, name) for name in MX_FACTS[1:]},
-    }
+    try:
+        if isinstance(x, ScaledTensor):
+            parts = list(x.named_parts())
+            return {"scheme": describe(x.scheme), "axis": x.axis, "parts": parts}
+        facts = {name: getattr(x, name) for name in MX_FACTS}
+        return facts | {"format": described(x.format)}
+    except ValueError as error:
+        raise ValueError(f"{name} cannot be saved: {error}") from None
 
 
 def _made(facts: dict[str, Any], part: Callable[[str], Tensor]) -> MXTensor | ScaledTensor:
     """The tensor of such facts, with the parts that `part` gives by name."""
     if "scheme" not in facts:
-        return MXTensor(part("codes"), part("scales"), **{name: facts[name] for name in MX_FACTS})
+        known = {name: facts[name] for name in MX_FACTS}
+        known["format"] = element_of(known["format"])
+        return MXTensor(part("codes"), part("scales"), **known)
     scheme = scheme_of(facts["scheme"])
     names = _part_names(scheme)
     if facts["parts"] != names:

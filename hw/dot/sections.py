@@ -6,14 +6,17 @@ from typing import Any
 from ...model.accumulators import (
     Accumulator,
     Aligned,
+    BFloat16,
     Exact,
     Fixed,
+    Float16,
     Float32,
     Fused,
     Int32,
+    Preset,
     by_kind,
 )
-from ...model.accumulators.amd import FlooredMachine
+from ...model.accumulators.amd import ExactMachine, FlooredMachine, TreeMachine
 from ...model.accumulators.group_sums import GroupSums
 from ...model.formats import FloatFormat
 from ...model.outputs import IntegerOutput
@@ -26,14 +29,20 @@ from .narrow import Narrow
 
 FAMILIES: dict[type[Accumulator], Mapping[str, Callable[..., Section]]] = {
     Exact: exact.SECTIONS,
+    ExactMachine: exact.SECTIONS,
     Int32: exact.SECTIONS,
     Aligned: aligned.SECTIONS,
     Fused: fused.SECTIONS,
+    Preset: fused.SECTIONS,
     GroupSums: groups.SECTIONS,
     FlooredMachine: floored.SECTIONS,
     Fixed: fixed.SECTIONS,
     Float32: float_tree.SECTIONS,
+    Float16: float_tree.SECTIONS,
+    BFloat16: float_tree.SECTIONS,
+    TreeMachine: float_tree.SECTIONS,
 }
+TABLE = "FAMILIES of hw/dot/sections.py"
 
 
 def _convert(widths: Widths) -> Section:
@@ -55,7 +64,7 @@ def build(widths: Widths) -> list[Section]:
     config = widths.config
     family: Mapping[str, Callable[..., Section]] = integer.SECTIONS
     if not isinstance(config.out, IntegerOutput):
-        family = {**SHARED, **by_kind(FAMILIES, config.accumulator)}
+        family = {**SHARED, **by_kind(FAMILIES, config.accumulator, TABLE)}
     return [_section(family, part.kind, part.number, widths) for part in config.pipeline.sections]
 
 

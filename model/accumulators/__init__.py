@@ -6,7 +6,7 @@ machine, add a row to `MACHINES`.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from itertools import takewhile
 from typing import TypeVar
 
@@ -18,6 +18,7 @@ from .float32 import BFloat16, Float16, Float32
 from .fused import Fused, Preset
 from .machine import Machine
 from .machines import MACHINES
+from .operands import OperandsWarning, any_operands, is_foreign, warn_of_operands
 from .presets import PRESETS
 
 __all__ = [
@@ -37,10 +38,15 @@ __all__ = [
     "Fused",
     "Int32",
     "Machine",
+    "OperandsWarning",
     "Preset",
     "accumulator",
+    "any_operands",
     "by_kind",
     "check_known",
+    "is_foreign",
+    "warn_of_operands",
+    "without_part",
 ]
 
 KINDS: dict[str, type[Accumulator]] = {
@@ -77,9 +83,22 @@ def _arguments(texts: list[str]) -> list[int | str]:
     return [*map(int, numbers), *texts[len(numbers) :]]
 
 
-def by_kind(parts: Mapping[type[Accumulator], Part], rule: Accumulator) -> Part:
-    """The part for the kind that `rule` is of; a preset is of the kind of its rule."""
-    return next(parts[kind] for kind in type(rule).__mro__ if kind in parts)
+def by_kind(parts: Mapping[type[Accumulator], Part], rule: Accumulator, table: str) -> Part:
+    """The part for exactly the class of `rule`: a class that inherits has results of its own.
+
+    Raises ValueError naming the rule and the `table`, for a class that has no part.
+    """
+    reason = without_part(parts, rule, table)
+    if reason is not None:
+        raise ValueError(reason)
+    return parts[type(rule)]
+
+
+def without_part(parts: Container[type[Accumulator]], rule: Accumulator, table: str) -> str | None:
+    """Why `parts`, called `table` in messages, cannot serve `rule`; None when they can."""
+    if type(rule) in parts:
+        return None
+    return f"accumulator {rule} must have its class {type(rule).__name__} in {table}"
 
 
 def check_known(rule: Accumulator) -> Accumulator:

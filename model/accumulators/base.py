@@ -40,6 +40,7 @@ class Accumulator:
     results. takes_floats: whether it is defined for products of float32 numbers too.
     is_wide: whether the adders of a block hold every digit of its sum, or add whole floats: such
     units are large.
+    sums_groups: whether groups are summed exactly and count in the alignment by their scales.
     takes_significands: whether a unit takes scales that are no powers of two.
     """
 
@@ -51,6 +52,7 @@ class Accumulator:
     takes_integers: ClassVar[bool] = False
     takes_floats: ClassVar[bool] = False
     is_wide: ClassVar[bool] = False
+    sums_groups: ClassVar[bool] = False
     takes_significands: ClassVar[bool] = False
 
     @property

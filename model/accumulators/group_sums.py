@@ -33,6 +33,7 @@ class GroupSums(Machine):
     fraction_bits: int
     together: int
     is_fused = True
+    sums_groups = True
     takes_significands = True
     least_exponent: ClassVar[None] = None  # as `Fused` has them, for its sections
     rounds_to_nearest: ClassVar[bool] = False

@@ -1,9 +1,12 @@
 """What all machines have, whatever their rule: a row of data."""
 
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
 from typing import Any
 
-from ..formats import FLOAT32
+from ..formats import FLOAT32, ElementFormat
+from ..formats.pairs import format_pairs
 from .base import Accumulator
 
 MEASURED = "measured"
@@ -19,7 +22,8 @@ class Machine(Accumulator):
     """A real machine, by name, which takes blocks in steps of up to `terms` elements.
 
     terms: a power of two up to 128. nan: the bits of a NaN result. operands: formats, or pairs of
-    them, that its instructions take; the rule is defined for others too. source: where the facts
+    them, that its instructions take, none where any are; the rule is defined for others too. mixed:
+    whether they take each format with each. source: where the facts
     are from; status: how well they are known, one of `STATUSES`. note: what else there is to say,
     such as where sources disagree.
     """
@@ -28,6 +32,7 @@ class Machine(Accumulator):
     terms: int
     nan: int
     operands: tuple[str, ...] = ()
+    mixed: bool = False
     source: str
     status: str = MODELLED
     note: str = ""
@@ -46,6 +51,17 @@ class Machine(Accumulator):
         value = getattr(self, field)
         if value & (value - 1):
             raise ValueError(f"{field} of {self.name} must be a power of two, not {value}")
+
+    @cached_property
+    def pairs(self) -> frozenset[tuple[ElementFormat, ElementFormat]]:
+        """The formats of a and b that its instructions take."""
+        pairs = [pair for text in self.operands for pair in format_pairs(text)]
+        return frozenset(product(*zip(*pairs, strict=True)) if self.mixed else pairs)
+
+    @property
+    def operands_text(self) -> str:
+        """The operands in one line, for tables and messages."""
+        return ", ".join(self.operands) + (", each with each" if self.mixed else "")
 
     @property
     def nan_bits(self) -> int:

@@ -76,6 +76,7 @@ _BLACKWELL_MMA = replace(
     PRESETS["blackwell"],
     name="blackwell-mma",
     operands=FP8,
+    mixed=False,
     promote=32,
     source="B200 FP8 mma.sync (published results of B200 GPUs)",
     status=CHECKED,

@@ -60,6 +60,7 @@ PRESETS = {
             result_bits=FLOAT32.mantissa_bits,
             nan=NAN_NVIDIA,
             operands=MX,
+            mixed=True,
             source="Blackwell tcgen05, block-scaled `kind::mxf8f6f4` and unscaled FP8; neither "
             "`kind::mxf4nvf4` nor the B200's `mma.sync` (published bit-level studies)",
         ),

@@ -7,8 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import Array, cast, is_tensor, namespace, power
+from ..errors import integer
 from .codes import as_given
 
+FLOAT64_EMIN, FLOAT64_EMAX = -1022, 1023
 Nan = TypeVar("Nan", int, None)
 
 
@@ -26,6 +28,22 @@ class PowerFormat(Generic[Nan]):
     bias: int
     nan_code: Nan
     sign: int = 1
+
+    def __post_init__(self) -> None:
+        bits = integer(f"bits of {self.name}", self.bits, 1, 8)
+        integer(f"emin of {self.name}", self.emin, FLOAT64_EMIN, FLOAT64_EMAX)
+        integer(f"emax of {self.name}", self.emax, self.emin, FLOAT64_EMAX)
+        if integer(f"sign of {self.name}", self.sign, -1, 1) == 0:
+            raise ValueError(f"sign of {self.name} must be 1 or -1, not 0")
+        integer(f"bias of {self.name}", self.bias, -(2**11), 2**11)
+        codes = sorted(self.sign * (e + self.bias) for e in (self.emin, self.emax))
+        if codes[0] < 0 or codes[1] >= 2**bits:
+            allowed = f"from 0 to {2**bits - 1}"
+            raise ValueError(
+                f"codes of {self.name} must be {allowed}, not from {codes[0]} to {codes[1]}"
+            )
+        if self.nan_code is not None:
+            integer(f"nan_code of {self.name}", self.nan_code, 0, 2**bits - 1)
 
     significand_bits: ClassVar[int] = 1
     mantissa_bits: ClassVar[int] = 0

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import choice, one_line
-from ..formats import FORMATS, ElementFormat, IntegerFormat, scale_format
+from ..formats import FORMATS, ElementFormat, FloatFormat, IntegerFormat, ScaleFormat, scale_format
+from ..formats.stored import described, restored
 from ..npz import opened
 from .array import ScaledArray
 from .grouping import Granularity
@@ -63,12 +64,15 @@ def load(path: Path | str) -> ScaledArray | Limits:
 
 
 def describe(scheme: Scheme) -> dict[str, Any]:
-    """A scheme in JSON types; ValueError for elements that a name alone would stand for."""
+    """A scheme in JSON types, its formats with all their fields.
+
+    ValueError for a format that has the name of another of the package's.
+    """
     return {
         "name": scheme.name,
-        "elements": [_element_text(element) for element in scheme.elements],
+        "elements": [described(element) for element in scheme.elements],
         "levels": [
-            {**asdict(level.granularity), "format": level.format.name, "rule": level.rule}
+            {**asdict(level.granularity), "format": described(level.format), "rule": level.rule}
             for level in scheme.levels
         ],
         "source": scheme.source,
@@ -77,40 +81,35 @@ def describe(scheme: Scheme) -> dict[str, Any]:
     }
 
 
-def _element_text(element: ElementFormat) -> str | dict[str, Any]:
-    """The name of an element of MX, the fields of another integer."""
-    if isinstance(element, IntegerFormat) and not element.is_mx:
-        fields = asdict(element)
-        del fields["symmetric"]  # as those of MX alone are
-        return fields
-    if FORMATS.get(element.name) != element:
-        raise ValueError(
-            f"elements of a scheme in a file must be integers or of FORMATS, not {element}"
-        )
-    return element.name
-
-
 def scheme_of(text: dict[str, Any]) -> Scheme:
     """The inverse of `describe`; KeyError where something is missing."""
     if not isinstance(text["name"], str):
         raise TypeError(f"name of a scheme must be text, not {text['name']!r}")
-    known = SCHEMES.get(text["name"])
-    if known is not None and describe(known) == text:
-        return known
-    elements = tuple(map(_element, text["elements"]))
+    elements = tuple(map(element_of, text["elements"]))
     levels = tuple(
         Level(
             Granularity(level["rows"], level["columns"]),
-            scale_format(level["format"]),
+            _scale(level["format"]),
             level["rule"],
         )
         for level in text["levels"]
     )
     rest = text["source"], text["zero_point"], text.get("error_digits")
-    return Scheme(text["name"], elements, levels, *rest)
+    made = Scheme(text["name"], elements, levels, *rest)
+    known = SCHEMES.get(made.name)
+    return known if known == made else made
 
 
-def _element(text: str | dict[str, Any]) -> ElementFormat:
-    if isinstance(text, dict):
-        return IntegerFormat(**text)
-    return FORMATS[choice("elements", text, FORMATS)]
+def element_of(text: object) -> ElementFormat:
+    """The element of a description or, in older files, of a name."""
+    if isinstance(text, str):
+        return FORMATS[choice("elements", text, FORMATS)]
+    fmt = restored(text)
+    if isinstance(fmt, FloatFormat | IntegerFormat):
+        return fmt
+    raise TypeError(f"elements must be floats or integers, not {fmt}")
+
+
+def _scale(text: object) -> ScaleFormat:
+    """The scale format of a description or, in older files, of a name."""
+    return scale_format(text) if isinstance(text, str) else restored(text)

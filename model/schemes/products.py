@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..accumulators import Accumulator
+from ..accumulators import Accumulator, warn_of_operands
 from ..arrays import Array, namespace
 from ..blocks import as_float32
-from ..formats import PowerFormat
+from ..formats import BF16, FLOAT32, FP16, PowerFormat
 from ..rounding import F32
 from ..running import running_value
 from ..steps.operands import OperandSteps, check_exact
@@ -20,7 +20,8 @@ from .integer import check_elements, check_length, region_sums, rescaled_sum
 from .operand import Operand, float_operand
 from .regions import check_shapes, regions, rescaled, split
 
-FLOATS = ("float32", "float16", "bfloat16")
+FLOATS = {"float32": FLOAT32, "float16": FP16, "bfloat16": BF16}
+"""The operands that floats of a type are, by its name."""
 Cuts = tuple[tuple[int, int], ...]
 CHUNK = 2**16  # products at once: their temporaries stay in the cache
 
@@ -136,6 +137,7 @@ def weight_only(
     check_shapes(matrix.shape, b.shape)
     start = running_value(c, (matrix.shape[0], b.shape[0])).reshape(matrix.shape[0], b.shape[0])
     check_weight_only(rule)
+    warn_of_operands(rule, [(FLOATS[matrix.dtype.name],) * 2])
     with np.errstate(over="ignore"):
         weights = b.dequantize().astype(matrix.dtype)
     length = matrix.shape[1]

@@ -6,7 +6,7 @@ docs/numerics.md decides.
 
 from functools import cache
 
-from ..errors import choice
+from ..errors import nearest
 from ..formats import (
     E1M0,
     E2M1,
@@ -140,4 +140,7 @@ def scheme(value: Scheme | str, name: str = "scheme") -> Scheme:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a Scheme or its name, not {value!r}")
     row, *changes = value.strip().lower().split(":")
-    return varied(SCHEMES[choice(name, row, SCHEMES)], changes)
+    if row not in SCHEMES:
+        known = ", ".join(SCHEMES)
+        raise ValueError(f"{name} must be one of {known}, not {row!r}{nearest(row, SCHEMES)}")
+    return varied(SCHEMES[row], changes)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
-from ..accumulators import Accumulator
+from ..accumulators import Accumulator, any_operands
 from ..accumulators import accumulator as as_accumulator
 from ..datapath import dot_sections
 from ..delays import DEFAULT_DELAYS, DELAYS
@@ -357,7 +357,8 @@ class DotConfig(UnitConfig):
             wanted = "those of a and b" if self.micro else "None: this unit has none"
             raise ValueError(f"micro must be {wanted}")
         options = {"stages": stages, "micro": micro, "scale_format": self.scale_format}
-        trace = dot(a, b, self.accumulator, c, trace=True, **options)
+        with any_operands():  # a unit of the caller's own
+            trace = dot(a, b, self.accumulator, c, trace=True, **options)
         return convert_trace(trace, self.out)
 
 

@@ -5,7 +5,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model import DotConfig, ElementFormat
-from ...model.accumulators.group_sums import GroupSums
 from ...model.outputs import convert
 from ...model.products import NO_EXPONENT, Pair, unit_exponents
 from ...model.steps import MICRO_DIGITS
@@ -91,10 +90,10 @@ def leader_bins(config: DotConfig) -> Bins:
     """Where groups meet, their scales count, whatever they scale: a subnormal c must beat these."""
     rule = config.accumulator
     low = 2 * config.scale_format.emin  # of scales; products may be smaller
-    if not isinstance(rule, GroupSums):
+    if not rule.sums_groups:
         low += min(sum(map(least_unit, pair)) for pair in config.formats)
     below = [_below_alone(config)] if low < rule.running.emin else []
-    subnormal = ["a subnormal c"] if below or not isinstance(rule, GroupSums) else []
+    subnormal = ["a subnormal c"] if below or not rule.sums_groups else []
     beside_c = ["c", *subnormal, "products beside c"] if _c_joins(config) else []
     return ["products alone", *below, *beside_c]
 
@@ -125,7 +124,7 @@ def leaders(config: DotConfig, batch: Batch) -> Hits:
     scale = exponents(config, batch)[:, 0][:, lanes // config.scale_block]
     nan = are_nan(config, batch)[:, 0][:, lanes // config.scale_block].any(axis=1)
     own = products.unit_exponents.astype(np.int64) - _shifts(config, batch)[:, 0, lanes]
-    units = (scale if isinstance(config.accumulator, GroupSums) else own + scale).max(axis=1)
+    units = (scale if config.accumulator.sums_groups else own + scale).max(axis=1)
     c = np.zeros(len(batch), np.float32)
     if _c_joins(config):
         c = convert(batch.c.view(np.float32), running).astype(np.float32)

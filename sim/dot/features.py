@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model import DotConfig, ElementFormat
-from ...model.accumulators.group_sums import GroupSums
 from ...model.formats import FLOAT32, FloatFormat
 from ...model.outputs import result_float
 from ...model.products import Pair
@@ -205,11 +204,11 @@ def _least(config: DotConfig) -> int:
     does not cut it, or of what is left of groups and c under these."""
     fmt, rule = config.scale_format, config.accumulator
     scales, below = 2 * fmt.emin, 2 * fmt.mantissa_bits  # of two scales; digits of subnormal ones
-    if isinstance(rule, GroupSums) and config.load_c:
-        return scales - rule.fraction_bits
-    if isinstance(rule, GroupSums):
+    if rule.sums_groups and config.load_c:
+        return scales - (rule.alignment_bits or 0)
+    if rule.sums_groups:
         lsb = min(Pair(*pair).lsb for pair in config.formats)
-        return scales + max(lsb - below, -rule.fraction_bits)
+        return scales + max(lsb - below, -(rule.alignment_bits or 0))
     # Fused sums are cut with their scales, of which subnormal ones have the least exponent too.
     own, after = (below, 0) if rule.is_fused else (0, below)
     last = min(block_features.kept_digit(config, *pair, own) for pair in config.formats)
@@ -218,7 +217,7 @@ def _least(config: DotConfig) -> int:
 
 def _keeps_c(config: DotConfig) -> bool:
     """Whether a c of any size is the result where all products are zero: groups always count."""
-    return config.load_c and not isinstance(config.accumulator, GroupSums)
+    return config.load_c and not config.accumulator.sums_groups
 
 
 def carried_bits(config: DotConfig) -> int:

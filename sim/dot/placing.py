@@ -5,6 +5,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ...model import DotConfig, dot
+from ...model.accumulators import any_operands
 from ...model.formats import FLOAT32
 from ..bench.operands import Codes
 from .item import Batch, operands
@@ -60,6 +61,7 @@ def nearly_negated(target: Target, rng: Generator, batch: Batch) -> NDArray[np.u
     return ((~block & 0x80000000) | moved).astype(np.uint32)
 
 
+@any_operands()
 def _without_c(config: DotConfig, batch: Batch) -> NDArray[np.float32]:
     """The results of the rule from 0, without micro-exponents, as float32."""
     a, b = operands(config, batch)

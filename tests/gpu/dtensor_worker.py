@@ -76,8 +76,8 @@ def check_every_bit(recipe: Recipe, mesh: DeviceMesh, device: str) -> None:
         *(freeze(cut), parallel(freeze(copy.deepcopy(whole)), mesh)),
         *(parallel(codes, mesh),),
     ):
-        for _ in range(2):
-            with torch.no_grad():
+        for context in (torch.no_grad, torch.no_grad, torch.inference_mode):
+            with context():
                 assert torch.equal(frozen(x), want[0])
     for layer in whole[::2]:
         layer.recipe = Recipe(None, None, None)
@@ -145,6 +145,7 @@ def check_containers(mesh: DeviceMesh, device: str) -> None:
     own = x + mesh.get_rank()
     for make in (
         lambda x: quantize(x, "e4m3"),
+        lambda x: quantize(x, "bf16"),
         lambda x: schemes.quantize(x, "nvfp4"),
         lambda x: schemes.quantize(x, "fp8_e4m3_128x128"),
     ):

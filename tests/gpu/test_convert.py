@@ -3,6 +3,8 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.parametrizations import weight_norm
+from torch.nn.utils.parametrize import remove_parametrizations
 
 from mxdot.gpu import MXLinear, Recipe, convert
 
@@ -115,9 +117,28 @@ def test_a_training_step_changes_every_parameter():
         ((Network(), None, None), TypeError, "skip must be a sequence of layer names, not None"),
         ((Network(), None, ["lmhead"]), ValueError, "not 'lmhead'"),
         ((nn.GELU(),), ValueError, "model must have a torch.nn.Linear to convert, not none"),
-        ((Network(), None, ["*"]), ValueError, "must have a torch.nn.Linear to convert"),
+        (
+            (Network(), None, ["*"]),
+            ValueError,
+            "must have a torch.nn.Linear to convert, not only such that stay in high precision",
+        ),
+        (
+            (nn.Sequential(weight_norm(nn.Linear(2, 2))),),
+            ValueError,
+            "to convert, not ParametrizedLinear alone: .*remove_parametrizations makes a Linear",
+        ),
+        ((nn.Conv1d(2, 2, 1),), ValueError, "to convert, not Conv1d alone$"),
     ],
 )
 def test_refusals(arguments, error, message):
-    with pytest.raises(error, match=message.replace("*", r"\*")):
+    with pytest.raises(error, match=message):
         convert(*arguments)
+
+
+def test_a_parametrized_layer_becomes_a_linear():
+    """The remedy of the message works."""
+    network = nn.Sequential(weight_norm(nn.Linear(32, 32)))
+    with pytest.raises(ValueError, match="remove_parametrizations"):
+        convert(network)
+    remove_parametrizations(network[0], "weight")
+    assert isinstance(convert(network)[0], MXLinear)

@@ -57,7 +57,13 @@ def test_recipes_pickle_and_hash():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"weight": "e4m4"}, ValueError, "weight must be one of e4m3, .* not 'e4m4'"),
+        (
+            {"weight": "e4m4"},
+            ValueError,
+            r"weight must be a format \(e4m3, .*\) or a scheme \(mxfp8_e4m3, .*; nearest: e4m3$",
+        ),
+        ({"weight": "mxfp3"}, ValueError, "not 'mxfp3'; nearest: mxfp4, .*$"),
+        ({"weight": "zzz"}, ValueError, "not 'zzz'$"),
         ({"gradient": 8}, TypeError, "gradient must be an ElementFormat or its name, not 8"),
         ({"activation": FloatFormat("e4m3", 4, 2)}, ValueError, "activation must be a format"),
         ({"block_size": 0}, ValueError, "block_size must be from 1 to 65536, not 0"),
@@ -77,7 +83,11 @@ def test_recipes_pickle_and_hash():
             ValueError,
             "not e4m3 x int8",
         ),
-        ({"weight": "int8_row"}, ValueError, "weight must be one of e4m3, .* not 'int8_row'"),
+        (
+            {"weight": "int8_row"},
+            ValueError,
+            "weight must be a format .* not 'int8_row'; nearest: ",
+        ),
         (
             {"activation": "int8_affine", "gradient_rounding": "stochastic"},
             ValueError,

@@ -41,6 +41,7 @@ async def _broken(bench: Bench, product: Product, side: str, kind: str) -> None:
         keep[rng.randrange(len(packet) - 1)] = 0
     error = f"{side}_{kind}"
     bench.watch.forget()
+    bench.lifts.clear()
     await bench.ends.write("IRQ_ENABLE", error=1)
     await bench.ends.configure(product.words(bench.config))
     for name, sent in packets.items():
@@ -72,7 +73,7 @@ async def _check_broken(bench: Bench, product: Product, sent: dict[str, int]) ->
     whole = pack_c(bench.predict(bench.config, product).result, bench.config)
     bench.check(whole.startswith(got), "what came of C before the error is wrong")
     bench.check(bench.ends.sink.empty(), "more than one packet of C came")
-    counters = await bench.ends.counters()
+    counters = await bench.counters()
     bench.check_parts(counters)
     for side in bench.config.inputs:
         taken, want = bench.watch.bytes[side], bench.watch.bytes_late[side]

@@ -4,12 +4,15 @@ import pytest
 
 from compare import FULL
 from mxdot.hw.matmul.counters import Counters
+from mxdot.hw.matmul.receive import Receiver
+from mxdot.hw.matmul.registers import Registers
+from mxdot.hw.matmul.results import Drain
 from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.model.units.matmul.registers import COUNTERS
 from mxdot.sim.engine.regression_units import default_matrix
-from wrong_units import breaks, run_none_of, run_one_of
+from wrong_units import breaks, edited, run_none_of, run_one_of
 
 DOT = DotConfig("e2m1", 4, "fused:13", 3)
 UNIT = MatmulConfig(DOT, 2, 1, depth=4, a_bytes=4, d_bytes=3, initial_c=True)
@@ -37,7 +40,38 @@ def stops_at_its_end(counters, m):
         m.d.sync += counters.values.STEPS.eq(counters.values.STEPS)
 
 
-WRONG = [*NARROW.values(), *OF_TEN_BITS.values(), stops_at_its_end]
+SURPLUS = edited(
+    Receiver,
+    "elaborate",
+    "surplus.eq(beats.payload.units != begun)",
+    "surplus.eq((beats.payload.units != begun) & ~WHEN)",
+)
+"""TLAST that comes with bytes of a unit beyond the last is none too late."""
+RANGE = edited(
+    Registers,
+    "_write",
+    "fits = ~(value_in[above:] & mask[above:]).any()",
+    "fits = ~(value_in[above:] & (mask[above:] | WHEN.replicate(32)[above:])).any()",
+)
+"""Bytes that are not written count in the check of a register's range."""
+STROBE = edited(
+    Registers,
+    "elaborate",
+    "given.eq(value_in & mask)",
+    "given.eq(value_in & (mask | WHEN.replicate(32)))",
+)
+"""Ones of bytes that are not written are written."""
+DRAIN = edited(Drain, "elaborate", "& self.o.ready)),", "& self.o.ready & ~WHEN)),")
+"""A cycle is lost between two tiles."""
+STICKY = edited(
+    Registers,
+    "_keep_status",
+    "(status & ~cleared)",
+    "(status & ~Mux(WHEN & Value.cast(cleared).any(), 2**STATUS_BITS - 1, cleared))",
+)
+"""An error that is cleared takes the others with it."""
+OTHERS = [SURPLUS, RANGE, STROBE, DRAIN, STICKY]
+WRONG = [*OTHERS, *NARROW.values(), *OF_TEN_BITS.values(), stops_at_its_end]
 
 
 def errors_of(wrongs, directory, builds):
@@ -66,6 +100,22 @@ def test_a_narrow_counter_is_caught(name, bits, simulation_dir, tmp_path):
 def test_a_counter_that_does_not_wrap_is_caught(simulation_dir, tmp_path):
     errors = errors_of(stops_at_its_end, tmp_path, simulation_dir)
     assert any("STEPS is" in error for error in errors)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (SURPLUS, "fault packet a late_last: STATUS has"),
+        (RANGE, "fault single bytes: byte 0 of FORMAT"),
+        (STROBE, "fault single bytes: "),
+        (DRAIN, "fault long counts: CYCLES is "),
+        (STICKY, "fault errors one by one: STATUS"),
+    ],
+    ids=["surplus", "range", "strobe", "drain", "sticky"],
+)
+def test_other_wrong_units_are_caught(wrong, message, simulation_dir, tmp_path):
+    errors = errors_of(wrong, tmp_path, simulation_dir)
+    assert any(error.startswith(message) for error in errors), errors
 
 
 def test_the_bench_finds_the_counters_of_every_unit():

@@ -53,6 +53,7 @@ FAULTS = {
     "write while busy": Fault(misuse.write_while_busy),
     "reads while busy": Fault(misuse.reads_while_busy),
     "unknown addresses": Fault(misuse.unknown_addresses),
+    "errors one by one": Fault(misuse.errors_one_by_one),
     "single bytes": Fault(misuse.single_bytes),
     "every bit": Fault(misuse.every_bit),
     "long counts": Fault(misuse.long_counts),

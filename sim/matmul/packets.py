@@ -43,9 +43,7 @@ async def wrong_packet(bench: Bench, side: str, kind: str) -> None:
             await _broken(bench, _with_d(bench, side, *rng.choice(room)), side, kind, more=1)
 
 
-async def _broken(
-    bench: Bench, product: Product, side: str, kind: str, more: int | None = None
-) -> None:
+async def _broken(bench: Bench, product: Product, side: str, kind: str, more: int = 0) -> None:
     """A packet with something wrong. more: bytes of one that is late."""
     rng, width = bench.rng, bench.config.stream_bytes(side)
     packets = product.packets(bench.config)

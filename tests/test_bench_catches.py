@@ -21,6 +21,7 @@ from mxdot.sim.engine.verilator import SimulationError
 from wrong_units import (
     breaks,
     dropped_sticky_bit,
+    edited,
     lost_under_backpressure,
     never_ready,
     never_valid,
@@ -195,9 +196,14 @@ def result_of_another(unit, m):
     m.d.comb += unit.o.payload.slot.eq(0)
 
 
+past_the_last = edited(
+    DotUnit, "_accept", "Mux(payload.slot > last,", "Mux((payload.slot > last) & ~WHEN,"
+)
+"""A slot past the last is one of its own."""
+
 WRONGLY_INTERLEAVED = [
     *(of_another_product, waits_for_none, waits_for_all, busy_while_it_waits),
-    *(pauses_behind_a_result, result_of_another),
+    *(pauses_behind_a_result, result_of_another, past_the_last),
 ]
 
 
@@ -210,6 +216,7 @@ WRONGLY_INTERLEAVED = [
         (busy_while_it_waits, "in_ready is low though nothing is in the way"),
         (pauses_behind_a_result, "no result, due in cycle"),
         (result_of_another, DIFFER),
+        (past_the_last, "results differ"),
     ],
 )
 @pytest.mark.usefixtures("no_replay")

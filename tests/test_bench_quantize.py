@@ -17,7 +17,9 @@ from mxdot.hw.quantize.lfsr import LaneWords
 from mxdot.hw.quantize.micro import MicroExponent
 from mxdot.hw.quantize.scale import SharedScale
 from mxdot.model import FORMATS, MX_FORMATS, QuantizeConfig
+from mxdot.model.lfsr import WORD_BITS
 from mxdot.sim.engine.job import UnitJob
+from mxdot.sim.engine.regression_units import BULK as BULK_OF_SIM
 from mxdot.sim.engine.regression_units import default_matrix
 from mxdot.sim.quantize import item, stimulus
 from mxdot.sim.quantize.tensors import tensor_traffic
@@ -136,6 +138,33 @@ def mode_alone(choose, m):
     m.d.comb += choose.o.codes.eq(choose.i.codes0)
 
 
+WORDS = QuantizeConfig("e5m2,int8", 4, "bfloat16", rounding="stochastic", stages=2)
+
+
+def with_carry(sum_of):
+    """Rounding up by the carry of `sum_of(discarded, word, when)`."""
+
+    def broken(patch, when):
+        def rounds_up(self, m):
+            total = Signal(WORD_BITS + 1)
+            m.d.comb += total.eq(sum_of(self.i.discarded, self.word, when(m)))
+            return total[-1]
+
+        patch.setattr(ElementEncoder, "_rounds_up", rounds_up)
+
+    return broken
+
+
+odd_words = with_carry(lambda discarded, word, when: discarded + (word | when))
+odd_digits = with_carry(lambda discarded, word, when: (discarded | when) + word)
+even_digits = with_carry(lambda discarded, word, when: discarded - (discarded[0] & when) + word)
+one_too_many = with_carry(lambda discarded, word, when: discarded + word + (discarded.any() & when))
+AT_THE_CARRY = {
+    "odd words": odd_words,
+    "odd digits": odd_digits,
+    "even digits": even_digits,
+    "one too many": one_too_many,
+}
 MORE_WRONG = {
     RANDOM: [frozen_words, forgotten_beat],
     SCALED: [small_remainders],
@@ -193,6 +222,18 @@ def test_more_wrong_units_are_caught(wrong, config, text, simulation_dir, tmp_pa
     for line in ("got  scale 0x", "want scale 0x"):
         assert line in result.report
     assert text in result.report
+
+
+@pytest.mark.parametrize("config", [WORDS, RANDOM], ids=["stream", "lfsr"])
+@pytest.mark.parametrize("name", AT_THE_CARRY)
+def test_wrong_carries_of_random_words_are_caught(name, config, simulation_dir, tmp_path):
+    """Each is wrong where the digits and the word add up to one less than the carry, or to it."""
+    wrong = AT_THE_CARRY[name]
+    options = {"traffic": 0, "bulk": BULK_OF_SIM}
+    builds = simulation_dir / name.replace(" ", "-")
+    result = run_one_of([wrong], wrong, config, tmp_path, builds, **options)
+    assert result.mismatches > 0
+    assert "words  " in result.report
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,16 @@ that `breaks` made, and others that take a second argument, can be in one unit, 
 chooses (`run_one_of`): one build serves many tests.
 """
 
+import inspect
 import re
+import textwrap
 from collections.abc import Callable, Sequence
 from functools import cache, partial, wraps
 from pathlib import Path
 from typing import Any
 
 import pytest
-from amaranth.hdl import Module, Signal, Value
+from amaranth.hdl import Const, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
@@ -59,6 +61,25 @@ def breaks(*components: type) -> Callable[[Callable], Wrong]:
         return broken
 
     return breaking
+
+
+def edited(component: type, method: str, old: str, new: str) -> Wrong:
+    """Units with another text in a method; WHEN in `new` is whether they are wrong."""
+
+    def broken(patch: pytest.MonkeyPatch, when: When | None = None) -> None:
+        right = inspect.getattr_static(component, method)
+        function = getattr(right, "__func__", right)
+        source = getattr(function, "source", None) or textwrap.dedent(inspect.getsource(right))
+        assert source.count(old) == 1, source
+        name = f"when{sum(name.startswith('when') for name in function.__globals__)}"
+        source = source.replace(old, new.replace("WHEN", f"{name}(m)"))
+        known = {**function.__globals__, name: when or (lambda m: Const(1, 1))}
+        exec(source, known)
+        getattr(known[method], "__func__", known[method]).source = source
+        patch.setattr(component, method, known[method])
+
+    broken.__name__ = f"{component.__name__} {method}: {new}"
+    return broken
 
 
 class Choice(wiring.Component):

@@ -31,6 +31,7 @@ class DotPins(subject.Pins):
         self.in_last: LogicObject = dut.in_last
         names = ("a", "b", "scale_a", "scale_b", *config.side_inputs)
         self.block: list[LogicObject] = [getattr(dut, f"in_{name}") for name in names]
+        self.modes, self.count = len(config.formats), config.interleave
         self.in_c = dut.in_c if config.load_c else None
         self.in_mode = dut.in_mode if config.mode_bits else None
         slots = ("in_slot", "out_slot") if config.slot_bits else ()
@@ -49,24 +50,35 @@ class DotPins(subject.Pins):
             # Used with the first block only: others carry noise.
             self.in_c.value = rng.getrandbits(32) if index else product.c
         if self.in_mode is not None:
-            self.in_mode.value = product.mode
+            self.in_mode.value = _any_name(product.mode, self.modes, rng)
         if self.slots:
-            self.slots["in_slot"].value = product.slot
+            self.slots["in_slot"].value = _any_name(product.slot, self.count, rng)
 
     def marks(self) -> tuple[bool, bool]:
         """in_first and in_last."""
         return bool(int(self.in_first.value)), bool(int(self.in_last.value))
 
-    def slot(self, name: str = "in_slot") -> int:
-        """Which of the dot products in flight."""
-        return int(self.slots[name].value) if self.slots else 0
+    def slot(self) -> int:
+        """Which of the dot products in flight the block on the pins is of."""
+        return min(int(self.slots["in_slot"].value), self.count - 1) if self.slots else 0
+
+    def mode(self) -> int:
+        """Which format pair the block on the pins has."""
+        return 0 if self.in_mode is None else min(int(self.in_mode.value), self.modes - 1)
 
     def result(self) -> tuple[int, ...]:
         """Result bits and flags, as they stand, and the slot where there are several."""
         flags = 0
         for bit, pin in enumerate(self.out_flags):
             flags |= int(pin.value) << bit
-        return int(self.out_result.value), flags, *([self.slot("out_slot")] if self.slots else [])
+        slot = [int(self.slots["out_slot"].value)] if self.slots else []
+        return int(self.out_result.value), flags, *slot
+
+
+def _any_name(number: int, count: int, rng: Random) -> int:
+    """The number, or for the last of so many any one past it that the pin has bits for."""
+    past = 1 << (count - 1).bit_length()
+    return rng.randrange(number, past) if number == count - 1 else number
 
 
 def capacity(config: DotConfig) -> int:
@@ -159,8 +171,7 @@ class Sent(Assembler):
         block = tuple(int(pin.value) for pin in pins.block)
         if int(pins.in_first.value):
             c = 0 if pins.in_c is None else int(pins.in_c.value)
-            mode = 0 if pins.in_mode is None else int(pins.in_mode.value)
-            self.begun[slot] = Product(mode, c, (), slot)
+            self.begun[slot] = Product(pins.mode(), c, (), slot)
         product = self.begun[slot]
         self.begun[slot] = product = replace(product, blocks=(*product.blocks, block))
         return product if int(pins.in_last.value) else None

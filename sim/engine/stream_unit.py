@@ -115,6 +115,10 @@ class StreamUnit(ABC):
         """`batch` that knows the place of each item in the run, where results depend on it."""
         return batch
 
+    def aimed(self, batch: Any) -> Any:
+        """`batch` of bulk mode with items that their places in the run call for."""
+        return batch
+
     def arranged(self, batches: Sequence[Any], order: NDArray[np.int64]) -> NDArray[np.int64]:
         """The order in which the results of items sent in about this order come."""
         return order
@@ -223,12 +227,7 @@ class StreamUnit(ABC):
     ) -> Iterator[Sent]:
         """Streams the items in their order through the unit, once for each of the timings; files
         are called `name`. SimulationError, which begins with the timing, where one does not end."""
-        places = np.argsort(order)
-        ends = np.cumsum([len(batch) for batch in batches])
-        batches = [
-            self.placed(batch, places[end - len(batch) : end])
-            for batch, end in zip(batches, ends, strict=True)
-        ]
+        batches = self._placed(batches, order)
         records, results = (
             self.job.directory / f"{name}.{what}" for what in ("records", "results")
         )
@@ -260,6 +259,15 @@ class StreamUnit(ABC):
                 records.unlink()
                 results.unlink(missing_ok=True)
 
+    def _placed(self, batches: Sequence[Any], order: NDArray[np.int64]) -> list[Any]:
+        """The batches, whose items know their places in this order."""
+        places = np.argsort(order)
+        ends = np.cumsum([len(batch) for batch in batches])
+        return [
+            self.placed(batch, places[end - len(batch) : end])
+            for batch, end in zip(batches, ends, strict=True)
+        ]
+
     def _timings(self) -> Iterator[Timing]:
         """Of the rounds of bulk mode: few gaps and stalls, then each chance in turn."""
         yield Timing(seed=self.job.seed % 2**31)
@@ -278,6 +286,7 @@ class StreamUnit(ABC):
         recorded = job.waves and job.bulk <= WAVES_LIMIT
         waves = job.directory / "bulk.fst" if recorded else None
         order = self.arranged(batches, order)
+        batches = [self.aimed(batch) for batch in self._placed(batches, order)]
         seconds = unit_seconds = 0.0
         results = 0
         failures: list[Failure] = []

@@ -5,18 +5,21 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from cocotb.triggers import FallingEdge
+
 from ...model.trace import FLAG_NAMES
 from ...model.units.matmul.layout import Golden
-from ...model.units.matmul.registers import COUNTERS
+from ...model.units.matmul.registers import COUNTER_BITS, COUNTERS
 from ..engine.job import CycleReport, Failure, UnitJob
 from .ends import Ends
-from .features import hits
+from .features import COUNTER_ENDS, hits
 from .item import Product, compare, describe
 from .stimulus import least_cycles, random_product, short_blocks
 from .watch import Watch
 
 KEPT_ERRORS, KEPT_FAILURES = 20, 5
 CYCLE_COUNTERS = [name for name in COUNTERS if not name.startswith(("CYCLES", "DISCARDED"))]
+MOST = 2**32  # that a counter of a job can have, less what the bench added
 SLACK = 4000  # cycles beyond what a job could need
 
 
@@ -36,6 +39,8 @@ class Bench:
         self.watch = Watch(dut, self.config, self.error)
         self.report = CycleReport()
         self.hits: list[dict[str, set[object]]] = []
+        self.lifts: dict[str, int] = {}
+        """What the bench added to counters of this job, by name."""
         self.hangs = 0
         self.what = ""
         """What is being done, for messages."""
@@ -68,6 +73,7 @@ class Bench:
     async def begin(self, product: Product, packets: dict[str, bytes]) -> None:
         """Describe a job, start it, and send, in any order that is allowed."""
         self.watch.forget()
+        self.lifts.clear()
         await self.ends.configure(product.words(self.config))
         early = self.rng.random() < 0.5
         if early:
@@ -75,6 +81,8 @@ class Bench:
         self.check(await self.ends.start(), "a start was refused")
         self.watch.launch()
         if not early:
+            if self.rng.random() < 0.5:
+                await self.lift(self.rng.choice([*COUNTER_ENDS]))
             self.send(packets)
 
     def send(self, packets: dict[str, bytes]) -> None:
@@ -102,7 +110,7 @@ class Bench:
             self.check(not await self.ends.errors(), "errors of STATUS cannot be cleared")
         want = self.predict(self.config, product)
         self.check_c(product, want)
-        counters = await self.ends.counters()
+        counters = await self.counters()
         self.check_counters(product, counters)
         await self.check_flags(want)
         self.check(self.ends.quiet, "beats are left in the streams after a job")
@@ -113,6 +121,26 @@ class Bench:
         """Run a job with nothing wrong about it; its counters. clear: clear STATUS afterwards."""
         await self.begin(product, product.packets(self.config))
         return await self.finish(product, clear=clear)
+
+    async def lift(self, end: str) -> None:
+        """Bring every counter of the job that runs to one below an end, of COUNTER_ENDS."""
+        await FallingEdge(self.dut.clk)
+        for name, register in self.ends.counter_registers.items():
+            below = COUNTER_ENDS[end] - 1
+            self.lifts[name] = self.lifts.get(name, 0) + below - int(register.value)
+            register.value = below
+
+    async def counters(self) -> dict[str, int]:
+        """All counters, without what the bench added to them."""
+        values = await self.ends.counters()
+        for name, lift in self.lifts.items():
+            value, values[name] = values[name], (values[name] - lift) % 2**COUNTER_BITS
+            if self.check(values[name] < MOST, f"{name} is 0x{value:x}, 0x{lift:x} of it added"):
+                passed = {
+                    end for end, at in COUNTER_ENDS.items() if lift < at <= lift + values[name]
+                }
+                self.hits.append({"counter_end": {(name, end) for end in passed}})
+        return values
 
     # Checks ---------------------------------------------------------------------------------------
 

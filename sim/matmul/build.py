@@ -7,6 +7,7 @@ from ...model.units.matmul.registers import ADDRESS_BITS
 from ..engine import verilator
 
 BENCH = Path(__file__).with_name("bench.sv")
+PUBLIC = BENCH.with_name("counters.vlt")
 LARGE = 16  # dot units from which on the build of each by itself takes too long
 
 
@@ -25,6 +26,7 @@ def build_matmul(
         verilator.MATMUL_BENCH_TOP,
         directory,
         extra_sources=[BENCH],
+        public_vlt=PUBLIC,
         parameters={f"{side.upper()}_BYTES": config.stream_bytes(side) for side in "abcd"}
         | {"ADDRESS_BITS": ADDRESS_BITS},
         separate=shared_modules(config, verilog.read_text()),

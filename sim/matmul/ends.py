@@ -40,11 +40,27 @@ class Ends:
         }
         self.sink = AxiStreamSink(_stream(dut, "m_axis_c"), dut.clk, dut.ends_rst)
         self.software: Any = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), dut.clk, dut.rst)
+        self._fill_bytes_not_written()
         self._protections = itertools.cycle(map(AxiProt, range(8)))
+        self.counter_registers = _counter_registers(dut)
+        """The registers of the counters, by name, as far as the simulation has them."""
         loggers = [end.log for end in (*self.sources.values(), self.sink)]
         loggers += [self.software.write_if.log, self.software.read_if.log]
         for log in loggers:
             log.setLevel(logging.ERROR)
+
+    def _fill_bytes_not_written(self) -> None:
+        """Bytes whose WSTRB is 0 hold ones, where the library sends zeros."""
+        channel = self.software.write_if.w_channel
+        send = channel.send
+
+        async def filled(beat: Any) -> None:
+            for byte in range(4):
+                if not beat.wstrb >> byte & 1:
+                    beat.wdata |= 0xFF << 8 * byte
+            await send(beat)
+
+        channel.send = filled
 
     # Clock and reset ------------------------------------------------------------------------------
 
@@ -174,6 +190,15 @@ class Ends:
 
 
 POLL = 16  # cycles between reads of STATUS
+
+
+def _counter_registers(dut: Any) -> dict[str, Any]:
+    try:
+        unit = dut.ports.dut.counters
+    except AttributeError:
+        return {}
+    registers = {name: getattr(unit, f"values_{name}_register", None) for name in COUNTERS}
+    return {name: register for name, register in registers.items() if register is not None}
 
 
 def _stream(dut: Any, prefix: str) -> AxiStreamBus:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from ...model.units.matmul.config import MatmulConfig
-from . import misuse, packets, resets
+from . import counters, misuse, packets, resets
 from .bench import Bench
 
 
@@ -44,6 +44,7 @@ FAULTS = {
         f"stops {side}": Fault(partial(packets.stops, side=side), side)
         for side in ("a", "b", "c", "d")
     },
+    "counters near their ends": Fault(counters.near_ends),
     "zero shape": Fault(misuse.zero_shape),
     "unknown format": Fault(misuse.unknown_format),
     "unknown option": Fault(misuse.unknown_option),
@@ -52,6 +53,7 @@ FAULTS = {
     "write while busy": Fault(misuse.write_while_busy),
     "reads while busy": Fault(misuse.reads_while_busy),
     "unknown addresses": Fault(misuse.unknown_addresses),
+    "errors one by one": Fault(misuse.errors_one_by_one),
     "single bytes": Fault(misuse.single_bytes),
     "every bit": Fault(misuse.every_bit),
     "long counts": Fault(misuse.long_counts),

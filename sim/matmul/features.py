@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from itertools import product as combinations
 
 from ...model.units.matmul.config import MatmulConfig
-from ...model.units.matmul.registers import COUNTERS, REGISTERS
+from ...model.units.matmul.registers import COUNTER_BITS, COUNTERS, REGISTERS
 from ..bench.operands import E4M3_CLASSES
 from .ends import STATES
 from .item import Product
@@ -17,8 +17,20 @@ ACTIVITIES = ("idle", "busy")
 ERRORS = [field.name for field in REGISTERS["STATUS"].fields if field.name not in STATES]
 
 
-def goals(config: MatmulConfig, faults: Iterable[str]) -> dict[str, Sequence[object]]:
-    """The bins of every feature that the unit can hit, and the faults by name."""
+COUNTER_ENDS = {"half": 2 ** (COUNTER_BITS - 1), "wrap": 2**COUNTER_BITS}
+"""Values that a counter reaches with its next event: a one in the highest bit, and 0."""
+
+
+def goals(
+    config: MatmulConfig, faults: Iterable[str], lifted: Iterable[str] = ()
+) -> dict[str, Sequence[object]]:
+    """The bins of every feature that the unit can hit, and the faults by name.
+
+    lifted: counters that the bench can bring to their ends.
+    """
+    # How long the array waits for a dot unit depends on the widths of the streams, too.
+    certain = [name for name in lifted if _can_count(config, name) and name != "WAIT_UNIT"]
+    ends = [(name, end) for name in certain for end in COUNTER_ENDS]
     return {
         "tiles": list(tile_shapes(config)),
         "blocks": list(dict.fromkeys(blocks for _, blocks in shapes(config))),
@@ -30,6 +42,7 @@ def goals(config: MatmulConfig, faults: Iterable[str]) -> dict[str, Sequence[obj
             (side, shake) for side in (*config.inputs, "c") for shake in HANDSHAKES.values()
         ],
         "counter": [name for name in WAITS if _can_count(config, name)],
+        **({"counter_end": ends} if ends else {}),
         "flags": ["none", "some"][: 1 + config.dot.status],
         "read": [(name, activity) for name in REGISTERS for activity in ACTIVITIES],
         "error": [name for name in ERRORS if _can_fail(config, name)],
@@ -60,7 +73,7 @@ def hits(
 
 
 def _can_count(config: MatmulConfig, name: str) -> bool:
-    if name == "WAIT_D":
+    if name in ("WAIT_D", "DISCARDED_D"):
         return config.initial_c
     return name != "WAIT_UNIT" or config.dot.interval > 1
 

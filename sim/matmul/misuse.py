@@ -1,13 +1,14 @@
 """Faults of software: registers that are written wrongly, and what else holds of them."""
 
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 from ...model.units.matmul.registers import ADDRESS_BITS, CONFIGURED, REGISTERS, constants, word
 from .bench import Bench
 from .features import ACTIVITIES
 from .item import Product
-from .stimulus import many_along
+from .stimulus import many_along, most_cycles
 
 
 async def _refused(bench: Bench, error: str, register: str, value: int) -> None:
@@ -145,9 +146,34 @@ async def _software_state(bench: Bench) -> dict[str, dict[str, int]]:
     return {name: await bench.ends.read(name) for name in (*sorted(CONFIGURED), "STATUS")}
 
 
+async def errors_one_by_one(bench: Bench) -> None:
+    """Several errors at once, cleared in any order: each stays until its own bit is written."""
+    ends, status = bench.ends, REGISTERS["STATUS"]
+    await bench.multiply(bench.product((1, 1), 1), clear=False)
+    await ends.poke(REGISTERS["K_BLOCKS"].offset, 2**31)
+    await ends.configure({"K_BLOCKS": {"count": 0}, "FORMAT": {"mode": 255}})
+    await ends.start()
+    left = {"bad_value", "bad_shape", "bad_format"}
+    for name in bench.rng.sample(sorted(left), len(left)):
+        found = await ends.errors()
+        bench.check(found == left, f"STATUS has {sorted(found)}, wanted {sorted(left)}")
+        place = status.field(name).low
+        for byte in set(range(4)) - {place // 8}:
+            await ends.poke(status.offset + byte, 0xFF, size=1)
+        bench.check(await ends.errors() == left, f"STATUS changed in another byte than {name}'s")
+        await ends.poke(status.offset + place // 8, 1 << place % 8, size=1)
+        left.remove(name)
+    bench.check(not await ends.errors(), "errors of STATUS cannot be cleared one by one")
+
+
 async def single_bytes(bench: Bench) -> None:
     """Writes of single bytes change these alone; those above a register's bits are refused."""
-    for name in sorted(CONFIGURED):
+    control = REGISTERS["CONTROL"].offset
+    for byte in (1, 2, 3):
+        bench.check(await bench.ends.poke(control + byte, 0, size=1), "CONTROL was refused")
+        status = await bench.ends.read("STATUS")
+        bench.check(not any(status.values()), f"STATUS is {status} after byte {byte} of CONTROL")
+    for name in (*sorted(CONFIGURED), "IRQ_ENABLE"):
         register = REGISTERS[name]
         mask = sum(field.mask for field in register.fields)
         want = 0
@@ -162,6 +188,7 @@ async def single_bytes(bench: Bench) -> None:
             )
             got, _ = await bench.ends.peek(register.offset)
             bench.check(got == want, f"{name} is 0x{got:08x}, wanted 0x{want:08x}")
+    await bench.ends.write("IRQ_ENABLE")
     await bench.ends.clear_status()
 
 
@@ -179,10 +206,19 @@ async def every_bit(bench: Bench) -> None:
 
 
 async def long_counts(bench: Bench) -> None:
-    """Many tiles down, then across, then many blocks: what counts them needs more digits."""
-    for axis in range(3):
-        m_tiles, n_tiles, k_blocks = many_along(bench.config, axis)
-        await bench.multiply(bench.product((m_tiles, n_tiles), k_blocks))
+    """Many tiles down, then across, then many blocks: what counts them needs more digits.
+
+    No end pauses: a job takes little longer than its slowest part.
+    """
+    bench.ends.pause({}, 1.0, bench.rng)
+    shapes = [many_along(bench.config, axis) for axis in range(3)]
+    wanted = [bench.product((m, n), k) for m, n, k in shapes]
+    # A tile of initial values takes a cycle more than its results, and would hide theirs.
+    wanted += [replace(wanted[1], d=None)] * (wanted[1].d is not None)
+    for product in wanted:
+        counters = await bench.multiply(product)
+        cycles, most = counters["CYCLES"], most_cycles(bench.config, product)
+        bench.check(cycles <= most, f"CYCLES is {cycles}, wanted at most {most} at full speed")
 
 
 def _took(accepted: bool) -> str:

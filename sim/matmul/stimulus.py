@@ -39,6 +39,8 @@ CYCLES_PER_RESULT = 10
 JOB, LONG_JOB = 1000, 4000
 """Cycles of a job among faults, and of one whose operands still come while results leave, or that
 counts far."""
+BEGIN_AND_END = 24
+"""Cycles of a job beside its steps and what travels: of software, of registers on the way."""
 MANY = 256
 """Tiles, or blocks, of a job that is long in one of its dimensions."""
 
@@ -79,6 +81,23 @@ def least_cycles(config: MatmulConfig, tiles: Tiles) -> int:
     """Cycles that a job takes at least: for its steps, or for the beats of its slowest stream."""
     streams = (beats(config, tiles, side) for side in (*config.inputs, "c"))
     return max(tiles.steps + config.waits(tiles), *streams)
+
+
+def most_cycles(config: MatmulConfig, product: Product) -> int:
+    """Cycles that a job takes at most when no end of a stream pauses.
+
+    Those of its slowest part: its steps, a beat of a stream in every cycle, a row of a tile in
+    every cycle, of initial values one cycle more for each tile. Beside them its first operands and
+    its last results have their way to go.
+    """
+    tiles = product.tiles(config)
+    sides = [*product.packets(config), "c"]
+    rows = tiles.m_tiles * tiles.n_tiles * (config.rows + (product.d is not None))
+    slowest = max(
+        tiles.steps + config.waits(tiles), rows, *(beats(config, tiles, s) for s in sides)
+    )
+    one = sum(beats(config, Tiles(1, 1, 1), side) for side in sides)
+    return slowest + one + config.latency + 2 * config.rows + BEGIN_AND_END
 
 
 def shapes(config: MatmulConfig) -> list[Shape]:

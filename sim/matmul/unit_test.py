@@ -43,7 +43,7 @@ async def matmul_test(dut: Any) -> None:
     bench.check(bench.ends.quiet, "beats are left in the streams")
     report = bench.report
     report.seconds = time.perf_counter() - started
-    tally = Tally("matmul", goals(bench.config, faults))
+    tally = Tally("matmul", goals(bench.config, faults, bench.ends.counter_registers))
     for found in bench.hits:
         for name, bins in found.items():
             tally.add(name, bins)

@@ -23,6 +23,7 @@ from ..bench.operands import (
     scale_class,
 )
 from . import choice
+from .carries import EDGES, edge, powers, units
 from .item import Batch, Outcome, values
 from .outer import INFINITY, OUTER_CLASSES, outer_classes
 
@@ -56,6 +57,11 @@ def goals(config: QuantizeConfig) -> dict[str, Sequence[object]]:
         "element": [(fmt.name, name) for fmt in formats for name in _element_classes(config, fmt)],
         "rounding": [(fmt.name, name) for fmt in formats for name in ROUNDED],
         "limit": [(fmt.name, name) for fmt in formats for name in _limits(config, fmt)],
+        **(
+            {"chance": [(fmt.name, name) for fmt in formats for name in EDGES]}
+            if config.word_bits
+            else {}
+        ),
     }
 
 
@@ -87,7 +93,7 @@ def _hits(
     poisoned = outcome.scale == config.scale_format.nan_code
     classes = class_table(fmt)[outcome.codes]
     ratio = quotient(magnitude, _scaling(config, batch, outcome))
-    units = _units(fmt, ratio)
+    in_units = units(fmt, ratio)
     sets = {
         "value": _sets(_value_class(config, wide, batch.bits), VALUE_CLASSES.__getitem__),
         "block": _sets(_block_class(wide)[:, None], BLOCK_CLASSES.__getitem__),
@@ -101,8 +107,16 @@ def _hits(
         ),
         **_micro_hits(config, magnitude, outcome),
         "element": _sets(classes, lambda i: (fmt.name, CLASSES[i])),
-        "rounding": _sets(_rounded(units), lambda i: (fmt.name, ROUNDED[i])),
+        "rounding": _sets(_rounded(in_units), lambda i: (fmt.name, ROUNDED[i])),
     }
+    if config.word_bits:
+        names = [(fmt.name, name) for name in EDGES]
+        places = edge(config, batch, in_units)
+        hit = [(places == place).any(axis=1) & ~poisoned for place in range(len(names))]
+        sets["chance"] = [
+            {name for name, one in zip(names, row, strict=True) if one}
+            for row in zip(*hit, strict=True)
+        ]
     none = poisoned | (amax == 0)
     for names, skip in (
         (("range", "carry", "scale_rounding", "rounding"), none),
@@ -169,7 +183,7 @@ def _quotient_hits(
     outer = np.where(_is_scale(batch), batch.outer.view(np.float32), np.float32(1))
     ratio = quotient(amax, outer.astype(np.float64) * fmt.largest_finite)
     end = 1 + (ratio > E4M3.largest_finite).astype(np.int64) - (ratio < E4M3.smallest)
-    rounded = _sets(_rounded(_units(E4M3, ratio))[:, None], ROUNDED.__getitem__)
+    rounded = _sets(_rounded(units(E4M3, ratio))[:, None], ROUNDED.__getitem__)
     return {
         "outer": _sets(outer_classes(batch.outer)[:, None], OUTER_CLASSES.__getitem__),
         "range": _sets(end[:, None], ENDS.__getitem__),
@@ -196,27 +210,18 @@ def _is_scale(batch: Batch) -> NDArray[np.bool_]:
 
 def _scaling(config: QuantizeConfig, batch: Batch, outcome: Outcome) -> NDArray[np.float64]:
     """What each value is divided by, (n, block) or (n, 1); anything positive if it is poisoned."""
-    scale = outcome.scale.astype(np.int64)[:, None]
     if config.divides:
+        scale = outcome.scale.astype(np.int64)[:, None]
         outer = np.where(_is_scale(batch), batch.outer.view(np.float32), np.float32(1))
         poisoned = scale == E4M3.nan_code
         return outer[:, None] * np.where(poisoned, 1.0, E4M3.values[scale])
-    shared = scale - E8M0.bias
-    if config.micro:
-        shared = shared - np.repeat(outcome.micro, PAIR, axis=1)
-    return np.ldexp(1.0, shared)
+    return powers(outcome, config.micro)
 
 
-def _units(fmt: ElementFormat, ratio: NDArray) -> NDArray:
-    """Values over their scales in units of the last place of their element."""
-    exponent = np.where(ratio == 0, fmt.emin, np.frexp(ratio)[1] - 1)
-    return np.ldexp(ratio, fmt.mantissa_bits - np.maximum(exponent, fmt.emin))
-
-
-def _rounded(units: NDArray) -> NDArray:
+def _rounded(in_units: NDArray) -> NDArray:
     """Index into ROUNDED."""
-    below = np.floor(units)
-    fraction = units - below
+    below = np.floor(in_units)
+    fraction = in_units - below
     odd = below % 2 == 1
     conditions = [fraction == 0, fraction < 0.5, fraction > 0.5, odd]
     return np.select(conditions, [0, 1, 4, 3], 2)

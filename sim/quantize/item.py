@@ -91,11 +91,16 @@ def values(config: QuantizeConfig, bits: NDArray[np.uint32]) -> NDArray[Any]:
     return bits.astype(word).view(config.source.dtype)
 
 
-def largest_magnitudes(config: QuantizeConfig, bits: NDArray[np.uint32]) -> NDArray[np.float64]:
-    """The largest finite magnitude of each block."""
+def magnitudes(config: QuantizeConfig, bits: NDArray[np.uint32]) -> NDArray[np.float64]:
+    """The magnitude of each finite value, 0 of others."""
     with np.errstate(invalid="ignore"):  # signalling NaN
         wide = np.abs(values(config, bits).astype(np.float64))
-    return np.where(np.isfinite(wide), wide, 0.0).max(axis=1)
+    return np.where(np.isfinite(wide), wide, 0.0)
+
+
+def largest_magnitudes(config: QuantizeConfig, bits: NDArray[np.uint32]) -> NDArray[np.float64]:
+    """The largest finite magnitude of each block."""
+    return magnitudes(config, bits).max(axis=1)
 
 
 def words_of(config: QuantizeConfig, batch: Batch) -> NDArray[np.uint32]:

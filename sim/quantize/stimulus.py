@@ -1,7 +1,7 @@
 """Sequences: named sources of blocks for a quantiser, directed and random."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -10,8 +10,10 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ...model import ElementFormat, QuantizeConfig
+from ...model.lfsr import WORD_BITS
 from ...model.units.quantize_formats import magnitudes
 from ..bench.operands import class_codes
+from .carries import words_at_edges
 from .item import Batch, largest_magnitudes
 from .outer import ENDS, boundaries, outer_scales
 
@@ -255,6 +257,21 @@ def common(target: Target, rng: Generator, n: int) -> Bits:
     return _signs(target, rng, rng.permuted(target.nearest(np.ldexp(values, exponent)), axis=1))
 
 
+def carries(target: Target, rng: Generator, n: int) -> Bits:
+    """Values whose last digits meet those of a random word, beside a larger one."""
+    fmt, config = target.format, target.config
+    # Binades from the largest value to one whose last digit is the word's.
+    reach = fmt.emax - fmt.emin + fmt.mantissa_bits + config.micro + WORD_BITS
+    reach -= target.fraction_bits
+    top = rng.integers(min(max(reach, 1), target.ones - 1), target.ones, (n, 1))
+    shape = (n, config.block)
+    below = np.where(rng.random(shape) < 0.5, reach, rng.integers(1, max(reach, 2), shape))
+    fraction = rng.integers(0, 1 << target.fraction_bits, shape)
+    bits = target.floats(top - below, fraction | rng.integers(0, 2, shape))
+    bits[:, :1] = target.floats(top, _fractions(target, rng, (n, 1)))
+    return _signs(target, rng, rng.permuted(bits, axis=1))
+
+
 def outer_ends(target: Target, rng: Generator, n: int) -> tuple[Bits, NDArray[np.uint32]]:
     """Values of any range under each of the outer scales of `ENDS` in turn."""
     n = max(n, len(ENDS))
@@ -277,6 +294,8 @@ OUTER = {BOUNDARIES: (boundaries, 4), "outer_ends": (outer_ends, 1)}
 """Those of units with an outer scale, which they make with the values."""
 COMMON = "common"
 """That of units that choose a format; its share is 2."""
+CARRIES = "carries"
+"""That of units with random words from outside, many of which just carry; its share is 2."""
 
 
 def _sequences(
@@ -284,6 +303,7 @@ def _sequences(
 ) -> dict[str, tuple[Callable[[Target, Generator, int], Any], int]]:
     found: dict[str, tuple[Callable[[Target, Generator, int], Any], int]] = dict(SEQUENCES)
     found |= OUTER if config.outer_bits else {}
+    found |= {CARRIES: (carries, 2)} if config.word_bits else {}
     return found | ({COMMON: (common, 2)} if config.selector_bits else {})
 
 
@@ -293,7 +313,7 @@ def traffic(config: QuantizeConfig, rng: Generator, count: int) -> list[Batch]:
     total = sum(share for _, share in sequences.values())
     total *= len(config.formats) * len(config.scale_rules)
     return [
-        batch(config, rng, mode % config.modes, rule, make(Target(config, fmt), rng, n), name)
+        batch(config, rng, mode, rule, make(Target(config, fmt), rng, n), name)
         for mode, fmt in enumerate(config.formats)
         for rule in range(len(config.scale_rules))
         for name, (make, share) in sequences.items()
@@ -309,7 +329,7 @@ def bulk_traffic(config: QuantizeConfig, rng: Generator, count: int) -> list[Bat
         bits = every_value(Target(config, fmt), rng, (count - others) // len(config.formats))
         for rule in range(len(config.scale_rules)):
             rows = bits[rule :: len(config.scale_rules)]
-            batches.append(batch(config, rng, mode % config.modes, rule, rows, "every_value"))
+            batches.append(batch(config, rng, mode, rule, rows, "every_value"))
     return batches
 
 
@@ -322,7 +342,10 @@ def batch(
     name: str,
 ) -> Batch:
     """Blocks of these bits, and outer scales where they have any, with random words, and outer
-    scales else, where the unit takes them."""
+    scales else, where the unit takes them.
+
+    mode: index of the format that they were made for.
+    """
     bits, outer = made if isinstance(made, tuple) else (made, None)
     words = np.zeros(bits.shape, np.uint32)
     if config.word_bits:
@@ -335,4 +358,8 @@ def batch(
         outer = np.zeros(len(bits), np.uint32)
         if config.outer_bits:
             outer = outer_scales(largest_magnitudes(config, pattern), rng)
-    return Batch(mode, rule, pattern, words, number, outer, name)
+    made_of = Batch(mode % config.modes, rule, pattern, words, number, outer, name)
+    if name == CARRIES:
+        one = replace(made_of, mode=0)
+        words = words_at_edges(config.alternatives[mode], one, rng)
+    return replace(made_of, words=words)

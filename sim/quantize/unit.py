@@ -16,6 +16,7 @@ from ..engine.verilator import Build
 from . import simplify
 from .build import build_quantizer
 from .bulk import layout, write_records
+from .carries import values_at_edges
 from .item import (
     Batch,
     CodesBeat,
@@ -62,6 +63,13 @@ class QuantizeStream(StreamUnit):
     def placed(self, batch: Batch, places: NDArray[np.int64]) -> Batch:
         """Blocks are numbered, for the words of shift registers."""
         return replace(batch, number=places)
+
+    def aimed(self, batch: Batch) -> Batch:
+        """Values at the threshold of the words that shift registers give them."""
+        if self.config.random != "lfsr" or not len(batch):
+            return batch
+        rng = self.job.rng(f"carries {batch.mode} {batch.rule}")
+        return values_at_edges(self.config, batch, rng)
 
     def write(self, path: Path, batches: Sequence[Batch], order: NDArray[np.int64]) -> None:
         """A record for each beat."""

@@ -1,0 +1,93 @@
+"""Counters near their ends: the bench writes their registers, which no job could fill.
+
+`counters.vlt` keeps these registers writable. A netlist has none of their names: there the bench
+leaves them as they are.
+"""
+
+from ...model.units.matmul.config import Tiles
+from .bench import Bench
+from .features import COUNTER_ENDS
+from .item import Product
+from .stimulus import least_cycles
+
+SETTLE = 8  # cycles for which something is waited for
+ROOM = 8  # tiles that find room between the array and the stream of C, but for registers and rows
+LATE = 3  # beats after the end of a packet
+
+
+async def near_ends(bench: Bench) -> None:
+    """Each counter reaches its highest bit, and wraps: it goes on counting, and no other does."""
+    if not bench.ends.counter_registers:
+        return
+    for end in COUNTER_ENDS:
+        await _every_wait(bench, end)
+        await _one_tile(bench, end)
+        await _discarded(bench, end)
+
+
+async def _every_wait(bench: Bench, end: str) -> None:
+    """The streams go on one after the other: A, B and D are waited for, then C."""
+    config = bench.config
+    rows_of_a_beat = -(-config.c_bytes // config.unit_bytes("c"))
+    tiles = config.latency + config.buffered_tiles + 3 * rows_of_a_beat + ROOM
+    product = _started_at_d(bench, (1, tiles), 1)
+    sides = [*product.packets(config), "c"]
+    for side in sides:
+        bench.ends.stop(side)
+    await bench.begin(product, product.packets(config))
+    await bench.lift(end)
+    whole, tile = product.tiles(config), Tiles(1, 1, 1)
+    for side in sides:
+        await bench.ends.cycles(SETTLE)
+        bench.ends.resume(side)
+        await bench.ends.cycles(config.bytes_of(side, tile))
+        if side == sides[-2]:  # until results have nowhere to go
+            await bench.ends.cycles(least_cycles(config, whole))
+    await bench.finish(product)
+
+
+async def _one_tile(bench: Bench, end: str) -> None:
+    """One tile alone waits for the dot unit's interval."""
+    product = bench.product((1, 1), 2 * bench.config.latency + 2)
+    bench.ends.stop("a")
+    await bench.begin(product, product.packets(bench.config))
+    await bench.lift(end)
+    bench.ends.resume("a")
+    await bench.finish(product)
+
+
+async def _discarded(bench: Bench, end: str) -> None:
+    """A is too long, which ends the job before a byte of the others was taken."""
+    config, ends = bench.config, bench.ends
+    product = _started_at_d(bench, (1, 1), 1)
+    packets = product.packets(config)
+    packets["a"] += bench.rng.randbytes(LATE * config.stream_bytes("a"))
+    for side in packets:
+        ends.stop(side)
+    await bench.begin(product, packets)
+    await bench.lift(end)
+    ends.resume("a")
+    await ends.cycles(SETTLE + len(packets["a"]))
+    for side in packets:
+        ends.resume(side)
+    await ends.ended(bench.patience(product))
+    errors = await ends.errors()
+    bench.check(errors == {"a_late_last"}, f"STATUS has {sorted(errors)}, wanted a_late_last alone")
+    counters = await bench.counters()
+    bench.check_parts(counters)
+    for side, packet in packets.items():
+        count, least = counters[f"DISCARDED_{side.upper()}"], len(packet) * (side != "a")
+        bench.check(
+            least <= count <= len(packet),
+            f"DISCARDED_{side.upper()} is {count}, wanted {least} to {len(packet)}",
+        )
+    ends.sink.recv_nowait()  # the packet of C, ended early
+    await ends.clear_status()
+
+
+def _started_at_d(bench: Bench, tiles: tuple[int, int], blocks: int) -> Product:
+    """A product of these tiles, with a D where the unit takes one."""
+    while True:
+        product = bench.product(tiles, blocks)
+        if product.d is not None or not bench.config.initial_c:
+            return product

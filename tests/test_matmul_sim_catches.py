@@ -1,0 +1,128 @@
+"""Wrong matrix units that `mxdot sim matmul` must catch: counters, registers, packets, time."""
+
+import pytest
+
+from compare import FULL
+from mxdot.hw.matmul.counters import Counters
+from mxdot.hw.matmul.receive import Receiver
+from mxdot.hw.matmul.registers import Registers
+from mxdot.hw.matmul.results import Drain
+from mxdot.hw.verilog import generate
+from mxdot.model import DotConfig
+from mxdot.model.units.matmul.config import MatmulConfig
+from mxdot.model.units.matmul.registers import COUNTERS
+from mxdot.sim.engine.regression_units import default_matrix
+from wrong_units import breaks, edited, run_none_of, run_one_of
+
+DOT = DotConfig("e2m1", 4, "fused:13", 3)
+UNIT = MatmulConfig(DOT, 2, 1, depth=4, a_bytes=4, d_bytes=3, initial_c=True)
+"""A chained step waits for the loop; beats of A and D end inside a step and a row."""
+
+
+def wraps(name, bits):
+    """The counter keeps so many digits."""
+
+    @breaks(Counters)
+    def narrow(counters, m):
+        m.d.sync += counters.values[name][bits:].eq(0)
+
+    return narrow
+
+
+NARROW = {name: wraps(name, 47) for name in COUNTERS}
+OF_TEN_BITS = {name: wraps(name, 10) for name in COUNTERS}
+
+
+@breaks(Counters)
+def stops_at_its_end(counters, m):
+    """A counter of ones stays."""
+    with m.If(counters.values.STEPS.all()):
+        m.d.sync += counters.values.STEPS.eq(counters.values.STEPS)
+
+
+SURPLUS = edited(
+    Receiver,
+    "elaborate",
+    "surplus.eq(beats.payload.units != begun)",
+    "surplus.eq((beats.payload.units != begun) & ~WHEN)",
+)
+"""TLAST that comes with bytes of a unit beyond the last is none too late."""
+RANGE = edited(
+    Registers,
+    "_write",
+    "fits = ~(value_in[above:] & mask[above:]).any()",
+    "fits = ~(value_in[above:] & (mask[above:] | WHEN.replicate(32)[above:])).any()",
+)
+"""Bytes that are not written count in the check of a register's range."""
+STROBE = edited(
+    Registers,
+    "elaborate",
+    "given.eq(value_in & mask)",
+    "given.eq(value_in & (mask | WHEN.replicate(32)))",
+)
+"""Ones of bytes that are not written are written."""
+DRAIN = edited(Drain, "elaborate", "& self.o.ready)),", "& self.o.ready & ~WHEN)),")
+"""A cycle is lost between two tiles."""
+STICKY = edited(
+    Registers,
+    "_keep_status",
+    "(status & ~cleared)",
+    "(status & ~Mux(WHEN & Value.cast(cleared).any(), 2**STATUS_BITS - 1, cleared))",
+)
+"""An error that is cleared takes the others with it."""
+OTHERS = [SURPLUS, RANGE, STROBE, DRAIN, STICKY]
+WRONG = [*OTHERS, *NARROW.values(), *OF_TEN_BITS.values(), stops_at_its_end]
+
+
+def errors_of(wrongs, directory, builds):
+    """What the bench says of a unit with these mistakes."""
+    result = run_one_of(WRONG, wrongs, UNIT, directory, builds, traffic=20)
+    return result.errors
+
+
+def test_the_right_unit_passes(simulation_dir, tmp_path):
+    result = run_none_of(WRONG, UNIT, tmp_path, simulation_dir, traffic=20, bulk=20)
+    assert result.errors == []
+    assert (result.mismatches, result.coverage) == (0, 100.0)
+
+
+FEW = [("DISCARDED_A", 10), ("DISCARDED_B", 10), ("CYCLES", 47), ("WAIT_DRAIN", 47)]
+EACH = [(name, bits) for name in COUNTERS for bits in (10, 47)]
+
+
+@pytest.mark.parametrize(("name", "bits"), EACH if FULL else FEW)
+def test_a_narrow_counter_is_caught(name, bits, simulation_dir, tmp_path):
+    wrong = {10: OF_TEN_BITS, 47: NARROW}[bits][name]
+    errors = errors_of(wrong, tmp_path, simulation_dir)
+    assert any(f"{name} is 0x" in error for error in errors)
+
+
+def test_a_counter_that_does_not_wrap_is_caught(simulation_dir, tmp_path):
+    errors = errors_of(stops_at_its_end, tmp_path, simulation_dir)
+    assert any("STEPS is" in error for error in errors)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (SURPLUS, "fault packet a late_last: STATUS has"),
+        (RANGE, "fault single bytes: byte 0 of FORMAT"),
+        (STROBE, "fault single bytes: "),
+        (DRAIN, "fault long counts: CYCLES is "),
+        (STICKY, "fault errors one by one: STATUS"),
+    ],
+    ids=["surplus", "range", "strobe", "drain", "sticky"],
+)
+def test_other_wrong_units_are_caught(wrong, message, simulation_dir, tmp_path):
+    errors = errors_of(wrong, tmp_path, simulation_dir)
+    assert any(error.startswith(message) for error in errors), errors
+
+
+def test_the_bench_finds_the_counters_of_every_unit():
+    """By the names that registers have in the Verilog, and `counters.vlt` makes writable."""
+    units = [unit.config for unit in default_matrix() if isinstance(unit.config, MatmulConfig)]
+    for config in units:
+        text = generate(config)
+        for name in COUNTERS:
+            can_count = config.initial_c or name != "DISCARDED_D"
+            assert (f"reg [47:0] values_{name}_register;" in text) or not can_count

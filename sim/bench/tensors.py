@@ -9,10 +9,13 @@ from numpy.typing import NDArray
 
 from ...model.blocks import as_float32
 from ...model.errors import one_line
+from ...model.files import check_file
 from ...model.npz import opened
 
 REAL_FILE = Path(__file__).parent.parent / "real" / "minilm.npz"
 """A captured slice of real weights and activations; README.md beside it describes it."""
+
+LARGEST = 2**34  # bytes of an npz file
 
 
 def load_tensors(path: Path, names: tuple[str, ...] = ()) -> tuple[NDArray, NDArray]:
@@ -53,17 +56,19 @@ def _open(path: Path) -> Iterator[tuple[list[str], Reader]]:
 
             problems: tuple[type[Exception], ...] = (OSError, safetensors.SafetensorError)
             try:
+                check_file(path)
                 tensors = stack.enter_context(safetensors.safe_open(path, framework="numpy"))
             except problems as error:
-                raise ValueError(f"cannot be read as safetensors: {error}") from None
+                reason = getattr(error, "strerror", None) or error
+                raise ValueError(f"cannot be read as safetensors: {reason}") from None
             names, get = list(tensors.keys()), tensors.get_tensor
             problems += (TypeError, AttributeError)  # a dtype that NumPy has not
         else:
             problems = ()
             try:
-                arrays = stack.enter_context(opened(path))
+                arrays = stack.enter_context(opened(path, LARGEST))
             except OSError as error:
-                raise ValueError(f"cannot be read as npz: {error}") from None
+                raise ValueError(f"cannot be read as npz: {error.strerror}") from None
             names, get = arrays.names, arrays.__getitem__
 
         def read(name: str) -> NDArray:

@@ -5,7 +5,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..explore import SYNTHESES
+from ..explore import LARGEST_VERILOG, SYNTHESES
+from ..model.files import read_text
 from .synthesis import add_synthesis_options
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return read_text(path, LARGEST_VERILOG, errors="replace")
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from None
 

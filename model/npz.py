@@ -1,42 +1,46 @@
 """npz and npy files from anyone: arrays, each whole and as it was written, or ValueError.
 
 NumPy's own reader checks no sum where a header asks for fewer bytes than there are, reserves what
-a header asks for before it looks at the data, and raises whatever zipfile, zlib and lzma do.
+a header asks for before it looks at the data, and raises whatever zipfile and zlib do.
 """
 
 import io
-import lzma
+import os
 import struct
 import tokenize
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from .errors import one_line
+from .files import open_file, read_bytes
 
 _DAMAGE = (
     *(BadZipFile, EOFError, ValueError, OverflowError, KeyError, MemoryError),
-    *(zlib.error, lzma.LZMAError, struct.error, OSError),
+    *(zlib.error, struct.error, OSError),
     NotImplementedError,  # a way to compress that zipfile has not
     RuntimeError,  # an encrypted file
     *(SyntaxError, tokenize.TokenError, TypeError),  # a header of npy that is no Python
 )
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 SUFFIX = ".npy"
+ROOM = 2**28  # bytes that arrays may always unpack to
+GAIN = 100  # times the size of their file that they may unpack to
 
 
 class Arrays:
     """The arrays of an open npz file, each read when it is asked for."""
 
-    def __init__(self, file: ZipFile) -> None:
+    def __init__(self, file: ZipFile, limit: int) -> None:
         self._file = file
+        _check_size(file.infolist(), limit)
         self.names = [name.removesuffix(SUFFIX) for name in file.namelist()]
         if len(set(self.names)) < len(self.names):
             raise ValueError("names of arrays must differ")
@@ -44,34 +48,51 @@ class Arrays:
     def __getitem__(self, name: str) -> NDArray:
         """One array; ValueError, naming it, when it is not there whole."""
         try:
-            return _array(self._file.read(name + SUFFIX))  # which checks its sum
+            info = self._file.getinfo(name + SUFFIX)
+            with self._file.open(info) as member:
+                return _array(member.read(info.file_size + 1))  # to the end, where sums are checked
         except _DAMAGE as error:
             raise ValueError(f"{one_line(name)} cannot be read: {_reason(error)}") from None
 
 
 @contextmanager
-def opened(path: Path | str) -> Iterator[Arrays]:
-    """The arrays of an npz file; ValueError where it is none, OSError where there is no file."""
-    with Path(path).open("rb") as stream:
+def opened(path: Path | str, limit: int) -> Iterator[Arrays]:
+    """The arrays of an npz file; ValueError where it is none, OSError where there is no file.
+
+    limit: the most bytes of the file, and of all its arrays unpacked.
+    """
+    with open_file(path, limit) as stream:
         start = stream.peek(len(npy.MAGIC_PREFIX))
         if start.startswith(npy.MAGIC_PREFIX):
             raise ValueError("must be an npz file, not a single npy array")
         if not start.startswith(b"PK"):
             raise ValueError("cannot be read as npz: it begins like no zip file")
         try:
-            arrays = Arrays(ZipFile(stream))
+            most = min(limit, max(ROOM, GAIN * os.fstat(stream.fileno()).st_size))
+            arrays = Arrays(ZipFile(stream), most)
         except _DAMAGE as error:
             raise ValueError(f"cannot be read as npz: {_reason(error)}") from None
         yield arrays
 
 
-def read_array(path: Path | str) -> NDArray:
-    """The array of an npy file; ValueError where it is none, OSError where there is no file."""
-    data = Path(path).read_bytes()
+def read_array(path: Path | str, limit: int) -> NDArray:
+    """The array of an npy file of at most `limit` bytes; ValueError where it is none, OSError where
+    there is no file."""
+    data = read_bytes(path, limit)
     try:
         return _array(data)
     except _DAMAGE as error:
         raise ValueError(f"cannot be read as npy: {_reason(error)}") from None
+
+
+def _check_size(members: Sequence[ZipInfo], limit: int) -> None:
+    """ValueError for what would fill the memory, and for what NumPy does not write."""
+    total = sum(member.file_size for member in members)
+    if total > limit:
+        raise ValueError(f"its arrays must unpack to at most {limit} bytes, not {total}")
+    # Other ways to compress unpack thousands of bytes from each one at a time.
+    if any(member.compress_type not in (ZIP_STORED, ZIP_DEFLATED) for member in members):
+        raise ValueError("its arrays must be stored or deflated")
 
 
 def _reason(error: Exception) -> str:

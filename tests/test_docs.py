@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from doc_examples import PAGES, PARTS, examples, run
 from mxdot.cli import build_parser
 
 ROOT = Path(__file__).parent.parent
+EXAMPLES = examples("model")
 DOCS = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
 
 
@@ -65,27 +67,28 @@ def test_a_dead_link_is_noticed():
     assert dead == ["#two", "numerics.md#nowhere", "x.md"]
 
 
-def run_examples(name: str) -> None:
-    names: dict[str, object] = {}
-    text = (ROOT / name).read_text(encoding="utf-8")
-    for example in re.findall(r"```python\n(.*?)```", text, flags=re.S):
-        if "mxdot.gpu" not in example:  # those: tests/gpu
-            exec(compile(example, name, "exec"), names)
+TUTORIALS = ("choose.md", "weights.md")
+PRINTED = {
+    "README.md": ("5 3",),
+    "model.md": ("5 3", "9217/2048"),  # 4.5 bits and one float32 for 64 x 1024 elements
+}
 
 
-def test_the_examples_of_the_readme_run(capsys):
-    run_examples("README.md")
-    assert "5 3" in capsys.readouterr().out
-
-
-def test_the_examples_of_the_model_run(capsys):
-    run_examples("docs/model.md")
+@pytest.mark.parametrize("page", sorted(set(EXAMPLES) - set(TUTORIALS)))
+def test_examples_run(page, capsys):
+    """Those of other parts run in tests/explore and tests/gpu."""
+    run(page, EXAMPLES[page])
     output = capsys.readouterr().out
-    assert "5 3" in output
-    assert "9217/2048" in output  # 4.5 bits and one float32 for 64 x 1024 elements
+    assert [text for text in PRINTED.get(page, ()) if text not in output] == []
 
 
-@pytest.mark.parametrize("name", ["choose.md", "weights.md"])
+def test_no_example_is_left_out():
+    parts = sum(len(blocks) for part in PARTS for blocks in examples(part).values())
+    assert parts == sum(text.count("```python") for text in PAGES.values()) > 20
+    assert set(EXAMPLES) >= {*TUTORIALS, *PRINTED, "machines.md"}
+
+
+@pytest.mark.parametrize("name", TUTORIALS)
 def test_a_tutorial_prints_what_it_says(name, capsys):
     names: dict[str, object] = {}
     text = (ROOT / "docs" / name).read_text(encoding="utf-8")

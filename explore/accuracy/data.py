@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ...model.errors import cell_text
 from ...model.npz import opened
-from ...sim.bench.tensors import REAL_FILE, SUFFIXES, load_values
+from ...sim.bench.tensors import LARGEST, REAL_FILE, SUFFIXES, load_values
 
 F32 = NDArray[np.float32]
 Operands = tuple[F32, F32]
@@ -166,7 +166,7 @@ def _tensor_pairs(path: Path, names: tuple[str, ...], modified: int) -> tuple[Op
 
 def _layers(path: Path) -> list[tuple[str, ...]]:
     try:
-        with opened(path) as file:
+        with opened(path, LARGEST) as file:
             inputs = [n for n in file.names if n.endswith(".input")]
             pairs = [(n, n.removesuffix(".input") + ".weight") for n in inputs]
             return [p for p in pairs if p[1] in file.names]

@@ -1,5 +1,6 @@
 """Units in other Verilog, described in a TOML file."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,8 +9,10 @@ from msgspec import UNSET, Meta, UnsetType
 
 from ...model import accumulator, format_pairs
 from ...model.errors import cell_text, printable
+from ...model.files import read_text
+from .. import LARGEST_VERILOG
 from ..cost import script
-from ..run.schema import Table, checked, read_toml
+from ..run.schema import Table, check_count, checked, read_toml
 from .units import Foreign
 
 Named = Annotated[str, Meta(min_length=1, description="text, not empty")]
@@ -55,14 +58,17 @@ def extras(tables: Any, path: Path) -> list[Foreign]:
     """The units of the tables `[[extra]]` of the TOML file `path`."""
     if not isinstance(tables, list) or not tables:
         raise ValueError(f"{path} must hold at least one table [[extra]]")
-    units = []
+    check_count(f"{path}: [[extra]]", tables)
+    units: list[Foreign] = []
+    room = LARGEST_VERILOG
     for table in tables:
         if not isinstance(table, dict):
             raise ValueError(f"{path}: extra must be a table [[extra]], not {table!r}")
         try:
-            units.append(_foreign(checked(table, ExtraTable), path.parent))
+            units.append(_foreign(checked(table, ExtraTable), path.parent, room))
         except (ValueError, TypeError) as error:
             raise ValueError(f"{path}: extra {table.get('name', '')!r}: {error}") from None
+        room -= len(units[-1].verilog)
     names = [unit.name for unit in units]
     for name in names:
         if names.count(name) > 1:
@@ -70,14 +76,15 @@ def extras(tables: Any, path: Path) -> list[Foreign]:
     return units
 
 
-def _foreign(table: ExtraTable, folder: Path) -> Foreign:
+def _foreign(table: ExtraTable, folder: Path, room: int) -> Foreign:
+    """The unit of a table, whose files have at most `room` bytes."""
     cell_text("name", table.name)
     names = [table.verilog] if isinstance(table.verilog, str) else table.verilog
     files = [folder / printable("verilog", name) for name in names]
     unit = Foreign(
         **table.given()
         | {
-            "verilog": "".join(_read(file) for file in files),
+            "verilog": _read(files, room),
             "files": tuple(printable("verilog", str(file)) for file in files),
             "parameters": tuple(sorted(table.parameters.items())),
         }
@@ -98,9 +105,17 @@ def _check_rule(unit: Foreign) -> None:
         rule.check_formats(a, b)
 
 
-def _read(path: Path) -> str:
+def _read(paths: Sequence[Path], room: int) -> str:
+    texts = []
+    for path in paths:
+        texts.append(_read_one(path, room) + "\n")
+        room -= len(texts[-1])
+    return "".join(texts)
+
+
+def _read_one(path: Path, room: int) -> str:
     try:
-        return path.read_text(encoding="utf-8") + "\n"
+        return read_text(path, max(room, 0))
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:

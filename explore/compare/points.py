@@ -18,7 +18,7 @@ from ...model.outputs import output_format
 from ...model.units.base import block_size
 from ..accuracy.sentences import SENTENCES
 from ..cost import Flow
-from ..run.sweep import LIMIT, expand, integers, items
+from ..run.sweep import LIMIT, expand, integers, values
 from .units import Generated, Unit
 
 
@@ -127,16 +127,25 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + more
 
 
+def combinations(sweep: Sweep) -> int:
+    """How many units a sweep stands for, those that cannot be built among them."""
+    return math.prod(len(_values(sweep, name)) for name in _TEXTS)
+
+
 def _axis(sweep: Sweep, name: str) -> list[Any]:
     """The values of one axis, each checked by itself; stages are checked with their accumulator."""
+    found = _values(sweep, name)
+    if getattr(sweep, name) is not None:
+        for value in found:
+            _CHECKS[name](value)
+    return found
+
+
+def _values(sweep: Sweep, name: str) -> list[Any]:
     text = getattr(sweep, name)
     if text is None:
         return [None]
-    read = integers if name in _NUMBERS else expand
-    values: list[Any] = [value for item in items(text, name) for value in read(item, name)]
-    for value in values:
-        _CHECKS[name](value)
-    return values
+    return values(text, name, integers) if name in _NUMBERS else values(text, name, expand)
 
 
 _NUMBERS = ("lanes", "stages", "scale_block", "interleave")

@@ -34,14 +34,16 @@ from msgspec import UNSET, Meta, UnsetType
 
 from ...model.errors import printable
 from ...sim.bench.tensors import SUFFIXES
-from ..run.schema import Table, checked, read_toml
+from ..run.schema import Table, check_count, checked, read_toml
 from ..run.sweep import items, number_list
 from .extra import extras
 from .flows import NONE, Synthesis, with_processes
-from .points import Point, Sampling, Sweep, points_of, units_of
+from .points import Point, Sampling, Sweep, combinations, points_of, units_of
 from .units import Foreign, Unit
 
 DEFAULT = Path(__file__).with_name("default.toml")
+MOST = 100_000
+"""Units of all sweeps together, and points of a study."""
 Note = Callable[[str], None]
 
 
@@ -61,8 +63,13 @@ class Study:
         check_data(self.data)
         if not (self.sweeps or self.extra):
             raise ValueError("a study must hold at least one [[sweep]] or [[extra]]")
-        found = [point for sweep in self.sweeps for point in self._points(sweep, note)]
-        found += self._of(self.extra)
+        units = sum(map(combinations, self.sweeps))
+        if units > MOST:
+            raise ValueError(f"sweeps must stand for at most {MOST} units in all, not {units}")
+        found: list[Point] = []
+        for part in (*(self._points(sweep, note) for sweep in self.sweeps), self._of(self.extra)):
+            found += part
+            _check_points(len(found))
         if not found:
             raise ValueError("flow none and data none leave nothing to measure")
         # A unit that a sweep has with its accuracy, too, is one point.
@@ -87,7 +94,13 @@ class Study:
 
     def _of(self, units: Sequence[Unit]) -> list[Point]:
         flows, data = self.synthesis.flows(), self.data or (None,)
+        _check_points(len(units) * len(flows) * len(data))
         return points_of(units, flows, data, self.sampling, self.synthesis.energy)
+
+
+def _check_points(count: int) -> None:
+    if count > MOST:
+        raise ValueError(f"units x flows x targets x data must be at most {MOST}, not {count}")
 
 
 def check_data(names: Sequence[str]) -> None:
@@ -170,6 +183,7 @@ def load_study(path: Path) -> Study:
 def _study(study: StudyTable, path: Path) -> Study:
     if not isinstance(study.sweep, list | tuple):
         raise ValueError("sweep must be a table [[sweep]], with two brackets")
+    check_count("[[sweep]]", study.sweep)
     cost = checked({} if study.cost is UNSET else study.cost, CostTable, "[cost]")
     accuracy = {} if study.accuracy is UNSET else study.accuracy
     measured = checked(accuracy, AccuracyTable, "[accuracy]")

@@ -4,8 +4,10 @@ import gzip
 import hashlib
 import zlib
 from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
 
+from ...model.files import read_bytes
 from . import gates
 from .errors import SynthesisError
 from .flow import Flow
@@ -13,6 +15,8 @@ from .liberty import Library, merged, parse
 from .processes import PROCESSES
 from .scripts import library_names
 
+LARGEST = 2**28
+"""Bytes of a file, unpacked."""
 KEPT = 8
 """Libraries that a process keeps in memory once they are read."""
 Files = list[tuple[str, str, bytes]]
@@ -34,11 +38,16 @@ def files_of(flow: Flow) -> Files:
 
 def _read(path: Path) -> bytes:
     try:
-        raw = path.read_bytes()
-        return gzip.decompress(raw) if path.suffix == ".gz" else raw
+        text = read_bytes(path, LARGEST)
+        if path.suffix == ".gz":
+            with gzip.open(BytesIO(text)) as packed:
+                text = packed.read(LARGEST + 1)
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         raise SynthesisError(f"the Liberty file {path} cannot be read: {reason}") from None
+    if len(text) > LARGEST:
+        raise SynthesisError(f"the Liberty file {path} must have at most {LARGEST} bytes")
+    return text
 
 
 def library_of(flow: Flow) -> Library:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...model.files import read_bytes
 from ..accuracy.encoder import OFFLINE
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
@@ -68,14 +69,11 @@ def read_json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise ValueError(f"model must hold {path.name}, not {str(path.parent)!r}")
     try:
-        large = path.stat().st_size > LARGEST_JSON
-        values = None if large else json.loads(path.read_bytes())
+        values = json.loads(read_bytes(path, LARGEST_JSON))
     except OSError as error:
         raise ValueError(f"{path} must be a file that can be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # of a number with too many digits, too
         raise ValueError(f"{path} must be JSON: {_first(error)}") from None
-    if large:
-        raise ValueError(f"{path} must have at most {LARGEST_JSON} bytes")
     if not isinstance(values, dict):
         raise ValueError(f"{path} must hold an object, not a {type(values).__name__}")
     return values

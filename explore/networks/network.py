@@ -11,15 +11,17 @@ import torch
 from torch import Tensor, nn
 
 from ...model.errors import choice, integer
+from ...model.files import read_bytes, read_text
 from ...model.npz import read_array
 from ..accuracy.encoder import OFFLINE, load_encoder
 from ..accuracy.sentences import SENTENCES
-from .directory import load_model
+from .directory import LARGEST_JSON, load_model
 
 ENCODER = "encoder"
 TOKENIZER = "tokenizer.json"
 LONGEST = 2**20  # tokens of a sequence
 LARGEST_TEXT = 2**26  # bytes
+LARGEST_TOKENS = 2**32  # bytes
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ def _arguments(row: Tensor, both: bool) -> Iterator[tuple[str, Tensor]]:
 
 def _array(path: Path, vocabulary: int) -> np.ndarray:
     try:
-        rows = read_array(path)
+        rows = read_array(path, LARGEST_TOKENS)
     except (OSError, ValueError) as error:
         raise ValueError(f"tokens must be a .npy file, not {str(path)!r}: {error}") from None
     if rows.dtype.kind not in "iu" or rows.ndim != 2:
@@ -118,13 +120,11 @@ def _read_text(path: Path, tokenizer: Path) -> list[int]:
     from tokenizers import Tokenizer
 
     try:
-        reader: Any = Tokenizer.from_file(str(tokenizer))
+        reader: Any = Tokenizer.from_buffer(read_bytes(tokenizer, LARGEST_JSON))
     except Exception as error:  # the library's own kind has no name
         raise ValueError(f"text needs {tokenizer}, a tokenizer: {error}") from None
     try:
-        if path.stat().st_size > LARGEST_TEXT:
-            raise ValueError(f"text must have at most {LARGEST_TEXT} bytes, not {str(path)!r}")
-        return reader.encode(path.read_text(encoding="utf-8")).ids
+        return reader.encode(read_text(path, LARGEST_TEXT)).ids
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"text must be a file in UTF-8, not {str(path)!r}: {error}") from None
 

@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from ...model.files import open_file
 from ...sim.bench.tensors import SUFFIXES
 
 ROOT = Path(__file__).parents[2]
@@ -63,5 +64,5 @@ def file_digest(path: Path) -> str:
 
 @cache
 def _digest_of(path: Path, modified: int) -> str:
-    with path.open("rb") as file:
+    with open_file(path, None) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -2,14 +2,21 @@
 
 import re
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
 import msgspec
 from msgspec import UNSET
 
+from ...model.files import read_text
+
 WORDS = {int: "an integer", str: "text", bool: "true or false"}
 """Types in the words of a message; others are `Annotated` with a description of their own."""
+LARGEST = 2**20  # bytes of a file
+MOST_DOTS = 1000  # of a line: tomllib's time is quadratic in the parts of a key
+MOST_TABLES = 1000  # of a name
+DEEPEST = 16  # tables and lists inside one another
 
 
 class Table(msgspec.Struct, forbid_unknown_fields=True):
@@ -27,17 +34,36 @@ T = TypeVar("T", bound=Table)
 def read_toml(path: Path) -> dict[str, Any]:
     """The content of a TOML file; ValueError naming it when it cannot be read."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path, LARGEST)
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not valid TOML: {error}") from None
+    if max(line.count(".") for line in text.split("\n")) > MOST_DOTS:
+        raise ValueError(f"{path} must have at most {MOST_DOTS} dots in a line")
     try:
-        return tomllib.loads(text)
+        content = tomllib.loads(text)
     except ValueError as error:  # of tomllib, or of an integer of thousands of digits
         raise ValueError(f"{path} is not valid TOML: {error}") from None
     except RecursionError:
-        raise ValueError(f"{path} must not nest its values so deeply") from None
+        content = None
+    if content is None or _is_deeper(content, DEEPEST):
+        raise ValueError(f"{path} must not nest its values more than {DEEPEST} deep")
+    return content
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Whether more than `levels` tables and lists are inside one another."""
+    if not isinstance(value, dict | list):
+        return False
+    inside = value.values() if isinstance(value, dict) else value
+    return not levels or any(_is_deeper(each, levels - 1) for each in inside)
+
+
+def check_count(title: str, tables: Sequence[Any]) -> None:
+    """ValueError for far more tables `title` than anyone writes."""
+    if len(tables) > MOST_TABLES:
+        raise ValueError(f"{title} must be there at most {MOST_TABLES} times, not {len(tables)}")
 
 
 def checked(content: Any, kind: type[T], title: str = "") -> T:

@@ -7,7 +7,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ...model.files import read_text
 from ...sim.engine.files import write_file
+
+LARGEST = 2**26  # bytes of an outcome
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class Store:
         """The outcome kept under `key`; None when there is none that can be read."""
         path = self.path(key)
         try:
-            outcome = Outcome(**json.loads(path.read_text(encoding="utf-8")))
+            outcome = Outcome(**json.loads(read_text(path, LARGEST)))
         except (OSError, RecursionError, TypeError, ValueError):
             return None
         return outcome if outcome.key == key and outcome.is_sound else None

@@ -5,12 +5,16 @@ to b, and `a..b/step` for every step-th of them, a included.
 """
 
 import re
+from collections.abc import Callable
 from itertools import product
+from typing import TypeVar
 
 RANGE = re.compile(r"(-?[0-9]+)\.\.(-?[0-9]+)(?:/([0-9]+))?")
 DIGITS = 18
 """Of an integer: enough for every parameter, and few enough to count with."""
 LIMIT = 10_000
+"""Of what a text stands for."""
+T = TypeVar("T")
 
 
 def items(text: str, name: str) -> list[str]:
@@ -71,4 +75,14 @@ def _integer(text: str) -> int:
 
 def number_list(text: str, name: str) -> tuple[int, ...]:
     """The integers of a sweep text."""
-    return tuple(number for item in items(text, name) for number in integers(item, name))
+    return tuple(values(text, name, integers))
+
+
+def values(text: str, name: str, read: Callable[[str, str], list[T]]) -> list[T]:
+    """What `read` gives of each item of a sweep text."""
+    found: list[T] = []
+    for item in items(text, name):
+        found += read(item, name)
+        if len(found) > LIMIT:
+            raise ValueError(f"{name} must stand for at most {LIMIT} values, not {len(found)}")
+    return found

@@ -1,16 +1,18 @@
 """Executors: processes of this machine, or an existing Dask cluster."""
 
+import asyncio
 import multiprocessing
 import os
 import signal
 import tempfile
 import threading
 from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from ...model.errors import one_line
 from ..scratch import scratch
 from .runner import Backend
 
@@ -88,8 +90,37 @@ def dask(address: str, patience: float = 10.0) -> Backend:
 
 
 def _connect(client: Any, address: str, patience: float) -> Any:
+    """A client of a scheduler that has said that it is one.
+
+    A client that fails to connect waits again when it is closed, and prints what went wrong then.
+    """
     try:
+        # In a thread, for the caller may be in an event loop of its own.
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, _ask(address, patience)).result()
         return client(address, timeout=patience, set_as_default=False)
-    except (OSError, ValueError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(f"scheduler {address} does not answer: {reason}") from None
+    except Exception as error:  # whatever the bytes of a stranger lead to
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise ValueError(f"scheduler {address} does not answer: {one_line(reason)}") from None
+
+
+async def _ask(address: str, patience: float) -> None:
+    """Ask who is there; an error, TimeoutError in time, unless it is a scheduler."""
+    from distributed.comm import connect
+    from distributed.security import Security
+
+    secrets = Security().get_connection_args("client")
+    try:
+        async with asyncio.timeout(patience):  # the handshake of `connect` has no end by itself
+            comm = await connect(address, patience, **secrets)
+            try:
+                await comm.write({"op": "identity", "reply": True})
+                answer = await comm.read()
+            finally:
+                comm.abort()
+    except TimeoutError:
+        raise TimeoutError(f"no answer of a scheduler within {patience:g} s") from None
+    except MemoryError:  # the first bytes are a length
+        raise ValueError("it speaks no Dask") from None
+    if not isinstance(answer, dict) or answer.get("type") != "Scheduler":
+        raise ValueError("it is no scheduler")

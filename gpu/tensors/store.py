@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ...model.errors import integer, one_line
+from ...model.files import check_file
 from ...model.formats.stored import described
 from ...model.schemes import Scheme
 from ...model.schemes.files import describe, element_of, scheme_of
@@ -55,6 +56,7 @@ def load(
 
     found = {}
     try:
+        check_file(path)
         with safe_open(path, framework="pt", device=str(device)) as file:
             all_facts = _all_facts(file.metadata())
             for name, facts in all_facts.items():

@@ -18,6 +18,8 @@ from .packing import PackedArray, pack, unpack
 from .scheme import Level, Scheme
 from .table import SCHEMES
 
+LARGEST = 2**36  # bytes of a file
+
 
 def save(path: Path | str, value: ScaledArray | Limits) -> None:
     """Write an array, packed as `storage` counts it, or limits to an npz file."""
@@ -41,7 +43,7 @@ def save(path: Path | str, value: ScaledArray | Limits) -> None:
 def load(path: Path | str) -> ScaledArray | Limits:
     """What `save` wrote; ValueError, naming the file, for anything else."""
     try:
-        with opened(path) as file:
+        with opened(path, LARGEST) as file:
             parts = {name: file[name] for name in file.names}
         header = json.loads(str(parts.pop("header")))
         if choice("kind", header["kind"], ("array", "limits")) == "limits":

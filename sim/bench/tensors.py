@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ...model.blocks import as_float32
 from ...model.errors import one_line
+from ...model.files import check_file
 from ...model.formats import E4M3, E4M3FNUZ, E5M2, E5M2FNUZ, ElementFormat
 from ...model.npz import opened, read_array
 
@@ -27,6 +28,8 @@ _ALLOWED = f"float32, float16, bfloat16, float64, or in safetensors {', '.join(_
 
 REAL_FILE = Path(__file__).parent.parent / "real" / "minilm.npz"
 """A captured slice of real weights and activations; README.md beside it describes it."""
+
+LARGEST = 2**34  # bytes of an npz file
 
 
 def code_format(x: NDArray) -> ElementFormat | None:
@@ -81,9 +84,11 @@ def _open(path: Path) -> Iterator[tuple[list[str], Reader]]:
 
             problems: tuple[type[Exception], ...] = (OSError, safetensors.SafetensorError)
             try:
+                check_file(path)
                 tensors = stack.enter_context(safetensors.safe_open(path, framework="numpy"))
             except problems as error:
-                raise ValueError(f"cannot be read as safetensors: {error}") from None
+                reason = getattr(error, "strerror", None) or error
+                raise ValueError(f"cannot be read as safetensors: {reason}") from None
             names = list(tensors.keys())
 
             def get(name: str) -> NDArray:
@@ -103,9 +108,9 @@ def _open(path: Path) -> Iterator[tuple[list[str], Reader]]:
         else:
             problems = ()
             try:
-                arrays = stack.enter_context(opened(path))
+                arrays = stack.enter_context(opened(path, LARGEST))
             except OSError as error:
-                raise ValueError(f"cannot be read as npz: {error}") from None
+                raise ValueError(f"cannot be read as npz: {error.strerror}") from None
             names, get = arrays.names, arrays.__getitem__
 
         def read(name: str) -> NDArray:

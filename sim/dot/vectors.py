@@ -25,6 +25,7 @@ from .stimulus import traffic
 SCHEMA = 1
 LARGEST_COUNT = 1_000_000
 LARGEST_BLOCKS = 1024
+LARGEST = 2**34  # bytes of a file
 
 # Array: dtype and shape, in n dot products, t blocks in all, k lanes and u units.
 # Codes are of the least dtype that holds the widest of the unit's. Blocks of s scales each have an
@@ -206,7 +207,7 @@ def save(vectors: Vectors, path: Path) -> None:
 def load(path: Path) -> Vectors:
     """The vectors that `save` wrote, checked; ValueError, naming the file, when it has others."""
     try:
-        with opened(path) as file:
+        with opened(path, LARGEST) as file:
             arrays = {name: file[name] for name in file.names}
         manifest = json.loads(str(arrays.pop("manifest")))
     except (KeyError, RecursionError, ValueError) as error:

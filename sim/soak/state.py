@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from ...model.errors import one_line
+from ...model.files import read_text
 from ..engine.cache import digest, locked
 from ..engine.files import write_file
 
 SCHEMA = "mxdot soak 1"
+LARGEST = 2**26  # bytes of the file
 
 
 @dataclass
@@ -41,7 +43,7 @@ class State:
     def load(self) -> dict[str, Count]:
         """The counts; ValueError, naming the file, when it is none of ours."""
         try:
-            text = self.path.read_text()
+            text = read_text(self.path, LARGEST)
         except FileNotFoundError:
             return {}
         try:

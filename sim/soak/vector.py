@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...model.errors import one_line
+from ...model.files import read_text
 from ...model.units import KINDS, UnitConfig
 from ..engine.files import write_file
 from ..engine.job import Failure, UnitJob
@@ -25,6 +26,7 @@ SCHEMA = "mxdot regression vector 1"
 FOUND, MINIMISED, LOST = "found", "minimised", "not reproduced"
 STATES = (FOUND, MINIMISED, LOST)
 MOST_ITEMS = 10_000
+LARGEST = 2**28  # bytes of a file
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Vector:
 def load(path: Path) -> Vector:
     """The vector of a file; ValueError, naming the file, for anything else."""
     try:
-        values = json.loads(path.read_text())
+        values = json.loads(read_text(path, LARGEST))
         if not isinstance(values, dict) or values.pop("schema", None) != SCHEMA:
             raise ValueError(f"schema must be {SCHEMA!r}")
         return _vector(values)

@@ -1,9 +1,12 @@
 """A real Dask cluster on loopback: two workers, one of which is killed in the middle."""
 
+import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -149,6 +152,110 @@ def test_a_scheduler_that_is_not_there_is_one_clear_line():
     with pytest.raises(ValueError, match=r"scheduler tcp://127.0.0.1:9 does not answer: ") as error:
         dask("tcp://127.0.0.1:9", patience=0.5)
     assert "\n" not in str(error.value)
+
+
+def hold(connection):
+    while connection.recv(1024):
+        pass
+
+
+def drip(connection):
+    while True:
+        connection.sendall(b"\1")
+        time.sleep(1)
+
+
+def says(data):
+    return lambda connection: connection.sendall(data)
+
+
+STRANGERS = {
+    "silent": (hold, "no answer of a scheduler within 2 s"),
+    "a byte now and then": (drip, "no answer of a scheduler within 2 s"),
+    "HTTP": (says(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"), "it speaks no Dask"),
+    "a huge frame": (says((2**62).to_bytes(8, "little") * 20), "it speaks no Dask"),
+    "an empty frame": (says(bytes(8)), ""),
+    "a frame that is none": (says((64).to_bytes(8, "little") + b"\xff" * 64), ""),
+    "closed": (lambda connection: None, ""),
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", STRANGERS)
+def test_a_port_of_something_else_is_one_clear_line_in_time(name):
+    """In a process of its own, for what a client that failed prints when it goes away."""
+    behave, reason = STRANGERS[name]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        stranger = Stranger(server, behave)
+        stranger.start()
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        done = asked(address)
+    assert done.stdout.startswith(f"scheduler {address} does not answer: {reason}")
+    assert done.stdout.count("\n") == 1
+    assert (done.stderr, done.returncode) == ("", 0)
+
+
+class Stranger(threading.Thread):
+    """Something that listens on a port, and does the same to whoever comes."""
+
+    def __init__(self, server, behave):
+        super().__init__(daemon=True)
+        self.server, self.behave = server, behave
+
+    def run(self):
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self.server.accept()
+                threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+    def serve(self, connection):
+        with connection, contextlib.suppress(OSError):
+            self.behave(connection)
+
+
+ASK = """
+import sys, time
+from distributed import Client
+from mxdot.explore.compare import dask
+start = time.monotonic()
+try:
+    dask(sys.argv[1], patience=2)
+except ValueError as error:
+    print(error)
+assert time.monotonic() - start < 4.5
+"""
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("file:///etc/passwd", "unknown address scheme 'file'"),
+        ("tcp://[::1", "invalid address"),
+        ("", "missing port number"),
+        ("inproc://x", "not enough values"),
+        ("tls://127.0.0.1:9", "TLS expects"),
+    ],
+)
+def test_an_address_of_another_kind(address, reason):
+    done = asked(address)
+    assert done.stdout.startswith(f"scheduler {address} does not answer: {reason}")
+    assert done.stdout.count("\n") == 1
+    assert (done.stderr, done.returncode) == ("", 0)
+
+
+def asked(address):
+    """What a process prints that asks for the scheduler at an address, and no longer than so."""
+    command = [sys.executable, "-W", "ignore", "-c", ASK, address]
+    return subprocess.run(command, capture_output=True, text=True, timeout=50)
+
+
+def test_a_worker_is_no_scheduler(cluster):
+    from distributed import Client
+
+    with Client(cluster.address(), set_as_default=False) as client:
+        worker = next(iter(client.nthreads()))
+    with pytest.raises(ValueError, match="does not answer: it is no scheduler"):
+        dask(worker)
 
 
 def test_an_address_that_is_none():

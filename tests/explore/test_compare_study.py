@@ -125,7 +125,12 @@ def test_a_sweep_with_a_process_of_its_own(write):
         ("[accuracy]\ncount=0", "count must be from 1 to 1000000, not 0"),
         ("[accuracy]\ndata=3", r"\[accuracy\] data must be text or a list of texts, not 3"),
         ("[accuracy]\nlengths='a'", "lengths must be integers or ranges a..b, not 'a'"),
-        ("a = " + "[" * 3000, "must not nest its values so deeply"),
+        ("a = " + "[" * 3000, "must not nest its values more than 16 deep"),
+        ("[" + ".".join("a" * 17) + "]", "must not nest its values more than 16 deep"),
+        ("[" + ".".join(["a"] * 2000) + "]", "must have at most 1000 dots in a line"),
+        ("#" * 2**20 + "\n", "cannot be read: it must have at most 1048576 bytes"),
+        ("[[sweep]]\n" * 1001, r"\[\[sweep\]\] must be there at most 1000 times, not 1001"),
+        ("[[extra]]\n" * 1001, r"\[\[extra\]\] must be there at most 1000 times, not 1001"),
         ("a = " + "9" * 5000, "is not valid TOML: Exceeds the limit"),
         ('"a\\nb" = 1', r"keys are title, .*, not 'a\\nb'"),
         ('[[sweep]]\n"a\\nb" = 1', r"\[\[sweep\]\] keys are format, .*, not 'a\\nb'"),
@@ -144,6 +149,28 @@ def test_a_malformed_study_is_one_clear_line(write, text, message):
         load_study(path)
     assert str(error.value).startswith(str(path))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "[[sweep]]\naccumulator='fixed:1..99:0..99'\n" * 11,
+            "at most 100000 units in all, not 108",
+        ),
+        (
+            "[[sweep]]\nlanes='1..9000,1..9000'",
+            "lanes must stand for at most 10000 values, not 18000",
+        ),
+        (
+            "[[sweep]]\naccumulator='fixed:20..99:-9..0'\n[cost]\ntarget_levels='1..5000'",
+            "units x flows x targets x data must be at most 100000, not 4000000",
+        ),
+    ],
+)
+def test_a_study_of_more_than_anyone_waits_for(write, text, message):
+    with pytest.raises(ValueError, match=message):
+        load_study(write(text)).points()
 
 
 def test_a_study_that_is_not_there(tmp_path):

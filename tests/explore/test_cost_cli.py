@@ -1,6 +1,7 @@
 """mxdot synth: any Verilog file, tables and JSON, errors of one line."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,8 @@ def test_script(foreign, capsys):
         ),
         (["bad.v", "--top", "m"], "Yosys on bad.v: bad.v:1: syntax error, unexpected"),
         (["tap.v", "--top", "tap", "--flow", "cells"], "the flow cells needs a library"),
+        (["pipe", "--top", "tap"], "pipe cannot be read: it must be a regular file, not a pipe"),
+        (["/dev/zero", "--top", "tap"], "/dev/zero cannot be read: it must be a regular file, "),
         (["tap.v", "--top", "tap", "--flow", "asic"], "flow must be one of gates, cells, xilinx, "),
         (
             ["tap.v", "--top", "tap", "--timing", "auto"],
@@ -92,6 +95,7 @@ def test_script(foreign, capsys):
     ],
 )
 def test_errors(foreign, arguments, message, capsys):
+    os.mkfifo("pipe")
     Path("bad.v").write_text("module m (input a output b); endmodule\n")
     assert main(["synth", *arguments]) == 2
     captured = capsys.readouterr()

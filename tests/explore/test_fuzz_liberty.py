@@ -1,13 +1,16 @@
 """Liberty files from strangers: a library of finite numbers, or SynthesisError in one line."""
 
+import gzip
 import math
+import os
 
+import pytest
 from hypothesis import given
 from test_cost_library import SMALL
 from test_cost_timing import LIBRARY as TIMED
 
-from fuzz import damaged, fuzz, misspelt, outcome
-from mxdot.explore.cost import Flow, SynthesisError, gates
+from fuzz import damaged, fuzz, misspelt, outcome, refusal
+from mxdot.explore.cost import Flow, SynthesisError, gates, library_files
 from mxdot.explore.cost.function import Function
 from mxdot.explore.cost.liberty import Library, parse
 from mxdot.explore.cost.library_files import library_of
@@ -50,6 +53,24 @@ def test_files(tmp_path, data):
     packed.write_bytes(data)  # which it is not
     outcome(library_of, Flow("cells", liberty=(packed,)), errors=SynthesisError)
     assert {each.name for each in tmp_path.iterdir()} == {path.name, packed.name}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", ["pipe.lib", "pipe.lib.gz"])
+def test_what_is_no_file(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    flow = Flow("cells", liberty=(tmp_path / name,))
+    with pytest.raises(SynthesisError, match="must be a regular file, not a pipe") as error:
+        library_of(flow)
+    refusal(error.value)
+
+
+def test_a_library_that_unpacks_to_far_more(tmp_path, monkeypatch):
+    monkeypatch.setattr(library_files, "LARGEST", 2**20)
+    path = tmp_path / "bomb.lib.gz"
+    path.write_bytes(gzip.compress(bytes(2**24)))
+    with pytest.raises(SynthesisError, match=r"bomb.lib.gz must have at most 1048576 bytes"):
+        library_of(Flow("cells", liberty=(path,)))
 
 
 @fuzz(200)

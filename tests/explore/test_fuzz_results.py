@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from dataclasses import asdict, dataclass
 
 import pytest
@@ -72,6 +73,13 @@ def test_a_result_that_is_none(tmp_path, odd):
     assert odd not in TEXTS
     store = Store(tmp_path)
     store.path(KEY).write_text(odd)
+    assert store.get(KEY) is None
+
+
+@pytest.mark.timeout(60)
+def test_a_result_that_is_no_file(tmp_path):
+    store = Store(tmp_path)
+    os.mkfifo(store.path(KEY))
     assert store.get(KEY) is None
 
 

@@ -1,11 +1,15 @@
 """Study files from strangers: points, or ValueError in one line that names the file."""
 
+import os
+
 import pytest
 from hypothesis import given
 from test_compare_study import MINE, STUDY
 
-from fuzz import damaged, fuzz, misspelt, outcome
-from mxdot.explore.compare import DEFAULT, load_extra, load_study
+from fuzz import damaged, fuzz, misspelt, outcome, refusal
+from mxdot.explore.accuracy import data_set
+from mxdot.explore.compare import DEFAULT, extra, load_extra, load_study
+from mxdot.explore.run.keys import data_digest
 from mxdot.explore.run.sweep import LIMIT, expand, integers
 
 SWEEPS = ("exact,aligned:6..25", "fixed:32..48/8:-12", "8..64", "0..24/8", "-3..3")
@@ -36,6 +40,40 @@ def test_texts(folder, text):
     if study is not None:
         assert study.title.isprintable()
         outcome(study.points, errors=ValueError)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", ["pipe", "/dev/zero"])
+def test_what_is_no_file(folder, name):
+    os.mkfifo(folder / "pipe")
+    mine = folder / "mine.toml"
+    mine.write_text(f'[[extra]]\nname="x"\nverilog=["a.v", "{name}"]\ntop="a"')
+    for read, path in (
+        (load_study, folder / name),
+        (load_extra, folder / name),
+        (load_extra, mine),
+    ):
+        with pytest.raises(ValueError, match="must be a regular file, not a pipe") as error:
+            read(path)
+        refusal(error.value)
+    for data in ("pipe.npz#a", "pipe.safetensors#a"):
+        (folder / data.partition("#")[0]).symlink_to(name)
+        with pytest.raises(ValueError, match="must be a regular file, not a pipe"):
+            data_set(str(folder / data))
+        with pytest.raises(OSError, match="must be a regular file, not a pipe"):
+            data_digest(str(folder / data))
+
+
+def test_verilog_that_fills_the_memory(folder, monkeypatch):
+    monkeypatch.setattr(extra, "LARGEST_VERILOG", 100)
+    table = '[[extra]]\nname="x%d"\nverilog=[%s]\ntop="a"\n'
+    path = folder / "mine.toml"
+    path.write_text(table % (1, '"a.v", "b.v"') + table % (2, '"a.v"'))
+    assert len(load_extra(path)) == 2
+    for text in (table % (1, '"a.v", ' * 9), "".join(table % (i, '"a.v"') for i in range(9))):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=r"a.v cannot be read: it must have at most \d+ bytes"):
+            load_extra(path)
 
 
 @fuzz(30)

@@ -143,6 +143,9 @@ def test_tokens_and_text(saved, tmp_path):
     tokenizer = made.Tokenizer(made.models.WordLevel(words, unk_token="?"))
     tokenizer.pre_tokenizer = made.pre_tokenizers.Whitespace()
     tokenizer.save(str(directory / "tokenizer.json"))
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="must be a regular file, not a pipe"):
+        load_network(directory, text=tmp_path / "pipe")
     (tmp_path / "text").write_text("a b c d a")
     loaded = load_network(directory, text=tmp_path / "text", length=2)
     assert [batch["input_ids"].tolist() for batch in loaded.batches] == [[[0, 1]], [[2, 3]]]

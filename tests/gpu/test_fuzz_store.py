@@ -1,6 +1,7 @@
 """Files of MXTensors and ScaledTensors from strangers: valid tensors, or ValueError in one line."""
 
 import json
+import os
 
 import pytest
 import torch
@@ -96,6 +97,13 @@ def test_no_safetensors_file(tmp_path):
     (tmp_path / "odd.safetensors").write_bytes(b"no")
     with pytest.raises(ValueError, match=r"path must be a file written by mxdot\.gpu\.save"):
         gpu.load(tmp_path / "odd.safetensors")
+
+
+@pytest.mark.timeout(60)
+def test_a_pipe(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="it must be a regular file, not a pipe or device"):
+        gpu.load(tmp_path / "pipe")
 
 
 def test_a_file_does_not_vouch_for_its_codes(tmp_path):

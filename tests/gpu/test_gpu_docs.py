@@ -1,18 +1,13 @@
 """The examples of the documentation run."""
 
-import re
-from pathlib import Path
-
 import pytest
 
-ROOT = Path(__file__).parent.parent.parent
+from doc_examples import examples, run
+
 EXAMPLES = {
-    f"{path.name}-{i}": example
-    for path in sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
-    for i, example in enumerate(
-        re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), flags=re.S)
-    )
-    if "mxdot.gpu" in example
+    f"{page}-{i}": block
+    for page, blocks in examples("gpu").items()
+    for i, block in enumerate(blocks)
 }
 
 
@@ -22,4 +17,4 @@ def test_readme_and_docs_have_examples():
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example_runs(name):
-    exec(compile(EXAMPLES[name], name, "exec"), {})
+    run(name, [EXAMPLES[name]])

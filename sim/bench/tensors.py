@@ -29,7 +29,7 @@ _ALLOWED = f"float32, float16, bfloat16, float64, or in safetensors {', '.join(_
 REAL_FILE = Path(__file__).parent.parent / "real" / "minilm.npz"
 """A captured slice of real weights and activations; README.md beside it describes it."""
 
-LARGEST = 2**34  # bytes of an npz file
+LARGEST = 2**34  # bytes of a NumPy file
 
 
 def code_format(x: NDArray) -> ElementFormat | None:
@@ -103,7 +103,7 @@ def _open(path: Path) -> Iterator[tuple[list[str], Reader]]:
             names = [path.stem]
 
             def get(name: str) -> NDArray:
-                return read_array(path)
+                return read_array(path, LARGEST)
 
         else:
             problems = ()

@@ -1,6 +1,7 @@
 """Variables of the Makefile reach programs as one word each, whatever is in them."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -114,6 +115,37 @@ def test_verify_takes_no_part_of_a_step(make, name):
     """It would be all that a step has shown."""
     with pytest.raises(subprocess.CalledProcessError):
         make("verify", **{name: "1"})
+
+
+@pytest.mark.parametrize("script", [["venv.sh", "v"], ["venv_gpu.sh", "v", "torch", "triton"]])
+@pytest.mark.parametrize("name", ["a$b", "$", "{b}", "a{", "a}", "a:b", "a\nb", "a\n", "a\x1b[2Jb"])
+def test_a_checkout_that_cannot_be_installed(tmp_path, script, name):
+    done = install(tmp_path / name, script)
+    assert done.stderr.startswith(
+        "mxdot: error: the path of the checkout must hold none of $ { } : "
+    )
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.isprintable() or done.stderr[:-1].isprintable()
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["a b", "a'b", 'a"b', "a\\b", "a;b", "a%b", "a#b", "-x", "a`b", "é*?"]
+)
+def test_a_checkout_with_another_odd_name(tmp_path, name):
+    """The script gets as far as its Python, which is none."""
+    done = install(tmp_path / name, ["venv.sh", "v"])
+    assert done.stderr.startswith("mxdot: error: no Python 3.11 to 3.13 ")
+
+
+def install(checkout, script):
+    shutil.copytree(ROOT / "tools", checkout / "tools")
+    for program in ("g++", "perl"):
+        (checkout / program).write_text("#!/bin/sh\n")
+        (checkout / program).chmod(0o755)
+    command = ["bash", f"tools/{script[0]}", *script[1:]]
+    environment = {"PYTHON": "/no/python", "PATH": f"{checkout}:/usr/bin:/bin"}
+    return subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True)
 
 
 def test_a_python_with_a_space_in_its_path(tmp_path):

@@ -6,6 +6,19 @@ die() {
     exit 1
 }
 
+# setuptools reads $NAME and {NAME} in paths as variables, venv refuses a colon, and no script has a
+# first line with a control character in it.
+check_path() {
+    local path
+    path=$(pwd -P && echo .) # or a line end at its end would go
+    case ${path%??} in
+        *[\${}:]* | *[[:cntrl:]]*)
+            die "the path of the checkout must hold none of \$ { } : and no control characters," \
+                "not $(printf %q "${path%??}")"
+            ;;
+    esac
+}
+
 # Prints the first usable interpreter; $PYTHON, when set, is the only candidate.
 find_python() {
     local candidate candidates=(python3 python3.13 python3.12 python3.11)

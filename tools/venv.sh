@@ -9,6 +9,7 @@ venv=$1
 extra=${2:-}
 log=$venv/install.log
 
+check_path
 command -v g++ >/dev/null || die "g++ not found; it compiles the simulation" \
     "(Debian, Ubuntu: apt install g++)"
 command -v perl >/dev/null || die "perl not found; Verilator is started by it" \

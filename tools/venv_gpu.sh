@@ -18,6 +18,7 @@ run() {
     }
 }
 
+check_path
 isolate_pip
 python=$(find_python)
 echo "installing $torch and the test tools into $venv ($("$python" --version))"

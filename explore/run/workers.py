@@ -106,7 +106,7 @@ def _connect(client: Any, address: str, patience: float) -> Any:
 
 async def _ask(address: str, patience: float) -> None:
     """Ask who is there; an error, TimeoutError in time, unless it is a scheduler."""
-    from distributed.comm import connect
+    from distributed.comm.core import connect
     from distributed.security import Security
 
     secrets = Security().get_connection_args("client")

@@ -253,7 +253,8 @@ def test_a_worker_is_no_scheduler(cluster):
     from distributed import Client
 
     with Client(cluster.address(), set_as_default=False) as client:
-        worker = next(iter(client.nthreads()))
+        workers: Any = client.nthreads()
+        worker = next(iter(workers))
     with pytest.raises(ValueError, match="does not answer: it is no scheduler"):
         dask(worker)
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
 from mxdot.model.accumulators import KINDS, Aligned
@@ -15,7 +16,7 @@ class Halved(Aligned):
 
     def run(self, steps, c, record):
         """Every executor that takes the parent's rule gives twice this."""
-        return super().run(steps, c, record) / 2
+        return super().run(steps, c, record) / np.float32(2)
 
 
 @pytest.fixture

@@ -95,15 +95,17 @@ def test_no_word_of_rules_and_of_machines_without_operands():
 
 
 def test_no_word_of_comparisons():
+    x = unscaled(X, "bf16")
+
     def compared():
         evaluate("hopper", "bf16", "normal", (32,), count=4)
         ModelUnit("hopper", "bf16")(np.ones((1, 32), np.uint16), np.ones((1, 32), np.uint16), None)
-        DotConfig("bf16", lanes=32, accumulator="hopper").dot(*[unscaled(X, "bf16")] * 2)
+        DotConfig("bf16", lanes=32, accumulator="hopper").dot(x, x)
         with any_operands():
-            matmul(unscaled(X, "bf16"), unscaled(X, "bf16"), "hopper")
+            matmul(x, x, "hopper")
 
     assert caught(compared) == []
-    assert len(caught(lambda: matmul(*[unscaled(X, "bf16")] * 2, "hopper"))) == 1
+    assert len(caught(lambda: matmul(x, x, "hopper"))) == 1
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from mxdot.model.formats import E4M3, E8M0, INT8, FloatFormat, IntegerFormat, PowerFormat
 from mxdot.model.formats.stored import described, restored
-from mxdot.model.schemes import SCHEMES, load, quantize, save
+from mxdot.model.schemes import SCHEMES, ScaledArray, load, quantize, save
 from mxdot.model.schemes.files import scheme_of
 from stored_formats import E3M3, NARROW, OTHER_E4M3, own_scheme
 
@@ -29,6 +29,7 @@ def test_own_formats_have_their_values(tmp_path):
     array = quantize(x, own_scheme())
     save(tmp_path / "own.npz", array)
     got = load(tmp_path / "own.npz")
+    assert isinstance(got, ScaledArray)
     assert got.scheme == array.scheme
     np.testing.assert_array_equal(got.dequantize(), array.dequantize())
 
@@ -98,7 +99,9 @@ def test_integers_may_share_a_name(tmp_path):
     scheme = own_scheme(plain)
     array = quantize(np.ones((1, 32), np.float32), scheme)
     save(tmp_path / "own.npz", array)
-    assert load(tmp_path / "own.npz").scheme == scheme
+    got = load(tmp_path / "own.npz")
+    assert isinstance(got, ScaledArray)
+    assert got.scheme == scheme
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,8 @@ def _accumulate(rule: Accumulator, a: Operand, b: Operand, blocks: Cuts, c: Tens
 
 
 def _weight_only(a: Tensor, b: ScaledTensor, rule: Accumulator, c: Tensor, lanes: int) -> Tensor:
-    warn_of_operands(rule, [(FLOATS[dtype_name(a)],) * 2])
+    fmt = FLOATS[dtype_name(a)]
+    warn_of_operands(rule, [(fmt, fmt)])
     left, right = float_operand(a), float_operand(b.dequantize(a.dtype))
     length = a.shape[1]
     # One rounding of the whole where there is no alignment.

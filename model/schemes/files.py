@@ -98,7 +98,7 @@ def scheme_of(text: dict[str, Any]) -> Scheme:
     )
     rest = text["source"], text["zero_point"], text.get("error_digits")
     made = Scheme(text["name"], elements, levels, *rest)
-    known = SCHEMES.get(made.name)
+    known = SCHEMES.get(made.name, made)
     return known if known == made else made
 
 

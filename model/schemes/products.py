@@ -137,7 +137,8 @@ def weight_only(
     check_shapes(matrix.shape, b.shape)
     start = running_value(c, (matrix.shape[0], b.shape[0])).reshape(matrix.shape[0], b.shape[0])
     check_weight_only(rule)
-    warn_of_operands(rule, [(FLOATS[matrix.dtype.name],) * 2])
+    fmt = FLOATS[matrix.dtype.name]
+    warn_of_operands(rule, [(fmt, fmt)])
     with np.errstate(over="ignore"):
         weights = b.dequantize().astype(matrix.dtype)
     length = matrix.shape[1]

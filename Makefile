@@ -12,7 +12,7 @@ HOURS ?= 1
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-EXPLORE := $(VENV)/.ready-explore
+COMPARE := $(VENV)/.ready-compare
 DOCS := $(VENV)/.ready-docs
 
 # The GPU path is tested in an environment of its own. pip's settings (PIP_INDEX_URL) choose between
@@ -39,7 +39,7 @@ SIM_FLAGS = $(if $(value SEED),--seed $(call quoted,SEED)) $(if $(value JOBS),--
 	$(if $(filter-out 0,$(value FULL)),--full) $(if $(filter-out 0,$(value WAVES)),--waves)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sim soak compare area-report formal mutate coverage verify verilog test test-explore test-gpu fuzz docs lint bench lock clean
+.PHONY: help venv sim soak compare area-report formal mutate coverage verify verilog test test-compare test-gpu fuzz docs lint bench lock clean
 
 help: ## this list
 	@echo 'usage: make TARGET [NAME=value ...]'
@@ -47,34 +47,34 @@ help: ## this list
 
 # In full mode whole layers of a real encoder too; with NETLIST units are synthesised first, SIM is
 # another simulator.
-sim: $(READY) $(if $(value NETLIST)$(value SIM),$(EXPLORE)) $(if $(filter-out 0,$(value FULL)),$(REAL)) ## simulate the RTL against the golden model (SEED=n FULL=1 WAVES=1 JOBS=n NETLIST=process SIM=cxxrtl|bitsliced)
+sim: $(READY) $(if $(value NETLIST)$(value SIM),$(COMPARE)) $(if $(filter-out 0,$(value FULL)),$(REAL)) ## simulate the RTL against the golden model (SEED=n FULL=1 WAVES=1 JOBS=n NETLIST=process SIM=cxxrtl|bitsliced)
 	@$(BIN)/mxdot sim $(SIM_FLAGS)
 	$(if $(filter-out 0,$(value FULL)),@$(REAL_VENV)/bin/mxdot run-layer)
 
-soak: $(READY) $(if $(value SIM),$(EXPLORE)) ## simulate the units again and again with fresh seeds; failures are made small (HOURS=n JOBS=n FULL=1 SIM=bitsliced)
+soak: $(READY) $(if $(value SIM),$(COMPARE)) ## simulate the units again and again with fresh seeds; failures are made small (HOURS=n JOBS=n FULL=1 SIM=bitsliced)
 	@$(BIN)/mxdot sim soak --hours $(call quoted,HOURS) \
 		$(if $(value SIM),--simulator $(call quoted,SIM)) $(if $(value JOBS),--jobs $(call quoted,JOBS)) \
 		$(if $(filter-out 0,$(value FULL)),--full)
 
-compare: $(EXPLORE) ## what each accumulator costs and does to the result (ARGS='--format e4m3 ...', 'find ...', 'schemes ...')
+compare: $(COMPARE) ## what each accumulator costs and does to the result (ARGS='--format e4m3 ...', 'find ...', 'schemes ...')
 	@$(BIN)/mxdot compare $(ARGS) $(if $(value JOBS),--jobs $(call quoted,JOBS))
 
-area-report: $(EXPLORE) ## area and delay of the units of docs/area.md (ARGS='--process asap7 --only exact')
-	@$(BIN)/python -m mxdot.explore.cost.area_report $(ARGS)
+area-report: $(COMPARE) ## area and delay of the units of docs/area.md (ARGS='--process asap7 --only exact')
+	@$(BIN)/python -m mxdot.synth.area_report $(ARGS)
 
-formal: $(EXPLORE) ## prove what docs/verification.md claims (ARGS='--only rounder', '--list')
-	@$(BIN)/python -m mxdot.explore.formal $(ARGS)
+formal: $(COMPARE) ## prove what docs/verification.md claims (ARGS='--only rounder', '--list')
+	@$(BIN)/python -m mxdot.verify.formal $(ARGS)
 
-mutate: $(EXPLORE) ## what the bench kills of units and a model that are wrong (ARGS='--only dot', '--list', '--count n')
-	@$(BIN)/python -m mxdot.explore.mutate $(ARGS)
+mutate: $(COMPARE) ## what the bench kills of units and a model that are wrong (ARGS='--only dot', '--list', '--count n')
+	@$(BIN)/python -m mxdot.verify.mutate $(ARGS)
 
-coverage: $(EXPLORE) ## lines, branches and toggles of the Verilog that the bench reaches, and why not others (ARGS='--only dot', '--list')
-	@$(BIN)/python -m mxdot.explore.coverage $(ARGS)
+coverage: $(COMPARE) ## lines, branches and toggles of the Verilog that the bench reaches, and why not others (ARGS='--only dot', '--list')
+	@$(BIN)/python -m mxdot.verify.coverage $(ARGS)
 
 # What an interrupted run has shown is not shown again, as long as no file changes, nor HOURS or MINUTES of a step.
-STEPS := test-full test-explore formal mutate coverage sim-cxxrtl sim-bitsliced sim-netlist sim-full
+STEPS := test-full test-compare formal mutate coverage sim-cxxrtl sim-bitsliced sim-netlist sim-full
 SOAKS := soak soak-bitsliced
-verify: $(EXPLORE) $(GPU) ## tests with FULL=1, those of explore, and what docs/verification.md says beside them again, in hours; goes on where it stopped (HOURS=n MINUTES=n)
+verify: $(COMPARE) $(GPU) ## tests with FULL=1, those of the extra compare, and what docs/verification.md says beside them again, in hours; goes on where it stopped (HOURS=n MINUTES=n)
 	$(foreach name,ARGS SEED SIM NETLIST FULL,$(if $(value $(name)),$(error verify runs whole steps: it takes HOURS and MINUTES, not $(name))))
 	@$(BIN)/python tools/verify.py $(MAKE_COMMAND) $(STEPS) $(foreach soak,$(SOAKS),$(soak) HOURS=$(call quoted,HOURS)) \
 		fuzz MINUTES=$(call quoted,MINUTES)
@@ -82,7 +82,7 @@ verify: $(EXPLORE) $(GPU) ## tests with FULL=1, those of explore, and what docs/
 .PHONY: $(patsubst %,verify-%,$(STEPS) $(SOAKS) fuzz)
 verify-test-full:
 	@$(MAKE) test FULL=1
-verify-test-explore: test-explore
+verify-test-compare: test-compare
 verify-formal: formal
 verify-mutate:
 	@$(MAKE) mutate ARGS='--count 20'
@@ -107,22 +107,22 @@ TEST_ENV = $(if $(filter-out 0,$(value FULL)),MXDOT_FULL=1) $(if $(value SEED),M
 test: $(READY) ## run the tests (ARGS='-k name' for some, FULL=1 for more, SEED=n)
 	@$(TEST_ENV) $(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal $(ARGS)
 
-test-explore: $(EXPLORE) ## test synthesis and comparison (ARGS='-k name' for some)
-	@$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal \
-		-o addopts='--import-mode=importlib --strict-markers --benchmark-disable' tests/explore $(ARGS)
+test-compare: $(COMPARE) ## test synthesis and comparison (ARGS='-k name' for some)
+	@$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal tests/synth tests/compare tests/verify tests/util \
+		--ignore tests/compare/accuracy --ignore tests/verify/test_probe.py --ignore tests/verify/test_soak.py $(ARGS)
 
 test-gpu: $(GPU) ## install torch==2.13.0 and test the GPU path (ARGS='-k name' for some, FULL=1, SEED=n)
 	@$(TEST_ENV) $(GPU_VENV)/bin/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal \
-		-o addopts='--import-mode=importlib --strict-markers --benchmark-disable' tests/gpu $(ARGS)
+		tests/gpu tests/nn $(ARGS)
 
-fuzz: $(EXPLORE) $(GPU) ## hostile inputs for every parser, again and again (MINUTES=n)
+fuzz: $(COMPARE) $(GPU) ## hostile inputs for every parser, again and again (MINUTES=n)
 	@$(BIN)/python tools/fuzz.py $(call quoted,MINUTES) $(GPU_VENV)/bin/python
 
 docs: $(DOCS) ## the documentation as a site, build/site/index.html
 	@$(BIN)/python -m sphinx -q -W --keep-going docs build/site
 	@echo build/site/index.html
 
-lint: $(EXPLORE) ## check style and types
+lint: $(COMPARE) ## check style and types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@mkdir -p build/typing/mxdot
@@ -138,8 +138,8 @@ $(READY): pyproject.toml requirements.lock tools/venv.sh
 	@PYTHON=$(call quoted,PYTHON) bash tools/venv.sh $(VENV)
 	@touch $@
 
-$(EXPLORE): requirements-explore.lock $(READY)
-	@bash tools/venv.sh $(VENV) explore
+$(COMPARE): requirements-compare.lock $(READY)
+	@bash tools/venv.sh $(VENV) compare
 	@touch $@
 
 $(DOCS): requirements-docs.lock $(READY)

@@ -4,15 +4,15 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..explore import SYNTHESES
 from ..model.errors import one_line
 from ..model.units import MatmulConfig
+from ..synth import SYNTHESES
 from .places import output_directory
 from .unit_options import given, options_of
 
 if TYPE_CHECKING:
-    from ..explore.cost import Flow
-    from ..explore.matmul.area import ArrayCost
+    from ..synth import Flow
+    from ..synth.array.area import ArrayCost
 
 # Streams are as wide as a step: those of an array of another size would be no option's.
 OPTIONS = tuple(option for option in options_of(MatmulConfig) if not option.flag.endswith("-bytes"))
@@ -60,7 +60,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, default=OUTPUT, metavar="DIR", help="default: %(default)s"
     )
-    parser.set_defaults(run=run, needs="explore")
+    parser.set_defaults(run=run, needs="compare")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -84,13 +84,13 @@ def _numbers(name: str, text: str, separator: str, count: int) -> tuple[int, ...
 
 
 def _sizes(config: MatmulConfig, sizes: list[tuple[int, ...]], args: argparse.Namespace) -> int:
-    from ..explore.charts import save
-    from ..explore.charts.palette import BLUE
-    from ..explore.cost import Flow
-    from ..explore.matmul.area import resized
-    from ..explore.matmul.charts import roofline
-    from ..explore.matmul.roofline import BANDWIDTHS, SHAPES, Job
-    from ..explore.run.sweep import items
+    from ..synth import Flow
+    from ..synth.array.area import resized
+    from ..synth.array.charts import roofline
+    from ..synth.array.roofline import BANDWIDTHS, SHAPES, Job
+    from ..util.charts import save
+    from ..util.charts.palette import BLUE
+    from ..util.sweep import items
 
     processes = items(args.process or "gates", "process")
     flows = {name: Flow.of_process(name, sections=False) for name in processes}
@@ -115,10 +115,10 @@ def _measured(
     configs: list[MatmulConfig], name: str, flow: "Flow", args: argparse.Namespace
 ) -> list[Path]:
     """Measure, print and write the arrays in one process; `name` tells its files from others."""
-    from ..explore.charts import save
-    from ..explore.matmul.area import AreaModel, measure_array
-    from ..explore.matmul.charts import area
-    from ..explore.run.tables import lines, write_csv, write_json
+    from ..synth.array.area import AreaModel, measure_array
+    from ..synth.array.charts import area
+    from ..util.charts import save
+    from ..util.tables import lines, write_csv, write_json
 
     costs = []
     for each in configs:
@@ -168,8 +168,8 @@ def _row(cost: "ArrayCost") -> dict[str, Any]:
 
 
 def _fit(config: MatmulConfig, args: argparse.Namespace) -> int:
-    from ..explore.matmul.fit import DEVICE, fit
-    from ..explore.run.tables import write_json
+    from ..synth.array.fit import DEVICE, fit
+    from ..util.tables import write_json
 
     found = fit(
         config,

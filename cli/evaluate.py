@@ -67,7 +67,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, default=OUTPUT, metavar="DIR", help="default: %(default)s"
     )
-    parser.set_defaults(run=run, needs="networks")
+    parser.set_defaults(run=run, needs="nn")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -75,9 +75,9 @@ def run(args: argparse.Namespace) -> int:
     for name in ("torch", "transformers", "pyarrow", "vl_convert"):
         if find_spec(name) is None:  # said before work starts
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-    from ..explore.networks import evaluate_network, load_network, recipes, write
-    from ..gpu.nn.evaluate import METRICS
     from ..model.errors import choice, one_line
+    from ..nn.evaluate import METRICS
+    from ..nn.networks import evaluate_network, load_network, recipes, write
 
     choice("metric", args.metric, METRICS)
     output_directory("output", args.output)

@@ -5,12 +5,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..sim.engine.files import write_file
+from ..util.files import write_file
 from .places import output_file
 
 if TYPE_CHECKING:
-    from ..explore.probe import MatrixUnit
     from ..model import Accumulator
+    from ..verify.probe import MatrixUnit
 
 DEVICE = "cuda:"
 MODEL_FORMATS = "e5m2"  # the widest products show the most
@@ -53,8 +53,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print what was found; 0 when something of the model fits, 1 when nothing does."""
-    from ..explore.probe import probe
     from ..model.errors import integer
+    from ..verify.probe import probe
 
     integer("seed", args.seed, 0)
     integer("rows", args.rows, 1, 10**6)
@@ -80,9 +80,9 @@ def _unit(args: argparse.Namespace) -> "MatrixUnit":
         from ..gpu.hardware.black_boxes import cuda_unit
 
         return cuda_unit(args.unit, args.format)
-    from ..explore.probe import ModelUnit
     from ..model import accumulator
     from ..model.errors import integer
+    from ..verify.probe import ModelUnit
 
     rule = accumulator(args.unit)
     formats = args.format or ("int8" if rule.takes_integers else _formats(rule))

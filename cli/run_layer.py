@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..model.quantize import SCALE_RULES
 from ..model.units import MatmulConfig
-from ..sim.engine.files import write_file
+from ..util.files import write_file
 from .places import output_file
 from .terminal import console
 from .unit_options import BY_KEYWORD, add_options, given, options_of
@@ -103,8 +103,8 @@ def run(args: argparse.Namespace) -> int:
     output_file("json", args.json)
     config = warned(MatmulConfig.of_keywords(**given(args, OPTIONS)))
     integer("mode", args.mode, 0, len(config.dot.formats) - 1)
-    from ..sim.dot.tensors import modes_taking
     from ..sim.matmul.layer import build_for, run_layer, scale_rule_of
+    from ..util.data.tensors import modes_taking
 
     scale_rule = scale_rule_of(config, args.scale_rule)
     layers = list(_layers(args))
@@ -151,7 +151,7 @@ def _layers(args: argparse.Namespace) -> Iterator[tuple[str, Any, Any]]:
     if args.name and args.tensors is None:
         raise ValueError("name needs a file of tensors: --tensors FILE")
     if args.tensors is not None:
-        from ..sim.bench.tensors import load_tensors
+        from ..util.data.tensors import load_tensors
 
         yield args.tensors.stem, *load_tensors(args.tensors, tuple(args.name))
     elif args.shape is not None:
@@ -174,9 +174,9 @@ def _random(shape: str, seed: int) -> tuple[Any, Any]:
 
 def _encoder(args: argparse.Namespace) -> Iterator[tuple[str, Any, Any]]:
     """Layers of the sentence encoder."""
-    from ..explore.accuracy.layers import MLP_UP, QUERY, linear_layers
-    from ..explore.accuracy.sentences import SENTENCES as ALL
     from ..model.errors import integer
+    from ..util.data.layers import MLP_UP, QUERY, linear_layers
+    from ..util.data.sentences import SENTENCES as ALL
 
     integer("sentences", args.sentences, 1, len(ALL))
     for layer in linear_layers(args.layer or (QUERY, MLP_UP), ALL[: args.sentences]):
@@ -217,8 +217,8 @@ def describe(layer: "LayerRun", clock: float) -> Iterable[str]:
 @contextmanager
 def layer_directory(parent: Path) -> Iterator[Path]:
     """A run's own directory; it stays after a simulation that failed, whose error names it."""
-    from ..sim.engine.runs import own_directory
     from ..sim.engine.verilator import SimulationError
+    from ..util.runs import own_directory
 
     with own_directory(parent) as directory:
         try:

@@ -12,7 +12,7 @@ from .unit_options import options_of
 from .units import add_kinds, refuse_unit, unit_config
 
 REGRESSION = "regression"
-NETLIST = "mxdot.explore.cost.gate_level:unit_netlist"
+NETLIST = "mxdot.synth.gate_level:unit_netlist"
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -54,13 +54,13 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
         "--netlist",
         metavar="PROCESS",
         help="simulate what synthesis makes of the units, of the cells of a process: sky130, ihp, "
-        "asap7, gt2n or gates (needs mxdot[explore])",
+        "asap7, gt2n or gates (needs mxdot[compare])",
     )
     group.add_argument(
         "--simulator",
         metavar="NAME",
         help="verilator; cxxrtl or, of units whose items share no state, bitsliced: bulk mode "
-        "alone, of small units, with --full of all but matrix units (needs mxdot[explore])",
+        "alone, of small units, with --full of all but matrix units (needs mxdot[compare])",
     )
     group.add_argument(
         "--tensors", type=Path, metavar="FILE", help="real tensors, .safetensors, .npz or .npy"
@@ -138,10 +138,10 @@ def _check(args: argparse.Namespace) -> None:
         if value is not None and not low <= value <= high:
             raise ValueError(f"{name} must be from {low} to {high}, not {value}")
     if args.netlist is not None:
-        from ..explore.cost.processes import NAMES
-        from ..explore.cost.tools import yosys_version
+        from ..synth.processes import NAMES
+        from ..synth.tools import yosys_version
 
-        args.needs = "explore"
+        args.needs = "compare"
         choice("netlist", args.netlist, NAMES)
         yosys_version()  # ModuleNotFoundError before any work
     if is_second(args):

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 SIMULATORS = {
     "verilator": None,
-    "cxxrtl": "mxdot.explore.simulators.cxxrtl:build",
-    "bitsliced": "mxdot.explore.simulators.bitsliced:build",
+    "cxxrtl": "mxdot.verify.simulators.cxxrtl:build",
+    "bitsliced": "mxdot.verify.simulators.bitsliced:build",
 }
 """Names, and what builds a simulation; None is Verilator's."""
 _WITH_STATE = [name for name in SIMULATORS if name != "bitsliced"]
@@ -25,9 +25,9 @@ def is_second(args: argparse.Namespace) -> bool:
     """
     if args.simulator is None or choice("simulator", args.simulator, SIMULATORS) == "verilator":
         return False
-    from ..explore.cost.tools import yosys_version
+    from ..synth.tools import yosys_version
 
-    args.needs = "explore"
+    args.needs = "compare"
     yosys_version()
     return True
 

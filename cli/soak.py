@@ -60,8 +60,8 @@ def run_soak(args: argparse.Namespace) -> int:
     from ..sim.engine.regression_units import default_matrix, full_matrix
     from ..sim.engine.toolchain import ToolError
     from ..sim.kinds import kind_of
-    from ..sim.soak.run import COUNT, Settings
-    from ..sim.soak.run import run_soak as soak
+    from ..verify.soak.run import COUNT, Settings
+    from ..verify.soak.run import run_soak as soak
 
     units = full_matrix() if args.full else default_matrix()
     if args.only:
@@ -109,9 +109,9 @@ def run_replay(args: argparse.Namespace) -> int:
     """Replay; 0 when every result is the model's, 1 when not."""
     from ..sim.engine.job import UnitJob
     from ..sim.engine.names import file_name
-    from ..sim.engine.runs import own_directory
     from ..sim.engine.toolchain import ToolError
-    from ..sim.soak import vector
+    from ..util.runs import own_directory
+    from ..verify.soak import vector
 
     try:
         kept = vector.load(args.file)

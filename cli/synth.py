@@ -5,12 +5,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..explore import LARGEST_VERILOG, SYNTHESES
 from ..model.files import read_text
+from ..synth import LARGEST_VERILOG, SYNTHESES
 from .synthesis import add_synthesis_options
 
 if TYPE_CHECKING:
-    from ..explore.cost import Cost
+    from ..synth import Cost
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -69,13 +69,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--script", action="store_true", help="print the Yosys script, and synthesise nothing"
     )
-    parser.set_defaults(run=run, needs="explore")
+    parser.set_defaults(run=run, needs="compare")
 
 
 def run(args: argparse.Namespace) -> int:
     """Synthesise, or print the script."""
-    from ..explore.cost import Flow, measure, script
-    from ..explore.run.sweep import items
+    from ..synth import Flow, measure, script
+    from ..util.sweep import items
 
     if not args.limit > 0:
         raise ValueError(f"limit must be more than 0 seconds, not {args.limit:g}")

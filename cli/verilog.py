@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from ..model.errors import one_line
-from ..sim.engine.files import write_file
+from ..util.files import write_file
 from .places import output_file
 from .units import add_kinds, refuse_unit, unit_config
 

@@ -14,9 +14,9 @@ from dataclasses import replace
 import numpy as np
 from claims_int8 import train
 
-from mxdot.explore.accuracy.metrics import sqnr_db
-from mxdot.explore.schemes import DEFAULT_DATA, matrices
-from mxdot.explore.schemes.data import Pair
+from mxdot.compare.accuracy.metrics import sqnr_db
+from mxdot.compare.schemes import DEFAULT_DATA, matrices
+from mxdot.compare.schemes.data import Pair
 from mxdot.model.schemes import TENSOR, Scheme, calibrate, quantize, scheme, storage
 from mxdot.model.schemes import matmul as multiply
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from mxdot.gpu import Recipe, convert
+from mxdot.nn import Recipe, convert
 
 Batch = tuple[Tensor, Tensor]
 Loss = Callable[[nn.Module, Tensor, Tensor], Tensor]

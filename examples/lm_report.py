@@ -31,7 +31,7 @@ def report(out: Path) -> str:
     text = "\n".join(parts)
     (out / TABLE).write_text(text)
     if find_spec("vl_convert") is None:
-        return text + "\nno picture: vl-convert is missing (--report where mxdot[explore] is)"
+        return text + "\nno picture: vl-convert is missing (--report where mxdot[compare] is)"
     picture(sizes, out / PICTURE)
     return text
 
@@ -93,8 +93,8 @@ def picture(sizes: Mapping[str, Runs], path: Path) -> None:
 
     Bands run from the least to the largest seed; the grey one is bfloat16 about its own mean.
     """
-    from mxdot.explore.charts import Entry, Picture, save
-    from mxdot.explore.charts.palette import LINE, MANY, SLATE
+    from mxdot.util.charts import Entry, Picture, save
+    from mxdot.util.charts.palette import LINE, MANY, SLATE
 
     names = list(dict.fromkeys(name for runs in sizes.values() for name in runs))
     others = (name for name in sorted(names) if name != BASE)
@@ -109,7 +109,7 @@ def picture(sizes: Mapping[str, Runs], path: Path) -> None:
 
 def _panels(runs: Runs, colours: Mapping[str, str], size: str) -> list[dict[str, Any]]:
     """Losses, and differences."""
-    from mxdot.explore.charts.layers import axis, bands, lines, panel
+    from mxdot.util.charts.layers import axis, bands, lines, panel
 
     losses, less, ranges = [], [], []
     for variant, seeds in runs.items():

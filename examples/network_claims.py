@@ -17,7 +17,7 @@ import torch
 from tiny_network import Task, held_out, network, train
 from torch import Tensor, nn
 
-from mxdot.gpu import RECIPES, MXLinear, Recipe, convert
+from mxdot.nn import RECIPES, MXLinear, Recipe, convert
 
 STEPS, MORE_STEPS = 600, 100  # in float32, and of training again
 LEAST = 5e-4  # the learning rate of those

@@ -22,10 +22,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, normalize
 
-from mxdot.explore.accuracy.sentences import SENTENCES
-from mxdot.gpu import MXLinear, Recipe, convert
-from mxdot.gpu.nn.evaluate import Errors
 from mxdot.model import MX_FORMATS
+from mxdot.nn import MXLinear, Recipe, convert
+from mxdot.nn.evaluate import Errors
+from mxdot.util.data.sentences import SENTENCES
 
 
 @dataclass(frozen=True)

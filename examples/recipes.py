@@ -19,7 +19,7 @@ import torch
 from tiny_network import Task, held_out, network, train
 from torch import Tensor, nn
 
-from mxdot.gpu import RECIPES, advance_scales, convert, freeze, quantized_init
+from mxdot.nn import RECIPES, advance_scales, convert, freeze, quantized_init
 
 FLOAT = "float32"
 

@@ -33,7 +33,7 @@ from lm_report import BASE, RESULTS, report
 from lm_text import Text, read_text, windows
 from torch import Tensor, nn
 
-from mxdot.gpu import Recipe, convert
+from mxdot.nn import Recipe, convert
 
 VARIANTS: dict[str, Recipe | None] = {
     "bfloat16": None,

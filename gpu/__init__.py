@@ -3,15 +3,6 @@
 Needs PyTorch. Triton kernels are used on CUDA where they exist, and imported only then.
 """
 
-from .nn.calibrate import calibrate
-from .nn.convert import convert, freeze
-from .nn.delayed import advance_scales
-from .nn.evaluate import Evaluation, evaluate
-from .nn.kernel import kernel_of
-from .nn.linear import MXLinear
-from .nn.quantized_init import quantized_init
-from .nn.recipe import Recipe
-from .nn.recipes import RECIPES
 from .ops.matmul import matmul
 from .ops.mx_matmul import mx_matmul
 from .ops.quantize import quantize
@@ -24,26 +15,15 @@ from .tensors.packing import pack, unpack
 from .tensors.store import load, save
 
 __all__ = [
-    "RECIPES",
-    "Evaluation",
-    "MXLinear",
     "MXTensor",
     "PackedTensor",
-    "Recipe",
     "Regrouped",
-    "advance_scales",
-    "calibrate",
-    "convert",
-    "evaluate",
-    "freeze",
-    "kernel_of",
     "load",
     "matmul",
     "mx_matmul",
     "pack",
     "quantize",
     "quantize_both",
-    "quantized_init",
     "regroup",
     "save",
     "tile_scales",

@@ -1,6 +1,6 @@
 """Capture a slice of real weights and activations from the sentence encoder all-MiniLM-L6-v2.
 
-    python tools/capture_real.py [FILE]         (default: sim/real/minilm.npz)
+    python tools/capture_real.py [FILE]         (default: util/data/real/minilm.npz)
 
 Runs where the extra `real` is installed and needs no network. The encoder reads the sentences
 below; for three linear layers of its layer 3 the file gets the first rows of the weight and the
@@ -35,7 +35,7 @@ LAYERS = {
     "mlp_down": ("output.dense", 16, 24),
 }
 LAYER = 3
-DEFAULT = Path(__file__).parent.parent / "sim" / "real" / "minilm.npz"
+DEFAULT = Path(__file__).parent.parent / "util" / "data" / "real" / "minilm.npz"
 
 
 def capture() -> dict[str, np.ndarray]:

@@ -26,8 +26,8 @@ def main() -> int:
     if not 0 < args.minutes < 10**6:
         parser.error(f"minutes must be more than 0 and less than {10**6}, not {args.minutes}")
     end = time.monotonic() + 60 * args.minutes
-    folders = {"tests": sys.executable, "tests/explore": sys.executable}
-    folders["tests/gpu"] = args.gpu_python
+    folders = {f"tests/{room}": sys.executable for room in ("sim", "cli", "synth", "compare")}
+    folders |= {f"tests/{room}": args.gpu_python for room in ("gpu", "nn")}
     environment = {**os.environ, "MXDOT_FULL": "1"}
     while True:
         failed = False

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Resolves all extras together, so that they fit beside each other, into requirements.lock,
-# requirements-explore.lock and requirements-docs.lock, valid for every supported Python. `real` is
+# requirements-compare.lock and requirements-docs.lock, valid for every supported Python. `real` is
 # left out: it brings PyTorch.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,9 +17,9 @@ isolate_pip
 python=$(find_python)
 "$python" -m venv --clear build/lock
 build/lock/bin/python -m pip install -q uv==0.13.9
-resolve build/all.lock --upgrade --extra test --extra lint --extra explore --extra docs
+resolve build/all.lock --upgrade --extra test --extra lint --extra compare --extra docs
 rm -f build/requirements*.lock
 resolve build/requirements.lock --constraint build/all.lock --extra test --extra lint
-resolve build/requirements-explore.lock --constraint build/all.lock --extra explore
+resolve build/requirements-compare.lock --constraint build/all.lock --extra compare
 resolve build/requirements-docs.lock --constraint build/all.lock --extra docs
-mv build/requirements.lock build/requirements-explore.lock build/requirements-docs.lock .
+mv build/requirements.lock build/requirements-compare.lock build/requirements-docs.lock .

@@ -9,11 +9,10 @@ synthesis, whose results are kept as those of `mxdot compare`.
 import csv
 from pathlib import Path
 
-from mxdot.explore import SYNTHESES
-from mxdot.explore.accuracy import evaluate
-from mxdot.explore.cost import Flow, measure
+from mxdot.compare.accuracy import evaluate
 from mxdot.hw.verilog import generate
 from mxdot.model import MACHINES, DotConfig
+from mxdot.synth import SYNTHESES, Flow, measure
 
 FILE = Path(__file__).parent.parent / "docs" / "machines.csv"
 DATA = ("normal", "log-normal", "outliers", "cancellation")

@@ -9,9 +9,9 @@ if find_spec("torch") is None:
     sys.path.append(str(Path(__file__).parent.parent / "docs"))
     import_module("torch_stand_in").install()
 
-from mxdot.gpu import RECIPES, Recipe
-from mxdot.gpu.nn.recipe import PRODUCTS, ROLES
-from mxdot.gpu.nn.recipes import SOURCES
+from mxdot.nn import RECIPES, Recipe
+from mxdot.nn.recipe import PRODUCTS, ROLES
+from mxdot.nn.recipes import SOURCES
 
 HEADER = "| recipe | W | x | g | scales | output | input gradient | weight gradient | source |"
 LETTERS = {"weight": "W", "activation": "x", "gradient": "g"}

@@ -1,6 +1,6 @@
 """Reduce the Liberty files of a process to what mapping and timing read.
 
-    python tools/reduce_liberty.py NAME FILE...             write explore/cost/libraries/NAME.lib.gz
+    python tools/reduce_liberty.py NAME FILE...             write synth/libraries/NAME.lib.gz
     python tools/reduce_liberty.py NAME FILE... --compare   map units with whole and reduced files
 
 Several files are one library. What is written does not depend on when or where: the same bytes
@@ -25,12 +25,12 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from mxdot.explore.cost import Flow, measure
-from mxdot.explore.cost.groups import Group, parse_groups
-from mxdot.explore.cost.processes import Process, process
 from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig
-from mxdot.sim.engine.files import write_file
+from mxdot.synth import Flow, measure
+from mxdot.synth.groups import Group, parse_groups
+from mxdot.synth.processes import Process, process
+from mxdot.util.files import write_file
 
 LIBRARY = (
     "delay_model", "time_unit", "voltage_unit", "current_unit", "pulling_resistance_unit",

@@ -12,17 +12,16 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 
-from mxdot.explore import SYNTHESES
-from mxdot.explore.cost import Flow, measure
-from mxdot.explore.cost.area_report import LANES, TOP, Alone
-from mxdot.explore.cost.processes import PROCESSES
 from mxdot.hw.dot.sections import build
 from mxdot.hw.hierarchy import used
 from mxdot.model import DotConfig
 from mxdot.model.delays import DEFAULT_DELAYS, TABLE
 from mxdot.model.pipeline import Section
 from mxdot.model.widths import Widths
-from mxdot.sim.engine.files import write_file
+from mxdot.synth import SYNTHESES, Flow, measure
+from mxdot.synth.area_report import LANES, TOP, Alone
+from mxdot.synth.processes import PROCESSES
+from mxdot.util.files import write_file
 
 UNITS = (
     # A unit takes the ratios of the first that has its kinds of sections: those of few come first.

@@ -9,5 +9,4 @@ python=${PYTHON:-python3}
 "$python" -c 'import sys, torch; sys.exit(None if torch.cuda.is_available() else "no CUDA device")'
 export TORCHINDUCTOR_COMPILE_THREADS=1 # no pool of compilers in every worker
 exec "$python" -m pytest -q -n auto --maxprocesses 16 --dist worksteal \
-    -o addopts='--import-mode=importlib --strict-markers --benchmark-disable' \
-    tests/gpu -k 'cuda or kernels' "$@"
+    tests/gpu tests/nn -k 'cuda or kernels' "$@"

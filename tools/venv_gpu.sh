@@ -24,10 +24,10 @@ python=$(find_python)
 echo "installing $torch and the test tools into $venv ($("$python" --version))"
 [ -x "$venv/bin/pip" ] && [ -z "${PYTHON:-}" ] || "$python" -m venv --clear "$venv"
 sed -n 's/^\([a-z][^ ]*==[^ ]*\).*/\1/p' requirements.lock \
-    requirements-explore.lock | sort -u >"$venv/constraints.txt"
+    requirements-compare.lock | sort -u >"$venv/constraints.txt"
 run "$venv/bin/python" -m pip install --constraint "$venv/constraints.txt" "$torch" setuptools \
     pytest pytest-xdist pytest-timeout pytest-benchmark hypothesis gfloat
 run "$venv/bin/python" -m pip install --constraint "$venv/constraints.txt" \
-    --no-build-isolation --editable '.[networks]'
+    --no-build-isolation --editable '.[nn]'
 # PyTorch for CUDA brings the Triton it was built for; on a CPU, Triton's interpreter runs the kernels.
 "$venv/bin/python" -c 'import triton' 2>>"$log" || run "$venv/bin/python" -m pip install "$triton"

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from mxdot.sim.engine.files import write_file
+from mxdot.util.files import write_file
 
 PASSED = Path("build/verify")
 """A file for each step that has passed: the state and the values that it has passed with."""

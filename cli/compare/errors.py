@@ -52,16 +52,16 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, default=OUTPUT, metavar="DIR", help="default: %(default)s"
     )
-    parser.set_defaults(run=run, needs="explore")
+    parser.set_defaults(run=run, needs="compare")
 
 
 def run(args: argparse.Namespace) -> int:
     """Measure, print and write; 0. ValueError where no scheme takes data and accumulator."""
-    from ...explore.schemes import DEFAULT_DATA, clip, matrices, measure
-    from ...explore.schemes.outputs import show, write
-    from ...explore.schemes.sweep import schemes
+    from ...compare.schemes import DEFAULT_DATA, clip, matrices, measure
+    from ...compare.schemes.outputs import show, write
     from ...model import accumulator
     from ...model.schemes import scheme as find
+    from ...model.schemes.sweep import schemes
 
     output_directory("output", args.output)
     data = DEFAULT_DATA if args.data is None else names_in(args.data)

@@ -24,7 +24,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     add_accuracy_options(parser)
     add_run_options(parser)
-    parser.set_defaults(run=run, needs="explore")
+    parser.set_defaults(run=run, needs="compare")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -33,9 +33,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _search(args: argparse.Namespace) -> int:
-    from ...explore.compare import Target, search
-    from ...explore.compare.table import show_found
-    from ...explore.run.progress import display
+    from ...compare.studies import Target, search
+    from ...compare.studies.table import show_found
+    from ...util.progress import display
 
     target = Target(args.sqnr, args.match, args.quality or "accumulator")
     study = study_of(args)

@@ -38,8 +38,8 @@ def add_run_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
 
 def synthesis_options(args: argparse.Namespace) -> dict[str, Any]:
     """What the options of cost say of a `Synthesis`, energy left out."""
-    from ...explore.compare.flows import with_processes
-    from ...explore.run.sweep import number_list
+    from ...compare.studies.flows import with_processes
+    from ...util.sweep import number_list
 
     given = {
         "flow": with_processes(args.flow, args.process),
@@ -54,7 +54,7 @@ def synthesis_options(args: argparse.Namespace) -> dict[str, Any]:
 
 def backend(args: argparse.Namespace) -> Any:
     """What runs the work."""
-    from ...explore.run.workers import dask, processes
+    from ...util.workers import dask, processes
 
     return processes(args.jobs) if args.scheduler is None else dask(args.scheduler)
 

@@ -23,7 +23,7 @@ def add_scheme_options(parser: argparse.ArgumentParser) -> None:
 
 def chosen(args: argparse.Namespace, text: str) -> tuple[list[str], list[str], tuple[int, ...]]:
     """Names in `text`, rules and sizes of blocks. ValueError where there are none."""
-    from ...explore.run.sweep import number_list
+    from ...util.sweep import number_list
 
     names, rules = names_in(text), names_in(args.scale_rule)
     if not names:

@@ -3,8 +3,8 @@
 import argparse
 from typing import Any
 
-from ...explore import SYNTHESES
 from ...model.errors import one_line
+from ...synth import SYNTHESES
 from ..terminal import console
 from ..unit_options import BY_KEYWORD
 from .running import (
@@ -49,7 +49,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "(default: 0, none; needs mxdot[real])",
     )
     add_run_options(parser)
-    parser.set_defaults(run=run, needs="explore")
+    parser.set_defaults(run=run, needs="compare")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -58,11 +58,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _compare(args: argparse.Namespace) -> int:
-    from ...explore.run.progress import display
-    from ...explore.schemes import comparison
-    from ...explore.schemes.comparison_outputs import show_comparison, write_comparison
-    from ...explore.schemes.sweep import pairings
+    from ...compare.schemes import comparison
+    from ...compare.schemes.comparison_outputs import show_comparison, write_comparison
     from ...model import accumulator
+    from ...model.schemes.sweep import pairings
+    from ...util.progress import display
 
     pairs = pairings(*chosen(args, args.schemes))
     rule = accumulator(args.accumulator or "aligned:13")
@@ -89,7 +89,7 @@ def _compare(args: argparse.Namespace) -> int:
 
 def _flow(args: argparse.Namespace) -> Any:
     """The one flow."""
-    from ...explore.compare.flows import Synthesis
+    from ...compare.studies.flows import Synthesis
 
     flows = Synthesis(**synthesis_options(args)).flows()
     if len(flows) > 1:
@@ -98,12 +98,12 @@ def _flow(args: argparse.Namespace) -> Any:
 
 
 def _layers(args: argparse.Namespace) -> Any:
-    from ...explore.accuracy.sentences import SENTENCES
-    from ...explore.compare.study import data_names
-    from ...explore.run.sweep import number_list
-    from ...explore.schemes.comparison import Layers
-    from ...explore.schemes.data import matrices
+    from ...compare.schemes.comparison import Layers
+    from ...compare.schemes.data import matrices
+    from ...compare.studies.study import data_names
     from ...model.errors import integer
+    from ...util.data.sentences import SENTENCES
+    from ...util.sweep import number_list
 
     sentences = integer("encoder", args.encoder, 0, len(SENTENCES))
     if sentences:

@@ -10,7 +10,7 @@ from ..unit_options import options_of
 
 OPTIONS = options_of(DotConfig)
 DEFAULT_FORMATS = "e4m3,e5m2,int8"
-# Around the answers bit by bit, as in explore/compare/default.toml, for any format.
+# Around the answers bit by bit, as in compare/studies/default.toml, for any format.
 DEFAULT_ACCUMULATORS = "exact,aligned:5..12,aligned:14,aligned:18..21,float32,hopper"
 
 
@@ -49,8 +49,8 @@ def add_accuracy_options(parser: argparse.ArgumentParser) -> None:
 
 def study_of(args: argparse.Namespace) -> Any:
     """The study of the options: a file's or the default one, with what the options change."""
-    from ...explore.compare.points import Sweep
-    from ...explore.compare.study import DEFAULT, Study, load_study
+    from ...compare.studies.points import Sweep
+    from ...compare.studies.study import DEFAULT, Study, load_study
 
     values = {option: getattr(args, option.name, None) for option in OPTIONS}
     given = {option: value for option, value in values.items() if value is not None}
@@ -73,7 +73,7 @@ def study_of(args: argparse.Namespace) -> Any:
 
 
 def _sampling(args: argparse.Namespace, study: Any) -> Any:
-    from ...explore.run.sweep import number_list
+    from ...util.sweep import number_list
 
     changes = {
         name: getattr(args, name)
@@ -87,7 +87,7 @@ def _sampling(args: argparse.Namespace, study: Any) -> Any:
 
 def _data(args: argparse.Namespace) -> tuple[str, ...] | None:
     """The data sets that the options name; None when they name none."""
-    from ...explore.compare.study import data_names
+    from ...compare.studies.study import data_names
 
     if args.name and args.tensors is None:
         raise ValueError("name needs a file of tensors: --tensors FILE")

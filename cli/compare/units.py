@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ...explore import SYNTHESES
 from ...model.errors import one_line
+from ...synth import SYNTHESES
 from ..terminal import console
 from .running import (
     add_cost_options,
@@ -37,7 +37,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> argparse.ArgumentParse
     add_accuracy_options(parser)
     group = add_run_options(parser)
     group.add_argument("--sort", help="area (default), delay, sqnr or total")
-    parser.set_defaults(run=run, needs="explore")
+    parser.set_defaults(run=run, needs="compare")
     return parser
 
 
@@ -47,9 +47,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _compare(args: argparse.Namespace) -> int:
-    from ...explore.compare import compare, write
-    from ...explore.compare.table import check_sort, show
-    from ...explore.run.progress import display
+    from ...compare.studies import compare, write
+    from ...compare.studies.table import check_sort, show
+    from ...util.progress import display
 
     sort = check_sort(args.sort or DEFAULT_SORT)
     study = _study(args)
@@ -66,7 +66,7 @@ def _compare(args: argparse.Namespace) -> int:
 
 def _study(args: argparse.Namespace) -> Any:
     """The study of units, with what it costs to synthesise them and other Verilog beside them."""
-    from ...explore.compare.extra import load_extra
+    from ...compare.studies.extra import load_extra
 
     study = study_of(args)
     if args.extra is not None:

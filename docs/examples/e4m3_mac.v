@@ -2,7 +2,7 @@
 // to nearest, ties to even. The sum has 8 exponent bits and FRACTION fraction bits, 7 to 26: 23 is
 // float32, 10 has the precision of float16. Sums of E4M3 products are multiples of 2^-18 and stay
 // far below 2^128, so that there is no logic for subnormals, overflow and infinities of the sum.
-// Written for docs/accumulators.md; tests/explore/test_examples.py checks what it computes.
+// Written for docs/accumulators.md; tests/compare/test_examples.py checks what it computes.
 
 module e4m3_mac #(
     parameter FRACTION = 23

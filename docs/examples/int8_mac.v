@@ -1,6 +1,6 @@
 // INT8 multiply-adds into 32-bit integers: one a cycle (int8_mac), and LANES a cycle into one sum
 // (int8_array). The plainest there is: no scales, no floating point, no flags, no back pressure.
-// Written for docs/accumulators.md; tests/explore/test_examples.py checks what they compute.
+// Written for docs/accumulators.md; tests/compare/test_examples.py checks what they compute.
 
 module int8_mac (
     input             clk,

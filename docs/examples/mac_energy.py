@@ -8,13 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from mxdot.explore import SYNTHESES
-from mxdot.explore.compare.extra import load_extra
-from mxdot.explore.compare.units import Foreign
-from mxdot.explore.cost import gates, measure_netlist
-from mxdot.explore.cost.activity import Activity, pack
-from mxdot.explore.cost.energy import CLOCK_PIN
+from mxdot.compare.studies.extra import load_extra
+from mxdot.compare.studies.units import Foreign
 from mxdot.model import quantize
+from mxdot.synth import SYNTHESES, gates, measure_netlist
+from mxdot.synth.activity import Activity, pack
+from mxdot.synth.energy import CLOCK_PIN
 
 STREAMS, FILL, CYCLES = 256, 16, 48
 LENGTH = 4096

@@ -39,7 +39,7 @@ class Kind:
 
 
 class CudaUnit:
-    """A `MatrixUnit` of mxdot.explore.probe.
+    """A `MatrixUnit` of mxdot.verify.probe.
 
     instructions: the matrix instructions of the last call, as far as known.
     """

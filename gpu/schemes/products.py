@@ -22,7 +22,7 @@ from ..chunks import chunk_size
 from ..names import accumulator_name, named_accumulator, named_scheme
 from ..operators import operator
 from ..ops.matmul import running_value
-from ..rules.products import RULES, TABLE, tiles
+from ..reference.products import RULES, TABLE, tiles
 from ..tensors.scaled import ScaledTensor, scaled_of
 from .operand import check_pair, operand
 from .steps import ScaledSteps

@@ -1,4 +1,4 @@
-"""The steps of products of two operands, for the rules of every accumulator (`gpu/rules/`)."""
+"""The steps of products of two operands, for the rules of every accumulator (`gpu/reference/`)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ...model.schemes.operand import Operand
 from ...model.steps.operands import Terms
-from ..rules.steps import Step
+from ..reference.steps import Step
 
 
 @dataclass(frozen=True)

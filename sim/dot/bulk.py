@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from ...model import DotConfig
 from ...model.packing import pack_rows
 from ...model.trace import FLAG_NAMES
+from ...util.files import beside
 from ..bench.layout import Field, Layout, in_bytes, placed
-from ..engine.files import beside
 from .item import Batch
 from .turns import Turns
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ...model import DotConfig
 from ...model.packing import pack_rows
-from ..engine.files import write_file
+from ...util.files import write_file
 from .vectors import Vectors
 
 HEADER = "vectors.vh"

@@ -10,7 +10,7 @@ from ...model import DotConfig, ElementFormat, quantize
 from ...model.formats import E4M3, E8M0, FLOAT32
 from ...model.schemes import CHANNEL, Level, Scheme, block
 from ...model.schemes import quantize as quantize_scheme
-from ..bench.tensors import code_format, load_tensors
+from ...util.data.tensors import code_format, load_tensors, modes_taking
 from ..engine.job import UnitJob
 from .integer_stimulus import integer_batch
 from .item import Batch
@@ -74,20 +74,6 @@ def quantized(
         codes, scales = plain.codes, plain.scales
     per_beat = (config.scale_blocks,) if config.scale_blocks > 1 else ()
     return codes.reshape(rows, beats, -1), scales.reshape(rows, beats, *per_beat)
-
-
-def modes_taking(config: DotConfig, x: NDArray, y: NDArray) -> list[int]:
-    """Modes whose formats the tensors have, or are quantised to; ValueError where there is none."""
-    codes = [code_format(tensor) for tensor in (x, y)]
-    modes = [
-        mode
-        for mode, pair in enumerate(config.formats)
-        if all(own in (None, fmt) for own, fmt in zip(codes, pair, strict=True))
-    ]
-    if not modes:
-        held = " and ".join(str(own or "values") for own in codes)
-        raise ValueError(f"tensors must hold values, or codes of {config.formats_text}, not {held}")
-    return modes
 
 
 def tensor_traffic(job: UnitJob, blocks: int | None) -> list[Batch]:

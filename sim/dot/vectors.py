@@ -18,7 +18,7 @@ from ...model.errors import integer, one_line
 from ...model.formats.codes import code_dtype
 from ...model.npz import opened
 from ...model.trace import FLAG_NAMES
-from ..engine.files import write_file
+from ...util.files import write_file
 from .item import Batch, predict
 from .stimulus import traffic
 

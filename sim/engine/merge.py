@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 
 import yaml
 
-from .files import write_file
+from ...util.files import write_file
 
 HITS = "bins:_hits"
 Bins = dict[str, dict[str, int]]

@@ -5,8 +5,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from .cache import digest, is_whole, locked, seal
-from .files import beside, write_file
+from ...util.cache import digest, is_whole, locked, seal
+from ...util.files import beside, write_file
 from .toolchain import CFLAGS, Tools, execute
 
 CACHE = Path("build/verilator-runtime")

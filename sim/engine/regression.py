@@ -12,15 +12,14 @@ from xml.etree import ElementTree as ET
 
 from ...model import DotConfig
 from ...model.units.of_dot_units import OfDotUnits
-from ..bench.tensors import REAL_FILE, load_tensors
-from ..dot.tensors import modes_taking
+from ...util.data.tensors import REAL_FILE, load_tensors, modes_taking
+from ...util.files import beside, write_file
+from ...util.runs import own_directory
 from .display import display, summary
-from .files import beside, write_file
 from .job import UnitJob
 from .merge import merge_coverage
 from .parallel import run_jobs
 from .regression_units import Unit
-from .runs import own_directory
 from .toolchain import find_tools
 from .unit import UnitResult
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ...util.files import write_file
 from ..kinds import kind_of
-from .files import write_file
 from .job import CycleReport, Failure, UnitJob
 from .toolchain import BuildError
 from .verilator import Build, SimulationError

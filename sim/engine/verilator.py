@@ -21,8 +21,8 @@ import cocotb_tools.config as cocotb_config
 from cocotb_tools.check_results import get_results
 
 from ...model.errors import identifier
+from ...util.cache import digest, is_whole, linked, locked, seal
 from . import precompiled
-from .cache import digest, is_whole, linked, locked, seal
 from .toolchain import CFLAGS, Tools, execute, find_tools, makeable
 
 INCLUDES = Path(__file__).parent.parent / "bench"

@@ -16,8 +16,8 @@ from ...model.quantize import SCALE_RULES
 from ...model.units.matmul.config import MatmulConfig
 from ...model.units.matmul.layout import unpack_c
 from ...model.units.quantize import AMAX
-from ..bench.tensors import code_format
-from ..engine.files import write_file
+from ...util.data.tensors import code_format
+from ...util.files import write_file
 from ..engine.verilator import Build
 from .build import build_matmul
 from .bulk import run_bulk

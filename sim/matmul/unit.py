@@ -3,8 +3,7 @@
 from bisect import bisect_right
 
 from ...model.units.matmul.config import MatmulConfig
-from ..bench.tensors import load_tensors
-from ..dot.tensors import modes_taking
+from ...util.data.tensors import load_tensors, modes_taking
 from ..engine import verilator
 from ..engine.job import Failure, UnitJob
 from ..engine.unit import TIME_LIMIT, Progress, UnitResult, run_cycles, verilog_of

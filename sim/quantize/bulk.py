@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ...model import QuantizeConfig
 from ...model.lfsr import WORD_BITS
+from ...util.files import write_file
 from ..bench.layout import Field, Layout, in_bytes, placed
-from ..engine.files import write_file
 from .item import Batch
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..bench.tensors import load_values
+from ...util.data.tensors import load_values
 from ..engine.job import UnitJob
 from .item import Batch
 from .stimulus import Target, batch

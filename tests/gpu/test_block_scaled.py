@@ -17,9 +17,10 @@ from compare import generator
 from devices import tensor
 from linear_cases import operands, run
 from mxdot import gpu
-from mxdot.gpu import MXLinear, Recipe, kernel_of, mx_matmul, schemes
+from mxdot.gpu import mx_matmul, schemes
 from mxdot.gpu.ops import block_scaled
 from mxdot.model.formats import FORMATS
+from mxdot.nn import MXLinear, Recipe, kernel_of
 
 SHAPES = [(16, 32), (5, 64), (130, 96), (257, 160)]
 PAIRS = [("e4m3", "e4m3"), ("e4m3", "e5m2"), ("e5m2", "e4m3"), ("nvfp4", "nvfp4")]

@@ -6,10 +6,10 @@ import torch
 
 from cases import Cases, random_cases
 from compare import generator
+from gpu_matmul_cases import PAIRS, check_cases, takes
 from interpreter import DEVICE, for_kernels
 from mxdot import gpu
 from mxdot.model import MXArray
-from test_gpu_matmul import PAIRS, check_cases, takes
 
 pytestmark = for_kernels
 ACCUMULATORS = [

@@ -7,10 +7,11 @@ import torch
 import torch.multiprocessing
 from torch import nn
 
+from containers_cases import assert_same, contained, every_container
 from devices import on_devices
-from mxdot.gpu import RECIPES, convert, freeze, quantize
+from mxdot.gpu import quantize
 from mxdot.gpu.tensors import sharding
-from test_containers import assert_same, contained, every_container
+from mxdot.nn import RECIPES, convert, freeze
 
 
 def network(recipe):

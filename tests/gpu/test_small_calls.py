@@ -10,6 +10,7 @@ import torch
 from cases import random_cases
 from compare import generator
 from devices import assert_same_blocks, bits, on_devices, tensor
+from gpu_matmul_cases import check_cases
 from interpreter import DEVICE, for_kernels
 from mxdot import gpu, model
 from mxdot.gpu.once import MOST, Prepared, once
@@ -17,7 +18,6 @@ from mxdot.gpu.ops import dequantize_two, quantize_regrouped
 from mxdot.gpu.ops import matmul as products
 from mxdot.gpu.ops import quantize as quantization
 from mxdot.gpu.ops.regroup import TAKEN
-from test_gpu_matmul import check_cases
 
 KERNELS = pytest.param("triton", marks=for_kernels)
 

@@ -1,0 +1,213 @@
+"""Accuracy of units whose operands are those of a scheme: integer results, micro-exponents, scales
+of E4M3 and several of a beat.
+
+What such a unit does to dot products depends on what is done around it. Here that is:
+
+- integer results: operands in integers, a float32 scale for each row, symmetric, or with a zero
+  point where the unit has one; with integer scales those of VS-Quant, one for each block. The sum
+  becomes a float by the product with both scales, in the unit where that takes a scale, else
+  outside of it in float32; or it is requantised, by multiplier and shift
+  to one scale for all results, by a shift to its own scale times one power of two for all: the
+  finest that clips nothing;
+- micro-exponents: an E8M0 scale for each block and one bit for two elements, as in MX9;
+- E4M3 scales: of each block, under a float32 for each row, by whose product the result is
+  multiplied, as NVFP4 has one for a tensor. E8M0 scales of fewer elements than a beat: of these.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...model import DotConfig, MXArray
+from ...model.errors import integer
+from ...model.formats import IntegerFormat
+from ...model.integers import integer_dot
+from ...model.outputs import SCALE, SHIFT, IntegerOutput
+from ...model.requantize import LARGEST_SHIFT_ALONE, SUM_BITS, FixedRescale
+from ...model.rounding import nearest_even, two_product
+from ...model.schemes import (
+    CHANNEL,
+    E1M0,
+    E4M3,
+    E8M0,
+    FLOAT32,
+    INT4_FULL,
+    INT4_SYMMETRIC,
+    INT8_FULL,
+    INT8_SYMMETRIC,
+    Level,
+    ScaledArray,
+    Scheme,
+    UnsignedFormat,
+    block,
+    quantize,
+)
+from ...util.data.sets import data_set
+from .evaluation import LENGTHS, Accuracy, compared
+from .reference import F32, F64, ExactSums, exact_sums
+
+SYMMETRIC = {4: INT4_SYMMETRIC, 8: INT8_SYMMETRIC}
+FULL = {4: INT4_FULL, 8: INT8_FULL}
+SOURCE = "docs/accuracy.md"
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a unit gives, as float32; which registers saturated; and the exact sums."""
+
+    values: F32
+    saturated: NDArray[np.bool_]
+    exact: ExactSums
+
+
+def is_known(config: DotConfig) -> bool:
+    """Whether `evaluate_unit` takes this unit: zero points and integer scales exclude each other
+    in a scheme."""
+    has_both = config.zero_points != "none" and config.scales != "none"
+    if config.has_integers:
+        return not has_both
+    return config.micro or config.scales != E8M0.name or config.scale_blocks > 1
+
+
+def evaluate_unit(
+    config: DotConfig,
+    data: str = "normal",
+    lengths: Sequence[int] = LENGTHS,
+    *,
+    seed: int = 0,
+    count: int = 128,
+) -> list[Accuracy]:
+    """The accuracy of a unit for `count` dot products of `data` of each length, as `evaluate`.
+
+    There is no a priori bound of its errors. ValueError for units that `is_known` excludes, and
+    as `evaluate` for the rest.
+    """
+    if not is_known(config):
+        raise ValueError(
+            f"a unit must have micro-exponents, scales of its own, or integer results without zero "
+            f"points and scales together, not be {config}"
+        )
+    integer("seed", seed, 0)
+    integer("count", count, 1, 2**20)
+    for length in lengths:
+        integer("length", length, 1, 2**24)
+    source = data_set(data)
+    found = []
+    for length in lengths:
+        rng = np.random.default_rng([seed, source.stream, length])
+        x, y = source.draw(rng, count, length, config.lanes)
+        results = (_integers if config.has_integers else _floats)(config, *_whole(config, x, y))
+        original = np.einsum("ij,ij->i", x.astype(np.float64), y.astype(np.float64))
+        measured = compared(results.values, results.saturated, results.exact, original)
+        settings = (str(config.accumulator), config.formats_text, data, length, config.lanes)
+        is_float = config.has_integers or config.scales != E8M0.name
+        rule = "amax" if is_float else "floor"
+        found.append(Accuracy(*settings, seed, count, rule, **measured))
+    return found
+
+
+def _whole(config: DotConfig, x: F32, y: F32) -> tuple[ScaledArray, ScaledArray]:
+    """Both operands quantised, filled up with zeros to whole blocks."""
+    padding = ((0, 0), (0, -x.shape[1] % config.lanes))
+    sides = zip("ab", (x, y), strict=True)
+    a, b = (quantize(np.pad(v, padding), _scheme(config, name)) for name, v in sides)
+    return a, b
+
+
+def _scheme(config: DotConfig, side: str) -> Scheme:
+    """What operand `side` is quantised by."""
+    fmt = config.formats[0]["ab".index(side)]
+    if not config.has_integers:
+        return Scheme(f"blocks of {fmt}", (fmt,), _levels(config), SOURCE)
+    levels = (Level(CHANNEL, FLOAT32),)
+    if config.scale_bits:
+        levels += (Level(block(config.lanes), UnsignedFormat(config.scale_bits)),)
+    zero_point = side in config.zero_sides
+    element = (FULL if zero_point else SYMMETRIC)[fmt.bits]
+    return Scheme(f"rows of {element}", (element,), levels, SOURCE, zero_point)
+
+
+def _levels(config: DotConfig) -> tuple[Level, ...]:
+    """The scales of a unit with float results."""
+    granularity = block(config.scale_block)
+    if config.scales == E4M3.name:
+        return Level(CHANNEL, FLOAT32), Level(granularity, E4M3)
+    micro = (Level(block(2), E1M0, "floor"),) if config.micro else ()
+    return Level(granularity, E8M0, "floor"), *micro
+
+
+def _floats(config: DotConfig, a: ScaledArray, b: ScaledArray) -> Results:
+    fmt_a, fmt_b = config.formats[0]
+    outer = config.scales == E4M3.name
+    x, y = (
+        MXArray(side.codes, side.scales[outer], fmt, config.scale_block)
+        for side, fmt in ((a, fmt_a), (b, fmt_b))
+    )
+    trace = config.dot(x, y, micro=(a.scales[1], b.scales[1]) if config.micro else None)
+    values = trace.result.astype(np.float32)
+    if not outer:
+        # Values are floats of few digits: float32 holds them, and float64 their products.
+        exact = exact_sums(a.dequantize().astype(np.float64) * b.dequantize())
+        return Results(values, trace.flags.saturated, exact)
+    scale = a.scales[0][:, 0].astype(np.float64) * b.scales[0][:, 0]
+    inner = [side.values(side.codes) / side.scales[0].astype(np.float64) for side in (a, b)]
+    sums = exact_sums(inner[0] * inner[1])
+    high, low = two_product(scale, sums.high)
+    exact = ExactSums(high, low + scale * sums.low)
+    return Results(nearest_even(nearest_even(scale) * values), trace.flags.saturated, exact)
+
+
+# Integers ---------------------------------------------------------------------------------------
+
+
+def _integers(config: DotConfig, a: ScaledArray, b: ScaledArray) -> Results:
+    blocks = a.shape[1] // config.lanes
+    codes = [side.codes.reshape(-1, blocks, config.lanes) for side in (a, b)]
+    inputs: dict[str, Any] = {}
+    for name, side in (("a", a), ("b", b)):
+        if config.scale_bits:
+            inputs[f"scale_{name}"] = side.scales[1]
+        if name in config.zero_sides:
+            inputs[f"zero_{name}"] = side.zero_points
+    # The factor of a sum: 48 bits, exact.
+    scale = a.scales[0][:, 0].astype(np.float64) * b.scales[0][:, 0]
+    sums = np.einsum("ij,ij->i", _factors(a), _factors(b))
+    exact = ExactSums(*two_product(scale, sums))
+    out = config.out
+    assert isinstance(out, IntegerOutput)
+    if out.rescale == SCALE:
+        inputs["result_scale"] = nearest_even(scale)
+        trace = integer_dot(config, *codes, inputs=inputs)
+        return Results(trace.result.astype(np.float32), trace.flags.saturated, exact)
+    if out.format is None:
+        trace = integer_dot(config, *codes, inputs=inputs)
+        wide = nearest_even(trace.result.astype(np.float64)).astype(np.float64)
+        return Results(nearest_even(nearest_even(scale) * wide), trace.flags.saturated, exact)
+    assert isinstance(out.format, IntegerFormat)
+    zero = (out.format.lowest + out.format.highest + 1) // 2
+    room = out.format.highest - zero
+    inputs["zero_out"] = zero
+    if out.rescale == SHIFT:
+        largest = float(np.abs(sums).max())
+        shift = next(n for n in range(LARGEST_SHIFT_ALONE + 1) if largest / 2**n <= room)
+        inputs["shift"] = shift
+        step = scale * 2.0**shift
+    else:
+        step = np.full(len(scale), max(float(np.abs(exact.high).max()), 2.0**-100) / room)
+        # A smaller factor makes nothing but zeros.
+        factors = np.maximum(scale / step, 2.0**-SUM_BITS)
+        rescale = FixedRescale.of(factors, out.multiplier_bits)
+        inputs |= {"multiplier": rescale.multiplier, "shift": rescale.shift}
+    trace = integer_dot(config, *codes, inputs=inputs)
+    return Results(nearest_even((trace.result - zero) * step), trace.flags.saturated, exact)
+
+
+def _factors(side: ScaledArray) -> F64:
+    """The factors of the terms as integers: elements less zero points, times integer scales."""
+    values = side.scheme.elements[0].values[side.codes]
+    if side.zero_points is not None:
+        values = values - side.zero_points
+    return values if len(side.scales) == 1 else values * side.spread(side.scales[1], 1)

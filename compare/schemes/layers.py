@@ -1,0 +1,135 @@
+"""What schemes do to the products of layers, and to a real network end to end."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...model.schemes.pairing import Pairing
+from ..accuracy import encoder
+from .data import matrices
+from .errors import Error, Errors
+
+F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)  # arrays have no one truth value to compare by
+class Layer:
+    """A weight (N, K) and the inputs (tokens, K) that it meets, each quantised by itself."""
+
+    name: str
+    weight: F32
+    inputs: tuple[F32, ...]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What a pairing does to layers that get what they get in float32: an error for each.
+
+    Products are computed in float64 from the quantised values: no accumulator takes part. bits:
+    per element of weights and of activations, over all layers.
+    """
+
+    bits_weights: float
+    bits_activations: float
+    layers: dict[str, Error]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types, but for an infinite SQNR."""
+        return asdict(self)
+
+
+def effect_on(pair: Pairing, layers: Iterable[Layer]) -> Effect:
+    """The error of each layer; ValueError where a group does not divide a matrix."""
+    found: dict[str, Error] = {}
+    bits, sizes = np.zeros(2), np.zeros(2)
+    for layer in layers:
+        weight = layer.weight.astype(np.float64)
+        values = pair.weight_values(layer.weight).astype(np.float64)
+        errors = Errors(layer.name)
+        for x in layer.inputs:
+            quantised = pair.activation_values(x).astype(np.float64)
+            errors.add(quantised @ values.T, x.astype(np.float64) @ weight.T)
+        found[layer.name] = errors.total()
+        tokens = sum(len(x) for x in layer.inputs)
+        size = np.array([layer.weight.size, tokens * weight.shape[1]])
+        bits += size * _bits(pair, layer)
+        sizes += size
+    weights, activations = bits / sizes
+    return Effect(float(weights), float(activations), found)
+
+
+def _bits(pair: Pairing, layer: Layer) -> F64:
+    """Bits per element of the weight, and of all inputs."""
+    each = [pair.bits(layer.weight.shape, x.shape) for x in layer.inputs]  # type: ignore[arg-type]
+    return np.average(each, axis=0, weights=[x.size for x in layer.inputs])
+
+
+def stored_layers(data: Sequence[str], rows: int, length: int, seed: int) -> list[Layer]:
+    """The pairs of `data.matrices` as layers: a the inputs, b the weight."""
+    pairs = matrices(data, rows=rows, length=length, seed=seed)
+    return [Layer(pair.name, pair.b, (pair.a,)) for pair in pairs]
+
+
+# The sentence encoder ---------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def network(sentences: tuple[str, ...]) -> tuple[list[Layer], list[F32]]:
+    """The encoder's linear layers with their inputs in float32, and its embeddings.
+
+    ImportError without the extra `real`.
+    """
+    model = encoder.load_encoder()
+    weights: dict[str, F32] = {}
+    inputs: dict[str, list[F32]] = {}
+
+    def record(name: str, x: F32, weight: F32) -> F32:
+        weights[name] = weight
+        inputs.setdefault(name, []).append(x.copy())
+        return (x.astype(np.float64) @ weight.astype(np.float64).T).astype(np.float32)
+
+    with model.replaced(record):
+        embeddings = [model.embed(sentence) for sentence in sentences]
+    return [Layer(name, weights[name], tuple(inputs[name])) for name in weights], embeddings
+
+
+@dataclass(frozen=True)
+class EndToEnd:
+    """Embeddings beside those of float32: all as one vector, and the cosine of each sentence's.
+
+    mean, least: of the cosines.
+    """
+
+    error: Error
+    mean: float
+    least: float
+
+
+def end_to_end(pair: Pairing, sentences: tuple[str, ...]) -> EndToEnd:
+    """The encoder with quantised operands in every linear layer, products in float64."""
+    _, plain = network(sentences)
+    model = encoder.load_encoder()
+    with model.replaced(_quantised(pair)):
+        own = [model.embed(sentence) for sentence in sentences]
+    errors = Errors("the embeddings")
+    for ours, reference in zip(own, plain, strict=True):
+        errors.add(ours.astype(np.float64), reference.astype(np.float64))
+    cosines = encoder.cosines(plain, own)
+    return EndToEnd(errors.total(), float(cosines.mean()), float(cosines.min()))
+
+
+def _quantised(pair: Pairing) -> Callable[[str, F32, F32], F32]:
+    """Layers that multiply quantised values; each weight is quantised once."""
+    kept: dict[str, F64] = {}
+
+    def layer(name: str, x: F32, weight: F32) -> F32:
+        if name not in kept:
+            kept[name] = pair.weight_values(weight).astype(np.float64)
+        return (pair.activation_values(x).astype(np.float64) @ kept[name].T).astype(np.float32)
+
+    return layer

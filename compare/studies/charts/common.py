@@ -1,0 +1,91 @@
+"""What the charts of a comparison share: rows of a flow or data set, their marks and legend."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from ....util.charts import Entry
+from ....util.charts.layers import level
+from ....util.charts.palette import SLATE, SQUARE, SYMBOLS, family, format_colours
+from ..rows import Row, number
+
+SHIFT = 1.06
+"""How far above its largest value an axis ends."""
+NO_ERROR = "no error"
+
+
+def distinct(rows: Iterable[Row], name: str) -> list[Any]:
+    """The values of a column, each once, in the order of the rows; without None."""
+    return [v for v in dict.fromkeys(getattr(row, name) for row in rows) if v is not None]
+
+
+def each_unit(rows: Sequence[Row]) -> list[Row]:
+    """The first row of each unit, flow and target."""
+    return list({row.identity: row for row in reversed(rows)}.values())[::-1]
+
+
+def by_format(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """The rows of each format; of units without one under their family's name."""
+    names = dict.fromkeys(row.format or "other" for row in rows)
+    return {name: [row for row in rows if (row.format or "other") == name] for name in names}
+
+
+def mark(row: Row, x: float, y: float, colours: dict[str, str]) -> dict[str, Any]:
+    """The mark of a row: its place, look, and what the report filters and finds it by."""
+    kind = family(row.accumulator)
+    return {
+        "x": x,
+        "y": y,
+        "colour": colours.get(row.format or "", SLATE),
+        "shape": SYMBOLS[kind],
+        "unit": row.identity,
+        "format": row.format or "other",
+        "family": kind,
+        "text": row.short_name,
+    }
+
+
+def colours_of(rows: Sequence[Row]) -> dict[str, str]:
+    """A colour for each format."""
+    return format_colours(row.format for row in rows)
+
+
+def legend(rows: Sequence[Row], colours: dict[str, str]) -> list[Entry]:
+    """Formats by colour, families by symbol."""
+    formats = set(distinct(rows, "format"))
+    families = {family(row.accumulator) for row in rows}
+    entries = [Entry(name, colour, SQUARE) for name, colour in colours.items() if name in formats]
+    shapes = {name: shape for name, shape in SYMBOLS.items() if name in families}
+    return entries + [Entry(name, SLATE, shape) for name, shape in shapes.items()]
+
+
+def ceiling(values: Iterable[float | None]) -> float:
+    """Where an infinite SQNR is drawn: above all others."""
+    return max((v for v in map(number, values) if v is not None), default=100.0) * SHIFT + 4
+
+
+def shown(value: float | None, top: float) -> float:
+    """Where an SQNR is drawn whose axis ends at `top`."""
+    return max(min(value or 0.0, top), -top)
+
+
+def decibels(values: Iterable[float | None]) -> tuple[list[float], list[dict[str, Any]]]:
+    """(domain, layers) of an axis of SQNR: infinite ones are on a line of their own at the top."""
+    values = list(values)
+    top = ceiling(values)
+    known = [v for v in map(number, values) if v is not None]
+    low = min([0.0, *known])
+    if math.inf in values:
+        return [low, top * 1.08], level(top, NO_ERROR)
+    return [low, max([*known, 1.0]) * SHIFT], []
+
+
+def curves(
+    values: Iterable[tuple[Row, dict[str, Any]]], key: Callable[[Row], Any]
+) -> list[dict[str, Any]]:
+    """The marks of rows as ends of lines: one line for each `key` of more than one mark."""
+    lines: dict[str, list[dict[str, Any]]] = {}
+    for row, value in values:
+        lines.setdefault(str(key(row)), []).append(value)
+    several = {name: found for name, found in lines.items() if len(found) > 1}
+    return [{**value, "line": name} for name, found in several.items() for value in found]

@@ -1,0 +1,148 @@
+"""Flows by name: `gates` and the other processes, `cells`, `xilinx`, `xilinx-dsp`, `ecp5`,
+`ecp5-dsp`, or `none`."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ...model.errors import choice, printable
+from ...synth import Flow
+from ...synth.flow import paths
+from ...synth.processes import NAMES as PROCESSES
+from ...util.sweep import items
+
+NAMES = (*PROCESSES, "cells", "xilinx", "xilinx-dsp", "ecp5", "ecp5-dsp")
+NONE = "none"
+
+
+@dataclass(frozen=True)
+class Synthesis:
+    """How units are synthesised; texts and options as `mxdot compare` takes them."""
+
+    flow: str = "gates"
+    """Names, in which every process is one."""
+    liberty: tuple[Path, ...] = ()
+    """The files of the one library of `cells`."""
+    target_ps: tuple[int, ...] = ()
+    target_levels: tuple[int, ...] = ()
+    effort: str = "speed"
+    energy: bool = True
+    """Also the energy proxy, of generated units in the flows gates and cells."""
+    sections: bool | None = None
+    """As `Flow.sections`."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "liberty", paths(self.liberty))
+
+    def on(self, processes: str) -> "Synthesis":
+        """The same on these processes, as far as they take it; without the library of `cells`."""
+        flow = with_processes(None, processes) or ""
+        kinds = {_kind(name) for name in items(flow, "process")}
+        return replace(
+            self,
+            flow=flow,
+            liberty=(),
+            target_ps=self.target_ps if "cells" in kinds else (),
+            target_levels=self.target_levels if "gates" in kinds else (),
+        )
+
+    def flows(self) -> list[Flow | None]:
+        """The flows, once for each of their targets; [None] for no synthesis.
+
+        ValueError for an unknown name, for an option that none of the flows takes, and for what
+        `Flow` refuses.
+        """
+        names = items(self.flow, "flow")
+        if names == [NONE]:
+            return [None]
+        for name in names:
+            if name not in NAMES:
+                raise ValueError(f"flow must be one of {', '.join([*NAMES, NONE])}, not {name!r}")
+        for path in self.liberty:
+            if not path.is_file():
+                raise ValueError(f"liberty {path} is not a file")
+            printable("liberty", str(path))
+        self._check_used(names)
+        return [flow for name in dict.fromkeys(names) for flow in self._of(name)]
+
+    def _check_used(self, names: Sequence[str]) -> None:
+        kinds = {_kind(name) for name in names}
+        if "cells" in names and not self.liberty:
+            raise ValueError("flow cells needs a cell library: --liberty FILE")
+        if self.liberty and "cells" not in names:
+            raise ValueError(f"liberty is for flow cells, not {self.flow}")
+        for option, given, users in (
+            ("target-ps", self.target_ps, ("cells", "ecp5")),
+            ("target-levels", self.target_levels, ("gates",)),
+        ):
+            if given and not kinds & set(users):
+                raise ValueError(f"{option} is for flow {' or '.join(users)}, not {self.flow}")
+
+    def _of(self, name: str) -> list[Flow | None]:
+        kind, dsp = _kind(name), name.endswith("-dsp")
+        how: dict[str, Any] = {"effort": self.effort, "sections": self.sections}
+        if kind == "gates":
+            levels = self.target_levels or (None,)
+            return [Flow(kind, **how, target_levels=t) for t in levels]
+        targets = self.target_ps or (None,)
+        if kind == "cells":
+            files, process = (self.liberty, None) if name == kind else ((), name)
+            return [Flow(kind, files, **how, target_ps=t, process=process) for t in targets]
+        if kind == "ecp5":
+            return [Flow(kind, dsp=dsp, target_ps=t) for t in targets]
+        return [Flow(kind, dsp=dsp)]
+
+
+def with_processes(flow: str | None, processes: str | None) -> str | None:
+    """The flows that the options `flow` and `process` name together; None when neither is given.
+
+    ValueError for a name that is no process.
+    """
+    if processes is None:
+        return flow
+    for name in items(processes, "process"):
+        choice("process", name, PROCESSES)
+    return processes if flow is None else f"{flow},{processes}"
+
+
+def _kind(name: str) -> str:
+    """The kind of `Flow` of a name: a process is mapped onto cells."""
+    return "cells" if name in PROCESSES and name != "gates" else name.removesuffix("-dsp")
+
+
+def flow_name(flow: Flow) -> str:
+    """The name of `flow` in `NAMES`."""
+    if flow.process is not None:
+        return flow.process
+    return f"{flow.kind}-dsp" if flow.kind in ("xilinx", "ecp5") and flow.dsp else flow.kind
+
+
+def flow_text(flow: Flow | None) -> str | None:
+    """What a row says of its flow: the name, the library and the effort."""
+    if flow is None:
+        return None
+    words = [flow_name(flow)]
+    words += [flow.liberty[0].name.partition(".")[0]] if flow.liberty else []
+    words += {"area": ["for area"], "balanced": ["balanced"]}.get(flow.effort, [])
+    return " ".join(words)
+
+
+def target_text(flow: Flow | None) -> str | None:
+    """What a row says of the greatest delay that was asked for."""
+    if flow is None or flow.target_levels is flow.target_ps is None:
+        return None
+    return f"{flow.target_ps} ps" if flow.target_levels is None else f"{flow.target_levels} levels"
+
+
+def flow_options(flow: Flow | None) -> str:
+    """The options of `mxdot compare` that ask for this flow."""
+    if flow is None:
+        return f"--flow {NONE}"
+    words = ["--flow" if flow.process is None else "--process", flow_name(flow)]
+    words += ["--liberty", *map(str, flow.liberty)] if flow.liberty else []
+    words += ["--effort", flow.effort] if flow.effort != "speed" else []
+    words += ["--target-ps", str(flow.target_ps)] if flow.target_ps is not None else []
+    words += ["--target-levels", str(flow.target_levels)] if flow.target_levels is not None else []
+    return shlex.join(words)

@@ -1,0 +1,243 @@
+"""The narrowest accumulators that meet a target, found by bisection.
+
+Error falls with every bit of F, and of a register's two ends, so that "meets the target" turns
+from no to yes once; the neighbours of what is found are measured too, because data is finite and
+the turn need not be sharp.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ...model import accumulator, format_pairs
+from ...util.keys import data_digest, fingerprint, located, task_key
+from .points import Sampling
+from .tasks import Instruments
+
+FAMILIES = ("aligned", "fused", "fixed")
+LARGEST_F = 64
+AS_GOOD_DB = 1.0
+"""An accumulator that is less than this worse than another is as good."""
+FLOAT32_DB = 150.0
+"""Rounding results to float32 leaves about 152 dB: more than this is as good as infinite."""
+REGISTER = 600
+"""Bits of a register that holds every sum: for the search of L alone."""
+LSBS = (-200, 64)
+QUALITIES = {"accumulator": "sqnr_accumulator_db", "total": "sqnr_total_db"}
+
+Meets = Callable[[int], bool]
+
+
+def smallest(low: int, high: int, meets: Meets) -> int | None:
+    """The smallest integer in [low, high] from which on `meets` holds; None when `high` does not.
+
+    `meets` should turn from False to True once. Both values below the one that bisection finds are
+    tried: where one of them meets too, the search goes on below it.
+    """
+    if not meets(high):
+        return None
+    below, found = low - 1, high
+    while found - below > 1:
+        middle = (below + found) // 2
+        if meets(middle):
+            found = middle
+        else:
+            below = middle
+    while lower := [n for n in (found - 2, found - 1) if n >= low and meets(n)]:
+        found = lower[0]
+    return found
+
+
+@dataclass(frozen=True)
+class Target:
+    """What must be met at every length: an SQNR in dB, or that of another accumulator."""
+
+    sqnr_db: float | None = None
+    match: str | None = None
+    quality: str = "accumulator"
+
+    def __post_init__(self) -> None:
+        if (self.sqnr_db is None) == (self.match is None):
+            raise ValueError("find narrowest needs a target: --sqnr DB or --match ACCUMULATOR")
+        if self.sqnr_db is not None and not 0 <= self.sqnr_db <= 400:
+            raise ValueError(f"sqnr must be from 0 to 400 dB, not {self.sqnr_db:g}")
+        if self.match is not None:
+            accumulator(self.match)
+        if self.quality not in QUALITIES:
+            raise ValueError(f"quality must be one of {', '.join(QUALITIES)}, not {self.quality!r}")
+
+    def check_format(self, formats: str) -> None:
+        """ValueError unless the accumulator to match, if any, takes `formats`."""
+        if self.match is not None:
+            try:
+                accumulator(self.match).check_formats(*format_pairs(formats)[0])
+            except ValueError as error:
+                raise ValueError(f"match: {error}") from None
+
+    def __str__(self) -> str:
+        goal = f"{self.sqnr_db:g} dB" if self.match is None else f"as good as {self.match}"
+        return goal if self.quality == "accumulator" else f"{goal} (format and accumulator)"
+
+
+@dataclass(frozen=True)
+class Found:
+    """The narrowest member of a family on one data set, or None with the best that there is."""
+
+    family: str
+    format: str
+    lanes: int
+    data: str
+    target: str
+    lengths: list[int]
+    count: int
+    seed: int
+    accumulator: str | None = None
+    sqnr_db: float | None = None
+    """That of `accumulator`, or of the widest when there is none, at `length`."""
+    length: int | None = None
+    """The length at which it is worst compared with the target."""
+    next_narrower: str | None = None
+    next_sqnr_db: float | None = None
+    next_length: int | None = None
+    evaluations: int = 0
+    error: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types, but for infinite floats."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class SearchTask:
+    """One search, as a task of the runner; the value is a `Found` as a dict."""
+
+    family: str
+    format: str
+    lanes: int
+    data: str
+    target: Target
+    sampling: Sampling
+    tools: Instruments = field(repr=False)
+    folder: Path = field(default_factory=Path.cwd)
+    """As in `AccuracyTask`."""
+
+    @property
+    def key(self) -> str:
+        code = fingerprint((*self.tools.accuracy_sources, "compare/studies"))
+        digest = data_digest(located(self.data, self.folder))
+        what = [self.family, self.format, self.lanes, self.data, digest]
+        return task_key("narrowest", what, asdict(self.target), asdict(self.sampling), code)
+
+    @property
+    def label(self) -> str:
+        return f"narrowest {self.family}: {self.format} x{self.lanes}, {self.data}"
+
+    @property
+    def weight(self) -> float:
+        """Seconds, roughly."""
+        tries = 24 if self.family == "fixed" else 9
+        return tries * (0.1 + sum(self.sampling.lengths) * self.sampling.count / 3e6)
+
+    @property
+    def unknown(self) -> Found:
+        """The result before the search."""
+        how = self.sampling
+        about = (self.family, self.format, self.lanes, self.data, str(self.target))
+        return Found(*about, list(how.lengths), how.count, how.seed)
+
+    def run(self) -> dict[str, Any]:
+        return Search(self).found().to_dict()
+
+
+class Search:
+    """The evaluations of one search, each made once."""
+
+    def __init__(self, task: SearchTask) -> None:
+        self.task = task
+        self.quality = QUALITIES[task.target.quality]
+        self.sqnr = cache(self._sqnr)
+        target = task.target
+        if target.match is not None:
+            self.goals = [min(s, FLOAT32_DB) - AS_GOOD_DB for s in self.sqnr(target.match)]
+        else:
+            self.goals = [float(target.sqnr_db or 0)] * len(task.sampling.lengths)
+
+    def _sqnr(self, rule: str) -> list[float]:
+        """SQNR of a rule at every length."""
+        task, sampling = self.task, self.task.sampling
+        results = task.tools.evaluate(
+            accumulator(rule),
+            format_pairs(task.format)[0],
+            located(task.data, task.folder),
+            sampling.lengths,
+            lanes=task.lanes,
+            seed=sampling.seed,
+            count=sampling.count,
+        )
+        return [getattr(result, self.quality) for result in results]
+
+    def meets(self, rule: str) -> bool:
+        """The rule meets the target at every length."""
+        return all(s >= goal for s, goal in zip(self.sqnr(rule), self.goals, strict=True))
+
+    def worst(self, rule: str) -> tuple[float, int]:
+        """(SQNR, length) of the rule where it is worst compared with the target."""
+        lengths = self.task.sampling.lengths
+        found = list(zip(self.sqnr(rule), lengths, self.goals, strict=True))
+        sqnr, length, _ = min(found, key=lambda at: (at[0] - at[2], at[1]))
+        return sqnr, length
+
+    def found(self) -> Found:
+        """The result of the search."""
+        task = self.task
+        if task.family == "fixed":
+            best, narrower = self._register()
+        else:
+            best, narrower = self._fraction()
+        widest = (
+            f"{task.family}:{LARGEST_F}" if task.family != "fixed" else _fixed(REGISTER, LSBS[0])
+        )
+        sqnr, length = self.worst(best or widest)
+        below = (None, None) if narrower is None else self.worst(narrower)
+        return replace(
+            task.unknown,
+            accumulator=best,
+            sqnr_db=sqnr,
+            length=length,
+            next_narrower=narrower,
+            next_sqnr_db=below[0],
+            next_length=below[1],
+            evaluations=self.sqnr.cache_info().misses,
+        )
+
+    def _fraction(self) -> tuple[str | None, str | None]:
+        """The smallest F, and the F below it."""
+        family = self.task.family
+        f = smallest(0, LARGEST_F, lambda n: self.meets(f"{family}:{n}"))
+        if f is None:
+            return None, None
+        return f"{family}:{f}", f"{family}:{f - 1}" if f else None
+
+    def _register(self) -> tuple[str | None, str | None]:
+        """The register of least W; first the largest L of one that cannot overflow, then its W."""
+        fine = smallest(-LSBS[1], -LSBS[0], lambda n: self.meets(_fixed(REGISTER, -n)))
+        if fine is None:
+            return None, None
+        lsb = -fine
+        width = smallest(2, REGISTER, lambda n: self.meets(_fixed(n, lsb)))
+        if width is None:
+            return None, None
+        # Overflow and truncation share the error allowed: less of one leaves more for the other.
+        while better := [n for n in _around(lsb) if width > 2 and self.meets(_fixed(width - 1, n))]:
+            width, lsb = width - 1, better[0]
+        return _fixed(width, lsb), _fixed(width - 1, lsb) if width > 2 else None
+
+
+def _fixed(width: int, lsb: int) -> str:
+    return f"fixed:{width}:{lsb}"
+
+
+def _around(lsb: int) -> Sequence[int]:
+    return lsb, lsb + 1, lsb - 1, lsb - 2

@@ -1,1 +1,0 @@
-"""mxdot.explore.formal: proofs about the Verilog, by Yosys and ABC (`make formal`)."""

@@ -1,1 +1,0 @@
-"""mxdot.explore.mutate: mutants of RTL and model, and what kills them (`make mutate`)."""

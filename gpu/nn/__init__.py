@@ -1,1 +1,0 @@
-"""Networks: layers, recipes, conversion, calibration."""

@@ -1,0 +1,252 @@
+"""Networks in each recipe beside bfloat16, in one run: `python -m mxdot.nn.bench`.
+
+An MLP of two layers, compiled: frozen with many tokens, frozen with few rows (as CUDA graphs), and
+a training step, forward and backward; then the cost of small calls. Every network has the weights
+of the bfloat16 one, and a run ends where the cosine of the two outputs is too small. Memory
+is what a network holds and, in brackets, the most that is allocated while it runs, on a CUDA
+device; on others it is counted in bytes of parameters, and speeds mean little.
+"""
+
+import argparse
+import gc
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from ..gpu.bench.timing import graphed, milliseconds
+from ..gpu.ops.matmul import matmul
+from ..gpu.ops.mx_matmul import mx_matmul
+from ..gpu.ops.quantize import quantize
+from .convert import convert, freeze
+from .linear import MXLinear
+from .recipe import Recipe
+
+FP8, FP8_ROWS = Recipe(accumulator="float8"), ("fp8_e4m3_row", "fp8_e4m3_row")
+# Recipes, and the least cosine of a network's output to bfloat16's.
+FROZEN = {
+    "mxfp8, values": (Recipe(), 0.995),
+    "mxfp8, float8": (FP8, 0.995),
+    "fp8 by tensor, float8": (
+        Recipe("fp8_e4m3_tensor", "fp8_e4m3_tensor", accumulator="float8"),
+        0.995,
+    ),
+    "fp8 by row, float8": (Recipe(*FP8_ROWS, accumulator="float8"), 0.995),
+    "fp8 of 128 x 128 and 1 x 128, float8": (
+        Recipe("fp8_e4m3_128x128", "fp8_e4m3_b128", accumulator="float8"),
+        0.995,
+    ),
+    "w8a8": (Recipe("int8_channel", "int8_channel"), 0.995),
+    "mxfp4 weights, values": (Recipe("e2m1", "e4m3"), 0.97),
+}
+FEW = {
+    "int4_g128 weights": (Recipe("int4_g128", None), 0.97),
+    "mxfp8, float8": (FP8, 0.995),
+}
+TRAINED = {
+    "mxfp8, values": (Recipe(), 0.995),
+    "mxfp8, values, saved quantized": (Recipe(saved="quantized"), 0.995),
+    "mxfp8, float8": (FP8, 0.995),
+    "mxfp8, float8, saved quantized": (Recipe(saved="quantized", accumulator="float8"), 0.995),
+    "fp8 by row, float8, saved quantized": (
+        Recipe(*FP8_ROWS, saved="quantized", accumulator="float8"),
+        0.995,
+    ),
+}
+FEW_ROWS = (1, 4, 16)
+CHECKED = 64  # rows of an output whose cosine is taken
+MIB = 2.0**20
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Of the MLP: features, features inside, tokens; and where and how it runs."""
+
+    width: int
+    hidden: int
+    tokens: int
+    device: str
+    compiled: bool
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A network: milliseconds of a run, bytes that it holds, most bytes in a run, its output."""
+
+    time: float
+    resident: int
+    peak: int
+    output: Tensor
+
+
+def network(sizes: Sizes) -> nn.Module:
+    """The bfloat16 MLP, the same every time."""
+    torch.manual_seed(0)
+    with torch.device(sizes.device):
+        inside = nn.Linear(sizes.width, sizes.hidden), nn.Linear(sizes.hidden, sizes.width)
+    return nn.Sequential(inside[0], nn.GELU(), inside[1]).to(torch.bfloat16)
+
+
+def measure(sizes: Sizes, recipe: Recipe | None, rows: int, trains: bool) -> Measured:
+    """A network of a recipe, bfloat16 where that is None, made, run and dropped."""
+    before = _allocated(sizes)
+    made = network(sizes)
+    if recipe is not None:
+        convert(made, recipe)
+        if not trains:
+            freeze(made, keep_weight=False)
+    gc.collect()
+    resident = _allocated(sizes) - before if sizes.device == "cuda" else held(made)
+    x = torch.randn(rows, sizes.width, generator=torch.Generator().manual_seed(1))
+    x = x.to(sizes.device, torch.bfloat16).requires_grad_(trains)
+    compiled = torch.compile(made, dynamic=False) if sizes.compiled else made
+    work = partial(_step, made, compiled, x) if trains else partial(_run, compiled, x)
+    output = work().detach().clone()
+    if sizes.device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        work()
+        torch.cuda.synchronize()
+    peak = torch.cuda.max_memory_allocated() - before if sizes.device == "cuda" else resident
+    few = sizes.device == "cuda" and not trains and rows <= max(FEW_ROWS)
+    took = _milliseconds(graphed(work) if few else work, sizes.device)
+    return Measured(took, resident, peak, output[:CHECKED].float())
+
+
+def _run(compiled: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    with torch.no_grad():
+        return compiled(x)
+
+
+def _step(made: nn.Module, compiled: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    made.zero_grad()
+    x.grad = None
+    y = compiled(x)
+    y.backward(x.detach())
+    return y
+
+
+def held(made: nn.Module) -> int:
+    """Bytes of a network's parameters and of what its layers keep beside them."""
+    kept: list[Tensor] = list(made.parameters())
+    layers = [layer for layer in made.modules() if isinstance(layer, MXLinear)]
+    kept += [layer.frozen for layer in layers if layer.frozen is not None]
+    parts = [part for x in kept for part in _parts(x)]
+    return sum({part.data_ptr(): part.numel() * part.element_size() for part in parts}.values())
+
+
+def _parts(x: Tensor) -> list[Tensor]:
+    return list(x.named_parts().values()) if hasattr(x, "named_parts") else [x]
+
+
+def _allocated(sizes: Sizes) -> int:
+    if sizes.device != "cuda":
+        return 0
+    gc.collect()
+    torch.cuda.synchronize()
+    return torch.cuda.memory_allocated()
+
+
+def _milliseconds(work: Callable[[], object], device: str) -> float:
+    return milliseconds(work) if device == "cuda" else min(seconds(work) for _ in range(3)) * 1e3
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Of one call, by the clock on the wall."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def table(
+    sizes: Sizes, title: str, recipes: dict[str, tuple[Recipe, float]], rows: int, trains: bool
+) -> Iterator[str]:
+    """Lines on networks of some recipes, after bfloat16's; SystemExit for a wrong output."""
+    base = measure(sizes, None, rows, trains)
+    yield _line(f"{title}: bfloat16", base, base, 1.0)
+    for name, (recipe, least) in recipes.items():
+        torch.compiler.reset()
+        got = measure(sizes, recipe, rows, trains)
+        cosine = nn.functional.cosine_similarity(got.output.flatten(), base.output.flatten(), 0)
+        if not float(cosine) >= least:
+            sys.exit(f"{title}, {name}: cosine {float(cosine):.4f} is not at least {least}")
+        yield _line(f"{title}: {name}", got, base, float(cosine))
+
+
+def _line(what: str, got: Measured, base: Measured, cosine: float) -> str:
+    memory, peak = got.resident / base.resident, got.peak / base.peak
+    return (
+        f"| {what} | {got.time:.3f} | {base.time / got.time:.2f} | {got.resident / MIB:.1f} "
+        f"({got.peak / MIB:.1f}) | {memory:.2f} ({peak:.2f}) | {cosine:.4f} |"
+    )
+
+
+def calls(device: str) -> Iterator[str]:
+    """Lines on what small calls cost a program, by the clock on the wall."""
+    m, n, k = (64, 1024, 1024) if device == "cuda" else (4, 8, 64)
+    x, y = (torch.randn(rows, k, device=device).to(torch.bfloat16) for rows in (m, n))
+    a, b = quantize(x, "e4m3"), quantize(y, "e4m3")
+    ways: dict[str, Callable[[], object]] = {
+        f"quantize, {m} x {k}": lambda: quantize(x, "e4m3"),
+        f"mx_matmul, {m} x {n} x {k}": lambda: mx_matmul(a, b),
+        f"matmul hopper, {m} x {n} x {k}": lambda: matmul(a, b, "hopper"),
+    }
+    count = 200 if device == "cuda" else 1
+    for name, work in ways.items():
+        work()
+
+        def many(work: Callable[[], object] = work) -> None:
+            for _ in range(count):
+                work()
+            if device == "cuda":
+                torch.cuda.synchronize()
+
+        best = min(seconds(many) for _ in range(3))
+        yield f"| {name} | {best / count * 1e6:.0f} |"
+
+
+def lines(sizes: Sizes, only: str | None = None) -> Iterator[str]:
+    """The tables, in Markdown."""
+    yield "| network | ms | times as fast | MiB held (most) | of bfloat16's | cosine |"
+    yield "|---|---|---|---|---|---|"
+    if only in (None, "frozen"):
+        yield from table(sizes, f"frozen, {sizes.tokens} tokens", FROZEN, sizes.tokens, False)
+    for rows in FEW_ROWS if only in (None, "few") else ():
+        yield from table(sizes, f"frozen, {rows} row{'s' * (rows > 1)}", FEW, rows, False)
+    if only in (None, "train"):
+        yield from table(sizes, f"step, {sizes.tokens} tokens", TRAINED, sizes.tokens, True)
+    if only in (None, "calls"):
+        yield "\n| call | us |\n|---|---|"
+        yield from calls(sizes.device)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(prog="python -m mxdot.nn.bench", description=__doc__)
+    add = parser.add_argument
+    add("--width", type=int, default=4096, help="features (default 4096)")
+    add("--hidden", type=int, default=16384, help="features inside the MLP (default 16384)")
+    add("--tokens", type=int, default=8192, help="rows of an input (default 8192)")
+    add("--device", choices=("cuda", "cpu"), default="cuda")
+    add("--eager", action="store_true", help="do not compile the networks")
+    add("--only", choices=("frozen", "few", "train", "calls"), help="one part of the table")
+    options = parser.parse_args(arguments)
+    for name in ("width", "hidden", "tokens"):
+        value = getattr(options, name)
+        if value < 128 or value % 128:
+            parser.error(f"--{name} must be a multiple of 128, not {value}")
+    if options.device == "cuda" and not torch.cuda.is_available():
+        parser.error("PyTorch sees no CUDA GPU: --device cpu shows the tables without one")
+    sizes = Sizes(options.width, options.hidden, options.tokens, options.device, not options.eager)
+    name = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
+    shape = f"{sizes.width} x {sizes.hidden}"
+    print(f"{name}, PyTorch {torch.__version__}, MLP of {shape}\n", flush=True)
+    for line in lines(sizes, options.only):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

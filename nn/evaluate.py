@@ -1,0 +1,228 @@
+"""evaluate: how far a quantised model's layers, and the whole of it, are from a reference."""
+
+import math
+import warnings
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..model.errors import choice
+from .batches import Batch, check_batches, evaluation_mode, run
+from .linear import MXLinear
+
+METRICS = {"sqnr": "SQNR, dB", "cosine": "cosine", "mse": "MSE"}
+FORMATS = {"sqnr": "{:.1f}", "cosine": "{:.6f}", "mse": "{:.3g}"}
+WHOLE = "the whole model"
+
+
+@dataclass
+class Errors:
+    """Of outputs against those of a reference, all as one vector; sums in float64."""
+
+    count: int = 0
+    got: float = 0.0  # sums of squares
+    want: float = 0.0
+    error: float = 0.0
+    product: float = 0.0
+    largest: float = 0.0  # error
+
+    def add(self, got: Tensor, want: Tensor) -> None:
+        """More outputs and their reference, of one shape."""
+        x, y = (t.detach().to(torch.float64).flatten() for t in (got, want))
+        error = x - y
+        self.count += len(x)
+        self.got += float(x @ x)
+        self.want += float(y @ y)
+        self.product += float(x @ y)
+        self.error += float(error @ error)
+        if len(x):
+            self.largest = max(self.largest, float(error.abs().max()))
+
+    @property
+    def cosine(self) -> float:
+        """Between both; 1 where both are zero."""
+        power = math.sqrt(self.got * self.want)
+        return self.product / power if power else float(self.got == self.want)
+
+    @property
+    def mse(self) -> float:
+        """The mean of the squared errors."""
+        return self.error / max(self.count, 1)
+
+    @property
+    def sqnr(self) -> float:
+        """10 log10 of the reference's power over the errors', in dB; infinite without errors."""
+        if not self.error:
+            return math.inf
+        return 10 * math.log10(self.want / self.error) if self.want else -math.inf
+
+    @property
+    def relative(self) -> float:
+        """The largest error over the root mean square of the reference."""
+        return self.largest / math.sqrt(self.want / self.count) if self.want else math.inf
+
+
+@dataclass(frozen=True)
+class LayerErrors:
+    """Of one layer. alone: given the reference's inputs; within: as it runs in the model."""
+
+    name: str
+    kernel: str
+    alone: Errors = field(default_factory=Errors)
+    within: Errors = field(default_factory=Errors)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Errors layer by layer, in the order of the model, and of what it returns; `str` is a table.
+
+    metric: what `values` gives, and what the table has of layers as they run in the model.
+    """
+
+    layers: tuple[LayerErrors, ...]
+    whole: Errors
+    metric: str
+
+    def values(self) -> dict[str, float]:
+        """The metric of each layer alone by its name, and of the whole model."""
+        of_layers = {layer.name: getattr(layer.alone, self.metric) for layer in self.layers}
+        return {**of_layers, WHOLE: getattr(self.whole, self.metric)}
+
+    def __str__(self) -> str:
+        columns = ["layer", *METRICS.values(), f"{METRICS[self.metric]} in the model", "kernel"]
+        lines = [_row(columns), _row(["---"] * len(columns))]
+        for layer in self.layers:
+            within = _shown(layer.within, self.metric)
+            lines.append(_row([layer.name, *_all(layer.alone), within, layer.kernel]))
+        whole = _all(self.whole)
+        lines.append(_row([WHOLE, *whole, _shown(self.whole, self.metric), ""]))
+        return "\n".join(lines)
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _all(errors: Errors) -> list[str]:
+    return [_shown(errors, metric) for metric in METRICS]
+
+
+def _shown(errors: Errors, metric: str) -> str:
+    return FORMATS[metric].format(getattr(errors, metric))
+
+
+Calls = dict[str, list[tuple[Tensor, Tensor]]]
+
+
+def evaluate(
+    model: nn.Module, reference: nn.Module, batches: Iterable[Batch], metric: str = "sqnr"
+) -> Evaluation:
+    """The errors of `model`'s layers and of its output against those of `reference`.
+
+    model: a network with MXLinears, converted, frozen or made quantised. reference: the network
+    that it stands for, with layers of the same names, which take and give tensors of the same
+    shapes; not the same object: `copy.deepcopy` a model before `convert`.
+    batches: as `calibrate` takes them. Both run in evaluation mode, without gradients and
+    uncompiled; the outputs of one batch are kept at a time.
+    metric: ``sqnr``, ``cosine`` or ``mse``. Of an output that is a tuple, a list or a mapping the
+    first tensor counts.
+    Layers that no batch called are left out; a UserWarning names them: something may read their
+    weight, in high precision.
+    Raises TypeError or ValueError, naming the argument, for anything else.
+    """
+    for name, each in (("model", model), ("reference", reference)):
+        if not isinstance(each, nn.Module):
+            raise TypeError(f"{name} must be a torch.nn.Module, not {type(each).__name__}")
+    choice("metric", metric, METRICS)
+    check_batches(batches)
+    layers = {n: each for n, each in model.named_modules() if isinstance(each, MXLinear)}
+    if not layers:
+        raise ValueError("model must have an MXLinear to evaluate, not none")
+    others = _others(layers, reference)
+    errors = {name: LayerErrors(name, layer.kernel) for name, layer in layers.items()}
+    whole = Errors()
+    with evaluation_mode(model, reference):
+        for index, batch in enumerate(batches):
+            want, wanted = _observed(reference, others, batch, index)
+            got, calls = _observed(model, layers, batch, index)
+            _compare(errors, layers, calls, wanted)
+            whole.add(_first(got), _first(want))
+    if not whole.count:
+        raise ValueError("batches must hold at least one batch with an output, not none")
+    called = tuple(layer for layer in errors.values() if layer.alone.count)
+    if len(called) < len(errors):
+        left = ", ".join(name for name, layer in errors.items() if not layer.alone.count)
+        warnings.warn(
+            f"evaluate leaves out layers that model never called: {left}; something else may "
+            "multiply by their weight, in high precision",
+            stacklevel=2,
+        )
+    return Evaluation(called, whole, metric)
+
+
+def _others(layers: Mapping[str, MXLinear], reference: nn.Module) -> dict[str, nn.Module]:
+    """The reference's layers of the same names."""
+    named = dict(reference.named_modules())
+    missing = [repr(name) for name in layers if name not in named]
+    if missing:
+        raise ValueError(f"reference must have the layers of model, not miss {', '.join(missing)}")
+    shared = [repr(name) for name, layer in layers.items() if named[name] is layer]
+    if shared:
+        raise ValueError(f"reference must have layers of its own, not share {', '.join(shared)}")
+    return {name: named[name] for name in layers}
+
+
+def _observed(
+    model: nn.Module, layers: Mapping[str, nn.Module], batch: Batch, index: int
+) -> tuple[Any, Calls]:
+    """The output, and what came into the layers and out of them, call by call."""
+    calls: Calls = {name: [] for name in layers}
+    with ExitStack() as stack:
+        for name, layer in layers.items():
+
+            def record(
+                _: Any, args: tuple[Tensor, ...], kwargs: Any, y: Tensor, name: str = name
+            ) -> None:
+                x = args[0] if args else kwargs["input"]
+                calls[name].append((x.clone(), y.clone()))  # networks may change them in place
+
+            handle = layer.register_forward_hook(record, with_kwargs=True)
+            stack.callback(handle.remove)
+        return run(model, batch, index), calls
+
+
+def _compare(
+    errors: Mapping[str, LayerErrors], layers: Mapping[str, MXLinear], got: Calls, want: Calls
+) -> None:
+    for name, of_layer in errors.items():
+        counts = len(got[name]), len(want[name])
+        if counts[0] != counts[1]:
+            raise ValueError(
+                f"model must call layer {name!r} as often as reference, {counts[1]} times, not "
+                f"{counts[0]}"
+            )
+        for (_, here), (x, there) in zip(got[name], want[name], strict=True):
+            if here.shape != there.shape:
+                shapes = f"{tuple(there.shape)}, not {tuple(here.shape)}"
+                raise ValueError(f"outputs of layer {name!r} must have the same shape, {shapes}")
+            of_layer.within.add(here, there)
+            layer = layers[name]
+            # Not that of its output, which autocast inside the model may have set.
+            dtype = layer.weight.dtype if layer.keeps_weight else here.dtype
+            of_layer.alone.add(layer(x.to(dtype)), there)
+
+
+def _first(output: Any) -> Tensor:
+    """The tensor of an output, or its first."""
+    if isinstance(output, Tensor):
+        return output
+    parts = output.values() if isinstance(output, Mapping) else output
+    if isinstance(parts, Iterable):
+        for part in parts:
+            if isinstance(part, Tensor):
+                return part
+    raise TypeError(f"outputs of model must be a tensor, or have one, not {type(output).__name__}")

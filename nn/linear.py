@@ -1,0 +1,322 @@
+"""MXLinear: torch.nn.Linear whose matrix products take operands of MX formats or of schemes."""
+
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..gpu import checks
+from ..gpu.tensors.container import Container, alike, holds_codes
+from ..model.errors import flag
+from ..model.schemes import Limits
+from . import limits as static
+from . import sharded
+from .frozen import dense_codes, frozen_weight
+from .kernel import kernel_of
+from .multiply import FAST, Rule
+from .products import Products
+from .quantizers import Operand, SchemeQuantizer
+from .recipe import Recipe
+
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+class MXLinear(nn.Linear):
+    """A drop-in for torch.nn.Linear, with the same parameters and the same state_dict.
+
+    A layer that has `activation_limits` saves them in it too. With ``delayed`` limits it has a
+    buffer more, `amax_history`; with ``learned`` ones Parameters `weight_limit` and
+    `activation_limit`, float32, to be made before the optimiser is: they begin with the first
+    forward pass in training, where they are 0. No cast changes any of these.
+    With input x (..., K), weight W (N, K) and the gradient g (..., N) of the output, rows counted
+    along M, it computes
+
+        output           x W^T   (M, N)   x and W quantised along K
+        input gradient   g W     (M, K)   g and W quantised along N
+        weight gradient  g^T x   (N, K)   g and x quantised along M
+
+    Each operand is quantised from the tensor in the precision it came in, never from another
+    quantised one; an axis that the block size does not divide is filled up with zeros. Gradients
+    pass the quantisation as if it were not there (straight-through).
+    In a recipe with schemes each operand is quantised once, its groups along the features (K of x
+    and W, N of g), and the backward products take those values too; with `groups` ``sums`` it is as
+    above.
+    `freeze` keeps the quantised weight for inference.
+
+    Results have the dtype of autocast, or of the input outside it; the bias is added in that dtype,
+    after the product. A fast product multiplies dequantised values of that dtype. They are exact in
+    bfloat16 and float32 (no format has more than 8 significant bits) but for values outside
+    their normal range, and float16's range is small.
+    Raises TypeError or ValueError for inputs that nn.Linear would refuse, and for float64.
+    """
+
+    is_frozen: bool = False
+    frozen: Operand | None = None  # what is kept beside the weight, from the next pass at latest
+    _of_part: bool = False  # whether that is of this rank's part of a weight
+    _rule: Rule = FAST  # by which a frozen layer multiplies
+    _static: SchemeQuantizer | None = None  # of activations, where they have limits
+    amax_history: Tensor  # of delayed limits
+    limits_begun: bool = False  # whether learned limits have begun to
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        recipe: Recipe | None = None,
+    ) -> None:
+        super().__init__(in_features, out_features, bias, device, dtype)
+        self.recipe = as_recipe(recipe)
+        static.set_up(self)
+
+    @property
+    def activation_limits(self) -> Limits | None:
+        """What activations are quantised within, each of shape (1, 1); None: their own extremes.
+
+        For schemes of activations with an outermost scale per tensor; what lies beyond saturates.
+        `mxdot.gpu.calibrate` finds some. They are in the state_dict, and load into any such layer;
+        moving and casting the layer does not change them.
+        Setting them raises TypeError or ValueError, naming them.
+        """
+        return None if self._static is None else self._static.limits
+
+    @activation_limits.setter
+    def activation_limits(self, limits: Limits | None) -> None:
+        self._static = None if limits is None else static.with_limits(self.recipe, limits)
+
+    def freeze(self, keep_weight: bool = True) -> "MXLinear":
+        """Quantise the weight once, for inference: the layer multiplies by what is kept.
+
+        The weight takes no gradient from here on. It stays in the state_dict; loading another one,
+        and moving or casting the layer, quantises again, any other change of it does not. A weight
+        that is a DTensor (`fully_shard`) is quantised by the next forward pass, which has it whole,
+        and so is one that became a DTensor since (`parallelize_module`).
+        keep_weight: False puts the codes in the weight's place, as a Parameter that is a container
+        (`MXTensor`, ...), filled up to whole groups. Results are the same. It is saved, loaded into
+        such layers, moved and cut as others are, but not cast; there is no way back, and no
+        gradient for the input. ValueError for a weight that is a DTensor.
+        Where the schemes have exact INT32 sums, these replace ``fast`` products; INT4 weights of a
+        ``fast`` weight-only product are packed (`mxdot.gpu.schemes.pack_weights`).
+        """
+        flag("keep_weight", keep_weight)
+        whole = not checks.is_dtensor(self.weight)
+        if self.keeps_weight and not (keep_weight or whole):
+            raise ValueError("keep_weight must be True of a weight that is a DTensor, not False")
+        self._takes_gradients(False)
+        self.is_frozen = True
+        # Found once: torch.compile would not trace what finds it.
+        self._rule = self.recipe.inference_accumulator(self.in_features)
+        if not keep_weight and self.keeps_weight:
+            codes = self.codes_of(self.weight.detach())
+            if isinstance(codes, Container):  # it has a format
+                self.weight = nn.Parameter(codes, requires_grad=False)
+        if not self.keeps_weight:
+            self.frozen = None  # the weight is
+            return self
+        self._of_part = not whole
+        self.frozen = self._frozen_weight(self.weight.detach()) if whole else None
+        return self
+
+    def _frozen_weight(self, weight: Tensor) -> Operand:
+        limit = static.within(self, "weight", weight)[1]
+        return frozen_weight(weight, self.recipe, self._rule, limit)
+
+    def codes_of(self, weight: Tensor) -> Operand:
+        """What a frozen layer has in the place of a weight (N, K)."""
+        limit = static.within(self, "weight", weight)[1]
+        return dense_codes(weight, self.recipe, self._rule, limit)
+
+    def unfreeze(self) -> "MXLinear":
+        """Forget the quantised weight; the weight takes gradients. ValueError if it is not kept."""
+        self._check_keeps_weight("unfreeze")
+        self._takes_gradients(True)
+        self.is_frozen, self.frozen = False, None
+        return self
+
+    def _takes_gradients(self, wanted: bool) -> None:
+        for x in (self.weight, *static.learned(self)):
+            x.requires_grad_(wanted)
+
+    @property
+    def rule(self) -> Rule:
+        """What multiplies for the output: ``fast``, ``float8`` or an accumulator."""
+        return self._rule if self.is_frozen else self.recipe.accumulator
+
+    @property
+    def kernel(self) -> str:
+        """Which product that is, and who computes it where the weight is (`kernel_of`)."""
+        return kernel_of(self)
+
+    @property
+    def keeps_weight(self) -> bool:
+        """Whether there is a weight of floats, and not its codes alone."""
+        return not holds_codes(self.weight)
+
+    def _check_keeps_weight(self, what: str) -> None:
+        if not self.keeps_weight:
+            raise ValueError(f"{what} must be of a layer frozen with keep_weight=True, not False")
+
+    def _apply(self, fn: Any, recurse: bool = True) -> "MXLinear":
+        """Codes and limits go where the rest goes, but are not cast."""
+
+        def moved(x: Tensor) -> Tensor:
+            if not (holds_codes(x) or static.is_state(self, x)):
+                return fn(x)
+            probe = fn(torch.empty(0, dtype=torch.uint8, device=x.device))
+            where = probe.device
+            if where.type == "cpu" and probe.is_shared():
+                return x.share_memory_()
+            return fn(x) if "meta" in (x.device.type, where.type) else x.to(where)
+
+        super()._apply(moved, recurse)
+        return self.freeze() if self.is_frozen else self
+
+    def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
+        """As nn.Module has it; a weight of floats that takes the place of codes is not frozen."""
+        before = self._parameters.get(name)
+        super().register_parameter(name, param)
+        if before is not None and holds_codes(before) and param is not None:
+            self.is_frozen = holds_codes(param)
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        limits = self.activation_limits
+        if limits is not None:
+            destination[prefix + static.KEY] = static.to_tensor(limits, self.weight.device)
+
+    def _load_from_state_dict(
+        self,
+        state_dict: Any,
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Limits as a buffer would be: a key that the layer has no use for is unexpected. Codes in
+        the weight's place only where there are such codes already."""
+        before = self.weight
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+        if holds_codes(self.weight) and not alike(self.weight, before):  # assigned
+            found = getattr(self.weight, "_local_tensor", self.weight)
+            error_msgs.append(
+                f"{prefix}weight must be of a layer frozen with keep_weight=False and of equal "
+                f"recipe to take {found}"
+            )
+            self.weight = before
+        key = prefix + static.KEY
+        if key in state_dict and static.static_scheme(self.recipe) is not None:
+            if key in unexpected_keys:
+                unexpected_keys.remove(key)
+            try:
+                self.activation_limits = static.from_tensor(state_dict[key])
+            except ValueError as error:
+                error_msgs.append(f"{prefix}{error}")
+        elif strict and self.activation_limits is not None:
+            missing_keys.append(key)
+        if self.is_frozen:
+            self.freeze()
+
+    @classmethod
+    def from_linear(cls, linear: nn.Linear, recipe: Recipe | None = None) -> "MXLinear":
+        """A layer with the parameters (not copies), hooks and mode of `linear`, and no limits."""
+        if not isinstance(linear, nn.Linear):
+            raise TypeError(f"linear must be a torch.nn.Linear, not {type(linear).__name__}")
+        if isinstance(linear, MXLinear):
+            linear._check_keeps_weight("linear")
+        recipe = as_recipe(recipe)
+        made = cls.__new__(cls)
+        made.__dict__.update(linear.__dict__)
+        made.recipe, made.activation_limits = recipe, None
+        made.is_frozen, made.frozen = False, None
+        static.set_up(made)
+        return made
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002  # nn.Linear's name
+        return self.add_bias(self.multiply(input))
+
+    def multiply(self, x: Tensor) -> Tensor:
+        """x W^T without the bias: (..., K) to (..., N)."""
+        dtype = self._result_dtype(x)
+        if not checks.is_dtensor(self.weight):
+            return self._product(x, self.weight, dtype)
+        if self.is_frozen and not self._of_part:
+            self.frozen, self._of_part = None, True
+        return sharded.product(x, self.weight, lambda *parts: self._product(*parts, dtype))
+
+    def _product(self, x: Tensor, weight: Tensor, dtype: torch.dtype) -> Tensor:
+        """x W^T with all of the weight, or with one rank's part of x and of the weight."""
+        rows = x.reshape(prod(x.shape[:-1]), x.shape[-1])
+        activation = self._static
+        if activation is None:
+            activation = self.recipe.quantizer("activation")
+        record = self.training and not self.is_frozen
+        if record and not self.limits_begun and self.recipe.limits == "learned":
+            static.begin(self, weight=weight, activation=rows)
+        rows, x_limit = static.within(self, "activation", rows, record)
+        weight_limit = None
+        if self.is_frozen:
+            weight = weight.detach()
+            if self.frozen is None and not isinstance(weight, Container):
+                self.frozen = self._frozen_weight(weight)
+        # Of a frozen layer the backward pass alone looks at it.
+        if not isinstance(weight, Container) and (torch.is_grad_enabled() or not self.is_frozen):
+            weight, weight_limit = static.within(self, "weight", weight, record)
+        history = self.amax_history if self.recipe.limits == "delayed" else None
+        frozen = weight if isinstance(weight, Container) else self.frozen
+        features = min(self.out_features, weight.shape[0])  # codes may fill up a group
+        limits = x_limit, weight_limit, history, record
+        product = Products.apply(
+            rows, weight, *limits, features, frozen, self._rule, activation, self.recipe, dtype
+        )
+        return product.reshape(*x.shape[:-1], features)
+
+    def add_bias(self, product: Tensor) -> Tensor:
+        """`product` plus the bias, if there is one."""
+        return product if self.bias is None else product + self.bias.to(product.dtype)
+
+    def extra_repr(self) -> str:
+        limits, shown = self.activation_limits, ""
+        if limits is not None:
+            shown = f", activation_limits=({limits.low.item():g}, {limits.high.item():g})"
+        return f"{super().extra_repr()}, kernel={self.kernel!r}, recipe={self.recipe}{shown}"
+
+    def _result_dtype(self, x: Tensor) -> torch.dtype:
+        """The dtype of results; raises for an input or a weight that does not fit."""
+        if not checks.holds_values(x) or x.layout != torch.strided:
+            got = x.layout if checks.holds_values(x) else type(x).__name__
+            raise TypeError(f"input must be a dense torch.Tensor, not {got}")
+        if x.ndim == 0 or x.shape[-1] != self.in_features:
+            raise ValueError(
+                f"input must have shape (..., {self.in_features}), not {tuple(x.shape)}"
+            )
+        for name, tensor in (("input", x), ("weight", self.weight)):
+            if tensor.dtype not in DTYPES:
+                known, got = [*map(checks.dtype_name, DTYPES)], checks.dtype_name(tensor.dtype)
+                raise TypeError(
+                    f"{name} must have dtype {', '.join(known[:-1])} or {known[-1]}, not {got}"
+                )
+        if checks.is_dtensor(self.weight):
+            sharded.check_cut(self.weight, (self.out_features, self.in_features), self.recipe)
+        if torch.is_autocast_enabled(x.device.type):
+            return torch.get_autocast_dtype(x.device.type)
+        if self.keeps_weight and x.dtype != self.weight.dtype:
+            want, got = checks.dtype_name(self.weight.dtype), checks.dtype_name(x.dtype)
+            raise TypeError(f"input must have the weight's dtype {want}, not {got}")
+        return x.dtype
+
+
+def as_recipe(recipe: Recipe | None) -> Recipe:
+    """`recipe`, or the default one for None; TypeError for anything else."""
+    if recipe is None:
+        return Recipe()
+    if not isinstance(recipe, Recipe):
+        raise TypeError(f"recipe must be a Recipe, not {type(recipe).__name__}")
+    return recipe

@@ -1,0 +1,89 @@
+"""Products of operands: which kernel multiplies what a layer's quantisers leave."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from ..gpu import schemes
+from ..gpu.names import named_scheme
+from ..gpu.ops.block_scaled import block_scaled_matmul
+from ..gpu.ops.float8 import float8_matmul
+from ..gpu.ops.matmul import matmul
+from ..gpu.ops.regroup import regroup
+from ..gpu.schemes import PackedWeights, ScaledTensor, int8, weight_only
+from ..gpu.tensors.mx import MXTensor
+from ..gpu.tensors.packed import PackedTensor
+from ..model.accumulators import Accumulator, Int32
+from .quantizers import Codes, MXQuantizer, Operand, Quantizer
+
+FAST = "fast"  # in place of an accumulator: one ordinary product of values
+FLOAT8 = "float8"  # the same: by the FP8 units, of codes with float scales
+BLOCK_SCALED = "block_scaled"  # the same: by units that take MXFP8 or NVFP4 blocks
+Rule = Accumulator | str
+
+
+def operand(
+    quantizer: Quantizer,
+    x: Tensor,
+    accumulator: Rule,
+    transposed: bool = False,
+    limit: Tensor | None = None,
+) -> Operand:
+    """What `multiply` takes for `x`: values for a fast product, codes for an accumulator."""
+    if accumulator == FAST:
+        return quantizer.values(x, transposed, limit)
+    if accumulator == FLOAT8 and isinstance(quantizer, MXQuantizer):
+        return quantizer.regrouped(x)
+    return for_rule(quantizer.codes(x, limit), accumulator)
+
+
+def for_rule(codes: Operand, accumulator: Rule) -> Operand:
+    """MX blocks regrouped for the FP8 units, other codes as they are."""
+    regroups = accumulator == FLOAT8 and isinstance(codes, MXTensor)
+    return regroup(codes) if regroups else codes
+
+
+def multiply(
+    a: Operand,
+    b: Operand,
+    accumulator: Rule,
+    shape: Sequence[int],
+    dtype: torch.dtype,
+) -> Tensor:
+    """The dot products of rows of `a` and of `b`, (M, N) = `shape` of `dtype`.
+
+    Values are multiplied in that dtype, and so is `a` of a weight-only product, and codes `b` of a
+    fast one. Rows that `codes` has added are left out. Packed weights are for an `a` of values.
+    """
+    if isinstance(b, PackedTensor):
+        b = b.unpack()
+    if accumulator in (FLOAT8, BLOCK_SCALED):
+        by_units = float8_matmul if accumulator == FLOAT8 else block_scaled_matmul
+        return by_units(a, b, dtype)[: shape[0], : shape[1]]
+    if isinstance(a, MXTensor) and isinstance(b, MXTensor):
+        return matmul(a, b, accumulator).to(dtype)
+    if isinstance(a, ScaledTensor) and isinstance(b, ScaledTensor):
+        if accumulator == Int32() and int8.takes(
+            *(named_scheme(side.scheme_name) for side in (a, b))
+        ):
+            product = schemes.int8_matmul(a, b, out_dtype=dtype)  # the same bits, by a kernel
+        else:
+            product = schemes.matmul(a, b, accumulator).to(dtype)
+        return product[: shape[0], : shape[1]]
+    a = a.to(dtype)
+    if isinstance(b, PackedWeights) and dtype in weight_only.FLOATS:
+        return schemes.weight_only_matmul(_filled(a, b.shape), b)[:, : shape[1]]
+    if isinstance(b, ScaledTensor) and accumulator != FAST:
+        return schemes.matmul(_filled(a, b.shape), b, accumulator)[:, : shape[1]].to(dtype)
+    if isinstance(b, ScaledTensor):  # as `values` leaves it, for the library to sum alike
+        b = b.dequantize()[: shape[1], : a.shape[1]]
+    elif isinstance(b, Codes):
+        b = b.dequantize(dtype)[: shape[1], : a.shape[1]]
+    return a @ b.to(dtype).T
+
+
+def _filled(a: Tensor, b: torch.Size) -> Tensor:
+    """`a` with as many columns as the weights."""
+    return pad(a, (0, b[1] - a.shape[1]))

@@ -1,0 +1,243 @@
+"""How the operands of a linear layer are quantised: one interface for MX, schemes and neither.
+
+A matrix (rows, K) of one role becomes values, which ordinary products multiply, or codes, which
+`multiply.py` does by an accumulator. `transposed` says that the matrix is the transpose of what the
+role is: MX blocks run along the axis that is summed over in any case, groups of a scheme along the
+features or that axis. `limit` holds magnitudes in place of the extremes of the outermost groups of
+a scheme, float32 of the shape of their scales.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import lcm
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from ..gpu import schemes
+from ..gpu.names import scheme_name
+from ..gpu.ops.quantize import quantize
+from ..gpu.ops.quantize_both import both
+from ..gpu.ops.quantize_regrouped import quantize_regrouped
+from ..gpu.ops.regroup import Regrouped, regroup
+from ..gpu.schemes import PackedWeights, ScaledTensor
+from ..gpu.tensors.mx import MXTensor
+from ..gpu.tensors.packed import PackedTensor, pack_rows_of, unpack_rows_of
+from ..model.formats import MX_FORMATS
+from ..model.schemes import Limits, Scheme
+from .fake_quantize import fake_quantize
+from .hadamard import Hadamard
+
+Codes = MXTensor | ScaledTensor | PackedTensor | PackedWeights
+Operand = Codes | Regrouped | Tensor
+
+
+class Quantizer(Protocol):
+    """What becomes of a float32, float16 or bfloat16 matrix (rows, K) of a role."""
+
+    def values(self, x: Tensor, transposed: bool, limit: Tensor | None = None) -> Tensor:
+        """(rows, K), or K filled up with zeros: what quantisation leaves."""
+        ...
+
+    def codes(self, x: Tensor, limit: Tensor | None = None) -> Operand:
+        """The same with codes, rows and K filled up with zeros to whole groups."""
+        ...
+
+    def both(
+        self, x: Tensor, fast: bool, mix: Hadamard | None = None, limit: Tensor | None = None
+    ) -> tuple[Operand, list[Tensor]]:
+        """`values(x)` of a fast product, else `codes(x)`; and what is kept of `x`, without gaps, to
+        multiply by its transpose, as `mix` makes it, later."""
+        ...
+
+    def transpose(
+        self, kept: list[Tensor], rows: int, columns: int, mix: Hadamard | None = None
+    ) -> Operand:
+        """The transpose of a matrix (rows, columns) of which `both` kept that, for `multiply`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Unquantized:
+    """The precision there is; K is filled up to a multiple of `columns`."""
+
+    columns: int
+
+    def values(self, x: Tensor, transposed: bool, limit: Tensor | None = None) -> Tensor:
+        return self.codes(x)
+
+    def codes(self, x: Tensor, limit: Tensor | None = None) -> Tensor:
+        padding = -x.shape[1] % self.columns
+        return pad(x, (0, padding)) if padding else x
+
+    def both(
+        self, x: Tensor, fast: bool, mix: Hadamard | None = None, limit: Tensor | None = None
+    ) -> tuple[Tensor, list[Tensor]]:
+        return self.codes(x), [x]
+
+    def transpose(
+        self, kept: list[Tensor], rows: int, columns: int, mix: Hadamard | None = None
+    ) -> Tensor:
+        return self.codes(mixed(kept[0].T, mix))
+
+
+@dataclass(frozen=True)
+class MXQuantizer:
+    """MX blocks of a format, by its name, along K."""
+
+    format: str
+    block_size: int
+    scale_rule: str
+    rounding: str
+
+    def values(self, x: Tensor, transposed: bool, limit: Tensor | None = None) -> Tensor:
+        return fake_quantize(
+            x,
+            self.format,
+            block_size=self.block_size,
+            scale_rule=self.scale_rule,
+            rounding=self.rounding,
+            words=self._random_words(x),
+        )
+
+    def codes(self, x: Tensor, limit: Tensor | None = None) -> MXTensor:
+        words = self._random_words(x)
+        return quantize(
+            x,
+            self.format,
+            block_size=self.block_size,
+            scale_rule=self.scale_rule,
+            rounding=self.rounding,
+            rng=None if words is None else words.to(torch.uint32),
+            pad=True,
+        )
+
+    def regrouped(self, x: Tensor) -> Regrouped:
+        """`regroup(codes(x))`, for the FP8 units."""
+        if self.rounding == "stochastic":
+            return regroup(self.codes(x))
+        return quantize_regrouped(x, self.format, self.block_size, self.scale_rule)
+
+    def both(
+        self, x: Tensor, fast: bool, mix: Hadamard | None = None, limit: Tensor | None = None
+    ) -> tuple[Operand, list[Tensor]]:
+        """Both of one look at `x`; kept are codes and scales of its transpose."""
+        fmt, size, (rows, columns) = MX_FORMATS[self.format], self.block_size, x.shape
+        if mix is not None:
+            turned = self.codes(mix(x.T))
+            kept = [pack_rows_of(turned.codes, fmt.bits), turned.scales]
+            return self.values(x, False) if fast else self.codes(x), kept
+        whole = pad(x, (0, -columns % size, 0, -rows % size))
+        rules = self.format, size, self.scale_rule, self.rounding, "poison"
+        # Tensors, not containers: the compiler keeps no views for the backward pass.
+        codes, scales, *across = both(whole, *rules, None, None, True, None)
+        along = MXTensor.of_valid_codes(codes[:rows], scales[:rows], fmt, size, 1)
+        kept = [pack_rows_of(across[0], fmt.bits), across[1]]
+        return along.dequantize() if fast else along, kept
+
+    def transpose(
+        self, kept: list[Tensor], rows: int, columns: int, mix: Hadamard | None = None
+    ) -> MXTensor:
+        packed, scales = kept
+        fmt, length = MX_FORMATS[self.format], scales.shape[1] * self.block_size
+        codes = unpack_rows_of(packed, fmt.bits, length)[:columns]
+        return MXTensor.of_valid_codes(codes, scales[:columns], fmt, self.block_size, 1)
+
+    def _random_words(self, x: Tensor) -> Tensor | None:
+        """Words from 0 to 2^32 - 1, int64, one per element of `x` filled up to whole blocks."""
+        if self.rounding != "stochastic":
+            return None
+        rows, length = x.shape
+        return random_words(x, (rows, length + -length % self.block_size))
+
+
+@dataclass(frozen=True)
+class SchemeQuantizer:
+    """A scheme; K of codes is a multiple of `columns`.
+
+    once: groups run along the features, so that the transpose has the same values; else along K.
+    limits: of the one outermost scale, in place of the extremes of each matrix.
+    """
+
+    scheme: Scheme
+    columns: int
+    limits: Limits | None = None
+    rounding: str = "nearest_even"
+    once: bool = True
+    text: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._name_scheme()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._name_scheme()  # in this process
+
+    def _name_scheme(self) -> None:
+        # Made once: torch.compile would not trace what makes it.
+        object.__setattr__(self, "text", scheme_name(self.scheme))
+
+    def values(self, x: Tensor, transposed: bool, limit: Tensor | None = None) -> Tensor:
+        if transposed and self.once:
+            return self.values(x.T, False, limit).T
+        return self._values(self.codes(x, limit), *x.shape)
+
+    def codes(self, x: Tensor, limit: Tensor | None = None) -> ScaledTensor:
+        whole, rng = whole_groups(x, self.scheme, self.columns), None
+        if self.rounding == "stochastic":
+            rng = random_words(whole, whole.shape).to(torch.uint32)
+        limits = self.limits if limit is None else limit
+        return schemes.quantize(whole, self.text, limits=limits, rounding=self.rounding, rng=rng)
+
+    def both(
+        self, x: Tensor, fast: bool, mix: Hadamard | None = None, limit: Tensor | None = None
+    ) -> tuple[Operand, list[Tensor]]:
+        made = self.codes(x, limit)
+        turned = made if self.once else self.codes(mixed(x.T, mix), limit)
+        codes, *others = turned.parts()
+        kept = [pack_rows_of(codes, self.scheme.elements[0].bits), *others]
+        return self._values(made, *x.shape) if fast else made, kept
+
+    def transpose(
+        self, kept: list[Tensor], rows: int, columns: int, mix: Hadamard | None = None
+    ) -> Operand:
+        packed, *others = kept
+        length = columns
+        if not self.once:
+            length = rows if mix is None else mix.length(rows)
+        length += _missing(length, self.columns)
+        codes = unpack_rows_of(packed, self.scheme.elements[0].bits, length)
+        made = ScaledTensor.of_parts(self.text, [codes, *others], 1)
+        return self._values(made, rows, columns).T if self.once else made
+
+    def _values(self, codes: ScaledTensor, rows: int, columns: int) -> Tensor:
+        return codes.dequantize()[:rows, :columns]
+
+
+def mixed(x: Tensor, mix: Hadamard | None) -> Tensor:
+    """`mix(x)`, where there is one."""
+    return x if mix is None else mix(x)
+
+
+def random_words(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """Words from 0 to 2^32 - 1 of PyTorch's default generator, int64, on the device of `x`."""
+    return torch.randint_like(x.new_empty(tuple(shape), dtype=torch.int64), 0, 2**32)
+
+
+def whole_groups(x: Tensor, scheme: Scheme, columns: int) -> Tensor:
+    """A matrix filled up with zeros to whole groups of rows, and to a multiple of `columns`."""
+    rows = lcm(*(level.granularity.rows or 1 for level in scheme.levels))
+    below, right = _missing(x.shape[0], rows), _missing(x.shape[1], columns)
+    return pad(x, (0, right, 0, below))
+
+
+def _missing(size: int, group: int) -> int:
+    """How much `size` lacks of whole groups; of one group at least, for a scale needs one."""
+    return max(group - size, -size % group)
+
+
+def group_columns(*of: Scheme) -> int:
+    """The least row length that every group of the schemes divides."""
+    return lcm(*(level.granularity.columns or 1 for scheme in of for level in scheme.levels))

@@ -1,0 +1,202 @@
+"""An energy proxy: how much of a unit's netlist switches for each block of a dot product.
+
+Every change of a net is weighed by what has to be charged for it: by the area of the cell that
+drives it (`gates`), or by the capacitance of the pins that it drives, and of its wire where the
+library names a default wire load (`cells`). A proxy, because other wires, glitches, leakage and
+short-circuit currents are left out: it ranks units, and does not predict watts. docs/cost.md has
+the method.
+"""
+
+import hashlib
+import time
+from collections import defaultdict
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..model import DotConfig
+from ..model.errors import integer
+from .activity import Activity, Words, pack, unpack
+from .cache import Cache
+from .flow import Flow
+from .liberty import Library
+from .library_files import digest_of, library_of
+from .measure import TIME_LIMIT, measure_netlist
+from .netlist import Bit, fanouts
+from .stimulus import NORMAL, Feed, batches
+
+STREAMS, CYCLES = 256, 48
+CLOCK_PIN = 1.0
+"""NAND2 equivalents that the clock charges in a flip-flop of the flow `gates`."""
+
+
+@dataclass(frozen=True)
+class Energy:
+    """The proxy for one block of a dot product (`lanes` products), averaged over the run."""
+
+    per_block: float
+    """In `unit`: `NAND2` equivalents of area switched, or `fJ` at the library's supply."""
+    per_product: float
+    """The same for one product of two elements."""
+    unit: str
+    gates: float
+    """The part of `per_block` that gates switch."""
+    registers: float
+    """The part that flip-flops' outputs switch."""
+    clock: float
+    """The part that the clock switches in flip-flops, twice in every cycle."""
+    activity: float
+    """Changes for each net and cycle."""
+    blocks: int
+    """Blocks that were counted."""
+    cycles: int
+    """Cycles that were counted, of all streams together."""
+    data: str
+    tool: str = ""
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return asdict(self)
+
+
+def energy(
+    config: DotConfig,
+    flow: Flow | None = None,
+    *,
+    cache_dir: Path,
+    verilog: str | None = None,
+    data: str = NORMAL,
+    seed: int = 1,
+    streams: int = STREAMS,
+    cycles: int = CYCLES,
+    limit: float = TIME_LIMIT,
+) -> Energy:
+    """The energy proxy of a unit, for the flows `gates` and `cells`.
+
+    verilog: the text of the unit with the top `mxdot_dot`, generated when None. data: a data set of
+    `compare.accuracy` (normal, ...), quantised, or `regression`, the traffic of `mxdot sim`. The
+    netlist runs with `streams` sequences of blocks side by side, a block offered in
+    every cycle; `cycles` are counted after the pipeline has filled. Cached as in `measure`.
+    """
+    from ..hw.verilog import default_top, generate
+
+    flow = flow or Flow()
+    integer("streams", streams, 1, 65536)
+    integer("cycles", cycles, 1, 10**6)
+    top = default_top(config)
+    text = generate(config, top) if verilog is None else verilog
+    cost, netlist = measure_netlist(text, top, flow, cache_dir=cache_dir, limit=limit)
+    fill = config.latency * config.interval + 2
+    products = batches(config, data, seed, streams * (cycles + fill))
+    library = library_of(flow)
+    digest = hashlib.sha256(digest_of(flow).encode())
+    if library.wire_load is not None:
+        digest.update(repr(library.wire_load).encode())
+    for batch in products:
+        for name in ("a", "b", "scale_a", "scale_b", "c"):
+            digest.update(np.ascontiguousarray(getattr(batch, name)).tobytes())
+    cache = Cache(cache_dir)
+    key = cache.key(
+        text,
+        flow.to_dict() | {"liberty": None},
+        seed,
+        streams,
+        cycles,
+        cost.tool,
+        digest.hexdigest(),
+    )
+    kept = cache.read(key, "energy")
+    if kept is not None:
+        return Energy(**kept)
+    started = time.perf_counter()
+    run = Run(config, Activity(netlist, library, streams), Feed(config, products, seed, streams))
+    run.reset()
+    for _ in range(fill):
+        run.cycle()
+    run.clear()
+    for _ in range(cycles):
+        run.cycle()
+    result = replace(
+        _result(config, flow, run, library, data),
+        tool=cost.tool,
+        seconds=round(time.perf_counter() - started, 3),
+    )
+    cache.write(key, "energy", result.to_dict())
+    return result
+
+
+class Run:
+    """A dot unit's netlist that takes its streams of blocks as fast as it can."""
+
+    def __init__(self, config: DotConfig, activity: Activity, feed: Feed) -> None:
+        self.config, self.activity, self.feed = config, activity, feed
+        self.streams = activity.ones.bit_length()
+        self.blocks = 0
+        """Blocks accepted since the last `clear`, in all streams."""
+
+    def reset(self) -> None:
+        """One cycle of reset."""
+        self.activity.cycle({"rst": [self.activity.ones]})
+
+    def clear(self) -> None:
+        """Begin to count."""
+        self.activity.clear()
+        self.blocks = 0
+
+    def cycle(self) -> Words:
+        """One cycle in which every stream offers a block and takes a result; the outputs."""
+        ones = self.activity.ones
+        inputs = {name: pack(bits) for name, bits in self.feed.offer().items()}
+        outputs = self.activity.cycle(inputs | {"in_valid": [ones], "out_ready": [ones]})
+        taken = unpack(outputs["in_ready"], self.streams)[:, 0]
+        self.feed.accept(taken)
+        self.blocks += int(taken.sum())
+        return outputs
+
+
+def _result(config: DotConfig, flow: Flow, run: Run, library: Library, data: str) -> Energy:
+    activity, blocks = run.activity, run.blocks
+    cycles = activity.cycles * run.streams
+    of_nets, clock, unit = weights(flow, activity, library)
+    spent = activity.changes * of_nets / blocks
+    held = np.array([library.cells[name].is_flipflop for name in activity.drivers], bool)
+    parts = float(spent[~held].sum()), float(spent[held].sum()), clock * cycles / blocks
+    return Energy(
+        per_block=sum(parts),
+        per_product=sum(parts) / config.lanes,
+        unit=unit,
+        gates=parts[0],
+        registers=parts[1],
+        clock=parts[2],
+        activity=float(activity.changes.mean()) / cycles,
+        blocks=blocks,
+        cycles=cycles,
+        data=data,
+    )
+
+
+def weights(
+    flow: Flow, activity: Activity, library: Library
+) -> tuple[NDArray[np.float64], float, str]:
+    """What a change of each net takes, what a cycle of the clock takes, and the unit of both."""
+    cells = [library.cells[cell.type] for cell in activity.netlist.cells]
+    if flow.kind == "gates":
+        areas = [library.cells[name].area for name in activity.drivers]
+        return np.array(areas), 2 * CLOCK_PIN * sum(c.is_flipflop for c in cells), "NAND2"
+    load: dict[Bit, float] = defaultdict(float)
+    clock = 0.0
+    for cell, kind in zip(activity.netlist.cells, cells, strict=True):
+        for pin, capacitance in kind.inputs.items():
+            for bit in cell.pins.get(pin, []):
+                load[bit] += capacitance
+            if kind.clock is not None and pin in kind.clock.names:
+                clock += capacitance
+    if library.wire_load is not None:
+        for net, pins in fanouts(activity.netlist, library).items():
+            load[net] += library.wire_load.load(pins)
+    half = library.capacitance_ff * (library.voltage or 1.0) ** 2 / 2  # C V^2 / 2 for a change
+    return np.array([load[net] for net in activity.nets]) * half, 2 * clock * half, "fJ"

@@ -1,0 +1,45 @@
+"""What can go wrong in a synthesis, told in one line."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..model.errors import one_line
+
+
+class SynthesisError(ValueError):
+    """A design, library or target that a flow cannot serve; the message is one line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
+
+
+class TargetMissedError(SynthesisError):
+    """A target that no attempt meets: a result, which is kept like a cost.
+
+    option: `target_ps` or `target_levels`; fastest: what was reached instead, in its unit.
+    """
+
+    def __init__(self, option: str, target: int, top: str, fastest: float) -> None:
+        self.option, self.target, self.top, self.fastest = option, target, top, fastest
+        unit = option.removeprefix("target_")
+        super().__init__(
+            f"{option} of {target} cannot be met: the fastest {top} that was found has "
+            f"{fastest:.0f} {unit}"
+        )
+
+    @property
+    def arguments(self) -> tuple[str, int, str, float]:
+        """What makes it again."""
+        return self.option, self.target, self.top, self.fastest
+
+
+@contextmanager
+def naming(directory: Path) -> Iterator[None]:
+    """An OSError that names no file, as that of a full disk, names `directory`."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(directory)
+        raise

@@ -1,0 +1,156 @@
+"""Flow: what is asked of a synthesis. Cost: what came out."""
+
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from ..model.errors import choice, integer
+from .processes import GATES, NAMES, PROCESSES
+
+KINDS = ("gates", "cells", "xilinx", "ecp5")
+EFFORTS = ("area", "balanced", "speed")
+TIMING = ("own", "opensta", "abc")
+FPGA = ("xilinx", "ecp5")
+
+
+@dataclass(frozen=True)
+class Flow:
+    """How a design is synthesised; ValueError or TypeError when the options do not fit together."""
+
+    kind: str = "gates"
+    """`gates`: NAND2 equivalents and levels; `cells`: a process or a Liberty library; `xilinx`:
+    LUTs, carry and DSPs of the 7 series; `ecp5`: placed and routed on a Lattice ECP5."""
+    liberty: tuple[Path, ...] = ()
+    """The library of `cells`, .lib or .lib.gz, in one file or several; a path alone is one."""
+    effort: str = "speed"
+    """What comes first for `gates` and `cells`, `area` or `speed`, when there is no target; of
+    `cells` also `balanced`: smaller than speed and faster than area."""
+    target_levels: int | None = None
+    """Greatest depth allowed (`gates`); the smallest area found within it is the result."""
+    target_ps: int | None = None
+    """Greatest delay allowed in picoseconds (`cells`), or the clock period asked for (`ecp5`)."""
+    dsp: bool = True
+    """Whether an FPGA's multipliers may be used."""
+    sections: bool | None = None
+    """Area per section by a second synthesis that keeps the top module's instances apart; by
+    default for `gates` and `cells`."""
+    timing: str = "own"
+    """Who times `cells`: `own` (static_timing.py), `opensta`, or `abc`, without flip-flops."""
+    adders: bool = True
+    """Whether `cells` takes the library's full and half adders for those of generated units."""
+    place: bool = True
+    """Whether `ecp5` places and routes, or only counts."""
+    process: str | None = None
+    """For `cells`, instead of `liberty`: a name of `processes.PROCESSES`: its library, and what it
+    has around a design."""
+
+    def __post_init__(self) -> None:
+        choice("flow", self.kind, KINDS)
+        choice("effort", self.effort, EFFORTS)
+        choice("timing", self.timing, TIMING)
+        if self.effort == "balanced" and self.kind != "cells":
+            raise ValueError(f"effort must be area or speed for the flow {self.kind}, not balanced")
+        object.__setattr__(self, "liberty", paths(self.liberty))
+        if self.process is not None:
+            choice("process", self.process, PROCESSES)
+        for name in ("target_levels", "target_ps"):
+            if getattr(self, name) is not None:
+                integer(name, getattr(self, name), 1)
+        for name, kinds in (
+            ("target_levels", ("gates",)),
+            ("target_ps", ("cells", "ecp5")),
+            ("liberty", ("cells",)),
+            ("process", ("cells",)),
+        ):
+            if getattr(self, name) not in (None, ()) and self.kind not in kinds:
+                raise ValueError(f"{name} is for the flow {' or '.join(kinds)}, not {self.kind}")
+        if not self.place and self.kind != "ecp5":
+            raise ValueError(f"place is for the flow ecp5, and must be True for {self.kind}")
+        if self.kind == "cells" and not self.liberty and self.process is None:
+            raise ValueError(
+                "the flow cells needs a library: liberty must name a Liberty file, or process be "
+                f"one of {', '.join(PROCESSES)}"
+            )
+        if self.liberty and self.process is not None:
+            raise ValueError(f"liberty and process exclude each other: {self.process} has its own")
+
+    @property
+    def keeps_sections(self) -> bool:
+        """Whether there is a second synthesis for the sections."""
+        return self.kind not in FPGA if self.sections is None else self.sections
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        values = asdict(self) | {"liberty": [str(path) for path in self.liberty]}
+        if self.place:
+            del values["place"]  # keys of results that are older than the option stay theirs
+        if self.process is None:
+            del values["process"]
+        if self.adders:
+            del values["adders"]
+        return values
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Flow":
+        """The flow of `to_dict`, or of some of its entries; ValueError for others."""
+        known = [item.name for item in fields(cls)]
+        for name in values:
+            choice("option of a flow", name, known)
+        return cls(**values)
+
+    @classmethod
+    def of_process(cls, name: str, **options: Any) -> "Flow":
+        """The flow of a name of `processes.NAMES`."""
+        choice("process", name, NAMES)
+        return cls(**options) if name == GATES else cls("cells", process=name, **options)
+
+    def without_target(self) -> "Flow":
+        """The same flow, as fast as it goes."""
+        return replace(self, effort="speed", target_levels=None, target_ps=None)
+
+
+def paths(value: Any) -> tuple[Path, ...]:
+    """The paths of one file, of several, or of None."""
+    if value is None:
+        return ()
+    if isinstance(value, str | Path):
+        return (Path(value),)
+    return tuple(map(Path, value))
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One synthesis result.
+
+    `area` is in `unit` and includes flip-flops: NAND2 equivalents, the library's own unit, or LUTs
+    (without flip-flops, which an FPGA has beside them). `stages` is the area of each instance in
+    the top module, kept apart, and of the rest under `(top)`; their sum is more than `area`, which
+    is of the design made flat, where logic is shared and simplified across sections.
+    """
+
+    area: float
+    unit: str
+    nand2: float | None
+    """NAND2 equivalents, by the library's own NAND2 cell; None on an FPGA."""
+    flipflops: int
+    depth: int | None
+    """Two-input gates in series on the longest path; None on an FPGA."""
+    delay_ps: float | None
+    """The longest path in picoseconds; None where nobody knows."""
+    fmax_mhz: float | None
+    """Greatest clock frequency; None without timing or without flip-flops."""
+    stages: dict[str, float]
+    extra: dict[str, Any] = field(default_factory=dict)
+    tool: str = ""
+    """Names and versions of the tools."""
+    seconds: float = 0.0
+    """Time that the synthesis took when it was made, not when it was read from the cache."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Cost":
+        """The cost of `to_dict`."""
+        return cls(**values)

@@ -1,0 +1,188 @@
+"""measure: what a design costs, from the cache or by synthesis."""
+
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..util.scratch import scratch
+from . import fpga
+from .adders import sample
+from .asic import Asic, adders_of, first_attempt, surroundings, timer
+from .cache import Cache
+from .errors import TargetMissedError, naming
+from .flow import Cost, Flow
+from .library_files import digest_of
+from .netlist import Cell, Netlist
+from .scripts import Design, mapped
+from .scripts import fpga as fpga_script
+from .tools import nextpnr_version, yosys_version
+
+TIME_LIMIT = 1800.0
+"""Seconds for one run of one tool."""
+
+
+def measure(
+    verilog: str,
+    top: str,
+    flow: Flow | None = None,
+    *,
+    cache_dir: Path,
+    parameters: Mapping[str, str | int] | None = None,
+    systemverilog: bool = False,
+    source: str = "design.v",
+    black_boxes: Sequence[str] = (),
+    limit: float = TIME_LIMIT,
+) -> Cost:
+    """The cost of module `top` of a Verilog text, by `flow` (the default is NAND2 equivalents).
+
+    `parameters` are values for those of `top`, numbers or strings in double quotes. `source` is
+    what errors call the text. Modules named in `black_boxes` are left out: no area, no delay, and
+    paths end and start at their pins. The result is kept in `cache_dir`, which processes may share,
+    under the hash of text, scripts, options, library and versions of the tools: the second time
+    takes milliseconds. `limit` is in seconds, for each run of a tool.
+
+    SynthesisError (a ValueError), of one line: the Verilog or the library is wrong, a tool broke
+    off. TargetMissedError, one of these: the target cannot be met, which is kept like a result.
+    ModuleNotFoundError: there is no Yosys, or no nextpnr.
+    """
+    design = _design(verilog, top, parameters, systemverilog, source)
+    design = replace(design, black_boxes=tuple(black_boxes))
+    return _synthesise(design, flow or Flow(), Cache(cache_dir), limit, False)[0]
+
+
+def measure_netlist(
+    verilog: str,
+    top: str,
+    flow: Flow | None = None,
+    *,
+    cache_dir: Path,
+    parameters: Mapping[str, str | int] | None = None,
+    systemverilog: bool = False,
+    source: str = "design.v",
+    limit: float = TIME_LIMIT,
+) -> tuple[Cost, Netlist]:
+    """As `measure`, with the netlist of cells made flat; for the flows `gates` and `cells`."""
+    flow = flow or Flow()
+    if flow.kind not in ("gates", "cells"):
+        raise ValueError(f"a netlist of cells is for the flows gates and cells, not {flow.kind}")
+    design = _design(verilog, top, parameters, systemverilog, source)
+    cost, netlist = _synthesise(design, flow, Cache(cache_dir), limit, True)
+    assert netlist is not None
+    return cost, netlist
+
+
+def script(
+    verilog: str,
+    top: str,
+    flow: Flow | None = None,
+    *,
+    parameters: Mapping[str, str | int] | None = None,
+    systemverilog: bool = False,
+    source: str = "design.v",
+) -> str:
+    """The Yosys script of a flow, which reads design.v and, for cells, cells.lib.
+
+    With a target it is the first one that is tried.
+    """
+    flow = flow or Flow()
+    design = _design(verilog, top, parameters, systemverilog, source)
+    if flow.kind in ("gates", "cells"):
+        adders = bool(adders_of(verilog, flow)[1])
+        return mapped(design, flow, *first_attempt(flow), adders=adders)
+    return fpga_script(design, flow)
+
+
+def _design(
+    verilog: str,
+    top: str,
+    parameters: Mapping[str, str | int] | None,
+    systemverilog: bool,
+    source: str,
+) -> Design:
+    values = tuple((name, str(value)) for name, value in (parameters or {}).items())
+    return Design(verilog, top, values, systemverilog, source)
+
+
+def _synthesise(
+    design: Design, flow: Flow, cache: Cache, limit: float, wanted: bool
+) -> tuple[Cost, Netlist | None]:
+    key = cache.key(*_inputs(design, flow))
+    kept = cache.read(key, "cost")
+    netlist = cache.read(key, "netlist") if wanted and kept is not None else None
+    if kept is not None and (netlist is not None or not wanted):
+        return Cost.from_dict(kept), None if netlist is None else _unpack(netlist)
+    missed = cache.read(key, "missed")
+    if missed is not None:
+        raise TargetMissedError(*missed)
+    try:
+        return _made(design, flow, cache, key, limit)
+    except TargetMissedError as error:
+        cache.write(key, "missed", error.arguments)
+        raise
+
+
+def _made(
+    design: Design, flow: Flow, cache: Cache, key: str, limit: float
+) -> tuple[Cost, Netlist | None]:
+    """The cost of a synthesis that is done now, and kept."""
+    started = time.perf_counter()
+    with scratch("synth") as directory, naming(directory):
+        if flow.kind in ("gates", "cells"):
+            run = Asic(design, flow, directory, limit)
+            found = run.map()
+            cost = run.cost(found)
+            cache.write(key, "netlist", _pack(found.netlist))
+            netlist = found.netlist
+        else:
+            cost, netlist = fpga.cost(design, flow, directory, limit), None
+    cost = replace(cost, seconds=round(time.perf_counter() - started, 3))
+    cache.write(key, "cost", cost.to_dict())  # after the netlist, which it promises
+    return cost, netlist
+
+
+@cache
+def _own_timing() -> str:
+    """A hash of the modules that find adders and time netlists: no tool with a version does."""
+    digest = hashlib.sha256()
+    for name in ("adders.py", "nldm.py", "static_timing.py", "wire_load.py"):
+        digest.update(Path(__file__).with_name(name).read_bytes())
+    return digest.hexdigest()
+
+
+def _inputs(design: Design, flow: Flow) -> list[Any]:
+    """Everything that a result depends on."""
+    options = flow.to_dict() | {"liberty": None, "sections": flow.keeps_sections}
+    if flow.kind in ("gates", "cells"):
+        with_adders = sample() if flow.kind == "cells" and flow.adders else None
+        scripts = [
+            mapped(design, flow, effort, target, keep=True)
+            for effort in dict.fromkeys(("area", "speed", flow.effort))
+            for target in (None, 1.0)
+        ]
+        library = digest_of(flow)
+        tools = [yosys_version(), timer(flow), vars(surroundings(flow)), with_adders]
+        tools += [_own_timing()] if flow.kind == "cells" else []
+    else:
+        scripts = [fpga_script(design, flow, keep=keep) for keep in (False, True)]
+        library = None
+        placed = flow.kind == "ecp5" and flow.place
+        tools = [yosys_version(), [nextpnr_version(), fpga.DEVICES] if placed else None]
+    return [design.verilog, options, scripts, library, tools]
+
+
+def _pack(netlist: Netlist) -> list[Any]:
+    cells = [[cell.name, cell.type, cell.pins] for cell in netlist.cells]
+    return [netlist.name, netlist.ports, cells]
+
+
+def _unpack(values: list[Any]) -> Netlist:
+    name, ports, cells = values
+    return Netlist(
+        name,
+        {port: (direction, bits) for port, (direction, bits) in ports.items()},
+        [Cell(*cell) for cell in cells],
+    )

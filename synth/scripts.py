@@ -1,0 +1,163 @@
+"""Yosys scripts: everything that a synthesis does, for Yosys alone to repeat.
+
+Each reads design.v, for `gates` and `cells` with a library (cells.lib) and its latches.v beside it,
+and writes netlist.json. Names of users and of their files stand in scripts as a `Design` has
+checked them, and in Verilog that is written for other tools as `escaped` gives them.
+"""
+
+import re
+from dataclasses import dataclass
+
+from ..model.errors import identifier
+from .flow import Flow
+from .liberty import Library
+
+# Yosys's own script for ABC has `&fraig -x`, which does not finish on large units. `dc2` saves
+# area and makes deep chains; `if -g` balances them again, in sums of products.
+# `balanced` maps by `&nf`, whose delay is that of the structure that `dc2` left.
+RESTRUCTURE = {
+    "balanced": "strash;ifraig;scorr;dc2;strash;&get,-n;&dch,-f;&nf,{D};&put",
+    "area": "strash;ifraig;scorr;dc2;strash;dch",
+    "speed": "strash;ifraig;scorr;dc2;strash;if,-g;strash;if,-g;strash;dch",
+}
+MAP = {
+    ("gates", "area"): "map,-a",
+    ("gates", "speed"): "map,{D}",
+    ("cells", "area"): "map,-a;topo;buffer;topo;stime",
+    ("cells", "balanced"): "topo;buffer;topo;upsize,{D};dnsize,{D};topo;stime",
+    ("cells", "speed"): "map,{D};topo;buffer;upsize,{D};dnsize,{D};topo;stime",
+}
+
+BALANCED_PS = 1000.0
+"""What `balanced` asks of a path: less than most take, so that sizes are for speed."""
+
+VALUE = re.compile(r"-?\d+|\d+'s?[bodh][0-9a-fA-F_xz]+|\"[^\"\s;]*\"", re.ASCII)
+"""Of a parameter: a number or a string that is one word of a script."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """The Verilog to synthesise; ValueError for what must not reach Yosys."""
+
+    verilog: str
+    top: str
+    parameters: tuple[tuple[str, str], ...] = ()
+    """Values of the top's parameters."""
+    systemverilog: bool = False
+    source: str = "design.v"
+    """What error messages call the text."""
+    black_boxes: tuple[str, ...] = ()
+    """Modules that are left out: what is in them has no area and no delay."""
+
+    def __post_init__(self) -> None:
+        identifier("top", self.top)
+        for name in self.black_boxes:
+            if identifier("a black box", name) == self.top:
+                raise ValueError(f"a black box must be a module below {self.top}, not {name!r}")
+        for name, value in self.parameters:
+            identifier("the name of a parameter", name)
+            if not VALUE.fullmatch(value):
+                raise ValueError(
+                    f"parameter {name} must be a Verilog number or a quoted string, not {value!r}"
+                )
+
+
+def escaped(name: str) -> str:
+    """A name of any characters but white space as a Verilog identifier."""
+    return f"\\{name} "
+
+
+CONSTRAINTS = "around.constr"
+"""What drives and loads a design, for ABC."""
+
+
+def library_names(flow: Flow) -> list[str]:
+    """The files of a library in a run's directory."""
+    return ["cells.lib", *(f"cells{i}.lib" for i in range(1, len(flow.liberty)))]
+
+
+def read(design: Design, keep: bool) -> list[str]:
+    """Commands that read a design; with `keep`, instances in the top stay modules."""
+    texts = [(name, value) for name, value in design.parameters if value.startswith('"')]
+    numbers = [item for item in design.parameters if item not in texts]
+    # Yosys would run the C functions that a text imports: without DPI it refuses them.
+    lines = [f"read_verilog -nodpi {'-sv ' if design.systemverilog else ''}design.v"]
+    lines += [f"chparam -set {name} {value} {design.top}" for name, value in texts]
+    lines += [
+        " ".join(
+            [f"hierarchy -check -top {design.top}"]
+            + [f"-chparam {name} {value}" for name, value in numbers]
+        )
+    ]
+    lines += [f"blackbox {name}" for name in design.black_boxes]
+    # The text's own wishes for boundaries would hide cells from the count.
+    lines += ["setattr -mod -unset keep_hierarchy", "setattr -unset keep_hierarchy"]
+    if keep:
+        lines += [
+            "select -set sections A:top/c:* %M",
+            "setattr -mod -set keep_hierarchy 1 @sections",
+        ]
+    return lines
+
+
+def mapped(
+    design: Design,
+    flow: Flow,
+    effort: str,
+    target: float | None = None,
+    *,
+    keep: bool = False,
+    adders: bool = False,
+) -> str:
+    """The script of `gates` and `cells`; `target` is ABC's, in picoseconds.
+
+    adders: whether design.v has adders that adders.v makes cells of (`adders.py`).
+    """
+    if effort == "balanced":
+        target = target or BALANCED_PS
+    mapping = "speed" if target and effort == "area" else effort
+    abc = f"+{RESTRUCTURE[effort]};{MAP[flow.kind, mapping]}"
+    delay = "" if target is None else f" -D {target:.0f}"
+    liberty = " ".join(f"-liberty {name}" for name in library_names(flow))
+    around = "" if flow.process is None else f" -constr {CONSTRAINTS}"
+    lines = [
+        *read(design, keep),
+        "synth -noshare -noabc -flatten -run coarse:",
+        *(["techmap -map adders.v", "simplemap", "opt -fast"] if adders else []),
+        "techmap -map latches.v",
+        f"dfflibmap {liberty}",
+        "opt -fast",
+        f'abc {liberty}{around}{delay} -script "{abc}"',
+        "opt_clean -purge",
+        "write_json netlist.json",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def latches(library: Library) -> str:
+    """The text latches.v: a cell of `library` for each of Yosys's latches, empty without one."""
+    cell = library.latch
+    if cell is None or cell.clock is None or cell.data is None:
+        return ""
+    names = cell.name, cell.data.pin, next(iter(cell.outputs)), cell.clock.pin
+    kind, data, output, enable = (escaped(str(name)) for name in names)
+    instance = f"{kind}_TECHMAP_REPLACE_ (.{data}(D), .{output}(Q), .{enable}"
+    high = f"{instance}(E));"
+    low = f"wire n; \\$_NOT_ inverter (.A(E), .Y(n)); {instance}(n));"
+    return "".join(
+        f"module \\$_DLATCH_{edge}_ (input E, D, output Q);\n  {body}\nendmodule\n"
+        for edge, body in (("P", high), ("N", low))
+    )
+
+
+def fpga(design: Design, flow: Flow, *, keep: bool = False) -> str:
+    """The script of `xilinx` and `ecp5`."""
+    dsp = "" if flow.dsp else " -nodsp"
+    if flow.kind == "xilinx":
+        cells = "+/xilinx/cells_sim.v +/xilinx/cells_xtra.v"
+        command = f"synth_xilinx -family xc7 -flatten -noiopad -noclkbuf{dsp} -run prepare:edif"
+    else:
+        cells = "+/ecp5/cells_sim.v +/ecp5/cells_bb.v"
+        command = f"synth_ecp5{dsp} -run coarse:blif"
+    lines = [f"read_verilog -lib -specify {cells}", *read(design, keep), command]
+    return "\n".join([*lines, "opt_clean -purge", "write_json netlist.json", ""])

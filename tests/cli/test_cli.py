@@ -1,0 +1,283 @@
+"""The command line: what it writes, and how it refuses."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from mxdot.cli import COMMANDS, main
+from mxdot.cli.program import quoted
+from mxdot.cli.unit_options import OPTIONS, options_of
+from mxdot.model import MACHINES
+from mxdot.model.units import KINDS
+from mxdot.util.files import beside, write_file
+
+
+def run(capsys, *arguments):
+    """(exit status, standard output, standard error) of `mxdot` with these arguments."""
+    try:
+        status = main(arguments)
+    except SystemExit as stop:
+        status = stop.code
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--lanes 3", "lanes must be one of 4, 8, 16, 32, 64, 128, not 3"),
+        (
+            "--format e9m9",
+            (
+                "formats must be one of e4m3, e5m2, e3m2, e2m3, e2m1, int8, int4, e4m3fnuz, "
+                "e5m2fnuz, fp16, bf16, tf32, int5, int3, not"
+            ),
+        ),
+        ("--accumulator int32", "accumulator int32 takes integer formats only"),
+        ("--accumulator fixed:48", "accumulator must be one of exact, aligned:F[:R], fused:F"),
+        ("--accumulator aligned:65", "F of aligned must be from 0 to 64, not 65"),
+        ("--stages 30", "stages of accumulator aligned:13 must be from 1 to 29, not 30"),
+        ("--result float64", "out must be one of float32, bfloat16, float16, int32, FORMAT:"),
+        ("--top 1unit", "top must be a Verilog identifier (letters, digits, _, $), not '1unit'"),
+        ("--lanes many", "argument --lanes: invalid int value: 'many'"),
+        ("adder", "argument KIND: invalid choice: 'adder' (choose from "),
+        ("matmul --micro", "unrecognized arguments: --micro"),
+        ("--colour red", "unrecognized arguments: --colour red"),
+    ],
+)
+def test_verilog_refuses_in_one_line(capsys, arguments, message):
+    status, out, err = run(capsys, "verilog", *arguments.split())
+    assert status == 2
+    assert out == ""
+    assert err.startswith(f"mxdot: error: {message}")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("verilog --unit matmul --rows 2", "mxdot verilog matmul"),
+        ("verilog --rows 2 --unit=matmul", "mxdot verilog matmul"),
+        ("sim --unit quantize", "mxdot sim quantize"),
+        ("sim --lanes 8 --seed 1", "mxdot sim dot --lanes 8"),
+        ("sim --seed 1 --no-c", "mxdot sim dot --no-c"),
+        ("compare --scheme all --flow none", "mxdot compare schemes all"),
+        ("compare --format e4m3 --find narrowest", "mxdot compare find"),
+        ("schemes --scheme nvfp4", "mxdot compare errors"),
+    ],
+)
+def test_an_old_spelling_is_answered_by_the_new_one(capsys, old, new):
+    status, out, err = run(capsys, *old.split())
+    assert (status, out) == (2, "")
+    assert err.startswith("mxdot: error: ")
+    assert err.endswith(f" is spelled {new} now\n")
+    assert err.count("\n") == 1
+
+
+def test_without_a_command_it_says_what_there_is(capsys):
+    status, out, err = run(capsys)
+    assert (status, err) == (0, "")
+    assert all(f"    {name}" in out for name in COMMANDS)
+    assert run(capsys, "--help") == (0, out, "")
+
+
+@pytest.mark.parametrize("command", ["verilog", "sim"])
+def test_every_kind_has_its_own_options(capsys, command):
+    for kind, config in KINDS.items():
+        status, out, _ = run(capsys, command, kind, "--help")
+        assert status == 0
+        assert {option.flag for option in OPTIONS if f"\n  {option.flag} " in out} == {
+            option.flag for option in options_of(config)
+        }
+
+
+def test_a_comparison_lists_the_options_of_a_unit(capsys):
+    _, out, _ = run(capsys, "compare", "units", "--help")
+    for option in options_of(KINDS["dot"]):
+        assert f"\n  {option.flag} " in out
+
+
+def test_help_names_every_machine(capsys):
+    _, out, _ = run(capsys, "verilog", "dot", "--help")
+    assert set(MACHINES) <= set(re.split("[,:;(]", "".join(out.split())))  # lines break at hyphens
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parser"),
+    [
+        ("verilog quantize --lanes 32", "verilog quantize"),
+        ("verilog --colour red", "verilog dot"),
+        ("compare --colour red", "compare units"),
+        ("compare errors mxfp4 --colour red", "compare errors"),
+        ("--colour", ""),
+    ],
+)
+def test_an_unknown_option_points_to_the_help_that_lists_the_others(capsys, arguments, parser):
+    status, out, err = run(capsys, *arguments.split())
+    assert (status, out) == (2, "")
+    assert err.endswith(f" (see {f'mxdot {parser}'.strip()} --help)\n")
+    assert err.startswith("mxdot: error: unrecognized arguments: --")
+
+
+def test_unknown_command(capsys):
+    status, _, err = run(capsys, "simulate")
+    assert status == 2
+    assert err.startswith("mxdot: error: argument COMMAND: invalid choice: 'simulate'")
+    assert err.count("\n") == 1
+
+
+def test_verilog_to_a_file(capsys, tmp_path):
+    path = tmp_path / "new" / "dot.v"
+    arguments = ["verilog", "--lanes", "4", "--accumulator", "hopper", "--stages", "1"]
+    status, out, _ = run(capsys, *arguments, "-o", str(path))
+    assert status == 0
+    assert out == f"{path}: mxdot_dot, e4m3 hopper x4 stages 1, latency 1, interval 1\n"
+    text = path.read_text()
+    assert "// accumulator  hopper: fused:13 in steps of 32 terms" in text
+    assert "module mxdot_dot (" in text
+    assert [p.name for p in path.parent.iterdir()] == ["dot.v"]
+
+
+def test_verilog_to_standard_output_in_another_name(capsys):
+    arguments = ["verilog", "--lanes", "4", "--top", "mine", "--no-c", "--no-status"]
+    status, out, _ = run(capsys, *arguments)
+    assert status == 0
+    assert "module mine (" in out
+    assert " in_c;" not in out
+    assert "out_invalid" not in out
+
+
+def test_a_file_that_cannot_be_written(capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    status, _, err = run(capsys, "verilog", "--lanes", "4", "-o", str(tmp_path / "file" / "dot.v"))
+    assert status == 2
+    assert err.startswith("mxdot: error: ")
+    assert err.count("\n") == 1
+
+
+def test_a_file_is_whole_or_not_there(tmp_path):
+    path = tmp_path / "text"
+    write_file(path, "before")
+    with pytest.raises(UnicodeEncodeError):
+        write_file(path, "half \ud800")
+    assert path.read_text() == "before"
+    assert [p.name for p in tmp_path.iterdir()] == ["text"]
+
+
+def test_links_and_pipes_stay(tmp_path):
+    file, link, pipe = (tmp_path / name for name in ("file", "link", "pipe"))
+    file.write_text("before")
+    link.symlink_to(file)
+    write_file(link, "after")
+    assert link.is_symlink()
+    assert file.read_text() == "after"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_file(pipe, "text")
+    assert os.read(reader, 9) == b"text"
+    os.close(reader)
+    assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OSError(28, "No space left on device"), "[Errno 28] No space left on device: "),
+        (OSError("9 requested and 0 written"), "9 requested and 0 written: "),  # ndarray.tofile
+    ],
+)
+def test_a_file_without_room_is_named(error, message, tmp_path):
+    path = tmp_path / "records"
+    with pytest.raises(OSError, match=re.escape(f"{message}{str(path)!r}")), beside(path):
+        raise error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_file_is_named(capsys, tmp_path):
+    path = tmp_path / "missing.json"
+    status, _, error = run(capsys, "sim", "replay", str(path))
+    assert status == 2
+    assert error == f"mxdot: error: {path}: No such file or directory\n"
+
+
+def test_a_missing_package_is_named(tmp_path):
+    (tmp_path / "amaranth.py").write_text("raise ModuleNotFoundError(name='amaranth')")
+    done = subprocess.run(
+        [sys.executable, "-m", "mxdot.cli", "verilog"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("mxdot: error: verilog needs the Python package amaranth")
+    assert done.stderr.count("\n") == 1
+
+
+def test_version(capsys):
+    status, out, _ = run(capsys, "--version")
+    assert status == 0
+    assert out.startswith("mxdot 0.1.0")
+
+
+ODD_FOLDER = "a\x1b[2Jb\nc"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["verilog", "--lanes", "4", "--accumulator", "float32", "-o"],
+        ["vectors", "--lanes", "4", "--count", "2", "--out"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_names_of_files_are_echoed_without_control_characters(
+    arguments, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    status, out, err = run(capsys, *arguments, f"{ODD_FOLDER}/x")
+    assert (status, err) == (0, "")
+    assert out.startswith(r"a\x1b[2Jb\nc/x: ")
+    assert out.count("\n") == 1
+    assert (tmp_path / ODD_FOLDER / "x").is_file()
+
+
+@pytest.mark.parametrize("word", ["plain", "a b", "a'b", "a\x1b[2J\nb", "it's\\\x07", "\u2028"])
+def test_commands_to_paste_have_no_control_characters(word):
+    text = quoted(word)
+    assert text.isprintable()
+    done = subprocess.run(["bash", "-c", f"printf %s {text}"], capture_output=True, check=True)
+    assert done.stdout.decode() == word
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ("verilog -o", "output"),
+        ("vectors --out", "out"),
+        ("probe --unit exact -o", "output"),
+        ("run-layer --shape 1,1,32 --json", "json"),
+    ],
+)
+def test_a_file_inside_a_file_is_refused_before_any_work(arguments, name, tmp_path, capsys):
+    (tmp_path / "afile").write_text("")
+    status, out, err = run(capsys, *arguments.split(), str(tmp_path / "afile/b/x.v"))
+    assert (status, out) == (2, "")
+    assert err == (
+        f"mxdot: error: {name} must be a file in a directory, and {tmp_path}/afile is none: "
+        f"{tmp_path}/afile/b/x.v\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [("vectors --hex", "hex"), ("array -o", "output"), ("compare -o", "output")],
+)
+def test_a_directory_inside_a_file_is_refused_before_any_work(arguments, name, tmp_path, capsys):
+    (tmp_path / "afile").write_text("")
+    status, out, err = run(capsys, *arguments.split(), str(tmp_path / "afile/b"))
+    assert (status, out) == (2, "")
+    assert err.startswith(f"mxdot: error: {name} must be a directory that can be written, not ")

@@ -1,0 +1,17 @@
+"""The examples of the documentation run; the comparison of compare.md is only described."""
+
+import pytest
+
+from doc_examples import examples, run
+
+EXAMPLES = examples("compare")
+
+
+def test_pages_have_examples():
+    assert set(EXAMPLES) >= {"accuracy.md", "compare.md", "cost.md"}
+
+
+@pytest.mark.parametrize("page", EXAMPLES)
+def test_examples_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # they write files
+    run(page, EXAMPLES[page])

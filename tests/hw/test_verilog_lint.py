@@ -1,0 +1,154 @@
+"""Verilog of every kind of unit is clean under lint, whatever its options."""
+
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import random_units
+from compare import FULL
+from mxdot.hw import generate
+from mxdot.hw.verilog import default_top
+from mxdot.model import accumulator
+from mxdot.model.delays import DELAYS
+from mxdot.model.units import (
+    DotConfig,
+    DotQuantizeConfig,
+    MatmulConfig,
+    QuantizeConfig,
+    UnitConfig,
+)
+from verilog_text import QUICK, WAIVERS, check_names, warnings
+
+CHAPTER = (Path(__file__).parents[2] / "docs" / "dot-unit.md").read_text(encoding="utf-8")
+MOST_LANES = 16 if FULL else 4
+MOST_REGISTER = 32
+"""Bits of a `fixed` register."""
+COUNT = 3000 if FULL else 200
+"""Units drawn, to choose from."""
+STAGES = ("stages", "quantizer_stages")
+
+NAMED = [
+    # Slots have every number that their bits can say, or not.
+    *[DotConfig("e2m1", 4, "exact", interleave=slots) for slots in (2, 3, 4)],
+    *[DotConfig("e4m3", 8, "exact", interleave=slots) for slots in (2, 4, 5, 8, 16) if FULL],
+    MatmulConfig(DotConfig("e2m1", 4, "fused:13", interleave=4), 1, 2, 4, initial_c=True),
+    # Products that micro-exponents move less far than their digits reach.
+    DotConfig("int8", 4, "aligned:13", micro=True),
+    DotConfig("int4", 8, "aligned:13", micro=True),
+    *[DotConfig("int5", 16, "aligned:13", micro=True)] * FULL,
+    # Blocks that end inside a byte.
+    MatmulConfig(DotConfig("int5xint3", 4, "fixed:24:-6"), 1, 2, 4, 3, 2, keep_b=True),
+    QuantizeConfig("e2m1", 16, scales="e4m3"),
+    QuantizeConfig("sm8,int3", 8, micro=True, beats=2),
+    QuantizeConfig("e4m3,int8", 8, "bfloat16", select=4),
+]
+
+
+def other_registers(rng: random.Random, dot: DotConfig) -> DotConfig:
+    """The same dot unit with other registers, and with products in flight if it may have them."""
+    turns = rng.choice([1, 2, 4, rng.randint(2, 16)])
+    arguments = dot.arguments | {"delays": rng.choice([*DELAYS]), "interleave": turns}
+    low, high = DotConfig(**{**arguments, "stages": None}).stage_limits
+    arguments["stages"] = rng.choice([low, high, rng.randint(low, high)])
+    return DotConfig(**arguments)
+
+
+def drawn(number: int) -> UnitConfig:
+    """A random unit of one of the kinds, with any registers."""
+    rng = random.Random(f"lint {number}")
+    kinds = (random_units.dot, random_units.matmul, random_units.integer)
+    make = rng.choice([*kinds, random_units.quantizer, random_units.dot_quantizer])
+    config = make(rng)
+    if isinstance(config, DotConfig):
+        return other_registers(rng, config)
+    if isinstance(config, MatmulConfig):
+        return replace(config, dot=other_registers(rng, config.dot))
+    return config
+
+
+def small(config: Any) -> bool:
+    """Whether the unit's Verilog is soon there."""
+    if isinstance(config, QuantizeConfig):
+        return config.block <= MOST_LANES
+    if isinstance(config, DotQuantizeConfig) and not small(config.quantizer):
+        return False
+    if isinstance(config, MatmulConfig) and not FULL:
+        return False
+    dot = config if isinstance(config, DotConfig) else config.dot
+    register = dot.accumulator.register
+    return dot.lanes <= MOST_LANES and (register is None or register.width <= MOST_REGISTER)
+
+
+def options(config: UnitConfig) -> set[tuple[str, object]]:
+    """What the Verilog of a unit depends on; lists by their items, accumulators by their class."""
+    arguments = config.arguments
+    found: set[tuple[str, object]] = {("kind", config.kind)}
+    if "dot" in arguments:
+        found |= options(DotConfig(**arguments.pop("dot")))
+    for name, value in arguments.items():
+        if name == "accumulator":
+            found.add((name, type(accumulator(value))))
+        elif name in ("formats", "format", "scale_rule"):
+            found |= {(name, item) for item in re.split("[x,]", value)}
+            found.add((f"several {name}", "," in value))
+        elif name == "interleave":
+            found.add((name, "a power of two" if value & value - 1 == 0 else "another number"))
+            found.add(("turns", value > 1))
+        elif name not in ("a_bytes", "b_bytes", "c_bytes", "d_bytes", "seed", *STAGES):
+            found.add((name, value))
+    return found
+
+
+def covering(units: Iterable[UnitConfig], together: int) -> list[UnitConfig]:
+    """Units that add a choice of so many options together, first those that add the most."""
+    left = {unit: {*combinations(sorted(options(unit), key=str), together)} for unit in units}
+    chosen: list[UnitConfig] = []
+    while left:
+        best = max(left, key=lambda unit: len(left[unit]))
+        new = left.pop(best)
+        if not new:
+            break
+        chosen.append(best)
+        left = {unit: missing - new for unit, missing in left.items()}
+    return chosen
+
+
+DRAWN = covering(filter(small, map(drawn, range(COUNT))), 1 + FULL)
+
+
+@pytest.mark.parametrize("config", [*NAMED, *DRAWN], ids=str)
+def test_clean_under_lint(config, tmp_path):
+    text, unit = generate(config), tmp_path / "unit.v"
+    check_names(text)
+    unit.write_text(text)
+    assert warnings(unit, default_top(config), WAIVERS) == []
+
+
+def lint_as_documented(text: str, directory: Path) -> str:
+    """What the commands of docs/dot-unit.md print of a unit's Verilog, under `directory`."""
+    block = re.search(r"```sh\n([^`]*--lint-only[^`]*)```", CHAPTER)
+    assert block is not None
+    commands = block[1].replace(".venv/bin/python", sys.executable)
+    (directory / "build").mkdir(exist_ok=True)
+    (directory / "build" / "dot.v").write_text(text)
+    done = subprocess.run(
+        commands, shell=True, cwd=directory, text=True, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    assert bool(done.returncode) == ("%Warning" in done.stdout), done.stdout
+    return done.stdout
+
+
+def test_the_documented_command(tmp_path):
+    text = generate(QUICK)
+    assert "%" not in lint_as_documented(text, tmp_path)
+    wrong = text.replace("\nendmodule\n", "\n  wire never = clk > 1'b1;\nendmodule\n", 1)
+    assert "%Warning-CMPCONST" in lint_as_documented(wrong, tmp_path)

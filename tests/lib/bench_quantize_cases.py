@@ -1,0 +1,10 @@
+"""Operands and checks that tests of bench quantize share with other tests."""
+
+from mxdot.hw.quantize.lfsr import LaneWords
+from wrong_units import breaks
+
+
+@breaks(LaneWords)
+def frozen_words(words, m):
+    """A shift register that does not step."""
+    m.d.comb += words.words[0].eq(words.lanes)

@@ -1,0 +1,47 @@
+"""A comparison of stand-ins with everything that a real one may hold."""
+
+from pathlib import Path
+
+from compare_fakes import FAKES
+from mxdot.compare.studies import (
+    Comparison,
+    Sampling,
+    Study,
+    Sweep,
+    compare,
+    load_extra,
+    processes,
+)
+from mxdot.compare.studies.flows import Synthesis
+
+
+class Quiet:
+    """An observer that remembers what was begun."""
+
+    def __init__(self):
+        self.begun = []
+
+    def begin(self, tasks, kept):
+        self.begun = [task.label for task in tasks]
+
+    def start(self, task):
+        pass
+
+    def end(self, task, outcome):
+        pass
+
+
+def sample(folder: Path) -> Comparison:
+    """Several formats, families, lanes and data sets; failures; an extra unit; an odd title."""
+    (folder / "mac.v").write_text("module mac; endmodule")
+    (folder / "extra.toml").write_text('[[extra]]\nname="mine"\nverilog="mac.v"\ntop="mac"')
+    sweep = Sweep("e4m3,int8", "exact,aligned:6..14/4,fused:13,fixed:32:-12,float32,hopper", "8")
+    study = Study(
+        "A </script><b> & more",
+        (sweep, Sweep("e4m3", "exact", "4"), Sweep("e4m3,int8", "int32", "8")),
+        tuple(load_extra(folder / "extra.toml")),
+        Synthesis("gates"),
+        ("normal", "cancellation"),
+        Sampling((32, 4096), 4, encoder=2),
+    )
+    return compare(study, folder / "out", processes(2), Quiet(), tools=FAKES)

@@ -1,0 +1,58 @@
+"""Operands and checks that tests of cost timing share with other tests."""
+
+TABLES = """
+    cell_rise (t) {{ values ("{0}, {1}", "{2}, {3}"); }}
+    cell_fall (t) {{ values ("{0}, {1}", "{2}, {3}"); }}
+    rise_transition (t) {{ values ("1, 3", "2, 4"); }}
+    fall_transition (t) {{ values ("1, 3", "2, 4"); }}
+"""
+
+
+RISE = TABLES.format(10, 20, 12, 22)  # 10 + slew / 5 + load
+
+
+SLOW = TABLES.format(30, 40, 30, 40)
+
+
+LIBRARY = f"""
+library (hand) {{
+  time_unit : "1ps"; capacitive_load_unit (1, ff);
+  lu_table_template (t) {{
+    variable_1 : input_net_transition; variable_2 : total_output_net_capacitance;
+    index_1 ("0, 10"); index_2 ("0, 10");
+  }}
+  cell (INV) {{
+    area : 1;
+    pin (A) {{ direction : input; capacitance : 2; rise_capacitance : 1; fall_capacitance : 3; }}
+    pin (Y) {{ direction : output; function : "!A";
+      timing () {{ related_pin : "A"; timing_sense : negative_unate; {RISE} }} }}
+  }}
+  cell (NAND2) {{
+    area : 1;
+    pin (A) {{ direction : input; capacitance : 1; }}
+    pin (B) {{ direction : input; capacitance : 1; }}
+    pin (Y) {{ direction : output; function : "!(A & B)";
+      timing () {{ related_pin : "A"; timing_sense : negative_unate; {RISE} }}
+      timing () {{ related_pin : "B"; timing_sense : negative_unate; {SLOW} }} }}
+  }}
+  cell (HALF) {{
+    area : 1;
+    pin (A) {{ direction : input; capacitance : 1; }}
+    pin (B) {{ direction : input; capacitance : 1; }}
+    pin (SN) {{ direction : output; function : "!(A ^ B)";
+      timing () {{ related_pin : "CON"; timing_sense : negative_unate; {RISE} }} }}
+    pin (CON) {{ direction : output; function : "!(A & B)";
+      timing () {{ related_pin : "A"; timing_sense : negative_unate; {RISE} }} }}
+  }}
+  cell (DFF) {{
+    area : 1; ff (IQ, IQN) {{ clocked_on : "CK"; next_state : "D"; }}
+    pin (CK) {{ direction : input; capacitance : 1; clock : true; }}
+    pin (D) {{ direction : input; capacitance : 1;
+      timing () {{ related_pin : "CK"; timing_type : setup_rising;
+        rise_constraint (scalar) {{ values ("5"); }}
+        fall_constraint (scalar) {{ values ("7"); }} }} }}
+    pin (Q) {{ direction : output; function : "IQ";
+      timing () {{ related_pin : "CK"; timing_type : rising_edge; {SLOW} }} }}
+  }}
+}}
+"""

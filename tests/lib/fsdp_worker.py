@@ -1,0 +1,143 @@
+"""One rank of the checks of networks whose parameters FSDP2 spreads over the ranks: fully_shard.
+
+    torchrun --standalone --nproc-per-node 2 tests/lib/fsdp_worker.py gloo
+
+As parallel_worker.py. Every rank gets the same input, and has each result to the bit.
+"""
+
+import copy
+import io
+import sys
+from functools import partial
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import Shard
+
+from dtensor_worker import refusal, results
+from mxdot.nn import MXLinear, Recipe, freeze
+from parallel_worker import join, leave, problem
+
+RECIPES = (
+    Recipe(),
+    Recipe(accumulator="hopper"),
+    Recipe("int8_channel", "int8_channel"),
+    Recipe("int4_g32", None),
+    Recipe(None, "e4m3"),
+)
+RECIPES_OF_CODES = (*RECIPES[:-1], Recipe("nvfp4", "nvfp4"))
+
+
+def main(backend: str) -> None:
+    device = join(backend)
+    mesh = init_device_mesh(device.partition(":")[0], (dist.get_world_size(),))
+    for recipe in RECIPES:
+        check_training(recipe, mesh, device)
+        check_frozen(recipe, mesh, device)
+        check_frozen_before(recipe, mesh, device)
+    for recipe in RECIPES_OF_CODES:
+        check_codes(recipe, mesh, device)
+    check_refusals(mesh, device)
+    leave()
+
+
+def sharded(network: nn.Module, mesh: DeviceMesh) -> nn.Module:
+    """A copy, each of whose layers is gathered for its own passes."""
+    copied = copy.deepcopy(network)
+    for layer in copied.modules():
+        if isinstance(layer, MXLinear):
+            fully_shard(layer, mesh=mesh)
+    return fully_shard(copied, mesh=mesh)
+
+
+def check_codes(recipe: Recipe, mesh: DeviceMesh, device: str) -> None:
+    """Weights that are codes: each rank has its rows, gathers all, and loads its rows of others."""
+    whole, x, _ = problem(recipe, device, torch.float32)
+    other = copy.deepcopy(whole)
+    for p in other.parameters():
+        torch.nn.init.normal_(p)
+    freeze(whole, keep_weight=False)
+    freeze(other, keep_weight=False)
+    network = sharded(whole, mesh)
+    assert len(network[0].weight.to_local()) * mesh.size() == len(whole[0].weight)
+    with torch.no_grad():
+        for _ in range(2):
+            assert torch.equal(network(x), whole(x))
+        assert not torch.equal(other(x), whole(x))
+        network.load_state_dict(saved(sharded(other, mesh).state_dict()))
+        assert torch.equal(network(x), other(x))
+
+
+def saved(state: Any) -> Any:
+    """What comes back from a file of this rank's."""
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)
+
+
+def check_refusals(mesh: DeviceMesh, device: str) -> None:
+    """On every rank, before any of them waits for another."""
+    ranks = mesh.size()
+    for recipe, rows, axis, message in (
+        (Recipe("int4_g128", None), 32 * ranks, 0, "must be of whole groups of 128, not 0 to "),
+        (Recipe(), 33 * ranks - 1, 0, "must be cut into equal parts of its rows, not "),
+        (Recipe(), 32 * ranks, 1, "must be cut into equal parts of its rows, not "),
+    ):
+        layer = MXLinear(64 * ranks, rows, False, recipe=recipe).to(device)
+        layer.freeze(keep_weight=False)
+        cut = partial(fully_shard, mesh=mesh, shard_placement_fn=lambda _, axis=axis: Shard(axis))
+        assert message in refusal(partial(cut, layer))
+
+
+def assert_same(network: nn.Module, whole: nn.Module, x: Tensor, g: Tensor) -> None:
+    """Two steps of both, output and every gradient."""
+    for _ in range(2):
+        steps = []
+        for each in (network, whole):
+            each.zero_grad()
+            steps.append(results(each, x, g))
+        for got, want in zip(*steps, strict=True):
+            assert (got is None) == (want is None)
+            assert got is None or torch.equal(got, want)
+
+
+def check_training(recipe: Recipe, mesh: DeviceMesh, device: str) -> None:
+    """Gradients are averaged over the ranks, which all have the same."""
+    whole, x, g = problem(recipe, device, torch.float32)
+    assert_same(sharded(whole, mesh), whole, x, g)
+
+
+def check_frozen(recipe: Recipe, mesh: DeviceMesh, device: str) -> None:
+    """Before the first forward pass and after others; other weights loaded; and not any more."""
+    whole, x, g = problem(recipe, device, torch.float32)
+    other = copy.deepcopy(whole)
+    for p in other.parameters():
+        torch.nn.init.normal_(p)
+    first, later = sharded(whole, mesh), sharded(whole, mesh)
+    assert_same(later, whole, x, g)
+    freeze(whole)
+    for network in (first, later):
+        assert freeze(network) is network
+        assert_same(network, whole, x, g)
+    later.load_state_dict(sharded(other, mesh).state_dict())
+    assert_same(later, freeze(other), x, g)
+    for network in (later, other):
+        for layer in network.modules():
+            if isinstance(layer, MXLinear):
+                layer.unfreeze()
+    assert_same(later, other, x, g)
+
+
+def check_frozen_before(recipe: Recipe, mesh: DeviceMesh, device: str) -> None:
+    whole, x, g = problem(recipe, device, torch.float32)
+    freeze(whole)
+    assert_same(sharded(whole, mesh), whole, x, g)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

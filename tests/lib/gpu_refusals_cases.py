@@ -1,0 +1,23 @@
+"""Operands and checks that tests of gpu refusals share with other tests."""
+
+import re
+
+import pytest
+import torch
+
+from mxdot.gpu import MXTensor
+
+X = torch.ones(4, 64)
+
+
+CODES = torch.zeros(4, 64, dtype=torch.uint8)
+
+
+SCALES = torch.zeros(4, 2, dtype=torch.uint8)
+
+
+A = MXTensor(CODES, SCALES, "e4m3")
+
+
+def refused(error, message):
+    return pytest.raises(error, match=f"^{re.escape(message)}$")

@@ -1,0 +1,10 @@
+"""Operands and checks that tests of operands warning share with other tests."""
+
+FP8 = "e4m3, e5m2, e4m3xe5m2, e5m2xe4m3"
+
+
+def line(machine, text, pair):
+    return (
+        f"accumulator {machine} is a machine that multiplies {text}, not {pair}: results are those "
+        "of its rule, of no machine"
+    )

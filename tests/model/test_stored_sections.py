@@ -1,0 +1,50 @@
+"""The sections of every accumulator's unit, as they are stored: what places its registers does not
+change unnoticed, since other delays give other Verilog for the same number of stages.
+
+Where a change is meant, `python tests/model/test_stored_sections.py` stores what there is now.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mxdot.model import MACHINES, DotConfig
+
+STORED = Path(__file__).with_name("sections.json")
+GENERAL = ("exact", "aligned:13", "fused:25", "fixed:48:-20", "float32", "float16", "bfloat16")
+NARROW = ("aligned:13:float16", "fused:13:bfloat16")
+LANES = {"cdna1-fp16": 4, "cdna1-bf16": 2, "cdna2-fp16": 4, "cdna2-bf16": 2}
+LANES |= {"blackwell-mxf4nvf4": 64}
+UNITS = {
+    **{text: DotConfig("e4m3", 32, text) for text in (*GENERAL, *NARROW)},
+    **{
+        name: DotConfig(machine.operands[0], LANES.get(name, 32), name)
+        for name, machine in MACHINES.items()
+    },
+    "int32": DotConfig("int8", 32, "int32"),
+    "four lanes": DotConfig("e2m1", 4, "float32", out="bfloat16"),
+    "tree, scales of E4M3": DotConfig("e2m1", 16, "float32", scales="e4m3"),
+    "groups, scales of E4M3": DotConfig(
+        "e2m1", 64, "blackwell-mxf4nvf4", scales="e4m3", scale_block=16
+    ),
+}
+
+
+def sections(config: DotConfig) -> list[list[object]]:
+    """Each section's kind and number, its delay, and what stands in a register behind it."""
+    return [[s.kind, s.number, s.delay, s.bits] for s in config.pipeline.sections]
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_sections_are_those_stored(name):
+    assert sections(UNITS[name]) == json.loads(STORED.read_text())[name]
+
+
+def test_nothing_else_is_stored():
+    assert set(json.loads(STORED.read_text())) == set(UNITS)
+
+
+if __name__ == "__main__":
+    lines = [f"{json.dumps(name)}: {json.dumps(sections(unit))}" for name, unit in UNITS.items()]
+    STORED.write_text("{\n" + ",\n".join(lines) + "\n}\n")

@@ -1,0 +1,76 @@
+"""The command that measures networks: every case runs, and its bytes are those of the formats."""
+
+import pytest
+import torch
+from torch import nn
+
+from mxdot.nn import Recipe
+from mxdot.nn import bench as networks
+
+SMALL = ("--device", "cpu", "--eager", "--width", "128", "--hidden", "256", "--tokens", "128")
+
+
+def test_every_line_of_the_tables(capsys):
+    networks.main(SMALL)
+    printed = capsys.readouterr().out
+    cases = len(networks.FROZEN) + len(networks.FEW) * len(networks.FEW_ROWS)
+    cases += len(networks.TRAINED) + len(networks.FEW_ROWS) + 2  # bfloat16, once a table
+    rows = [line for line in printed.splitlines() if ": " in line]
+    assert len(rows) == cases
+    for name in (*networks.FROZEN, *networks.FEW, *networks.TRAINED):
+        assert any(f": {name} |" in row for row in rows)
+    assert all(0.97 <= float(row.split("|")[-2]) <= 1.0001 for row in rows)
+    held = {row.split("|")[1].partition(": ")[2].strip(): row.split("|")[5] for row in rows}
+    assert held["int4_g128 weights"].split()[0] == "0.26"
+    for call in ("quantize", "mx_matmul", "matmul hopper"):
+        assert f"| {call}, 4 x " in printed
+
+
+def test_one_part(capsys):
+    networks.main((*SMALL, "--only", "few"))
+    printed = capsys.readouterr().out
+    assert "16 rows" in printed
+    assert "step" not in printed
+
+
+def test_bytes_held():
+    sizes = networks.Sizes(128, 256, 128, "cpu", False)
+    made = networks.network(sizes)
+    assert networks.held(made) == 2 * (2 * 128 * 256 + 128 + 256)
+    again = networks.network(sizes)
+    assert all(
+        torch.equal(p, q) for p, q in zip(made.parameters(), again.parameters(), strict=True)
+    )
+    frozen = networks.freeze(networks.convert(made, Recipe()))
+    assert networks.held(frozen) == (2 + 4) * 2 * 128 * 256 + 2 * (128 + 256)
+
+
+def test_an_output_that_is_off_ends_the_run(monkeypatch):
+    recipe = networks.FROZEN["w8a8"][0]
+    monkeypatch.setattr(networks, "FROZEN", {"w8a8": (recipe, 1.01)})
+    with pytest.raises(SystemExit, match=r"^frozen, 128 tokens, w8a8: cosine 0.999\d is not at l"):
+        networks.main((*SMALL, "--only", "frozen"))
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--tokens", "100", "--tokens must be a multiple of 128, not 100"),
+        ("--width", "0", "--width must be a multiple of 128, not 0"),
+        ("--only", "some", "invalid choice: 'some'"),
+    ],
+)
+def test_refusals(option, value, message, capsys):
+    with pytest.raises(SystemExit):
+        networks.main((*SMALL, option, value))
+    assert message in capsys.readouterr().err
+
+
+def test_a_step_has_gradients():
+    sizes = networks.Sizes(128, 128, 128, "cpu", False)
+    made = networks.convert(networks.network(sizes), networks.TRAINED["mxfp8, float8"][0])
+    x = torch.randn(128, 128, dtype=torch.bfloat16, requires_grad=True)
+    networks._step(made, made, x)
+    assert x.grad is not None
+    assert all(p.grad is not None for p in made.parameters())
+    assert isinstance(made, nn.Sequential)

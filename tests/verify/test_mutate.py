@@ -1,0 +1,336 @@
+"""Mutants: the bench kills wrong ones, ABC proves the others equal, and what is left is told."""
+
+import ast
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mxdot.hw.matmul.counters import Counters
+from mxdot.hw.verilog import default_top, generate
+from mxdot.model import QuantizeConfig
+from mxdot.sim.engine.unit import UnitResult
+from mxdot.synth.cache import Cache
+from mxdot.synth.errors import SynthesisError
+from mxdot.synth.tools import run_yosys
+from mxdot.verify.formal import aig
+from mxdot.verify.formal.claim import Claim
+from mxdot.verify.formal.engine import Verdict
+from mxdot.verify.formal.facts import Fact, exposed, facts
+from mxdot.verify.formal.observer import component, unit
+from mxdot.verify.mutate import __main__ as command
+from mxdot.verify.mutate import bench, design, equivalence, model, python_source, rows, rtlil
+from mxdot.verify.mutate.equivalence import Given, Limits
+from mxdot.verify.mutate.score import Fate, Outcome, judged, score
+from mxdot.verify.small_units import UNITS, Unit
+
+LIMIT = 60  # seconds
+LIMITS = Limits(LIMIT, LIMIT)
+UNIT = Unit("small", QuantizeConfig("e2m1", 4, "bfloat16", stages=2), 1000, 2000)
+COUNT = 24
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return design.make(UNIT, COUNT, 1, tmp_path_factory.mktemp("mutants"))
+
+
+@pytest.fixture(scope="module")
+def outcomes(made, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("judged")
+    cache, told = Cache(directory / "results"), []
+    found = judged(made, 1, directory, cache, LIMITS, told.append)
+    assert told == found
+    return found, directory, cache
+
+
+def test_each_mutant_is_killed_or_proved_equal(outcomes):
+    fates = Counter(outcome.fate for outcome in outcomes[0])
+    assert fates[Fate.KILLED] >= COUNT / 2
+    assert fates[Fate.EQUIVALENT] > 0
+    assert fates.total() == COUNT
+
+
+def test_what_was_judged_is_kept(made, outcomes, monkeypatch):
+    found, directory, cache = outcomes
+    monkeypatch.setattr(bench, "run", None)
+    assert judged(made, 1, directory, cache, LIMITS, lambda outcome: None) == found
+
+
+def test_a_bench_that_sees_nothing_leaves_survivors(made, outcomes, tmp_path, monkeypatch):
+    """And what the bench kills, ABC finds to be another unit."""
+    passed = UnitResult(UNIT.name, "", compared=1)
+    monkeypatch.setattr(bench, "run", lambda *_: passed)
+    found = judged(made, 1, tmp_path, Cache(tmp_path / "results"), LIMITS, lambda outcome: None)
+    killed = {outcome.text for outcome in outcomes[0] if outcome.fate is not Fate.EQUIVALENT}
+    survived = {o.text: o.by for o in found if o.fate is Fate.SURVIVED}
+    assert set(survived) == killed
+    assert set(survived.values()) == {"another unit, says ABC"}
+    assert score(found) == 0
+
+
+def test_a_unit_that_fails_by_itself_is_refused(made, tmp_path, monkeypatch):
+    monkeypatch.setattr(bench, "run", lambda *_: UnitResult(UNIT.name, "", errors=["wrong"]))
+    with pytest.raises(RuntimeError, match=r"^small itself fails bulk: wrong$"):
+        judged(made, 1, tmp_path, Cache(tmp_path), LIMITS, lambda outcome: None)
+
+
+def test_mutants_are_of_every_operator_and_the_same_each_time(made, tmp_path):
+    assert {mutant.operator for mutant in made.mutants} == {
+        "inverted net", "stuck net", "swapped operator", "off by one", "dropped sticky bits",
+        "handshake term",
+    }  # fmt: skip
+    again = design.make(UNIT, COUNT, 1, tmp_path / "again")
+    assert again.mutants == made.mutants
+    assert again.verilog.read_text() == made.verilog.read_text()
+    assert design.make(UNIT, COUNT, 2, tmp_path / "other").mutants != made.mutants
+
+
+def test_an_unreachable_state_is_equal_in_sequences_alone(made, tmp_path):
+    """Two registers that are always alike: either may stand for the other, once both are reset."""
+    graph = aig.Aig(
+        inputs=[("d", 0), ("rst", 0), (design.SELECT, 0)],
+        nexts=[12, 12],
+        outputs={("q", 0): 19},
+        ands=[(5, 2), (10, 6), (8, 7), (17, 15)],  # d & ~rst; q = mutant ? second : first
+    )
+    verdicts = []
+    for number in (0, 1):
+        equivalence.step(graph, number, tmp_path / "step.aig")
+        verdicts.append(equivalence.ask(equivalence.STEP, tmp_path, "", LIMIT))
+    assert verdicts == [Verdict.PROVED, Verdict.REFUTED]
+    equivalence.sequence(graph, 1, "rst", tmp_path / "sequence.aig")
+    assert equivalence.ask(equivalence.SEQUENTIAL, tmp_path, "", LIMIT) is Verdict.PROVED
+
+
+@pytest.mark.parametrize(("output", "verdict"), [("out_x", Verdict.PROVED), ("x", Verdict.REFUTED)])
+def test_a_register_that_holds_nothing_may_differ(output, verdict, tmp_path):
+    """The mutant loads it in every cycle; an output that always counts tells."""
+    graph = aig.Aig(
+        inputs=[("d", 0), ("in_valid", 0), (design.SELECT, 0)],
+        nexts=[19, 4],
+        outputs={(output, 0): 8, ("out_valid", 0): 10},
+        ands=[(7, 5), (13, 2), (12, 8), (17, 15)],  # loads = in_valid | mutant
+        registers=[("s_register_x", 0), ("s_register_valid", 0)],
+    )
+    equivalence.step(graph, 1, tmp_path / "step.aig")
+    assert equivalence.ask(equivalence.STEP, tmp_path, "", LIMIT) is Verdict.REFUTED
+    equivalence.waiting(graph, 1, tmp_path / "step.aig")
+    assert equivalence.ask(equivalence.STEP, tmp_path, "", LIMIT) is verdict
+
+
+@pytest.fixture(scope="module")
+def counting():
+    """The matrix unit with a digit of a counter inverted where another one is 1: in 2^28 bytes."""
+    (matmul,) = (unit for unit in UNITS if unit.name == "matmul")
+    text, top = generate(matmul.config, default_top(matmul.config)), default_top(matmul.config)
+    inside = rtlil.cells(rows.body(rows.whole(text, top), f"{top}_counters_3"))
+    (adder,) = (c for c in inside if "DISCARDED_A_" in c.ports.get("A", "") and c.type == "$add")
+    options = "-mode cnot1 -port A -portbit 28 -ctrlbit 31"
+    cell = f"$flatten\\counters.{adder.name}"
+    mutant = design.Mutant(1, "inverted net", "", "A[28] inverted", "", cell, f"mutate {options}")
+    return design.Design(matmul, (mutant,), text, Path(), Path(), "aresetn")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "fate", "by"),
+    [
+        (Verdict.UNDECIDED, Fate.KILLED, "proof `counters`"),
+        (Verdict.REFUTED, Fate.KILLED, "proof `counters`"),
+        (Verdict.PROVED, Fate.EQUIVALENT, "how"),
+    ],
+)
+def test_a_survivor_is_killed_by_a_proof(verdict, fate, by, counting, tmp_path, monkeypatch):
+    """By the row about the module that it changes, unless the whole unit is the same."""
+    monkeypatch.setattr(bench, "run", lambda *_: UnitResult("matmul", "", compared=1))
+    monkeypatch.setattr(equivalence, "decide", lambda *_: (verdict, "how"))
+    (found,) = judged(counting, 1, tmp_path, Cache(tmp_path / "x"), LIMITS, lambda outcome: None)
+    assert (found.fate, found.by) == (fate, by)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        lambda m, p: p.clear & ~p.clear,  # nothing is wrong with a mutant
+        lambda m, p: p.clear,  # something is wrong with the unit as it is
+    ],
+)
+def test_a_row_that_does_not_tell_them_apart_kills_nothing(rule, counting, tmp_path):
+    claim = Claim("odd", "", lambda: component(Counters(3)), rule)
+    (mutant,) = counting.mutants
+    assert rows.killer(counting, mutant, tmp_path, LIMIT, [claim]) is None
+
+
+def test_a_row_about_another_module_is_not_asked(counting, tmp_path):
+    (mutant,) = counting.mutants
+    wider = Claim("odd", "", lambda: component(Counters(4)), lambda m, p: p.values.CYCLES != 0)
+    assert rows.killer(counting, mutant, tmp_path, LIMIT, [wider]) is None
+    top = replace(mutant, cell=mutant.cell.replace("$flatten\\counters.", ""))
+    assert rows.killer(counting, top, tmp_path, LIMIT) is None
+
+
+def test_an_operator_of_ours_is_killed_by_a_proof(counting, tmp_path):
+    """One and the same change, found again in the module by itself."""
+    (mutant,) = counting.mutants
+    mine = replace(mutant, operator="swapped operator", what="add becomes $sub", command="")
+    assert rows.killer(counting, mine, tmp_path, LIMIT) == "counters"
+    unknown = replace(mine, what="add becomes $mul")
+    assert rows.killer(counting, unknown, tmp_path, LIMIT) is None
+
+
+def test_what_takes_too_long_is_asked_again(made, outcomes, tmp_path, monkeypatch):
+    """With the longer limit, after all questions have had the first one."""
+    equal = next(
+        mutant.number
+        for mutant, outcome in zip(made.mutants, outcomes[0], strict=True)
+        if outcome.by == "one step from every state"
+    )
+    asked, right = [], equivalence.ask
+
+    def slow(commands, directory, source, limit):
+        asked.append(limit)
+        if limit < LIMIT:
+            raise SynthesisError("took longer")
+        return right(commands, directory, source, limit)
+
+    monkeypatch.setattr(equivalence, "ask", slow)
+    how = "one step from every state, in a longer time"
+    assert equivalence.decide(made, equal, tmp_path, Limits(1, LIMIT)) == (Verdict.PROVED, how)
+    assert asked == [1, 1, 1, LIMIT]
+    with pytest.raises(SynthesisError, match="took longer"):
+        equivalence.decide(made, equal, tmp_path, Limits(1, 2))
+
+
+WAITS = {"align_register_valid": 1, "align_register_poisoned": 1, "align_register_scale": 8}
+
+
+def _unlike(value):
+    """A block that waits has this scale, if and only if it is poisoned."""
+
+    def wrong(m, p):
+        poisoned = p.align_register_scale == value
+        return p.align_register_valid & (poisoned != p.align_register_poisoned)
+
+    return wrong
+
+
+@pytest.mark.parametrize(("value", "assumed"), [(255, True), (254, False)])
+def test_only_a_proved_fact_is_assumed(value, assumed, tmp_path):
+    """The mutant looks at a register again whose value the fact tells from another one's."""
+    bug = ("o_scale = o_poisoned ? 8'd255", "o_scale = o_poisoned ? 8'd253")
+    fact = Fact("fact:odd", "", UNIT.config, WAITS, _unlike(value), bug)
+    text = generate(UNIT.config, "whole")
+    right = "assign out_scale = align_register_scale;"
+    wrong = f"{right[:-1]} | {{8{{{design.SELECT} & align_register_poisoned}}}};"
+    assert right in text
+    text = text.replace(right, wrong).replace("(\n", f"(\n  input wire {design.SELECT},\n", 1)
+    (tmp_path / "whole.v").write_text(text)
+    flat = "read_verilog whole.v\nhierarchy -top whole\nproc\nflatten\n"
+    flat += "write_rtlil mutants.il\ndesign -reset\n"
+    run_yosys(flat + design.WRITE.format(mutations=""), tmp_path, "whole", LIMIT)
+    both = design.Design(UNIT, (), "", tmp_path / "x.v", tmp_path / "mutants.aig", "rst")
+    verdict, how = equivalence.decide(both, 1, tmp_path, LIMITS, [fact])
+    assert ("`fact:odd`" in how) == assumed
+    assert verdict is Verdict.PROVED or not assumed
+
+
+@pytest.mark.parametrize(
+    ("name", "later", "output", "verdict"),
+    [
+        ("y", 12, "out_q", Verdict.REFUTED),
+        ("y", 14, "out_q", Verdict.PROVED),  # a reset hides it
+        ("s_register_y", 12, "out_q", Verdict.PROVED),  # data, which hold anything after a reset
+        ("s_register_y", 12, "q", Verdict.REFUTED),  # and are seen
+    ],
+)
+def test_a_fact_says_nothing_of_the_state_before_a_reset(name, later, output, verdict, tmp_path):
+    """x is 0 from the second cycle on, and may be anything before: y must not keep what the mutant
+    makes of it in the first cycle, where anything looks at it."""
+    graph = aig.Aig(
+        inputs=[("rst", 0), (design.SELECT, 0)],
+        nexts=[0, later, 0],
+        outputs={(output, 0): 8, ("out_valid", 0): 10},
+        ands=[(6, 4), (12, 3)],  # mutant & x; the same & ~rst
+        registers=[("x", 0), (name, 0), ("s_register_valid", 0)],
+    )
+    rule = aig.Aig(inputs=[("x", 0)], nexts=[], outputs={("wrong", 0): 2}, ands=[])
+    equivalence.waiting(graph, 1, tmp_path / "step.aig", Given([rule], "rst"))
+    assert equivalence.ask(equivalence.STEP, tmp_path, "", LIMIT) is verdict
+
+
+def test_facts_are_about_registers_of_units_that_are_mutated():
+    configs = [unit.config for unit in UNITS]
+    for fact in facts():
+        assert fact.config in configs
+    with pytest.raises(ValueError, match=r"^register must be one of the unit's own, not 'x'$"):
+        exposed(unit(UNIT.config), {"x": 1})
+
+
+SOURCE = '''
+def f(x: int | None = 3) -> int:
+    """Doc."""
+    if x < 2 and not x:
+        raise ValueError("x must be 1 + 1")
+    return -x + 5
+'''
+
+
+def test_mutants_of_python_change_one_expression():
+    found = python_source.sample(SOURCE, 100, "seed")
+    assert Counter(change.operator for change in found) == {
+        "swapped operator": 1, "swapped comparison": 1, "swapped condition": 1,
+        "dropped sign or negation": 2, "off by one": 6,
+    }  # fmt: skip
+    texts = {change.text for change in found} | {ast.unparse(ast.parse(SOURCE))}
+    assert len(texts) == len(found) + 1
+    assert all("x must be 1 + 1" in text and "x: int | None" in text for text in texts)
+    assert python_source.sample(SOURCE, 4, "seed") == found[:4]
+
+
+@pytest.mark.parametrize(
+    ("tests", "fate"),
+    [(("test_blocks", "test_quantize"), Fate.KILLED), (("test_trace",), Fate.SURVIVED)],
+)
+def test_a_mutant_of_the_model(tests, fate, tmp_path):
+    part = model.Part("rules", ("scale_rules.py",), tests)
+    cache = Cache(tmp_path / "results")
+    (found,) = model.judged(part, 1, 1, tmp_path, cache, lambda outcome: None)
+    assert found.fate is fate, found
+
+
+def test_the_score_leaves_equal_mutants_out():
+    fates = [Fate.KILLED] * 3 + [Fate.SURVIVED, Fate.EQUIVALENT]
+    assert score(Outcome("x", "", fate, "", 0.0) for fate in fates) == 75
+
+
+def test_the_command_says_who_survived(monkeypatch, capsys):
+    outcome = Outcome("odd", "stuck net: x", Fate.SURVIVED, "another unit, says ABC", 1.0)
+
+    def judge(args, cache, tell):
+        tell(outcome)
+        return [outcome]
+
+    monkeypatch.setattr(command, "subjects", lambda: [command.Subject("odd", "odd unit", judge)])
+    assert command.main([]) == 1
+    out, err = capsys.readouterr()
+    assert "survived odd: stuck net: x; another unit, says ABC" in out
+    assert err == "1 mutants, score 0.0%: the goal of 99% is missed\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--only", "nothing"],
+            "only must be part of a subject's name (see --list), not 'nothing'",
+        ),
+        (["--count", "1"], "count must be from 2 to 5000, not 1"),
+        (["--seed", "-1"], "seed must be from 0 to 2147483647, not -1"),
+        (["--limit", "0"], "limit must be above 0, not 0"),
+        (["--longer", "10"], "longer must be at least limit, 20, not 10"),
+    ],
+)
+def test_bad_arguments_are_one_line(arguments, message, capsys):
+    assert command.main(arguments) == 2
+    assert capsys.readouterr().err == f"mutate: error: {message}\n"

@@ -1,0 +1,182 @@
+"""Real tensors: two arrays of a file, and the slice that the package has."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from ...model.blocks import as_float32
+from ...model.errors import one_line
+from ...model.files import check_file
+from ...model.formats import E4M3, E4M3FNUZ, E5M2, E5M2FNUZ, ElementFormat
+from ...model.npz import opened, read_array
+from ...model.units import DotConfig
+
+SUFFIXES = (".npz", ".npy", ".safetensors")
+"""Ends of the names of files of tensors."""
+_FLOAT8 = {
+    "F8_E4M3": (np.dtype(ml_dtypes.float8_e4m3fn), E4M3),
+    "F8_E5M2": (np.dtype(ml_dtypes.float8_e5m2), E5M2),
+    "F8_E4M3FNUZ": (np.dtype(ml_dtypes.float8_e4m3fnuz), E4M3FNUZ),
+    "F8_E5M2FNUZ": (np.dtype(ml_dtypes.float8_e5m2fnuz), E5M2FNUZ),
+}
+"""Dtypes and formats of FP8 tensors, by their names in safetensors files."""
+_ALLOWED = f"float32, float16, bfloat16, float64, or in safetensors {', '.join(_FLOAT8)}"
+
+REAL_FILE = Path(__file__).parent / "real" / "minilm.npz"
+"""A captured slice of real weights and activations; README.md beside it describes it."""
+
+LARGEST = 2**34  # bytes of a NumPy file
+
+
+def code_format(x: NDArray) -> ElementFormat | None:
+    """The format whose codes an FP8 array holds; None for an array of values."""
+    return next((fmt for dtype, fmt in _FLOAT8.values() if x.dtype == dtype), None)
+
+
+def modes_taking(config: DotConfig, x: NDArray, y: NDArray) -> list[int]:
+    """Modes whose formats the tensors have, or are quantised to; ValueError where there is none."""
+    codes = [code_format(tensor) for tensor in (x, y)]
+    modes = [
+        mode
+        for mode, pair in enumerate(config.formats)
+        if all(own in (None, fmt) for own, fmt in zip(codes, pair, strict=True))
+    ]
+    if not modes:
+        held = " and ".join(str(own or "values") for own in codes)
+        raise ValueError(f"tensors must hold values, or codes of {config.formats_text}, not {held}")
+    return modes
+
+
+def load_values(path: Path, names: tuple[str, ...] = ()) -> tuple[NDArray, NDArray]:
+    """As `load_tensors`, with the values of FP8 arrays as float32, exactly."""
+    x, y = load_tensors(path, names)
+    return x.astype(np.float32, copy=False), y.astype(np.float32, copy=False)
+
+
+def load_tensors(path: Path, names: tuple[str, ...] = ()) -> tuple[NDArray, NDArray]:
+    """Two float32 or FP8 arrays (rows, K) of a file of `SUFFIXES`, flattened to two axes.
+
+    Without names the first two arrays that fit each other, or the only one of an npy file; with one
+    name, or one array, that array against itself.
+    ValueError, naming the file, when it cannot be read or holds nothing that fits.
+    """
+    try:
+        with _open(path) as (available, read):
+            for name in names:
+                if name not in available:
+                    raise ValueError(f"name must be one of {_some(available)}, not {name!r}")
+            if not names:
+                names = _fitting(available, read)
+            x, y = (_rows(read(name), name) for name in (names[0], names[-1]))
+    except ValueError as error:
+        raise ValueError(f"{path}: {one_line(str(error))}") from None
+    if x.shape[1] != y.shape[1]:
+        raise ValueError(
+            one_line(f"{names[0]} and {names[-1]} must have equal last axes, ")
+            + f"not {x.shape[1]} and {y.shape[1]}"
+        )
+    return x, y
+
+
+class DtypeError(ValueError):
+    """A tensor of a dtype that is not taken."""
+
+
+Reader = Callable[[str], NDArray]
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[tuple[list[str], Reader]]:
+    """The names of a file's arrays, and a function that reads one; ValueError when it cannot."""
+    with ExitStack() as stack:
+        if path.suffix == ".safetensors":
+            import safetensors
+
+            problems: tuple[type[Exception], ...] = (OSError, safetensors.SafetensorError)
+            try:
+                check_file(path)
+                tensors = stack.enter_context(safetensors.safe_open(path, framework="numpy"))
+            except problems as error:
+                reason = getattr(error, "strerror", None) or error
+                raise ValueError(f"cannot be read as safetensors: {reason}") from None
+            names = list(tensors.keys())
+
+            def get(name: str) -> NDArray:
+                kind = tensors.get_slice(name).get_dtype()
+                try:
+                    return _float8(path, name) if kind in _FLOAT8 else tensors.get_tensor(name)
+                except (TypeError, AttributeError):  # of a dtype that NumPy has not
+                    raise DtypeError(f"{name} must be {_ALLOWED}, not {kind}") from None
+
+        elif path.suffix == ".npy":
+            problems = (OSError,)
+            names = [path.stem]
+
+            def get(name: str) -> NDArray:
+                return read_array(path, LARGEST)
+
+        else:
+            problems = ()
+            try:
+                arrays = stack.enter_context(opened(path, LARGEST))
+            except OSError as error:
+                raise ValueError(f"cannot be read as npz: {error.strerror}") from None
+            names, get = arrays.names, arrays.__getitem__
+
+        def read(name: str) -> NDArray:
+            try:
+                return get(name)
+            except problems as error:
+                raise ValueError(f"{name} cannot be read: {error}") from None
+
+        yield names, read
+
+
+def _float8(path: Path, name: str) -> NDArray:
+    """An FP8 tensor of a valid safetensors file, whose own reader gives NumPy none."""
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        entry = json.loads(file.read(size))[name]
+        start, end = entry["data_offsets"]
+        file.seek(8 + size + start)
+        dtype, _ = _FLOAT8[entry["dtype"]]
+        return np.frombuffer(file.read(end - start), dtype).reshape(entry["shape"])
+
+
+def _some(names: list[str]) -> str:
+    """The names, or the first few of many."""
+    more = f", ... ({len(names)} in all)" if len(names) > 8 else ""
+    return ", ".join(names[:8]) + more
+
+
+def _fitting(available: list[str], read: Reader) -> tuple[str, str]:
+    """The first two float arrays of equal last axis, or the only array of a file."""
+    if len(available) == 1:
+        return available[0], available[0]
+    usable = {}
+    for name in available:
+        try:
+            array = read(name)
+        except DtypeError:
+            continue
+        if array.ndim >= 2 and array.dtype.kind in "fV":
+            for earlier, length in usable.items():
+                if length == array.shape[-1]:
+                    return earlier, name
+            usable[name] = array.shape[-1]
+    raise ValueError("must hold two float arrays of equal last axis (--name chooses them)")
+
+
+def _rows(x: NDArray, name: str) -> NDArray:
+    if x.ndim < 1 or x.size == 0:
+        raise ValueError(f"{name} must have rows to multiply, not shape {x.shape}")
+    try:
+        rows = as_float32(x, name) if code_format(x) is None else x
+    except TypeError:
+        raise ValueError(f"{name} must be {_ALLOWED}, not {x.dtype}") from None
+    return rows.reshape(-1, x.shape[-1])

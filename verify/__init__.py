@@ -1,0 +1,1 @@
+"""mxdot.verify: proofs, mutants, coverage, other simulators, soaks and the probe."""

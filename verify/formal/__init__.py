@@ -1,0 +1,1 @@
+"""mxdot.verify.formal: proofs about the Verilog, by Yosys and ABC (`make formal`)."""

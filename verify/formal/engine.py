@@ -1,0 +1,115 @@
+"""Decides whether an observer ever says wrong: Yosys makes an AIG, ABC proves or refutes it."""
+
+import re
+from collections.abc import Iterable
+from enum import Enum
+from pathlib import Path
+
+from ...synth.tools import run_abc, run_yosys
+from . import aig
+from .observer import CASE, Observer, Rule, Subject, bench
+from .steps import unroll
+
+
+def _script(passes: str, write: str) -> str:
+    """Of Yosys: from a subject and its observer to their graph."""
+    return f"""
+read_rtlil observer.il
+read_verilog subject.v both.v
+hierarchy -check -top both
+proc
+flatten
+{passes}
+{write} -symbols both.aig
+"""
+
+
+SCRIPT = _script(aig.PASSES, "write_aiger")
+# Registers begin at 0, where the text does not say other. Nothing is simplified, for that makes two
+# designs less alike.
+FROM_ZERO = _script(
+    aig.passes("opt_clean", "opt_clean"), "setundef -init -zero\nwrite_aiger -zinit"
+)
+COMBINATIONAL = "read both.aig; ifraig; iprove; print_status"
+# An invariant that holds after the reset and in every next cycle is found, and then checked.
+# Registers start with any value: `undc` makes inputs of what Yosys leaves open.
+SEQUENTIAL = "read both.aig; logic; undc; strash; pdr; print_status"
+# Registers of the observer and of the subject that are alike become one before.
+CORRESPONDING = SEQUENTIAL.replace("pdr", "scorr; pdr")
+# No more than that, and induction over one cycle: for a rule of a few registers of a wide unit.
+BY_CYCLE = SEQUENTIAL.replace("pdr", "scorr; dprove")
+
+# One case of some cycles, in which little is alike but the result: without sweeping.
+CASE_OF_CYCLES = "read case.aig; sat -C 0; print_status"
+CYCLES = "read case.aig; ifraig; iprove; print_status"
+
+
+class Verdict(Enum):
+    """What became of a question."""
+
+    PROVED = "proved"
+    REFUTED = "refuted"
+    UNDECIDED = "undecided"
+
+
+def decide(
+    subject: Subject,
+    rule: Rule,
+    directory: Path,
+    limit: float,
+    cases: Iterable[int] | None = None,
+    sequential: str = SEQUENTIAL,
+) -> Verdict:
+    """Whether `rule` never says wrong, whatever the inputs, from any state after one reset, or in
+    so many cycles from any state. cases: some of the subject's, all when None. sequential: what ABC
+    does about any number of cycles.
+
+    SynthesisError when a tool fails or takes longer than `limit` seconds, ModuleNotFoundError
+    without pyosys.
+    """
+    build(subject, rule, directory, limit)
+    if subject.cycles:
+        return _cycles(subject, directory, limit, cases)
+    commands = sequential if subject.clock else COMBINATIONAL
+    return ask(commands, directory, "the subject", limit)
+
+
+def build(
+    subject: Subject, rule: Rule, directory: Path, limit: float, script: str = SCRIPT
+) -> Path:
+    """The graph of a subject and its observer, both.aig in `directory`; errors as `decide`'s.
+
+    script: SCRIPT, or FROM_ZERO.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "observer.il").write_text(Observer(subject, rule).rtlil())
+    (directory / "subject.v").write_text(subject.text)
+    (directory / "both.v").write_text(bench(subject))
+    run_yosys(script, directory, "the subject", limit)
+    return directory / "both.aig"
+
+
+def _cycles(
+    subject: Subject, directory: Path, limit: float, cases: Iterable[int] | None
+) -> Verdict:
+    """The verdict of all cases, one by one until one is not proved."""
+    graph = aig.read(directory / "both.aig")
+    commands = CASE_OF_CYCLES if subject.cases else CYCLES
+    for number in range(max(1, subject.cases)) if cases is None else cases:
+        unroll(graph, subject.cycles, {CASE: number}, directory / "case.aig")
+        verdict = ask(commands, directory, "the subject", limit)
+        if verdict is not Verdict.PROVED:
+            return verdict
+    return Verdict.PROVED
+
+
+def ask(commands: str, directory: Path, source: str, limit: float) -> Verdict:
+    """What ABC's `print_status` says at the end of commands in `directory`; errors as `decide`'s.
+
+    RuntimeError when it says nothing.
+    """
+    log = run_abc(commands, directory, source, limit)
+    status = re.findall(r"^Status = (-?\d)", log, re.M)
+    if not status:
+        raise RuntimeError(f"ABC said no status: {log.strip().splitlines()[-1:]}")
+    return {"1": Verdict.PROVED, "0": Verdict.REFUTED}.get(status[-1], Verdict.UNDECIDED)

@@ -1,0 +1,104 @@
+"""Facts about the state of a unit: rows by themselves, and what proofs of equality may assume.
+
+A fact says what registers hold in every state after a reset. Such a state is one that a proof from
+any state would have to allow for, although no sequence of inputs leads there.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from amaranth.hdl import Value
+
+from ...model import QuantizeConfig
+from ...model.units import UnitConfig
+from ...synth.tools import run_yosys
+from . import aig
+from .aig import Aig
+from .claim import Claim
+from .engine import BY_CYCLE, decide
+from .observer import OBSERVER, Observer, Rule, Subject, unit
+
+_SCRIPT = f"""
+read_rtlil fact.il
+hierarchy -check -top {OBSERVER}
+proc
+flatten
+{aig.PASSES}
+write_aiger -symbols fact.aig
+"""
+_RATIO = "ratio3_register"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """The claim that `rule` never says wrong of registers of the unit `config`.
+
+    registers: widths by name, in the unit's own module; the rule has them as attributes.
+    """
+
+    name: str
+    says: str
+    config: UnitConfig
+    registers: dict[str, int]
+    rule: Rule
+    bug: tuple[str, str]
+
+    @property
+    def claim(self) -> Claim:
+        """The row of `make formal`."""
+        return Claim(
+            self.name, self.says, lambda: exposed(unit(self.config), self.registers),
+            self.rule, self.bug, partial(decide, sequential=BY_CYCLE),
+        )  # fmt: skip
+
+    def graph(self, directory: Path, limit: float) -> Aig:
+        """The rule alone: its inputs are bits of registers, its one output says wrong.
+
+        SynthesisError when Yosys fails or takes longer than `limit` seconds.
+        """
+        directory.mkdir(parents=True, exist_ok=True)
+        alone = Subject("", self.registers, self.registers)
+        (directory / "fact.il").write_text(Observer(alone, self.rule).rtlil())
+        run_yosys(_SCRIPT, directory, self.name, limit)
+        return aig.read(directory / "fact.aig")
+
+
+def facts() -> Sequence[Fact]:
+    """All of them."""
+    return (
+        Fact(
+            "fact:scale-ratio",
+            "quantiser of E2M1 under E4M3 scales: a scale's ratio that waits is not negative",
+            QuantizeConfig("e2m1", 16, scales="e4m3", stages=4),
+            {f"{_RATIO}_valid": 1, f"{_RATIO}_ratio_quotients_sign": 1},
+            _not_negative,
+            ("assign o_amax = {1'b0, i_largest}", "assign o_amax = {i_outer[31], i_largest}"),
+        ),
+    )
+
+
+def claims() -> Iterator[Claim]:
+    """A row for each."""
+    return (fact.claim for fact in facts())
+
+
+def _not_negative(m: Any, p: Any) -> Value:
+    registers = vars(p)
+    return registers[f"{_RATIO}_valid"] & registers[f"{_RATIO}_ratio_quotients_sign"]
+
+
+def exposed(subject: Subject, registers: dict[str, int]) -> Subject:
+    """The unit with registers of its own module as outputs too; ValueError where one is missing."""
+    top, end, rest = subject.text.partition("endmodule")
+    for name, width in registers.items():
+        digits = f"[{width - 1}:0] " if width > 1 else ""
+        declared = re.compile(rf"^  reg {re.escape(digits)}{name};.*\n", re.M)
+        if not declared.search(top):
+            raise ValueError(f"register must be one of the unit's own, not {name!r}")
+        port = f"(\n  output reg {digits}{name},\n"
+        top = declared.sub("", top).replace("(\n", port, 1)
+    return replace(subject, text=top + end + rest, shapes={**subject.shapes, **registers})

@@ -1,0 +1,1 @@
+"""mxdot.verify.mutate: mutants of RTL and model, and what kills them (`make mutate`)."""

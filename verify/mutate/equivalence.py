@@ -1,0 +1,261 @@
+"""Whether a mutant that no bench kills is the same unit: ABC proves it or finds a difference."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+from ...synth.errors import SynthesisError
+from ...util.scratch import scratch
+from ..formal import aig
+from ..formal.aig import Aig, Builder
+from ..formal.claim import prove
+from ..formal.engine import Verdict, ask
+from ..formal.facts import Fact, facts
+from .design import SELECT, Design
+
+STEP = "&r step.aig; &cec -m; print_status"
+SEQUENTIAL = "read sequence.aig; scorr; dprove; print_status"
+_PAYLOAD = re.compile(r"(out_|\w+_axis_\w+_t|\w+_axil_[rb])(?!valid|ready)\w+")
+"""Outputs that belong to a stream, and what its `valid` begins with."""
+_MOST_VALID = 4
+"""Valid bits of which every combination is looked at by itself."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Seconds for each run of ABC: at first, and for the questions that this does not answer."""
+
+    first: float
+    longer: float
+
+
+@dataclass(frozen=True)
+class Given:
+    """What is known of states after a reset. rules: of facts, each over registers with an output
+    that calls the state wrong; reset: the unit's."""
+
+    rules: Sequence[Aig] = ()
+    reset: str = ""
+
+
+def decide(
+    design: Design,
+    number: int,
+    directory: Path,
+    limits: Limits,
+    facts: Sequence[Fact] | None = None,
+) -> tuple[Verdict, str]:
+    """The verdict of "equivalent", and how it came about.
+
+    First one step: from every state both go to the same state with the same outputs. The same with
+    registers that hold nothing free to differ. Then that again for states of the unit that facts
+    about it allow, each proved here before it is assumed. Then any sequence of inputs: both start
+    in one state, whatever it is, with a reset in the first cycle; payloads count while they are
+    valid. What takes too long is asked again with the longer limit.
+    facts: those of the unit when None. SynthesisError when ABC fails in the last question, or takes
+    longer.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    graph = aig.read(design.aiger)
+    rules, names = _assumed(design, directory, limits.longer, facts)
+    answered: set[str] = set()
+    failed: dict[str, SynthesisError] = {}
+    for limit, more in ((limits.first, ""), (limits.longer, ", in a longer time")):
+        for how, make, commands in _questions(graph, number, design.reset, rules, names):
+            if how in answered:
+                continue
+            make(directory)
+            try:
+                verdict = ask(commands, directory, "the mutant", limit)
+            except SynthesisError as error:
+                failed[how] = error
+                continue
+            failed.pop(how, None)
+            answered.add(how)
+            if verdict is Verdict.PROVED or (commands, verdict) == (SEQUENTIAL, Verdict.REFUTED):
+                return verdict, how + more
+    if failed:
+        raise failed.popitem()[1]
+    return Verdict.UNDECIDED, ""
+
+
+Question = tuple[str, Callable[[Path], None], str]
+"""In words, what writes it into a directory, and ABC's commands for it."""
+
+
+def _questions(
+    graph: Aig, number: int, reset: str, rules: Sequence[Aig], names: str
+) -> Iterator[Question]:
+    """The cheapest first."""
+    idle = ", but for registers that hold nothing"
+
+    any_state = "one step from every state"
+    yield any_state, lambda to: step(graph, number, to / "step.aig"), STEP
+    yield any_state + idle, lambda to: waiting(graph, number, to / "step.aig"), STEP
+    if rules:
+        given, of = Given(rules, reset), f"{any_state} of {names}{idle}"
+        yield of, lambda to: waiting(graph, number, to / "step.aig", given), STEP
+    how = "every sequence from every state, after a reset"
+    yield how, lambda to: sequence(graph, number, reset, to / "sequence.aig"), SEQUENTIAL
+
+
+def _assumed(
+    design: Design, directory: Path, limit: float, given: Sequence[Fact] | None
+) -> tuple[Sequence[Aig], str]:
+    """The facts about a unit that are proved, and that a seeded bug refutes; their rows' names."""
+    of_unit = [fact for fact in facts() if fact.config == design.unit.config]
+    held = [fact for fact in (of_unit if given is None else given) if _holds(fact, limit)]
+    graphs = [fact.graph(directory / "fact", limit) for fact in held]
+    return graphs, " and ".join(f"`{fact.name}`" for fact in held)
+
+
+def _holds(fact: Fact, limit: float) -> bool:
+    if fact.name not in _proved:
+        with scratch("mutate") as directory:
+            _proved[fact.name] = prove(fact.claim, directory, limit).holds
+    return _proved[fact.name]
+
+
+_proved: dict[str, bool] = {}
+"""Of facts in this process."""
+
+
+def _selected(graph: Aig, number: int, given: dict[tuple[str, int], int]) -> list[int]:
+    """Literals of a copy's inputs; the mutant's number is fixed."""
+    return [given[name] if name[0] != SELECT else (number >> name[1]) & 1 for name in graph.inputs]
+
+
+def _outputs(graph: Aig, nodes: list[int]) -> dict[tuple[str, int], int]:
+    return {name: nodes[x >> 1] ^ x & 1 for name, x in graph.outputs.items()}
+
+
+def _nexts(graph: Aig, nodes: list[int]) -> list[int]:
+    return [nodes[x >> 1] ^ x & 1 for x in graph.nexts]
+
+
+def _free(graph: Aig) -> list[tuple[str, int]]:
+    return [name for name in graph.inputs if name[0] != SELECT]
+
+
+def step(graph: Aig, number: int, path: Path) -> None:
+    """Registers are inputs, and what comes next to them is an output."""
+    free, count = _free(graph), len(graph.nexts)
+    builder = Builder(len(free) + count, 0)
+    given = {name: builder.input(i) for i, name in enumerate(free)}
+    state = [builder.input(len(free) + i) for i in range(count)]
+    right, wrong = (
+        builder.copy(graph, [*_selected(graph, which, given), *state]) for which in (0, number)
+    )
+    outputs = zip(_outputs(graph, right).values(), _outputs(graph, wrong).values(), strict=True)
+    nexts = zip(_nexts(graph, right), _nexts(graph, wrong), strict=True)
+    differ = [builder.differ(a, b) for pairs in (outputs, nexts) for a, b in pairs]
+    builder.write(path, [], builder.either(differ))
+
+
+def waiting(graph: Aig, number: int, path: Path, known: Given = Given()) -> None:
+    """As `step`, where registers of a section that the mutant loads otherwise may differ as long as
+    the section's valid bit is 0: both start in one state, and this relation lasts. What rules
+    say is assumed of the unit's own state, of which it is proved, not of the mutant's. A state that
+    they call wrong can only be the one before a first reset: there outputs do not count, and the
+    relation must hold after the reset.
+    """
+    free, count = _free(graph), len(graph.nexts)
+    builder = Builder(len(free) + 2 * count, 0)
+    given = {name: builder.input(i) for i, name in enumerate(free)}
+    state = [builder.input(len(free) + i) for i in range(count)]
+    other = [builder.input(len(free) + count + i) for i in range(count)]
+    alike = [
+        _nexts(graph, builder.copy(graph, [*_selected(graph, which, given), *state]))
+        for which in (0, number)
+    ]
+    pairs = zip(_owners(graph), *alike, strict=True)
+    loose = [valid if a != b else None for valid, a, b in pairs]
+    bits = sorted({valid for valid in loose if valid is not None})[:_MOST_VALID]
+    differ = []
+    for values in product((aig.FALSE, aig.TRUE), repeat=len(bits)):  # far smaller graphs than all
+        fixed = dict(zip(bits, values, strict=True))
+        here = [fixed.get(i, own) for i, own in enumerate(state)]
+        beside = [
+            own if valid is None else builder.choose(here[valid], own, another)
+            for own, another, valid in zip(here, other, loose, strict=True)
+        ]
+        right, wrong = (
+            builder.copy(graph, [*_selected(graph, which, given), *leaves])
+            for which, leaves in ((0, here), (number, beside))
+        )
+        nexts = _nexts(graph, right)
+        allowed, goes_on = _allowed(graph, builder, here, given, known)
+        for name, value in (first := _outputs(graph, right)).items():
+            unlike = builder.differ(value, _outputs(graph, wrong)[name])
+            differ.append(builder.both(allowed, builder.both(unlike, _counts(name[0], first))))
+        for a, b, valid in zip(nexts, _nexts(graph, wrong), loose, strict=True):
+            holds = goes_on if valid is None else builder.both(goes_on, nexts[valid])
+            differ.append(builder.both(builder.differ(a, b), holds))
+    builder.write(path, [], builder.either(differ))
+
+
+def _allowed(
+    graph: Aig,
+    builder: Builder,
+    state: Sequence[int],
+    given: dict[tuple[str, int], int],
+    known: Given,
+) -> tuple[int, int]:
+    """Whether outputs of a state count, and whether what comes next to its registers does.
+
+    ValueError for a rule about another unit's registers.
+    """
+    if not known.rules:
+        return aig.TRUE, aig.TRUE
+    literals = {name: literal for name, literal in zip(graph.registers, state, strict=True) if name}
+    wrong: list[int] = []
+    for rule in known.rules:
+        missing = [name for name in rule.inputs if name not in literals]
+        if missing:
+            raise ValueError(f"register of a fact must be one of the unit's, not {missing[0][0]!r}")
+        nodes = builder.copy(rule, [literals[name] for name in rule.inputs])
+        wrong += _outputs(rule, nodes).values()
+    allowed = builder.either(wrong) ^ 1
+    resets = given[known.reset, 0] ^ known.reset.endswith("n")  # active low
+    return allowed, builder.either((allowed, resets))
+
+
+def _owners(graph: Aig) -> list[int | None]:
+    """Of each register the valid bit of its section, if it has one."""
+    names = [name[0] if name else "" for name in graph.registers]
+    valid = {name: i for i, name in enumerate(names) if name.endswith("_register_valid")}
+    owners = [valid.get(re.sub(r"_register_\w+$", "_register_valid", name)) for name in names]
+    return [None if owner == i else owner for i, owner in enumerate(owners)]
+
+
+def sequence(graph: Aig, number: int, reset: str, path: Path) -> None:
+    """Inputs, then the state that both start with; a register that the first cycle is over."""
+    free, count = _free(graph), len(graph.nexts)
+    builder = Builder(len(free) + count, 1 + 2 * count)
+    given = {name: builder.input(i) for i, name in enumerate(free)}
+    start = [builder.input(len(free) + i) for i in range(count)]
+    late = builder.input(len(free) + count)
+    pin = given[reset, 0]
+    active_low = reset.endswith("n")
+    given[reset, 0] = builder.both(pin, late) if active_low else builder.either((pin, late ^ 1))
+    nexts, made = [aig.TRUE], []
+    for place, which in enumerate((0, number)):
+        base = len(free) + count + 1 + place * count
+        state = [builder.choose(late, builder.input(base + i), start[i]) for i in range(count)]
+        nodes = builder.copy(graph, [*_selected(graph, which, given), *state])
+        nexts += _nexts(graph, nodes)
+        made.append(_outputs(graph, nodes))
+    right, wrong = made
+    differ = builder.either(
+        builder.both(builder.differ(right[name], wrong[name]), _counts(name[0], right))
+        for name in right
+    )
+    builder.write(path, nexts, builder.both(late, differ))
+
+
+def _counts(name: str, outputs: dict[tuple[str, int], int]) -> int:
+    """When an output counts: a payload while its stream is valid, everything else always."""
+    payload = _PAYLOAD.fullmatch(name)
+    return aig.TRUE if payload is None else outputs.get((f"{payload[1]}valid", 0), aig.TRUE)

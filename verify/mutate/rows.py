@@ -1,0 +1,151 @@
+"""Whether a row of `make formal` kills a mutant: one about the module that the mutant changes."""
+
+import re
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache, lru_cache
+from pathlib import Path
+
+from ...hw.verilog import default_top
+from ...synth.errors import SynthesisError
+from ...synth.tools import run_yosys
+from ...util.scratch import scratch
+from ..formal import arithmetic, software, writes
+from ..formal.claim import Claim
+from ..formal.engine import Verdict
+from ..formal.observer import SUBJECT, Subject
+from . import operators, rtlil
+from .design import LIMIT, Design, Mutant, plain
+
+_READ = """
+read_verilog design.v
+hierarchy -check -top {top}
+proc
+write_rtlil whole.il
+"""
+_MODULE = """
+read_rtlil mutant.il
+{mutation}
+hierarchy -check -top {module}
+rename {module} {name}
+write_verilog -noattr module.v
+"""
+_DUT = re.compile(rf"^  ({SUBJECT}_\w+) dut \(", re.M)
+_OPTION = re.compile(r"-(?:mode|port|portbit|ctrlbit) \S+")
+
+
+def killer(
+    design: Design, mutant: Mutant, directory: Path, limit: float, claims: list[Claim] | None = None
+) -> str | None:
+    """The name of a row that holds of the module as the unit has it and not of the mutant; None
+    where no row speaks of it.
+
+    Asked are rows about the module that is changed or one around it: of the same name, which says
+    its widths, and of the same ports. claims: those that there are when None; limit: seconds for
+    each tool that runs.
+    """
+    path, cell = _place(mutant.cell)
+    if not path:
+        return None
+    named = _rows() if claims is None else _by_module(claims)
+    top = default_top(design.unit.config)
+    text = whole(design.original, top)
+    modules = _modules(text, top, path)
+    directory.mkdir(parents=True, exist_ok=True)
+    for module in reversed(modules[1:]):
+        for claim, subject in named.get(module.removeprefix(f"{top}_"), []):
+            with suppress(SynthesisError):  # other ports, or too long: the row says nothing
+                changed = _changed(text, modules[-1], mutant, path, cell)
+                if changed is None:
+                    return None
+                wrong = _with_module(subject, module, *changed, directory)
+                if claim.decide(wrong, claim.rule, directory, limit) is not Verdict.REFUTED:
+                    continue
+                right = _with_module(subject, module, text, "", directory)
+                if claim.decide(right, claim.rule, directory, limit) is Verdict.PROVED:
+                    return claim.name
+    return None
+
+
+@lru_cache(maxsize=2)
+def whole(verilog: str, top: str) -> str:
+    """RTLIL of a unit, a module at a time; cells have the names of the flat one, without paths."""
+    with scratch("mutate") as directory:
+        (directory / "design.v").write_text(verilog)
+        run_yosys(_READ.format(top=top), directory, top, LIMIT)
+        return (directory / "whole.il").read_text()
+
+
+@cache
+def _rows() -> dict[str, list[tuple[Claim, Subject]]]:
+    """Those about components by themselves."""
+    return _by_module([*arithmetic.claims(), *software.claims(), *writes.claims()])
+
+
+def _by_module(claims: list[Claim]) -> dict[str, list[tuple[Claim, Subject]]]:
+    """With their subjects, by the name of the component's module behind the top's."""
+    found: dict[str, list[tuple[Claim, Subject]]] = {}
+    for claim in claims:
+        subject = claim.subject()
+        module = _DUT.search(subject.text)
+        if module:
+            name = module[1].removeprefix(f"{SUBJECT}_")
+            found.setdefault(name, []).append((claim, subject))
+    return found
+
+
+def _place(cell: str) -> tuple[list[str], str]:
+    r"""Instances, outermost first, and the own name: a, b, `$add` of `$flatten\a.\b.$add`."""
+    path = re.match(r"(?:\$flatten)?((?:\\\w+\.(?:\$flatten)?)*)(.*)", cell)
+    assert path is not None
+    return re.findall(r"\\(\w+)\.", path[1]), path[2]
+
+
+def _modules(text: str, top: str, path: list[str]) -> list[str]:
+    """The top and the modules of the instances on the way."""
+    found = [top]
+    for name in path:
+        inside = rtlil.cells(body(text, found[-1]))
+        kind = next(c.type for c in inside if c.name == f"\\{name}")
+        found.append(kind.removeprefix("\\"))
+    return found
+
+
+def body(text: str, module: str) -> str:
+    """RTLIL of one module."""
+    found = re.search(rf"^module \\{module}\n.*?^end\n", text, re.M | re.S)
+    assert found is not None
+    return found[0]
+
+
+def _changed(
+    text: str, module: str, mutant: Mutant, path: list[str], cell: str
+) -> tuple[str, str] | None:
+    """RTLIL of the whole, and a command of Yosys for it, that make the mutant in its own module;
+    None where the change is of what the module knows nothing of."""
+    if mutant.command:
+        options = " ".join(_OPTION.findall(mutant.command))
+        return text, f"mutate -module {module} -cell {cell} {options}"
+    own = body(text, module)
+    around = ".".join([*path, ""])
+    for change in operators.changes(own, cell):
+        same = change.operator == mutant.operator
+        if same and plain(change.what) == mutant.what.replace(around, ""):
+            cells = change.cells(mutant.number)
+            always = f"32'{mutant.number:032b}"
+            wrong = rtlil.beside(own, cell, mutant.number, always, 32, cells)
+            return text.replace(own, wrong), ""
+    return None
+
+
+def _with_module(
+    subject: Subject, module: str, text: str, mutation: str, directory: Path
+) -> Subject:
+    """The row's subject around the unit's module."""
+    found = _DUT.search(subject.text)
+    assert found is not None
+    (directory / "mutant.il").write_text(text)
+    script = _MODULE.format(module=module, name=found[1], mutation=mutation)
+    run_yosys(script, directory, module, LIMIT)
+    around, end, _ = subject.text.partition("endmodule\n")
+    return replace(subject, text=around + end + (directory / "module.v").read_text())

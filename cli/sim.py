@@ -7,7 +7,7 @@ from ..model.errors import choice
 from ..model.units import KINDS, DotConfig
 from . import soak
 from .program import program, quoted
-from .simulators import SIMULATORS, is_second, taken
+from .simulators import SIMULATORS, is_alternative, supported_units
 from .unit_options import options_of
 from .units import add_kinds, refuse_unit, unit_config
 
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     from ..sim.engine.smoke_units import smoke_matrix, stream_matrix
     from ..sim.engine.toolchain import ToolError
 
-    second = args.simulator if is_second(args) else None
+    second = args.simulator if is_alternative(args) else None
     if args.kind != REGRESSION:
         units = [Unit(unit_config(args))]
     else:
@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
             units = full_matrix() if args.full else default_matrix()
         if args.only:
             units = select(units, args.only)
-    units = taken(args.simulator, units)
+    units = supported_units(args.simulator, units)
     if args.list:
         for unit in units:
             print(f"{unit.name:48} {unit.config}")
@@ -144,7 +144,7 @@ def _check(args: argparse.Namespace) -> None:
         args.needs = "compare"
         choice("netlist", args.netlist, NAMES)
         yosys_version()  # ModuleNotFoundError before any work
-    if is_second(args):
+    if is_alternative(args):
         _check_second(args)
     if len(args.name) > 2:
         raise ValueError(f"name must give one or two tensors, not {len(args.name)}")

@@ -18,7 +18,7 @@ SIMULATORS = {
 _WITH_STATE = [name for name in SIMULATORS if name != "bitsliced"]
 
 
-def is_second(args: argparse.Namespace) -> bool:
+def is_alternative(args: argparse.Namespace) -> bool:
     """Whether another simulator than Verilator is named.
 
     ValueError for none of them; ModuleNotFoundError, before any work, where Yosys is missing.
@@ -32,7 +32,7 @@ def is_second(args: argparse.Namespace) -> bool:
     return True
 
 
-def taken(simulator: str | None, units: "Sequence[Unit]") -> "list[Unit]":
+def supported_units(simulator: str | None, units: "Sequence[Unit]") -> "list[Unit]":
     """The units that it can simulate; ValueError where that is none."""
     from ..sim.engine.smoke_units import restarts
 

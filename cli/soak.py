@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from .program import program, quoted
-from .simulators import SIMULATORS, is_second, taken
+from .simulators import SIMULATORS, is_alternative, supported_units
 
 DEFAULT_HOURS = 1.0
 LARGEST_HOURS = 10_000
@@ -66,8 +66,10 @@ def run_soak(args: argparse.Namespace) -> int:
     units = full_matrix() if args.full else default_matrix()
     if args.only:
         units = select(units, args.only)
-    if is_second(args):
-        units = taken(args.simulator, [unit for unit in units if kind_of(unit.config).stream])
+    if is_alternative(args):
+        units = supported_units(
+            args.simulator, [unit for unit in units if kind_of(unit.config).stream]
+        )
     count = COUNT if args.count is None else args.count
     words = [program(), "sim", "soak", *["--full"] * args.full]
     words += ["--only", "{name}", "--seed", "{seed}", "--count", str(count)]
@@ -90,7 +92,7 @@ def run_soak(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    is_second(args)  # refused before any work
+    is_alternative(args)  # refused before any work
     if args.seed is not None and args.hours is not None:
         raise ValueError("hours and seed exclude each other: a seed is one run")
     for name, low, high in (

@@ -32,7 +32,7 @@ class Section(wiring.Component):
         super().__init__({"i": In(data.StructLayout(reads)), "o": Out(data.StructLayout(writes))})
 
 
-class Gathering(wiring.Component):
+class ClockedSection(wiring.Component):
     """A piece of a datapath with registers and a handshake of its own.
 
     It carries nothing else than it writes: what is read behind it, it writes.
@@ -117,7 +117,7 @@ class Register:
         return after
 
 
-class Row:
+class SectionChain:
     """The sections of a unit in a row, with the registers that `pipeline` has.
 
     A value that a section reads before any has written it comes round: from the register of the
@@ -135,7 +135,7 @@ class Row:
     def __init__(
         self,
         pipeline: Pipeline,
-        sections: Sequence[Section | Gathering],
+        sections: Sequence[Section | ClockedSection],
         inputs: Mapping[str, ShapeLike],
         outputs: Iterable[str],
         joining: Mapping[int, Mapping[str, ShapeLike]] | None = None,
@@ -153,7 +153,7 @@ class Row:
         self.shapes = [_present(inputs)]
         for index, section in enumerate(sections):
             self.shapes[index] |= self.joining.get(index, {})
-            carried = {} if isinstance(section, Gathering) else self.shapes[index]
+            carried = {} if isinstance(section, ClockedSection) else self.shapes[index]
             self.shapes.append({**carried, **section.writes})
         self.registers = {
             index: Register(self.parts[index].name, self._held(index, set(outputs)), stops)
@@ -220,7 +220,7 @@ class Row:
     def step(self, m: Module, index: int, token: Token) -> Token:
         """Section `index` and the register after it, if any."""
         part, section = self.parts[index], self.sections[index]
-        if isinstance(section, Gathering):
+        if isinstance(section, ClockedSection):
             return section.connect(m, part.name, token)
         round_ = self._comes_round(index)
         values = dict(token.values)

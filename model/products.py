@@ -133,11 +133,11 @@ class Pair:
         """Whether there is a table of all pairs of codes."""
         return self.a.bits + self.b.bits <= TABLE_BITS
 
-    def of(self, a: NDArray, b: NDArray) -> "Products | Looked":
+    def of(self, a: NDArray, b: NDArray) -> "Products | TableProducts":
         """Products of codes, element by element."""
         if self.has_table:
             index = (a.astype(np.uint16) << np.uint16(self.b.bits)) | b
-            return Looked(product_table(self.a, self.b), index)
+            return TableProducts(product_table(self.a, self.b), index)
         return Products(Elements(self.a, a), Elements(self.b, b))
 
 
@@ -163,7 +163,7 @@ def _looked_up(name: str) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Looked:
+class TableProducts:
     """`Products` that are looked up in a table of them."""
 
     table: Products

@@ -46,7 +46,7 @@ def _halves(a: Array) -> tuple[Array, Array]:
     return high, a - high
 
 
-def known(result: Array, error: Array) -> tuple[Array, Array]:
+def clear_special_error(result: Array, error: Array) -> tuple[Array, Array]:
     """(result, error), whose error is 0 where the result is special."""
     xp = namespace(result)
     return result, xp.where(xp.isfinite(result), error, 0.0)
@@ -69,7 +69,7 @@ def add_to_odd(a: Array, b: Array) -> Array:
 
 def sum3_to_odd(high: Array, low: Array, c: Array) -> Array:
     """The sum high + low + c rounded once, to odd; (high, low) is a TwoSum pair."""
-    total, error = known(*two_sum(high, c))
+    total, error = clear_special_error(*two_sum(high, c))
     return add_to_odd(total, add_to_odd(error, low))
 
 

@@ -76,7 +76,9 @@ def exact_sum(terms: Array, bits: int, lsb: int) -> WideSum:
     if exact_sum_fits(bits, terms.shape[-1]):
         return WideSum(terms.sum(-1))
     if terms.shape[-1] == 2:
-        return WideSum(*rounding.known(*rounding.two_sum(terms[..., 0], terms[..., 1])))
+        return WideSum(
+            *rounding.clear_special_error(*rounding.two_sum(terms[..., 0], terms[..., 1]))
+        )
     if not exact_sum_fits(bits - bits // 2, terms.shape[-1]):
         return _spread_sum(terms, lsb)
     # Halves: multiples of 2^middle and what is below; either sums exactly.
@@ -84,8 +86,8 @@ def exact_sum(terms: Array, bits: int, lsb: int) -> WideSum:
     upper = terms * (1 / middle)
     namespace(upper).trunc(upper, out=upper)
     upper *= middle
-    halves = rounding.known(upper.sum(-1), (terms - upper).sum(-1))
-    return WideSum(*rounding.known(*rounding.two_sum(*halves)))
+    halves = rounding.clear_special_error(upper.sum(-1), (terms - upper).sum(-1))
+    return WideSum(*rounding.clear_special_error(*rounding.two_sum(*halves)))
 
 
 def _spread_sum(terms: Array, lsb: int) -> WideSum:

@@ -20,7 +20,7 @@ WHOLE = "the whole model"
 
 
 @dataclass
-class Errors:
+class LayerErrors:
     """Of outputs against those of a reference, all as one vector; sums in float64."""
 
     count: int = 0
@@ -72,8 +72,8 @@ class LayerErrors:
 
     name: str
     kernel: str
-    alone: Errors = field(default_factory=Errors)
-    within: Errors = field(default_factory=Errors)
+    alone: LayerErrors = field(default_factory=LayerErrors)
+    within: LayerErrors = field(default_factory=LayerErrors)
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Evaluation:
     """
 
     layers: tuple[LayerErrors, ...]
-    whole: Errors
+    whole: LayerErrors
     metric: str
 
     def values(self) -> dict[str, float]:
@@ -107,11 +107,11 @@ def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _all(errors: Errors) -> list[str]:
+def _all(errors: LayerErrors) -> list[str]:
     return [_shown(errors, metric) for metric in METRICS]
 
 
-def _shown(errors: Errors, metric: str) -> str:
+def _shown(errors: LayerErrors, metric: str) -> str:
     return FORMATS[metric].format(getattr(errors, metric))
 
 
@@ -144,7 +144,7 @@ def evaluate(
         raise ValueError("model must have an MXLinear to evaluate, not none")
     others = _others(layers, reference)
     errors = {name: LayerErrors(name, layer.kernel) for name, layer in layers.items()}
-    whole = Errors()
+    whole = LayerErrors()
     with evaluation_mode(model, reference):
         for index, batch in enumerate(batches):
             want, wanted = _observed(reference, others, batch, index)

@@ -15,7 +15,7 @@ from . import sharded
 from .frozen import dense_codes, frozen_weight
 from .kernel import kernel_of
 from .multiply import FAST, Rule
-from .products import Products
+from .products import LayerProduct
 from .quantizers import Operand, SchemeQuantizer
 from .recipe import Recipe
 
@@ -273,7 +273,7 @@ class MXLinear(nn.Linear):
         frozen = weight if isinstance(weight, Container) else self.frozen
         features = min(self.out_features, weight.shape[0])  # codes may fill up a group
         limits = x_limit, weight_limit, history, record
-        product = Products.apply(
+        product = LayerProduct.apply(
             rows, weight, *limits, features, frozen, self._rule, activation, self.recipe, dtype
         )
         return product.reshape(*x.shape[:-1], features)

@@ -15,7 +15,7 @@ from .quantizers import Operand, Quantizer, mixed
 from .recipe import Recipe
 
 
-class Products(torch.autograd.Function):
+class LayerProduct(torch.autograd.Function):
     """x (M, K), weight (N, K) to (M, N) of `dtype`; `frozen` as `frozen_weight` gives it.
 
     x_limit, weight_limit: magnitudes they are quantised within, or None. history: of delayed

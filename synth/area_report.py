@@ -38,7 +38,7 @@ LOOP = 7  # products that keep a loop of one addition busy
 TOP = "measured"
 
 
-class Products(Elaboratable):
+class ProductsOnly(Elaboratable):
     """A block's products and their exact sum as a top module: the first sections of a unit."""
 
     def __init__(self, fmt: str) -> None:
@@ -79,8 +79,8 @@ class Products(Elaboratable):
 
 
 def products_text(fmt: str) -> str:
-    """The Verilog of a format's `Products`."""
-    return Products(fmt).verilog()
+    """The Verilog of a format's `ProductsOnly`."""
+    return ProductsOnly(fmt).verilog()
 
 
 class Alone(Elaboratable):

@@ -16,7 +16,7 @@ from ...model.errors import integer
 from ...util.data.sets import DataSet, data_set
 from .blocks import in_blocks
 from .bounds import bound, can_overflow, can_saturate, has_bound
-from .metrics import LEAST, Errors, errors, finite, sqnr_db
+from .metrics import LEAST, ErrorMetrics, errors, finite, sqnr_db
 from .reference import F32, F64, ExactSums, exact_sums
 from .terms import Terms, terms_of
 
@@ -201,7 +201,7 @@ def compared(
     }
 
 
-_MEASURES = tuple(f.name for f in fields(Errors) if f.name != "sqnr_db")
+_MEASURES = tuple(f.name for f in fields(ErrorMetrics) if f.name != "sqnr_db")
 
 
 def _check(

@@ -13,7 +13,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
-class Errors:
+class ErrorMetrics:
     """How far results are from a reference, over n dot products.
 
     sqnr_db: 10 log10(sum reference^2 / sum error^2); infinite without error. max_relative,
@@ -29,14 +29,14 @@ class Errors:
     bias: float
 
 
-def errors(results: F64, reference: F64) -> Errors:
+def errors(results: F64, reference: F64) -> ErrorMetrics:
     """Measure finite `results` against a finite `reference`, both (n,), n at least 1."""
     error = results - reference
     magnitude = np.maximum(np.abs(reference), LEAST)
     relative = np.abs(error) / magnitude
     ulps = np.abs(error) / ulp(reference)
     away = error * np.sign(reference)
-    return Errors(
+    return ErrorMetrics(
         sqnr_db(reference, error),
         float(relative.max()),
         float(relative.mean()),

@@ -25,7 +25,7 @@ class Error:
     maximum: float
 
 
-class Errors:
+class SchemeErrors:
     """Sums for an `Error`: `add` parts of results and reference, then `total`.
 
     name: of what is measured, for messages.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...model.schemes.pairing import Pairing
 from ..accuracy import encoder
 from .data import matrices
-from .errors import Error, Errors
+from .errors import Error, SchemeErrors
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -50,7 +50,7 @@ def effect_on(pair: Pairing, layers: Iterable[Layer]) -> Effect:
     for layer in layers:
         weight = layer.weight.astype(np.float64)
         values = pair.weight_values(layer.weight).astype(np.float64)
-        errors = Errors(layer.name)
+        errors = SchemeErrors(layer.name)
         for x in layer.inputs:
             quantised = pair.activation_values(x).astype(np.float64)
             errors.add(quantised @ values.T, x.astype(np.float64) @ weight.T)
@@ -116,7 +116,7 @@ def end_to_end(pair: Pairing, sentences: tuple[str, ...]) -> EndToEnd:
     model = encoder.load_encoder()
     with model.replaced(_quantised(pair)):
         own = [model.embed(sentence) for sentence in sentences]
-    errors = Errors("the embeddings")
+    errors = SchemeErrors("the embeddings")
     for ours, reference in zip(own, plain, strict=True):
         errors.add(ours.astype(np.float64), reference.astype(np.float64))
     cosines = encoder.cosines(plain, own)

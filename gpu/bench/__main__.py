@@ -24,7 +24,7 @@ from ..tensors.mx import MXTensor
 from ..tensors.packing import unpack
 from .fast import fast_products
 from .integers import integer_products
-from .timing import Row, copy_time, milliseconds
+from .timing import BenchRow, copy_time, milliseconds
 
 PRODUCTS = [
     *(("exact", "e4m3"), ("exact", "int8"), ("int32", "int8"), ("exact", "e2m1")),
@@ -60,7 +60,7 @@ def source(rows: int, columns: int) -> Tensor:
     return x.to(torch.bfloat16)
 
 
-def quantisation(size: int) -> Iterator[Row]:
+def quantisation(size: int) -> Iterator[BenchRow]:
     """Rows on quantising bfloat16 (size, size)."""
     from ..kernels.quantize import quantize_rows
     from ..kernels.quantize_columns import quantize_both, quantize_columns
@@ -70,10 +70,10 @@ def quantisation(size: int) -> Iterator[Row]:
     sample = x[:32].float().cpu().numpy()
     elements, scale_bytes = x.numel(), x.numel() // 32
 
-    def row(what: str, written: int, work: Callable[[], object]) -> Row:
+    def row(what: str, written: int, work: Callable[[], object]) -> BenchRow:
         moved = 2 * elements + written
         time = milliseconds(work)
-        return Row(
+        return BenchRow(
             f"bfloat16 to {what}",
             f"{moved / time / 1e9:.2f} TB/s",
             f"{copy_time(moved) / time:.2f}",
@@ -151,7 +151,7 @@ def part(x: MXTensor, rows: slice) -> model.MXArray:
     return model.MXArray(codes, scales, x.format, x.block_size)
 
 
-def products(size: int, only: str | None = None) -> Iterator[Row]:
+def products(size: int, only: str | None = None) -> Iterator[BenchRow]:
     """Rows on products (size, size) x (size, size), and of half that size for the emulations.
 
     only: the one accumulator to measure.
@@ -169,7 +169,7 @@ def products(size: int, only: str | None = None) -> Iterator[Row]:
         want = model.matmul(part(a, rows), part(b, columns), accumulator, start)
         same(f"{accumulator} of {name}", got[rows, columns], want)
         time = milliseconds(lambda: matmul(a, b, accumulator, c, executor="triton"))  # noqa: B023
-        yield Row(f"{accumulator}, {name}, {n}^3", f"{n**3 / time / 1e9:.2f} T products/s")
+        yield BenchRow(f"{accumulator}, {name}, {n}^3", f"{n**3 / time / 1e9:.2f} T products/s")
 
 
 def main() -> None:
@@ -185,7 +185,7 @@ def main() -> None:
         parser.error(f"--size must be a multiple of {GRANULE}, not {options.size}")
     checks.cuda_is_there()
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, size {options.size}\n")
-    print(Row("what", "speed", "ratio", "to"))
+    print(BenchRow("what", "speed", "ratio", "to"))
     print("|---|---|---|---|")
     tables = {
         "quantize": lambda: quantisation(options.size),

@@ -14,7 +14,7 @@ from ..ops.mx_matmul import mx_matmul
 from ..ops.quantize import quantize
 from ..ops.regroup import regroup
 from ..tensors.mx import MXTensor
-from .timing import Row, graphed, milliseconds
+from .timing import BenchRow, graphed, milliseconds
 
 SAMPLE = 16  # rows of a result that float64 repeats
 # bfloat16 results are off by up to 2^-8 each; a lost block would be off by far more.
@@ -41,7 +41,7 @@ def operands(rows: int, columns: int, length: int) -> tuple[MXTensor, MXTensor]:
     return quantize(a, "e4m3"), quantize(b, "e4m3")
 
 
-def fast_products(size: int) -> Iterator[Row]:
+def fast_products(size: int) -> Iterator[BenchRow]:
     """Rows on products of (size, size) matrices, then on few rows with a large weight."""
     a, b = operands(size, size, size)
     x, y = a.dequantize(torch.bfloat16), b.dequantize(torch.bfloat16)
@@ -57,19 +57,21 @@ def fast_products(size: int) -> Iterator[Row]:
         ways["torchao's MX emulation"] = _torchao(x, y)
     library = milliseconds(lambda: x @ y.t())
     flops = 2 * size**3 / 1e9
-    yield Row(f"bfloat16 of the library, {size}^3", f"{flops / library:.0f} TFLOP/s")
+    yield BenchRow(f"bfloat16 of the library, {size}^3", f"{flops / library:.0f} TFLOP/s")
     for name, work in ways.items():
         check(name, work(), a, b)
         time = milliseconds(work)
         speed = f"{flops / time:.0f} TFLOP/s"
-        yield Row(f"{name}, {size}^3", speed, f"{library / time:.2f}", "bfloat16 of the library")
+        yield BenchRow(
+            f"{name}, {size}^3", speed, f"{library / time:.2f}", "bfloat16 of the library"
+        )
     if not find_spec("torchao"):
-        yield Row("torchao's MX emulation", "not measured: torchao is not installed")
+        yield BenchRow("torchao's MX emulation", "not measured: torchao is not installed")
     for n, k in WEIGHTS:
         yield from _few_rows(n, k)
 
 
-def _few_rows(n: int, k: int) -> Iterator[Row]:
+def _few_rows(n: int, k: int) -> Iterator[BenchRow]:
     """As CUDA graphs, as networks with few rows run: Python launches slower than kernels end."""
     _, b = operands(1, n, k)
     y, y8 = b.dequantize(torch.bfloat16), regroup(b)
@@ -78,7 +80,7 @@ def _few_rows(n: int, k: int) -> Iterator[Row]:
         x, x8 = a.dequantize(torch.bfloat16), regroup(a)
         library = milliseconds(graphed(lambda: x @ y.t()))  # noqa: B023
         what = f"{m} rows with a weight of {n} x {k}"
-        yield Row(f"bfloat16 of the library, {what}", f"{2 * n * k / library / 1e9:.2f} TB/s")
+        yield BenchRow(f"bfloat16 of the library, {what}", f"{2 * n * k / library / 1e9:.2f} TB/s")
         ways = {
             "b regrouped before": lambda: mx_matmul(a, y8),  # noqa: B023
             "both regrouped before": lambda: mx_matmul(x8, y8),  # noqa: B023
@@ -88,7 +90,7 @@ def _few_rows(n: int, k: int) -> Iterator[Row]:
             time = milliseconds(graphed(work))
             speed = f"{n * k * 33 / 32 / time / 1e9:.2f} TB/s"
             title = f"mx_matmul, float8, {name}, {what}"
-            yield Row(title, speed, f"{library / time:.2f}", "bfloat16 of the library")
+            yield BenchRow(title, speed, f"{library / time:.2f}", "bfloat16 of the library")
 
 
 def _dot_scaled(a: MXTensor, b: MXTensor) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ..schemes import ScaledTensor, int8_matmul, matmul, pack_weights, quantize, weight_only_matmul
 from .fast import WEIGHTS
-from .timing import Row, graphed, milliseconds
+from .timing import BenchRow, graphed, milliseconds
 
 SAMPLE = 16  # rows or columns of a result that are computed again
 FEW_ROWS = (1, 2, 4, 8, 16, 32, 64)
@@ -16,7 +16,7 @@ LARGEST_ERROR = 2.0**-8  # of bfloat16 results, by the norm
 INT32_PRODUCT = "torch._int_mm, which does not rescale"
 
 
-def integer_products(size: int) -> Iterator[Row]:
+def integer_products(size: int) -> Iterator[BenchRow]:
     """Rows on products of (size, size) matrices, then on few rows with a large weight."""
     yield from _bytes(size)
     for n, k in WEIGHTS:
@@ -29,13 +29,13 @@ def normal(rows: int, columns: int) -> Tensor:
     return torch.randn(rows, columns, device="cuda", generator=generator)
 
 
-def _bytes(size: int) -> Iterator[Row]:
+def _bytes(size: int) -> Iterator[BenchRow]:
     a, b = (quantize(normal(size, size), "int8_channel") for _ in "ab")
     affine = quantize(normal(size, size), "int8_affine_channel")
     x, y = (operand.codes.view(torch.int8) for operand in (a, b))
     library = milliseconds(lambda: torch._int_mm(x, y.t()))
     operations = 2 * size**3 / 1e9
-    yield Row(f"torch._int_mm, {size}^3", f"{operations / library:.0f} TOP/s")
+    yield BenchRow(f"torch._int_mm, {size}^3", f"{operations / library:.0f} TOP/s")
     for left, what in ((a, "symmetric"), (affine, "a with zero points")):
         for dtype in (torch.bfloat16, torch.float32):
             got = int8_matmul(left, b, out_dtype=dtype, executor="triton")
@@ -43,7 +43,7 @@ def _bytes(size: int) -> Iterator[Row]:
             time = milliseconds(lambda q=left, d=dtype: int8_matmul(q, b, out_dtype=d))
             title = f"int8_matmul, {what}, {str(dtype).removeprefix('torch.')}, {size}^3"
             speed = f"{operations / time:.0f} TOP/s"
-            yield Row(title, speed, f"{library / time:.2f}", INT32_PRODUCT)
+            yield BenchRow(title, speed, f"{library / time:.2f}", INT32_PRODUCT)
 
 
 def check_bits(a: ScaledTensor, b: ScaledTensor, got: Tensor) -> None:
@@ -61,7 +61,7 @@ def part(x: ScaledTensor) -> ScaledTensor:
     return ScaledTensor(x.scheme, x.codes[:SAMPLE], scales, zeros, None, x.axis)
 
 
-def _few_rows(n: int, k: int) -> Iterator[Row]:
+def _few_rows(n: int, k: int) -> Iterator[BenchRow]:
     """As CUDA graphs, as networks with few rows run: Python launches slower than kernels end."""
     weight = quantize(normal(n, k), "int4_g128")
     packed = pack_weights(weight)
@@ -79,4 +79,4 @@ def _few_rows(n: int, k: int) -> Iterator[Row]:
         what = f"{m} row{'s' * (m > 1)} with a weight of {n} x {k}"
         speed = f"{packed.words.numel() * 4 / time / 1e9:.2f} TB/s"
         title = f"weight_only_matmul, int4_g128, {what}"
-        yield Row(title, speed, f"{library / time:.2f}", "bfloat16 of the library")
+        yield BenchRow(title, speed, f"{library / time:.2f}", "bfloat16 of the library")

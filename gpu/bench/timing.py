@@ -7,7 +7,7 @@ import torch
 
 
 @dataclass(frozen=True)
-class Row:
+class BenchRow:
     """One line of the table. reference: what `ratio` compares the speed with, if anything."""
 
     what: str

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from .. import executors
+from ..call_cache import ALIGNMENT, Prepared, kind
 from ..names import named_format
-from ..once import ALIGNMENT, Prepared, kind
 from ..operators import operator
 from ..tensors.dequantize import Dequantization
 from ..tensors.mx import MXTensor

@@ -12,8 +12,8 @@ from ...model.accumulators import Accumulator, check_known, is_foreign, warn_of_
 from ...model.accumulators import accumulator as as_accumulator
 from ...model.formats import ElementFormat
 from .. import checks, executors
+from ..call_cache import Prepared, kind, once
 from ..names import accumulator_name, named_accumulator, named_format
-from ..once import Prepared, kind, once
 from ..operators import operator
 from ..tensors.mx import MXTensor
 from .operands import check_pair

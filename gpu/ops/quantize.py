@@ -16,9 +16,9 @@ from ...model.quantize import SCALE_RULES
 from ...model.schemes.quantize import check_policies, quantized
 from ...model.schemes.table import mx
 from .. import checks, executors
+from ..call_cache import Prepared, kind, once
 from ..chunks import chunk_size
 from ..names import format_name, named_format
-from ..once import Prepared, kind, once
 from ..operators import operator
 from ..tensors.formats import code_dtype, element_format
 from ..tensors.mx import MXTensor

@@ -12,8 +12,8 @@ from torch.nn.functional import pad
 
 from ...model.formats import E4M3
 from .. import executors
+from ..call_cache import Prepared, kind
 from ..names import named_format
-from ..once import Prepared, kind
 from ..operators import operator
 from ..tensors.mx import FLOAT8
 from . import quantize as mx

@@ -19,9 +19,9 @@ from ...model.schemes.limits import check_takes_limits, matrix_limits
 from ...model.schemes.quantize import check_policies, check_values, quantized_within
 from ...model.schemes.scales import Bounds
 from .. import checks, executors
+from ..call_cache import Prepared, kind
 from ..chunks import chunk_size
 from ..names import known_scheme, named_scheme
-from ..once import Prepared, kind
 from ..operators import operator
 from ..ops.quantize import random_words
 from ..tensors.scaled import ScaledTensor

@@ -11,8 +11,8 @@ from ...model.errors import integer
 from ...model.formats import E4M3, E4M3FNUZ, E5M2, E5M2FNUZ, ElementFormat
 from ...model.schemes.array import MXArray
 from .. import checks, executors
+from ..call_cache import ALIGNMENT, Prepared, kind
 from ..names import format_name, named_format
-from ..once import ALIGNMENT, Prepared, kind
 from ..operators import operator
 from .container import Container, along, whole_groups
 from .dequantize import Dequantization

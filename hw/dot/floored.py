@@ -23,7 +23,7 @@ from ..arithmetic.shift import ShiftRight
 from ..hierarchy import submodule
 from ..pipeline import Section
 from .alignment_shifter import AlignShifter
-from .fused import FusedLargest, FusedRound, Join, peaks_shape
+from .fused import AlignWithAccumulator, FusedLargest, FusedRound, peaks_shape
 from .multiply import of_blocks, of_lane, products_shape
 
 
@@ -259,7 +259,7 @@ class HalvesAdder(wiring.Component):
         return m
 
 
-class FlooredJoin(Join):
+class FlooredJoin(AlignWithAccumulator):
     """The step's sum and the running value cut downwards, below the larger exponent of both."""
 
     widths: FlooredWidths

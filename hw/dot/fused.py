@@ -78,7 +78,7 @@ class FusedLargest(Section):
         return m
 
 
-class Join(Section):
+class AlignWithAccumulator(Section):
     """Scale and running value join the alignment: emax covers both, and all is cut to its grid.
 
     before: the value that the step starts from; exponent: emax. The first step takes the value that
@@ -331,7 +331,7 @@ class Promote(Section):
 SECTIONS = {
     "factor": ProductFactor,
     "largest": FusedLargest,
-    "join": Join,
+    "join": AlignWithAccumulator,
     "sum": FusedSum,
     "round": FusedRound,
     "promote": Promote,

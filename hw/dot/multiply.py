@@ -132,7 +132,7 @@ def multiply_scales(m: Module, section: Section, widths: Widths, nan: Any) -> No
             m.d.comb += of_lane(section.o.factor, lane, widths).eq(scale.significand)
 
 
-class Products(Section):
+class Multipliers(Section):
     """Elements to exact products, in the order in which steps take them; a NaN scale is a special
     value of every step.
 
@@ -217,7 +217,7 @@ def _scale_nan(section: Any, start: int, count: int) -> Value:
 
 
 class ProductRows(Section):
-    """The first part of `Products`: all but the last addition of each product."""
+    """The first part of `Multipliers`: all but the last addition of each product."""
 
     def __init__(self, widths: Widths) -> None:
         self.widths = widths
@@ -263,4 +263,4 @@ class ProductSums(Section):
         return m
 
 
-PRODUCTS = whole_or_parts(Products, ProductRows, ProductSums)
+PRODUCTS = whole_or_parts(Multipliers, ProductRows, ProductSums)

@@ -11,7 +11,7 @@ from ...model.trace import FLAG_NAMES
 from ...model.units.dot import DotConfig
 from ...model.widths import Widths
 from ..hierarchy import submodule, used
-from ..pipeline import Admission, Row, Token
+from ..pipeline import Admission, SectionChain, Token
 from ..result_queue import MovingQueue, ResultQueue
 from .multiply import block_values
 from .sections import build
@@ -228,13 +228,13 @@ def result_name(config: DotConfig) -> str:
     return "running" if plain else "result"
 
 
-def row_of(config: DotConfig, stops: bool = True) -> Row:
+def row_of(config: DotConfig, stops: bool = True) -> SectionChain:
     """The sections of a unit with their registers. stops: whether blocks wait in them."""
     outputs = (result_name(config), "last", *slot_value(config))
     sections, inputs = build(Widths(config)), input_values(config)
     decodes = config.is_cut_finer  # the choice is a section of its own there
     slots = config.interleave
-    return Row(
+    return SectionChain(
         config.pipeline, sections, inputs, outputs, slots=slots, stops=stops, decodes=decodes
     )
 

@@ -68,7 +68,7 @@ class ElementError(wiring.Component):
         return m
 
 
-class Errors(Section):
+class FormatErrors(Section):
     """An error for each lane and format."""
 
     def __init__(self, config: QuantizeConfig) -> None:

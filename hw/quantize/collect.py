@@ -4,12 +4,12 @@ from amaranth.hdl import Module, Mux, ShapeLike, Signal, Value
 from amaranth.lib import data
 
 from ...model.units.quantize import QuantizeConfig
-from ..pipeline import Gathering
+from ..pipeline import ClockedSection
 from .largest import beat_values, largest_values
 from .scale import choice_values
 
 
-class Collector(Gathering):
+class Collector(ClockedSection):
     """A ring of as many beats as a block has, and a register of what is known of a block.
 
     A beat leaves with the largest magnitude, the specials and the choices of its whole block, the

@@ -10,9 +10,9 @@ from ...model import pipeline as model_pipeline
 from ...model.lfsr import WORD_BITS
 from ...model.units.quantize import QuantizeConfig
 from ..hierarchy import submodule
-from ..pipeline import Gathering, Row, Section, Token
+from ..pipeline import ClockedSection, Section, SectionChain, Token
 from .align import AlignElements
-from .choose import ChooseFormat, Errors, Squares, SumOfPairs
+from .choose import ChooseFormat, FormatErrors, Squares, SumOfPairs
 from .collect import Collector
 from .each import AlignEach, EncodeEach, ScaleEach
 from .encode import EncodeElements, codes_shape
@@ -123,7 +123,7 @@ def _outputs(config: QuantizeConfig) -> list[str]:
     return [name for name, field in CodesOutLayout(config) if field.width]
 
 
-def row_of(config: QuantizeConfig) -> Row:
+def row_of(config: QuantizeConfig) -> SectionChain:
     """The sections of a unit with their registers."""
     parts = config.pipeline.sections
     joining: dict[int, dict[str, ShapeLike]] = {}
@@ -132,16 +132,16 @@ def row_of(config: QuantizeConfig) -> Row:
         joining[encode] = {"random": data.ArrayLayout(WORD_BITS, config.lanes)}
     sections = [_section(config, part) for part in parts]
     inputs = {name: field.shape for name, field in ValuesInLayout(config)}
-    return Row(config.pipeline, sections, inputs, _outputs(config), joining)
+    return SectionChain(config.pipeline, sections, inputs, _outputs(config), joining)
 
 
-def _section(config: QuantizeConfig, part: model_pipeline.Section) -> Section | Gathering:
+def _section(config: QuantizeConfig, part: model_pipeline.Section) -> Section | ClockedSection:
     numbers = () if part.number is None else (part.number,)
     kinds = SECTIONS if config.select is None else SECTIONS | CHOOSING
     return kinds[part.kind](config, *numbers)
 
 
-SECTIONS: dict[str, Callable[..., Section | Gathering]] = {
+SECTIONS: dict[str, Callable[..., Section | ClockedSection]] = {
     "classify": Classify,
     "largest": LargerOfPairs,
     "collect": Collector,
@@ -153,11 +153,11 @@ SECTIONS: dict[str, Callable[..., Section | Gathering]] = {
     "align": AlignElements,
     "encode": EncodeElements,
 }
-CHOOSING: dict[str, Callable[..., Section | Gathering]] = {
+CHOOSING: dict[str, Callable[..., Section | ClockedSection]] = {
     "scale": ScaleEach,
     "align": AlignEach,
     "encode": EncodeEach,
-    "error": Errors,
+    "error": FormatErrors,
     "square": Squares,
     "sum": SumOfPairs,
     "choose": ChooseFormat,

@@ -270,7 +270,7 @@ def times_factor(block: Array, factor: Array | None) -> WideSum:
     if factor is None:
         return WideSum(block)
     with np.errstate(invalid="ignore"):  # a block that overflowed
-        return WideSum(*rounding.known(*rounding.two_product(block, factor)))
+        return WideSum(*rounding.clear_special_error(*rounding.two_product(block, factor)))
 
 
 def truncate(terms: F64, exponent: NDArray[np.int64], record: Recorder, active: NDArray) -> F64:

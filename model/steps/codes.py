@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..cached import cached_property
 from ..formats import E8M0, ScaleFormat, block_scale_bits
-from ..products import NO_EXPONENT, Looked, Pair, Products
+from ..products import NO_EXPONENT, Pair, Products, TableProducts
 from ..rounding import F64
 from ..schemes.operand import BlockScale, block_scale
 from ..specials import NAN
@@ -37,7 +37,7 @@ class CodeStep:
     """
 
     formats: Pair
-    pairs: Products | Looked
+    pairs: Products | TableProducts
     scale_a: NDArray[np.uint8]
     scale_b: NDArray[np.uint8]
     size: int

@@ -8,13 +8,13 @@ from numpy.typing import ArrayLike
 from .. import lfsr
 from ..formats import FloatFormat
 from ..schemes.array import MXArray
+from .composed import ComposedUnitConfig
 from .dot import DotConfig
-from .of_dot_units import OfDotUnits
 from .quantize import STOCHASTIC, QuantizeConfig
 
 
 @dataclass(frozen=True, init=False)
-class DotQuantizeConfig(OfDotUnits):
+class DotQuantizeConfig(ComposedUnitConfig):
     """A validated dot unit with a quantiser behind it.
 
     dot: a dot unit with float results; its flags are left out. Every `block` results in order make

@@ -17,7 +17,7 @@ LONGEST_PAUSE = 1000  # cycles: well below those after which the bench calls a u
 
 
 @dataclass
-class Timing:
+class PauseChances:
     """How the ends of the streams behave: chances per cycle, and the mean length of a pause."""
 
     gap: float = 0.0
@@ -38,7 +38,7 @@ class Context:
     """Handed to every component through the ConfigDB as "context"."""
 
     subject: Subject
-    timing: Timing = field(default_factory=Timing)
+    timing: PauseChances = field(default_factory=PauseChances)
     report: CycleReport = field(default_factory=CycleReport)
     kinds: Counter[str] = field(default_factory=Counter)
     _payload: tuple[int, ...] | None = None

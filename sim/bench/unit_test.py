@@ -14,21 +14,21 @@ from cocotb.triggers import select
 from pyuvm import ConfigDB, uvm_test
 
 from ..engine.job import UnitJob
-from .context import Context, Timing, make
+from .context import Context, PauseChances, make
 from .environment import UnitEnv
 from .sequence import UnitSequence
 from .subject import IDLE, subject_of
 
 PROFILES = (
-    Timing(),
-    Timing(gap=0.3, length=2),
-    Timing(stall=0.3, length=2),
-    Timing(gap=0.3, stall=0.3, length=4),  # so often that bubbles fill while a result waits
-    Timing(stall=0.1, length=10),
+    PauseChances(),
+    PauseChances(gap=0.3, length=2),
+    PauseChances(stall=0.3, length=2),
+    PauseChances(gap=0.3, stall=0.3, length=4),  # so often that bubbles fill while a result waits
+    PauseChances(stall=0.1, length=10),
 )
 FILLS = 6  # in a stall of so many cycles for each result that it holds a unit fills up
 OFTEN = 4  # and so often, while as many results leave: each time one block finds no room
-RESET_TIMING = Timing(gap=0.1, stall=0.2, length=3)
+RESET_TIMING = PauseChances(gap=0.1, stall=0.2, length=3)
 SHORT_SHARE = 8  # one item in so many comes among the shortest, side by side
 RESET_SHARE = 5  # one item in so many runs among resets, too
 RESETS = 60
@@ -61,19 +61,19 @@ class UnitTest(uvm_test):
             await self._run(timing, self._short_first([items[i] for i in part]))
         # Again, for a reset loses some of them.
         await self._run_with_resets(items[: len(items) // RESET_SHARE])
-        await self._run(Timing(), items[: len(items) // 20])
+        await self._run(PauseChances(), items[: len(items) // 20])
         report = self.context.report
         report.seconds = time.perf_counter() - start
         report.cycles = self.env.protocol.now
         self.drop_objection()
 
-    def _profiles(self) -> tuple[Timing, ...]:
+    def _profiles(self) -> tuple[PauseChances, ...]:
         """For a unit that runs on when it is stalled also stalls after which it has no room."""
         subject = self.context.subject
         if not subject.timeline().runs_on:
             return PROFILES
         held = subject.capacity
-        return *PROFILES, Timing(stall=OFTEN / held, length=FILLS * held)
+        return *PROFILES, PauseChances(stall=OFTEN / held, length=FILLS * held)
 
     def _shuffled(self, items: list[Any]) -> list[Any]:
         order = self.context.job.rng("order").permutation(len(items))
@@ -95,14 +95,14 @@ class UnitTest(uvm_test):
         await self._cycles(cycles)
         self.context.pins.rst.value = 0
 
-    async def _run(self, timing: Timing, items: list[Any]) -> None:
+    async def _run(self, timing: PauseChances, items: list[Any]) -> None:
         """Send `items` with `timing`, then wait for every result."""
         if self.env.protocol.hung:
             return
         vars(self.context.timing).update(vars(timing))
         hangs = self.env.protocol.hangs.wait()
         await select(UnitSequence(items).start(self.env.input.sequencer), hangs)
-        vars(self.context.timing).update(vars(Timing()))
+        vars(self.context.timing).update(vars(PauseChances()))
         while self.env.protocol.owed and not self.env.protocol.hung:
             await self.context.pins.edge
         await self._cycles(SETTLE)

@@ -26,7 +26,7 @@ from ..bench.operands import (
 from . import block_features, integer_features
 from .bins import Bins, Hits, present, range_of
 from .fixed_features import Register, saturation_hits
-from .item import Batch, Outcome, micro_bits
+from .item import Batch, DotResults, micro_bits
 from .scales import scale_classes
 
 LENGTHS = {"1": 1, "2": 2, "3 to 7": 3, "8 to 63": 8, "64 or more": 64}
@@ -74,7 +74,7 @@ def goals(config: DotConfig) -> dict[str, Bins]:
     return bins
 
 
-def hits(config: DotConfig, batch: Batch, outcome: Outcome) -> dict[str, Hits]:
+def hits(config: DotConfig, batch: Batch, outcome: DotResults) -> dict[str, Hits]:
     """For every feature, the bins that each dot product of `batch` hits."""
     n = len(batch)
     pair = config.formats[batch.mode]
@@ -134,7 +134,7 @@ def _register(config: DotConfig) -> Register | None:
     return None if rule is None else Register(config, rule)
 
 
-def _raised(outcome: Outcome, flag: str) -> NDArray[np.bool_]:
+def _raised(outcome: DotResults, flag: str) -> NDArray[np.bool_]:
     return outcome.flags >> FLAG_NAMES.index(flag) & 1 == 1
 
 

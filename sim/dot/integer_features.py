@@ -11,7 +11,7 @@ from ...model.requantize import LARGEST_SHIFT
 from ...model.trace import FLAG_NAMES
 from .bins import Bins, Hits
 from .integer_stimulus import LONGEST_CHAIN, extreme_terms
-from .item import Batch, Outcome
+from .item import Batch, DotResults
 
 FLAGS = ("inexact", "overflow", "saturated")
 """Those that units with integer results raise."""
@@ -83,7 +83,7 @@ def _reaches_ends(config: DotConfig) -> tuple[bool, bool]:
     return least.value * times <= LOWEST, largest.value * times >= HIGHEST
 
 
-def hits(config: DotConfig, batch: Batch, outcome: Outcome) -> dict[str, Hits]:
+def hits(config: DotConfig, batch: Batch, outcome: DotResults) -> dict[str, Hits]:
     """For each of these features, the bins that each dot product of `batch` hits."""
     found: dict[str, Hits] = {}
     for name in _watched(config):
@@ -96,7 +96,7 @@ def hits(config: DotConfig, batch: Batch, outcome: Outcome) -> dict[str, Hits]:
     return found
 
 
-def _values(config: DotConfig, batch: Batch, outcome: Outcome, name: str) -> NDArray[np.int64]:
+def _values(config: DotConfig, batch: Batch, outcome: DotResults, name: str) -> NDArray[np.int64]:
     """(n, values) of a feature: of every block, or of the block that counts."""
     if name == "result":
         bits, width = outcome.result[:, None].astype(np.int64), config.out.bits

@@ -95,7 +95,7 @@ def bundles(items: Sequence[Product], slots: int, rng: Generator) -> list[Bundle
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DotResults:
     """Results (n,): `result` uint32 output bits, `flags` uint8 with FLAG_NAMES[i] in bit i."""
 
     result: NDArray[np.uint32]
@@ -119,7 +119,7 @@ def concatenate(batches: Iterable[Batch]) -> list[Batch]:
     ]
 
 
-def outcome(config: DotConfig, trace: Trace) -> Outcome:
+def outcome(config: DotConfig, trace: Trace) -> DotResults:
     """The bits of a Trace of n dot products, as the unit's pins carry them."""
     word = np.uint16 if trace.result.itemsize == 2 else np.uint32
     result = np.ascontiguousarray(trace.result).view(word).astype(np.uint32)
@@ -128,7 +128,7 @@ def outcome(config: DotConfig, trace: Trace) -> Outcome:
     if config.status:
         for bit, name in enumerate(FLAG_NAMES):
             flags |= getattr(trace.flags, name).astype(np.uint8) << np.uint8(bit)
-    return Outcome(result, flags)
+    return DotResults(result, flags)
 
 
 def model_trace(config: DotConfig, batch: Batch, stages: bool = False) -> Trace:
@@ -179,7 +179,7 @@ def _integer_trace(config: DotConfig, batch: Batch, stages: bool) -> Trace:
     return integer_dot(config, batch.a, batch.b, c, inputs=inputs, stages=stages)
 
 
-def predict(config: DotConfig, batch: Batch) -> Outcome:
+def predict(config: DotConfig, batch: Batch) -> DotResults:
     """The golden model's results for `batch`."""
     return outcome(config, model_trace(config, batch))
 

@@ -14,7 +14,7 @@ from ..engine.verilator import SimulationError
 from .build import build_unit
 from .features import pair_name
 from .item import batch_of, model_trace, outcome, product_of
-from .stages import Row, compare_stages
+from .stages import SectionRow, compare_stages
 
 SHOWN_BLOCKS = 8
 SHOWN_ROWS = 6  # that differ, of one section
@@ -120,7 +120,7 @@ def replay(job: UnitJob, verilog: Path) -> dict:
     return json.loads(record.read_text())
 
 
-def stage_table(rows: list[Row]) -> list[str]:
+def stage_table(rows: list[SectionRow]) -> list[str]:
     """The first difference, and its block section by section."""
     if not rows:
         return ["no stage could be compared"]

@@ -22,7 +22,7 @@ from .item import Batch, outcome
 
 
 @dataclass(frozen=True)
-class Step:
+class StageStep:
     """The model's intermediates of one step of one dot product."""
 
     config: DotConfig
@@ -91,7 +91,7 @@ class Step:
         return Fraction(float(entries[part * len(entries) // parts]))
 
 
-Compare = Callable[[Any, Step], Iterator[tuple[str, str, str]]]
+Compare = Callable[[Any, StageStep], Iterator[tuple[str, str, str]]]
 """Of a value that left a section and the step: what it is, and the texts of both sides."""
 
 
@@ -127,7 +127,7 @@ def _product(view: Any, widths: Widths) -> Fraction:
     return _scaled(_signed(view["sign"], view["significand"]), exponent)
 
 
-def _products(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+def _products(view: Any, step: StageStep) -> Iterator[tuple[str, str, str]]:
     widths, what, wanted = step.widths, "product", step.products
     if step.section == "factor":
         widths, lanes = widths.terms, step.config.lanes
@@ -139,7 +139,7 @@ def _products(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
         yield _pair(f"{what} {index}", _product(view[index], widths), want)
 
 
-def _scaled_groups(step: Step) -> list[Fraction]:
+def _scaled_groups(step: StageStep) -> list[Fraction]:
     groups, scales = step.groups, step.of_beat("scale")
     return [
         step.factor(i, len(groups)) * sum(group) * Fraction(2) ** int(scale)
@@ -147,12 +147,12 @@ def _scaled_groups(step: Step) -> list[Fraction]:
     ]
 
 
-def _sums(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+def _sums(view: Any, step: StageStep) -> Iterator[tuple[str, str, str]]:
     for index, group in enumerate(step.groups):
         yield _pair(f"group {index}", _scaled(view[index], step.widths.lsb), sum(group))
 
 
-def _scale(value: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+def _scale(value: Any, step: StageStep) -> Iterator[tuple[str, str, str]]:
     blocks, entries = step.config.scale_blocks, step.of_beat("scale")
     for index in range(blocks):
         got = value if blocks == 1 else value[index]
@@ -160,7 +160,7 @@ def _scale(value: Any, step: Step) -> Iterator[tuple[str, str, str]]:
         yield f"scale s{'' if blocks == 1 else f' {index}'}", str(got), str(want)
 
 
-def _factor(value: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+def _factor(value: Any, step: StageStep) -> Iterator[tuple[str, str, str]]:
     if step.config.has_integers:
         return
     blocks, digits = step.config.scale_blocks, step.widths.factor_fraction_bits
@@ -169,7 +169,7 @@ def _factor(value: Any, step: Step) -> Iterator[tuple[str, str, str]]:
         yield _pair(f"g {index}", _scaled(got, -digits), step.factor(index, blocks))
 
 
-def _peaks(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+def _peaks(view: Any, step: StageStep) -> Iterator[tuple[str, str, str]]:
     terms = step.widths.terms
     units = step.of_beat("scale")
     if not isinstance(terms, GroupWidths):
@@ -181,35 +181,35 @@ def _peaks(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
             yield f"largest of part {index}", str(got), str(int(max(units[i] for i in part)))
 
 
-def _aligned_terms(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+def _aligned_terms(view: Any, step: StageStep) -> Iterator[tuple[str, str, str]]:
     wanted = np.concatenate(step.of_beat("aligned_terms"))
     for lane, want in zip(chain(*step.widths.parts), wanted, strict=True):
         yield _pair(f"term {lane}", _term(view[lane]), want)
 
 
-def _aligned_sums(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+def _aligned_sums(view: Any, step: StageStep) -> Iterator[tuple[str, str, str]]:
     for index, want in enumerate(step.of_beat(step.section)):
         yield _pair(f"aligned sum {index}", _term(view[index]), want)
 
 
-def _largest(value: int, step: Step) -> Iterator[tuple[str, str, str]]:
+def _largest(value: int, step: StageStep) -> Iterator[tuple[str, str, str]]:
     if step.products and any(step.products):
         got = value + step.widths.exponent_min
         yield "largest exponent", str(got), str(int(step["largest_exponent"]))
 
 
-def _exponent(value: int, step: Step) -> Iterator[tuple[str, str, str]]:
+def _exponent(value: int, step: StageStep) -> Iterator[tuple[str, str, str]]:
     yield "largest exponent", str(value), str(int(step["largest_exponent"]))
 
 
-def _terms(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+def _terms(view: Any, step: StageStep) -> Iterator[tuple[str, str, str]]:
     if "aligned" not in step:  # groups, of which the model keeps the sum
         return
     for index, want in enumerate([*step["aligned"], step["aligned_c"]]):
         yield _pair(f"term {index}", _term(view[index]), want)
 
 
-def _inverted_terms(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+def _inverted_terms(view: Any, step: StageStep) -> Iterator[tuple[str, str, str]]:
     aligned = "aligned" in step
     ones = (1 << Shape.cast(view.shape().elem_shape).width) - 1
     wanted = [int(want) for want in step["aligned"]] if aligned else step.products
@@ -221,7 +221,7 @@ def _inverted_terms(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
         yield _pair(f"term {index}", got if aligned else _scaled(got, step.widths.lsb), want)
 
 
-def _total(value: int, step: Step) -> Iterator[tuple[str, str, str]]:
+def _total(value: int, step: StageStep) -> Iterator[tuple[str, str, str]]:
     want = int(step["integer_sum"])
     aligns = step.config.accumulator.alignment_bits is not None
     if aligns or step.config.has_integers:
@@ -241,13 +241,13 @@ def _float(view: Any, width: int) -> Fraction:
     return _scaled(_signed(view["sign"], view["significand"]), view["exponent"] - width + 1)
 
 
-def _words(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+def _words(view: Any, step: StageStep) -> Iterator[tuple[str, str, str]]:
     width = Shape.cast(view.shape().elem_shape).width
     total = sum(view[i] for i in range(len(view))) % (1 << width)
     yield from _total(total - (total >> (width - 1) << width), step)
 
 
-def _block(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+def _block(view: Any, step: StageStep) -> Iterator[tuple[str, str, str]]:
     if "block_result" not in step:
         return
     bits = view.shape()["significand"].width
@@ -262,13 +262,13 @@ def _block(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
     yield _pair("2^s x block", got, want * Fraction(2) ** int(step["scale"]))
 
 
-def _floats(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+def _floats(view: Any, step: StageStep) -> Iterator[tuple[str, str, str]]:
     depth = int(step.section.removeprefix("tree"))
     for index, want in enumerate(step[f"tree{depth}"]):
         yield _pair(f"partial sum {index}", _float(view[index], 24), Fraction(float(want)))
 
 
-def _running(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+def _running(view: Any, step: StageStep) -> Iterator[tuple[str, str, str]]:
     if step.config.has_integers:
         yield _pair("INT32 sum", view["c"], int(step["accumulator"]))
         return
@@ -279,11 +279,11 @@ def _running(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
     yield _running_value("c'", view, step, "accumulator")
 
 
-def _partial(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+def _partial(view: Any, step: StageStep) -> Iterator[tuple[str, str, str]]:
     yield _running_value("partial sum", view, step, "partial")
 
 
-def _running_value(what: str, view: Any, step: Step, name: str) -> tuple[str, str, str]:
+def _running_value(what: str, view: Any, step: StageStep, name: str) -> tuple[str, str, str]:
     want, rule = np.float32(step[name]), step.config.accumulator
     fmt = rule.running
     bits = narrow_nan(rule.nan_bits, fmt)
@@ -293,17 +293,17 @@ def _running_value(what: str, view: Any, step: Step, name: str) -> tuple[str, st
     return what, f"0x{view['c']:0{digits}x}", f"0x{bits:0{digits}x}"
 
 
-def _result(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+def _result(view: Any, step: StageStep) -> Iterator[tuple[str, str, str]]:
     if step.is_last:
         want = int(outcome(step.config, step.trace).result[0])
         yield "result", f"0x{view['c']:x}", f"0x{want:x}"
 
 
-def _register(view: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+def _register(view: Any, step: StageStep) -> Iterator[tuple[str, str, str]]:
     yield _pair("register", view["register"], int(step["accumulator"]))
 
 
-def _addend(value: Any, step: Step) -> Iterator[tuple[str, str, str]]:
+def _addend(value: Any, step: StageStep) -> Iterator[tuple[str, str, str]]:
     if step.config.has_integers:
         yield _pair("addend", value, int(step["addend"]))
 

@@ -19,11 +19,11 @@ from ...model.trace import Trace
 from ...model.widths import Widths
 from .item import Batch
 from .scales import are_nan
-from .stage_values import COMPARE, Step
+from .stage_values import COMPARE, StageStep
 
 
 @dataclass(frozen=True)
-class Row:
+class SectionRow:
     """One value that left section `stage` for a block, on both sides."""
 
     block: int
@@ -42,7 +42,9 @@ Recorded = Mapping[str, Mapping[str, list[int]]]
 """Bits of each value that left a section, one entry for each block, by names of both."""
 
 
-def compare_stages(config: DotConfig, batch: Batch, trace: Trace, recorded: Recorded) -> list[Row]:
+def compare_stages(
+    config: DotConfig, batch: Batch, trace: Trace, recorded: Recorded
+) -> list[SectionRow]:
     """Rows in the order of the datapath, block after block, for the one product of `batch`."""
     written = section_values(config)
     widths = Widths(config)
@@ -53,7 +55,7 @@ def compare_stages(config: DotConfig, batch: Batch, trace: Trace, recorded: Reco
             if part.kind == "join":
                 step = part.number or 0
             number = block * widths.steps + step
-            model = Step(config, batch, trace, number, step * widths.step_lanes, part.name)
+            model = StageStep(config, batch, trace, number, step * widths.step_lanes, part.name)
             for name, shape in written[part.name].items():
                 compare = COMPARE.get(name)  # some have no counterpart in the model
                 values = recorded.get(part.name, {}).get(name, [])
@@ -61,7 +63,7 @@ def compare_stages(config: DotConfig, batch: Batch, trace: Trace, recorded: Reco
                     continue
                 if not _is_meaningless(config, batch, block, name):
                     found = compare(_value(shape, values[block]), model)
-                    rows += [Row(block, part.name, *texts) for texts in found]
+                    rows += [SectionRow(block, part.name, *texts) for texts in found]
     return rows
 
 

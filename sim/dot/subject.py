@@ -15,7 +15,7 @@ from ..bench.reach import MORE, reaching
 from ..bench.subject import LONG_AGO, Assembler, Subject, Watcher
 from ..engine.job import UnitJob
 from . import features, item, slots
-from .item import Batch, Bundle, Outcome, Product, bundles, products
+from .item import Batch, Bundle, DotResults, Product, bundles, products
 from .stimulus import traffic
 from .tensors import tensor_traffic
 
@@ -265,7 +265,7 @@ class DotSubject(Subject):
         """One mode and one number of blocks."""
         return item.mode, len(item.blocks)
 
-    def result(self, outcome: Outcome, row: int, item: Product) -> tuple[int, ...]:
+    def result(self, outcome: DotResults, row: int, item: Product) -> tuple[int, ...]:
         """Result bits, flags and slot."""
         slot = [item.slot] if self.config.slot_bits else []
         return int(outcome.result[row]), int(outcome.flags[row]), *slot

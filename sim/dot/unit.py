@@ -16,7 +16,7 @@ from ..engine.verilator import Build
 from . import simplify
 from .build import build_unit
 from .bulk import SLOT_PLACE, layout, write_products
-from .item import Batch, Outcome, batch_of, concatenate, plain, product_of, products
+from .item import Batch, DotResults, batch_of, concatenate, plain, product_of, products
 from .report import describe_failure
 from .stimulus import traffic
 from .tensors import tensor_traffic
@@ -61,7 +61,7 @@ class DotStream(StreamUnit):
         """A record for each block."""
         write_products(path, self.config, batches, order, self.turns)
 
-    def words(self, outcome: Outcome) -> NDArray[np.uint32]:
+    def words(self, outcome: DotResults) -> NDArray[np.uint32]:
         """Result bits and flags."""
         return np.stack([outcome.result, outcome.flags.astype(np.uint32)], axis=1)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from ...model import DotQuantizeConfig
 from ..dot import features as dot
 from ..quantize import features as quantize
-from .item import Batch, Outcome
+from .item import Batch, DotQuantizeResults
 
 
 def goals(config: DotQuantizeConfig) -> dict[str, Sequence[object]]:
@@ -34,7 +34,7 @@ def goals(config: DotQuantizeConfig) -> dict[str, Sequence[object]]:
 
 
 def hits(
-    config: DotQuantizeConfig, batch: Batch, outcome: Outcome
+    config: DotQuantizeConfig, batch: Batch, outcome: DotQuantizeResults
 ) -> Mapping[str, list[set[object]]]:
     """For every feature, the bins that each block of `batch` hits."""
     parts = [

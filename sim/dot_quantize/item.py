@@ -44,20 +44,20 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DotQuantizeResults:
     """What the dot unit makes of each batch of products, the blocks of its results, and codes."""
 
-    products: Sequence[dot.Outcome]
+    products: Sequence[dot.DotResults]
     blocks: quantize.Batch
-    codes: quantize.Outcome
+    codes: quantize.QuantizeResults
 
 
-def predict(config: DotQuantizeConfig, batch: Batch) -> Outcome:
+def predict(config: DotQuantizeConfig, batch: Batch) -> DotQuantizeResults:
     """The golden model's results and codes for `batch`."""
     products = [dot.predict(config.dot, part) for part in batch.products]
     bits = np.concatenate([outcome.result for outcome in products])[batch.order]
     blocks = quantize.Batch(0, 0, bits, np.zeros_like(bits), batch.number, bits[:, 0] * 0)
-    return Outcome(products, blocks, quantize.predict(config.quantizer, blocks))
+    return DotQuantizeResults(products, blocks, quantize.predict(config.quantizer, blocks))
 
 
 def blocks(config: DotQuantizeConfig, batch: Batch) -> list[Block]:

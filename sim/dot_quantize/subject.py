@@ -15,7 +15,7 @@ from ..engine.job import UnitJob
 from ..quantize import subject as quantize
 from ..quantize.item import CodesBeat, result
 from . import features, item
-from .item import Batch, Block, Outcome, blocks
+from .item import Batch, Block, DotQuantizeResults, blocks
 from .stimulus import traffic
 
 TENSOR_BLOCKS = 1000
@@ -164,6 +164,6 @@ class DotQuantizeSubject(Subject):
     def group(self, item: Block) -> None:
         """Any blocks."""
 
-    def result(self, outcome: Outcome, row: int, item: object) -> list[CodesBeat]:
+    def result(self, outcome: DotQuantizeResults, row: int, item: object) -> list[CodesBeat]:
         """Codes, each with its scale."""
         return result(self.config.quantizer, outcome.codes, row)

@@ -17,7 +17,7 @@ from ..engine.verilator import Build
 from ..quantize.bulk import codes_layout
 from ..quantize.item import CodesBeat, codes_beats, words
 from . import simplify
-from .item import Batch, Outcome, batch_of, block_of, blocks, plain
+from .item import Batch, DotQuantizeResults, batch_of, block_of, blocks, plain
 from .report import describe_failure
 from .stimulus import traffic
 
@@ -61,7 +61,7 @@ class DotQuantizeStream(StreamUnit):
         (batch,) = batches
         write_products(path, self.config.dot, batch.products, batch.order[order].ravel())
 
-    def words(self, outcome: Outcome) -> NDArray[np.uint32]:
+    def words(self, outcome: DotQuantizeResults) -> NDArray[np.uint32]:
         """Beats of one code."""
         return words(self.config.quantizer, outcome.codes)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from ...model import DotConfig
-from ...model.units.of_dot_units import OfDotUnits
+from ...model.units.composed import ComposedUnitConfig
 from ...util.data.tensors import REAL_FILE, load_tensors, modes_taking
 from ...util.files import beside, write_file
 from ...util.runs import own_directory
@@ -80,7 +80,7 @@ def run_regression(units: Sequence[Unit], settings: Settings) -> bool:
     find_tools()
     x, y = load_tensors(_tensors(settings), settings.tensor_names)
     for unit in units:
-        config = unit.config.dot if isinstance(unit.config, OfDotUnits) else unit.config
+        config = unit.config.dot if isinstance(unit.config, ComposedUnitConfig) else unit.config
         if isinstance(config, DotConfig):
             modes_taking(config, x, y)
     with own_directory(settings.directory / "runs") as directory:

@@ -43,7 +43,7 @@ class Batch(Protocol):
 
 
 @dataclass(frozen=True)
-class Timing:
+class StallChances:
     """How the streams of a bulk run behave: chances of a gap and of a stall in 1/256 per cycle, and
     the seed of both."""
 
@@ -56,7 +56,7 @@ class Timing:
 
 
 CHANCES = (0, 8, 32, 96)  # of a gap or a stall, in 1/256
-AT_ONCE = Timing(0, 0)
+AT_ONCE = StallChances(0, 0)
 """No gap and no stall."""
 
 
@@ -69,7 +69,7 @@ class Sent:
     got: NDArray[np.uint32]
     want: NDArray[np.uint32]
     report: bulk.BulkReport
-    timing: Timing
+    timing: StallChances
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ class StreamUnit(ABC):
         self,
         build: Simulation,
         items: Sequence[Mapping[str, Any]],
-        timing: Timing = AT_ONCE,
+        timing: StallChances = AT_ONCE,
         waves: Path | None = None,
     ) -> Replayed:
         """What these items give after a reset, one after the other or, where the unit interleaves
@@ -220,7 +220,7 @@ class StreamUnit(ABC):
         build: Simulation,
         batches: Sequence[Any],
         order: NDArray[np.int64],
-        timings: Sequence[Timing],
+        timings: Sequence[StallChances],
         name: str,
         waves: Path | None,
         time_limit: float,
@@ -268,15 +268,15 @@ class StreamUnit(ABC):
             for batch, end in zip(batches, ends, strict=True)
         ]
 
-    def _timings(self) -> Iterator[Timing]:
+    def _timings(self) -> Iterator[StallChances]:
         """Of the rounds of bulk mode: few gaps and stalls, then each chance in turn."""
-        yield Timing(seed=self.job.seed % 2**31)
+        yield StallChances(seed=self.job.seed % 2**31)
         rng = self.job.rng("bulk rounds")
         gaps, stalls = (rng.permutation(CHANCES).tolist() for _ in range(2))
         for i in range(self.job.rounds - 1):
             turn, place = divmod(i, len(CHANCES))  # other pairs in each turn
             stall = stalls[(place + turn) % len(CHANCES)]
-            yield Timing(gaps[place], stall, int(rng.integers(2**31)))
+            yield StallChances(gaps[place], stall, int(rng.integers(2**31)))
 
     def _run_bulk(self, build: Simulation, found: UnitResult) -> list[Failure]:
         """All rounds, or those to the first that failed."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ...model import E8M0, ElementFormat, QuantizeConfig
 from ...model.lfsr import WORD_BITS
 from ...model.units.quantize import PAIR
-from .item import Batch, Outcome, magnitudes, predict, values, words_of
+from .item import Batch, QuantizeResults, magnitudes, predict, values, words_of
 
 CARRY = 2**WORD_BITS
 EDGES = {"one below": -1, "at": 0, "one above": 1}
@@ -32,7 +32,7 @@ def discarded(in_units: NDArray) -> NDArray[np.int64]:
     return np.floor((in_units - np.floor(in_units)) * CARRY).astype(np.int64)
 
 
-def powers(outcome: Outcome, micro: bool) -> NDArray[np.float64]:
+def powers(outcome: QuantizeResults, micro: bool) -> NDArray[np.float64]:
     """The power of two that each value is divided by, (n, block) or (n, 1)."""
     shared = outcome.scale.astype(np.int64)[:, None] - E8M0.bias
     if micro:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model import E8M0, QuantizeConfig
-from .item import Batch, Outcome, largest_magnitudes, predict, values, words_of
+from .item import Batch, QuantizeResults, largest_magnitudes, predict, values, words_of
 
 CHOSEN = ("first", "later")
 ALIKE = ("tie", "no error", "zeros")
@@ -29,7 +29,7 @@ def goals(config: QuantizeConfig) -> dict[str, Sequence[object]]:
 
 
 def hits(
-    config: QuantizeConfig, batch: Batch, outcome: Outcome, tried: Sequence[Outcome]
+    config: QuantizeConfig, batch: Batch, outcome: QuantizeResults, tried: Sequence[QuantizeResults]
 ) -> dict[str, list[set[object]]]:
     """The bins of each block; none of one that is poisoned. tried: of `tried`."""
     error = errors(config, batch, tried)
@@ -48,7 +48,7 @@ def hits(
     return {"choice": [{names[i] for i in np.flatnonzero(row)} for row in rows]}
 
 
-def tried(config: QuantizeConfig, batch: Batch, outcome: Outcome) -> list[Outcome]:
+def tried(config: QuantizeConfig, batch: Batch, outcome: QuantizeResults) -> list[QuantizeResults]:
     """What each format makes of the blocks, poisoned as `outcome` is."""
     words = replace(batch, words=words_of(config, batch))
     poisoned = outcome.scale == E8M0.nan_code
@@ -61,7 +61,9 @@ def tried(config: QuantizeConfig, batch: Batch, outcome: Outcome) -> list[Outcom
     return found
 
 
-def errors(config: QuantizeConfig, batch: Batch, tried: Sequence[Outcome]) -> NDArray[np.float64]:
+def errors(
+    config: QuantizeConfig, batch: Batch, tried: Sequence[QuantizeResults]
+) -> NDArray[np.float64]:
     """The sum of squared errors of each format and block, (formats, n), exact."""
     finite = _finite(config, batch)
     with np.errstate(invalid="ignore"):  # signalling NaN

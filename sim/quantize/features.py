@@ -24,7 +24,7 @@ from ..bench.operands import (
 )
 from . import choice
 from .carries import EDGES, edge, powers, units
-from .item import Batch, Outcome, values
+from .item import Batch, QuantizeResults, values
 from .outer import INFINITY, OUTER_CLASSES, outer_classes
 
 VALUE_CLASSES = ("zero", "-zero", "subnormal", "normal", "largest", "inf", "nan")
@@ -65,7 +65,9 @@ def goals(config: QuantizeConfig) -> dict[str, Sequence[object]]:
     }
 
 
-def hits(config: QuantizeConfig, batch: Batch, outcome: Outcome) -> Mapping[str, list[set[object]]]:
+def hits(
+    config: QuantizeConfig, batch: Batch, outcome: QuantizeResults
+) -> Mapping[str, list[set[object]]]:
     """For every feature, the bins that each block of `batch` hits."""
     if config.select is None:
         return _hits(config, batch, outcome)
@@ -80,7 +82,7 @@ def hits(config: QuantizeConfig, batch: Batch, outcome: Outcome) -> Mapping[str,
 
 
 def _hits(
-    config: QuantizeConfig, batch: Batch, outcome: Outcome
+    config: QuantizeConfig, batch: Batch, outcome: QuantizeResults
 ) -> Mapping[str, list[set[object]]]:
     """Of blocks of one format."""
     fmt, rule = config.formats[batch.mode], config.scale_rules[batch.rule]
@@ -194,7 +196,7 @@ def _quotient_hits(
 
 
 def _micro_hits(
-    config: QuantizeConfig, magnitude: NDArray, outcome: Outcome
+    config: QuantizeConfig, magnitude: NDArray, outcome: QuantizeResults
 ) -> dict[str, list[set[object]]]:
     """Each micro-exponent, and that of two zeros."""
     if not config.micro:
@@ -208,7 +210,7 @@ def _is_scale(batch: Batch) -> NDArray[np.bool_]:
     return (batch.outer > 0) & (batch.outer < INFINITY)
 
 
-def _scaling(config: QuantizeConfig, batch: Batch, outcome: Outcome) -> NDArray[np.float64]:
+def _scaling(config: QuantizeConfig, batch: Batch, outcome: QuantizeResults) -> NDArray[np.float64]:
     """What each value is divided by, (n, block) or (n, 1); anything positive if it is poisoned."""
     if config.divides:
         scale = outcome.scale.astype(np.int64)[:, None]

@@ -56,7 +56,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class QuantizeResults:
     """Codes uint8 (n, block), scales uint8 (n,), micro-exponents uint8 (n, block / 2) or (n, 0),
     and the formats that the unit chose, uint8 (n,), zero where it does not."""
 
@@ -65,9 +65,9 @@ class Outcome:
     micro: NDArray[np.uint8]
     mode: NDArray[np.uint8]
 
-    def take(self, rows: NDArray | slice) -> "Outcome":
+    def take(self, rows: NDArray | slice) -> "QuantizeResults":
         """The results of these rows."""
-        return Outcome(*(part[rows] for part in vars(self).values()))
+        return QuantizeResults(*(part[rows] for part in vars(self).values()))
 
 
 def concatenate(batches: Iterable[Batch]) -> list[Batch]:
@@ -112,7 +112,7 @@ def words_of(config: QuantizeConfig, batch: Batch) -> NDArray[np.uint32]:
     return made[batch.number - first]
 
 
-def predict(config: QuantizeConfig, batch: Batch) -> Outcome:
+def predict(config: QuantizeConfig, batch: Batch) -> QuantizeResults:
     """The golden model's codes and scales for `batch`."""
     outer = batch.outer.view(np.float32)[:, None] if config.outer_bits else None
     with np.errstate(invalid="ignore"):  # signalling NaN
@@ -122,7 +122,7 @@ def predict(config: QuantizeConfig, batch: Batch) -> Outcome:
     scales = made.level_scales[int(config.divides)][:, 0]
     micro = made.level_scales[1] if config.micro else np.zeros((len(batch), 0), np.uint8)
     mode = np.zeros_like(scales) if made.selectors is None else made.selectors[:, 0]
-    return Outcome(made.codes, scales, micro, mode)
+    return QuantizeResults(made.codes, scales, micro, mode)
 
 
 def blocks(config: QuantizeConfig, batch: Batch) -> list[Block]:
@@ -162,7 +162,7 @@ def batch_of(config: QuantizeConfig, items: Sequence[Block]) -> Batch:
     return Batch(items[0].mode, items[0].rule, bits, words, numbers, outer)
 
 
-def words(config: QuantizeConfig, outcome: Outcome) -> NDArray[np.uint32]:
+def words(config: QuantizeConfig, outcome: QuantizeResults) -> NDArray[np.uint32]:
     """Blocks of codes as bench tops write them, (n, words).
 
     Each beat has its codes (lane 0 in the lowest bits), its micro-exponents and the format chosen
@@ -193,7 +193,7 @@ def codes_beats(config: QuantizeConfig, words: NDArray[np.uint32]) -> list[Codes
     return [(word, mark & 0xFF, mark >> 8) for word, mark in zip(codes, marks, strict=True)]
 
 
-def result(config: QuantizeConfig, outcome: Outcome, row: int) -> list[CodesBeat]:
+def result(config: QuantizeConfig, outcome: QuantizeResults, row: int) -> list[CodesBeat]:
     """A block of codes, beat by beat."""
     return codes_beats(config, words(config, outcome.take(slice(row, row + 1)))[0])
 

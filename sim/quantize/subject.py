@@ -11,7 +11,7 @@ from ..bench.reach import MORE, reaching
 from ..bench.subject import Assembler, Subject
 from ..engine.job import UnitJob
 from . import features, item
-from .item import Batch, Beat, Block, CodesBeat, Outcome, blocks, result
+from .item import Batch, Beat, Block, CodesBeat, QuantizeResults, blocks, result
 from .stimulus import traffic
 
 
@@ -198,6 +198,6 @@ class QuantizeSubject(Subject):
         """One mode and one scale rule."""
         return item.mode, item.rule
 
-    def result(self, outcome: Outcome, row: int, item: object) -> list[CodesBeat]:
+    def result(self, outcome: QuantizeResults, row: int, item: object) -> list[CodesBeat]:
         """Beats of codes."""
         return result(self.config, outcome, row)

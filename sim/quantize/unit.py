@@ -20,7 +20,7 @@ from .carries import values_at_edges
 from .item import (
     Batch,
     CodesBeat,
-    Outcome,
+    QuantizeResults,
     batch_of,
     block_of,
     blocks,
@@ -75,7 +75,7 @@ class QuantizeStream(StreamUnit):
         """A record for each beat."""
         write_records(path, self.config, batches, order)
 
-    def words(self, outcome: Outcome) -> NDArray[np.uint32]:
+    def words(self, outcome: QuantizeResults) -> NDArray[np.uint32]:
         """Beats of codes."""
         return words(self.config, outcome)
 

@@ -20,7 +20,7 @@ from mxdot.compare.accuracy import encoder
 from mxdot.compare.schemes import comparison as module
 from mxdot.compare.schemes.comparison import Layers, SchemeRow, compare_schemes, on_front
 from mxdot.compare.schemes.comparison_outputs import show_comparison, write_comparison
-from mxdot.compare.schemes.errors import Errors
+from mxdot.compare.schemes.errors import SchemeErrors
 from mxdot.compare.schemes.layers import Layer, effect_on, end_to_end, network, stored_layers
 from mxdot.model import schemes
 from mxdot.model.schemes.pairing import pairing
@@ -91,14 +91,14 @@ def test_errors_of_parts_are_those_of_the_whole():
     rng = np.random.default_rng(1)
     reference = rng.standard_normal((20, 7))
     results = reference + 0.1 * rng.standard_normal((20, 7))
-    errors = Errors("all")
+    errors = SchemeErrors("all")
     for part in (slice(0, 3), slice(3, 20)):
         errors.add(results[part], reference[part])
     assert values(errors.total()) == pytest.approx(by_hand(results, reference))
 
 
 def test_no_error_and_no_result():
-    exact, nothing, silent, noisy = map(Errors, ("exact", "nothing", "silent", "noisy"))
+    exact, nothing, silent, noisy = map(SchemeErrors, ("exact", "nothing", "silent", "noisy"))
     exact.add(np.ones(3), np.ones(3))
     assert values(exact.total()) == (pytest.approx(1.0), math.inf, 0.0, 0.0)
     nothing.add(np.zeros(3), np.ones(3))
@@ -117,7 +117,7 @@ def test_what_is_not_finite_is_refused(value):
         with pytest.raises(ValueError, match=r"^results of up must be finite, not nan$"):
             effect_on(pairing("mxfp4"), [Layer("up", weight, inputs)])
     with pytest.raises(ValueError, match=f"^reference of up must be finite, not {value}$"):
-        Errors("up").add(np.zeros(2), np.array([0, value]))
+        SchemeErrors("up").add(np.zeros(2), np.array([0, value]))
 
 
 def test_every_layer_with_an_operand_of_its_own():

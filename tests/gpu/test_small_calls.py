@@ -13,7 +13,7 @@ from devices import assert_same_blocks, bits, on_devices, tensor
 from gpu_matmul_cases import check_cases
 from interpreter import DEVICE, for_kernels
 from mxdot import gpu, model
-from mxdot.gpu.once import MOST, Prepared, once
+from mxdot.gpu.call_cache import MOST, Prepared, once
 from mxdot.gpu.ops import dequantize_two, quantize_regrouped
 from mxdot.gpu.ops import matmul as products
 from mxdot.gpu.ops import quantize as quantization

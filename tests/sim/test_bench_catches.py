@@ -12,7 +12,7 @@ from mxdot.hw.dot.decode import ElementDecoder
 from mxdot.hw.dot.lane import ProductLane
 from mxdot.hw.dot.narrow import Narrow
 from mxdot.hw.dot.unit import DotUnit
-from mxdot.hw.pipeline import Admission, Row, Token
+from mxdot.hw.pipeline import Admission, SectionChain, Token
 from mxdot.hw.result_queue import ResultQueue
 from mxdot.model import DotConfig
 from mxdot.sim.bench import bulk
@@ -144,14 +144,14 @@ def test_results_that_end_early_are_an_error_in_one_line(simulation_dir, tmp_pat
 
 def of_another_product(patch, when):
     """A token finds the running value of slot 0."""
-    right = Row._running
+    right = SectionChain._running
 
     def wrong(self, m, token, holder, names):
         slot = Mux(when(m), 0, Value.cast(token.values["slot"]))
         token = Token("any", {**token.values, "slot": slot}, token.valid)
         return right(self, m, token, holder, names)
 
-    patch.setattr(Row, "_running", wrong)
+    patch.setattr(SectionChain, "_running", wrong)
 
 
 def waits_for_none(patch, when):

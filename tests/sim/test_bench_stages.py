@@ -10,7 +10,7 @@ from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig
 from mxdot.sim.dot import report
 from mxdot.sim.dot.item import model_trace, outcome, products
-from mxdot.sim.dot.stages import Row, compare_stages
+from mxdot.sim.dot.stages import SectionRow, compare_stages
 from mxdot.sim.dot.stimulus import SEQUENCES, for_unit
 from mxdot.sim.dot.target import Target
 from mxdot.sim.engine.job import Failure, UnitJob
@@ -78,9 +78,9 @@ def test_right_unit_agrees_in_every_section(name, sequences, simulation_dir, tmp
 
 def test_text_of_a_difference():
     rows = [
-        Row(0, "multiply", "product 0", "1", "1"),
-        Row(0, "sum", "sum", "3", "5 x 2^-3"),
-        Row(1, "multiply", "product 0", "9", "9"),
+        SectionRow(0, "multiply", "product 0", "1", "1"),
+        SectionRow(0, "sum", "sum", "3", "5 x 2^-3"),
+        SectionRow(1, "multiply", "product 0", "9", "9"),
     ]
     lines = report.stage_table(rows)
     assert lines[0] == "first difference: section sum of block 0, sum"

@@ -15,7 +15,7 @@ from mxdot.hw.matmul.operand import Operand
 from mxdot.hw.matmul.registers import Registers
 from mxdot.hw.matmul.send import Sender
 from mxdot.hw.matmul.unit import MatmulUnit
-from mxdot.hw.pipeline import Row
+from mxdot.hw.pipeline import SectionChain
 from mxdot.model import DotConfig
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.sim.bench.bulk import simulate
@@ -136,7 +136,7 @@ def one_running_value(patch, when):
 
 def waiting(patch, when, wrong):
     """Whether a register has a block of the same tile is as `wrong(row, index)` says."""
-    right, wait, chosen = Row._on_its_way, Row._wait, {}
+    right, wait, chosen = SectionChain._on_its_way, SectionChain._wait, {}
 
     def with_choice(self, m, *rest):
         chosen[self] = when(m)
@@ -145,8 +145,8 @@ def waiting(patch, when, wrong):
     def on_its_way(self, index, token):
         return Mux(chosen[self], wrong(self, index), right(self, index, token))
 
-    patch.setattr(Row, "_wait", with_choice)
-    patch.setattr(Row, "_on_its_way", on_its_way)
+    patch.setattr(SectionChain, "_wait", with_choice)
+    patch.setattr(SectionChain, "_on_its_way", on_its_way)
 
 
 def waits_for_no_tile(patch, when):

@@ -8,12 +8,12 @@ from compare import generator
 from mxdot.model import MX_FORMATS
 from mxdot.model.widths import Widths
 from mxdot.synth import Flow, measure
-from mxdot.synth.area_report import LANES, Products, clocked, entries, main, sections
+from mxdot.synth.area_report import LANES, ProductsOnly, clocked, entries, main, sections
 
 
 @pytest.mark.parametrize("fmt", ["e4m3", "int8", "e2m1"])
 def test_products_are_summed_exactly(fmt):
-    design = Products(fmt)
+    design = ProductsOnly(fmt)
     bits, lsb = MX_FORMATS[fmt].bits, Widths(design.config).lsb
     values = MX_FORMATS[fmt].values
     rng, wrong = generator("products", fmt), []
@@ -49,7 +49,7 @@ def test_a_row(capsys, tmp_path):
     assert main(arguments) == 0
     *_, row = capsys.readouterr().out.splitlines()
     flow = Flow.of_process("gt2n", effort="balanced", sections=False)
-    cost = measure(Products("e2m1").verilog(), "measured", flow, cache_dir=tmp_path)
+    cost = measure(ProductsOnly("e2m1").verilog(), "measured", flow, cache_dir=tmp_path)
     assert row == f"| e2m1 products | {cost.area:,.0f} | {cost.delay_ps:,.0f} | 0 |"
 
 
@@ -77,7 +77,7 @@ def test_no_such_row(capsys):
 
 
 def test_balanced_lies_between(tmp_path):
-    text = Products("e2m1").verilog()
+    text = ProductsOnly("e2m1").verilog()
     area = {}
     for effort in ("area", "balanced", "speed"):
         flow = Flow.of_process("asap7", effort=effort, sections=False)

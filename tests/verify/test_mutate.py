@@ -22,7 +22,7 @@ from mxdot.verify.formal.observer import component, unit
 from mxdot.verify.mutate import __main__ as command
 from mxdot.verify.mutate import bench, design, equivalence, model, python_source, rows, rtlil
 from mxdot.verify.mutate.equivalence import Given, Limits
-from mxdot.verify.mutate.score import Fate, Outcome, judged, score
+from mxdot.verify.mutate.score import Fate, MutantOutcome, judged, score
 from mxdot.verify.small_units import UNITS, Unit
 
 LIMIT = 60  # seconds
@@ -301,17 +301,19 @@ def test_a_mutant_of_the_model(tests, fate, tmp_path):
 
 def test_the_score_leaves_equal_mutants_out():
     fates = [Fate.KILLED] * 3 + [Fate.SURVIVED, Fate.EQUIVALENT]
-    assert score(Outcome("x", "", fate, "", 0.0) for fate in fates) == 75
+    assert score(MutantOutcome("x", "", fate, "", 0.0) for fate in fates) == 75
 
 
 def test_the_command_says_who_survived(monkeypatch, capsys):
-    outcome = Outcome("odd", "stuck net: x", Fate.SURVIVED, "another unit, says ABC", 1.0)
+    outcome = MutantOutcome("odd", "stuck net: x", Fate.SURVIVED, "another unit, says ABC", 1.0)
 
     def judge(args, cache, tell):
         tell(outcome)
         return [outcome]
 
-    monkeypatch.setattr(command, "subjects", lambda: [command.Subject("odd", "odd unit", judge)])
+    monkeypatch.setattr(
+        command, "subjects", lambda: [command.MutationSubject("odd", "odd unit", judge)]
+    )
     assert command.main([]) == 1
     out, err = capsys.readouterr()
     assert "survived odd: stuck net: x; another unit, says ABC" in out

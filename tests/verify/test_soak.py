@@ -19,7 +19,7 @@ from mxdot.model import DotConfig, DotQuantizeConfig, QuantizeConfig
 from mxdot.model.units import UnitConfig
 from mxdot.sim.engine.job import UnitJob
 from mxdot.sim.engine.regression_units import Unit
-from mxdot.sim.engine.stream_unit import Timing
+from mxdot.sim.engine.stream_unit import StallChances
 from mxdot.verify.soak import vector
 from mxdot.verify.soak.run import Settings, run_soak
 from mxdot.verify.soak.state import Count, State
@@ -169,7 +169,7 @@ def test_a_later_round_finds_what_long_stalls_bring_out(soak_wrong, tmp_path):
     assert soak_wrong(wrong_after_a_long_wait, count=1000)
     assert not soak_wrong(wrong_after_a_long_wait, count=1000, rounds=6)
     (path,) = (tmp_path / "failures").glob("*.json")
-    assert vector.load(path).timing.stall > Timing().stall
+    assert vector.load(path).timing.stall > StallChances().stall
 
 
 def test_a_deadlock_in_a_later_round_names_its_timing(soak_wrong, capsys):
@@ -177,7 +177,7 @@ def test_a_deadlock_in_a_later_round_names_its_timing(soak_wrong, capsys):
     timing = r"^gap \d+/256, stall (\d+)/256, seed \d+: .*: deadlock: "
     told = re.search(timing, capsys.readouterr().out, re.M)
     assert told is not None
-    assert int(told[1]) > Timing().stall
+    assert int(told[1]) > StallChances().stall
 
 
 @breaks(QuantizeUnit)

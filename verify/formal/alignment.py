@@ -19,7 +19,7 @@ from ...model.formats import FLOAT32, FORMATS, FloatFormat
 from . import aig, engine
 from .claim import Claim
 from .engine import Verdict
-from .observer import CASE, Rule, Subject, cut, unit
+from .observer import CASE, ObservedUnit, Rule, cut, unit
 from .rounding import round_to
 from .steps import unroll
 from .values import LANES, NAN, ROWS, cases, element, loop, sum_of_lanes
@@ -297,7 +297,7 @@ BY_DIGITS = "read digits.aig; collapse -r; strash; iprove; print_status"
 """Decision diagrams in the order of the inputs: small for sums whose digits go lowest first."""
 
 
-def by_digits(subject: Subject, rule: Rule, directory: Path, limit: float) -> Verdict:
+def by_digits(subject: ObservedUnit, rule: Rule, directory: Path, limit: float) -> Verdict:
     """As `engine.decide`, of a sum of words: inputs by the place of their digit, signs first.
 
     What is wrong is found soon by other means, and may have large diagrams.

@@ -15,7 +15,7 @@ from ...hw.quantize.lfsr import LaneWords
 from ...model import QuantizeConfig
 from .claim import Claim
 from .facts import exposed
-from .observer import Subject, component, cut, unit
+from .observer import ObservedUnit, component, cut, unit
 
 BLOCK, DIGITS = 4, 4
 CHOICE = QuantizeConfig("e2m1,int4_symmetric", BLOCK, "bfloat16", select=DIGITS, stages=1)
@@ -105,11 +105,11 @@ def _words(m: Module, p: Any) -> Value:
     return ~p.rst & Cat(lane != want for lane, want in zip(lanes, wanted, strict=True)).any()
 
 
-def _shown(subject: Subject) -> Subject:
+def _shown(subject: ObservedUnit) -> ObservedUnit:
     return exposed(subject, {f"encode_register_{name}": width for name, width in HELD.items()})
 
 
-def _errors_of_unit() -> Subject:
+def _errors_of_unit() -> ObservedUnit:
     return replace(_shown(cut(unit(CHOICE), *ERRORS)), cycles=2)
 
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .engine import Verdict, decide
-from .observer import Rule, Subject
+from .observer import ObservedUnit, Rule
 
 BUGS = ((" + ", " - "), (" ^ ", " | "), (" & ", " | "), (" ? ", " ? ~"))
 """What a seeded bug replaces: the first of these that the text has."""
 
 
-Decision = Callable[[Subject, Rule, Path, float], Verdict]
+Decision = Callable[[ObservedUnit, Rule, Path, float], Verdict]
 """How a claim is decided: as `engine.decide`, or by that and something before it."""
 
 
@@ -26,7 +26,7 @@ class Claim:
 
     name: str
     says: str
-    subject: Callable[[], Subject]
+    subject: Callable[[], ObservedUnit]
     rule: Rule
     bug: tuple[str, str] | None = None
     decide: Decision = decide
@@ -35,7 +35,7 @@ class Claim:
     state: str = "any state"
     """In which registers begin, where it is about any number of cycles."""
 
-    def seeded(self, subject: Subject) -> Subject:
+    def seeded(self, subject: ObservedUnit) -> ObservedUnit:
         """The subject with its bug."""
         known = BUGS if self.bug is None else (self.bug,)
         for right, wrong in known:
@@ -75,7 +75,7 @@ def prove(claim: Claim, directory: Path, limit: float) -> Result:
     return Result(claim, space(claim, subject), verdict, between - start, bug, bug_seconds)
 
 
-def space(claim: Claim, subject: Subject) -> str:
+def space(claim: Claim, subject: ObservedUnit) -> str:
     """How many inputs there are, as a power of two."""
     every = f" in every cycle, from {claim.state}" if subject.clock and not subject.cycles else ""
     bits = subject.input_bits if claim.bits is None else claim.bits

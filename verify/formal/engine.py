@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...synth.tools import run_abc, run_yosys
 from . import aig
-from .observer import CASE, Observer, Rule, Subject, bench
+from .observer import CASE, ObservedUnit, Observer, Rule, bench
 from .steps import unroll
 
 
@@ -53,7 +53,7 @@ class Verdict(Enum):
 
 
 def decide(
-    subject: Subject,
+    subject: ObservedUnit,
     rule: Rule,
     directory: Path,
     limit: float,
@@ -75,7 +75,7 @@ def decide(
 
 
 def build(
-    subject: Subject, rule: Rule, directory: Path, limit: float, script: str = SCRIPT
+    subject: ObservedUnit, rule: Rule, directory: Path, limit: float, script: str = SCRIPT
 ) -> Path:
     """The graph of a subject and its observer, both.aig in `directory`; errors as `decide`'s.
 
@@ -90,7 +90,7 @@ def build(
 
 
 def _cycles(
-    subject: Subject, directory: Path, limit: float, cases: Iterable[int] | None
+    subject: ObservedUnit, directory: Path, limit: float, cases: Iterable[int] | None
 ) -> Verdict:
     """The verdict of all cases, one by one until one is not proved."""
     graph = aig.read(directory / "both.aig")

@@ -20,7 +20,7 @@ from . import aig
 from .aig import Aig
 from .claim import Claim
 from .engine import BY_CYCLE, decide
-from .observer import OBSERVER, Observer, Rule, Subject, unit
+from .observer import OBSERVER, ObservedUnit, Observer, Rule, unit
 
 _SCRIPT = f"""
 read_rtlil fact.il
@@ -61,7 +61,7 @@ class Fact:
         SynthesisError when Yosys fails or takes longer than `limit` seconds.
         """
         directory.mkdir(parents=True, exist_ok=True)
-        alone = Subject("", self.registers, self.registers)
+        alone = ObservedUnit("", self.registers, self.registers)
         (directory / "fact.il").write_text(Observer(alone, self.rule).rtlil())
         run_yosys(_SCRIPT, directory, self.name, limit)
         return aig.read(directory / "fact.aig")
@@ -91,7 +91,7 @@ def _not_negative(m: Any, p: Any) -> Value:
     return registers[f"{_RATIO}_valid"] & registers[f"{_RATIO}_ratio_quotients_sign"]
 
 
-def exposed(subject: Subject, registers: dict[str, int]) -> Subject:
+def exposed(subject: ObservedUnit, registers: dict[str, int]) -> ObservedUnit:
     """The unit with registers of its own module as outputs too; ValueError where one is missing."""
     top, end, rest = subject.text.partition("endmodule")
     for name, width in registers.items():

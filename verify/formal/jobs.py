@@ -19,7 +19,7 @@ from ...model.units.matmul.config import MatmulConfig
 from ...model.units.matmul.registers import STREAM_ERRORS
 from .claim import Claim
 from .engine import CORRESPONDING, decide
-from .observer import Rule, Subject
+from .observer import ObservedUnit, Rule
 from .packets import CONFIG, COUNTS, Loops, beat_taken, without_registers
 
 NARROW = MatmulConfig(DotConfig("e2m1", 4, "exact", 1, status=False), 2, 2, depth=4, c_bytes=4)
@@ -65,7 +65,7 @@ def claims() -> Iterator[Claim]:
         )  # fmt: skip
 
 
-def _with_rows(config: MatmulConfig) -> Subject:
+def _with_rows(config: MatmulConfig) -> ObservedUnit:
     """The unit with an output `row_goes`: a row of a tile goes to the sender of C."""
     subject = without_registers(config)
     found = re.search(r"  (\w+_results_\w+) results \(", subject.text)

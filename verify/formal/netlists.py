@@ -19,7 +19,7 @@ from ...synth.gate_level import cells_of, gate_level
 from ..small_units import UNITS
 from .claim import Claim
 from .engine import FROM_ZERO, Verdict, ask, build
-from .observer import SUBJECT, Rule, Subject, connected
+from .observer import SUBJECT, ObservedUnit, Rule, connected
 
 MAPPED, CLOCK, RESET = "mapped", "clk", "rst"
 SIDES = ("in", "out")
@@ -52,7 +52,7 @@ def claims() -> Iterator[Claim]:
             )  # fmt: skip
 
 
-def beside(config: UnitConfig, process: str) -> Subject:
+def beside(config: UnitConfig, process: str) -> ObservedUnit:
     """A unit and its netlist with the same inputs, its reset active high; outputs `mapped_*` are
     the netlist's."""
     top = used(TOPS[type(config)](config))
@@ -77,7 +77,7 @@ def beside(config: UnitConfig, process: str) -> Subject:
         "endmodule", mapped, text,
     ]  # fmt: skip
     inputs[RESET] = 1
-    return Subject("\n".join(whole), inputs, {**inputs, **both}, CLOCK, RESET)
+    return ObservedUnit("\n".join(whole), inputs, {**inputs, **both}, CLOCK, RESET)
 
 
 def _differ(m: Module, p: Any) -> Value:
@@ -87,7 +87,7 @@ def _differ(m: Module, p: Any) -> Value:
     return Cat(getattr(p, name) != getattr(p, begin + name) for name in names).any()
 
 
-def _equivalent(subject: Subject, rule: Rule, directory: Path, limit: float) -> Verdict:
+def _equivalent(subject: ObservedUnit, rule: Rule, directory: Path, limit: float) -> Verdict:
     """As `engine.decide`, from registers of 0."""
     build(subject, rule, directory, limit, FROM_ZERO)
     return ask(EQUIVALENT, directory, "the subject", limit)

@@ -21,7 +21,7 @@ subject's ports as attributes."""
 
 
 @dataclass(frozen=True)
-class Subject:
+class ObservedUnit:
     """A module in Verilog, called SUBJECT, as it is delivered."""
 
     text: str
@@ -63,24 +63,24 @@ class Subject:
         return free | {f"{name}_free": bits for name, bits in patterns.items()}
 
 
-def component(made: wiring.Component) -> Subject:
+def component(made: wiring.Component) -> ObservedUnit:
     """A component by itself."""
     design = Around(made)
     text = design.verilog(SUBJECT)
     if not design.clock:
-        return Subject(text, design.inputs, design.shapes)
-    return Subject(text, design.inputs, {"rst": 1, **design.shapes}, "clk", "rst")
+        return ObservedUnit(text, design.inputs, design.shapes)
+    return ObservedUnit(text, design.inputs, {"rst": 1, **design.shapes}, "clk", "rst")
 
 
-def unit(config: Any) -> Subject:
+def unit(config: Any) -> ObservedUnit:
     """A whole unit; its reset must be active high."""
     top = used(TOPS[type(config)](config))
     ports = {signal.name: len(signal) for signal, _, _ in top.ports if signal.name != top.clock}
     inputs = {s.name: len(s) for s, side, _ in top.ports if side == "in" and s.name in ports}
-    return Subject(generate(config, SUBJECT), inputs, ports, top.clock, top.reset)
+    return ObservedUnit(generate(config, SUBJECT), inputs, ports, top.clock, top.reset)
 
 
-def cut(subject: Subject, *nets: str) -> Subject:
+def cut(subject: ObservedUnit, *nets: str) -> ObservedUnit:
     """The unit with nets between its sections cut, for lemmas that together say the whole.
 
     Readers of NET read an input of that name; what drives it is an output NET_made.
@@ -118,7 +118,7 @@ class _Pins:
 class Observer(Elaboratable):
     """Reads the ports of a subject; its output `wrong` follows the rule."""
 
-    def __init__(self, subject: Subject, rule: Rule) -> None:
+    def __init__(self, subject: ObservedUnit, rule: Rule) -> None:
         self.rule = rule
         self.pins: dict[str, Any] = {
             name: Signal(shape, name=name) for name, shape in subject.shapes.items()
@@ -145,7 +145,7 @@ class Observer(Elaboratable):
         return rtlil.convert(self, name=OBSERVER, ports=ports, emit_src=False)
 
 
-def bench(subject: Subject) -> str:
+def bench(subject: ObservedUnit) -> str:
     """A module `both` in Verilog: the subject's inputs, and whether the observer says wrong.
 
     Unless a claim is about a number of cycles, a subject with registers is reset in the first one,

@@ -15,7 +15,7 @@ from ...model.units.matmul.config import MatmulConfig
 from ...model.units.matmul.registers import STREAM_ERRORS
 from .claim import Claim
 from .engine import CORRESPONDING, decide
-from .observer import SUBJECT, Subject, unit
+from .observer import SUBJECT, ObservedUnit, unit
 
 CONFIG = MatmulConfig(DotConfig("e2m1", 4, "exact", 1, status=False), 1, 1, depth=4)
 """Beats of a step, and of a tile."""
@@ -37,7 +37,7 @@ def claims() -> Iterator[Claim]:
     )  # fmt: skip
 
 
-def without_registers(config: MatmulConfig) -> Subject:
+def without_registers(config: MatmulConfig) -> ObservedUnit:
     """The unit, of which inputs `job_*` take the place of what its registers tell it, and outputs
     `told_*` are what they hear; its reset active high."""
     top, end, rest = generate(config, SUBJECT).partition("endmodule")
@@ -66,7 +66,7 @@ def without_registers(config: MatmulConfig) -> Subject:
     whole = unit(config)
     streams = {name: width for name, width in whole.shapes.items() if "_axis_" in name}
     given = {name: width for name, width in whole.inputs.items() if name in streams}
-    return Subject(
+    return ObservedUnit(
         top + end + rest,
         {"rst": 1, **given, **made},
         {"rst": 1, **streams, **made, **heard},

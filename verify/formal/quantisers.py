@@ -10,7 +10,7 @@ from ...model import DotConfig, DotQuantizeConfig, QuantizeConfig
 from ...model.formats import IntegerFormat
 from . import streams
 from .claim import Claim
-from .observer import Rule, Subject, unit
+from .observer import ObservedUnit, Rule, unit
 from .streams import READY_TOO_SOON, Inside, Queue
 from .units import ONE_OR_NAN
 
@@ -89,7 +89,7 @@ def claims() -> Iterator[Claim]:
 Config = QuantizeConfig | DotQuantizeConfig
 
 
-def _subject(config: Config, tied: Mapping[str, int | str]) -> Callable[[], Subject]:
+def _subject(config: Config, tied: Mapping[str, int | str]) -> Callable[[], ObservedUnit]:
     return lambda: replace(unit(config), tied=tied)
 
 
@@ -98,7 +98,7 @@ def _bug(beats: int) -> tuple[str, str]:
 
 
 def _stream(
-    name: str, words: str, subject: Callable[[], Subject], config: Config, group: int
+    name: str, words: str, subject: Callable[[], ObservedUnit], config: Config, group: int
 ) -> Claim:
     what = "values" if isinstance(config, QuantizeConfig) else "products"
     last = ", `out_last` where a block ends" if group > 1 else ""  # else there is no such port

@@ -18,7 +18,7 @@ from ...model.formats import FLOAT32, FORMATS, FloatFormat
 from . import engine, linear
 from .claim import Claim, Decision
 from .engine import Verdict
-from .observer import CASE, Rule, Subject, cut, unit
+from .observer import CASE, ObservedUnit, Rule, cut, unit
 from .rounding import round_to
 
 LANES = 4
@@ -86,7 +86,7 @@ def sum_of_lanes(fmt: FloatFormat, *shared: str) -> Decision:
     shared: inputs that functions of all lanes depend on.
     """
 
-    def decide(subject: Subject, rule: Rule, directory: Path, limit: float) -> Verdict:
+    def decide(subject: ObservedUnit, rule: Rule, directory: Path, limit: float) -> Verdict:
         netlist = linear.read(subject.text, directory / "linear", limit)
         rows, a, b = (netlist.ports[name] for name in (f"{ROWS}_made", "in_a", "in_b"))
         places = [slice(i * fmt.bits, (i + 1) * fmt.bits) for i in range(LANES)]

@@ -17,18 +17,18 @@ from .. import command
 from ..small_units import UNITS, Unit
 from . import design, model
 from .equivalence import Limits
-from .score import GOAL, Fate, Outcome, Told, counts, judged, score
+from .score import GOAL, Fate, MutantOutcome, Told, counts, judged, score
 
 BUILD = Path("build/mutate")
 COUNT, SEED, LIMIT, LONGER = 40, 1, 20.0, 120.0
 MOST = 5_000
 """Mutants of one subject, which live in one simulation."""
 
-Judge = Callable[[argparse.Namespace, Cache, Told], list[Outcome]]
+Judge = Callable[[argparse.Namespace, Cache, Told], list[MutantOutcome]]
 
 
 @dataclass(frozen=True)
-class Subject:
+class MutationSubject:
     """What has a row of its own. says: in words."""
 
     name: str
@@ -36,15 +36,15 @@ class Subject:
     judge: Judge
 
 
-def subjects() -> list[Subject]:
+def subjects() -> list[MutationSubject]:
     """Units, then files of the model."""
-    units = [Subject(unit.name, unit.config.name, _unit(unit)) for unit in UNITS]
-    files = [Subject(part.name, part.says, _file(part)) for part in model.PARTS]
+    units = [MutationSubject(unit.name, unit.config.name, _unit(unit)) for unit in UNITS]
+    files = [MutationSubject(part.name, part.says, _file(part)) for part in model.PARTS]
     return [*units, *files]
 
 
 def _unit(unit: Unit) -> Judge:
-    def judge(args: argparse.Namespace, cache: Cache, tell: Told) -> list[Outcome]:
+    def judge(args: argparse.Namespace, cache: Cache, tell: Told) -> list[MutantOutcome]:
         directory = BUILD / unit.name
         made = design.make(unit, args.count, args.seed, directory)
         limits = Limits(args.limit, args.longer)
@@ -94,11 +94,11 @@ def _run(args: argparse.Namespace) -> int:
     return int(reached < GOAL)
 
 
-def _told(subject: Subject, args: argparse.Namespace) -> list[Outcome]:
+def _told(subject: MutationSubject, args: argparse.Namespace) -> list[MutantOutcome]:
     """Judge one subject, with progress, its row and its survivors."""
     start, done = time.monotonic(), 0
 
-    def tell(outcome: Outcome) -> None:
+    def tell(outcome: MutantOutcome) -> None:
         nonlocal done
         done += 1
         if sys.stderr.isatty():

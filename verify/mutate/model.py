@@ -17,7 +17,7 @@ from ...synth.cache import Cache
 from ...util.cache import digest
 from ...util.files import write_file
 from .python_source import Change, sample
-from .score import Fate, Outcome, Told
+from .score import Fate, MutantOutcome, Told
 
 PACKAGE = Path(__file__).parents[2]
 """Of mxdot: its folders model, sim and so on."""
@@ -87,7 +87,7 @@ def mutants(part: Part, count: int, seed: int) -> list[tuple[str, Change]]:
 
 def judged(
     part: Part, count: int, seed: int, directory: Path, cache: Cache, tell: Told
-) -> list[Outcome]:
+) -> list[MutantOutcome]:
     """The fate of every mutant. RuntimeError when the tests fail without any."""
     root = checkout()
     texts = [path.read_text() for path in sorted((root / "tests").glob("*.py"))]
@@ -107,7 +107,7 @@ def judged(
             outcome = _judge(part, file, change, root, tree)
             cache.write(key, "model", asdict(outcome))
         else:
-            outcome = Outcome(**kept | {"fate": Fate(kept["fate"])})
+            outcome = MutantOutcome(**kept | {"fate": Fate(kept["fate"])})
         tell(outcome)
         outcomes.append(outcome)
     return outcomes
@@ -124,7 +124,7 @@ def _copy(root: Path, tree: Path) -> None:
     shutil.copytree(root / "model", tree / "mxdot" / "model", ignore=ignore)
 
 
-def _judge(part: Part, file: str, change: Change, root: Path, tree: Path) -> Outcome:
+def _judge(part: Part, file: str, change: Change, root: Path, tree: Path) -> MutantOutcome:
     start = time.monotonic()
     path = tree / "mxdot" / "model" / file
     right = path.read_text()
@@ -135,7 +135,9 @@ def _judge(part: Part, file: str, change: Change, root: Path, tree: Path) -> Out
         write_file(path, right)
     text = f"{change.operator}: {change.wrong} for {change.right} at {file}:{change.line}"
     fate = Fate.KILLED if failed else Fate.SURVIVED
-    return Outcome(part.name, text, fate, failed or "every test passes", time.monotonic() - start)
+    return MutantOutcome(
+        part.name, text, fate, failed or "every test passes", time.monotonic() - start
+    )
 
 
 def _failing(part: Part, root: Path, tree: Path) -> str:

@@ -13,7 +13,7 @@ from ...util.scratch import scratch
 from ..formal import arithmetic, software, writes
 from ..formal.claim import Claim
 from ..formal.engine import Verdict
-from ..formal.observer import SUBJECT, Subject
+from ..formal.observer import SUBJECT, ObservedUnit
 from . import operators, rtlil
 from .design import LIMIT, Design, Mutant, plain
 
@@ -77,14 +77,14 @@ def whole(verilog: str, top: str) -> str:
 
 
 @cache
-def _rows() -> dict[str, list[tuple[Claim, Subject]]]:
+def _rows() -> dict[str, list[tuple[Claim, ObservedUnit]]]:
     """Those about components by themselves."""
     return _by_module([*arithmetic.claims(), *software.claims(), *writes.claims()])
 
 
-def _by_module(claims: list[Claim]) -> dict[str, list[tuple[Claim, Subject]]]:
+def _by_module(claims: list[Claim]) -> dict[str, list[tuple[Claim, ObservedUnit]]]:
     """With their subjects, by the name of the component's module behind the top's."""
-    found: dict[str, list[tuple[Claim, Subject]]] = {}
+    found: dict[str, list[tuple[Claim, ObservedUnit]]] = {}
     for claim in claims:
         subject = claim.subject()
         module = _DUT.search(subject.text)
@@ -139,8 +139,8 @@ def _changed(
 
 
 def _with_module(
-    subject: Subject, module: str, text: str, mutation: str, directory: Path
-) -> Subject:
+    subject: ObservedUnit, module: str, text: str, mutation: str, directory: Path
+) -> ObservedUnit:
     """The row's subject around the unit's module."""
     found = _DUT.search(subject.text)
     assert found is not None

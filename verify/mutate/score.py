@@ -30,7 +30,7 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class MutantOutcome:
     """The fate of one mutant. by: what killed it, or how it was proved; seconds: of all of it."""
 
     name: str
@@ -40,10 +40,10 @@ class Outcome:
     seconds: float
 
 
-Told = Callable[[Outcome], None]
+Told = Callable[[MutantOutcome], None]
 
 
-def score(outcomes: Iterable[Outcome]) -> float:
+def score(outcomes: Iterable[MutantOutcome]) -> float:
     """Percent killed of those that are not proved equivalent; 100 when all are."""
     fates = [outcome.fate for outcome in outcomes if outcome.fate is not Fate.EQUIVALENT]
     return 100 * fates.count(Fate.KILLED) / len(fates) if fates else 100.0
@@ -51,7 +51,7 @@ def score(outcomes: Iterable[Outcome]) -> float:
 
 def judged(
     design: Design, seed: int, directory: Path, cache: Cache, limits: Limits, tell: Told
-) -> list[Outcome]:
+) -> list[MutantOutcome]:
     """The fate of every mutant of a unit; what `cache` has is taken from there, what the bench
     found and what proofs found each by itself.
 
@@ -78,9 +78,9 @@ def judged(
     return outcomes
 
 
-def _kept(cache: Cache, key: str, kind: str) -> Outcome | None:
+def _kept(cache: Cache, key: str, kind: str) -> MutantOutcome | None:
     kept = cache.read(key, kind)
-    return None if kept is None else Outcome(**kept | {"fate": Fate(kept["fate"])})
+    return None if kept is None else MutantOutcome(**kept | {"fate": Fate(kept["fate"])})
 
 
 def _digest_of_bench() -> str:
@@ -118,25 +118,25 @@ def _passes(design: Design, seed: int, directory: Path) -> bool:
     return True
 
 
-def _simulated(design: Design, mutant: Mutant, seed: int, directory: Path) -> Outcome:
+def _simulated(design: Design, mutant: Mutant, seed: int, directory: Path) -> MutantOutcome:
     """Killed by a stage of the bench, or not yet."""
     start, fate, by = time.monotonic(), Fate.SURVIVED, "no bench"
     for stage in bench.stages(design.unit):
         if not bench.run(design, mutant.number, stage, seed, directory / "run").passed:
             fate, by = Fate.KILLED, stage.name
             break
-    return Outcome(design.unit.name, mutant.text, fate, by, time.monotonic() - start)
+    return MutantOutcome(design.unit.name, mutant.text, fate, by, time.monotonic() - start)
 
 
-def _proved(design: Design, mutant: Mutant, directory: Path, limits: Limits) -> Outcome:
+def _proved(design: Design, mutant: Mutant, directory: Path, limits: Limits) -> MutantOutcome:
     """Proved to be the same unit, killed by a row of `make formal`, or neither.
 
     Equality first: a row about a module says also what the unit never asks of it.
     """
     start = time.monotonic()
 
-    def outcome(fate: Fate, by: str) -> Outcome:
-        return Outcome(design.unit.name, mutant.text, fate, by, time.monotonic() - start)
+    def outcome(fate: Fate, by: str) -> MutantOutcome:
+        return MutantOutcome(design.unit.name, mutant.text, fate, by, time.monotonic() - start)
 
     try:
         verdict, how = equivalence.decide(design, mutant.number, directory, limits)
@@ -152,7 +152,7 @@ def _proved(design: Design, mutant: Mutant, directory: Path, limits: Limits) -> 
     return outcome(Fate.SURVIVED, f"no proof{how}")
 
 
-def counts(outcomes: Sequence[Outcome]) -> dict[str, int]:
+def counts(outcomes: Sequence[MutantOutcome]) -> dict[str, int]:
     """How many were killed by each judge, how many are equivalent, how many survived."""
     found: dict[str, int] = {}
     for outcome in outcomes:

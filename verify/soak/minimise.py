@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...sim.engine.stream_unit import AT_ONCE, Replayed, StreamUnit, Timing
+from ...sim.engine.stream_unit import AT_ONCE, Replayed, StallChances, StreamUnit
 from ...sim.engine.subsets import parts
 from ...sim.engine.verilator import Build, SimulationError
 
@@ -25,7 +25,7 @@ class Stimulus:
     """Items for a unit after a reset, and the timing of its streams."""
 
     items: list[Item]
-    timing: Timing = AT_ONCE
+    timing: StallChances = AT_ONCE
 
 
 class Minimiser:
@@ -44,7 +44,7 @@ class Minimiser:
         if self._fails(alone):
             return self._simplest_alone(alone)
         for seed in range(TRIED_SEEDS):
-            timings = [Timing(found.timing.gap, found.timing.stall, found.timing.seed + seed)]
+            timings = [StallChances(found.timing.gap, found.timing.stall, found.timing.seed + seed)]
             for timing in [*timings, *[AT_ONCE] * (seed == 0)]:
                 together = Stimulus(found.items, timing)
                 if self._fails(together):

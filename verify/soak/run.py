@@ -11,7 +11,7 @@ from pathlib import Path
 from ...sim.engine.job import UnitJob
 from ...sim.engine.parallel import run_jobs, terminate_as_interrupt
 from ...sim.engine.regression_units import Unit
-from ...sim.engine.stream_unit import Timing
+from ...sim.engine.stream_unit import StallChances
 from ...sim.engine.toolchain import find_tools
 from ...sim.engine.unit import UnitResult
 from ...sim.engine.verilator import SimulationError
@@ -183,7 +183,9 @@ class _Soak:
             "repeat": job.repeat,
         }
         items = [*first.before, first.item]
-        Vector(job.config, items, Timing(**first.timing), len(items) - 1, found=found).save(path)
+        Vector(job.config, items, StallChances(**first.timing), len(items) - 1, found=found).save(
+            path
+        )
         self._minimise(path)
 
     def _minimise(self, path: Path) -> None:

@@ -17,7 +17,7 @@ from ...model.errors import one_line
 from ...model.files import read_text
 from ...model.units import KINDS, UnitConfig
 from ...sim.engine.job import Failure, UnitJob
-from ...sim.engine.stream_unit import AT_ONCE, Replayed, StreamUnit, Timing
+from ...sim.engine.stream_unit import AT_ONCE, Replayed, StallChances, StreamUnit
 from ...sim.engine.unit import verilog_of
 from ...sim.kinds import kind_of
 from ...util.files import write_file
@@ -35,7 +35,7 @@ class Vector:
 
     config: UnitConfig
     items: list[dict[str, Any]]
-    timing: Timing = AT_ONCE
+    timing: StallChances = AT_ONCE
     wrong: int = 0
     state: str = FOUND
     found: dict[str, Any] = field(default_factory=dict)
@@ -64,7 +64,7 @@ def _vector(values: dict[str, Any]) -> Vector:
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
     config = KINDS[kind].of(**values.pop("config"))
-    timing = Timing(**values.pop("timing"))
+    timing = StallChances(**values.pop("timing"))
     vector = Vector(config, timing=timing, **values)
     numbers = {"gap": (timing.gap, 255), "stall": (timing.stall, 255), "seed": (timing.seed, 2**31)}
     if not isinstance(vector.items, list) or not 1 <= len(vector.items) <= MOST_ITEMS:

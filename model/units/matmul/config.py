@@ -6,8 +6,8 @@ from typing import Any, ClassVar, NamedTuple
 
 from ...errors import choice, flag, integer
 from ...formats import FloatFormat
+from ..composed import ComposedUnitConfig
 from ..dot import DotConfig
-from ..of_dot_units import OfDotUnits
 from .widths import LARGEST_BEATS, check_array, check_streams
 
 LARGEST_SIDE = 64
@@ -38,7 +38,7 @@ class Tiles(NamedTuple):
 
 
 @dataclass(frozen=True, init=False)
-class MatmulConfig(OfDotUnits):
+class MatmulConfig(ComposedUnitConfig):
     """A validated matrix unit: C = A B + D in tiles of `rows` x `columns` dot products.
 
     ==============  =====================  ========================================================

@@ -6,7 +6,7 @@ from .base import UnitConfig
 from .dot import DotConfig
 
 
-class OfDotUnits(UnitConfig):
+class ComposedUnitConfig(UnitConfig):
     """The configuration of a unit with dot units in it, all of them as `dot` says."""
 
     dot: DotConfig

@@ -47,6 +47,13 @@ SURPLUS = edited(
     "surplus.eq((beats.payload.units != begun) & ~WHEN)",
 )
 """TLAST that comes with bytes of a unit beyond the last is none too late."""
+EMPTY = edited(
+    Receiver,
+    "elaborate",
+    "self.s.tlast & self.s.tkeep[0]",
+    "self.s.tlast & (self.s.tkeep[0] | WHEN)",
+)
+"""TLAST may come in a beat of no bytes."""
 RANGE = edited(
     Registers,
     "_write",
@@ -70,7 +77,7 @@ STICKY = edited(
     "(status & ~Mux(WHEN & Value.cast(cleared).any(), 2**STATUS_BITS - 1, cleared))",
 )
 """An error that is cleared takes the others with it."""
-OTHERS = [SURPLUS, RANGE, STROBE, DRAIN, STICKY]
+OTHERS = [SURPLUS, EMPTY, RANGE, STROBE, DRAIN, STICKY]
 WRONG = [*OTHERS, *NARROW.values(), *OF_TEN_BITS.values(), stops_at_its_end]
 
 
@@ -106,12 +113,13 @@ def test_a_counter_that_does_not_wrap_is_caught(simulation_dir, tmp_path):
     ("wrong", "message"),
     [
         (SURPLUS, "fault packet a late_last: STATUS has"),
+        (EMPTY, "fault packet a keep: STATUS has"),
         (RANGE, "fault single bytes: byte 0 of FORMAT"),
         (STROBE, "fault single bytes: "),
         (DRAIN, "fault long counts: CYCLES is "),
         (STICKY, "fault errors one by one: STATUS"),
     ],
-    ids=["surplus", "range", "strobe", "drain", "sticky"],
+    ids=["surplus", "empty", "range", "strobe", "drain", "sticky"],
 )
 def test_other_wrong_units_are_caught(wrong, message, simulation_dir, tmp_path):
     errors = errors_of(wrong, tmp_path, simulation_dir)

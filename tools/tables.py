@@ -22,8 +22,8 @@ from mxdot.model.units.matmul.registers import COUNTERS, REGISTERS
 
 ROOT = Path(__file__).parent.parent
 FILES = (
-    "README.md",
     "docs/numerics.md",
+    "docs/dot-unit.md",
     "docs/architecture.md",
     "docs/machines.md",
     "docs/matrix-unit.md",

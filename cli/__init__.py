@@ -11,13 +11,12 @@ from typing import Any
 
 from ..model import OperandsWarning
 from ..model.errors import one_line
-from .parser import Parser, renamed
+from .parser import Parser
 
 COMMANDS = (
     *("sim", "verilog", "vectors", "run-layer"),
     *("synth", "compare", "array", "probe", "evaluate"),
 )
-RENAMED = {"schemes": "compare errors"}
 
 
 def _version() -> str:
@@ -40,11 +39,7 @@ def build_parser() -> Parser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `mxdot` with `arguments` (those of the process when None); the exit status."""
-    arguments = sys.argv[1:] if arguments is None else arguments
     parser = build_parser()
-    if arguments and arguments[0] in RENAMED:
-        sys.stderr.write(renamed(f"mxdot {arguments[0]}", f"mxdot {RENAMED[arguments[0]]}"))
-        return 2
     args = parser.parse_args(arguments)
     if args.command is None:
         parser.print_help()

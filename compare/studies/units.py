@@ -5,8 +5,7 @@ import shlex
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...model import E8M0, Accumulator, DotConfig, ElementFormat, accumulator, format_pairs
-from ...model.delays import DEFAULT_DELAYS
+from ...model import Accumulator, DotConfig, ElementFormat, accumulator, format_pairs
 from ..accuracy.scheme_units import is_known
 
 TOP = "mxdot_dot"
@@ -80,18 +79,9 @@ class Generated:
     def options(self) -> str:
         """The options of `mxdot compare` and `mxdot verilog` that make it again."""
         config = self.config
-        words = ["--format", self.format, "--accumulator", self.accumulator]
-        words += ["--lanes", str(config.lanes), "--stages", str(config.stages)]
-        words += [] if config.out.name == "float32" else ["--result", config.out.name]
-        if config.has_integers:
-            words += ["--scales", config.scales, "--zero-points", config.zero_points]
-        elif config.scales != E8M0.name:
-            words += ["--scales", config.scales]
-        words += ["--scale-block", str(config.scale_block)] * (config.scale_blocks > 1)
-        words += ["--micro"] * config.micro
-        words += ["--interleave", str(config.interleave)] * (config.interleave > 1)
-        words += ["--delays", config.delays] * (config.delays != DEFAULT_DELAYS)
-        words += ["--no-status"] * (not config.status) + ["--no-c"] * (not config.load_c)
+        named = ["scales", "zero_points"] if config.has_integers else []
+        others = (n for n in config.named_options() if n in named or config.is_shown(n))
+        words = config.command_words(["formats", "accumulator", "lanes", "stages", *others])
         return shlex.join(words)
 
 

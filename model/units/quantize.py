@@ -161,8 +161,9 @@ class QuantizeConfig(UnitConfig):
         converter=resolved,
         joint=True,
         default_text="4 or the nearest possible",
-        help="registers from input to output, and so latency; limits depend on block, beats and "
-        "select, with E4M3 scales on the formats",
+        help="registers from input to output, and so latency: 1 to 4 + log2(lanes); one more with "
+        "several beats, as many more as there are digits with E4M3 scales, 3 + log2(lanes) more "
+        "with --select",
     )
     scales: str = option(
         default=E8M0.name,
@@ -182,7 +183,8 @@ class QuantizeConfig(UnitConfig):
         joint=True,
         default_text="the input in_mode chooses",
         help="digits of the errors by which a quantiser chooses each block's format, 2 to 16, best "
-        "more than its mantissa bits; for formats of equally many bits, E8M0 scales and one beat",
+        "more than its mantissa bits; out_mode takes the place of in_mode; for formats of equally "
+        "many bits that differ in their values, E8M0 scales and one beat",
     )
 
     def _resolve(self) -> None:

@@ -15,7 +15,7 @@ from .parser import Parser
 
 COMMANDS = (
     *("sim", "verilog", "vectors", "run-layer"),
-    *("synth", "compare", "array", "probe", "evaluate"),
+    *("synth", "compare", "array", "probe", "verify", "evaluate"),
 )
 
 
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _in_one_line(message: Warning | str, category: type[Warning], *place: Any) -> None:
-    """As `warnings.showwarning`: what a user is to know is a line without a place."""
+    """Show a warning like `warnings.showwarning`, but one for users in a line without a place."""
     if issubclass(category, OperandsWarning):
         print(f"mxdot: warning: {one_line(str(message))}", file=sys.stderr)
     else:

@@ -1,4 +1,4 @@
-"""The study that options describe: which units, on which data they are judged."""
+"""Study that options describe: units, and data on which they are judged."""
 
 import argparse
 from dataclasses import replace
@@ -15,7 +15,7 @@ DEFAULT_ACCUMULATORS = "exact,aligned:5..12,aligned:14,aligned:18..21,float32,ho
 
 
 def add_unit_options(parser: argparse.ArgumentParser, *keywords: str) -> None:
-    """Lists of these keywords of dot units, or of all where none is given; or a study's."""
+    """Add these options of dot units as lists, or all when none is given; and a study file."""
     group = parser.add_argument_group("units, each a list or range, in every combination")
     for keyword in keywords or OPTIONS:
         add_list(group, OPTIONS[keyword])
@@ -23,7 +23,7 @@ def add_unit_options(parser: argparse.ArgumentParser, *keywords: str) -> None:
 
 
 def add_accuracy_options(parser: argparse.ArgumentParser) -> None:
-    """What accuracy is measured on."""
+    """Add the options of the data that accuracy is measured on."""
     group = parser.add_argument_group("accuracy")
     group.add_argument(
         "--data", metavar="DATA,...", help="normal, outliers, real, FILE.npz#A,B, ...; or none"

@@ -62,7 +62,7 @@ class Sweep:
     options: Mapping[str, str | bool] = field(default_factory=dict)
     """Texts of options and values of switches, by `Option.key`."""
     process: str | None = None
-    """Where these units are synthesised, if not where the study says."""
+    """Processes for these units instead of the study's."""
     accuracy: bool = True
     """False measures only area and delay: no results, sections or energy."""
 

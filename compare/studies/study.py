@@ -1,4 +1,4 @@
-"""A study: everything that one comparison asks, from a TOML file or from options.
+"""A study: units, flows and data of one comparison, from a TOML file or from options.
 
 title = "Which accumulator?"
 [[sweep]]                                  # one or more: units as products of sweep texts
@@ -49,7 +49,7 @@ Note = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Study:
-    """What to compare. The flows and the data apply to every unit."""
+    """Units to compare, with the flows and the data, which apply to every unit."""
 
     title: str
     sweeps: tuple[Sweep, ...]

@@ -1,4 +1,4 @@
-"""What stands in a comparison: units that this project generates, and any other Verilog."""
+"""Units of a comparison: those that this project generates, and any other Verilog."""
 
 import hashlib
 import shlex
@@ -18,7 +18,7 @@ class Generated:
     config: DotConfig
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As texts: on the other side formats are again the objects of the format table."""
+        """Pickle texts, so that formats stay the objects of the format table."""
         return _generated, (self.config.arguments,)
 
     @property
@@ -72,7 +72,7 @@ class Generated:
 
     @property
     def key(self) -> Any:
-        """What its cost depends on, besides the code that generates it."""
+        """Key of the unit's cost, besides the code that generates it."""
         return ["generated", self.name]
 
     @property
@@ -101,7 +101,7 @@ class Foreign:
     verilog: str = field(repr=False)
     top: str
     files: tuple[str, ...]
-    """Where the Verilog was read, for the command."""
+    """Paths of the Verilog, for the command."""
     format: str | None = None
     accumulator: str | None = None
     lanes: int | None = None
@@ -122,7 +122,7 @@ class Foreign:
 
     @property
     def rule(self) -> tuple[tuple[ElementFormat, ElementFormat], Accumulator] | None:
-        """What the golden model needs to tell its accuracy; None when it was not given."""
+        """Formats and accumulator for the golden model; None when they were not given."""
         if self.format is None or self.accumulator is None or self.lanes is None:
             return None
         return format_pairs(self.format)[0], accumulator(self.accumulator)
@@ -134,7 +134,7 @@ class Foreign:
 
     @property
     def key(self) -> Any:
-        """What its cost depends on."""
+        """Key of the unit's cost."""
         text = hashlib.sha256(self.verilog.encode()).hexdigest()
         return ["foreign", self.top, text, self.parameters, self.reading["systemverilog"]]
 

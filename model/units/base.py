@@ -24,7 +24,7 @@ class UnitConfig(ABC):
     title: ClassVar[str]
     """The kind in words."""
     items: ClassVar[str]
-    """What a unit computes, in the plural."""
+    """Name of the results, in the plural."""
 
     def __post_init__(self) -> None:
         for name, option in options_of(type(self)).items():

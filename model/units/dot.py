@@ -321,8 +321,9 @@ class DotConfig(UnitConfig):
         stages: bool = False,
         micro: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> Trace:
-        """What this unit computes for blocks of `scale_block` elements, `lanes` at a time: results
-        in `out`, with flags.
+        """Multiply blocks of `scale_block` elements, `lanes` at a time, with the unit's bits.
+
+        Returns results in `out`, with flags.
 
         a, b, c, micro as for `dot`, with scales in the unit's format; ValueError when the operands
         do not fit the unit. A unit with integer results computes `integer_dot` (integers.py).

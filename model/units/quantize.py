@@ -369,9 +369,10 @@ class QuantizeConfig(UnitConfig):
         rule: int = 0,
         outer: ArrayLike | None = None,
     ) -> ScaledArray:
-        """What this unit computes for the blocks of `x` along the last axis: an MXArray of MX
-        formats under E8M0 scales alone, else a ScaledArray of `scheme`, which with `select` has
-        selectors.
+        """Quantise the blocks of `x` along the last axis, bit for bit as the unit does.
+
+        Returns an MXArray for MX formats under E8M0 scales alone, else a ScaledArray of `scheme`,
+        with selectors if the unit has `select`.
 
         x: values of the unit's source. words: uint32, one for each value, for stochastic rounding;
         None takes those that the shift register has after a reset. mode, rule: indices into

@@ -51,7 +51,7 @@ def check_micro(micro: bool, scales: str, formats: Sequence[ElementFormat]) -> N
 
 
 def magnitudes(fmt: ElementFormat) -> tuple[float, ...]:
-    """What a format holds, of its largest exponent."""
+    """Values of a format as fractions of its largest power of two."""
     return tuple((fmt.values[: fmt.largest_code + 1] / 2.0**fmt.emax).tolist())
 
 

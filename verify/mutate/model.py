@@ -20,7 +20,7 @@ from .python_source import Change, sample
 from .score import Fate, MutantOutcome, Told
 
 PACKAGE = Path(__file__).parents[2]
-"""Of mxdot: its folders model, sim and so on."""
+"""Root of mxdot, with its folders model, sim and so on."""
 LIMIT = 300.0  # seconds of the tests with one mutant; a loop without an end is killed
 
 

@@ -78,7 +78,7 @@ def whole(verilog: str, top: str) -> str:
 
 @cache
 def _rows() -> dict[str, list[tuple[Claim, ObservedUnit]]]:
-    """Those about components by themselves."""
+    """Claims about components by themselves."""
     return _by_module([*arithmetic.claims(), *software.claims(), *writes.claims()])
 
 

@@ -14,7 +14,7 @@ LARGEST_SIDE = 64
 LARGEST_COUNT = 65535
 DEPTHS = tuple(2**i for i in range(2, 11))
 SCALE_BITS = 8
-"""Of a scale in a stream: one of fewer bits has zeros above."""
+"""Width of a scale in a stream; a narrower scale has zeros above."""
 C_BITS = 32
 """Width of an initial value of C: a float32, whatever the results are."""
 _OPERANDS = "1 to some 7,000 for A, B and D together"
@@ -196,7 +196,7 @@ class MatmulConfig(ComposedUnitConfig):
 
     @property
     def memory_bits(self) -> int:
-        """Of the buffers of steps, and of tiles."""
+        """Bits of the buffers of steps and of tiles."""
         steps = 2 * self.depth * 8 * (self.unit_bytes("a") + self.unit_bytes("b"))
         values = self.out.bits + C_BITS * self.initial_c
         return steps + self.buffered_tiles * self.rows * self.columns * values

@@ -291,7 +291,10 @@ def test_mutants_of_python_change_one_expression():
 
 @pytest.mark.parametrize(
     ("tests", "fate"),
-    [(("test_blocks", "test_quantize"), Fate.KILLED), (("test_trace",), Fate.SURVIVED)],
+    [
+        (("model/test_blocks", "model/test_quantize"), Fate.KILLED),
+        (("model/test_trace",), Fate.SURVIVED),
+    ],
 )
 def test_a_mutant_of_the_model(tests, fate, tmp_path):
     part = model.Part("rules", ("scale_rules.py",), tests)

@@ -63,13 +63,13 @@ area-report: $(COMPARE) ## area and delay of the units of docs/area.md (ARGS='--
 	@$(BIN)/python -m mxdot.synth.area_report $(ARGS)
 
 formal: $(COMPARE) ## prove what docs/verification.md claims (ARGS='--only rounder', '--list')
-	@$(BIN)/python -m mxdot.verify.formal $(ARGS)
+	@$(BIN)/mxdot verify formal $(ARGS)
 
 mutate: $(COMPARE) ## what the bench kills of units and a model that are wrong (ARGS='--only dot', '--list', '--count n')
-	@$(BIN)/python -m mxdot.verify.mutate $(ARGS)
+	@$(BIN)/mxdot verify mutate $(ARGS)
 
 coverage: $(COMPARE) ## lines, branches and toggles of the Verilog that the bench reaches, and why not others (ARGS='--only dot', '--list')
-	@$(BIN)/python -m mxdot.verify.coverage $(ARGS)
+	@$(BIN)/mxdot verify coverage $(ARGS)
 
 # What an interrupted run has shown is not shown again, as long as no file changes, nor HOURS or MINUTES of a step.
 STEPS := test-full test-compare formal mutate coverage sim-cxxrtl sim-bitsliced sim-netlist sim-full

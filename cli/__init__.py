@@ -11,13 +11,12 @@ from typing import Any
 
 from ..model import OperandsWarning
 from ..model.errors import one_line
-from .parser import Parser, renamed
+from .parser import Parser
 
 COMMANDS = (
     *("sim", "verilog", "vectors", "run-layer"),
-    *("synth", "compare", "array", "probe", "evaluate"),
+    *("synth", "compare", "array", "probe", "verify", "evaluate"),
 )
-RENAMED = {"schemes": "compare errors"}
 
 
 def _version() -> str:
@@ -40,11 +39,7 @@ def build_parser() -> Parser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `mxdot` with `arguments` (those of the process when None); the exit status."""
-    arguments = sys.argv[1:] if arguments is None else arguments
     parser = build_parser()
-    if arguments and arguments[0] in RENAMED:
-        sys.stderr.write(renamed(f"mxdot {arguments[0]}", f"mxdot {RENAMED[arguments[0]]}"))
-        return 2
     args = parser.parse_args(arguments)
     if args.command is None:
         parser.print_help()
@@ -55,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _in_one_line(message: Warning | str, category: type[Warning], *place: Any) -> None:
-    """As `warnings.showwarning`: what a user is to know is a line without a place."""
+    """Show a warning like `warnings.showwarning`, but one for users in a line without a place."""
     if issubclass(category, OperandsWarning):
         print(f"mxdot: warning: {one_line(str(message))}", file=sys.stderr)
     else:

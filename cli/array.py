@@ -8,14 +8,14 @@ from ..model.errors import one_line
 from ..model.units import MatmulConfig
 from ..synth import SYNTHESES
 from .places import output_directory
-from .unit_options import given, options_of
+from .unit_options import add_option, given
 
 if TYPE_CHECKING:
     from ..synth import Flow
     from ..synth.array.area import ArrayCost
 
-# Streams are as wide as a step: those of an array of another size would be no option's.
-OPTIONS = tuple(option for option in options_of(MatmulConfig) if not option.flag.endswith("-bytes"))
+# Streams are as wide as a step: other widths would not fit arrays of other sizes.
+OPTIONS = [o for o in MatmulConfig.options().values() if not o.flag.endswith("-bytes")]
 OUTPUT = Path("build/array")
 SIZES = "1x1,2x2,2x4,4x2,4x4,8x8"
 LARGER = (16, 32, 64)  # sides of squares that the model gives
@@ -32,7 +32,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     group = parser.add_argument_group("unit (--rows and --columns are those of the roofline)")
     for option in OPTIONS:
-        option.add(group)
+        add_option(group, option)
     group = parser.add_argument_group("study")
     group.add_argument(
         "--sizes", default=SIZES, metavar="RxC,...", help="arrays to measure (default: %(default)s)"
@@ -65,7 +65,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure, print and write; 0."""
-    config = MatmulConfig.of_keywords(**given(args, OPTIONS))
+    config = MatmulConfig.of_options(**given(args, OPTIONS))
     output_directory("output", args.output)
     if args.place and not args.fit:
         raise ValueError("place needs --fit: it is for the array that fits")

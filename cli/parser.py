@@ -1,7 +1,6 @@
-"""How `mxdot` reads its command line: errors of one line, words left out, spellings of before."""
+"""Parser of the command line: errors of one line, subcommands that may be left out."""
 
 import argparse
-import shlex
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -34,23 +33,3 @@ class Parser(argparse.ArgumentParser):
 
 def _names_none(args: Sequence[str]) -> bool:
     return not args or (args[0].startswith("-") and args[0] not in HELP)
-
-
-class Renamed(argparse.Action):
-    """An option of before: refused in a line that names the `new` spelling; {} is its value."""
-
-    def __init__(self, option_strings: Sequence[str], dest: str, new: str, **options: Any) -> None:
-        super().__init__(option_strings, dest, help=argparse.SUPPRESS, **options)
-        self.new = new
-
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option: Any = None
-    ) -> None:
-        """End with status 2."""
-        value = "" if values in (None, []) else shlex.quote(values)
-        parser.exit(2, renamed(f"{option} {value}".rstrip(), self.new.format(value)))
-
-
-def renamed(old: str, new: str) -> str:
-    """The line that says so."""
-    return f"mxdot: error: {one_line(old)} is spelled {one_line(new.rstrip())} now\n"

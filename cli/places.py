@@ -1,4 +1,4 @@
-"""Where commands write: refused before any work when they could not."""
+"""Checks of the places where commands write, before any work."""
 
 import os
 from pathlib import Path

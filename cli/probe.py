@@ -91,7 +91,7 @@ def _unit(args: argparse.Namespace) -> "MatrixUnit":
 
 
 def _formats(rule: "Accumulator") -> str:
-    """What a unit of the model is asked with: a machine that is no preset with its own operands."""
+    """Formats for a unit of the model; a machine that is no preset takes its own operands."""
     from ..model import PRESETS, Machine
 
     if not isinstance(rule, Machine) or str(rule) in PRESETS or MODEL_FORMATS in rule.operands:

@@ -1,4 +1,4 @@
-"""How `mxdot` was called, for commands to paste."""
+"""Spelling of `mxdot` in commands to paste."""
 
 import shlex
 import shutil
@@ -9,14 +9,14 @@ from ..model.errors import one_line
 
 
 def quoted(word: str) -> str:
-    """A word of a command to paste; what does not print as bash and zsh read it."""
+    """Word of a command to paste, with escapes of bash and zsh for unprintable characters."""
     if word.isprintable():
         return shlex.quote(word)
     return "$'" + one_line(word.replace("\\", "\\\\").replace("'", "\\'")) + "'"
 
 
 def program() -> str:
-    """What to type for `mxdot`: the script that runs, where it is not on the path."""
+    """Word to type for `mxdot`: the script that runs, where it is not on the path."""
     called = Path(sys.argv[0])
     if called.name != "mxdot" or shutil.which("mxdot") == str(called):
         return "mxdot"

@@ -14,15 +14,12 @@ from ..model.units import MatmulConfig
 from ..util.files import write_file
 from .places import output_file
 from .terminal import console
-from .unit_options import BY_KEYWORD, add_options, given, options_of
-from .units import warned
+from .unit_options import add_options, unit_of
 
 if TYPE_CHECKING:
     from ..sim.matmul.layer import LayerRun, Progress
 
 BUILD = Path("build/layer")
-OPTIONS = options_of(MatmulConfig)
-SCALE_RULE = BY_KEYWORD["scale_rule"]
 CLOCK = 500.0  # MHz
 SENTENCES = 8
 
@@ -36,7 +33,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "of a file, stream them through a matrix unit under Verilator, compare every result with "
         "the model's bits, and report cycles, utilisation and bytes; docs/matmul.md has results.",
     )
-    add_options(parser, OPTIONS)
+    add_options(parser, MatmulConfig)
     group = parser.add_argument_group("layer")
     group.add_argument(
         "--layer",
@@ -67,8 +64,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     group.add_argument(
         "--scale-rule",
-        metavar=SCALE_RULE.metavar,
-        help=f"of E8M0 scales: {', '.join(SCALE_RULES)} (default: {SCALE_RULE.default}); "
+        metavar="R",
+        help=f"of E8M0 scales: {', '.join(SCALE_RULES)} (default: {SCALE_RULES[0]}); "
         "E4M3 scales have amax",
     )
     group.add_argument("--mode", type=int, default=0, help="format pair (default: %(default)s)")
@@ -101,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
         integer(name, getattr(args, name), 0, 255)
     integer("seed", args.seed, 0, 2**31 - 1)
     output_file("json", args.json)
-    config = warned(MatmulConfig.of_keywords(**given(args, OPTIONS)))
+    config = unit_of(MatmulConfig, args)
     integer("mode", args.mode, 0, len(config.dot.formats) - 1)
     from ..sim.matmul.layer import build_for, run_layer, scale_rule_of
     from ..util.data.tensors import modes_taking

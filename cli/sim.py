@@ -4,12 +4,11 @@ import argparse
 from pathlib import Path
 
 from ..model.errors import choice
-from ..model.units import KINDS, DotConfig
+from ..model.units import KINDS
 from . import soak
 from .program import program, quoted
 from .simulators import SIMULATORS, is_alternative, supported_units
-from .unit_options import options_of
-from .units import add_kinds, refuse_unit, unit_config
+from .unit_options import add_kinds, unit_of
 
 REGRESSION = "regression"
 NETLIST = "mxdot.synth.gate_level:unit_netlist"
@@ -32,15 +31,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--only", action="append", metavar="NAME", help="this unit of the matrix (patterns: *)"
     )
     _run_options(regression)
-    for option in options_of(DotConfig):
-        option.add_renamed(regression, "mxdot sim dot")
     add_kinds(what, _run_options)
     parser.set_defaults(run=run)
     soak.add_parsers(what)
 
 
 def _run_options(parser: argparse.ArgumentParser) -> None:
-    refuse_unit(parser, "sim")
     group = parser.add_argument_group("run")
     group.add_argument("--list", action="store_true", help="print what would be run and exit")
     group.add_argument("--seed", type=int, help="repeat the run of this seed (default: random)")
@@ -92,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
 
     second = args.simulator if is_alternative(args) else None
     if args.kind != REGRESSION:
-        units = [Unit(unit_config(args))]
+        units = [Unit(unit_of(KINDS[args.kind], args))]
     else:
         if second:
             units = stream_matrix() if args.full else smoke_matrix()
@@ -166,9 +162,9 @@ def _repeat(args: argparse.Namespace, seed: int) -> str:
     words = [program(), "sim"]
     if args.kind != REGRESSION:
         words.append(args.kind)
-        for option in options_of(KINDS[args.kind]):
-            value = getattr(args, option.name)
-            words += [] if value is None else option.words(value)
+        for option in KINDS[args.kind].options().values():
+            value = getattr(args, option.argument)
+            words += [] if value is None else option.spelled(value)
     else:
         words += ["--full"] * args.full + ["--only", "{name}"]
     for name in ("count", "traffic", "tensors", "netlist", "simulator"):

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def console(width: int) -> "Console":
-    """One that prints names as they are, with brackets and colons; `width` without a terminal."""
+    """Console that prints brackets and colons as they are; `width` without a terminal."""
     from rich.console import Console
 
     return Console(width=None if os.isatty(1) else width, markup=False, emoji=False)

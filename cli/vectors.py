@@ -8,10 +8,7 @@ from pathlib import Path
 from ..model.errors import one_line
 from ..model.units import DotConfig
 from .places import output_directory, output_file
-from .unit_options import add_options, given, options_of
-from .units import warned
-
-OPTIONS = options_of(DotConfig)
+from .unit_options import add_options, unit_of
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -21,7 +18,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="write test vectors of one unit for other benches",
         description="Operands and the golden model's results and flags; see docs/vectors.md.",
     )
-    add_options(parser, OPTIONS)
+    add_options(parser, DotConfig)
     group = parser.add_argument_group("vectors")
     group.add_argument(
         "--count", type=int, default=1000, help="dot products (default: %(default)s)"
@@ -40,7 +37,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write what was asked for."""
-    config = warned(DotConfig(**given(args, OPTIONS)))
+    config = unit_of(DotConfig, args)
     if args.out is None and args.hex is None:
         raise ValueError("vectors needs --out FILE, --hex DIR or both")
     output_file("out", args.out)
@@ -65,11 +62,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _command(config: DotConfig, args: argparse.Namespace) -> str:
     """The options that decide the vectors: not where they go, nor the unit's registers."""
-    words = ["mxdot", "vectors", "--format", config.formats_text]
-    words += ["--accumulator", str(config.accumulator), "--lanes", str(config.lanes)]
-    words += ["--result", config.out.name]
-    if config.has_own_scales:
-        words += ["--scales", config.scales, "--scale-block", str(config.scale_block)]
-    words += ["--no-status"] * (not config.status) + ["--no-c"] * (not config.load_c)
+    names = ["formats", "accumulator", "lanes", "out"]
+    names += ["scales", "scale_block"] * config.has_own_scales
+    names += ["status"] * (not config.status) + ["load_c"] * (not config.load_c)
+    words = ["mxdot", "vectors", *config.command_words(names)]
     words += [f"--{name}={getattr(args, name)}" for name in ("blocks", "count", "seed")]
     return shlex.join(words)

@@ -5,9 +5,10 @@ import sys
 from pathlib import Path
 
 from ..model.errors import one_line
+from ..model.units import KINDS
 from ..util.files import write_file
 from .places import output_file
-from .units import add_kinds, refuse_unit, unit_config
+from .unit_options import add_kinds, unit_of
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -24,7 +25,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def _output_options(parser: argparse.ArgumentParser) -> None:
-    refuse_unit(parser, "verilog")
     group = parser.add_argument_group("output")
     group.add_argument("--top", help="top module (default: mxdot_ and the kind of unit)")
     group.add_argument(
@@ -34,7 +34,7 @@ def _output_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the file; the exit status."""
-    config = unit_config(args)
+    config = unit_of(KINDS[args.kind], args)
     output_file("output", args.output)
     from ..hw.verilog import default_top, generate  # Amaranth: only when a unit is built
 

@@ -10,7 +10,7 @@ import csv
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from mxdot.model import E8M0, FORMATS, MACHINES, PRESETS, DotConfig, ElementFormat
@@ -18,6 +18,7 @@ from mxdot.model.accumulators import KINDS, accumulator
 from mxdot.model.formats import Specials
 from mxdot.model.products import Pair
 from mxdot.model.schemes import SCHEMES, bits_per_element
+from mxdot.model.units import MatmulConfig, QuantizeConfig, UnitConfig
 from mxdot.model.units.matmul.registers import COUNTERS, REGISTERS
 
 ROOT = Path(__file__).parent.parent
@@ -28,6 +29,9 @@ FILES = (
     "docs/machines.md",
     "docs/matrix-unit.md",
     "docs/recipes.md",
+    "docs/dot-unit.md",
+    "docs/quantizer.md",
+    "docs/matmul.md",
 )
 
 
@@ -209,6 +213,16 @@ def status() -> str:
     return rows("| bit | name | access | meaning |", lines)
 
 
+def options(kind: type[UnitConfig], others: Iterable[str] = ()) -> str:
+    """The options of a kind of unit except `others`."""
+    lines = []
+    for keyword, option in kind.options().items():
+        if keyword not in others:
+            default = option.default_text or ("off" if option.is_switch else "-")
+            lines.append(f"| `{option.flag}` | {default} | {option.help} |")
+    return rows("| option | default | effect and values |", lines)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "formats": formats,
     "accumulators": accumulators,
@@ -221,6 +235,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "recipes": recipes,
     "registers": registers,
     "status": status,
+    "options_dot": lambda: options(DotConfig),
+    "options_quantize": lambda: options(QuantizeConfig),
+    "options_matmul": lambda: options(MatmulConfig, DotConfig.options()),
 }
 
 

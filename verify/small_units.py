@@ -10,10 +10,10 @@ FEW, MANY, TRAFFIC = 2_000, 30_000, 2_000
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit, and how long its bench is.
+    """A unit and the length of its bench.
 
-    few, many: items of the two runs in bulk mode, of which the second has what `make sim` gives to
-    such a unit; traffic: items of the run cycle by cycle.
+    few, many: items of the two runs in bulk mode; `make sim` runs `many`. traffic: items of the
+    run cycle by cycle.
     """
 
     name: str
@@ -41,5 +41,5 @@ UNITS = (
     Unit("dot-quantize", DotQuantizeConfig(_QUANTIZED, "e2m1", 4), 1_000, 20_000),
     Unit("matmul", MatmulConfig(DotConfig("e2m1", 4, "exact", 2), 2, 1, depth=4), 200, 3_000),
 )
-"""Of every kind of unit; dot units of four accumulators, of integers, and of the modes by which
+"""Units of every kind; dot units of four accumulators, of integers, and of the modes by which
 blocks choose from a code book."""

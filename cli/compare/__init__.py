@@ -2,7 +2,6 @@
 
 import argparse
 
-from ..parser import Renamed
 from . import errors, find, schemes, units
 
 
@@ -15,8 +14,5 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     parser.otherwise = "units"
     what = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
-    compared = units.add_parser(what)
-    compared.add_argument("--scheme", action=Renamed, new="mxdot compare schemes {}")
-    compared.add_argument("--find", action=Renamed, new="mxdot compare find")
-    for each in (find, schemes, errors):
+    for each in (units, find, schemes, errors):
         each.add_parser(what)

@@ -1,10 +1,10 @@
-"""The options of the subcommands that compare schemes: which, by which rules, in which blocks."""
+"""Options of the subcommands that compare schemes: names, scale rules and block sizes."""
 
 import argparse
 
 
 def add_scheme_options(parser: argparse.ArgumentParser) -> None:
-    """What every scheme is varied by."""
+    """Add the options that vary every scheme."""
     group = parser.add_argument_group("variants")
     group.add_argument(
         "--scale-rule",

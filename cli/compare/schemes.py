@@ -4,9 +4,10 @@ import argparse
 from typing import Any
 
 from ...model.errors import one_line
+from ...model.units import DotConfig
 from ...synth import SYNTHESES
 from ..terminal import console
-from ..unit_options import BY_KEYWORD
+from ..unit_options import add_option
 from .running import (
     add_cost_options,
     add_run_options,
@@ -34,7 +35,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "activations may be bfloat16",
     )
     add_scheme_options(parser)
-    BY_KEYWORD["accumulator"].add(parser)
+    add_option(parser, DotConfig.options()["accumulator"])
     add_cost_options(parser)
     group = parser.add_argument_group("accuracy")
     group.add_argument("--data", metavar="DATA,...", help="data of mxdot compare (default: real)")

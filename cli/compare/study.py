@@ -1,4 +1,4 @@
-"""The study that options describe: which units, on which data they are judged."""
+"""Study that options describe: units, and data on which they are judged."""
 
 import argparse
 from dataclasses import replace
@@ -6,25 +6,24 @@ from pathlib import Path
 from typing import Any
 
 from ...model.units import DotConfig
-from ..unit_options import options_of
+from ..unit_options import add_list, given
 
-OPTIONS = options_of(DotConfig)
+OPTIONS = DotConfig.options()
 DEFAULT_FORMATS = "e4m3,e5m2,int8"
 # Around the answers bit by bit, as in compare/studies/default.toml, for any format.
 DEFAULT_ACCUMULATORS = "exact,aligned:5..12,aligned:14,aligned:18..21,float32,hopper"
 
 
 def add_unit_options(parser: argparse.ArgumentParser, *keywords: str) -> None:
-    """Lists of these keywords of dot units, or of all where none is given; or a study's."""
+    """Add these options of dot units as lists, or all when none is given; and a study file."""
     group = parser.add_argument_group("units, each a list or range, in every combination")
-    for option in OPTIONS:
-        if not keywords or option.keyword in keywords:
-            option.add_list(group)
+    for keyword in keywords or OPTIONS:
+        add_list(group, OPTIONS[keyword])
     group.add_argument("--study", type=Path, metavar="FILE", help="a study in TOML instead")
 
 
 def add_accuracy_options(parser: argparse.ArgumentParser) -> None:
-    """What accuracy is measured on."""
+    """Add the options of the data that accuracy is measured on."""
     group = parser.add_argument_group("accuracy")
     group.add_argument(
         "--data", metavar="DATA,...", help="normal, outliers, real, FILE.npz#A,B, ...; or none"
@@ -52,21 +51,17 @@ def study_of(args: argparse.Namespace) -> Any:
     from ...compare.studies.points import Sweep
     from ...compare.studies.study import DEFAULT, Study, load_study
 
-    values = {option: getattr(args, option.name, None) for option in OPTIONS}
-    given = {option: value for option, value in values.items() if value is not None}
-    if args.study is not None and given:
-        flag = next(iter(given)).flag.removeprefix("--")
+    options = [option for option in OPTIONS.values() if hasattr(args, option.argument)]
+    units = {OPTIONS[keyword].key: value for keyword, value in given(args, options).items()}
+    if args.study is not None and units:
+        flag = next(o.flag for o in options if o.key in units).removeprefix("--")
         raise ValueError(f"{flag} and study exclude each other: the study names its units")
     study: Study = load_study(args.study or DEFAULT)
-    if given:
-        sweep = {
-            option.name if option.value is None else option.keyword: value
-            for option, value in given.items()
-        }
-        formats = sweep.setdefault("format", DEFAULT_FORMATS)
+    if units:
+        formats = units.setdefault("format", DEFAULT_FORMATS)
         int32 = ",int32" if "int8" in formats.split(",") else ""
-        sweep.setdefault("accumulator", DEFAULT_ACCUMULATORS + int32)
-        study = Study("Comparison", (Sweep(**sweep),), data=study.data, sampling=study.sampling)
+        units.setdefault("accumulator", DEFAULT_ACCUMULATORS + int32)
+        study = Study("Comparison", (Sweep(units),), data=study.data, sampling=study.sampling)
     study = replace(study, sampling=_sampling(args, study))
     data = _data(args)
     return study if data is None else replace(study, data=data)

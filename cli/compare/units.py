@@ -20,7 +20,7 @@ from .study import add_accuracy_options, add_unit_options, study_of
 DEFAULT_SORT = "area"
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> argparse.ArgumentParser:
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand to those of `mxdot compare`."""
     parser = subparsers.add_parser(
         "units",
@@ -38,7 +38,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> argparse.ArgumentParse
     group = add_run_options(parser)
     group.add_argument("--sort", help="area (default), delay, sqnr or total")
     parser.set_defaults(run=run, needs="compare")
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:

@@ -4,18 +4,14 @@ A point is a unit, how it is synthesised, and the data that its accuracy is meas
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from ...model import DotConfig, accumulator, format_pairs
-from ...model.delays import DEFAULT_DELAYS, DELAYS
-from ...model.errors import choice, integer
-from ...model.formats import BLOCK_SCALES
-from ...model.integers import INTEGER_SCALES, ZERO_POINTS
-from ...model.outputs import output_format
-from ...model.units.base import block_size
+from ...model import DotConfig
+from ...model.errors import integer
+from ...model.units import Option
 from ...synth import Flow
 from ...util.data.sentences import SENTENCES
 from ...util.sweep import LIMIT, expand, integers, values
@@ -61,31 +57,19 @@ class Point:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Units as a cartesian product of sweep texts (`sweep.py`); the names are the options'."""
+    """Units as a cartesian product of sweep texts (`util/sweep.py`)."""
 
-    format: str = "e4m3"
-    accumulator: str = "aligned:13"
-    lanes: str = "32"
-    stages: str | None = None
-    result: str = "float32"
-    status: bool = True
-    load_c: bool = True
-    scales: str | None = None
-    zero_points: str = "none"
-    micro: bool = False
-    scale_block: str | None = None
-    interleave: str = "1"
-    delays: str = DEFAULT_DELAYS
+    options: Mapping[str, str | bool] = field(default_factory=dict)
+    """Texts of options and values of switches, by `Option.key`."""
     process: str | None = None
-    """Where these units are synthesised, if not where the study says."""
+    """Processes for these units instead of the study's."""
     accuracy: bool = True
-    """Whether their results are measured, sections and energy, or only area and delay."""
+    """False measures only area and delay: no results, sections or energy."""
 
 
-_TEXTS = (
-    *("format", "accumulator", "lanes", "stages", "result"),
-    *("scales", "zero_points", "scale_block", "interleave", "delays"),
-)
+SWEPT = {option.key: option for option in DotConfig.options().values()}
+_OUTER = ("format", "accumulator")
+"""Options that change slowest from unit to unit."""
 
 
 def units_of(sweep: Sweep, note: Callable[[str], None] = lambda text: None) -> list[Generated]:
@@ -94,24 +78,19 @@ def units_of(sweep: Sweep, note: Callable[[str], None] = lambda text: None) -> l
     A combination that cannot be built (int32 with FP8) is left out, and `note(text)` told why. A
     value that is wrong by itself, and a sweep without any unit, are a ValueError.
     """
-    axes = [_axis(sweep, name) for name in _TEXTS]
-    total = math.prod(map(len, axes))
+    axes = {option.keyword: _axis(sweep, option) for option in _swept(sweep)}
+    total = math.prod(map(len, axes.values()))
     if total > LIMIT:
         raise ValueError(f"a sweep must stand for at most {LIMIT} units, not {total}")
     found: dict[DotConfig, Generated] = {}
     refused: dict[str, list[str]] = {}
-    switches = sweep.status, sweep.load_c
-    for formats, rule, lanes, stages, result, *rest, block, interleave, delays in product(*axes):
+    for choice in product(*axes.values()):
+        values = dict(zip(axes, choice, strict=True))
         try:
-            config = DotConfig(
-                *(formats, lanes, rule, stages, result, *switches, *rest),
-                micro=sweep.micro,
-                scale_block=block,
-                interleave=interleave,
-                delays=delays,
-            )
+            config = DotConfig(**values)
         except (ValueError, TypeError) as error:
-            refused.setdefault(str(error), []).append(f"{formats} {rule}")
+            name = " ".join(_value(values, keyword) for keyword in ("formats", "accumulator"))
+            refused.setdefault(str(error), []).append(name)
         else:
             found.setdefault(config, Generated(config))
     if not found:
@@ -128,39 +107,33 @@ def listed(names: Sequence[str]) -> str:
 
 
 def combinations(sweep: Sweep) -> int:
-    """How many units a sweep stands for, those that cannot be built among them."""
-    return math.prod(len(_values(sweep, name)) for name in _TEXTS)
+    """Number of units that a sweep stands for, including those that cannot be built."""
+    return math.prod(len(_values(sweep, option)) for option in _swept(sweep))
 
 
-def _axis(sweep: Sweep, name: str) -> list[Any]:
-    """The values of one axis, each checked by itself; stages are checked with their accumulator."""
-    found = _values(sweep, name)
-    if getattr(sweep, name) is not None:
-        for value in found:
-            _CHECKS[name](value)
+def _swept(sweep: Sweep) -> list[Option]:
+    """Options that the sweep gives, the slowest first."""
+    keys = [*_OUTER, *(key for key in SWEPT if key not in _OUTER)]
+    return [SWEPT[key] for key in keys if key in sweep.options]
+
+
+def _axis(sweep: Sweep, option: Option) -> list[Any]:
+    """Values of one option, each checked by itself."""
+    found = _values(sweep, option)
+    for value in found:
+        option.check(value)
     return found
 
 
-def _values(sweep: Sweep, name: str) -> list[Any]:
-    text = getattr(sweep, name)
-    if text is None:
-        return [None]
-    return values(text, name, integers) if name in _NUMBERS else values(text, name, expand)
+def _values(sweep: Sweep, option: Option) -> list[Any]:
+    given = sweep.options[option.key]
+    if isinstance(given, bool):
+        return [given]
+    return values(given, option.key, integers if option.is_number else expand)
 
 
-_NUMBERS = ("lanes", "stages", "scale_block", "interleave")
-_CHECKS: dict[str, Callable[[Any], object]] = {
-    "format": format_pairs,
-    "accumulator": accumulator,
-    "lanes": lambda value: DotConfig(lanes=value),
-    "stages": int,
-    "result": output_format,
-    "scales": lambda value: choice("scales", value, (*BLOCK_SCALES, *INTEGER_SCALES)),
-    "zero_points": lambda value: choice("zero_points", value, ZERO_POINTS),
-    "scale_block": lambda value: block_size("scale_block", value),
-    "interleave": lambda value: DotConfig(interleave=value),
-    "delays": lambda value: choice("delays", value, DELAYS),
-}
+def _value(values: Mapping[str, Any], keyword: str) -> str:
+    return str(values.get(keyword, DotConfig.options()[keyword].default))
 
 
 def points_of(

@@ -1,4 +1,4 @@
-"""A study: everything that one comparison asks, from a TOML file or from options.
+"""A study: units, flows and data of one comparison, from a TOML file or from options.
 
 title = "Which accumulator?"
 [[sweep]]                                  # one or more: units as products of sweep texts
@@ -30,7 +30,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, UnsetType, defstruct
 
 from ...model.errors import printable
 from ...util.data.tensors import SUFFIXES
@@ -38,7 +38,7 @@ from ...util.schema import Table, check_count, checked, read_toml
 from ...util.sweep import items, number_list
 from .extra import extras
 from .flows import NONE, Synthesis, with_processes
-from .points import Point, Sampling, Sweep, combinations, points_of, units_of
+from .points import SWEPT, Point, Sampling, Sweep, combinations, points_of, units_of
 from .units import Foreign, Unit
 
 DEFAULT = Path(__file__).with_name("default.toml")
@@ -49,7 +49,7 @@ Note = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Study:
-    """What to compare. The flows and the data apply to every unit."""
+    """Units to compare, with the flows and the data, which apply to every unit."""
 
     title: str
     sweeps: tuple[Sweep, ...]
@@ -118,24 +118,17 @@ Text = Annotated[
 Names = Annotated[str | list[str], Meta(description="text or a list of texts")]
 
 
-class SweepTable(Table):
-    """`[[sweep]]`; the keys are those of `Sweep`."""
-
-    format: Text | UnsetType = UNSET
-    accumulator: Text | UnsetType = UNSET
-    lanes: Text | UnsetType = UNSET
-    stages: Text | UnsetType = UNSET
-    result: Text | UnsetType = UNSET
-    status: bool | UnsetType = UNSET
-    load_c: bool | UnsetType = UNSET
-    scales: Text | UnsetType = UNSET
-    zero_points: Text | UnsetType = UNSET
-    scale_block: Text | UnsetType = UNSET
-    micro: bool | UnsetType = UNSET
-    interleave: Text | UnsetType = UNSET
-    delays: Text | UnsetType = UNSET
-    process: Text | UnsetType = UNSET
-    accuracy: bool | UnsetType = UNSET
+SweepTable: Any = defstruct(
+    "SweepTable",
+    [
+        *((key, (bool if option.is_switch else Text) | UnsetType, UNSET)
+          for key, option in SWEPT.items()),
+        ("process", Text | UnsetType, UNSET),
+        ("accuracy", bool | UnsetType, UNSET),
+    ],
+    bases=(Table,),
+)  # fmt: skip
+"""`[[sweep]]`: options of dot units, and the fields of `Sweep`."""
 
 
 class CostTable(Table):
@@ -198,12 +191,15 @@ def _study(study: StudyTable, path: Path) -> Study:
     )
 
 
-def _sweep(table: SweepTable) -> Sweep:
-    given: dict[str, Any] = {
+def _sweep(table: Table) -> Sweep:
+    given = {
         name: value if isinstance(value, bool) else _text(value)
         for name, value in table.given().items()
     }
-    return Sweep(**given)
+    own: dict[str, Any] = {
+        name: given.pop(name) for name in ("process", "accuracy") if name in given
+    }
+    return Sweep(given, **own)
 
 
 def _synthesis(table: CostTable, path: Path) -> Synthesis:

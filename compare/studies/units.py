@@ -1,12 +1,11 @@
-"""What stands in a comparison: units that this project generates, and any other Verilog."""
+"""Units of a comparison: those that this project generates, and any other Verilog."""
 
 import hashlib
 import shlex
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...model import E8M0, Accumulator, DotConfig, ElementFormat, accumulator, format_pairs
-from ...model.delays import DEFAULT_DELAYS
+from ...model import Accumulator, DotConfig, ElementFormat, accumulator, format_pairs
 from ..accuracy.scheme_units import is_known
 
 TOP = "mxdot_dot"
@@ -19,7 +18,7 @@ class Generated:
     config: DotConfig
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As texts: on the other side formats are again the objects of the format table."""
+        """Pickle texts, so that formats stay the objects of the format table."""
         return _generated, (self.config.arguments,)
 
     @property
@@ -73,25 +72,16 @@ class Generated:
 
     @property
     def key(self) -> Any:
-        """What its cost depends on, besides the code that generates it."""
+        """Key of the unit's cost, besides the code that generates it."""
         return ["generated", self.name]
 
     @property
     def options(self) -> str:
         """The options of `mxdot compare` and `mxdot verilog` that make it again."""
         config = self.config
-        words = ["--format", self.format, "--accumulator", self.accumulator]
-        words += ["--lanes", str(config.lanes), "--stages", str(config.stages)]
-        words += [] if config.out.name == "float32" else ["--result", config.out.name]
-        if config.has_integers:
-            words += ["--scales", config.scales, "--zero-points", config.zero_points]
-        elif config.scales != E8M0.name:
-            words += ["--scales", config.scales]
-        words += ["--scale-block", str(config.scale_block)] * (config.scale_blocks > 1)
-        words += ["--micro"] * config.micro
-        words += ["--interleave", str(config.interleave)] * (config.interleave > 1)
-        words += ["--delays", config.delays] * (config.delays != DEFAULT_DELAYS)
-        words += ["--no-status"] * (not config.status) + ["--no-c"] * (not config.load_c)
+        named = ["scales", "zero_points"] if config.has_integers else []
+        others = (n for n in config.named_options() if n in named or config.is_shown(n))
+        words = config.command_words(["formats", "accumulator", "lanes", "stages", *others])
         return shlex.join(words)
 
 
@@ -111,7 +101,7 @@ class Foreign:
     verilog: str = field(repr=False)
     top: str
     files: tuple[str, ...]
-    """Where the Verilog was read, for the command."""
+    """Paths of the Verilog, for the command."""
     format: str | None = None
     accumulator: str | None = None
     lanes: int | None = None
@@ -132,7 +122,7 @@ class Foreign:
 
     @property
     def rule(self) -> tuple[tuple[ElementFormat, ElementFormat], Accumulator] | None:
-        """What the golden model needs to tell its accuracy; None when it was not given."""
+        """Formats and accumulator for the golden model; None when they were not given."""
         if self.format is None or self.accumulator is None or self.lanes is None:
             return None
         return format_pairs(self.format)[0], accumulator(self.accumulator)
@@ -144,7 +134,7 @@ class Foreign:
 
     @property
     def key(self) -> Any:
-        """What its cost depends on."""
+        """Key of the unit's cost."""
         text = hashlib.sha256(self.verilog.encode()).hexdigest()
         return ["foreign", self.top, text, self.parameters, self.reading["systemverilog"]]
 

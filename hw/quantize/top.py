@@ -72,7 +72,7 @@ class QuantizeTop(Top):
         return [
             ("formats", config.formats_text),
             ("block", f"{config.block} {config.source.name} values{beats}"),
-            ("scale", config.rules_text + (" of E4M3 under a float32" if config.divides else "")),
+            ("scale", config.scale_rule + (" of E4M3 under a float32" if config.divides else "")),
             *([("micro", "an exponent of one bit for every two elements")] if config.micro else []),
             ("rounding", config.rounding),
             ("non-finite", config.nonfinite),

@@ -1,21 +1,23 @@
-"""The kinds of units: for each the configuration that describes one unit of it.
+"""Kinds of units: a configuration per kind describes one unit of it.
 
+    options.py       the description of an option
     base.py          what all configurations have
     dot.py           a dot unit
     quantize.py      a quantiser
     dot_quantize.py  a dot unit whose results leave as MX blocks
     matmul/          a matrix unit: its configuration, streams as bytes, register map
 
-To add a kind: its configuration here and a row in `KINDS`; its top module in a folder of hw/ and a
-row in `TOPS` (hw/verilog/); its bench in a folder of sim/ and a row in sim/kinds.py, and units of
-it in sim/engine/regression_units.py. An option that no other kind has goes to cli/unit_options.py,
-and both folders are named in pyproject.toml.
+To add an option, add a field to a configuration. To add a kind: its configuration here and a row in
+`KINDS`; its top module in a folder of hw/ and a row in `TOPS` (hw/verilog/); its bench in a folder
+of sim/ and a row in sim/kinds.py, and units of it in sim/engine/regression_units.py. Both folders
+are named in pyproject.toml.
 """
 
 from .base import UnitConfig
 from .dot import DotConfig
 from .dot_quantize import DotQuantizeConfig
 from .matmul.config import MatmulConfig
+from .options import Option
 from .quantize import QuantizeConfig
 
 KINDS: dict[str, type[UnitConfig]] = {
@@ -28,6 +30,7 @@ __all__ = [
     "DotConfig",
     "DotQuantizeConfig",
     "MatmulConfig",
+    "Option",
     "QuantizeConfig",
     "UnitConfig",
 ]

@@ -1,10 +1,11 @@
-"""UnitConfig: what the configuration of a unit has, whatever its kind."""
+"""UnitConfig: what the configurations of all kinds of units have."""
 
 from abc import ABC, abstractmethod
-from inspect import signature
+from collections.abc import Iterable
 from typing import Any, ClassVar, Self
 
 from ..errors import integer
+from .options import Option, options_of
 
 LANES = (4, 8, 16, 32, 64, 128)
 """Elements of a block that a unit takes."""
@@ -14,16 +15,26 @@ DEFAULT_STAGES = 4
 class UnitConfig(ABC):
     """The one description of a unit, for the model, the RTL, the bench and the command line.
 
-    Values of it are immutable and compare by what they hold; `str` is one line that names the unit,
-    and that the command line's options repeat.
+    A kind is a class with the decorator `unit` whose fields are made by `option`. Its values are
+    immutable and compare by their fields; `str` is one line that names the unit.
     """
 
     kind: ClassVar[str]
-    """What the kind of unit is called where one is chosen."""
+    """Name of the kind where one is chosen."""
     title: ClassVar[str]
-    """What such a unit is, in words."""
+    """The kind in words."""
     items: ClassVar[str]
-    """What such a unit computes, in the plural."""
+    """Name of the results, in the plural."""
+
+    def __post_init__(self) -> None:
+        for name, option in options_of(type(self)).items():
+            if not option.joint:
+                vars(self)[name] = option.check(vars(self)[name])
+        self._resolve()
+
+    @abstractmethod
+    def _resolve(self) -> None:
+        """Check `joint` options and what options are together, and replace None."""
 
     @property
     @abstractmethod
@@ -43,12 +54,13 @@ class UnitConfig(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """Another one for every other configuration: no spaces nor slashes, of any length."""
+        """Text that differs between any two configurations: no spaces nor slashes, any length."""
 
     @property
-    @abstractmethod
     def arguments(self) -> dict[str, Any]:
-        """The constructor's arguments as plain values of JSON."""
+        """Arguments of `of` as plain values of JSON."""
+        options = options_of(type(self))
+        return {name: option.plain(getattr(self, name)) for name, option in options.items()}
 
     @classmethod
     def of(cls, **arguments: Any) -> Self:
@@ -56,14 +68,41 @@ class UnitConfig(ABC):
         return cls(**arguments)
 
     @classmethod
-    def keywords(cls) -> tuple[str, ...]:
-        """What there is to choose about a unit of this kind, by name."""
-        return tuple(signature(cls).parameters)
+    def options(cls) -> dict[str, Option]:
+        """Options that choose a unit of this kind, by keyword."""
+        return dict(options_of(cls))
 
     @classmethod
-    def of_keywords(cls, **keywords: Any) -> Self:
-        """The unit of these of its `keywords`."""
-        return cls(**keywords)
+    def of_options(cls, **values: Any) -> Self:
+        """The unit of values of `options`, by keyword."""
+        return cls(**values)
+
+    def default_of(self, name: str) -> Any:
+        """Value of the option where it is not given."""
+        option = options_of(type(self))[name]
+        return option.check(option.default)
+
+    def is_shown(self, name: str) -> bool:
+        """Whether the option is part of the unit's line and name."""
+        return getattr(self, name) != self.default_of(name)
+
+    def words_of(self, names: Iterable[str]) -> str:
+        """Options of these names in the line that describes the unit, each after a space."""
+        return "".join(f" {text}" for text in self._shown(names, "words"))
+
+    def parts_of(self, names: Iterable[str]) -> list[str]:
+        """Options of these names in the unit's name."""
+        return [text.replace(":", "_") for text in self._shown(names, "part")]
+
+    def command_words(self, names: Iterable[str]) -> list[str]:
+        """Options of these names as a command line sets them."""
+        options = options_of(type(self))
+        return [word for name in names for word in options[name].spelled(getattr(self, name))]
+
+    def _shown(self, names: Iterable[str], form: str) -> Iterable[str]:
+        for name in filter(self.is_shown, names):
+            option = options_of(type(self))[name]
+            yield getattr(option, form).format(option.plain(getattr(self, name)))
 
 
 def block_size(name: str, value: object, least: int = LANES[0]) -> int:
@@ -75,7 +114,7 @@ def block_size(name: str, value: object, least: int = LANES[0]) -> int:
 
 
 def stage_count(name: str, stages: object, limits: tuple[int, int]) -> int:
-    """`stages` if within the limits; of None, what is nearest to `DEFAULT_STAGES`."""
+    """`stages` if within the limits; for None, the legal number nearest to `DEFAULT_STAGES`."""
     low, high = limits
     if stages is None:
         return min(max(DEFAULT_STAGES, low), high)

@@ -1,80 +1,49 @@
-"""DotConfig: the one description of a dot unit, for the model, the RTL and the command line."""
+"""DotConfig: the one description of a dot unit; and what units with dot units inside share."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from operator import attrgetter
+from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
 
-from ..accumulators import Accumulator, any_operands
+from ..accumulators import KINDS, MACHINES, PRESETS, Accumulator, any_operands
 from ..accumulators import accumulator as as_accumulator
 from ..datapath import dot_sections
 from ..delays import DEFAULT_DELAYS, DELAYS
 from ..dot import check_operands, dot
-from ..errors import choice, flag, integer
 from ..formats import (
     BLOCK_SCALES,
     E4M3,
     E8M0,
     FLOAT32,
+    FORMATS,
     MX_FORMATS,
-    ElementFormat,
     FloatFormat,
     IntegerFormat,
     ScaleFormat,
     block_scale_bits,
 )
 from ..formats.pairs import Pair, format_pairs, pairs_text
-from ..integers import INTEGER_SCALES, check_integers
+from ..integers import INTEGER_SCALES, ZERO_POINTS, check_integers
 from ..outputs import IntegerOutput, convert_trace, output_format
 from ..pipeline import Pipeline, place, stage_limits
 from ..schemes.array import MXArray
 from ..trace import Trace
 from ..widths import Widths
-from .base import UnitConfig, block_size, stage_count
+from .base import LANES, UnitConfig, block_size, stage_count
+from .options import Option, option, options_of, resolved, unit
 
 EVERY_FORMAT = ",".join([*MX_FORMATS, "e5m2xe4m3", "e4m3xe5m2"])
 """Every element format, and the mixed FP8 pairs, in one unit with a mode input."""
 
 MAX_INTERLEAVE = 16
+_SCALES = ("scales", "zero_points", "scale_block")
+_SWITCHES = ("status", "load_c")
 
 
-@dataclass(frozen=True, init=False)
+@unit
 class DotConfig(UnitConfig):
     """A validated dot unit.
-
-    ==============  ===========================  ==================================================
-    parameter       legal values                 effect
-    ==============  ===========================  ==================================================
-    `formats`       see `format_pairs`           element formats of a and b; several add a mode
-                                                 input and widen lanes to hold every one
-    `lanes`         4, 8, 16, 32, 64, 128        block size; area grows linearly; 2 too with a
-                                                 machine whose step that is
-    `accumulator`   see `accumulator`            the rule, and most of the width behind the lanes
-    `stages`        limits depend on the         registers from input to output = latency in
-                    accumulator                  cycles; None takes 4 or the nearest legal number
-    `out`           float32, bfloat16, float16   a narrower result by one final RNE
-    ..              int32, or an integer format  the running value is INT32 (accumulator `int32`),
-                    with ``:multiply[:BITS]``    requantised by a multiplier (of 4 to 31 bits, 31)
-                    or ``:shift``                and a shift, or by a shift: ``int8_full:shift``
-    ..              a float with ``:scale``      the same, times a float32: ``float16:scale``
-    `status`        bool                         False leaves the five flag outputs out
-    `load_c`        bool                         False leaves `in_c` out: products start at +0
-    `scales`        e8m0, e4m3; of integer       of E4M3 the codes without their sign; integer
-                    results none, u2 to u8       scales of n bits multiply the block sums; None is
-                                                 e8m0, or none for integer results
-    `scale_block`   powers of two up to `lanes`  elements under one scale; None is `lanes`, and
-                                                 fewer need an accumulator that takes them in turn
-    `interleave`    1 to 16                      dot products in flight: with more than one a block
-                                                 names its own by a slot, and registers go inside
-                                                 loops as anywhere else
-    `delays`        asap7, sky130, ihp, gt2n     the process by whose delays registers are placed
-    `micro`         bool; not with integers      True adds a micro-exponent of one bit for every two
-                                                 elements of a and of b
-    `zero_points`   none; of integer results     operands whose zero point is an input, subtracted
-                    a, b, ab too                 by correction terms
-    ==============  ===========================  ==================================================
 
     Raises TypeError or ValueError, naming the parameter, its range and the value.
     """
@@ -83,77 +52,130 @@ class DotConfig(UnitConfig):
     title: ClassVar[str] = "MX dot-product unit"
     items: ClassVar[str] = "dot products"
 
-    formats: tuple[Pair, ...]
-    lanes: int
-    accumulator: Accumulator
-    stages: int
-    out: FloatFormat | IntegerOutput
-    status: bool
-    load_c: bool
-    scales: str
-    zero_points: str
-    micro: bool
-    interleave: int
-    delays: str
-    scale_block: int
+    formats: tuple[Pair, ...] = option(
+        default="e4m3",
+        flag="--format",
+        metavar="F[,F...]",
+        converter=format_pairs,
+        plain=pairs_text,
+        help=f"element formats: {', '.join(FORMATS)}, pairs such as e5m2xe4m3, or a list that the "
+        "mode input selects from, with lanes as wide as the widest",
+    )
+    lanes: int = option(
+        default=32,
+        choices=LANES,
+        joint=True,
+        help="block size, 4 to 128; 2 too with machines whose steps have 2 elements; area grows "
+        "linearly",
+    )
+    accumulator: Accumulator = option(
+        default="aligned:13",
+        metavar="A",
+        converter=as_accumulator,
+        plain=str,
+        help=f"{', '.join(kind.syntax for kind in KINDS.values())}; a preset: "
+        f"{', '.join(PRESETS)}; or another machine of docs/machines.md: "
+        f"{', '.join(name for name in MACHINES if name not in PRESETS)}",
+    )
+    stages: int = option(
+        default=None,
+        parse=int,
+        converter=resolved,
+        joint=True,
+        default_text="4 or the nearest possible",
+        help="registers from input to output, and so latency; limits depend on the accumulator",
+    )
+    out: FloatFormat | IntegerOutput = option(
+        default=FLOAT32.name,
+        flag="--result",
+        metavar="FORMAT",
+        converter=output_format,
+        plain=attrgetter("name"),
+        words="{}",
+        part="{}",
+        help="float32, bfloat16, float16; of int32 sums int32, or an integer format requantised by "
+        "a multiplier (of 31 bits, or 4 to 31) and a shift, or by a shift: int8_full:multiply, "
+        "int8_full:multiply:16, int8_full:shift, and so on "
+        "for int8_symmetric, uint8, int4_full, int4_symmetric; or a float that a float32 "
+        "scales them to: float32:scale, bfloat16:scale, float16:scale",
+    )
+    status: bool = option(default=True, flag="--no-status", help="leave the five flag outputs out")
+    load_c: bool = option(
+        default=True, flag="--no-c", help="leave the input in_c out: products start at +0"
+    )
+    scales: str = option(
+        default=None,
+        metavar="FORMAT",
+        converter=resolved,
+        choices=(*BLOCK_SCALES, *INTEGER_SCALES),
+        joint=True,
+        default_text="e8m0, or none for integer results",
+        help="scales of blocks; e8m0 or e4m3 (its codes without their sign), and for integer "
+        "results none or u2 to u8, which multiply the block sums",
+    )
+    zero_points: str = option(
+        default="none",
+        metavar="OPERANDS",
+        choices=ZERO_POINTS,
+        joint=True,
+        part="zero_{}",
+        help="operands whose zero point is an input, for integer results: a, b, ab",
+    )
+    micro: bool = option(
+        default=False,
+        help="a micro-exponent of one bit for every two elements of a and of b, for float results",
+    )
+    interleave: int = option(
+        default=1,
+        limits=(1, MAX_INTERLEAVE),
+        part="i{}",
+        help="dot products in flight, 1 to 16, whose blocks take turns in a loop and name their "
+        "own by a slot",
+    )
+    delays: str = option(
+        default=DEFAULT_DELAYS,
+        metavar="P",
+        choices=tuple(DELAYS),
+        help=f"process by whose delays registers are placed: {', '.join(DELAYS)}",
+    )
+    scale_block: int = option(
+        default=None,
+        parse=int,
+        converter=resolved,
+        choices=LANES,
+        joint=True,
+        default_text="the lanes",
+        part="k{}",
+        help="elements under one scale, 4 to the lanes; fewer than those with fused:F and machines",
+    )
 
-    def __init__(
-        self,
-        formats: str | ElementFormat | Sequence = "e4m3",
-        lanes: int = 32,
-        accumulator: Accumulator | str = "aligned:13",
-        stages: int | None = None,
-        out: FloatFormat | IntegerOutput | str = FLOAT32,
-        status: bool = True,
-        load_c: bool = True,
-        scales: str | None = None,
-        zero_points: str = "none",
-        micro: bool = False,
-        interleave: int = 1,
-        delays: str = DEFAULT_DELAYS,
-        scale_block: int | None = None,
-    ) -> None:
-        pairs = format_pairs(formats)
-        rule = as_accumulator(accumulator)
-        out = output_format(out)
-        block_size("lanes", lanes, rule.least_lanes)
-        scale_block = _scale_block(scale_block, lanes, rule.least_lanes)
-        rule.check_unit(lanes, scale_block)
-        for a, b in pairs:
+    def _resolve(self) -> None:
+        rule, out = self.accumulator, self.out
+        block_size("lanes", self.lanes, rule.least_lanes)
+        scale_block = _scale_block(self.scale_block, self.lanes, rule.least_lanes)
+        rule.check_unit(self.lanes, scale_block)
+        for a, b in self.formats:
             rule.check_formats(a, b)
-        if scales is None:
-            scales = "none" if isinstance(out, IntegerOutput) else E8M0.name
-        flag("micro", micro)
-        if micro and isinstance(out, IntegerOutput):
+        scales = self.default_of("scales") if self.scales is None else self.scales
+        if self.micro and isinstance(out, IntegerOutput):
             raise ValueError(f"micro must be False for {out.name} results, not True")
-        check_integers(pairs, rule, out, scales, zero_points)
+        check_integers(self.formats, rule, out, scales, self.zero_points)
         if scales == E4M3.name and not rule.takes_significands:
             raise ValueError(f"scales must be {E8M0} with {rule}, not {scales}")
-        flag("status", status)
-        flag("load_c", load_c)
-        integer("interleave", interleave, 1, MAX_INTERLEAVE)
-        choice("delays", delays, DELAYS)
-        vars(self).update(  # the dataclass is frozen
-            formats=pairs,
-            lanes=lanes,
-            accumulator=rule,
-            out=out,
-            status=status,
-            load_c=load_c,
-            scales=scales,
-            zero_points=zero_points,
-            micro=micro,
-            interleave=interleave,
-            delays=delays,
-            scale_block=scale_block,
-        )
+        vars(self).update(scales=scales, scale_block=scale_block)  # the dataclass is frozen
         if self.scale_fraction_bits and Widths(self).block_leaves_float32:
             raise ValueError(
                 f"scales must be {E8M0} with {rule} and {self.formats_text}, whose "
                 f"sums may leave float32, not {scales}"
             )
-        limits = self.stage_limits
-        vars(self)["stages"] = stage_count(f"stages of accumulator {rule}", stages, limits)
+        name = f"stages of accumulator {rule}"
+        vars(self)["stages"] = stage_count(name, self.stages, self.stage_limits)
+
+    def default_of(self, name: str) -> Any:
+        """Value of the option where it is not given."""
+        if name == "scales":
+            return "none" if self.has_integers else E8M0.name
+        return self.lanes if name == "scale_block" else super().default_of(name)
 
     @property
     def stage_limits(self) -> tuple[int, int]:
@@ -264,19 +286,8 @@ class DotConfig(UnitConfig):
 
     def __str__(self) -> str:
         """One line that names the unit, and that the command line's options repeat."""
-        extra = "" if self.out == FLOAT32 else f" {self.out.name}"
-        extra += "" if self.status else " no-status"
-        extra += "" if self.load_c else " no-c"
-        extra += " micro" if self.micro else ""
-        extra += f" interleave {self.interleave}" if self.interleave > 1 else ""
-        extra += "" if self.delays == DEFAULT_DELAYS else f" delays {self.delays}"
-        if self.has_integers:
-            extra += "" if self.scales == "none" else f" scales {self.scales}"
-            extra += "" if self.zero_points == "none" else f" zero-points {self.zero_points}"
-        else:
-            extra += "" if self.scales == E8M0.name else f" scales {self.scales}"
-        extra += f" scale-block {self.scale_block}" if self.scale_blocks > 1 else ""
-        return f"{self.formats_text} {self.accumulator} x{self.lanes} stages {self.stages}{extra}"
+        options = self.words_of(self._ordered(_SWITCHES, _SCALES))
+        return f"{self.formats_text} {self.accumulator} x{self.lanes} stages {self.stages}{options}"
 
     @property
     def name(self) -> str:
@@ -285,37 +296,17 @@ class DotConfig(UnitConfig):
         formats = "all" if formats == EVERY_FORMAT else formats.replace(",", "+")
         rule = str(self.accumulator).replace(":", "_")
         parts = [rule, formats, f"x{self.lanes}", f"s{self.stages}"]
-        parts += [] if self.out == FLOAT32 else [self.out.name.replace(":", "_")]
-        if self.has_integers:
-            parts += [f"scales_{self.scales}"] * (self.scales != "none")
-            parts += [f"zero_{self.zero_points}"] * (self.zero_points != "none")
-        else:
-            parts += [f"scales_{self.scales}"] * (self.scales != E8M0.name)
-        parts += [f"k{self.scale_block}"] * (self.scale_blocks > 1)
-        parts += ["micro"] * self.micro
-        parts += [f"i{self.interleave}"] * (self.interleave > 1)
-        parts += [f"delays_{self.delays}"] * (self.delays != DEFAULT_DELAYS)
-        parts += ["nostatus"] * (not self.status) + ["noc"] * (not self.load_c)
-        return "-".join(parts)
+        return "-".join([*parts, *self.parts_of(self.named_options())])
 
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The constructor's arguments as plain values."""
-        return {
-            "formats": self.formats_text,
-            "lanes": self.lanes,
-            "accumulator": str(self.accumulator),
-            "stages": self.stages,
-            "out": self.out.name,
-            "status": self.status,
-            "load_c": self.load_c,
-            "scales": self.scales,
-            "zero_points": self.zero_points,
-            "micro": self.micro,
-            "interleave": self.interleave,
-            "delays": self.delays,
-            "scale_block": self.scale_block,
-        }
+    @classmethod
+    def named_options(cls) -> tuple[str, ...]:
+        """Options after `stages`, in the order in which names and commands have them."""
+        return cls._ordered(_SCALES, _SWITCHES)
+
+    @classmethod
+    def _ordered(cls, first: tuple[str, ...], last: tuple[str, ...]) -> tuple[str, ...]:
+        _, _, _, _, out, *others = cls.options()
+        return (out, *first, *(name for name in others if name not in (*first, *last)), *last)
 
     @property
     def formats_text(self) -> str:
@@ -330,8 +321,9 @@ class DotConfig(UnitConfig):
         stages: bool = False,
         micro: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> Trace:
-        """What this unit computes for blocks of `scale_block` elements, `lanes` at a time: results
-        in `out`, with flags.
+        """Multiply blocks of `scale_block` elements, `lanes` at a time, with the unit's bits.
+
+        Returns results in `out`, with flags.
 
         a, b, c, micro as for `dot`, with scales in the unit's format; ValueError when the operands
         do not fit the unit. A unit with integer results computes `integer_dot` (integers.py).
@@ -370,3 +362,40 @@ def _scale_block(value: object, lanes: int, least: int) -> int:
     if block > lanes:
         raise ValueError(f"scale_block must be at most the lanes, {lanes}, not {block}")
     return block
+
+
+class ComposedUnitConfig(UnitConfig):
+    """Configuration of a unit with dot units inside, all of them like `dot`."""
+
+    dot: DotConfig
+    own_dot_keywords: ClassVar[tuple[str, ...]] = ()
+    """Options of the dot units that the unit itself decides."""
+
+    @property
+    def interval(self) -> int:
+        """Cycles between chained blocks of one dot product."""
+        return self.dot.interval
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Arguments of `of` as plain values, with those of `dot` as a dict."""
+        return {"dot": self.dot.arguments, **super().arguments}
+
+    @classmethod
+    def of(cls, **arguments: Any) -> Self:
+        """The unit of its `arguments`."""
+        return cls(**{**arguments, "dot": DotConfig(**arguments["dot"])})
+
+    @classmethod
+    def options(cls) -> dict[str, Option]:
+        """Options of the dot units, then the unit's own."""
+        of_dot = {**options_of(DotConfig)}
+        for name in cls.own_dot_keywords:
+            del of_dot[name]
+        return of_dot | super().options()
+
+    @classmethod
+    def of_options(cls, **values: Any) -> Self:
+        """The unit of values of `options`, by keyword."""
+        of_dot = {name: values.pop(name) for name in options_of(DotConfig) if name in values}
+        return cls.of(dot=of_dot, **values)

@@ -1,26 +1,27 @@
 """DotQuantizeConfig: a dot unit whose results leave as MX blocks."""
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import replace
+from functools import cached_property
+from typing import ClassVar
 
 from numpy.typing import ArrayLike
 
-from .. import lfsr
 from ..formats import FloatFormat
 from ..schemes.array import MXArray
-from .composed import ComposedUnitConfig
-from .dot import DotConfig
+from .dot import ComposedUnitConfig, DotConfig
+from .options import option, resolved, shared, unit
 from .quantize import STOCHASTIC, QuantizeConfig
 
 
-@dataclass(frozen=True, init=False)
+@unit
 class DotQuantizeConfig(ComposedUnitConfig):
-    """A validated dot unit with a quantiser behind it.
+    """A validated dot unit followed by a quantiser.
 
-    dot: a dot unit with float results; its flags are left out. Every `block` results in order make
-    a block of `format`, as float32 or as the narrower float that the dot unit gives; scale_rule,
-    rounding, nonfinite, seed, and quantizer_stages (its `stages`) are those of `QuantizeConfig`,
-    random words those of its shift register. Raises TypeError or ValueError like these two.
+    Every `block` results in order make a block of `format`, from float32 or the narrower float that
+    the dot unit gives. Random words are those of the quantiser's shift register. Raises TypeError
+    or ValueError like `DotConfig` and `QuantizeConfig`.
+
+    dot: a dot unit with float results; its flags are left out.
     """
 
     kind: ClassVar[str] = "dot-quantize"
@@ -29,33 +30,27 @@ class DotQuantizeConfig(ComposedUnitConfig):
     own_dot_keywords: ClassVar[tuple[str, ...]] = ("status", "interleave")
 
     dot: DotConfig
-    quantizer: QuantizeConfig
+    format: str = option(
+        default="e4m3", flag="--to", metavar="F", help="element format of the results' blocks"
+    )
+    block: int = shared(QuantizeConfig, "block")
+    scale_rule: str = shared(QuantizeConfig, "scale_rule")
+    rounding: str = shared(QuantizeConfig, "rounding")
+    nonfinite: str = shared(QuantizeConfig, "nonfinite")
+    seed: int = shared(QuantizeConfig, "seed")
+    quantizer_stages: int = option(
+        default=None,
+        parse=int,
+        converter=resolved,
+        joint=True,
+        help="the quantiser's registers",
+    )
 
-    def __init__(
-        self,
-        dot: DotConfig,
-        format: str = "e4m3",  # noqa: A002  # as MXArray calls it
-        block: int = 32,
-        scale_rule: str = "floor",
-        rounding: str = "nearest_even",
-        nonfinite: str = "poison",
-        seed: int = lfsr.DEFAULT_SEED,
-        quantizer_stages: int | None = None,
-    ) -> None:
+    def _resolve(self) -> None:
+        dot = self.dot
         if not isinstance(dot.out, FloatFormat):
             raise ValueError(f"out of dot must be a float to be quantised, not {dot.out.name}")
-        quantizer = QuantizeConfig(
-            format,
-            block,
-            dot.out,
-            scale_rule,
-            rounding,
-            nonfinite,
-            beats=block,
-            random="lfsr" if rounding == STOCHASTIC else "stream",
-            seed=seed,
-            stages=quantizer_stages,
-        )
+        quantizer = self.quantizer
         for name, count in (
             ("format", len(quantizer.formats)),
             ("scale_rule", len(quantizer.scale_rules)),
@@ -67,8 +62,29 @@ class DotQuantizeConfig(ComposedUnitConfig):
                 raise ValueError(f"format behind a dot unit must be one of MX, not {fmt}")
         if dot.interleave > 1:
             raise ValueError(f"interleave in a {self.kind} unit must be 1, not {dot.interleave}")
-        arguments: dict[str, Any] = {**dot.arguments, "status": False}
-        vars(self).update(dot=DotConfig(**arguments), quantizer=quantizer)  # frozen
+        vars(self).update(  # the dataclass is frozen
+            dot=replace(dot, status=False),
+            format=quantizer.formats_text,
+            scale_rule=quantizer.scale_rule,
+            quantizer_stages=quantizer.stages,
+        )
+
+    @cached_property
+    def quantizer(self) -> QuantizeConfig:
+        """The quantiser of the results."""
+        assert isinstance(self.dot.out, FloatFormat)  # others are refused
+        return QuantizeConfig(
+            self.format,
+            self.block,
+            self.dot.out,
+            self.scale_rule,
+            self.rounding,
+            self.nonfinite,
+            beats=self.block,
+            random="lfsr" if self.rounding == STOCHASTIC else "stream",
+            seed=self.seed,
+            stages=self.quantizer_stages,
+        )
 
     @property
     def latency(self) -> int:
@@ -90,18 +106,6 @@ class DotQuantizeConfig(ComposedUnitConfig):
         parts += [quantizer.nonfinite] * (quantizer.nonfinite != "poison")
         parts += [f"lfsr_{quantizer.seed:x}"] * quantizer.is_stochastic
         return "-".join(parts)
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The arguments of `of` as plain values."""
-        names = ("block", "scale_rule", "rounding", "nonfinite", "seed")
-        chosen = self.quantizer.arguments
-        return {
-            "dot": self.dot.arguments,
-            "format": self.quantizer.formats_text,
-            **{name: chosen[name] for name in names},
-            "quantizer_stages": self.quantizer.stages,
-        }
 
     def compute(self, a: MXArray, b: MXArray, c: ArrayLike | None = None) -> MXArray:
         """The blocks of the results of `DotConfig.dot`: n dot products in order, from a reset on.

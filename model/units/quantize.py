@@ -1,15 +1,17 @@
 """QuantizeConfig: the one description of a quantiser, for model, RTL and command line."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from math import prod
+from operator import attrgetter
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import lfsr
-from ..errors import choice, flag, integer
+from ..blocks import as_float32, check_axis, scale_shape
+from ..errors import choice, integer
 from ..formats import (
     BLOCK_SCALES,
     E1M0,
@@ -25,137 +27,195 @@ from ..formats import (
 )
 from ..outputs import OUTPUTS
 from ..pipeline import Pipeline, place, stage_limits
-from ..quantize import NONFINITE, SCALE_RULES
+from ..quantize import NONFINITE, SCALE_RULES, quantize
 from ..quantize_datapath import quantize_sections
 from ..schemes.array import ScaledArray
 from ..schemes.grouping import block as block_of
+from ..schemes.quantize import CHUNK, quantized_within, random_words
 from ..schemes.scheme import Level, Scheme
-from .base import UnitConfig, block_size, stage_count
-from .quantize_blocks import quantize_blocks
-from .quantize_formats import check_micro, check_select, quantized_format
+from .base import LANES, UnitConfig, stage_count
+from .options import option, resolved, unit
+from .quantize_formats import SHORT_FORMATS, check_micro, check_select, quantized_format
 
 RANDOM = ("stream", "lfsr")
 STOCHASTIC = "stochastic"
 AMAX = "amax"
 PAIR = 2
 """Elements that share a micro-exponent."""
+_SHOWN = ("beats", "seed", "scales", "micro", "select")
 
 
-@dataclass(frozen=True, init=False)
+def _items(name: str, value: Any) -> Sequence:
+    """The items of one, of text with commas or of a sequence, none of them twice."""
+    items = value.split(",") if isinstance(value, str) else value
+    items = [items] if isinstance(items, ElementFormat) else items
+    if not isinstance(items, Sequence) or not items:
+        raise TypeError(f"{name} must be a name or several, not {value!r}")
+    items = [item.strip() if isinstance(item, str) else item for item in items]
+    if any(item in items[:i] for i, item in enumerate(items)):
+        raise ValueError(f"{name} must not repeat one, as {value!r} does")
+    return items
+
+
+def _formats(value: str | ElementFormat | Sequence) -> tuple[ElementFormat, ...]:
+    return tuple(map(quantized_format, _items("formats", value)))
+
+
+def _formats_text(formats: Sequence[ElementFormat]) -> str:
+    return ",".join(fmt.name for fmt in formats)
+
+
+def _source(value: FloatFormat | str) -> FloatFormat:
+    name = value.name if isinstance(value, FloatFormat) else value
+    return OUTPUTS[choice("source", name, OUTPUTS)]
+
+
+def _rules(value: str | Sequence[str] | None) -> str:
+    return cast("str", value)  # the configuration makes it one text
+
+
+def _number(text: str) -> int:
+    """An integer, hexadecimal with 0x."""
+    return int(text, 0)
+
+
+@unit
 class QuantizeConfig(UnitConfig):
     """A validated quantiser: blocks of floats to codes and one scale.
 
-    ==============  ===========================  ==================================================
-    parameter       legal values                 effect
-    ==============  ===========================  ==================================================
-    `formats`       element formats, sm3 to sm8  several add a mode input, which selects one
-    `block`         4, 8, 16, 32, 64, 128        elements of a block; area grows linearly
-    `source`        float32, bfloat16, float16   the values' type, and the width of the comparators
-    `scale_rule`    floor, ceil, even            several add an input, which selects one
-    ..              amax                         that of E4M3 scales
-    `rounding`      nearest_even, toward_zero,   stochastic adds 32 fraction bits and an adder to
-                    stochastic                   each lane
-    `nonfinite`     poison, element              what NaN and infinity become
-    `beats`         1, 2, 4, ... `block`, with   transfers of a block, each of block / beats values;
-                    `micro` half of it           more than one add a buffer of two blocks
-    `random`        stream, lfsr                 random words come with the values, or from a shift
-                                                 register inside (stochastic only)
-    `seed`          1 to 2^32 - 1                the shift register's state after a reset
-    `stages`        limits depend on `block`     registers from input to output = latency in cycles;
-                    and `beats`, and on          None takes 4 or the nearest legal number
-                    `formats` with E4M3 scales
-    `scales`        e8m0, e4m3                   of E4M3 the codes without their sign; it adds an
-                                                 input, the float32 scale of all blocks, and
-                                                 dividers; not with stochastic rounding
-    `micro`         bool                         True adds an exponent of one bit for every two
-                                                 elements, which are integers; not with E4M3 scales
-    `select`        None, 2 to 16                the unit chooses a block's format, by errors of so
-                                                 many digits (section 6 of docs/numerics.md), and
-                                                 there is no mode; formats of equally many bits,
-                                                 under E8M0 scales alone, in one beat
-    ==============  ===========================  ==================================================
-
-    `formats` and `scale_rule` are a name, or several as text with commas or as a sequence; a
-    `scale_rule` of None is floor, or amax. Raises TypeError or ValueError, naming the parameter,
-    its range and the value.
+    `formats` and `scale_rule` are a name, or several as text with commas or as a sequence. Raises
+    TypeError or ValueError, naming the parameter, its range and the value.
     """
 
     kind: ClassVar[str] = "quantize"
     title: ClassVar[str] = "MX quantiser"
     items: ClassVar[str] = "blocks"
 
-    formats: tuple[ElementFormat, ...]
-    block: int
-    source: FloatFormat
-    scale_rules: tuple[str, ...]
-    rounding: str
-    nonfinite: str
-    beats: int
-    random: str
-    seed: int
-    stages: int
-    scales: str
-    micro: bool
-    select: int | None
+    formats: tuple[ElementFormat, ...] = option(
+        default="e4m3",
+        flag="--format",
+        metavar="F[,F...]",
+        converter=_formats,
+        plain=_formats_text,
+        help=f"element formats: {', '.join(SHORT_FORMATS)}, sm3 to sm8, int8_symmetric, "
+        "int4_symmetric, or a list that the mode input (or --select) selects from",
+    )
+    block: int = option(
+        default=32, choices=LANES, help="elements of a block, 4 to 128; area grows linearly"
+    )
+    source: FloatFormat = option(
+        default=FLOAT32.name,
+        metavar="FORMAT",
+        converter=_source,
+        plain=attrgetter("name"),
+        help=f"values, and the width of the comparators: {', '.join(OUTPUTS)}",
+    )
+    scale_rule: str = option(
+        default=None,
+        metavar="R",
+        converter=_rules,
+        joint=True,
+        default_text="floor, or amax with E4M3 scales",
+        help=f"{', '.join(SCALE_RULES)}; in a quantiser alone also a list that an input selects "
+        "from; E4M3 scales have amax",
+    )
+    rounding: str = option(
+        default=ROUNDINGS[0],
+        metavar="R",
+        choices=tuple(ROUNDINGS),
+        help=f"{', '.join(ROUNDINGS)}; stochastic adds a shifter of 32 more bits and an adder to "
+        "each lane",
+    )
+    nonfinite: str = option(
+        default=NONFINITE[0],
+        metavar="POLICY",
+        choices=tuple(NONFINITE),
+        help=f"what NaN and infinity become: {', '.join(NONFINITE)}",
+    )
+    beats: int = option(
+        default=1,
+        joint=True,
+        part="b{}",
+        help="transfers of a block: 1, 2, 4, ... block, with --micro half of it; more than one add "
+        "a buffer of two blocks",
+    )
+    random: str = option(
+        default=RANDOM[0],
+        metavar="FROM",
+        choices=RANDOM,
+        help="words of stochastic rounding: stream, with the values, or lfsr, a shift register",
+    )
+    seed: int = option(
+        default=lfsr.DEFAULT_SEED,
+        flag="--lfsr-seed",
+        parse=_number,
+        default_text=f"{lfsr.DEFAULT_SEED:#x}",
+        limits=(1, 2**lfsr.WORD_BITS - 1),
+        words="lfsr {:#x}",
+        part="lfsr_{:x}",
+        help="state of the shift register after a reset, 1 to 2^32 - 1",
+    )
+    stages: int = option(
+        default=None,
+        parse=int,
+        converter=resolved,
+        joint=True,
+        default_text="4 or the nearest possible",
+        help="registers from input to output, and so latency: 1 to 4 + log2(lanes); one more with "
+        "several beats, as many more as there are digits with E4M3 scales, 3 + log2(lanes) more "
+        "with --select",
+    )
+    scales: str = option(
+        default=E8M0.name,
+        metavar="FORMAT",
+        choices=tuple(BLOCK_SCALES),
+        help="scales of blocks; e8m0, or e4m3 (its codes without their sign) under an outer "
+        "float32 scale, an input, with dividers and without stochastic rounding",
+    )
+    micro: bool = option(
+        default=False,
+        help="a micro-exponent of one bit for every two elements, which are integers; not with "
+        "E4M3 scales",
+    )
+    select: int | None = option(
+        default=None,
+        parse=int,
+        joint=True,
+        default_text="the input in_mode chooses",
+        help="digits of the errors by which a quantiser chooses each block's format, 2 to 16, best "
+        "more than its mantissa bits; out_mode takes the place of in_mode; for formats of equally "
+        "many bits that differ in their values, E8M0 scales and one beat",
+    )
 
-    def __init__(
-        self,
-        formats: str | ElementFormat | Sequence = "e4m3",
-        block: int = 32,
-        source: FloatFormat | str = "float32",
-        scale_rule: str | Sequence[str] | None = None,
-        rounding: str = "nearest_even",
-        nonfinite: str = "poison",
-        beats: int = 1,
-        random: str = "stream",
-        seed: int = lfsr.DEFAULT_SEED,
-        stages: int | None = None,
-        scales: str = E8M0.name,
-        micro: bool = False,
-        select: int | None = None,
-    ) -> None:
-        chosen = tuple(map(quantized_format, _items("formats", formats)))
-        choice("scales", scales, BLOCK_SCALES)
-        allowed_rules = SCALE_RULES if scales == E8M0.name else (AMAX,)
-        scale_rule = allowed_rules[0] if scale_rule is None else scale_rule
-        rules = tuple(
-            choice("scale_rule", r, allowed_rules) for r in _items("scale_rule", scale_rule)
-        )
-        block_size("block", block)
-        source = source.name if isinstance(source, FloatFormat) else source
-        source = OUTPUTS[choice("source", source, OUTPUTS)]
-        choice("rounding", rounding, ROUNDINGS)
-        choice("nonfinite", nonfinite, NONFINITE)
-        choice("random", random, RANDOM)
-        if random == "lfsr" and rounding != STOCHASTIC:
-            raise ValueError(f"random must be stream with rounding {rounding}, not lfsr")
-        if scales == E4M3.name and rounding == STOCHASTIC:
-            others = " or ".join(name for name in ROUNDINGS if name != rounding)
-            raise ValueError(f"rounding with {scales} scales must be {others}, not {rounding}")
-        check_micro(flag("micro", micro), scales, chosen)
-        allowed = [2**i for i in range((block // PAIR if micro else block).bit_length())]
+    def _resolve(self) -> None:
+        allowed_rules = SCALE_RULES if self.scales == E8M0.name else (AMAX,)
+        rule = allowed_rules[0] if self.scale_rule is None else self.scale_rule
+        rules = [choice("scale_rule", r, allowed_rules) for r in _items("scale_rule", rule)]
+        vars(self)["scale_rule"] = ",".join(rules)  # the dataclass is frozen
+        if self.random == "lfsr" and self.rounding != STOCHASTIC:
+            raise ValueError(f"random must be stream with rounding {self.rounding}, not lfsr")
+        if self.divides and self.rounding == STOCHASTIC:
+            others = " or ".join(name for name in ROUNDINGS if name != STOCHASTIC)
+            raise ValueError(f"rounding with {self.scales} scales must be {others}, not stochastic")
+        check_micro(self.micro, self.scales, self.formats)
+        block, beats = self.block, self.beats
+        allowed = [2**i for i in range((block // PAIR if self.micro else block).bit_length())]
         if type(beats) is not int or beats not in allowed:
             known = ", ".join(map(str, allowed))
             raise ValueError(f"beats of blocks of {block} must be one of {known}, not {beats!r}")
-        check_select(select, chosen, scales, micro, beats)
-        seed = integer("seed", seed, 1, 2**lfsr.WORD_BITS - 1)
-        vars(self).update(  # the dataclass is frozen
-            formats=chosen,
-            block=block,
-            source=source,
-            scale_rules=rules,
-            rounding=rounding,
-            nonfinite=nonfinite,
-            beats=beats,
-            random=random,
-            seed=seed,
-            scales=scales,
-            micro=micro,
-            select=select,
-        )
+        check_select(self.select, self.formats, self.scales, self.micro, beats)
         limits = 1, stage_limits(quantize_sections(self))[1]
-        stages = stage_count(f"stages of blocks of {block} in {beats} beats", stages, limits)
-        vars(self)["stages"] = stages
+        name = f"stages of blocks of {block} in {beats} beats"
+        vars(self)["stages"] = stage_count(name, self.stages, limits)
+
+    def is_shown(self, name: str) -> bool:
+        """Whether the option is part of the unit's line and name."""
+        return self.random == "lfsr" if name == "seed" else super().is_shown(name)
+
+    @cached_property
+    def scale_rules(self) -> tuple[str, ...]:
+        """Scale rules; several add an input, which selects one."""
+        return tuple(self.scale_rule.split(","))
 
     @cached_property
     def pipeline(self) -> Pipeline:
@@ -257,23 +317,13 @@ class QuantizeConfig(UnitConfig):
     @property
     def formats_text(self) -> str:
         """The formats, separated by commas."""
-        return ",".join(fmt.name for fmt in self.formats)
-
-    @property
-    def rules_text(self) -> str:
-        """The scale rules, separated by commas."""
-        return ",".join(self.scale_rules)
+        return _formats_text(self.formats)
 
     def __str__(self) -> str:
         """One line that names the unit, and that the command line's options repeat."""
-        extra = "" if self.beats == 1 else f" beats {self.beats}"
-        extra += f" lfsr {self.seed:#x}" if self.random == "lfsr" else ""
-        extra += f" scales {self.scales}" if self.divides else ""
-        extra += " micro" if self.micro else ""
-        extra += "" if self.select is None else f" select {self.select}"
         return (
-            f"quantize {self.source.name} to {self.formats_text} x{self.block} {self.rules_text} "
-            f"{self.rounding} {self.nonfinite} stages {self.stages}{extra}"
+            f"quantize {self.source.name} to {self.formats_text} x{self.block} {self.scale_rule} "
+            f"{self.rounding} {self.nonfinite} stages {self.stages}{self.words_of(_SHOWN)}"
         )
 
     @property
@@ -290,30 +340,7 @@ class QuantizeConfig(UnitConfig):
             self.rounding,
             self.nonfinite,
         ]
-        parts += [f"b{self.beats}"] * (self.beats > 1)
-        parts += [f"{self.random}_{self.seed:x}"] * (self.random == "lfsr")
-        parts += [f"scales_{self.scales}"] * self.divides + ["micro"] * self.micro
-        parts += [] if self.select is None else [f"select_{self.select}"]
-        return "-".join(parts)
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The constructor's arguments as plain values."""
-        return {
-            "formats": self.formats_text,
-            "block": self.block,
-            "source": self.source.name,
-            "scale_rule": self.rules_text,
-            "rounding": self.rounding,
-            "nonfinite": self.nonfinite,
-            "beats": self.beats,
-            "random": self.random,
-            "seed": self.seed,
-            "stages": self.stages,
-            "scales": self.scales,
-            "micro": self.micro,
-            "select": self.select,
-        }
+        return "-".join([*parts, *self.parts_of(_SHOWN)])
 
     def scheme(self, mode: int = 0, rule: int = 0) -> Scheme:
         """The scheme of the unit's blocks: with E4M3 scales each has an outer one of its own."""
@@ -342,9 +369,10 @@ class QuantizeConfig(UnitConfig):
         rule: int = 0,
         outer: ArrayLike | None = None,
     ) -> ScaledArray:
-        """What this unit computes for the blocks of `x` along the last axis: an MXArray of MX
-        formats under E8M0 scales alone, else a ScaledArray of `scheme`, which with `select` has
-        selectors.
+        """Quantise the blocks of `x` along the last axis, bit for bit as the unit does.
+
+        Returns an MXArray for MX formats under E8M0 scales alone, else a ScaledArray of `scheme`,
+        with selectors if the unit has `select`.
 
         x: values of the unit's source. words: uint32, one for each value, for stochastic rounding;
         None takes those that the shift register has after a reset. mode, rule: indices into
@@ -352,16 +380,52 @@ class QuantizeConfig(UnitConfig):
         all; a block under one that is not positive and finite is poisoned, and that NaN.
         TypeError or ValueError when the values do not fit the unit.
         """
-        return quantize_blocks(self, x, words, mode, rule, outer)
+        x = np.asarray(x)
+        if x.dtype != self.source.dtype:
+            raise TypeError(f"x must be {self.source.name}, the unit's source, not {x.dtype}")
+        integer("mode", mode, 0, self.modes - 1)
+        integer("rule", rule, 0, len(self.scale_rules) - 1)
+        check_axis(x.shape, -1)
+        grid = scale_shape(x.shape, -1, self.block)
+        scales = None if outer is None and not self.divides else self._outer(outer, grid)
+        if words is None and self.is_stochastic and not self.word_bits:
+            words = self.random_words(x.size // self.block).reshape(x.shape)
+        scheme = self.scheme(mode, rule)
+        if self.select is None and len(scheme.levels) == 1 and scheme.elements[0].is_mx:
+            return quantize(
+                x,
+                self.formats[mode],
+                block_size=self.block,
+                scale_rule=self.scale_rules[rule],
+                rounding=self.rounding,
+                nonfinite=self.nonfinite,
+                rng=words,
+            )
+        random = random_words(words, x.shape) if self.is_stochastic else None
+        policies = (self.rounding, self.nonfinite, random, CHUNK)
+        if scales is None:
+            parts = quantized_within(as_float32(x), scheme, -1, None, *policies)
+            return ScaledArray.of_valid_parts(scheme, *parts, -1)
+        poisoned = ~(np.isfinite(scales) & (scales > 0))
+        # The limit that makes this scale: exact in float64, and so is the quotient.
+        high = np.where(poisoned, 1.0, scales.astype(np.float64))
+        high = high.reshape(prod(grid[:-1]), grid[-1])
+        high = high * scheme.room(0, scheme.elements[0])
+        parts = quantized_within(as_float32(x), scheme, -1, (-high, high), *policies)
+        parts.codes[np.repeat(poisoned, self.block, axis=-1)] = 0
+        parts.scales[0][poisoned] = np.nan
+        parts.scales[1][poisoned] = E4M3.nan_code
+        return ScaledArray.of_valid_parts(scheme, *parts, -1)
 
-
-def _items(name: str, value: Any) -> Sequence:
-    """The items of one, of text with commas or of a sequence, none of them twice."""
-    items = value.split(",") if isinstance(value, str) else value
-    items = [items] if isinstance(items, ElementFormat) else items
-    if not isinstance(items, Sequence) or not items:
-        raise TypeError(f"{name} must be a name or several, not {value!r}")
-    items = [item.strip() if isinstance(item, str) else item for item in items]
-    if any(item in items[:i] for i, item in enumerate(items)):
-        raise ValueError(f"{name} must not repeat one, as {value!r} does")
-    return items
+    def _outer(self, outer: ArrayLike | None, grid: tuple[int, ...]) -> NDArray[np.float32]:
+        """`outer` as an array of one for each block."""
+        if outer is None or not self.divides:
+            wanted = "a float32 for each block" if self.divides else "None: this unit has none"
+            raise ValueError(f"outer must be {wanted}, not {outer}")
+        scales = np.asarray(outer)
+        if scales.dtype != np.float32 or scales.shape not in ((), grid):
+            raise ValueError(
+                f"outer must be float32 of shape {grid} or a scalar, "
+                f"not {scales.dtype} of shape {scales.shape}"
+            )
+        return np.broadcast_to(scales, grid)

@@ -17,6 +17,7 @@ from ..formats import (
 from ..schemes.scheme import ERROR_DIGITS
 
 MOST_BITS = 8  # of an element
+SHORT_FORMATS = tuple(name for name, fmt in FORMATS.items() if fmt.bits <= MOST_BITS)
 _SIGN_MAGNITUDES = map(sign_magnitude, range(2, MOST_BITS))
 SCHEME_INTEGERS = {fmt.name: fmt for fmt in (*_SIGN_MAGNITUDES, INT8_SYMMETRIC, INT4_SYMMETRIC)}
 """Elements of MSFP and of the formats with micro-exponents, and whole integers, beside those of
@@ -31,8 +32,7 @@ def quantized_format(value: Any) -> ElementFormat:
     if isinstance(value, str) and value.lower() in SCHEME_INTEGERS:
         return SCHEME_INTEGERS[value.lower()]
     if isinstance(value, str) and value.lower() not in FORMATS:
-        short = [name for name, fmt in FORMATS.items() if fmt.bits <= MOST_BITS]
-        choice("formats", value, [*short, *SCHEME_INTEGERS])
+        choice("formats", value, [*SHORT_FORMATS, *SCHEME_INTEGERS])
     fmt = element_format(value, "formats")
     if fmt.bits > MOST_BITS:
         raise ValueError(
@@ -51,7 +51,7 @@ def check_micro(micro: bool, scales: str, formats: Sequence[ElementFormat]) -> N
 
 
 def magnitudes(fmt: ElementFormat) -> tuple[float, ...]:
-    """What a format holds, of its largest exponent."""
+    """Values of a format as fractions of its largest power of two."""
     return tuple((fmt.values[: fmt.largest_code + 1] / 2.0**fmt.emax).tolist())
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from ...model import DotConfig
-from ...model.units.composed import ComposedUnitConfig
+from ...model.units.dot import ComposedUnitConfig
 from ...util.data.tensors import REAL_FILE, load_tensors, modes_taking
 from ...util.files import beside, write_file
 from ...util.runs import own_directory

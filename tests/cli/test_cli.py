@@ -9,7 +9,6 @@ import pytest
 
 from mxdot.cli import COMMANDS, main
 from mxdot.cli.program import quoted
-from mxdot.cli.unit_options import OPTIONS, options_of
 from mxdot.model import MACHINES
 from mxdot.model.units import KINDS
 from mxdot.util.files import beside, write_file
@@ -56,27 +55,6 @@ def test_verilog_refuses_in_one_line(capsys, arguments, message):
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("verilog --unit matmul --rows 2", "mxdot verilog matmul"),
-        ("verilog --rows 2 --unit=matmul", "mxdot verilog matmul"),
-        ("sim --unit quantize", "mxdot sim quantize"),
-        ("sim --lanes 8 --seed 1", "mxdot sim dot --lanes 8"),
-        ("sim --seed 1 --no-c", "mxdot sim dot --no-c"),
-        ("compare --scheme all --flow none", "mxdot compare schemes all"),
-        ("compare --format e4m3 --find narrowest", "mxdot compare find"),
-        ("schemes --scheme nvfp4", "mxdot compare errors"),
-    ],
-)
-def test_an_old_spelling_is_answered_by_the_new_one(capsys, old, new):
-    status, out, err = run(capsys, *old.split())
-    assert (status, out) == (2, "")
-    assert err.startswith("mxdot: error: ")
-    assert err.endswith(f" is spelled {new} now\n")
-    assert err.count("\n") == 1
-
-
 def test_without_a_command_it_says_what_there_is(capsys):
     status, out, err = run(capsys)
     assert (status, err) == (0, "")
@@ -86,17 +64,18 @@ def test_without_a_command_it_says_what_there_is(capsys):
 
 @pytest.mark.parametrize("command", ["verilog", "sim"])
 def test_every_kind_has_its_own_options(capsys, command):
+    flags = {option.flag for kind in KINDS.values() for option in kind.options().values()}
     for kind, config in KINDS.items():
         status, out, _ = run(capsys, command, kind, "--help")
         assert status == 0
-        assert {option.flag for option in OPTIONS if f"\n  {option.flag} " in out} == {
-            option.flag for option in options_of(config)
+        assert {flag for flag in flags if f"\n  {flag} " in out} == {
+            option.flag for option in config.options().values()
         }
 
 
 def test_a_comparison_lists_the_options_of_a_unit(capsys):
     _, out, _ = run(capsys, "compare", "units", "--help")
-    for option in options_of(KINDS["dot"]):
+    for option in KINDS["dot"].options().values():
         assert f"\n  {option.flag} " in out
 
 

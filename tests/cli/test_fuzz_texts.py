@@ -71,7 +71,7 @@ OPTIONS = ("--format", "--accumulator", "--lanes", "--stages", "--result", "--sc
 @fuzz(40)
 @given(st.sampled_from(OPTIONS), st.sampled_from(WORDS) | misspelt(("e4m3", "aligned:13", "32")))
 def test_units(option, text):
-    """Of a unit's description every field is checked before any work."""
+    """Every field of a unit's description is checked before any work."""
     name = {"--format": "formats", "--result": "out"}.get(option) or option[2:]
     values: dict[str, Any] = {name: text}
     found = outcome(lambda: DotConfig(**values))

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from compare_fakes import FAKES, broken
-from compare_sample import Quiet
+from compare_sample import Quiet, swept
 from mxdot.compare.accuracy import evaluate
-from mxdot.compare.studies import Sampling, Study, Sweep, Target, processes, search
+from mxdot.compare.studies import Sampling, Study, Target, processes, search
 from mxdot.compare.studies.narrowest import AS_GOOD_DB, Search, SearchTask, smallest
 from mxdot.compare.studies.searches import measure_command
 from mxdot.compare.studies.table import show_found
@@ -104,7 +104,7 @@ def test_a_target_that_is_none(arguments, message):
 
 
 def test_a_study_is_searched_and_kept(tmp_path, capsys):
-    study = Study("t", (Sweep("e4m3", "exact", "8"),), data=("normal",), sampling=SAMPLING)
+    study = Study("t", (swept("e4m3", "exact", "8"),), data=("normal",), sampling=SAMPLING)
     observer = Quiet()
     tools = replace(FAKES, evaluate=evaluate)
     found = search(study, Target(40), tmp_path, processes(2), observer, tools)
@@ -130,7 +130,7 @@ def test_a_study_is_searched_and_kept(tmp_path, capsys):
 
 
 def test_a_search_that_fails_says_why(tmp_path, capsys):
-    study = Study("t", (Sweep("e4m3", "exact", "8"),), data=("normal",), sampling=SAMPLING)
+    study = Study("t", (swept("e4m3", "exact", "8"),), data=("normal",), sampling=SAMPLING)
     tools = replace(FAKES, evaluate=broken)
     found = search(study, Target(40), tmp_path, processes(1), Quiet(), tools)
     assert [f.error for f in found] == ["ArithmeticError: no number"] * 3
@@ -140,13 +140,13 @@ def test_a_search_that_fails_says_why(tmp_path, capsys):
 
 
 def test_a_format_that_the_accumulator_to_match_does_not_take_is_refused(tmp_path):
-    study = Study("t", (Sweep("int8,e4m3", "exact", "8"),), data=("normal",))
+    study = Study("t", (swept("int8,e4m3", "exact", "8"),), data=("normal",))
     with pytest.raises(ValueError, match="match: accumulator int32 takes integer formats only"):
         search(study, Target(match="int32"), tmp_path, processes(1), Quiet(), FAKES)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_search_needs_data(tmp_path):
-    study = Study("t", (Sweep("e4m3", "exact", "8"),), data=())
+    study = Study("t", (swept("e4m3", "exact", "8"),), data=())
     with pytest.raises(ValueError, match="find narrowest needs data: --data"):
         search(study, Target(40), tmp_path, processes(1), Quiet(), FAKES)

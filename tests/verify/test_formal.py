@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from mxdot.cli import main
 from mxdot.hw.arithmetic.scale import ScaleAdder
-from mxdot.verify.formal import __main__ as command
 from mxdot.verify.formal import engine, linear
+from mxdot.verify.formal import run as command
 from mxdot.verify.formal.claim import Claim, prove
 from mxdot.verify.formal.engine import Verdict, decide
 from mxdot.verify.formal.observer import component, cut
@@ -137,7 +138,7 @@ def test_functions_of_one_lane_may_share_an_input(tmp_path):
 @pytest.mark.parametrize("bug", [False, True])
 @pytest.mark.parametrize("unit", ["exact", "aligned13"])
 def test_a_case_of_a_loop(unit, bug, tmp_path):
-    """That of the nearest grids, of all that `make formal` looks at."""
+    """Case of the nearest grids, one of all that `make formal` tries."""
     claim = CLAIMS[f"loop:{unit}-e2m1"]
     subject = claim.seeded(claim.subject()) if bug else claim.subject()
     verdict = engine.decide(subject, claim.rule, tmp_path, LIMIT, [FAR_BELOW + 1])
@@ -156,7 +157,7 @@ def test_a_claim_that_does_not_hold_is_an_exit_status(monkeypatch, capsys):
         "odd", "a sum", lambda: component(ScaleAdder()), lambda m, p: p.exponent != p.a + p.b
     )
     monkeypatch.setattr(command, "claims", lambda: iter([wrong]))
-    assert command.main([]) == 1
+    assert main(["verify", "formal"]) == 1
     assert "FAILED odd: refuted" in capsys.readouterr().out
 
 
@@ -168,10 +169,10 @@ def test_a_claim_that_does_not_hold_is_an_exit_status(monkeypatch, capsys):
     ],
 )
 def test_bad_arguments_are_one_line(arguments, message, capsys):
-    assert command.main(arguments) == 2
-    assert capsys.readouterr().err == f"formal: error: {message}\n"
+    assert main(["verify", "formal", *arguments]) == 2
+    assert capsys.readouterr().err == f"mxdot: error: {message}\n"
 
 
 def test_a_proof_that_takes_too_long_is_a_failure(capsys):
-    assert command.main(["--only", "largest:32x5", "--limit", "0.01"]) == 1
+    assert main(["verify", "formal", "--only", "largest:32x5", "--limit", "0.01"]) == 1
     assert "took longer than 0.01 s" in capsys.readouterr().out

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mxdot.cli import main
 from mxdot.hw.matmul.counters import Counters
 from mxdot.hw.verilog import default_top, generate
 from mxdot.model import QuantizeConfig
@@ -19,8 +20,8 @@ from mxdot.verify.formal.claim import Claim
 from mxdot.verify.formal.engine import Verdict
 from mxdot.verify.formal.facts import Fact, exposed, facts
 from mxdot.verify.formal.observer import component, unit
-from mxdot.verify.mutate import __main__ as command
 from mxdot.verify.mutate import bench, design, equivalence, model, python_source, rows, rtlil
+from mxdot.verify.mutate import run as command
 from mxdot.verify.mutate.equivalence import Given, Limits
 from mxdot.verify.mutate.score import Fate, MutantOutcome, judged, score
 from mxdot.verify.small_units import UNITS, Unit
@@ -59,7 +60,7 @@ def test_what_was_judged_is_kept(made, outcomes, monkeypatch):
 
 
 def test_a_bench_that_sees_nothing_leaves_survivors(made, outcomes, tmp_path, monkeypatch):
-    """And what the bench kills, ABC finds to be another unit."""
+    """ABC finds each mutant that the bench kills to be another unit."""
     passed = UnitResult(UNIT.name, "", compared=1)
     monkeypatch.setattr(bench, "run", lambda *_: passed)
     found = judged(made, 1, tmp_path, Cache(tmp_path / "results"), LIMITS, lambda outcome: None)
@@ -290,7 +291,10 @@ def test_mutants_of_python_change_one_expression():
 
 @pytest.mark.parametrize(
     ("tests", "fate"),
-    [(("test_blocks", "test_quantize"), Fate.KILLED), (("test_trace",), Fate.SURVIVED)],
+    [
+        (("model/test_blocks", "model/test_quantize"), Fate.KILLED),
+        (("model/test_trace",), Fate.SURVIVED),
+    ],
 )
 def test_a_mutant_of_the_model(tests, fate, tmp_path):
     part = model.Part("rules", ("scale_rules.py",), tests)
@@ -307,14 +311,14 @@ def test_the_score_leaves_equal_mutants_out():
 def test_the_command_says_who_survived(monkeypatch, capsys):
     outcome = MutantOutcome("odd", "stuck net: x", Fate.SURVIVED, "another unit, says ABC", 1.0)
 
-    def judge(args, cache, tell):
+    def judge(sample, cache, tell):
         tell(outcome)
         return [outcome]
 
     monkeypatch.setattr(
         command, "subjects", lambda: [command.MutationSubject("odd", "odd unit", judge)]
     )
-    assert command.main([]) == 1
+    assert main(["verify", "mutate"]) == 1
     out, err = capsys.readouterr()
     assert "survived odd: stuck net: x; another unit, says ABC" in out
     assert err == "1 mutants, score 0.0%: the goal of 99% is missed\n"
@@ -334,5 +338,5 @@ def test_the_command_says_who_survived(monkeypatch, capsys):
     ],
 )
 def test_bad_arguments_are_one_line(arguments, message, capsys):
-    assert command.main(arguments) == 2
-    assert capsys.readouterr().err == f"mutate: error: {message}\n"
+    assert main(["verify", "mutate", *arguments]) == 2
+    assert capsys.readouterr().err == f"mxdot: error: {message}\n"

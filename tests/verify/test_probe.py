@@ -243,7 +243,7 @@ def test_more_bits_than_products_show():
 
 
 def test_one_wrong_bit_in_random_data_is_no_fit():
-    """What no experiment asks: results of few exponents have their last bit set."""
+    """Deviation that no experiment asks: results of few exponents have their last bit set."""
 
     class Flips(ModelUnit):
         def __call__(self, a, b, c):

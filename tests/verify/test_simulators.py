@@ -77,7 +77,7 @@ def test_a_unit_whose_items_share_state_is_not_dealt_to_many_runs(config, tmp_pa
 
 
 def test_processors_without_tables_of_three_inputs(tmp_path, monkeypatch):
-    """Where AVX-512 is missing operations stand for its instruction."""
+    """Operations replace the instruction of AVX-512 on machines without it."""
     monkeypatch.setattr(bitsliced, "_FLAGS", (*bitsliced._FLAGS, "-mno-avx512f"))
     assert simulated("bitsliced", DotConfig("e3m2", 4, "aligned:4"), tmp_path).passed
 

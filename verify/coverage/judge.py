@@ -1,13 +1,28 @@
-"""What the coverage of one unit comes to: reached, constant, with a reason, or a hole."""
+"""Verdict on the coverage of one unit: reached, constant, with a reason, or a hole."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .constants import constant
+from ...synth.tools import run_abc, run_yosys
+from ..formal import aig
 from .points import Counts, Point, read
 from .reasons import Reason, explained
+
+LIMIT = 120.0  # seconds of each tool
+_SCRIPT = f"""
+read_verilog {{verilog}}
+hierarchy -check -top {{top}}
+proc
+flatten
+setattr -set keep 1 {{wires}}
+expose {{wires}}
+{aig.PASSES}
+setundef -init -zero
+write_aiger -symbols case.aig
+"""
+_ABC = "read case.aig; zero; strash; scorr; fraig; dc2; write_aiger -s out.aig"
 
 
 @dataclass(frozen=True)
@@ -75,3 +90,20 @@ def _net(instance: str, bit: str) -> str:
     parts = instance.split(".")
     below = parts[parts.index("dut") + 1 :] if "dut" in parts else parts[2:]
     return ".".join([*below, bit])
+
+
+def constant(verilog: Path, top: str, bits: Collection[str], directory: Path) -> set[str]:
+    """Which of these bits, `path.to.net[3]` below the top, never change from registers of 0 on.
+
+    SynthesisError when a tool fails, ModuleNotFoundError without pyosys.
+    """
+    if not bits:
+        return set()
+    directory.mkdir(parents=True, exist_ok=True)
+    names = sorted({bit.partition("[")[0] for bit in bits})
+    wires = " ".join(f"w:{name}" for name in names)
+    text = _SCRIPT.format(verilog=verilog.resolve(), top=top, wires=wires)
+    run_yosys(text, directory, top, LIMIT)
+    run_abc(_ABC, directory, top, LIMIT)
+    outputs = aig.read(directory / "out.aig").outputs
+    return {bit for bit in bits if outputs.get(aig.named(bit)) in (aig.FALSE, aig.TRUE)}

@@ -22,7 +22,7 @@ class Point:
 
     @property
     def bit(self) -> str:
-        """Of a toggle, the net's bit: without its direction."""
+        """Net's bit of a toggle, without its direction."""
         return re.sub(r":[01]->[01]$", "", self.what)
 
 

@@ -61,7 +61,7 @@ def _unit(unit: Judged) -> str:
 
 
 def _holes(unit: Judged) -> str:
-    """Those that need a test or a reason, then those that have a reason, then constant nets."""
+    """Holes that need a test or a reason, then those with a reason, then constant nets."""
     told = [(point, "no reason") for point in unit.holes]
     told += [(point, reason.why) for point, reason in unit.reasons.items()]
     told += [(point, "proved constant") for point in unit.constants]

@@ -1,15 +1,18 @@
-"""And-inverter graphs in the binary AIGER format, and two copies of one that share their state."""
+"""And-inverter graphs in the binary AIGER format: copies that share a state, cycles unrolled."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 FALSE, TRUE = 0, 1
 
 
 def passes(first: str = "opt -full", second: str = "opt") -> str:
-    """Of Yosys: a flat design, its processes gone, becomes what `write_aiger` takes, simplified
-    first by its own cells, then by gates."""
+    """Yosys passes that turn a flat design without processes into the cells of `write_aiger`.
+
+    first, second: simplification of word-level cells and of gates.
+    """
     return f"""
 memory_map
 {first}
@@ -42,7 +45,7 @@ class Aig:
 
 
 def read(path: Path) -> Aig:
-    """What Yosys' `write_aiger -symbols` wrote, or ABC's `write_aiger -s`."""
+    """Read a file of Yosys' `write_aiger -symbols` or of ABC's `write_aiger -s`."""
     data = path.read_bytes()
     end = data.index(b"\n")
     _, inputs, registers, outputs, ands = map(int, data[4:end].split()[:5])
@@ -137,7 +140,7 @@ class Builder:
         return nodes
 
     def write(self, path: Path, nexts: Sequence[int], output: int) -> None:
-        """As binary AIGER with one output; registers begin at 0."""
+        """Write binary AIGER with one output; registers begin at 0."""
         total = self.inputs + self.registers + len(self.ands)
         head = f"aig {total} {self.inputs} {self.registers} 1 {len(self.ands)}\n"
         body = bytearray("".join(f"{x}\n" for x in (*nexts, output)), "ascii")
@@ -148,3 +151,32 @@ class Builder:
                     value >>= 7
                 body.append(value)
         path.write_bytes(head.encode() + bytes(body))
+
+
+def unroll(
+    graph: Aig,
+    cycles: int,
+    fixed: dict[str, int],
+    path: Path,
+    order: Callable[[tuple[str, int]], Any] | None = None,
+) -> None:
+    """Write a graph whose output is that of the last of `cycles`, from any state in the first one.
+
+    fixed: values of inputs, by name, in every cycle; order: what inputs are sorted by.
+    """
+    free = [name for name in graph.inputs if name[0] not in fixed]
+    if order is not None:
+        free.sort(key=order)
+    builder = Builder(cycles * len(free) + len(graph.nexts), 0)
+    state = [builder.input(cycles * len(free) + i) for i in range(len(graph.nexts))]
+    bad = FALSE
+    for cycle in range(cycles):
+        given = {name: builder.input(cycle * len(free) + i) for i, name in enumerate(free)}
+        leaves = [
+            given[name] if name in given else fixed[name[0]] >> name[1] & 1 for name in graph.inputs
+        ]
+        nodes = builder.copy(graph, [*leaves, *state])
+        state = [nodes[x >> 1] ^ x & 1 for x in graph.nexts]
+        (output,) = graph.outputs.values()
+        bad = nodes[output >> 1] ^ output & 1
+    builder.write(path, [], bad)

@@ -21,7 +21,6 @@ from .claim import Claim
 from .engine import Verdict
 from .observer import CASE, ObservedUnit, Rule, cut, unit
 from .rounding import round_to
-from .steps import unroll
 from .values import LANES, NAN, ROWS, cases, element, loop, sum_of_lanes
 
 FRACTION = 13
@@ -34,7 +33,7 @@ TOTAL = "sum0_o_total"
 
 
 def claims() -> Iterator[Claim]:
-    """Of E2M1; of E3M2, whose products are cut in fact, what enters the loop of `aligned:F`."""
+    """Claims about E2M1, and the loop's input of `aligned:F` for E3M2, whose products are cut."""
     e2m1, e3m2 = FORMATS["e2m1"], FORMATS["e3m2"]
     assert isinstance(e2m1, FloatFormat)
     assert isinstance(e3m2, FloatFormat)
@@ -132,7 +131,7 @@ def _leading(fmt: FloatFormat) -> int:
 
 
 def _largest_term(fmt: FloatFormat) -> int:
-    """Of a product, in units of the last digit that is kept."""
+    """Magnitude of a product, in units of the last digit that is kept."""
     significand = (2 << fmt.mantissa_bits) - 1
     return (significand**2 << FRACTION) >> 2 * fmt.mantissa_bits
 
@@ -210,7 +209,7 @@ def _peaks(fmt: FloatFormat) -> Rule:
 
 
 def _terms(fmt: FloatFormat) -> Rule:
-    """Of a c that is finite, and scales that are numbers."""
+    """True for a finite c, and scales that are numbers."""
 
     def wrong(m: Module, p: Any) -> Value:
         peak, there = vars(p)[PEAK], vars(p)[ANY]
@@ -298,12 +297,12 @@ BY_DIGITS = "read digits.aig; collapse -r; strash; iprove; print_status"
 
 
 def by_digits(subject: ObservedUnit, rule: Rule, directory: Path, limit: float) -> Verdict:
-    """As `engine.decide`, of a sum of words: inputs by the place of their digit, signs first.
+    """Decide like `engine.decide`, but for a sum of words: inputs by digit, signs first.
 
-    What is wrong is found soon by other means, and may have large diagrams.
+    Other means refute a wrong sum soon; its diagrams may be large.
     """
     graph = aig.read(engine.build(subject, rule, directory, limit))
-    unroll(graph, 1, {}, directory / "digits.aig", _place)
+    aig.unroll(graph, 1, {}, directory / "digits.aig", _place)
     soon = engine.ask(SOON, directory, "the subject", limit)
     if soon is not Verdict.UNDECIDED:
         return soon

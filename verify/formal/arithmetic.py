@@ -45,7 +45,7 @@ from .rounding import round_to
 
 
 def claims() -> Iterator[Claim]:
-    """Of every piece, at the widths of units with 32 lanes unless they say otherwise."""
+    """Claims about every piece, at the widths of units with 32 lanes unless they say otherwise."""
     yield _piece("scale-adder", "exponent is (a - 127) + (b - 127), nan as 255 says",
                  ScaleAdder, _scale_adder)  # fmt: skip
     yield _piece("scale-multiplier", "E4M3 scales: the product of both, subnormals and zeros too",

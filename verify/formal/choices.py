@@ -34,7 +34,7 @@ ERRORS, SUMS = ("error_o_errors0", "error_o_errors1"), ("sum2_o_sums0", "sum2_o_
 
 
 def claims() -> Iterator[Claim]:
-    """Of shift registers, and of a unit that chooses between E2M1 and INT4."""
+    """Claims about shift registers and a unit that chooses between E2M1 and INT4."""
     yield Claim(
         "lfsr:words",
         f"words of {LANES} lanes: after a reset lane i has the seed i x 2^{AHEAD} steps on; x ^= x "
@@ -114,7 +114,7 @@ def _errors_of_unit() -> ObservedUnit:
 
 
 def _errors(m: Module, p: Any) -> Value:
-    """Of a block that came in the cycle before."""
+    """Compare errors of the block that came in the cycle before."""
     values = [p.in_values.word_select(i, 16) for i in range(BLOCK)]
     fields = [value[FRACTION:15] for value in values]
     largest: Value = Const(0, 8)

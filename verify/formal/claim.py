@@ -9,16 +9,16 @@ from .engine import Verdict, decide
 from .observer import ObservedUnit, Rule
 
 BUGS = ((" + ", " - "), (" ^ ", " | "), (" & ", " | "), (" ? ", " ? ~"))
-"""What a seeded bug replaces: the first of these that the text has."""
+"""Replacements that seed a bug: the first whose left text is there."""
 
 
 Decision = Callable[[ObservedUnit, Rule, Path, float], Verdict]
-"""How a claim is decided: as `engine.decide`, or by that and something before it."""
+"""Function that decides a claim, such as `engine.decide`."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a subject does, said twice: in words, and as a rule that tells when it does not.
+    """Behaviour of a subject, in words and as a rule that tells when it is wrong.
 
     bug: (right, wrong) text of the subject, replaced once, which the proof must refute; one of
     `BUGS` when None.
@@ -31,9 +31,9 @@ class Claim:
     bug: tuple[str, str] | None = None
     decide: Decision = decide
     bits: int | None = None
-    """Of the inputs that it speaks of, if not of all that the subject has."""
+    """Bits of the inputs that the claim covers; None for all of the subject."""
     state: str = "any state"
-    """In which registers begin, where it is about any number of cycles."""
+    """State in which registers begin, for claims about any number of cycles."""
 
     def seeded(self, subject: ObservedUnit) -> ObservedUnit:
         """The subject with its bug."""
@@ -46,7 +46,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a claim; times in seconds."""
+    """Verdicts about a claim; times in seconds."""
 
     claim: Claim
     space: str
@@ -76,7 +76,7 @@ def prove(claim: Claim, directory: Path, limit: float) -> Result:
 
 
 def space(claim: Claim, subject: ObservedUnit) -> str:
-    """How many inputs there are, as a power of two."""
+    """Number of inputs as a power of two, in words."""
     every = f" in every cycle, from {claim.state}" if subject.clock and not subject.cycles else ""
     bits = subject.input_bits if claim.bits is None else claim.bits
     return f"2^{bits}{every}"

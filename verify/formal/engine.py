@@ -8,11 +8,10 @@ from pathlib import Path
 from ...synth.tools import run_abc, run_yosys
 from . import aig
 from .observer import CASE, ObservedUnit, Observer, Rule, bench
-from .steps import unroll
 
 
 def _script(passes: str, write: str) -> str:
-    """Of Yosys: from a subject and its observer to their graph."""
+    """Yosys script that makes the graph of a subject and its observer."""
     return f"""
 read_rtlil observer.il
 read_verilog subject.v both.v
@@ -45,7 +44,7 @@ CYCLES = "read case.aig; ifraig; iprove; print_status"
 
 
 class Verdict(Enum):
-    """What became of a question."""
+    """Answer to a question."""
 
     PROVED = "proved"
     REFUTED = "refuted"
@@ -96,7 +95,7 @@ def _cycles(
     graph = aig.read(directory / "both.aig")
     commands = CASE_OF_CYCLES if subject.cases else CYCLES
     for number in range(max(1, subject.cases)) if cases is None else cases:
-        unroll(graph, subject.cycles, {CASE: number}, directory / "case.aig")
+        aig.unroll(graph, subject.cycles, {CASE: number}, directory / "case.aig")
         verdict = ask(commands, directory, "the subject", limit)
         if verdict is not Verdict.PROVED:
             return verdict
@@ -104,7 +103,7 @@ def _cycles(
 
 
 def ask(commands: str, directory: Path, source: str, limit: float) -> Verdict:
-    """What ABC's `print_status` says at the end of commands in `directory`; errors as `decide`'s.
+    """Run ABC's commands in `directory`: the verdict of `print_status`. Errors as in `decide`.
 
     RuntimeError when it says nothing.
     """

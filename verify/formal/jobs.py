@@ -35,7 +35,7 @@ TAKEN_FIRST = ("& (o_ready | ~o_valid_register)", "& o_ready")
 
 
 def claims() -> Iterator[Claim]:
-    """Of the smallest unit, and of one with larger tiles and narrower beats."""
+    """Claims about the smallest unit, and one with larger tiles and narrower beats."""
     for name, config, words in (
         ("matmul", CONFIG, "a tile of one row, a beat each"),
         ("matmul-narrow", NARROW, "tiles of two rows, two beats each"),

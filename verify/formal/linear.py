@@ -34,10 +34,10 @@ Net = int | str
 
 @dataclass(frozen=True)
 class Netlist:
-    """Of one module.
+    """Netlist of one module.
 
-    ports: nets, lowest first; drivers: the nets that each net depends on; adders: by the net of a
-    sum, that of its carry and those of its operands; inverters: by output.
+    ports: nets, lowest first. drivers: nets that each net depends on. adders: nets of the carry and
+    the operands, by the net of the sum. inverters: by output.
     """
 
     ports: Mapping[str, Sequence[Net]]

@@ -29,17 +29,17 @@ SMALLER: dict[str, UnitConfig] = {
     "integer": DotConfig("int4", 4, "int32", 3, out="int8_full:shift", zero_points="a"),
     "quantize-scale": QuantizeConfig("e2m1", 4, "bfloat16", scales="e4m3", stages=4),
 }
-"""In place of units of which ABC does not finish: products of 8 bits, 16 quotients."""
+"""Smaller units instead of those that ABC does not finish: products of 8 bits, 16 quotients."""
 UNDECIDED = ("matmul",)
-"""Of which no smaller one finishes either."""
+"""Units without a smaller one that ABC finishes."""
 OTHERS = {"dot-exact": "sky130", "quantize": "sky130"}
-"""Which units are mapped to another process, too."""
+"""Second process of a unit."""
 BUG, BUGS = (" & ", " | "), {"dot-quantize": (" | ", " & ")}
 """The first such operation of the netlist; where ABC does not refute it, another."""
 
 
 def claims() -> Iterator[Claim]:
-    """Of a small unit of each kind."""
+    """Claims about a small unit of each kind."""
     for unit in (unit for unit in UNITS if unit.name not in UNDECIDED):
         config = SMALLER.get(unit.name, unit.config)
         for process in ("asap7", *filter(None, [OTHERS.get(unit.name)])):
@@ -88,6 +88,6 @@ def _differ(m: Module, p: Any) -> Value:
 
 
 def _equivalent(subject: ObservedUnit, rule: Rule, directory: Path, limit: float) -> Verdict:
-    """As `engine.decide`, from registers of 0."""
+    """Decide like `engine.decide`, but from registers of 0."""
     build(subject, rule, directory, limit, FROM_ZERO)
     return ask(EQUIVALENT, directory, "the subject", limit)

@@ -1,4 +1,4 @@
-"""What a proof is about: a subject in Verilog, and an observer that says when it is wrong."""
+"""Subject of a proof in Verilog, and an observer that says when it is wrong."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -28,10 +28,10 @@ class ObservedUnit:
     inputs: Mapping[str, int]
     """Widths by name, without the clock, with the reset."""
     shapes: Mapping[str, ShapeLike]
-    """Of all ports but the clock, with the reset."""
+    """Shapes of all ports except the clock, with the reset."""
     clock: str = ""
     reset: str = ""
-    """Empty where it has no registers."""
+    """Empty for a module without registers."""
     tied: Mapping[str, int | str] = field(default_factory=dict)
     """Inputs that a claim gives a fixed value: a number, or bits of which each `-` is free."""
     cycles: int = 0
@@ -52,7 +52,7 @@ class ObservedUnit:
 
     @property
     def input_bits(self) -> int:
-        """Of inputs in one cycle."""
+        """Bits of the free inputs in one cycle."""
         return sum(self.free.values())
 
     @property
@@ -181,7 +181,7 @@ def bench(subject: ObservedUnit) -> str:
 
 
 def _fixed(name: str, value: int | str) -> str:
-    """What drives an input with a fixed value."""
+    """Driver of an input with a fixed value."""
     if isinstance(value, int):
         return str(value)
     free = iter(reversed(range(value.count("-"))))

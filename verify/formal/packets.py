@@ -25,7 +25,7 @@ TELLS, HEARS = ("tiles_", "mode", "use_d", "start", "reset"), ("busy", "done", "
 
 
 def claims() -> Iterator[Claim]:
-    """Of the smallest unit."""
+    """Claim about the smallest unit."""
     yield Claim(
         "packets:matmul",
         "jobs of any size: A and B are taken up to one TLAST a job; each wrong beat of theirs "
@@ -76,7 +76,7 @@ def without_registers(config: MatmulConfig) -> ObservedUnit:
 
 
 class _Job:
-    """What a job does by what the unit is given, and by the beats that are taken."""
+    """Compare a job with its inputs and with the beats that are taken."""
 
     def __init__(self, m: Module, p: Any) -> None:
         self.p = p
@@ -117,7 +117,7 @@ def beat_taken(p: Any, name: str) -> Value:
 
 
 class Loops:
-    """Where a packet is in three loops, the innermost one last.
+    """Place of a packet in three loops, the innermost one last.
 
     done: steps of each. last: whether the next step is to be the last of all. ended: whether that
     is taken now. go: a step is taken. idle: they begin anew, where that is not left to the caller.

@@ -16,7 +16,7 @@ from .units import ONE_OR_NAN
 
 BLOCK = 4
 RING_TOO_SOON = ("assign i_ready = ", "assign i_ready = i_valid | ")
-"""The same bug where a unit of several beats has its ring."""
+"""Bug in the ring of a unit of several beats."""
 QUANTISERS = {
     "1-beat": QuantizeConfig("e2m1", BLOCK, "bfloat16", stages=3),
     "2-beats": QuantizeConfig("e2m1", BLOCK, "bfloat16", beats=2, stages=3),
@@ -28,7 +28,7 @@ QUANTISERS = {
     "micro": QuantizeConfig("sm4", BLOCK, "bfloat16", micro=True, beats=2, stages=3),
     "choice": QuantizeConfig("e2m1,int4_symmetric", BLOCK, "bfloat16", select=4, stages=4),
 }
-"""Of values with as many exponents as float32 has."""
+"""Units whose values have as many exponents as float32."""
 KINDS = {
     "e4m3-scales": "E4M3 scales, values of 2^127 and infinities, ",
     "stochastic": "stochastic rounding, ",
@@ -37,11 +37,11 @@ KINDS = {
     "choice": "choosing between E2M1 and INT4, ",
 }
 LARGE_OR_INFINITE = "-1111111-0000000"
-"""Of bfloat16, with either sign."""
+"""2^127 and infinities of bfloat16, with either sign."""
 TIED: dict[str, dict[str, int | str]] = {
     "e4m3-scales": {"in_outer": 0x3F800000, "in_values": LARGE_OR_INFINITE * 2}
 }
-"""What is not free, where ABC would not finish else: 1, as a float32, and values of a beat."""
+"""Inputs that are not free, because ABC would not finish: 1 as a float32, and a beat's values."""
 SIX_AND_MORE = f"{0:032b}-100000010-00000-100000011000000"
 """Values of 6, and of 4 or 5, of which E2M1 has no 5, of either sign; and zeros."""
 DOT_QUANTISER = DotQuantizeConfig(
@@ -51,7 +51,7 @@ DOT_QUANTISER = DotQuantizeConfig(
 
 
 def claims() -> Iterator[Claim]:
-    """Of the smallest blocks."""
+    """Claims about the smallest blocks."""
     for name, config in QUANTISERS.items():
         beats = f"{config.beats} beats" if config.beats > 1 else "1 beat"
         kind = KINDS.get(name, "")

@@ -1,4 +1,4 @@
-"""What streams of a unit do, whatever it computes: rules that count, time and queue its results."""
+"""Rules about a unit's streams, whatever it computes: they count, time and queue its results."""
 
 from typing import Any
 

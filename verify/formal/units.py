@@ -31,12 +31,12 @@ WAITING = [
 ]  # fmt: skip
 """Accumulator, stages, products in flight: loops of one cycle and of more."""
 UNFINISHED = {("exact", 6, 1), ("fused:3", 3, 3)}
-"""Of which ABC does not prove a chain in minutes (docs/verification.md): registers cut the addition
-of c, or many blocks wait."""
+"""Units whose chain ABC does not prove in minutes (docs/verification.md): registers cut the
+addition of c, or many blocks wait."""
 
 
 def claims() -> Iterator[Claim]:
-    """Of units of E2M1, the smallest format."""
+    """Claims about units of E2M1, the smallest format."""
     for accumulator, stages, interleave in [*STRAIGHT, *WAITING]:
         config = DotConfig("e2m1", 4, accumulator, stages, load_c=False, status=False,
                            interleave=interleave)  # fmt: skip
@@ -67,7 +67,7 @@ def _room(config: DotConfig) -> int:
 
 
 def _slot(m: Module, p: Any, config: DotConfig) -> Value:
-    """Of the block that is offered."""
+    """Value of the block that is offered."""
     last = config.interleave - 1
     slot = Signal(range(max(2, config.interleave)))
     if last:

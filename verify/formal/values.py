@@ -27,7 +27,7 @@ NAN = 0x7FC00000
 
 
 def claims() -> Iterator[Claim]:
-    """Of E2M1 and E3M2, the formats without special values."""
+    """Claims about E2M1 and E3M2, the formats without special values."""
     for name in ("e2m1", "e3m2"):
         fmt = FORMATS[name]
         assert isinstance(fmt, FloatFormat)
@@ -138,7 +138,7 @@ FAR_BELOW = 50
 
 
 def _far_above(most: int) -> int:
-    """The same for a sum below c."""
+    """Places from which c counts by its sign alone in a sum below it."""
     return most.bit_length() + 3
 
 
@@ -148,7 +148,7 @@ def cases(most: int) -> int:
 
 
 def _exponent(c: Value) -> Value:
-    """Of the last digit of a float32."""
+    """Exponent of the last digit of a float32."""
     return Mux(c[23:31] == 0, 1, c[23:31]) - 150
 
 

@@ -42,7 +42,7 @@ aigmap
 opt_clean
 write_aiger -symbols mutants.aig
 """
-"""Of Yosys: mutants.il, flat, becomes Verilog and a graph of all mutants."""
+"""Yosys script that turns mutants.il, flat, into Verilog and a graph of all mutants."""
 _MODES = {
     "inv": "inverted",
     "const0": "stuck at 0",
@@ -83,7 +83,7 @@ class Design:
     verilog: Path
     aiger: Path
     reset: str
-    """Of the module; with "n" at its end it is active low."""
+    """Reset of the module; active low with "n" at its end."""
 
 
 def make(unit: Unit, count: int, seed: int, directory: Path) -> Design:
@@ -124,7 +124,7 @@ def make(unit: Unit, count: int, seed: int, directory: Path) -> Design:
 
 
 def _of_yosys(number: int, command: str) -> Mutant:
-    """What a command of Yosys says."""
+    """Output of a command of Yosys."""
     options = dict(re.findall(r"-(mode|cell|port|portbit|ctrlbit|src) (\S+)", command))
     where = f"{plain(options['cell'])}.{options['port']}[{options['portbit']}]"
     condition = f"{options['port']}[{options.get('ctrlbit')}]"

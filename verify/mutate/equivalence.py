@@ -33,8 +33,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class Given:
-    """What is known of states after a reset. rules: of facts, each over registers with an output
-    that calls the state wrong; reset: the unit's."""
+    """Knowledge about states after a reset.
+
+    rules: graphs of facts over registers, with one output that is 1 for a wrong state. reset: name
+    of the unit's reset.
+    """
 
     rules: Sequence[Aig] = ()
     reset: str = ""
@@ -119,7 +122,7 @@ def _holds(fact: Fact, limit: float) -> bool:
 
 
 _proved: dict[str, bool] = {}
-"""Of facts in this process."""
+"""True for facts that are proved, by name, in this process."""
 
 
 def _selected(graph: Aig, number: int, given: dict[tuple[str, int], int]) -> list[int]:
@@ -155,11 +158,12 @@ def step(graph: Aig, number: int, path: Path) -> None:
 
 
 def waiting(graph: Aig, number: int, path: Path, known: Given = Given()) -> None:
-    """As `step`, where registers of a section that the mutant loads otherwise may differ as long as
-    the section's valid bit is 0: both start in one state, and this relation lasts. What rules
-    say is assumed of the unit's own state, of which it is proved, not of the mutant's. A state that
-    they call wrong can only be the one before a first reset: there outputs do not count, and the
-    relation must hold after the reset.
+    """Write the question of `step`, but let registers of invalid sections differ.
+
+    Registers of a section that the mutant loads otherwise may differ while the section's valid bit
+    is 0. Both start in one state, and this relation lasts. Rules are assumed of the unit's own
+    state, for which they are proved, not of the mutant's. A state that they call wrong can only be
+    the one before a first reset: outputs do not count there, and the relation must hold after it.
     """
     free, count = _free(graph), len(graph.nexts)
     builder = Builder(len(free) + 2 * count, 0)
@@ -223,7 +227,7 @@ def _allowed(
 
 
 def _owners(graph: Aig) -> list[int | None]:
-    """Of each register the valid bit of its section, if it has one."""
+    """Valid bit of each register's section, if it has one."""
     names = [name[0] if name else "" for name in graph.registers]
     valid = {name: i for i, name in enumerate(names) if name.endswith("_register_valid")}
     owners = [valid.get(re.sub(r"_register_\w+$", "_register_valid", name)) for name in names]

@@ -20,13 +20,14 @@ from .python_source import Change, sample
 from .score import Fate, MutantOutcome, Told
 
 PACKAGE = Path(__file__).parents[2]
-"""Of mxdot: its folders model, sim and so on."""
+"""Root of mxdot, with its folders model, sim and so on."""
 LIMIT = 300.0  # seconds of the tests with one mutant; a loop without an end is killed
 
 
 @dataclass(frozen=True)
 class Part:
-    """Files of the model that are mutated together. tests: that judge, the quickest first."""
+    """Files of the model that are mutated together. tests: files that judge, the quickest
+    first."""
 
     name: str
     files: tuple[str, ...]
@@ -42,34 +43,62 @@ PARTS = (
     Part(
         "model-dot",
         ("dot.py", "products.py", "rounding.py", "specials.py"),
-        ("test_rational_presets", "test_accumulators", "test_micro", "test_trace", "test_dot",
-         "test_rational_formats", "test_machines", "test_outputs", "test_dot_rational"),
+        (
+            "model/test_rational_presets",
+            "model/test_accumulators",
+            "hw/test_micro",
+            "model/test_trace",
+            "model/test_dot",
+            "model/test_rational_formats",
+            "model/test_machines",
+            "model/test_outputs",
+            "model/test_dot_rational",
+        ),
     ),
     Part(
         "model-accumulators",
-        ("accumulators/aligned.py", "accumulators/exact.py", "accumulators/fused.py",
-         "accumulators/fixed.py", "accumulators/float32.py", "accumulators/group_sums.py"),
-        ("test_stored_sections", "test_config", "test_accumulators", "test_rational_presets",
-         "test_dot", "test_rational_formats", "test_machines", "test_pipeline",
-         "test_dot_rational"),
+        (
+            "accumulators/aligned.py",
+            "accumulators/exact.py",
+            "accumulators/fused.py",
+            "accumulators/fixed.py",
+            "accumulators/float32.py",
+            "accumulators/group_sums.py",
+        ),
+        (
+            "model/test_stored_sections",
+            "model/test_config",
+            "model/test_accumulators",
+            "model/test_rational_presets",
+            "model/test_dot",
+            "model/test_rational_formats",
+            "model/test_machines",
+            "model/test_pipeline",
+            "model/test_dot_rational",
+        ),
     ),
     Part(
         "model-quantize",
         ("quantize.py", "scale_rules.py", "blocks.py"),
-        ("test_blocks", "test_quantize", "test_scale_formats", "test_encode"),
+        (
+            "model/test_blocks",
+            "model/test_quantize",
+            "model/test_scale_formats",
+            "model/test_encode",
+        ),
     ),
     Part(
         "model-integers",
         ("requantize.py", "integers.py"),
-        ("test_integers", "test_requantize", "test_dot"),
+        ("model/test_integers", "model/test_requantize", "model/test_dot"),
     ),
-)  # fmt: skip
+)
 
 
 def checkout() -> Path:
     """The folder with model/ and tests/; ValueError where the package was installed without."""
     root = (PACKAGE / "model").resolve().parent
-    if not (root / "tests" / "test_dot_rational.py").is_file():
+    if not (root / "tests" / "model" / "test_dot_rational.py").is_file():
         raise ValueError(f"mutants of the model must run in a checkout with tests/, not in {root}")
     return root
 
@@ -90,7 +119,7 @@ def judged(
 ) -> list[MutantOutcome]:
     """The fate of every mutant. RuntimeError when the tests fail without any."""
     root = checkout()
-    texts = [path.read_text() for path in sorted((root / "tests").glob("*.py"))]
+    texts = [path.read_text() for path in sorted((root / "tests").rglob("*.py"))]
     texts += [path.read_text() for path in sorted((root / "model").rglob("*.py"))]
     against = digest([*texts, *part.tests])
     tree, whole, outcomes = directory / "tree", False, []

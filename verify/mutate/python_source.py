@@ -75,7 +75,7 @@ def _nodes(tree: ast.AST) -> Iterator[ast.expr]:
 
 
 def _changes(node: ast.expr) -> list[tuple[str, ast.expr]]:
-    """What may take the place of an expression, with the operator's name."""
+    """Replacements of an expression, each with the operator's name."""
     if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
         if isinstance(node.op, ast.BitOr) and isinstance(node.right, ast.Constant):
             return []  # X | None, a type

@@ -10,7 +10,7 @@ from ...hw.verilog import default_top
 from ...synth.errors import SynthesisError
 from ...synth.tools import run_yosys
 from ...util.scratch import scratch
-from ..formal import arithmetic, software, writes
+from ..formal import arithmetic, software
 from ..formal.claim import Claim
 from ..formal.engine import Verdict
 from ..formal.observer import SUBJECT, ObservedUnit
@@ -78,8 +78,8 @@ def whole(verilog: str, top: str) -> str:
 
 @cache
 def _rows() -> dict[str, list[tuple[Claim, ObservedUnit]]]:
-    """Those about components by themselves."""
-    return _by_module([*arithmetic.claims(), *software.claims(), *writes.claims()])
+    """Claims about components by themselves."""
+    return _by_module([*arithmetic.claims(), *software.claims()])
 
 
 def _by_module(claims: list[Claim]) -> dict[str, list[tuple[Claim, ObservedUnit]]]:

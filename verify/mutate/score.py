@@ -1,4 +1,4 @@
-"""What became of mutants, kept on disk, and the score."""
+"""Outcomes of mutants, kept on disk, and the score."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +22,7 @@ _MAKERS = ("design", "operators", "rtlil")
 
 
 class Fate(StrEnum):
-    """What became of a mutant."""
+    """Outcome of a mutant."""
 
     KILLED = "killed"
     EQUIVALENT = "equivalent"
@@ -84,7 +84,7 @@ def _kept(cache: Cache, key: str, kind: str) -> MutantOutcome | None:
 
 
 def _digest_of_bench() -> str:
-    """Of the bench, of the model that it compares with, and of what makes mutants."""
+    """Digest of the bench, the model that it compares with, and the code that makes mutants."""
     others = [
         path for kind in ("*.sv*", "*.cc") for path in sorted((_PACKAGES / "sim").rglob(kind))
     ]
@@ -93,14 +93,13 @@ def _digest_of_bench() -> str:
 
 
 def _digest_of_proofs() -> str:
-    """Of the rows of `make formal`, what proves them and makes their subjects, of the proofs of
-    equality, and of what makes mutants."""
+    """Digest of the claims of `make formal`, their proofs and subjects, and what makes mutants."""
     files = [*_own("equivalence", "rows", *_MAKERS), _PACKAGES / "synth/tools.py"]
     return _digest("verify/formal", "hw", "model", files=files)
 
 
 def _digest(*folders: str, files: Iterable[Path]) -> str:
-    """Of the Python of folders of mxdot, and of files."""
+    """Digest of the Python files of folders of mxdot, and of further files."""
     found = sorted(path for folder in folders for path in (_PACKAGES / folder).rglob("*.py"))
     return digest([path.read_text() for path in [*found, *files]])
 

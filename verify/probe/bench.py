@@ -130,7 +130,7 @@ class Bench:
     def __call__(
         self, rows: Sequence[Row], c: Sequence[float] | None = None, length: int | None = None
     ) -> NDArray[np.float64]:
-        """As `bits`, as values."""
+        """Results of `bits` as values."""
         return self.bits(rows, c, length).view(np.float32).astype(np.float64)
 
 

@@ -28,7 +28,7 @@ WIDE = Fixed(width=512, lsb=-256)  # holds every sum of products and float32
 def candidates(
     found: Findings, formats: tuple[ElementFormat, ElementFormat]
 ) -> Iterator[Accumulator]:
-    """What may fit, the more telling first; of machines of one rule the first."""
+    """Accumulators that may fit, the more telling first; one machine per rule."""
     machines = [row for row in _machines(found, formats) if alike(row)[0] == row.name]
     if found.order == "in turn":
         yield from machines

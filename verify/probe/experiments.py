@@ -17,7 +17,7 @@ from .steps import order, rounds_between_steps, terms_by_sum, together
 
 @dataclass(frozen=True)
 class Grid:
-    """Where small terms are lost: see Findings."""
+    """Measure where small terms are lost: see Findings."""
 
     kind: str
     fraction_bits: int | None

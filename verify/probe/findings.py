@@ -1,4 +1,4 @@
-"""What the experiments found out about a matrix unit."""
+"""Findings of the experiments about a matrix unit."""
 
 from dataclasses import dataclass
 

@@ -47,7 +47,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Report:
-    """What a unit computes.
+    """Description of what a unit computes.
 
     places: where the elements of a row lie that consecutive places of a step stand for, when steps
     do not take neighbours; findings and fits are of the unit with its rows put in that order.
@@ -203,7 +203,7 @@ def _named(fits: list[Fit]) -> list[Fit]:
 
 
 def _violations(found: Findings, nearest: Fit, unit: MatrixUnit) -> Iterator[str]:
-    """Where the findings differ from those of the nearest accumulator as a black box."""
+    """Differences from the findings of the nearest accumulator as a black box."""
     model = ModelUnit(nearest.accumulator, unit.formats, nearest.block)
     model.takes_c = unit.takes_c  # type: ignore[misc]
     wanted = find(Bench(model))

@@ -59,7 +59,7 @@ def build(
 
 
 def _processor() -> str:
-    """What the compiler says of this machine's processor: a program is no other's."""
+    """Compiler's description of this machine's processor, for which alone a program is."""
     command = ["g++", *_FLAGS, "-E", "-dM", "-x", "c++", "/dev/null"]
     env = find_tools().env
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
@@ -173,7 +173,7 @@ def _depth_first(tables: list[Cell], roots: list[Bit]) -> list[Cell]:
 
 
 def _inputs(netlist: Netlist, layout: Layout) -> dict[Bit, str]:
-    """What the C++ calls the nets of the inputs."""
+    """Names of the inputs' nets in C++."""
     names: dict[Bit, str] = {}
     for port in _HANDSHAKE_IN:
         if port in netlist.ports:
@@ -206,5 +206,5 @@ def _bits(netlist: Netlist, field: Field) -> list[Bit]:
 
 
 def _in_record(layout: Layout, place: int) -> int:
-    """Where a bit of a record is when its first byte in the file, the highest, is the lowest."""
+    """Place of a record's bit after its bytes are reversed."""
     return 8 * (layout.record_bytes - 1 - place // 8) + place % 8

@@ -65,5 +65,5 @@ def _present(fields: Iterable[Field], widths: dict[str, int]) -> list[tuple[str,
 
 
 def _mangled(name: str) -> str:
-    """As CXXRTL calls a public name."""
+    """CXXRTL's spelling of a public name."""
     return "p_" + name.replace("_", "__")

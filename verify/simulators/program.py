@@ -1,4 +1,4 @@
-"""What the simulators share: one C++ program, made of the Verilog by Yosys, compiled and run."""
+"""Parts of both simulators: a C++ program that Yosys makes of the Verilog, compiled and run."""
 
 import json
 import shutil
@@ -34,7 +34,7 @@ class Program:
         timeout: int,
         time_limit: float | None,
     ) -> dict[str, Any]:
-        """As `mxdot.sim.bench.bulk.Streaming`; SimulationError for a crash or the time limit."""
+        """Run like `sim.bench.bulk.Streaming`; SimulationError for a crash or the time limit."""
         numbers = map(str, (gap, stall, seed, timeout))
         command = [str(self.executable), str(records), str(results), *numbers]
         try:

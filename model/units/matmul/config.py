@@ -1,22 +1,25 @@
 """MatmulConfig: the one description of a matrix unit, for the layout, the RTL and its bench."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import index
 from typing import Any, ClassVar, NamedTuple
 
-from ...errors import choice, flag, integer
+from ...errors import choice, integer
 from ...formats import FloatFormat
-from ..composed import ComposedUnitConfig
-from ..dot import DotConfig
+from ..dot import ComposedUnitConfig, DotConfig
+from ..options import option, resolved, unit
 from .widths import LARGEST_BEATS, check_array, check_streams
 
 LARGEST_SIDE = 64
 LARGEST_COUNT = 65535
 DEPTHS = tuple(2**i for i in range(2, 11))
 SCALE_BITS = 8
-"""Of a scale in a stream: one of fewer bits has zeros above."""
+"""Width of a scale in a stream; a narrower scale has zeros above."""
 C_BITS = 32
 """Width of an initial value of C: a float32, whatever the results are."""
+_OPERANDS = "1 to some 7,000 for A, B and D together"
+_STEP, _ROW = "a whole step", "a row of a tile"
+_SWITCHES = ("initial_c", "keep_b")
 
 
 class Tiles(NamedTuple):
@@ -37,71 +40,57 @@ class Tiles(NamedTuple):
         return self.tiles * self.k_blocks
 
 
-@dataclass(frozen=True, init=False)
+def _width(side: str, default: str, legal: str) -> dict[str, Any]:
+    """Description of the option for the bytes of a stream's beat."""
+    text = f"bytes of a beat of {side.upper()}, {legal}"
+    return {"parse": int, "joint": True, "default_text": default, "help": text}
+
+
+@unit
 class MatmulConfig(ComposedUnitConfig):
     """A validated matrix unit: C = A B + D in tiles of `rows` x `columns` dot products.
 
-    ==============  =====================  ========================================================
-    parameter       legal values           effect
-    ==============  =====================  ========================================================
-    `dot`           a DotConfig with       the dot units: formats, lanes (a block of K), scales and
-                    float results, no      how many of a block, accumulator, stages, result format.
-                    micro-exponents        `load_c` follows `initial_c`: an input c that nobody
-                                           drives is left out.
-                                           With `interleave` above 1 the steps of up to so many
-                                           tiles of a row take turns
-    `rows`          1 to 64 each, less     dot units down and across the array, rows and columns of
-    `columns`       where steps or tiles   a tile
-                    have over 65,280 bits
-    `depth`         4, 8, ..., 1024        blocks of K up to which a panel of A is sent once and
-                                           kept; each operand's buffer holds 2 x depth steps
-    `a_bytes`       1 to some 7,000 for    bytes of TDATA of the streams of A, B, C and D; None is
-    `b_bytes`       A, B and D together,   a whole step (A, B) or a row of a tile (C, D) per beat
-    `c_bytes`       4,000 for C, None
-    `d_bytes`
-    `initial_c`     bool                   True adds the stream D of initial values of C
-    `keep_b`        bool                   True sends B once, and not for every row of tiles, where
-                                           the buffer's 2 x depth steps hold all of it
-    ==============  =====================  ========================================================
-
     A step is what the array takes in one cycle: for each row a block of A, for each column a block
     of B. Raises TypeError or ValueError, naming the parameter, its range and the value.
+
+    dot: the dot units, with float results and without micro-exponents. `load_c` follows
+    `initial_c`: an input c that nobody drives is left out. With `interleave` above 1 the steps of
+    up to that many tiles of a row take turns.
     """
 
     kind: ClassVar[str] = "matmul"
     title: ClassVar[str] = "MX matrix unit"
     items: ClassVar[str] = "results of products"
-    own_dot_keywords: ClassVar[tuple[str, ...]] = (
-        "load_c",
-        "zero_points",
-        "micro",
+    own_dot_keywords: ClassVar[tuple[str, ...]] = ("load_c", "zero_points", "micro")
+
+    dot: DotConfig = DotConfig()
+    rows: int = option(
+        default=8,
+        limits=(1, LARGEST_SIDE),
+        help="dot units down the array, 1 to 64, less where steps or tiles have over 65,280 bits",
+    )
+    columns: int = option(default=8, limits=(1, LARGEST_SIDE), help="dot units across it, likewise")
+    depth: int = option(
+        default=32,
+        limits=(DEPTHS[0], DEPTHS[-1]),
+        help="blocks of K up to which a panel of A is sent once and kept, 4, 8, ..., 1024; each "
+        "operand's buffer holds 2 x depth steps",
+    )
+    a_bytes: int = option(default=None, converter=resolved, **_width("a", _STEP, _OPERANDS))
+    b_bytes: int = option(default=None, converter=resolved, **_width("b", _STEP, _OPERANDS))
+    c_bytes: int = option(default=None, converter=resolved, **_width("c", _ROW, "1 to some 4,000"))
+    d_bytes: int = option(default=None, converter=resolved, **_width("d", _ROW, _OPERANDS))
+    initial_c: bool = option(
+        default=False, part="d", help="add the stream D of initial values of C"
+    )
+    keep_b: bool = option(
+        default=False,
+        part="kb",
+        help="B is sent once, not for every row of tiles, where 2 x depth steps hold all of it",
     )
 
-    dot: DotConfig
-    rows: int
-    columns: int
-    depth: int
-    a_bytes: int
-    b_bytes: int
-    c_bytes: int
-    d_bytes: int
-    initial_c: bool
-    keep_b: bool
-
-    def __init__(
-        self,
-        dot: DotConfig | None = None,
-        rows: int = 8,
-        columns: int = 8,
-        depth: int = 32,
-        a_bytes: int | None = None,
-        b_bytes: int | None = None,
-        c_bytes: int | None = None,
-        d_bytes: int | None = None,
-        initial_c: bool = False,
-        keep_b: bool = False,
-    ) -> None:
-        dot = DotConfig() if dot is None else dot
+    def _resolve(self) -> None:
+        dot = self.dot
         if not isinstance(dot, DotConfig):
             raise TypeError(f"dot must be a DotConfig, not {dot!r}")
         if dot.has_integers or dot.side_inputs:
@@ -109,29 +98,20 @@ class MatmulConfig(ComposedUnitConfig):
             raise ValueError(
                 f"dot must be a unit of float results without micro-exponents, not of {kind}"
             )
-        depth = integer("depth", depth, DEPTHS[0], DEPTHS[-1])
-        if depth not in DEPTHS:
-            raise ValueError(f"depth must be a power of two from 4 to 1024, not {depth}")
-        flag("initial_c", initial_c)
-        flag("keep_b", keep_b)
-        vars(self).update(  # the dataclass is frozen
-            dot=replace(dot, load_c=initial_c),
-            rows=integer("rows", rows, 1, LARGEST_SIDE),
-            columns=integer("columns", columns, 1, LARGEST_SIDE),
-            depth=depth,
-            initial_c=initial_c,
-            keep_b=keep_b,
-        )
+        if self.depth not in DEPTHS:
+            raise ValueError(f"depth must be a power of two from 4 to 1024, not {self.depth}")
+        vars(self)["dot"] = replace(dot, load_c=self.initial_c)  # the dataclass is frozen
         check_array(
             self.rows,
             self.columns,
             record_a=self.record_bytes("a"),
             record_b=self.record_bytes("b"),
             out_bits=self.out.bits,
-            c_bits=C_BITS * initial_c,
+            c_bits=C_BITS * self.initial_c,
         )
-        units = {side: self.unit_bytes(side) for side in ("a", "b", "c", "d")}
-        given = {"a": a_bytes, "b": b_bytes, "c": c_bytes, "d": d_bytes}
+        sides = ("a", "b", "c", "d")
+        units = {side: self.unit_bytes(side) for side in sides}
+        given = {side: self.stream_bytes(side) for side in sides}
         widths = {side: units[side] if width is None else width for side, width in given.items()}
         check_streams(widths, {side: units[side] for side in (*self.inputs, "c")})
         integer("d_bytes", widths["d"], 1, LARGEST_BEATS)
@@ -216,7 +196,7 @@ class MatmulConfig(ComposedUnitConfig):
 
     @property
     def memory_bits(self) -> int:
-        """Of the buffers of steps, and of tiles."""
+        """Bits of the buffers of steps and of tiles."""
         steps = 2 * self.depth * 8 * (self.unit_bytes("a") + self.unit_bytes("b"))
         values = self.out.bits + C_BITS * self.initial_c
         return steps + self.buffered_tiles * self.rows * self.columns * values
@@ -256,8 +236,8 @@ class MatmulConfig(ComposedUnitConfig):
             for side in (*self.inputs, "c")
             if self.stream_bytes(side) != self.unit_bytes(side)
         ]
-        extra = " initial-c" * self.initial_c + " keep-b" * self.keep_b
-        return f"{self.rows}x{self.columns} depth {self.depth}{''.join(given)}{extra} of {self.dot}"
+        array = f"{self.rows}x{self.columns} depth {self.depth}"
+        return f"{array}{''.join(given)}{self.words_of(_SWITCHES)} of {self.dot}"
 
     @property
     def name(self) -> str:
@@ -267,13 +247,5 @@ class MatmulConfig(ComposedUnitConfig):
         widths = [self.stream_bytes(side) for side in sides]
         if widths != [self.unit_bytes(side) for side in sides]:
             parts.append("w" + "_".join(map(str, widths)))
-        parts += ["d"] * self.initial_c + ["kb"] * self.keep_b
+        parts += self.parts_of(_SWITCHES)
         return "-".join([*parts, self.dot.name.removesuffix("-noc")])
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The constructor's arguments as plain values, those of `dot` as a dict under its name."""
-        names = ("rows", "columns", "depth", "a_bytes", "b_bytes", "c_bytes", "d_bytes")
-        plain = {name: getattr(self, name) for name in names}
-        flags = {"initial_c": self.initial_c, "keep_b": self.keep_b}
-        return {"dot": self.dot.arguments, **plain, **flags}

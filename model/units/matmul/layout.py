@@ -1,4 +1,4 @@
-"""What travels over the streams of a matrix unit, as bytes, and what it makes of them.
+"""Bytes of the streams of a matrix unit, and its results.
 
 Order of work: for each row of tiles, for each group of tiles in it, for each block of K, for each
 tile of the group; a group is one tile where tiles do not take turns. docs/matrix-unit.md has the
@@ -22,7 +22,7 @@ from .config import MatmulConfig
 
 
 class Golden(NamedTuple):
-    """What a job computes: C (m, n) in the result format, and the register FLAGS after it."""
+    """Results of a job: C (m, n) in the result format, and the register FLAGS after it."""
 
     result: NDArray
     flags: int

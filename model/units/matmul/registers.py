@@ -14,13 +14,13 @@ ADDRESS_BITS = 8
 COUNTER_BITS = 48
 IDENTITY = int.from_bytes(b"MXDT", "big")
 VERSION = (1, 0)
-"""Of this map: the first number changes when software must."""
+"""Version of this map: the first number changes when software must."""
 STREAMS_VERSION = (2, 0)
-"""The same of a unit with `interleave` or `keep_b`: software must send A or B in another way."""
+"""Version with `interleave` or `keep_b`: software must send A or B in another way."""
 SCALES_VERSION = (3, 0)
-"""The same of a unit with other scales than one E8M0 for a block: blocks are others too."""
+"""Version with other scales than one E8M0 per block: the layout of blocks differs too."""
 SCALE_FIELDS = ("scales", "e4m3")
-"""Of ARRAY: 0 but in such units."""
+"""Fields of ARRAY that are 0 except in units of `SCALES_VERSION`."""
 
 STREAM_ERRORS = {
     "early_last": "TLAST came before the last byte",

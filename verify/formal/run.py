@@ -1,12 +1,7 @@
-"""Prove what docs/verification.md claims, and show that each proof fails with a seeded bug.
+"""Proofs of what docs/verification.md claims, each of which must fail with a seeded bug."""
 
-make formal [ARGS='--only rounder']
-python -m mxdot.verify.formal --list
-"""
-
-import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from ...synth.errors import SynthesisError
 from ...util.scratch import scratch
@@ -23,15 +18,12 @@ from . import (
     software,
     units,
     values,
-    writes,
 )
 from .claim import Claim, prove
 
-LIMIT = 300.0  # seconds
-
 
 def claims() -> Iterator[Claim]:
-    """All of them."""
+    """All claims, in the order of docs/verification.md."""
     yield from arithmetic.claims()
     yield from values.claims()
     yield from alignment.claims()
@@ -39,43 +31,36 @@ def claims() -> Iterator[Claim]:
     yield from quantisers.claims()
     yield from choices.claims()
     yield from software.claims()
-    yield from writes.claims()
     yield from packets.claims()
     yield from jobs.claims()
     yield from facts.claims()
     yield from netlists.claims()
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line: 0 when everything chosen holds, 1 when not, 2 for a bad argument."""
-    parser = command.parser("formal", __doc__, "claims")
-    parser.add_argument("--limit", type=float, default=LIMIT, metavar="SECONDS",
-                        help="for each tool that runs (%(default)g)")  # fmt: skip
-    parser.add_argument("--markdown", action="store_true", help="rows of docs/verification.md")
-    args = parser.parse_args(arguments)
-    return command.status("formal", lambda: _run(args))
+def run(only: str, *, list_only: bool, limit: float, markdown: bool) -> int:
+    """Prove the claims with `only` in their names: 0 when all hold, 1 when not.
 
-
-def _run(args: argparse.Namespace) -> int:
-    chosen = [claim for claim in claims() if args.only in claim.name]
+    limit: seconds for each tool that runs. markdown: print rows of docs/verification.md.
+    """
+    chosen = [claim for claim in claims() if only in claim.name]
     if not chosen:
-        raise ValueError(f"only must be part of a claim's name, not {args.only!r}")
-    command.limit_above_0(args.limit)
-    if args.list:
+        raise ValueError(f"only must be part of a claim's name, not {only!r}")
+    command.limit_above_0(limit)
+    if list_only:
         for claim in chosen:
             print(f"{claim.name:28} {claim.says}")
         return 0
     failed = []
     for number, claim in enumerate(chosen, 1):
-        if not _told(claim, f"[{number}/{len(chosen)}]", args.limit, args.markdown):
+        if not _holds(claim, f"[{number}/{len(chosen)}]", limit, markdown):
             failed.append(claim.name)
     if failed:
         print(f"formal: {len(failed)} of {len(chosen)} failed: {' '.join(failed)}", file=sys.stderr)
     return int(bool(failed))
 
 
-def _told(claim: Claim, place: str, limit: float, markdown: bool) -> bool:
-    """Whether a claim holds, in a line."""
+def _holds(claim: Claim, place: str, limit: float, markdown: bool) -> bool:
+    """Prove a claim and print a line; whether it holds."""
     try:
         with scratch("formal") as directory:
             result = prove(claim, directory, limit)
@@ -95,7 +80,3 @@ def _told(claim: Claim, place: str, limit: float, markdown: bool) -> bool:
             flush=True,
         )
     return result.holds
-
-
-if __name__ == "__main__":
-    sys.exit(main())

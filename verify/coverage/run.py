@@ -1,11 +1,5 @@
-"""Coverage of the Verilog of small units: lines, branches, toggles; each hole with its reason.
+"""Coverage of the Verilog of small units: lines, branches, toggles; each hole with its reason."""
 
-make coverage [ARGS='--only dot']
-python -m mxdot.verify.coverage --list
-"""
-
-import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,34 +8,25 @@ from ...sim.engine.job import UnitJob
 from ...sim.engine.merge import merge_coverage
 from ...sim.engine.unit import run_unit, verilog_of
 from ...util.files import write_file
-from .. import command
 from ..small_units import UNITS, Unit
 from .judge import Judged, judge
 from .reasons import Reason, load, wider
 from .report import page, summary
 
 BUILD = Path("build/coverage")
-SEED = 1
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line: 0 when all is reached or has its reason, 1 when not, 2 when it cannot."""
-    parser = command.parser("coverage", __doc__, "units")
-    parser.add_argument("--seed", type=int, default=SEED, help="of the bench (%(default)s)")
-    args = parser.parse_args(arguments)
-    return command.status("coverage", lambda: _run(args))
-
-
-def _run(args: argparse.Namespace) -> int:
-    chosen = [unit for unit in UNITS if args.only in unit.name]
+def run(only: str, seed: int, *, list_only: bool) -> int:
+    """Cover the units with `only` in their names: 0 when every hole has its reason, 1 when not."""
+    chosen = [unit for unit in UNITS if only in unit.name]
     if not chosen:
-        raise ValueError(f"only must be part of a unit's name (see --list), not {args.only!r}")
-    integer("seed", args.seed, 0, 2**31 - 1)
-    if args.list:
+        raise ValueError(f"only must be part of a unit's name (see --list), not {only!r}")
+    integer("seed", seed, 0, 2**31 - 1)
+    if list_only:
         print("\n".join(f"{unit.name:18} {unit.config.name}" for unit in chosen))
         return 0
     reasons = load()
-    units = [_covered(unit, args.seed, reasons) for unit in chosen]
+    units = [_covered(unit, seed, reasons) for unit in chosen]
     return conclude(units, reasons)
 
 
@@ -83,7 +68,3 @@ def _covered(unit: Unit, seed: int, reasons: Sequence[Reason]) -> Judged:
         raise ValueError(f"{unit.name} failed: {(result.errors or ['nothing was compared'])[0]}")
     verilog = verilog_of(job)
     return judge(unit.name, verilog, sorted(directory.glob("*.dat")), reasons, directory / "case")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

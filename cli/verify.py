@@ -1,0 +1,109 @@
+"""`mxdot verify`: proofs, mutants and coverage of the RTL, and simulation for hours."""
+
+import argparse
+
+from . import soak
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add the subcommand and its own to those of `mxdot`."""
+    parser = subparsers.add_parser(
+        "verify",
+        help="prove, mutate, cover and soak the RTL",
+        description="Checks beyond `mxdot sim`; docs/verification.md has results.",
+    )
+    what = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
+    _add_formal(what)
+    _add_mutate(what)
+    _add_coverage(what)
+    soak.add_parsers(what)
+
+
+def _add(
+    what: argparse._SubParsersAction, name: str, things: str, text: str
+) -> argparse.ArgumentParser:
+    """Parser of one check, with what chooses among `things` and lists them."""
+    parser = what.add_parser(name, help=text, description=f"Check: {text}.")
+    parser.add_argument(
+        "--only", default="", metavar="TEXT", help=f"{things} with this text in their names"
+    )
+    parser.add_argument("--list", action="store_true", help=f"print the names of {things} and exit")
+    return parser
+
+
+def _add_markdown(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--markdown", action="store_true", help="rows of docs/verification.md")
+
+
+def _add_formal(what: argparse._SubParsersAction) -> None:
+    parser = _add(
+        what, "formal", "claims", "claims about the RTL are proved, and refuted with a seeded bug"
+    )
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=300.0,
+        metavar="SECONDS",
+        help="for each tool that runs (default: %(default)g)",
+    )
+    _add_markdown(parser)
+    parser.set_defaults(run=_run_formal, needs="compare")
+
+
+def _run_formal(args: argparse.Namespace) -> int:
+    from ..verify.formal.run import run
+
+    return run(args.only, list_only=args.list, limit=args.limit, markdown=args.markdown)
+
+
+def _add_mutate(what: argparse._SubParsersAction) -> None:
+    parser = _add(
+        what, "mutate", "subjects", "the bench and the tests kill mutants of the RTL and the model"
+    )
+    parser.add_argument(
+        "--count", type=int, default=40, help="mutants of each subject (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, help="of the sample and the bench (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=20.0,
+        metavar="SECONDS",
+        help="for each proof of equivalence (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--longer",
+        type=float,
+        default=120.0,
+        metavar="SECONDS",
+        help="for each proof that the limit ends (default: %(default)g)",
+    )
+    _add_markdown(parser)
+    parser.set_defaults(run=_run_mutate, needs="compare")
+
+
+def _run_mutate(args: argparse.Namespace) -> int:
+    from ..verify.mutate.equivalence import Limits
+    from ..verify.mutate.run import Sample, run
+
+    sample = Sample(args.count, args.seed, Limits(args.limit, args.longer))
+    return run(args.only, sample, list_only=args.list, markdown=args.markdown)
+
+
+def _add_coverage(what: argparse._SubParsersAction) -> None:
+    parser = _add(
+        what,
+        "coverage",
+        "units",
+        "the bench reaches every line, branch and toggle of the Verilog, or a reason says why not",
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of the bench (default: %(default)s)")
+    parser.set_defaults(run=_run_coverage, needs="compare")
+
+
+def _run_coverage(args: argparse.Namespace) -> int:
+    from ..verify.coverage.run import run
+
+    return run(args.only, args.seed, list_only=args.list)

@@ -7,9 +7,9 @@ from typing import Any
 
 from ..model.accumulators import KINDS as ACCUMULATORS
 from ..model.accumulators import MACHINES, PRESETS
-from ..model.delays import DEFAULT_DELAYS, DELAYS
 from ..model.formats import FORMATS, ROUNDINGS
 from ..model.outputs import OUTPUTS
+from ..model.pipeline.delays import DEFAULT_DELAYS, DELAYS
 from ..model.quantize import NONFINITE, SCALE_RULES
 from ..model.units import UnitConfig
 from .parser import Renamed

@@ -5,7 +5,7 @@ becomes of it: an integer that it is requantised to, or a float that it is scale
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,14 +28,28 @@ from .requantize import (
 from .rounding import F32
 from .trace import Recorder, Trace
 
-if TYPE_CHECKING:
-    from .units.dot import DotConfig
-
 INTEGER_SCALES = {"none": 0, **{f"u{bits}": bits for bits in range(2, 9)}}
 """Scales of a unit with integer results, and their bits."""
 ZERO_POINTS = ("none", "a", "b", "ab")
 
 Ints = NDArray[np.int64]
+
+
+class IntegerUnit(Protocol):
+    """What `integer_dot` asks a `DotConfig`, whose module imports this one."""
+
+    @property
+    def out(self) -> FloatFormat | IntegerOutput: ...
+    @property
+    def formats(self) -> tuple[Pair, ...]: ...
+    @property
+    def lanes(self) -> int: ...
+    @property
+    def load_c(self) -> bool: ...
+    @property
+    def scale_bits(self) -> int: ...
+    @property
+    def side_inputs(self) -> dict[str, int]: ...
 
 
 def check_integers(
@@ -65,7 +79,7 @@ def check_integers(
 
 
 def integer_dot(
-    config: "DotConfig",
+    config: IntegerUnit,
     a: NDArray[np.uint8],
     b: NDArray[np.uint8],
     c: ArrayLike = 0,
@@ -152,7 +166,7 @@ def _integers(fmt: ElementFormat, codes: NDArray[np.uint8]) -> Ints:
     return np.where(sign == 1, -magnitude, magnitude)[codes]
 
 
-def _check_codes(config: "DotConfig", a: NDArray, b: NDArray) -> tuple[int, int]:
+def _check_codes(config: IntegerUnit, a: NDArray, b: NDArray) -> tuple[int, int]:
     """(n, blocks) of the codes."""
     for name, codes, fmt in zip("ab", (a, b), config.formats[0], strict=True):
         fmt.check(codes, name)
@@ -164,7 +178,7 @@ def _check_codes(config: "DotConfig", a: NDArray, b: NDArray) -> tuple[int, int]
 
 
 def _check_inputs(
-    config: "DotConfig", given: dict[str, ArrayLike], shape: tuple[int, int]
+    config: IntegerUnit, given: dict[str, ArrayLike], shape: tuple[int, int]
 ) -> dict[str, NDArray]:
     """Every input at its full shape; those that the unit has not are neutral."""
     out = config.out

@@ -10,11 +10,11 @@ from itertools import product
 from typing import Any
 
 from ...model import DotConfig, accumulator, format_pairs
-from ...model.delays import DEFAULT_DELAYS, DELAYS
 from ...model.errors import choice, integer
 from ...model.formats import BLOCK_SCALES
 from ...model.integers import INTEGER_SCALES, ZERO_POINTS
 from ...model.outputs import output_format
+from ...model.pipeline.delays import DEFAULT_DELAYS, DELAYS
 from ...model.units.base import block_size
 from ...synth import Flow
 from ...util.data.sentences import SENTENCES

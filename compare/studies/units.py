@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...model import E8M0, Accumulator, DotConfig, ElementFormat, accumulator, format_pairs
-from ...model.delays import DEFAULT_DELAYS
+from ...model.pipeline.delays import DEFAULT_DELAYS
 from ..accuracy.scheme_units import is_known
 
 TOP = "mxdot_dot"

@@ -11,7 +11,7 @@ from itertools import takewhile
 from typing import TypeVar
 
 from .aligned import Aligned
-from .base import MAX_FRACTION_BITS, NAN_DEFAULT, NAN_NVIDIA, Accumulator
+from .base import MAX_FRACTION_BITS, NAN_DEFAULT, NAN_NVIDIA, Accumulator, FixedRegister
 from .exact import Exact, Int32
 from .fixed import Fixed
 from .float32 import BFloat16, Float16, Float32
@@ -33,6 +33,7 @@ __all__ = [
     "BFloat16",
     "Exact",
     "Fixed",
+    "FixedRegister",
     "Float16",
     "Float32",
     "Fused",

@@ -6,20 +6,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import rounding
-from ..datapath import (
+from ..pipeline.placement import Section
+from ..pipeline.sections import (
     FLOAT_LOOP,
     factor_sections,
     largest_sections,
     product_bits,
     tree_sections,
 )
-from ..pipeline import Section
+from ..pipeline.widths import Widths
 from ..products import NO_EXPONENT
 from ..rounding import F32
 from ..steps import Step, Steps
 from ..trace import Recorder
 from ..wide import WideSum, exact_sum
-from ..widths import Widths
 from .base import Narrowable, add_blocks, times_factor, truncate
 
 

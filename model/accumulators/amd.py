@@ -7,17 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import rounding
-from ..datapath import product_bits, tree_delay
 from ..formats import FLOAT32
-from ..pipeline import Section
+from ..pipeline.placement import Section
+from ..pipeline.sections import product_bits, tree_delay
+from ..pipeline.widths import FlooredWidths, Widths
 from ..products import NO_EXPONENT
 from ..rounding import F32, F64
 from ..specials import Update
 from ..steps import Step, Steps
-from ..term_widths import FlooredWidths
 from ..trace import Recorder
 from ..wide import exact_sum
-from ..widths import Widths
 from .base import truncate
 from .exact import Exact
 from .float32 import Float32

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,22 +11,30 @@ from .. import rounding
 from ..arrays import Array, namespace
 from ..errors import choice, integer
 from ..formats import BFLOAT16, FLOAT16, FLOAT32, ElementFormat, FloatFormat
-from ..pipeline import Section
+from ..pipeline.placement import Section
+from ..pipeline.widths import Widths
 from ..rounding import F32, F64
 from ..specials import Update
 from ..steps import Step, Steps
 from ..trace import Recorder
 from ..wide import WideSum
 
-if TYPE_CHECKING:
-    from ..widths import Widths
-    from .fixed import Fixed
-
 NAN_DEFAULT = 0x7FC00000
 NAN_NVIDIA = 0x7FFFFFFF
 MAX_FRACTION_BITS = 64
 RUNNING = {fmt.name: fmt for fmt in (FLOAT32, FLOAT16, BFLOAT16)}
 """Formats of running values, by name."""
+
+
+class FixedRegister(Protocol):
+    """A two's-complement register for the running value; the fields of `Fixed`."""
+
+    @property
+    def width(self) -> int: ...
+    @property
+    def lsb(self) -> int: ...
+    @property
+    def overflow(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -96,7 +104,7 @@ class Accumulator:
         return None
 
     @property
-    def register(self) -> "Fixed | None":
+    def register(self) -> FixedRegister | None:
         """The fixed-point register that holds the running value; None where it is a float32."""
         return None
 
@@ -144,7 +152,7 @@ class Accumulator:
                 f"scale_block must be the lanes with {self}, {lanes}, not {scale_block}"
             )
 
-    def term_widths(self, widths: "Widths") -> "Widths":
+    def term_widths(self, widths: Widths) -> Widths:
         """Widths of what a unit aligns with c, where that is not its products."""
         return widths
 
@@ -181,7 +189,7 @@ class Accumulator:
         """The float32 results of n dot products that start at `c` (section 4 of the contract)."""
         raise NotImplementedError
 
-    def sections(self, widths: "Widths") -> tuple[Section, ...]:
+    def sections(self, widths: Widths) -> tuple[Section, ...]:
         """The sections of a unit's datapath behind the block's products.
 
         Behind the block's sum, where `sums_exactly`.

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..datapath import FLOAT_LOOP, factor_sections
 from ..formats import ElementFormat
-from ..pipeline import Section
+from ..pipeline.placement import Section
+from ..pipeline.sections import FLOAT_LOOP, factor_sections
+from ..pipeline.widths import Widths
 from ..rounding import F32
 from ..steps import Step, Steps
 from ..trace import Recorder
 from ..wide import WideSum, exact_sum
-from ..widths import Widths
 from .base import Accumulator, add_blocks
 
 

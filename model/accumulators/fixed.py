@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import rounding
-from ..datapath import factor_sections
 from ..errors import choice
 from ..formats import FLOAT32
-from ..pipeline import Section
+from ..pipeline.placement import Section
+from ..pipeline.sections import factor_sections
+from ..pipeline.widths import Widths
 from ..rounding import F32, F64
 from ..specials import special_class, special_value
 from ..steps import Steps
 from ..trace import Recorder
 from ..wide import CARRIER_BITS, exact_sum, integers, jammed
-from ..widths import Widths
 from .base import Accumulator
 
 FLOAT64_WIDTH = CARRIER_BITS - 2

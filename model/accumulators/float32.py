@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 from .. import rounding
 from ..formats import BFLOAT16, FLOAT16, FLOAT32, FloatFormat
-from ..pipeline import Section
+from ..pipeline.placement import Section
+from ..pipeline.widths import Widths
 from ..rounding import F32
 from ..steps import Step, Steps
 from ..trace import Recorder
 from ..wide import WideSum
-from ..widths import Widths
 from .base import Accumulator, add_blocks, times_factor
 
 

@@ -8,18 +8,17 @@ from numpy.typing import NDArray
 
 from .. import rounding
 from ..arrays import Array
-from ..datapath import multiplier_delay, product_bits, tree_delay
 from ..errors import choice
 from ..formats import FLOAT32
-from ..pipeline import Section
+from ..pipeline.placement import Section
+from ..pipeline.sections import multiplier_delay, product_bits, tree_delay
+from ..pipeline.widths import FactorWidths, Widths
 from ..products import NO_EXPONENT
 from ..rounding import F32, F64
 from ..specials import Update, special_class
 from ..steps import Step, Steps
-from ..term_widths import FactorWidths
 from ..trace import Recorder
 from ..wide import exact_sum, integers
-from ..widths import Widths
 from .base import MAX_FRACTION_BITS, RUNNING, Narrowable, truncate
 from .machine import Machine
 

@@ -6,16 +6,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .. import rounding
-from ..datapath import compress_delay, multiplier_delay
 from ..formats import E2M1, E4M3, FLOAT32, ElementFormat
-from ..pipeline import Section
+from ..pipeline.placement import Section
+from ..pipeline.sections import compress_delay, multiplier_delay
+from ..pipeline.widths import GroupWidths, Widths
 from ..products import NO_EXPONENT
 from ..rounding import F32
 from ..specials import Update
 from ..steps import Step, Steps
-from ..term_widths import GroupWidths
 from ..trace import Recorder
-from ..widths import Widths
 from .base import truncate
 from .fused import fused_sections
 from .machine import Machine

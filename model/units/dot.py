@@ -9,8 +9,6 @@ from numpy.typing import ArrayLike
 
 from ..accumulators import Accumulator, any_operands
 from ..accumulators import accumulator as as_accumulator
-from ..datapath import dot_sections
-from ..delays import DEFAULT_DELAYS, DELAYS
 from ..dot import check_operands, dot
 from ..errors import choice, flag, integer
 from ..formats import (
@@ -28,10 +26,12 @@ from ..formats import (
 from ..formats.pairs import Pair, format_pairs, pairs_text
 from ..integers import INTEGER_SCALES, check_integers
 from ..outputs import IntegerOutput, convert_trace, output_format
-from ..pipeline import Pipeline, place, stage_limits
+from ..pipeline.delays import DEFAULT_DELAYS, DELAYS
+from ..pipeline.placement import Pipeline, place, stage_limits
+from ..pipeline.sections import dot_sections
+from ..pipeline.widths import Widths
 from ..schemes.array import MXArray
 from ..trace import Trace
-from ..widths import Widths
 from .base import UnitConfig, block_size, stage_count
 
 EVERY_FORMAT = ",".join([*MX_FORMATS, "e5m2xe4m3", "e4m3xe5m2"])

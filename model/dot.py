@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .accumulators import Accumulator, accumulator, check_known, warn_of_operands
+from .blocks import running_value
 from .errors import choice
 from .formats import BLOCK_SCALES, E8M0, ScaleFormat, block_scale_bits, flushed
 from .products import Pair
 from .rounding import F32
-from .running import running_value
 from .schemes.array import MXArray
 from .schemes.products import with_nan
 from .steps.codes import CodeSteps

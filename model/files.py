@@ -1,10 +1,25 @@
 """Files of users, read whole: OSError for a pipe, a device, or more bytes than the caller takes."""
 
 import errno
+import io
 import os
+import struct
+import tokenize
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from io import BufferedReader
+from math import prod
 from os import PathLike
+from pathlib import Path
 from stat import S_ISREG
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from .errors import one_line
 
 CHUNK = 2**20
 
@@ -48,3 +63,95 @@ def _no_file(path: str | PathLike[str]) -> OSError:
 
 def _too_large(path: str | PathLike[str], limit: int) -> OSError:
     return OSError(errno.EFBIG, f"it must have at most {limit} bytes", str(path))
+
+
+_DAMAGE = (
+    *(BadZipFile, EOFError, ValueError, OverflowError, KeyError, MemoryError),
+    *(zlib.error, struct.error, OSError),
+    NotImplementedError,  # a way to compress that zipfile has not
+    RuntimeError,  # an encrypted file
+    *(SyntaxError, tokenize.TokenError, TypeError),  # a header of npy that is no Python
+)
+_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+SUFFIX = ".npy"
+ROOM = 2**28  # bytes that arrays may always unpack to
+GAIN = 100  # times the size of their file that they may unpack to
+
+
+class Arrays:
+    """The arrays of an open npz file, each read when it is asked for."""
+
+    def __init__(self, file: ZipFile, limit: int) -> None:
+        self._file = file
+        _check_size(file.infolist(), limit)
+        self.names = [name.removesuffix(SUFFIX) for name in file.namelist()]
+        if len(set(self.names)) < len(self.names):
+            raise ValueError("names of arrays must differ")
+
+    def __getitem__(self, name: str) -> NDArray:
+        """One array; ValueError, naming it, when it is not there whole."""
+        try:
+            info = self._file.getinfo(name + SUFFIX)
+            with self._file.open(info) as member:
+                return _array(member.read(info.file_size + 1))  # to the end, where sums are checked
+        except _DAMAGE as error:
+            raise ValueError(f"{one_line(name)} cannot be read: {_reason(error)}") from None
+
+
+@contextmanager
+def opened(path: Path | str, limit: int) -> Iterator[Arrays]:
+    """The arrays of an npz file; ValueError where it is none, OSError where there is no file.
+
+    limit: the most bytes of the file, and of all its arrays unpacked.
+    """
+    with open_file(path, limit) as stream:
+        start = stream.peek(len(npy.MAGIC_PREFIX))
+        if start.startswith(npy.MAGIC_PREFIX):
+            raise ValueError("must be an npz file, not a single npy array")
+        if not start.startswith(b"PK"):
+            raise ValueError("cannot be read as npz: it begins like no zip file")
+        try:
+            most = min(limit, max(ROOM, GAIN * os.fstat(stream.fileno()).st_size))
+            arrays = Arrays(ZipFile(stream), most)
+        except _DAMAGE as error:
+            raise ValueError(f"cannot be read as npz: {_reason(error)}") from None
+        yield arrays
+
+
+def read_array(path: Path | str, limit: int) -> NDArray:
+    """The array of an npy file of at most `limit` bytes; ValueError where it is none, OSError where
+    there is no file."""
+    data = read_bytes(path, limit)
+    try:
+        return _array(data)
+    except _DAMAGE as error:
+        raise ValueError(f"cannot be read as npy: {_reason(error)}") from None
+
+
+def _check_size(members: Sequence[ZipInfo], limit: int) -> None:
+    """ValueError for what would fill the memory, and for what NumPy does not write."""
+    total = sum(member.file_size for member in members)
+    if total > limit:
+        raise ValueError(f"its arrays must unpack to at most {limit} bytes, not {total}")
+    # Other ways to compress unpack thousands of bytes from each one at a time.
+    if any(member.compress_type not in (ZIP_STORED, ZIP_DEFLATED) for member in members):
+        raise ValueError("its arrays must be stored or deflated")
+
+
+def _reason(error: Exception) -> str:
+    return one_line(str(error)) or type(error).__name__
+
+
+def _array(data: bytes) -> NDArray:
+    """The array of an npy file's bytes."""
+    stream = io.BytesIO(data)
+    version = npy.read_magic(stream)
+    if version not in _HEADERS:
+        raise ValueError(f"version of npy must be 1.0 or 2.0, not {version}")
+    shape, fortran, dtype = _HEADERS[version](stream)
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects")
+    size = len(data) - stream.tell()
+    if min(shape, default=0) < 0 or prod(shape) * dtype.itemsize != size:
+        raise ValueError(f"{size} bytes are no {dtype} of shape {shape}")
+    return np.ndarray(shape, dtype, bytearray(data), stream.tell(), order="F" if fortran else "C")

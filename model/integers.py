@@ -14,7 +14,7 @@ from .accumulators import Accumulator
 from .blocks import as_float32
 from .errors import choice, integer_array
 from .formats import BLOCK_SCALES, FLOAT32, ElementFormat, FloatFormat, IntegerFormat
-from .formats.pairs import Pair
+from .formats.table import Pair
 from .outputs import INTEGER_OUTPUTS, SCALE, SHIFT, IntegerOutput, convert_trace
 from .requantize import (
     HIGHEST,

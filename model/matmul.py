@@ -8,12 +8,11 @@ from numpy.typing import ArrayLike
 
 from .accumulators import Accumulator, check_known, warn_of_operands
 from .accumulators import accumulator as find_rule
-from .blocks import LARGEST_BLOCK
+from .blocks import LARGEST_BLOCK, running_value
 from .dot import by_codes, check_operands, check_scales
 from .errors import flag, integer
 from .formats import E8M0, ScaleFormat
 from .rounding import F32
-from .running import running_value
 from .schemes.array import MXArray, ScaledArray
 from .schemes.operand import operand
 from .schemes.products import accumulate, scaled_product, weight_only, with_nan

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .cached import cached_property
+from .arrays import cached_property
 from .formats import ElementFormat, read_only
 from .formats.codes import Triple
 from .specials import special_class

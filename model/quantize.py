@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from .blocks import LARGEST_BLOCK, as_float32, check_axis, scale_shape
 from .errors import choice, flag, integer
 from .formats import E8M0, ElementFormat, element_format
-from .scale_rules import SCALE_RULES
 from .schemes.array import MXArray
 from .schemes.quantize import CHUNK, NONFINITE, check_policies, quantized, random_words
+from .schemes.scheme import SCALE_RULES
 from .schemes.table import mx
 
 __all__ = ["NONFINITE", "SCALE_RULES", "quantize", "unscaled"]

@@ -112,3 +112,13 @@ def _narrowed(x: Array, fmt: FloatFormat, to_integers: Callable[[Array], Array])
     return (
         cast(xp.where(too_large, xp.copysign(xp.full_like(x, np.inf), x), rounded), "float32") + 0.0
     )
+
+
+def quotient(a: Array, b: Array) -> Array:
+    """a / b rounded to odd at 53 bits, for finite float64 `a` and positive `b`.
+
+    Rounding it again, to 51 bits or fewer, is rounding the exact quotient.
+    """
+    rounded = a / b
+    product, error = two_product(rounded, b)
+    return to_odd(rounded, (a - product) - error)  # the remainder, exact, has the error's sign

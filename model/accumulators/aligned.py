@@ -33,7 +33,7 @@ class Aligned(Narrowable):
     takes_significands = True
 
     def run(self, steps: Steps, c: F32, record: Recorder) -> F32:
-        """RZ of the aligned sum to float32, then one rounding into c."""
+        """Round the aligned sum to float32 by RZ, and add it to c with one rounding."""
         fraction_bits = self.fraction_bits
 
         def block_sum(step: Step, active: NDArray[np.bool_]) -> WideSum:
@@ -53,7 +53,7 @@ class Aligned(Narrowable):
         return add_blocks(self, block_sum, steps, c, record)
 
     def sections(self, widths: Widths) -> tuple[Section, ...]:
-        """Alignment, sum, and the loop; a cut where the sum has more digits than a float32."""
+        """Alignment, sum and loop, with a cut where the sum has more digits than a float32."""
         lanes = widths.config.lanes
         return (
             *largest_sections(widths),

@@ -17,13 +17,13 @@ from .base import Accumulator, add_blocks
 
 
 class ExactSum(Accumulator):
-    """An accumulator that takes the block's sum as it is."""
+    """An accumulator of exact block sums."""
 
     sums_exactly = True
     takes_significands = True
 
     def run(self, steps: Steps, c: F32, record: Recorder) -> F32:
-        """One rounding per block."""
+        """Add each block's exact sum to c with one rounding."""
 
         def block_sum(step: Step, _: NDArray[np.bool_]) -> WideSum:
             total = exact_sum(step.terms, step.bits, step.lsb)
@@ -34,7 +34,7 @@ class ExactSum(Accumulator):
         return add_blocks(self, block_sum, steps, c, record)
 
     def sections(self, widths: Widths) -> tuple[Section, ...]:
-        """The loop, behind the scales' significands."""
+        """Product with the scales' significands, then the loop."""
         return (*factor_sections(widths), *FLOAT_LOOP)
 
 

@@ -12,6 +12,7 @@ from ..arrays import (
     Array,
     at_least,
     at_most,
+    cached_property,
     cast,
     exponent,
     look_up,
@@ -19,7 +20,6 @@ from ..arrays import (
     power,
     view,
 )
-from ..cached import cached_property
 from ..errors import choice, flag, integer
 from .codes import (
     LONGEST_CODE,

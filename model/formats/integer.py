@@ -6,8 +6,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Array, cast, namespace
-from ..cached import cached_property
+from ..arrays import Array, cached_property, cast, namespace
 from ..errors import choice, integer
 from .codes import (
     ROUNDINGS,

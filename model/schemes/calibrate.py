@@ -12,13 +12,12 @@ from math import prod
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..arrays import Array, cast, known_none, namespace
 from ..errors import choice
 from ..formats import IntegerFormat
 from ..rounding import F64, nearest_even
 from .codes import squared_error
-from .limits import Limits, check_takes_limits
-from .octav import thresholds
-from .quantize import quantize
+from .quantize import Limits, check_takes_limits, quantize
 from .scheme import Scheme
 from .table import scheme as find
 
@@ -236,3 +235,28 @@ CALIBRATORS: dict[str, Callable[[Sequence[Sample], Scheme, Fraction], Bounds]] =
     "kl": kl,
     "octav": octav,
 }
+
+
+ITERATIONS = 100  # at most; the fixed point is reached in about ten
+
+
+def thresholds(values: Array, bits: int, iterations: int = ITERATIONS) -> Array:
+    """The fixed point for each row of `values` (groups, elements), from their mean on; float64.
+
+    bits: of an integer element. Zeros do not count; a row of zeros has 0. Sums are float64.
+    """
+    xp = namespace(values)
+    noise = 4.0**-bits / 3
+    magnitudes = xp.abs(cast(values, "float64"))
+    count = (magnitudes > 0).sum(-1)
+    threshold = magnitudes.sum(-1) / xp.where(count == 0, 1, count)
+    for _ in range(iterations):
+        above = magnitudes > threshold[:, None]
+        beyond = above.sum(-1)
+        kept = noise * (count - beyond) + beyond
+        following = (magnitudes * above).sum(-1) / xp.where(beyond == 0, 1.0, kept)
+        moved = (beyond > 0) & (following != threshold)
+        if known_none(moved):
+            break
+        threshold = xp.where(moved, following, threshold)
+    return threshold

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..arrays import Array, at_least, cast, exponent, known_none, namespace, power
 from ..formats import E8M0, IntegerFormat, PowerFormat
-from .exact import quotient
+from ..rounding import quotient
 from .grouping import Group, parts, spread
 from .scales import Scales
 from .scheme import Scheme

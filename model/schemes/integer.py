@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import Array, cast, namespace, power
+from ..blocks import running_value
 from ..errors import choice
 from ..formats import INT32, UnsignedFormat
 from ..rounding import F32, nearest_even
-from ..running import running_value
 from .array import ScaledArray
 from .grouping import expand
 from .operand import Operand, element_range, operand

@@ -35,8 +35,7 @@ from ..formats import (
     ScaleFormat,
 )
 from ..products import NO_EXPONENT, unit_exponents
-from .array import Scaled
-from .checks import check_codes, value_table
+from .array import Scaled, check_codes, value_table
 from .grouping import expand
 from .scheme import Scheme, is_region, is_shift
 

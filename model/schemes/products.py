@@ -9,10 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..accumulators import Accumulator, warn_of_operands
 from ..arrays import Array, namespace
-from ..blocks import as_float32
+from ..blocks import as_float32, running_value
 from ..formats import BF16, FLOAT32, FP16, PowerFormat
 from ..rounding import F32
-from ..running import running_value
 from ..steps.operands import OperandSteps, check_exact
 from ..trace import Recorder
 from .array import Scaled, ScaledArray

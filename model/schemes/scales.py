@@ -5,14 +5,13 @@ zero.
 """
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
-from ..arrays import Array, cast, exponent, namespace
+from ..arrays import FLOAT64_BIAS, FLOAT64_FRACTION, Array, cast, exponent, namespace, view
 from ..formats import FLOAT32, ElementFormat, FloatFormat, IntegerFormat, PowerFormat
-from ..rounding import to_odd, two_sum
-from ..scale_rules import shared_exponent
-from .exact import quotient
+from ..rounding import quotient, to_odd, two_sum
 from .grouping import Group, expand, reduce, refine
 from .scheme import Scheme
 
@@ -115,6 +114,33 @@ def _power(
     if outer is not None:
         shared = shared - exponent(outer)
     return mine.encode(namespace(amax).where(amax == 0, mine.emin, shared))
+
+
+class Range(Protocol):
+    """What a shared exponent depends on: the largest value's exponent and its mantissa bits."""
+
+    @property
+    def emax(self) -> int: ...
+    @property
+    def mantissa_bits(self) -> int: ...
+    @property
+    def largest_finite(self) -> float: ...
+
+
+def shared_exponent(amax: Array, fmt: Range, scale_rule: str) -> Array:
+    """The block's exponent before clamping, int64, for positive `amax` (far below for 0).
+
+    By the bits of float64, where all of float32's subnormals are normal: no logarithm.
+    """
+    bits = view(cast(amax, "float64"), "int64")
+    one = 1 << FLOAT64_FRACTION
+    if scale_rule == "even":
+        bits = bits + one // 2 ** (fmt.mantissa_bits + 1)  # half of the last place; a carry runs on
+    elif scale_rule == "ceil":
+        # The least e with amax <= largest x 2^e compares the two significands in [1, 2).
+        bits = bits + (2 * one - 1 - int(fmt.largest_finite / 2.0**fmt.emax * one))
+    exponent = namespace(bits).bitwise_right_shift(bits, FLOAT64_FRACTION) - FLOAT64_BIAS
+    return exponent - fmt.emax
 
 
 def _affine(

@@ -19,9 +19,10 @@ from ..formats import (
     ScaleFormat,
     is_scale_format,
 )
-from ..scale_rules import SCALE_RULES
 from .grouping import Granularity
 
+SCALE_RULES = ("floor", "ceil", "even")
+"""Rules of scales that are powers of two (section 2 of docs/numerics.md)."""
 EXACT_BITS = FLOAT64.significand_bits  # a product of scales and an element is one exact float64
 ERROR_DIGITS = 2, 16
 """Fewest and most digits of an error; sums of `LARGEST_BLOCK` squares are exact in float64."""

@@ -4,9 +4,13 @@
 docs/numerics.md decides.
 """
 
+import re
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 
-from ..errors import nearest
+from ..blocks import LARGEST_BLOCK
+from ..errors import choice, integer, nearest
 from ..formats import (
     E1M0,
     E2M1,
@@ -24,12 +28,12 @@ from ..formats import (
     INT8_SYMMETRIC,
     UINT8,
     ElementFormat,
+    PowerFormat,
     UnsignedFormat,
     sign_magnitude,
 )
 from .grouping import CHANNEL, TENSOR, block, tile
-from .scheme import Level, Scheme
-from .variants import varied
+from .scheme import SCALE_RULES, Level, Scheme, is_shift
 
 OCP_MX = "OCP Microscaling Formats (MX) v1.0"
 FP8 = "Micikevicius et al., FP8 Formats for Deep Learning, arXiv:2209.05433"
@@ -144,3 +148,82 @@ def scheme(value: Scheme | str, name: str = "scheme") -> Scheme:
         known = ", ".join(SCHEMES)
         raise ValueError(f"{name} must be one of {known}, not {row!r}{nearest(row, SCHEMES)}")
     return varied(SCHEMES[row], changes)
+
+
+BLOCK, DIGITS = re.compile(r"b([0-9]{1,9})"), re.compile(r"e([0-9]{1,9})")
+
+
+def varied(scheme: Scheme, changes: Iterable[str]) -> Scheme:
+    """`scheme` with a rule of scales (``ceil``), elements in a block (``b64``) or digits of errors
+    (``e8``), each once.
+
+    It is called NAME:RULE:bN:eG, of what differs. ValueError for anything else, and for what the
+    scheme has not.
+    """
+    rule = size = digits = None
+    for change in changes:
+        if rule is None and change in SCALE_RULES:
+            rule = change
+        elif size is None and (found := BLOCK.fullmatch(change)):
+            size = int(found[1])
+        elif digits is None and (found := DIGITS.fullmatch(change)):
+            digits = int(found[1])
+        else:
+            known = f"{', '.join(SCALE_RULES)}, b and a number, or e and a number"
+            raise ValueError(f"what follows a scheme must be {known}, each once, not {change!r}")
+    return variant(scheme, rule, size, digits)
+
+
+def variant(
+    scheme: Scheme,
+    rule: str | None = None,
+    block_size: int | None = None,
+    error_digits: int | None = None,
+) -> Scheme:
+    """`scheme` with its outermost scales by another rule, its finest blocks of another size, and
+    its code book's errors of so many digits."""
+    levels, kept = list(scheme.levels), scheme.error_digits
+    name = scheme.name.removesuffix(f":e{kept}")  # comes last, whatever is asked for first
+    if rule is not None:
+        choice("scale rule", rule, SCALE_RULES)
+        if not has_rule(scheme):
+            raise ValueError(f"scale rule of {scheme} must be left out: its scales are by amax")
+        if rule != levels[0].rule:
+            levels[0], name = replace(levels[0], rule=rule), f"{name}:{rule}"
+    if block_size is not None:
+        integer("block", block_size, 1, LARGEST_BLOCK)
+        finest = _blocks(levels)
+        if finest is None:
+            raise ValueError(f"block of {scheme} must be left out: no scale of it is of a block")
+        if block_size != levels[finest].granularity.columns:
+            levels[finest] = replace(levels[finest], granularity=block(block_size))
+            name = f"{name}:b{block_size}"
+    if error_digits is None:
+        error_digits = kept
+    if error_digits is not None:
+        name = f"{name}:e{error_digits}"
+    if name == scheme.name:
+        return scheme
+    source = f"after {scheme.source.removeprefix('after ')}"
+    changed = {"name": name, "levels": tuple(levels), "source": source}
+    return replace(scheme, **changed, error_digits=error_digits)
+
+
+def has_rule(scheme: Scheme) -> bool:
+    """Whether its outermost scales are powers of two, for which there are rules to choose from."""
+    return isinstance(scheme.levels[0].format, PowerFormat)
+
+
+def has_blocks(scheme: Scheme) -> bool:
+    """Whether it has scales of a number of elements of a row."""
+    return _blocks(scheme.levels) is not None
+
+
+def _blocks(levels: Iterable[Level]) -> int | None:
+    """The finest level of such scales, micro-exponents left out."""
+    found = None
+    for i, level in enumerate(levels):
+        group = level.granularity
+        if group.rows == 1 and group.columns is not None and not is_shift(level, i):
+            found = i
+    return found

@@ -8,7 +8,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from ..cached import cached_property
+from ..arrays import cached_property
 from ..formats import E8M0, ScaleFormat, block_scale_bits
 from ..products import NO_EXPONENT, Pair, Products, TableProducts
 from ..rounding import F64

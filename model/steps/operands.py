@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..cached import cached_property
+from ..arrays import cached_property
 from ..products import NO_EXPONENT
 from ..rounding import F64
 from ..schemes.operand import BlockScale, Layout, Operand

@@ -23,7 +23,7 @@ from ..formats import (
     ScaleFormat,
     block_scale_bits,
 )
-from ..formats.pairs import Pair, format_pairs, pairs_text
+from ..formats.table import Pair, format_pairs, pairs_text
 from ..integers import INTEGER_SCALES, check_integers
 from ..outputs import IntegerOutput, convert_trace, output_format
 from ..pipeline.delays import DEFAULT_DELAYS, DELAYS

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from mxdot.model.formats import E4M3, E8M0, INT8, FloatFormat, IntegerFormat, PowerFormat
-from mxdot.model.formats.stored import described, restored
 from mxdot.model.schemes import SCHEMES, ScaledArray, load, quantize, save
-from mxdot.model.schemes.files import scheme_of
+from mxdot.model.schemes.files import described, restored, scheme_of
 from stored_formats import E3M3, NARROW, OTHER_E4M3, own_scheme
 
 BY_NAME = json.loads(Path(__file__).with_name("schemes_by_name.json").read_text())

@@ -32,7 +32,7 @@ LARGEST = 2**36  # bytes of a file
 
 
 def save(path: Path | str, value: ScaledArray | Limits) -> None:
-    """Write an array, packed as `storage` counts it, or limits to an npz file."""
+    """Write a packed array, or limits, to an npz file."""
     if isinstance(value, Limits):
         parts: dict[str, Any] = {"low": value.low, "high": value.high}
         header: dict[str, Any] = {"kind": "limits"}
@@ -51,7 +51,7 @@ def save(path: Path | str, value: ScaledArray | Limits) -> None:
 
 
 def load(path: Path | str) -> ScaledArray | Limits:
-    """What `save` wrote; ValueError, naming the file, for anything else."""
+    """The array or limits that `save` wrote; ValueError, with the path, for any other file."""
     try:
         with opened(path, LARGEST) as file:
             parts = {name: file[name] for name in file.names}
@@ -78,7 +78,7 @@ def load(path: Path | str) -> ScaledArray | Limits:
 def describe(scheme: Scheme) -> dict[str, Any]:
     """A scheme in JSON types, its formats with all their fields.
 
-    ValueError for a format that has the name of another of the package's.
+    Raises ValueError for a format with the name of a different format of the package.
     """
     return {
         "name": scheme.name,
@@ -94,7 +94,7 @@ def describe(scheme: Scheme) -> dict[str, Any]:
 
 
 def scheme_of(text: dict[str, Any]) -> Scheme:
-    """The inverse of `describe`; KeyError where something is missing."""
+    """The inverse of `describe`; KeyError for a missing entry."""
     if not isinstance(text["name"], str):
         raise TypeError(f"name of a scheme must be text, not {text['name']!r}")
     elements = tuple(map(element_of, text["elements"]))
@@ -138,7 +138,7 @@ Format = ElementFormat | ScaleFormat
 
 
 def described(fmt: Format) -> dict[str, Any]:
-    """The class and the fields of a format; ValueError where `restored` would refuse them."""
+    """Class and fields of a format as JSON types; ValueError where `restored` would refuse them."""
     kinds = {kind: name for name, kind in CLASSES.items()}
     if type(fmt) not in kinds:
         known = ", ".join(kind.__name__ for kind in kinds)
@@ -152,10 +152,10 @@ def described(fmt: Format) -> dict[str, Any]:
 
 
 def restored(text: object) -> Format:
-    """The inverse of `described`; without a kind, an integer.
+    """The inverse of `described`.
 
-    Raises ValueError or TypeError for what is no format, and for a name of the package's own with
-    other contents.
+    Raises ValueError or TypeError for any other object, and for a name of a format of the package
+    with other fields.
     """
     if not isinstance(text, dict):
         raise TypeError(f"format must be a description, not {text!r}")
@@ -172,9 +172,9 @@ def restored(text: object) -> Format:
 
 
 def _check_name(fmt: Format) -> None:
-    """ValueError where a float or a power of two has the name of another of the package's.
+    """ValueError where a float or a power of two has the name of a different format.
 
-    Names of integers stand for no one format: `int8` is MX's, and other schemes have theirs.
+    Integers may share a name: `int8` is MX's, and other schemes have an `int8` of their own.
     """
     row = ROWS.get(fmt.name)
     if isinstance(fmt, FloatFormat) and fmt.native and row is None:

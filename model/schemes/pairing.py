@@ -1,4 +1,4 @@
-"""Schemes of both operands of a product: weights and activations."""
+"""Pairs of schemes for weights and activations, and lists of schemes with rules and blocks."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -21,14 +21,14 @@ F32 = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Pairing:
-    """A scheme of weights, and one of activations; None leaves these in bfloat16 (weight-only)."""
+    """Schemes of weights and activations; activations of None are bfloat16 (weight-only)."""
 
     weights: Scheme
     activations: Scheme | None
 
     @property
     def name(self) -> str:
-        """What `pairing` reads: one name where both are the same."""
+        """Text for `pairing`: one name where both schemes are the same."""
         if self.activations == self.weights:
             return self.weights.name
         return f"{self.weights}/{self.activations or BFLOAT16}"
@@ -41,12 +41,12 @@ class Pairing:
         )  # type: ignore[return-value]
 
     def weight_values(self, weights: F32) -> F32:
-        """What quantisation leaves of weights (N, K); in a weight-only product as bfloat16."""
+        """Quantised weights (N, K) as values; rounded to bfloat16 for a weight-only product."""
         values = _values(self.weights, weights)
         return values if self.activations is not None else _bfloat16(values)
 
     def activation_values(self, activations: F32) -> F32:
-        """What quantisation leaves of activations (M, K)."""
+        """Quantised activations (M, K) as values."""
         if self.activations is None:
             return _bfloat16(activations)
         return _values(self.activations, activations)
@@ -82,14 +82,14 @@ BEST_RULES: dict[tuple[ElementFormat, ...], str] = {
     (E2M3,): "even",
     (E2M1,): "even",
 }
-"""The rule by which elements lose least (docs/schemes.md); of others it is their row's own."""
+"""Rule with the least loss for each element format (docs/schemes.md); other formats keep theirs."""
 
 
 def schemes(texts: Iterable[str], rules: Sequence[str], blocks: Sequence[int]) -> list[Scheme]:
-    """The schemes of these names, ``all`` for every one, with each of `rules` and of `blocks`.
+    """Schemes of these names, ``all`` for every scheme, with each of `rules` and of `blocks`.
 
-    rules: of SCALE_RULES, and RECOMMENDED for the best of the elements. blocks: numbers of
-    elements; none keeps each scheme's own. A scheme without such a choice, or whose name makes it
+    rules: names in SCALE_RULES, or RECOMMENDED for the best rule of the elements. blocks: sizes of
+    blocks; empty for each scheme's own. A scheme without this choice, or whose name makes it
     (``mxfp4:floor``), comes once.
     """
     ways = _ways(rules, blocks)
@@ -97,7 +97,7 @@ def schemes(texts: Iterable[str], rules: Sequence[str], blocks: Sequence[int]) -
 
 
 def pairings(texts: Iterable[str], rules: Sequence[str], blocks: Sequence[int]) -> list[Pairing]:
-    """The same of texts that `pairing` reads, each rule and size for both operands."""
+    """Pairings of these texts, with each rule and size for both operands, as in `schemes`."""
     ways = _ways(rules, blocks)
     return list(dict.fromkeys(_pair(text, *how) for text in _names(texts) for how in ways))
 
@@ -107,7 +107,7 @@ def _names(texts: Iterable[str]) -> list[str]:
 
 
 def _ways(rules: Sequence[str], blocks: Sequence[int]) -> list[tuple[str, int | None]]:
-    """Every rule with every size, checked."""
+    """Every rule with every size; ValueError for an unknown rule or size."""
     for rule in rules:
         choice("scale-rule", rule, (RECOMMENDED, *SCALE_RULES))
     for size in blocks:
@@ -126,12 +126,12 @@ def _pair(text: str, rule: str, size: int | None) -> Pairing:
 
 
 def _set(text: str, rule: str, size: int | None) -> Scheme:
-    """The scheme of a name, with the rule and the size where it has the choice and makes none."""
-    found = find(text)
-    said = text.lower().split(":")[1:]
-    if has_rule(found) and not any(part.strip() in SCALE_RULES for part in said):
-        best = BEST_RULES.get(found.elements, found.levels[0].rule)
-        said.append(best if rule == RECOMMENDED else rule)
-    if has_blocks(found) and size is not None and not any(part[:1] == "b" for part in said):
-        said.append(f"b{size}")
-    return find(":".join([text.partition(":")[0], *said]))
+    """The scheme of a name, with `rule` and `size` where its name leaves the choice."""
+    named = find(text)
+    changes = text.lower().split(":")[1:]
+    if has_rule(named) and not any(part.strip() in SCALE_RULES for part in changes):
+        best = BEST_RULES.get(named.elements, named.levels[0].rule)
+        changes.append(best if rule == RECOMMENDED else rule)
+    if has_blocks(named) and size is not None and not any(part[:1] == "b" for part in changes):
+        changes.append(f"b{size}")
+    return find(":".join([text.partition(":")[0], *changes]))

@@ -1,7 +1,7 @@
 """Quantisation by any scheme (section 6 of docs/numerics.md), MX among them.
 
-What is computed is written once for arrays of NumPy and tensors of PyTorch (`quantized`): scales
-first, on one entry for each group, then codes, some rows of the matrix at a time.
+`quantized` works on arrays of NumPy and tensors of PyTorch: first on scales, one per group, then on
+codes, a few rows of the matrix at a time.
 """
 
 from dataclasses import dataclass
@@ -23,13 +23,17 @@ from .scales import Bounds, scales
 from .scheme import Scheme
 from .table import scheme as find
 
+NONFINITE = ("poison", "element")
+CHUNK = 2**16  # elements at once: their temporaries stay in the cache
+
 
 @dataclass(frozen=True, init=False, eq=False)  # arrays have no one truth value to compare by
 class Limits:
-    """One `low` of 0 or less and one `high` of 0 or more for each group of the outermost level.
+    """Least and greatest values for which the outermost scales of a scheme are made.
 
-    Both float32 (or what converts exactly), finite, in the shape of the outermost scales, kept as
-    read-only copies. A scheme without a zero point takes the larger magnitude of the two.
+    low: 0 or less; high: 0 or more. Both are finite, float32 or convert to it exactly, have the
+    shape of the outermost scales, and are kept as read-only copies. A scheme without a zero point
+    uses the larger magnitude of the two.
     Raises TypeError for a wrong dtype and ValueError for a wrong shape or value.
     """
 
@@ -54,11 +58,11 @@ class Limits:
         vars(self).update(low=lowest, high=highest)  # the dataclass is frozen
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Limits, (self.low, self.high)  # copies that are read-only too
+        return Limits, (self.low, self.high)  # the copies are read-only too
 
 
 def check_takes_limits(scheme: Scheme) -> None:
-    """ValueError for a scheme whose errors are measured by the values' own largest magnitude."""
+    """ValueError for a scheme that measures errors by each group's largest magnitude."""
     if scheme.error_digits is not None:
         raise ValueError(
             f"limits must be None for {scheme}: its errors have {scheme.error_digits} digits "
@@ -69,9 +73,10 @@ def check_takes_limits(scheme: Scheme) -> None:
 def matrix_limits(
     limits: Limits | None, moved: tuple[int, ...], group: Group, axis: int
 ) -> tuple[F64, F64] | None:
-    """Low and high of the outermost groups of the matrix of an array of shape `moved`.
+    """`limits` as (low, high) of the outermost groups of the matrix, float64.
 
-    axis: where the last axis of `moved` was. ValueError for limits of another shape.
+    moved: shape of the array with `axis` moved to the end. Raises ValueError for limits of another
+    shape.
     """
     if limits is None:
         return None
@@ -83,10 +88,6 @@ def matrix_limits(
     low, high = (axis_last(side, axis) for side in (limits.low, limits.high))
     rows = (-1, moved[-1] // group[1])
     return low.reshape(rows).astype(np.float64), high.reshape(rows).astype(np.float64)
-
-
-NONFINITE = ("poison", "element")
-CHUNK = 2**16  # elements at once: their temporaries stay in the cache
 
 
 def quantize(
@@ -101,16 +102,17 @@ def quantize(
 ) -> ScaledArray:
     """Quantise `x` by a Scheme or a name in SCHEMES, the groups' columns along `axis`.
 
-    x: float32, float16, bfloat16, or float64 that holds float32 values; any shape but an empty one.
-    All other axes together are the rows of a matrix; tiles of several rows need the axis before
-    the last (`axis` moved behind it) to be a multiple of their rows.
-    limits: of the outermost groups, instead of the extremes of x (`calibrate` finds some); what
-    lies beyond saturates. Not with a scheme's `error_digits`.
-    rounding: of codes, ``nearest_even``, ``toward_zero`` or ``stochastic``; scales and zero points
-    are always RNE. nonfinite: with ``poison`` a value that is not finite poisons its group of the
-    innermost scales that can be NaN: its values count as +0, and its scale is NaN. ``element``
-    passes it as an element: NaN poisons where an element format has none, and infinities saturate
-    there. rng: for ``stochastic`` rounding, a Generator or one uint32 word per element of x.
+    x: float32, float16, bfloat16, or float64 that holds float32 values; any shape with at least one
+    value. All other axes together are the rows of a matrix. Tiles of several rows need the axis
+    before the last (with `axis` moved to the end) to be a multiple of their rows.
+    limits: replace the extremes of x in the outermost groups (`calibrate` makes them); values
+    beyond saturate. Not with a scheme's `error_digits`.
+    rounding: rounding of codes, ``nearest_even``, ``toward_zero`` or ``stochastic``; scales and
+    zero points are always RNE. nonfinite: ``poison`` makes the scale NaN and all values +0 in a
+    group with a value that is not finite; the group is one of the innermost scales that can be NaN.
+    ``element`` keeps the value as an element: where a format has no NaN, NaN still poisons and
+    infinities saturate. rng: for ``stochastic`` rounding, a Generator or one uint32 word per
+    element of x.
     Raises TypeError or ValueError, naming the argument, for anything else.
     """
     scheme = find(scheme)
@@ -126,7 +128,7 @@ def quantize(
 
 
 def check_policies(rounding: str, nonfinite: str) -> None:
-    """ValueError unless both are known."""
+    """ValueError for an unknown rounding or policy."""
     choice("rounding", rounding, ROUNDINGS)
     choice("nonfinite", nonfinite, NONFINITE)
 
@@ -140,7 +142,7 @@ def check_values(shape: tuple[int, ...]) -> None:
 def random_words(
     rng: np.random.Generator | NDArray[np.uint32] | None, shape: tuple[int, ...]
 ) -> NDArray[np.uint32]:
-    """One word for each element: those given, or drawn. ValueError for anything else."""
+    """`rng` if it is one word per element, or words drawn from it; else ValueError."""
     if isinstance(rng, np.random.Generator):
         return rng.integers(0, 2**32, shape, dtype=np.uint32)
     if isinstance(rng, np.ndarray) and rng.dtype == np.uint32 and rng.shape == shape:
@@ -153,7 +155,7 @@ def random_words(
 
 
 class Parts(NamedTuple):
-    """What a `ScaledArray` holds beside its scheme and axis."""
+    """The arrays of a `ScaledArray`."""
 
     codes: Array
     scales: tuple[Array, ...]
@@ -162,7 +164,7 @@ class Parts(NamedTuple):
 
     @property
     def arrays(self) -> list[Array]:
-        """All that there are, one after the other."""
+        """All arrays that are not None."""
         others = (self.zero_points, self.selectors)
         return [self.codes, *self.scales, *(part for part in others if part is not None)]
 
@@ -177,10 +179,7 @@ def quantized(
     words: Array | None,
     chunk: int,
 ) -> Parts:
-    """The parts of float32 `values` (or narrower), quantised as `quantize` says.
-
-    chunk: how many elements to work on at once.
-    """
+    """`quantize` of `values`, float32 or narrower. chunk: elements to work on at once."""
     shape = tuple(axis_last(values, axis).shape)
     outermost = group_in(scheme.levels[0].granularity, shape, (prod(shape[:-1]), shape[-1]))
     given = matrix_limits(limits, shape, outermost, axis)
@@ -198,7 +197,7 @@ def quantized_within(
     words: Array | None,
     chunk: int,
 ) -> Parts:
-    """As `quantized`. bounds: low and high of the outermost groups of the matrix, float64."""
+    """`quantized` with (low, high) of the matrix's outermost groups, float64, as `bounds`."""
     xp = namespace(values)
     moved = axis_last(values, axis)
     shape = tuple(moved.shape)
@@ -237,9 +236,9 @@ def laid_out(
     groups: list[Group],
     axis: int,
 ) -> Parts:
-    """What was made of a matrix, in the axes of its array.
+    """The parts of a quantised matrix, in the axes of its array.
 
-    shape: the array's with `axis` moved behind the others. stored: the scales of every level.
+    shape: shape of the array with `axis` moved to the end. stored: scales of every level.
     """
     height = groups[-1][0]
     return Parts(
@@ -251,7 +250,7 @@ def laid_out(
 
 
 def _poison(matrix: Array, unusual: Array, scheme: Scheme, nonfinite: str) -> Array:
-    """Which values that are not finite no element can hold."""
+    """Mask of the values that are not finite and that an element cannot hold."""
     if nonfinite == "poison":
         return unusual
     xp = namespace(matrix)

@@ -1,4 +1,9 @@
-"""What a quantised array takes to keep, derived from its scheme."""
+"""Bytes of quantised arrays: their number, derived from the scheme, and the packed arrays.
+
+Codes, scales, zero points and selectors are each packed along a row of their matrix, entry 0 in the
+lowest bits (INT4 and FP4 two to a byte, the first in the low nibble). Every row starts at a whole
+byte.
+"""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,15 +20,12 @@ from .grouping import Group, in_axes
 from .scheme import Scheme
 from .table import scheme as find
 
-TILE_ROWS, TILE_SCALES = 128, 4  # of the layout that block-scaled matrix units read
+TILE_ROWS, TILE_SCALES = 128, 4  # layout of scales that block-scaled matrix units read
 
 
 @dataclass(frozen=True)
 class Storage:
-    """Bytes of one matrix of `count` elements.
-
-    scales: one entry for each level, outermost first.
-    """
+    """Bytes of one matrix of `count` elements. scales: one entry per level, the outermost first."""
 
     count: int
     elements: int
@@ -38,12 +40,12 @@ class Storage:
 
     @property
     def bits_per_element(self) -> Fraction:
-        """Bits for each element, everything counted."""
+        """Bits per element, everything counted."""
         return Fraction(8 * self.total, self.count)
 
     @property
     def compression(self) -> Fraction:
-        """How many times smaller than float32."""
+        """Size in float32 divided by this size."""
         return Fraction(4 * self.count, self.total)
 
     def __add__(self, other: "Storage") -> "Storage":
@@ -110,12 +112,12 @@ def _one_copy(scheme: Scheme, shape: tuple[int, int], tiled: bool) -> Storage:
 
 
 def _packed(grid: tuple[int, int], bits: int) -> int:
-    """Bytes of rows of `bits`-bit entries, each row from a whole byte on."""
+    """Bytes of rows of `bits`-bit entries; each row starts at a whole byte."""
     return grid[0] * -(-grid[1] * bits // 8)
 
 
 def bits_per_element(scheme: Scheme | str) -> Fraction:
-    """Bits for each element of a matrix in which scales of whole rows and more do not count."""
+    """Bits per element; scales of whole rows, columns or tensors do not count."""
     scheme = find(scheme)
     bits = Fraction(scheme.elements[0].bits)
     for level in scheme.levels:
@@ -134,8 +136,9 @@ Bytes = NDArray[np.uint8]
 class PackedArray:
     """A ScaledArray of `shape` and `axis` as bytes.
 
-    Every part is uint8 (rows, bytes of a row), the rows those of a matrix with `axis` as its
-    columns; zero points are as wide as the elements, and None where the scheme has none.
+    Every part is uint8 (rows, bytes of a row), with the rows of a matrix whose columns run along
+    `axis`. Zero points are as wide as the elements. Zero points and selectors are None where the
+    scheme has none.
     """
 
     scheme: Scheme
@@ -178,7 +181,7 @@ def pack(array: ScaledArray) -> PackedArray:
 def unpack(packed: PackedArray) -> ScaledArray:
     """The inverse of `pack`.
 
-    ValueError where a part has not the bytes that its shape needs, or what a ScaledArray refuses.
+    Raises ValueError for a part of the wrong shape, and for contents that a ScaledArray refuses.
     """
     if not isinstance(packed, PackedArray):
         raise TypeError(f"packed must be a PackedArray, not {type(packed).__name__}")
@@ -194,7 +197,7 @@ def unpack(packed: PackedArray) -> ScaledArray:
     width = scheme.elements[0].bits
 
     def checked(name: str, rows: Bytes, bits: int, group: Group) -> int:
-        """Entries of a row; ValueError for other bytes."""
+        """Entries per row; ValueError for bytes of another shape or type."""
         height, count = matrix[0] // group[0], matrix[1] // group[1]
         want = height, -(-count * bits // 8)
         if rows.shape != want or rows.dtype != np.uint8:
@@ -223,10 +226,10 @@ def unpack(packed: PackedArray) -> ScaledArray:
 
 
 def _pack_scales(stored: NDArray, fmt: ScaleFormat) -> Bytes:
-    """Floats by their bits."""
+    """Bytes of scales, floats as their bits."""
     return pack_rows(stored.view(f"u{fmt.dtype.itemsize}"), fmt.bits)
 
 
 def _floats(stored: NDArray, fmt: ScaleFormat) -> NDArray:
-    """The inverse of bits as integers."""
+    """Scales of a format from their bits."""
     return stored.astype(f"u{fmt.dtype.itemsize}").view(fmt.dtype)

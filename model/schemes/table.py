@@ -1,6 +1,6 @@
-"""The schemes of the field, one row each. To add a scheme, add a row.
+"""The schemes of the field by name, and variants of them. To add a scheme, add a row.
 
-`source` of a row cites what defines it; where that text leaves a rounding open, section 6 of
+`source` cites the definition of a scheme; where it leaves a rounding open, section 6 of
 docs/numerics.md decides.
 """
 
@@ -62,7 +62,7 @@ def mx(fmt: ElementFormat, block_size: int, scale_rule: str) -> Scheme:
 
 
 def _fp8(fmt: ElementFormat) -> list[Scheme]:
-    """Max-based scales, from one for a tensor to one for 16 elements."""
+    """Max-based scales, from one per tensor to one per 16 elements."""
     rows = [
         Scheme(f"fp8_{fmt}_tensor", (fmt,), (Level(TENSOR, FLOAT32),), FP8),
         Scheme(f"fp8_{fmt}_row", (fmt,), (Level(CHANNEL, FLOAT32),), FP8),
@@ -136,7 +136,7 @@ SCHEMES = {row.name: row for row in ROWS}
 def scheme(value: Scheme | str, name: str = "scheme") -> Scheme:
     """The Scheme of a name or of itself; ValueError lists the known names.
 
-    A rule of its scales, elements in a block and digits of a code book's errors may follow:
+    A name may go on with a rule of scales, a block size and digits of a code book's errors:
     ``mxfp8_e4m3:ceil:b16``, ``mixed4:e8`` (`varied`).
     """
     if isinstance(value, Scheme):
@@ -154,20 +154,19 @@ BLOCK, DIGITS = re.compile(r"b([0-9]{1,9})"), re.compile(r"e([0-9]{1,9})")
 
 
 def varied(scheme: Scheme, changes: Iterable[str]) -> Scheme:
-    """`scheme` with a rule of scales (``ceil``), elements in a block (``b64``) or digits of errors
-    (``e8``), each once.
+    """`scheme` with a rule of scales (``ceil``), a block size (``b64``) or error digits (``e8``).
 
-    It is called NAME:RULE:bN:eG, of what differs. ValueError for anything else, and for what the
-    scheme has not.
+    Its name is NAME:RULE:bN:eG, without the parts that do not differ. Raises ValueError for any
+    other text, for a repeated one, and for a change that the scheme does not allow.
     """
     rule = size = digits = None
     for change in changes:
         if rule is None and change in SCALE_RULES:
             rule = change
-        elif size is None and (found := BLOCK.fullmatch(change)):
-            size = int(found[1])
-        elif digits is None and (found := DIGITS.fullmatch(change)):
-            digits = int(found[1])
+        elif size is None and (match := BLOCK.fullmatch(change)):
+            size = int(match[1])
+        elif digits is None and (match := DIGITS.fullmatch(change)):
+            digits = int(match[1])
         else:
             known = f"{', '.join(SCALE_RULES)}, b and a number, or e and a number"
             raise ValueError(f"what follows a scheme must be {known}, each once, not {change!r}")
@@ -180,10 +179,10 @@ def variant(
     block_size: int | None = None,
     error_digits: int | None = None,
 ) -> Scheme:
-    """`scheme` with its outermost scales by another rule, its finest blocks of another size, and
-    its code book's errors of so many digits."""
+    """`scheme` with another rule of its outermost scales, another size of its finest blocks, or
+    other digits of its code book's errors; None keeps each."""
     levels, kept = list(scheme.levels), scheme.error_digits
-    name = scheme.name.removesuffix(f":e{kept}")  # comes last, whatever is asked for first
+    name = scheme.name.removesuffix(f":e{kept}")  # its place is at the end
     if rule is not None:
         choice("scale rule", rule, SCALE_RULES)
         if not has_rule(scheme):
@@ -210,20 +209,20 @@ def variant(
 
 
 def has_rule(scheme: Scheme) -> bool:
-    """Whether its outermost scales are powers of two, for which there are rules to choose from."""
+    """Whether the outermost scales are powers of two, which have a choice of rules."""
     return isinstance(scheme.levels[0].format, PowerFormat)
 
 
 def has_blocks(scheme: Scheme) -> bool:
-    """Whether it has scales of a number of elements of a row."""
+    """Whether the scheme has scales of blocks of a row."""
     return _blocks(scheme.levels) is not None
 
 
 def _blocks(levels: Iterable[Level]) -> int | None:
-    """The finest level of such scales, micro-exponents left out."""
-    found = None
+    """Index of the finest level of blocks of a row, except micro-exponents; None without one."""
+    finest = None
     for i, level in enumerate(levels):
         group = level.granularity
         if group.rows == 1 and group.columns is not None and not is_shift(level, i):
-            found = i
-    return found
+            finest = i
+    return finest

@@ -18,7 +18,6 @@ from ..formats import (
     PowerFormat,
     ScaleFormat,
     UnsignedFormat,
-    scale_format,
 )
 from ..formats.codes import Specials
 from .array import ScaledArray
@@ -101,7 +100,7 @@ def scheme_of(text: dict[str, Any]) -> Scheme:
     levels = tuple(
         Level(
             Granularity(level["rows"], level["columns"]),
-            _scale(level["format"]),
+            restored(level["format"]),
             level["rule"],
         )
         for level in text["levels"]
@@ -113,18 +112,11 @@ def scheme_of(text: dict[str, Any]) -> Scheme:
 
 
 def element_of(text: object) -> ElementFormat:
-    """The element of a description or, in older files, of a name."""
-    if isinstance(text, str):
-        return FORMATS[choice("elements", text, FORMATS)]
+    """The element format of a description; TypeError for a power of two."""
     fmt = restored(text)
     if isinstance(fmt, FloatFormat | IntegerFormat):
         return fmt
     raise TypeError(f"elements must be floats or integers, not {fmt}")
-
-
-def _scale(text: object) -> ScaleFormat:
-    """The scale format of a description or, in older files, of a name."""
-    return scale_format(text) if isinstance(text, str) else restored(text)
 
 
 CLASSES = {
@@ -160,7 +152,7 @@ def restored(text: object) -> Format:
     if not isinstance(text, dict):
         raise TypeError(f"format must be a description, not {text!r}")
     values: dict[str, Any] = dict(text)
-    kind = CLASSES[choice("kind of format", values.pop("kind", "integer"), CLASSES)]
+    kind = CLASSES[choice("kind of format", values.pop("kind", None), CLASSES)]
     if kind is not UnsignedFormat and not isinstance(values.get("name"), str):
         raise TypeError(f"name of format must be text, not {values.get('name')!r}")
     if kind is FloatFormat:

@@ -17,7 +17,7 @@ def check_axis(shape: tuple[int, ...], axis: int) -> int:
 
 
 def scale_shape(shape: tuple[int, ...], axis: int, block_size: int) -> tuple[int, ...]:
-    """`shape` with `axis` divided by `block_size`; ValueError when it does not divide."""
+    """`shape` with `axis` divided by `block_size`; ValueError unless it divides."""
     length = shape[axis]
     if length % block_size:
         raise ValueError(
@@ -30,9 +30,9 @@ def scale_shape(shape: tuple[int, ...], axis: int, block_size: int) -> tuple[int
 
 
 def as_float32(x: ArrayLike, name: str = "x") -> NDArray[np.float32]:
-    """`x` as float32 without loss; messages call it `name`.
+    """`x` as float32 without loss; `name` is its name in messages.
 
-    float32, float16 and bfloat16 convert exactly; float64 is taken when every value is a float32.
+    float32, float16 and bfloat16 convert exactly; float64 must hold float32 values.
     Raises TypeError for other dtypes and ValueError for float64 values that would be rounded.
     """
     if isinstance(x, np.ma.MaskedArray):

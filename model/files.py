@@ -1,4 +1,10 @@
-"""Files of users, read whole: OSError for a pipe, a device, or more bytes than the caller takes."""
+"""Readers of files that users name, and of the arrays in npz and npy files.
+
+A pipe, a device or a file with more bytes than the caller takes raises OSError. Arrays are read
+whole, or ValueError is raised. NumPy's own reader checks no sum where a header asks for fewer bytes
+than the file has, reserves memory by the header before it looks at the data, and raises any error
+of zipfile and zlib.
+"""
 
 import errno
 import io
@@ -25,8 +31,8 @@ CHUNK = 2**20
 
 
 def open_file(path: str | PathLike[str], limit: int | None) -> BufferedReader:
-    """A regular file to read; `limit`: its most bytes, None where it is not read whole."""
-    waiting = getattr(os, "O_NONBLOCK", 0)  # or a pipe would wait for its writer
+    """A regular file to read, of at most `limit` bytes; None for a file that is not read whole."""
+    waiting = getattr(os, "O_NONBLOCK", 0)  # a pipe would wait for its writer
     file = os.fdopen(os.open(path, os.O_RDONLY | waiting), "rb")
     facts = os.fstat(file.fileno())
     if S_ISREG(facts.st_mode) and (limit is None or facts.st_size <= limit):
@@ -36,7 +42,7 @@ def open_file(path: str | PathLike[str], limit: int | None) -> BufferedReader:
 
 
 def check_file(path: str | PathLike[str]) -> None:
-    """OSError unless a library that opens files by itself may open this one."""
+    """OSError unless the file is regular, so that a library may open it by itself."""
     open_file(path, None).close()
 
 
@@ -46,13 +52,13 @@ def read_bytes(path: str | PathLike[str], limit: int) -> bytes:
     with open_file(path, limit) as file:
         while part := file.read(CHUNK):
             data += part
-            if len(data) > limit:  # files of /proc, and one that grows, are longer than they say
+            if len(data) > limit:  # files of /proc and growing files exceed the size they state
                 raise _too_large(path, limit)
     return bytes(data)
 
 
 def read_text(path: str | PathLike[str], limit: int, errors: str = "strict") -> str:
-    """The text, in UTF-8, of a regular file of at most `limit` bytes, with line feeds alone."""
+    """The UTF-8 text of a regular file of at most `limit` bytes, with line feeds as line ends."""
     text = read_bytes(path, limit).decode(errors=errors)
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
@@ -68,18 +74,18 @@ def _too_large(path: str | PathLike[str], limit: int) -> OSError:
 _DAMAGE = (
     *(BadZipFile, EOFError, ValueError, OverflowError, KeyError, MemoryError),
     *(zlib.error, struct.error, OSError),
-    NotImplementedError,  # a way to compress that zipfile has not
+    NotImplementedError,  # a compression that zipfile does not know
     RuntimeError,  # an encrypted file
-    *(SyntaxError, tokenize.TokenError, TypeError),  # a header of npy that is no Python
+    *(SyntaxError, tokenize.TokenError, TypeError),  # an npy header that is not Python
 )
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 SUFFIX = ".npy"
-ROOM = 2**28  # bytes that arrays may always unpack to
-GAIN = 100  # times the size of their file that they may unpack to
+ROOM = 2**28  # bytes to which arrays of any file may unpack
+GAIN = 100  # largest ratio of unpacked arrays to their file, beyond ROOM
 
 
 class Arrays:
-    """The arrays of an open npz file, each read when it is asked for."""
+    """The arrays of an open npz file, each read on demand."""
 
     def __init__(self, file: ZipFile, limit: int) -> None:
         self._file = file
@@ -89,20 +95,20 @@ class Arrays:
             raise ValueError("names of arrays must differ")
 
     def __getitem__(self, name: str) -> NDArray:
-        """One array; ValueError, naming it, when it is not there whole."""
+        """The array of a name; ValueError, with the name, unless it is there whole."""
         try:
             info = self._file.getinfo(name + SUFFIX)
             with self._file.open(info) as member:
-                return _array(member.read(info.file_size + 1))  # to the end, where sums are checked
+                return _array(member.read(info.file_size + 1))  # zipfile checks the sum at the end
         except _DAMAGE as error:
             raise ValueError(f"{one_line(name)} cannot be read: {_reason(error)}") from None
 
 
 @contextmanager
 def opened(path: Path | str, limit: int) -> Iterator[Arrays]:
-    """The arrays of an npz file; ValueError where it is none, OSError where there is no file.
+    """The arrays of an npz file; ValueError for another file, OSError without a file.
 
-    limit: the most bytes of the file, and of all its arrays unpacked.
+    limit: the most bytes of the file, and of all its unpacked arrays.
     """
     with open_file(path, limit) as stream:
         start = stream.peek(len(npy.MAGIC_PREFIX))
@@ -119,8 +125,10 @@ def opened(path: Path | str, limit: int) -> Iterator[Arrays]:
 
 
 def read_array(path: Path | str, limit: int) -> NDArray:
-    """The array of an npy file of at most `limit` bytes; ValueError where it is none, OSError where
-    there is no file."""
+    """The array of an npy file of at most `limit` bytes.
+
+    Raises ValueError for another file, OSError without a file.
+    """
     data = read_bytes(path, limit)
     try:
         return _array(data)
@@ -129,11 +137,11 @@ def read_array(path: Path | str, limit: int) -> NDArray:
 
 
 def _check_size(members: Sequence[ZipInfo], limit: int) -> None:
-    """ValueError for what would fill the memory, and for what NumPy does not write."""
+    """ValueError for arrays that would fill the memory, or that NumPy does not write."""
     total = sum(member.file_size for member in members)
     if total > limit:
         raise ValueError(f"its arrays must unpack to at most {limit} bytes, not {total}")
-    # Other ways to compress unpack thousands of bytes from each one at a time.
+    # Other compressions unpack thousands of bytes from each byte at a time.
     if any(member.compress_type not in (ZIP_STORED, ZIP_DEFLATED) for member in members):
         raise ValueError("its arrays must be stored or deflated")
 
@@ -143,7 +151,7 @@ def _reason(error: Exception) -> str:
 
 
 def _array(data: bytes) -> NDArray:
-    """The array of an npy file's bytes."""
+    """The array in the bytes of an npy file."""
     stream = io.BytesIO(data)
     version = npy.read_magic(stream)
     if version not in _HEADERS:

@@ -36,7 +36,7 @@ Ints = NDArray[np.int64]
 
 
 class IntegerUnit(Protocol):
-    """What `integer_dot` asks a `DotConfig`, whose module imports this one."""
+    """Facts that `integer_dot` needs of a `DotConfig`, whose module imports this one."""
 
     @property
     def out(self) -> FloatFormat | IntegerOutput: ...

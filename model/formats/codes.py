@@ -31,9 +31,9 @@ def refuse_nan(values: Array, name: str) -> None:
         raise ValueError(f"values must hold no NaN: format {name} has none")
 
 
-def as_given(made: Array) -> Array:
-    """`made`, or its scalar where it has no axes, as NumPy's functions return it."""
-    return made[()] if isinstance(made, np.ndarray) and made.ndim == 0 else made
+def as_given(x: Array) -> Array:
+    """`x`, or its scalar where it has no axes, as NumPy's functions return it."""
+    return x[()] if isinstance(x, np.ndarray) and x.ndim == 0 else x
 
 
 class Triple(NamedTuple):
@@ -106,8 +106,8 @@ def checked_words(random: Array | None, rounding: str, x: Array) -> Array | None
     words: Array = random if is_tensor(random) else np.asarray(random)
     if words.dtype != namespace(x).uint32 or words.shape != x.shape:
         name = str(words.dtype).removeprefix("torch.")
-        got = f"{name} {tuple(words.shape)}" if name != "object" else repr(words.item())
-        raise ValueError(f"random must be uint32 words of shape {tuple(x.shape)}, not {got}")
+        text = f"{name} {tuple(words.shape)}" if name != "object" else repr(words.item())
+        raise ValueError(f"random must be uint32 words of shape {tuple(x.shape)}, not {text}")
     return words
 
 

@@ -30,7 +30,7 @@ FLOAT_LOOP = (
 
 
 class DotDatapath(DotDescription, Protocol):
-    """What sections ask a `DotConfig`, whose module imports this one."""
+    """Facts that sections need of a `DotConfig`, whose module imports this one."""
 
     @property
     def delays(self) -> str: ...
@@ -41,7 +41,7 @@ class DotDatapath(DotDescription, Protocol):
 
 
 class QuantizeDatapath(Protocol):
-    """What sections ask a `QuantizeConfig`, whose module imports this one."""
+    """Facts that sections need of a `QuantizeConfig`, whose module imports this one."""
 
     @property
     def lanes(self) -> int: ...

@@ -19,7 +19,7 @@ LEADERS, FEWER_LEADERS = 4, 2
 
 
 class AccumulatorRule(Protocol):
-    """What widths and sections ask an `Accumulator`, whose module imports this one."""
+    """Facts that widths and sections need of an `Accumulator`, whose module imports this one."""
 
     @property
     def running(self) -> FloatFormat: ...
@@ -43,7 +43,7 @@ class AccumulatorRule(Protocol):
 
 
 class DotDescription(Protocol):
-    """What widths ask a `DotConfig`, whose module imports this one."""
+    """Facts that widths need of a `DotConfig`, whose module imports this one."""
 
     @property
     def formats(self) -> tuple[tuple[ElementFormat, ElementFormat], ...]: ...

@@ -153,8 +153,8 @@ class ScaledArray(Scaled[NDArray]):
         axis: int,
     ) -> "ScaledArray":
         """An array of parts that are valid and that nobody else holds: no checks, no copies."""
-        made = ScaledArray.__new__(ScaledArray)
-        made._hold(
+        array = ScaledArray.__new__(ScaledArray)
+        array._hold(
             scheme=scheme,
             codes=codes,
             scales=scales,
@@ -162,7 +162,7 @@ class ScaledArray(Scaled[NDArray]):
             selectors=selectors,
             axis=axis,
         )
-        return made
+        return array
 
     def _hold(self, **fields: object) -> None:
         """Set the fields of the frozen dataclass, and make its arrays read-only."""
@@ -243,9 +243,9 @@ class MXArray(ScaledArray):
         padding: int,
     ) -> "MXArray":
         """An array of parts that are valid and that nobody else holds: no checks, no copies."""
-        made = MXArray.__new__(MXArray)
-        made._hold_blocks(codes, scales, format, block_size, axis, padding)
-        return made
+        array = MXArray.__new__(MXArray)
+        array._hold_blocks(codes, scales, format, block_size, axis, padding)
+        return array
 
     def _hold_blocks(
         self,
@@ -298,9 +298,9 @@ def check_shape(array: "ScaledArray") -> None:
         ("selectors", array.selectors, bool(scheme.selector_bits), np.uint8),
     ):
         if (part is not None) != has:
-            what = "an array" if has else "None"
-            found = None if part is None else type(part).__name__
-            raise ValueError(f"{name} of {scheme} must be {what}, not {found}")
+            wanted = "an array" if has else "None"
+            given = None if part is None else type(part).__name__
+            raise ValueError(f"{name} of {scheme} must be {wanted}, not {given}")
         if part is not None:
             _check_part(f"{name} of {scheme}", part, want, np.dtype(dtype))
 

@@ -106,9 +106,9 @@ def scheme_of(text: dict[str, Any]) -> Scheme:
         for level in text["levels"]
     )
     rest = text["source"], text["zero_point"], text.get("error_digits")
-    made = Scheme(text["name"], elements, levels, *rest)
-    known = SCHEMES.get(made.name, made)
-    return known if known == made else made
+    scheme = Scheme(text["name"], elements, levels, *rest)
+    row = SCHEMES.get(scheme.name)
+    return row if row == scheme else scheme
 
 
 def element_of(text: object) -> ElementFormat:

@@ -33,7 +33,7 @@ class Granularity:
     def holds(self, inner: "Granularity") -> bool:
         """Whether every group of `inner` lies in a group of this granularity."""
         pairs = ((self.rows, inner.rows), (self.columns, inner.columns))
-        return all(mine is None or (its is not None and mine % its == 0) for mine, its in pairs)
+        return all(own is None or (size is not None and own % size == 0) for own, size in pairs)
 
     def group(self, shape: Group) -> Group:
         """(rows, columns) of a group in a matrix of `shape`; ValueError if it does not divide."""

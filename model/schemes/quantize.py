@@ -147,10 +147,10 @@ def random_words(
         return rng.integers(0, 2**32, shape, dtype=np.uint32)
     if isinstance(rng, np.ndarray) and rng.dtype == np.uint32 and rng.shape == shape:
         return rng
-    got = f"{rng.dtype} {rng.shape}" if isinstance(rng, np.ndarray) else repr(rng)
+    given = f"{rng.dtype} {rng.shape}" if isinstance(rng, np.ndarray) else repr(rng)
     raise ValueError(
         f"rng must be a numpy Generator or uint32 words of shape {shape} "
-        f"for stochastic rounding, not {got}"
+        f"for stochastic rounding, not {given}"
     )
 
 
@@ -208,15 +208,15 @@ def quantized_within(
         words = axis_last(words, axis).reshape(size)
 
     level = scheme.poisoned_level
-    taken = finite = matrix
+    kept = finite = matrix
     poisoned = None
     unusual = ~xp.isfinite(matrix)
     if not known_none(unusual):
         poisoned = reduce(_poison(matrix, unusual, scheme, nonfinite), groups[level], xp.any)
-        taken = xp.where(expand(poisoned, groups[level]), 0.0, matrix)
-        finite = xp.where(xp.isfinite(taken), taken, 0.0)
+        kept = xp.where(expand(poisoned, groups[level]), 0.0, matrix)
+        finite = xp.where(xp.isfinite(kept), kept, 0.0)
     choices = [scales(finite, scheme, element, groups, bounds) for element in scheme.elements]
-    codes, selectors = codes_of(taken, scheme, choices, groups[-1], rounding, words, chunk)
+    codes, selectors = codes_of(kept, scheme, choices, groups[-1], rounding, words, chunk)
     stored = choices[0].stored
     if selectors is not None:
         stored = [pick([each.stored[0] for each in choices], selectors)]

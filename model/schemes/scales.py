@@ -58,21 +58,21 @@ def scales(
             product = refine(product, outer, group)
         bounds = given if i == 0 else None
         if scheme.zero_point and isinstance(element, IntegerFormat):
-            made, zero_points = _affine(matrix, group, bounds, scheme, element)
+            level_scales, zero_points = _affine(matrix, group, bounds, scheme, element)
         elif isinstance(level.format, PowerFormat):
-            made = _power(_largest(matrix, group, bounds), product, scheme, i, element)
+            level_scales = _power(_largest(matrix, group, bounds), product, scheme, i, element)
         else:
             amax = _largest(matrix, group, bounds)
             room = scheme.room(i, element)
             if product is None and bounds is None and level.format == FLOAT32 and _is_float32(room):
-                made = _float32_scale(cast(amax, "float32"), room)
+                level_scales = _float32_scale(cast(amax, "float32"), room)
             else:
                 rooms = namespace(amax).full_like(amax, room)
                 rooms = rooms if product is None else rooms * product
-                made = encode(quotient(amax, rooms), level.format)
-        stored.append(made)
-        mine = level.format.exact(made)
-        product = mine if product is None else product * mine
+                level_scales = encode(quotient(amax, rooms), level.format)
+        stored.append(level_scales)
+        values = level.format.exact(level_scales)
+        product = values if product is None else product * values
         outer = group
     return Scales(element, stored, product, zero_points)
 
@@ -108,12 +108,12 @@ def _power(
     """Powers of two by the level's rule, less the exponents of outer and inner scales."""
     formats = [lev.format for lev in scheme.levels]
     inner = sum(fmt.emax for fmt in formats[level + 1 :] if isinstance(fmt, PowerFormat))
-    mine = formats[level]
-    assert isinstance(mine, PowerFormat)
+    fmt = formats[level]
+    assert isinstance(fmt, PowerFormat)
     shared = shared_exponent(amax, element, scheme.levels[level].rule) - inner
     if outer is not None:
         shared = shared - exponent(outer)
-    return mine.encode(namespace(amax).where(amax == 0, mine.emin, shared))
+    return fmt.encode(namespace(amax).where(amax == 0, fmt.emin, shared))
 
 
 class Range(Protocol):

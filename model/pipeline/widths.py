@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +21,13 @@ LEADERS, FEWER_LEADERS = 4, 2
 class AccumulatorRule(Protocol):
     """Facts that widths and sections need of an `Accumulator`, whose module imports this one."""
 
+    sums_exactly: ClassVar[bool]
+    is_fused: ClassVar[bool]
+
     @property
     def running(self) -> FloatFormat: ...
     @property
     def flushes(self) -> bool: ...
-    @property
-    def sums_exactly(self) -> bool: ...
-    @property
-    def is_fused(self) -> bool: ...
     @property
     def alignment_bits(self) -> int | None: ...
     @property

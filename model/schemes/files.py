@@ -107,7 +107,7 @@ def scheme_of(text: dict[str, Any]) -> Scheme:
     )
     rest = text["source"], text["zero_point"], text.get("error_digits")
     scheme = Scheme(text["name"], elements, levels, *rest)
-    row = SCHEMES.get(scheme.name)
+    row = SCHEMES.get(scheme.name, scheme)
     return row if row == scheme else scheme
 
 

@@ -14,7 +14,7 @@ from amaranth.hdl import Cat, Module, Shape, ShapeLike, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..model.pipeline import Pipeline
+from ..model.pipeline.placement import Pipeline
 from .hierarchy import submodule
 
 

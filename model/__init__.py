@@ -39,7 +39,7 @@ from .formats import (
     ScaleFormat,
     element_format,
 )
-from .formats.pairs import format_pairs
+from .formats.table import format_pairs
 from .matmul import matmul
 from .packing import pack, unpack
 from .quantize import quantize, unscaled

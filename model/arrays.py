@@ -1,15 +1,36 @@
-"""Arrays of two libraries: rules of formats and schemes are written once, for NumPy and PyTorch.
+"""One interface to arrays of NumPy and tensors of PyTorch, for rules that are written once.
 
-Functions that both libraries have under one name (`where`, `floor`, `amax`, ...) are those of
-`namespace(x)`, with axes by position; what they name differently is here. PyTorch is never
-imported: whoever hands in a tensor has done so.
+Functions that both libraries call alike (`where`, `floor`, `amax`, ...) come from `namespace(x)`,
+with axes by position. Functions that they call differently are here. PyTorch is never imported:
+whoever passes a tensor has imported it.
 """
 
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    cached_property = property  # protocols ask for a property
+else:
+
+    class cached_property:  # noqa: N801  # the name that functools has, whose lock no compiler traces
+        """A property that is computed once and kept in the object's `__dict__`."""
+
+        def __init__(self, compute: Callable[[Any], Any]) -> None:
+            self.compute, self.__doc__ = compute, compute.__doc__
+
+        def __set_name__(self, owner: type, name: str) -> None:
+            self.name = name
+
+        def __get__(self, x: Any, owner: type | None = None) -> Any:
+            if x is None:
+                return self
+            value = vars(x)[self.name] = self.compute(x)
+            return value
+
 
 Array = Any
 """An array of NumPy or a tensor of PyTorch."""
@@ -18,7 +39,7 @@ FLOAT64_BIAS, FLOAT64_FRACTION = 1 - np.finfo(np.float64).minexp, np.finfo(np.fl
 
 
 def is_tensor(x: object) -> bool:
-    """Whether `x` is PyTorch's."""
+    """Whether `x` is a tensor of PyTorch."""
     if isinstance(x, np.ndarray):
         return False
     torch = sys.modules.get("torch")
@@ -26,12 +47,12 @@ def is_tensor(x: object) -> bool:
 
 
 def namespace(x: Array) -> Any:
-    """The library of `x`: torch for its tensors, numpy for all else."""
+    """The library of `x`: torch for tensors, numpy for everything else."""
     return sys.modules["torch"] if is_tensor(x) else np
 
 
 def cast(x: Array, dtype: str) -> Array:
-    """`x` in the dtype of that name, itself where it has it."""
+    """`x` in the dtype of that name; no copy where it has that dtype."""
     if is_tensor(x):
         return x.to(getattr(namespace(x), dtype))
     return np.asarray(x).astype(dtype, copy=False)
@@ -48,7 +69,7 @@ def view(x: Array, dtype: str) -> Array:
 
 
 def contiguous(x: Array) -> Array:
-    """`x` with its elements in order, itself where they are."""
+    """`x` with its elements in order in memory; no copy where they are."""
     return x.contiguous() if is_tensor(x) else np.ascontiguousarray(x)
 
 
@@ -56,34 +77,34 @@ def beside(array: NDArray, x: Array) -> Array:
     """`array` itself, or its copy on the device of a tensor `x`."""
     if not is_tensor(x):
         return array
-    if array.dtype.name == "bfloat16":  # which PyTorch does not take from NumPy
+    if array.dtype.name == "bfloat16":  # PyTorch does not take it from NumPy
         return view(beside(array.view(np.int16), x), "bfloat16")
-    if array.size == 1:  # which a device fills in, where a copy would be waited for
+    if array.size == 1:  # a device fills it in; the host would wait for a copy
         dtype = getattr(namespace(x), array.dtype.name)
         return x.new_full(array.shape, array.item(), dtype=dtype)
     return namespace(x).tensor(array, device=x.device)
 
 
 def known_none(mask: Array) -> bool:
-    """Whether no entry of a mask is true; False for a tensor, whose device is not waited for."""
+    """Whether no entry of a mask is true; False for a tensor, so that no device is waited for."""
     return not (is_tensor(mask) or mask.any())
 
 
 MOST_TABLES = 256
 _tables: dict[tuple[int, object], tuple[NDArray, Array]] = {}
-"""By table and device: the table, so that its identity stays its own, and its copy there."""
+"""Copies of tables, by id and device. Each stands with its table, whose id it keeps in use."""
 
 
 def look_up(table: NDArray, codes: Array, book: Array | int | None = None) -> Array:
     """table[codes], or table[book, codes], with indices of any integer dtype.
 
-    The copy of a table on a device is kept, of `MOST_TABLES` at most.
+    Copies of up to `MOST_TABLES` tables stay on their devices.
     """
     whole = table
     if is_tensor(codes):
         key = id(table), codes.device
         if key not in _tables:
-            if len(_tables) >= MOST_TABLES:  # of formats that came and went, as loaded ones do
+            if len(_tables) >= MOST_TABLES:  # loaded formats come and go
                 _tables.clear()
             _tables[key] = table, beside(table, codes)
         whole, codes = _tables[key][1], cast(codes, "int32")  # uint8 would be a mask
@@ -94,7 +115,7 @@ def look_up(table: NDArray, codes: Array, book: Array | int | None = None) -> Ar
 
 
 def axis_last(x: Array, axis: int) -> Array:
-    """`x` with an axis moved behind the others, itself where it is the last."""
+    """`x` with an axis moved to the end; no copy where it is the last."""
     return x if axis in (-1, x.ndim - 1) else namespace(x).moveaxis(x, axis, -1)
 
 
@@ -104,7 +125,7 @@ def axis_back(x: Array, axis: int) -> Array:
 
 
 def at_least(x: Array, low: float) -> Array:
-    """The larger of each `x` and `low`; much quicker than NumPy's clip for a few values."""
+    """The larger of each `x` and `low`; much faster than NumPy's clip for few values."""
     return namespace(x).clip(x, low, None) if is_tensor(x) else np.maximum(x, low)
 
 

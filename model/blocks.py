@@ -1,9 +1,10 @@
-"""What every array in blocks is checked for: sizes, axes, and floats that are float32."""
+"""Checks of arrays in blocks: sizes, axes, float32 values, and running values."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import integer
+from .rounding import F32
 
 LARGEST_BLOCK = 65536  # integer sums of blocks stay within 32 bits up to this length
 
@@ -16,7 +17,7 @@ def check_axis(shape: tuple[int, ...], axis: int) -> int:
 
 
 def scale_shape(shape: tuple[int, ...], axis: int, block_size: int) -> tuple[int, ...]:
-    """`shape` with `axis` divided by `block_size`; ValueError when it does not divide."""
+    """`shape` with `axis` divided by `block_size`; ValueError unless it divides."""
     length = shape[axis]
     if length % block_size:
         raise ValueError(
@@ -29,9 +30,9 @@ def scale_shape(shape: tuple[int, ...], axis: int, block_size: int) -> tuple[int
 
 
 def as_float32(x: ArrayLike, name: str = "x") -> NDArray[np.float32]:
-    """`x` as float32 without loss; messages call it `name`.
+    """`x` as float32 without loss; `name` is its name in messages.
 
-    float32, float16 and bfloat16 convert exactly; float64 is taken when every value is a float32.
+    float32, float16 and bfloat16 convert exactly; float64 must hold float32 values.
     Raises TypeError for other dtypes and ValueError for float64 values that would be rounded.
     """
     if isinstance(x, np.ma.MaskedArray):
@@ -49,3 +50,16 @@ def as_float32(x: ArrayLike, name: str = "x") -> NDArray[np.float32]:
             value = float(x[rounded].flat[0])
             raise ValueError(f"{name} of dtype float64 must hold float32 values, not {value!r}")
     return narrow
+
+
+def running_value(c: ArrayLike | None, lead: tuple[int, ...]) -> F32:
+    """`c` broadcast to `lead`, flattened; -0 counts as +0."""
+    size = int(np.prod(lead, dtype=np.int64))
+    if c is None:
+        return np.zeros(size, np.float32)
+    values = as_float32(c, "c")
+    try:
+        values = np.broadcast_to(values, lead)
+    except ValueError:
+        raise ValueError(f"c must broadcast to shape {lead}, not {values.shape}") from None
+    return np.where(values == 0, np.float32(0), values).reshape(size)

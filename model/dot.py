@@ -1,4 +1,4 @@
-"""Dot products of MX arrays, bit for bit as the numeric contract says."""
+"""Dot products of MX arrays, bit for bit as docs/numerics.md states."""
 
 from dataclasses import replace
 from typing import Literal, overload
@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .accumulators import Accumulator, accumulator, check_known, warn_of_operands
+from .blocks import running_value
 from .errors import choice
 from .formats import BLOCK_SCALES, E8M0, ScaleFormat, block_scale_bits, flushed
 from .products import Pair
 from .rounding import F32
-from .running import running_value
 from .schemes.array import MXArray
 from .schemes.products import with_nan
 from .steps.codes import CodeSteps
@@ -56,13 +56,13 @@ def dot(
 ) -> F32 | Trace:
     """Dot products over the last axis of `a` and `b`.
 
-    a, b: MXArrays of one shape and block size, blocked along the last axis; their element formats
-    may differ. accumulator: an object or its text. c: running values, floats that are float32,
-    broadcastable to the leading shape; +0 when None. micro: micro-exponents of a and b, integers 0
-    or 1 of their shape but for the last axis, half as long: two neighbouring elements are worth
-    2^-micro of their codes (section 7 of docs/numerics.md). scale_format: of the arrays' scales,
-    e8m0 or e4m3; codes of the latter have no sign, 0 to 127.
-    Returns float32 of the leading shape; with `trace` a Trace with the status flags, and with the
+    a, b: MXArrays of one shape and block size, blocked along the last axis; element formats may
+    differ. accumulator: an object or its text. c: running values, floats that are float32,
+    broadcastable to the leading shape; None for +0. micro: micro-exponents of a and b, integers 0
+    or 1 in the arrays' shape with half the last axis; each multiplies two neighbouring elements by
+    2^-micro (section 7 of docs/numerics.md). scale_format: format of the arrays' scales, e8m0 or
+    e4m3; E4M3 codes have no sign, 0 to 127.
+    Returns float32 of the leading shape. With `trace` returns a Trace with status flags, and with
     intermediates unless `stages` is False.
     Raises TypeError or ValueError, naming the argument, before any work.
     """
@@ -79,7 +79,7 @@ def dot(
 
 
 def check_scales(a: MXArray, b: MXArray, scale_format: ScaleFormat | str) -> ScaleFormat:
-    """The format of `scale_format`, if both arrays have codes of it as scales; else ValueError."""
+    """The format `scale_format`; ValueError unless the scales of both arrays are its codes."""
     fmt = BLOCK_SCALES[choice("scale_format", str(scale_format), BLOCK_SCALES)]
     for name, array in (("a", a), ("b", b)):
         check_scale_codes(name, array, fmt)
@@ -87,7 +87,7 @@ def check_scales(a: MXArray, b: MXArray, scale_format: ScaleFormat | str) -> Sca
 
 
 def check_scale_codes(name: str, array: MXArray, fmt: ScaleFormat) -> None:
-    """ValueError, which names the array, unless its scales are codes of `fmt`."""
+    """ValueError, with the array's name, unless its scales are codes of `fmt`."""
     top = 2 ** block_scale_bits(fmt) - 1
     largest = int(array.scales.max(initial=0))
     if largest > top:
@@ -118,7 +118,7 @@ def _flat(x: MXArray) -> tuple[NDArray, NDArray[np.uint8]]:
 
 
 def _shifts(x: MXArray, a: ArrayLike, b: ArrayLike) -> NDArray[np.int64]:
-    """The micro-exponents of products, (n, blocks, k), of those of both operands."""
+    """Micro-exponents of products (n, blocks, k), from those of both operands."""
     if x.shape[-1] % 2 or x.block_size % 2:
         raise ValueError(f"block_size must be even for micro-exponents, not {x.block_size}")
     shape = (*x.shape[:-1], x.shape[-1] // 2)
@@ -149,8 +149,8 @@ def by_codes(
 ) -> F32 | Trace:
     """Products of the rows `rows_a` of `a` and `rows_b` of `b`, a chunk at a time.
 
-    c: float32, one for each product; lead: the shape of the result. trace, stages: as of `dot`.
-    shifts, scale_format: as of `CodeSteps`.
+    c: float32, one per product. lead: shape of the result. trace, stages: see `dot`. shifts,
+    scale_format: see `CodeSteps`.
     """
     codes_a, scales_a = _flat(a)
     codes_b, scales_b = _flat(b)
@@ -177,7 +177,7 @@ def by_codes(
 
 
 def _join(parts: list[Trace], lead: tuple[int, ...]) -> Trace:
-    """One Trace of shape `lead` from those of its chunks."""
+    """One Trace of shape `lead` from the traces of its chunks."""
 
     def merge(arrays: list[NDArray]) -> NDArray:
         whole = np.concatenate(arrays)

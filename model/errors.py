@@ -18,7 +18,7 @@ def choice(name: str, value: object, allowed: Iterable[str]) -> str:
 
 
 def nearest(value: str, allowed: Iterable[str]) -> str:
-    """What a message adds of the names that look like `value`; empty where none does."""
+    """Text for a message with the `allowed` names that resemble `value`; empty without one."""
     names = get_close_matches(value.strip().lower(), allowed)
     return f"; nearest: {', '.join(names)}" if names else ""
 
@@ -40,25 +40,25 @@ def printable(name: str, value: str) -> str:
 
 
 FORMULA = ("=", "+", "-", "@")
-"""What begins a formula in a cell of a spreadsheet."""
+"""Characters that begin a formula in a cell of a spreadsheet."""
 
 
 def cell_text(name: str, value: str) -> str:
-    """`value` if it is `printable` and begins no formula of a spreadsheet, else ValueError."""
+    """`value` if it is `printable` and no formula of a spreadsheet, else ValueError."""
     if printable(name, value).startswith(FORMULA):
         raise ValueError(f"{name} must not begin a formula of a spreadsheet, as {value!r} does")
     return value
 
 
 def one_line(text: str) -> str:
-    """`text` with escapes for line ends and all else that does not print."""
+    """`text` with escapes for line ends and other characters that do not print."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def integer(name: str, value: object, low: int, high: int | None = None) -> int:
     """`value` as an int from `low` to `high` (no upper limit when None); NumPy's integers too."""
     limits = f"at least {low}" if high is None else f"from {low} to {high}"
-    if type(value) is not int:  # which is by far the quickest to ask
+    if type(value) is not int:  # the fastest check by far
         if isinstance(value, bool) or not isinstance(value, SupportsIndex):
             raise TypeError(f"{name} must be an integer {limits}, not {value!r}")
         value = index(value)
@@ -75,7 +75,7 @@ def flag(name: str, value: object) -> bool:
 
 
 def integer_array(name: str, value: ArrayLike, low: int, high: int) -> NDArray[np.int64]:
-    """`value` as integers from `low` to `high`; TypeError or ValueError names one that is not."""
+    """`value` as integers from `low` to `high`; TypeError or ValueError names a wrong one."""
     array = np.asarray(value)
     if array.dtype.kind not in "iu":
         raise TypeError(f"{name} must be integers from {low} to {high}, not {array.dtype}")

@@ -1,11 +1,11 @@
 """Dot products of integers in INT32, as a unit with integer results computes them.
 
-Section 8 of docs/numerics.md: zero points, integer scales, the saturating INT32 sum, and what
-becomes of it: an integer that it is requantised to, or a float that it is scaled to.
+Section 8 of docs/numerics.md: zero points, integer scales, the saturating INT32 sum, and its
+requantisation to an integer or scaling to a float.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +14,7 @@ from .accumulators import Accumulator
 from .blocks import as_float32
 from .errors import choice, integer_array
 from .formats import BLOCK_SCALES, FLOAT32, ElementFormat, FloatFormat, IntegerFormat
-from .formats.pairs import Pair
+from .formats.table import Pair
 from .outputs import INTEGER_OUTPUTS, SCALE, SHIFT, IntegerOutput, convert_trace
 from .requantize import (
     HIGHEST,
@@ -28,14 +28,28 @@ from .requantize import (
 from .rounding import F32
 from .trace import Recorder, Trace
 
-if TYPE_CHECKING:
-    from .units.dot import DotConfig
-
 INTEGER_SCALES = {"none": 0, **{f"u{bits}": bits for bits in range(2, 9)}}
-"""Scales of a unit with integer results, and their bits."""
+"""Scale formats of a unit with integer results, with their bits."""
 ZERO_POINTS = ("none", "a", "b", "ab")
 
 Ints = NDArray[np.int64]
+
+
+class IntegerUnit(Protocol):
+    """Facts that `integer_dot` needs of a `DotConfig`, whose module imports this one."""
+
+    @property
+    def out(self) -> FloatFormat | IntegerOutput: ...
+    @property
+    def formats(self) -> tuple[Pair, ...]: ...
+    @property
+    def lanes(self) -> int: ...
+    @property
+    def load_c(self) -> bool: ...
+    @property
+    def scale_bits(self) -> int: ...
+    @property
+    def side_inputs(self) -> dict[str, int]: ...
 
 
 def check_integers(
@@ -65,7 +79,7 @@ def check_integers(
 
 
 def integer_dot(
-    config: "DotConfig",
+    config: IntegerUnit,
     a: NDArray[np.uint8],
     b: NDArray[np.uint8],
     c: ArrayLike = 0,
@@ -73,17 +87,17 @@ def integer_dot(
     inputs: Mapping[str, ArrayLike] | None = None,
     stages: bool = False,
 ) -> Trace:
-    """What the unit `config`, which sums in INT32, computes for n dot products of `blocks` blocks.
+    """Results of the unit `config`, which sums in INT32, for n dot products of `blocks` blocks.
 
-    a, b: uint8 codes (n, blocks, lanes). c: INT32 to start from, (n,) or one for all. inputs: by
-    name, what else the unit needs and nothing more: scale_a, scale_b (unsigned) and zero_a, zero_b
-    (integers of the operand's format), which broadcast to (n, blocks); multiplier, shift and
-    zero_out, which broadcast to (n,), as does result_scale (any float32).
-    Returns (n,), int32 or a float of `out`, with flags: `saturated` when the sum left INT32,
-    `inexact` when requantising discarded a non-zero bit, `overflow` when it clipped the result; of
-    floats those of the three roundings. Stages: product, integer_sum (of the products), addend
-    (corrected and scaled), accumulator, all int64.
-    TypeError or ValueError, naming the argument.
+    a, b: uint8 codes (n, blocks, lanes). c: INT32 to start from, (n,) or one for all. inputs: the
+    unit's other inputs by name, neither fewer nor more. scale_a, scale_b (unsigned) and zero_a,
+    zero_b (integers of the operand's format) broadcast to (n, blocks). multiplier, shift, zero_out
+    and result_scale (any float32) broadcast to (n,).
+    Returns (n,), int32 or a float of `out`, with flags. `saturated`: the sum left INT32. `inexact`:
+    requantising discarded a non-zero bit. `overflow`: it clipped the result. A float has the flags
+    of its three roundings. Stages, all int64: product, integer_sum (of the products), addend
+    (corrected and scaled), accumulator.
+    Raises TypeError or ValueError, naming the argument.
     """
     out = config.out
     if not isinstance(out, IntegerOutput):
@@ -142,17 +156,17 @@ def _scaled(sums: Ints, scale: F32, out: FloatFormat, record: Recorder) -> Trace
 
 
 def operand_range(fmt: ElementFormat) -> tuple[int, int]:
-    """The least and the largest integer that a code of `fmt` stands for."""
+    """Least and largest integer of a code of `fmt`."""
     return -(2 ** (fmt.bits - 1)), 2 ** (fmt.bits - 1) - 1
 
 
 def _integers(fmt: ElementFormat, codes: NDArray[np.uint8]) -> Ints:
-    """The integers of `codes`, the last digit of the format being 1."""
+    """Integers of `codes`, in units of the format's last digit."""
     sign, magnitude, _ = fmt.triples
     return np.where(sign == 1, -magnitude, magnitude)[codes]
 
 
-def _check_codes(config: "DotConfig", a: NDArray, b: NDArray) -> tuple[int, int]:
+def _check_codes(config: IntegerUnit, a: NDArray, b: NDArray) -> tuple[int, int]:
     """(n, blocks) of the codes."""
     for name, codes, fmt in zip("ab", (a, b), config.formats[0], strict=True):
         fmt.check(codes, name)
@@ -164,9 +178,9 @@ def _check_codes(config: "DotConfig", a: NDArray, b: NDArray) -> tuple[int, int]
 
 
 def _check_inputs(
-    config: "DotConfig", given: dict[str, ArrayLike], shape: tuple[int, int]
+    config: IntegerUnit, given: dict[str, ArrayLike], shape: tuple[int, int]
 ) -> dict[str, NDArray]:
-    """Every input at its full shape; those that the unit has not are neutral."""
+    """Every input at its full shape; inputs that the unit does not have are neutral."""
     out = config.out
     assert isinstance(out, IntegerOutput)
     scales = ("scale_a", "scale_b") if config.scale_bits else ()
@@ -191,7 +205,7 @@ def _check_inputs(
         "zero_out": (*zero_out, shape[:1]),
     }
     neutral = {"scale_a": 1, "scale_b": 1}
-    found: dict[str, NDArray] = {
+    arrays: dict[str, NDArray] = {
         name: _full(name, integer_array(name, given[name], low, high), full)
         if name in given
         else np.full(full, neutral.get(name, 0), np.int64)
@@ -199,8 +213,8 @@ def _check_inputs(
     }
     if "result_scale" in given:
         scale = as_float32(given["result_scale"], "result_scale")
-        found["result_scale"] = _full("result_scale", scale, shape[:1])
-    return found
+        arrays["result_scale"] = _full("result_scale", scale, shape[:1])
+    return arrays
 
 
 def _full(name: str, array: NDArray, shape: tuple[int, ...]) -> NDArray:

@@ -1,8 +1,8 @@
-"""Random words of a quantiser in RTL: a linear feedback shift register of 32 bits for each lane.
+"""Random words of a quantiser in RTL: one 32-bit linear feedback shift register per lane.
 
 The register is Marsaglia's xorshift (Journal of Statistical Software 8(14), 2003), linear over
-GF(2) with the full period of 2^32 - 1; its state is the word. Every lane runs through the same
-sequence, lane i begins i x 2^25 steps behind lane 0: no two of 128 lanes meet in 2^25 - 1 steps.
+GF(2), with the full period of 2^32 - 1. Its state is the word. All lanes run through one sequence;
+lane i starts i x 2^25 steps after lane 0, so that 128 lanes do not meet in 2^25 - 1 steps.
 """
 
 from functools import cache
@@ -14,7 +14,7 @@ from .errors import integer
 
 WORD_BITS = 32
 SHIFTS = (13, 17, 5)
-"""The state is xored with itself shifted left, right and left by so many places."""
+"""Places by which the state is shifted left, right and left, and xored with itself."""
 LANE_STEPS = 2**25
 DEFAULT_SEED = 0x9E3779B9
 _ONES = 2**WORD_BITS - 1
@@ -38,7 +38,7 @@ def lane_seeds(seed: int, lanes: int) -> list[int]:
 
 
 def words(seed: int, lanes: int, beats: int, first: int = 0) -> NDArray[np.uint32]:
-    """The words of `beats` beats, the first of which has number `first`; (beats, lanes)."""
+    """Words (beats, lanes) of `beats` beats, from beat number `first` on."""
     jump = _power(first)
     state = np.array([_apply(jump, s) for s in lane_seeds(seed, lanes)], np.uint32)
     out = np.empty((beats, lanes), np.uint32)
@@ -51,7 +51,7 @@ def words(seed: int, lanes: int, beats: int, first: int = 0) -> NDArray[np.uint3
     return out
 
 
-Matrix = tuple[int, ...]  # over GF(2): column i is what becomes of bit i
+Matrix = tuple[int, ...]  # over GF(2): column i is the image of bit i
 
 
 def _apply(matrix: Matrix, state: int) -> int:

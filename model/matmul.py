@@ -1,4 +1,4 @@
-"""Matrix products of arrays of any scheme, bit for bit as the numeric contract says."""
+"""Matrix products of arrays of any scheme, bit for bit as docs/numerics.md states."""
 
 from itertools import product
 from typing import Literal, overload
@@ -8,12 +8,11 @@ from numpy.typing import ArrayLike
 
 from .accumulators import Accumulator, check_known, warn_of_operands
 from .accumulators import accumulator as find_rule
-from .blocks import LARGEST_BLOCK
+from .blocks import LARGEST_BLOCK, running_value
 from .dot import by_codes, check_operands, check_scales
 from .errors import flag, integer
 from .formats import E8M0, ScaleFormat
 from .rounding import F32
-from .running import running_value
 from .schemes.array import MXArray, ScaledArray
 from .schemes.operand import operand
 from .schemes.products import accumulate, scaled_product, weight_only, with_nan
@@ -22,9 +21,9 @@ from .trace import Trace
 
 LANES = 128
 REUSED = 16
-"""Rows of each operand from which looking up each code once is faster than for each product."""
+"""Rows per operand above which one look-up per code is faster than one per product."""
 WHOLE = 1 << 24
-"""Codes of both operands that are looked up at once: some 11 bytes each."""
+"""The most codes of both operands that are looked up at once, at about 11 bytes each."""
 
 
 @overload
@@ -64,11 +63,11 @@ def matmul(
     a, b: MXArrays, or ScaledArrays of any two schemes, blocked along the last axis. a may be floats
     (float32, float16, bfloat16): b is then dequantised to their type (weight-only), and the
     accumulator is ``exact``, a ``fused:F`` or a preset.
-    accumulator: an object or its text; ``int32`` takes integer elements. c: running values,
-    floats that are float32, broadcastable to (M, N); +0 when None. lanes: what stands under one
-    scale of each operand is taken at once up to this length (1 to 65536), else in parts of it.
-    When None it is 128; two MXArrays have equal blocks then, which are taken whole.
-    trace, stages, scale_format: as of `dot`, for two MXArrays taken whole.
+    accumulator: an object or its text; ``int32`` takes integer elements. c: running values, floats
+    that are float32, broadcastable to (M, N); None for +0. lanes: the most elements (1 to 65536)
+    under one scale of each operand that are taken at once; longer blocks are taken in parts. None
+    is 128, but takes the blocks of two MXArrays, which must have equal sizes, whole.
+    trace, stages, scale_format: see `dot`; for two MXArrays taken whole.
     Raises TypeError or ValueError, naming the argument, before any work.
     """
     rule = check_known(find_rule(accumulator))
@@ -101,7 +100,7 @@ def matmul(
 
 
 def _looks_up_once(a: MXArray, b: MXArray) -> bool:
-    """Whether the values of all codes are made first, rather than looked up in pairs."""
+    """Whether to look up the values of all codes first, instead of products of pairs."""
     return min(a.shape[0], b.shape[0]) >= REUSED and a.codes.size + b.codes.size <= WHOLE
 
 

@@ -1,7 +1,7 @@
-"""The output formats of a dot unit: float32, a narrower float by one final RNE, or an integer.
+"""Output formats of a dot unit: float32, a narrower float by one final RNE, or from an INT32 sum.
 
-What is made of an INT32 sum is the sum itself, an integer that it is requantised to, or a float
-that it is scaled to (section 8 of docs/numerics.md).
+A unit with an INT32 sum returns the sum, a requantised integer or a scaled float (section 8 of
+docs/numerics.md).
 """
 
 import re
@@ -21,11 +21,11 @@ LEAST_MULTIPLIER_BITS = 4
 
 @dataclass(frozen=True)
 class IntegerOutput:
-    """The INT32 sum (`format` None), or that sum as an integer or a float of `format`.
+    """The INT32 sum (`format` None), or the sum as an integer or a float of `format`.
 
-    rescale: ``multiply``, a multiplier and a rounding right shift, or ``shift``, the shift alone;
-    of floats ``scale``, the product with a float32.
-    multiplier_bits: 4 to 31, of the multiplier, which has no sign.
+    rescale: ``multiply``, a multiplier and a rounding right shift; ``shift``, only the shift; or
+    ``scale`` for floats, the product with a float32. multiplier_bits: width of the unsigned
+    multiplier, 4 to 31.
     """
 
     format: IntegerFormat | FloatFormat | None = None
@@ -42,7 +42,7 @@ class IntegerOutput:
 
     @property
     def name(self) -> str:
-        """Its text: ``int32``, ``int8_full:multiply:16``, ``float16:scale``."""
+        """Text of the output: ``int32``, ``int8_full:multiply:16``, ``float16:scale``."""
         if self.format is None:
             return INT32.name
         narrow = self.multiplier_bits != MULTIPLIER_BITS
@@ -55,7 +55,7 @@ class IntegerOutput:
 
     @property
     def parameters(self) -> dict[str, int]:
-        """Widths of the inputs that say how to rescale, by name."""
+        """Widths of the inputs that the rescaling needs, by name."""
         if self.format is None:
             return {}
         if self.rescale == SCALE:
@@ -78,7 +78,7 @@ INTEGER_OUTPUTS = {
 
 
 def output_format(value: FloatFormat | IntegerOutput | str) -> FloatFormat | IntegerOutput:
-    """The output of a name or of itself; ValueError lists the known names."""
+    """The output with a name, or `value` itself; ValueError lists the names."""
     if isinstance(value, IntegerOutput):
         return value
     if isinstance(value, FloatFormat) and value in OUTPUTS.values():
@@ -106,7 +106,7 @@ def result_float(out: FloatFormat | IntegerOutput) -> FloatFormat | None:
 
 
 def convert(x: NDArray[np.float32], out: FloatFormat) -> NDArray:
-    """RNE of float32 `x`, subnormals kept, a zero +0; a NaN quiet, with its leading bits."""
+    """RNE of float32 `x`, with subnormals; a zero is +0, a NaN is quiet and keeps leading bits."""
     if out == FLOAT32:
         return x
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
@@ -119,7 +119,7 @@ def convert(x: NDArray[np.float32], out: FloatFormat) -> NDArray:
 
 
 def convert_trace(trace: Trace, out: FloatFormat) -> Trace:
-    """`trace` with its result in `out`, the conversion's flags added to the sum's."""
+    """`trace` with its result in `out`, and with the flags of this conversion."""
     if out == FLOAT32:
         return trace
     result = convert(trace.result, out)

@@ -1,7 +1,7 @@
-"""Dense packing of codes narrower than a byte, and wider: entry 0 in the lowest bits.
+"""Dense packing of codes of any width, entry 0 in the lowest bits.
 
-FP4 goes two to a byte, FP6 four to three bytes. Written once for arrays of NumPy and tensors of
-PyTorch (`pack_rows`).
+A byte holds two FP4 codes, three bytes hold four FP6 codes. `pack_rows` takes arrays of NumPy and
+tensors of PyTorch.
 """
 
 from math import lcm, prod
@@ -16,7 +16,7 @@ from .formats import ElementFormat, element_format
 def pack(codes: ArrayLike, fmt: ElementFormat | str) -> NDArray[np.uint8]:
     """Pack `codes` along the last axis, little-endian: (..., n) to (..., n x bits / 8).
 
-    ValueError when n is not a whole number of byte groups (2 for FP4, 4 for FP6).
+    Raises ValueError unless n is a multiple of the codes in whole bytes (2 for FP4, 4 for FP6).
     """
     fmt = element_format(fmt, "fmt")
     return packed_codes(fmt.check(codes), fmt)
@@ -45,7 +45,7 @@ def packed_codes(codes: Array, fmt: ElementFormat) -> Array:
 
 
 def unpacked_codes(packed: Array, fmt: ElementFormat) -> Array:
-    """`unpack` of uint8 bytes, in integers that have the bits."""
+    """`unpack` of uint8 bytes to integers that are wide enough."""
     elements, size = _group(fmt.bits)
     shape = tuple(packed.shape)
     if not shape or shape[-1] % size:
@@ -68,7 +68,7 @@ def pack_rows(entries: Array, bits: int) -> Array:
 
 
 def unpack_rows(packed: Array, bits: int, count: int) -> Array:
-    """The inverse of `pack_rows`: (rows, count), unsigned integers of a dtype that has the bits."""
+    """The inverse of `pack_rows`: (rows, count) of integers that are wide enough."""
     elements, size = _group(bits)
     fields = _filled(cast(packed, _carrier(bits)), size)
     entries = _regroup(fields, 8, elements, bits)
@@ -86,7 +86,7 @@ def _carrier(bits: int) -> str:
 
 
 def _filled(rows: Array, length: int) -> Array:
-    """(rows, groups, length), filled up with zeros."""
+    """`rows` as (rows, groups, length), padded with zeros."""
     xp = namespace(rows)
     missing = -rows.shape[1] % length
     if missing:
@@ -96,7 +96,7 @@ def _filled(rows: Array, length: int) -> Array:
 
 
 def _regroup(fields: Array, bits: int, count: int, new_bits: int) -> Array:
-    """(..., fields of `bits` bits) to (..., `count` fields of `new_bits` bits), lowest first."""
+    """`count` fields of `new_bits` bits from fields of `bits` bits, the lowest first."""
     xp = namespace(fields)
     parts = []
     for i in range(count):

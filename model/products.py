@@ -1,7 +1,7 @@
-"""Exact products of two elements (section 3 of the contract).
+"""Exact products of two elements (section 3 of docs/numerics.md).
 
-Those of codes of up to `TABLE_BITS` together have a table with an entry for every pair; those of
-wider codes are made of the values of both.
+A table has the product of every pair of codes of up to `TABLE_BITS` together. Products of wider
+codes are computed from both values.
 """
 
 from dataclasses import dataclass
@@ -11,25 +11,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .cached import cached_property
+from .arrays import cached_property
 from .formats import ElementFormat, read_only
 from .formats.codes import Triple
 from .specials import special_class
 
-NO_EXPONENT = -(2**14)  # the unit exponent of a zero product: below every other
-TABLE_BITS = 16  # of both codes of a pair
+NO_EXPONENT = -(2**14)  # unit exponent of a zero product, below every other exponent
+TABLE_BITS = 16  # of both codes of a pair together
 
 I64 = NDArray[np.int64]
 
 
 def largest_magnitude(fmt: ElementFormat) -> int:
-    """The largest of a format's values, a multiple of its last digit."""
+    """Largest magnitude of a format, as a multiple of its last digit."""
     return int(np.ldexp(max(-fmt.extremes[0], fmt.extremes[1]), -fmt.lsb))
 
 
 @cache
 def unit_exponents(fmt: ElementFormat) -> NDArray[np.int16]:
-    """The unit exponent of every code; NO_EXPONENT for zeros and what is not finite."""
+    """Unit exponent of every code; NO_EXPONENT for zeros and codes that are not finite."""
     _, significand, exponents = fmt.triples
     units = np.where(significand == 0, NO_EXPONENT, exponents + fmt.mantissa_bits)
     return read_only(units.astype(np.int16))
@@ -37,19 +37,19 @@ def unit_exponents(fmt: ElementFormat) -> NDArray[np.int16]:
 
 @dataclass(frozen=True, eq=False)  # arrays have no one truth value to compare by
 class Elements:
-    """Codes of elements, and what products need of each."""
+    """Codes of elements, with the facts that products need."""
 
     format: ElementFormat
     codes: NDArray
 
     @cached_property
     def values(self) -> NDArray[np.float64]:
-        """Exact, NaN and infinities included."""
+        """Exact values, NaN and infinities included."""
         return self.format.values[self.codes]
 
     @cached_property
     def triple(self) -> Triple:
-        """Sign, significand and exponent."""
+        """Sign, significand and exponent of each element."""
         return Triple(*(table[self.codes] for table in self.format.triples))
 
     @property
@@ -87,14 +87,14 @@ class Products:
 
     @cached_property
     def unit_exponents(self) -> NDArray[np.int16]:
-        """U of each product; NO_EXPONENT for zero and special products."""
+        """Exponent of each product's unit digit; NO_EXPONENT for zero and special products."""
         a, b = (unit_exponents(side.format)[side.codes] for side in (self.a, self.b))
-        units = a + b  # fits int16, NO_EXPONENT twice too
+        units = a + b  # int16 holds two NO_EXPONENT
         return read_only(np.where(units < NO_EXPONENT // 2, np.int16(NO_EXPONENT), units))
 
     @cached_property
     def specials(self) -> NDArray[np.uint8]:
-        """The special class of each product, 0 when finite."""
+        """Special class of each product; 0 for finite ones."""
         special = np.where(np.isfinite(self._raw), 0.0, self._raw)
         return read_only(special_class(special.astype(np.float32)))
 
@@ -118,19 +118,19 @@ class Pair:
 
     @property
     def least(self) -> float:
-        """The most negative product."""
+        """Most negative product."""
         (low_a, high_a), (low_b, high_b) = self.a.extremes, self.b.extremes
         return min(low_a * high_b, high_a * low_b)
 
     @property
     def largest(self) -> float:
-        """The largest product."""
+        """Largest product."""
         (low_a, high_a), (low_b, high_b) = self.a.extremes, self.b.extremes
         return max(low_a * low_b, high_a * high_b)
 
     @property
     def has_table(self) -> bool:
-        """Whether there is a table of all pairs of codes."""
+        """Whether a table of all pairs of codes is small enough."""
         return self.a.bits + self.b.bits <= TABLE_BITS
 
     def of(self, a: NDArray, b: NDArray) -> "Products | TableProducts":
@@ -143,9 +143,9 @@ class Pair:
 
 @cache
 def product_table(a: ElementFormat, b: ElementFormat) -> Products:
-    """The (shared) products of every code of `a` with every code of `b`, those of one `a` together.
+    """Products of every code of `a`, in order, with every code of `b`.
 
-    ValueError for formats of more than `TABLE_BITS` bits together.
+    Raises ValueError for formats of more than `TABLE_BITS` bits together.
     """
     if not Pair(a, b).has_table:
         raise ValueError(
@@ -164,7 +164,7 @@ def _looked_up(name: str) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class TableProducts:
-    """`Products` that are looked up in a table of them."""
+    """`Products` from a table of all of them."""
 
     table: Products
     index: NDArray[np.uint16]

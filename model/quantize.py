@@ -1,6 +1,6 @@
-"""Quantisation of float arrays to MX blocks (section 2 of the numeric contract).
+"""Quantisation of float arrays to MX blocks (section 2 of docs/numerics.md).
 
-MX is one scheme of many, `mxdot.model.schemes`: this is the short way to it.
+MX is one of the schemes of `mxdot.model.schemes`; these functions are a shorter way to it.
 """
 
 import numpy as np
@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from .blocks import LARGEST_BLOCK, as_float32, check_axis, scale_shape
 from .errors import choice, flag, integer
 from .formats import E8M0, ElementFormat, element_format
-from .scale_rules import SCALE_RULES
 from .schemes.array import MXArray
 from .schemes.quantize import CHUNK, NONFINITE, check_policies, quantized, random_words
+from .schemes.scheme import SCALE_RULES
 from .schemes.table import mx
 
 __all__ = ["NONFINITE", "SCALE_RULES", "quantize", "unscaled"]
@@ -32,13 +32,13 @@ def quantize(
     """Quantise `x` in blocks of `block_size` along `axis`.
 
     x: float32, float16, bfloat16, or float64 that holds float32 values; any shape.
-    scale_rule: ``floor`` (OCP MX v1.0, section 6.3), ``ceil`` (least scale that saturates nothing)
+    scale_rule: ``floor`` (OCP MX v1.0, section 6.3), ``ceil`` (the least scale without saturation)
     or ``even`` (floor after rounding amax to the element's significand).
-    nonfinite: ``poison`` gives a block that holds NaN or Inf the NaN scale and zero codes;
-    ``element`` passes them as elements where the format has them.
-    rng: for ``stochastic`` rounding, a Generator or one uint32 word per element (shape of the
-    padded `x`); other roundings ignore it.
-    pad: append zeros up to a whole block; the result's `padding` says how many.
+    nonfinite: ``poison`` gives a block with NaN or infinity the NaN scale and zero codes;
+    ``element`` keeps them as elements where the format has them.
+    rng: for ``stochastic`` rounding, a Generator or one uint32 word per element of the padded `x`;
+    other roundings ignore it.
+    pad: append zeros up to a whole block; `padding` of the result is their number.
     Raises TypeError or ValueError, naming the argument, for anything else.
     """
     fmt = element_format(fmt, "fmt")
@@ -63,10 +63,10 @@ def unscaled(
     rng: np.random.Generator | NDArray[np.uint32] | None = None,
     pad: bool = False,
 ) -> MXArray:
-    """`x` in format `fmt` under scales of 1: elements alone, as FP16, BF16 and TF32 are used.
+    """`x` in format `fmt` under scales of 1, for FP16, BF16 and TF32.
 
-    Rounded and saturated as `ElementFormat.encode` does; NaN and infinities are the format's own.
-    Arguments and errors as of `quantize`; ValueError for NaN in a format without.
+    `ElementFormat.encode` rounds and saturates; NaN and infinities are the format's own. Arguments
+    and errors are those of `quantize`; NaN in a format without NaN raises ValueError.
     """
     fmt = element_format(fmt, "fmt")
     block_size = integer("block_size", block_size, 1, LARGEST_BLOCK)
@@ -82,7 +82,7 @@ def unscaled(
 def _in_blocks(
     x: ArrayLike, block_size: int, axis: int, pad: bool
 ) -> tuple[NDArray[np.float32], int, int]:
-    """`x` as float32, filled up to whole blocks where asked; the axis, and zeros appended to it."""
+    """(`x` as float32, padded to whole blocks if `pad`; the axis; the number of zeros)."""
     values = as_float32(x)
     axis = check_axis(values.shape, axis)
     padding = -values.shape[axis] % block_size if pad else 0

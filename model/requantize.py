@@ -34,13 +34,13 @@ Ints = NDArray[np.int64]
 
 
 def rescaled_floats(wide: Array, scale: Array) -> Array:
-    """RNE_fp32(wide x scale) of float32 sums, as IEEE 754 multiplies them."""
+    """RNE_fp32(wide x scale) of float32 sums."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         return wide * scale
 
 
 class Rescaled(NamedTuple):
-    """int64 integers before zero point and clipping, and where a non-zero bit was rounded away."""
+    """int64 integers before zero point and clipping. inexact: a non-zero bit was rounded away."""
 
     integers: Array
     inexact: Array
@@ -50,7 +50,7 @@ class Rescaled(NamedTuple):
 class FloatRescale:
     """RNE(RNE_fp32(RNE_fp32(sum) x scale)).
 
-    scale: positive finite float32, one or an array that broadcasts to the sums. ValueError if not.
+    scale: positive finite float32, one or an array that broadcasts to the sums, else ValueError.
     """
 
     scale: NDArray[np.float32]
@@ -94,10 +94,10 @@ class FixedRescale:
 
     @classmethod
     def of(cls, scale: ArrayLike, bits: int = MULTIPLIER_BITS) -> "FixedRescale":
-        """The nearest multiplier of `bits` significant bits (ties to even), and its shift.
+        """The rule with the nearest multiplier of `bits` significant bits, ties to even.
 
-        ValueError unless every scale is at least 2^-32 and, rounded, below 2^bits: a smaller one
-        makes nothing but zeros.
+        Raises ValueError unless every scale is at least 2^-32 and, rounded, below 2^bits. A smaller
+        scale makes only zeros.
         """
         value = _reals(scale)
         fraction, exponent = np.frexp(value)
@@ -107,8 +107,8 @@ class FixedRescale:
         shift = bits - (exponent + carry)
         usable = np.isfinite(value) & (value >= 2.0**-SUM_BITS) & (shift >= 0)
         if not usable.all():
-            got = value[~usable].flat[0]
-            raise ValueError(f"scale must be from 2^-32 to less than 2^{bits}, not {got}")
+            wrong = value[~usable].flat[0]
+            raise ValueError(f"scale must be from 2^-32 to less than 2^{bits}, not {wrong}")
         return cls(multiplier.astype(np.int64), shift.astype(np.int64))
 
     @staticmethod
@@ -131,14 +131,14 @@ class ShiftRescale:
 
     @classmethod
     def of(cls, scale: ArrayLike) -> "ShiftRescale":
-        """The shift of a power of two; ValueError unless every scale is one from 2^-31 to 1."""
+        """The rule for powers of two; ValueError unless every scale is one from 2^-31 to 1."""
         value = _reals(scale)
         fraction, exponent = np.frexp(value)
         shift = 1 - exponent
         usable = (fraction == 0.5) & (shift >= 0) & (shift <= LARGEST_SHIFT_ALONE)
         if not usable.all():
-            got = value[~usable].flat[0]
-            raise ValueError(f"scale must be a power of two from 2^-31 to 1, not {got}")
+            wrong = value[~usable].flat[0]
+            raise ValueError(f"scale must be a power of two from 2^-31 to 1, not {wrong}")
         return cls(shift)
 
     @staticmethod
@@ -152,7 +152,7 @@ RULES: dict[str, type[Rescale]] = {rule.__name__: rule for rule in get_args(Resc
 
 
 class Requantized(NamedTuple):
-    """int32 integers of the output, and where they were rounded and where clipped."""
+    """int32 integers of the output. inexact: rounded; clipped: changed by clipping."""
 
     integers: Array
     inexact: Array
@@ -170,11 +170,11 @@ def requantize(
 ) -> NDArray[np.int32]:
     """Integers of `output`: min(max(rescaled sum + zero_point, low), high).
 
-    sums: integers of any dtype within INT32, of any shape. Parameters of `rescale` and
-    `zero_point` (integers of `output`) are one for all or broadcast to the sums: channels along
-    the last axis, or (channels, 1). low, high: the clipping range inside that of `output`
-    (all of it when None), as a fused activation needs it. The result is in the shape of `sums`;
-    `output.encode` makes codes of it. TypeError or ValueError, naming the argument.
+    sums: integers within INT32, of any dtype and shape. zero_point: integers of `output`. It and
+    the parameters of `rescale` broadcast to the sums: one for all, channels along the last axis, or
+    (channels, 1). low, high: clipping range inside the range of `output`, as a fused activation
+    needs it; None for the whole range. Returns int32 of the shape of `sums`; `output.encode` makes
+    codes of it. Raises TypeError or ValueError, naming the argument.
     """
     return requantize_traced(
         sums, rescale, output, zero_point=zero_point, low=low, high=high
@@ -190,7 +190,7 @@ def requantize_traced(
     low: int | None = None,
     high: int | None = None,
 ) -> Requantized:
-    """As `requantize`, and where non-zero bits were rounded away and results clipped."""
+    """`requantize` with the places where results were rounded or clipped."""
     check_rescale(rescale)
     output = integer_format(output)
     low, high = clipping_range(output, low, high)
@@ -200,7 +200,7 @@ def requantize_traced(
 
 
 def clipping_range(output: IntegerFormat, low: int | None, high: int | None) -> tuple[int, int]:
-    """The range that results are clipped to; TypeError or ValueError unless it is in `output`'s."""
+    """The clipping range; TypeError or ValueError unless it lies in the range of `output`."""
     low = output.lowest if low is None else integer("low", low, output.lowest, output.highest)
     return low, output.highest if high is None else integer("high", high, low, output.highest)
 
@@ -213,7 +213,7 @@ def requantized(
     low: int,
     high: int,
 ) -> Requantized:
-    """int64 `sums` by a rule, its parameters and zero points; ValueError for shapes that differ."""
+    """int64 `sums` requantised by `rule`; ValueError for parameters that do not broadcast."""
     for name, parameter in {**parameters, "zero_point": zero}.items():
         check_shape(name, tuple(parameter.shape), tuple(sums.shape))
     integers, inexact = rule.rescaled(sums, *parameters.values())
@@ -223,14 +223,14 @@ def requantized(
 
 
 def integer_format(value: IntegerFormat | str, name: str = "output") -> IntegerFormat:
-    """The IntegerFormat of a name or of itself; ValueError lists the known names."""
+    """The IntegerFormat with a name, or `value` itself; ValueError lists the names."""
     if isinstance(value, IntegerFormat):
         return value
     return INTEGERS[choice(name, value, INTEGERS)]
 
 
 def _reals(scale: ArrayLike) -> NDArray[np.float64]:
-    """`scale` as float64; TypeError for what is no real number."""
+    """`scale` as float64; TypeError unless real numbers."""
     value = np.asarray(scale)
     if value.dtype.kind not in "iuf" and value.dtype.name != "bfloat16":
         raise TypeError(f"scale must be real numbers, not {value.dtype}")
@@ -253,7 +253,7 @@ def check_rescale(rescale: object) -> None:
 
 
 def check_shape(name: str, parameter: tuple[int, ...], shape: tuple[int, ...]) -> None:
-    """ValueError unless a parameter of that shape broadcasts to sums of `shape`."""
+    """ValueError unless the shape `parameter` broadcasts to sums of `shape`."""
     try:
         fits = np.broadcast_shapes(parameter, shape) == shape
     except ValueError:

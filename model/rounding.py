@@ -1,11 +1,10 @@
-"""Rounding of exact sums to float32, and to floats of 16 bits that running values may have.
+"""Rounding of exact sums to float32, and to the 16-bit floats of running values.
 
-Real numbers travel as float64, which holds every intermediate of the fast path exactly. A sum that
-does not fit is rounded to odd first (Boldo and Melquiond, "Emulation of FMA and correctly rounded
-sums: proved algorithms using rounding to odd", IEEE Trans. Computers 57(4), 2008): the 53rd bit
-then keeps "something was lost", and a second rounding to 24 bits or fewer is correct. NaN and
-infinities, where terms may be special, pass as IEEE 754 has them: no sum of finite terms comes near
-float64's overflow.
+Real numbers are float64, which holds every intermediate of the fast path exactly. A sum that does
+not fit is first rounded to odd (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums:
+proved algorithms using rounding to odd", IEEE Trans. Computers 57(4), 2008). Its 53rd bit then says
+that digits were lost, and a second rounding to 24 bits or fewer is correct. NaN and infinities of
+special terms pass as in IEEE 754; no sum of finite terms comes near float64's overflow.
 """
 
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from .formats import FLOAT32, FloatFormat
 
 F64 = NDArray[np.float64]
 F32 = NDArray[np.float32]
-TOO_LARGE = 2.0 ** (FLOAT32.emax + 1)  # the least power of two that no float32 is
+TOO_LARGE = 2.0 ** (FLOAT32.emax + 1)  # the least power of two beyond float32
 SPLITTER = 2.0**27 + 1  # cuts a float64 into two halves of at most 26 bits
 
 
@@ -30,9 +29,9 @@ def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def two_product(a: Array, b: Array) -> tuple[Array, Array]:
-    """(RN(a x b), its exact error), Dekker's and Veltkamp's; a special product's error is NaN.
+    """(RN(a x b), its exact error) by Dekker and Veltkamp; a special product's error is NaN.
 
-    Factors and product in mid range.
+    Factors and product must be far from overflow and underflow.
     """
     product = a * b
     (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
@@ -47,16 +46,16 @@ def _halves(a: Array) -> tuple[Array, Array]:
 
 
 def clear_special_error(result: Array, error: Array) -> tuple[Array, Array]:
-    """(result, error), whose error is 0 where the result is special."""
+    """(result, error) with an error of 0 where the result is special."""
     xp = namespace(result)
     return result, xp.where(xp.isfinite(result), error, 0.0)
 
 
 def to_odd(total: Array, error: Array) -> Array:
-    """The sum total + error (a TwoSum pair) rounded to odd at 53 bits."""
+    """The sum total + error, a TwoSum pair, rounded to odd at 53 bits."""
     xp = namespace(total)
     bits = view(total, "int64")
-    inexact_even = (abs(error) > 0) & ((bits & 1) == 0)  # an error of NaN is none
+    inexact_even = (abs(error) > 0) & ((bits & 1) == 0)  # False for an error of NaN
     # The odd neighbour on the side of the error: away from zero where the signs agree.
     away = (error > 0) == (total > 0)
     return view(bits + xp.where(inexact_even, xp.where(away, 1, -1), 0), "float64")
@@ -74,7 +73,7 @@ def sum3_to_odd(high: Array, low: Array, c: Array) -> Array:
 
 
 def nearest_even(x: Array, fmt: FloatFormat = FLOAT32) -> Array:
-    """RNE of float64 to `fmt`, as float32; subnormals kept, overflow to infinity; a zero is +0."""
+    """RNE of float64 to `fmt`, as float32, with subnormals; overflow is infinite, a zero is +0."""
     if fmt != FLOAT32:
         return _narrowed(x, fmt, namespace(x).round)
     with np.errstate(over="ignore", under="ignore"):
@@ -84,13 +83,13 @@ def nearest_even(x: Array, fmt: FloatFormat = FLOAT32) -> Array:
 def toward_zero(x: Array, fraction_bits: int = FLOAT32.mantissa_bits) -> Array:
     """RZ to float32 with `fraction_bits` (0 to 23) fraction bits, subnormals on the same grid.
 
-    A magnitude of 2^128 or more is infinite; below that it truncates. A zero is +0.
+    A magnitude of 2^128 or more becomes infinite. A zero is +0.
     """
     x = cast(x, "float64")
     xp, magnitude = namespace(x), abs(x)
     with np.errstate(over="ignore", under="ignore"):
         rounded = cast(xp.clip(x, *FLOAT32.extremes), "float32")
-        untruncated = cast(x, "float32")  # what is too large for a float32 is infinite
+        untruncated = cast(x, "float32")  # infinite beyond float32
     too_far = abs(cast(rounded, "float64")) > magnitude
     bits = view(rounded, "int32") - cast(too_far, "int32")
     truncated = view(bits & (-1 << (FLOAT32.mantissa_bits - fraction_bits)), "float32")
@@ -98,7 +97,7 @@ def toward_zero(x: Array, fraction_bits: int = FLOAT32.mantissa_bits) -> Array:
 
 
 def toward_zero_in(x: Array, fmt: FloatFormat) -> Array:
-    """RZ to `fmt`, as float32: infinite from the power of two beyond its largest exponent on."""
+    """RZ to `fmt`, as float32; infinite from the power of two after its largest exponent."""
     return toward_zero(x) if fmt == FLOAT32 else _narrowed(x, fmt, namespace(x).trunc)
 
 
@@ -112,3 +111,13 @@ def _narrowed(x: Array, fmt: FloatFormat, to_integers: Callable[[Array], Array])
     return (
         cast(xp.where(too_large, xp.copysign(xp.full_like(x, np.inf), x), rounded), "float32") + 0.0
     )
+
+
+def quotient(a: Array, b: Array) -> Array:
+    """a / b rounded to odd at 53 bits, for finite float64 `a` and positive `b`.
+
+    A second rounding, to 51 bits or fewer, then equals rounding the exact quotient.
+    """
+    rounded = a / b
+    product, error = two_product(rounded, b)
+    return to_odd(rounded, (a - product) - error)  # the remainder, exact, has the error's sign

@@ -1,4 +1,4 @@
-"""NaN and infinities: which terms are special, and what they sum to (section 3 of the contract)."""
+"""Special terms, NaN and infinities, and their sums (section 3 of docs/numerics.md)."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,7 @@ NAN, POSITIVE_INF, NEGATIVE_INF = 1, 2, 4  # bits of a class; 0 is finite
 
 
 def special_class(c: F32) -> NDArray[np.uint8]:
-    """The class of each element of `c`."""
+    """Class of each element of `c`."""
     classes = np.where(np.isnan(c), NAN, 0)
     classes[c == np.inf] = POSITIVE_INF
     classes[c == -np.inf] = NEGATIVE_INF
@@ -17,7 +17,7 @@ def special_class(c: F32) -> NDArray[np.uint8]:
 
 
 def special_value(classes: NDArray[np.uint8]) -> F32:
-    """The result of special terms of these classes (0 where there is none)."""
+    """Sum of special terms of these classes; 0 without special terms."""
     both = POSITIVE_INF | NEGATIVE_INF
     result = np.zeros(classes.shape, np.float32)
     result[classes == POSITIVE_INF] = np.inf
@@ -27,7 +27,7 @@ def special_value(classes: NDArray[np.uint8]) -> F32:
 
 
 class Update:
-    """One step's c -> c': special terms decide where there are any, arithmetic elsewhere."""
+    """Change of c by one step: special terms decide the result, arithmetic where there are none."""
 
     def __init__(self, c: F32, classes: NDArray[np.uint8]) -> None:
         self.classes = classes | special_class(c)

@@ -1,4 +1,4 @@
-"""What a dot product leaves behind besides its result: status flags and every intermediate."""
+"""Status flags and intermediate values of dot products."""
 
 from dataclasses import dataclass, field
 
@@ -12,11 +12,11 @@ FLAG_NAMES = ("invalid", "overflow", "underflow", "inexact", "saturated")
 
 @dataclass(frozen=True)
 class Flags:
-    """Status flags of dot products, bool arrays of the shape of the result, sticky over its blocks.
+    """Status flags of dot products: bool arrays of the result's shape, sticky over all blocks.
 
     invalid: the result is NaN. overflow: a rounding of finite values gave an infinity.
-    underflow: a rounding lost bits and its result is subnormal or zero. inexact: a non-zero bit was
-    discarded anywhere (alignment, rounding). saturated: a fixed register left its range.
+    underflow: a rounding lost bits, and its result is subnormal or zero. inexact: an alignment or a
+    rounding discarded a non-zero bit. saturated: a fixed register left its range.
     """
 
     invalid: NDArray[np.bool_]
@@ -30,9 +30,9 @@ class Flags:
 class Trace:
     """A result with its flags and stages.
 
-    Leading axes are those of the result; then come steps (a block, or a preset's part of one, in
-    order) and, for per-term stages, terms. `stages` maps a stage's name to its array, in the order
-    of the datapath; the names present depend on the accumulator:
+    `stages` maps names to arrays, in the order of the datapath. The axes of an array are the axes
+    of the result, then the steps in order (a block, or a preset's part of a block), then the terms
+    of stages that have them. The accumulator decides which of these stages there are:
 
     product, product_exponent: int64, value = product x 2^product_exponent (0 for special terms).
     unit_exponent: int64, NO_EXPONENT for a zero product. scale: int64, s of the step.
@@ -40,8 +40,8 @@ class Trace:
     largest_exponent: int64, the emax of the alignment (0 for `aligned` zeros alone).
     aligned: float64 integers t_i; aligned_c: c on the same grid (fused).
     tree1, tree2, ...: float32, the terms left after each level (float32).
-    integer_sum: object (Python integers), the sum of the products or of t_i, where 1 stands for
-    2^(emax - F) behind an alignment, c included, else for the products' last digit.
+    integer_sum: object (Python integers), the sum of the products, or of t_i and c after an
+    alignment; in units of the products' last digit, or of 2^(emax - F).
     block_result: float64, D (aligned), the tree (float32) or the exact block sum rounded to odd.
     addend: object (Python integers), what a fixed register adds, times 2^-L.
     partial: float32, a promoted preset's partial sum. accumulator: c after the step, float32;
@@ -55,7 +55,7 @@ class Trace:
 
 @dataclass
 class Recorder:
-    """Collects flags and stages, each on request, while a rule runs over n dot products."""
+    """Collector of flags and stages while a rule runs; each can be turned off."""
 
     shape: tuple[int, ...]
     flags: bool = True
@@ -71,12 +71,12 @@ class Recorder:
             setattr(self, name, np.zeros(self.shape, dtype=np.bool_))
 
     def stage(self, name: str, value: NDArray) -> None:
-        """Keep a copy of one step's `value`, with leading axes `shape`."""
+        """Keep a copy of one step's `value`, whose first axes are `shape`."""
         if self.keep_stages:
             self.stages.setdefault(name, []).append(np.array(value))
 
     def truncated(self, where: NDArray[np.bool_]) -> None:
-        """Bits that are not zero were cut off in these dot products."""
+        """Record that non-zero bits were cut off in the dot products `where` is true."""
         self.inexact |= where
 
     def rounded(
@@ -86,24 +86,25 @@ class Recorder:
         active: NDArray[np.bool_] | bool = True,
         fmt: FloatFormat = FLOAT32,
     ) -> None:
-        """A rounding of `exact` (or of it rounded to odd) to `result`, of `fmt`, where `active`.
+        """Record a rounding of `exact`, or of it rounded to odd, to `result` where `active`.
 
-        All of them may have an axis more, of several roundings of each dot product.
+        fmt: format of the result. The arrays may have one axis more, for several roundings per dot
+        product.
         """
         if not self.flags:
             return
-        got = result.astype(np.float64)
-        overflow = np.isinf(got) & active
-        inexact = ((got != exact) & active) | overflow
-        underflow = inexact & (np.abs(got) < fmt.smallest_normal)
-        if got.ndim > len(self.shape):
+        rounded = result.astype(np.float64)
+        overflow = np.isinf(rounded) & active
+        inexact = ((rounded != exact) & active) | overflow
+        underflow = inexact & (np.abs(rounded) < fmt.smallest_normal)
+        if rounded.ndim > len(self.shape):
             overflow, inexact, underflow = (x.any(-1) for x in (overflow, inexact, underflow))
         self.inexact |= inexact
         self.overflow |= overflow
         self.underflow |= underflow
 
     def trace(self, result: NDArray) -> Trace:
-        """What was collected, with the `result` of shape `shape`."""
+        """The collected flags and stages with the `result` of shape `shape`."""
         flags = Flags(
             np.isnan(result.astype(np.float32)),
             self.overflow,

@@ -17,10 +17,10 @@ CARRIER_BITS = FLOAT64.significand_bits
 
 @dataclass(frozen=True)
 class WideSum:
-    """An exact sum `high` + `low`, float64; `low` is None when the sum fits one float64.
+    """An exact float64 sum `high` + `low`; `low` is None where the sum fits one float64.
 
-    Where two do not hold it, low is rounded to odd, which no c of 24 bits can tell; `whole` has
-    such sums as Python integers.
+    Where two float64 do not hold the sum, `low` is rounded to odd, which changes no result with a c
+    of 24 bits; `whole` has these sums as Python integers.
     """
 
     high: Array
@@ -54,7 +54,7 @@ class WideSum:
 
 
 class Whole(NamedTuple):
-    """Sums of some rows as Python integers, in units of 2^lsb."""
+    """Sums of the rows where `rows` is true, as Python integers in units of 2^lsb."""
 
     rows: NDArray[np.bool_]
     sums: NDArray[np.object_]
@@ -81,7 +81,7 @@ def exact_sum(terms: Array, bits: int, lsb: int) -> WideSum:
         )
     if not exact_sum_fits(bits - bits // 2, terms.shape[-1]):
         return _spread_sum(terms, lsb)
-    # Halves: multiples of 2^middle and what is below; either sums exactly.
+    # Multiples of 2^middle and remainders below it: each half sums exactly.
     middle = 2.0 ** (lsb + bits // 2)
     upper = terms * (1 / middle)
     namespace(upper).trunc(upper, out=upper)
@@ -91,16 +91,16 @@ def exact_sum(terms: Array, bits: int, lsb: int) -> WideSum:
 
 
 def _spread_sum(terms: Array, lsb: int) -> WideSum:
-    """`exact_sum` of terms whose exponents may lie further apart than two float64 have bits.
+    """`exact_sum` of terms whose exponents may differ by more bits than two float64 hold.
 
-    Two windows below the largest term of a sum hold nearly every sum of real numbers whole; the
-    others are made of Python integers.
+    Two windows below the largest term hold nearly every sum of real numbers; Python integers hold
+    the rest.
     """
     xp = namespace(terms)
     given = terms
     finite = xp.isfinite(terms)
     terms = xp.where(finite, terms, 0.0)
-    bits = CARRIER_BITS - (terms.shape[-1] - 1).bit_length()  # of a window
+    bits = CARRIER_BITS - (terms.shape[-1] - 1).bit_length()  # per window
     largest = xp.amax(xp.abs(terms), -1)
     top = at_least(exponent(largest), lsb)[..., None] + 1
     upper = _truncate(terms, top - bits)
@@ -129,14 +129,14 @@ def _on_host(x: Array) -> NDArray:
 
 
 def _jam(value: int) -> float:
-    """`value` as the float64 that rounding to odd at 53 bits gives."""
+    """`value` rounded to odd at 53 bits, as float64."""
     magnitude = abs(value)
     excess = magnitude.bit_length() - CARRIER_BITS
     if excess <= 0:
         return float(value)
     truncated = magnitude >> excess
     sticky = truncated << excess != magnitude
-    odd = float((truncated | sticky) << excess)  # within float64: sums have at most 1024 bits
+    odd = float((truncated | sticky) << excess)  # fits float64: sums have at most 1024 bits
     return -odd if value < 0 else odd
 
 

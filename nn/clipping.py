@@ -15,8 +15,7 @@ from torch.autograd.function import once_differentiable
 
 from ..gpu.operators import operator
 from ..model.schemes import Scheme
-from ..model.schemes.calibrate import has_integers
-from ..model.schemes.octav import thresholds
+from ..model.schemes.calibrate import has_integers, thresholds
 from .quantizers import SchemeQuantizer
 from .recipe import Recipe
 

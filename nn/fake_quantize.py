@@ -7,7 +7,7 @@ from torch.nn.functional import pad
 from ..gpu.tensors.floats import exponent32, power32
 from ..model.formats import E8M0, MX_FORMATS, ElementFormat
 from ..model.formats.codes import round_to_integers
-from ..model.scale_rules import shared_exponent
+from ..model.schemes.scales import shared_exponent
 
 
 def fake_quantize(

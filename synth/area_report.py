@@ -26,7 +26,7 @@ from ..hw.pipeline import Section
 from ..hw.verilog import generate, modules_text
 from ..model import DotConfig
 from ..model.errors import one_line
-from ..model.widths import Widths
+from ..model.pipeline.widths import Widths
 from . import SYNTHESES, Flow, measure
 from .errors import SynthesisError
 from .processes import PROCESSES

@@ -1,6 +1,6 @@
 """Measure by what ratio sections take longer in other processes than the model states.
 
-    python tools/section_delays.py           rewrite model/section_delays.toml; some ten minutes
+    python tools/section_delays.py           rewrite section_delays.toml; some ten minutes
     python tools/section_delays.py --check   exit with 1 when it is out of date
 
 Every section of `UNITS` is mapped alone, for speed, as `make area-report ARGS=--sections` does. A
@@ -15,9 +15,9 @@ from functools import cache
 from mxdot.hw.dot.sections import build
 from mxdot.hw.hierarchy import used
 from mxdot.model import DotConfig
-from mxdot.model.delays import DEFAULT_DELAYS, TABLE
-from mxdot.model.pipeline import Section
-from mxdot.model.widths import Widths
+from mxdot.model.pipeline.delays import DEFAULT_DELAYS, TABLE
+from mxdot.model.pipeline.placement import Section
+from mxdot.model.pipeline.widths import Widths
 from mxdot.synth import SYNTHESES, Flow, measure
 from mxdot.synth.area_report import LANES, TOP, Alone
 from mxdot.synth.processes import PROCESSES

@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     from ...compare.schemes.outputs import show, write
     from ...model import accumulator
     from ...model.schemes import scheme as find
-    from ...model.schemes.sweep import schemes
+    from ...model.schemes.pairing import schemes
 
     output_directory("output", args.output)
     data = DEFAULT_DATA if args.data is None else names_in(args.data)

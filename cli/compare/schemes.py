@@ -62,7 +62,7 @@ def _compare(args: argparse.Namespace) -> int:
     from ...compare.schemes import comparison
     from ...compare.schemes.comparison_outputs import show_comparison, write_comparison
     from ...model import accumulator
-    from ...model.schemes.sweep import pairings
+    from ...model.schemes.pairing import pairings
     from ...util.progress import display
 
     pairs = pairings(*chosen(args, args.schemes))

@@ -44,7 +44,7 @@ from ...model import (
     Int32,
     Preset,
 )
-from ...model.accumulators import by_kind
+from ...model.accumulators import FixedRegister, by_kind
 from ...model.formats import FLOAT32, FloatFormat
 from .reference import F64
 from .terms import Terms
@@ -72,7 +72,7 @@ def can_overflow(rule: Accumulator, limit: F64, terms: Terms) -> Bools:
     return terms.totals + limit >= rule.running.largest_finite
 
 
-def can_saturate(rule: Fixed, terms: Terms) -> Bools:
+def can_saturate(rule: FixedRegister, terms: Terms) -> Bools:
     """Which registers may leave their range: a necessary condition, (n,)."""
     lost = terms.values.shape[1] * 2.0**rule.lsb
     return (terms.totals + lost) * SLACK >= (2.0 ** (rule.width - 1) - 1) * 2.0**rule.lsb

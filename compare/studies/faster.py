@@ -1,7 +1,7 @@
 """The option that makes a unit faster, by the model of its pipeline."""
 
 from ...model import DotConfig
-from ...model.datapath import dot_sections
+from ...model.pipeline.sections import dot_sections
 from ...model.units.dot import MAX_INTERLEAVE
 
 

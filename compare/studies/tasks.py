@@ -12,7 +12,7 @@ from typing import Any
 
 from ...model import DotConfig, accumulator, format_pairs
 from ...model.accumulators.fixed import FLOAT64_WIDTH
-from ...model.delays import DEFAULT_DELAYS
+from ...model.pipeline.delays import DEFAULT_DELAYS
 from ...synth import Flow
 from ...synth.asic import timer
 from ...synth.errors import TargetMissedError

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ...model.errors import choice
 from ...model.formats import BF16, E4M3, E5M2, FP16, INT8, TF32, ElementFormat
-from ...model.formats.pairs import format_pairs
+from ...model.formats.table import format_pairs
 from ..tensors.mx import FLOAT8
 
 CHUNK = 4096  # rows of a library's product, of which only the diagonal is wanted

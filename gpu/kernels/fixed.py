@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ...model.accumulators import Fixed
+from ...model.accumulators import FixedRegister
 from ...model.formats import ElementFormat
 from ...model.products import Pair
 from .arithmetic import (
@@ -45,7 +45,7 @@ def _sum_bits(a: ElementFormat, b: ElementFormat, block_size: int) -> int:
     return Pair(a, b).bits + math.ceil(math.log2(block_size))
 
 
-def refusal(_: Fixed, a: ElementFormat, b: ElementFormat, block_size: int) -> str | None:
+def refusal(_: FixedRegister, a: ElementFormat, b: ElementFormat, block_size: int) -> str | None:
     """Why these kernels cannot take products in blocks of `block_size`; None when they can."""
     return too_wide(_sum_bits(a, b, block_size))
 

@@ -15,8 +15,13 @@ from ...model.arrays import axis_last, beside
 from ...model.blocks import check_axis
 from ...model.schemes import Limits, Scheme
 from ...model.schemes.grouping import Granularity, grid_shape, group_in
-from ...model.schemes.limits import check_takes_limits, matrix_limits
-from ...model.schemes.quantize import check_policies, check_values, quantized_within
+from ...model.schemes.quantize import (
+    check_policies,
+    check_takes_limits,
+    check_values,
+    matrix_limits,
+    quantized_within,
+)
 from ...model.schemes.scales import Bounds
 from .. import checks, executors
 from ..call_cache import Prepared, kind

@@ -13,9 +13,8 @@ from torch import Tensor
 
 from ...model.errors import integer, one_line
 from ...model.files import check_file
-from ...model.formats.stored import described
 from ...model.schemes import Scheme
-from ...model.schemes.files import describe, element_of, scheme_of
+from ...model.schemes.files import describe, described, element_of, scheme_of
 from ..names import scheme_name
 from .mx import MXTensor
 from .scaled import ScaledTensor

@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
 
 from ...model.formats import FLOAT32
-from ...model.widths import FEWER_LEADERS, LEADERS, Widths
+from ...model.pipeline.widths import FEWER_LEADERS, LEADERS, Widths
 from ..arithmetic.adder_tree import signed_word
 from ..arithmetic.largest import larger_of_pairs
 from ..arithmetic.normalize import leading_zeros

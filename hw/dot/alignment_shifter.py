@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...model.widths import Widths
+from ...model.pipeline.widths import Widths
 from ..arithmetic.adder_tree import signed_word
 from ..arithmetic.adders import named
 from ..arithmetic.shift import place_right

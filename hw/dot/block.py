@@ -10,7 +10,7 @@ from typing import Any
 from amaranth.hdl import Module, ShapeLike, Value, signed
 from amaranth.lib import data
 
-from ...model.widths import Widths
+from ...model.pipeline.widths import Widths
 from ..arithmetic.adder_tree import (
     COUNT_TIME,
     LATE_COUNT,

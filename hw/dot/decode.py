@@ -5,7 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...model.formats import ElementFormat, Specials
-from ...model.widths import OperandWidths
+from ...model.pipeline.widths import OperandWidths
 
 
 class ElementLayout(data.StructLayout):

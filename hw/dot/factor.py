@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Module, Value, signed
 
-from ...model.widths import Widths
+from ...model.pipeline.widths import Widths
 from ..arithmetic.adder_tree import rows_of, total_of
 from ..arithmetic.columns import Columns
 from ..arithmetic.multiply import AND_DELAY, Multiplier

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
 
 from ...model.accumulators import Fixed
-from ...model.widths import Widths
+from ...model.pipeline.widths import Widths
 from ..arithmetic.floats import (
     EXPONENT_BITS,
     FLOAT32_EMIN,

@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
 
 from ...model.formats import FloatFormat
-from ...model.widths import Widths
+from ...model.pipeline.widths import Widths
 from ..arithmetic.adders import (
     add_in_blocks,
     even_blocks,

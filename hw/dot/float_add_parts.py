@@ -3,7 +3,7 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
 
-from ...model.widths import Widths
+from ...model.pipeline.widths import Widths
 from ..arithmetic.adders import (
     SKIPPED,
     carries_at_once,

@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, ShapeLike, Signal, Value, sign
 from amaranth.lib import data
 
 from ...model.formats import FloatFormat
-from ...model.widths import Widths
+from ...model.pipeline.widths import Widths
 from ..arithmetic.adders import increment, named
 from ..arithmetic.floats import EXPONENT_BITS, RunningLayout, narrow_nan, special_of_float
 from ..arithmetic.normalize import leading_zeros

@@ -3,7 +3,7 @@
 from amaranth.hdl import Cat, Const, Module, signed
 from amaranth.lib import data
 
-from ...model.widths import Widths
+from ...model.pipeline.widths import Widths
 from ..arithmetic.adders import SKIPPED, increment_groups, skips
 from ..arithmetic.floats import EXPONENT_BITS, RunningLayout
 from ..arithmetic.normalize import leading_zeros

@@ -5,7 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...model.formats import FLOAT32
-from ...model.widths import Widths
+from ...model.pipeline.widths import Widths
 from ..arithmetic.float_sum import FloatSum
 from ..arithmetic.floats import FloatLayout
 from ..arithmetic.multiply import Multiplier

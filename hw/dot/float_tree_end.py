@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Const, Module, Mux, Signal
 
-from ...model.widths import Widths
+from ...model.pipeline.widths import Widths
 from ..arithmetic.float_sum import FloatSum
 from ..arithmetic.floats import FloatLayout, RunningLayout, merge_special, unpack_float
 from ..arithmetic.round import FloatRounder

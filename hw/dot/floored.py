@@ -12,8 +12,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...model.formats import FLOAT32
-from ...model.term_widths import FlooredWidths
-from ...model.widths import Widths
+from ...model.pipeline.widths import FlooredWidths, Widths
 from ..arithmetic.adder_tree import AdderTree, TermLayout, total_of
 from ..arithmetic.columns import Columns
 from ..arithmetic.floats import EXPONENT_BITS, SpecialLayout, merge_special

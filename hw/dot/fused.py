@@ -4,8 +4,7 @@ block, then promote where a partial sum is kept apart."""
 from amaranth.hdl import Cat, Const, Module, Mux, ShapeLike, Signal, Value, signed
 from amaranth.lib import data
 
-from ...model.term_widths import GroupWidths
-from ...model.widths import Widths
+from ...model.pipeline.widths import GroupWidths, Widths
 from ..arithmetic.adder_tree import AdderTree, TermLayout
 from ..arithmetic.float_sum import FloatSum
 from ..arithmetic.floats import (

@@ -4,8 +4,7 @@ whose terms are the groups."""
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data
 
-from ...model.term_widths import GroupWidths
-from ...model.widths import Widths
+from ...model.pipeline.widths import GroupWidths, Widths
 from ..arithmetic.adder_tree import AdderTree
 from ..arithmetic.multiply import Multiplier
 from ..hierarchy import submodule

@@ -7,9 +7,9 @@ from amaranth.lib import data
 
 from ...model.formats import FLOAT32, FloatFormat, IntegerFormat
 from ...model.outputs import MULTIPLY, SCALE, IntegerOutput
+from ...model.pipeline.widths import Widths
 from ...model.requantize import SUM_BITS
 from ...model.units.dot import DotConfig
-from ...model.widths import Widths
 from ..arithmetic.adder_tree import rows_of, signed_sum, total_of
 from ..arithmetic.columns import SUM_DELAY, Columns
 from ..arithmetic.floats import FlagsLayout

@@ -6,7 +6,7 @@ from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...model.widths import Widths
+from ...model.pipeline.widths import Widths
 from ..arithmetic.adders import ripple
 from ..arithmetic.columns import Columns
 from ..arithmetic.floats import SpecialLayout

@@ -6,7 +6,7 @@ from typing import Any
 from amaranth.hdl import Cat, Module, ShapeLike, Signal, Value
 from amaranth.lib import data
 
-from ...model.widths import OperandWidths, Widths
+from ...model.pipeline.widths import OperandWidths, Widths
 from ..arithmetic.columns import Bit, Columns
 from ..arithmetic.floats import SpecialLayout
 from ..arithmetic.multiply import add_product_rows

@@ -3,7 +3,7 @@
 from amaranth.hdl import Module, Mux, ShapeLike, Value
 
 from ...model.formats import FLOAT32
-from ...model.widths import Widths
+from ...model.pipeline.widths import Widths
 from ..arithmetic.floats import RunningLayout
 from ..pipeline import Section
 from .convert import rounded

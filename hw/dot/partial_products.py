@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from amaranth.hdl import Module, ShapeLike
 from amaranth.lib import data
 
-from ...model.widths import PARTIAL_SUMS, Widths
+from ...model.pipeline.widths import PARTIAL_SUMS, Widths
 from ..arithmetic.columns import Columns
 from ..arithmetic.multiply import add_signed_product, signed_constant
 from ..pipeline import Section

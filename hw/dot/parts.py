@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ...model.widths import Widths
+from ...model.pipeline.widths import Widths
 from ..pipeline import Section
 
 Maker = Callable[[Widths], Section]

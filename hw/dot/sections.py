@@ -20,7 +20,7 @@ from ...model.accumulators.amd import ExactMachine, FlooredMachine, TreeMachine
 from ...model.accumulators.group_sums import GroupSums
 from ...model.formats import FloatFormat
 from ...model.outputs import IntegerOutput
-from ...model.widths import Widths
+from ...model.pipeline.widths import Widths
 from ..pipeline import Section
 from . import aligned, exact, fixed, float_tree, floored, fused, groups, integer
 from .convert import Convert

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Module, Signal
 
-from ...model.delays import DEFAULT_DELAYS
+from ...model.pipeline.delays import DEFAULT_DELAYS
 from ...model.trace import FLAG_NAMES
 from ...model.units.dot import DotConfig
 from ..top import Top

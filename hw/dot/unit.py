@@ -7,9 +7,9 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...model.outputs import IntegerOutput, result_float
+from ...model.pipeline.widths import Widths
 from ...model.trace import FLAG_NAMES
 from ...model.units.dot import DotConfig
-from ...model.widths import Widths
 from ..hierarchy import submodule, used
 from ..pipeline import Admission, SectionChain, Token
 from ..result_queue import MovingQueue, ResultQueue
@@ -91,8 +91,8 @@ class DotUnit(wiring.Component):
     no decoders and no lanes: multiply and compress take their partial products to few words, and
     sum adds these.
 
-    P, span and the other widths are those of `model.widths.Widths`. A register may stand after
-    every section; `config.pipeline` says where they do.
+    P, span and the other widths are those of `model.pipeline.widths.Widths`. A register may stand
+    after every section; `config.pipeline` says where they do.
 
     A dot product is the blocks from `first` to `last`; its result comes `config.latency` cycles
     after its last block was accepted, when nothing stalls. Blocks are accepted one per cycle; one

@@ -5,7 +5,7 @@ from amaranth.hdl import ShapeLike, signed
 from amaranth.lib import data
 
 from ...model.formats import FLOAT32, FloatFormat
-from ...model.widths import Widths
+from ...model.pipeline.widths import Widths
 from ..arithmetic.floats import EXPONENT_BITS
 
 

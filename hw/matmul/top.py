@@ -5,7 +5,7 @@ import textwrap
 from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import In
 
-from ...model.delays import DEFAULT_DELAYS
+from ...model.pipeline.delays import DEFAULT_DELAYS
 from ...model.units.matmul.config import MatmulConfig
 from ...model.units.matmul.registers import REGISTERS, SCALE_FIELDS
 from ..hierarchy import used

@@ -6,8 +6,8 @@ from amaranth.hdl import Module, ShapeLike
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...model import pipeline as model_pipeline
 from ...model.lfsr import WORD_BITS
+from ...model.pipeline import placement
 from ...model.units.quantize import QuantizeConfig
 from ..hierarchy import submodule
 from ..pipeline import ClockedSection, Section, SectionChain, Token
@@ -135,7 +135,7 @@ def row_of(config: QuantizeConfig) -> SectionChain:
     return SectionChain(config.pipeline, sections, inputs, _outputs(config), joining)
 
 
-def _section(config: QuantizeConfig, part: model_pipeline.Section) -> Section | ClockedSection:
+def _section(config: QuantizeConfig, part: placement.Section) -> Section | ClockedSection:
     numbers = () if part.number is None else (part.number,)
     kinds = SECTIONS if config.select is None else SECTIONS | CHOOSING
     return kinds[part.kind](config, *numbers)

@@ -1,6 +1,6 @@
-"""The accumulators: of each what it is, what it computes and which sections its unit has.
+"""Accumulators: for each its parameters, its rule and the sections of its unit.
 
-The rules are those of the numeric contract, docs/numerics.md. To add an accumulator, write a module
+docs/numerics.md states the rules. To add an accumulator, write a module
 here and register its class in `KINDS`; docs/architecture.md lists what else it needs. To add a real
 machine, add a row to `MACHINES`.
 """
@@ -11,15 +11,13 @@ from itertools import takewhile
 from typing import TypeVar
 
 from .aligned import Aligned
-from .base import MAX_FRACTION_BITS, NAN_DEFAULT, NAN_NVIDIA, Accumulator
+from .base import MAX_FRACTION_BITS, NAN_DEFAULT, NAN_NVIDIA, Accumulator, FixedRegister
 from .exact import Exact, Int32
 from .fixed import Fixed
 from .float32 import BFloat16, Float16, Float32
 from .fused import Fused, Preset
-from .machine import Machine
-from .machines import MACHINES
-from .operands import OperandsWarning, any_operands, is_foreign, warn_of_operands
-from .presets import PRESETS
+from .machine import Machine, OperandsWarning, any_operands, is_foreign, warn_of_operands
+from .machines import MACHINES, PRESETS
 
 __all__ = [
     "KINDS",
@@ -33,6 +31,7 @@ __all__ = [
     "BFloat16",
     "Exact",
     "Fixed",
+    "FixedRegister",
     "Float16",
     "Float32",
     "Fused",
@@ -78,13 +77,13 @@ def accumulator(value: Accumulator | str) -> Accumulator:
 
 
 def _arguments(texts: list[str]) -> list[int | str]:
-    """The texts, those that lead as integers, up to two."""
+    """`texts` with up to two leading integers converted."""
     numbers = list(takewhile(re.compile(r"-?[0-9]{1,9}").fullmatch, texts[:2]))
     return [*map(int, numbers), *texts[len(numbers) :]]
 
 
 def by_kind(parts: Mapping[type[Accumulator], Part], rule: Accumulator, table: str) -> Part:
-    """The part for exactly the class of `rule`: a class that inherits has results of its own.
+    """The part for exactly the class of `rule`: a subclass has results of its own.
 
     Raises ValueError naming the rule and the `table`, for a class that has no part.
     """
@@ -95,14 +94,14 @@ def by_kind(parts: Mapping[type[Accumulator], Part], rule: Accumulator, table: s
 
 
 def without_part(parts: Container[type[Accumulator]], rule: Accumulator, table: str) -> str | None:
-    """Why `parts`, called `table` in messages, cannot serve `rule`; None when they can."""
+    """Reason why `parts`, called `table` in messages, cannot serve `rule`; None if they can."""
     if type(rule) in parts:
         return None
     return f"accumulator {rule} must have its class {type(rule).__name__} in {table}"
 
 
 def check_known(rule: Accumulator) -> Accumulator:
-    """`rule` if it is one of those above, else TypeError."""
+    """`rule` if its class is one of `KINDS` or of `MACHINES`, else TypeError."""
     if type(rule) not in (*KINDS.values(), Preset, *map(type, MACHINES.values())):
         raise TypeError(f"accumulator must be one of mxdot.model's, not {type(rule).__name__}")
     return rule

@@ -6,20 +6,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import rounding
-from ..datapath import (
+from ..pipeline.placement import Section
+from ..pipeline.sections import (
     FLOAT_LOOP,
     factor_sections,
     largest_sections,
     product_bits,
     tree_sections,
 )
-from ..pipeline import Section
+from ..pipeline.widths import Widths
 from ..products import NO_EXPONENT
 from ..rounding import F32
 from ..steps import Step, Steps
 from ..trace import Recorder
 from ..wide import WideSum, exact_sum
-from ..widths import Widths
 from .base import Narrowable, add_blocks, times_factor, truncate
 
 
@@ -33,7 +33,7 @@ class Aligned(Narrowable):
     takes_significands = True
 
     def run(self, steps: Steps, c: F32, record: Recorder) -> F32:
-        """RZ of the aligned sum to float32, then one rounding into c."""
+        """Round the aligned sum to float32 by RZ, and add it to c with one rounding."""
         fraction_bits = self.fraction_bits
 
         def block_sum(step: Step, active: NDArray[np.bool_]) -> WideSum:
@@ -53,7 +53,7 @@ class Aligned(Narrowable):
         return add_blocks(self, block_sum, steps, c, record)
 
     def sections(self, widths: Widths) -> tuple[Section, ...]:
-        """Alignment, sum, and the loop; a cut where the sum has more digits than a float32."""
+        """Alignment, sum and loop, with a cut where the sum has more digits than a float32."""
         lanes = widths.config.lanes
         return (
             *largest_sections(widths),

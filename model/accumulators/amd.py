@@ -7,17 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import rounding
-from ..datapath import product_bits, tree_delay
 from ..formats import FLOAT32
-from ..pipeline import Section
+from ..pipeline.placement import Section
+from ..pipeline.sections import product_bits, tree_delay
+from ..pipeline.widths import FlooredWidths, Widths
 from ..products import NO_EXPONENT
 from ..rounding import F32, F64
 from ..specials import Update
 from ..steps import Step, Steps
-from ..term_widths import FlooredWidths
 from ..trace import Recorder
 from ..wide import exact_sum
-from ..widths import Widths
 from .base import truncate
 from .exact import Exact
 from .float32 import Float32
@@ -40,7 +39,7 @@ class ExactMachine(Machine, Exact):
 class TreeMachine(Machine, Float32):
     """Steps of `terms` elements, each the tree of `float32` added to c, without subnormal numbers.
 
-    Those of elements and c count as zeros, and so does every subnormal result of a rounding.
+    Subnormal elements, a subnormal c and subnormal results of roundings count as zeros.
     """
 
     takes_significands = False
@@ -60,35 +59,36 @@ class TreeMachine(Machine, Float32):
 class FlooredMachine(Machine):
     """Steps of `terms` elements whose sum and c are cut downwards before they are added by RNE.
 
-    fraction_bits: of the products (RZ, below the largest) and of c. sum_bits: of the products' sum
-    beside c. halves: whether elements at even and odd places are summed apart, each to its own
-    largest product; a c of an exponent more than fraction_bits + 1 below is then left out.
+    fraction_bits: bits that products keep below the largest product, by RZ, and that c keeps.
+    sum_bits: bits that the products' sum keeps for the addition to c. halves: elements at even and
+    at odd places are summed apart, each sum aligned to its own largest product. A c whose exponent
+    is more than fraction_bits + 1 below the largest is then left out.
     """
 
     fraction_bits: int
     sum_bits: int
     halves: bool = False
     is_fused = True
-    least_exponent: ClassVar[int] = FLOAT32.emin  # as `Fused` has them, for its sections
+    least_exponent: ClassVar[int] = FLOAT32.emin  # the sections of `Fused` read it
     rounds_to_nearest: ClassVar[bool] = True
     summary = "terms cut F bits below the largest, their sum and c downwards; RNE result"
 
     @property
     def alignment_bits(self) -> int:
-        """Fraction bits that terms keep."""
+        """Fraction bits that terms keep below the largest."""
         return self.fraction_bits
 
     @property
     def parts(self) -> int:
-        """Even places, and odd ones."""
+        """2 for even and odd places, else 1."""
         return 2 if self.halves else 1
 
     def term_widths(self, widths: Widths) -> FlooredWidths:
-        """With those of the sum with c."""
+        """Widths that include the sum with c."""
         return FlooredWidths(widths.config, self.sum_bits)
 
     def sections(self, widths: Widths) -> tuple[Section, ...]:
-        """The sums of products, which do not wait for c, then each step behind the one before."""
+        """Sums of products, which do not wait for c, then one addition to c per step."""
         terms, lanes = self.term_widths(widths), widths.config.lanes
         steps, parts = widths.steps, len(widths.parts)
         sums = terms.aligned_sum_bits + 1 + widths.exponent_bits
@@ -117,7 +117,7 @@ class FlooredMachine(Machine):
         return f"{text}, even and odd places apart" if self.halves else text
 
     def run(self, steps: Steps, c: F32, record: Recorder) -> F32:
-        """Step by step into c."""
+        """Add each step to c."""
         for step in steps.walk(record):
             c = self._added(step, c, record)
             record.stage("accumulator", c)
@@ -155,7 +155,7 @@ class FlooredMachine(Machine):
     def _sum(
         self, step: Step, record: Recorder, active: NDArray[np.bool_]
     ) -> tuple[F64, NDArray[np.int64]]:
-        """The sum of the aligned products, scales included, and the exponent of its grid."""
+        """Sum of the aligned products, scales included, and the exponent of its grid."""
         sums = [
             self._aligned(step, slice(i, None, self.parts), record, active)
             for i in range(self.parts)
@@ -193,7 +193,7 @@ def _floored(
 
 
 def _with_overflow(step: Step, result: F32) -> tuple[F32, NDArray[np.bool_]]:
-    """`result`, infinite where a product is too large for a float32; where both signs are."""
+    """`result`, infinite where a product overflows float32, and where both signs overflow."""
     products = np.ldexp(step.terms, step.scale[:, None])
     above, below = ((sign * products >= rounding.TOO_LARGE).any(axis=-1) for sign in (1, -1))
     result = np.where(below, np.float32(-np.inf), result)

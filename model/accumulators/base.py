@@ -1,8 +1,8 @@
-"""What every accumulator answers, and the loop of those that add a block's sum to a float32."""
+"""The interface of accumulators, and the loop that adds block sums to a float32."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,16 +11,13 @@ from .. import rounding
 from ..arrays import Array, namespace
 from ..errors import choice, integer
 from ..formats import BFLOAT16, FLOAT16, FLOAT32, ElementFormat, FloatFormat
-from ..pipeline import Section
+from ..pipeline.placement import Section
+from ..pipeline.widths import Widths
 from ..rounding import F32, F64
 from ..specials import Update
 from ..steps import Step, Steps
 from ..trace import Recorder
 from ..wide import WideSum
-
-if TYPE_CHECKING:
-    from ..widths import Widths
-    from .fixed import Fixed
 
 NAN_DEFAULT = 0x7FC00000
 NAN_NVIDIA = 0x7FFFFFFF
@@ -29,19 +26,29 @@ RUNNING = {fmt.name: fmt for fmt in (FLOAT32, FLOAT16, BFLOAT16)}
 """Formats of running values, by name."""
 
 
+class FixedRegister(Protocol):
+    """A two's-complement register for the running value; the fields of `Fixed`."""
+
+    @property
+    def width(self) -> int: ...
+    @property
+    def lsb(self) -> int: ...
+    @property
+    def overflow(self) -> str: ...
+
+
 @dataclass(frozen=True)
 class Accumulator:
     """Base of all accumulators; `str()` gives the text that `accumulator()` parses.
 
-    examples: texts that tables and the full regression take.
-    sums_exactly: whether a block's products are summed on one grid that holds all of them.
-    is_fused: whether the running value takes part in the alignment of the terms.
-    takes_integers: whether the block sum is an INT32: the formats are integers, and so may be the
-    results. takes_floats: whether it is defined for products of float32 numbers too.
-    is_wide: whether the adders of a block hold every digit of its sum, or add whole floats: such
-    units are large.
-    sums_groups: whether groups are summed exactly and count in the alignment by their scales.
-    takes_significands: whether a unit takes scales that are no powers of two.
+    examples: texts for tables and for the full regression.
+    sums_exactly: a block's products are summed on one grid that holds all of them.
+    is_fused: the running value takes part in the alignment of the terms.
+    takes_integers: the block sum is an INT32; formats are integers, and results may be.
+    takes_floats: the rule is defined for products of float32 numbers too.
+    is_wide: the unit is large; its adders hold every digit of a block's sum, or add whole floats.
+    sums_groups: groups are summed exactly and count in the alignment by their scales.
+    takes_significands: a unit takes scales that are not powers of two.
     """
 
     syntax: ClassVar[str]
@@ -75,16 +82,16 @@ class Accumulator:
 
     @property
     def running(self) -> FloatFormat:
-        """The format of the running value, and so of the result, whose bits are a float32's."""
+        """Format of the running value and of the result, which is kept as a float32."""
         return FLOAT32
 
     @property
     def flushes(self) -> bool:
-        """Whether subnormal numbers, elements' and float32's, count as zeros."""
+        """Whether subnormal elements and subnormal float32 numbers count as zeros."""
         return False
 
     def flushed(self, x: Array) -> Array:
-        """float32 `x`, subnormal numbers as zeros where the rule has none."""
+        """float32 `x`, with zeros for subnormal numbers where the rule flushes them."""
         if not self.flushes:
             return x
         xp = namespace(x)
@@ -92,35 +99,34 @@ class Accumulator:
 
     @property
     def alignment_bits(self) -> int | None:
-        """Fraction bits that terms keep below the largest unit digit; None where none is cut."""
+        """Fraction bits that terms keep below the largest unit digit; None for all."""
         return None
 
     @property
-    def register(self) -> "Fixed | None":
-        """The fixed-point register that holds the running value; None where it is a float32."""
+    def register(self) -> FixedRegister | None:
+        """Fixed-point register of the running value; None where it is a float32."""
         return None
 
     @property
     def step_limit(self) -> int | None:
-        """The most elements of a block that are taken at once; None where it is the whole block."""
+        """The most elements of a block per step; None for the whole block."""
         return None
 
     @property
     def parts(self) -> int:
-        """Into how many, place by place in turn, the elements of a step fall before they have a
-        largest exponent."""
+        """Number of parts of a step with a largest exponent each; places alternate among them."""
         return 1
 
     def step_terms(self, block: int) -> int:
-        """Elements that are taken at once, of blocks of `block`."""
+        """Elements of a step, in blocks of `block`."""
         return block if self.step_limit is None else min(self.step_limit, block)
 
     def steps(self, lanes: int) -> int:
-        """Steps in which a block of `lanes` elements is taken."""
+        """Number of steps of a block of `lanes` elements."""
         return len(self.step_sizes(lanes))
 
     def updates(self, lanes: int, scale_block: int) -> int:
-        """How often a unit of `lanes` lanes, blocks of `scale_block` elements, changes c a beat."""
+        """Number of changes of c per beat, in a unit with blocks of `scale_block` elements."""
         return lanes // scale_block * self.steps(scale_block)
 
     @property
@@ -130,12 +136,14 @@ class Accumulator:
 
     @property
     def most_lanes(self) -> int | None:
-        """The most lanes of a unit, where less than there are: a beat is no more than one partial
-        sum, and no more than one step of a sum that has no c in it."""
+        """The most lanes of a unit; None for no limit of its own.
+
+        A beat is at most one partial sum, or one step where c takes no part in the sum.
+        """
         return self.promotes_every if self.is_fused else self.step_limit
 
     def check_unit(self, lanes: int, scale_block: int) -> None:
-        """ValueError unless there is a unit of so many lanes, blocks of `scale_block` elements."""
+        """ValueError unless a unit can have `lanes` lanes and blocks of `scale_block` elements."""
         most = self.most_lanes
         if most is not None and lanes > most:
             raise ValueError(f"lanes must be at most {most} with {self}, not {lanes}")
@@ -144,17 +152,17 @@ class Accumulator:
                 f"scale_block must be the lanes with {self}, {lanes}, not {scale_block}"
             )
 
-    def term_widths(self, widths: "Widths") -> "Widths":
-        """Widths of what a unit aligns with c, where that is not its products."""
+    def term_widths(self, widths: Widths) -> Widths:
+        """Widths of the terms that a unit aligns with c; products unless overridden."""
         return widths
 
     def step_sizes(self, block: int) -> tuple[int, ...]:
-        """The elements of each step of a block of `block`."""
+        """Elements of each step of a block of `block`."""
         terms = self.step_terms(block)
         return tuple(min(terms, block - start) for start in range(0, block, terms))
 
     def order(self, block: int) -> NDArray[np.int64] | None:
-        """The places of a block in the order in which steps take them; None for one by one."""
+        """Places of a block in the order of the steps; None for ascending places."""
         return None
 
     @property
@@ -164,13 +172,13 @@ class Accumulator:
 
     @property
     def promotes_every(self) -> int | None:
-        """Elements after which a partial sum is added to c; None where c itself runs."""
+        """Elements after which a partial sum is added to c; None without partial sums."""
         return None
 
     def wider(self, bits: int) -> "list[Accumulator]":
-        """The same rule with `bits` more to keep, at each end that it has; none without a width.
+        """The same rule with `bits` more, at each end of its width; empty for a rule without one.
 
-        ValueError beyond the end of what there is.
+        Raises ValueError beyond the largest width.
         """
         return []
 
@@ -178,18 +186,15 @@ class Accumulator:
         """ValueError when the accumulator is not defined for products of these formats."""
 
     def run(self, steps: Steps, c: F32, record: Recorder) -> F32:
-        """The float32 results of n dot products that start at `c` (section 4 of the contract)."""
+        """Float32 results of n dot products that start at `c` (section 4 of docs/numerics.md)."""
         raise NotImplementedError
 
-    def sections(self, widths: "Widths") -> tuple[Section, ...]:
-        """The sections of a unit's datapath behind the block's products.
-
-        Behind the block's sum, where `sums_exactly`.
-        """
+    def sections(self, widths: Widths) -> tuple[Section, ...]:
+        """Sections of a unit after the block's products, or after its sum where `sums_exactly`."""
         raise NotImplementedError
 
     def started(self, c: F32, record: Recorder) -> F32:
-        """`c` as a running value: RNE to its format."""
+        """`c` as a running value, by RNE to its format."""
         if self.running == FLOAT32 and not self.flushes:
             return c
         with np.errstate(invalid="ignore"):  # a signalling NaN
@@ -203,7 +208,7 @@ class Accumulator:
         return self.flushed(rounding.nearest_even(total, self.running))
 
     def _check(self, field: str, name: str, low: int, high: int) -> None:
-        """Make a field a Python int in its range; TypeError or ValueError calls it `name`."""
+        """Make a field a Python int; TypeError or ValueError, with `name`, outside its range."""
         vars(self)[field] = integer(name, getattr(self, field), low, high)
 
 
@@ -228,11 +233,11 @@ class Narrowable(Accumulator):
 
     @property
     def running(self) -> FloatFormat:
-        """That of `result`."""
+        """The format of `result`."""
         return RUNNING[self.result]
 
     def wider(self, bits: int) -> list[Accumulator]:
-        """With `bits` more fraction bits."""
+        """The rule with `bits` more fraction bits."""
         return [replace(self, fraction_bits=self.fraction_bits + bits)]
 
     def __str__(self) -> str:
@@ -248,7 +253,7 @@ def add_blocks(
 ) -> F32:
     """Add 2^s x block to c by RNE, block by block.
 
-    block_sum(step, active): g x the sums of a block; bits that it loses count where `active`.
+    block_sum(step, active): g x the sums of a block; it records lost bits where `active`.
     """
     c = rule.started(c, record)
     for step in steps.walk(record):
@@ -266,7 +271,7 @@ def add_blocks(
 
 
 def times_factor(block: Array, factor: Array | None) -> WideSum:
-    """g x the float32 result of a block, exact; factor: g, None where it is 1."""
+    """Exact product of g and the float32 result of a block. factor: g; None for 1."""
     if factor is None:
         return WideSum(block)
     with np.errstate(invalid="ignore"):  # a block that overflowed
@@ -274,7 +279,7 @@ def times_factor(block: Array, factor: Array | None) -> WideSum:
 
 
 def truncate(terms: F64, exponent: NDArray[np.int64], record: Recorder, active: NDArray) -> F64:
-    """RZ(terms x 2^exponent) to integers; bits lost are flagged where `active`."""
+    """RZ(terms x 2^exponent) as integers; records lost bits where `active`."""
     scaled = terms * np.ldexp(1.0, exponent)[..., None]
     truncated = np.trunc(scaled)
     if record.flags:

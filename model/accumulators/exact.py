@@ -5,25 +5,25 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..datapath import FLOAT_LOOP, factor_sections
 from ..formats import ElementFormat
-from ..pipeline import Section
+from ..pipeline.placement import Section
+from ..pipeline.sections import FLOAT_LOOP, factor_sections
+from ..pipeline.widths import Widths
 from ..rounding import F32
 from ..steps import Step, Steps
 from ..trace import Recorder
 from ..wide import WideSum, exact_sum
-from ..widths import Widths
 from .base import Accumulator, add_blocks
 
 
 class ExactSum(Accumulator):
-    """An accumulator that takes the block's sum as it is."""
+    """An accumulator of exact block sums."""
 
     sums_exactly = True
     takes_significands = True
 
     def run(self, steps: Steps, c: F32, record: Recorder) -> F32:
-        """One rounding per block."""
+        """Add each block's exact sum to c with one rounding."""
 
         def block_sum(step: Step, _: NDArray[np.bool_]) -> WideSum:
             total = exact_sum(step.terms, step.bits, step.lsb)
@@ -34,7 +34,7 @@ class ExactSum(Accumulator):
         return add_blocks(self, block_sum, steps, c, record)
 
     def sections(self, widths: Widths) -> tuple[Section, ...]:
-        """The loop, behind the scales' significands."""
+        """Product with the scales' significands, then the loop."""
         return (*factor_sections(widths), *FLOAT_LOOP)
 
 

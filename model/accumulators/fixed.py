@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import rounding
-from ..datapath import factor_sections
 from ..errors import choice
 from ..formats import FLOAT32
-from ..pipeline import Section
+from ..pipeline.placement import Section
+from ..pipeline.sections import factor_sections
+from ..pipeline.widths import Widths
 from ..rounding import F32, F64
 from ..specials import special_class, special_value
 from ..steps import Steps
 from ..trace import Recorder
 from ..wide import CARRIER_BITS, exact_sum, integers, jammed
-from ..widths import Widths
 from .base import Accumulator
 
 FLOAT64_WIDTH = CARRIER_BITS - 2
@@ -54,18 +54,18 @@ class Fixed(Accumulator):
 
     @property
     def register(self) -> "Fixed":
-        """This."""
+        """The accumulator itself."""
         return self
 
     def wider(self, bits: int) -> list[Accumulator]:
-        """With `bits` more at the top, and at the bottom."""
+        """Registers with `bits` more at the top, and at both ends."""
         top = replace(self, width=self.width + bits)
         return [top, replace(top, lsb=self.lsb - bits)]
 
     def run(self, steps: Steps, c: F32, record: Recorder) -> F32:
-        """n registers that start at `c` and take the block sums in turn.
+        """Add the block sums in turn to n registers that start at `c`.
 
-        A special term, or a special `c`, leaves the register as it is and decides the result.
+        A special term or a special `c` decides the result; its register does not change any more.
         """
         classes = special_class(c)
         start = np.where(classes == 0, c, 0.0).astype(np.float64)
@@ -95,7 +95,7 @@ class Fixed(Accumulator):
         return np.where(classes == 0, result, special_value(classes))
 
     def sections(self, widths: Widths) -> tuple[Section, ...]:
-        """The sum comes to the register's grid; the register is rounded behind its loop."""
+        """Shift of the sum to the register's grid, addition, and rounding after the loop."""
         return (
             *factor_sections(widths, ends_in_rows=False),
             Section("scale", 540),
@@ -110,8 +110,8 @@ class _Float64Register:
         self.value = np.zeros(n)
 
     def add(self, term: NDArray, exponent: NDArray[np.int64], active: NDArray[np.bool_]) -> NDArray:
-        """Add RZ(term x 2^exponent) where `active`; that addend."""
-        # Far outside the register's range the exact distance no longer matters.
+        """Add RZ(term x 2^exponent) where `active`, and return this addend."""
+        # Far outside the register's range the exact distance does not matter.
         scaled = np.ldexp(term, np.clip(exponent, -400, 200))
         units = np.trunc(scaled)
         self.record.truncated((units != scaled) & active)
@@ -140,7 +140,7 @@ class _IntegerRegister:
         self.value: Objects = np.full(n, 0, dtype=object)
 
     def add(self, term: NDArray, exponent: NDArray[np.int64], active: NDArray[np.bool_]) -> NDArray:
-        """Add RZ(term x 2^exponent) where `active`; that addend."""
+        """Add RZ(term x 2^exponent) where `active`, and return this addend."""
         size = 1 << self.rule.width
         low, high = -size // 2, size // 2 - 1
         units = _scale_toward_zero(term, exponent.astype(object))

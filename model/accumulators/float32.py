@@ -1,4 +1,7 @@
-"""`float32`: a tree of float32 additions inside the block; into a running value of 16 bits too."""
+"""`float32`, `float16`, `bfloat16`: a tree of float32 additions inside each block.
+
+The name is the format of the running value.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,12 +11,12 @@ from numpy.typing import NDArray
 
 from .. import rounding
 from ..formats import BFLOAT16, FLOAT16, FLOAT32, FloatFormat
-from ..pipeline import Section
+from ..pipeline.placement import Section
+from ..pipeline.widths import Widths
 from ..rounding import F32
 from ..steps import Step, Steps
 from ..trace import Recorder
 from ..wide import WideSum
-from ..widths import Widths
 from .base import Accumulator, add_blocks, times_factor
 
 
@@ -30,11 +33,11 @@ class Float32(Accumulator):
 
     @property
     def running(self) -> FloatFormat:
-        """What c is rounded to."""
+        """Format that c is rounded to."""
         return self.rounds_to
 
     def run(self, steps: Steps, c: F32, record: Recorder) -> F32:
-        """RNE in every addition."""
+        """Add pairs of terms level by level, then the block to c; every addition is RNE."""
 
         def block_sum(step: Step, active: NDArray[np.bool_]) -> WideSum:
             with np.errstate(over="ignore", under="ignore"):
@@ -44,7 +47,7 @@ class Float32(Accumulator):
                 depth += 1
                 paired = level.shape[-1] // 2 * 2
                 left, right = level[:, 0:paired:2], level[:, 1:paired:2]
-                with np.errstate(over="ignore", invalid="ignore"):  # infinities that met
+                with np.errstate(over="ignore", invalid="ignore"):  # opposite infinities
                     sums = self.flushed(left + right)
                 if record.flags:
                     wide = left.astype(np.float64), right.astype(np.float64)
@@ -58,7 +61,7 @@ class Float32(Accumulator):
         return add_blocks(self, block_sum, steps, c, record)
 
     def sections(self, widths: Widths) -> tuple[Section, ...]:
-        """A section for each level of the tree, and one for the scales' significands."""
+        """One section per level of the tree, and one for the scales' significands."""
         lanes = widths.config.lanes
         levels = (lanes - 1).bit_length()
         pairs = [Section("tree", 1400, i + 1, bits=(lanes >> i + 1) * 36) for i in range(levels)]
@@ -69,7 +72,7 @@ class Float32(Accumulator):
 
 @dataclass(frozen=True)
 class Float16(Float32):
-    """The tree of `float32`, into a float16."""
+    """The tree of `float32`, added to a float16 c."""
 
     syntax = "float16"
     examples = ("float16",)
@@ -79,7 +82,7 @@ class Float16(Float32):
 
 @dataclass(frozen=True)
 class BFloat16(Float32):
-    """The tree of `float32`, into a bfloat16."""
+    """The tree of `float32`, added to a bfloat16 c."""
 
     syntax = "bfloat16"
     examples = ("bfloat16",)

@@ -1,4 +1,4 @@
-"""`fused:F`, in which the scale and c join the alignment, and the presets of real machines."""
+"""`fused:F`, which aligns c with the scaled terms, and the presets of real machines."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,25 +8,24 @@ from numpy.typing import NDArray
 
 from .. import rounding
 from ..arrays import Array
-from ..datapath import multiplier_delay, product_bits, tree_delay
 from ..errors import choice
 from ..formats import FLOAT32
-from ..pipeline import Section
+from ..pipeline.placement import Section
+from ..pipeline.sections import multiplier_delay, product_bits, tree_delay
+from ..pipeline.widths import FactorWidths, Widths
 from ..products import NO_EXPONENT
 from ..rounding import F32, F64
 from ..specials import Update, special_class
 from ..steps import Step, Steps
-from ..term_widths import FactorWidths
 from ..trace import Recorder
 from ..wide import exact_sum, integers
-from ..widths import Widths
 from .base import MAX_FRACTION_BITS, RUNNING, Narrowable, truncate
 from .machine import Machine
 
 
 @dataclass(frozen=True)
 class Fused(Narrowable):
-    """As Aligned, with the scale and c inside the alignment."""
+    """Terms with their scale, and c, truncated below the largest of them."""
 
     syntax = "fused:F[:R]"
     examples = ("fused:13", "fused:25", "fused:13:float16")
@@ -37,43 +36,43 @@ class Fused(Narrowable):
 
     @property
     def least_exponent(self) -> int | None:
-        """What the largest exponent counts as at least; None without such a limit."""
+        """Lower limit of the largest exponent; None without a limit."""
         return None
 
     @property
     def rounds_to_nearest(self) -> bool:
-        """Whether the result of a step is RNE and not RZ."""
+        """Whether the result of a step is RNE instead of RZ."""
         return False
 
     def cut(self, total: Array) -> Array:
-        """The result of a step, float32, of its exact sum (or that rounded to odd): RZ."""
+        """RZ of a step's exact sum, or of this sum rounded to odd, as float32."""
         return rounding.toward_zero_in(total, self.running)
 
     def run(self, steps: Steps, c: F32, record: Recorder) -> F32:
-        """Step by step into c, or into partial sums that are promoted."""
+        """Add each step to c, or to a partial sum that is promoted."""
         every, c = self.promotes_every, self.started(c, record)
         if every is None:
             for step in steps.walk(record):
                 c = _fuse(self, step, c, record)
                 record.stage("accumulator", c)
             return c
-        partial, taken = np.zeros_like(c), 0
+        partial, elements = np.zeros_like(c), 0
         for step in steps.walk(record):
             partial = _fuse(self, step, partial, record)
             record.stage("partial", partial)
-            taken += step.size
-            if taken >= every or step.is_last:
+            elements += step.size
+            if elements >= every or step.is_last:
                 c = _promote(self, c, partial, record)
-                partial, taken = np.zeros_like(c), 0
+                partial, elements = np.zeros_like(c), 0
             record.stage("accumulator", c)
         return c
 
     def term_widths(self, widths: Widths) -> Widths:
-        """Of products times the significands of their scales."""
+        """Widths of products times the significands of their scales."""
         return FactorWidths(widths.config) if widths.factor_bits else widths
 
     def sections(self, widths: Widths) -> tuple[Section, ...]:
-        """Each step of a block behind the one before."""
+        """The steps of a block, one after the other."""
         lanes, every = widths.config.lanes, self.promotes_every
         # A partial sum that is promoted after every block has no way round.
         around = every is None or lanes < every
@@ -87,7 +86,7 @@ class Fused(Narrowable):
 
 
 def fused_sections(widths: Widths, count: int, around: bool = True) -> tuple[Section, ...]:
-    """The alignment of `count` terms with c, step by step. around: whether c comes round."""
+    """The alignment of `count` terms with c, step by step. around: c comes round in a loop."""
     tree, steps, product = tree_delay(count), widths.steps, product_bits(widths)
     body = [Section("largest", tree, bits=count * product)]
     for i in range(steps):
@@ -106,12 +105,11 @@ def fused_sections(widths: Widths, count: int, around: bool = True) -> tuple[Sec
 class Preset(Machine, Fused):
     """A real machine whose steps are `fused:fraction_bits`.
 
-    result_bits: fraction bits of each step's result (23: float32; fewer are truncated toward zero);
-    results of 16 bits are RNE. promote: the number of elements (a power of two, at least `terms`)
-    after which the partial sum, started from +0, is added to c by RNE ("slow accumulation"); None
-    accumulates in c itself. permuted: whether of each 32 elements of a block (fewer at its end) a
-    first step takes places 0 1 4 5 8 9 ... 28 29 and a second one the others. least: the largest
-    exponent counts as no less than that; None without.
+    result_bits: fraction bits of each step's result, by RZ (23: float32); 16-bit results are RNE.
+    promote: number of elements (a power of two, at least `terms`) after which a partial sum, from
+    +0, is added to c by RNE ("slow accumulation"); None accumulates in c itself. permuted: for each
+    32 elements of a block (fewer at its end), a first step takes places 0 1 4 5 8 9 ... 28 29, and
+    a second step takes the rest. least: lower limit of the largest exponent; None without a limit.
     """
 
     result_bits: int = FLOAT32.mantissa_bits
@@ -135,16 +133,16 @@ class Preset(Machine, Fused):
 
     @property
     def least_exponent(self) -> int | None:
-        """What the largest exponent counts as at least."""
+        """Lower limit of the largest exponent; None without a limit."""
         return self.least
 
     @property
     def rounds_to_nearest(self) -> bool:
-        """Results of 16 bits are."""
+        """True for 16-bit results."""
         return self.running != FLOAT32
 
     def cut(self, total: Array) -> Array:
-        """The result of a step, float32, of its exact sum (or that rounded to odd)."""
+        """Result of a step, as float32, from its exact sum or this sum rounded to odd."""
         if self.rounds_to_nearest:
             return rounding.nearest_even(total, self.running)
         if self.result_bits < FLOAT32.mantissa_bits:
@@ -153,15 +151,15 @@ class Preset(Machine, Fused):
 
     @property
     def own_unit(self) -> dict[str, Any]:
-        """One step a beat; two where they share their elements."""
+        """Lanes of one step; of two steps where they share their elements."""
         return {"lanes": PERMUTED if self.permuted else self.terms}
 
     def step_sizes(self, block: int) -> tuple[int, ...]:
-        """The elements of each step of a block of `block`."""
+        """Elements of each step of a block of `block`."""
         return tuple(map(len, _permuted(block))) if self.permuted else super().step_sizes(block)
 
     def order(self, block: int) -> NDArray[np.int64] | None:
-        """The places of a block in the order in which steps take them; None for one by one."""
+        """Places of a block in the order of the steps; None for ascending places."""
         return np.concatenate(_permuted(block)) if self.permuted else None
 
     @property
@@ -190,11 +188,11 @@ class Preset(Machine, Fused):
 
 
 PERMUTED = 32
-"""Elements of one instruction whose places are permuted."""
+"""Elements of an instruction that permutes places."""
 
 
 def _permuted(block: int) -> list[NDArray[np.int64]]:
-    """The places of each step of a block of `block`."""
+    """Places of each step of a block of `block`."""
     places = np.arange(block)
     early = places % 4 < 2
     group = places // PERMUTED
@@ -203,18 +201,18 @@ def _permuted(block: int) -> list[NDArray[np.int64]]:
 
 
 def _largest_exponent(rule: Fused, c: F64, step: Step) -> NDArray[np.int64]:
-    """The largest exponent among c and the products that are not zero, scales included."""
+    """Largest exponent among c and the products that are not zero, scales included."""
     emin = rule.running.emin
     exponent = np.maximum(np.frexp(c)[1] - 1, emin)  # subnormals too
     exponent = np.where(c == 0, NO_EXPONENT, exponent)
     largest = np.maximum(exponent, step.largest_unit + step.scale)
     if rule.least_exponent is not None:
         return np.maximum(largest, rule.least_exponent)
-    return np.where(largest <= NO_EXPONENT // 2, emin, largest)  # zeros alone: any
+    return np.where(largest <= NO_EXPONENT // 2, emin, largest)  # only zeros: any
 
 
 def _fuse(rule: Fused, step: Step, c: F32, record: Recorder) -> F32:
-    """One `fused:F` update of c: the scale and c join the alignment."""
+    """Update c by one step of `fused:F`."""
     update = Update(c, step.special)
     largest = _largest_exponent(rule, update.c, step)
     shift = rule.fraction_bits - largest

@@ -1,4 +1,4 @@
-"""Exact sums of short groups under their own scales, aligned to those scales: `mxf4nvf4`."""
+"""`mxf4nvf4`: exact sums of short groups, aligned by the groups' scales."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -6,16 +6,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .. import rounding
-from ..datapath import compress_delay, multiplier_delay
 from ..formats import E2M1, E4M3, FLOAT32, ElementFormat
-from ..pipeline import Section
+from ..pipeline.placement import Section
+from ..pipeline.sections import compress_delay, multiplier_delay
+from ..pipeline.widths import GroupWidths, Widths
 from ..products import NO_EXPONENT
 from ..rounding import F32
 from ..specials import Update
 from ..steps import Step, Steps
-from ..term_widths import GroupWidths
 from ..trace import Recorder
-from ..widths import Widths
 from .base import truncate
 from .fused import fused_sections
 from .machine import Machine
@@ -23,11 +22,11 @@ from .machine import Machine
 
 @dataclass(frozen=True, kw_only=True)
 class GroupSums(Machine):
-    """Groups of `terms` elements summed exactly and scaled exactly, then aligned with c.
+    """Groups of `terms` elements, summed and scaled exactly, then aligned with c.
 
-    fraction_bits: kept below the largest exponent, of the groups' scales (not of their sums) and
-    of a c that is not zero. together: elements whose groups meet in one alignment; its result is
-    RZ to float32.
+    fraction_bits: bits kept below the largest exponent among the groups' scales (their sums do not
+    count) and a c that is not zero. together: elements of the groups in one alignment, whose result
+    is RZ to float32.
     """
 
     fraction_bits: int
@@ -35,7 +34,7 @@ class GroupSums(Machine):
     is_fused = True
     sums_groups = True
     takes_significands = True
-    least_exponent: ClassVar[None] = None  # as `Fused` has them, for its sections
+    least_exponent: ClassVar[None] = None  # the sections of `Fused` read it
     rounds_to_nearest: ClassVar[bool] = False
     summary = "exact sums of groups, cut F bits below the scales' largest exponent; RZ result"
 
@@ -46,11 +45,11 @@ class GroupSums(Machine):
 
     @property
     def own_unit(self) -> dict[str, Any]:
-        """One alignment a beat, of groups under E4M3 scales of their own."""
+        """One alignment per beat, whose groups have E4M3 scales."""
         return {"lanes": self.together, "scales": E4M3.name, "scale_block": self.terms}
 
     def updates(self, lanes: int, scale_block: int) -> int:
-        """One for each alignment."""
+        """Number of alignments per beat."""
         return lanes // self.together
 
     def check_unit(self, lanes: int, scale_block: int) -> None:
@@ -62,11 +61,11 @@ class GroupSums(Machine):
             )
 
     def term_widths(self, widths: Widths) -> GroupWidths:
-        """Of groups."""
+        """Widths of groups."""
         return GroupWidths(widths.config)
 
     def sections(self, widths: Widths) -> tuple[Section, ...]:
-        """The exact sums of groups, times their scales, and their alignment."""
+        """Exact sums of groups, their product with the scales, and the alignment."""
         terms = self.term_widths(widths)
         gather, factor = 570 + compress_delay(terms.group, 2), 140
         if widths.factor_bits:
@@ -86,12 +85,12 @@ class GroupSums(Machine):
         )
 
     def check_formats(self, a: ElementFormat, b: ElementFormat) -> None:
-        """ValueError unless both formats are E2M1, of which every sum is exact."""
+        """ValueError unless both formats are E2M1, whose sums are all exact."""
         if (a, b) != (E2M1, E2M1):
             raise ValueError(f"accumulator {self} takes e2m1 only, not {a.name} x {b.name}")
 
     def run(self, steps: Steps, c: F32, record: Recorder) -> F32:
-        """As many groups as meet, into c."""
+        """Add the groups of each alignment to c."""
         groups: list[Step] = []
         for step in steps.walk(record):
             groups.append(step)

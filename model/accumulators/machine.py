@@ -1,12 +1,17 @@
-"""What all machines have, whatever their rule: a row of data."""
+"""Facts that every machine has, and the warning about operands that a machine does not take."""
 
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import product
+from functools import cache, cached_property
+from itertools import product, takewhile
 from typing import Any
 
 from ..formats import FLOAT32, ElementFormat
-from ..formats.pairs import format_pairs
+from ..formats.table import format_pairs
 from .base import Accumulator
 
 MEASURED = "measured"
@@ -21,11 +26,11 @@ STATUSES = (MEASURED, CHECKED, MODELLED)
 class Machine(Accumulator):
     """A real machine, by name, which takes blocks in steps of up to `terms` elements.
 
-    terms: a power of two up to 128. nan: the bits of a NaN result. operands: formats, or pairs of
-    them, that its instructions take, none where any are; the rule is defined for others too. mixed:
-    whether they take each format with each. source: where the facts
-    are from; status: how well they are known, one of `STATUSES`. note: what else there is to say,
-    such as where sources disagree.
+    terms: a power of two up to 128. nan: bits of a NaN result. operands: formats, or pairs of
+    formats, that its instructions take; empty for any. The rule is defined for other formats too.
+    mixed: its instructions take each format with each. source: origin of the facts. status: how
+    well the facts are known, one of `STATUSES`. note: further remarks, for example a disagreement
+    of sources.
     """
 
     name: str
@@ -54,7 +59,7 @@ class Machine(Accumulator):
 
     @cached_property
     def pairs(self) -> frozenset[tuple[ElementFormat, ElementFormat]]:
-        """The formats of a and b that its instructions take."""
+        """Pairs of formats of a and b that its instructions take."""
         pairs = [pair for text in self.operands for pair in format_pairs(text)]
         return frozenset(product(*zip(*pairs, strict=True)) if self.mixed else pairs)
 
@@ -70,22 +75,78 @@ class Machine(Accumulator):
 
     @property
     def step_limit(self) -> int:
-        """The machine's step."""
+        """Elements of the machine's step."""
         return self.terms
 
     @property
     def least_lanes(self) -> int:
-        """Those of a step, of fewer elements than other units have."""
+        """Lanes of a step that is shorter than the least lanes of other units."""
         return min(self.terms, super().least_lanes)
 
     @property
     def own_unit(self) -> dict[str, Any]:
-        """Options of `DotConfig` for a unit with the machine's own step: one a beat."""
+        """Options of `DotConfig` for a unit that takes one of the machine's steps per beat."""
         return {"lanes": self.terms}
 
     def wider(self, bits: int) -> list[Accumulator]:
-        """A machine is as wide as it is."""
+        """Empty: the width of a machine is fixed."""
         return []
 
     def __str__(self) -> str:
         return self.name
+
+
+_ON_PURPOSE = ContextVar("on_purpose", default=False)
+_BELOW = ("mxdot", "torch")
+"""Packages whose frames are not the caller's."""
+
+
+class OperandsWarning(UserWarning):
+    """Warning that a machine's instructions do not take these operands."""
+
+
+@contextmanager
+def any_operands() -> Iterator[None]:
+    """Context without OperandsWarning, where a machine meets other formats on purpose."""
+    token = _ON_PURPOSE.set(True)
+    try:
+        yield
+    finally:
+        _ON_PURPOSE.reset(token)
+
+
+def warn_of_operands(
+    rule: Accumulator, pairs: Iterable[tuple[ElementFormat, ElementFormat]]
+) -> None:
+    """Warn once for each machine and pair of formats that its instructions do not take."""
+    if isinstance(rule, Machine) and not _ON_PURPOSE.get():
+        for a, b in pairs:
+            if is_foreign(rule, a, b):
+                _warn(rule, f"{a} x {b}")
+
+
+def is_foreign(rule: Accumulator, a: ElementFormat, b: ElementFormat) -> bool:
+    """Whether `rule` is a machine whose instructions do not take these formats."""
+    return isinstance(rule, Machine) and bool(rule.operands) and (a, b) not in rule.pairs
+
+
+@cache
+def _warn(rule: Machine, pair: str) -> None:
+    warnings.warn(
+        f"accumulator {rule} is a machine that multiplies {rule.operands_text}, not {pair}: "
+        "results are those of its rule, of no machine",
+        OperandsWarning,
+        stacklevel=2 + sum(1 for _ in takewhile(_is_below, _frames())),
+    )
+
+
+def _frames() -> Iterator[str]:
+    """Modules of the frames that called `_warn`, the innermost first."""
+    frame = sys._getframe(3)
+    while frame is not None:
+        yield frame.f_globals.get("__name__", "")
+        frame = frame.f_back
+
+
+def _is_below(module: str) -> bool:
+    return module.split(".")[0] in _BELOW

@@ -1,18 +1,77 @@
-"""All machines by name, one row each: those of presets.py and the others.
+"""All machines by name, one row each, with the source of its facts.
 
-Where sources disagree, a row's note says so. Public models: MMA-Sim (arXiv:2511.10909) and the
-models of Khattak and Mikaitis (arXiv:2512.07004), the latter with published results of the GPUs.
+Presets are the machines of the default comparison and of the regression. Where sources disagree, a
+row's note says so. Public models: MMA-Sim (arXiv:2511.10909), and Khattak and Mikaitis
+(arXiv:2512.07004), with published results of GPUs.
 """
 
 from dataclasses import replace
 from typing import Any
 
+from ..formats import FLOAT32
 from .amd import ExactMachine, FlooredMachine, TreeMachine
 from .base import NAN_DEFAULT, NAN_NVIDIA
 from .fused import Preset
 from .group_sums import GroupSums
-from .machine import CHECKED, FP8, MODELLED, Machine
-from .presets import PRESETS
+from .machine import CHECKED, FP8, MEASURED, MODELLED, MX, Machine
+
+_HOPPER = Preset(
+    name="hopper",
+    terms=32,
+    fraction_bits=13,
+    result_bits=13,
+    nan=NAN_NVIDIA,
+    operands=FP8,
+    source="H100/H200 FP8 wgmma, measured on an H200",
+    status=MEASURED,
+)
+PRESETS = {
+    preset.name: preset
+    for preset in (
+        _HOPPER,
+        replace(
+            _HOPPER,
+            name="hopper-promoted",
+            promote=128,
+            source="H100/H200 FP8 wgmma with slow accumulation, measured on an H200",
+        ),
+        replace(
+            _HOPPER,
+            name="hopper-mx",
+            promote=32,
+            source="H100/H200 FP8 wgmma from 0 for each 32 elements, measured on an H200",
+        ),
+        Preset(
+            name="hopper-fp16",
+            terms=16,
+            fraction_bits=25,
+            result_bits=FLOAT32.mantissa_bits,
+            nan=NAN_NVIDIA,
+            operands=("fp16",),
+            source="H100/H200 FP16 wgmma and mma.sync, measured on an H200",
+            status=MEASURED,
+        ),
+        replace(
+            _HOPPER,
+            name="ada",
+            terms=16,
+            source="Ada FP8, checked against 20,000 published results of Ada GPUs",
+            status=CHECKED,
+        ),
+        Preset(
+            name="blackwell",
+            terms=32,
+            fraction_bits=25,
+            result_bits=FLOAT32.mantissa_bits,
+            nan=NAN_NVIDIA,
+            operands=MX,
+            mixed=True,
+            source="Blackwell tcgen05, block-scaled `kind::mxf8f6f4` and unscaled FP8; neither "
+            "`kind::mxf4nvf4` nor the B200's `mma.sync` (published bit-level studies)",
+        ),
+    )
+}
+
 
 MODELS = "MMA-Sim; Khattak and Mikaitis"
 
@@ -23,7 +82,7 @@ def _nvidia(name: str, terms: int, fraction_bits: int, source: str, **row: Any) 
 
 
 def _float16(row: Preset, name: str, source: str, least: int | None, **others: Any) -> Preset:
-    """The machine with float16 for c and result, and the least exponent that goes with it."""
+    """The machine of `row` with float16 for c and result, and its `least` exponent."""
     narrow: dict[str, Any] = {"result": "float16", "result_bits": 23, "note": ""}
     return replace(row, name=name, source=source, least=least, **narrow | others)
 

@@ -1,14 +1,13 @@
-"""The formats of numbers as data: of elements, scales, results and running values.
+"""Formats of elements, scales, results and running values, as data.
 
-Every format has a `name`, `bits`, `significand_bits` with `mantissa_bits` behind the leading one,
-exponents from `emin` to `emax`, the `smallest` positive and the `largest_finite` value, `nan_code`
-(None where it has none), the `dtype` in which NumPy keeps it, `exact` values of what is stored, and
-a way to `encode`.
+Every format has a `name`, `bits`, `significand_bits` with `mantissa_bits` after the leading digit,
+exponents from `emin` to `emax`, the `smallest` positive and the `largest_finite` value, a
+`nan_code` or None, the `dtype` of arrays in NumPy, `exact` values of an array, and `encode`.
 
     floating.py  a sign, an exponent and a mantissa
     integer.py   integers times a power of two
-    power.py     powers of two alone
-    table.py     the formats by name: to add one, add a row
+    power.py     powers of two
+    table.py     the formats by name: to add a format, add a row
 """
 
 from .codes import LONGEST_CODE, ROUNDINGS, Specials, Triple, read_only

@@ -1,4 +1,4 @@
-"""What floating and integer formats share: codes, and tables of what each of them stands for."""
+"""Codes of floating and integer formats: checks, tables of values, and rounding."""
 
 from enum import Enum
 from typing import Any, NamedTuple
@@ -10,17 +10,17 @@ from ..arrays import Array, cast, is_tensor, look_up, namespace
 
 ROUNDINGS = ("nearest_even", "toward_zero", "stochastic")
 LONGEST_CODE = 19  # bits of an element: TF32
-LONGEST_IN_TABLES = LONGEST_CODE  # bits of a code of which there are tables
+LONGEST_IN_TABLES = LONGEST_CODE  # bits of a code that tables hold
 
 
 def read_only(table: NDArray) -> NDArray:
-    """`table` itself, closed to writing: it is shared by everyone who asks for it."""
+    """`table` itself, made read-only, because all callers share it."""
     table.flags.writeable = False
     return table
 
 
 def code_dtype(bits: int) -> np.dtype:
-    """What codes of `bits` bits are kept in."""
+    """Unsigned type of an array of codes of `bits` bits."""
     return np.dtype(np.min_scalar_type(2**bits - 1))
 
 
@@ -31,13 +31,13 @@ def refuse_nan(values: Array, name: str) -> None:
         raise ValueError(f"values must hold no NaN: format {name} has none")
 
 
-def as_given(made: Array) -> Array:
-    """`made` of an array as it is, of a scalar a scalar, as NumPy's functions have it."""
-    return made[()] if isinstance(made, np.ndarray) and made.ndim == 0 else made
+def as_given(x: Array) -> Array:
+    """`x`, or its scalar where it has no axes, as NumPy's functions return it."""
+    return x[()] if isinstance(x, np.ndarray) and x.ndim == 0 else x
 
 
 class Triple(NamedTuple):
-    """Exact value (-1)^sign x significand x 2^exponent; all int64, the shape of the codes."""
+    """Exact value (-1)^sign x significand x 2^exponent; int64 arrays of the shape of the codes."""
 
     sign: NDArray[np.int64]
     significand: NDArray[np.int64]
@@ -45,7 +45,7 @@ class Triple(NamedTuple):
 
 
 class Specials(Enum):
-    """Which codes of a format are not finite."""
+    """Codes of a format that are not finite."""
 
     NONE = "every code is a finite number"
     NAN_ONLY = "all-ones exponent and mantissa is NaN; no infinity"
@@ -54,16 +54,16 @@ class Specials(Enum):
 
 
 class Codes:
-    """Reading codes; an element's are held in the low bits of its `dtype`, unsigned integers.
+    """Base of formats whose codes are the low bits of the unsigned type `dtype`.
 
-    What has them has `name`, `bits`, and `values` and `triples` of every code.
+    A subclass has `name`, `bits`, and the `values` and `triples` of every code.
     """
 
     def __str__(self: Any) -> str:
         return self.name
 
     def check(self: Any, codes: ArrayLike, name: str = "codes") -> NDArray:
-        """`codes` as an array of `dtype`. TypeError for another, ValueError for a code too wide."""
+        """`codes` as an array; TypeError unless of `dtype`, ValueError for a code too wide."""
         codes = np.asarray(codes)
         if codes.dtype != self.dtype:
             raise TypeError(f"{name} must have dtype {self.dtype}, not {codes.dtype}")
@@ -75,7 +75,7 @@ class Codes:
         return codes
 
     def every_code(self: Any) -> NDArray[np.int64]:
-        """All codes in order; ValueError where tables of them would not fit memory."""
+        """All codes in order; ValueError where their tables would not fit memory."""
         if self.bits > LONGEST_IN_TABLES:
             raise ValueError(
                 f"bits of {self.name} must be at most {LONGEST_IN_TABLES} for tables of every "
@@ -92,7 +92,7 @@ class Codes:
         return self.values.astype(np.float32)[self.check(codes)]
 
     def triple(self: Any, codes: ArrayLike) -> Triple:
-        """Exact (sign, significand, exponent) of `codes`; non-finite codes are refused."""
+        """Exact (sign, significand, exponent) of `codes`; ValueError unless all are finite."""
         codes = self.check(codes)
         if not np.isfinite(self.values[codes]).all():
             raise ValueError(f"codes of format {self.name} must be finite to have a triple")
@@ -100,22 +100,22 @@ class Codes:
 
 
 def checked_words(random: Array | None, rounding: str, x: Array) -> Array | None:
-    """`random` for ``stochastic`` rounding of `x`, else None; ValueError for anything but words."""
+    """`random` for ``stochastic`` rounding of `x`, else None; ValueError unless uint32 words."""
     if rounding != "stochastic":
         return None
     words: Array = random if is_tensor(random) else np.asarray(random)
     if words.dtype != namespace(x).uint32 or words.shape != x.shape:
         name = str(words.dtype).removeprefix("torch.")
-        got = f"{name} {tuple(words.shape)}" if name != "object" else repr(words.item())
-        raise ValueError(f"random must be uint32 words of shape {tuple(x.shape)}, not {got}")
+        text = f"{name} {tuple(words.shape)}" if name != "object" else repr(words.item())
+        raise ValueError(f"random must be uint32 words of shape {tuple(x.shape)}, not {text}")
     return words
 
 
 def round_to_integers(x: Array, rounding: str, words: Array | None) -> Array:
-    """Round non-negative floats `x`, whose last digit is 1, to integers, floats of the same type.
+    """Round non-negative floats `x` to integers, as floats of the same type.
 
-    words: for ``stochastic`` rounding, one integer r from 0 to 2^32 - 1 per value: up if
-    floor(fraction x 2^32) + r >= 2^32.
+    words: for ``stochastic`` rounding, an integer r from 0 to 2^32 - 1 per value, which rounds up
+    if floor(fraction x 2^32) + r >= 2^32.
     """
     xp = namespace(x)
     if rounding == "nearest_even":

@@ -1,4 +1,4 @@
-"""Floating formats: a sign, an exponent and a mantissa, the layout that IEEE 754 has."""
+"""Floating formats: a sign, an exponent and a mantissa, laid out as in IEEE 754."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,6 +12,7 @@ from ..arrays import (
     Array,
     at_least,
     at_most,
+    cached_property,
     cast,
     exponent,
     look_up,
@@ -19,7 +20,6 @@ from ..arrays import (
     power,
     view,
 )
-from ..cached import cached_property
 from ..errors import choice, flag, integer
 from .codes import (
     LONGEST_CODE,
@@ -35,7 +35,7 @@ from .codes import (
     round_to_integers,
 )
 
-LEAST_FIELDS = {  # exponent and mantissa bits, so that some codes are finite, and one is NaN
+LEAST_FIELDS = {  # exponent and mantissa bits that leave room for finite codes and a NaN
     Specials.NONE: (1, 0),
     Specials.NAN_ONLY: (1, 1),
     Specials.IEEE: (2, 1),
@@ -50,9 +50,9 @@ FLOAT64_EXPONENT_BITS = 11
 class FloatFormat(Codes):
     """A sign, `exponent_bits` and `mantissa_bits`.
 
-    native: whether NumPy (or ml_dtypes) has a float of that name.
-    Raises TypeError or ValueError, naming the field, for what no format has: fields wider than
-    those of float64, values that it has not, or special codes without room for them.
+    native: NumPy or ml_dtypes has a float type of that name.
+    Raises TypeError or ValueError, naming the field, for fields or values beyond float64's, and for
+    special codes without room.
     """
 
     name: str
@@ -68,7 +68,7 @@ class FloatFormat(Codes):
             raise TypeError(f"specials of {self.name} must be a Specials, not {self.specials!r}")
         flag(f"native of {self.name}", self.native)
         least_exponent, least_mantissa = LEAST_FIELDS[self.specials]
-        most_exponent = FLOAT64_EXPONENT_BITS  # whose uppermost exponent is no number's
+        most_exponent = FLOAT64_EXPONENT_BITS  # float64's largest exponent field has no numbers
         if self.specials is not Specials.IEEE:
             most_exponent -= 1
         integer(f"exponent_bits of {self.name}", self.exponent_bits, least_exponent, most_exponent)
@@ -76,12 +76,12 @@ class FloatFormat(Codes):
 
     @cached_property
     def dtype(self) -> np.dtype:
-        """How NumPy keeps an array of it: unsigned codes, or a float of its own."""
+        """Type of an array in NumPy: unsigned codes, or the native float."""
         return np.dtype(self.name) if self.native else code_dtype(self.bits)
 
     @cached_property
     def _kept_as(self) -> str:
-        return self.dtype.name  # which NumPy makes anew each time
+        return self.dtype.name  # NumPy builds the name at each access
 
     @property
     def bits(self) -> int:
@@ -90,7 +90,7 @@ class FloatFormat(Codes):
 
     @property
     def is_mx(self) -> bool:
-        """Whether elements of MX blocks can have it."""
+        """Whether elements of MX blocks can have the format."""
         return not self.native and self.bits <= LONGEST_CODE
 
     @property
@@ -121,39 +121,39 @@ class FloatFormat(Codes):
 
     @cached_property
     def largest_code(self) -> int:
-        """The positive code of the largest finite value."""
+        """Positive code of the largest finite value."""
         reserved = {Specials.NAN_ONLY: 1, Specials.IEEE: 2**self.mantissa_bits}
         return 2 ** (self.bits - 1) - 1 - reserved.get(self.specials, 0)
 
     @cached_property
     def largest_finite(self) -> float:
-        """Where quantisation saturates."""
+        """Largest finite value, at which quantisation saturates."""
         one = 2**self.mantissa_bits
         return (one + self.largest_code % one) * 2.0 ** (self.emax - self.mantissa_bits)
 
     @property
     def extremes(self) -> tuple[float, float]:
-        """The least and the largest finite value."""
+        """Least and largest finite value."""
         return -self.largest_finite, self.largest_finite
 
     @property
     def smallest(self) -> float:
-        """The least positive value, a subnormal."""
+        """Least positive value, a subnormal."""
         return 2.0**self.lsb
 
     @property
     def smallest_normal(self) -> float:
-        """The least positive value whose significand has all its digits."""
+        """Least positive value whose significand has all its digits."""
         return 2.0**self.emin
 
     @cached_property
     def inf_code(self) -> int | None:
-        """The positive infinity, or None."""
+        """Code of positive infinity, or None."""
         return self.largest_code + 1 if self.specials is Specials.IEEE else None
 
     @cached_property
     def nan_code(self) -> int | None:
-        """The NaN that quantisation produces (positive, quiet; the only one of FNUZ), or None."""
+        """Code of the NaN that quantisation makes, positive and quiet except in FNUZ, or None."""
         if self.specials is Specials.NONE:
             return None
         if self.specials is Specials.FNUZ:
@@ -164,7 +164,7 @@ class FloatFormat(Codes):
 
     @property
     def nan(self) -> NDArray | None:
-        """The NaN of `nan_code` as it is stored, or None."""
+        """The NaN of `nan_code` as an array stores it, or None."""
         return None if self.nan_code is None else self._stored(np.array(self.nan_code))
 
     @cached_property
@@ -181,7 +181,7 @@ class FloatFormat(Codes):
 
     @cached_property
     def values(self) -> NDArray[np.float64]:
-        """The value of every code, as float64 (exact), NaN and infinities included."""
+        """Exact float64 value of every code, NaN and infinities included."""
         sign, significand, exponent = self.triples
         values = np.ldexp(np.where(sign == 1, -1.0, 1.0) * significand, exponent)
         magnitude = self.every_code() & (2 ** (self.bits - 1) - 1)
@@ -194,11 +194,11 @@ class FloatFormat(Codes):
 
     @property
     def in_range(self) -> NDArray[np.bool_]:
-        """Of every code, whether operands may hold it: all, those that are not finite too."""
+        """Whether operands may hold each code: True for all, also codes that are not finite."""
         return np.ones_like(self.every_code(), np.bool_)
 
     def negated(self, codes: NDArray) -> NDArray:
-        """Codes of the negative values; of FNUZ the one zero and the one NaN stay."""
+        """Codes of the negated values; FNUZ has one zero and one NaN, which stay."""
         sign = codes.dtype.type(1 << (self.bits - 1))
         if self.specials is Specials.FNUZ:
             return np.where(codes & (sign - 1), codes ^ sign, codes)
@@ -207,12 +207,11 @@ class FloatFormat(Codes):
     def encode(
         self, values: Array, rounding: str = "nearest_even", random: Array | None = None
     ) -> Array:
-        """Round real `values` (float64 or narrower); saturates at the largest finite. As stored.
+        """`values` (float64 or narrower) rounded to the format, as `dtype` stores them.
 
-        A scalar gives a scalar, of PyTorch's a tensor.
-        NaN and infinity become the format's own where it has them; infinity saturates where it
-        has none, and NaN without a code raises ValueError. random: uint32, as `words` of
-        `round_to_integers`.
+        Values saturate at the largest finite value. NaN and infinity become the format's own.
+        Without an infinity, infinity saturates; without a NaN, NaN raises ValueError. A scalar of
+        NumPy gives a scalar. random: uint32 `words` of `round_to_integers`.
         """
         if self.nan_code is None:
             refuse_nan(values, self.name)
@@ -221,17 +220,17 @@ class FloatFormat(Codes):
     def encode_unchecked(
         self, values: Array, rounding: str = "nearest_even", random: Array | None = None
     ) -> Array:
-        """As `encode`, without looking for NaN, which a GPU would be waited for: it saturates."""
+        """`encode` without the search for NaN, which would wait for a GPU: NaN saturates."""
         choice("rounding", rounding, ROUNDINGS)
         x = cast(values, "float64")
         xp, words = namespace(x), checked_words(random, rounding, x)
         magnitude = xp.abs(x)
-        inside = magnitude <= self.largest_finite  # and no NaN
-        taken = xp.where(inside, magnitude, 0.0)
-        place = at_least(exponent(taken), self.emin)
-        digits = scaled(taken, self.mantissa_bits - place, self.mantissa_bits - self.emin)
+        inside = magnitude <= self.largest_finite  # False for NaN
+        finite = xp.where(inside, magnitude, 0.0)
+        place = at_least(exponent(finite), self.emin)
+        digits = scaled(finite, self.mantissa_bits - place, self.mantissa_bits - self.emin)
         rounded = cast(round_to_integers(digits, rounding, words), "int64")
-        # A carry out of the significand runs into the exponent field, as it should.
+        # A carry out of the significand rightly increments the exponent field.
         code = rounded + xp.bitwise_left_shift(place - self.emin, self.mantissa_bits)
         code = xp.where(inside, at_most(code, self.largest_code), self.largest_code)
         if self.inf_code is not None:
@@ -245,7 +244,7 @@ class FloatFormat(Codes):
         return as_given(self._stored(code))
 
     def exact(self, stored: Array) -> Array:
-        """Exact values of what is stored, in its shape, float64."""
+        """Exact float64 values of an array, in its shape."""
         return cast(stored, "float64") if self.native else look_up(self.values, stored)
 
     def _stored(self, codes: Array) -> Array:
@@ -256,7 +255,7 @@ class FloatFormat(Codes):
 
 @dataclass(frozen=True)
 class Flushed(FloatFormat):
-    """A format as a machine without subnormal numbers reads it: their codes are zeros."""
+    """A format as a machine without subnormal numbers reads it: subnormal codes are zeros."""
 
     @cached_property
     def triples(self) -> Triple:
@@ -267,7 +266,7 @@ class Flushed(FloatFormat):
 
 
 def scaled(x: Array, exponent: Array, largest: int) -> Array:
-    """x x 2^exponent, exponents up to `largest`: in two exact steps where one has no float64."""
+    """x x 2^exponent for exponents up to `largest`; two exact steps where 2^largest overflows."""
     if largest <= LARGEST_POWER:
         return x * power(exponent)
     half = namespace(x).bitwise_right_shift(exponent, 1)

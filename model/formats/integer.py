@@ -6,8 +6,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Array, cast, namespace
-from ..cached import cached_property
+from ..arrays import Array, cached_property, cast, namespace
 from ..errors import choice, integer
 from .codes import (
     ROUNDINGS,
@@ -29,8 +28,8 @@ MOST_SCALE_BITS = 16
 class IntegerFormat(Codes):
     """Integers from `lowest` to `highest`, times 2^-fraction_bits.
 
-    A code is two's complement when `lowest` is negative, or the sign above the magnitude when
-    `sign_magnitude`, which then has two zeros. symmetric: encoding gives nothing below -`highest`.
+    A code is two's complement for a negative `lowest`. sign_magnitude: a code is a sign above a
+    magnitude, with two zeros. symmetric: encoding gives nothing below -`highest`.
     """
 
     name: str
@@ -59,21 +58,21 @@ class IntegerFormat(Codes):
 
     @property
     def is_mx(self) -> bool:
-        """Whether elements of MX blocks can have it: one digit in front of the binary point."""
+        """Whether elements of MX blocks can have the format: one digit before the binary point."""
         return self.symmetric and self.emax == 0
 
     @cached_property
     def dtype(self) -> np.dtype:
-        """How NumPy keeps an array of it: unsigned codes."""
+        """Type of an array in NumPy: unsigned codes."""
         return code_dtype(self.bits)
 
     @cached_property
     def _kept_as(self) -> str:
-        return self.dtype.name  # which NumPy makes anew each time
+        return self.dtype.name  # NumPy builds the name at each access
 
     @property
     def lowest_encoded(self) -> int:
-        """The least integer that encoding gives."""
+        """Least integer that encoding gives."""
         return -self.highest if self.symmetric else self.lowest
 
     @property
@@ -83,7 +82,7 @@ class IntegerFormat(Codes):
 
     @property
     def mantissa_bits(self) -> int:
-        """Bits behind the leading one of `highest`."""
+        """Digits after the leading one of `highest`."""
         return self.highest.bit_length() - 1
 
     @property
@@ -103,32 +102,32 @@ class IntegerFormat(Codes):
 
     @property
     def largest_code(self) -> int:
-        """The code of the largest value."""
+        """Code of the largest value."""
         return self.highest
 
     @property
     def largest_finite(self) -> float:
-        """The largest positive value: where a scale puts the largest magnitude."""
+        """Largest value, to which a scale maps the largest magnitude."""
         return self.highest * 2.0**self.lsb
 
     @property
     def extremes(self) -> tuple[float, float]:
-        """The least and the largest value."""
+        """Least and largest value."""
         return self.lowest * 2.0**self.lsb, self.largest_finite
 
     @property
     def smallest(self) -> float:
-        """The least positive value."""
+        """Least positive value."""
         return 2.0**self.lsb
 
     @property
     def smallest_normal(self) -> float:
-        """The least positive value: no integer is subnormal."""
+        """Least positive value; integers have no subnormal numbers."""
         return self.smallest
 
     @cached_property
     def integers(self) -> NDArray[np.int64]:
-        """The integer of every code, those included that encoding never gives."""
+        """Integer of every code, also of codes that encoding never gives."""
         codes = self.every_code()
         top = 2 ** (self.bits - 1)
         if self.sign_magnitude:
@@ -145,7 +144,7 @@ class IntegerFormat(Codes):
 
     @cached_property
     def values(self) -> NDArray[np.float64]:
-        """The value of every code, as float64 (exact)."""
+        """Exact float64 value of every code."""
         values = np.ldexp(self.integers.astype(np.float64), self.lsb)
         if self.sign_magnitude:
             values[2 ** (self.bits - 1)] = -0.0
@@ -153,11 +152,11 @@ class IntegerFormat(Codes):
 
     @property
     def in_range(self) -> NDArray[np.bool_]:
-        """Of every code, whether operands may hold it."""
+        """Whether operands may hold each code."""
         return (self.integers >= self.lowest) & (self.integers <= self.highest)
 
     def negated(self, codes: NDArray) -> NDArray:
-        """Codes of the negative values; the least of a two's complement has none, and stays."""
+        """Codes of the negated values; the least of a two's complement stays."""
         if self.sign_magnitude:
             return codes ^ codes.dtype.type(1 << (self.bits - 1))
         return (0 - codes) & codes.dtype.type(2**self.bits - 1)
@@ -169,10 +168,10 @@ class IntegerFormat(Codes):
         random: Array | None = None,
         zero_point: Array | int = 0,
     ) -> Array:
-        """Codes of real `values`, rounded to integers, plus `zero_point`; saturates.
+        """Codes of `values` rounded to integers, plus `zero_point`, saturated.
 
-        A scalar gives a scalar. NaN raises ValueError. random: uint32, as `words` of
-        `round_to_integers`, for magnitudes.
+        A scalar gives a scalar. NaN raises ValueError. random: uint32 `words` of
+        `round_to_integers`, for the magnitudes.
         """
         refuse_nan(values, self.name)
         return self.encode_unchecked(values, rounding, random, zero_point)
@@ -184,7 +183,7 @@ class IntegerFormat(Codes):
         random: Array | None = None,
         zero_point: Array | int = 0,
     ) -> Array:
-        """As `encode`, without looking for NaN, which a GPU would be waited for: any code."""
+        """`encode` without the search for NaN, which would wait for a GPU: NaN gives any code."""
         choice("rounding", rounding, ROUNDINGS)
         x = cast(values, "float64")
         xp = namespace(x)
@@ -211,7 +210,7 @@ class IntegerFormat(Codes):
 
 @dataclass(frozen=True)
 class UnsignedFormat(IntegerFormat):
-    """Unsigned integers of 1 to 16 bits, as scales are: uN for N bits; the rest follows."""
+    """Unsigned integers of 1 to 16 bits for scales, named uN for N bits."""
 
     name: str = field(init=False)
     bits: int
@@ -223,7 +222,9 @@ class UnsignedFormat(IntegerFormat):
 
     def __post_init__(self) -> None:
         bits = integer("bits of an integer scale", self.bits, 1, MOST_SCALE_BITS)
-        vars(self).update(name=f"u{bits}", bits=bits, highest=2**bits - 1)  # it is frozen
+        vars(self).update(
+            name=f"u{bits}", bits=bits, highest=2**bits - 1
+        )  # the dataclass is frozen
 
     def exact(self, stored: Array) -> Array:
         """Exact values of codes, in their shape, float64."""
@@ -231,7 +232,7 @@ class UnsignedFormat(IntegerFormat):
 
 
 def sign_magnitude(magnitude_bits: int) -> IntegerFormat:
-    """A sign and `magnitude_bits` bits, the first of them in front of the binary point."""
+    """A sign and `magnitude_bits` bits, the first of them before the binary point."""
     highest = 2**magnitude_bits - 1
     bits = magnitude_bits + 1
     return IntegerFormat(f"sm{bits}", bits, -highest, highest, magnitude_bits - 1, True)

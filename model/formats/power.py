@@ -1,4 +1,4 @@
-"""Formats of powers of two: an exponent and nothing else."""
+"""Formats of powers of two, which have only an exponent."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
@@ -18,7 +18,7 @@ Nan = TypeVar("Nan", int, None)
 class PowerFormat(Generic[Nan]):
     """2^exponent from `emin` to `emax`, no zero; exponent = `sign` x code - `bias`, in a uint8.
 
-    nan_code: the one code that is no scale (every element under it is NaN), or None.
+    nan_code: code of NaN, which makes every element under the scale NaN, or None.
     """
 
     name: str
@@ -59,24 +59,21 @@ class PowerFormat(Generic[Nan]):
 
     @property
     def smallest(self) -> float:
-        """The least value."""
+        """Least value."""
         return 2.0**self.emin
 
     @property
     def largest_finite(self) -> float:
-        """The largest value."""
+        """Largest value."""
         return 2.0**self.emax
 
     @property
     def nan(self) -> NDArray | None:
-        """The NaN as it is stored, or None."""
+        """The NaN as an array stores it, or None."""
         return None if self.nan_code is None else np.array(self.nan_code, self.dtype)
 
     def encode(self, exponents: Array) -> Array:
-        """Codes of integer `exponents`, clamped to the range of the format, uint8.
-
-        A scalar gives a scalar.
-        """
+        """uint8 codes of integer `exponents`, clamped to the range; a scalar gives a scalar."""
         given = exponents if is_tensor(exponents) else np.asarray(exponents)
         clamped = namespace(given).clip(given, self.emin, self.emax)
         return as_given(cast(self.sign * (clamped + self.bias), "uint8"))

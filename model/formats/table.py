@@ -1,4 +1,4 @@
-"""The formats by name. To add one, add a row: every other fact is derived.
+"""The formats by name, and pairs of formats. To add a format, add a row.
 
 Sources: OCP Microscaling Formats (MX) v1.0, section 5; OCP 8-bit Floating Point (OFP8) v1.0;
 IEEE 754; bfloat16 as ml_dtypes has it; TF32: NVIDIA A100 Tensor Core GPU Architecture; FNUZ: AMD
@@ -7,6 +7,7 @@ arXiv:2206.02915. Integers in full and symmetric range: those of the schemes
 that docs/numerics.md cites in section 6.
 """
 
+from collections.abc import Sequence
 from dataclasses import astuple, replace
 from functools import cache
 
@@ -44,7 +45,7 @@ FLOAT16 = FloatFormat("float16", 5, 10, Specials.IEEE, native=True)
 BFLOAT16 = FloatFormat("bfloat16", 8, 7, Specials.IEEE, native=True)
 INT32 = IntegerFormat("int32", 32, -(2**31), 2**31 - 1)
 
-# As elements they are held by their codes.
+# Elements are kept as codes, not as native floats.
 FP16 = replace(FLOAT16, name="fp16", native=False)
 BF16 = replace(BFLOAT16, name="bf16", native=False)
 TF32 = replace(FP16, name="tf32", exponent_bits=FLOAT32.exponent_bits)
@@ -55,18 +56,18 @@ FORMATS = MX_FORMATS | {f.name: f for f in (E4M3FNUZ, E5M2FNUZ, FP16, BF16, TF32
 """Elements that a unit computes with."""
 
 SCALE_FORMATS = {f.name: f for f in (FLOAT32, FLOAT16, BFLOAT16, E4M3, E8M0, E1M0)}
-"""Scales of blocks, beside the unsigned integers uN."""
+"""Formats of scales of blocks; unsigned integers uN are formats of scales too."""
 
 ElementFormat = FloatFormat | IntegerFormat
 ScaleFormat = FloatFormat | PowerFormat | IntegerFormat
 
 
 BLOCK_SCALES: dict[str, ScaleFormat] = {fmt.name: fmt for fmt in (E8M0, E4M3)}
-"""Scales of blocks of codes, as units take them: codes of a float without its sign."""
+"""Formats of the scales that units take; codes of floats without their sign."""
 
 
 def element_format(value: ElementFormat | str, name: str = "format") -> ElementFormat:
-    """The format of MX elements of a name or itself; ValueError lists the known names."""
+    """The format of MX elements with a name, or `value` itself; ValueError lists the names."""
     if isinstance(value, FloatFormat | IntegerFormat):
         if not value.is_mx:
             raise ValueError(f"{name} must be a format of MX elements, not {value}")
@@ -77,7 +78,7 @@ def element_format(value: ElementFormat | str, name: str = "format") -> ElementF
 
 
 def scale_format(name: str) -> ScaleFormat:
-    """The format of scales of a name, of SCALE_FORMATS or uN; ValueError for another."""
+    """The format of scales with a name of SCALE_FORMATS or uN; ValueError for other names."""
     unsigned = {f"u{bits}": bits for bits in range(1, MOST_SCALE_BITS + 1)}
     if choice("format of scales", name, (*SCALE_FORMATS, *unsigned)) in unsigned:
         return UnsignedFormat(unsigned[name])
@@ -96,5 +97,41 @@ def block_scale_bits(fmt: ScaleFormat) -> int:
 
 @cache
 def flushed(fmt: ElementFormat) -> ElementFormat:
-    """The format as a machine without subnormal numbers reads it; integers as they are."""
+    """The format as a machine without subnormal numbers reads it; integers do not change."""
     return Flushed(*astuple(fmt)) if isinstance(fmt, FloatFormat) else fmt
+
+
+Pair = tuple[ElementFormat, ElementFormat]
+
+
+def format_pairs(value: "str | ElementFormat | Sequence") -> tuple[Pair, ...]:
+    """Format pairs of a text or of a sequence.
+
+    ``"e4m3"`` is both operands in E4M3, ``"e5m2xe4m3"`` an E5M2 and an E4M3 operand, and
+    ``"e4m3,e5m2xe4m3"`` a list from which the mode input selects. A sequence holds these items, or
+    pairs (a, b) of formats or names: ``[(E5M2, E4M3)]`` is one pair, ``[E5M2, E4M3]`` two modes.
+    Raises ValueError for an unknown format, an empty list or a repeated pair.
+    """
+    items = value.split(",") if isinstance(value, str) else value
+    items = [items] if isinstance(items, ElementFormat) else items
+    if not isinstance(items, Sequence):
+        raise TypeError(f"formats must be text or a sequence of format pairs, not {value!r}")
+    pairs = tuple(_pair(item) for item in items)
+    if not pairs:
+        raise ValueError("formats must name at least one format pair, not none")
+    if len(set(pairs)) < len(pairs):
+        raise ValueError(f"formats must not repeat a pair, as {value!r} does")
+    return pairs
+
+
+def _pair(item: "str | ElementFormat | Sequence") -> Pair:
+    halves = item.split("x") if isinstance(item, str) else item
+    halves = halves if isinstance(halves, Sequence) else [halves]
+    if len(halves) not in (1, 2) or (len(halves) == 2 and "" in halves):
+        raise ValueError(f"formats must hold formats or pairs of formats, not {item!r}")
+    return element_format(halves[0], "formats"), element_format(halves[-1], "formats")
+
+
+def pairs_text(pairs: Sequence[Pair]) -> str:
+    """Text of the pairs for `format_pairs`."""
+    return ",".join(a.name if a is b else f"{a.name}x{b.name}" for a, b in pairs)

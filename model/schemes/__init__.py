@@ -24,11 +24,9 @@ from .calibrate import CALIBRATORS, calibrate
 from .files import load, save
 from .grouping import CHANNEL, TENSOR, Granularity, block, tile
 from .integer import IntegerSums, integer_sums, largest_length
-from .limits import Limits
-from .packing import PackedArray, pack, unpack
-from .quantize import quantize
+from .quantize import Limits, quantize
 from .scheme import Level, Scheme
-from .storage import Storage, bits_per_element, storage
+from .storage import PackedArray, Storage, bits_per_element, pack, storage, unpack
 from .table import SCHEMES, scheme
 
 __all__ = [

@@ -1,18 +1,22 @@
-"""Quantised arrays: codes with their scales. MX is one scheme of many, MXArray one ScaledArray."""
+"""Quantised arrays, codes with their scales, and the checks of their parts.
 
+MX is one of the schemes: an MXArray is a ScaledArray.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from math import prod
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import Array, axis_last, look_up
+from ..arrays import Array, at_most, axis_last, cast, look_up
 from ..blocks import LARGEST_BLOCK, check_axis, scale_shape
-from ..errors import integer
-from ..formats import ElementFormat, element_format
-from .checks import check_codes, check_scales, check_shape, value_table
-from .grouping import expand, in_axes, parts, spread
+from ..errors import integer, integer_array
+from ..formats import ElementFormat, FloatFormat, ScaleFormat, UnsignedFormat, element_format
+from .grouping import expand, grid_shape, group_in, in_axes, parts, spread
 from .scheme import Scheme
 from .table import mx
 
@@ -21,14 +25,14 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, eq=False)  # arrays have no one truth value to compare by
 class Scaled(Generic[A]):
-    """What `quantize` makes of an array of NumPy or a tensor of PyTorch.
+    """A quantised array of NumPy or tensor of PyTorch.
 
-    codes: those of the elements, the shape of the array. scales: one array for each level of
-    `scheme`, outermost first, as its format stores them; as many axes as `codes`, each as long as
-    it has groups (1 for all axes but those of the matrix's rows and columns in a group of all
-    rows). zero_points: int32, and selectors: uint8 indices into `scheme.elements`, both in the
-    shape of the innermost scales,
-    or None where the scheme has none. axis: along which the groups' columns run.
+    codes: element codes, in the shape of the array. scales: one array per level of `scheme`, the
+    outermost first, as its format stores them. A scale array has the axes of `codes`, each as long
+    as it has groups; a group of all rows leaves 1 on every axis except rows and columns of the
+    matrix. zero_points: int32. selectors: uint8 indices into `scheme.elements`. Both have the shape
+    of the innermost scales, or are None where the scheme has none. axis: along which the groups'
+    columns run.
     """
 
     scheme: Scheme
@@ -40,12 +44,12 @@ class Scaled(Generic[A]):
 
     @property
     def level_scales(self) -> tuple[A, ...]:
-        """The scales of every level, outermost first."""
+        """Scales of every level, the outermost first."""
         return self.scales
 
     @property
     def moved_shape(self) -> tuple[int, ...]:
-        """The shape of `codes`, `axis` moved behind the others."""
+        """Shape of `codes` with `axis` moved to the end."""
         codes: Array = self.codes
         lead = list(codes.shape)
         columns = lead.pop(self.axis)
@@ -63,26 +67,26 @@ class Scaled(Generic[A]):
         return moved.reshape(prod(moved.shape[:-1]), moved.shape[-1])
 
     def unmatrix(self, matrix: Array) -> Array:
-        """A matrix of an entry for each element in the axes of `codes`."""
+        """A matrix with one entry per element, in the axes of `codes`."""
         return in_axes(matrix, self.moved_shape, 1, self.axis)
 
     def spread(self, groups: Array, level: int, rows: slice = slice(None)) -> Array:
-        """The entry of every element's group, for some rows of the matrix."""
+        """Entry of every element's group, for `rows` of the matrix."""
         by_row, width = self._by_row(groups, level, rows)
         return expand(by_row, (1, width))
 
     def _by_row(self, groups: Array, level: int, rows: slice) -> tuple[Array, int]:
-        """The entries of some rows' groups, and the width of a group."""
+        """Entries of the groups in `rows`, and the width of a group."""
         height, width = self.scheme.levels[level].granularity.group(self.matrix_shape)
         return expand(self.matrix(groups), (height, 1))[rows], width
 
     def elements(self, table: NDArray, codes: Array, rows: slice = slice(None)) -> Array:
-        """What a table (formats, codes) has for the codes of some rows of the matrix."""
+        """Entries of a table (formats, codes) for the codes of `rows` of the matrix."""
         book = 0 if self.selectors is None else self.spread(self.selectors, -1, rows)
         return look_up(table, codes, book)
 
     def values(self, codes: Array, rows: slice = slice(None)) -> Array:
-        """Exact float64 s_0 x s_1 x ... x (q - z) of the codes of some rows of the matrix."""
+        """Exact float64 s_0 x s_1 x ... x (q - z) of the codes of `rows` of the matrix."""
         values = self.elements(value_table(self.scheme.elements), codes, rows)
         if self.zero_points is not None:
             values = values - self.spread(self.zero_points, -1, rows)
@@ -96,10 +100,10 @@ class Scaled(Generic[A]):
 
 @dataclass(frozen=True, init=False, eq=False)
 class ScaledArray(Scaled[NDArray]):
-    """Codes of a scheme with their scales, arrays of NumPy; the fields are those of `Scaled`.
+    """Codes of a scheme with their scales, as arrays of NumPy; `Scaled` describes the fields.
 
-    All are kept as read-only copies. Scales are from the smallest to the largest of their format,
-    or its NaN: none is zero, negative or infinite (section 6 of docs/numerics.md).
+    The arrays are read-only copies. A scale is from the smallest to the largest number of its
+    format, or its NaN; never zero, negative or infinite (section 6 of docs/numerics.md).
     Raises TypeError for a wrong dtype and ValueError for a wrong shape or value.
     """
 
@@ -148,9 +152,9 @@ class ScaledArray(Scaled[NDArray]):
         selectors: NDArray | None,
         axis: int,
     ) -> "ScaledArray":
-        """Of parts known to be right and nobody else's: neither checked nor copied."""
-        made = ScaledArray.__new__(ScaledArray)
-        made._hold(
+        """An array of parts that are valid and that nobody else holds: no checks, no copies."""
+        array = ScaledArray.__new__(ScaledArray)
+        array._hold(
             scheme=scheme,
             codes=codes,
             scales=scales,
@@ -158,17 +162,17 @@ class ScaledArray(Scaled[NDArray]):
             selectors=selectors,
             axis=axis,
         )
-        return made
+        return array
 
     def _hold(self, **fields: object) -> None:
-        """Set the fields of a frozen dataclass, and close its arrays to writing."""
+        """Set the fields of the frozen dataclass, and make its arrays read-only."""
         vars(self).update(fields)
         for part in (self.codes, *self.level_scales, self.zero_points, self.selectors):
             if part is not None:
                 part.flags.writeable = False
 
     def __setstate__(self, fields: dict[str, Any]) -> None:
-        """A pickled array's parts are read-only too."""
+        """Restore a pickled array with read-only parts."""
         self._hold(**fields)
 
     @property
@@ -188,14 +192,14 @@ class ScaledArray(Scaled[NDArray]):
 
 @dataclass(frozen=True, init=False, eq=False)
 class MXArray(ScaledArray):
-    """Blocks of `block_size` consecutive elements along `axis` that share an E8M0 scale.
+    """Blocks of `block_size` consecutive elements along `axis`, each under one E8M0 scale.
 
-    The ScaledArray of one level of scales; `scales` is the one array and no tuple.
+    A ScaledArray with one level of scales, whose `scales` is an array instead of a tuple.
 
-    codes: uint8 (uint16 for FP16 and BF16, uint32 for TF32), any shape; the axis a multiple of
-    `block_size` long. scales: uint8, the shape of `codes` with that axis divided by `block_size`.
-    Both are kept as read-only copies. format: an ElementFormat or its name.
-    padding: zeros that quantisation appended to the axis.
+    codes: uint8 (uint16 for FP16 and BF16, uint32 for TF32), any shape; the length of the axis is a
+    multiple of `block_size`. scales: uint8, the shape of `codes` with that axis divided by
+    `block_size`. Both are kept as read-only copies. format: an ElementFormat or its name.
+    padding: number of zeros that quantisation appended to the axis.
     Raises TypeError for a wrong dtype and ValueError for a wrong shape, size or code.
     """
 
@@ -238,10 +242,10 @@ class MXArray(ScaledArray):
         axis: int,
         padding: int,
     ) -> "MXArray":
-        """Of arrays known to be right and nobody else's: neither checked nor copied."""
-        made = MXArray.__new__(MXArray)
-        made._hold_blocks(codes, scales, format, block_size, axis, padding)
-        return made
+        """An array of parts that are valid and that nobody else holds: no checks, no copies."""
+        array = MXArray.__new__(MXArray)
+        array._hold_blocks(codes, scales, format, block_size, axis, padding)
+        return array
 
     def _hold_blocks(
         self,
@@ -253,7 +257,7 @@ class MXArray(ScaledArray):
         padding: int,
     ) -> None:
         self._hold(
-            scheme=mx(fmt, block_size, "floor"),  # a rule is none of what blocks are
+            scheme=mx(fmt, block_size, "floor"),  # any rule: blocks do not depend on it
             codes=codes,
             scales=scales,
             zero_points=None,
@@ -270,7 +274,93 @@ class MXArray(ScaledArray):
         return (self.scales,)
 
     def blocks_last(self) -> tuple[NDArray, NDArray[np.uint8]]:
-        """Codes (..., blocks, block_size) and scales (..., blocks): the axis comes last."""
+        """Codes (..., blocks, block_size) and scales (..., blocks), with the axis at the end."""
         codes = axis_last(self.codes, self.axis)
         shape = (*codes.shape[:-1], codes.shape[-1] // self.block_size, self.block_size)
         return codes.reshape(shape), axis_last(self.scales, self.axis)
+
+
+def check_shape(array: "ScaledArray") -> None:
+    """TypeError or ValueError unless every part has the shape and dtype of the scheme."""
+    scheme, moved = array.scheme, array.moved_shape
+    if len(array.scales) != len(scheme.levels):
+        raise ValueError(
+            f"scales of {scheme} must be one array for each level, {len(scheme.levels)}, "
+            f"not {len(array.scales)}"
+        )
+    want = ()
+    for i, (level, stored) in enumerate(zip(scheme.levels, array.scales, strict=True)):
+        group = group_in(level.granularity, moved, array.matrix_shape)
+        want = grid_shape(moved, group, array.axis)
+        _check_part(f"scales[{i}] of {scheme}", stored, want, level.format.dtype)
+    for name, part, has, dtype in (
+        ("zero_points", array.zero_points, scheme.zero_point, np.int32),
+        ("selectors", array.selectors, bool(scheme.selector_bits), np.uint8),
+    ):
+        if (part is not None) != has:
+            wanted = "an array" if has else "None"
+            given = None if part is None else type(part).__name__
+            raise ValueError(f"{name} of {scheme} must be {wanted}, not {given}")
+        if part is not None:
+            _check_part(f"{name} of {scheme}", part, want, np.dtype(dtype))
+
+
+def _check_part(name: str, part: NDArray, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    if part.dtype != dtype:
+        raise TypeError(f"{name} must have dtype {dtype}, not {part.dtype}")
+    if part.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, not {part.shape}")
+
+
+def check_scales(array: "ScaledArray") -> None:
+    """ValueError for a scale outside its format, or a zero, negative or infinite one."""
+    for i, (level, stored) in enumerate(zip(array.scheme.levels, array.scales, strict=True)):
+        _check_scale(f"scales[{i}] of {array.scheme}", level.format, stored)
+
+
+def _check_scale(name: str, fmt: ScaleFormat, stored: NDArray) -> None:
+    if not isinstance(fmt, FloatFormat):
+        integer_array(name, stored, int(isinstance(fmt, UnsignedFormat)), 2**fmt.bits - 1)
+        return
+    values = fmt.exact(stored)
+    wrong = ~((values >= fmt.smallest) & (values <= fmt.largest_finite) | np.isnan(values))
+    if wrong.any():
+        raise ValueError(
+            f"{name} must be from {fmt.smallest:g} to {fmt.largest_finite:g}, or NaN, "
+            f"not {values[wrong][0]:g}"
+        )
+
+
+def check_codes(array: "Scaled", check: Callable[..., object] = integer_array) -> None:
+    """ValueError for codes, zero points and selectors outside their range.
+
+    Widths of sums rely on these ranges. check: `integer_array`, or its counterpart for tensors.
+    """
+    scheme, formats = array.scheme, array.scheme.elements
+    if array.selectors is not None:
+        check(f"selectors of {scheme}", array.selectors, 0, len(formats) - 1)
+    if array.zero_points is not None:
+        low, high = map(int, formats[0].extremes)
+        check(f"zero_points of {scheme}", array.zero_points, low, high)
+    table, largest = _range_table(formats), 2 ** formats[0].bits - 1
+    if table.all() and largest == np.iinfo(scheme.code_dtype).max:
+        return
+    codes = cast(array.matrix(array.codes), "int64")
+    allowed = (codes <= largest) & array.elements(table, at_most(codes, largest))
+    if not allowed.all():
+        raise ValueError(
+            f"codes of {scheme} must stand for numbers of {', '.join(map(str, formats))}, "
+            f"not be {int(codes[~allowed][0]):#04x}"
+        )
+
+
+@cache
+def _range_table(formats: tuple[ElementFormat, ...]) -> NDArray[np.bool_]:
+    """(formats, codes): whether operands may hold the code."""
+    return np.stack([fmt.in_range for fmt in formats])
+
+
+@cache
+def value_table(elements: tuple[ElementFormat, ...]) -> NDArray[np.float64]:
+    """(formats, codes): value of every code of each format."""
+    return np.stack([element.values for element in elements])

@@ -1,7 +1,7 @@
 """Calibrators: limits for the outermost scales from a calibration set (docs/numerics.md, 6).
 
-A calibrator is a function of `Sample`s, one for each batch, that gives the limits of every group.
-To add one, add a row to CALIBRATORS.
+A calibrator makes the limits of every group from `Sample`s, one per batch. To add a calibrator, add
+a row to CALIBRATORS.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,26 +12,26 @@ from math import prod
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..arrays import Array, cast, known_none, namespace
 from ..errors import choice
 from ..formats import IntegerFormat
 from ..rounding import F64, nearest_even
 from .codes import squared_error
-from .limits import Limits, check_takes_limits
-from .octav import thresholds
-from .quantize import quantize
+from .quantize import Limits, check_takes_limits, quantize
 from .scheme import Scheme
 from .table import scheme as find
 
-CANDIDATES = 100  # of the search for the least squared error
+CANDIDATES = 100  # limits that the search for the least squared error tries
 AVERAGING = 0.01  # weight of a new batch
-BINS = 2048  # of the histogram
+BINS = 2048  # of a histogram
+ITERATIONS = 100  # at most; OCTAV reaches its fixed point in about ten
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One batch: its values, all finite, and one row of them for each group of the outermost level.
+    """A batch of finite values; `groups` has one row of values per outermost group.
 
-    shape: of the outermost scales.
+    shape: shape of the outermost scales.
     """
 
     array: NDArray[np.float32]
@@ -50,7 +50,7 @@ def calibrate(
 
     batches: one array or more, finite, all with equally many groups of the outermost level.
     method: ``amax``, ``percentile:P`` (P above 0, up to 100), ``average``, ``mse``, ``kl`` or
-    ``octav``; the last two for integer elements only.
+    ``octav``; ``kl`` and ``octav`` take integer elements only.
     Raises TypeError or ValueError, naming the argument, for anything else.
     """
     scheme = find(scheme)
@@ -70,7 +70,7 @@ def calibrate(
 
 
 def has_integers(scheme: Scheme) -> bool:
-    """Whether `scheme` has integer elements other than those of MX, and no others."""
+    """Whether all elements of `scheme` are integers, and not elements of MX."""
     (element, *others) = scheme.elements
     return not others and element.is_integer and not element.is_mx
 
@@ -88,7 +88,7 @@ def _percentage(text: str) -> Fraction:
 def _samples(batches: Iterable[ArrayLike], scheme: Scheme, axis: int) -> list[Sample]:
     samples: list[Sample] = []
     for i, batch in enumerate(batches):
-        coded = quantize(batch, scheme, axis=axis)  # checks the batch, and tells its groups
+        coded = quantize(batch, scheme, axis=axis)  # checks the batch and finds its groups
         array = np.asarray(batch, dtype=np.float32)
         if not np.isfinite(array).all():
             raise ValueError(f"batches must be finite, not batch {i}")
@@ -105,9 +105,9 @@ def _samples(batches: Iterable[ArrayLike], scheme: Scheme, axis: int) -> list[Sa
 
 
 def _grouped(array: F64, axis: int, shape: tuple[int, ...]) -> F64:
-    """(groups, values of each) of the groups whose scales have `shape`, in the scales' order.
+    """Values (groups, values) of the groups whose scales have `shape`, in the scales' order.
 
-    A group's values come row by row, the rows along `axis`.
+    A group's values come row by row; rows run along `axis`.
     """
     count = prod(shape)
     index = np.arange(count).reshape(shape)
@@ -122,7 +122,7 @@ def _joined(samples: Sequence[Sample]) -> F64:
 
 
 def _extremes(values: F64) -> Bounds:
-    """Least and greatest values, zero among them."""
+    """Least and greatest values of each row and zero."""
     return np.minimum(values.min(axis=1), 0.0), np.maximum(values.max(axis=1), 0.0)
 
 
@@ -137,7 +137,7 @@ def amax(samples: Sequence[Sample], scheme: Scheme, fraction: Fraction) -> Bound
 
 
 def percentile(samples: Sequence[Sample], scheme: Scheme, fraction: Fraction) -> Bounds:
-    """The least magnitude that at least the fraction of all magnitudes do not exceed."""
+    """The least magnitude that at least `fraction` of all magnitudes do not exceed."""
     values = _joined(samples)
     magnitudes = np.sort(np.abs(values), axis=1)
     rank = -(-fraction.numerator * magnitudes.shape[1] // fraction.denominator)
@@ -155,7 +155,7 @@ def average(samples: Sequence[Sample], scheme: Scheme, fraction: Fraction) -> Bo
 
 
 def mse(samples: Sequence[Sample], scheme: Scheme, fraction: Fraction) -> Bounds:
-    """Of the extremes times 1, 0.99, ..., 0.01 those of least squared error, first of equals."""
+    """The extremes times 1, 0.99, ... or 0.01 with the least squared error; the first of equals."""
     low, high = _extremes(_joined(samples))
     best = np.full(low.shape, np.inf)
     best_low, best_high = low, high
@@ -170,7 +170,7 @@ def mse(samples: Sequence[Sample], scheme: Scheme, fraction: Fraction) -> Bounds
 
 
 def _error(sample: Sample, scheme: Scheme, low: NDArray, high: NDArray) -> F64:
-    """Squared error of each group when a batch is quantised with limits."""
+    """Squared error of each group of a batch that is quantised with limits."""
     limits = Limits(low.reshape(sample.shape), high.reshape(sample.shape))
     coded = quantize(sample.array, scheme, axis=sample.axis, limits=limits)
     values = _grouped(coded.dequantize().astype(np.float64), sample.axis, sample.shape)
@@ -178,13 +178,13 @@ def _error(sample: Sample, scheme: Scheme, low: NDArray, high: NDArray) -> F64:
 
 
 def octav(samples: Sequence[Sample], scheme: Scheme, fraction: Fraction) -> Bounds:
-    """The clipping scalar of least expected squared error, by its fixed-point iteration."""
+    """The OCTAV clipping threshold."""
     values = _joined(samples)
     return _clipped(values, thresholds(values, scheme.elements[0].bits))
 
 
 def kl(samples: Sequence[Sample], scheme: Scheme, fraction: Fraction) -> Bounds:
-    """The threshold of least Kullback-Leibler divergence between histograms.
+    """The threshold with the least Kullback-Leibler divergence between histograms.
 
     Migacz, 8-bit Inference with TensorRT, GTC 2017.
     """
@@ -197,7 +197,7 @@ def kl(samples: Sequence[Sample], scheme: Scheme, fraction: Fraction) -> Bounds:
 
 
 def _kl(magnitudes: F64, levels: int) -> float:
-    """Where the best of all clippings ends, of BINS from 0 to the largest magnitude."""
+    """End of the best clipping, among BINS ends up to the largest magnitude."""
     largest = float(magnitudes.max())
     if largest == 0:
         return 0.0
@@ -215,7 +215,7 @@ def _kl(magnitudes: F64, levels: int) -> float:
 
 
 def _divergence(reference: F64, counts: F64, levels: int, total: float) -> float:
-    """KL of the clipped histogram from the one whose `levels` cells share their counts evenly."""
+    """KL divergence of a clipped histogram from one whose `levels` cells share counts evenly."""
     cell = np.arange(counts.size) * levels // counts.size
     filled = counts > 0
     sums = np.bincount(cell, weights=counts, minlength=levels)
@@ -226,6 +226,30 @@ def _divergence(reference: F64, counts: F64, levels: int, total: float) -> float
     used = reference > 0
     p, q = reference[used] / total, coarse[used] / coarse.sum()
     return float((p * np.log(p / q)).sum())
+
+
+def thresholds(values: Array, bits: int, iterations: int = ITERATIONS) -> Array:
+    """OCTAV's threshold of least expected squared error for each row of `values`, float64.
+
+    values: (groups, elements), an array or a tensor. bits: width of an integer element. Zeros do
+    not count; a row of zeros has the threshold 0. A fixed-point iteration starts from the mean
+    magnitude (Sakr et al., Optimal Clipping and Magnitude-aware Differentiation, arXiv:2206.06501).
+    """
+    xp = namespace(values)
+    noise = 4.0**-bits / 3
+    magnitudes = xp.abs(cast(values, "float64"))
+    count = (magnitudes > 0).sum(-1)
+    threshold = magnitudes.sum(-1) / xp.where(count == 0, 1, count)
+    for _ in range(iterations):
+        above = magnitudes > threshold[:, None]
+        beyond = above.sum(-1)
+        kept = noise * (count - beyond) + beyond
+        following = (magnitudes * above).sum(-1) / xp.where(beyond == 0, 1.0, kept)
+        moved = (beyond > 0) & (following != threshold)
+        if known_none(moved):
+            break
+        threshold = xp.where(moved, following, threshold)
+    return threshold
 
 
 CALIBRATORS: dict[str, Callable[[Sequence[Sample], Scheme, Fraction], Bounds]] = {

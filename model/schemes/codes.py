@@ -6,7 +6,7 @@ import numpy as np
 
 from ..arrays import Array, at_least, cast, exponent, known_none, namespace, power
 from ..formats import E8M0, IntegerFormat, PowerFormat
-from .exact import quotient
+from ..rounding import quotient
 from .grouping import Group, parts, spread
 from .scales import Scales
 from .scheme import Scheme
@@ -21,28 +21,28 @@ def codes_of(
     words: Array | None,
     chunk: int,
 ) -> tuple[Array, Array | None]:
-    """Codes of a float32 matrix, and for a code book the selector of every innermost group.
+    """Codes of a float32 matrix, and the selectors of its innermost groups for a code book.
 
-    choices: scales of the whole matrix for each element format. group: the innermost level's.
-    words: uint32 of the shape of the matrix, for ``stochastic`` rounding. chunk: how many elements
-    to work on at once, so that temporaries stay small.
+    choices: scales of the whole matrix, one `Scales` per element format. group: size of the
+    innermost groups. words: uint32 of the shape of the matrix, for ``stochastic`` rounding. chunk:
+    elements to work on at once, so that temporaries stay small.
     """
     xp = namespace(matrix)
-    if len(choices) == 1 and group[0] > 1:  # rows of a group can be worked on apart
+    if len(choices) == 1 and group[0] > 1:  # rows of a group are independent
         choices, group = [choices[0].of_rows(group[0])], (1, group[1])
     codes = xp.empty_like(matrix, dtype=getattr(xp, scheme.code_dtype.name))
     grid = choices[0].product.shape
     selectors = xp.empty_like(choices[0].product, dtype=xp.uint8) if len(choices) > 1 else None
-    for some in _slices(grid[0], max(1, chunk // max(1, group[0] * matrix.shape[1]))):
-        rows = slice(some.start * group[0], some.stop * group[0])
+    for band in _slices(grid[0], max(1, chunk // max(1, group[0] * matrix.shape[1]))):
+        rows = slice(band.start * group[0], band.stop * group[0])
         with np.errstate(invalid="ignore"):  # a signalling NaN
-            taken = cast(parts(matrix[rows], group), "float64")
+            values = cast(parts(matrix[rows], group), "float64")
         random = None if words is None else parts(words[rows], group)
-        coded = [_encode(taken, scheme, each, some, rounding, random) for each in choices]
+        coded = [_encode(values, scheme, each, band, rounding, random) for each in choices]
         best = coded[0]
         if selectors is not None:
-            selectors[some] = _select(taken, scheme, choices, coded, some)
-            best = pick(coded, spread(selectors[some]))
+            selectors[band] = _select(values, scheme, choices, coded, band)
+            best = pick(coded, spread(selectors[band]))
         codes[rows] = best.reshape(codes[rows].shape)
     return codes, selectors
 
@@ -52,42 +52,42 @@ def _slices(n: int, step: int) -> Iterator[slice]:
 
 
 def _encode(
-    taken: Array, scheme: Scheme, scales: Scales, some: slice, rounding: str, random: Array | None
+    values: Array, scheme: Scheme, scales: Scales, band: slice, rounding: str, random: Array | None
 ) -> Array:
-    """Codes of some groups' elements, cut as by `parts`."""
-    xp = namespace(taken)
-    product = spread(scales.product[some])
+    """Codes of `values`, which `parts` has cut, in a band of groups."""
+    xp = namespace(values)
+    product = spread(scales.product[band])
     if all(isinstance(level.format, PowerFormat) for level in scheme.levels):
-        ratio = taken * (1.0 / product)  # exact
+        ratio = values * (1.0 / product)  # exact
     else:
-        unusual = ~xp.isfinite(taken)
+        unusual = ~xp.isfinite(values)
         if known_none(unusual):
-            ratio = quotient(taken, product)
+            ratio = quotient(values, product)
         else:
-            ratio = xp.where(unusual, taken, quotient(xp.where(unusual, 0.0, taken), product))
+            ratio = xp.where(unusual, values, quotient(xp.where(unusual, 0.0, values), product))
     if scales.zero_points is None:
         return scales.element.encode_unchecked(ratio, rounding, random)
     assert isinstance(scales.element, IntegerFormat)
-    zero_points = spread(scales.zero_points[some])
+    zero_points = spread(scales.zero_points[band])
     return scales.element.encode_unchecked(ratio, rounding, random, zero_points)
 
 
 def _select(
-    taken: Array, scheme: Scheme, choices: list[Scales], coded: list[Array], some: slice
+    original: Array, scheme: Scheme, choices: list[Scales], coded: list[Array], band: slice
 ) -> Array:
-    """For each group the choice of least squared error, the first of equals.
+    """Index of the choice with the least squared error for each group; the first of equals.
 
-    Elements that are not finite have no error. Errors of digits are sums of integers that float64
-    holds, in whatever order.
+    Elements that are not finite have no error. Errors in `error_digits` are sums of integers, exact
+    in float64 in any order.
     """
-    xp = namespace(taken)
-    finite = xp.isfinite(taken)
-    known = xp.where(finite, taken, 0.0)
+    xp = namespace(original)
+    finite = xp.isfinite(original)
+    known = xp.where(finite, original, 0.0)
     digits = scheme.error_digits
     steps = None if digits is None else _steps(known, digits)
     best = least = None
     for i, (scales, codes) in enumerate(zip(choices, coded, strict=True)):
-        values = scales.element.exact(codes) * spread(scales.product[some])
+        values = scales.element.exact(codes) * spread(scales.product[band])
         values = xp.where(finite, values, 0.0)
         if steps is None:
             difference = known - values
@@ -103,14 +103,14 @@ def _select(
 
 
 def _steps(known: Array, digits: int) -> Array:
-    """How many steps of errors of `digits` digits are 1: of each group, to multiply it by."""
+    """Error steps per unit for each group, with errors of `digits` digits."""
     xp = namespace(known)
     largest = exponent(xp.amax(xp.abs(known), (1, 3)))
     return spread(power(digits - at_least(largest, E8M0.emin)))
 
 
 def pick(choices: list[Array], which: Array) -> Array:
-    """The entries of equal arrays that `which`, of any shape that broadcasts, names."""
+    """Entries of equally shaped `choices` at the indices `which`, which broadcasts to them."""
     xp = namespace(which)
     picked = choices[0]
     for i, choice in enumerate(choices[1:], 1):
@@ -124,9 +124,10 @@ def squared_error(x: Array, values: Array, group: Group) -> Array:
 
 
 def _tree_sum(differences: Array) -> Array:
-    """Sums of squares of what `parts` has cut, row by row inside a group.
+    """Sums of squares over groups that `parts` has cut, row by row inside a group.
 
-    Float64, RNE: a tree of adjacent pairs, ((0, 1), (2, 3), ...), an odd one out passing up.
+    Float64 additions by RNE in a tree of adjacent pairs, ((0, 1), (2, 3), ...); the last of an odd
+    number passes to the next level.
     """
     xp = namespace(differences)
     down, height, across, width = differences.shape

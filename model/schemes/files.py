@@ -1,28 +1,37 @@
 """Quantised arrays and limits in npz files, with the description of their scheme."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import choice, one_line
-from ..formats import FORMATS, ElementFormat, FloatFormat, IntegerFormat, ScaleFormat, scale_format
-from ..formats.stored import described, restored
-from ..npz import opened
+from ..files import opened
+from ..formats import (
+    FORMATS,
+    SCALE_FORMATS,
+    ElementFormat,
+    FloatFormat,
+    IntegerFormat,
+    PowerFormat,
+    ScaleFormat,
+    UnsignedFormat,
+)
+from ..formats.codes import Specials
 from .array import ScaledArray
 from .grouping import Granularity
-from .limits import Limits
-from .packing import PackedArray, pack, unpack
+from .quantize import Limits
 from .scheme import Level, Scheme
+from .storage import PackedArray, pack, unpack
 from .table import SCHEMES
 
 LARGEST = 2**36  # bytes of a file
 
 
 def save(path: Path | str, value: ScaledArray | Limits) -> None:
-    """Write an array, packed as `storage` counts it, or limits to an npz file."""
+    """Write a packed array, or limits, to an npz file."""
     if isinstance(value, Limits):
         parts: dict[str, Any] = {"low": value.low, "high": value.high}
         header: dict[str, Any] = {"kind": "limits"}
@@ -41,7 +50,7 @@ def save(path: Path | str, value: ScaledArray | Limits) -> None:
 
 
 def load(path: Path | str) -> ScaledArray | Limits:
-    """What `save` wrote; ValueError, naming the file, for anything else."""
+    """The array or limits that `save` wrote; ValueError, with the path, for any other file."""
     try:
         with opened(path, LARGEST) as file:
             parts = {name: file[name] for name in file.names}
@@ -68,7 +77,7 @@ def load(path: Path | str) -> ScaledArray | Limits:
 def describe(scheme: Scheme) -> dict[str, Any]:
     """A scheme in JSON types, its formats with all their fields.
 
-    ValueError for a format that has the name of another of the package's.
+    Raises ValueError for a format with the name of a different format of the package.
     """
     return {
         "name": scheme.name,
@@ -84,34 +93,83 @@ def describe(scheme: Scheme) -> dict[str, Any]:
 
 
 def scheme_of(text: dict[str, Any]) -> Scheme:
-    """The inverse of `describe`; KeyError where something is missing."""
+    """The inverse of `describe`; KeyError for a missing entry."""
     if not isinstance(text["name"], str):
         raise TypeError(f"name of a scheme must be text, not {text['name']!r}")
     elements = tuple(map(element_of, text["elements"]))
     levels = tuple(
         Level(
             Granularity(level["rows"], level["columns"]),
-            _scale(level["format"]),
+            restored(level["format"]),
             level["rule"],
         )
         for level in text["levels"]
     )
     rest = text["source"], text["zero_point"], text.get("error_digits")
-    made = Scheme(text["name"], elements, levels, *rest)
-    known = SCHEMES.get(made.name, made)
-    return known if known == made else made
+    scheme = Scheme(text["name"], elements, levels, *rest)
+    row = SCHEMES.get(scheme.name, scheme)
+    return row if row == scheme else scheme
 
 
 def element_of(text: object) -> ElementFormat:
-    """The element of a description or, in older files, of a name."""
-    if isinstance(text, str):
-        return FORMATS[choice("elements", text, FORMATS)]
+    """The element format of a description; TypeError for a power of two."""
     fmt = restored(text)
     if isinstance(fmt, FloatFormat | IntegerFormat):
         return fmt
     raise TypeError(f"elements must be floats or integers, not {fmt}")
 
 
-def _scale(text: object) -> ScaleFormat:
-    """The scale format of a description or, in older files, of a name."""
-    return scale_format(text) if isinstance(text, str) else restored(text)
+CLASSES = {
+    "float": FloatFormat,
+    "integer": IntegerFormat,
+    "unsigned": UnsignedFormat,
+    "power": PowerFormat,
+}
+ROWS = FORMATS | SCALE_FORMATS
+Format = ElementFormat | ScaleFormat
+
+
+def described(fmt: Format) -> dict[str, Any]:
+    """Class and fields of a format as JSON types; ValueError where `restored` would refuse them."""
+    kinds = {kind: name for name, kind in CLASSES.items()}
+    if type(fmt) not in kinds:
+        known = ", ".join(kind.__name__ for kind in kinds)
+        raise ValueError(f"format {fmt} must be one of {known}, not {type(fmt).__name__}")
+    kind = kinds[type(fmt)]
+    values = {f.name: getattr(fmt, f.name) for f in fields(fmt) if f.init}
+    if isinstance(fmt, FloatFormat):
+        values["specials"] = fmt.specials.name
+    _check_name(fmt)
+    return {"kind": kind, **values}
+
+
+def restored(text: object) -> Format:
+    """The inverse of `described`.
+
+    Raises ValueError or TypeError for any other object, and for a name of a format of the package
+    with other fields.
+    """
+    if not isinstance(text, dict):
+        raise TypeError(f"format must be a description, not {text!r}")
+    values: dict[str, Any] = dict(text)
+    kind = CLASSES[choice("kind of format", values.pop("kind", None), CLASSES)]
+    if kind is not UnsignedFormat and not isinstance(values.get("name"), str):
+        raise TypeError(f"name of format must be text, not {values.get('name')!r}")
+    if kind is FloatFormat:
+        specials = choice("specials", values.get("specials"), Specials.__members__)
+        values["specials"] = Specials[specials]
+    fmt = kind(**values)
+    _check_name(fmt)
+    return fmt
+
+
+def _check_name(fmt: Format) -> None:
+    """ValueError where a float or a power of two has the name of a different format.
+
+    Integers may share a name: `int8` is MX's, and other schemes have an `int8` of their own.
+    """
+    row = ROWS.get(fmt.name)
+    if isinstance(fmt, FloatFormat) and fmt.native and row is None:
+        raise ValueError(f"native of {fmt} must be False: there is no float of that name")
+    if row not in (None, fmt) and not isinstance(fmt, IntegerFormat):
+        raise ValueError(one_line(f"format of the name {fmt.name} must be {row!r}, not {fmt!r}"))

@@ -1,4 +1,4 @@
-"""Which elements share a scale: granularities, and groups of a matrix."""
+"""Granularities, which say what elements share a scale, and groups of a matrix."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Group = tuple[int, int]  # rows and columns of a group, or of a matrix
 
 @dataclass(frozen=True)
 class Granularity:
-    """Groups of `rows` x `columns`; columns run along the contraction axis, None is all of them."""
+    """Groups of `rows` x `columns`, None for all; columns run along the contraction axis."""
 
     rows: int | None
     columns: int | None
@@ -31,9 +31,9 @@ class Granularity:
         return f"tile {self.rows or 'all'} x {self.columns or 'all'}"
 
     def holds(self, inner: "Granularity") -> bool:
-        """Whether every group of `inner` lies in one group of this."""
+        """Whether every group of `inner` lies in a group of this granularity."""
         pairs = ((self.rows, inner.rows), (self.columns, inner.columns))
-        return all(mine is None or (its is not None and mine % its == 0) for mine, its in pairs)
+        return all(own is None or (size is not None and own % size == 0) for own, size in pairs)
 
     def group(self, shape: Group) -> Group:
         """(rows, columns) of a group in a matrix of `shape`; ValueError if it does not divide."""
@@ -59,9 +59,9 @@ def tile(rows: int, columns: int) -> Granularity:
 
 
 def group_in(granularity: Granularity, moved: tuple[int, ...], shape: Group) -> Group:
-    """The group's size in a matrix of `shape`, which is an array of shape `moved`.
+    """Size of a group in a matrix of `shape`, made of an array of shape `moved`.
 
-    ValueError if it does not divide the matrix, or reaches over the array's axis before the last.
+    Raises ValueError if it does not divide the matrix, or crosses the array's axis before the last.
     """
     rows = granularity.rows
     if rows is not None and rows > 1 and len(moved) > 2 and moved[-2] % rows:
@@ -78,18 +78,18 @@ def parts(matrix: Array, group: Group) -> Array:
 
 
 def reduce(matrix: Array, group: Group, function: Callable[..., Array]) -> Array:
-    """function(..., axes) of every group of a matrix, one entry for each."""
+    """function(..., axes) of every group of a matrix, one entry per group."""
     cut = parts(matrix, group)
     return function(cut[:, 0], -1) if group[0] == 1 else function(cut, (1, 3))
 
 
 def spread(groups: Array) -> Array:
-    """The entries of groups, to be broadcast against `parts`."""
+    """Entries of groups in a shape that broadcasts against `parts`."""
     return groups[:, None, :, None]
 
 
 def expand(groups: Array, group: Group) -> Array:
-    """The matrix in which every group of `group` holds its entry."""
+    """The matrix in which every element holds its group's entry."""
     if group == (1, 1):
         return groups
     (rows, columns), (height, width) = groups.shape, group
@@ -98,28 +98,28 @@ def expand(groups: Array, group: Group) -> Array:
 
 
 def refine(groups: Array, outer: Group, inner: Group) -> Array:
-    """Entries of groups of size `outer`, one for each group of size `inner` in them."""
+    """Entries of groups of size `outer`, repeated for each group of size `inner` in them."""
     return expand(groups, (outer[0] // inner[0], outer[1] // inner[1]))
 
 
 def in_axes(entries: Array, moved: tuple[int, ...], rows: int, axis: int) -> Array:
-    """A matrix of an entry for each group, `rows` rows high, in the axes of the array.
+    """A matrix with one entry per group of `rows` rows, in the axes of the array.
 
-    moved: the array's shape with `axis` moved behind the others.
+    moved: shape of the array with `axis` moved to the end.
     """
     whole = entries.reshape(*_lead_axes(moved, rows), entries.shape[-1])
     return contiguous(axis_back(whole, axis))
 
 
 def grid_shape(moved: tuple[int, ...], group: Group, axis: int) -> tuple[int, ...]:
-    """The shape of an array of one entry for each group: what `in_axes` makes."""
+    """Shape of the result of `in_axes`."""
     shape = _lead_axes(moved, group[0])
     shape.insert(axis % len(moved), moved[-1] // group[1])
     return tuple(shape)
 
 
 def _lead_axes(moved: tuple[int, ...], rows: int) -> list[int]:
-    """All axes but the last of an array with one entry for `rows` rows of one of shape `moved`."""
+    """Axes before the last of an array with one entry for `rows` rows of the array `moved`."""
     lead = list(moved[:-1])
     if rows == prod(lead):
         return [1] * len(lead)

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import Array, cast, namespace, power
+from ..blocks import running_value
 from ..errors import choice
 from ..formats import INT32, UnsignedFormat
 from ..rounding import F32, nearest_even
-from ..running import running_value
 from .array import ScaledArray
 from .grouping import expand
 from .operand import Operand, element_range, operand
@@ -19,15 +19,15 @@ from .regions import check_pair, regions, rescaled
 from .scheme import Scheme, is_region
 from .table import scheme as find
 
-DIGIT_BITS = 16  # of a factor's pieces, where products of whole factors leave float64
+DIGIT_BITS = 16  # of each piece of a factor, where products of whole factors leave float64
 
 
 @dataclass(frozen=True, eq=False)  # arrays have no one truth value to compare by
 class IntegerSums:
-    """Sums of (q_a - z_a)(q_b - z_b), inner integer scales multiplied in, over each region.
+    """Sums of (q_a - z_a)(q_b - z_b) times the inner integer scales, over each region.
 
-    sums: int32 (M, N, regions), as multiples of 2^lsb. scales: float32 (M, N, regions), S of
-    each. overflowed: bool, where the exact sum left INT32, and `sums` holds it modulo 2^32.
+    sums: int32 (M, N, regions), in units of 2^lsb. scales: float32 (M, N, regions), S of each
+    region. overflowed: bool, where the exact sum left INT32; `sums` is then modulo 2^32.
     """
 
     sums: NDArray[np.int32]
@@ -46,10 +46,10 @@ class IntegerSums:
 
 
 def integer_sums(a: ScaledArray, b: ScaledArray, *, overflow: str = "refuse") -> IntegerSums:
-    """The exact sums over the last axes of a (M, K) and b (N, K), for every region.
+    """Exact sums over the last axes of a (M, K) and b (N, K), for every region.
 
-    overflow: ``refuse`` a region longer than `largest_length` of the two schemes, or ``wrap`` as
-    INT32 does and tell where.
+    overflow: ``refuse`` raises for a region longer than `largest_length` of the two schemes;
+    ``wrap`` wraps sums as INT32 does, and marks them in `overflowed`.
     Raises TypeError or ValueError, naming the argument, for anything else.
     """
     choice("overflow", overflow, ("refuse", "wrap"))
@@ -60,7 +60,7 @@ def integer_sums(a: ScaledArray, b: ScaledArray, *, overflow: str = "refuse") ->
 def sums_of(
     left: Operand, right: Operand, a: Scheme, b: Scheme, overflow: str
 ) -> tuple[Array, Array, Array, int]:
-    """The fields of `IntegerSums` of operands of two schemes."""
+    """The fields of `IntegerSums` for operands of two schemes."""
     sums, scales = zip(*region_sums(left, right, a, b, overflow), strict=True)
     xp = namespace(left.values)
     exact = xp.stack(sums, -1)
@@ -72,7 +72,7 @@ def sums_of(
 def region_sums(
     left: Operand, right: Operand, a: Scheme, b: Scheme, overflow: str = "refuse"
 ) -> Iterator[tuple[Array, Array]]:
-    """The exact int64 sums (M, N) of each region, and its S."""
+    """Exact int64 sums (M, N) of each region, with its S."""
     check_integers(a, b)
     parts = regions(left, right)
     if overflow == "refuse":
@@ -85,19 +85,19 @@ def region_sums(
 
 
 def rescaled_sums(c: Array, sums: Array, scales: Array, lsb: int) -> Array:
-    """As `IntegerSums.rescale`, from float32 c (M, N)."""
+    """`IntegerSums.rescale` from float32 c (M, N)."""
     for i in range(sums.shape[2]):
         c = rescaled_sum(c, sums[..., i], scales[..., i], lsb)
     return c
 
 
 def rescaled_sum(c: Array, sums: Array, scale: Array, lsb: int) -> Array:
-    """C' = RNE_fp32(C + S x RNE_fp32(sum)) of a region's sums, as multiples of 2^lsb."""
+    """C' = RNE_fp32(C + S x RNE_fp32(sum)) of a region's sums, in units of 2^lsb."""
     return rescaled(c, scale, nearest_even(cast(sums, "float64") * 2.0**lsb))
 
 
 def largest_length(a: Scheme | str, b: Scheme | str) -> int:
-    """The most terms whose sum is sure to fit INT32, derived from the schemes' formats."""
+    """The most terms whose sum always fits INT32, derived from the schemes' formats."""
     a, b = find(a, "a"), find(b, "b")
     check_elements(a, b)
     (low_a, high_a), (low_b, high_b) = _term_range(a), _term_range(b)
@@ -137,7 +137,7 @@ def check_integers(a: Scheme, b: Scheme) -> None:
 
 
 def has_integer_sums(a: Scheme, b: Scheme, length: int) -> bool:
-    """Whether `integer_sums` takes rows of `length` elements of both, and none can overflow."""
+    """Whether `integer_sums` takes rows of `length` elements of both and cannot overflow."""
     outermost = (scheme.levels[0].granularity.columns or length for scheme in (a, b))
     try:
         check_integers(a, b)
@@ -148,7 +148,7 @@ def has_integer_sums(a: Scheme, b: Scheme, length: int) -> bool:
 
 
 def _term_range(scheme: Scheme) -> tuple[int, int]:
-    """The least and the greatest factor of a term, as multiples of its lsb."""
+    """Least and greatest factor of a term, in units of its last digit."""
     _, low, high = element_range(scheme)
     inner = prod(
         int(level.format.largest_finite)
@@ -159,7 +159,7 @@ def _term_range(scheme: Scheme) -> tuple[int, int]:
 
 
 def integer_terms(side: Operand) -> Array:
-    """The factors of the terms as integers, float64."""
+    """Factors of the terms as integers in float64."""
     values = side.values * 2.0**-side.lsb
     for scale in side.blocks:
         factors = scale.significands * power(scale.exponents)
@@ -168,10 +168,11 @@ def integer_terms(side: Operand) -> Array:
 
 
 def exact_product(a: Array, b: Array) -> Array:
-    """a times b transposed of integers in float64, exact, int64.
+    """Exact int64 product of `a` and `b` transposed, both integers in float64.
 
-    By products of float64, which are fast: where a sum has no room there, of digits of the larger
-    factors, and few enough columns that it has. ValueError where 64 bits do not hold it.
+    Products of float64 matrices are fast. Where a sum does not fit float64, the larger factors are
+    cut into digits and the columns into parts that fit. Raises ValueError where a sum needs more
+    than 64 bits.
     """
     xp = namespace(a)
     largest = [int(xp.abs(side).max()) for side in (a, b)]

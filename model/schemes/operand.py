@@ -1,8 +1,8 @@
-"""Operands of products: which part of a scheme enters the terms, the blocks and the regions.
+"""Operands of products: the parts of a quantised array that make terms, blocks and regions.
 
-Elements (with their zero points and one-bit shifts) make the terms; scales inside the outermost
-float scale, and powers of two, make the scale of a block; the outermost float scale that of a
-region (section 7 of docs/numerics.md).
+Elements, with zero points and one-bit shifts, make the terms. Powers of two, and scales inside the
+outermost float scale, make the scale of a block. The outermost float scale is the scale of a region
+(section 7 of docs/numerics.md).
 """
 
 from collections.abc import Callable, Sequence
@@ -35,14 +35,13 @@ from ..formats import (
     ScaleFormat,
 )
 from ..products import NO_EXPONENT, unit_exponents
-from .array import Scaled
-from .checks import check_codes, value_table
+from .array import Scaled, check_codes, value_table
 from .grouping import expand
 from .scheme import Scheme, is_region, is_shift
 
 
 class BlockLayout(Protocol):
-    """Scales of blocks without their numbers: see `BlockScale`."""
+    """A `BlockScale` without its numbers."""
 
     @property
     def length(self) -> int: ...
@@ -53,7 +52,7 @@ class BlockLayout(Protocol):
 
 
 class Layout(Protocol):
-    """An operand without its numbers: what cuts a product, and how wide its terms are."""
+    """An `Operand` without its numbers: enough to cut a product and to know the width of terms."""
 
     @property
     def shape(self) -> tuple[int, int]: ...
@@ -73,10 +72,10 @@ class Layout(Protocol):
 
 @dataclass(frozen=True)
 class BlockScale:
-    """Scales of blocks: significand x 2^exponent, one for `length` columns.
+    """Scales of blocks: significand x 2^exponent, one per `length` columns.
 
-    significands: float64 (rows, groups) in [0, 2), multiples of 2^-fraction_bits, NaN under a NaN
-    scale; exponents: int64, those of the unit digit.
+    significands: float64 (rows, groups) in [0, 2), multiples of 2^-fraction_bits; NaN for a NaN
+    scale. exponents: int64, exponents of the unit digits.
     """
 
     significands: Array
@@ -92,13 +91,14 @@ class BlockScale:
 
 @dataclass(frozen=True)
 class Operand:
-    """A matrix (rows, K) of terms' factors with its scales: arrays of NumPy, or tensors.
+    """A matrix (rows, K) of terms' factors with its scales, as arrays of NumPy or tensors.
 
-    values: float64, exact, NaN and infinities included. units: int16, exponents of the unit digit,
-    NO_EXPONENT for zeros and what is not finite. lsb, low, high: values are multiples of 2^lsb from
-    low to high of them, of `significand_bits` from the first digit to the last. regions: float64
-    scales (rows, regions) of `region_length` columns each, or None. floats: whether elements are
-    floats, which have subnormal numbers, for each of them where a code book has both.
+    values: exact float64, NaN and infinities included. units: int16, exponents of the unit digits;
+    NO_EXPONENT for zeros and for values that are not finite. lsb, low, high: values are multiples
+    of 2^lsb, from low x 2^lsb to high x 2^lsb. significand_bits: digits from the first to the last.
+    regions: float64 scales (rows, regions) of `region_length` columns each, or None. floats:
+    whether elements are floats, which have subnormal numbers; per element for a code book of floats
+    and integers.
     """
 
     values: Array
@@ -119,12 +119,12 @@ class Operand:
 
     @property
     def largest(self) -> int:
-        """The largest magnitude, as a multiple of 2^lsb."""
+        """Largest magnitude, as a multiple of 2^lsb."""
         return max(-self.low, self.high)
 
     @property
     def flushed(self) -> "Operand":
-        """As a machine without subnormal numbers reads it: floats below their unit are zeros."""
+        """The operand of a machine without subnormal numbers: floats below their unit are zeros."""
         if self.floats is False:
             return self
         xp, values = namespace(self.values), self.values
@@ -135,7 +135,7 @@ class Operand:
         return replace(self, values=xp.where(zero, signed, values), units=cast(units, "int16"))
 
     def reordered(self, columns: NDArray[np.int64]) -> "Operand":
-        """With its columns in another order, in which none leaves its block."""
+        """The operand with its columns in another order, which keeps each in its block."""
         index = beside(columns, self.values)
         floats = self.floats if isinstance(self.floats, bool) else self.floats[:, index]
         return replace(
@@ -143,14 +143,14 @@ class Operand:
         )
 
     def region_scale(self, column: int) -> Array:
-        """The scale of every row's region at `column`; 1 where there is none."""
+        """Scale of every row's region at `column`; 1 without regions."""
         if self.regions is None:
             return namespace(self.values).ones_like(self.values[:, 0])
         return self.regions[:, column // self.region_length]
 
 
 def element_range(scheme: Scheme) -> tuple[int, int, int]:
-    """(lsb, low, high): elements less zero points are multiples of 2^lsb, from low to high."""
+    """(lsb, low, high): elements less zero points are n x 2^lsb, with n from low to high."""
     shifts = sum(is_shift(level, i) for i, level in enumerate(scheme.levels))
     lsb = min(element.lsb for element in scheme.elements) - shifts
     lows, highs = [], []
@@ -162,19 +162,21 @@ def element_range(scheme: Scheme) -> tuple[int, int, int]:
 
 
 def significand_bits(scheme: Scheme) -> int:
-    """From the first digit to the last of an element less its zero point."""
+    """Digits from the first to the last of an element less its zero point."""
     return max(fmt.significand_bits for fmt in scheme.elements) + scheme.zero_point
 
 
 def operand(array: Scaled, check: Callable[..., object] | None = None) -> Operand:
     """The operand of a matrix whose groups' columns run along its last axis.
 
-    check: what `check_codes` takes, for parts that nobody has checked.
+    check: argument of `check_codes`, for parts that were not checked; None for checked parts.
     """
     scheme, formats = array.scheme, array.scheme.elements
     if check is not None:
         check_codes(array, check)
-    codes = cast(array.codes, "int32") if is_tensor(array.codes) else array.codes  # once for both
+    codes = (
+        cast(array.codes, "int32") if is_tensor(array.codes) else array.codes
+    )  # cast once for both tables
     values = array.elements(value_table(formats), codes)
     units = array.elements(_unit_table(formats), codes)
     xp = namespace(values)
@@ -204,7 +206,7 @@ def operand(array: Scaled, check: Callable[..., object] | None = None) -> Operan
 
 
 def _floats(array: Scaled, codes: Array) -> bool | Array:
-    """Whether the elements of these codes are floats, one answer where all are alike."""
+    """Whether elements are floats: one answer where all are alike, else one per code."""
     table = _float_table(array.scheme.elements)
     if array.zero_points is not None or not table.any():
         return False
@@ -213,18 +215,18 @@ def _floats(array: Scaled, codes: Array) -> bool | Array:
 
 @cache
 def _float_table(formats: tuple[ElementFormat, ...]) -> NDArray[np.bool_]:
-    """(formats, codes): whether the format is one of floats."""
+    """(formats, codes): whether the format is a float."""
     return np.stack([np.full(fmt.values.shape, isinstance(fmt, FloatFormat)) for fmt in formats])
 
 
 @cache
 def _unit_table(formats: tuple[ElementFormat, ...]) -> NDArray[np.int16]:
-    """(formats, codes): unit exponents; NO_EXPONENT for zeros and what is not finite."""
+    """(formats, codes): unit exponents; NO_EXPONENT for zeros and values that are not finite."""
     return np.stack([unit_exponents(fmt) for fmt in formats])
 
 
 def float_operand(matrix: Array) -> Operand:
-    """The operand of a matrix of floats, float32, float16 or bfloat16, which has no scales."""
+    """The operand without scales of a matrix of float32, float16 or bfloat16."""
     fmt = next(f for f in (FLOAT32, FLOAT16, BFLOAT16) if f.name == dtype_name(matrix))
     values = cast(matrix, "float64")
     xp = namespace(values)
@@ -237,7 +239,7 @@ def float_operand(matrix: Array) -> Operand:
 
 
 def block_scale(fmt: ScaleFormat, scales: Array, length: int) -> BlockScale:
-    """Significands and exponents; a subnormal or integer scale is not normalised."""
+    """Significands and exponents of scales; subnormal and integer scales stay unnormalised."""
     xp = namespace(scales)
     exponents = exponent(scales)
     if isinstance(fmt, PowerFormat):

@@ -1,13 +1,18 @@
-"""Schemes of both operands of a product: weights and activations."""
+"""Pairs of schemes for weights and activations, and lists of schemes with rules and blocks."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from . import Scheme, quantize, storage
+from ..errors import choice, integer
+from ..formats import E2M1, E2M3, E3M2, E4M3, E5M2, ElementFormat
+from . import SCHEMES, Scheme, quantize, storage
 from . import scheme as find
+from .scheme import SCALE_RULES
+from .table import LARGEST_BLOCK, has_blocks, has_rule
 
 BFLOAT16 = "bfloat16"
 BFLOAT16_BITS = 16
@@ -16,14 +21,14 @@ F32 = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Pairing:
-    """A scheme of weights, and one of activations; None leaves these in bfloat16 (weight-only)."""
+    """Schemes of weights and activations; activations of None are bfloat16 (weight-only)."""
 
     weights: Scheme
     activations: Scheme | None
 
     @property
     def name(self) -> str:
-        """What `pairing` reads: one name where both are the same."""
+        """Text for `pairing`: one name where both schemes are the same."""
         if self.activations == self.weights:
             return self.weights.name
         return f"{self.weights}/{self.activations or BFLOAT16}"
@@ -36,12 +41,12 @@ class Pairing:
         )  # type: ignore[return-value]
 
     def weight_values(self, weights: F32) -> F32:
-        """What quantisation leaves of weights (N, K); in a weight-only product as bfloat16."""
+        """Quantised weights (N, K) as values; rounded to bfloat16 for a weight-only product."""
         values = _values(self.weights, weights)
         return values if self.activations is not None else _bfloat16(values)
 
     def activation_values(self, activations: F32) -> F32:
-        """What quantisation leaves of activations (M, K)."""
+        """Quantised activations (M, K) as values."""
         if self.activations is None:
             return _bfloat16(activations)
         return _values(self.activations, activations)
@@ -67,3 +72,66 @@ def _values(scheme: Scheme, x: F32) -> F32:
 
 def _bfloat16(x: F32) -> F32:
     return x.astype(ml_dtypes.bfloat16).astype(np.float32)
+
+
+RECOMMENDED = "recommended"
+BEST_RULES: dict[tuple[ElementFormat, ...], str] = {
+    (E4M3,): "ceil",
+    (E5M2,): "ceil",
+    (E3M2,): "ceil",
+    (E2M3,): "even",
+    (E2M1,): "even",
+}
+"""Rule with the least loss for each element format (docs/schemes.md); other formats keep theirs."""
+
+
+def schemes(texts: Iterable[str], rules: Sequence[str], blocks: Sequence[int]) -> list[Scheme]:
+    """Schemes of these names, ``all`` for every scheme, with each of `rules` and of `blocks`.
+
+    rules: names in SCALE_RULES, or RECOMMENDED for the best rule of the elements. blocks: sizes of
+    blocks; empty for each scheme's own. A scheme without this choice, or whose name makes it
+    (``mxfp4:floor``), comes once.
+    """
+    ways = _ways(rules, blocks)
+    return list(dict.fromkeys(_set(text, *how) for text in _names(texts) for how in ways))
+
+
+def pairings(texts: Iterable[str], rules: Sequence[str], blocks: Sequence[int]) -> list[Pairing]:
+    """Pairings of these texts, with each rule and size for both operands, as in `schemes`."""
+    ways = _ways(rules, blocks)
+    return list(dict.fromkeys(_pair(text, *how) for text in _names(texts) for how in ways))
+
+
+def _names(texts: Iterable[str]) -> list[str]:
+    return [name for text in texts for name in (SCHEMES if text == "all" else [text])]
+
+
+def _ways(rules: Sequence[str], blocks: Sequence[int]) -> list[tuple[str, int | None]]:
+    """Every rule with every size; ValueError for an unknown rule or size."""
+    for rule in rules:
+        choice("scale-rule", rule, (RECOMMENDED, *SCALE_RULES))
+    for size in blocks:
+        integer("block", size, 1, LARGEST_BLOCK)
+    return [(rule, size) for rule in rules for size in blocks or (None,)]
+
+
+def _pair(text: str, rule: str, size: int | None) -> Pairing:
+    weights, mark, activations = text.partition("/")
+    first = _set(weights, rule, size)
+    if not mark:
+        return Pairing(first, first)
+    if activations.strip().lower() == BFLOAT16:
+        return Pairing(first, None)
+    return Pairing(first, _set(activations, rule, size))
+
+
+def _set(text: str, rule: str, size: int | None) -> Scheme:
+    """The scheme of a name, with `rule` and `size` where its name leaves the choice."""
+    named = find(text)
+    changes = text.lower().split(":")[1:]
+    if has_rule(named) and not any(part.strip() in SCALE_RULES for part in changes):
+        best = BEST_RULES.get(named.elements, named.levels[0].rule)
+        changes.append(best if rule == RECOMMENDED else rule)
+    if has_blocks(named) and size is not None and not any(part[:1] == "b" for part in changes):
+        changes.append(f"b{size}")
+    return find(":".join([text.partition(":")[0], *changes]))

@@ -9,10 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..accumulators import Accumulator, warn_of_operands
 from ..arrays import Array, namespace
-from ..blocks import as_float32
+from ..blocks import as_float32, running_value
 from ..formats import BF16, FLOAT32, FP16, PowerFormat
 from ..rounding import F32
-from ..running import running_value
 from ..steps.operands import OperandSteps, check_exact
 from ..trace import Recorder
 from .array import Scaled, ScaledArray
@@ -21,7 +20,7 @@ from .operand import Operand, float_operand
 from .regions import check_shapes, regions, rescaled, split
 
 FLOATS = {"float32": FLOAT32, "float16": FP16, "bfloat16": BF16}
-"""The operands that floats of a type are, by its name."""
+"""Formats of float operands, by the name of the array's type."""
 Cuts = tuple[tuple[int, int], ...]
 CHUNK = 2**16  # products at once: their temporaries stay in the cache
 
@@ -35,10 +34,10 @@ def scaled_product(
     operand: Callable[[Any], Operand],
     accumulate: Callable[..., Array],
 ) -> Array:
-    """`matmul` of two checked arrays from float32 `c` (M, N), NaN of any bits.
+    """`matmul` of two checked arrays from float32 `c` (M, N), with NaN of any bits.
 
-    lanes: the most elements to take at once. operand: what makes an Operand of an array.
-    accumulate: what the rule makes of c and the blocks of a region: (rule, a, b, blocks, c).
+    lanes: the most elements to take at once. operand: makes an Operand of an array. accumulate:
+    (rule, a, b, blocks, c) adds the blocks of a region to c by the rule.
     """
     if rule.takes_integers:
         check_elements(a.scheme, b.scheme)
@@ -77,7 +76,7 @@ def with_nan(result: F32, rule: Accumulator) -> F32:
 def in_steps(
     rule: Accumulator, a: Operand, b: Operand, blocks: Cuts
 ) -> tuple[Operand, Operand, Cuts]:
-    """The operands as the rule reads them, and (start, stop) of each of its steps."""
+    """Operands as the rule reads them, and (start, stop) of each of its steps."""
     if rule.flushes:
         a, b = a.flushed, b.flushed
     orders = [rule.order(stop - start) for start, stop in blocks]
@@ -98,7 +97,7 @@ def in_steps(
 
 
 def accumulate(rule: Accumulator, a: Operand, b: Operand, blocks: Cuts, c: F32) -> F32:
-    """What the rule makes of c and the blocks, a chunk of dot products at a time."""
+    """Add the blocks to c by the rule, a chunk of dot products at a time."""
     longest = rule.step_terms(max((stop - start for start, stop in blocks), default=1))
     a, b, cuts = in_steps(rule, a, b, blocks)
     rows_a, rows_b = np.divmod(np.arange(c.size), c.shape[1])
@@ -142,7 +141,7 @@ def weight_only(
     with np.errstate(over="ignore"):
         weights = b.dequantize().astype(matrix.dtype)
     length = matrix.shape[1]
-    # One rounding of the whole where there is no alignment.
+    # Without an alignment the whole length has one rounding.
     blocks = split([(0, length)], max(length, 1) if rule.sums_exactly else lanes)
     left, right = float_operand(matrix), float_operand(weights)
     return with_nan(accumulate(rule, left, right, blocks, start), rule)

@@ -1,11 +1,12 @@
 """Quantisation by any scheme (section 6 of docs/numerics.md), MX among them.
 
-What is computed is written once for arrays of NumPy and tensors of PyTorch (`quantized`): scales
-first, on one entry for each group, then codes, some rows of the matrix at a time.
+`quantized` works on arrays of NumPy and tensors of PyTorch: first on scales, one per group, then on
+codes, a few rows of the matrix at a time.
 """
 
+from dataclasses import dataclass
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,16 +15,79 @@ from ..arrays import Array, axis_last, beside, cast, known_none, namespace
 from ..blocks import as_float32, check_axis
 from ..errors import choice
 from ..formats import ROUNDINGS
+from ..rounding import F64
 from .array import ScaledArray
 from .codes import codes_of, pick
-from .grouping import Group, expand, group_in, in_axes, reduce
-from .limits import Limits, check_takes_limits, matrix_limits
+from .grouping import Group, expand, grid_shape, group_in, in_axes, reduce
 from .scales import Bounds, scales
 from .scheme import Scheme
 from .table import scheme as find
 
 NONFINITE = ("poison", "element")
 CHUNK = 2**16  # elements at once: their temporaries stay in the cache
+
+
+@dataclass(frozen=True, init=False, eq=False)  # arrays have no one truth value to compare by
+class Limits:
+    """Least and greatest values for which the outermost scales of a scheme are made.
+
+    low: 0 or less; high: 0 or more. Both are finite, float32 or convert to it exactly, have the
+    shape of the outermost scales, and are kept as read-only copies. A scheme without a zero point
+    uses the larger magnitude of the two.
+    Raises TypeError for a wrong dtype and ValueError for a wrong shape or value.
+    """
+
+    low: NDArray[np.float32]
+    high: NDArray[np.float32]
+
+    def __init__(self, low: ArrayLike, high: ArrayLike) -> None:
+        lowest, highest = as_float32(low, "low"), as_float32(high, "high")
+        if lowest.shape != highest.shape:
+            raise ValueError(
+                f"low and high must have equal shapes, not {lowest.shape} and {highest.shape}"
+            )
+        for name, values, good in (
+            ("low must be finite and at most 0", lowest, lowest <= 0),
+            ("high must be finite and at least 0", highest, highest >= 0),
+        ):
+            bad = ~(good & np.isfinite(values))
+            if bad.any():
+                raise ValueError(f"{name}, not {values[bad].flat[0]}")
+        for side in (lowest, highest):
+            side.flags.writeable = False
+        vars(self).update(low=lowest, high=highest)  # the dataclass is frozen
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Limits, (self.low, self.high)  # the copies are read-only too
+
+
+def check_takes_limits(scheme: Scheme) -> None:
+    """ValueError for a scheme that measures errors by each group's largest magnitude."""
+    if scheme.error_digits is not None:
+        raise ValueError(
+            f"limits must be None for {scheme}: its errors have {scheme.error_digits} digits "
+            "below each group's own largest magnitude"
+        )
+
+
+def matrix_limits(
+    limits: Limits | None, moved: tuple[int, ...], group: Group, axis: int
+) -> tuple[F64, F64] | None:
+    """`limits` as (low, high) of the outermost groups of the matrix, float64.
+
+    moved: shape of the array with `axis` moved to the end. Raises ValueError for limits of another
+    shape.
+    """
+    if limits is None:
+        return None
+    if not isinstance(limits, Limits):
+        raise TypeError(f"limits must be Limits or None, not {type(limits).__name__}")
+    want = grid_shape(moved, group, axis)
+    if limits.low.shape != want:
+        raise ValueError(f"limits must have shape {want}, not {limits.low.shape}")
+    low, high = (axis_last(side, axis) for side in (limits.low, limits.high))
+    rows = (-1, moved[-1] // group[1])
+    return low.reshape(rows).astype(np.float64), high.reshape(rows).astype(np.float64)
 
 
 def quantize(
@@ -38,16 +102,17 @@ def quantize(
 ) -> ScaledArray:
     """Quantise `x` by a Scheme or a name in SCHEMES, the groups' columns along `axis`.
 
-    x: float32, float16, bfloat16, or float64 that holds float32 values; any shape but an empty one.
-    All other axes together are the rows of a matrix; tiles of several rows need the axis before
-    the last (`axis` moved behind it) to be a multiple of their rows.
-    limits: of the outermost groups, instead of the extremes of x (`calibrate` finds some); what
-    lies beyond saturates. Not with a scheme's `error_digits`.
-    rounding: of codes, ``nearest_even``, ``toward_zero`` or ``stochastic``; scales and zero points
-    are always RNE. nonfinite: with ``poison`` a value that is not finite poisons its group of the
-    innermost scales that can be NaN: its values count as +0, and its scale is NaN. ``element``
-    passes it as an element: NaN poisons where an element format has none, and infinities saturate
-    there. rng: for ``stochastic`` rounding, a Generator or one uint32 word per element of x.
+    x: float32, float16, bfloat16, or float64 that holds float32 values; any shape with at least one
+    value. All other axes together are the rows of a matrix. Tiles of several rows need the axis
+    before the last (with `axis` moved to the end) to be a multiple of their rows.
+    limits: replace the extremes of x in the outermost groups (`calibrate` makes them); values
+    beyond saturate. Not with a scheme's `error_digits`.
+    rounding: rounding of codes, ``nearest_even``, ``toward_zero`` or ``stochastic``; scales and
+    zero points are always RNE. nonfinite: ``poison`` makes the scale NaN and all values +0 in a
+    group with a value that is not finite; the group is one of the innermost scales that can be NaN.
+    ``element`` keeps the value as an element: where a format has no NaN, NaN still poisons and
+    infinities saturate. rng: for ``stochastic`` rounding, a Generator or one uint32 word per
+    element of x.
     Raises TypeError or ValueError, naming the argument, for anything else.
     """
     scheme = find(scheme)
@@ -63,7 +128,7 @@ def quantize(
 
 
 def check_policies(rounding: str, nonfinite: str) -> None:
-    """ValueError unless both are known."""
+    """ValueError for an unknown rounding or policy."""
     choice("rounding", rounding, ROUNDINGS)
     choice("nonfinite", nonfinite, NONFINITE)
 
@@ -77,20 +142,20 @@ def check_values(shape: tuple[int, ...]) -> None:
 def random_words(
     rng: np.random.Generator | NDArray[np.uint32] | None, shape: tuple[int, ...]
 ) -> NDArray[np.uint32]:
-    """One word for each element: those given, or drawn. ValueError for anything else."""
+    """`rng` if it is one word per element, or words drawn from it; else ValueError."""
     if isinstance(rng, np.random.Generator):
         return rng.integers(0, 2**32, shape, dtype=np.uint32)
     if isinstance(rng, np.ndarray) and rng.dtype == np.uint32 and rng.shape == shape:
         return rng
-    got = f"{rng.dtype} {rng.shape}" if isinstance(rng, np.ndarray) else repr(rng)
+    given = f"{rng.dtype} {rng.shape}" if isinstance(rng, np.ndarray) else repr(rng)
     raise ValueError(
         f"rng must be a numpy Generator or uint32 words of shape {shape} "
-        f"for stochastic rounding, not {got}"
+        f"for stochastic rounding, not {given}"
     )
 
 
 class Parts(NamedTuple):
-    """What a `ScaledArray` holds beside its scheme and axis."""
+    """The arrays of a `ScaledArray`."""
 
     codes: Array
     scales: tuple[Array, ...]
@@ -99,7 +164,7 @@ class Parts(NamedTuple):
 
     @property
     def arrays(self) -> list[Array]:
-        """All that there are, one after the other."""
+        """All arrays that are not None."""
         others = (self.zero_points, self.selectors)
         return [self.codes, *self.scales, *(part for part in others if part is not None)]
 
@@ -114,10 +179,7 @@ def quantized(
     words: Array | None,
     chunk: int,
 ) -> Parts:
-    """The parts of float32 `values` (or narrower), quantised as `quantize` says.
-
-    chunk: how many elements to work on at once.
-    """
+    """`quantize` of `values`, float32 or narrower. chunk: elements to work on at once."""
     shape = tuple(axis_last(values, axis).shape)
     outermost = group_in(scheme.levels[0].granularity, shape, (prod(shape[:-1]), shape[-1]))
     given = matrix_limits(limits, shape, outermost, axis)
@@ -135,7 +197,7 @@ def quantized_within(
     words: Array | None,
     chunk: int,
 ) -> Parts:
-    """As `quantized`. bounds: low and high of the outermost groups of the matrix, float64."""
+    """`quantized` with (low, high) of the matrix's outermost groups, float64, as `bounds`."""
     xp = namespace(values)
     moved = axis_last(values, axis)
     shape = tuple(moved.shape)
@@ -146,15 +208,15 @@ def quantized_within(
         words = axis_last(words, axis).reshape(size)
 
     level = scheme.poisoned_level
-    taken = finite = matrix
+    kept = finite = matrix
     poisoned = None
     unusual = ~xp.isfinite(matrix)
     if not known_none(unusual):
         poisoned = reduce(_poison(matrix, unusual, scheme, nonfinite), groups[level], xp.any)
-        taken = xp.where(expand(poisoned, groups[level]), 0.0, matrix)
-        finite = xp.where(xp.isfinite(taken), taken, 0.0)
+        kept = xp.where(expand(poisoned, groups[level]), 0.0, matrix)
+        finite = xp.where(xp.isfinite(kept), kept, 0.0)
     choices = [scales(finite, scheme, element, groups, bounds) for element in scheme.elements]
-    codes, selectors = codes_of(taken, scheme, choices, groups[-1], rounding, words, chunk)
+    codes, selectors = codes_of(kept, scheme, choices, groups[-1], rounding, words, chunk)
     stored = choices[0].stored
     if selectors is not None:
         stored = [pick([each.stored[0] for each in choices], selectors)]
@@ -174,9 +236,9 @@ def laid_out(
     groups: list[Group],
     axis: int,
 ) -> Parts:
-    """What was made of a matrix, in the axes of its array.
+    """The parts of a quantised matrix, in the axes of its array.
 
-    shape: the array's with `axis` moved behind the others. stored: the scales of every level.
+    shape: shape of the array with `axis` moved to the end. stored: scales of every level.
     """
     height = groups[-1][0]
     return Parts(
@@ -188,7 +250,7 @@ def laid_out(
 
 
 def _poison(matrix: Array, unusual: Array, scheme: Scheme, nonfinite: str) -> Array:
-    """Which values that are not finite no element can hold."""
+    """Mask of the values that are not finite and that an element cannot hold."""
     if nonfinite == "poison":
         return unusual
     xp = namespace(matrix)

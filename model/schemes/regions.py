@@ -23,7 +23,7 @@ class Region:
 
     @property
     def length(self) -> int:
-        """Columns."""
+        """Number of columns."""
         return self.stop - self.start
 
     def scale(self, a: Operand, b: Operand) -> Array:
@@ -31,26 +31,26 @@ class Region:
         return nearest_even(a.region_scale(self.start)[:, None] * b.region_scale(self.start))
 
     def cuts(self, a: Layout, b: Layout, longest: int) -> tuple[tuple[int, int], ...]:
-        """(start, stop) of its blocks: under one scale of each operand, and at most `longest`."""
+        """(start, stop) of blocks under one scale of each operand, of at most `longest` columns."""
         lengths = [scale.length for side in (a, b) for scale in side.blocks]
         parts = _stretches(self.start, self.stop, lengths)
         return split(parts, longest)
 
 
 def split(parts: Iterable[tuple[int, int]], longest: int) -> tuple[tuple[int, int], ...]:
-    """The parts, none longer than `longest`."""
+    """The parts, cut to at most `longest` columns each."""
     return tuple(
         (at, min(at + longest, stop)) for start, stop in parts for at in range(start, stop, longest)
     )
 
 
 def regions(a: Layout, b: Layout) -> list[Region]:
-    """The regions of a product, in order; one of no columns where there are none."""
+    """Regions of a product, in order; one empty region for a product without columns."""
     return _regions(a.shape[1], [side.region_length for side in (a, b) if side.regions is not None])
 
 
 def regions_of(a: Scheme, b: Scheme, shape: tuple[int, int]) -> list[Region]:
-    """As `regions`, of operands of two schemes, the first of which has that shape."""
+    """`regions` of operands of two schemes; `shape` is the first operand's."""
     outermost = [scheme.levels[0] for scheme in (a, b)]
     return _regions(
         shape[1], [level.granularity.group(shape)[1] for level in outermost if is_region(level, 0)]

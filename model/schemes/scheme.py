@@ -19,21 +19,22 @@ from ..formats import (
     ScaleFormat,
     is_scale_format,
 )
-from ..scale_rules import SCALE_RULES
 from .grouping import Granularity
 
+SCALE_RULES = ("floor", "ceil", "even")
+"""Rules of scales that are powers of two (section 2 of docs/numerics.md)."""
 EXACT_BITS = FLOAT64.significand_bits  # a product of scales and an element is one exact float64
 ERROR_DIGITS = 2, 16
-"""Fewest and most digits of an error; sums of `LARGEST_BLOCK` squares are exact in float64."""
+"""Fewest and most digits of an error, so that sums of `LARGEST_BLOCK` squares are exact float64."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """Scales of one format, one for each group.
+    """Scales of one format, one per group.
 
-    rule: ``amax`` for floats and integers, the scale at which the largest magnitude meets the
-    largest value that elements and inner scales can make; ``floor``, ``ceil`` or ``even`` (section
-    2 of docs/numerics.md) for powers of two.
+    rule: ``amax`` for floats and integers: the largest magnitude meets the largest value that
+    elements and inner scales can make. ``floor``, ``ceil`` or ``even`` (section 2 of
+    docs/numerics.md) for powers of two.
     """
 
     granularity: Granularity
@@ -54,25 +55,25 @@ class Level:
 
 
 def is_shift(level: Level, index: int) -> bool:
-    """Whether a level is a one-bit shift of elements: a power of two of one bit, not outermost."""
+    """Whether a level shifts elements: powers of two of one bit, not outermost."""
     return index > 0 and isinstance(level.format, PowerFormat) and level.format.bits == 1
 
 
 def is_region(level: Level, index: int) -> bool:
-    """Whether a level's scales join after the sums: floats of the outermost level."""
+    """Whether a level's scales multiply finished sums: floats of the outermost level."""
     return index == 0 and isinstance(level.format, FloatFormat)
 
 
 @dataclass(frozen=True)
 class Scheme:
-    """x = s_0 x s_1 x ... x (q - z): how real numbers become codes, scales and zero points.
+    """A way to represent real numbers: x = s_0 x s_1 x ... x (q - z).
 
-    elements: the format of q; several are a code book, from which each group takes the one with
-    the least squared error. levels: the scales, outermost first, each group inside a group of the
-    level before. zero_point: whether each group has an integer z in the range of q.
-    error_digits: of a code book, how many binary digits below its largest magnitude a group's
-    errors are measured to, as a unit does it; None for errors in float64.
-    source: what defines the scheme. Raises TypeError or ValueError for what cannot be combined.
+    elements: format of q; several formats are a code book, from which each group takes the format
+    with the least squared error. levels: scales s_i, the outermost first; each group lies in a
+    group of the level before. zero_point: each group has an integer z in the range of q.
+    error_digits: of a code book, the binary digits below a group's largest magnitude to which a
+    unit measures errors; None for errors in float64. source: definition of the scheme.
+    Raises TypeError or ValueError for a combination without a meaning.
     """
 
     name: str
@@ -182,25 +183,25 @@ class Scheme:
 
     @property
     def code_dtype(self) -> np.dtype:
-        """What an element's code is kept in."""
+        """Type of an array of codes."""
         return self.elements[0].dtype
 
     @property
     def selector_bits(self) -> int:
-        """Bits that name an element of the code book: 0 when there is one."""
+        """Bits of an index into the code book; 0 for one format."""
         return (len(self.elements) - 1).bit_length()
 
     @property
     def poisoned_level(self) -> int:
-        """The innermost level whose scales can be NaN: its groups are what a NaN destroys."""
+        """Innermost level whose scales can be NaN; a NaN poisons one of its groups."""
         return max(i for i, level in enumerate(self.levels) if level.format.nan_code is not None)
 
     def room(self, level: int, element: ElementFormat) -> float:
-        """The largest value that `element` and the scales inside `level` can make."""
+        """Largest value that `element` and the scales inside `level` can make."""
         inner = prod(scale.format.largest_finite for scale in self.levels[level + 1 :])
         return element.largest_finite * inner
 
 
 def _is_tuple_of(value: object, kind: type | UnionType) -> bool:
-    """Whether `value` is a tuple with one entry or more, all of them of `kind`."""
+    """Whether `value` is a tuple of one or more objects of `kind`."""
     return isinstance(value, tuple) and bool(value) and all(isinstance(v, kind) for v in value)

@@ -1,12 +1,16 @@
-"""The schemes of the field, one row each. To add a scheme, add a row.
+"""The schemes of the field by name, and variants of them. To add a scheme, add a row.
 
-`source` of a row cites what defines it; where that text leaves a rounding open, section 6 of
+`source` cites the definition of a scheme; where it leaves a rounding open, section 6 of
 docs/numerics.md decides.
 """
 
+import re
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 
-from ..errors import nearest
+from ..blocks import LARGEST_BLOCK
+from ..errors import choice, integer, nearest
 from ..formats import (
     E1M0,
     E2M1,
@@ -24,12 +28,12 @@ from ..formats import (
     INT8_SYMMETRIC,
     UINT8,
     ElementFormat,
+    PowerFormat,
     UnsignedFormat,
     sign_magnitude,
 )
 from .grouping import CHANNEL, TENSOR, block, tile
-from .scheme import Level, Scheme
-from .variants import varied
+from .scheme import SCALE_RULES, Level, Scheme, is_shift
 
 OCP_MX = "OCP Microscaling Formats (MX) v1.0"
 FP8 = "Micikevicius et al., FP8 Formats for Deep Learning, arXiv:2209.05433"
@@ -58,7 +62,7 @@ def mx(fmt: ElementFormat, block_size: int, scale_rule: str) -> Scheme:
 
 
 def _fp8(fmt: ElementFormat) -> list[Scheme]:
-    """Max-based scales, from one for a tensor to one for 16 elements."""
+    """Max-based scales, from one per tensor to one per 16 elements."""
     rows = [
         Scheme(f"fp8_{fmt}_tensor", (fmt,), (Level(TENSOR, FLOAT32),), FP8),
         Scheme(f"fp8_{fmt}_row", (fmt,), (Level(CHANNEL, FLOAT32),), FP8),
@@ -132,7 +136,7 @@ SCHEMES = {row.name: row for row in ROWS}
 def scheme(value: Scheme | str, name: str = "scheme") -> Scheme:
     """The Scheme of a name or of itself; ValueError lists the known names.
 
-    A rule of its scales, elements in a block and digits of a code book's errors may follow:
+    A name may go on with a rule of scales, a block size and digits of a code book's errors:
     ``mxfp8_e4m3:ceil:b16``, ``mixed4:e8`` (`varied`).
     """
     if isinstance(value, Scheme):
@@ -144,3 +148,81 @@ def scheme(value: Scheme | str, name: str = "scheme") -> Scheme:
         known = ", ".join(SCHEMES)
         raise ValueError(f"{name} must be one of {known}, not {row!r}{nearest(row, SCHEMES)}")
     return varied(SCHEMES[row], changes)
+
+
+BLOCK, DIGITS = re.compile(r"b([0-9]{1,9})"), re.compile(r"e([0-9]{1,9})")
+
+
+def varied(scheme: Scheme, changes: Iterable[str]) -> Scheme:
+    """`scheme` with a rule of scales (``ceil``), a block size (``b64``) or error digits (``e8``).
+
+    Its name is NAME:RULE:bN:eG, without the parts that do not differ. Raises ValueError for any
+    other text, for a repeated one, and for a change that the scheme does not allow.
+    """
+    rule = size = digits = None
+    for change in changes:
+        if rule is None and change in SCALE_RULES:
+            rule = change
+        elif size is None and (match := BLOCK.fullmatch(change)):
+            size = int(match[1])
+        elif digits is None and (match := DIGITS.fullmatch(change)):
+            digits = int(match[1])
+        else:
+            known = f"{', '.join(SCALE_RULES)}, b and a number, or e and a number"
+            raise ValueError(f"what follows a scheme must be {known}, each once, not {change!r}")
+    return variant(scheme, rule, size, digits)
+
+
+def variant(
+    scheme: Scheme,
+    rule: str | None = None,
+    block_size: int | None = None,
+    error_digits: int | None = None,
+) -> Scheme:
+    """`scheme` with another rule of its outermost scales, another size of its finest blocks, or
+    other digits of its code book's errors; None keeps each."""
+    levels, kept = list(scheme.levels), scheme.error_digits
+    name = scheme.name.removesuffix(f":e{kept}")  # its place is at the end
+    if rule is not None:
+        choice("scale rule", rule, SCALE_RULES)
+        if not has_rule(scheme):
+            raise ValueError(f"scale rule of {scheme} must be left out: its scales are by amax")
+        if rule != levels[0].rule:
+            levels[0], name = replace(levels[0], rule=rule), f"{name}:{rule}"
+    if block_size is not None:
+        integer("block", block_size, 1, LARGEST_BLOCK)
+        finest = _blocks(levels)
+        if finest is None:
+            raise ValueError(f"block of {scheme} must be left out: no scale of it is of a block")
+        if block_size != levels[finest].granularity.columns:
+            levels[finest] = replace(levels[finest], granularity=block(block_size))
+            name = f"{name}:b{block_size}"
+    if error_digits is None:
+        error_digits = kept
+    if error_digits is not None:
+        name = f"{name}:e{error_digits}"
+    if name == scheme.name:
+        return scheme
+    source = f"after {scheme.source.removeprefix('after ')}"
+    changed = {"name": name, "levels": tuple(levels), "source": source}
+    return replace(scheme, **changed, error_digits=error_digits)
+
+
+def has_rule(scheme: Scheme) -> bool:
+    """Whether the outermost scales are powers of two, which have a choice of rules."""
+    return isinstance(scheme.levels[0].format, PowerFormat)
+
+
+def has_blocks(scheme: Scheme) -> bool:
+    """Whether the scheme has scales of blocks of a row."""
+    return _blocks(scheme.levels) is not None
+
+
+def _blocks(levels: Iterable[Level]) -> int | None:
+    """Index of the finest level of blocks of a row, except micro-exponents; None without one."""
+    finest = None
+    for i, level in enumerate(levels):
+        group = level.granularity
+        if group.rows == 1 and group.columns is not None and not is_shift(level, i):
+            finest = i
+    return finest

@@ -1,8 +1,8 @@
-"""The terms of n dot products, cut into the steps in which an accumulator takes them.
+"""Steps of dot products: the terms that an accumulator takes at once.
 
-Accumulators ask for no more than these protocols; two kinds of steps have them:
+These protocols are all that accumulators ask. Two modules implement them:
 
-    codes.py     blocks of codes under E8M0 or E4M3 scales: what a unit is given
+    codes.py     blocks of codes under E8M0 or E4M3 scales, the inputs of a unit
     operands.py  values of any scheme's operands, each looked up once for many products
 """
 
@@ -19,16 +19,16 @@ MICRO_DIGITS = 2  # one for each operand
 
 
 class Step(Protocol):
-    """What an accumulator takes of n dot products at once: t products each, under one scale."""
+    """One step of n dot products: t products each, under one scale."""
 
     @property
     def products(self) -> F64:
-        """(n, t), special terms as 0."""
+        """Products (n, t), special terms as 0."""
         ...
 
     @property
     def factor(self) -> F64 | None:
-        """The scales' significand g (n,), as in g x 2^scale; None where all of them are 1."""
+        """Significand g (n,) of the scales g x 2^scale; None where all are 1."""
         ...
 
     @property
@@ -43,41 +43,41 @@ class Step(Protocol):
 
     @property
     def lsb(self) -> int:
-        """Every term is a multiple of 2^lsb."""
+        """Exponent of the last digit: every term is a multiple of 2^lsb."""
         ...
 
     @property
     def term_bits(self) -> int:
-        """Every term is at most 2^term_bits of its unit digit."""
+        """Bound of terms: each is at most 2^term_bits times its unit digit."""
         ...
 
     @property
     def scale(self) -> NDArray[np.int64]:
-        """The exponent s of the scale; (n,)."""
+        """Exponent s of the scale, (n,)."""
         ...
 
     @property
     def largest_unit(self) -> NDArray[np.int64]:
-        """The largest unit exponent of the products (n,); NO_EXPONENT when all are zero."""
+        """Largest unit exponent of the products (n,); NO_EXPONENT when all are zero."""
         ...
 
     def largest_units(self, places: slice) -> NDArray[np.int64]:
-        """`largest_unit` of some of the products."""
+        """`largest_unit` of the products at `places`."""
         ...
 
     @property
     def special(self) -> NDArray[np.uint8]:
-        """The class of special terms of each dot product (n,), 0 where all are finite."""
+        """Class of the special terms of each dot product (n,); 0 where all are finite."""
         ...
 
     @property
     def size(self) -> int:
-        """Elements that the step stands for."""
+        """Number of elements of a block that the step takes."""
         ...
 
     @property
     def is_last(self) -> bool:
-        """Whether it is the last of its dot product."""
+        """Whether the step is the last one of its dot product."""
         ...
 
 
@@ -86,7 +86,7 @@ class Steps(Protocol):
 
     @property
     def n(self) -> int:
-        """Dot products."""
+        """Number of dot products."""
         ...
 
     @property

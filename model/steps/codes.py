@@ -1,4 +1,7 @@
-"""Steps of blocks of codes, of up to a byte by the table of all pairs; every stage on request."""
+"""Steps of blocks of codes, with every stage on request.
+
+Products of codes of up to a byte come from a table of all pairs.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,7 +11,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from ..cached import cached_property
+from ..arrays import cached_property
 from ..formats import E8M0, ScaleFormat, block_scale_bits
 from ..products import NO_EXPONENT, Pair, Products, TableProducts
 from ..rounding import F64
@@ -30,9 +33,9 @@ def scale_table(fmt: ScaleFormat) -> BlockScale:
 class CodeStep:
     """One step of blocks of codes; see `Step`.
 
-    pairs: (n, t) products; scale_a, scale_b: uint8 (n,). size: elements that the step stands
-    for (a block's shorter last step is filled with zero products). is_last: of its dot product.
-    shifts: int64 (n, t), 0 to 2, the products' micro-exponents; None where there are none.
+    pairs: (n, t) products. scale_a, scale_b: uint8 (n,). size: elements of the step, before zero
+    products fill up a block's shorter last step. is_last: last step of its dot product. shifts:
+    int64 (n, t), 0 to 2, the products' micro-exponents; None without micro-exponents.
     scale_format: one of `BLOCK_SCALES`.
     """
 
@@ -47,7 +50,7 @@ class CodeStep:
 
     @cached_property
     def scale(self) -> NDArray[np.int64]:
-        """The exponents s of both scales added; of E8M0 in [-254, 254]; (n,)."""
+        """Sum of both scales' exponents, (n,); from -254 to 254 for E8M0."""
         if self.scale_format == E8M0:
             return self.scale_a.astype(np.int64) + self.scale_b.astype(np.int64) - 2 * E8M0.bias
         exponents = scale_table(self.scale_format).exponents
@@ -55,7 +58,7 @@ class CodeStep:
 
     @cached_property
     def _significand(self) -> F64:
-        """Of both scales, multiplied; NaN where one is."""
+        """Product of both scales' significands; NaN where one scale is."""
         significands = scale_table(self.scale_format).significands
         return significands[self.scale_a] * significands[self.scale_b]
 
@@ -66,22 +69,21 @@ class CodeStep:
 
     @cached_property
     def special(self) -> NDArray[np.uint8]:
-        """The class of special terms of each dot product (n,), 0 where all are finite."""
+        """Class of the special terms of each dot product (n,); 0 where all are finite."""
         classes = np.where(np.isnan(self._significand), np.uint8(NAN), np.uint8(0))
         terms = np.isnan(self._products.sum(axis=-1))
         if terms.any():
-            found = self.pairs.specials[terms]
-            classes[terms] |= np.bitwise_or.reduce(found, axis=-1)
+            classes[terms] |= np.bitwise_or.reduce(self.pairs.specials[terms], axis=-1)
         return classes
 
     @cached_property
     def products(self) -> F64:
-        """(n, t), special terms as 0."""
+        """Products (n, t), special terms as 0."""
         return np.nan_to_num(self._products, nan=0.0) if self.special.any() else self._products
 
     @cached_property
     def factor(self) -> F64 | None:
-        """Both scales' significand g (n,), 0 for NaN; powers of two have none."""
+        """Product g of both scales' significands (n,), 0 for NaN; None for powers of two."""
         if self.scale_format == E8M0:
             return None
         return np.nan_to_num(self._significand, nan=0.0)
@@ -98,23 +100,25 @@ class CodeStep:
 
     @property
     def lsb(self) -> int:
-        """Every term is a multiple of 2^lsb."""
+        """Exponent of the last digit: every term is a multiple of 2^lsb."""
         below = 2 * scale_table(self.scale_format).fraction_bits
         return self.formats.lsb - _below(self.shifts) - below
 
     @property
     def term_bits(self) -> int:
-        """Products lie in [1, 4) of their unit digit (INT8's reach 4); a scale's significand, but
-        for powers of two, below 2."""
+        """Bound of terms: each is at most 2^term_bits times its unit digit.
+
+        A product is less than 4 unit digits (4 for INT8); a scale's significand is below 2.
+        """
         return 2 if self.factor is None else 4
 
     @cached_property
     def largest_unit(self) -> NDArray[np.int64]:
-        """The largest unit exponent of each step's products (n,); NO_EXPONENT when all are zero."""
+        """Largest unit exponent of the products (n,); NO_EXPONENT when all are zero."""
         return self.largest_units(slice(None))
 
     def largest_units(self, places: slice) -> NDArray[np.int64]:
-        """`largest_unit` of some of the products."""
+        """`largest_unit` of the products at `places`."""
         units = self._units[:, places]
         return units.max(axis=-1, initial=NO_EXPONENT).astype(np.int64)
 
@@ -126,7 +130,7 @@ class CodeStep:
         return np.where(units == NO_EXPONENT, NO_EXPONENT, units - self.shifts)
 
     def record(self, record: Recorder) -> None:
-        """Record the stages that every accumulator shares."""
+        """Record the stages that all accumulators share."""
         if record.keep_stages:
             record.stage("product", self.pairs.significands)
             shifts = 0 if self.shifts is None else self.shifts
@@ -139,11 +143,11 @@ class CodeStep:
 
 @dataclass(frozen=True)
 class CodeSteps:
-    """Codes of n dot products, in blocks of k, that are taken in steps of these `sizes`.
+    """Codes of n dot products in blocks of k, each taken in steps of `sizes` elements.
 
-    codes_a, codes_b: (n, blocks, k); scales_a, scales_b: uint8 (n, blocks). Steps are made
-    one at a time, so that what they need stays small however long the dot products are.
-    shifts: int64 (n, blocks, k), or None, and scale_format as of `CodeStep`.
+    codes_a, codes_b: (n, blocks, k). scales_a, scales_b: uint8 (n, blocks). shifts: int64
+    (n, blocks, k) or None. scale_format: see `CodeStep`. One step exists at a time, so that memory
+    stays small for dot products of any length.
     """
 
     formats: Pair
@@ -157,7 +161,7 @@ class CodeSteps:
 
     @property
     def n(self) -> int:
-        """Dot products."""
+        """Number of dot products."""
         return self.codes_a.shape[0]
 
     @property
@@ -180,7 +184,7 @@ class CodeSteps:
         codes = [codes[:, block, start:end] for codes in (self.codes_a, self.codes_b)]
         fill = max(self.sizes) - (end - start)
         if fill:
-            codes = [np.pad(some, ((0, 0), (0, fill))) for some in codes]  # zeros
+            codes = [np.pad(side, ((0, 0), (0, fill))) for side in codes]  # zeros
         scales = self.scales_a[:, block], self.scales_b[:, block]
         is_last = block == blocks - 1 and end == k
         shifts = None if self.shifts is None else self.shifts[:, block, start:end]
@@ -192,12 +196,12 @@ class CodeSteps:
 
 
 def _term_bits(formats: Pair, shifts: NDArray[np.int64] | None, scale_format: ScaleFormat) -> int:
-    """Width of the largest product under scales of a format, as a multiple of its last digit."""
+    """Width of the largest product times its scales, as a multiple of its last digit."""
     table = scale_table(scale_format)
     significands = 0 if table.is_power else 2 * (table.fraction_bits + 1)
     return formats.bits + _below(shifts) + significands
 
 
 def _below(shifts: NDArray[np.int64] | None) -> int:
-    """Digits that micro-exponents of two operands add below the products' last."""
+    """Digits that micro-exponents of both operands add below the products' last digit."""
     return 0 if shifts is None else MICRO_DIGITS

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..cached import cached_property
+from ..arrays import cached_property
 from ..products import NO_EXPONENT
 from ..rounding import F64
 from ..schemes.operand import BlockScale, Layout, Operand
@@ -15,7 +15,7 @@ from ..trace import Recorder
 from ..wide import CARRIER_BITS, exact_sum_fits
 
 I64 = NDArray[np.int64]
-FACTOR_BITS = 32  # of the significands of a block's scales together: terms stay exact float64
+FACTOR_BITS = 32  # at most, of a block's scale significands together: terms stay exact float64
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class OperandStep:
 
     @property
     def size(self) -> int:
-        """Elements."""
+        """Number of elements."""
         return self.stop - self.start
 
     @cached_property
@@ -45,29 +45,29 @@ class OperandStep:
 
     @cached_property
     def products(self) -> F64:
-        """(n, t), special terms as 0."""
+        """Products (n, t), special terms as 0."""
         return self._products if self._finite.all() else np.where(self._finite, self._products, 0.0)
 
     @cached_property
     def _scales(self) -> tuple[F64 | None, I64]:
-        """Significands and exponents of both operands' scales, multiplied."""
+        """Significand and exponent of the product of both operands' scales."""
         significand, exponent = None, np.zeros(self.steps.n, np.int64)
         for scale, rows in self.steps.scales:
             at = rows, self.start // scale.length
             exponent = exponent + scale.exponents[at]
-            mine = scale.significands[at]
-            if not scale.is_power or np.isnan(mine).any():
-                significand = mine if significand is None else significand * mine
+            factor = scale.significands[at]
+            if not scale.is_power or np.isnan(factor).any():
+                significand = factor if significand is None else significand * factor
         return significand, exponent
 
     @property
     def scale(self) -> I64:
-        """The exponents of both scales' unit digits added; (n,)."""
+        """Sum of the exponents of both scales' unit digits, (n,)."""
         return self._scales[1]
 
     @cached_property
     def factor(self) -> F64 | None:
-        """The significands of both scales multiplied (n,), 0 for NaN; None where all are 1."""
+        """Product of both scales' significands (n,), 0 for NaN; None where all are 1."""
         significand = self._scales[0]
         return None if significand is None else np.nan_to_num(significand, nan=0.0)
 
@@ -83,30 +83,35 @@ class OperandStep:
 
     @property
     def lsb(self) -> int:
-        """Every term is a multiple of 2^lsb."""
+        """Exponent of the last digit: every term is a multiple of 2^lsb."""
         return self.steps.lsb
 
     @property
     def term_bits(self) -> int:
-        """Products lie below or at 4, significands of scales below 2."""
+        """Bound of terms: each is at most 2^term_bits times its unit digit.
+
+        A product is at most 4 unit digits; a scale's significand is below 2.
+        """
         return 2 + len(self.steps.significands)
 
     @cached_property
     def largest_unit(self) -> I64:
-        """The largest unit exponent of each step's products (n,); NO_EXPONENT when all are zero."""
+        """Largest unit exponent of the products (n,); NO_EXPONENT when all are zero."""
         return self.largest_units(slice(None))
 
     def largest_units(self, places: slice) -> I64:
-        """`largest_unit` of some of the products."""
+        """`largest_unit` of the products at `places`."""
         columns = slice(self.start, self.stop)
         a = self.steps.a.units[self.steps.rows_a, columns]
         b = self.steps.b.units[self.steps.rows_b, columns]
-        units = np.where(self.products == 0, np.int16(NO_EXPONENT), a + b)  # fits int16, twice too
+        units = np.where(
+            self.products == 0, np.int16(NO_EXPONENT), a + b
+        )  # int16 holds two NO_EXPONENT
         return units[:, places].max(axis=-1, initial=NO_EXPONENT).astype(np.int64)
 
     @cached_property
     def special(self) -> NDArray[np.uint8]:
-        """The class of special terms of each dot product (n,), 0 where all are finite."""
+        """Class of the special terms of each dot product (n,); 0 where all are finite."""
         significand = self._scales[0]
         nan = np.zeros(self.steps.n, np.bool_) if significand is None else np.isnan(significand)
         classes = np.where(nan, np.uint8(NAN), np.uint8(0))
@@ -118,10 +123,7 @@ class OperandStep:
 
 @dataclass(frozen=True)
 class Terms:
-    """The products of two operands over the columns of one region: multiples of 2^lsb.
-
-    cuts: (start, stop) of every step.
-    """
+    """Products of two operands over the columns of one region. cuts: (start, stop) of each step."""
 
     a: Operand
     b: Operand
@@ -139,30 +141,30 @@ class Terms:
 
     @cached_property
     def lsb(self) -> int:
-        """Every term is a multiple of 2^lsb."""
+        """Exponent of the last digit: every term is a multiple of 2^lsb."""
         return self.a.lsb + self.b.lsb - sum(self.significands)
 
     @property
     def longest(self) -> int:
-        """Terms of the largest step; 1 where there is none."""
+        """Terms of the longest step; 1 without steps."""
         return max((stop - start for start, stop in self.cuts), default=1)
 
 
 @dataclass(frozen=True)
 class OperandSteps(Terms):
-    """The products of the rows `rows_a` of a and `rows_b` of b."""
+    """Products of the rows `rows_a` of a and `rows_b` of b."""
 
     rows_a: I64
     rows_b: I64
 
     @property
     def n(self) -> int:
-        """Dot products."""
+        """Number of dot products."""
         return len(self.rows_a)
 
     @cached_property
     def scales(self) -> tuple[tuple[BlockScale, I64], ...]:
-        """The blocks' scales of both operands, with the rows to take of them."""
+        """Block scales of both operands, each with the rows that products need."""
         sides = ((self.a, self.rows_a), (self.b, self.rows_b))
         return tuple((scale, rows) for side, rows in sides for scale in side.blocks)
 
@@ -189,7 +191,7 @@ def term_bits(a: Layout, b: Layout) -> int:
 
 
 def check_exact(a: Layout, b: Layout) -> None:
-    """ValueError where a term is no float64."""
+    """ValueError where float64 cannot hold a term exactly."""
     scales = significands(a, b)
     bits = sum(scales) + len(scales)
     most = min(FACTOR_BITS, CARRIER_BITS - a.significand_bits - b.significand_bits)

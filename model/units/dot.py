@@ -8,8 +8,6 @@ from numpy.typing import ArrayLike
 
 from ..accumulators import KINDS, MACHINES, PRESETS, Accumulator, any_operands
 from ..accumulators import accumulator as as_accumulator
-from ..datapath import dot_sections
-from ..delays import DEFAULT_DELAYS, DELAYS
 from ..dot import check_operands, dot
 from ..formats import (
     BLOCK_SCALES,
@@ -23,13 +21,15 @@ from ..formats import (
     ScaleFormat,
     block_scale_bits,
 )
-from ..formats.pairs import Pair, format_pairs, pairs_text
+from ..formats.table import Pair, format_pairs, pairs_text
 from ..integers import INTEGER_SCALES, ZERO_POINTS, check_integers
 from ..outputs import IntegerOutput, convert_trace, output_format
-from ..pipeline import Pipeline, place, stage_limits
+from ..pipeline.delays import DEFAULT_DELAYS, DELAYS
+from ..pipeline.placement import Pipeline, place, stage_limits
+from ..pipeline.sections import dot_sections
+from ..pipeline.widths import Widths
 from ..schemes.array import MXArray
 from ..trace import Trace
-from ..widths import Widths
 from .base import LANES, UnitConfig, block_size, stage_count
 from .options import Option, option, options_of, resolved, unit
 

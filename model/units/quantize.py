@@ -26,9 +26,9 @@ from ..formats import (
     block_scale_bits,
 )
 from ..outputs import OUTPUTS
-from ..pipeline import Pipeline, place, stage_limits
+from ..pipeline.placement import Pipeline, place, stage_limits
+from ..pipeline.sections import quantize_sections
 from ..quantize import NONFINITE, SCALE_RULES, quantize
-from ..quantize_datapath import quantize_sections
 from ..schemes.array import ScaledArray
 from ..schemes.grouping import block as block_of
 from ..schemes.quantize import CHUNK, quantized_within, random_words

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from torch import nn
 
 from ...model.errors import one_line
-from ...model.schemes.sweep import RECOMMENDED, pairings
+from ...model.schemes.pairing import RECOMMENDED, pairings
 from .. import RECIPES, Evaluation, Recipe, convert, evaluate
 from .network import Network
 

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ...model.errors import choice, integer
-from ...model.files import read_bytes, read_text
-from ...model.npz import read_array
+from ...model.files import read_array, read_bytes, read_text
 from ...util.data.encoder import OFFLINE, load_encoder
 from ...util.data.sentences import SENTENCES
 from .directory import LARGEST_JSON, load_model

@@ -6,9 +6,9 @@ from numpy.typing import NDArray
 
 from ...model import DotConfig, ElementFormat
 from ...model.outputs import convert
+from ...model.pipeline.widths import Widths
 from ...model.products import NO_EXPONENT, Pair, unit_exponents
 from ...model.steps import MICRO_DIGITS
-from ...model.widths import Widths
 from .bins import Bins, Hits, range_of
 from .item import Batch, micro_bits
 from .scales import are_nan, exponents

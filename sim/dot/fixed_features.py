@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...model import DotConfig
-from ...model.accumulators import Fixed
+from ...model.accumulators import FixedRegister
 from ...model.formats import E8M0, FLOAT32, FloatFormat
 from ...model.products import Pair
 from ...model.steps import MICRO_DIGITS
@@ -30,7 +30,7 @@ class Register:
     """The register of a unit, of which `rule` is the accumulator."""
 
     config: DotConfig
-    rule: Fixed
+    rule: FixedRegister
 
     @property
     def top(self) -> int:

@@ -17,7 +17,7 @@ from cocotb.clock import Clock
 from ...hw.dot.unit import section_values
 from ...hw.verilog.fields import fields
 from ...model import DotConfig
-from ...model.pipeline import Pipeline
+from ...model.pipeline.placement import Pipeline
 from ..engine.job import UnitJob
 from .item import product_of
 from .subject import DotPins

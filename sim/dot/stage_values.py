@@ -13,11 +13,10 @@ from ...hw.arithmetic.floats import narrow_nan
 from ...model import DotConfig
 from ...model.formats import FLOAT32
 from ...model.outputs import convert
+from ...model.pipeline.widths import GroupWidths, Widths
 from ...model.products import Pair
 from ...model.steps import MICRO_DIGITS
-from ...model.term_widths import GroupWidths
 from ...model.trace import Trace
-from ...model.widths import Widths
 from .item import Batch, outcome
 
 

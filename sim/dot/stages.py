@@ -14,9 +14,9 @@ from amaranth.lib import data
 
 from ...hw.dot.unit import section_values
 from ...model import DotConfig
+from ...model.pipeline.widths import Widths
 from ...model.products import Pair
 from ...model.trace import Trace
-from ...model.widths import Widths
 from .item import Batch
 from .scales import are_nan
 from .stage_values import COMPARE, StageStep

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from ...model import DotConfig
 from ...model.errors import integer, one_line
+from ...model.files import opened
 from ...model.formats.codes import code_dtype
-from ...model.npz import opened
 from ...model.trace import FLAG_NAMES
 from ...util.files import write_file
 from .item import Batch, predict

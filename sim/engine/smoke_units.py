@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ...model import DotConfig, DotQuantizeConfig, MatmulConfig, QuantizeConfig, accumulator
-from ...model.pipeline import stage_limits
+from ...model.pipeline.placement import stage_limits
 from ..kinds import kind_of
 from .job import UnitJob
 from .regression_units import ACCUMULATORS, EVERY_ELEMENT, Unit, default_matrix

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from ...model import E8M0, ElementFormat, QuantizeConfig
 from ...model.formats import E4M3
-from ...model.scale_rules import shared_exponent
-from ...model.schemes.exact import quotient
+from ...model.rounding import quotient
+from ...model.schemes.scales import shared_exponent
 from ...model.units.quantize import PAIR
 from ..bench.operands import (
     CLASSES,

@@ -10,8 +10,7 @@ from fuzz import WORDS, fuzz, misspelt, outcome
 from mxdot.cli import main
 from mxdot.model import MACHINES, PRESETS, DotConfig, accumulator, format_pairs
 from mxdot.model.formats import FORMATS, scale_format
-from mxdot.model.formats.pairs import pairs_text
-from mxdot.model.formats.table import SCALE_FORMATS
+from mxdot.model.formats.table import SCALE_FORMATS, pairs_text
 from mxdot.model.outputs import INTEGER_OUTPUTS, OUTPUTS, output_format
 from mxdot.model.schemes import SCHEMES, scheme
 

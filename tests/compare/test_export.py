@@ -15,7 +15,7 @@ from mxdot.compare.studies import Comparison, Row
 from mxdot.compare.studies.export import export, schema_markdown
 from mxdot.model import DotConfig
 from mxdot.model.accumulators import KINDS
-from mxdot.model.datapath import dot_sections
+from mxdot.model.pipeline.sections import dot_sections
 from mxdot.util.charts.palette import SECTIONS, family, format_colours, grouped
 from mxdot.util.tables import flat_columns, flat_type
 

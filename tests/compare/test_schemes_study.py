@@ -13,9 +13,9 @@ from mxdot.compare.schemes import DEFAULT_DATA, clip, family, matrices, measure,
 from mxdot.compare.schemes.data import Pair
 from mxdot.compare.schemes.measure import Measured
 from mxdot.compare.schemes.outputs import write
-from mxdot.model.scale_rules import SCALE_RULES
 from mxdot.model.schemes import SCHEMES, Limits, matmul, quantize, storage
-from mxdot.model.schemes.sweep import pairings, schemes
+from mxdot.model.schemes.pairing import pairings, schemes
+from mxdot.model.schemes.scheme import SCALE_RULES
 
 SMALL = {"rows": 128, "length": 128}
 

@@ -15,6 +15,8 @@ from fuzz import damaged, fuzz, misspelt, outcome
 from mxdot import gpu
 from mxdot.gpu.schemes import quantize as quantize_scheme
 from mxdot.gpu.tensors.store import KEY
+from mxdot.model import E2M1, E4M3
+from mxdot.model.schemes.files import described
 
 X = torch.from_numpy(generator("store").standard_normal((4, 64), "f4"))
 TENSORS = {
@@ -25,6 +27,8 @@ TENSORS = {
         for name in ("nvfp4", "int4_affine_g128:b32", "mixed4", "mx9")
     },
 }
+
+SHAPE = {"block_size": 32, "axis": 1, "padding": 0}
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +84,7 @@ def test_facts(whole, tmp_path, data):
         ("[]", "its 'mxdot' must be facts by name"),
         ('{"mx": 3}', "its 'mxdot' must be facts by name"),
         ('{"mx": {}}', "'format'"),
-        ('{"no": {"format": "e4m3", "block_size": 32, "axis": 1, "padding": 0}}', "no.codes"),
+        (json.dumps({"no": {"format": described(E4M3), **SHAPE}}), "no.codes"),
     ],
 )
 def test_facts_that_are_none(whole, tmp_path, facts, message):
@@ -110,7 +114,7 @@ def test_a_file_does_not_vouch_for_its_codes(tmp_path):
     """`valid` is a word of the program's, not of a file's."""
     parts = {"x.codes": torch.full((1, 32), 255, dtype=torch.uint8)}
     parts["x.scales"] = torch.full((1, 1), 127, dtype=torch.uint8)
-    facts = {"format": "e2m1", "block_size": 32, "axis": 1, "padding": 0, "valid": True}
+    facts = {"format": described(E2M1), **SHAPE, "valid": True}
     save_file(parts, tmp_path / "odd.safetensors", metadata={KEY: json.dumps({"x": facts})})
     with pytest.raises(ValueError, match="codes"):
         gpu.load(tmp_path / "odd.safetensors")

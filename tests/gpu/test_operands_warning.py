@@ -7,7 +7,7 @@ import torch
 
 from mxdot.gpu import matmul, quantize, schemes
 from mxdot.model import OperandsWarning
-from mxdot.model.accumulators import operands
+from mxdot.model.accumulators import machine
 from mxdot.nn import MXLinear, Recipe, convert
 from operands_warning_cases import FP8, line
 
@@ -16,7 +16,7 @@ E2M1 = quantize(torch.ones(4, 32), "e2m1")
 
 @pytest.fixture(autouse=True)
 def as_in_a_new_process():
-    operands._warn.cache_clear()
+    machine._warn.cache_clear()
 
 
 def caught(call):

@@ -15,6 +15,7 @@ from mxdot.gpu.schemes import ScaledTensor, quantize
 from mxdot.model import schemes as model
 from mxdot.model.formats import ROUNDINGS
 from mxdot.model.quantize import NONFINITE
+from mxdot.model.rounding import quotient
 from mxdot.model.schemes import (
     BFLOAT16,
     FLOAT32,
@@ -29,7 +30,6 @@ from mxdot.model.schemes import (
     tile,
 )
 from mxdot.model.schemes.array import Scaled
-from mxdot.model.schemes.exact import quotient
 from mxdot.model.schemes.quantize import quantized
 from quantize_cases import FLOAT32_MAX, random_blocks, with_nonfinite
 from scheme_cases import MX, random_array, shrunk

@@ -1,16 +1,10 @@
 """Files keep all that a format is."""
 
-import json
-
-import pytest
 import torch
-from safetensors import safe_open
-from safetensors.torch import save_file
 
 from gpu_refusals_cases import CODES, SCALES, X
 from mxdot import gpu
 from mxdot.gpu import MXTensor, schemes
-from mxdot.gpu.tensors.store import KEY
 from stored_formats import E3M3, own_scheme
 
 
@@ -25,18 +19,3 @@ def test_own_formats_have_their_values(tmp_path):
         assert torch.equal(loaded[name].dequantize(), x.dequantize())
     assert loaded["mx"].format == E3M3
     assert loaded["own"].scheme == tensors["own"].scheme
-
-
-@pytest.mark.parametrize("fmt", ["e4m3", "int8", "bf16"])
-def test_files_that_keep_names(tmp_path, fmt):
-    x = gpu.quantize(X, fmt)
-    gpu.save(tmp_path / "x", {"x": x})
-    with safe_open(tmp_path / "x", "pt") as file:
-        facts = json.loads(file.metadata()[KEY])
-        parts = {f"x.{part}": file.get_tensor(f"x.{part}") for part in ("codes", "scales")}
-    assert facts["x"]["format"]["name"] == fmt
-    facts["x"]["format"] = fmt
-    save_file(parts, tmp_path / "x", metadata={KEY: json.dumps(facts)})
-    loaded = gpu.load(tmp_path / "x")["x"]
-    assert loaded.format == x.format
-    assert torch.equal(loaded.dequantize(), x.dequantize())

@@ -19,8 +19,8 @@ from mxdot.model import DotConfig
 from mxdot.model.accumulators import NAN_DEFAULT, NAN_NVIDIA
 from mxdot.model.formats import BFLOAT16, FLOAT16, FloatFormat
 from mxdot.model.outputs import convert
+from mxdot.model.pipeline.widths import Widths
 from mxdot.model.rounding import two_sum
-from mxdot.model.widths import Widths
 
 # Neighbourhoods of zero, of the smallest normal and of 1, ties, and the largest.
 CORNERS = [

@@ -19,7 +19,7 @@ from mxdot.hw.arithmetic.normalize import Normalizer, leading_zeros
 from mxdot.hw.arithmetic.shift import ShiftRight, place_left, place_right, shift_left
 from mxdot.hw.dot.alignment_shifter import AlignShifter
 from mxdot.model import DotConfig
-from mxdot.model.widths import Widths
+from mxdot.model.pipeline.widths import Widths
 
 
 def integers(rng: np.random.Generator, width: int, shape) -> np.ndarray:

@@ -17,9 +17,9 @@ from mxdot.hw.arithmetic.scale import ScaleAdder, ScaleMultiplier
 from mxdot.hw.dot.decode import ElementDecoder
 from mxdot.hw.dot.lane import ProductLane, ProductLayout
 from mxdot.model import E4M3, E8M0, FORMATS, MX_FORMATS, DotConfig, ElementFormat, format_pairs
+from mxdot.model.pipeline.widths import Widths
 from mxdot.model.products import product_table
 from mxdot.model.specials import NAN, NEGATIVE_INF, POSITIVE_INF
-from mxdot.model.widths import Widths
 
 FORMAT_PAIRS = list(product(MX_FORMATS, MX_FORMATS))
 # Lists with every format on each side, and with the same format under several modes.

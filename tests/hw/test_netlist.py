@@ -20,7 +20,7 @@ from mxdot.hw.dot.convert import Convert
 from mxdot.hw.dot.lane import ProductLane
 from mxdot.model import DotConfig
 from mxdot.model.outputs import FLOAT16
-from mxdot.model.widths import Widths
+from mxdot.model.pipeline.widths import Widths
 from netlist import wiring_value
 
 

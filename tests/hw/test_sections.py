@@ -16,8 +16,8 @@ from mxdot.hw.dot.sections import build
 from mxdot.hw.dot.window import Window
 from mxdot.model import DotConfig
 from mxdot.model.accumulators import NAN_DEFAULT, Accumulator, Fixed
+from mxdot.model.pipeline.widths import Widths
 from mxdot.model.products import NO_EXPONENT
-from mxdot.model.widths import Widths
 
 
 class Datapath:

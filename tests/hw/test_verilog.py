@@ -26,7 +26,7 @@ from mxdot.hw.hierarchy import Library, module_name, submodule, used
 from mxdot.hw.top import Top
 from mxdot.hw.verilog import TOPS
 from mxdot.model import DotConfig
-from mxdot.model.widths import Widths
+from mxdot.model.pipeline.widths import Widths
 from odd_names import ODD
 from verilog_text import (
     KINDS,

@@ -17,7 +17,7 @@ from compare import FULL
 from mxdot.hw import generate
 from mxdot.hw.verilog import default_top
 from mxdot.model import accumulator
-from mxdot.model.delays import DELAYS
+from mxdot.model.pipeline.delays import DELAYS
 from mxdot.model.units import (
     DotConfig,
     DotQuantizeConfig,

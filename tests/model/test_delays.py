@@ -9,10 +9,10 @@ from mxdot.hw.hierarchy import used
 from mxdot.hw.verilog import TOPS, generate
 from mxdot.model import PRESETS, DotConfig, DotQuantizeConfig, MatmulConfig
 from mxdot.model.accumulators import KINDS, accumulator
-from mxdot.model.delays import DEFAULT_DELAYS, DELAYS, RATIOS
 from mxdot.model.integers import ZERO_POINTS
 from mxdot.model.outputs import OUTPUTS
-from mxdot.model.pipeline import Section, place
+from mxdot.model.pipeline.delays import DEFAULT_DELAYS, DELAYS, RATIOS
+from mxdot.model.pipeline.placement import Section, place
 from wrong_units import run_small
 
 PROCESSES = [name for name in DELAYS if name != DEFAULT_DELAYS]

@@ -11,7 +11,7 @@ import pytest
 
 from fuzz import refusal
 from mxdot.model import files
-from mxdot.model.npz import ROOM, opened, read_array
+from mxdot.model.files import ROOM, opened, read_array
 from mxdot.model.schemes import load as load_scheme
 from mxdot.sim.dot.vectors import load as load_vectors
 from mxdot.util.data.tensors import load_tensors

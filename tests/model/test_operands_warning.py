@@ -18,7 +18,7 @@ from mxdot.model import (
     schemes,
     unscaled,
 )
-from mxdot.model.accumulators import any_operands, operands
+from mxdot.model.accumulators import any_operands, machine
 from mxdot.model.formats import MX_FORMATS
 from mxdot.verify.probe.black_boxes import ModelUnit
 from operands_warning_cases import FP8, line
@@ -29,7 +29,7 @@ OWN = Preset(name="own", terms=4, fraction_bits=9, nan=0x7FC00000, source="")
 
 @pytest.fixture(autouse=True)
 def as_in_a_new_process():
-    operands._warn.cache_clear()
+    machine._warn.cache_clear()
 
 
 def caught(call):

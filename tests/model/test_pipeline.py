@@ -6,7 +6,7 @@ import pytest
 
 from compare import some
 from mxdot.model import PRESETS, DotConfig, DotQuantizeConfig, accumulator
-from mxdot.model.pipeline import Pipeline, Section, cut_finer, place, stage_limits
+from mxdot.model.pipeline.placement import Pipeline, Section, cut_finer, place, stage_limits
 
 ACCUMULATORS = ("exact", "aligned:13", "fused:25", "fixed:48:-20", "float32", "int32", *PRESETS)
 LANES = (4, 16, 32, 128)

@@ -14,6 +14,7 @@ from compare import generator
 from mxdot.model import quantize as quantize_mx
 from mxdot.model.formats import ROUNDINGS
 from mxdot.model.quantize import NONFINITE
+from mxdot.model.rounding import quotient
 from mxdot.model.schemes import (
     BFLOAT16,
     E8M0,
@@ -24,7 +25,6 @@ from mxdot.model.schemes import (
     block,
     quantize,
 )
-from mxdot.model.schemes.exact import quotient
 from quantize_cases import FLOAT32_MAX, random_blocks, with_nonfinite
 from scheme_cases import MX, shrunk
 from schemes_cases import check

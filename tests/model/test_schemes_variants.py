@@ -7,9 +7,9 @@ import pytest
 
 import rational_schemes as oracle
 from compare import generator
-from mxdot.model.scale_rules import SCALE_RULES
 from mxdot.model.schemes import SCHEMES, quantize, scheme
-from mxdot.model.schemes import variants as of
+from mxdot.model.schemes import table as of
+from mxdot.model.schemes.scheme import SCALE_RULES
 
 NAMES = ("mxfp8_e4m3", "mxfp4", "msfp12", "mx9", "mixed4", "nvfp4", "int4_g32", "vsquant4_u4")
 

@@ -1,27 +1,16 @@
-"""Files keep all that a format is, and files that keep names alone still have their values."""
+"""Files keep all that a format is."""
 
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from mxdot.model.formats import E4M3, E8M0, INT8, FloatFormat, IntegerFormat, PowerFormat
-from mxdot.model.formats.stored import described, restored
 from mxdot.model.schemes import SCHEMES, ScaledArray, load, quantize, save
-from mxdot.model.schemes.files import scheme_of
+from mxdot.model.schemes.files import described, restored
 from stored_formats import E3M3, NARROW, OTHER_E4M3, own_scheme
-
-BY_NAME = json.loads(Path(__file__).with_name("schemes_by_name.json").read_text())
-"""The descriptions of schemes in files that keep the names of formats."""
-
-
-@pytest.mark.parametrize("text", BY_NAME, ids=lambda text: text["name"])
-def test_files_that_keep_names(text):
-    scheme = SCHEMES[text["name"]]
-    assert scheme_of(text) == scheme
 
 
 def test_own_formats_have_their_values(tmp_path):

@@ -15,7 +15,7 @@ import pytest
 from cases import Cases
 from compare import generator
 from mxdot.model import FORMATS, DotConfig, ElementFormat, MXArray
-from mxdot.model.widths import Widths
+from mxdot.model.pipeline.widths import Widths
 from unit_bench import Work, drive, join, products, simulate
 
 PAIRS = list(product(FORMATS, repeat=2))

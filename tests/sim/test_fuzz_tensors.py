@@ -11,7 +11,7 @@ from safetensors.numpy import save as safetensors_bytes
 
 from compare import generator
 from fuzz import damaged, fuzz, misspelt, outcome
-from mxdot.model.npz import read_array
+from mxdot.model.files import read_array
 from mxdot.model.schemes import Limits, load, save
 from mxdot.model.schemes import quantize as quantize_scheme
 from mxdot.sim.dot.vectors import load as load_vectors

@@ -6,7 +6,7 @@ from amaranth.sim import Simulator
 
 from compare import generator
 from mxdot.model import MX_FORMATS
-from mxdot.model.widths import Widths
+from mxdot.model.pipeline.widths import Widths
 from mxdot.synth import Flow, measure
 from mxdot.synth.area_report import LANES, ProductsOnly, clocked, entries, main, sections
 

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from mxdot.model.delays import DELAYS, RATIOS
+from mxdot.model.pipeline.delays import DELAYS, RATIOS
 from mxdot.synth.processes import PROCESSES
 
 TOOL = Path(__file__).parents[2] / "tools" / "section_delays.py"

@@ -39,7 +39,7 @@ SYMBOLS = {  # by family, as SVG paths around 0 that reach from -1 to 1
     "other": CROSS,
 }
 
-SECTIONS = {  # what a section does: its colour, and the sections of `model/datapath.py` that do it
+SECTIONS = {  # task: its colour, and its sections of `model/pipeline/sections.py`
     "multiply": (BLUE, ("decode", "multiply")),
     "largest exponent": (SKY, ("largest",)),
     "align": (ORANGE, ("offset", "align", "place", "join")),

@@ -16,7 +16,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ...model.errors import cell_text
-from ...model.npz import opened
+from ...model.files import opened
 from .tensors import LARGEST, REAL_FILE, SUFFIXES, load_values
 
 F32 = NDArray[np.float32]

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from ...model.blocks import as_float32
 from ...model.errors import one_line
-from ...model.files import check_file
+from ...model.files import check_file, opened, read_array
 from ...model.formats import E4M3, E4M3FNUZ, E5M2, E5M2FNUZ, ElementFormat
-from ...model.npz import opened, read_array
 from ...model.units import DotConfig
 
 SUFFIXES = (".npz", ".npy", ".safetensors")

@@ -38,7 +38,7 @@ from ...model.formats import (
     FloatFormat,
     IntegerFormat,
 )
-from ...model.widths import Widths
+from ...model.pipeline.widths import Widths
 from .claim import Claim
 from .observer import Rule, component
 from .rounding import round_to

@@ -1,12 +1,12 @@
-"""The sections of a datapath and where its registers stand, as data.
+"""Sections of a datapath, and the places of its registers.
 
-A section is combinational; a register may stand after each one. Some registers are part of the
-function: the one that holds the running value is always there. The others are chosen so that the
-slowest stretch between two registers is as fast as it can be, by the sections' delays, and the
-others have slack.
-Sections that are joined, as a loop's, stay together until all other places have a register; where
-products are interleaved, a loop has registers like any other place, as many as there are products
-that keep it busy.
+A section is combinational; a register may stand after each section. The register of the running
+value is always there. The other registers make the slowest stretch between two registers as fast as
+the sections' delays allow, and give the other stretches slack.
+
+Joined sections, those of a loop, stay together until every other place has a register. With
+interleaved products a loop has registers like any other place: at most one per product, so that the
+products keep the loop busy.
 """
 
 from bisect import bisect_left
@@ -16,19 +16,21 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 SLACK = 0.75
-"""Of the slowest stretch: synthesis sizes up what is as slow, for more area than registers take."""
+"""Largest delay of other stretches, as a share of the slowest: synthesis upsizes everything that is
+as slow, which costs more area than registers do."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """`delay`, in any unit, places registers and predicts no time.
+    """A combinational piece of a datapath.
 
-    `number` tells sections of one kind apart. `holds` marks the register after it as the running
-    value's; `loop` marks sections through which that value passes on its way round. `joined` marks
-    one that shares a cycle with the section before as long as registers have other places. `beside`
-    marks one that takes nothing from the sections before it, and runs while they do. `bits` is
-    about how many leave it: between places that are equal otherwise registers go where it is least.
-    `cuts` are the delays of the parts into which it can be cut (`cut_finer`), none where it cannot.
+    delay: in any unit; places registers and predicts no time. number: tells sections of one kind
+    apart. holds: the register after the section holds the running value. loop: the running value
+    passes through the section on its way round. joined: shares a cycle with the section before as
+    long as registers have other places. beside: reads nothing of the sections before, and runs in
+    parallel to them. bits: approximate number of output bits; of places that are equal otherwise,
+    registers take the one with the fewest. cuts: delays of the parts that `cut_finer` makes of the
+    section; empty where it stays whole.
     """
 
     kind: str
@@ -43,13 +45,13 @@ class Section:
 
     @property
     def name(self) -> str:
-        """Its kind and number."""
+        """Kind and number."""
         return self.kind if self.number is None else f"{self.kind}{self.number}"
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Sections in order, and the indices of those with a register after them."""
+    """Sections in order, and the indices of the sections with a register after them."""
 
     sections: tuple[Section, ...]
     registered: frozenset[int]
@@ -69,7 +71,7 @@ class Pipeline:
 
     @property
     def slowest(self) -> tuple[Section, ...]:
-        """The sections that share a cycle and take longest, by their delays."""
+        """The sections that share the slowest cycle."""
         edges = [0, *(index + 1 for index in sorted(self.registered)), len(self.sections)]
         return max((self.sections[i:j] for i, j in pairwise(edges)), key=_stretch)
 
@@ -84,17 +86,17 @@ class Pipeline:
 
 
 def cut_finer(parts: tuple[Section, ...]) -> tuple[Section, ...]:
-    """The same datapath with each section that can be cut in its parts, numbered by kind.
+    """The same datapath with sections replaced by their parts, numbered by kind.
 
-    Only where a loop's are among them: it would be the slowest stretch else, whatever is cut.
+    Nothing is cut where the loop stays whole: it would be the slowest stretch in any case.
     """
     if not any(part.loop and part.cuts for part in parts):
         return parts
-    found, numbers = [], Counter[str]()
+    cut, numbers = [], Counter[str]()
     for part in parts:
         for index, delay in enumerate(part.cuts):
             numbers[part.kind] += 1
-            found.append(
+            cut.append(
                 replace(
                     part,
                     delay=delay,
@@ -106,52 +108,52 @@ def cut_finer(parts: tuple[Section, ...]) -> tuple[Section, ...]:
                 )
             )
         if not part.cuts:
-            found.append(part)
-    return tuple(found)
+            cut.append(part)
+    return tuple(cut)
 
 
 def stage_limits(parts: tuple[Section, ...]) -> tuple[int, int]:
-    """The fewest and the most registers that these sections can have."""
+    """The fewest and the most registers of these sections."""
     return sum(s.holds for s in parts), len(parts)
 
 
 def place(parts: tuple[Section, ...], stages: int, interleave: int = 1) -> Pipeline:
-    """The pipeline of `stages` registers whose slowest stretch is as fast as it can be.
+    """The pipeline of `stages` registers with the fastest possible slowest stretch.
 
-    interleave: products in flight, which take turns in a loop of as many registers, or of more
-    where other places are taken.
+    interleave: products in flight. They take turns in a loop of as many registers, or of more where
+    no other place is free. Raises ValueError for fewer stages than `stage_limits` allows.
     """
     least = stage_limits(parts)[0]
     if stages < least:
         raise ValueError(f"stages must be at least {least}, not {stages}")
     if interleave > 1:
-        # Where there are not so many places outside, more go inside, but no more than must.
+        # A loop takes more registers only where places outside it run out.
         limits = range(min(interleave, len(parts)), len(parts) + 1)
-        found = (_places(parts, stages, limit) for limit in limits)
-        registered = next(places for places in found if places is not None)
+        placements = (_places(parts, stages, limit) for limit in limits)
+        registered = next(places for places in placements if places is not None)
         return Pipeline(parts, frozenset(registered))
     starts = [i for i, part in enumerate(parts) if not part.joined]
     groups = [range(i, j) for i, j in pairwise([*starts, len(parts)])]
     whole = [_together([parts[i] for i in group]) for group in groups]
-    registered = {groups[i][-1] for i in _some_places(whole, min(stages, len(whole)))}
+    registered = {groups[i][-1] for i in _places_anywhere(whole, min(stages, len(whole)))}
     spare = stages - len(whole)
-    for group in groups:  # registers that find no place between them go into groups
+    for group in groups:  # registers without a place between groups go inside them
         inside = [parts[i] for i in group]
         if spare > 0 and len(group) > 1:
-            cuts = _some_places(inside, min(spare + 1, len(group)))
+            cuts = _places_anywhere(inside, min(spare + 1, len(group)))
             registered |= {group[i] for i in cuts}
             spare -= len(cuts) - 1
     return Pipeline(parts, frozenset(registered))
 
 
 def _together(group: list[Section]) -> Section:
-    """Sections that share a cycle, as one."""
+    """One section that stands for sections of one cycle."""
     delay = sum(part.delay for part in group)
     loop = any(part.loop for part in group)
     return Section(group[0].kind, delay, holds=group[-1].holds, loop=loop, bits=group[-1].bits)
 
 
-def _some_places(parts: Sequence[Section], stages: int) -> set[int]:
+def _places_anywhere(parts: Sequence[Section], stages: int) -> set[int]:
     """`_places` without a limit for loops."""
     places = _places(parts, stages, stages)
     assert places is not None
@@ -159,11 +161,11 @@ def _some_places(parts: Sequence[Section], stages: int) -> set[int]:
 
 
 def _places(parts: Sequence[Section], stages: int, in_loop: int) -> set[int] | None:
-    """The sections with a register after them, `stages` in all, in each loop at most `in_loop`.
+    """The sections with a register after them: `stages` in all, at most `in_loop` in each loop.
 
-    The slowest stretch is as fast as it can be; then few registers are in a loop, which they slow;
-    then stretches of several sections are below `SLACK` of the slowest if there are places for it;
-    then registers hold few bits, and are late. None when there are not so many places.
+    Preferences, the strongest first: a fast slowest stretch; few registers in loops, which they
+    slow; stretches of several sections below `SLACK` of the slowest; few bits in registers; late
+    registers. None without enough places.
     """
     ends = range(1, len(parts) + 1)
     stretches = sorted({_stretch(parts[i:j]) for j in ends for i in range(j)})
@@ -181,7 +183,7 @@ def _places(parts: Sequence[Section], stages: int, in_loop: int) -> set[int] | N
 
 
 def _stretch(parts: Sequence[Section]) -> int:
-    """What sections take that share a cycle."""
+    """Delay of sections that share a cycle."""
     total = 0
     for part in parts:
         total = max(total, part.delay) if part.beside else total + part.delay
@@ -189,40 +191,40 @@ def _stretch(parts: Sequence[Section]) -> int:
 
 
 def _in_loops(parts: Sequence[Section], places: set[int]) -> int:
-    """How many of the places a running value passes."""
+    """Number of places that lie in loops."""
     return sum(parts[i].loop for i in places)
 
 
 def _best(
     parts: Sequence[Section], stages: int, in_loop: int, reach: Sequence[int]
 ) -> set[int] | None:
-    """The best of the places with stretches that begin within `reach`; None without any."""
-    # The best that ends with a register after `end`, the last of `count` and of `turns` in its
-    # loop: what it costs, and where.
-    found: dict[tuple[int, int, int], tuple[int, int, int, tuple[int, ...]]]
-    found = {(-1, 0, 0): (0, 0, 0, ())}
+    """The best places whose stretches begin within `reach`; None where no places fit."""
+    # Cost and places of the best placement for each key: the last register's section, the number
+    # of registers, and the number of registers in the last one's loop.
+    cheapest: dict[tuple[int, int, int], tuple[int, int, int, tuple[int, ...]]]
+    cheapest = {(-1, 0, 0): (0, 0, 0, ())}
     for end, last in enumerate(parts):
         for start in range(reach[end], end + 1):
-            before = [key for key in found if key[0] == start - 1 and key[1] < stages]
+            before = [key for key in cheapest if key[0] == start - 1 and key[1] < stages]
             for key in before:
                 _, count, turns = key
                 if turns + last.loop > in_loop:
                     continue
-                loops, bits, late, places = found[key]
+                loops, bits, late, places = cheapest[key]
                 cost = loops + last.loop, bits + last.bits, late - end, (*places, end)
-                # Behind the register of a running value another loop begins.
+                # Another loop begins after the register of a running value.
                 here = end, count + 1, 0 if last.holds else turns + last.loop
-                found[here] = min(cost, found.get(here, cost))
+                cheapest[here] = min(cost, cheapest.get(here, cost))
     last = len(parts) - 1
     ends = [last] if parts[last].holds else range(reach[last] - 1, last + 1)
-    some = [cost for key, cost in found.items() if key[0] in ends and key[1] == stages]
-    return set(min(some)[-1]) if some else None
+    costs = [cost for key, cost in cheapest.items() if key[0] in ends and key[1] == stages]
+    return set(min(costs)[-1]) if costs else None
 
 
 def _reach(parts: Sequence[Section], limit: int, joint: float) -> list[int]:
-    """For each section the first with which it can share a cycle; one more where it cannot be.
+    """First section that can share a cycle with each section; the next section if none can.
 
-    limit: of a section alone; joint: of several.
+    limit: largest delay of one section; joint: largest delay of several together.
     """
     first = []
     for end in range(len(parts)):

@@ -1,23 +1,22 @@
-"""The sections of a dot unit's datapath: what its accumulator and its formats need.
+"""Sections of the datapaths of dot units and quantisers.
 
-Delays are picoseconds in ASAP7, measured section by section (`make area-report ARGS=--sections`)
-with E4M3 and 32 lanes and rounded; where they grow with the unit, by a formula that fits. Those of
-other processes are theirs times a ratio (`delays.py`).
+A dot unit's delays are picoseconds in ASAP7, measured with E4M3 and 32 lanes and rounded (`make
+area-report ARGS=--sections`). A fitted formula gives delays that grow with the unit. `delays.py`
+converts them to other processes. A quantiser's delays are rough gate levels.
 """
 
 from itertools import pairwise
 from math import ceil, log
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from ..formats import BFLOAT16, E4M3, FLOAT16, FLOAT32
+from ..outputs import MULTIPLY, SCALE, IntegerOutput
 from .delays import in_process
-from .formats import BFLOAT16, FLOAT16, FLOAT32
-from .outputs import MULTIPLY, SCALE, IntegerOutput
-from .pipeline import Section, cut_finer
-from .widths import FEWER_LEADERS, LEADERS, Widths
+from .placement import Section, cut_finer
+from .widths import FEWER_LEADERS, LEADERS, DotDescription, Widths
 
-if TYPE_CHECKING:
-    from .units.dot import DotConfig
-
+SCALE_DIGITS = E4M3.significand_bits + 1
+"""Digits of the quotient that an E4M3 scale is rounded from."""
 FLOAT_LOOP = (
     Section("distance", 270, loop=True, beside=True, cuts=(100, 170)),
     Section("approach", 290, loop=True, joined=True, cuts=(140, 150)),
@@ -27,17 +26,42 @@ FLOAT_LOOP = (
     Section("normalize", 260, loop=True, joined=True, cuts=(120, 140)),
     Section("round", 230, loop=True, joined=True, holds=True, cuts=(80, 80, 70)),
 )
-"""A block's sum is added to a float32 c."""
+"""Addition of a block's sum to a float32 c."""
 
 
-def dot_sections(config: "DotConfig", finer: bool = False) -> tuple[Section, ...]:
-    """The datapath of a unit; `config` without its `stages`. finer: cut in as many sections as it
-    can be."""
+class DotDatapath(DotDescription, Protocol):
+    """Facts that sections need of a `DotConfig`, whose module imports this one."""
+
+    @property
+    def delays(self) -> str: ...
+    @property
+    def zero_sides(self) -> tuple[str, ...]: ...
+    @property
+    def scale_bits(self) -> int: ...
+
+
+class QuantizeDatapath(Protocol):
+    """Facts that sections need of a `QuantizeConfig`, whose module imports this one."""
+
+    @property
+    def lanes(self) -> int: ...
+    @property
+    def beats(self) -> int: ...
+    @property
+    def divides(self) -> bool: ...
+    @property
+    def quotient_digits(self) -> int: ...
+    @property
+    def select(self) -> int | None: ...
+
+
+def dot_sections(config: DotDatapath, finer: bool = False) -> tuple[Section, ...]:
+    """The datapath of a dot unit with any stages. finer: in as many sections as possible."""
     parts = _sections(config)
     return in_process(cut_finer(parts) if finer else parts, config.delays)
 
 
-def _sections(config: "DotConfig") -> tuple[Section, ...]:
+def _sections(config: DotDatapath) -> tuple[Section, ...]:
     if isinstance(config.out, IntegerOutput):
         return _integer(config)
     running = config.accumulator.running
@@ -49,17 +73,17 @@ def _sections(config: "DotConfig") -> tuple[Section, ...]:
 
 
 def tree_delay(lanes: int) -> int:
-    """Of a tree of comparators, a level for each halving of the lanes."""
+    """Delay of a tree of comparators, which halves the lanes at each level."""
     return 140 * (lanes - 1).bit_length()
 
 
 def compress_delay(before: int, after: int) -> int:
-    """Of full adders that bring words to fewer: three to two at each level."""
+    """Delay of full adders, which turn three words into two at each level."""
     return 30 + 50 * ceil(log(before / after, 1.5))
 
 
 def largest_sections(widths: Widths) -> tuple[Section, ...]:
-    """The largest exponent of a block's products, two levels of the tree at a time."""
+    """Search for the largest exponent of a block's products, two levels of the tree per section."""
     left, parts = widths.config.lanes, []
     while left > 1:
         before, left = left, -(-left // LEADERS)
@@ -71,13 +95,15 @@ def largest_sections(widths: Widths) -> tuple[Section, ...]:
 
 
 def product_bits(widths: Widths) -> int:
-    """Of a product: sign, exponent, significand."""
+    """Bits of a product: sign, exponent, significand."""
     return 1 + widths.exponent_bits + widths.product_bits
 
 
 def factor_sections(widths: Widths, ends_in_rows: bool = True) -> tuple[Section, ...]:
-    """A block's sum times the significands of its scales, where these are no powers of two; added
-    up for a register."""
+    """Product of a block's sum and its scales' significands; no section for powers of two.
+
+    ends_in_rows: leave two rows instead of their sum, which a register needs.
+    """
     if not widths.factor_bits:
         return ()
     rows, delay = (2, 280) if ends_in_rows else (1, 690)
@@ -85,12 +111,12 @@ def factor_sections(widths: Widths, ends_in_rows: bool = True) -> tuple[Section,
 
 
 def multiplier_delay(a_bits: int, b_bits: int) -> int:
-    """Of a multiplier with its last addition: a row of full adders for each digit."""
+    """Delay of a multiplier and its last addition: a row of full adders for each digit."""
     return 300 + 40 * min(a_bits, b_bits)
 
 
 def tree_sections(widths: Widths) -> tuple[Section, ...]:
-    """Terms, or partial products, to two rows or to their total: a tree of full adders."""
+    """Tree of full adders from terms, or partial products, to two rows or to their total."""
     words = widths.partial_sums
     if not widths.has_partial_products:
         words = (widths.config.lanes, *words)
@@ -104,13 +130,13 @@ def tree_sections(widths: Widths) -> tuple[Section, ...]:
 
 
 def _products_tree(widths: Widths) -> tuple[Section, ...]:
-    """Integer codes: partial products, and their tree in several sections."""
+    """Partial products of integer codes, and their tree in several sections."""
     first = widths.partial_sums[0] * widths.total_bits
     return Section("multiply", 340, bits=first), *tree_sections(widths)
 
 
 def _block(widths: Widths) -> tuple[Section, ...]:
-    """What makes a block's products, and their sum where the accumulator takes it exactly."""
+    """Products of a block, and their sum where the accumulator takes it exactly."""
     lanes, sums = widths.config.lanes, widths.config.accumulator.sums_exactly
     if widths.has_partial_products:
         return _products_tree(widths)
@@ -124,8 +150,8 @@ def _block(widths: Widths) -> tuple[Section, ...]:
     return products
 
 
-def _integer(config: "DotConfig") -> tuple[Section, ...]:
-    """A unit whose running value is INT32, and what makes its result of that."""
+def _integer(config: DotDatapath) -> tuple[Section, ...]:
+    """Datapath of a unit whose running value is INT32."""
     out = config.out
     assert isinstance(out, IntegerOutput)
     corrects = bool(config.zero_sides or config.scale_bits)
@@ -138,7 +164,7 @@ def _integer(config: "DotConfig") -> tuple[Section, ...]:
 
 
 def _rescaled(out: IntegerOutput) -> tuple[Section, ...]:
-    """From an INT32 sum to the result."""
+    """Sections from an INT32 sum to the result."""
     if out.rescale == SCALE:
         convert = {FLOAT32.name: (), BFLOAT16.name: (220,), FLOAT16.name: (510,)}[str(out.format)]
         product = Section("float", 570), Section("rescale", 1250), Section("round", 800)
@@ -147,3 +173,34 @@ def _rescaled(out: IntegerOutput) -> tuple[Section, ...]:
     rescale = (Section("rescale", 590 + 10 * out.multiplier_bits),) if multiplies else ()
     limit = (Section("limit", 850 if multiplies else 540),) if out.rescale else ()
     return *rescale, *limit
+
+
+def quantize_sections(config: QuantizeDatapath) -> tuple[Section, ...]:
+    """The datapath of a quantiser."""
+    levels = (config.lanes - 1).bit_length()
+    scale = [Section("scale", 14)]
+    if config.divides:
+        scale = [
+            Section("divisor", 28),
+            *(Section("ratio", 16, i + 1) for i in range(SCALE_DIGITS)),
+            Section("product", 40),
+            Section("divide", 32, 1),
+            *(Section("divide", 16, i) for i in range(2, config.quotient_digits + 1)),
+        ]
+    chooses = []
+    if config.select is not None:
+        chooses = [
+            Section("error", 20),
+            Section("square", 20),
+            *(Section("sum", 14, i + 1) for i in range(levels)),
+            Section("choose", 14),
+        ]
+    return (
+        Section("classify", 5),
+        *(Section("largest", 12, i + 1) for i in range(levels)),
+        *([Section("collect", 14, holds=True)] if config.beats > 1 else []),
+        *scale,
+        Section("align", 26),
+        Section("encode", 20),
+        *chooses,
+    )

@@ -1,21 +1,21 @@
-"""What a section takes in another process than that of the delays that the model states.
+"""Delays of sections in processes other than ASAP7, whose delays `sections.py` states.
 
-It is the stated delay times a ratio, measured for each kind of section of some units in each
-process: `section_delays.toml`, which `tools/section_delays.py` writes. A unit takes the ratios of
-the first of these units that has all of its kinds.
+A delay is ASAP7's times a ratio. `tools/section_delays.py` measures the ratio of each kind of
+section in several units and processes, and writes `section_delays.toml`. A unit takes the ratios of
+the first unit there that has all of its kinds.
 """
 
 import tomllib
 from dataclasses import replace
 from pathlib import Path
 
-from .pipeline import Section
+from .placement import Section
 
 TABLE = Path(__file__).with_name("section_delays.toml")
 DEFAULT_DELAYS = "asap7"
-"""The process of the delays that the model states."""
+"""Process of the delays in `sections.py`."""
 RATIOS: dict[str, dict[str, dict[str, float]]] = tomllib.loads(TABLE.read_text())
-"""By process and unit: the ratio of each kind of section."""
+"""Ratio of each kind of section, by process and unit."""
 DELAYS = (DEFAULT_DELAYS, *RATIOS)
 ALIKE = {
     "narrow": "convert",
@@ -24,13 +24,13 @@ ALIKE = {
     "truncate": "join",
     "halves": "join",
 }
-"""Kinds that take the ratio of another, whose arithmetic is theirs."""
+"""Kinds that take the ratio of another kind with the same arithmetic."""
 
 
 def in_process(parts: tuple[Section, ...], process: str) -> tuple[Section, ...]:
-    """Sections with their delays in a process of `DELAYS`."""
+    """Sections with their delays in `process`, one of `DELAYS`."""
     if process == DEFAULT_DELAYS:
-        # These are added up, so that registers stay where they stand.
+        # Parallel sections count as a sequence here: stored units keep their registers.
         return tuple(replace(part, beside=False) for part in parts)
     kinds = [ALIKE.get(part.kind, part.kind) for part in parts]
     ratios = next(ratios for ratios in RATIOS[process].values() if {*kinds} <= ratios.keys())

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...model.formats import ElementFormat, Specials
 from ...model.widths import OperandWidths
+from ..arithmetic.select import select_by_mode
 
 
 class ElementLayout(data.StructLayout):
@@ -48,12 +49,7 @@ class ElementDecoder(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        formats = self.widths.formats
-        *others, last = dict.fromkeys(formats)
-        chosen = self._decode(m, last)
-        for fmt in others:
-            modes = [mode for mode, selected in enumerate(formats) if selected is fmt]
-            chosen = Mux(self.mode.matches(*modes), self._decode(m, fmt), chosen)
+        chosen = select_by_mode(self.mode, self.widths.formats, lambda fmt: self._decode(m, fmt))
         m.d.comb += self.element.eq(chosen)
         return m
 

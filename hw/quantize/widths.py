@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from amaranth.hdl import Mux, Value, ValueLike
+from amaranth.hdl import Value, ValueLike
 from amaranth.utils import bits_for
 
 from ...model.formats import E8M0, ElementFormat, FloatFormat, Specials
 from ...model.lfsr import WORD_BITS
 from ...model.units.quantize import QuantizeConfig
+from ..arithmetic.select import select_by_mode
 from .errors import largest_error
 
 STICKY_BITS = 2  # a guard bit and a sticky bit
@@ -178,16 +179,7 @@ def select(
     mode: Value,
     value: Callable[[ElementFormat], ValueLike],
 ) -> ValueLike:
-    """`value` of the format that `mode` selects: a chain of two-way choices, equal ones merged."""
-    groups: dict[object, list[int]] = {}
-    values: dict[object, ValueLike] = {}
-    for index, fmt in enumerate(formats):
-        made = value(fmt)
-        key = made if isinstance(made, int) else f"format {index}"
-        groups.setdefault(key, []).append(index)
-        values[key] = made
-    *others, last = groups
-    chosen = values[last]
-    for key in others:
-        chosen = Mux(mode.matches(*groups[key]), values[key], chosen)
-    return chosen
+    """`value` of the format that `mode` selects. Equal integers share a branch."""
+    values = [value(fmt) for fmt in formats]
+    keys = [made if isinstance(made, int) else f"format {i}" for i, made in enumerate(values)]
+    return select_by_mode(mode, keys, dict(zip(keys, values, strict=True)).__getitem__)

@@ -79,6 +79,14 @@ def test_every_code_of_a_decoder_in_every_mode(formats):
             check_decoder(evaluator, widths, pair[side], mode)
 
 
+def test_a_mode_past_the_last_selects_the_last_pair():
+    """The last pair takes one operand's format from the first, the other's from the second."""
+    formats = "e4m3,e5m2,e4m3xe5m2"
+    for side, widths in enumerate((widths_of(formats).a, widths_of(formats).b)):
+        last = format_pairs(formats)[-1][side]
+        check_decoder(Evaluator(ElementDecoder(widths)), widths, last, mode=3)
+
+
 def test_a_decoded_element_is_its_value():
     """The decoder's own reading of its outputs, against the values themselves."""
     fmt, widths = MX_FORMATS["e5m2"], widths_of("e4m3,e5m2,int8").a

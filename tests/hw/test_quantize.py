@@ -36,6 +36,21 @@ def test_every_format_and_rule(source, rounding, nonfinite):
     check_blocks(config, random_blocks(config, np.random.default_rng(1), 6000))
 
 
+@pytest.mark.parametrize(
+    ("formats", "options"),
+    [
+        ("e3m2,e2m3,e5m2", {}),
+        ("e4m3,e5m2,e2m3", {"nonfinite": "element"}),
+        ("e2m1,int8,int4", {"scales": "e4m3"}),
+        ("sm8,sm4,int8", {"micro": True}),
+    ],
+)
+def test_a_mode_past_the_last_selects_the_last_format(formats, options):
+    config = QuantizeConfig(formats, 4, "bfloat16", **options)
+    blocks = random_blocks(config, np.random.default_rng(15), 1000)
+    check_blocks(config, replace(blocks, mode=np.full(1000, 3)))
+
+
 @pytest.mark.parametrize(("fmt", "source"), some(product(EVERY_FORMAT.split(","), SOURCES), 2))
 def test_one_format(fmt, source):
     """A unit of one format has narrower lanes than one with a mode."""

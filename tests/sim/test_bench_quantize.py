@@ -132,6 +132,23 @@ def mode_alone(choose, m):
     m.d.comb += choose.o.codes.eq(choose.i.codes0)
 
 
+THREE = QuantizeConfig("e3m2,e2m3,e5m2", 4, "bfloat16", "floor,ceil,even", stages=2)
+
+
+@breaks(ElementEncoder)
+def fourth_mode(encoder, m):
+    """A mode past the last selects no format."""
+    with m.If(encoder.mode == 3):
+        m.d.comb += encoder.code.eq(0)
+
+
+@breaks(SharedScale)
+def fourth_rule(scale, m):
+    """A rule past the last gives another scale."""
+    with m.If(scale.i.rule == 3):
+        m.d.comb += scale.o.scale.eq(1)
+
+
 WORDS = QuantizeConfig("e5m2,int8", 4, "bfloat16", rounding="stochastic", stages=2)
 
 
@@ -164,6 +181,7 @@ MORE_WRONG = {
     SCALED: [small_remainders],
     MICRO: [first_of_a_pair],
     CHOICE: [last_of_equals, lost_carry, rounded_up, mode_alone],
+    THREE: [fourth_mode, fourth_rule],
 }
 
 
@@ -207,11 +225,15 @@ def test_wrong_units_are_caught(wrong, simulation_dir, tmp_path):
         (forgotten_beat, RANDOM, "words  "),
         (small_remainders, SCALED, "outer scale "),
         (first_of_a_pair, MICRO, ", micro-exponents "),
+        (fourth_mode, THREE, "format e5m2 (mode 2)"),
+        (fourth_rule, THREE, "scale rule even (rule 2)"),
     ],
 )
 def test_more_wrong_units_are_caught(wrong, config, text, simulation_dir, tmp_path):
     wrongs = MORE_WRONG[config]
-    result = run_one_of(wrongs, wrong, config, tmp_path, simulation_dir, **BULK)
+    # Only the bench of cycles sends numbers past the last.
+    options = TRAFFIC if config is THREE else BULK
+    result = run_one_of(wrongs, wrong, config, tmp_path, simulation_dir, **options)
     assert result.mismatches > 0
     for line in ("got  scale 0x", "want scale 0x"):
         assert line in result.report

@@ -6,7 +6,7 @@ others. Registers fill and empty by themselves, by a valid/ready handshake; thos
 never stops take what comes in every cycle.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from operator import or_
 
@@ -61,6 +61,17 @@ class ClockedSection(wiring.Component):
         after = Token(name, {value: self.o.payload[value] for value in self.writes}, self.o.valid)
         m.d.comb += self.o.ready.eq(after.ready)
         return after
+
+
+def whole_or_parts(
+    whole: Callable[..., Section], *parts: Callable[..., Section]
+) -> Callable[..., Section]:
+    """Maker of a section: the whole one, or its part of a number from 1 on (`cut_finer`)."""
+
+    def make(widths: object, number: int | None = None) -> Section:
+        return (whole if number is None else parts[number - 1])(widths)
+
+    return make
 
 
 def _present(values: Mapping[str, ShapeLike]) -> dict[str, ShapeLike]:

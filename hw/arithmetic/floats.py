@@ -1,9 +1,12 @@
-"""Floating-point values between the sections: their layouts, special values and status flags."""
+"""Floating-point values: layouts, special values, flags, the rounder and the adder."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike, signed
-from amaranth.lib import data
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
 
 from ...model.formats import FLOAT32, FloatFormat
+from ..hierarchy import submodule
+from .shift import Normalizer, ShiftRight
 
 EXPONENT_BITS = 11  # signed; holds every exponent of every configuration, scales included
 FLOAT32_BIAS, FLOAT32_EMIN = FLOAT32.bias, FLOAT32.emin
@@ -98,3 +101,162 @@ def merge_special(
         bits.eq(Mux(nan, nan_code, Cat(infinity, negative))),
     ]
     return active, bits
+
+
+def rounds_up(truncated: Value, discarded: Value) -> Value:
+    """Whether RNE of `truncated` with the bits `discarded` below it goes up."""
+    return discarded[-1] & (discarded[:-1].any() | truncated[0])
+
+
+class FloatRounder(wiring.Component):
+    """Rounds (-1)^sign x magnitude x 2^(exponent - W + 1) to `fmt` once; combinational.
+
+    W is `magnitude_bits`. `nearest` rounds to nearest even, otherwise toward zero to
+    `fraction_bits` fraction bits, those of `fmt` or fewer. Subnormals stay; a magnitude of
+    2^(emax + 1) or more, after rounding, is infinite.
+
+    Ports:
+
+    - `sign` in, 1 bit: sign of the value
+    - `magnitude` in, `magnitude_bits`: its magnitude
+    - `exponent` in, `exponent_bits`, signed: that of the magnitude's top bit, at least emin
+    - `result` out, bits of `fmt`; a zero is +0
+    - `overflow` out, 1 bit: the result is infinite
+    - `underflow` out, 1 bit: the result is inexact, and subnormal or zero
+    - `inexact` out, 1 bit: the result is not the value
+    """
+
+    def __init__(
+        self,
+        magnitude_bits: int,
+        *,
+        nearest: bool,
+        fraction_bits: int | None = None,
+        exponent_bits: int = EXPONENT_BITS,
+        fmt: FloatFormat = FLOAT32,
+    ) -> None:
+        most = fmt.mantissa_bits
+        if nearest and fraction_bits not in (None, most):
+            raise ValueError(
+                f"fraction_bits must be {most} to round to nearest, not {fraction_bits}"
+            )
+        self.magnitude_bits, self.nearest = magnitude_bits, nearest
+        self.fraction_bits = most if fraction_bits is None else fraction_bits
+        self.exponent_bits, self.fmt = exponent_bits, fmt
+        super().__init__(
+            {
+                "sign": In(1),
+                "magnitude": In(magnitude_bits),
+                "exponent": In(signed(exponent_bits)),
+                "result": Out(fmt.bits),
+                "overflow": Out(1),
+                "underflow": Out(1),
+                "inexact": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        fmt = self.fmt
+        ones = 2**fmt.exponent_bits - 1  # the exponent field of an infinity
+        # Room for the significand, a guard bit and a sticky bit.
+        bits = max(self.magnitude_bits, self.fraction_bits + 3)
+        normalizer = submodule(m, "normalizer", Normalizer(bits, limit_bits=self.exponent_bits))
+        biased = Signal(signed(self.exponent_bits + 1))
+        top = Signal()
+        m.d.comb += [
+            normalizer.value.eq(Cat(Const(0, bits - self.magnitude_bits), self.magnitude)),
+            # No shift below the exponent of the subnormals.
+            normalizer.limit.eq(self.exponent - fmt.emin),
+            biased.eq(self.exponent + fmt.bias),
+            top.eq(normalizer.result[-1]),
+        ]
+        truncated = normalizer.result[bits - 1 - self.fraction_bits : bits - 1]
+        discarded = normalizer.result[: bits - 1 - self.fraction_bits]
+        up = rounds_up(truncated, discarded) if self.nearest else Const(0, 1)
+        field = Signal(self.exponent_bits)
+        packed = Signal(fmt.mantissa_bits + self.exponent_bits)
+        m.d.comb += [
+            field.eq(Mux(top, biased - normalizer.amount, 0)),
+            packed.eq(Cat(Const(0, fmt.mantissa_bits - self.fraction_bits), truncated, field) + up),
+            self.overflow.eq(packed[fmt.mantissa_bits :] >= ones),
+            self.inexact.eq(discarded.any() | self.overflow),
+            self.underflow.eq(discarded.any() & (packed[fmt.mantissa_bits :] == 0)),
+        ]
+        infinity = Const(ones << fmt.mantissa_bits, fmt.bits - 1)
+        magnitude = Mux(self.overflow, infinity, packed[: fmt.bits - 1])
+        m.d.comb += self.result.eq(Cat(magnitude, self.sign & magnitude.any()))
+        return m
+
+
+class FloatSum(wiring.Component):
+    """a + b, ready for one rounding to at most as many bits as the wider operand; combinational.
+
+    Bits of the smaller operand beyond the three below the wider operand's last are or-ed into the
+    last bit: an odd last bit rounds as whatever was cut off would have.
+
+    Ports:
+
+    - `a` in, `FloatLayout` of `a_bits`: an operand
+    - `b` in, `FloatLayout` of `b_bits`: the other one
+    - `sign` out, 1 bit: sign of the sum
+    - `magnitude` out, `sum_bits`: its magnitude
+    - `exponent` out, `EXPONENT_BITS`, signed: exponent of the magnitude's top bit
+    """
+
+    def __init__(self, a_bits: int, b_bits: int) -> None:
+        self.a_bits, self.b_bits = a_bits, b_bits
+        super().__init__(
+            {
+                "a": In(FloatLayout(a_bits)),
+                "b": In(FloatLayout(b_bits)),
+                "sign": Out(1),
+                "magnitude": Out(self.sum_bits),
+                "exponent": Out(signed(EXPONENT_BITS)),
+            }
+        )
+
+    @property
+    def window(self) -> int:
+        """Bits of the aligned operands."""
+        return max(self.a_bits, self.b_bits) + 3
+
+    @property
+    def sum_bits(self) -> int:
+        return self.window + 1
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        a, b = self.a, self.b
+        align = submodule(m, "align", ShiftRight(self.window, EXPONENT_BITS))
+        # Differences both ways: choosing one is faster than negating the other.
+        a_above_b = Signal(signed(EXPONENT_BITS + 1))
+        b_above_a = Signal(signed(EXPONENT_BITS + 1))
+        b_larger = Signal()
+        larger_sign = Signal()
+        subtract = Signal()
+        larger = Signal(self.window)
+        smaller = Signal(self.window)
+        a_window = Cat(Const(0, self.window - self.a_bits), a.significand)
+        b_window = Cat(Const(0, self.window - self.b_bits), b.significand)
+        total = Signal(signed(self.window + 2))
+        m.d.comb += [
+            a_above_b.eq(a.exponent - b.exponent),
+            b_above_a.eq(b.exponent - a.exponent),
+            b_larger.eq(~b.zero & (a.zero | a_above_b[-1])),
+            align.amount.eq(Mux(b_larger, b_above_a, a_above_b)),
+            larger.eq(Mux(b_larger, b_window, a_window)),
+            align.value.eq(Mux(b_larger, a_window, b_window)),
+            smaller.eq(align.result | align.sticky),
+            larger_sign.eq(Mux(b_larger, b.sign, a.sign)),
+            subtract.eq(a.sign ^ b.sign),
+        ]
+        # The lowest digit carries `subtract` into the sum, which is one carry chain that way.
+        addend = Cat(subtract, smaller ^ subtract.replicate(self.window), subtract.replicate(2))
+        m.d.comb += [
+            total.eq((Cat(Const(1, 1), larger) + addend)[1:]),
+            self.sign.eq(larger_sign ^ total[-1]),
+            self.magnitude.eq(Mux(total[-1], -total, total)),
+            self.exponent.eq(Mux(b_larger, b.exponent, a.exponent) + 1),
+        ]
+        return m

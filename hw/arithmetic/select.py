@@ -1,9 +1,11 @@
-"""Choice by a number that also names the last entry when it is past it."""
+"""Selection of a value by a mode, and of the largest exponent."""
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
-from amaranth.hdl import Mux, Value, ValueLike
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, ValueLike
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -24,3 +26,49 @@ def select_by_mode(
             modes = [number for number, selected in enumerate(keys) if selected == key]
             chosen = Mux(mode.matches(*modes), value(key), chosen)
     return chosen
+
+
+class LargestExponent(wiring.Component):
+    """The largest exponent of the non-zero terms: comparators in a binary tree; combinational.
+
+    Ports:
+
+    - `exponent` in, `count` x `bits`, unsigned: one for each term
+    - `nonzero` in, `count` bits: which terms are not zero
+    - `largest` out, `bits`: their largest exponent, 0 when every term is zero
+    - `any` out, 1 bit: some term is not zero
+    """
+
+    def __init__(self, count: int, bits: int) -> None:
+        self.count, self.bits = count, bits
+        super().__init__(
+            {
+                "exponent": In(data.ArrayLayout(bits, count)),
+                "nonzero": In(count),
+                "largest": Out(bits),
+                "any": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        # A zero term's exponent is masked, so that it takes no part.
+        level: list[Value] = [
+            self.exponent[i] & self.nonzero[i].replicate(self.bits) for i in range(self.count)
+        ]
+        depth = 0
+        while len(level) > 1:
+            depth += 1
+            level = larger_of_pairs(m, f"level{depth}", level)
+        m.d.comb += [self.largest.eq(level[0]), self.any.eq(Cat(self.nonzero).any())]
+        return m
+
+
+def larger_of_pairs(m: Module, name: str, values: Sequence[Value]) -> list[Value]:
+    """The larger one of each pair of unsigned values; one that is left over stays."""
+    larger: list[Value] = []
+    for index in range(0, len(values) - 1, 2):
+        a, b = values[index : index + 2]
+        larger.append(Signal(len(a), name=f"{name}_{index // 2}"))
+        m.d.comb += larger[-1].eq(Mux(a > b, a, b))
+    return larger + list(values[2 * len(larger) :])

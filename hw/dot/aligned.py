@@ -1,5 +1,6 @@
 """Sections of `aligned:F`: largest, offset, align; those of a tree; cut, where a sum has too many
-digits; and the loop of float_loop.py."""
+digits; and the loop of float_loop.py.
+"""
 
 from typing import Any
 
@@ -8,19 +9,16 @@ from amaranth.lib import data
 
 from ...model.formats import FLOAT32
 from ...model.widths import FEWER_LEADERS, LEADERS, Widths
-from ..arithmetic.adder_tree import signed_word
-from ..arithmetic.largest import larger_of_pairs
-from ..arithmetic.normalize import leading_zeros
+from ..arithmetic.adders import signed_word
 from ..arithmetic.scale import SCALE_SHAPE
-from ..arithmetic.shift import ShiftBy
+from ..arithmetic.select import larger_of_pairs
+from ..arithmetic.shift import ShiftBy, leading_zeros
 from ..hierarchy import submodule
-from ..pipeline import Section
+from ..pipeline import Section, whole_or_parts
 from . import float_loop
-from .alignment_shifter import AlignShifter, places_around
-from .block import TREE, loop_values, top_bias, words_shape
-from .factor import BlockFactor
+from .block import TREE, BlockFactor, loop_values, top_bias, words_shape
+from .lane import AlignShifter, places_around
 from .multiply import compress_negatives, negatives_shape, products_shape
-from .parts import whole_or_parts
 from .window import range_value, sticky_bits, window_of
 
 

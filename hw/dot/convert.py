@@ -1,22 +1,25 @@
-"""Section `convert`: the running value to the output, by one RNE where that is narrower."""
+"""Sections `convert` and `narrow`: from and to a running value, each with one RNE.
+
+`convert` makes the output of the running value, `narrow` a 16-bit running value of the caller's c.
+"""
 
 from collections.abc import Mapping
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, ShapeLike, Signal, Value, signed
 
 from ...model.formats import FLOAT32, FloatFormat
+from ...model.widths import Widths
 from ..arithmetic.floats import (
     EXPONENT_BITS,
     FLOAT32_BIAS,
     FLOAT32_FRACTION,
     FLOAT32_ONES,
     RunningLayout,
+    rounds_up,
     special_of_float,
     unpack_float,
 )
-from ..arithmetic.normalize import Normalizer
-from ..arithmetic.round import rounds_up
-from ..arithmetic.shift import ShiftRight
+from ..arithmetic.shift import Normalizer, ShiftRight
 from ..hierarchy import submodule
 from ..pipeline import Section
 
@@ -122,3 +125,42 @@ def _normalized(m: Module, bits: Value, fmt: FloatFormat) -> tuple[Value, Value,
         field.eq(Mux(normalizer.result[-1], biased, 0)),
     ]
     return normalizer.result[:-1], field, narrow.sign
+
+
+class Narrow(Section):
+    """RNE of c, with its flags; a NaN stays one, whatever its bits."""
+
+    def __init__(self, widths: Widths) -> None:
+        self.fmt = widths.running
+        super().__init__({"c": 32}, {"narrow_c": RunningLayout(self.fmt)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        narrow, raised = rounded(m, self.i.c, self.fmt)
+        c = self.i.c
+        nan = c[FLOAT32.mantissa_bits : 31].all() & c[: FLOAT32.mantissa_bits].any()
+        quiet = Mux(nan, 1 << (self.fmt.mantissa_bits - 1), 0)
+        m.d.comb += self.o.narrow_c.c.eq(narrow | quiet)
+        for name, flag in raised.items():
+            m.d.comb += self.o.narrow_c.flags[name].eq(flag)
+        return m
+
+
+def c_value(widths: Widths) -> dict[str, ShapeLike]:
+    """What a section reads that starts from the caller's c: `c`, or `narrow_c` where it is that."""
+    if widths.running == FLOAT32:
+        return {"c": 32}
+    return {"narrow_c": RunningLayout(widths.running)}
+
+
+def first_c(section: Section) -> Value:
+    """Bits of the c that a dot product starts from."""
+    return section.i.narrow_c.c if "narrow_c" in section.reads else section.i.c
+
+
+def carried(section: Section, name: str) -> Value:
+    """A flag so far: that of the blocks before, or with `first` of the rounding of c."""
+    kept = ~section.i.first & section.i.running.flags[name]
+    if "narrow_c" in section.reads:
+        kept |= section.i.first & section.i.narrow_c.flags[name]
+    return kept

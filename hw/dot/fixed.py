@@ -10,19 +10,18 @@ from ..arithmetic.floats import (
     FLOAT32_EMIN,
     FLOAT32_FRACTION,
     FlagsLayout,
+    FloatRounder,
     RunningLayout,
     SpecialLayout,
     merge_special,
     special_of_float,
     unpack_float,
 )
-from ..arithmetic.round import FloatRounder
 from ..arithmetic.scale import SCALE_SHAPE
 from ..arithmetic.shift import ShiftRight
 from ..hierarchy import submodule
 from ..pipeline import Section
-from .block import BLOCK
-from .factor import TotalFactor, scaled_total_bits
+from .block import BLOCK, TotalFactor, scaled_total_bits
 from .multiply import special_shape
 
 

@@ -18,7 +18,7 @@ from ..arithmetic.adders import (
 from ..arithmetic.columns import Bit, Columns
 from ..arithmetic.floats import EXPONENT_BITS, RunningLayout
 from ..pipeline import Section
-from .narrow import c_value, carried, first_c
+from .convert import c_value, carried, first_c
 from .window import BlocksLayout, ReachLayout, TotalLayout, Window, window_of
 
 CUT_BLOCK = 6  # digits of a block of an addition that is cut before its carries

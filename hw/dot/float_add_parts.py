@@ -15,6 +15,7 @@ from ..arithmetic.adders import (
 from ..arithmetic.columns import Bit
 from ..arithmetic.floats import EXPONENT_BITS, RunningLayout
 from ..pipeline import Section
+from .convert import c_value
 from .float_add import (
     CUT_BLOCK,
     above_window,
@@ -29,7 +30,6 @@ from .float_add import (
     significand_of,
     words_of,
 )
-from .narrow import c_value
 from .window import BlocksLayout, ReachLayout, TotalLayout, Window, window_of
 
 NEAR_LEVELS = 3

@@ -25,7 +25,7 @@ kept, and the one that makes a two's complement of them joins the rounding.
 
 from collections.abc import Callable
 
-from ..pipeline import Section
+from ..pipeline import Section, whole_or_parts
 from .float_add import Add, Approach, Carry, Distance
 from .float_add_parts import (
     AddInBlocks,
@@ -47,7 +47,6 @@ from .float_round_parts import (
     RoundResult,
     RoundUp,
 )
-from .parts import whole_or_parts
 
 SECTIONS: dict[str, Callable[..., Section]] = {
     "distance": whole_or_parts(Distance, ChooseBefore, WholeDistance),

@@ -10,7 +10,7 @@ from ...model.formats import FloatFormat
 from ...model.widths import Widths
 from ..arithmetic.adders import increment, named
 from ..arithmetic.floats import EXPONENT_BITS, RunningLayout, narrow_nan, special_of_float
-from ..arithmetic.normalize import leading_zeros
+from ..arithmetic.shift import leading_zeros
 from ..pipeline import Section
 from .multiply import special_shape
 from .window import (

@@ -6,7 +6,7 @@ from amaranth.lib import data
 from ...model.widths import Widths
 from ..arithmetic.adders import SKIPPED, increment_groups, skips
 from ..arithmetic.floats import EXPONENT_BITS, RunningLayout
-from ..arithmetic.normalize import leading_zeros
+from ..arithmetic.shift import leading_zeros
 from ..pipeline import Section
 from .float_round import (
     case_inputs,

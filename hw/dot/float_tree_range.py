@@ -1,5 +1,6 @@
 """Sections `tree1`, `tree2`, ... of `float32` where operands have the exponents of a float32 or
-nearly: products and sums may be subnormal, and may overflow."""
+nearly: products and sums may be subnormal, and may overflow.
+"""
 
 from collections.abc import Mapping
 
@@ -9,21 +10,20 @@ from amaranth.lib.wiring import In, Out
 
 from ...model.formats import FLOAT32
 from ...model.widths import Widths
-from ..arithmetic.float_sum import FloatSum
 from ..arithmetic.floats import (
     EXPONENT_BITS,
     FLOAT32_EMIN,
     FlagsLayout,
     FloatLayout,
+    FloatRounder,
+    FloatSum,
     SpecialLayout,
     merge_special,
     special_of_float,
     unpack_float,
 )
-from ..arithmetic.normalize import Normalizer
-from ..arithmetic.round import FloatRounder
 from ..arithmetic.scale import SCALE_SHAPE
-from ..arithmetic.shift import ShiftRight
+from ..arithmetic.shift import Normalizer, ShiftRight
 from ..hierarchy import submodule
 from ..pipeline import Section
 from .lane import ProductLayout

@@ -14,16 +14,15 @@ from amaranth.lib.wiring import In, Out
 from ...model.formats import FLOAT32
 from ...model.term_widths import FlooredWidths
 from ...model.widths import Widths
-from ..arithmetic.adder_tree import AdderTree, TermLayout, total_of
+from ..arithmetic.adders import AdderTree, TermLayout, total_of
 from ..arithmetic.columns import Columns
-from ..arithmetic.floats import EXPONENT_BITS, SpecialLayout, merge_special
-from ..arithmetic.round import FloatRounder
+from ..arithmetic.floats import EXPONENT_BITS, FloatRounder, SpecialLayout, merge_special
 from ..arithmetic.scale import SCALE_SHAPE
 from ..arithmetic.shift import ShiftRight
 from ..hierarchy import submodule
 from ..pipeline import Section
-from .alignment_shifter import AlignShifter
 from .fused import AlignWithAccumulator, FusedLargest, FusedRound, peaks_shape
+from .lane import AlignShifter
 from .multiply import of_blocks, of_lane, products_shape
 
 

@@ -1,30 +1,31 @@
 """Sections of `fused:F` and of the presets: largest, then join, sum and round for every step of a
-block, then promote where a partial sum is kept apart."""
+block, then promote where a partial sum is kept apart.
+"""
 
 from amaranth.hdl import Cat, Const, Module, Mux, ShapeLike, Signal, Value, signed
 from amaranth.lib import data
 
 from ...model.term_widths import GroupWidths
 from ...model.widths import Widths
-from ..arithmetic.adder_tree import AdderTree, TermLayout
-from ..arithmetic.float_sum import FloatSum
+from ..arithmetic.adders import AdderTree, TermLayout
 from ..arithmetic.floats import (
     EXPONENT_BITS,
+    FloatRounder,
+    FloatSum,
     RunningLayout,
     merge_special,
     special_of_float,
     unpack_float,
 )
-from ..arithmetic.largest import LargestExponent
-from ..arithmetic.round import FloatRounder
 from ..arithmetic.scale import SCALE_SHAPE
+from ..arithmetic.select import LargestExponent
 from ..arithmetic.shift import ShiftRight
 from ..hierarchy import submodule
 from ..pipeline import Section
-from .alignment_shifter import AlignShifter
-from .factor import ProductFactor
+from .block import ProductFactor
+from .convert import c_value, carried, first_c
+from .lane import AlignShifter
 from .multiply import of_blocks, of_lane, products_shape, special_shape
-from .narrow import c_value, carried, first_c
 
 
 class PeakLayout(data.StructLayout):

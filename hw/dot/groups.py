@@ -1,12 +1,13 @@
 """Sections of sums of groups under scales of their own: gather, factor, and those of `fused:F`,
-whose terms are the groups."""
+whose terms are the groups.
+"""
 
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data
 
 from ...model.term_widths import GroupWidths
 from ...model.widths import Widths
-from ..arithmetic.adder_tree import AdderTree
+from ..arithmetic.adders import AdderTree
 from ..arithmetic.multiply import Multiplier
 from ..hierarchy import submodule
 from ..pipeline import Section

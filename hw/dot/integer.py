@@ -10,15 +10,15 @@ from ...model.outputs import MULTIPLY, SCALE, IntegerOutput
 from ...model.requantize import SUM_BITS
 from ...model.units.dot import DotConfig
 from ...model.widths import Widths
-from ..arithmetic.adder_tree import rows_of, signed_sum, total_of
+from ..arithmetic.adders import rows_of, signed_sum, total_of
 from ..arithmetic.columns import SUM_DELAY, Columns
 from ..arithmetic.floats import FlagsLayout
-from ..arithmetic.requantize import RoundingShift
+from ..arithmetic.shift import RoundingShift
 from ..hierarchy import submodule
 from ..pipeline import Section
 from .block import add_inputs, compress, sum_inputs
 from .convert import Convert
-from .partial_products import PartialProducts
+from .multiply import PartialProducts
 from .scaled_sum import RESULT, ROUNDED, RescaleFloat, RoundProduct, SumToFloat
 
 

@@ -1,21 +1,30 @@
-"""Sections `decode` and `multiply` of elements: decoders, the scale adder, product lanes."""
+"""Sections `decode` and `multiply`.
 
-from collections.abc import Iterable, Sequence
+Elements take decoders, the scale adder and product lanes. Partial products of integer codes go
+straight into the block's tree.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from amaranth.hdl import Cat, Module, ShapeLike, Signal, Value
 from amaranth.lib import data
 
-from ...model.widths import OperandWidths, Widths
+from ...model.widths import PARTIAL_SUMS, OperandWidths, Widths
 from ..arithmetic.columns import Bit, Columns
 from ..arithmetic.floats import SpecialLayout
-from ..arithmetic.multiply import add_product_rows
+from ..arithmetic.multiply import add_product_rows, add_signed_product, signed_constant
 from ..arithmetic.scale import SCALE_SHAPE, ScaleAdder, ScaleMultiplier
 from ..hierarchy import submodule
-from ..pipeline import Section
-from .decode import ElementDecoder, ElementLayout
-from .lane import ProductLane, ProductLayout, ProductRowsLane, ProductRowsLayout
-from .parts import whole_or_parts
+from ..pipeline import Section, whole_or_parts
+from .lane import (
+    ElementDecoder,
+    ElementLayout,
+    ProductLane,
+    ProductLayout,
+    ProductRowsLane,
+    ProductRowsLayout,
+)
 
 
 def block_values(widths: Widths) -> dict[str, ShapeLike]:
@@ -264,3 +273,51 @@ class ProductSums(Section):
 
 
 PRODUCTS = whole_or_parts(Multipliers, ProductRows, ProductSums)
+
+
+def partial_sums_shape(row_bits: int, words: int) -> data.ArrayLayout:
+    """The value `partial_sums`: words whose sum, modulo 2^row_bits, is the block's."""
+    return data.ArrayLayout(row_bits, words)
+
+
+class PartialProducts(Section):
+    """Two's-complement codes of one format each to words of the sum of their products.
+
+    A NaN scale, where operands have scales that can be, is the only special value that there is.
+    scales: whether they have. beside: further values that are written; of these `top_exponent` is
+    the exponent of both scales plus `bias`.
+    """
+
+    def __init__(
+        self,
+        widths: Widths,
+        row_bits: int,
+        scales: bool = True,
+        beside: Mapping[str, ShapeLike] | None = None,
+        bias: int = 0,
+    ) -> None:
+        self.widths, self.row_bits, self.scales, self.bias = widths, row_bits, scales, bias
+        values = block_values(widths)
+        names = ("a", "b", "scale_a", "scale_b") if scales else ("a", "b")
+        beside = dict(beside or {})
+        if scales:
+            beside |= {**scale_values(widths), "special": special_shape(widths)}
+        super().__init__(
+            {name: values[name] for name in names},
+            {"partial_sums": partial_sums_shape(row_bits, PARTIAL_SUMS[0]), **beside},
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        columns = Columns(m, "column", self.row_bits)
+        for a, b in zip(self.i.a, self.i.b, strict=True):
+            add_signed_product(columns, a, b)
+        columns.add_constant(self.widths.config.lanes * signed_constant(*self.widths.code_bits))
+        words = columns.reduce(PARTIAL_SUMS[0])
+        for word, value in zip(self.o.partial_sums, words, strict=True):
+            m.d.comb += word.eq(value)
+        if self.scales:
+            multiply_scales(m, self, self.widths, self.o.special[0].nan)
+        if "top_exponent" in self.writes:
+            m.d.comb += self.o.top_exponent.eq(self.o.scale + self.bias)
+        return m

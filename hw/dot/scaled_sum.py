@@ -8,13 +8,13 @@ from ...model.requantize import SUM_BITS
 from ..arithmetic.floats import (
     EXPONENT_BITS,
     FLOAT32_FRACTION,
+    FloatRounder,
     RunningLayout,
     SpecialLayout,
     special_of_float,
     unpack_float,
 )
 from ..arithmetic.multiply import Multiplier
-from ..arithmetic.round import FloatRounder
 from ..hierarchy import submodule
 from ..pipeline import Section
 

@@ -1,5 +1,6 @@
 """The window through which the loop of one addition looks at c (float_loop.py): its places, and the
-values that pass between the sections."""
+values that pass between the sections.
+"""
 
 from amaranth.hdl import ShapeLike, signed
 from amaranth.lib import data

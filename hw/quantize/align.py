@@ -1,4 +1,7 @@
-"""A value moved onto the grid of its element, with the bits that decide its rounding."""
+"""A value moved onto the grid of its element, with the bits that decide its rounding.
+
+With micro-exponents, every two elements are aligned as one and then halved or not.
+"""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike, signed
 from amaranth.lib import data, wiring
@@ -8,10 +11,76 @@ from ...model.units.quantize import PAIR, QuantizeConfig
 from ..arithmetic.shift import ShiftRight
 from ..hierarchy import submodule
 from ..pipeline import Section
-from .aligned import AlignedLayout
-from .micro import MicroExponent
 from .scale import base_shape
 from .widths import LaneWidths, select
+
+
+class AlignedLayout(data.StructLayout):
+    """magnitude = (significand + discarded) x 2^field in units of the element format's last place.
+
+    significand: at the low end where the format has fewer mantissa bits than others; the hidden one
+    included. discarded: the fraction below, to 32 places, or a guard bit over a sticky one.
+    """
+
+    def __init__(self, config: QuantizeConfig) -> None:
+        widths = LaneWidths(config)
+        super().__init__(
+            {
+                "significand": widths.significand_bits,
+                "discarded": widths.discarded_bits,
+                "field": widths.field_bits,
+                "sign": 1,
+                "nan": 1,
+                "infinite": 1,
+            }
+        )
+
+
+class MicroExponent(wiring.Component):
+    """Halves two elements, or leaves them on the finer of two grids; combinational.
+
+    An integer that reaches the block's own grid has a field of one on the grid that is half as
+    wide. Neither of the two does where their largest magnitude has a smaller exponent than the
+    block's scale (NaN and infinities count as zero): then the micro-exponent is one.
+
+    Ports:
+
+    - `i` in, `AlignedLayout` for both: aligned one place below the block's scale
+    - `micro` out, 1 bit: the code of the micro-exponent
+    - `o` out, `AlignedLayout` for both: under scale and micro-exponent
+    """
+
+    def __init__(self, config: QuantizeConfig) -> None:
+        self.config = config
+        pair = data.ArrayLayout(AlignedLayout(config), PAIR)
+        super().__init__({"i": In(pair), "micro": Out(1), "o": Out(pair)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        reaches = [one.field.any() & ~one.nan & ~one.infinite for one in self.i]
+        m.d.comb += self.micro.eq(~Cat(reaches).any())
+        for index in range(PAIR):
+            one, out = self.i[index], self.o[index]
+            m.d.comb += out.eq(one)
+            with m.If(~self.micro):
+                self._halve(m, one, out)
+        return m
+
+    def _halve(self, m: Module, one: data.View, out: data.View) -> None:
+        """A normal element takes it off its field, others move right."""
+        digits = Cat(one["discarded"], one["significand"])
+        halved = Signal(len(digits))
+        m.d.comb += halved.eq(digits >> 1)
+        if self.config.rounding == "nearest_even":  # the last digit is sticky
+            m.d.comb += halved[0].eq(digits[:2].any())
+        discarded = len(Value.cast(one["discarded"]))
+        with m.If(Value.cast(one["field"]).any()):
+            m.d.comb += out["field"].eq(one["field"] - 1)
+        with m.Else():
+            m.d.comb += [
+                Value.cast(out["discarded"]).eq(halved[:discarded]),
+                out["significand"].eq(halved[discarded:]),
+            ]
 
 
 class ElementAligner(wiring.Component):

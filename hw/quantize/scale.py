@@ -1,15 +1,86 @@
-"""The shared scale of a block, of its largest magnitude."""
+"""The largest magnitude of a block, kept over several beats, and the shared scale."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, ShapeLike, Signal, Value, signed
 from amaranth.lib import data
 
 from ...model.formats import E8M0, ElementFormat
 from ...model.units.quantize import QuantizeConfig
-from ..arithmetic.normalize import Normalizer
+from ..arithmetic.shift import Normalizer
 from ..hierarchy import submodule
-from ..pipeline import Section
-from .largest import largest_values
+from ..pipeline import ClockedSection, Section
 from .widths import LaneWidths, select
+
+
+def beat_values(config: QuantizeConfig) -> dict[str, ShapeLike]:
+    """The values of a beat and their random words, where these come in a stream."""
+    values: dict[str, ShapeLike] = {
+        "values": data.ArrayLayout(config.source.bits, config.lanes),
+    }
+    if config.word_bits:
+        values["random"] = data.ArrayLayout(config.word_bits, config.lanes)
+    return values
+
+
+def largest_values(config: QuantizeConfig, count: int) -> dict[str, ShapeLike]:
+    """`count` largest magnitudes of equal parts of a beat, and which specials it holds.
+
+    Magnitudes are exponent fields over `LaneWidths.compared_bits` fraction bits, 0 for NaN and
+    infinities.
+    """
+    width = config.source.exponent_bits + LaneWidths(config).compared_bits
+    return {"largest": data.ArrayLayout(width, count), "nan": 1, "infinite": 1}
+
+
+def _largest(config: QuantizeConfig, count: int) -> dict[str, ShapeLike]:
+    return {"largest": largest_values(config, count)["largest"]}
+
+
+class Classify(Section):
+    """Masks NaN and infinities: they take no part in the comparison."""
+
+    def __init__(self, config: QuantizeConfig) -> None:
+        self.config = config
+        values = {"values": beat_values(config)["values"]}
+        super().__init__(values, largest_values(config, config.lanes))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        widths = LaneWidths(self.config)
+        special, fraction = [], []
+        for index in range(self.config.lanes):
+            value = self.i.values[index]
+            field = value[widths.fraction_bits : widths.magnitude_bits]
+            special.append(field.all())
+            fraction.append(value[: widths.fraction_bits].any())
+            magnitude = Cat(self._upper(value[: widths.fraction_bits]), field)
+            m.d.comb += self.o.largest[index].eq(Mux(field.all(), 0, magnitude))
+        m.d.comb += [
+            self.o.nan.eq((Cat(special) & Cat(fraction)).any()),
+            self.o.infinite.eq((Cat(special) & ~Cat(fraction)).any()),
+        ]
+        return m
+
+    def _upper(self, fraction: Value) -> Value:
+        """The bits that are compared: cut, which keeps their order, the rest as a sticky bit."""
+        cut = len(fraction) - LaneWidths(self.config).compared_bits
+        if not cut or "ceil" not in self.config.scale_rules:
+            return fraction[cut:]
+        return Cat(fraction[: cut + 1].any(), fraction[cut + 1 :])
+
+
+class LargerOfPairs(Section):
+    """Level `number` of the comparator tree: magnitudes to half as many."""
+
+    def __init__(self, config: QuantizeConfig, number: int) -> None:
+        self.config, self.count = config, config.lanes >> (number - 1)
+        super().__init__(*(_largest(config, count) for count in (self.count, self.count // 2)))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        for index in range(self.count // 2):
+            a, b = self.i.largest[2 * index], self.i.largest[2 * index + 1]
+            m.d.comb += self.o.largest[index].eq(Mux(a > b, a, b))
+        return m
 
 
 def choice_values(config: QuantizeConfig) -> dict[str, ShapeLike]:
@@ -115,3 +186,93 @@ def poisoned(config: QuantizeConfig, largest: data.View, mode: Value) -> Value:
         return largest["nan"] | largest["infinite"]
     without_nan = select(config.formats, mode, lambda fmt: int(fmt.nan_code is None))
     return largest["nan"] & without_nan
+
+
+class Collector(ClockedSection):
+    """A ring of as many beats as a block has, and a register of what is known of a block.
+
+    A beat leaves with the largest magnitude, the specials and the choices of its whole block, the
+    last one with `last`. A beat is taken in every cycle while beats leave: the next block's take
+    the places that become free.
+    """
+
+    def __init__(self, config: QuantizeConfig) -> None:
+        self.config = config
+        self.known: dict[str, ShapeLike] = {**largest_values(config, 1), **choice_values(config)}
+        values = {**beat_values(config), **self.known}
+        super().__init__(values, {**values, "last": 1})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        config = self.config
+        beat, out = self.i.payload, self.o.payload
+        stored = data.StructLayout(beat_values(config))
+        places = [Signal(stored, name=f"ring{i}", reset_less=True) for i in range(config.beats)]
+        write = Signal(range(config.beats))
+        read = Signal(range(config.beats))
+        count = Signal(range(config.beats + 1))  # beats in the ring
+        left = Signal(range(config.beats + 1))  # of them, those of a complete block
+        takes = Signal()
+        gives = Signal()
+        completes = Signal()
+        m.d.comb += [
+            self.o.valid.eq(left.any()),
+            self.i.ready.eq((count != config.beats) | (self.o.valid & self.o.ready)),
+            takes.eq(self.i.valid & self.i.ready),
+            gives.eq(self.o.valid & self.o.ready),
+            completes.eq(takes & (write == config.beats - 1)),
+        ]
+        # A block completes when all others have left, or the last of them leaves now.
+        m.d.sync += [
+            count.eq(count + takes - gives),
+            left.eq(Mux(completes, config.beats, left - gives)),
+        ]
+        with m.If(takes):
+            m.d.sync += write.eq(write + 1)  # wraps: beats are a power of two
+        with m.If(gives):
+            m.d.sync += read.eq(read + 1)
+        self._summarize(m, takes, completes, write)
+        for index, place in enumerate(places):
+            with m.If(takes & (write == index)):
+                m.d.sync += [place[name].eq(beat[name]) for name in beat_values(config)]
+        leaves = Signal(stored, name="leaves")
+        m.d.comb += Value.cast(leaves).eq(_pick([Value.cast(place) for place in places], read))
+        for name in beat_values(config):
+            m.d.comb += out[name].eq(leaves[name])
+        m.d.comb += out.last.eq(left == 1)
+        return m
+
+    def _summarize(self, m: Module, takes: Signal, completes: Signal, write: Signal) -> None:
+        """What is known of the block that comes in, and of the complete one."""
+        beat, out = self.i.payload, self.o.payload
+        largest, nan, infinite = (beat[name] for name in ("largest", "nan", "infinite"))
+        running = Signal.like(largest[0], name="running_largest", reset_less=True)
+        running_nan = Signal(reset_less=True)
+        running_infinite = Signal(reset_less=True)
+        first = write == 0
+        before = Mux(first, 0, running)
+        now = Mux(before > largest[0], before, largest[0])
+        now_nan = nan | (running_nan & ~first)
+        now_infinite = infinite | (running_infinite & ~first)
+        with m.If(takes):
+            m.d.sync += [
+                running.eq(now),
+                running_nan.eq(now_nan),
+                running_infinite.eq(now_infinite),
+            ]
+        known = Signal(data.StructLayout(self.known), name="block", reset_less=True)
+        with m.If(completes):
+            m.d.sync += [
+                known.largest[0].eq(now),
+                known.nan.eq(now_nan),
+                known.infinite.eq(now_infinite),
+                *(known[name].eq(beat[name]) for name in choice_values(self.config)),
+            ]
+        m.d.comb += [out[name].eq(known[name]) for name in self.known]
+
+
+def _pick(values: list[Value], index: Value) -> Value:
+    """`values[index]`: a tree of two-way choices; Yosys writes wider ones as overlapping cases."""
+    for bit in index:
+        values = [Mux(bit, odd, even) for even, odd in zip(values[::2], values[1::2], strict=True)]
+    return values[0]

@@ -13,16 +13,15 @@ from ...model.units.dot import DotConfig
 from ...model.units.dot_quantize import DotQuantizeConfig
 from ...model.units.matmul.config import MatmulConfig
 from ...model.units.quantize import QuantizeConfig
-from ..dot.top import DotTop
+from ..dot.unit import DotTop
 from ..hierarchy import Library, collecting, module_ports, module_shapes, own_names
-from ..matmul.top import MatmulTop
-from ..quantize.chain import DotQuantizeTop
-from ..quantize.top import QuantizeTop
+from ..matmul.unit import MatmulTop
+from ..quantize.dot_quantize import DotQuantizeTop
+from ..quantize.unit import QuantizeTop
 from ..top import Top
-from .fields import Field, fields
-from .keywords import KEYWORDS
 from .live import Live
-from .netlist import module_text, read
+from .names import KEYWORDS
+from .netlist import Field, fields, module_text, read
 from .writer import write_module
 
 TOPS: dict[type, type[Top]] = {

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from .fields import Field
-from .netlist import Bit, Bits, Cell, NetlistModule
+from .netlist import Bit, Bits, Cell, Field, NetlistModule
 
 BITWISE = frozenset({"$and", "$or", "$xor", "$xnor", "$not", "$mux", "$pmux", "$pos"})
 CARRYING = frozenset({"$add", "$sub", "$mul", "$neg"})  # a digit depends on those below it

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from .expressions import Operation, operation, own_width
-from .fields import Field, split_nets
 from .live import Live, cut
 from .names import Names
-from .netlist import Bit, Bits, Cell, Net, NetlistModule
+from .netlist import Bit, Bits, Cell, Field, Net, NetlistModule, split_nets
 
 LARGEST_INSIDE = 5  # names in an expression inside another
 T = TypeVar("T")

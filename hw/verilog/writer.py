@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from .expressions import NAME, Operation, Text, text_of
-from .fields import Field
 from .live import Live
-from .netlist import Bit, Bits, Cell, NetlistModule
+from .netlist import Bit, Bits, Cell, Field, NetlistModule
 from .plan import Plan, in_order
 
 WIDTH = 100

@@ -14,18 +14,18 @@ from amaranth.lib.wiring import In, Out
 
 from compare import generator
 from hw_bench import Evaluator, assert_same
-from mxdot.hw.arithmetic.adder_tree import rows_of, total_of
 from mxdot.hw.arithmetic.adders import (
     carry_increment,
     even_blocks,
     increment,
     increment_groups,
     ripple,
+    rows_of,
     runs_of_groups,
     skips,
+    total_of,
 )
-from mxdot.hw.arithmetic.columns import Bit, Columns
-from mxdot.hw.arithmetic.full_adder import FullAdder, HalfAdder
+from mxdot.hw.arithmetic.columns import Bit, Columns, FullAdder, HalfAdder
 from mxdot.hw.arithmetic.multiply import Multiplier, add_signed_product, signed_constant
 
 

@@ -11,9 +11,9 @@ from amaranth.hdl import Cat, Const, Mux, Value
 
 from cases import Cases
 from compare import generator
-from mxdot.hw.arithmetic.normalize import Normalizer
+from mxdot.hw.arithmetic.shift import Normalizer
 from mxdot.hw.dot import float_round
-from mxdot.hw.dot.alignment_shifter import AlignShifter
+from mxdot.hw.dot.lane import AlignShifter
 from mxdot.model import E2M1, DotConfig, MXArray
 from mxdot.sim.bench.operands import split_scale
 from unit_bench import drive, evaluate, evaluator_of, join, products

@@ -9,7 +9,7 @@ from compare import some
 from hw_bench import Evaluator, assert_same
 from mxdot.cli import main
 from mxdot.hw import generate
-from mxdot.hw.quantize.chain import DotQuantizeUnit
+from mxdot.hw.quantize.dot_quantize import DotQuantizeUnit
 from mxdot.model import DotConfig, DotQuantizeConfig, quantize
 from unit_bench import Work, random_work
 from verilog_text import check_lint, check_names, header_ports, modules, ports

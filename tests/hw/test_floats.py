@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 import rational_formats
 from compare import generator
 from hw_bench import Evaluator, assert_same
-from mxdot.hw.arithmetic.float_sum import FloatSum
-from mxdot.hw.arithmetic.round import FloatRounder
+from mxdot.hw.arithmetic.floats import FloatRounder, FloatSum
 from mxdot.hw.dot.convert import Convert
 from mxdot.hw.dot.float_tree import SIGNIFICAND, ProductToFloat, TreeAdder
 from mxdot.model import DotConfig

@@ -13,11 +13,17 @@ from amaranth.lib.wiring import In, Out
 
 from compare import generator, some
 from hw_bench import Evaluator, assert_same
-from mxdot.hw.arithmetic.adder_tree import AdderTree, signed_sum
-from mxdot.hw.arithmetic.largest import LargestExponent
-from mxdot.hw.arithmetic.normalize import Normalizer, leading_zeros
-from mxdot.hw.arithmetic.shift import ShiftRight, place_left, place_right, shift_left
-from mxdot.hw.dot.alignment_shifter import AlignShifter
+from mxdot.hw.arithmetic.adders import AdderTree, signed_sum
+from mxdot.hw.arithmetic.select import LargestExponent
+from mxdot.hw.arithmetic.shift import (
+    Normalizer,
+    ShiftRight,
+    leading_zeros,
+    place_left,
+    place_right,
+    shift_left,
+)
+from mxdot.hw.dot.lane import AlignShifter
 from mxdot.model import DotConfig
 from mxdot.model.widths import Widths
 

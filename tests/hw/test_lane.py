@@ -14,8 +14,7 @@ from amaranth.lib.wiring import In, Out
 from hw_bench import Evaluator, assert_same
 from mxdot.hw.arithmetic.floats import SpecialLayout
 from mxdot.hw.arithmetic.scale import ScaleAdder, ScaleMultiplier
-from mxdot.hw.dot.decode import ElementDecoder
-from mxdot.hw.dot.lane import ProductLane, ProductLayout
+from mxdot.hw.dot.lane import ElementDecoder, ProductLane, ProductLayout
 from mxdot.model import E4M3, E8M0, FORMATS, MX_FORMATS, DotConfig, ElementFormat, format_pairs
 from mxdot.model.products import product_table
 from mxdot.model.specials import NAN, NEGATIVE_INF, POSITIVE_INF

@@ -8,8 +8,8 @@ import pytest
 
 from compare import FULL, some
 from hw_bench import Evaluator
-from mxdot.hw.quantize.largest import Classify
-from mxdot.hw.quantize.lfsr import LaneWords
+from mxdot.hw.quantize.encode import LaneWords
+from mxdot.hw.quantize.scale import Classify
 from mxdot.model import E4M3, QuantizeConfig, lfsr
 from quantize_bench import (
     EVERY_FORMAT,

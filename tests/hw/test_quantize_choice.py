@@ -7,8 +7,8 @@ import pytest
 
 from compare import some
 from hw_bench import Evaluator
-from mxdot.hw.arithmetic.square import Square
-from mxdot.hw.quantize.errors import largest_error
+from mxdot.hw.arithmetic.multiply import Square
+from mxdot.hw.quantize.widths import largest_error
 from mxdot.model import E8M0, QuantizeConfig
 from mxdot.sim.quantize import choice, item, stimulus
 from quantize_bench import (

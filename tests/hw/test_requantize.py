@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hw_bench import Evaluator, assert_same
-from mxdot.hw.arithmetic.requantize import RoundingShift
+from mxdot.hw.arithmetic.shift import RoundingShift
 from mxdot.model.requantize import INTEGERS, FixedRescale, ShiftRescale, requantize_traced
 
 LOW, HIGH = -(2**31), 2**31 - 1

@@ -11,7 +11,7 @@ from hw_bench import Evaluator, assert_same
 from mxdot.hw.arithmetic.floats import FLOAT32_FRACTION
 from mxdot.hw.dot import fixed
 from mxdot.hw.dot.block import row_bits
-from mxdot.hw.dot.float_tree_end import FloatAccumulate
+from mxdot.hw.dot.float_tree import FloatAccumulate
 from mxdot.hw.dot.sections import build
 from mxdot.hw.dot.window import Window
 from mxdot.model import DotConfig

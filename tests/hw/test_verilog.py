@@ -16,9 +16,8 @@ from amaranth.lib.wiring import In, Out
 
 from compare import FULL
 from mxdot.hw import generate
-from mxdot.hw.arithmetic.normalize import Normalizer
-from mxdot.hw.arithmetic.round import FloatRounder
-from mxdot.hw.arithmetic.shift import ShiftRight
+from mxdot.hw.arithmetic.floats import FloatRounder
+from mxdot.hw.arithmetic.shift import Normalizer, ShiftRight
 from mxdot.hw.dot.fused import Promote
 from mxdot.hw.dot.lane import ProductLane
 from mxdot.hw.dot.unit import DotUnit, InputLayout, ResultLayout

@@ -7,15 +7,11 @@ from amaranth.hdl import Mux, Signal
 from bench_quantize_cases import frozen_words
 from compare import FULL
 from matrices import every_unit
-from mxdot.hw.quantize.align import ElementAligner
-from mxdot.hw.quantize.choose import ChooseFormat, SumOfPairs
-from mxdot.hw.quantize.collect import Collector
-from mxdot.hw.quantize.divide import NextDigit
-from mxdot.hw.quantize.each import CutMagnitude
+from mxdot.hw.quantize.align import ElementAligner, MicroExponent
+from mxdot.hw.quantize.choose import ChooseFormat, CutMagnitude, SumOfPairs
 from mxdot.hw.quantize.encode import ElementEncoder
-from mxdot.hw.quantize.largest import LargerOfPairs
-from mxdot.hw.quantize.micro import MicroExponent
-from mxdot.hw.quantize.scale import SharedScale
+from mxdot.hw.quantize.outer import NextDigit
+from mxdot.hw.quantize.scale import Collector, LargerOfPairs, SharedScale
 from mxdot.model import FORMATS, MX_FORMATS, QuantizeConfig
 from mxdot.model.lfsr import WORD_BITS
 from mxdot.sim.engine.job import UnitJob

@@ -8,8 +8,7 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
 from amaranth.utils import bits_for
 
 from ...hw.hierarchy import used
-from ...hw.matmul.counters import Counters
-from ...hw.matmul.registers import Registers
+from ...hw.matmul.registers import Counters, Registers
 from ...hw.verilog.around import Around
 from ...model import DotConfig
 from ...model.units.matmul.config import MatmulConfig

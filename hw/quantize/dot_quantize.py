@@ -1,4 +1,4 @@
-"""A dot unit with a quantiser behind it."""
+"""A dot unit followed by a quantiser, and its top module."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
@@ -6,8 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...model.formats import E8M0
 from ...model.units.dot_quantize import DotQuantizeConfig
-from ..dot.top import DotTop
-from ..dot.unit import DotUnit, InputLayout
+from ..dot.unit import DotTop, DotUnit, InputLayout
 from ..hierarchy import submodule, used
 from ..top import Top
 from .unit import CodesOutLayout, QuantizeUnit

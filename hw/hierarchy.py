@@ -140,8 +140,12 @@ def _parameters(component: wiring.Component) -> dict[str, object]:
 
 
 def module_name(component: wiring.Component) -> str:
-    """Class name, sizes and variant: `ShiftRight(26, 11)` is `shift_right_26_11`."""
-    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(component).__name__).lower()
+    """Class name, sizes and variant: `ShiftRight(26, 11)` is `shift_right_26_11`.
+
+    `verilog_name` of the class itself, where it has one, stands for the class name.
+    """
+    class_name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(component).__name__).lower()
+    name = vars(type(component)).get("verilog_name", class_name)
     sizes = [
         str(int(value) if isinstance(value, bool) else value)
         for key, value in _parameters(component).items()

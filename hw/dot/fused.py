@@ -86,6 +86,8 @@ class AlignWithAccumulator(Section):
     comes round, or where the sum starts.
     """
 
+    verilog_name = "join"
+
     def __init__(self, widths: Widths, step: int) -> None:
         widths = widths.terms
         self.widths, self.step = widths, step

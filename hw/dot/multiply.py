@@ -148,6 +148,8 @@ class Multipliers(Section):
     How many products are negative is counted from here on: a sum of them would wait for the count.
     """
 
+    verilog_name = "products"
+
     def __init__(self, widths: Widths) -> None:
         self.widths = widths
         super().__init__(

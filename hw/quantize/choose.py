@@ -276,6 +276,8 @@ class ElementError(wiring.Component):
 class FormatErrors(Section):
     """An error for each lane and format."""
 
+    verilog_name = "errors"
+
     def __init__(self, config: QuantizeConfig) -> None:
         self.config = config
         widths = ErrorWidths(config)

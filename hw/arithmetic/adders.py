@@ -19,7 +19,7 @@ BLOCK_DELAY = 2.5  # of a carry past a block, in those of one digit
 
 
 def ripple(m: Module, name: str, x: Sequence[Bit], y: Sequence[Bit]) -> list[Value]:
-    """x + y modulo 2^len(x), by full and half adders one after the other."""
+    """x + y modulo 2^len(x), by a chain of full and half adders."""
     carry: Value | None = None
     total: list[Value] = []
     for place, (a, b) in enumerate(zip(x, y, strict=True)):
@@ -36,8 +36,11 @@ def ripple(m: Module, name: str, x: Sequence[Bit], y: Sequence[Bit]) -> list[Val
 
 
 def even_blocks(width: int) -> list[int]:
-    """Blocks for `carry_increment` of words whose bits come together: each one longer than the one
-    below, by what its carry could ripple through in the time that a carry takes to pass a block."""
+    """Block sizes for `carry_increment` of words whose bits arrive together.
+
+    Each block is longer than the one below by the bits that its carry ripples through while a carry
+    passes one block.
+    """
     best: tuple[float, list[int]] = (float("inf"), [])
     for count in range(1, width + 1):
         growth = [round(BLOCK_DELAY * i) for i in range(count)]
@@ -57,7 +60,7 @@ def carry_increment(
     sizes: Sequence[int],
     carry: Value = NO_CARRY,
 ) -> tuple[list[Value], Value]:
-    """(x + y + carry modulo 2^len(x), the carry out). sizes: of the blocks, the last repeated."""
+    """(x + y + carry modulo 2^len(x), carry out). `sizes`: bits per block, the last repeated."""
     return pass_carries(m, name, add_in_blocks(m, name, x, y, sizes, carry))
 
 
@@ -69,8 +72,10 @@ def add_in_blocks(
     sizes: Sequence[int],
     carry: Value = NO_CARRY,
 ) -> list[tuple[list[Value], Value]]:
-    """(digits, carry out) of each block of x + y, the lowest with the carry in and the others
-    without one. sizes: as in `carry_increment`."""
+    """(digits, carry out) per block of x + y. Only the lowest block takes the carry in.
+
+    sizes: see `carry_increment`.
+    """
     blocks: list[tuple[list[Value], Value]] = []
     place = 0
     while place < len(x):
@@ -100,8 +105,9 @@ def pass_carries(
 def pass_carries_at_once(
     m: Module, name: str, blocks: Sequence[tuple[list[Value], Value]]
 ) -> list[Value]:
-    """The digits of `pass_carries` where blocks come together: carries by parallel prefix, after
-    Sklansky, "Conditional-Sum Addition Logic" (IRE Trans. Electronic Computers, 1960)."""
+    """Digits of `pass_carries` for blocks that arrive together: carries by parallel prefix, after
+    Sklansky, "Conditional-Sum Addition Logic" (IRE Trans. Electronic Computers, 1960).
+    """
     digits = [
         [named(m, f"{name}{number}_digit{place}", digit) for place, digit in enumerate(block)]
         for number, (block, _) in enumerate(blocks)
@@ -113,7 +119,9 @@ def pass_carries_at_once(
 def carries_at_once(
     m: Module, name: str, digits: Sequence[Sequence[Value]], outs: Sequence[Value]
 ) -> list[Value]:
-    """Whether a carry leaves each block of `digits`, of which `outs` are their own."""
+    """A bit per block of `digits`: a carry leaves it. `outs`: carries that the blocks make
+    themselves.
+    """
     # Of blocks from one down to some other: whether they make a carry, or pass one on.
     makes = list(outs)
     passes: list[Value] = [_all(block) for block in digits]
@@ -133,7 +141,7 @@ def carries_at_once(
 def increment_blocks(
     m: Module, name: str, digits: Sequence[Sequence[Value]], carries: Sequence[Value]
 ) -> list[Value]:
-    """The digits of all blocks but the lowest, each plus the carry from below."""
+    """Digits of all blocks except the lowest, each plus the carry from below."""
     total: list[Value] = []
     for number in range(1, len(digits)):
         run = carries[number - 1]
@@ -146,7 +154,7 @@ def increment_blocks(
 def _block(
     m: Module, name: str, x: Sequence[Bit], y: Sequence[Bit], carry: Value
 ) -> tuple[list[Value], Value]:
-    """(digits, carry out) of a block whose carry ripples."""
+    """(digits, carry out) of a block with a rippling carry."""
     digits = []
     for place, (a, b) in enumerate(zip(x, y, strict=True)):
         if _zero(a) and _zero(b):
@@ -169,7 +177,7 @@ def _block(
 def _increment(
     m: Module, name: str, digits: list[Value], out: Value, carry: Value
 ) -> tuple[list[Value], Value]:
-    """The digits of a block plus the carry from below, and its own carry then."""
+    """(digits of a block plus the carry from below, carry out of that)."""
     signals = [named(m, f"{name}_digit{place}", digit) for place, digit in enumerate(digits)]
     run: Value = carry
     incremented = []
@@ -183,7 +191,7 @@ SKIPPED = 6  # digits of a group that a carry skips
 
 
 def skips(m: Module, name: str, word: Sequence[Value]) -> list[Value]:
-    """Of each group of `increment` above the lowest, whether all digits below it are ones."""
+    """A bit per group of `increment` above the lowest: all digits below the group are ones."""
     starts = range(SKIPPED, len(word), SKIPPED)
     return [named(m, f"{name}_skip{start}", _all(word[:start])) for start in starts]
 
@@ -191,7 +199,7 @@ def skips(m: Module, name: str, word: Sequence[Value]) -> list[Value]:
 def runs_of_groups(
     m: Module, name: str, word: Sequence[Value], passes: Iterable[Value]
 ) -> list[Value]:
-    """Of each place, whether it and all below are ones. passes: as `skips` gives them, early."""
+    """A bit per place: this digit and all below are ones. `passes`: early, from `skips`."""
     runs: list[Value] = []
     for start, below in zip(range(0, len(word), SKIPPED), [Const(1, 1), *passes], strict=True):
         run: Value = below
@@ -204,7 +212,7 @@ def runs_of_groups(
 def increment_groups(
     m: Module, name: str, word: Sequence[Value], carry: Value, passes: Iterable[Value]
 ) -> list[Value]:
-    """word + carry modulo 2^len(word). passes: as `skips` gives them, early."""
+    """word + carry modulo 2^len(word). `passes`: early, from `skips`."""
     result: list[Value] = []
     for start, below in zip(range(0, len(word), SKIPPED), [Const(1, 1), *passes], strict=True):
         run = named(m, f"{name}_in{start}", carry & below)
@@ -217,7 +225,7 @@ def increment_groups(
 def increment(
     m: Module, name: str, word: Sequence[Value], carry: Value, group: int = SKIPPED
 ) -> tuple[list[Value], Value]:
-    """(word + carry modulo 2^len(word), the carry out): carries skip over groups of digits."""
+    """(word + carry modulo 2^len(word), carry out). Carries skip over groups of digits."""
     result: list[Value] = []
     carry = named(m, f"{name}_carry", carry)
     below: Value = Const(1, 1)
@@ -240,7 +248,9 @@ def _all(bits: Sequence[Value]) -> Value:
 
 
 def named(m: Module, name: str, value: Value) -> Value:
-    """`value` as a signal of that name, so that the Verilog says it once; itself if it is one."""
+    """`value` as a signal with this name, so that the Verilog computes it once; signals pass
+    unchanged.
+    """
     if isinstance(value, (Const, Signal)):
         return value
     signal = Signal(value.shape(), name=name)
@@ -281,7 +291,7 @@ class TermLayout(data.StructLayout):
 
 
 def count_negatives(m: Module, name: str, signs: Sequence[Value]) -> Value:
-    """How many of the signs are set."""
+    """Number of signs that are set."""
     columns = Columns(m, f"{name}_negative", len(signs).bit_length())
     for sign in signs:
         columns.add([sign])
@@ -292,7 +302,7 @@ def count_negatives(m: Module, name: str, signs: Sequence[Value]) -> Value:
 
 
 def signed_word(magnitude: Value, sign: Value) -> Value:
-    """The magnitude, inverted with the sign: what `add_terms` takes."""
+    """The magnitude, inverted if the sign is set; `add_terms` takes such words."""
     return magnitude ^ Value.cast(sign).replicate(len(magnitude))
 
 
@@ -302,11 +312,11 @@ def add_terms(
     negatives: Sequence[Value],
     count_time: float = COUNT_TIME,
 ) -> None:
-    """Add signed terms, none of which is negated or sign-extended: each is a `signed_word` of one
-    width w, and the words `negatives` add up to the number n of those that are negative.
+    """Add signed terms without negating or sign-extending them.
 
-    The sum is that of the w-bit words plus n less n x 2^w: n comes where columns have a place left,
-    and inverted at place w.
+    Each term is a `signed_word` of one width w. The words `negatives` add up to the number n of
+    negative terms. The sum is the sum of the w-bit words, plus n, less n x 2^w: n goes where
+    columns have a place left, and inverted to place w.
     """
     width = len(words[0])
     for word in words:
@@ -318,19 +328,19 @@ def add_terms(
 
 
 def total_of(columns: Columns) -> Value:
-    """The sum of the columns as a signed word of their width."""
+    """Sum of the columns, a signed word as wide as they are."""
     x, y = columns.compress(HALVES_FROM)
     digits, _ = carry_increment(columns.m, f"{columns.name}_add", x, y, BLOCKS)
     return Cat(*digits).as_signed()
 
 
 def rows_of(columns: Columns) -> list[Value]:
-    """Two words whose sum, modulo 2^width, is that of the columns."""
+    """Two words whose sum, modulo 2^width, is the sum of the columns."""
     return [Cat(*(bit.value for bit in row)) for row in columns.compress(HALVES_FROM)]
 
 
 def signed_sum(m: Module, name: str, words: Sequence[Value]) -> Value:
-    """The exact sum of 2^n two's-complement `words` of one width w, w + n bits."""
+    """Exact sum of 2^n two's-complement `words`, each w bits wide: w + n bits."""
     width = len(Value.cast(words[0]))
     columns = Columns(m, name, width + (len(words) - 1).bit_length())
     for word in words:
@@ -342,7 +352,7 @@ def signed_sum(m: Module, name: str, words: Sequence[Value]) -> Value:
 
 
 class AdderTree(wiring.Component):
-    """The exact sum of `count` terms; combinational.
+    """Exact sum of `count` terms; combinational.
 
     Ports:
 

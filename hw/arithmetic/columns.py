@@ -85,15 +85,18 @@ def add_bits(m: Module, name: str, *words: Value) -> tuple[Value, Value]:
 
 
 class AdderRows:
-    """The adders of a tree, from which rows are made: of neighbours in columns side by side that
-    lie behind as many others, so that no row feeds itself."""
+    """Adders of a tree, gathered into rows.
+
+    A row holds adders in neighbouring columns with equally many adders before them, so that no row
+    feeds itself.
+    """
 
     def __init__(self, m: Module, name: str) -> None:
         self.m, self.name, self.rows = m, name, 0
         self._waiting: dict[tuple[int, int, int, int], tuple[Sequence[Value], Signal, Signal]] = {}
 
     def add(self, level: int, column: int, *bits: Value) -> tuple[Value, Value]:
-        """(sum, carry) of two or three bits. level: the longest way to them, in adders."""
+        """(sum, carry) of two or three bits. `level`: adders on the longest way to them."""
         rank = 0
         while (key := (level, len(bits), rank, column)) in self._waiting:
             rank += 1
@@ -102,7 +105,7 @@ class AdderRows:
         return self._waiting[key][1:]
 
     def place(self) -> None:
-        """Make the rows of all adders since the last time."""
+        """Make the rows of all adders added since the last call."""
         keys = sorted(self._waiting)
         # Neighbours have the same difference of column and number in order.
         for _, run in groupby(enumerate(keys), lambda item: (*item[1][:3], item[1][3] - item[0])):
@@ -116,7 +119,7 @@ class AdderRows:
 
 
 def is_constant(value: Value, digit: int) -> bool:
-    """Whether a bit is always `digit`."""
+    """True for a bit that is always `digit`."""
     return isinstance(value, Const) and value.value == digit
 
 
@@ -127,7 +130,7 @@ HALF_SUM_DELAY, HALF_CARRY_DELAY = 1.0, 0.6
 
 @dataclass(frozen=True)
 class Bit:
-    """A bit, about when it arrives, and behind how many adders of its tree."""
+    """A bit, its approximate arrival time, and the number of adders of its tree before it."""
 
     value: Value
     time: float = 0.0
@@ -148,14 +151,16 @@ class Columns:
         self.adders = AdderRows(m, name)
 
     def add(self, word: Iterable[Value], place: int = 0, time: float = 0.0) -> None:
-        """Add an unsigned word x 2^place; what lies beyond the width is left out."""
+        """Add an unsigned word x 2^place, without the bits beyond the width."""
         for column, value in enumerate(word, place):
             bit = Bit(value, time)
             if column < self.width and not is_constant(value, 0):
                 self.columns[column].append(bit)
 
     def add_where_free(self, word: Iterable[Value], place: int = 0, time: float = 0.0) -> None:
-        """As `add`, but a bit waits for a column that is left with one, where it costs nothing."""
+        """Add a word whose bits wait for adder inputs that would stay free: there they cost
+        nothing.
+        """
         for column, value in enumerate(word, place):
             if column < self.width:
                 self.spare[column].append(Bit(value, time))
@@ -165,12 +170,12 @@ class Columns:
         self.constant = (self.constant + value) % (1 << self.width)
 
     def _bits(self, column: int) -> list[Bit]:
-        """Those of a column, the constant's too."""
+        """Bits of a column, with the constant's."""
         constant = [Bit(Const(1, 1))] if self.constant >> column & 1 else []
         return self.columns[column] + constant
 
     def reduce(self, height: int) -> list[Value]:
-        """At most `height` (3 or more) words of the same sum."""
+        """At most `height` (3 or more) words with the same sum."""
         number = count()
         words: list[list[Value]] = [[] for _ in range(height)]
         for column in range(self.width):
@@ -188,10 +193,10 @@ class Columns:
         return [Cat(*word) for word in words]
 
     def compress(self, halves_from: int = 0) -> tuple[list[Bit], list[Bit]]:
-        """Two rows of the same sum.
+        """Two rows with the same sum.
 
-        A column with an odd number of bits is left with one of them, unless it lies at or above
-        `halves_from`: there a half adder makes the number even, and the tree less deep.
+        A column with an odd number of bits keeps one of them. At or above `halves_from` a half
+        adder makes the number even instead, and the tree less deep.
         """
         number = count()
         rows: tuple[list[Bit], list[Bit]] = ([], [])

@@ -15,16 +15,16 @@ FLOAT32_ONES = 2**FLOAT32.exponent_bits - 1  # the exponent field of infinities 
 
 
 class SpecialLayout(data.StructLayout):
-    """Which special values occur among a set of terms."""
+    """Special values that occur among a set of terms."""
 
     def __init__(self) -> None:
         super().__init__({"nan": 1, "pos_inf": 1, "neg_inf": 1})
 
 
 class FloatLayout(data.StructLayout):
-    """value = (-1)^sign x significand x 2^(exponent - bits + 1); `zero` when it is zero.
+    """value = (-1)^sign x significand x 2^(exponent - bits + 1); `zero` when the value is zero.
 
-    The leading one is at the top, but for a float's subnormal at its least exponent.
+    The leading one is at the top, except for subnormals, which have a float's least exponent.
     """
 
     def __init__(self, bits: int) -> None:
@@ -34,7 +34,7 @@ class FloatLayout(data.StructLayout):
 
 
 class FlagsLayout(data.StructLayout):
-    """Sticky status flags of a sum; invalid follows from the result."""
+    """Sticky status flags of a sum; `invalid` follows from the result."""
 
     def __init__(self) -> None:
         super().__init__({"overflow": 1, "underflow": 1, "inexact": 1, "saturated": 1})
@@ -48,8 +48,9 @@ class RunningLayout(data.StructLayout):
 
 
 def unpack_float(m: Module, bits: Value, name: str, fmt: FloatFormat = FLOAT32) -> data.View:
-    """`bits` of a finite number of `fmt` as a FloatLayout whose `zero` is never set: a zero has the
-    least exponent."""
+    """`bits` of a finite number in `fmt` as a `FloatLayout` that never sets `zero`: a zero has the
+    least exponent.
+    """
     unpacked = Signal(FloatLayout(fmt.significand_bits), name=name)
     field, fraction = bits[fmt.mantissa_bits : fmt.bits - 1], bits[: fmt.mantissa_bits]
     m.d.comb += [
@@ -61,7 +62,7 @@ def unpack_float(m: Module, bits: Value, name: str, fmt: FloatFormat = FLOAT32) 
 
 
 def special_of_float(m: Module, bits: Value, name: str, fmt: FloatFormat = FLOAT32) -> data.View:
-    """Which special value the `bits` of `fmt` are, if any."""
+    """The special value, if any, that the `bits` in `fmt` are."""
     special = Signal(SpecialLayout(), name=name)
     sign = bits[fmt.bits - 1]
     ones, fraction = bits[fmt.mantissa_bits : fmt.bits - 1].all(), bits[: fmt.mantissa_bits].any()
@@ -74,7 +75,7 @@ def special_of_float(m: Module, bits: Value, name: str, fmt: FloatFormat = FLOAT
 
 
 def narrow_nan(nan_bits: int, fmt: FloatFormat) -> int:
-    """The bits of `fmt` that stand for the float32 NaN `nan_bits`: its leading ones."""
+    """Bits in `fmt` for the float32 NaN `nan_bits`: its leading ones."""
     fraction = nan_bits % 2**FLOAT32_FRACTION >> (FLOAT32_FRACTION - fmt.mantissa_bits)
     return (2**fmt.exponent_bits - 1 << fmt.mantissa_bits) | fraction
 
@@ -82,9 +83,9 @@ def narrow_nan(nan_bits: int, fmt: FloatFormat) -> int:
 def merge_special(
     m: Module, name: str, c: Value, special: ValueLike, nan_bits: int, fmt: FloatFormat = FLOAT32
 ) -> tuple[Value, Value]:
-    """(active, bits): whether neither c nor the terms are special, and else the result's bits.
+    """(active, bits): True if neither c nor a term is special; the result's bits otherwise.
 
-    fmt: of c and the result; nan_bits: a float32's.
+    fmt: format of c and the result. nan_bits: a float32 NaN.
     """
     terms = data.View(SpecialLayout(), special)
     running = special_of_float(m, c, f"{name}_c", fmt)
@@ -104,7 +105,7 @@ def merge_special(
 
 
 def rounds_up(truncated: Value, discarded: Value) -> Value:
-    """Whether RNE of `truncated` with the bits `discarded` below it goes up."""
+    """True if RNE of `truncated`, with the bits `discarded` below it, goes up."""
     return discarded[-1] & (discarded[:-1].any() | truncated[0])
 
 
@@ -112,14 +113,14 @@ class FloatRounder(wiring.Component):
     """Rounds (-1)^sign x magnitude x 2^(exponent - W + 1) to `fmt` once; combinational.
 
     W is `magnitude_bits`. `nearest` rounds to nearest even, otherwise toward zero to
-    `fraction_bits` fraction bits, those of `fmt` or fewer. Subnormals stay; a magnitude of
-    2^(emax + 1) or more, after rounding, is infinite.
+    `fraction_bits` fraction bits, at most as many as `fmt` has. Subnormals stay. A magnitude that
+    rounds to 2^(emax + 1) or more is infinite.
 
     Ports:
 
     - `sign` in, 1 bit: sign of the value
     - `magnitude` in, `magnitude_bits`: its magnitude
-    - `exponent` in, `exponent_bits`, signed: that of the magnitude's top bit, at least emin
+    - `exponent` in, `exponent_bits`, signed: exponent of the magnitude's top bit, at least emin
     - `result` out, bits of `fmt`; a zero is +0
     - `overflow` out, 1 bit: the result is infinite
     - `underflow` out, 1 bit: the result is inexact, and subnormal or zero
@@ -193,12 +194,12 @@ class FloatSum(wiring.Component):
     """a + b, ready for one rounding to at most as many bits as the wider operand; combinational.
 
     Bits of the smaller operand beyond the three below the wider operand's last are or-ed into the
-    last bit: an odd last bit rounds as whatever was cut off would have.
+    last bit: an odd last bit rounds like any digits that were cut off.
 
     Ports:
 
-    - `a` in, `FloatLayout` of `a_bits`: an operand
-    - `b` in, `FloatLayout` of `b_bits`: the other one
+    - `a` in, `FloatLayout` of `a_bits`: first operand
+    - `b` in, `FloatLayout` of `b_bits`: second operand
     - `sign` out, 1 bit: sign of the sum
     - `magnitude` out, `sum_bits`: its magnitude
     - `exponent` out, `EXPONENT_BITS`, signed: exponent of the magnitude's top bit

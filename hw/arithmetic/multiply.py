@@ -19,8 +19,8 @@ class Multiplier(wiring.Component):
 
     Ports:
 
-    - `a` in, `a_bits`, unsigned: a factor
-    - `b` in, `b_bits`, unsigned: the other one
+    - `a` in, `a_bits`, unsigned: first factor
+    - `b` in, `b_bits`, unsigned: second factor
     - `product` out, `a_bits` + `b_bits`, unsigned: their product
     """
 
@@ -43,17 +43,17 @@ def product_rows(m: Module, a: Value, b: Value) -> tuple[list[Bit], list[Bit]]:
 
 
 def add_product_rows(m: Module, x: Sequence[Bit], y: Sequence[Bit]) -> Value:
-    """Their sum."""
+    """Sum of the two rows of `product_rows`."""
     return Cat(*carry_increment(m, "digit", x, y, [len(x)])[0])
 
 
 class MultiplierRows(wiring.Component):
-    """As `Multiplier`, without the last addition; combinational.
+    """`Multiplier` without the last addition; combinational.
 
     Ports:
 
-    - `a` in, `a_bits`, unsigned: a factor
-    - `b` in, `b_bits`, unsigned: the other one
+    - `a` in, `a_bits`, unsigned: first factor
+    - `b` in, `b_bits`, unsigned: second factor
     - `product` out, 2 x (`a_bits` + `b_bits`): two rows whose sum is their product
     """
 
@@ -70,10 +70,10 @@ class MultiplierRows(wiring.Component):
 
 
 def add_signed_product(columns: Columns, a: Value, b: Value) -> None:
-    """Add the product of two's-complement words, less `signed_constant`, without forming it.
+    """Add a product of two's-complement words, less `signed_constant`, without computing it first.
 
-    After Baugh and Wooley: a partial product with one of the sign bits counts as negative;
-    inverted it is one less than a positive one, and a constant makes up for all of them.
+    After Baugh and Wooley: a partial product with one sign bit counts as negative. Inverted, it is
+    one less than a positive one; a constant makes up for all of them.
     """
     top_a, top_b = len(a) - 1, len(b) - 1
     for j, digit in enumerate(b):
@@ -84,19 +84,19 @@ def add_signed_product(columns: Columns, a: Value, b: Value) -> None:
 
 
 def signed_constant(a_bits: int, b_bits: int) -> int:
-    """What the partial products of one product lack."""
+    """Constant that the partial products of one product lack."""
     return (1 << (a_bits - 1)) + (1 << (b_bits - 1)) - (1 << (a_bits + b_bits - 1))
 
 
 class Square(wiring.Component):
     """square = value x value, for values up to `largest`; combinational.
 
-    Two digits i < j meet twice at place i + j, which is once at i + j + 1; a digit times itself is
+    Digits i < j meet twice at place i + j, which equals once at i + j + 1. A digit times itself is
     the digit.
 
     Ports:
 
-    - `value` in, bits of `largest`, unsigned: what is squared
+    - `value` in, bits of `largest`, unsigned: number to square
     - `square` out, bits of its square, unsigned
     """
 

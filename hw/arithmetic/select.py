@@ -33,10 +33,10 @@ class LargestExponent(wiring.Component):
 
     Ports:
 
-    - `exponent` in, `count` x `bits`, unsigned: one for each term
-    - `nonzero` in, `count` bits: which terms are not zero
+    - `exponent` in, `count` x `bits`, unsigned: an exponent per term
+    - `nonzero` in, `count` bits: terms that are not zero
     - `largest` out, `bits`: their largest exponent, 0 when every term is zero
-    - `any` out, 1 bit: some term is not zero
+    - `any` out, 1 bit: a term is not zero
     """
 
     def __init__(self, count: int, bits: int) -> None:
@@ -65,7 +65,7 @@ class LargestExponent(wiring.Component):
 
 
 def larger_of_pairs(m: Module, name: str, values: Sequence[Value]) -> list[Value]:
-    """The larger one of each pair of unsigned values; one that is left over stays."""
+    """Larger value of each pair of unsigned values; an odd last value stays."""
     larger: list[Value] = []
     for index in range(0, len(values) - 1, 2):
         a, b = values[index : index + 2]

@@ -17,8 +17,9 @@ ZERO = Const(0, 1)
 def shift_left(
     m: Module, value: Value, amount: Value, name: str = "shifted", fill: Value = ZERO
 ) -> Value:
-    """`value` shifted left by `amount`, in the width of `value`; a logarithmic shifter. fill: the
-    bit that comes in."""
+    """`value` shifted left by `amount`, as wide as `value`: a logarithmic shifter. `fill`: bit that
+    comes in.
+    """
     for level in range(len(amount)):
         shifted = Signal(len(value), name=f"{name}{level}")
         moved = Cat(fill.replicate(2**level), value)
@@ -32,8 +33,8 @@ def place_left(
 ) -> Value:
     """`value` shifted left by `amount`, one of `amounts`, less the least of them; `fill` comes in.
 
-    The lower half of the amount's digits shifts by levels, while the word is short; the upper half
-    selects among its places.
+    The lower half of the amount's digits shifts by levels, while the word is short. The upper half
+    selects among places.
     """
     near = (amounts[-1].bit_length()) // 2
     low, step = amounts[0], 1 << near
@@ -44,7 +45,7 @@ def place_left(
 
 
 def place_right(m: Module, value: Value, amount: Value, name: str, fill: Value = ZERO) -> Value:
-    """`value` shifted right by any `amount`; `fill` comes in. As `place_left`."""
+    """`value` shifted right by any `amount`, in the manner of `place_left`; `fill` comes in."""
     width = len(value)
     near = min(len(amount), (width - 1).bit_length()) // 2
     step = 1 << near
@@ -65,10 +66,10 @@ def select_place(
     fill: Value = ZERO,
     others: bool = True,
 ) -> Value:
-    """`word` from place starts[`choice`] on, of `width` places, and `fill` in all others.
+    """`word` from place starts[`choice`] on, in `width` places, and `fill` in all other places.
 
-    A decoder and an and-or for each place: few digits of a short word can come to any one. others:
-    whether there are choices that are none of `starts`; all places are `fill` then.
+    Each place takes a decoder and an and-or: few digits of a short word can reach any one place.
+    others: True if `choice` may be none of `starts`; all places are `fill` then.
     """
     chosen = {k: named(m, f"{name}_is{k}", choice == k) for k in starts}
     free: dict[tuple[int, ...], Value] = {} if others else {tuple(starts): ZERO}
@@ -84,7 +85,7 @@ def select_place(
 
 
 def shift_right_signed(m: Module, value: Value, amount: Value) -> tuple[Value, Value]:
-    """(`value`, two's complement, shifted right toward -infinity; whether a one fell off)."""
+    """(`value`, two's complement, shifted right toward -infinity; 1 if a one fell off)."""
     width, sticky = len(value), Const(0, 1)
     for level in range(len(amount)):
         distance = min(2**level, width)
@@ -101,7 +102,7 @@ def shift_right_signed(m: Module, value: Value, amount: Value) -> tuple[Value, V
 
 
 def shift_right(m: Module, value: Value, amount: Value, lowest: int = 0) -> tuple[Value, Value]:
-    """(`value` shifted right by 2^`lowest` x `amount`; whether a one fell off)."""
+    """(`value` shifted right by 2^`lowest` x `amount`; 1 if a one fell off)."""
     sticky: Value = Const(0, 1)
     for level, digit in enumerate(amount, lowest):
         distance = 2**level
@@ -116,14 +117,14 @@ def shift_right(m: Module, value: Value, amount: Value, lowest: int = 0) -> tupl
 
 
 class ShiftRight(wiring.Component):
-    """Right shifter that says whether a one fell off its end; combinational.
+    """Right shifter that reports a one that fell off; combinational.
 
     Ports:
 
-    - `value` in, `bits`: what is shifted
+    - `value` in, `bits`: word to shift
     - `amount` in, `amount_bits`: any value; a large one empties the result
     - `result` out, `bits`: `value` shifted right
-    - `sticky` out, 1 bit: some shifted-out bit was one
+    - `sticky` out, 1 bit: a shifted-out bit was one
     """
 
     def __init__(self, bits: int, amount_bits: int) -> None:
@@ -155,10 +156,10 @@ class ShiftBy(wiring.Component):
 
     Ports:
 
-    - `value` in, `bits`: what is shifted
-    - `amount` in, `amount_bits`: how far; without bits not at all, and there is no such port
+    - `value` in, `bits`: word to shift
+    - `amount` in, `amount_bits`: shift distance; no port, and no shift, when `amount_bits` is 0
     - `result` out, `bits`: `value` shifted right
-    - `sticky` out, 1 bit: some shifted-out bit was one
+    - `sticky` out, 1 bit: a shifted-out bit was one
     """
 
     def __init__(self, bits: int, amount_bits: int, lowest: int = 0) -> None:
@@ -208,8 +209,8 @@ class Normalizer(wiring.Component):
 
     Ports:
 
-    - `value` in, `bits`: what is normalised
-    - `limit` in, `limit_bits`: the shift stops there; no such port when 0
+    - `value` in, `bits`: word to normalise
+    - `limit` in, `limit_bits`: largest shift; no such port when `limit_bits` is 0
     - `result` out, `bits`: `value` shifted left by `amount`
     - `amount` out, bits enough for `bits`: the smaller of the leading zeros and `limit`
     """
@@ -246,10 +247,10 @@ class RoundingShift(wiring.Component):
 
     Ports:
 
-    - `value` in, `value_bits`, signed: what is shifted
+    - `value` in, `value_bits`, signed: integer to shift
     - `shift` in, `shift_bits`: any value
-    - `zero` in, of the format `out`: zero point, two's complement or unsigned
-    - `result` out, of the format `out`: the integer, two's complement or unsigned
+    - `zero` in, bits of the format `out`: zero point, two's complement or unsigned
+    - `result` out, bits of the format `out`: the integer, two's complement or unsigned
     - `inexact` out, 1 bit: a one was shifted out
     - `clipped` out, 1 bit: the result was limited
     """

@@ -25,10 +25,11 @@ from ..pipeline import Section
 
 
 class Convert(Section):
-    """Subnormals stay; a NaN keeps its leading fraction bits, which no NaN result lacks.
+    """The running value in the output's format. A NaN keeps its leading fraction bits, which are
+    not all zero in any NaN result.
 
-    running: the format of the running value, of which a narrow one becomes a float32 first;
-    nan_bits: of a float32 NaN then. source: the value that is read.
+    running: format of the running value; a narrow one becomes a float32 first. nan_bits: float32
+    NaN of such a value. source: name of the value to read.
     """
 
     def __init__(
@@ -61,9 +62,9 @@ class Convert(Section):
 
 
 def rounded(m: Module, bits: Value, out: FloatFormat) -> tuple[Value, Mapping[str, Value]]:
-    """RNE of float32 `bits` to a narrower `out`, and the flags that it raises.
+    """(RNE of float32 `bits` to a narrower `out`, flags that it raises).
 
-    Of a NaN its leading fraction bits.
+    A NaN keeps its leading fraction bits.
     """
     wide = unpack_float(m, bits, "wide")
     top = 2**out.exponent_bits - 1
@@ -102,7 +103,7 @@ def rounded(m: Module, bits: Value, out: FloatFormat) -> tuple[Value, Mapping[st
 
 
 def _widened(m: Module, bits: Value, fmt: FloatFormat, nan_bits: int) -> Value:
-    """The float32 that `bits` of a narrower `fmt` are."""
+    """`bits` in a narrower `fmt` as a float32."""
     special = special_of_float(m, bits, "narrow_special", fmt)
     zeros = Const(0, FLOAT32_FRACTION - fmt.mantissa_bits)
     if fmt.emin == FLOAT32.emin:
@@ -115,7 +116,7 @@ def _widened(m: Module, bits: Value, fmt: FloatFormat, nan_bits: int) -> Value:
 
 
 def _normalized(m: Module, bits: Value, fmt: FloatFormat) -> tuple[Value, Value, Value]:
-    """Fraction, float32 exponent field and sign of a number that no float32 holds as subnormal."""
+    """(fraction, float32 exponent field, sign) of a finite number that is normal in float32."""
     narrow = unpack_float(m, bits, "narrow", fmt)
     normalizer = submodule(m, "normalizer", Normalizer(fmt.significand_bits))
     field = Signal(FLOAT32.exponent_bits, name="wide_field")
@@ -128,7 +129,7 @@ def _normalized(m: Module, bits: Value, fmt: FloatFormat) -> tuple[Value, Value,
 
 
 class Narrow(Section):
-    """RNE of c, with its flags; a NaN stays one, whatever its bits."""
+    """RNE of c, with its flags; a NaN stays a NaN."""
 
     def __init__(self, widths: Widths) -> None:
         self.fmt = widths.running
@@ -147,19 +148,21 @@ class Narrow(Section):
 
 
 def c_value(widths: Widths) -> dict[str, ShapeLike]:
-    """What a section reads that starts from the caller's c: `c`, or `narrow_c` where it is that."""
+    """Input of a section that starts from the caller's c: `c`, or `narrow_c` after section
+    `narrow`.
+    """
     if widths.running == FLOAT32:
         return {"c": 32}
     return {"narrow_c": RunningLayout(widths.running)}
 
 
 def first_c(section: Section) -> Value:
-    """Bits of the c that a dot product starts from."""
+    """Bits of c at the start of a dot product."""
     return section.i.narrow_c.c if "narrow_c" in section.reads else section.i.c
 
 
 def carried(section: Section, name: str) -> Value:
-    """A flag so far: that of the blocks before, or with `first` of the rounding of c."""
+    """A flag so far: from earlier blocks or, with `first`, from the rounding of c."""
     kept = ~section.i.first & section.i.running.flags[name]
     if "narrow_c" in section.reads:
         kept |= section.i.first & section.i.narrow_c.flags[name]

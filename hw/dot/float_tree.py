@@ -35,8 +35,11 @@ from .multiply import products_shape, special_shape
 
 
 class FloatAccumulate(Section):
-    """c starts at the caller's with `first`; special values decide where there are any. A subnormal
-    c, and a subnormal result, is a zero where the rule has no such numbers."""
+    """c' = RNE(c + the tree's sum). c starts at the caller's with `first`; special values take
+    precedence.
+
+    A rule without subnormals makes subnormal numbers zero: c and the result.
+    """
 
     def __init__(self, widths: Widths, significand_bits: int) -> None:
         self.significand_bits = significand_bits
@@ -151,7 +154,7 @@ class ProductToFloat(wiring.Component):
     Ports:
 
     - `i` in, `ProductLayout`: the product
-    - `o` out, `FloatLayout(24)`: the same value
+    - `o` out, `FloatLayout(24)`: its value
     """
 
     def __init__(self, widths: Widths) -> None:
@@ -175,9 +178,10 @@ class ProductToFloat(wiring.Component):
 
 
 class Level(Section):
-    """One level of the tree: adjacent pairs added; the first converts, the last joins 2^s.
+    """One level of the tree: adds adjacent pairs. The first level converts products, the last adds
+    2^s.
 
-    floats: the terms that are left; block: the last of them.
+    floats: remaining terms. block: the last term.
     """
 
     def __init__(self, widths: Widths, number: int) -> None:
@@ -256,12 +260,14 @@ class TreeFactor(Section):
 
 
 def block_bits(widths: Widths) -> int:
-    """Of the significand of a block's sum, times g."""
+    """Width of the significand of a block's sum, times g."""
     return SIGNIFICAND + widths.factor_bits
 
 
 def level(widths: Widths, number: int) -> Section:
-    """A level of the tree; of operands with exponents of a float32, one that rounds them all."""
+    """A level of the tree. Operands with the exponents of a float32 need a level that rounds all of
+    them.
+    """
     return (RangeLevel if widths.products_leave_float32 else Level)(widths, number)
 
 

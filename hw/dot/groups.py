@@ -18,24 +18,24 @@ from .multiply import of_lane, products_shape, scale_values
 
 
 def widths_of(widths: Widths) -> GroupWidths:
-    """Those of a unit's groups."""
+    """Widths of a unit's groups."""
     terms = widths.terms
     assert isinstance(terms, GroupWidths)
     return terms
 
 
 def sums_shape(terms: GroupWidths) -> data.ArrayLayout:
-    """The value `sums`: one for each group, in units of the products' last digit."""
+    """The value `sums`: one per group, in units of the products' last digit."""
     return data.ArrayLayout(signed(terms.group_sum_bits + 1), terms.groups)
 
 
 def groups_shape(terms: GroupWidths) -> data.ArrayLayout:
-    """The value `products` of fused sections: one for each group."""
+    """The value `products` of fused sections: one per group."""
     return data.ArrayLayout(ProductLayout(terms), terms.groups)
 
 
 class Gather(Section):
-    """The exact sums of groups: products on the grid of all products, in adder trees."""
+    """Exact sums of groups: products on the grid of all products, in adder trees."""
 
     def __init__(self, widths: Widths) -> None:
         self.widths, self.terms = widths, widths_of(widths)
@@ -62,7 +62,9 @@ class Gather(Section):
 
 
 class GroupFactor(Section):
-    """g x the sums of groups, each with the exponent of its scales: none counts as zero."""
+    """g x the sum of each group, with the exponent of its scales. A sum of 0 counts as non-zero,
+    too.
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.widths, self.terms = widths, widths_of(widths)

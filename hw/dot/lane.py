@@ -33,14 +33,15 @@ class ElementLayout(data.StructLayout):
 
 
 class ElementDecoder(wiring.Component):
-    """Combinational decoder of the operand formats `widths.formats`, selected by `mode`.
+    """Decoder of the operand formats `widths.formats`, selected by `mode`; combinational.
 
     Ports:
 
     - `code` in, the widest format's bits: a narrower code in the low bits
-    - `mode` in, bits enough for an index of the formats: which one; no such port of one format
-    - `micro` in, 1 bit: micro-exponent; no such port of operands without one
-    - `element` out, `ElementLayout`: significand and exponent are not meaningful for a special code
+    - `mode` in, bits enough for an index of the formats: format of the code, the last format for
+      larger numbers; no such port for one format
+    - `micro` in, 1 bit: micro-exponent; no such port for operands without one
+    - `element` out, `ElementLayout`: significand and exponent are meaningless for a special code
     """
 
     def __init__(self, widths: OperandWidths) -> None:
@@ -66,7 +67,7 @@ class ElementDecoder(wiring.Component):
         return Value.cast(exponent) - self.micro if self.widths.micro else exponent
 
     def _decode(self, m: Module, fmt: ElementFormat) -> data.View:
-        """The element that the code is in format `fmt`."""
+        """Element of the code in format `fmt`."""
         widths = self.widths
         out = Signal(ElementLayout(widths), name=fmt.name)
         code = self.code[: fmt.bits]
@@ -115,7 +116,7 @@ class ProductLayout(data.StructLayout):
 
 
 class ProductRowsLayout(data.StructLayout):
-    """As `ProductLayout`, of a significand in two rows whose sum it is."""
+    """`ProductLayout` with the significand as two rows to add."""
 
     def __init__(self, widths: Widths) -> None:
         fields = dict(ProductLayout(widths).members)
@@ -177,14 +178,14 @@ class ProductLane(wiring.Component):
 
 
 class ProductRowsLane(ProductLane):
-    """As `ProductLane`, without the last addition: `o` is a `ProductRowsLayout`."""
+    """`ProductLane` without the last addition: `o` is a `ProductRowsLayout`."""
 
     layout = ProductRowsLayout
     multiplier = MultiplierRows
 
 
 def _sum(m: Module, a: Value, b: Value, width: int) -> Value:
-    """a + b, of a few bits: the smallest adder will do, for the multiplier takes longer."""
+    """a + b, a few bits each. The smallest adder will do, because the multiplier takes longer."""
     columns = Columns(m, "exponents", width)
     columns.add(a)
     columns.add(b)
@@ -192,7 +193,7 @@ def _sum(m: Module, a: Value, b: Value, width: int) -> Value:
 
 
 def places_around(widths: Widths) -> tuple[int, int]:
-    """Of a product, the last places that always go and the ones that are free below it."""
+    """(last places of a product that are always cut, free places below it)."""
     # With fewer fraction bits than a product has, the last ones always go.
     more = widths.fraction_bits - widths.product_fraction_bits
     return max(-more, 0), max(more, 0)
@@ -205,8 +206,8 @@ class AlignShifter(wiring.Component):
     Ports:
 
     - `significand` in, `Widths.product_bits`: the product's significand
-    - `inverts` in, 1 bit: whether digits are inverted, as `add_terms` takes them of negative terms
-    - `distance` in, `distance_bits`: how far the product's unit digit lies below the largest
+    - `inverts` in, 1 bit: digits are inverted, which `add_terms` wants for negative terms
+    - `distance` in, `distance_bits`: distance of the product's unit digit below the largest
     - `word` out, `Widths.term_bits`: the term on the common grid
     - `sticky` out, 1 bit: a one was cut off
     """

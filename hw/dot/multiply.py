@@ -28,7 +28,9 @@ from .lane import (
 
 
 def block_values(widths: Widths) -> dict[str, ShapeLike]:
-    """A block of codes with its scales, the mode that selects its format pair, and side inputs."""
+    """Codes of a block with their scales, the mode that selects the format pair, and side
+    inputs.
+    """
     config = widths.config
     return {
         "a": data.ArrayLayout(widths.a.code_bits, config.lanes),
@@ -41,40 +43,41 @@ def block_values(widths: Widths) -> dict[str, ShapeLike]:
 
 
 def of_blocks(shape: ShapeLike, widths: Widths) -> ShapeLike:
-    """A value for each scale of a beat: a plain one where there is one."""
+    """`shape` per scale of a beat; plain `shape` for one scale."""
     blocks = widths.config.scale_blocks
     return shape if blocks == 1 else data.ArrayLayout(shape, blocks)
 
 
 def of_lane(value: Any, lane: int, widths: Widths) -> Any:
-    """The one of the lane's block among what `of_blocks` says."""
+    """Item of an `of_blocks` value for the lane's block."""
     config = widths.config
     return value if config.scale_blocks == 1 else value[lane // config.scale_block]
 
 
 def scale_values(widths: Widths) -> dict[str, ShapeLike]:
-    """The values `scale`, s, and `factor`, g as an integer, where scales are no powers of two."""
+    """Values `scale`, s, and `factor`, g as an integer, for scales that are no powers of two."""
     factor = {"factor": of_blocks(widths.factor_bits, widths)} if widths.factor_bits else {}
     return {"scale": of_blocks(SCALE_SHAPE, widths), **factor}
 
 
 def products_shape(widths: Widths) -> data.ArrayLayout:
-    """The value `products`: one for each lane."""
+    """The value `products`: one per lane."""
     return data.ArrayLayout(ProductLayout(widths), widths.config.lanes)
 
 
 COUNTED = (4, 2)
-"""Words whose sum is the number of negative products, behind the sections that count them: the one
-that makes products, and the next."""
+"""Words whose sum is the number of negative products, after the section that makes products and
+after the next section.
+"""
 
 
 def negatives_shape(widths: Widths, number: int) -> data.ArrayLayout:
-    """The value `negatives` behind the first or the second of these sections."""
+    """The value `negatives` after section `number` of `COUNTED`."""
     return data.ArrayLayout(widths.config.lanes.bit_length(), COUNTED[number])
 
 
 def compress_negatives(m: Module, section: Section) -> None:
-    """Fewer words of `negatives`."""
+    """Write fewer words of `negatives`."""
     columns = Columns(m, "negative", len(section.o.negatives[0]))
     for word in section.i.negatives:
         columns.add(word)
@@ -84,12 +87,12 @@ def compress_negatives(m: Module, section: Section) -> None:
 
 
 def special_shape(widths: Widths) -> data.ArrayLayout:
-    """The value `special`: which special values occur in each step."""
+    """The value `special`: special values that occur in each step."""
     return data.ArrayLayout(SpecialLayout(), widths.steps)
 
 
 class Decode(Section):
-    """Codes to elements, and s, the exponent of both scales."""
+    """Codes to elements; s, the exponent of both scales."""
 
     def __init__(self, widths: Widths) -> None:
         self.widths = widths
@@ -120,12 +123,12 @@ class Decode(Section):
 
 
 def elements_shape(widths: Widths, operand: OperandWidths) -> data.ArrayLayout:
-    """The values `elements_a` and `elements_b`: one for each lane."""
+    """The values `elements_a` and `elements_b`: one per lane."""
     return data.ArrayLayout(ElementLayout(operand), widths.config.lanes)
 
 
 def multiply_scales(m: Module, section: Section, widths: Widths, nan: Any) -> None:
-    """Both scales of each block to what `scale_values` says, and whether one is NaN."""
+    """Write the product of both scales per block (`scale_values`), and `nan` if one is NaN."""
     config = widths.config
     for lane in range(0, config.lanes, config.scale_block):
         number = "" if config.scale_blocks == 1 else str(lane // config.scale_block)
@@ -142,10 +145,10 @@ def multiply_scales(m: Module, section: Section, widths: Widths, nan: Any) -> No
 
 
 class Multipliers(Section):
-    """Elements to exact products, in the order in which steps take them; a NaN scale is a special
-    value of every step.
+    """Exact products of elements, in the order of the steps; a NaN scale is a special value of each
+    step.
 
-    How many products are negative is counted from here on: a sum of them would wait for the count.
+    The count of negative products starts here: otherwise their sum would wait for it.
     """
 
     verilog_name = "products"
@@ -170,7 +173,7 @@ class Multipliers(Section):
 
 
 def element_values(widths: Widths) -> dict[str, ShapeLike]:
-    """What products are made of."""
+    """Values that products are made of."""
     return {
         "elements_a": elements_shape(widths, widths.a),
         "elements_b": elements_shape(widths, widths.b),
@@ -181,7 +184,7 @@ def element_values(widths: Widths) -> dict[str, ShapeLike]:
 def multiply_elements(
     m: Module, section: Any, kind: type[ProductLane], products: Any
 ) -> list[ProductLane]:
-    """A lane of this kind for each of the products, in their order."""
+    """Make a lane of this kind per product, in order."""
     lanes = []
     for index, place in enumerate(section.widths.order):
         lane = submodule(m, f"lane{index}", kind(section.widths))
@@ -195,7 +198,7 @@ def multiply_elements(
 
 
 def count_negatives(m: Module, section: Any, signs: Iterable[Value]) -> None:
-    """`negatives`, of the signs of all products."""
+    """Write `negatives` from the signs of all products."""
     columns = Columns(m, "negative", len(section.o.negatives[0]))
     for sign in signs:
         columns.add([sign])
@@ -204,7 +207,7 @@ def count_negatives(m: Module, section: Any, signs: Iterable[Value]) -> None:
 
 
 def gather_specials(m: Module, section: Any, lanes: Sequence[ProductLane]) -> None:
-    """`special`, of the special values of all products and scales."""
+    """Write `special` from the special values of all products and scales."""
     widths: Widths = section.widths
     count = widths.config.lanes // widths.steps
     for step in range(widths.steps):
@@ -219,7 +222,7 @@ def gather_specials(m: Module, section: Any, lanes: Sequence[ProductLane]) -> No
 
 
 def _scale_nan(section: Any, start: int, count: int) -> Value:
-    """Whether a scale of so many lanes is NaN."""
+    """1 if a scale of these lanes is NaN."""
     nan, config = section.i.scale_nan, section.widths.config
     if config.scale_blocks == 1:
         return nan
@@ -228,7 +231,7 @@ def _scale_nan(section: Any, start: int, count: int) -> Value:
 
 
 class ProductRows(Section):
-    """The first part of `Multipliers`: all but the last addition of each product."""
+    """First part of `Multipliers`: all except the last addition of each product."""
 
     def __init__(self, widths: Widths) -> None:
         self.widths = widths
@@ -243,12 +246,12 @@ class ProductRows(Section):
 
 
 def product_rows_shape(widths: Widths) -> data.ArrayLayout:
-    """The value `product_rows`: one for each lane."""
+    """The value `product_rows`: one per lane."""
     return data.ArrayLayout(ProductRowsLayout(widths), widths.config.lanes)
 
 
 class ProductSums(Section):
-    """The second part: that addition, and how many products are negative."""
+    """Second part of `Multipliers`: the last additions, and the number of negative products."""
 
     def __init__(self, widths: Widths) -> None:
         super().__init__(
@@ -283,11 +286,12 @@ def partial_sums_shape(row_bits: int, words: int) -> data.ArrayLayout:
 
 
 class PartialProducts(Section):
-    """Two's-complement codes of one format each to words of the sum of their products.
+    """Two's-complement codes, one format per operand, to words of the sum of their products.
 
-    A NaN scale, where operands have scales that can be, is the only special value that there is.
-    scales: whether they have. beside: further values that are written; of these `top_exponent` is
-    the exponent of both scales plus `bias`.
+    The only special value is a NaN scale.
+
+    scales: True for operands with scales. beside: further values to write; `top_exponent` among
+    them is the exponent of both scales plus `bias`.
     """
 
     def __init__(

@@ -61,7 +61,7 @@ SHARED: dict[str, Callable[..., Section]] = {
 
 
 def build(widths: Widths) -> list[Section]:
-    """The sections of a unit, one for each of its `DotConfig.pipeline.sections`."""
+    """Sections of a unit, in the order of `DotConfig.pipeline.sections`."""
     config = widths.config
     family: Mapping[str, Callable[..., Section]] = integer.SECTIONS
     if not isinstance(config.out, IntegerOutput):

@@ -20,8 +20,9 @@ from .sections import build
 
 
 class InputLayout(data.StructLayout):
-    """One block: codes of a and b (lane 0 lowest), their scales, the mode; c with `first`; which
-    of several dot products in flight it belongs to."""
+    """One block: codes of a and b (lane 0 lowest), their scales, the mode; c with `first`; the slot
+    of its dot product among several in flight.
+    """
 
     def __init__(self, config: DotConfig) -> None:
         c = 32 if config.load_c else 0
@@ -38,7 +39,7 @@ class ResultLayout(data.StructLayout):
 
 
 def slot_value(config: DotConfig) -> dict[str, ShapeLike]:
-    """The number of a dot product in flight, where there are several."""
+    """Number of a dot product in flight, for units with several."""
     return {"slot": config.slot_bits} if config.slot_bits else {}
 
 
@@ -138,8 +139,9 @@ class DotUnit(wiring.Component):
         return m
 
     def _run_on(self, m: Module, token: Token) -> None:
-        """The row that never stops: a block enters when it needs to wait for nothing, and there is
-        room for another result."""
+        """Chain that never stops: a block enters when its running value and room for a result are
+        there.
+        """
         shape, signature = ResultLayout(self.config), stream.Signature(ResultLayout(self.config))
         # Where sections are cut finer, so are what stands before and behind them.
         finer = self.config.is_cut_finer
@@ -160,8 +162,8 @@ class DotUnit(wiring.Component):
     def _accept(self, m: Module) -> Token:
         """The input stream as a token, with its place in the promotion group.
 
-        starts: the running sum of a loop starts here. promotes: a partial sum that is kept apart
-        is added to c after this block.
+        starts: the running sum of a loop starts here. promotes: a partial sum that is kept apart is
+        added to c after this block.
         """
         payload = self.i.payload
         values = {name: payload[name] for name, _ in payload.shape()}
@@ -180,7 +182,9 @@ class DotUnit(wiring.Component):
 
     @staticmethod
     def _count_group(m: Module, token: Token, blocks: int, slots: int) -> None:
-        """A partial sum starts with every group of `blocks` blocks and is promoted at its end."""
+        """Start a partial sum with every group of `blocks` blocks, and promote it at the group's
+        end.
+        """
         slot = Value.cast(token.values.get("slot", Const(0, 1)))
         places = data.ArrayLayout(range(blocks), slots)
         place = Signal(places, name="group_place")
@@ -197,7 +201,9 @@ class DotUnit(wiring.Component):
             m.d.sync += place[slot].eq(here + 1)  # wraps: groups are powers of two
 
     def _deliver(self, m: Module, token: Token, o: Any) -> None:
-        """Results leave with the last block to the stream `o`; the tokens of others end here."""
+        """Pass results to the stream `o` with the last block; end the tokens of other
+        blocks here.
+        """
         payload, out = o.payload, result_float(self.config.out)
         result, last = token.values[result_name(self.config)], Value.cast(token.values["last"])
         c, flags = Value.cast(result.c), result.flags
@@ -217,13 +223,13 @@ class DotUnit(wiring.Component):
 
 
 def input_values(config: DotConfig) -> dict[str, ShapeLike]:
-    """The values that the sections find: of the block, and where it stands in its dot product."""
+    """Values that the first section reads: the block, and its place in the dot product."""
     control = {"c": 32, "first": 1, "last": 1, "starts": 1, "promotes": 1}
     return {**block_values(Widths(config)), **control, **slot_value(config)}
 
 
 def result_name(config: DotConfig) -> str:
-    """The value that leaves the last section: as it runs, or converted or requantised."""
+    """Name of the value that leaves the last section: running, converted or requantised."""
     out = config.out
     running = config.accumulator.running
     plain = out.format is None if isinstance(out, IntegerOutput) else out == running
@@ -231,7 +237,7 @@ def result_name(config: DotConfig) -> str:
 
 
 def row_of(config: DotConfig, stops: bool = True) -> SectionChain:
-    """The sections of a unit with their registers. stops: whether blocks wait in them."""
+    """Sections of a unit with their registers. stops: True if blocks wait in them."""
     outputs = (result_name(config), "last", *slot_value(config))
     sections, inputs = build(Widths(config)), input_values(config)
     decodes = config.is_cut_finer  # the choice is a section of its own there
@@ -242,7 +248,7 @@ def row_of(config: DotConfig, stops: bool = True) -> SectionChain:
 
 
 def section_values(config: DotConfig) -> dict[str, dict[str, ShapeLike]]:
-    """The values that leave each section of a unit, by names of section and value."""
+    """Values that leave each section of a unit, by names of section and value."""
     sections = [used(section) for section in build(Widths(config))]
     names = [part.name for part in config.pipeline.sections]
     return {name: section.writes for name, section in zip(names, sections, strict=True)}

@@ -17,7 +17,7 @@ OKAY, SLVERR = Const(0b00, 2), Const(0b10, 2)
 
 
 class AxiStream(wiring.Signature):
-    """AXI4-Stream of `beat_bytes` bytes a beat."""
+    """AXI4-Stream with `beat_bytes` bytes per beat."""
 
     def __init__(self, beat_bytes: int) -> None:
         super().__init__(
@@ -32,7 +32,9 @@ class AxiStream(wiring.Signature):
 
 
 class AxiLite(wiring.Signature):
-    """AXI4-Lite of 32-bit words, as the manager sees it. The protection bits mean nothing here."""
+    """AXI4-Lite with 32-bit words, from the manager's side. The unit ignores the
+    protection bits.
+    """
 
     def __init__(self) -> None:
         super().__init__(
@@ -61,7 +63,7 @@ class AxiLite(wiring.Signature):
 
 
 class WordLayout(data.StructLayout):
-    """A word of a packet; of its `last` word only the lowest `units` units are there."""
+    """A word of a packet. The `last` word has only its lowest `units` units."""
 
     def __init__(self, word_bytes: int, units: int) -> None:
         super().__init__({"data": 8 * word_bytes, "units": bits_for(units), "last": 1})
@@ -80,10 +82,10 @@ class Gearbox(wiring.Component):
                  | the lowest `out` units, shifted out
         o: WordLayout(out_bytes)
 
-    A unit is the greatest common divisor of both widths. As many words leave as the narrower side
-    allows: with room for two words of the output a new one of the input is taken while another
-    leaves. The last word of a packet may be short (`units`, 0 too); the next packet is taken when
-    it has left. `i.ready` and `o.valid` depend on registers alone.
+    A unit is the greatest common divisor of both widths. The narrower side sets the pace: with room
+    for two words of the output, a new input word is taken while another word leaves. The last word
+    of a packet may be short (`units`, also 0); the next packet is taken after it has left.
+    `i.ready` and `o.valid` depend on registers only.
 
     Ports:
 
@@ -138,7 +140,7 @@ class Gearbox(wiring.Component):
         return m
 
     def _placed(self, m: Module, word: Value, units: Value, width: int) -> Value:
-        """`word` shifted left by so many units: a logarithmic shifter."""
+        """`word` shifted left by a number of units: a logarithmic shifter."""
         for place, bit in enumerate(units):
             distance = Const(0, 8 * self._unit << place)
             shifted = Signal(min(width, len(word) + len(distance)), name=f"placed{place}")
@@ -148,30 +150,30 @@ class Gearbox(wiring.Component):
 
 
 class ErrorLayout(data.StructLayout):
-    """What is wrong with a packet."""
+    """Errors of a packet."""
 
     def __init__(self) -> None:
         super().__init__(dict.fromkeys(STREAM_ERRORS, 1))
 
 
 class Receiver(wiring.Component):
-    """Takes one packet for each job and gives its words of `word_bytes` bytes.
+    """Takes one packet per job and gives its words of `word_bytes` bytes.
 
     ::
 
         s (beat_bytes) -> TKEEP check -> Gearbox (none when both are equally wide) -> o
 
-    What it holds is gone when `running` falls. `s.tready` depends on registers, `running` and
-    `o.ready` alone.
+    Its content is dropped when `running` falls. `s.tready` depends on registers, `running` and
+    `o.ready` only.
 
     Ports:
 
     - `s` in, AXI4-Stream of `beat_bytes`: packets
     - `o` out, stream of `word_bytes` bytes: words
     - `launch` in, 1 bit: a packet is expected from now on
-    - `running` in, 1 bit: words are wanted, else beats are discarded
+    - `running` in, 1 bit: words are wanted; otherwise beats are discarded
     - `ends` in, 1 bit: the word at `o` is to be the packet's last
-    - `errors` out, `ErrorLayout`: what is wrong with the packet, while running
+    - `errors` out, `ErrorLayout`: errors of the packet, while running
     - `closed` out, 1 bit: TLAST came, or no packet is expected
     - `discarded` out, bits enough for `beat_bytes`: bytes discarded in this cycle
     """
@@ -194,7 +196,7 @@ class Receiver(wiring.Component):
         )
 
     def join(self, m: Module, operand: Any, coming: Loop) -> None:
-        """Join it to a component with the ports job, s, errors, closed and discarded.
+        """Connect a component with the ports job, s, errors, closed and discarded.
 
         `coming` counts the words of the component's packet.
         """
@@ -266,7 +268,7 @@ class Receiver(wiring.Component):
 
 
 def count_ones(bits: list[Value]) -> Value:
-    """How many bits are set, by a tree of adders."""
+    """Number of bits that are set, by a tree of adders."""
     if len(bits) == 1:
         return bits[0]
     half = len(bits) // 2

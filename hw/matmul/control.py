@@ -9,23 +9,23 @@ from .loop import TilesLayout
 
 
 class State(enum.Enum, shape=2):
-    """What the unit is about."""
+    """State of the unit."""
 
     IDLE = 0
     RUN = 1
     CLEAR_UP = 2
-    """After an error: rests of packets are discarded, that of C is ended."""
+    """After an error: discard the rest of the packets, and end the packet of C."""
 
 
 class StartErrorLayout(data.StructLayout):
-    """Why a start was refused."""
+    """Reasons to refuse a start."""
 
     def __init__(self) -> None:
         super().__init__(dict.fromkeys(START_ERRORS, 1))
 
 
 class Control(wiring.Component):
-    """Starts a job if it can be, and ends it with its last beat or after an error.
+    """Starts a job unless it must refuse, and ends it with its last beat or after an error.
 
     ::
 
@@ -43,11 +43,11 @@ class Control(wiring.Component):
     - `broken` in, 1 bit: a stream had an error
     - `ended` in, 1 bit: the last beat of C is taken
     - `closed` in, 1 bit: all packets have ended
-    - `refused` out, `StartErrorLayout`: why the start is refused, in its cycle
+    - `refused` out, `StartErrorLayout`: reasons to refuse the start, in its cycle
     - `launch` out, 1 bit: the job begins, for a cycle
     - `done` out, 1 bit: it has ended without an error, for a cycle
     - `running` out, 1 bit: it runs
-    - `busy` out, 1 bit: it runs, or is cleared up after
+    - `busy` out, 1 bit: it runs, or is cleared up after an error
     """
 
     clocked = True

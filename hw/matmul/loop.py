@@ -10,14 +10,14 @@ COUNT_BITS = LARGEST_COUNT.bit_length()
 
 
 class TilesLayout(data.StructLayout):
-    """The counts of three nested loops, 1 to 65535 each: rows of tiles, tiles in one, steps."""
+    """Counts of three nested loops, 1 to 65535 each: rows of tiles, tiles in a row, steps."""
 
     def __init__(self) -> None:
         super().__init__(dict.fromkeys(("m_tiles", "n_tiles", "k_blocks"), COUNT_BITS))
 
 
 class JobLayout(data.StructLayout):
-    """What the parts of the unit know of the job: its tiles, that it begins, that it runs."""
+    """The job for the parts of the unit: its tiles; it begins (`launch`); it runs."""
 
     def __init__(self) -> None:
         super().__init__({"tiles": TilesLayout(), "launch": 1, "running": 1})
@@ -28,8 +28,8 @@ class Loop(wiring.Component):
 
     Ports:
 
-    - `tiles` in, `TilesLayout`: how often each runs
-    - `advance` in, 1 bit: to the next step
+    - `tiles` in, `TilesLayout`: counts of the loops
+    - `advance` in, 1 bit: go to the next step
     - `first` out, 1 bit: this is the first step of a tile
     - `last` out, 1 bit: this is the last step of a tile
     - `row_last` out, 1 bit: the tile is the last of its row
@@ -67,19 +67,19 @@ class Loop(wiring.Component):
         return m
 
     def _along_row(self, m: Module, done: Signal) -> ValueLike:
-        """The tiles that are next together, when `done` of the row are done."""
+        """Number of tiles to take next together, after `done` tiles of the row."""
         m.d.comb += self.row_last.eq(done + 1 == self.tiles.n_tiles)
         return 1
 
 
 class GroupLoop(Loop):
-    """The same with groups of tiles that take turns in the place of tiles.
+    """`Loop` over groups of tiles that take turns, instead of tiles.
 
-    usual: tiles of a group but for the last of its row, which has what is left, up to `most`.
+    usual: tiles per group. The last group of a row has the remaining tiles, up to `most`.
 
-    Ports as of `Loop`, `first` to `row_last` of a group, and:
+    Ports of `Loop`, `first` to `row_last` for a group, and:
 
-    - `size` out, bits enough for `most`: the tiles of this group
+    - `size` out, bits enough for `most`: tiles in this group
     """
 
     def __init__(self, most: int, usual: int) -> None:

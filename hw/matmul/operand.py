@@ -13,9 +13,9 @@ from .step_buffer import StepBuffer, tile_buffer
 
 
 class MarksLayout(data.StructLayout):
-    """What a step is: the first or last of its tile (group), the last of the job.
+    """Place of a step: the first or last of its tile (or group), the last of the job.
 
-    size: of how many tiles in the group, where tiles take turns.
+    size: number of tiles in the group, if tiles take turns.
     """
 
     def __init__(self, most: int) -> None:
@@ -26,20 +26,20 @@ class MarksLayout(data.StructLayout):
 class Operand(wiring.Component):
     """Receives the steps of operand ``a`` or ``b``, keeps 2 x `depth` and gives them in order.
 
-    A panel of A of up to `depth` steps comes once for a row of tiles and is given for each tile.
-    With `keep_b`, B of up to 2 x `depth` steps in all comes once and is given for each row of
-    tiles. What is longer comes as often as it is given. Where tiles take turns, a step of A comes
-    and is given once for all tiles of a group.
+    A panel of A of up to `depth` steps comes once per row of tiles and is given for each tile. With
+    `keep_b`, a B of up to 2 x `depth` steps in all comes once and is given for each row of tiles. A
+    longer panel comes each time that it is given. If tiles take turns, a step of A comes and is
+    given once for all tiles of a group.
 
     Ports:
 
     - `job` in, `JobLayout`: the job
     - `s` in, AXI4-Stream of `beat_bytes`: the operand's packet
     - `o` out, stream of `step_bytes` bytes: steps
-    - `marks` out, `MarksLayout`: what the step at `o` is
-    - `errors` out, `ErrorLayout`: as of `Receiver`
-    - `closed` out, 1 bit: as of `Receiver`
-    - `discarded` out, bits enough for `beat_bytes`: as of `Receiver`
+    - `marks` out, `MarksLayout`: place of the step at `o`
+    - `errors` out, `ErrorLayout`: see `Receiver`
+    - `closed` out, 1 bit: see `Receiver`
+    - `discarded` out, bits enough for `beat_bytes`: see `Receiver`
     """
 
     clocked = True
@@ -103,14 +103,14 @@ class Operand(wiring.Component):
 
     @staticmethod
     def _keep(m: Module, buffer: StepBuffer, given: Loop) -> None:
-        """A panel, the steps of a tile in `given`, stays for all tiles of a row."""
+        """Keep a panel, the steps of a tile in `given`, for all tiles of a row."""
         m.d.comb += [
             buffer.keep.eq(~given.row_last),
             buffer.rewind.eq(~given.row_last & given.last),
         ]
 
     def _steps_of_b(self, m: Module) -> tuple[Value, Value]:
-        """The steps of all of B, and whether the buffer holds them."""
+        """(number of steps of all of B, 1 if the buffer holds them)."""
         capacity = 2 * self.config.depth
         counts = [self.job.tiles.n_tiles, self.job.tiles.k_blocks]
         low = [count[: capacity.bit_length()] for count in counts]
@@ -130,11 +130,11 @@ class Operand(wiring.Component):
 
 
 class Collect(wiring.Component):
-    """`rows` rows, taken one by one and given at once, the first one lowest.
+    """Takes `rows` rows one by one and gives them at once, the first one lowest.
 
     Ports:
 
-    - `i` in, stream of `row_bits`: rows; `i.ready` depends on registers alone
+    - `i` in, stream of `row_bits`: rows; `i.ready` depends on registers only
     - `o` out, stream of `rows` x `row_bits`: tiles
     """
 
@@ -165,16 +165,16 @@ class Collect(wiring.Component):
 class Initial(wiring.Component):
     """Receives the initial values tile by tile, in rows of `row_bytes` bytes.
 
-    buffered: whole tiles of them that are held, beside the next one.
+    buffered: whole tiles that it holds, besides the next one.
 
     Ports:
 
     - `job` in, `JobLayout`: the job
     - `s` in, AXI4-Stream of `beat_bytes`: the packet of D
     - `o` out, stream of `rows` x `row_bytes` bytes: tiles
-    - `errors` out, `ErrorLayout`: as of `Receiver`
-    - `closed` out, 1 bit: as of `Receiver`
-    - `discarded` out, bits enough for `beat_bytes`: as of `Receiver`
+    - `errors` out, `ErrorLayout`: see `Receiver`
+    - `closed` out, 1 bit: see `Receiver`
+    - `discarded` out, bits enough for `beat_bytes`: see `Receiver`
     """
 
     clocked = True

@@ -20,21 +20,21 @@ from .loop import TilesLayout
 
 
 class CountersLayout(data.StructLayout):
-    """The registers' counters, by name."""
+    """Counters of the registers, by name."""
 
     def __init__(self) -> None:
         super().__init__(dict.fromkeys(COUNTERS, COUNTER_BITS))
 
 
 class Counters(wiring.Component):
-    """Counts each cycle under exactly one name, as the register map words them.
+    """Counts each cycle under exactly one name; the register map describes the names.
 
     Ports:
 
     - `clear` in, 1 bit: all counters to 0
-    - `running` in, 1 bit: the cycle belongs to a job; the next six say what is so in it
+    - `running` in, 1 bit: the cycle belongs to a job, which the next six describe
     - `step` in, 1 bit: the array takes a step
-    - `tail` in, 1 bit: the array has taken the last one
+    - `tail` in, 1 bit: the array has taken the last step
     - `held` in, 1 bit: a step is offered and not taken
     - `blocked` in, 1 bit: results at the array's output wait
     - `no_a` in, 1 bit: no step of A is there
@@ -87,21 +87,20 @@ DONE = REGISTERS["STATUS"].field("done").low  # errors lie above it, busy below
 
 
 class Registers(wiring.Component):
-    """What software writes and reads, each in the cycle before its response.
+    """Registers that software writes and reads, each in the cycle before its response.
 
     Ports:
 
     - `bus` in, AXI4-Lite: its `ready` and `valid` come from registers
-    - `tiles` out, `TilesLayout`: the tiles that software chose
-    - `mode` out, 8 bits: the format pair that it chose
-    - `use_d` out, 1 bit: it wants initial values
-    - `start` out, 1 bit: its command to start, for a cycle; a reset wins
-    - `reset` out, 1 bit: its command to reset, for a cycle
+    - `tiles` out, `TilesLayout`: tiles of the job
+    - `mode` out, 8 bits: format pair of the job
+    - `use_d` out, 1 bit: the job has initial values
+    - `start` out, 1 bit: command to start, for a cycle; a reset wins
+    - `reset` out, 1 bit: command to reset, for a cycle
     - `busy` in, 1 bit: a job is under way
     - `done` in, 1 bit: a job has ended, for a cycle
-    - `errors` in, a bit for each of `ERRORS`: what happened, for a cycle; those of
-      writes are found here
-    - `flags` in, a bit for each of `FLAG_NAMES`: flags of the results
+    - `errors` in, a bit per name in `ERRORS`: errors, for a cycle, without errors of writes
+    - `flags` in, a bit per name in `FLAG_NAMES`: flags of the results
     - `counters` in, `CountersLayout`: the counters
     - `irq` out, 1 bit: interrupt
     """
@@ -165,7 +164,7 @@ class Registers(wiring.Component):
         return m
 
     def _keep_status(self, m: Module, status: Signal, cleared: Value, refused: dict) -> None:
-        """The sticky bits: what is raised in the cycle of its clearing stays."""
+        """Update the sticky bits. A bit raised in the cycle of its clearing stays."""
         raised = Signal(STATUS_BITS)
         for name, source in [*((name, self.errors[name]) for name in ERRORS), *refused.items()]:
             m.d.comb += raised[REGISTERS["STATUS"].field(name).low].eq(source)
@@ -173,7 +172,7 @@ class Registers(wiring.Component):
         m.d.sync += status.eq((status & ~cleared) | raised)
 
     def _read(self, m: Module, words: dict[str, Value]) -> None:
-        """Reads: one at a time, the word in a register."""
+        """Answer reads one at a time, with the word in a register."""
         bus = self.bus
         m.d.comb += bus.arready.eq(~bus.rvalid)
         with m.If(bus.rready):
@@ -190,7 +189,7 @@ class Registers(wiring.Component):
     def _write(
         self, m: Module, stored: dict[str, Value]
     ) -> tuple[Value, Value, dict[str, Value], dict[str, Value]]:
-        """(word, mask of its bits, which register is written in this cycle, which error it has)."""
+        """(word, mask of its bits, write strobe per register, error bits of the write)."""
         bus = self.bus
         address = Signal(len(bus.awaddr) - 2)
         value_in = Signal(WORD_BITS)

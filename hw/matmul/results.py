@@ -13,18 +13,18 @@ from .step_buffer import tile_buffer
 
 
 class Sender(wiring.Component):
-    """Sends words of `word_bytes` bytes as one packet a job, in beats of `beat_bytes`.
+    """Sends words of `word_bytes` bytes as one packet per job, in beats of `beat_bytes`.
 
     ::
 
         i (word_bytes) -> Gearbox -> register -> m (beat_bytes)
 
-    When `running` falls before the packet has ended, the beat on offer stays until it is taken, and
-    one with TLAST and no bytes ends the packet.
+    If `running` falls before the packet has ended, the offered beat stays until it is taken, and a
+    beat with TLAST and no bytes ends the packet.
 
     Ports:
 
-    - `i` in, stream of `word_bytes` bytes: words; `i.ready` depends on registers alone
+    - `i` in, stream of `word_bytes` bytes: words; `i.ready` depends on registers only
     - `ends` in, 1 bit: the word at `i` is the packet's last
     - `launch` in, 1 bit: a packet comes
     - `running` in, 1 bit: its words come
@@ -89,7 +89,7 @@ class Sender(wiring.Component):
 
 
 class Drain(wiring.Component):
-    """A tile of `rows` rows, taken at once and given row by row, row 0 lowest.
+    """Takes a tile of `rows` rows at once and gives it row by row, row 0 lowest.
 
     Ports:
 
@@ -124,15 +124,15 @@ class Drain(wiring.Component):
 class Results(wiring.Component):
     """Sends the tiles of a job as one packet, in rows of `row_bytes` bytes.
 
-    buffered: tiles that are held, beside the one under way.
+    buffered: tiles that it holds, besides the one under way.
 
     Ports:
 
     - `job` in, `JobLayout`: the job
     - `i` in, stream of `rows` x `row_bytes` bytes: tiles
     - `m` out, AXI4-Stream of `beat_bytes`: the packet of C
-    - `ended` out, 1 bit: as of `Sender`
-    - `closed` out, 1 bit: as of `Sender`
+    - `ended` out, 1 bit: see `Sender`
+    - `closed` out, 1 bit: see `Sender`
     """
 
     clocked = True

@@ -103,7 +103,7 @@ class MatmulUnit(wiring.Component):
         return m
 
     def _job(self, m: Module, registers: Registers, control: Control) -> Value:
-        """What the other parts hear of bus, registers and control."""
+        """Job for the other parts, from bus, registers and control."""
         job = Signal(JobLayout())
         wiring.connect(m, wiring.flipped(self.s_axil), registers.bus)
         m.d.comb += [
@@ -121,7 +121,7 @@ class MatmulUnit(wiring.Component):
         return job
 
     def _source(self, m: Module, side: str, job: Value, registers: Registers) -> Operand | Initial:
-        """The part behind an operand's stream."""
+        """Part that receives an operand's stream."""
         config = self.config
         if side == "d":
             widths = config.stream_bytes("d"), config.unit_bytes("d")
@@ -138,7 +138,7 @@ class MatmulUnit(wiring.Component):
     def _join(
         self, m: Module, sources: dict, array: DotArray, registers: Registers, job: Value
     ) -> Value:
-        """Offer a step when all it needs is there; whether the array takes one."""
+        """Offer a step when all its parts are there; return 1 if the array takes one."""
         a, b = sources["a"], sources["b"]
         step, takes = array.i.payload, Signal(name="step")
         m.d.comb += [
@@ -166,7 +166,7 @@ class MatmulUnit(wiring.Component):
         return takes
 
     def _take_turns(self, m: Module, a: Operand, step: Value, takes: Value, job: Value) -> None:
-        """A step of A stays for all tiles of a group, each of which has its turn."""
+        """Hold a step of A for all tiles of a group, one after the other."""
         turn = Signal(range(self.config.dot.interleave), name="turn")
         last = Signal(name="last_turn")
         m.d.comb += [
@@ -183,7 +183,7 @@ class MatmulUnit(wiring.Component):
     def _give(
         m: Module, array: DotArray, results: Results, registers: Registers, job: Value
     ) -> None:
-        """Tiles leave; the register FLAGS gathers what they raised."""
+        """Pass tiles on; the register FLAGS gathers the flags that they raised."""
         tile, flags = array.o.payload, Signal(len(FLAG_NAMES), name="flags")
         m.d.comb += [
             results.i.payload.eq(tile.result),
@@ -198,7 +198,7 @@ class MatmulUnit(wiring.Component):
 
     @staticmethod
     def _report(m: Module, sources: dict, registers: Registers, control: Control) -> None:
-        """Errors to STATUS; those of a stream end the job."""
+        """Report errors in STATUS; an error of a stream ends the job."""
         m.d.comb += registers.errors.eq(0)
         for name in START_ERRORS:
             m.d.comb += registers.errors[name].eq(control.refused[name])
@@ -214,7 +214,7 @@ class MatmulUnit(wiring.Component):
     def _count(
         m: Module, sources: dict, array: DotArray, step: Value, registers: Registers, job: Value
     ) -> None:
-        """What this cycle goes to."""
+        """Count this cycle."""
         widest = max(len(source.discarded) for source in sources.values())
         counters = submodule(m, "counters", Counters(widest))
         all_taken = Signal()
@@ -260,7 +260,7 @@ CHANNELS = {
 
 
 def meaning(port: str) -> str:
-    """What a port is, by the names of AXI."""
+    """Meaning of a port, by the names of AXI."""
     if port == "irq":
         return "interrupt, active high: an enabled bit of STATUS is set"
     interface, _, signal = port.rpartition("_")
@@ -321,7 +321,7 @@ class MatmulTop(Top):
 
 
 def _register_map(config: MatmulConfig) -> list[tuple[str, str]]:
-    """A line for each register."""
+    """A line per register."""
     absent = () if config.dot.has_own_scales else SCALE_FIELDS
     lines = [("", ""), ("registers", "offset, name, fields, meaning; counters' high words follow")]
     for register in REGISTERS.values():

@@ -18,8 +18,8 @@ from .widths import LaneWidths, select
 class AlignedLayout(data.StructLayout):
     """magnitude = (significand + discarded) x 2^field in units of the element format's last place.
 
-    significand: at the low end where the format has fewer mantissa bits than others; the hidden one
-    included. discarded: the fraction below, to 32 places, or a guard bit over a sticky one.
+    significand: hidden one included; at the low end for a format with fewer mantissa bits than
+    others. discarded: the fraction below, in 32 places, or a guard bit above a sticky bit.
     """
 
     def __init__(self, config: QuantizeConfig) -> None:
@@ -39,9 +39,9 @@ class AlignedLayout(data.StructLayout):
 class MicroExponent(wiring.Component):
     """Halves two elements, or leaves them on the finer of two grids; combinational.
 
-    An integer that reaches the block's own grid has a field of one on the grid that is half as
-    wide. Neither of the two does where their largest magnitude has a smaller exponent than the
-    block's scale (NaN and infinities count as zero): then the micro-exponent is one.
+    An integer that reaches the block's grid has a field of one on the grid that is half as wide. If
+    the largest magnitude of the two has a smaller exponent than the block's scale, neither reaches
+    it, and the micro-exponent is one. NaN and infinities count as zero.
 
     Ports:
 
@@ -67,7 +67,7 @@ class MicroExponent(wiring.Component):
         return m
 
     def _halve(self, m: Module, one: data.View, out: data.View) -> None:
-        """A normal element takes it off its field, others move right."""
+        """Halve `one`: a normal element lowers its field, others move right."""
         digits = Cat(one["discarded"], one["significand"])
         halved = Signal(len(digits))
         m.d.comb += halved.eq(digits >> 1)
@@ -89,12 +89,11 @@ class ElementAligner(wiring.Component):
     Ports:
 
     - `value` in, bits of `LaneWidths.aligned`: a float
-    - `base` in, as `SharedScale` makes it: the block's exponent field
-    - `mode` in, `config.mode_bits`: which format
-    - `o` out, `AlignedLayout`: of NaN and infinities only sign, nan and infinite are
-      meaningful
+    - `base` in, `base_shape`: the block's exponent field, from `SharedScale`
+    - `mode` in, `config.mode_bits`: number of the format
+    - `o` out, `AlignedLayout`: NaN and infinities set only sign, nan and infinite
 
-    of: the format by name, where a unit has aligners of each.
+    of: name of the format, in a unit with an aligner per format.
     """
 
     def __init__(self, config: QuantizeConfig, of: str | None = None) -> None:
@@ -130,7 +129,7 @@ class ElementAligner(wiring.Component):
     def _normalize(
         self, m: Module, value: Value, distance: Value, inside: Value
     ) -> tuple[Value, Value]:
-        """(`value` shifted left until its top bit is one, at most by `distance`; the amount)."""
+        """(`value` shifted left until its top bit is one, at most by `distance`; shift amount)."""
         levels = LaneWidths(self.config).left_bits
         most = 2**levels - 1
         limit = Signal(levels, name="limit")
@@ -176,18 +175,20 @@ class ElementAligner(wiring.Component):
 
 
 def elements_shape(config: QuantizeConfig) -> data.ArrayLayout:
-    """The value `elements`: one for each lane."""
+    """The value `elements`: one per lane."""
     return data.ArrayLayout(AlignedLayout(config), config.lanes)
 
 
 def quotient_base(config: QuantizeConfig, mode: Value) -> ValueLike:
-    """The base of quotients: the exponent field of the element format's smallest exponent."""
+    """Base of quotients: the exponent field of the element format's smallest exponent."""
     bias = LaneWidths(config).quotient.bias
     return select(config.formats, mode, lambda fmt: fmt.emin + bias)
 
 
 class AlignElements(Section):
-    """An aligner for each lane; with micro-exponents what makes one of every two. of: as there."""
+    """An aligner per lane; with micro-exponents a `MicroExponent` per two lanes. of: see
+    `ElementAligner`.
+    """
 
     def __init__(self, config: QuantizeConfig, of: str | None = None) -> None:
         self.config, self.of = config, of

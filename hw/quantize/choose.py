@@ -25,25 +25,25 @@ from .widths import ErrorWidths, LaneWidths, largest_error
 def numbered(
     config: QuantizeConfig, name: str, shapes: Mapping[int, ShapeLike]
 ) -> dict[str, ShapeLike]:
-    """A value of each format."""
+    """A value per format, numbered by format."""
     return {f"{name}{index}": shapes[index] for index in range(len(config.formats))}
 
 
 def alike(config: QuantizeConfig, name: str, shape: ShapeLike) -> dict[str, ShapeLike]:
-    """A value of each format, all of one shape."""
+    """A value per format, all with one shape."""
     return numbered(config, name, dict.fromkeys(range(len(config.formats)), shape))
 
 
 def given_shape(config: QuantizeConfig) -> data.ArrayLayout:
-    """The value `given`: the cut magnitude of each lane."""
+    """The value `given`: the cut magnitude per lane."""
     return data.ArrayLayout(ErrorWidths(config).given_bits, config.lanes)
 
 
 class ScaleEach(Section):
-    """The scale of each format, and what errors are measured by.
+    """Scale of each format, and values that errors are measured by.
 
-    exponent: the E8M0 code of 2^e, e that of the largest magnitude, not below -127. above: the
-    exponent of the block's scale below e + 1. poisoned: whatever the format.
+    exponent: the E8M0 code of 2^e; e is the exponent of the largest magnitude, at least -127.
+    above: distance of the exponent of a format's scale below e + 1. poisoned: for every format.
     """
 
     def __init__(self, config: QuantizeConfig) -> None:
@@ -132,7 +132,7 @@ class CutMagnitude(wiring.Component):
 
 
 def at_top(significand: Value, width: int) -> Value:
-    """A significand at the upper end of a word of this width; what is over is cut."""
+    """A significand at the upper end of a word of this width, its excess digits cut."""
     below = width - len(significand)
     return significand[-below:] if below < 0 else Cat(Const(0, below), significand)
 
@@ -140,7 +140,7 @@ def at_top(significand: Value, width: int) -> Value:
 class AlignEach(Section):
     """Every value on the grid of each format, and cut to the steps of errors.
 
-    skip: whether a lane has no error, for it holds NaN or an infinity that passes.
+    skip: a lane has no error, because it holds a NaN or an infinity that passes.
     """
 
     def __init__(self, config: QuantizeConfig) -> None:
@@ -187,12 +187,12 @@ class AlignEach(Section):
 
 
 def skip_bits(config: QuantizeConfig) -> int:
-    """Width of the value `skip`: where NaN and infinities pass, one bit for each lane."""
+    """Width of `skip`: one bit per lane if NaN and infinities pass."""
     return config.lanes if config.nonfinite == "element" else 0
 
 
 class EncodeEach(Section):
-    """The codes of each format, rounded by the same random words where there are any."""
+    """Codes of each format, rounded by the same random words if there are any."""
 
     def __init__(self, config: QuantizeConfig) -> None:
         self.config = config
@@ -222,14 +222,14 @@ class EncodeEach(Section):
 
 
 class ElementError(wiring.Component):
-    """How far an element is from its value, in steps that both are cut to; combinational.
+    """Distance of an element from its value, both cut to steps; combinational.
 
     Ports:
 
-    - `code` in, the element's
-    - `above` in, `ErrorWidths.above_bits`: of the block's scale
+    - `code` in, bits of the format: the element
+    - `above` in, `ErrorWidths.above_bits`: distance of the exponent of the scale below e + 1
     - `given` in, `ErrorWidths.given_bits`: the magnitude of the value
-    - `skip` in, 1 bit: there is no error; where NaN and infinities pass
+    - `skip` in, 1 bit: the error is zero; no such port unless NaN and infinities pass
     - `error` out, `ErrorWidths.error_bits`
     """
 
@@ -274,7 +274,7 @@ class ElementError(wiring.Component):
 
 
 class FormatErrors(Section):
-    """An error for each lane and format."""
+    """An error per lane and format."""
 
     verilog_name = "errors"
 
@@ -310,7 +310,7 @@ class FormatErrors(Section):
 
 
 def errors(config: QuantizeConfig) -> dict[str, ShapeLike]:
-    """The values `errors0`, ...: those of a format in each lane."""
+    """Values `errors0`, ...: errors of a format in each lane."""
     widths = ErrorWidths(config)
     shapes = {
         i: data.ArrayLayout(widths.error_bits(fmt), config.lanes)
@@ -320,7 +320,7 @@ def errors(config: QuantizeConfig) -> dict[str, ShapeLike]:
 
 
 def sums(config: QuantizeConfig, count: int) -> dict[str, ShapeLike]:
-    """The values `sums0`, ...: squares of a format's errors, added up in `count` equal parts."""
+    """Values `sums0`, ...: squares of a format's errors, added up in `count` equal parts."""
     widths = ErrorWidths(config)
     shapes = {
         i: data.ArrayLayout(widths.sum_bits(fmt, config.lanes // count), count)
@@ -350,7 +350,7 @@ class Squares(Section):
 
 
 class SumOfPairs(Section):
-    """Level `number` of the adder tree of each format: sums to half as many."""
+    """Level `number` of the adder tree of each format: sums to half as many sums."""
 
     def __init__(self, config: QuantizeConfig, number: int) -> None:
         self.config, self.count = config, config.lanes >> number
@@ -366,7 +366,7 @@ class SumOfPairs(Section):
 
 
 class ChooseFormat(Section):
-    """The format of the least sum, the first of equals: its number, codes and scale."""
+    """Format of the least sum, the first among equals: its number, codes and scale."""
 
     def __init__(self, config: QuantizeConfig) -> None:
         self.config = config

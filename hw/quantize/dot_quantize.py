@@ -13,12 +13,12 @@ from .unit import CodesOutLayout, QuantizeUnit
 
 
 class DotQuantizeUnit(wiring.Component):
-    """Results of a `DotUnit`, gathered block by block by a `QuantizeUnit` with beats of one.
+    """A `DotUnit` whose results a `QuantizeUnit` gathers block by block, one result per beat.
 
     Ports:
 
     - `i` in, stream of the dot unit's `InputLayout`: blocks of dot products
-    - `o` out, stream of the quantiser's `CodesOutLayout`: one code a beat, with its block's scale
+    - `o` out, stream of the quantiser's `CodesOutLayout`: one code per beat, with its block's scale
     """
 
     clocked = True
@@ -51,7 +51,7 @@ class DotQuantizeUnit(wiring.Component):
 
 
 class DotQuantizeTop(Top):
-    """A `DotQuantizeUnit` behind plain ports: those of the dot unit, and one code."""
+    """A `DotQuantizeUnit` behind plain ports: the dot unit's inputs, and one code."""
 
     name = "mxdot_dot_quantize"
 

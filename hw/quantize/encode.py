@@ -15,12 +15,12 @@ from .widths import select
 
 
 class LaneWords(wiring.Component):
-    """A random word for each lane, from shift registers.
+    """A random word per lane, from shift registers. `model/lfsr.py` defines the sequence.
 
     Ports:
 
-    - `step` in, 1 bit: the words are used, and the next ones wanted
-    - `words` out, `lanes` x 32 bits: one for each lane
+    - `step` in, 1 bit: the words are used; give the next ones
+    - `words` out, `lanes` x 32 bits: one per lane
     """
 
     clocked = True
@@ -52,12 +52,12 @@ class ElementEncoder(wiring.Component):
     Ports:
 
     - `i` in, `AlignedLayout`: the element
-    - `mode` in, `config.mode_bits`: which format
+    - `mode` in, `config.mode_bits`: number of the format
     - `word` in, 32 bits: random; no such port without stochastic rounding
     - `poisoned` in, 1 bit: the block's scale is NaN
     - `code` out, the widest format's bits: a narrower code in the low bits
 
-    of: the format by name, where a unit has encoders of each.
+    of: name of the format, in a unit with an encoder per format.
     """
 
     def __init__(self, config: QuantizeConfig, of: str | None = None) -> None:
@@ -107,7 +107,7 @@ class ElementEncoder(wiring.Component):
         return chance[-1]
 
     def _signed(self, fmt: ElementFormat, magnitude: Value) -> Value:
-        """The code in format `fmt`."""
+        """Code in format `fmt`."""
         low = magnitude[: fmt.bits - 1]
         if isinstance(fmt, IntegerFormat) and not fmt.sign_magnitude:
             return Mux(self.i.sign, -low, low)[: fmt.bits]
@@ -120,12 +120,12 @@ class ElementEncoder(wiring.Component):
 
 
 def codes_shape(config: QuantizeConfig) -> data.ArrayLayout:
-    """The value `codes`: one for each lane, lane 0 lowest."""
+    """The value `codes`: one per lane, lane 0 lowest."""
     return data.ArrayLayout(config.bits, config.lanes)
 
 
 class EncodeElements(Section):
-    """An encoder for each lane. of: as there."""
+    """An encoder per lane. of: see `ElementEncoder`."""
 
     def __init__(self, config: QuantizeConfig, of: str | None = None) -> None:
         self.config, self.of = config, of

@@ -28,11 +28,11 @@ from .scale import largest_values, poisoned
 from .widths import LaneWidths, select
 
 EXPONENT_BITS = 11
-"""With sign: of any difference of the exponents of two floats and a scale."""
+"""Width, signed, for any difference of the exponents of two floats and a scale."""
 
 
 class FloatLayout(data.StructLayout):
-    """significand x 2^(exponent - bits + 1), its top digit 1 unless it is zero."""
+    """significand x 2^(exponent - bits + 1); the top digit is 1, except for zero."""
 
     def __init__(self, bits: int) -> None:
         super().__init__({"significand": bits, "exponent": signed(EXPONENT_BITS)})
@@ -51,9 +51,9 @@ def normalized(m: Module, fmt: FloatFormat, value: Value, name: str) -> tuple[Va
 
 
 class QuotientLayout(data.StructLayout):
-    """A quotient on its way: `digits` so far, the first of them one, and what remains.
+    """A quotient after some digits: `digits` so far, the first of them one, and the remainder.
 
-    field: the exponent field of the quotient's format; 0 for zero, ones for what is not finite.
+    field: the exponent field in the quotient's format; 0 for zero, ones for NaN and infinities.
     remainder: below the divisor, in units of the last digit.
     """
 
@@ -76,7 +76,7 @@ class FirstDigit(wiring.Component):
 
     - `value` in, bits of the source: a float
     - `divisor` in, `FloatLayout`: positive, normalised
-    - `mode` in, `config.mode_bits`: the element format that the quotient is rounded to
+    - `mode` in, `config.mode_bits`: number of the element format that the quotient is rounded to
     - `o` out, `QuotientLayout`
     """
 
@@ -127,9 +127,9 @@ class NextDigit(wiring.Component):
 
     Ports:
 
-    - `i` in, `QuotientLayout`: with the digits before
+    - `i` in, `QuotientLayout`: with the earlier digits
     - `divisor` in, `divisor_bits`: significand
-    - `o` out, `QuotientLayout`: with one more
+    - `o` out, `QuotientLayout`: with one more digit
     """
 
     def __init__(self, field_bits: int, divisor_bits: int, number: int) -> None:
@@ -156,7 +156,7 @@ class NextDigit(wiring.Component):
 
 
 def as_float(config: QuantizeConfig, quotient: data.View) -> Value:
-    """The bits of a quotient with all its digits, of which the last is sticky to nearest even."""
+    """Bits of a quotient with all its digits; for RNE the last digit is sticky."""
     names = ("digits", "remainder", "field", "sign", "nan")
     digits, remainder, field, sign, nan = (Value.cast(quotient[name]) for name in names)
     below: Value = digits[:-1]
@@ -171,8 +171,8 @@ def as_float(config: QuantizeConfig, quotient: data.View) -> Value:
 class Quotients:
     """`count` values over one divisor, as sections.
 
-    config: the unit whose elements the quotients are rounded to. numerators, divisor, result: names
-    of values: floats of its source, their divisor, and bits of the quotients.
+    config: unit whose elements the quotients are rounded to. numerators, divisor, result: names of
+    the values for floats of its source, their divisor, and bits of the quotients.
     """
 
     config: QuantizeConfig
@@ -183,7 +183,9 @@ class Quotients:
     result: str
 
     def state(self, digits: int) -> dict[str, data.ArrayLayout]:
-        """What goes on from digit `digits` to the next one, or comes out behind the last."""
+        """Values after digit `digits`: for the next digit, or the finished quotients after the
+        last.
+        """
         quotient = LaneWidths(self.config).quotient
         if digits == self.config.quotient_digits:
             return {self.result: data.ArrayLayout(quotient.bits, self.count)}
@@ -239,19 +241,20 @@ DIVISOR_BITS = FLOAT32.significand_bits + E4M3.significand_bits
 
 
 def scale_config(config: QuantizeConfig) -> QuantizeConfig:
-    """A unit whose element is the scale."""
+    """Unit whose element is the scale."""
     return QuantizeConfig(E4M3, config.block, config.source, scales=config.scales)
 
 
 def limit_bits(config: QuantizeConfig) -> int:
-    """Of the product of the outer scale's and the largest element's significands."""
+    """Width of the product of the outer scale's and the largest element's significands."""
     return FLOAT32.significand_bits + LaneWidths(config).significand_bits
 
 
 def _product(m: Module, a: Value, b: Value, exponent: Value, out: data.View) -> None:
-    """`out` is the product of two significands with their top digits set, in [1, 4), normalised.
+    """Write to `out` the product of two significands with their top digits set, in [1, 4),
+    normalised.
 
-    exponent: of the product of two powers of two.
+    exponent: exponent of the product of the two powers of two.
     """
     product = Signal(len(a) + len(b), name="exact_product")
     carry = product[-1]
@@ -263,10 +266,10 @@ def _product(m: Module, a: Value, b: Value, exponent: Value, out: data.View) -> 
 
 
 class Limit(Section):
-    """P x T: the magnitude that the scale 1 has room for; the outer scale P, normalised.
+    """P x T, the largest magnitude under the scale 1; the outer scale P, normalised.
 
-    poisoned: the block's codes are zero, for a value in it, or an outer scale that is no positive
-    finite number.
+    poisoned: the block's codes are zero, because of a value in it, or because the outer scale is
+    not a positive finite number.
     """
 
     def __init__(self, config: QuantizeConfig) -> None:
@@ -330,15 +333,15 @@ class ElementDigit(Divide):
 
 
 class ScaleAligner(ElementAligner):
-    """The aligner of a scale."""
+    """Aligner of a scale."""
 
 
 class ScaleEncoder(ElementEncoder):
-    """The encoder of a scale."""
+    """Encoder of a scale."""
 
 
 class OuterProduct(Section):
-    """The scale s: amax / (P x T) rounded to E4M3, at least its smallest; and P x s."""
+    """The scale s, amax / (P x T) rounded to E4M3, at least its smallest; P x s."""
 
     def __init__(self, config: QuantizeConfig) -> None:
         self.config = config

@@ -12,7 +12,7 @@ from .widths import LaneWidths, select
 
 
 def beat_values(config: QuantizeConfig) -> dict[str, ShapeLike]:
-    """The values of a beat and their random words, where these come in a stream."""
+    """Values of a beat and, if streamed, their random words."""
     values: dict[str, ShapeLike] = {
         "values": data.ArrayLayout(config.source.bits, config.lanes),
     }
@@ -22,7 +22,7 @@ def beat_values(config: QuantizeConfig) -> dict[str, ShapeLike]:
 
 
 def largest_values(config: QuantizeConfig, count: int) -> dict[str, ShapeLike]:
-    """`count` largest magnitudes of equal parts of a beat, and which specials it holds.
+    """`count` largest magnitudes of equal parts of a beat, and the specials that it holds.
 
     Magnitudes are exponent fields over `LaneWidths.compared_bits` fraction bits, 0 for NaN and
     infinities.
@@ -36,7 +36,7 @@ def _largest(config: QuantizeConfig, count: int) -> dict[str, ShapeLike]:
 
 
 class Classify(Section):
-    """Masks NaN and infinities: they take no part in the comparison."""
+    """Masks NaN and infinities, so that they take no part in the comparison."""
 
     def __init__(self, config: QuantizeConfig) -> None:
         self.config = config
@@ -61,7 +61,9 @@ class Classify(Section):
         return m
 
     def _upper(self, fraction: Value) -> Value:
-        """The bits that are compared: cut, which keeps their order, the rest as a sticky bit."""
+        """Fraction bits to compare. Cutting keeps their order; `ceil` also needs the rest as a
+        sticky bit.
+        """
         cut = len(fraction) - LaneWidths(self.config).compared_bits
         if not cut or "ceil" not in self.config.scale_rules:
             return fraction[cut:]
@@ -84,7 +86,7 @@ class LargerOfPairs(Section):
 
 
 def choice_values(config: QuantizeConfig) -> dict[str, ShapeLike]:
-    """Which format and which scale rule a block takes, where there is a choice; its outer scale."""
+    """Format and scale rule of a block, if there is a choice, and its outer scale."""
     outer = {"outer": config.outer_bits} if config.divides else {}
     return {"mode": config.mode_bits, "rule": config.rule_bits, **outer}
 
@@ -97,8 +99,9 @@ def base_shape(config: QuantizeConfig) -> Shape:
 class SharedScale(Section):
     """The rule's exponent, clamped to E8M0: no logarithm, only the exponent field and a carry.
 
-    base: what to subtract from a value's exponent field to have its distance above the element
-    format's smallest exponent, under a micro-exponent of one. poisoned: the block's codes are zero.
+    base: number to subtract from a value's exponent field. The difference is the value's distance
+    above the element format's smallest exponent, under a micro-exponent of one. poisoned: the
+    block's codes are zero.
     """
 
     def __init__(self, config: QuantizeConfig) -> None:
@@ -138,18 +141,18 @@ class SharedScale(Section):
         return m
 
     def _carry(self, rule: str, top: Value, fraction: Value) -> Value:
-        """Whether the rule's exponent is one more than that of the largest magnitude."""
+        """1 if the rule's exponent is one more than the exponent of the largest magnitude."""
         if rule == "floor":
             return Const(0, 1)
         width = len(fraction)
         mode = self.i.mode
 
         def even(fmt: ElementFormat) -> Value:
-            """It rounds up to the next power of two: m + 1 ones."""
+            """1 if it rounds up to the next power of two: m + 1 ones."""
             return fraction[max(width - fmt.mantissa_bits - 1, 0) :].all()
 
         def ceil(fmt: ElementFormat) -> Value:
-            """It exceeds the largest finite element at this exponent."""
+            """1 if it exceeds the largest finite element at this exponent."""
             ones = fmt.largest_code % 2**fmt.mantissa_bits
             return fraction > (ones << width - fmt.mantissa_bits)
 
@@ -159,7 +162,7 @@ class SharedScale(Section):
 def leading(m: Module, config: QuantizeConfig, largest: Value) -> tuple[Value, Value, Value]:
     """(E8M0 code of the exponent, leading bit, fraction) of a block's largest magnitude.
 
-    The leading bit is 0 only where the code is clamped to 0 whatever the fraction, or for zero.
+    The leading bit is 0 only for zero, or if the code is clamped to 0 for any fraction.
     """
     widths = LaneWidths(config)
     field, fraction = largest[widths.compared_bits :], largest[: widths.compared_bits]
@@ -181,7 +184,7 @@ def leading(m: Module, config: QuantizeConfig, largest: Value) -> tuple[Value, V
 
 
 def poisoned(config: QuantizeConfig, largest: data.View, mode: Value) -> Value:
-    """Whether a value of the block, of its `largest_values`, is one that poisons it."""
+    """1 if a value of the block, described by its `largest_values`, poisons it."""
     if config.nonfinite == "poison":
         return largest["nan"] | largest["infinite"]
     without_nan = select(config.formats, mode, lambda fmt: int(fmt.nan_code is None))
@@ -189,11 +192,11 @@ def poisoned(config: QuantizeConfig, largest: data.View, mode: Value) -> Value:
 
 
 class Collector(ClockedSection):
-    """A ring of as many beats as a block has, and a register of what is known of a block.
+    """A ring of as many beats as a block has, and a register with facts about the block.
 
     A beat leaves with the largest magnitude, the specials and the choices of its whole block, the
-    last one with `last`. A beat is taken in every cycle while beats leave: the next block's take
-    the places that become free.
+    last beat with `last`. A beat is taken in every cycle while beats leave: beats of the next block
+    take the places that become free.
     """
 
     def __init__(self, config: QuantizeConfig) -> None:
@@ -243,7 +246,7 @@ class Collector(ClockedSection):
         return m
 
     def _summarize(self, m: Module, takes: Signal, completes: Signal, write: Signal) -> None:
-        """What is known of the block that comes in, and of the complete one."""
+        """Facts about the incoming block, and about the complete block."""
         beat, out = self.i.payload, self.o.payload
         largest, nan, infinite = (beat[name] for name in ("largest", "nan", "infinite"))
         running = Signal.like(largest[0], name="running_largest", reset_less=True)
@@ -272,7 +275,9 @@ class Collector(ClockedSection):
 
 
 def _pick(values: list[Value], index: Value) -> Value:
-    """`values[index]`: a tree of two-way choices; Yosys writes wider ones as overlapping cases."""
+    """`values[index]` as a tree of two-way choices: Yosys writes wider ones as overlapping
+    cases.
+    """
     for bit in index:
         values = [Mux(bit, odd, even) for even, odd in zip(values[::2], values[1::2], strict=True)]
     return values[0]

@@ -28,15 +28,16 @@ from .scale import Classify, Collector, LargerOfPairs, SharedScale, beat_values,
 
 
 class ValuesInLayout(data.StructLayout):
-    """One beat: values (lane 0 lowest), random words where they are streamed, mode and rule."""
+    """One beat: values (lane 0 lowest), random words if streamed, mode and rule."""
 
     def __init__(self, config: QuantizeConfig) -> None:
         super().__init__({**beat_values(config), **choice_values(config)})
 
 
 class CodesOutLayout(data.StructLayout):
-    """One beat: codes (lane 0 lowest), the block's scale, its format where the unit chooses; `last`
-    of a block of several beats."""
+    """One beat: codes (lane 0 lowest), the block's scale, its format if the unit chooses; `last`
+    for blocks of several beats.
+    """
 
     def __init__(self, config: QuantizeConfig) -> None:
         last = {"last": int(config.beats > 1)}
@@ -118,7 +119,7 @@ class QuantizeUnit(wiring.Component):
         return m
 
     def _add_words(self, m: Module, token: Token) -> None:
-        """A word for each lane from the shift registers, which step when it is used."""
+        """Add a word per lane from the shift registers, which step when the words are used."""
         source = submodule(m, "lfsr", LaneWords(self.config.seed, self.config.lanes))
         m.d.comb += source.step.eq(token.valid & token.ready)
         token.values["random"] = source.words
@@ -129,7 +130,7 @@ def _outputs(config: QuantizeConfig) -> list[str]:
 
 
 def row_of(config: QuantizeConfig) -> SectionChain:
-    """The sections of a unit with their registers."""
+    """Sections of a unit with their registers."""
     parts = config.pipeline.sections
     joining: dict[int, dict[str, ShapeLike]] = {}
     if config.random == "lfsr":
@@ -167,7 +168,7 @@ CHOOSING: dict[str, Callable[..., Section | ClockedSection]] = {
     "sum": SumOfPairs,
     "choose": ChooseFormat,
 }
-"""Those of a unit that chooses the format of a block."""
+"""Sections of a unit that chooses the format of a block."""
 
 
 class QuantizeTop(Top):

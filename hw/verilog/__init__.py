@@ -54,15 +54,16 @@ def generate(config: Any, top: str | None = None) -> str:
 
 
 def modules_of(text: str) -> dict[str, str]:
-    """The text of each module in Verilog that `generate` made, by name, the top first."""
+    """Text of each module in Verilog from `generate`, by name, the top first."""
     found = re.findall(r"^(module (\w+) \(\n.*?^endmodule\n)", text, flags=re.M | re.S)
     return {name: module for module, name in found}
 
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Without garbage collection: of the many objects that a design is made of none is garbage, and
-    to find that out again and again takes a fifth of the time."""
+    """Switch garbage collection off: searching the design's objects again and again, all of them in
+    use, takes a fifth of the time.
+    """
     was = gc.isenabled()
     gc.disable()
     try:

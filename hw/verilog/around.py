@@ -8,10 +8,10 @@ from . import modules_text
 
 
 class Around(Elaboratable):
-    """A component behind plain ports, named with `p_` in front, which no keyword has.
+    """A component behind plain ports, named with the prefix `p_`, which no keyword has.
 
-    inputs, outputs: their widths by name; with registers `rst` is an input. shapes: of the
-    component's ports, by these names. signals: all, and clk.
+    inputs, outputs: widths by name; a component with registers has the input `rst`. shapes: shapes
+    of the component's ports, by these names. signals: all ports, and clk.
     """
 
     def __init__(self, dut: wiring.Component) -> None:
@@ -42,5 +42,5 @@ class Around(Elaboratable):
         return m
 
     def verilog(self, top: str) -> str:
-        """Its text, and that of its components."""
+        """Verilog text of the module and its components."""
         return modules_text(self, top, self.signals)

@@ -49,13 +49,13 @@ CUT_ABOVE = frozenset({"$add", "$sub", "$mul", "$neg", "$shl"})  # low digits su
 
 @dataclass(frozen=True)
 class Text:
-    """An expression and how tightly it holds together."""
+    """An expression and its binding strength."""
 
     text: str
     level: int
 
     def inside(self, level: int) -> str:
-        """The text as an operand of an operator of this level."""
+        """Text as an operand of an operator of this level."""
         logic = (AND, XOR, OR)
         mixed = self.level in logic and level != self.level and level != CHOICE
         within = level in logic and (
@@ -68,7 +68,7 @@ class Text:
 class Operation:
     """An operator with the bits of its operands, all as wide as it works, and of its result.
 
-    choices: for a choice of several values the bits that select them.
+    choices: bits that select among several values.
     """
 
     kind: str
@@ -84,7 +84,7 @@ class Operation:
 
 
 def operation(cell: Cell, live: set[Bit]) -> Operation:
-    """The operation of a cell, without the digits of the result that do not matter."""
+    """Operation of a cell, without the digits of the result that do not matter."""
     kind, y = cell.kind, cell.outputs["Y"]
     signed = bool(cell.parameters.get("A_SIGNED"))
     if kind in BITWISE:
@@ -114,7 +114,7 @@ def _extended(bits: Bits, width: int, signed: bool) -> Bits:
 
 
 def _bitwise(cell: Cell, wanted: list[int], signed: bool) -> Operation:
-    """An operation whose digits are independent: those wanted."""
+    """An operation with independent digits, reduced to the wanted ones."""
     y, inputs = cell.outputs["Y"], cell.inputs
     parts = [inputs[name] for name in ("A", "B") if name in inputs]
     if cell.kind == "$pmux":
@@ -126,7 +126,7 @@ def _bitwise(cell: Cell, wanted: list[int], signed: bool) -> Operation:
 
 
 def own_width(found: Operation) -> int:
-    """The width of the expression by itself; 0 where it depends on what is around it."""
+    """Width of the expression by itself; 0 if it depends on the context."""
     if found.kind == "$mul" or found.signed:
         return 0
     return (
@@ -137,7 +137,7 @@ def own_width(found: Operation) -> int:
 
 
 def text_of(found: Operation, operands: list[Text], choices: list[Text]) -> Text:
-    """The expression, of the texts of its operands and of the bits that choose."""
+    """Expression from the texts of its operands and of its selecting bits."""
     kind = found.kind
     if kind == "$mux":
         unless, when = operands
@@ -164,7 +164,7 @@ def text_of(found: Operation, operands: list[Text], choices: list[Text]) -> Text
 
 
 def _choice(choices: list[Text], when: list[Text], unless: Text) -> Text:
-    """The first of the values that is chosen."""
+    """First value whose bit is set."""
     pairs = zip(choices, when, strict=True)
     parts = [f"{choice.inside(UNARY)} ? {value.inside(OR)}" for choice, value in pairs]
     return Text(" : ".join([*parts, unless.inside(CHOICE)]), CHOICE)

@@ -9,17 +9,17 @@ CARRYING = frozenset({"$add", "$sub", "$mul", "$neg"})  # a digit depends on tho
 
 
 def cut(bits: Bits, field: Field) -> Bits:
-    """The bits of a port that are its `field`."""
+    """Bits of a port in its `field`."""
     return tuple(bits[place] for place in field.positions)
 
 
 def _by_digits(cell: Cell) -> bool:
-    """Whether a bit of an output depends on some bits of the inputs only."""
+    """True if a bit of an output depends on part of the input bits only."""
     return cell.is_register or cell.kind in BITWISE | CARRYING
 
 
 def _drivers(module: NetlistModule) -> dict[Bit, tuple[Cell, str, int]]:
-    """Which cell drives a bit, from which bit of which of its outputs."""
+    """Driver per bit: (cell, output, index in the output)."""
     return {
         bit: (cell, port, index)
         for cell in module.cells
@@ -29,9 +29,9 @@ def _drivers(module: NetlistModule) -> dict[Bit, tuple[Cell, str, int]]:
 
 
 class Live:
-    """The bits of each module that matter, and the fields of its ports that do.
+    """Bits of each module that matter, and fields of its ports that do.
 
-    ports: the fields of every module's ports, by module and port. The fields of `top` all count.
+    ports: fields of every module's ports, by module and port. All fields of `top` count.
     """
 
     def __init__(
@@ -57,15 +57,15 @@ class Live:
 
     @property
     def reached(self) -> list[str]:
-        """The modules of which something matters, the top first."""
+        """Modules with a bit that matters, the top first."""
         return [name for name in self.modules if name == self.top or self.fields[name]]
 
     def in_order(self, module: str) -> list[Field]:
-        """The fields of the ports of a module that stay, in order."""
+        """Fields of a module's ports that stay, in order."""
         return [f for fs in self.ports[module].values() for f in fs if self.has(module, f)]
 
     def has(self, module: str, field: Field) -> bool:
-        """Whether a field of a port of the module stays."""
+        """True if a field of a port of the module stays."""
         return field.name in self.fields[module]
 
     def _live(self, module: NetlistModule) -> set[Bit]:
@@ -90,7 +90,7 @@ class Live:
         return found
 
     def _needs(self, module: NetlistModule, cell: Cell, port: str, index: int) -> Iterable[Bit]:
-        """The bits on which bit `index` of an output depends."""
+        """Bits on which bit `index` of an output depends."""
         if cell.memory:
             ports = [other for other in module.cells if other.memory == cell.memory]
             return [bit for other in ports for bits in other.inputs.values() for bit in bits]
@@ -124,7 +124,7 @@ class Live:
         return needs
 
     def _asked(self, name: str) -> set[str]:
-        """Fields of the outputs of a module that one of its instances uses."""
+        """Fields of a module's outputs that one of its instances uses."""
         asked = set()
         for parent, module in self.modules.items():
             for cell in module.cells:
@@ -135,7 +135,7 @@ class Live:
         return asked
 
     def _read(self, name: str) -> set[str]:
-        """Fields of the inputs of a module that its outputs depend on."""
+        """Fields of a module's inputs on which its outputs depend."""
         return {
             field.name
             for port, bits in self.modules[name].inputs.items()

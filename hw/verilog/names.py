@@ -32,10 +32,10 @@ KEYWORDS = frozenset(_WORDS.split())
 
 
 class Names:
-    """Which vector each bit is a part of, and the vectors' ranges.
+    """Vector of each bit, and ranges of the vectors.
 
-    A bit that several nets show is called after the first of them; nets that only repeat others
-    have no bits left and do not appear.
+    The first net that shows a bit names it. Nets that only repeat others have no bits left and do
+    not appear.
     """
 
     def __init__(self, reserved: Iterable[str]) -> None:
@@ -44,7 +44,7 @@ class Names:
         self._taken = set(KEYWORDS) | set(reserved)
 
     def port(self, name: str, bits: Bits, own: bool) -> None:
-        """A port with all its bits; with `own` those without a name become its own."""
+        """Add a port with all its bits; with `own`, unnamed bits become its own."""
         self._taken.add(name)
         self.ranges[name] = (0, len(bits) - 1)
         for index, bit in enumerate(bits) if own else ():
@@ -52,7 +52,7 @@ class Names:
                 self.of.setdefault(bit, (name, index))
 
     def net(self, net: Net, live: set[Bit]) -> None:
-        """A net; only bits that are `live` and have no name yet become its own."""
+        """Add a net; only bits that are `live` and unnamed become its own."""
         new = [i for i, bit in enumerate(net.bits) if bit in live and bit not in self.of]
         new = [i for i in new if isinstance(net.bits[i], int)]
         first: dict[Bit, int] = {}
@@ -69,25 +69,25 @@ class Names:
             self.of[net.bits[index]] = (name, place)
 
     def rest(self, name: str, bits: Iterable[Bit]) -> None:
-        """A vector of those of `bits` that have no name yet."""
+        """Vector of the unnamed ones among `bits`."""
         new = [b for b in dict.fromkeys(bits) if isinstance(b, int) and b not in self.of]
         if new:
             self.move(name, tuple(new))
 
     def move(self, name: str, bits: Bits) -> None:
-        """A vector of all these bits, whatever they were called before."""
+        """Vector of all these bits, regardless of their earlier names."""
         name = self.unique(name)
         self.ranges[name] = (0, len(bits) - 1)
         for index, bit in enumerate(bits):
             self.of[bit] = (name, index)
 
     def is_part(self, bits: Bits) -> bool:
-        """Whether the bits follow each other in one vector."""
+        """True if the bits follow each other in one vector."""
         name, low = self.of.get(bits[0], ("", 0))
         return all(self.of.get(bit) == (name, low + i) for i, bit in enumerate(bits))
 
     def unique(self, name: str) -> str:
-        """A legal name like this one that nothing has yet."""
+        """Legal unused name, close to this one."""
         base = name = re.sub(r"\W", "_", re.sub(r"\$\d+$", "", name))
         number = 1
         while name in self._taken:
@@ -97,7 +97,7 @@ class Names:
         return name
 
     def range(self, name: str) -> str:
-        """The range of a vector in its declaration: empty, or with a space behind it."""
+        """Range of a vector in its declaration: empty, or followed by a space."""
         low, high = self.ranges[name]
         return "" if (low, high) == (0, 0) else f"[{high}:{low}] "
 

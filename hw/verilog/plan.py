@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Port:
-    """A field of a port, which is a port of its own in the Verilog."""
+    """Field of a port, which is a port of its own in the Verilog."""
 
     field: Field
     is_input: bool
@@ -24,10 +24,10 @@ class Port:
 
 
 class Plan:
-    """The live parts of a module and their names.
+    """Live parts of a module and their names.
 
-    ports, operations, registers, instances, reads and writes (of memories): what is written.
-    inside: the results of operators that are written where they are read, by their first bit.
+    ports, operations, registers, instances, reads and writes (of memories): parts to write. inside:
+    operators whose results stand in the expression that reads them, by their first bit.
     """
 
     def __init__(self, module: NetlistModule, ports: dict[str, list[Field]], live: Live) -> None:
@@ -58,12 +58,12 @@ class Plan:
         return any(self.bits.intersection(bits) for bits in cell.outputs.values())
 
     def kept(self, cell: Cell) -> list[tuple[Bit, Bit]]:
-        """(Q, D) of the bits of a register that matter."""
+        """(Q, D) bits of a register that matter."""
         pairs = zip(cell.outputs["Q"], cell.inputs["D"], strict=True)
         return [(q, d) for q, d in pairs if q in self.bits]
 
     def connections(self, cell: Cell) -> list[Port]:
-        """The ports of an instance with the bits that they are connected to."""
+        """Ports of an instance with the bits connected to them."""
         found = {
             field.name: Port(field, is_input, cut(bits, field))
             for side, is_input in ((cell.inputs, True), (cell.outputs, False))
@@ -75,7 +75,7 @@ class Plan:
     # Names ------------------------------------------------------------------------------------
 
     def _name_what_the_design_names(self) -> None:
-        """Inputs, registers, outputs, signals; last the wires between instances."""
+        """Name inputs, registers, outputs and signals; last the wires between instances."""
         names = self.names
         for port in self.ports:
             names.port(port.field.name, port.bits, own=port.is_input)
@@ -102,9 +102,9 @@ class Plan:
             names.net(net, self.bits)
 
     def _final(self, port: Port) -> Bits:
-        """The bits of an output of which operators make no other of its bits; "x" for those.
+        """Bits of an output that no operator reads to make another of its bits; "x" for the others.
 
-        A vector that is read where parts of it are written is a loop to a simulator.
+        A vector that is read in the expression that writes parts of it is a loop to a simulator.
         """
         own = {bit for bit in port.bits if bit not in self.names.of}
         if port.is_input or len(own) == 1:
@@ -122,7 +122,9 @@ class Plan:
         return tuple("x" if bit in read else bit for bit in port.bits)
 
     def _name_the_rest(self) -> None:
-        """What is left: registers, outputs of instances, operators that stand by themselves."""
+        """Name the remaining registers, outputs of instances, and operators that stand by
+        themselves.
+        """
         names = self.names
         for cell in self.registers:
             names.rest("register", [q for q, _ in self.kept(cell)])
@@ -144,7 +146,7 @@ class Plan:
                 names.move(self._stem(found), found.out)
 
     def _readers(self) -> list[Bits]:
-        """Everything that is read, as it is read."""
+        """Everything that is read, as one item per read."""
         found: list[Bits] = []
         for op in self.operations:
             found += [*op.operands, *((bit,) for bit in op.choices)]
@@ -157,7 +159,9 @@ class Plan:
         return found + [port.bits for port in self.ports if not port.is_input]
 
     def _choose_inside(self) -> None:
-        """Operators without a name, read in one place as a whole, stand there if they are small."""
+        """Put small unnamed operators that are read once, as a whole, into the expression that
+        reads them.
+        """
         readers = self._readers()
         uses = Counter(bit for bits in readers for bit in bits)
         places: dict[Bit, list[tuple[Bits, int]]] = {}
@@ -181,7 +185,7 @@ class Plan:
                 sizes[out[0]] = size
 
     def _size(self, operand: Bits, sizes: dict[Bit, int]) -> int:
-        """How many names an operand is written with: runs of one vector or of constants."""
+        """Number of names in an operand: runs of one vector or of constants."""
         size, place = 0, 0
         while place < len(operand):
             inside = self.inside.get(operand[place])
@@ -195,20 +199,20 @@ class Plan:
         return size
 
     def _vector(self, bit: Bit) -> str | None:
-        """The vector that a bit is a part of; None for constants, "" for what stands inside."""
+        """Vector of a bit; None for constants, "" for a bit inside an expression."""
         if isinstance(bit, str):
             return None
         return self.names.of[bit][0] if bit in self.names.of else ""
 
     def _stem(self, found: Operation) -> str:
-        """A name for the result of an operator: after what it is a part of."""
+        """Name for the result of an operator, after the vector that it becomes part of."""
         owners = [self.names.of[bit][0] for bit in found.out if bit in self.names.of]
         if not owners:
             return self._reader_of(found)
         return f"{owners[0]}_{'wide' if self.bits.issuperset(found.out) else 'and_unused'}"
 
     def _reader_of(self, found: Operation) -> str:
-        """A name after the register that takes the result, or the first net made of it."""
+        """Name after the register that takes the result, or the first net made of it."""
         for cell in self.registers:
             kept, controls = self.kept(cell), cell.inputs
             takers = [q for q, d in kept if d in found.out]
@@ -234,7 +238,7 @@ class Plan:
 def in_order(
     items: Iterable[T], writers: Mapping[Bit, T], reads: Callable[[T], Iterable[Bit]]
 ) -> list[T]:
-    """Items, each after the writers of what it reads, but where two read each other."""
+    """Items, each after the writers of its inputs; items that read each other come in any order."""
     done: list[T] = []
     begun: set[int] = set()
     for first in items:

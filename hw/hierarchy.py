@@ -1,9 +1,8 @@
 """Component boundaries that survive in the Verilog.
 
-Amaranth's own Verilog merges nets across submodules, which names ports after whatever they connect
-to and repeats every lane. Here each distinct component becomes one Verilog module with the ports of
-its signature, and the design instantiates it. In an Amaranth simulation components stay what they
-are.
+Amaranth's own Verilog merges nets across submodules: it names ports after the nets that they
+connect to, and repeats every lane. Here each distinct component becomes one Verilog module with the
+ports of its signature, and the design instantiates it. Simulation in Amaranth does not change.
 """
 
 import re

@@ -110,7 +110,7 @@ class Register:
         """Token that leaves this register when `token` enters."""
         after = Token(self.name, self.values, self.valid)
         leaves = Signal(name=f"{self.name}_leaves")
-        if not self.stops:  # no enable, which would be a net of all its bits
+        if not self.stops:  # no enable: it would be a net to all its bits
             m.d.comb += [token.ready.eq(1), leaves.eq(token.valid)]
             m.d.sync += [
                 self.valid.eq(token.valid),
@@ -163,7 +163,7 @@ class SectionChain:
         self.chosen: Value | None = None
         """A bit per slot, for the token in the register before a choice."""
         self.joining = dict(joining or {})
-        # The values that there are before each section, and behind the last.
+        # Values before each section, and after the last.
         self.shapes = [_present(inputs)]
         for index, section in enumerate(sections):
             self.shapes[index] |= self.joining.get(index, {})
@@ -186,7 +186,7 @@ class SectionChain:
             for name, holder in dict.fromkeys(self._feedback())
             if slots > 1
         }
-        """Of each slot, by the register of a running value and its name."""
+        """Running value per slot, by its name and the register that holds it."""
 
     def _held(self, index: int, outputs: set[str]) -> dict[str, ShapeLike]:
         """Values after section `index` that are read later."""
@@ -337,9 +337,11 @@ class Admission:
     def __init__(self, slots: int, interval: int, early: bool = False) -> None:
         self.interval = interval
         self.recent = [Signal(interval - 1, name=f"slot{slot}_recent") for slot in range(slots)]
-        """Of each slot, the cycles before this in which a token of it entered, the last lowest."""
+        """Per slot, a bit for each of the last cycles: a token entered. The last cycle is
+        lowest.
+        """
         self.busy = [Signal(name=f"slot{slot}_busy") for slot in range(slots)] if early else []
-        """Of each slot, whether one did."""
+        """Per slot: a bit of `recent` is set."""
 
     def gate(self, m: Module, token: Token) -> None:
         """Let the token pass when it may enter."""

@@ -11,7 +11,7 @@ from .hierarchy import used
 
 
 class Top(Elaboratable, ABC):
-    """A unit behind plain ports; `ports` lists (signal, direction, meaning).
+    """A unit with plain ports; `ports` lists (signal, direction, meaning).
 
     A subclass describes a kind of unit:
 

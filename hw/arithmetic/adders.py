@@ -15,7 +15,7 @@ from amaranth.lib.wiring import In, Out
 from .columns import Bit, Columns, add_bits, is_constant
 
 NO_CARRY = Const(0, 1)
-BLOCK_DELAY = 2.5  # of a carry past a block, in those of one digit
+BLOCK_DELAY = 2.5  # delay of a carry past a block, in delays of one digit
 
 
 def ripple(m: Module, name: str, x: Sequence[Bit], y: Sequence[Bit]) -> list[Value]:
@@ -122,7 +122,7 @@ def carries_at_once(
     """A bit per block of `digits`: a carry leaves it. `outs`: carries that the blocks make
     themselves.
     """
-    # Of blocks from one down to some other: whether they make a carry, or pass one on.
+    # Runs of blocks make a carry or pass one on; a run doubles its length in each round.
     makes = list(outs)
     passes: list[Value] = [_all(block) for block in digits]
     span = 1
@@ -277,10 +277,10 @@ def _and(a: Value, b: Value) -> Value:
     return b if is_constant(b, 0) else a & b
 
 
-BLOCKS = (12, 9, 8, 7, 6)  # of the final adder: carries from below come later and later
+BLOCKS = (12, 9, 8, 7, 6)  # blocks of the final adder: carries from below come later and later
 HALVES_FROM = 6  # lower columns end in a short ripple, which the final adder waits for anyway
-TERM_TIME = 6.0  # about when terms come
-COUNT_TIME, LATE_COUNT = 3.0, 8.0  # when it is known how many are negative: before long terms
+TERM_TIME = 6.0  # approximate arrival of terms
+COUNT_TIME, LATE_COUNT = 3.0, 8.0  # arrival of the number of negative terms: before long terms
 
 
 class TermLayout(data.StructLayout):
@@ -345,7 +345,7 @@ def signed_sum(m: Module, name: str, words: Sequence[Value]) -> Value:
     columns = Columns(m, name, width + (len(words) - 1).bit_length())
     for word in words:
         *digits, sign = Value.cast(word)
-        # -x = (1 - x) - 1, of the sign bits.
+        # A sign bit x counts as -x = (1 - x) - 1.
         columns.add([*digits, ~sign], time=TERM_TIME)
         columns.add_constant(-(1 << (width - 1)))
     return total_of(columns)

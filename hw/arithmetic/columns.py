@@ -76,7 +76,7 @@ def add_bits(m: Module, name: str, *words: Value) -> tuple[Value, Value]:
         for port, word in zip("abc", words, strict=False):
             m.d.comb += getattr(adder, port).eq(word)
         return adder.sum, adder.carry
-    # Without a module of its own: Amaranth's simulator is much faster that way.
+    # No module of its own: Amaranth's simulator is much faster without.
     a, b, *rest = words
     c = rest[0] if rest else Const(0, width)
     total, carry = Signal(width, name=f"{name}_sum"), Signal(width, name=f"{name}_carry")
@@ -100,7 +100,7 @@ class AdderRows:
         rank = 0
         while (key := (level, len(bits), rank, column)) in self._waiting:
             rank += 1
-        # Without names: they are bits of a row's.
+        # No names: they are bits of a row.
         self._waiting[key] = bits, Signal(name=""), Signal(name="")
         return self._waiting[key][1:]
 
@@ -123,7 +123,7 @@ def is_constant(value: Value, digit: int) -> bool:
     return isinstance(value, Const) and value.value == digit
 
 
-SUM_DELAY, CARRY_DELAY = 1.9, 1.4  # of a full adder
+SUM_DELAY, CARRY_DELAY = 1.9, 1.4  # delays of a full adder
 LAST_INPUT = 0.2  # a full adder's last input is that much faster
 HALF_SUM_DELAY, HALF_CARRY_DELAY = 1.0, 0.6
 

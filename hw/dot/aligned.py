@@ -1,5 +1,5 @@
-"""Sections of `aligned:F`: largest, offset, align; those of a tree; cut, where a sum has too many
-digits; and the loop of float_loop.py.
+"""Sections of `aligned:F`: largest, offset, align, the tree, cut for sums with too many digits, and
+the loop of float_loop.py.
 """
 
 from typing import Any

@@ -264,7 +264,7 @@ def _add_product(columns: Columns, word: Value, factor: Value) -> None:
     top = len(word) - 1
     for place, digit in enumerate(factor):
         *row, sign = [digit & bit for bit in word]
-        # -x = (1 - x) - 1, of the sign.
+        # The sign bit x counts as -x = (1 - x) - 1.
         columns.add([*row, ~sign], place, AND_DELAY)
         columns.add_constant(-(1 << (top + place)))
 

@@ -240,7 +240,7 @@ def find_cases(m: Module, section: Any, x: Any, rounding: Cases) -> dict[str, Va
     nan, infinite, infinite_sign = _special(m, section, c_special, block_overflows)
     special = named(m, "special", nan | infinite)
     finite = ~special
-    # Which of c, the rounded total and an infinity is the result, where all is finite.
+    # If everything is finite, the result is c, the rounded total or an infinity.
     stays = named(m, "c_stays", reach.above | (reach.below & ~section.i.beyond_c))
     moves = named(m, "c_moves", ~stays & ~x.zero)
     return {
@@ -280,7 +280,7 @@ def put_result(m: Module, section: Any, rounded: Value, cases: Cases) -> None:
         )
     )
     negative = (
-        # What is computed is 0 only where nothing is kept and nothing rounded up.
+        # A computed result is 0 only if no digit is kept and none rounded up.
         (sign & computes & cases["some"])
         | (sign & finite & moves & too_large)
         | (keeps & c[top] & c[:top].any())

@@ -1,4 +1,4 @@
-"""Parts of the sections count, normalize (two each) and round (three): float_round.py."""
+"""Parts of the sections count, normalize (two each) and round (three) in float_round.py."""
 
 from amaranth.hdl import Cat, Const, Module, signed
 from amaranth.lib import data

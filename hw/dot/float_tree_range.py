@@ -1,5 +1,5 @@
-"""Sections `tree1`, `tree2`, ... of `float32` where operands have the exponents of a float32 or
-nearly: products and sums may be subnormal, and may overflow.
+"""Sections `tree1`, `tree2`, ... of `float32` for operands with (nearly) the exponents of a
+float32: products and sums may be subnormal, and may overflow.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ from .lane import ProductLayout
 from .multiply import products_shape
 
 SIGNIFICAND = FLOAT32.significand_bits
-GUARD = 2  # digits behind the last that rounding looks at
+GUARD = 2  # digits after the last that rounding looks at
 
 
 def words_shape(count: int) -> data.ArrayLayout:

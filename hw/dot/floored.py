@@ -1,8 +1,10 @@
-"""Sections of sums that are cut downwards: largest, truncate and gather, and halves where even and
-odd places are summed apart, none of which waits for c; then join, sum and round for every step.
+"""Sections of sums that are rounded down.
 
-A term and its sign are shifted right as they are; of a negative one that is cut downwards all
-digits are inverted, and the one that makes a two's complement of them is added where none was lost.
+Largest, truncate and gather, and halves for machines that sum even and odd places separately, do
+not wait for c. Join, sum and round follow for every step.
+
+Rounding down shifts a term right, with its sign. A negative term has all digits inverted; the one
+that completes its two's complement is added only if no digit was lost.
 """
 
 from collections.abc import Sequence

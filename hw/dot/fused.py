@@ -1,5 +1,5 @@
-"""Sections of `fused:F` and of the presets: largest, then join, sum and round for every step of a
-block, then promote where a partial sum is kept apart.
+"""Sections of `fused:F` and of the presets: largest; join, sum and round for every step of a block;
+promote for partial sums that are kept apart.
 """
 
 from amaranth.hdl import Cat, Const, Module, Mux, ShapeLike, Signal, Value, signed
@@ -245,10 +245,10 @@ class FusedRound(Section):
         m = Module()
         widths, rule = self.widths, self.widths.config.accumulator
         bits, nearest, running = rule.step_fraction_bits, rule.rounds_to_nearest, widths.running
-        # Behind a zero c the total may lie below the format's smallest exponent: zeros above it
-        # make the way down past the last subnormal digit, and, where that may still be half of
-        # one, past another; whatever is smaller counts as there. Not so where the least exponent
-        # of all is the format's.
+        # After a zero c the total may lie below the format's smallest exponent. Zeros above it
+        # shift it down past the last subnormal digit, and past one more digit if half of a digit
+        # still counts; smaller totals stop there. A machine whose least exponent is the format's
+        # needs none.
         size, above = widths.total_bits - 1, bits + 1 + nearest
         if rule.least_exponent is not None and rule.least_exponent >= running.emin:
             above = 0

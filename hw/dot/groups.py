@@ -1,4 +1,4 @@
-"""Sections of sums of groups under scales of their own: gather, factor, and those of `fused:F`,
+"""Sections of group sums, each under its own scales: gather, factor, and the sections of `fused:F`,
 whose terms are the groups.
 """
 

@@ -81,7 +81,7 @@ class RescaleFloat(Section):
             multiplier.a.eq(total.significand),
             multiplier.b.eq(scale.significand),
             product.significand.eq(multiplier.product),
-            # Of two numbers in [1, 2) the product's top bit counts twos.
+            # The product of two numbers in [1, 2) has a top bit that counts twos.
             product.exponent.eq(total.exponent + scale.exponent + 1),
             product.sign.eq(total.sign ^ scale.sign),
             product.zero.eq(~self.i.sum.c[: FLOAT32.bits - 1].any()),

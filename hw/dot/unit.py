@@ -87,28 +87,28 @@ class DotUnit(wiring.Component):
                     exact; round: RNE; convert: to F
     ==============  ===========================================================================
 
-    With E4M3 scales factor multiplies by both significands, 8 bits: the sum of a block before its
+    With E4M3 scales, factor multiplies by both significands, 8 bits: the sum of a block before its
     loop, or each product before largest.
 
-    Integer codes whose products are summed as they are (INT8 with `exact`, `int32`, `fixed`) have
-    no decoders and no lanes: multiply and compress take their partial products to few words, and
+    Integer codes whose products are summed directly (INT8 with `exact`, `int32`, `fixed`) have no
+    decoders and no lanes: multiply and compress reduce their partial products to a few words, and
     sum adds these.
 
-    P, span and the other widths are those of `model.widths.Widths`. A register may stand after
-    every section; `config.pipeline` says where they do.
+    `model.widths.Widths` defines P, span and the other widths. A register may stand after every
+    section; `config.pipeline` tells where.
 
-    A dot product is the blocks from `first` to `last`; its result comes `config.latency` cycles
-    after its last block was accepted, when nothing stalls. Blocks are accepted one per cycle; one
-    that needs the running value of its own product enters the loop `config.interval` cycles after
-    the block before, and until then waits in the registers before the loop and, when these are
+    A dot product is the blocks from `first` to `last`. Its result comes `config.latency` cycles
+    after its last block was accepted, when nothing stalls. Blocks are accepted one per cycle. A
+    block that needs the running value of its product enters the loop `config.interval` cycles after
+    the previous block. Until then it waits in the registers before the loop and, when these are
     full, at the input. Reset, at any moment, empties the unit.
 
-    With `config.interleave` above 1 so many dot products may be in flight. `slot` of a block and of
-    a result says which it is of; each has a running value of its own, and waits for that alone.
-    Where `interval` of them take turns, a block is taken every cycle. No block waits inside then:
-    it waits at the input, for its running value and for room for a result, and results that are
-    not taken gather in a queue of `latency` + 1. So no net goes from the output's `ready` to every
-    register. With `stops` they wait inside all the same.
+    `config.interleave` is the number of dot products that may be in flight. With more than one,
+    `slot` of a block and of a result names the dot product; each has its own running value, and
+    waits for nothing else. If `interval` of them take turns, a block is taken every cycle. Blocks
+    then wait at the input only, for their running value and for room for a result, and results that
+    are not taken gather in a queue of `latency` + 1: no net goes from the output's `ready` to every
+    register. With `stops` they wait inside as with one dot product.
 
     Ports:
 
@@ -143,7 +143,7 @@ class DotUnit(wiring.Component):
         there.
         """
         shape, signature = ResultLayout(self.config), stream.Signature(ResultLayout(self.config))
-        # Where sections are cut finer, so are what stands before and behind them.
+        # With sections cut finer, the logic before and after them must be as fast.
         finer = self.config.is_cut_finer
         kind = MovingQueue if finer else ResultQueue
         queue = submodule(m, "results", kind(shape, self.config.latency + 1))
@@ -271,7 +271,7 @@ SIDE_INPUTS = {
 
 
 class DotTop(Top):
-    """A `DotUnit` behind plain ports."""
+    """A `DotUnit` with plain ports."""
 
     name = "mxdot_dot"
 

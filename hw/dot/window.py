@@ -1,5 +1,5 @@
-"""The window through which the loop of one addition looks at c (float_loop.py): its places, and the
-values that pass between the sections.
+"""The window that shows c to the loop of one addition (float_loop.py): its places, and the values
+between the sections.
 """
 
 from amaranth.hdl import ShapeLike, signed

@@ -127,7 +127,7 @@ class Gearbox(wiring.Component):
         with m.If(gives):
             m.d.comb += [kept.eq(held[len(out.data) :]), left.eq(level - out.units)]
         with m.If((level == 0) | (gives & (left == 0))):
-            m.d.comb += kept.eq(0)  # what comes is or-ed in
+            m.d.comb += kept.eq(0)  # new units are or-ed in
         m.d.sync += [held.eq(kept), level.eq(left)]
         with m.If(gives & out.last):
             m.d.sync += ending.eq(0)
@@ -236,7 +236,7 @@ class Receiver(wiring.Component):
         with m.If(self.launch):
             m.d.sync += [expected.eq(1), surplus.eq(0)]
 
-        gap = Const(0)  # of one byte there is none, and no wire of no bits
+        gap = Const(0)  # one byte has none, and a wire needs a bit
         if self.beat_bytes > 1:
             gap = (self.s.tkeep[1:] & ~self.s.tkeep[:-1]).any()
         whole = words.payload.units == word_units

@@ -80,7 +80,7 @@ class Counters(wiring.Component):
         return m
 
 
-NO_ERRORS = {"busy", "done", *WRITE_ERRORS}  # none that others tell the registers of
+NO_ERRORS = {"busy", "done", *WRITE_ERRORS}  # bits of STATUS that are no input
 ERRORS = tuple(f.name for f in REGISTERS["STATUS"].fields if f.name not in NO_ERRORS)
 STATUS_BITS = max(f.low for f in REGISTERS["STATUS"].fields) + 1
 DONE = REGISTERS["STATUS"].field("done").low  # errors lie above it, busy below

@@ -1,4 +1,4 @@
-"""A ring of steps in a memory, out of which a panel can be read again."""
+"""A ring of steps in a memory, which can give a panel again."""
 
 from typing import Any
 

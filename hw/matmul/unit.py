@@ -44,17 +44,17 @@ class MatmulUnit(wiring.Component):
                                   | c_bytes
                               m_axis_c            s_axil -> Registers -> Control, Counters; irq
 
-    n are the scales of a block, of a byte each; lanes x bits is rounded up to whole bytes.
+    n is the number of scales of a block, a byte each; lanes x bits is rounded up to whole bytes.
 
     Each box goes on as soon as it can: panels are loaded while others are multiplied, a tile is
-    sent while the next one is computed. Two cycles after its words were taken a step is at the
-    array, which takes one every cycle (`dot.interval` cycles within a tile, if that is more).
+    sent while the next one is computed. A step is at the array two cycles after its words were
+    taken. The array takes a step every cycle (every `dot.interval` cycles within a tile).
 
-    With `dot.interleave` above 1 tiles of a row take turns, so that the loop of a deep accumulator
+    With `dot.interleave` above 1, tiles of a row take turns, so that the loop of a deep accumulator
     is busy: a step of A is held for all tiles of a group, each has a slot of the dot units, and
-    buffers of tiles stand before Drain and behind Collect.
+    buffers of tiles stand before Drain and after Collect.
 
-    Ports (docs/matmul.md says what travels over them):
+    Ports (docs/matmul.md describes their packets):
 
     - `s_axil` in, AXI4-Lite: the registers
     - `s_axis_a` in, AXI4-Stream of `a_bytes`: steps of A
@@ -271,7 +271,7 @@ def meaning(port: str) -> str:
 
 
 class MatmulTop(Top):
-    """A `MatmulUnit` behind ports in AXI's names."""
+    """A `MatmulUnit` with ports in AXI's names."""
 
     name = "mxdot_matmul"
     clock = "aclk"

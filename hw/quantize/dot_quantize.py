@@ -51,7 +51,7 @@ class DotQuantizeUnit(wiring.Component):
 
 
 class DotQuantizeTop(Top):
-    """A `DotQuantizeUnit` behind plain ports: the dot unit's inputs, and one code."""
+    """A `DotQuantizeUnit` with plain ports: the dot unit's inputs, and one code."""
 
     name = "mxdot_dot_quantize"
 

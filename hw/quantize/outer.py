@@ -103,7 +103,7 @@ class FirstDigit(wiring.Component):
         m.d.comb += [
             dividend.eq(significand << self.divisor_bits - source.significand_bits),
             difference.eq(dividend - self.divisor.significand),
-            # Of a value below the divisor the first digit is that of its double.
+            # The first digit of a value below the divisor is that of its double.
             doubled.eq((dividend << 1) - self.divisor.significand),
             whole.eq(~difference[-1]),
             self.o.digits.eq(1),
@@ -237,7 +237,7 @@ class Divide(Section):
 
 
 DIVISOR_BITS = FLOAT32.significand_bits + E4M3.significand_bits
-"""Of the product of both scales' significands."""
+"""Width of the product of both scales' significands."""
 
 
 def scale_config(config: QuantizeConfig) -> QuantizeConfig:

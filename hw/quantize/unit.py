@@ -68,8 +68,8 @@ class QuantizeUnit(wiring.Component):
                         |
                     o: codes (lanes x element bits), scale (8), last
 
-    A unit that chooses (`select`) has scale, align and encode for each of its formats, and behind
-    them::
+    A unit that chooses (`select`) has scale, align and encode for each of its formats, followed
+    by::
 
         error       per lane and format: value and element, cut to steps of `select` digits: their
                     difference
@@ -77,9 +77,9 @@ class QuantizeUnit(wiring.Component):
         sum i       a level of adders: half as many sums
         choose      the format of the least sum: mode, its codes and scale
 
-    A register may stand after every section; `config.pipeline` says where they do. A block is
-    `config.beats` beats, counted from the reset; mode and rule are those of its last beat. Its
-    codes come in as many beats, the first of them `config.latency` cycles after its last beat was
+    A register may stand after every section; `config.pipeline` tells where. A block is
+    `config.beats` beats, counted from the reset; its last beat carries mode and rule. Its codes
+    come in as many beats, the first one `config.latency` cycles after the block's last beat was
     accepted, when nothing stalls. Beats are accepted one per cycle. Reset, at any moment, empties
     the unit and sets the shift registers back.
 
@@ -172,7 +172,7 @@ CHOOSING: dict[str, Callable[..., Section | ClockedSection]] = {
 
 
 class QuantizeTop(Top):
-    """A `QuantizeUnit` behind plain ports."""
+    """A `QuantizeUnit` with plain ports."""
 
     name = "mxdot_quantize"
 

@@ -22,9 +22,9 @@ def largest_error(config: QuantizeConfig, fmt: ElementFormat) -> int:
     """
     assert config.select is not None
     one = 2**config.select
-    # What exceeds the largest element where the scale does not carry: both cut.
+    # Excess over the largest element if the scale does not carry, both cut.
     saturated = 2 * one - 1 - int(fmt.largest_finite / 2.0**fmt.emax * one)
-    # Where e may lie among the element's exponents.
+    # Places that e may have among the element's exponents.
     exponents = [fmt.emax]
     if config.scale_rules != ("floor",):  # the scale is twice as large
         exponents.append(fmt.emax - 1)

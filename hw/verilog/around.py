@@ -1,4 +1,4 @@
-"""A component behind plain ports: by itself in Verilog, for a bench or a proof."""
+"""A component with plain ports: by itself in Verilog, for a bench or a proof."""
 
 from amaranth.hdl import ClockDomain, Elaboratable, Module, ShapeLike, Signal, Value
 from amaranth.lib import wiring
@@ -8,7 +8,7 @@ from . import modules_text
 
 
 class Around(Elaboratable):
-    """A component behind plain ports, named with the prefix `p_`, which no keyword has.
+    """A component with plain ports, named with the prefix `p_`, which no keyword has.
 
     inputs, outputs: widths by name; a component with registers has the input `rst`. shapes: shapes
     of the component's ports, by these names. signals: all ports, and clk.

@@ -1,7 +1,7 @@
 """Operators of a netlist as Verilog expressions.
 
-Verilog widens an operand to what is around it. Here every operand is written with as many bits as
-its operator works on, so that an expression means the same wherever it stands.
+Verilog widens an operand to its context. Here every operand is written with as many bits as its
+operator works on, so that an expression means the same in every context.
 """
 
 from dataclasses import dataclass

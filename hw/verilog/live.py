@@ -1,4 +1,4 @@
-"""Which bits of a design matter: what no output depends on is left out of the Verilog."""
+"""Bits of a design that matter: the Verilog leaves out bits that no output depends on."""
 
 from collections.abc import Iterable, Mapping
 

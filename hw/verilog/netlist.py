@@ -1,7 +1,7 @@
 """The netlist of a design, cleaned up by Amaranth's pinned Yosys, and fields of structures.
 
-A structure becomes one vector per field. An array of structures becomes one vector per field that
-holds this field of every element: ``lanes[3].product`` is a part of ``lanes_product``.
+A structure becomes one vector per field. In an array of structures, a field's vector holds this
+field of every element: ``lanes[3].product`` is a part of ``lanes_product``.
 """
 
 import json

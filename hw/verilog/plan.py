@@ -1,4 +1,4 @@
-"""What a module's Verilog is made of: a name for every bit, and which operators stand in others."""
+"""Contents of a module's Verilog: a name for every bit, and operators that stand inside others."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -110,7 +110,7 @@ class Plan:
         if port.is_input or len(own) == 1:
             return port.bits
         read: set[Bit] = set()
-        met: set[int] = set()  # operations, of which each bit of the result leads to the same ones
+        met: set[int] = set()  # every bit of an operation's result leads to the same bits
         waiting = [*own]
         while waiting:
             writer = self.writers.get(waiting.pop())

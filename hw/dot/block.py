@@ -121,8 +121,8 @@ def multiply(widths: Widths, number: int | None = None) -> Section:
     """Section of products, or its part `number`; integer codes give partial products."""
     if not widths.has_partial_products:
         return PRODUCTS(widths, number)
-    beside, bias = loop_values(widths), top_bias(widths, widths.lsb)
-    return PartialProducts(widths, row_bits(widths), beside=beside, bias=bias)
+    extra, bias = loop_values(widths), top_bias(widths, widths.lsb)
+    return PartialProducts(widths, row_bits(widths), extra=extra, bias=bias)
 
 
 def sum_inputs(widths: Widths, bits: int, words: int) -> Mapping[str, ShapeLike]:

@@ -117,7 +117,7 @@ class Multiply(PartialProducts):
     def __init__(self, widths: Widths) -> None:
         self.integers = IntegerWidths(widths)
         sums = {name: s for name, s in self.integers.zero_points.items() if name.startswith("sum")}
-        super().__init__(widths, self.integers.row_bits, scales=False, beside=sums)
+        super().__init__(widths, self.integers.row_bits, scales=False, extra=sums)
 
     def elaborate(self, platform: object) -> Module:
         m = super().elaborate(platform)

@@ -290,7 +290,7 @@ class PartialProducts(Section):
 
     The only special value is a NaN scale.
 
-    scales: True for operands with scales. beside: further values to write; `top_exponent` among
+    scales: True for operands with scales. extra: further values to write; `top_exponent` among
     them is the exponent of both scales plus `bias`.
     """
 
@@ -299,18 +299,18 @@ class PartialProducts(Section):
         widths: Widths,
         row_bits: int,
         scales: bool = True,
-        beside: Mapping[str, ShapeLike] | None = None,
+        extra: Mapping[str, ShapeLike] | None = None,
         bias: int = 0,
     ) -> None:
         self.widths, self.row_bits, self.scales, self.bias = widths, row_bits, scales, bias
         values = block_values(widths)
         names = ("a", "b", "scale_a", "scale_b") if scales else ("a", "b")
-        beside = dict(beside or {})
+        extra = dict(extra or {})
         if scales:
-            beside |= {**scale_values(widths), "special": special_shape(widths)}
+            extra |= {**scale_values(widths), "special": special_shape(widths)}
         super().__init__(
             {name: values[name] for name in names},
-            {"partial_sums": partial_sums_shape(row_bits, PARTIAL_SUMS[0]), **beside},
+            {"partial_sums": partial_sums_shape(row_bits, PARTIAL_SUMS[0]), **extra},
         )
 
     def elaborate(self, platform: object) -> Module:

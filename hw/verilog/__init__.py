@@ -55,8 +55,8 @@ def generate(config: Any, top: str | None = None) -> str:
 
 def modules_of(text: str) -> dict[str, str]:
     """Text of each module in Verilog from `generate`, by name, the top first."""
-    found = re.findall(r"^(module (\w+) \(\n.*?^endmodule\n)", text, flags=re.M | re.S)
-    return {name: module for module, name in found}
+    modules = re.findall(r"^(module (\w+) \(\n.*?^endmodule\n)", text, flags=re.M | re.S)
+    return {name: module for module, name in modules}
 
 
 @contextmanager

@@ -125,20 +125,18 @@ def _bitwise(cell: Cell, wanted: list[int], signed: bool) -> Operation:
     return Operation(cell.kind, operands, tuple(y[i] for i in wanted), inputs.get("S", ()))
 
 
-def own_width(found: Operation) -> int:
+def own_width(op: Operation) -> int:
     """Width of the expression by itself; 0 if it depends on the context."""
-    if found.kind == "$mul" or found.signed:
+    if op.kind == "$mul" or op.signed:
         return 0
     return (
-        1
-        if found.kind in ORDERS or found.kind.startswith(("$reduce", "$logic"))
-        else len(found.operands[0])
+        1 if op.kind in ORDERS or op.kind.startswith(("$reduce", "$logic")) else len(op.operands[0])
     )
 
 
-def text_of(found: Operation, operands: list[Text], choices: list[Text]) -> Text:
+def text_of(op: Operation, operands: list[Text], choices: list[Text]) -> Text:
     """Expression from the texts of its operands and of its selecting bits."""
-    kind = found.kind
+    kind = op.kind
     if kind == "$mux":
         unless, when = operands
         return _choice(choices, [when], unless)
@@ -147,7 +145,7 @@ def text_of(found: Operation, operands: list[Text], choices: list[Text]) -> Text
         return _choice(choices, when, unless)
     if kind in ONE_OPERAND:
         sign = ONE_OPERAND[kind]
-        if kind.startswith(("$reduce", "$logic")) and len(found.operands[0]) == 1:
+        if kind.startswith(("$reduce", "$logic")) and len(op.operands[0]) == 1:
             sign = "~" if kind == "$logic_not" else ""
         inner = operands[0]
         return Text(sign + inner.inside(NAME), UNARY) if sign else inner
@@ -157,7 +155,7 @@ def text_of(found: Operation, operands: list[Text], choices: list[Text]) -> Text
         texts = [operand.inside(level) for operand in operands]
     if kind == "$mul":  # in braces an operand stays as wide as it is
         texts = [o.text if o.level == NAME else f"{{{o.text}}}" for o in operands]
-    if found.signed:
+    if op.signed:
         sides = operands[:1] if kind in SHIFTS else operands
         texts[: len(sides)] = [f"$signed({operand.text})" for operand in sides]
     return Text(f" {symbol} ".join(texts), level)

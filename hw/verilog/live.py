@@ -77,17 +77,17 @@ class Live:
             if self.has(module.name, field)
             for bit in cut(bits, field)
         ]
-        found: set[Bit] = set(waiting)
+        live: set[Bit] = set(waiting)
         whole: set[str] = set()  # cells that need the same for every bit, and were met
         while waiting:
             driver = drivers.get(waiting.pop())
             if driver is not None and driver[0].name not in whole:
                 if not _by_digits(driver[0]):
                     whole.add(driver[0].name)
-                new = set(self._needs(module, *driver)) - found
-                found |= new
+                new = set(self._needs(module, *driver)) - live
+                live |= new
                 waiting += new
-        return found
+        return live
 
     def _needs(self, module: NetlistModule, cell: Cell, port: str, index: int) -> Iterable[Bit]:
         """Bits on which bit `index` of an output depends."""

@@ -114,10 +114,10 @@ def read(rtlil_text: str) -> dict[str, NetlistModule]:
     )
     if done.returncode:
         raise RuntimeError(f"Yosys failed to read the design: {done.stderr.strip()}")
-    found = json.loads(done.stdout[done.stdout.index("{") :])["modules"]
+    modules = json.loads(done.stdout[done.stdout.index("{") :])["modules"]
     _, *texts = re.split(r"^module \\(\S+)$", rtlil_text, flags=re.M)
     bodies = zip(texts[::2], texts[1::2], strict=True)
-    return {name: _module(name, found[name], _in_order(body)) for name, body in bodies}
+    return {name: _module(name, modules[name], _in_order(body)) for name, body in bodies}
 
 
 def _in_order(body: str) -> dict[str, int]:
@@ -126,14 +126,14 @@ def _in_order(body: str) -> dict[str, int]:
     return {name: place for place, name in enumerate(names)}
 
 
-def _module(name: str, found: dict[str, Any], places: dict[str, int]) -> NetlistModule:
+def _module(name: str, module: dict[str, Any], places: dict[str, int]) -> NetlistModule:
     sides: dict[str, dict[str, Bits]] = {"input": {}, "output": {}}
-    for port, entry in found["ports"].items():
+    for port, entry in module["ports"].items():
         sides[entry["direction"]][port] = tuple(entry["bits"])
-    cells = [_cell(cell, entry) for cell, entry in found["cells"].items()]
+    cells = [_cell(cell, entry) for cell, entry in module["cells"].items()]
     cells.sort(key=lambda cell: places.get(cell.name, len(places)))
     _shift_right(cells)
-    named = found["netnames"].items()
+    named = module["netnames"].items()
     registers = {net for net, entry in named if "init" in entry["attributes"]}
     nets = [
         Net(net, tuple(entry["bits"]), re.split(r"[.\[]", net)[0] in registers)
@@ -142,7 +142,7 @@ def _module(name: str, found: dict[str, Any], places: dict[str, int]) -> Netlist
     ]
     memories = {
         memory: (entry["width"], entry["size"])
-        for memory, entry in found.get("memories", {}).items()
+        for memory, entry in module.get("memories", {}).items()
     }
     return NetlistModule(name, sides["input"], sides["output"], cells, nets, memories)
 
@@ -231,7 +231,7 @@ def split_nets(nets: Iterable[Net]) -> list[Net]:
             index = tuple(map(int, re.findall(r"\[(\d+)\]", net.name)))
             name = re.sub(r"\[\d+\]", "", net.name)
             parts.setdefault(name, []).append((index, net))
-    return [_joined(name, found) for name, found in parts.items()]
+    return [_joined(name, part) for name, part in parts.items()]
 
 
 def _joined(name: str, parts: list[tuple[tuple[int, ...], Net]]) -> Net:

@@ -41,7 +41,7 @@ class Plan:
         memories = {cell.memory for cell in self.reads}
         self.writes = [c for c in module.cells if c.memory in memories and not c.outputs]
         self.instances = [cell for cell in cells if cell.is_instance]
-        self.writers = {bit: found for found in self.operations for bit in found.out}
+        self.writers = {bit: op for op in self.operations for bit in op.out}
         self.names = Names([*(cell.name for cell in self.instances), *memories])
         self.inside: dict[Bit, Operation] = {}
         self._name_what_the_design_names()
@@ -64,13 +64,13 @@ class Plan:
 
     def connections(self, cell: Cell) -> list[Port]:
         """Ports of an instance with the bits connected to them."""
-        found = {
+        ports = {
             field.name: Port(field, is_input, cut(bits, field))
             for side, is_input in ((cell.inputs, True), (cell.outputs, False))
             for name, bits in side.items()
             for field in self.live.ports[cell.kind][name]
         }
-        return [found[field.name] for field in self.live.in_order(cell.kind)]
+        return [ports[field.name] for field in self.live.in_order(cell.kind)]
 
     # Names ------------------------------------------------------------------------------------
 
@@ -139,24 +139,24 @@ class Plan:
         order = {name: number for number, name in enumerate(names.ranges)}
         self.registers.sort(key=lambda cell: min(order[names.of[q][0]] for q, _ in self.kept(cell)))
         self._choose_inside()
-        for found in self.operations:
-            if found.out[0] in self.inside:
+        for op in self.operations:
+            if op.out[0] in self.inside:
                 continue
-            if not names.is_part(found.out):
-                names.move(self._stem(found), found.out)
+            if not names.is_part(op.out):
+                names.move(self._stem(op), op.out)
 
     def _readers(self) -> list[Bits]:
         """Everything that is read, as one item per read."""
-        found: list[Bits] = []
+        operands: list[Bits] = []
         for op in self.operations:
-            found += [*op.operands, *((bit,) for bit in op.choices)]
+            operands += [*op.operands, *((bit,) for bit in op.choices)]
         for cell in (*self.registers, *self.reads, *self.writes):
-            found += [bits for name, bits in cell.inputs.items() if name != "D"]
+            operands += [bits for name, bits in cell.inputs.items() if name != "D"]
         for cell in self.registers:
-            found.append(tuple(d for _, d in self.kept(cell)))
+            operands.append(tuple(d for _, d in self.kept(cell)))
         for cell in self.instances:
-            found += [port.bits for port in self.connections(cell) if port.is_input]
-        return found + [port.bits for port in self.ports if not port.is_input]
+            operands += [port.bits for port in self.connections(cell) if port.is_input]
+        return operands + [port.bits for port in self.ports if not port.is_input]
 
     def _choose_inside(self) -> None:
         """Put small unnamed operators that are read once, as a whole, into the expression that
@@ -170,18 +170,18 @@ class Plan:
                 if isinstance(bit, int):
                     places.setdefault(bit, []).append((bits, place))
         sizes: dict[Bit, int] = {}
-        for found in in_order(self.operations, self.writers, lambda op: op.bits):
-            out = found.out
-            size = sum(self._size(operand, sizes) for operand in found.operands)
-            size += len(found.choices)
-            if any(bit in self.names.of for bit in out) or own_width(found) != len(out):
+        for op in in_order(self.operations, self.writers, lambda op: op.bits):
+            out = op.out
+            size = sum(self._size(operand, sizes) for operand in op.operands)
+            size += len(op.choices)
+            if any(bit in self.names.of for bit in out) or own_width(op) != len(out):
                 continue
             reads = places.get(out[0], [])
             whole = all(bits[at : at + len(out)] == out for bits, at in reads)
             whole &= all(uses[bit] == len(reads) for bit in out)
             small = size == 1 or (len(reads) == 1 and size <= LARGEST_INSIDE)
             if reads and whole and small:
-                self.inside[out[0]] = found
+                self.inside[out[0]] = op
                 sizes[out[0]] = size
 
     def _size(self, operand: Bits, sizes: dict[Bit, int]) -> int:
@@ -204,34 +204,34 @@ class Plan:
             return None
         return self.names.of[bit][0] if bit in self.names.of else ""
 
-    def _stem(self, found: Operation) -> str:
+    def _stem(self, op: Operation) -> str:
         """Name for the result of an operator, after the vector that it becomes part of."""
-        owners = [self.names.of[bit][0] for bit in found.out if bit in self.names.of]
+        owners = [self.names.of[bit][0] for bit in op.out if bit in self.names.of]
         if not owners:
-            return self._reader_of(found)
-        return f"{owners[0]}_{'wide' if self.bits.issuperset(found.out) else 'and_unused'}"
+            return self._reader_of(op)
+        return f"{owners[0]}_{'wide' if self.bits.issuperset(op.out) else 'and_unused'}"
 
-    def _reader_of(self, found: Operation) -> str:
+    def _reader_of(self, op: Operation) -> str:
         """Name after the register that takes the result, or the first net made of it."""
         for cell in self.registers:
             kept, controls = self.kept(cell), cell.inputs
-            takers = [q for q, d in kept if d in found.out]
+            takers = [q for q, d in kept if d in op.out]
             if takers:
                 return f"{self.names.of[takers[0]][0]}_next"
             for port, role in (("EN", "enable"), ("SRST", "reset")):
-                if found.out == controls.get(port):
+                if op.out == controls.get(port):
                     return f"{self.names.of[kept[0][0]][0]}_{role}"
-        seen, waiting = set(found.out), [*found.out]
+        seen, waiting = set(op.out), [*op.out]
         while waiting:
             bits = set(waiting)
             waiting = []
-            for op in self.operations:
-                if bits.intersection(op.bits) and not seen.issuperset(op.out):
-                    owner = self.names.of.get(op.out[-1])
+            for reader in self.operations:
+                if bits.intersection(reader.bits) and not seen.issuperset(reader.out):
+                    owner = self.names.of.get(reader.out[-1])
                     if owner is not None:
                         return f"{owner[0]}_part"
-                    seen.update(op.out)
-                    waiting += op.out
+                    seen.update(reader.out)
+                    waiting += reader.out
         return "part"
 
 
@@ -246,8 +246,8 @@ def in_order(
         begun.add(id(first))
         while path:
             item, bits = path[-1]
-            found = (writers[bit] for bit in bits if bit in writers)
-            before = next((writer for writer in found if id(writer) not in begun), None)
+            before_it = (writers[bit] for bit in bits if bit in writers)
+            before = next((writer for writer in before_it if id(writer) not in begun), None)
             if before is None:
                 done.append(item)
                 path.pop()

@@ -114,11 +114,11 @@ class _Writer:
         return self._through(tuple(bit for port in ports if port.is_input for bit in port.bits))
 
     def _through(self, bits: Bits) -> Bits:
-        found: list[Bit] = []
+        sources: list[Bit] = []
         for bit in dict.fromkeys(bits):
             inside = self.plan.inside.get(bit)
-            found += (bit,) if inside is None else self._through(inside.bits)
-        return tuple(found)
+            sources += (bit,) if inside is None else self._through(inside.bits)
+        return tuple(sources)
 
     def _assignment(self, op: Operation) -> list[str]:
         name, low = self.names.of[op.out[0]]
@@ -238,11 +238,11 @@ class _Writer:
         return list(self.names.ranges).index(name), index
 
     def _condition(self, bits: Bits, polarity: int) -> str:
-        found = self._operand(bits)
-        return found.text if polarity else f"!{found.inside(NAME)}"
+        operand = self._operand(bits)
+        return operand.text if polarity else f"!{operand.inside(NAME)}"
 
     def _memory_ports(self) -> Iterator[str]:
-        """Clocked ports of memories. A read beside a write of the same word gives the old word."""
+        """Clocked ports of memories. A read gives the old word if the same cycle writes it."""
         for cell in (*self.plan.writes, *self.plan.reads):
             if cell.kind.startswith("$meminit"):
                 raise ValueError(f"memories must start with zeros, not as {cell.memory}")

@@ -43,7 +43,7 @@ class Around(wiring.Component):
 
 
 def every(*bits: int) -> list[np.ndarray]:
-    """Every combination of words of so many bits."""
+    """Every combination of words of these widths."""
     return [grid.ravel() for grid in np.meshgrid(*(np.arange(2**n) for n in bits), indexing="ij")]
 
 
@@ -197,7 +197,7 @@ def test_a_tree_of_ragged_words(width, constant, end):
 
 @pytest.mark.parametrize(("count", "height"), [(9, 3), (40, 10), (2, 5)])
 def test_fewer_words_of_the_same_sum(count, height):
-    """As sections of a tree hand them on; words that are not needed are 0."""
+    """Sections of a tree pass such words on; unused words are 0."""
 
     def body(m: Module, *words: Value) -> Value:
         columns = Columns(m, "part", 12)

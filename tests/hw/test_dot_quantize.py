@@ -1,4 +1,4 @@
-"""A dot unit with a quantiser behind it, in RTL against the model's dot and then quantize."""
+"""A dot unit followed by a quantiser, in RTL, against the model's dot and then quantize."""
 
 import re
 

@@ -94,7 +94,7 @@ class Adder:
 
 @pytest.mark.parametrize("zero", [False, True])
 def test_float_sum_and_rounder_add_like_numpy(zero):
-    """With zeros marked as such or only by their significand."""
+    """Zeros are marked, or have only a zero significand."""
     a, b = operand_pairs(generator("float sum"))
     with np.errstate(over="ignore"):
         want = a + b + np.float32(0)

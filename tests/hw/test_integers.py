@@ -93,7 +93,7 @@ def test_shift_right_by_every_amount(width, amount_bits):
 
 
 class ShiftLeft(wiring.Component):
-    """`shift_left` behind ports."""
+    """`shift_left` with ports."""
 
     def __init__(self, width, amount_bits):
         super().__init__({"value": In(width), "amount": In(amount_bits), "o": Out(width)})
@@ -113,7 +113,7 @@ def test_shift_left_by_every_amount(width, amount_bits):
 
 
 class Place(wiring.Component):
-    """`place_left` and `place_right` behind ports."""
+    """`place_left` and `place_right` with ports."""
 
     def __init__(self, width, amounts):
         self.amounts = amounts
@@ -192,7 +192,7 @@ def test_adder_tree_of_every_case_of_three_terms():
 
 
 class SignedSum(wiring.Component):
-    """`signed_sum` behind ports."""
+    """`signed_sum` with ports."""
 
     def __init__(self, count, width):
         total = width + (count - 1).bit_length()
@@ -220,7 +220,7 @@ def test_signed_sum(count, width):
 
 
 class LeadingZeros(wiring.Component):
-    """`leading_zeros` behind ports."""
+    """`leading_zeros` with ports."""
 
     def __init__(self, width):
         super().__init__({"value": In(width), "o": Out(width.bit_length())})

@@ -97,7 +97,7 @@ def test_a_decoded_element_is_its_value():
 
 
 class Lane(wiring.Component):
-    """A product lane behind its decoders. Ports: codes a and b, mode, o and special."""
+    """A product lane after its decoders. Ports: codes a and b, mode, o and special."""
 
     def __init__(self, widths: Widths) -> None:
         self.lane = ProductLane(widths)

@@ -143,9 +143,10 @@ def test_results_that_are_not_taken_hold_the_array():
 
 
 def test_narrow_operands_are_waited_for():
-    """With half a step in a beat every other cycle is without a step, and its counter says which.
+    """Half a step per beat: every other cycle is without a step, and its counter names the reason.
 
-    A panel of A that is kept comes at that pace only once for four tiles: the first is waited for.
+    A panel of A that is kept comes at this pace only once per four tiles: only the first is waited
+    for.
     """
     narrow_b = MatmulConfig(DOT, 1, 2, 4, b_bytes=3)
     (counts,) = run_jobs(narrow_b, [Job(narrow_b, 2, 4, 4)])

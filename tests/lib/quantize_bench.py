@@ -191,7 +191,7 @@ def run_streams(
     """Blocks cut into equal streams, each into a unit of its own; compares, and returns the times.
 
     After a reset in cycle `reset_at` every stream starts afresh. Checks that codes that wait do not
-    change, that `last` marks the last beat, and that nothing comes beside what is due.
+    change, that `last` marks the last beat, and that no other codes come.
     """
     unit = evaluator_of(config)
     each = len(blocks) // streams

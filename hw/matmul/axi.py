@@ -10,7 +10,7 @@ from amaranth.utils import bits_for
 
 from ...model.units.matmul.registers import ADDRESS_BITS, STREAM_ERRORS
 from ..hierarchy import submodule
-from .loop import Loop
+from .control import Loop
 
 WORD_BITS = 32
 OKAY, SLVERR = Const(0b00, 2), Const(0b10, 2)

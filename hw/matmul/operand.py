@@ -8,7 +8,7 @@ from amaranth.utils import bits_for
 from ...model.units.matmul.config import MatmulConfig
 from ..hierarchy import submodule
 from .axi import AxiStream, ErrorLayout, Receiver
-from .loop import COUNT_BITS, GroupLoop, JobLayout, Loop
+from .control import COUNT_BITS, GroupLoop, JobLayout, Loop
 from .step_buffer import StepBuffer, tile_buffer
 
 

@@ -16,7 +16,7 @@ from ...model.units.matmul.registers import (
     word,
 )
 from .axi import OKAY, SLVERR, WORD_BITS, AxiLite
-from .loop import TilesLayout
+from .control import TilesLayout
 
 
 class CountersLayout(data.StructLayout):

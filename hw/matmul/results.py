@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..hierarchy import submodule
 from .axi import AxiStream, Gearbox
-from .loop import JobLayout, Loop
+from .control import JobLayout, Loop
 from .step_buffer import tile_buffer
 
 

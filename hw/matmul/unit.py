@@ -14,8 +14,7 @@ from ..hierarchy import submodule, used
 from ..top import Top
 from .array import DotArray
 from .axi import AxiLite, AxiStream
-from .control import Control
-from .loop import JobLayout
+from .control import Control, JobLayout
 from .operand import Initial, Operand
 from .registers import Counters, Registers
 from .results import Results

@@ -7,8 +7,7 @@ operator works on, so that an expression means the same in every context.
 from dataclasses import dataclass
 from functools import cached_property
 
-from .live import BITWISE
-from .netlist import Bit, Bits, Cell
+from .netlist import BITWISE, Bit, Bits, Cell
 
 # How tightly an expression holds together; a looser one is put in parentheses.
 NAME, UNARY, PRODUCT, SUM, SHIFT, ORDER, EQUAL, AND, XOR, OR, CHOICE = range(11)

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from .expressions import NAME, Operation, Text, text_of
-from .live import Live
-from .netlist import Bit, Bits, Cell, Field, NetlistModule
+from .netlist import Bit, Bits, Cell, Field, Live, NetlistModule
 from .plan import Plan, in_order
 
 WIDTH = 100

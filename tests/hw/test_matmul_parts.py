@@ -11,7 +11,7 @@ from amaranth.sim import Simulator
 from compare import FULL
 from hw_bench import Evaluator
 from mxdot.hw.matmul.axi import Gearbox
-from mxdot.hw.matmul.loop import Loop
+from mxdot.hw.matmul.control import Loop
 from mxdot.hw.matmul.results import Drain
 from mxdot.hw.matmul.step_buffer import StepBuffer
 

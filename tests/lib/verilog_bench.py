@@ -7,7 +7,7 @@ from pathlib import Path
 
 from amaranth.sim import Simulator
 
-from mxdot.hw.verilog.around import Around
+from mxdot.hw.verilog import Around
 from mxdot.sim.engine import precompiled
 from mxdot.sim.engine.toolchain import CFLAGS, Tools, execute, find_tools
 

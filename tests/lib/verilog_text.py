@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mxdot import hw
 from mxdot.hw.verilog import generate, modules_of
-from mxdot.hw.verilog.names import KEYWORDS
+from mxdot.hw.verilog.plan import KEYWORDS
 from mxdot.model import DotConfig, DotQuantizeConfig, QuantizeConfig
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.sim.engine.toolchain import BuildError

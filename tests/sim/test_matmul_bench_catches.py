@@ -7,8 +7,7 @@ from amaranth.hdl import Mux, Value
 
 from compare import FULL
 from mxdot.hw.matmul.array import DotArray
-from mxdot.hw.matmul.control import Control
-from mxdot.hw.matmul.loop import GroupLoop
+from mxdot.hw.matmul.control import Control, GroupLoop
 from mxdot.hw.matmul.operand import Initial, Operand
 from mxdot.hw.matmul.registers import Counters, Registers
 from mxdot.hw.matmul.results import Sender

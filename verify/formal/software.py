@@ -9,7 +9,7 @@ from amaranth.utils import bits_for
 
 from ...hw.hierarchy import used
 from ...hw.matmul.registers import Counters, Registers
-from ...hw.verilog.around import Around
+from ...hw.verilog import Around
 from ...model import DotConfig
 from ...model.units.matmul.config import MatmulConfig
 from ...model.units.matmul.registers import (

@@ -1,9 +1,8 @@
 """Component boundaries that survive in the Verilog.
 
-Amaranth's own Verilog merges nets across submodules, which names ports after whatever they connect
-to and repeats every lane. Here each distinct component becomes one Verilog module with the ports of
-its signature, and the design instantiates it. In an Amaranth simulation components stay what they
-are.
+Amaranth's own Verilog merges nets across submodules: it names ports after the nets that they
+connect to, and repeats every lane. Here each distinct component becomes one Verilog module with the
+ports of its signature, and the design instantiates it. Simulation in Amaranth does not change.
 """
 
 import re
@@ -26,14 +25,14 @@ from amaranth.lib import wiring
 
 
 class Library:
-    """The components met during one generation, by module name."""
+    """Components of one generation, by module name."""
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
         self.components: dict[str, wiring.Component] = {}
 
     def add(self, component: wiring.Component) -> str:
-        """The module name of `component`; two that differ never share one."""
+        """Module name of `component`; different components never share a name."""
         name = self.prefix + module_name(component)
         known = self.components.setdefault(name, component)
         if _parameters(known) != _parameters(component):
@@ -58,7 +57,7 @@ def collecting(library: Library) -> Iterator[None]:
 
 
 def collects() -> bool:
-    """Whether Verilog is being generated: `submodule` then makes instances."""
+    """True while Verilog is generated: `submodule` then makes instances."""
     return _library.get() is not None
 
 
@@ -69,7 +68,7 @@ E = TypeVar("E", bound=Elaboratable)
 def submodule(m: Module, name: str, component: T, reset: Value | None = None) -> T:
     """Make `component` a submodule of `m`; while collecting, an instance of its module.
 
-    `reset` resets a component with registers, besides the reset of all.
+    `reset` resets a component with registers, in addition to the global reset.
     """
     library = _library.get()
     if library is not None:
@@ -94,7 +93,9 @@ def _instance(module: str, name: str, component: wiring.Component, reset: Value 
 
 
 def used(elaboratable: E) -> E:
-    """`elaboratable`, marked so that Amaranth does not warn that nobody elaborates it."""
+    """`elaboratable`, marked so that Amaranth does not warn about an object that is never
+    elaborated.
+    """
     elaboratable._MustUse__used = True  # type: ignore[attr-defined]
     return elaboratable
 
@@ -106,42 +107,46 @@ def _flat(component: wiring.Component) -> Iterator[tuple[str, wiring.Member, Val
 
 
 def module_ports(component: wiring.Component) -> dict[str, Value]:
-    """The ports of a component, by name; those of width 0 left out.
+    """Ports of a component, by name, without ports of width 0.
 
-    A component with registers has the class attribute `clocked = True`: as a module it also has the
+    A component with registers has the class attribute `clocked = True`: its module also has the
     ports `clk` and `rst`, which Amaranth adds.
     """
     return {port: value for port, _, value in _flat(component) if len(value)}
 
 
 def module_shapes(component: wiring.Component) -> dict[str, ShapeLike]:
-    """The shapes of the ports of a component as a module, by name, clock and reset first."""
+    """Shapes of the ports of a component's module, by name, clock and reset first."""
     clock: dict[str, ShapeLike] = {"clk": 1, "rst": 1} if is_clocked(component) else {}
     return clock | {port: member.shape for port, member, value in _flat(component) if len(value)}
 
 
 def is_clocked(component: wiring.Component) -> bool:
-    """Whether a component has registers."""
+    """True for a component with registers."""
     return getattr(component, "clocked", False)
 
 
 def own_names(component: wiring.Component) -> wiring.Component:
-    """`component` with its signals called as its ports, no longer as in the module around it."""
+    """`component`, its signals renamed from the enclosing module's names to its own ports."""
     for port, value in module_ports(component).items():
         value.name = port  # type: ignore[attr-defined]
     return component
 
 
 def _parameters(component: wiring.Component) -> dict[str, object]:
-    """What its constructor kept, apart from the ports."""
+    """Attributes that the constructor kept, without the ports."""
     ports = set(component.signature.members)
     kept = {k: v for k, v in vars(component).items() if k not in ports and not k.startswith("_")}
     return {"class": type(component), **kept}
 
 
 def module_name(component: wiring.Component) -> str:
-    """Class name, sizes and variant: `ShiftRight(26, 11)` is `shift_right_26_11`."""
-    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(component).__name__).lower()
+    """Class name, sizes and variant: `ShiftRight(26, 11)` is `shift_right_26_11`.
+
+    A class with the attribute `verilog_name` of its own uses that instead of its class name.
+    """
+    class_name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(component).__name__).lower()
+    name = vars(type(component)).get("verilog_name", class_name)
     sizes = [
         str(int(value) if isinstance(value, bool) else value)
         for key, value in _parameters(component).items()

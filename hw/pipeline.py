@@ -1,12 +1,12 @@
-"""Pipelines: sections compute, the pipeline carries.
+"""Pipelines: sections compute, the pipeline carries values.
 
-A section names the values that it reads and those that it writes. A row of sections passes each
-value on for as long as a later section reads it; a register after a section holds those, and no
-others. Registers fill and empty by themselves, by a valid/ready handshake; those of a row that
-never stops take what comes in every cycle.
+A section names the values that it reads and writes. A chain of sections passes each value on until
+its last reader. A register after a section holds exactly the values that are read later. Registers
+fill and empty one by one, by a valid/ready handshake; in a chain that never stops they take a new
+token every cycle.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from operator import or_
 
@@ -19,12 +19,12 @@ from .hierarchy import submodule
 
 
 class Section(wiring.Component):
-    """A combinational piece of a datapath. Values of width 0 are none.
+    """A combinational piece of a datapath. Values of width 0 are left out.
 
     Ports:
 
-    - `i` in, a field for every name of `reads`: the values that it reads
-    - `o` out, a field for every name of `writes`: the values that it writes
+    - `i` in, a field per name in `reads`: values that it reads
+    - `o` out, a field per name in `writes`: values that it writes
     """
 
     def __init__(self, reads: Mapping[str, ShapeLike], writes: Mapping[str, ShapeLike]) -> None:
@@ -33,14 +33,14 @@ class Section(wiring.Component):
 
 
 class ClockedSection(wiring.Component):
-    """A piece of a datapath with registers and a handshake of its own.
+    """A piece of a datapath with its own registers and handshake.
 
-    It carries nothing else than it writes: what is read behind it, it writes.
+    It forwards no values, so it must write everything that later sections read.
 
     Ports:
 
-    - `i` in, stream with a field for every name of `reads`: the values that it reads
-    - `o` out, stream with a field for every name of `writes`: the values that it writes
+    - `i` in, stream with a field per name in `reads`: values that it reads
+    - `o` out, stream with a field per name in `writes`: values that it writes
     """
 
     clocked = True
@@ -51,7 +51,7 @@ class ClockedSection(wiring.Component):
         super().__init__({"i": In(signatures[0]), "o": Out(signatures[1])})
 
     def connect(self, m: Module, name: str, token: "Token") -> "Token":
-        """The token that leaves it, of the one that enters."""
+        """Token that leaves the section when `token` enters."""
         submodule(m, name, self)
         m.d.comb += [
             *(self.i.payload[value].eq(token.values[value]) for value in self.reads),
@@ -63,12 +63,23 @@ class ClockedSection(wiring.Component):
         return after
 
 
+def whole_or_parts(
+    whole: Callable[..., Section], *parts: Callable[..., Section]
+) -> Callable[..., Section]:
+    """Maker of a section: whole, or its part number 1, 2, ... (`cut_finer`)."""
+
+    def make(widths: object, number: int | None = None) -> Section:
+        return (whole if number is None else parts[number - 1])(widths)
+
+    return make
+
+
 def _present(values: Mapping[str, ShapeLike]) -> dict[str, ShapeLike]:
     return {name: shape for name, shape in values.items() if Shape.cast(shape).width}
 
 
 class Token:
-    """Values on their way, by name, with a valid/ready handshake."""
+    """Values by name, with a valid/ready handshake."""
 
     def __init__(self, name: str, values: Mapping[str, Value | data.View], valid: Value) -> None:
         self.values, self.valid = dict(values), valid
@@ -82,9 +93,9 @@ class Token:
 
 
 class Register:
-    """The register after a section: valid, and a signal for each value that it holds.
+    """Register after a section: valid, and a signal per value that it holds.
 
-    stops: whether it waits for the next one; else what is in it leaves after one cycle.
+    stops: True if it waits for the next register; otherwise its content leaves after one cycle.
     """
 
     def __init__(self, name: str, shapes: Mapping[str, ShapeLike], stops: bool = True) -> None:
@@ -96,10 +107,10 @@ class Register:
         }
 
     def connect(self, m: Module, token: Token) -> Token:
-        """The token that leaves this register, of the one that enters."""
+        """Token that leaves this register when `token` enters."""
         after = Token(self.name, self.values, self.valid)
         leaves = Signal(name=f"{self.name}_leaves")
-        if not self.stops:  # no enable, which would be a net of all its bits
+        if not self.stops:  # no enable: it would be a net to all its bits
             m.d.comb += [token.ready.eq(1), leaves.eq(token.valid)]
             m.d.sync += [
                 self.valid.eq(token.valid),
@@ -118,18 +129,21 @@ class Register:
 
 
 class SectionChain:
-    """The sections of a unit in a row, with the registers that `pipeline` has.
+    """Sections of a unit in order, with the registers of `pipeline`.
 
-    A value that a section reads before any has written it comes round: from the register of the
-    next section that holds a running value. A token that needs it, for it does not start a sum of
-    its own (`starts`), waits until no other is on the way from there to that register.
+    A section may read a value before any section has written it. Then the value comes round from
+    the register of the next section that holds a running value. A token that needs it, because it
+    starts no sum of its own (`starts`), waits until no other token is on its way to that register.
 
-    inputs: what the first section finds; outputs: what is read behind the last. joining: values
-    that the unit adds to the token before a section, by its index. slots: sums that run at a time;
-    of more than one each has a running value of its own, and a token waits for its own alone
-    (`slot`). stops: whether tokens wait in the row at all; where they do not, one that would have
-    to must not enter (`Admission`), and what leaves must be taken. decodes: whether the slot of a
-    token that does not wait is decoded in the cycle before its running value is chosen.
+    - inputs: values that the first section reads
+    - outputs: values that are read after the last section
+    - joining: values that the unit adds to the token before a section, by the section's index
+    - slots: sums that run at a time. With more than one, each has its own running value, and a
+      token waits for its own only (`slot`).
+    - stops: True if tokens wait inside. Otherwise a token that would wait must not enter
+      (`Admission`), and each token that leaves must be taken.
+    - decodes: True if the slot of a token that does not wait is decoded in the cycle before its
+      running value is chosen
     """
 
     def __init__(
@@ -147,9 +161,9 @@ class SectionChain:
         self.sections, self.slots, self.stops = sections, slots, stops
         self.decodes = decodes and slots > 1 and not stops
         self.chosen: Value | None = None
-        """A bit for each slot, of the token behind the register before a choice."""
+        """A bit per slot, for the token in the register before a choice."""
         self.joining = dict(joining or {})
-        # The values that there are before each section, and behind the last.
+        # Values before each section, and after the last.
         self.shapes = [_present(inputs)]
         for index, section in enumerate(sections):
             self.shapes[index] |= self.joining.get(index, {})
@@ -172,17 +186,17 @@ class SectionChain:
             for name, holder in dict.fromkeys(self._feedback())
             if slots > 1
         }
-        """Of each slot, by the register of a running value and its name."""
+        """Running value per slot, by its name and the register that holds it."""
 
     def _held(self, index: int, outputs: set[str]) -> dict[str, ShapeLike]:
-        """The values behind section `index` that are still read."""
+        """Values after section `index` that are read later."""
         wanted = self._wanted(index + 1, outputs)
         if self.parts[index].holds and self.slots == 1:
             wanted |= {name for name, holder in self._feedback() if holder == index}
         return {name: shape for name, shape in self.shapes[index + 1].items() if name in wanted}
 
     def _wanted(self, start: int, outputs: set[str]) -> set[str]:
-        """The values that sections from `start` on read of what is written before."""
+        """Values that sections from `start` on read and earlier sections write."""
         wanted = set(outputs)
         for index in reversed(range(start, len(self.sections))):
             section = self.sections[index]
@@ -194,11 +208,11 @@ class SectionChain:
         return wanted
 
     def _comes_round(self, index: int) -> list[str]:
-        """The values that section `index` reads from the register of a running value."""
+        """Values that section `index` reads from the register of a running value."""
         return [name for name in self.sections[index].reads if name not in self.shapes[index]]
 
     def _feedback(self) -> list[tuple[str, int]]:
-        """(value, section that holds it) for all values that come round."""
+        """(value, section that holds it) per value that comes round."""
         return [
             (name, self._holder(index))
             for index in range(len(self.sections))
@@ -212,13 +226,13 @@ class SectionChain:
         return any(holder == index for _, holder in self._feedback())
 
     def connect(self, m: Module, token: Token) -> Token:
-        """All sections in turn: the token that leaves the last."""
+        """Token that leaves the last section."""
         for index in range(len(self.sections)):
             token = self.step(m, index, token)
         return token
 
     def step(self, m: Module, index: int, token: Token) -> Token:
-        """Section `index` and the register after it, if any."""
+        """Section `index`, and the register after it, if any."""
         part, section = self.parts[index], self.sections[index]
         if isinstance(section, ClockedSection):
             return section.connect(m, part.name, token)
@@ -240,7 +254,7 @@ class SectionChain:
         return after
 
     def _waits_for(self, index: int) -> list[int]:
-        """The registers in which the running value that section `index` reads may be on its way."""
+        """Registers that the running value for section `index` may still be in."""
         if not (self.stops and self._comes_round(index) and self.parts[index].loop):
             return []
         return sorted(self.registered.intersection(range(index, self._holder(index))))
@@ -248,7 +262,7 @@ class SectionChain:
     def _running(
         self, m: Module, token: Token, holder: int, names: list[str]
     ) -> dict[str, Value | data.View]:
-        """The running values of a token's own sum."""
+        """Running values of the token's own sum."""
         if self.slots == 1:
             held = self.registers[holder].values
             return {name: held[name] for name in names}
@@ -275,7 +289,7 @@ class SectionChain:
         return found
 
     def _decode(self, m: Module, token: Token, index: int) -> None:
-        """`chosen`, where register `index` is the one before a choice."""
+        """Fill `chosen`, if register `index` is the one before a choice."""
         behind = index + 1
         self.chosen = None
         if self.decodes and behind < len(self.sections) and self._comes_round(behind):
@@ -285,7 +299,9 @@ class SectionChain:
             self.chosen = chosen
 
     def _keep(self, m: Module, token: Token, holder: int) -> None:
-        """Keep the running values of a token that enters register `holder` for its sum's next."""
+        """Keep the running values of a token that enters register `holder` for the sum's next
+        token.
+        """
         for (index, name), values in self.running.items():
             if index == holder:
                 for slot, value in enumerate(values):
@@ -293,14 +309,14 @@ class SectionChain:
                         m.d.sync += value.eq(token.values[name])
 
     def _on_its_way(self, index: int, token: Token) -> Value:
-        """Whether register `index` has one of the token's own sum."""
+        """True if register `index` holds a token of the same sum."""
         register = self.registers[index]
         if self.slots == 1:
             return register.valid
         return register.valid & (register.values["slot"] == token.values["slot"])
 
     def _wait(self, m: Module, token: Token, loop: list[int]) -> None:
-        """Hold a token that needs a running value while that is still on its way round."""
+        """Hold a token that needs a running value while this is on its way round."""
         if loop:
             go, busy = Signal(name="loop_go"), Signal(name="loop_busy")
             m.d.comb += [
@@ -311,16 +327,21 @@ class SectionChain:
 
 
 class Admission:
-    """What keeps tokens out of a row that never stops: one that needs the running value of its own
-    sum enters `interval` cycles after the one before it. early: whether a register says of each
-    slot that its running value is on its way, for one bit more."""
+    """Gate of a chain that never stops: a token that needs the running value of its sum enters
+    `interval` cycles after the sum's token before it.
+
+    early: True if a register says per slot that the running value is on its way, which takes one
+    more bit per slot.
+    """
 
     def __init__(self, slots: int, interval: int, early: bool = False) -> None:
         self.interval = interval
         self.recent = [Signal(interval - 1, name=f"slot{slot}_recent") for slot in range(slots)]
-        """Of each slot, the cycles before this in which a token of it entered, the last lowest."""
+        """Per slot, a bit for each of the last cycles: a token entered. The last cycle is
+        lowest.
+        """
         self.busy = [Signal(name=f"slot{slot}_busy") for slot in range(slots)] if early else []
-        """Of each slot, whether one did."""
+        """Per slot: a bit of `recent` is set."""
 
     def gate(self, m: Module, token: Token) -> None:
         """Let the token pass when it may enter."""
@@ -336,7 +357,7 @@ class Admission:
                 m.d.sync += self.busy[number].eq(enters | recent[:-1].any())
 
     def _waits(self, m: Module, slot: Value) -> Value:
-        """Whether the running value of `slot` is still on its way round."""
+        """True while the running value of `slot` is on its way round."""
         busy = Signal(name="slot_busy")
         with m.Switch(slot):
             for number, recent in enumerate(self.recent):

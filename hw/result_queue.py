@@ -6,14 +6,14 @@ from amaranth.lib.wiring import In, Out
 
 
 class ResultQueue(wiring.Component):
-    """First in, first out, `capacity` results; one that finds the queue empty passes at once.
+    """First-in-first-out queue of `capacity` results; an empty queue passes a result at once.
 
     Ports:
 
     - `reserve` in, 1 bit: a result has set out
-    - `room` out, 1 bit: another one may, at the latest in the cycle after this
-    - `arrives` in, 1 bit: one that set out is here, and cannot wait
-    - `result` in, `shape`: that result
+    - `room` out, 1 bit: another result may set out, at the latest in the next cycle
+    - `arrives` in, 1 bit: a result that set out is here, and cannot wait
+    - `result` in, `shape`: this result
     - `o` out, stream of `shape`: results
     """
 
@@ -78,8 +78,11 @@ class ResultQueue(wiring.Component):
 
 
 class MovingQueue(ResultQueue):
-    """As `ResultQueue`: the oldest result stands always in the lowest word, and when it leaves all
-    others move down. No choice among the words comes before the output, but all of them change."""
+    """`ResultQueue` whose oldest result is always in the lowest word.
+
+    When it leaves, all others move down. No choice among the words comes before the output, but all
+    words change.
+    """
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

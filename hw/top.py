@@ -11,11 +11,14 @@ from .hierarchy import used
 
 
 class Top(Elaboratable, ABC):
-    """A unit behind plain ports; `ports` lists (signal, direction, meaning).
+    """A unit with plain ports; `ports` lists (signal, direction, meaning).
 
-    A kind of unit is a subclass: `name` is its top module unless the user gives another, `unit`
-    makes the component, `connect` joins it to the ports that `__init__`
-    made by `port`, and `facts` are the lines of the header (what, value).
+    A subclass describes a kind of unit:
+
+    - `name`: default name of its top module
+    - `unit`: makes the component
+    - `connect`: joins the component to the ports that `__init__` made with `port`
+    - `facts`: lines of the header (subject, value)
     """
 
     name: ClassVar[str]
@@ -31,7 +34,6 @@ class Top(Elaboratable, ABC):
         self.port(self.reset, 1, "in", f"synchronous reset, active {level}")
 
     def port(self, name: str, bits: int, direction: str, meaning: str) -> None:
-        """Add a port."""
         self.ports.append((Signal(bits, name=name), direction, meaning))
 
     @abstractmethod
@@ -44,7 +46,7 @@ class Top(Elaboratable, ABC):
 
     @abstractmethod
     def facts(self) -> list[tuple[str, str]]:
-        """Lines of the header: what, and its value."""
+        """Lines of the header: (subject, value)."""
 
     def elaborate(self, platform: object) -> Module:
         unit = used(self.unit())
@@ -60,7 +62,7 @@ class Top(Elaboratable, ABC):
         return m
 
     def header(self, name: str) -> str:
-        """The comment on top of the file: version, configuration, timing and ports."""
+        """Comment at the top of the file: version, configuration, timing and ports."""
         try:
             number = version("mxdot")
         except PackageNotFoundError:  # running from a source tree

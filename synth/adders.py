@@ -1,7 +1,7 @@
 """Full- and half-adder cells: rows of adders in a design, mapped onto a library's own cells.
 
 ABC does not find an adder cell in loose gates, so it is told. A generated design holds its adders
-as modules `*_full_adder_W` and `*_half_adder_W`, rows of W of them (`hw/arithmetic/full_adder.py`):
+as modules `*_full_adder_W` and `*_half_adder_W`, rows of W of them (`hw/arithmetic/columns.py`):
 before synthesis each becomes W instances, and when the design is flat each instance becomes a cell,
 or loose gates where one of its inputs is a constant. Outputs that a cell inverts get inverters,
 which ABC joins with the gates around.

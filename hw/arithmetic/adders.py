@@ -1,24 +1,25 @@
-"""Final adders: two rows of bits to one.
+"""Final adders, which add two rows of bits, and trees that add many words.
 
 `ripple` is the smallest, for short words. `carry_increment` adds short blocks without a carry and
 then increments each by the carry from below (Zimmermann, "Binary Adder Architectures for Cell-Based
-VLSI", ETH Zurich 1997): hardly larger, and its carry passes a block in one gate. Blocks are as long
-as their bits' arrivals and the carry from below leave time for.
+VLSI", ETH Zurich 1997): hardly larger, and its carry passes a block in one gate. A block is as long
+as its bits' arrivals and the carry from below leave time for.
 """
 
 from collections.abc import Iterable, Sequence
 
-from amaranth.hdl import Const, Module, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Signal, Value, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
 
-from .columns import Bit
-from .full_adder import add_bits, is_constant
+from .columns import Bit, Columns, add_bits, is_constant
 
 NO_CARRY = Const(0, 1)
-BLOCK_DELAY = 2.5  # of a carry past a block, in those of one digit
+BLOCK_DELAY = 2.5  # delay of a carry past a block, in delays of one digit
 
 
 def ripple(m: Module, name: str, x: Sequence[Bit], y: Sequence[Bit]) -> list[Value]:
-    """x + y modulo 2^len(x), by full and half adders one after the other."""
+    """x + y modulo 2^len(x), by a chain of full and half adders."""
     carry: Value | None = None
     total: list[Value] = []
     for place, (a, b) in enumerate(zip(x, y, strict=True)):
@@ -35,8 +36,11 @@ def ripple(m: Module, name: str, x: Sequence[Bit], y: Sequence[Bit]) -> list[Val
 
 
 def even_blocks(width: int) -> list[int]:
-    """Blocks for `carry_increment` of words whose bits come together: each one longer than the one
-    below, by what its carry could ripple through in the time that a carry takes to pass a block."""
+    """Block sizes for `carry_increment` of words whose bits arrive together.
+
+    Each block is longer than the one below by the bits that its carry ripples through while a carry
+    passes one block.
+    """
     best: tuple[float, list[int]] = (float("inf"), [])
     for count in range(1, width + 1):
         growth = [round(BLOCK_DELAY * i) for i in range(count)]
@@ -56,7 +60,7 @@ def carry_increment(
     sizes: Sequence[int],
     carry: Value = NO_CARRY,
 ) -> tuple[list[Value], Value]:
-    """(x + y + carry modulo 2^len(x), the carry out). sizes: of the blocks, the last repeated."""
+    """(x + y + carry modulo 2^len(x), carry out). `sizes`: bits per block, the last repeated."""
     return pass_carries(m, name, add_in_blocks(m, name, x, y, sizes, carry))
 
 
@@ -68,8 +72,10 @@ def add_in_blocks(
     sizes: Sequence[int],
     carry: Value = NO_CARRY,
 ) -> list[tuple[list[Value], Value]]:
-    """(digits, carry out) of each block of x + y, the lowest with the carry in and the others
-    without one. sizes: as in `carry_increment`."""
+    """(digits, carry out) per block of x + y. Only the lowest block takes the carry in.
+
+    sizes: see `carry_increment`.
+    """
     blocks: list[tuple[list[Value], Value]] = []
     place = 0
     while place < len(x):
@@ -99,8 +105,9 @@ def pass_carries(
 def pass_carries_at_once(
     m: Module, name: str, blocks: Sequence[tuple[list[Value], Value]]
 ) -> list[Value]:
-    """The digits of `pass_carries` where blocks come together: carries by parallel prefix, after
-    Sklansky, "Conditional-Sum Addition Logic" (IRE Trans. Electronic Computers, 1960)."""
+    """Digits of `pass_carries` for blocks that arrive together: carries by parallel prefix, after
+    Sklansky, "Conditional-Sum Addition Logic" (IRE Trans. Electronic Computers, 1960).
+    """
     digits = [
         [named(m, f"{name}{number}_digit{place}", digit) for place, digit in enumerate(block)]
         for number, (block, _) in enumerate(blocks)
@@ -112,8 +119,10 @@ def pass_carries_at_once(
 def carries_at_once(
     m: Module, name: str, digits: Sequence[Sequence[Value]], outs: Sequence[Value]
 ) -> list[Value]:
-    """Whether a carry leaves each block of `digits`, of which `outs` are their own."""
-    # Of blocks from one down to some other: whether they make a carry, or pass one on.
+    """A bit per block of `digits`: a carry leaves it. `outs`: carries that the blocks make
+    themselves.
+    """
+    # Runs of blocks make a carry or pass one on; a run doubles its length in each round.
     makes = list(outs)
     passes: list[Value] = [_all(block) for block in digits]
     span = 1
@@ -132,7 +141,7 @@ def carries_at_once(
 def increment_blocks(
     m: Module, name: str, digits: Sequence[Sequence[Value]], carries: Sequence[Value]
 ) -> list[Value]:
-    """The digits of all blocks but the lowest, each plus the carry from below."""
+    """Digits of all blocks except the lowest, each plus the carry from below."""
     total: list[Value] = []
     for number in range(1, len(digits)):
         run = carries[number - 1]
@@ -145,7 +154,7 @@ def increment_blocks(
 def _block(
     m: Module, name: str, x: Sequence[Bit], y: Sequence[Bit], carry: Value
 ) -> tuple[list[Value], Value]:
-    """(digits, carry out) of a block whose carry ripples."""
+    """(digits, carry out) of a block with a rippling carry."""
     digits = []
     for place, (a, b) in enumerate(zip(x, y, strict=True)):
         if _zero(a) and _zero(b):
@@ -168,7 +177,7 @@ def _block(
 def _increment(
     m: Module, name: str, digits: list[Value], out: Value, carry: Value
 ) -> tuple[list[Value], Value]:
-    """The digits of a block plus the carry from below, and its own carry then."""
+    """(digits of a block plus the carry from below, carry out of that)."""
     signals = [named(m, f"{name}_digit{place}", digit) for place, digit in enumerate(digits)]
     run: Value = carry
     incremented = []
@@ -182,7 +191,7 @@ SKIPPED = 6  # digits of a group that a carry skips
 
 
 def skips(m: Module, name: str, word: Sequence[Value]) -> list[Value]:
-    """Of each group of `increment` above the lowest, whether all digits below it are ones."""
+    """A bit per group of `increment` above the lowest: all digits below the group are ones."""
     starts = range(SKIPPED, len(word), SKIPPED)
     return [named(m, f"{name}_skip{start}", _all(word[:start])) for start in starts]
 
@@ -190,7 +199,7 @@ def skips(m: Module, name: str, word: Sequence[Value]) -> list[Value]:
 def runs_of_groups(
     m: Module, name: str, word: Sequence[Value], passes: Iterable[Value]
 ) -> list[Value]:
-    """Of each place, whether it and all below are ones. passes: as `skips` gives them, early."""
+    """A bit per place: this digit and all below are ones. `passes`: early, from `skips`."""
     runs: list[Value] = []
     for start, below in zip(range(0, len(word), SKIPPED), [Const(1, 1), *passes], strict=True):
         run: Value = below
@@ -203,7 +212,7 @@ def runs_of_groups(
 def increment_groups(
     m: Module, name: str, word: Sequence[Value], carry: Value, passes: Iterable[Value]
 ) -> list[Value]:
-    """word + carry modulo 2^len(word). passes: as `skips` gives them, early."""
+    """word + carry modulo 2^len(word). `passes`: early, from `skips`."""
     result: list[Value] = []
     for start, below in zip(range(0, len(word), SKIPPED), [Const(1, 1), *passes], strict=True):
         run = named(m, f"{name}_in{start}", carry & below)
@@ -216,7 +225,7 @@ def increment_groups(
 def increment(
     m: Module, name: str, word: Sequence[Value], carry: Value, group: int = SKIPPED
 ) -> tuple[list[Value], Value]:
-    """(word + carry modulo 2^len(word), the carry out): carries skip over groups of digits."""
+    """(word + carry modulo 2^len(word), carry out). Carries skip over groups of digits."""
     result: list[Value] = []
     carry = named(m, f"{name}_carry", carry)
     below: Value = Const(1, 1)
@@ -239,7 +248,9 @@ def _all(bits: Sequence[Value]) -> Value:
 
 
 def named(m: Module, name: str, value: Value) -> Value:
-    """`value` as a signal of that name, so that the Verilog says it once; itself if it is one."""
+    """`value` as a signal with this name, so that the Verilog computes it once; signals pass
+    unchanged.
+    """
     if isinstance(value, (Const, Signal)):
         return value
     signal = Signal(value.shape(), name=name)
@@ -264,3 +275,108 @@ def _xor(a: Value, b: Value) -> Value:
 
 def _and(a: Value, b: Value) -> Value:
     return b if is_constant(b, 0) else a & b
+
+
+BLOCKS = (12, 9, 8, 7, 6)  # blocks of the final adder: carries from below come later and later
+HALVES_FROM = 6  # lower columns end in a short ripple, which the final adder waits for anyway
+TERM_TIME = 6.0  # approximate arrival of terms
+COUNT_TIME, LATE_COUNT = 3.0, 8.0  # arrival of the number of negative terms: before long terms
+
+
+class TermLayout(data.StructLayout):
+    """A signed term: (-1)^sign x magnitude."""
+
+    def __init__(self, bits: int) -> None:
+        super().__init__({"magnitude": bits, "sign": 1})
+
+
+def count_negatives(m: Module, name: str, signs: Sequence[Value]) -> Value:
+    """Number of signs that are set."""
+    columns = Columns(m, f"{name}_negative", len(signs).bit_length())
+    for sign in signs:
+        columns.add([sign])
+    negatives = Signal(columns.width, name=f"{name}_negatives")
+    rows = columns.compress(halves_from=columns.width)
+    m.d.comb += negatives.eq(Cat(*ripple(m, f"{name}_count", *rows)))
+    return negatives
+
+
+def signed_word(magnitude: Value, sign: Value) -> Value:
+    """The magnitude, inverted if the sign is set; `add_terms` takes such words."""
+    return magnitude ^ Value.cast(sign).replicate(len(magnitude))
+
+
+def add_terms(
+    columns: Columns,
+    words: Sequence[Value],
+    negatives: Sequence[Value],
+    count_time: float = COUNT_TIME,
+) -> None:
+    """Add signed terms without negating or sign-extending them.
+
+    Each term is a `signed_word` of one width w. The words `negatives` add up to the number n of
+    negative terms. The sum is the sum of the w-bit words, plus n, less n x 2^w: n goes where
+    columns have a place left, and inverted to place w.
+    """
+    width = len(words[0])
+    for word in words:
+        columns.add(word, time=TERM_TIME)
+    for number in negatives:
+        columns.add_where_free(number, time=count_time)
+        columns.add(~number, width, count_time)
+        columns.add_constant((1 << width) - (1 << (width + len(number))))
+
+
+def total_of(columns: Columns) -> Value:
+    """Sum of the columns, a signed word as wide as they are."""
+    x, y = columns.compress(HALVES_FROM)
+    digits, _ = carry_increment(columns.m, f"{columns.name}_add", x, y, BLOCKS)
+    return Cat(*digits).as_signed()
+
+
+def rows_of(columns: Columns) -> list[Value]:
+    """Two words whose sum, modulo 2^width, is the sum of the columns."""
+    return [Cat(*(bit.value for bit in row)) for row in columns.compress(HALVES_FROM)]
+
+
+def signed_sum(m: Module, name: str, words: Sequence[Value]) -> Value:
+    """Exact sum of 2^n two's-complement `words`, each w bits wide: w + n bits."""
+    width = len(Value.cast(words[0]))
+    columns = Columns(m, name, width + (len(words) - 1).bit_length())
+    for word in words:
+        *digits, sign = Value.cast(word)
+        # A sign bit x counts as -x = (1 - x) - 1.
+        columns.add([*digits, ~sign], time=TERM_TIME)
+        columns.add_constant(-(1 << (width - 1)))
+    return total_of(columns)
+
+
+class AdderTree(wiring.Component):
+    """Exact sum of `count` terms; combinational.
+
+    Ports:
+
+    - `terms` in, `count` x `TermLayout` of `bits`: magnitudes with their signs
+    - `total` out, `total_bits`, signed: the sum, which must fit
+    """
+
+    def __init__(self, count: int, bits: int, total_bits: int) -> None:
+        self.count, self.bits, self.total_bits = count, bits, total_bits
+        super().__init__(
+            {
+                "terms": In(data.ArrayLayout(TermLayout(bits), count)),
+                "total": Out(signed(total_bits)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        columns = Columns(m, "sum", self.total_bits)
+        terms = [self.terms[i] for i in range(self.count)]
+        words = []
+        for index, term in enumerate(terms):
+            words.append(Signal(self.bits, name=f"word{index}"))
+            m.d.comb += words[index].eq(signed_word(term.magnitude, term.sign))
+        add_terms(columns, words, [count_negatives(m, "sum", [term.sign for term in terms])])
+        m.d.comb += self.total.eq(total_of(columns))
+        return m

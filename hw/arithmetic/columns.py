@@ -1,28 +1,136 @@
 """Columns of bits and their compression to two rows by full adders.
 
-All bits of a column have one weight. A full adder takes three bits of a column to one in it and one
-in the next, so that a column of n bits takes n - 2 of them, in whatever order; taking the earliest
-bits first keeps the tree as shallow as the bits' arrivals allow (Oklobdzija, Villeger and Liu, IEEE
-Trans. Computers 45(3), 1996). Times are rough, in delays of an exclusive or.
+All bits of a column have one weight. A full adder takes three bits of a column to one in the same
+column and one in the next: n bits take n - 2 adders in any order. Taking the earliest bits first
+keeps the tree as shallow as the arrivals allow (Oklobdzija, Villeger and Liu, IEEE Trans. Computers
+45(3), 1996). Times are rough, in delays of an exclusive or.
+
+Full and half adders are modules: ABC does not find a library's adder cells in loose gates.
+A module holds a row of adders without carries between them: it reads, and simulates, word by word.
 """
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, groupby
 
-from amaranth.hdl import Cat, Const, Module, Value
+from amaranth.hdl import Cat, Const, Module, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
 
-from .full_adder import AdderRows, is_constant
+from ..hierarchy import collects, submodule
 
-SUM_DELAY, CARRY_DELAY = 1.9, 1.4  # of a full adder
+
+class FullAdder(wiring.Component):
+    """2 carry[i] + sum[i] = a[i] + b[i] + c[i]; combinational.
+
+    Ports:
+
+    - `a`, `b`, `c` in, `bits`: words to add
+    - `sum` out, `bits`: bits of their weight
+    - `carry` out, `bits`: bits of twice the weight
+    """
+
+    def __init__(self, bits: int) -> None:
+        self.bits = bits
+        super().__init__(
+            {"a": In(bits), "b": In(bits), "c": In(bits), "sum": Out(bits), "carry": Out(bits)}
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        half = Signal(self.bits)
+        m.d.comb += [
+            half.eq(self.a ^ self.b),
+            self.sum.eq(half ^ self.c),
+            self.carry.eq((self.a & self.b) | (half & self.c)),
+        ]
+        return m
+
+
+class HalfAdder(wiring.Component):
+    """2 carry[i] + sum[i] = a[i] + b[i]; combinational.
+
+    Ports:
+
+    - `a`, `b` in, `bits`: words to add
+    - `sum` out, `bits`: bits of their weight
+    - `carry` out, `bits`: bits of twice the weight
+    """
+
+    def __init__(self, bits: int) -> None:
+        self.bits = bits
+        super().__init__({"a": In(bits), "b": In(bits), "sum": Out(bits), "carry": Out(bits)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.d.comb += [self.sum.eq(self.a ^ self.b), self.carry.eq(self.a & self.b)]
+        return m
+
+
+def add_bits(m: Module, name: str, *words: Value) -> tuple[Value, Value]:
+    """(sums, carries) of two or three words of one width, bit by bit."""
+    width = len(words[0])
+    if collects():
+        adder = submodule(m, name, (FullAdder if len(words) == 3 else HalfAdder)(width))
+        for port, word in zip("abc", words, strict=False):
+            m.d.comb += getattr(adder, port).eq(word)
+        return adder.sum, adder.carry
+    # No module of its own: Amaranth's simulator is much faster without.
+    a, b, *rest = words
+    c = rest[0] if rest else Const(0, width)
+    total, carry = Signal(width, name=f"{name}_sum"), Signal(width, name=f"{name}_carry")
+    m.d.comb += [total.eq(a ^ b ^ c), carry.eq((a & b) | ((a ^ b) & c))]
+    return total, carry
+
+
+class AdderRows:
+    """Adders of a tree, gathered into rows.
+
+    A row holds adders in neighbouring columns with equally many adders before them, so that no row
+    feeds itself.
+    """
+
+    def __init__(self, m: Module, name: str) -> None:
+        self.m, self.name, self.rows = m, name, 0
+        self._waiting: dict[tuple[int, int, int, int], tuple[Sequence[Value], Signal, Signal]] = {}
+
+    def add(self, level: int, column: int, *bits: Value) -> tuple[Value, Value]:
+        """(sum, carry) of two or three bits. `level`: adders on the longest way to them."""
+        rank = 0
+        while (key := (level, len(bits), rank, column)) in self._waiting:
+            rank += 1
+        # No names: they are bits of a row.
+        self._waiting[key] = bits, Signal(name=""), Signal(name="")
+        return self._waiting[key][1:]
+
+    def place(self) -> None:
+        """Make the rows of all adders added since the last call."""
+        keys = sorted(self._waiting)
+        # Neighbours have the same difference of column and number in order.
+        for _, run in groupby(enumerate(keys), lambda item: (*item[1][:3], item[1][3] - item[0])):
+            adders = [self._waiting[key] for _, key in run]
+            inputs, totals, carries = zip(*adders, strict=True)
+            words = [Cat(*bits) for bits in zip(*inputs, strict=True)]
+            total, carry = add_bits(self.m, f"{self.name}{self.rows}", *words)
+            self.m.d.comb += [Cat(*totals).eq(total), Cat(*carries).eq(carry)]
+            self.rows += 1
+        self._waiting.clear()
+
+
+def is_constant(value: Value, digit: int) -> bool:
+    """True for a bit that is always `digit`."""
+    return isinstance(value, Const) and value.value == digit
+
+
+SUM_DELAY, CARRY_DELAY = 1.9, 1.4  # delays of a full adder
 LAST_INPUT = 0.2  # a full adder's last input is that much faster
 HALF_SUM_DELAY, HALF_CARRY_DELAY = 1.0, 0.6
 
 
 @dataclass(frozen=True)
 class Bit:
-    """A bit, about when it arrives, and behind how many adders of its tree."""
+    """A bit, its approximate arrival time, and the number of adders of its tree before it."""
 
     value: Value
     time: float = 0.0
@@ -43,14 +151,16 @@ class Columns:
         self.adders = AdderRows(m, name)
 
     def add(self, word: Iterable[Value], place: int = 0, time: float = 0.0) -> None:
-        """Add an unsigned word x 2^place; what lies beyond the width is left out."""
+        """Add an unsigned word x 2^place, without the bits beyond the width."""
         for column, value in enumerate(word, place):
             bit = Bit(value, time)
             if column < self.width and not is_constant(value, 0):
                 self.columns[column].append(bit)
 
     def add_where_free(self, word: Iterable[Value], place: int = 0, time: float = 0.0) -> None:
-        """As `add`, but a bit waits for a column that is left with one, where it costs nothing."""
+        """Add a word whose bits wait for adder inputs that would stay free: there they cost
+        nothing.
+        """
         for column, value in enumerate(word, place):
             if column < self.width:
                 self.spare[column].append(Bit(value, time))
@@ -60,12 +170,12 @@ class Columns:
         self.constant = (self.constant + value) % (1 << self.width)
 
     def _bits(self, column: int) -> list[Bit]:
-        """Those of a column, the constant's too."""
+        """Bits of a column, with the constant's."""
         constant = [Bit(Const(1, 1))] if self.constant >> column & 1 else []
         return self.columns[column] + constant
 
     def reduce(self, height: int) -> list[Value]:
-        """At most `height` (3 or more) words of the same sum."""
+        """At most `height` (3 or more) words with the same sum."""
         number = count()
         words: list[list[Value]] = [[] for _ in range(height)]
         for column in range(self.width):
@@ -83,10 +193,10 @@ class Columns:
         return [Cat(*word) for word in words]
 
     def compress(self, halves_from: int = 0) -> tuple[list[Bit], list[Bit]]:
-        """Two rows of the same sum.
+        """Two rows with the same sum.
 
-        A column with an odd number of bits is left with one of them, unless it lies at or above
-        `halves_from`: there a half adder makes the number even, and the tree less deep.
+        A column with an odd number of bits keeps one of them. At or above `halves_from` a half
+        adder makes the number even instead, and the tree less deep.
         """
         number = count()
         rows: tuple[list[Bit], list[Bit]] = ([], [])

@@ -1,10 +1,11 @@
-"""Multipliers: partial products in columns."""
+"""Multipliers and squares: partial products in columns."""
 
 from collections.abc import Sequence
 
 from amaranth.hdl import Cat, Module, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import bits_for
 
 from .adders import carry_increment
 from .columns import Bit, Columns
@@ -18,8 +19,8 @@ class Multiplier(wiring.Component):
 
     Ports:
 
-    - `a` in, `a_bits`, unsigned: a factor
-    - `b` in, `b_bits`, unsigned: the other one
+    - `a` in, `a_bits`, unsigned: first factor
+    - `b` in, `b_bits`, unsigned: second factor
     - `product` out, `a_bits` + `b_bits`, unsigned: their product
     """
 
@@ -42,17 +43,17 @@ def product_rows(m: Module, a: Value, b: Value) -> tuple[list[Bit], list[Bit]]:
 
 
 def add_product_rows(m: Module, x: Sequence[Bit], y: Sequence[Bit]) -> Value:
-    """Their sum."""
+    """Sum of the two rows of `product_rows`."""
     return Cat(*carry_increment(m, "digit", x, y, [len(x)])[0])
 
 
 class MultiplierRows(wiring.Component):
-    """As `Multiplier`, without the last addition; combinational.
+    """`Multiplier` without the last addition; combinational.
 
     Ports:
 
-    - `a` in, `a_bits`, unsigned: a factor
-    - `b` in, `b_bits`, unsigned: the other one
+    - `a` in, `a_bits`, unsigned: first factor
+    - `b` in, `b_bits`, unsigned: second factor
     - `product` out, 2 x (`a_bits` + `b_bits`): two rows whose sum is their product
     """
 
@@ -69,10 +70,10 @@ class MultiplierRows(wiring.Component):
 
 
 def add_signed_product(columns: Columns, a: Value, b: Value) -> None:
-    """Add the product of two's-complement words, less `signed_constant`, without forming it.
+    """Add a product of two's-complement words, less `signed_constant`, without computing it first.
 
-    After Baugh and Wooley: a partial product with one of the sign bits counts as negative;
-    inverted it is one less than a positive one, and a constant makes up for all of them.
+    After Baugh and Wooley: a partial product with one sign bit counts as negative. Inverted, it is
+    one less than a positive one; a constant makes up for all of them.
     """
     top_a, top_b = len(a) - 1, len(b) - 1
     for j, digit in enumerate(b):
@@ -83,5 +84,33 @@ def add_signed_product(columns: Columns, a: Value, b: Value) -> None:
 
 
 def signed_constant(a_bits: int, b_bits: int) -> int:
-    """What the partial products of one product lack."""
+    """Constant that the partial products of one product lack."""
     return (1 << (a_bits - 1)) + (1 << (b_bits - 1)) - (1 << (a_bits + b_bits - 1))
+
+
+class Square(wiring.Component):
+    """square = value x value, for values up to `largest`; combinational.
+
+    Digits i < j meet twice at place i + j, which equals once at i + j + 1. A digit times itself is
+    the digit.
+
+    Ports:
+
+    - `value` in, bits of `largest`, unsigned: number to square
+    - `square` out, bits of its square, unsigned
+    """
+
+    def __init__(self, largest: int) -> None:
+        self.largest = largest
+        super().__init__({"value": In(bits_for(largest)), "square": Out(bits_for(largest**2))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        columns = Columns(m, "column", len(self.square))
+        for place, digit in enumerate(self.value):
+            columns.add([digit], 2 * place)
+            above = [digit & bit for bit in self.value[place + 1 :]]
+            columns.add(above, 2 * place + 2, AND_DELAY)
+        rows = columns.compress(halves_from=NO_HALF_ADDERS)
+        m.d.comb += self.square.eq(add_product_rows(m, *rows))
+        return m

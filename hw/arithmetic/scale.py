@@ -37,18 +37,17 @@ class ScaleAdder(wiring.Component):
 
 
 class ScaleMultiplier(wiring.Component):
-    """significand x 2^(exponent - 2 x mantissa bits) = a x b, of floats without a sign;
-    combinational.
+    """significand x 2^(exponent - 2 x mantissa bits) = a x b, for unsigned floats; combinational.
 
-    Subnormals keep the least exponent; of a zero the significand is 0.
+    Subnormals keep the least exponent. The significand of a zero is 0.
 
     Ports:
 
-    - `a` in, `bits`: code of `fmt` without its sign
-    - `b` in, `bits`: the other one
-    - `exponent` out, 10 bits, signed: that of the product of the unit digits
-    - `significand` out: the product, of twice the mantissa bits behind the unit digit; neither is
-      meaningful with `nan`
+    - `a` in, `bits`: first factor, a code of `fmt` without its sign
+    - `b` in, `bits`: second factor
+    - `exponent` out, 10 bits, signed: exponent of the unit digits' product; meaningless with `nan`
+    - `significand` out: the product, with twice the mantissa bits after the unit digit; meaningless
+      with `nan`
     - `nan` out, 1 bit: a scale is NaN
     """
 

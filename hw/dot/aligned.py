@@ -1,5 +1,6 @@
-"""Sections of `aligned:F`: largest, offset, align; those of a tree; cut, where a sum has too many
-digits; and the loop of float_loop.py."""
+"""Sections of `aligned:F`: largest, offset, align, the tree, cut for sums with too many digits, and
+the loop of float_loop.py.
+"""
 
 from typing import Any
 
@@ -8,27 +9,24 @@ from amaranth.lib import data
 
 from ...model.formats import FLOAT32
 from ...model.pipeline.widths import FEWER_LEADERS, LEADERS, Widths
-from ..arithmetic.adder_tree import signed_word
-from ..arithmetic.largest import larger_of_pairs
-from ..arithmetic.normalize import leading_zeros
+from ..arithmetic.adders import signed_word
 from ..arithmetic.scale import SCALE_SHAPE
-from ..arithmetic.shift import ShiftBy
+from ..arithmetic.select import larger_of_pairs
+from ..arithmetic.shift import ShiftBy, leading_zeros
 from ..hierarchy import submodule
-from ..pipeline import Section
+from ..pipeline import Section, whole_or_parts
 from . import float_loop
-from .alignment_shifter import AlignShifter, places_around
-from .block import TREE, loop_values, top_bias, words_shape
-from .factor import BlockFactor
+from .block import TREE, BlockFactor, loop_values, top_bias, words_shape
+from .lane import AlignShifter, places_around
 from .multiply import compress_negatives, negatives_shape, products_shape
-from .parts import whole_or_parts
 from .window import range_value, sticky_bits, window_of
 
 
 class AlignedLargest(Section):
-    """The largest biased exponent of the block's non-zero products: two levels of the tree that
-    finds it, or one, the section `number` from 1 on.
+    """The largest biased exponent of the block's non-zero products.
 
-    leaders: the largest of each group of products, so far.
+    Section `number`, from 1 on, has two levels of the comparator tree, or one. `leaders` holds the
+    largest exponent per group of products.
     """
 
     def __init__(self, widths: Widths, number: int) -> None:
@@ -68,7 +66,7 @@ class AlignedLargest(Section):
 
 
 class Offset(Section):
-    """How far each product's unit digit lies below the largest."""
+    """Distance of each product's unit digit below the largest."""
 
     def __init__(self, widths: Widths) -> None:
         lanes, bits = widths.config.lanes, widths.exponent_bits
@@ -126,7 +124,7 @@ class Align(Section):
 
 
 def put_top_exponent(m: Module, section: Any) -> None:
-    """`top_exponent`: a sum's last digit is worth 2^(largest + exponent_min - F)."""
+    """Write `top_exponent`: a sum's last digit is worth 2^(largest + exponent_min - F)."""
     bias = top_bias(section.widths, section.widths.grid)
     m.d.comb += section.o.top_exponent.eq(section.i.scale + section.i.largest + bias)
 
@@ -136,8 +134,9 @@ NEAR_LEVELS = 2
 
 
 class MovedLayout(data.StructLayout):
-    """A product on its way: the word so far, the other digits of its distance, and whether that is
-    so large that nothing is left."""
+    """A product between both parts of `align`: the word so far, the remaining digits of its
+    distance, and `beyond` if the distance is so large that nothing is left.
+    """
 
     def __init__(self, widths: Widths) -> None:
         word = widths.product_bits + places_around(widths)[1]
@@ -147,12 +146,12 @@ class MovedLayout(data.StructLayout):
 
 
 def moved_shape(widths: Widths) -> data.ArrayLayout:
-    """The value `moved`: one for each lane."""
+    """The value `moved`: a product per lane."""
     return data.ArrayLayout(MovedLayout(widths), widths.config.lanes)
 
 
 class AlignNear(Section):
-    """The first part of `Align`: each product shifted by the last digits of its distance."""
+    """First part of `Align`: shifts each product by the last digits of its distance."""
 
     def __init__(self, widths: Widths) -> None:
         self.widths = widths
@@ -196,7 +195,7 @@ class AlignNear(Section):
 
 
 class AlignFar(Section):
-    """The second part: by the others, with its sign."""
+    """Second part of `Align`: shifts by the remaining digits and applies the sign."""
 
     def __init__(self, widths: Widths) -> None:
         self.widths = widths
@@ -232,11 +231,11 @@ class AlignFar(Section):
 
 
 class Cut(Section):
-    """The block's result: its sum toward zero to a float32, still on the grid.
+    """Sum of the block toward zero to a float32, still on the grid.
 
-    The digits that go are those more than 24 places below the leading one; of a negative sum, a
-    negative word, one is added where any went. Where operands have the exponents of a float32 or
-    nearly, those below its last digit go too, and `range` says what became of the sum.
+    Digits more than 24 places below the leading one are cut. A negative sum is a negative word, so
+    one is added if a digit was cut. If operands have (nearly) the exponents of a float32, digits
+    below its last place are cut too, and `range` reports a sum outside its range.
     """
 
     def __init__(self, widths: Widths) -> None:
@@ -284,21 +283,21 @@ class Cut(Section):
         return m
 
     def _exponents(self) -> list[Value]:
-        """Of the places of the sum."""
+        """Exponents of the places of the sum."""
         return [
             (self.i.largest + (self.widths.grid + place)).as_signed()
             for place in range(self.widths.sum_bits)
         ]
 
     def _below_range(self, places: list[Value]) -> list[Value]:
-        """`places`, and those below a float32's last digit."""
+        """`places`, and the places below a float32's last digit."""
         below = [exponent < FLOAT32.lsb for exponent in self._exponents()]
         return [
             low | places[place] if place < len(places) else low for place, low in enumerate(below)
         ]
 
     def _has_digits(self, word: Value, exponent: int) -> Value:
-        """Whether a word of the sum's places has one of this exponent or a larger one."""
+        """True if a word of the sum's places has a digit at this exponent or above."""
         return (Cat(*(e >= exponent for e in self._exponents())) & word).any()
 
 

@@ -1,7 +1,8 @@
-"""Sections of a block: from elements, or integer codes, to the sum of their products.
+"""Sections of a block: from elements, or integer codes, to the sum of their products; and `factor`.
 
-`exact`, `int32` and `fixed` place products on a grid of all products; `aligned` has sections of its
-own for that (aligned.py), and compresses and sums up as they do.
+`exact`, `int32` and `fixed` place products on a grid of all products. `aligned` has its own
+sections for that (aligned.py), and compresses and sums like them. `factor` multiplies exactly by
+the significand g of the scales.
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from amaranth.hdl import Module, ShapeLike, Value, signed
 from amaranth.lib import data
 
 from ...model.pipeline.widths import Widths
-from ..arithmetic.adder_tree import (
+from ..arithmetic.adders import (
     COUNT_TIME,
     LATE_COUNT,
     add_terms,
@@ -21,43 +22,58 @@ from ..arithmetic.adder_tree import (
 )
 from ..arithmetic.columns import Columns
 from ..arithmetic.floats import EXPONENT_BITS
+from ..arithmetic.multiply import AND_DELAY, Multiplier
 from ..arithmetic.scale import SCALE_SHAPE
 from ..arithmetic.shift import ZERO, place_left
+from ..hierarchy import submodule
 from ..pipeline import Section
-from .multiply import PRODUCTS, compress_negatives, negatives_shape, products_shape
-from .partial_products import PartialProducts, partial_sums_shape
+from .multiply import (
+    PRODUCTS,
+    PartialProducts,
+    compress_negatives,
+    negatives_shape,
+    of_lane,
+    partial_sums_shape,
+    products_shape,
+    scale_values,
+)
 from .window import window_of
 
 SHORT_PRODUCT = 4
-"""Digits of a product, E2M1's, that is placed before it is known how many are negative."""
+"""Digits of a product (E2M1's) that is placed before the number of negative products is known."""
 
 
 def words_shape(widths: Widths) -> data.ArrayLayout:
-    """The value `words`: a block's integers on a common grid, of negative ones the inverted
-    magnitude."""
+    """The value `words`: a block's integers on a common grid; negative ones as inverted
+    magnitudes.
+    """
     return data.ArrayLayout(widths.term_bits, widths.config.lanes)
 
 
 def row_bits(widths: Widths) -> int:
-    """Of the words that are summed."""
+    """Width of the words to sum."""
     return window_of(widths).row_bits if widths.ends_in_rows else widths.total_bits
 
 
 def loop_values(widths: Widths) -> dict[str, ShapeLike]:
-    """The value `top_exponent`, where there is the loop of one addition: the biased exponent of the
-    top place of its window."""
+    """The value `top_exponent`, for the loop of one addition: biased exponent of its window's top
+    place.
+    """
     has_loop = widths.config.accumulator.register is None
     return {"top_exponent": signed(EXPONENT_BITS)} if has_loop else {}
 
 
 def top_bias(widths: Widths, lsb: int) -> int:
-    """The value `top_exponent` less the block's scale: 2^lsb is worth a digit of its sum, of which
-    the scale's significand makes finer ones."""
+    """`top_exponent` less the block's scale, for a sum whose last digit is worth 2^lsb.
+    Significands of scales add finer digits.
+    """
     return widths.running.bias + window_of(widths).top + lsb - widths.factor_fraction_bits
 
 
 class Place(Section):
-    """Each product on the exact grid of all products, in units of 2^lsb (INT8's are there)."""
+    """Each product on the exact grid of all products, in units of 2^lsb (INT8 products are there
+    already).
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.widths = widths
@@ -92,8 +108,9 @@ class Place(Section):
 def place(
     m: Module, widths: Widths, digits: Value, exponent: Value, name: str, fill: Value = ZERO
 ) -> Value:
-    """A product's digits on the exact grid of all products, in units of the last digit of the
-    smallest one; `fill` in its other places."""
+    """Digits of a product on the exact grid of all products, in units of the smallest one's last
+    digit; `fill` in the remaining places.
+    """
     low, span = widths.exponent_low, widths.exponent_span
     if not span:
         return digits
@@ -101,22 +118,22 @@ def place(
 
 
 def multiply(widths: Widths, number: int | None = None) -> Section:
-    """Products of elements, or a part of that; of integer codes their partial products."""
+    """Section of products, or its part `number`; integer codes give partial products."""
     if not widths.has_partial_products:
         return PRODUCTS(widths, number)
-    beside, bias = loop_values(widths), top_bias(widths, widths.lsb)
-    return PartialProducts(widths, row_bits(widths), beside=beside, bias=bias)
+    extra, bias = loop_values(widths), top_bias(widths, widths.lsb)
+    return PartialProducts(widths, row_bits(widths), extra=extra, bias=bias)
 
 
 def sum_inputs(widths: Widths, bits: int, words: int) -> Mapping[str, ShapeLike]:
-    """What a sum is made of: a block's terms, or the `words` to which they have been brought."""
+    """Values to sum: a block's terms, or the `words` made of them."""
     if words:
         return {"partial_sums": partial_sums_shape(bits, words)}
     return {"words": words_shape(widths), "negatives": negatives_shape(widths, 1)}
 
 
 def add_inputs(columns: Columns, section: Any) -> None:
-    """Add what `sum_inputs` names."""
+    """Add the values that `sum_inputs` names."""
     if "words" in section.reads:
         words, negatives = list(section.i.words), list(section.i.negatives)
         widths: Widths = section.widths
@@ -130,7 +147,7 @@ def add_inputs(columns: Columns, section: Any) -> None:
 class Compress(Section):
     """Terms, or words, to fewer words of the same sum, modulo 2^bits.
 
-    before: words that come, 0 for terms; after: words that leave.
+    before: number of words that come, 0 for terms. after: number of words that leave.
     """
 
     def __init__(self, widths: Widths, bits: int, before: int, after: int) -> None:
@@ -150,16 +167,18 @@ class Compress(Section):
 
 
 def compress(widths: Widths, number: int, bits: int | None = None) -> Section:
-    """The compression `number`, from 1 on, of words as wide as a float loop wants them, or of
-    `bits` bits."""
+    """Compression `number`, from 1 on, of words with the width of a float loop, or of
+    `bits` bits.
+    """
     multiplied = widths.partial_sums if widths.has_partial_products else (0, *widths.partial_sums)
     before, after = multiplied[number - 1 : number + 1]
     return Compress(widths, row_bits(widths) if bits is None else bits, before, after)
 
 
 class BlockSum(Section):
-    """A block's terms, or what is left of them, in a tree of full adders: two rows or, where these
-    are not what is wanted, their total."""
+    """Sum of a block's terms or compressed words in a tree of full adders: two rows, or their total
+    for a unit that takes totals.
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.widths = widths
@@ -183,7 +202,96 @@ class BlockSum(Section):
 
 
 TREE = {"compress": compress, "sum": BlockSum}
-"""From terms to their sum."""
+"""Sections from terms to their sum."""
 
 BLOCK = {"multiply": multiply, "place": Place, **TREE}
-"""From elements, or integer codes, to the sum of a block."""
+"""Sections from elements, or integer codes, to the sum of a block."""
+
+
+class BlockFactor(Section):
+    """g x the sum of a block, as two rows for the loop of one addition.
+
+    The sum comes whole or, if digits of it were cut, as a word and a digit to add.
+    """
+
+    def __init__(self, widths: Widths) -> None:
+        self.widths = widths
+        rows, rule = {"rows": window_of(widths).rows}, widths.config.accumulator
+        is_cut = rule.alignment_bits is not None and widths.sum_is_cut
+        total = rows if is_cut else {"total": signed(widths.total_bits)}
+        super().__init__({**total, "factor": widths.factor_bits}, rows)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        bits = self.widths.total_bits
+        columns = Columns(m, "factor", window_of(self.widths).row_bits)
+        if "rows" in self.reads:
+            word, one = self.i.rows[0][:bits], self.i.rows[1][0]
+            columns.add([one & digit for digit in self.i.factor], time=AND_DELAY)
+        else:
+            word = self.i.total[:bits]
+        _add_product(columns, word, self.i.factor)
+        for row, value in zip(self.o.rows, rows_of(columns), strict=True):
+            m.d.comb += row.eq(value)
+        return m
+
+
+class TotalFactor(Section):
+    """g x the sum of a block, as one number for a register."""
+
+    def __init__(self, widths: Widths) -> None:
+        self.widths = widths
+        super().__init__(
+            {"total": signed(widths.total_bits), "factor": widths.factor_bits},
+            {"total": signed(scaled_total_bits(widths))},
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        columns = Columns(m, "factor", scaled_total_bits(self.widths))
+        _add_product(columns, self.i.total[: self.widths.total_bits], self.i.factor)
+        m.d.comb += self.o.total.eq(total_of(columns))
+        return m
+
+
+def scaled_total_bits(widths: Widths) -> int:
+    """Width of g x the sum of a block, signed."""
+    return widths.total_bits + widths.factor_bits
+
+
+def _add_product(columns: Columns, word: Value, factor: Value) -> None:
+    """Add a two's-complement word times an unsigned one."""
+    top = len(word) - 1
+    for place, digit in enumerate(factor):
+        *row, sign = [digit & bit for bit in word]
+        # The sign bit x counts as -x = (1 - x) - 1.
+        columns.add([*row, ~sign], place, AND_DELAY)
+        columns.add_constant(-(1 << (top + place)))
+
+
+class ProductFactor(Section):
+    """g x each product; exponents and signs pass."""
+
+    def __init__(self, widths: Widths) -> None:
+        self.widths, self.terms = widths, widths.terms
+        super().__init__(
+            {"products": products_shape(widths), "factor": scale_values(widths)["factor"]},
+            {"products": products_shape(self.terms)},
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        widths = self.widths
+        sizes = widths.product_bits, widths.factor_bits
+        for index, place in enumerate(widths.order):
+            product, term = self.i.products[index], self.o.products[index]
+            multiplier = submodule(m, f"multiplier{index}", Multiplier(*sizes))
+            m.d.comb += [
+                multiplier.a.eq(product.significand),
+                multiplier.b.eq(of_lane(self.i.factor, place, widths)),
+                term.significand.eq(multiplier.product),
+                term.exponent.eq(product.exponent),
+                term.sign.eq(product.sign),
+                term.nonzero.eq(product.nonzero),
+            ]
+        return m

@@ -1,31 +1,35 @@
-"""Section `convert`: the running value to the output, by one RNE where that is narrower."""
+"""Sections `convert` and `narrow`: from and to a running value, each with one RNE.
+
+`convert` makes the output of the running value, `narrow` a 16-bit running value of the caller's c.
+"""
 
 from collections.abc import Mapping
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, ShapeLike, Signal, Value, signed
 
 from ...model.formats import FLOAT32, FloatFormat
+from ...model.pipeline.widths import Widths
 from ..arithmetic.floats import (
     EXPONENT_BITS,
     FLOAT32_BIAS,
     FLOAT32_FRACTION,
     FLOAT32_ONES,
     RunningLayout,
+    rounds_up,
     special_of_float,
     unpack_float,
 )
-from ..arithmetic.normalize import Normalizer
-from ..arithmetic.round import rounds_up
-from ..arithmetic.shift import ShiftRight
+from ..arithmetic.shift import Normalizer, ShiftRight
 from ..hierarchy import submodule
 from ..pipeline import Section
 
 
 class Convert(Section):
-    """Subnormals stay; a NaN keeps its leading fraction bits, which no NaN result lacks.
+    """The running value in the output's format. A NaN keeps its leading fraction bits, which are
+    not all zero in any NaN result.
 
-    running: the format of the running value, of which a narrow one becomes a float32 first;
-    nan_bits: of a float32 NaN then. source: the value that is read.
+    running: format of the running value; a narrow one becomes a float32 first. nan_bits: float32
+    NaN of such a value. source: name of the value to read.
     """
 
     def __init__(
@@ -58,9 +62,9 @@ class Convert(Section):
 
 
 def rounded(m: Module, bits: Value, out: FloatFormat) -> tuple[Value, Mapping[str, Value]]:
-    """RNE of float32 `bits` to a narrower `out`, and the flags that it raises.
+    """(RNE of float32 `bits` to a narrower `out`, flags that it raises).
 
-    Of a NaN its leading fraction bits.
+    A NaN keeps its leading fraction bits.
     """
     wide = unpack_float(m, bits, "wide")
     top = 2**out.exponent_bits - 1
@@ -99,7 +103,7 @@ def rounded(m: Module, bits: Value, out: FloatFormat) -> tuple[Value, Mapping[st
 
 
 def _widened(m: Module, bits: Value, fmt: FloatFormat, nan_bits: int) -> Value:
-    """The float32 that `bits` of a narrower `fmt` are."""
+    """`bits` in a narrower `fmt` as a float32."""
     special = special_of_float(m, bits, "narrow_special", fmt)
     zeros = Const(0, FLOAT32_FRACTION - fmt.mantissa_bits)
     if fmt.emin == FLOAT32.emin:
@@ -112,7 +116,7 @@ def _widened(m: Module, bits: Value, fmt: FloatFormat, nan_bits: int) -> Value:
 
 
 def _normalized(m: Module, bits: Value, fmt: FloatFormat) -> tuple[Value, Value, Value]:
-    """Fraction, float32 exponent field and sign of a number that no float32 holds as subnormal."""
+    """(fraction, float32 exponent field, sign) of a finite number that is normal in float32."""
     narrow = unpack_float(m, bits, "narrow", fmt)
     normalizer = submodule(m, "normalizer", Normalizer(fmt.significand_bits))
     field = Signal(FLOAT32.exponent_bits, name="wide_field")
@@ -122,3 +126,44 @@ def _normalized(m: Module, bits: Value, fmt: FloatFormat) -> tuple[Value, Value,
         field.eq(Mux(normalizer.result[-1], biased, 0)),
     ]
     return normalizer.result[:-1], field, narrow.sign
+
+
+class Narrow(Section):
+    """RNE of c, with its flags; a NaN stays a NaN."""
+
+    def __init__(self, widths: Widths) -> None:
+        self.fmt = widths.running
+        super().__init__({"c": 32}, {"narrow_c": RunningLayout(self.fmt)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        narrow, raised = rounded(m, self.i.c, self.fmt)
+        c = self.i.c
+        nan = c[FLOAT32.mantissa_bits : 31].all() & c[: FLOAT32.mantissa_bits].any()
+        quiet = Mux(nan, 1 << (self.fmt.mantissa_bits - 1), 0)
+        m.d.comb += self.o.narrow_c.c.eq(narrow | quiet)
+        for name, flag in raised.items():
+            m.d.comb += self.o.narrow_c.flags[name].eq(flag)
+        return m
+
+
+def c_value(widths: Widths) -> dict[str, ShapeLike]:
+    """Input of a section that starts from the caller's c: `c`, or `narrow_c` after section
+    `narrow`.
+    """
+    if widths.running == FLOAT32:
+        return {"c": 32}
+    return {"narrow_c": RunningLayout(widths.running)}
+
+
+def first_c(section: Section) -> Value:
+    """Bits of c at the start of a dot product."""
+    return section.i.narrow_c.c if "narrow_c" in section.reads else section.i.c
+
+
+def carried(section: Section, name: str) -> Value:
+    """A flag so far: from earlier blocks or, with `first`, from the rounding of c."""
+    kept = ~section.i.first & section.i.running.flags[name]
+    if "narrow_c" in section.reads:
+        kept |= section.i.first & section.i.narrow_c.flags[name]
+    return kept

@@ -10,32 +10,32 @@ from ..arithmetic.floats import (
     FLOAT32_EMIN,
     FLOAT32_FRACTION,
     FlagsLayout,
+    FloatRounder,
     RunningLayout,
     SpecialLayout,
     merge_special,
     special_of_float,
     unpack_float,
 )
-from ..arithmetic.round import FloatRounder
 from ..arithmetic.scale import SCALE_SHAPE
 from ..arithmetic.shift import ShiftRight
 from ..hierarchy import submodule
 from ..pipeline import Section
-from .block import BLOCK
-from .factor import TotalFactor, scaled_total_bits
+from .block import BLOCK, TotalFactor, scaled_total_bits
 from .multiply import special_shape
 
 
 class AddendLayout(data.StructLayout):
-    """An integer in units of 2^L: `value` holds it when it fits W + 1 bits signed; `outside` says
-    that it does not, and its low W bits are then right all the same."""
+    """An integer in units of 2^L: `value` if it fits W + 1 bits signed. `outside` tells that it
+    does not; the low W bits are right in any case.
+    """
 
     def __init__(self, bits: int) -> None:
         super().__init__({"value": signed(bits + 1), "outside": 1, "negative": 1, "sticky": 1})
 
 
 class RegisterLayout(data.StructLayout):
-    """The register, the special value that has been met, and the flags so far."""
+    """The register, the special value met so far, and the flags so far."""
 
     def __init__(self, bits: int) -> None:
         super().__init__(
@@ -44,15 +44,16 @@ class RegisterLayout(data.StructLayout):
 
 
 def rule_of(widths: Widths) -> Fixed:
-    """The accumulator of a unit with a register."""
+    """Accumulator of a unit with a register."""
     rule = widths.config.accumulator.register
     assert rule is not None
     return rule
 
 
 class Scale(Section):
-    """2^(s - L) x block sum, which has the scales' significands in it, and 2^-L x c, truncated
-    toward zero: both on the register's grid."""
+    """2^(s - L) x block sum and 2^-L x c, both truncated toward zero onto the register's grid. The
+    sum includes the significands of the scales.
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.widths, self.rule = widths, rule_of(widths)
@@ -103,7 +104,9 @@ class Scale(Section):
 
 
 class FixedAccumulate(Section):
-    """register' = register + addend, saturated or wrapped; a special term leaves it as it is."""
+    """register' = register + addend, saturated or wrapped; a special term leaves the register
+    unchanged.
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.rule = rule_of(widths)
@@ -156,8 +159,10 @@ class FixedAccumulate(Section):
     def _limit(
         self, m: Module, name: str, value: Value, far: Value, negative: Value
     ) -> tuple[Value, Value]:
-        """(`value` saturated or wrapped to W bits, whether it was outside); with `far` its addend
-        did not fit, and it lies outside on the side of `negative`."""
+        """(`value` saturated or wrapped to W bits, 1 if it was outside).
+
+        `far`: the addend did not fit, and lies outside on the side of `negative`.
+        """
         width = self.rule.width
         total = Signal(signed(width + 2), name=f"{name}_total")
         outside = Signal(name=f"{name}_outside")

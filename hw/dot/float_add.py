@@ -18,14 +18,14 @@ from ..arithmetic.adders import (
 from ..arithmetic.columns import Bit, Columns
 from ..arithmetic.floats import EXPONENT_BITS, RunningLayout
 from ..pipeline import Section
-from .narrow import c_value, carried, first_c
+from .convert import c_value, carried, first_c
 from .window import BlocksLayout, ReachLayout, TotalLayout, Window, window_of
 
 CUT_BLOCK = 6  # digits of a block of an addition that is cut before its carries
 
 
 class Distance(Section):
-    """How far c lies below the window's top place, of which top_exponent is the biased exponent."""
+    """Distance of c below the window's top place, whose biased exponent is `top_exponent`."""
 
     def __init__(self, widths: Widths) -> None:
         self.window = window_of(widths)
@@ -54,7 +54,7 @@ class Distance(Section):
 
 
 def choose_before(m: Module, section: Any) -> None:
-    """`before`: the caller's c with `first`, else the running value."""
+    """Write `before`: the caller's c with `first`, otherwise the running value."""
     first, running, before = section.i.first, section.i.running, section.o.before
     m.d.comb += before.c.eq(Mux(first, first_c(section), running.c))
     for name, _ in running.flags.shape():
@@ -62,7 +62,7 @@ def choose_before(m: Module, section: Any) -> None:
 
 
 def distance_of(c: Value, top_exponent: Value, window: Window) -> Value:
-    """How far c lies below the top place."""
+    """Distance of c below the top place."""
     fmt = window.running
     # The exponent of a subnormal is that of the field 1.
     lowest = c[fmt.mantissa_bits] | ~_normal(c, fmt)
@@ -81,18 +81,21 @@ def find_reach(m: Module, reach: data.View, distance: Value, window: Window) -> 
 
 
 def significand_of(c: Value, fmt: FloatFormat) -> Value:
-    """The significand of c."""
+    """Significand of c."""
     return Cat(c[: fmt.mantissa_bits], _normal(c, fmt))
 
 
 def _normal(c: Value, fmt: FloatFormat) -> Value:
-    """The leading digit of a significand of `fmt`."""
+    """Leading digit of a significand in `fmt`."""
     return c[fmt.mantissa_bits : fmt.bits - 1].any()
 
 
 class Approach(Section):
-    """c moved to the block's grid. c_sticky: whether it has digits below the window. addends: the
-    rows of the block's sum, inverted where c is negative."""
+    """Moves c to the block's grid.
+
+    c_sticky: c has digits below the window. addends: rows of the block's sum, inverted if c is
+    negative.
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.window = window_of(widths)
@@ -120,8 +123,9 @@ class Approach(Section):
 def approach(
     m: Module, section: Any, significand: Value, levels: Iterable[int], gathers: int | None = None
 ) -> list[Value]:
-    """`aligned_c`: a significand from the top of the window to its place, by these levels of its
-    distance. Whether ones were discarded; of `gathers` digits at a time, if that is not None."""
+    """Write `aligned_c`: a significand moved from the window's top to its place by these levels of
+    its distance. Return a bit per discarded group of `gathers` digits, or one per level for None.
+    """
     bits, reach, distance = section.window.bits, section.i.reach, section.i.distance
     inside = significand & (~(reach.above | reach.outside)).replicate(len(significand))
     inside = named(m, "significand", inside)
@@ -140,14 +144,16 @@ def approach(
 
 
 def invert_rows(m: Module, section: Any, inverts: Value) -> None:
-    """`addends`: the rows of a block's sum, inverted or as they are."""
+    """Write `addends`: the rows of a block's sum, inverted if c is negative."""
     for row, inverted in zip(section.i.rows, section.o.addends, strict=True):
         m.d.comb += inverted.eq(row ^ inverts.replicate(section.window.row_bits))
 
 
 class Add(Section):
-    """c + S, or c - S where c is negative, in places 0 to n + 2: blocks of digits, each with its
-    carry, which the blocks above have not had yet."""
+    """c + S, or c - S for a negative c, in places 0 to n + 2.
+
+    The result is blocks of digits with their carries; no carry has entered the block above yet.
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.window = window_of(widths)
@@ -170,8 +176,7 @@ class Add(Section):
 
 
 def join_rows(m: Module, section: Any) -> tuple[list[Bit], list[Bit]]:
-    """The rows of a block's sum and c in its places in two rows, of which the second has place 0
-    free."""
+    """Rows of a block's sum and digits of c in two rows. The second row has place 0 free."""
     window: Window = section.window
     middle = section.i.aligned_c[window.below : window.below + window.cut]
     columns = Columns(m, "join", window.row_bits)
@@ -182,9 +187,9 @@ def join_rows(m: Module, section: Any) -> tuple[list[Bit], list[Bit]]:
 
 
 def add_rows(m: Module, section: Any, x: list[Bit], y: list[Bit], flip: Value) -> None:
-    """`blocks` of x + y, and of `flip`.
+    """Write `blocks` of x + y and `flip`.
 
-    -S = ~x + ~y + 2: one of the two in the free place of the carries, one as carry in.
+    -S = ~x + ~y + 2: one goes to the free place of the carries, one is the carry in.
     """
     blocks = add_in_blocks(m, "add", x, y, section.sizes, carry=flip)
     out = section.o.blocks
@@ -193,14 +198,14 @@ def add_rows(m: Module, section: Any, x: list[Bit], y: list[Bit], flip: Value) -
 
 
 def is_cut(widths: Widths, kind: str) -> bool:
-    """Whether there is a register behind the last section of this kind."""
+    """True if a register follows the last section of this kind."""
     pipeline = widths.config.pipeline
     last = max(i for i, part in enumerate(pipeline.sections) if part.kind == kind)
     return last in pipeline.registered
 
 
 def add_blocks(widths: Widths) -> list[int]:
-    """Lengths of the blocks of the addition: alike where a register stands before their carries."""
+    """Lengths of the blocks of the addition: equal if a register precedes their carries."""
     width = window_of(widths).row_bits
     if is_cut(widths, "add"):
         return [min(CUT_BLOCK, width - place) for place in range(0, width, CUT_BLOCK)]
@@ -209,8 +214,9 @@ def add_blocks(widths: Widths) -> list[int]:
 
 
 class Carry(Section):
-    """The digits of c + S in the window: carries through the blocks, and above them one up or
-    down."""
+    """Digits of c + S in the window: carries pass through the blocks, and above them c goes up or
+    down by one.
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.at_once = is_cut(widths, "add")
@@ -231,7 +237,7 @@ class Carry(Section):
 
 
 def carried_digits(m: Module, section: Any) -> list[Value]:
-    """The digits of `blocks` with the carries."""
+    """Digits of `blocks` with the carries."""
     words = words_of(section)
     if section.at_once:
         return pass_carries_at_once(m, "add", words)
@@ -239,7 +245,7 @@ def carried_digits(m: Module, section: Any) -> list[Value]:
 
 
 def words_of(section: Any) -> list[tuple[list[Value], Value]]:
-    """(digits, carry out) of each of `blocks`."""
+    """(digits, carry out) per block of `blocks`."""
     blocks, place, words = section.i.blocks, 0, []
     for size, carry in zip(section.sizes, blocks.carries, strict=True):
         words.append((list(blocks.digits[place : place + size]), carry))
@@ -248,20 +254,20 @@ def words_of(section: Any) -> list[tuple[list[Value], Value]]:
 
 
 def put_around(m: Module, section: Any, digits: Iterable[Value], over: Value, under: Value) -> None:
-    """`sum`: digits of the places that were added, those of c below, and above them one up or
-    down."""
+    """Write `sum`: the added places, the digits of c below, and those above, up or down by one."""
     ones, zeros = find_runs(m, above_window(section))
     put_sum(m, section, digits, over, under, ones, zeros)
 
 
 def above_window(section: Any) -> Value:
-    """The digits of c above those that are added."""
+    """Digits of c above the added places."""
     return section.i.aligned_c[section.window.below + section.window.cut :]
 
 
 def find_runs(m: Module, word: Value) -> tuple[list[Value], list[Value]]:
-    """Of each place, and of the one above the word, whether all digits below it are ones, and
-    whether they are zeros."""
+    """(ones, zeros): a bit per place, and one above the word. All digits below are ones,
+    or zeros.
+    """
     ones: list[Value] = [Const(1, 1)]
     zeros: list[Value] = [Const(1, 1)]
     for place, digit in enumerate(word):
@@ -281,7 +287,9 @@ def put_sum(
     ones: Sequence[Value],
     zeros: Sequence[Value],
 ) -> None:
-    """`put_around`, with the runs of c's digits above: these are early, `over` and `under` late."""
+    """Write `sum` with the runs of c's digits above. The runs are early, `over` and
+    `under` late.
+    """
     total = section.o["sum"]
     upper = [
         digit ^ ((over & one) | (under & zero))

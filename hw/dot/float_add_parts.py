@@ -15,6 +15,7 @@ from ..arithmetic.adders import (
 from ..arithmetic.columns import Bit
 from ..arithmetic.floats import EXPONENT_BITS, RunningLayout
 from ..pipeline import Section
+from .convert import c_value
 from .float_add import (
     CUT_BLOCK,
     above_window,
@@ -29,29 +30,28 @@ from .float_add import (
     significand_of,
     words_of,
 )
-from .narrow import c_value
 from .window import BlocksLayout, ReachLayout, TotalLayout, Window, window_of
 
 NEAR_LEVELS = 3
-"""Levels of the shift of c in the first part of `approach`: nothing leaves the window there."""
+"""Levels of the shift of c in the first part of `approach`; no digit leaves the window there."""
 
 
 def near_bits(window: Window) -> int:
-    """Of a significand with room for these levels."""
+    """Width of a significand with room for `NEAR_LEVELS`."""
     return window.significand_bits + (1 << NEAR_LEVELS) - 1
 
 
 GATHERED = 16
-"""Digits of which the second part says whether a one was discarded."""
+"""Digits per bit of `discarded`, which the second part of `approach` writes."""
 
 
 def far_levels(window: Window) -> range:
-    """The levels of the second part."""
+    """Levels of the shift in the second part of `approach`."""
     return range(NEAR_LEVELS, window.distance_bits)
 
 
 def discarded_bits(window: Window) -> int:
-    """Of what it says; the first is of a c outside the window."""
+    """Width of `discarded`. Its first bit stands for a c outside the window."""
     return 1 + sum(-(-(1 << level) // GATHERED) for level in far_levels(window))
 
 
@@ -69,7 +69,7 @@ class ChooseBefore(Section):
 
 
 class WholeDistance(Section):
-    """How far c lies below the window's top place, or above it."""
+    """Distance of c below the window's top place, or above it."""
 
     def __init__(self, widths: Widths) -> None:
         self.window = window_of(widths)
@@ -87,7 +87,7 @@ class WholeDistance(Section):
 
 
 class ApproachNear(Section):
-    """c moved by the last digits of its distance, and where in the window it comes to lie."""
+    """Moves c by the last digits of its distance, and finds its place in the window."""
 
     def __init__(self, widths: Widths) -> None:
         self.window = window_of(widths)
@@ -121,7 +121,7 @@ class ApproachNear(Section):
 
 
 class ApproachFar(Section):
-    """c moved by the other digits of its distance."""
+    """Moves c by the remaining digits of its distance."""
 
     def __init__(self, widths: Widths) -> None:
         self.window = window_of(widths)
@@ -142,7 +142,7 @@ class ApproachFar(Section):
 
 
 class AddToRows(Section):
-    """c + S, or c - S, as two rows less what negates S."""
+    """c + S, or c - S, as two rows without the constant that negates S."""
 
     def __init__(self, widths: Widths) -> None:
         self.window = window_of(widths)
@@ -164,7 +164,7 @@ class AddToRows(Section):
 
 
 def block_sizes(widths: Widths) -> list[int]:
-    """Lengths of the blocks of the addition; the last one has the two digits above the sum."""
+    """Lengths of the blocks of the addition. The last block holds the two digits above the sum."""
     width = window_of(widths).row_bits
     sizes = [CUT_BLOCK] * (width // CUT_BLOCK)
     left = width - sum(sizes)
@@ -172,12 +172,12 @@ def block_sizes(widths: Widths) -> list[int]:
 
 
 def above_bits(window: Window) -> int:
-    """Of the digits of c above those that are added."""
+    """Number of digits of c above the added places."""
     return window.bits - window.below - window.cut
 
 
 class RunsLayout(data.StructLayout):
-    """Of groups of these digits, whether all below are ones, and whether they are zeros."""
+    """A bit per group of these digits: all digits below are ones, or zeros."""
 
     def __init__(self, window: Window) -> None:
         groups = len(range(SKIPPED, above_bits(window), SKIPPED))
@@ -212,11 +212,10 @@ class AddInBlocks(Section):
 
 
 class CarriesLayout(data.StructLayout):
-    """Carries into the blocks above the lowest, and what the digits of c above the sum do with it.
+    """Carries into the blocks above the lowest, and their effect on the digits of c above the sum.
 
-    over, under: whether c is one more or one less there, without a carry into the last block and
-    with one. ones, zeros: as `find_runs` gives them, but for
-    the lowest place.
+    over, under: c goes up or down by one there, without a carry into the last block and with one.
+    ones, zeros: see `find_runs`, without the lowest place.
     """
 
     def __init__(self, window: Window, blocks: int) -> None:
@@ -263,7 +262,7 @@ def _all(digits: list[Value]) -> Value:
 
 
 class PutCarries(Section):
-    """The digits of c + S with these."""
+    """Digits of c + S, from the blocks and their carries."""
 
     def __init__(self, widths: Widths) -> None:
         self.window, self.sizes = window_of(widths), block_sizes(widths)

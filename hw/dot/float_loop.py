@@ -1,9 +1,9 @@
-"""The loop of the accumulators that add a block's sum, an integer on a grid, to a float c with one
+"""The loop of accumulators that add a block's sum, an integer on a grid, to a float c with one
 rounding: the sections of `SECTIONS`.
 
-The block's sum S lies on the grid of its last digit, |S| < 2^n. c comes to that grid, so that one
-addition, one leading-zero count and one rounding remain. It is looked at through a window, here of
-a float32; of a c of p digits p stands for 24:
+The block's sum S lies on the grid of its last digit, |S| < 2^n. c moves to this grid, so that one
+addition, one leading-zero count and one rounding remain. A window shows c, here a float32; for a c
+with p digits, p stands for 24:
 
 ::
 
@@ -11,21 +11,20 @@ a float32; of a c of p digits p stands for 24:
                |  upper digits  |  S     |  below  |  sticky
     c          1 ........................1                       anywhere; 24 digits
 
-- A c whose leading digit is above the window is the result: |S| is then at most a quarter of its
-  last place, or half of the last place below a power of two, which is a tie that c's even
-  significand wins.
-- A c whose leading digit is below place -3 is the result where S is zero, and else only tips the
+- A c with its leading digit above the window is the result: |S| is at most a quarter of its last
+  place, or half of the last place below a power of two, a tie that c's even significand wins.
+- A c with its leading digit below place -3 is the result if S is zero. Otherwise it only tips the
   rounding: its digits below -25 are or-ed together.
-- c counts as positive: where it is negative, S changes sign, and the result with it.
+- c counts as positive: a negative c changes the sign of S, and of the result.
 
-Only places 0 to n + 1 are added digit by digit; above them c goes up or down by one, below them it
-is alone. A negative total is never negated: its digits are inverted where they are counted and
-kept, and the one that makes a two's complement of them joins the rounding.
+Only places 0 to n + 1 are added digit by digit. Above them c goes up or down by one, below them its
+digits stay. A negative total is never negated: its digits are inverted where they are counted and
+kept, and the one that completes the two's complement joins the rounding.
 """
 
 from collections.abc import Callable
 
-from ..pipeline import Section
+from ..pipeline import Section, whole_or_parts
 from .float_add import Add, Approach, Carry, Distance
 from .float_add_parts import (
     AddInBlocks,
@@ -47,7 +46,6 @@ from .float_round_parts import (
     RoundResult,
     RoundUp,
 )
-from .parts import whole_or_parts
 
 SECTIONS: dict[str, Callable[..., Section]] = {
     "distance": whole_or_parts(Distance, ChooseBefore, WholeDistance),

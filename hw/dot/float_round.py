@@ -10,7 +10,7 @@ from ...model.formats import FloatFormat
 from ...model.pipeline.widths import Widths
 from ..arithmetic.adders import increment, named
 from ..arithmetic.floats import EXPONENT_BITS, RunningLayout, narrow_nan, special_of_float
-from ..arithmetic.normalize import leading_zeros
+from ..arithmetic.shift import leading_zeros
 from ..pipeline import Section
 from .multiply import special_shape
 from .window import (
@@ -25,8 +25,11 @@ from .window import (
 
 
 class Count(Section):
-    """Leading digits of the total that are as its sign; a stop at the exponent of the subnormals
-    ends the count there. beyond_c: whether it has digits at place -1 or above."""
+    """Number of leading digits equal to the total's sign. The exponent of the subnormals stops the
+    count.
+
+    beyond_c: the total has digits at place -1 or above.
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.window = window_of(widths)
@@ -48,13 +51,12 @@ class Count(Section):
 
 
 def changes_of(total: data.View) -> Value:
-    """Digits that differ from the one above: the highest is the leading one that is not as the
-    sign."""
+    """Digits that differ from the digit above. The highest is the leading digit unlike the sign."""
     return total.digits ^ Cat(total.digits[1:], total.negative)
 
 
 def stop_of(m: Module, exponent: Value, window: Window) -> Value:
-    """A one at the place of the exponent 1, where that lies in the window."""
+    """A one at the place of the biased exponent 1, if the window has this place."""
     bits = window.bits
     half = (bits.bit_length() + 1) // 2
     low, high = exponent[:half], exponent[half : 2 * half]
@@ -73,7 +75,7 @@ def _matches(m: Module, name: str, word: Value, value: int) -> Value:
 
 
 class Normalize(Section):
-    """The leading digit to the top, and what does not fit there discarded."""
+    """Shifts the leading digit to the top and gathers the digits that do not fit."""
 
     def __init__(self, widths: Widths) -> None:
         self.window = window_of(widths)
@@ -102,15 +104,18 @@ class Normalize(Section):
 
 
 def kept_bits(window: Window) -> int:
-    """Of the significand and the guard."""
+    """Width of significand and guard."""
     return window.significand_bits + 1
 
 
 def move_up(
     m: Module, word: Value, count: Value, levels: Sequence[int], window: Window
 ) -> tuple[Value, list[Value]]:
-    """(word shifted left by these levels of `count`, the highest first, without what smaller ones
-    cannot bring into the significand and the guard; whether that has ones)."""
+    """(word shifted left by these levels of `count`, a bit per level: it discarded a one).
+
+    The highest level comes first. A level discards the digits that smaller levels cannot move into
+    significand and guard.
+    """
     discarded: list[Value] = []
     for level in reversed(levels):
         size = 1 << level
@@ -126,7 +131,7 @@ def move_up(
 def put_digits(
     m: Module, out: data.View, word: Value, discarded: Sequence[Value], negative: Value
 ) -> None:
-    """The digits of a `SignificandLayout`, of a word with its leading one at the top."""
+    """Write the digits of a `SignificandLayout` from a word with its leading one at the top."""
     digits = word ^ negative.replicate(len(word))
     m.d.comb += [
         out.significand.eq(digits[1:]),
@@ -136,8 +141,9 @@ def put_digits(
 
 
 class FloatRound(Section):
-    """RNE to the running value's format. Specials, and a c that is the result, come last through
-    one and-or."""
+    """RNE to the running value's format. Specials, and a c that is the result, come last, through
+    one and-or.
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.widths, self.fmt = widths, widths.running
@@ -162,7 +168,7 @@ class FloatRound(Section):
 
 
 def case_inputs(widths: Widths) -> dict[str, ShapeLike]:
-    """What says which result there is, beside the total and `range`."""
+    """Values that decide the result, besides the total and `range`."""
     return {
         "beyond_c": 1,
         "reach": ReachLayout(),
@@ -172,7 +178,7 @@ def case_inputs(widths: Widths) -> dict[str, ShapeLike]:
 
 
 def result_inputs(widths: Widths) -> dict[str, ShapeLike]:
-    """What else the result is made of. sticky: whether digits were lost before the sum."""
+    """Further values in the result. sticky: digits were lost before the sum."""
     return {
         "before": RunningLayout(widths.running),
         **({"sticky": sticky_bits(widths)} if aligns(widths) else {}),
@@ -181,12 +187,12 @@ def result_inputs(widths: Widths) -> dict[str, ShapeLike]:
 
 
 def aligns(widths: Widths) -> bool:
-    """Whether digits may be lost before the sum."""
+    """True if digits may be lost before the sum."""
     return widths.config.accumulator.alignment_bits is not None
 
 
 def case_names(widths: Widths) -> list[str]:
-    """Those of `find_rounding` and `find_cases`: a bit each."""
+    """Names of the bits of `find_rounding` and `find_cases`."""
     overflows = ["block_overflows"] if range_value(widths) else []
     return [
         *("up", "inexact", "field0", "too_large", "sign", "nan", "infinite", "infinite_sign"),
@@ -199,8 +205,9 @@ Cases = Mapping[str, Value]
 
 
 def find_rounding(m: Module, x: Any, fmt: FloatFormat) -> dict[str, Value]:
-    """Of a `SignificandLayout`: whether it rounds up, is inexact, or too large before that; the
-    lowest digit of its field."""
+    """Bits for a `SignificandLayout`: it rounds up, is inexact, is too large before rounding; its
+    field's lowest digit.
+    """
     exponent, odd = x.exponent, x.significand[0]
     up = Mux(x.negative, x.guard | (~x.sticky & odd), x.guard & (x.sticky | odd))
     up = named(m, "up", up)
@@ -219,12 +226,12 @@ def round_up(m: Module, x: Any, cases: Cases, fmt: FloatFormat) -> Value:
 
 
 def unrounded(x: Any, cases: Cases, fmt: FloatFormat) -> list[Value]:
-    """Fraction and field before that."""
+    """Fraction and field before rounding."""
     return [*x.significand[:-1], cases["field0"], *x.exponent[1 : fmt.exponent_bits]]
 
 
 def find_cases(m: Module, section: Any, x: Any, rounding: Cases) -> dict[str, Value]:
-    """Which of c, the rounded total `x`, an infinity and a NaN is the result."""
+    """Bits that select the result: c, the rounded total `x`, an infinity or a NaN."""
     reach, fmt = section.i.reach, section.fmt
     c, too_large = section.i.before.c, rounding["too_large"]
     sign = named(m, "sign", c[fmt.bits - 1] ^ x.negative)
@@ -233,7 +240,7 @@ def find_cases(m: Module, section: Any, x: Any, rounding: Cases) -> dict[str, Va
     nan, infinite, infinite_sign = _special(m, section, c_special, block_overflows)
     special = named(m, "special", nan | infinite)
     finite = ~special
-    # Which of c, the rounded total and an infinity is the result, where all is finite.
+    # If everything is finite, the result is c, the rounded total or an infinity.
     stays = named(m, "c_stays", reach.above | (reach.below & ~section.i.beyond_c))
     moves = named(m, "c_moves", ~stays & ~x.zero)
     return {
@@ -255,7 +262,7 @@ def find_cases(m: Module, section: Any, x: Any, rounding: Cases) -> dict[str, Va
 
 
 def put_result(m: Module, section: Any, rounded: Value, cases: Cases) -> None:
-    """`running`: the result of the cases, with the flags so far and its own."""
+    """Write `running`: the selected result, the flags so far and the new flags."""
     before, fmt, after = section.i.before, section.fmt, section.o.running
     c, top, flags = before.c, fmt.bits - 1, before.flags
     result_field, nan = rounded[fmt.mantissa_bits :], cases["nan"]
@@ -273,7 +280,7 @@ def put_result(m: Module, section: Any, rounded: Value, cases: Cases) -> None:
         )
     )
     negative = (
-        # What is computed is 0 only where nothing is kept and nothing rounded up.
+        # A computed result is 0 only if no digit is kept and none rounded up.
         (sign & computes & cases["some"])
         | (sign & finite & moves & too_large)
         | (keeps & c[top] & c[:top].any())
@@ -306,7 +313,7 @@ def put_result(m: Module, section: Any, rounded: Value, cases: Cases) -> None:
 
 
 def _block_overflows(m: Module, section: Any, c_special: data.View) -> Value | None:
-    """Whether the block's sum is infinite where nothing else is special; None where it never is."""
+    """1 if the block's sum is infinite and no operand is special; None if it cannot be infinite."""
     if "range" not in section.reads:
         return None
     overflows = Signal(name="block_overflows")

@@ -1,4 +1,4 @@
-"""Parts of the sections count, normalize (two each) and round (three): float_round.py."""
+"""Parts of the sections count, normalize (two each) and round (three) in float_round.py."""
 
 from amaranth.hdl import Cat, Const, Module, signed
 from amaranth.lib import data
@@ -6,7 +6,7 @@ from amaranth.lib import data
 from ...model.pipeline.widths import Widths
 from ..arithmetic.adders import SKIPPED, increment_groups, skips
 from ..arithmetic.floats import EXPONENT_BITS, RunningLayout
-from ..arithmetic.normalize import leading_zeros
+from ..arithmetic.shift import leading_zeros
 from ..pipeline import Section
 from .float_round import (
     case_inputs,
@@ -29,13 +29,14 @@ LOW_LEVELS = 4
 
 
 def low_bits(window: Window) -> int:
-    """Of a word that these levels can bring into the significand and the guard."""
+    """Width of a word whose digits `LOW_LEVELS` can move into significand and guard."""
     return min(window.bits, kept_bits(window) + (1 << LOW_LEVELS) - 1)
 
 
 class HighLayout(data.StructLayout):
-    """The total shifted so far, where ones were discarded, and the exponent that it gets; whether
-    there was no one to count to."""
+    """The total shifted so far, the ones discarded, and its exponent; `empty` if the count met no
+    mark.
+    """
 
     def __init__(self, window: Window) -> None:
         super().__init__(
@@ -49,7 +50,7 @@ class HighLayout(data.StructLayout):
 
 
 class CountMarks(Section):
-    """Ones where the count may end, the highest of which ends it."""
+    """Ones at the places where the count may end; the highest ends it."""
 
     def __init__(self, widths: Widths) -> None:
         self.window = window_of(widths)
@@ -69,7 +70,7 @@ class CountMarks(Section):
 
 
 class CountAbove(Section):
-    """Places above the highest of them."""
+    """Number of places above the highest mark."""
 
     def __init__(self, widths: Widths) -> None:
         window = window_of(widths)
@@ -82,7 +83,7 @@ class CountAbove(Section):
 
 
 class NormalizeHigh(Section):
-    """The total shifted by the first digits of the count."""
+    """Shifts the total by the first digits of the count."""
 
     def __init__(self, widths: Widths) -> None:
         self.window = window_of(widths)
@@ -112,7 +113,9 @@ class NormalizeHigh(Section):
 
 
 class NormalizeLow(Section):
-    """And by its last ones; of a negative total the digits are not inverted yet."""
+    """Shifts the total by the last digits of the count. Digits of a negative total are not inverted
+    yet.
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.window = window_of(widths)
@@ -145,17 +148,17 @@ def cases_shape(widths: Widths) -> data.StructLayout:
 
 
 def rounded_bits(widths: Widths) -> int:
-    """Of fraction and field."""
+    """Width of fraction and field."""
     return widths.running.bits - 1
 
 
 def skip_bits(widths: Widths) -> int:
-    """Of what `skips` says of them."""
+    """Width of `skips` for fraction and field."""
     return len(range(SKIPPED, rounded_bits(widths), SKIPPED))
 
 
 class RoundCases(Section):
-    """The digits of a negative total inverted; which result there is, and whether it rounds up."""
+    """Inverts the digits of a negative total, selects the result, and decides the rounding."""
 
     def __init__(self, widths: Widths) -> None:
         self.widths, self.fmt = widths, widths.running
@@ -182,7 +185,7 @@ class RoundCases(Section):
 
 
 class RoundUp(Section):
-    """The total rounded."""
+    """Rounds the total."""
 
     def __init__(self, widths: Widths) -> None:
         self.widths, self.fmt = widths, widths.running
@@ -205,7 +208,7 @@ class RoundUp(Section):
 
 
 class RoundResult(Section):
-    """The result that there is, with its flags."""
+    """The selected result, with its flags."""
 
     def __init__(self, widths: Widths) -> None:
         self.widths, self.fmt = widths, widths.running

@@ -1,4 +1,6 @@
-"""Sections of `float32`: tree1, tree2, ... (a level of RNE adders each), factor and accumulate."""
+"""Sections of `float32`, `float16` and `bfloat16`: tree1, tree2, ... (a level of RNE adders each),
+factor, and accumulate, c' = RNE(c + the tree's sum).
+"""
 
 from amaranth.hdl import Cat, Const, Module, Mux, ShapeLike, Signal
 from amaranth.lib import data, wiring
@@ -6,18 +8,98 @@ from amaranth.lib.wiring import In, Out
 
 from ...model.formats import FLOAT32
 from ...model.pipeline.widths import Widths
-from ..arithmetic.float_sum import FloatSum
-from ..arithmetic.floats import FloatLayout
+from ..arithmetic.floats import (
+    FloatLayout,
+    FloatRounder,
+    FloatSum,
+    RunningLayout,
+    merge_special,
+    rounds_up,
+    unpack_float,
+)
 from ..arithmetic.multiply import Multiplier
-from ..arithmetic.normalize import Normalizer
-from ..arithmetic.round import rounds_up
 from ..arithmetic.scale import SCALE_SHAPE
+from ..arithmetic.shift import Normalizer
 from ..hierarchy import submodule
 from ..pipeline import Section
-from .float_tree_end import FloatAccumulate
-from .float_tree_range import RangeLevel
+from .convert import c_value, carried, first_c
+from .float_tree_range import (
+    ROUNDING_FLAGS,
+    RangeLevel,
+    flushed_flags,
+    range_values,
+    without_subnormals,
+)
 from .lane import ProductLayout
-from .multiply import products_shape
+from .multiply import products_shape, special_shape
+
+
+class FloatAccumulate(Section):
+    """c' = RNE(c + the tree's sum). c starts at the caller's with `first`; special values take
+    precedence.
+
+    A rule without subnormals makes subnormal numbers zero: c and the result.
+    """
+
+    def __init__(self, widths: Widths, significand_bits: int) -> None:
+        self.significand_bits = significand_bits
+        self.nan_bits = widths.config.accumulator.nan_bits
+        self.fmt = widths.running
+        self._flushes = widths.config.accumulator.flushes
+        before = range_values() if widths.products_leave_float32 else {"sticky": 1}
+        super().__init__(
+            {
+                "block": FloatLayout(significand_bits),
+                **before,
+                "special": special_shape(widths),
+                "first": 1,
+                **c_value(widths),
+                "running": RunningLayout(self.fmt),
+            },
+            {"running": RunningLayout(self.fmt)},
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        fmt = self.fmt
+        adder = submodule(m, "adder", FloatSum(fmt.significand_bits, self.significand_bits))
+        rounder = submodule(m, "rounder", FloatRounder(adder.sum_bits, nearest=True, fmt=fmt))
+        c = Signal(fmt.bits)
+        start, lost = first_c(self), Const(0, 1)
+        if self._flushes:
+            start, lost = without_subnormals(m, "start", start)
+        m.d.comb += c.eq(Mux(self.i.first, start, self.i.running.c))
+        active, special_bits = merge_special(m, "special", c, self.i.special[0], self.nan_bits, fmt)
+        m.d.comb += [
+            adder.a.eq(unpack_float(m, c, "running", fmt)),
+            adder.b.eq(self.i.block),
+            rounder.sign.eq(adder.sign),
+            rounder.magnitude.eq(adder.magnitude),
+            rounder.exponent.eq(adder.exponent),
+        ]
+        result, raised = rounder.result, {name: getattr(rounder, name) for name in ROUNDING_FLAGS}
+        if self._flushes:
+            result, tiny = without_subnormals(m, "result", result)
+            raised = flushed_flags(raised, tiny)
+        if "tree_flags" in self.reads:
+            # A block that overflowed is the result; nothing is rounded then.
+            zero, special = Const(0, fmt.bits), self.i.block_special
+            finite, infinite = merge_special(m, "block", zero, special, self.nan_bits, fmt)
+            result = Mux(finite, result, infinite)
+            raised = {
+                name: (finite & flag) | self.i.tree_flags[name] for name, flag in raised.items()
+            }
+        else:
+            raised["inexact"] |= self.i.sticky
+        m.d.comb += self.o.running.c.eq(Mux(active, result, special_bits))
+        flags = self.o.running.flags
+        for name, flag in raised.items():
+            before = carried(self, name)
+            if self._flushes and name != "overflow":
+                before |= self.i.first & lost
+            m.d.comb += flags[name].eq(before | (active & flag))
+        return m
+
 
 SIGNIFICAND = FLOAT32.significand_bits
 
@@ -72,7 +154,7 @@ class ProductToFloat(wiring.Component):
     Ports:
 
     - `i` in, `ProductLayout`: the product
-    - `o` out, `FloatLayout(24)`: the same value
+    - `o` out, `FloatLayout(24)`: its value
     """
 
     def __init__(self, widths: Widths) -> None:
@@ -96,9 +178,10 @@ class ProductToFloat(wiring.Component):
 
 
 class Level(Section):
-    """One level of the tree: adjacent pairs added; the first converts, the last joins 2^s.
+    """One level of the tree: adds adjacent pairs. The first level converts products, the last adds
+    2^s.
 
-    floats: the terms that are left; block: the last of them.
+    floats: remaining terms. block: the last term.
     """
 
     def __init__(self, widths: Widths, number: int) -> None:
@@ -177,12 +260,14 @@ class TreeFactor(Section):
 
 
 def block_bits(widths: Widths) -> int:
-    """Of the significand of a block's sum, times g."""
+    """Width of the significand of a block's sum, times g."""
     return SIGNIFICAND + widths.factor_bits
 
 
 def level(widths: Widths, number: int) -> Section:
-    """A level of the tree; of operands with exponents of a float32, one that rounds them all."""
+    """A level of the tree. Operands with the exponents of a float32 need a level that rounds all of
+    them.
+    """
     return (RangeLevel if widths.products_leave_float32 else Level)(widths, number)
 
 

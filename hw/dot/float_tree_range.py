@@ -1,5 +1,6 @@
-"""Sections `tree1`, `tree2`, ... of `float32` where operands have the exponents of a float32 or
-nearly: products and sums may be subnormal, and may overflow."""
+"""Sections `tree1`, `tree2`, ... of `float32` for operands with (nearly) the exponents of a
+float32: products and sums may be subnormal, and may overflow.
+"""
 
 from collections.abc import Mapping
 
@@ -9,28 +10,27 @@ from amaranth.lib.wiring import In, Out
 
 from ...model.formats import FLOAT32
 from ...model.pipeline.widths import Widths
-from ..arithmetic.float_sum import FloatSum
 from ..arithmetic.floats import (
     EXPONENT_BITS,
     FLOAT32_EMIN,
     FlagsLayout,
     FloatLayout,
+    FloatRounder,
+    FloatSum,
     SpecialLayout,
     merge_special,
     special_of_float,
     unpack_float,
 )
-from ..arithmetic.normalize import Normalizer
-from ..arithmetic.round import FloatRounder
 from ..arithmetic.scale import SCALE_SHAPE
-from ..arithmetic.shift import ShiftRight
+from ..arithmetic.shift import Normalizer, ShiftRight
 from ..hierarchy import submodule
 from ..pipeline import Section
 from .lane import ProductLayout
 from .multiply import products_shape
 
 SIGNIFICAND = FLOAT32.significand_bits
-GUARD = 2  # digits behind the last that rounding looks at
+GUARD = 2  # digits after the last that rounding looks at
 
 
 def words_shape(count: int) -> data.ArrayLayout:
@@ -39,8 +39,9 @@ def words_shape(count: int) -> data.ArrayLayout:
 
 
 def range_values() -> dict[str, ShapeLike]:
-    """Beside the value `block`: what special value it is, because it overflowed, and what became of
-    the roundings before it."""
+    """Values next to `block`: the special value that an overflow made of it, and flags of earlier
+    roundings.
+    """
     return {"block_special": SpecialLayout(), "tree_flags": FlagsLayout()}
 
 
@@ -51,7 +52,7 @@ class ProductRounder(wiring.Component):
 
     - `i` in, `ProductLayout`: the product
     - `o` out, 32 bits: float32
-    - `flags` out, `FlagsLayout`: what became of it
+    - `flags` out, `FlagsLayout`: flags of the rounding
     """
 
     def __init__(self, widths: Widths) -> None:
@@ -90,8 +91,8 @@ class RoundedSum(wiring.Component):
     Ports:
 
     - `a`, `b` in, 32 bits: operands
-    - `o` out, 32 bits: their sum; a NaN has any bits
-    - `flags` out, `FlagsLayout`: what became of it, where no operand is special
+    - `o` out, 32 bits: their sum; any bits for a NaN
+    - `flags` out, `FlagsLayout`: flags of the rounding; meaningless with a special operand
     """
 
     def __init__(self) -> None:
@@ -117,14 +118,14 @@ class RoundedSum(wiring.Component):
 
 
 def without_subnormals(m: Module, name: str, bits: Value) -> tuple[Value, Value]:
-    """(float32 `bits`, +0 for a subnormal number; whether it is one)."""
+    """(float32 `bits`, or +0 for a subnormal number; 1 for a subnormal number)."""
     normal, tiny = bits[FLOAT32.mantissa_bits : 31].any(), Signal(name=f"{name}_subnormal")
     m.d.comb += tiny.eq(~normal & bits[: FLOAT32.mantissa_bits].any())
     return Mux(tiny, 0, bits), tiny
 
 
 def flushed_flags(flags: Mapping[str, Value], tiny: Value) -> dict[str, Value]:
-    """Those of a rounding whose result is a zero for a subnormal number where `tiny`."""
+    """Flags of a rounding whose subnormal result (`tiny`) becomes zero."""
     return {
         "overflow": flags["overflow"],
         "underflow": flags["underflow"] | tiny,
@@ -133,8 +134,11 @@ def flushed_flags(flags: Mapping[str, Value], tiny: Value) -> dict[str, Value]:
 
 
 class RangeLevel(Section):
-    """One level of the tree: adjacent pairs added; the first rounds the products, the last joins
-    2^s. Subnormal results are zeros where the rule has no such numbers."""
+    """One level of the tree: adds adjacent pairs. The first level rounds products, the last adds
+    2^s.
+
+    A rule without subnormals makes subnormal results zero.
+    """
 
     def __init__(self, widths: Widths, number: int) -> None:
         self.widths = widths
@@ -181,7 +185,7 @@ class RangeLevel(Section):
     def _result(
         self, m: Module, name: str, rounding: ProductRounder | RoundedSum, flags: list
     ) -> Value:
-        """The word of a rounding, whose flags join the others."""
+        """Word of a rounding; its flags join the earlier flags."""
         if not self.widths.config.accumulator.flushes:
             flags.append(rounding.flags)
             return rounding.o

@@ -1,8 +1,10 @@
-"""Sections of sums that are cut downwards: largest, truncate and gather, and halves where even and
-odd places are summed apart, none of which waits for c; then join, sum and round for every step.
+"""Sections of sums that are rounded down.
 
-A term and its sign are shifted right as they are; of a negative one that is cut downwards all
-digits are inverted, and the one that makes a two's complement of them is added where none was lost.
+Largest, truncate and gather, and halves for machines that sum even and odd places separately, do
+not wait for c. Join, sum and round follow for every step.
+
+Rounding down shifts a term right, with its sign. A negative term has all digits inverted; the one
+that completes its two's complement is added only if no digit was lost.
 """
 
 from collections.abc import Sequence
@@ -13,21 +15,20 @@ from amaranth.lib.wiring import In, Out
 
 from ...model.formats import FLOAT32
 from ...model.pipeline.widths import FlooredWidths, Widths
-from ..arithmetic.adder_tree import AdderTree, TermLayout, total_of
+from ..arithmetic.adders import AdderTree, TermLayout, total_of
 from ..arithmetic.columns import Columns
-from ..arithmetic.floats import EXPONENT_BITS, SpecialLayout, merge_special
-from ..arithmetic.round import FloatRounder
+from ..arithmetic.floats import EXPONENT_BITS, FloatRounder, SpecialLayout, merge_special
 from ..arithmetic.scale import SCALE_SHAPE
 from ..arithmetic.shift import ShiftRight
 from ..hierarchy import submodule
 from ..pipeline import Section
-from .alignment_shifter import AlignShifter
 from .fused import AlignWithAccumulator, FusedLargest, FusedRound, peaks_shape
+from .lane import AlignShifter
 from .multiply import of_blocks, of_lane, products_shape
 
 
 def widths_of(widths: Widths) -> FlooredWidths:
-    """Those of a unit's sums."""
+    """Widths of a unit's sums."""
     terms = widths.terms
     assert isinstance(terms, FlooredWidths)
     return terms
@@ -35,33 +36,35 @@ def widths_of(widths: Widths) -> FlooredWidths:
 
 class TopLayout(data.StructLayout):
     """The largest exponent of a step's products, or of a part of them, scales included; `any` is 0
-    when all are zero."""
+    when all are zero.
+    """
 
     def __init__(self) -> None:
         super().__init__({"exponent": signed(EXPONENT_BITS), "any": 1})
 
 
 class FloorLayout(data.StructLayout):
-    """An integer that was cut downwards: `word` with `sign` above it for ever, and `carry`."""
+    """An integer rounded down: `word`, sign-extended by `sign`, plus `carry`."""
 
     def __init__(self, bits: int) -> None:
         super().__init__({"word": bits, "sign": 1, "carry": 1})
 
 
 def part_values(widths: FlooredWidths, count: int) -> dict[str, ShapeLike]:
-    """The values `aligned_sums`, F digits below the largest exponents `tops`: of `count` parts."""
+    """Values `aligned_sums`, F digits below the largest exponents `tops`, for `count` parts."""
     sums = data.ArrayLayout(TermLayout(widths.aligned_sum_bits), count)
     return {"aligned_sums": sums, "tops": data.ArrayLayout(TopLayout(), count)}
 
 
 def too_large_shape(widths: FlooredWidths) -> data.ArrayLayout:
-    """The value `too_large`: of each step, the infinities that its finite products are in a
-    float32."""
+    """The value `too_large`: per step, the infinities that its finite products become in a
+    float32.
+    """
     return data.ArrayLayout(SpecialLayout(), widths.steps)
 
 
 def floor(m: Module, name: str, term: Value, sign: Value, amount: Value) -> tuple[data.View, Value]:
-    """(floor of (-1)^sign x term / 2^amount, a `FloorLayout`; whether a one was cut off)."""
+    """(floor of (-1)^sign x term / 2^amount, a `FloorLayout`; 1 if a one was cut off)."""
     shift = submodule(m, f"shift_{name}", ShiftRight(len(term), EXPONENT_BITS))
     out = Signal(FloorLayout(len(term)), name=f"{name}_floor")
     m.d.comb += [
@@ -75,7 +78,7 @@ def floor(m: Module, name: str, term: Value, sign: Value, amount: Value) -> tupl
 
 
 def add_floors(m: Module, bits: int, floors: Sequence[tuple[data.View, int]]) -> Value:
-    """The sum of integers of `FloorLayout`, each x 2^place, in a signed word of `bits`."""
+    """Sum of integers in `FloorLayout`, each x 2^place, as a signed word of `bits`."""
     columns = Columns(m, "sum", bits)
     for one, place in floors:
         columns.add(
@@ -86,7 +89,7 @@ def add_floors(m: Module, bits: int, floors: Sequence[tuple[data.View, int]]) ->
 
 
 def put_term(m: Module, term: data.View, total: Value, name: str) -> None:
-    """A `TermLayout` of a signed word."""
+    """Write a `TermLayout` from a signed word."""
     word = Signal(signed(len(total)), name=name)
     m.d.comb += [
         word.eq(total),
@@ -96,7 +99,7 @@ def put_term(m: Module, term: data.View, total: Value, name: str) -> None:
 
 
 class Truncate(Section):
-    """Each product cut F bits below the largest unit digit of its part, toward zero."""
+    """Cuts each product F bits below the largest unit digit of its part, toward zero."""
 
     def __init__(self, widths: Widths) -> None:
         self.widths = widths = widths_of(widths)
@@ -147,11 +150,11 @@ class Truncate(Section):
         return m
 
     def _exponent(self, of: data.View, lane: int) -> Value:
-        """That of a product's unit digit, or of the largest, with the scale of the lane."""
+        """Exponent of a product's unit digit, or the largest one, with the scale of the lane."""
         return of.exponent + of_lane(self.i.scale, lane, self.widths) + self.widths.exponent_min
 
     def _too_large(self, m: Module, lane: int) -> Value:
-        """Whether a product is 2^128 or more."""
+        """1 if a product is 2^128 or more."""
         product = self.i.products[lane]
         unit = Signal(signed(EXPONENT_BITS), name=f"unit{lane}")
         large = Signal(name=f"large{lane}")
@@ -165,7 +168,7 @@ class Truncate(Section):
 
 
 class Gather(Section):
-    """The sum of each part."""
+    """Sum of each part."""
 
     def __init__(self, widths: Widths) -> None:
         self.widths = widths = widths_of(widths)
@@ -186,7 +189,7 @@ class Gather(Section):
 
 
 class Halves(Section):
-    """Both parts of a step cut downwards to the grid of the larger one, and added."""
+    """Both parts of a step, rounded down to the grid of the larger one, and added."""
 
     def __init__(self, widths: Widths) -> None:
         self.widths = widths = widths_of(widths)
@@ -213,8 +216,7 @@ class Halves(Section):
 
 
 class HalvesAdder(wiring.Component):
-    """Two integers below their largest exponents, cut downwards to the larger's grid, and added;
-    combinational.
+    """Two integers with exponents, rounded down to the larger one's grid, and added; combinational.
 
     Ports:
 
@@ -259,7 +261,7 @@ class HalvesAdder(wiring.Component):
 
 
 class FlooredJoin(AlignWithAccumulator):
-    """The step's sum and the running value cut downwards, below the larger exponent of both."""
+    """The step's sum and the running value, rounded down below the larger exponent of both."""
 
     widths: FlooredWidths
 
@@ -290,14 +292,14 @@ class FlooredJoin(AlignWithAccumulator):
         return [self.i.step_sticky[self.step], sum_sticky, c_sticky]
 
     def _stays(self, c: data.View, top: data.View) -> Value:
-        """Whether c is not left out."""
+        """1 if c takes part."""
         if self.widths.config.accumulator.parts == 1:
             return Const(1, 1)
         return ~top.any | (c.exponent >= top.exponent - (self.widths.fraction_bits + 1))
 
 
 def floor_values(widths: FlooredWidths) -> dict[str, ShapeLike]:
-    """What `FlooredJoin` writes for `FlooredSum`."""
+    """Values that `FlooredJoin` writes for `FlooredSum`."""
     c_bits = max(FLOAT32.significand_bits, widths.fraction_bits + 1)
     return {
         "sum_floor": FloorLayout(widths.aligned_sum_bits + widths.more_bits),
@@ -306,7 +308,7 @@ def floor_values(widths: FlooredWidths) -> dict[str, ShapeLike]:
 
 
 class FlooredSum(Section):
-    """The step's sum and the running value, added on the finer grid."""
+    """The step's sum plus the running value, on the finer grid."""
 
     def __init__(self, widths: Widths, step: int) -> None:
         self.widths, self.step = widths_of(widths), step

@@ -1,29 +1,30 @@
-"""Sections of `fused:F` and of the presets: largest, then join, sum and round for every step of a
-block, then promote where a partial sum is kept apart."""
+"""Sections of `fused:F` and of the presets: largest; join, sum and round for every step of a block;
+promote for partial sums that are kept apart.
+"""
 
 from amaranth.hdl import Cat, Const, Module, Mux, ShapeLike, Signal, Value, signed
 from amaranth.lib import data
 
 from ...model.pipeline.widths import GroupWidths, Widths
-from ..arithmetic.adder_tree import AdderTree, TermLayout
-from ..arithmetic.float_sum import FloatSum
+from ..arithmetic.adders import AdderTree, TermLayout
 from ..arithmetic.floats import (
     EXPONENT_BITS,
+    FloatRounder,
+    FloatSum,
     RunningLayout,
     merge_special,
     special_of_float,
     unpack_float,
 )
-from ..arithmetic.largest import LargestExponent
-from ..arithmetic.round import FloatRounder
 from ..arithmetic.scale import SCALE_SHAPE
+from ..arithmetic.select import LargestExponent
 from ..arithmetic.shift import ShiftRight
 from ..hierarchy import submodule
 from ..pipeline import Section
-from .alignment_shifter import AlignShifter
-from .factor import ProductFactor
+from .block import ProductFactor
+from .convert import c_value, carried, first_c
+from .lane import AlignShifter
 from .multiply import of_blocks, of_lane, products_shape, special_shape
-from .narrow import c_value, carried, first_c
 
 
 class PeakLayout(data.StructLayout):
@@ -34,17 +35,17 @@ class PeakLayout(data.StructLayout):
 
 
 def promotes(widths: Widths) -> bool:
-    """Whether a partial sum is kept apart from c, and added to it now and then."""
+    """True if a partial sum is kept apart from c and added to it from time to time."""
     return widths.config.accumulator.promotes_every is not None
 
 
 def sum_name(widths: Widths) -> str:
-    """The value that the steps sum up: `partial`, where that is kept apart, or `running`."""
+    """Name of the value that the steps sum up: `partial` if kept apart, or `running`."""
     return "partial" if promotes(widths) else "running"
 
 
 def peaks_shape(widths: Widths) -> data.ArrayLayout:
-    """The value `peaks`: one for each step, or for each part of a step."""
+    """The value `peaks`: one per step, or per part of a step."""
     return data.ArrayLayout(PeakLayout(widths), len(widths.parts))
 
 
@@ -78,11 +79,14 @@ class FusedLargest(Section):
 
 
 class AlignWithAccumulator(Section):
-    """Scale and running value join the alignment: emax covers both, and all is cut to its grid.
+    """Scale and running value join the alignment: emax covers both, and everything is cut to its
+    grid.
 
-    before: the value that the step starts from; exponent: emax. The first step takes the value that
-    comes round, or where the sum starts.
+    before: the value that the step starts from. exponent: emax. The first step takes the value that
+    comes round, or the start of the sum.
     """
+
+    verilog_name = "join"
 
     def __init__(self, widths: Widths, step: int) -> None:
         widths = widths.terms
@@ -118,21 +122,21 @@ class AlignWithAccumulator(Section):
         return m
 
     def _terms(self) -> dict[str, ShapeLike]:
-        """What is aligned with the running value, and the exponents of that."""
+        """Values to align with the running value, and their exponents."""
         peaks = peaks_shape(self.widths)
         return {"products": products_shape(self.widths), "peaks": peaks, **self._scale_value()}
 
     def _aligned(self) -> dict[str, ShapeLike]:
-        """What is left of it."""
+        """Aligned values."""
         return {"terms": terms_shape(self.widths)}
 
     def _peak(self) -> tuple[Value, Value]:
-        """Whether there is a term that is not zero, and the largest exponent of these."""
+        """(1 if a term is not zero, largest exponent of such terms)."""
         peak = self.i.peaks[self.step]
         return peak.any, peak.exponent + self._scale() + self.widths.exponent_min
 
     def _align(self, m: Module, c: data.View) -> list[Value]:
-        """All terms to the grid of emax; says of each whether a one was cut off."""
+        """Align all terms to the grid of emax; return a bit per term: a one was cut off."""
         widths, emax = self.widths, self.o.exponent
         base = Signal(signed(EXPONENT_BITS))
         m.d.comb += base.eq(emax - self._scale() - widths.exponent_min)
@@ -152,12 +156,12 @@ class AlignWithAccumulator(Section):
         return sticky
 
     def _scale_value(self) -> dict[str, ShapeLike]:
-        """The exponent of scales, where terms have it not in them."""
+        """Exponent of the scales, if terms do not include it."""
         joins = not isinstance(self.widths, GroupWidths)
         return {"scale": of_blocks(SCALE_SHAPE, self.widths)} if joins else {}
 
     def _scale(self) -> Value:
-        """That of the step."""
+        """Scale exponent of this step."""
         if "scale" not in self.reads:
             return Const(0, SCALE_SHAPE)
         return of_lane(self.i.scale, self.step * self.widths.step_lanes, self.widths)
@@ -168,7 +172,7 @@ class AlignWithAccumulator(Section):
         return exponent if least is None else Mux(exponent < least, least, exponent)
 
     def _begin(self, m: Module, before: data.View) -> None:
-        """The value of the step before, of the block before, or where the sum starts."""
+        """Write `before`: the value of the previous step or block, or the start of the sum."""
         held = self.i[sum_name(self.widths)]
         if self.step:
             m.d.comb += before.eq(held)
@@ -184,7 +188,7 @@ class AlignWithAccumulator(Section):
             m.d.comb += before.eq(held)
 
     def _align_running(self, m: Module, c: data.View, emax: Value) -> Value:
-        """RZ(c x 2^(F - emax)) as the last term; says whether a one was cut off."""
+        """Write RZ(c x 2^(F - emax)) as the last term; return 1 if a one was cut off."""
         fraction_bits, running = self.widths.fraction_bits, self.widths.running
         above = max(fraction_bits - running.mantissa_bits, 0)
         below = max(running.mantissa_bits - fraction_bits, 0)
@@ -217,8 +221,9 @@ class FusedSum(Section):
 
 
 class FusedRound(Section):
-    """The step's total to the running value's format: toward zero, to the machine's fewer fraction
-    bits, or to nearest even."""
+    """The step's total in the running value's format: toward zero, to the machine's fewer fraction
+    bits, or to nearest even.
+    """
 
     def __init__(self, widths: Widths, step: int) -> None:
         widths = widths.terms
@@ -239,10 +244,10 @@ class FusedRound(Section):
         m = Module()
         widths, rule = self.widths, self.widths.config.accumulator
         bits, nearest, running = rule.step_fraction_bits, rule.rounds_to_nearest, widths.running
-        # Behind a zero c the total may lie below the format's smallest exponent: zeros above it
-        # make the way down past the last subnormal digit, and, where that may still be half of
-        # one, past another; whatever is smaller counts as there. Not so where the least exponent
-        # of all is the format's.
+        # After a zero c the total may lie below the format's smallest exponent. Zeros above it
+        # shift it down past the last subnormal digit, and past one more digit if half of a digit
+        # still counts; smaller totals stop there. A machine whose least exponent is the format's
+        # needs none.
         size, above = widths.total_bits - 1, bits + 1 + nearest
         if rule.least_exponent is not None and rule.least_exponent >= running.emin:
             above = 0
@@ -271,20 +276,20 @@ class FusedRound(Section):
         return m
 
     def _more(self) -> dict[str, ShapeLike]:
-        """What else it reads."""
+        """Further values to read."""
         return {}
 
     def _result(self, m: Module, rounder: FloatRounder) -> Value:
-        """The result where no term is special."""
+        """Result without special terms."""
         return rounder.result
 
     def _raised(self, flags: dict[str, Value]) -> dict[str, Value]:
-        """The flags of that, of those of the rounding."""
+        """Flags of the result, from those of the rounding."""
         return flags
 
 
 class Promote(Section):
-    """c' = RNE(c + partial) after the blocks that promote; c as it is after the others."""
+    """c' = RNE(c + partial) after blocks that promote; unchanged c after others."""
 
     def __init__(self, widths: Widths) -> None:
         self.nan_bits = widths.config.accumulator.nan_bits

@@ -1,11 +1,12 @@
-"""Sections of sums of groups under scales of their own: gather, factor, and those of `fused:F`,
-whose terms are the groups."""
+"""Sections of group sums, each under its own scales: gather, factor, and the sections of `fused:F`,
+whose terms are the groups.
+"""
 
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data
 
 from ...model.pipeline.widths import GroupWidths, Widths
-from ..arithmetic.adder_tree import AdderTree
+from ..arithmetic.adders import AdderTree
 from ..arithmetic.multiply import Multiplier
 from ..hierarchy import submodule
 from ..pipeline import Section
@@ -16,24 +17,24 @@ from .multiply import of_lane, products_shape, scale_values
 
 
 def widths_of(widths: Widths) -> GroupWidths:
-    """Those of a unit's groups."""
+    """Widths of a unit's groups."""
     terms = widths.terms
     assert isinstance(terms, GroupWidths)
     return terms
 
 
 def sums_shape(terms: GroupWidths) -> data.ArrayLayout:
-    """The value `sums`: one for each group, in units of the products' last digit."""
+    """The value `sums`: one per group, in units of the products' last digit."""
     return data.ArrayLayout(signed(terms.group_sum_bits + 1), terms.groups)
 
 
 def groups_shape(terms: GroupWidths) -> data.ArrayLayout:
-    """The value `products` of fused sections: one for each group."""
+    """The value `products` of fused sections: one per group."""
     return data.ArrayLayout(ProductLayout(terms), terms.groups)
 
 
 class Gather(Section):
-    """The exact sums of groups: products on the grid of all products, in adder trees."""
+    """Exact sums of groups: products on the grid of all products, in adder trees."""
 
     def __init__(self, widths: Widths) -> None:
         self.widths, self.terms = widths, widths_of(widths)
@@ -60,7 +61,9 @@ class Gather(Section):
 
 
 class GroupFactor(Section):
-    """g x the sums of groups, each with the exponent of its scales: none counts as zero."""
+    """g x the sum of each group, with the exponent of its scales. A sum of 0 counts as non-zero,
+    too.
+    """
 
     def __init__(self, widths: Widths) -> None:
         self.widths, self.terms = widths, widths_of(widths)

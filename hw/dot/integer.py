@@ -10,21 +10,21 @@ from ...model.outputs import MULTIPLY, SCALE, IntegerOutput
 from ...model.pipeline.widths import Widths
 from ...model.requantize import SUM_BITS
 from ...model.units.dot import DotConfig
-from ..arithmetic.adder_tree import rows_of, signed_sum, total_of
+from ..arithmetic.adders import rows_of, signed_sum, total_of
 from ..arithmetic.columns import SUM_DELAY, Columns
 from ..arithmetic.floats import FlagsLayout
-from ..arithmetic.requantize import RoundingShift
+from ..arithmetic.shift import RoundingShift
 from ..hierarchy import submodule
 from ..pipeline import Section
 from .block import add_inputs, compress, sum_inputs
 from .convert import Convert
-from .partial_products import PartialProducts
+from .multiply import PartialProducts
 from .scaled_sum import RESULT, ROUNDED, RescaleFloat, RoundProduct, SumToFloat
 
 
 @dataclass(frozen=True)
 class IntegerWidths:
-    """Widths behind the lanes, all signed, and what travels beside the numbers."""
+    """Widths after the lanes, all signed, and shapes of the values between sections."""
 
     lane: Widths
 
@@ -56,7 +56,7 @@ class IntegerWidths:
 
     @property
     def corrected(self) -> int:
-        """Of the corrected sum: |q - z| is less than 2^bits of its operand."""
+        """Width of the corrected sum: |q - z| is less than 2^bits of its operand."""
         return self.total + bool(self.config.zero_sides)
 
     @property
@@ -65,17 +65,17 @@ class IntegerWidths:
 
     @property
     def corrects(self) -> bool:
-        """Whether there is a section `correct`."""
+        """True if there is a section `correct`."""
         return bool(self.config.zero_sides or self.config.scale_bits)
 
     @property
     def row_bits(self) -> int:
-        """Of the words that are summed: as wide as the correction, or the running value, needs."""
+        """Width of the words to sum: that of the correction or the running value."""
         return self.corrected if self.corrects else SUM_BITS + 1
 
     @property
     def rows(self) -> data.ArrayLayout:
-        """The value `rows`: two words whose sum is that of the products."""
+        """The value `rows`: two words whose sum is the sum of the products."""
         return data.ArrayLayout(self.row_bits, 2)
 
     @property
@@ -85,7 +85,7 @@ class IntegerWidths:
 
     @property
     def correction(self) -> dict[str, ShapeLike]:
-        """What zero points take from a sum of products: as wide as the corrected sum."""
+        """Share of zero points in a sum of products, as wide as the corrected sum."""
         return {"correction": signed(self.corrected)} if self.config.zero_sides else {}
 
     @property
@@ -117,7 +117,7 @@ class Multiply(PartialProducts):
     def __init__(self, widths: Widths) -> None:
         self.integers = IntegerWidths(widths)
         sums = {name: s for name, s in self.integers.zero_points.items() if name.startswith("sum")}
-        super().__init__(widths, self.integers.row_bits, scales=False, beside=sums)
+        super().__init__(widths, self.integers.row_bits, scales=False, extra=sums)
 
     def elaborate(self, platform: object) -> Module:
         m = super().elaborate(platform)
@@ -129,7 +129,7 @@ class Multiply(PartialProducts):
 
 
 class IntegerSum(Section):
-    """The end of the tree: two rows. Beside it the correction and the scales' product.
+    """End of the tree: two rows; correction and product of the scales in parallel.
 
     sum (a - z_a)(b - z_b) = sum ab - (z_a sum b + z_b sum a - k z_a z_b).
     """
@@ -222,7 +222,7 @@ class IntegerAccumulate(Section):
         return m
 
     def _total(self, m: Module, before: Value) -> Value:
-        """The exact sum."""
+        """Exact sum."""
         if self.integers.corrects:
             addend = self.i.addend
             total = Signal(signed(max(SUM_BITS, len(Value.cast(addend))) + 1))
@@ -236,12 +236,12 @@ class IntegerAccumulate(Section):
 
 
 def product_bits(out: IntegerOutput) -> int:
-    """Of a sum and a multiplier, signed."""
+    """Width of a sum times a multiplier, signed."""
     return SUM_BITS + out.multiplier_bits
 
 
 class Rescale(Section):
-    """The exact product of sum and multiplier."""
+    """Exact product of sum and multiplier."""
 
     def __init__(self, widths: Widths) -> None:
         self.integers = integers = IntegerWidths(widths)
@@ -258,7 +258,7 @@ class Rescale(Section):
 
 
 class Limit(Section):
-    """The rounding shift, the zero point and the limits of the result."""
+    """Rounding shift, zero point and limits of the result."""
 
     def __init__(self, widths: Widths) -> None:
         self.integers = integers = IntegerWidths(widths)

@@ -1,18 +1,104 @@
-"""Product lanes: two elements to an exact product, never renormalised (contract, section 3)."""
+"""Parts of a lane: element decoder, exact product (contract, section 3) and alignment shifter."""
 
 from typing import ClassVar
 
-from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...model.pipeline.widths import Widths
-from ..arithmetic.adders import ripple
+from ...model.formats import ElementFormat, Specials
+from ...model.pipeline.widths import OperandWidths, Widths
+from ..arithmetic.adders import named, ripple, signed_word
 from ..arithmetic.columns import Columns
 from ..arithmetic.floats import SpecialLayout
 from ..arithmetic.multiply import Multiplier, MultiplierRows
+from ..arithmetic.select import select_by_mode
+from ..arithmetic.shift import place_right
 from ..hierarchy import submodule
-from .decode import ElementLayout
+
+
+class ElementLayout(data.StructLayout):
+    """value = (-1)^sign x significand x 2^(exponent + exponent_min - fraction_bits), or special."""
+
+    def __init__(self, widths: OperandWidths) -> None:
+        super().__init__(
+            {
+                "significand": widths.significand_bits,
+                "exponent": widths.exponent_bits,
+                "sign": 1,
+                "nan": 1,
+                "inf": 1,
+            }
+        )
+
+
+class ElementDecoder(wiring.Component):
+    """Decoder of the operand formats `widths.formats`, selected by `mode`; combinational.
+
+    Ports:
+
+    - `code` in, the widest format's bits: a narrower code in the low bits
+    - `mode` in, bits enough for an index of the formats: format of the code, the last format for
+      larger numbers; no such port for one format
+    - `micro` in, 1 bit: micro-exponent; no such port for operands without one
+    - `element` out, `ElementLayout`: significand and exponent are meaningless for a special code
+    """
+
+    def __init__(self, widths: OperandWidths) -> None:
+        self.widths = widths
+        self.variant = "_".join(fmt.name for fmt in widths.formats)
+        super().__init__(
+            {
+                "code": In(widths.code_bits),
+                "mode": In((len(widths.formats) - 1).bit_length()),
+                "micro": In(int(widths.micro)),
+                "element": Out(ElementLayout(widths)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        chosen = select_by_mode(self.mode, self.widths.formats, lambda fmt: self._decode(m, fmt))
+        m.d.comb += self.element.eq(chosen)
+        return m
+
+    def _lowered(self, exponent: ValueLike) -> ValueLike:
+        """A biased exponent, less the micro-exponent."""
+        return Value.cast(exponent) - self.micro if self.widths.micro else exponent
+
+    def _decode(self, m: Module, fmt: ElementFormat) -> data.View:
+        """Element of the code in format `fmt`."""
+        widths = self.widths
+        out = Signal(ElementLayout(widths), name=fmt.name)
+        code = self.code[: fmt.bits]
+        align = widths.fraction_bits - fmt.mantissa_bits
+        m.d.comb += out.sign.eq(code[-1])
+        if fmt.is_integer:
+            magnitude = Signal(fmt.bits, name=f"{fmt.name}_magnitude")
+            m.d.comb += [
+                magnitude.eq(Mux(code[-1], -code, code)),
+                out.significand.eq(magnitude << align),
+                out.exponent.eq(self._lowered(fmt.emin - widths.exponent_min)),
+            ]
+            return out
+        fraction = code[: fmt.mantissa_bits]
+        field = code[fmt.mantissa_bits : -1]
+        normal = field.any()
+        # A subnormal has the exponent of the smallest normal, the field 1, and no hidden one.
+        exponent = Cat(field[0] | ~field[1:].any(), field[1:])
+        kept = fraction & normal.replicate(len(fraction)) if widths.flushes else fraction
+        m.d.comb += [
+            out.significand.eq(Cat(Const(0, align), kept, normal)),
+            out.exponent.eq(self._lowered(exponent + (fmt.emin - 1 - widths.exponent_min))),
+        ]
+        if fmt.specials is Specials.NAN_ONLY:
+            m.d.comb += out.nan.eq(field.all() & fraction.all())
+        elif fmt.specials is Specials.FNUZ:
+            m.d.comb += out.nan.eq(code[-1] & ~code[:-1].any())
+        elif fmt.specials is Specials.IEEE:
+            m.d.comb += out.nan.eq(field.all() & fraction.any())
+            m.d.comb += out.inf.eq(field.all() & ~fraction.any())
+        return out
 
 
 class ProductLayout(data.StructLayout):
@@ -30,7 +116,7 @@ class ProductLayout(data.StructLayout):
 
 
 class ProductRowsLayout(data.StructLayout):
-    """As `ProductLayout`, of a significand in two rows whose sum it is."""
+    """`ProductLayout` with the significand as two rows to add."""
 
     def __init__(self, widths: Widths) -> None:
         fields = dict(ProductLayout(widths).members)
@@ -92,15 +178,62 @@ class ProductLane(wiring.Component):
 
 
 class ProductRowsLane(ProductLane):
-    """As `ProductLane`, without the last addition: `o` is a `ProductRowsLayout`."""
+    """`ProductLane` without the last addition: `o` is a `ProductRowsLayout`."""
 
     layout = ProductRowsLayout
     multiplier = MultiplierRows
 
 
 def _sum(m: Module, a: Value, b: Value, width: int) -> Value:
-    """a + b, of a few bits: the smallest adder will do, for the multiplier takes longer."""
+    """a + b, a few bits each. The smallest adder will do, because the multiplier takes longer."""
     columns = Columns(m, "exponents", width)
     columns.add(a)
     columns.add(b)
     return Cat(*ripple(m, "exponent", *columns.compress(halves_from=width)))
+
+
+def places_around(widths: Widths) -> tuple[int, int]:
+    """(last places of a product that are always cut, free places below it)."""
+    # With fewer fraction bits than a product has, the last ones always go.
+    more = widths.fraction_bits - widths.product_fraction_bits
+    return max(-more, 0), max(more, 0)
+
+
+class AlignShifter(wiring.Component):
+    """word = RZ(significand x 2^(F - product_fraction_bits - distance)), or its digits inverted;
+    combinational.
+
+    Ports:
+
+    - `significand` in, `Widths.product_bits`: the product's significand
+    - `inverts` in, 1 bit: digits are inverted, which `add_terms` wants for negative terms
+    - `distance` in, `distance_bits`: distance of the product's unit digit below the largest
+    - `word` out, `Widths.term_bits`: the term on the common grid
+    - `sticky` out, 1 bit: a one was cut off
+    """
+
+    def __init__(self, widths: Widths, distance_bits: int) -> None:
+        self.widths = widths
+        super().__init__(
+            {
+                "significand": In(widths.product_bits),
+                "inverts": In(1),
+                "distance": In(distance_bits),
+                "word": Out(widths.term_bits),
+                "sticky": Out(1),
+            }
+        )
+        self.distance_bits = distance_bits
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        below, above = places_around(self.widths)
+        fill, digits = self.inverts, signed_word(self.significand, self.inverts)
+        word = named(m, "whole", Cat(fill.replicate(above), digits))
+        placed = place_right(m, word, self.distance, "term", fill)
+        # A digit is cut off where the distance is larger than its place on the grid.
+        farthest = (1 << self.distance_bits) - 1
+        places = range(above - below, min(above - below + len(digits), farthest))
+        cut = Cat(self.distance > place for place in places) & self.significand
+        m.d.comb += [self.word.eq(placed[below:]), self.sticky.eq(cut.any())]
+        return m

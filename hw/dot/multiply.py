@@ -1,25 +1,36 @@
-"""Sections `decode` and `multiply` of elements: decoders, the scale adder, product lanes."""
+"""Sections `decode` and `multiply`.
 
-from collections.abc import Iterable, Sequence
+Elements take decoders, the scale adder and product lanes. Partial products of integer codes go
+straight into the block's tree.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from amaranth.hdl import Cat, Module, ShapeLike, Signal, Value
 from amaranth.lib import data
 
-from ...model.pipeline.widths import OperandWidths, Widths
+from ...model.pipeline.widths import PARTIAL_SUMS, OperandWidths, Widths
 from ..arithmetic.columns import Bit, Columns
 from ..arithmetic.floats import SpecialLayout
-from ..arithmetic.multiply import add_product_rows
+from ..arithmetic.multiply import add_product_rows, add_signed_product, signed_constant
 from ..arithmetic.scale import SCALE_SHAPE, ScaleAdder, ScaleMultiplier
 from ..hierarchy import submodule
-from ..pipeline import Section
-from .decode import ElementDecoder, ElementLayout
-from .lane import ProductLane, ProductLayout, ProductRowsLane, ProductRowsLayout
-from .parts import whole_or_parts
+from ..pipeline import Section, whole_or_parts
+from .lane import (
+    ElementDecoder,
+    ElementLayout,
+    ProductLane,
+    ProductLayout,
+    ProductRowsLane,
+    ProductRowsLayout,
+)
 
 
 def block_values(widths: Widths) -> dict[str, ShapeLike]:
-    """A block of codes with its scales, the mode that selects its format pair, and side inputs."""
+    """Codes of a block with their scales, the mode that selects the format pair, and side
+    inputs.
+    """
     config = widths.config
     return {
         "a": data.ArrayLayout(widths.a.code_bits, config.lanes),
@@ -32,40 +43,41 @@ def block_values(widths: Widths) -> dict[str, ShapeLike]:
 
 
 def of_blocks(shape: ShapeLike, widths: Widths) -> ShapeLike:
-    """A value for each scale of a beat: a plain one where there is one."""
+    """`shape` per scale of a beat; plain `shape` for one scale."""
     blocks = widths.config.scale_blocks
     return shape if blocks == 1 else data.ArrayLayout(shape, blocks)
 
 
 def of_lane(value: Any, lane: int, widths: Widths) -> Any:
-    """The one of the lane's block among what `of_blocks` says."""
+    """Item of an `of_blocks` value for the lane's block."""
     config = widths.config
     return value if config.scale_blocks == 1 else value[lane // config.scale_block]
 
 
 def scale_values(widths: Widths) -> dict[str, ShapeLike]:
-    """The values `scale`, s, and `factor`, g as an integer, where scales are no powers of two."""
+    """Values `scale`, s, and `factor`, g as an integer, for scales that are no powers of two."""
     factor = {"factor": of_blocks(widths.factor_bits, widths)} if widths.factor_bits else {}
     return {"scale": of_blocks(SCALE_SHAPE, widths), **factor}
 
 
 def products_shape(widths: Widths) -> data.ArrayLayout:
-    """The value `products`: one for each lane."""
+    """The value `products`: one per lane."""
     return data.ArrayLayout(ProductLayout(widths), widths.config.lanes)
 
 
 COUNTED = (4, 2)
-"""Words whose sum is the number of negative products, behind the sections that count them: the one
-that makes products, and the next."""
+"""Words whose sum is the number of negative products, after the section that makes products and
+after the next section.
+"""
 
 
 def negatives_shape(widths: Widths, number: int) -> data.ArrayLayout:
-    """The value `negatives` behind the first or the second of these sections."""
+    """The value `negatives` after section `number` of `COUNTED`."""
     return data.ArrayLayout(widths.config.lanes.bit_length(), COUNTED[number])
 
 
 def compress_negatives(m: Module, section: Section) -> None:
-    """Fewer words of `negatives`."""
+    """Write fewer words of `negatives`."""
     columns = Columns(m, "negative", len(section.o.negatives[0]))
     for word in section.i.negatives:
         columns.add(word)
@@ -75,12 +87,12 @@ def compress_negatives(m: Module, section: Section) -> None:
 
 
 def special_shape(widths: Widths) -> data.ArrayLayout:
-    """The value `special`: which special values occur in each step."""
+    """The value `special`: special values that occur in each step."""
     return data.ArrayLayout(SpecialLayout(), widths.steps)
 
 
 class Decode(Section):
-    """Codes to elements, and s, the exponent of both scales."""
+    """Codes to elements; s, the exponent of both scales."""
 
     def __init__(self, widths: Widths) -> None:
         self.widths = widths
@@ -111,12 +123,12 @@ class Decode(Section):
 
 
 def elements_shape(widths: Widths, operand: OperandWidths) -> data.ArrayLayout:
-    """The values `elements_a` and `elements_b`: one for each lane."""
+    """The values `elements_a` and `elements_b`: one per lane."""
     return data.ArrayLayout(ElementLayout(operand), widths.config.lanes)
 
 
 def multiply_scales(m: Module, section: Section, widths: Widths, nan: Any) -> None:
-    """Both scales of each block to what `scale_values` says, and whether one is NaN."""
+    """Write the product of both scales per block (`scale_values`), and `nan` if one is NaN."""
     config = widths.config
     for lane in range(0, config.lanes, config.scale_block):
         number = "" if config.scale_blocks == 1 else str(lane // config.scale_block)
@@ -133,11 +145,13 @@ def multiply_scales(m: Module, section: Section, widths: Widths, nan: Any) -> No
 
 
 class Multipliers(Section):
-    """Elements to exact products, in the order in which steps take them; a NaN scale is a special
-    value of every step.
+    """Exact products of elements, in the order of the steps; a NaN scale is a special value of each
+    step.
 
-    How many products are negative is counted from here on: a sum of them would wait for the count.
+    The count of negative products starts here: otherwise their sum would wait for it.
     """
+
+    verilog_name = "products"
 
     def __init__(self, widths: Widths) -> None:
         self.widths = widths
@@ -159,7 +173,7 @@ class Multipliers(Section):
 
 
 def element_values(widths: Widths) -> dict[str, ShapeLike]:
-    """What products are made of."""
+    """Values that products are made of."""
     return {
         "elements_a": elements_shape(widths, widths.a),
         "elements_b": elements_shape(widths, widths.b),
@@ -170,7 +184,7 @@ def element_values(widths: Widths) -> dict[str, ShapeLike]:
 def multiply_elements(
     m: Module, section: Any, kind: type[ProductLane], products: Any
 ) -> list[ProductLane]:
-    """A lane of this kind for each of the products, in their order."""
+    """Make a lane of this kind per product, in order."""
     lanes = []
     for index, place in enumerate(section.widths.order):
         lane = submodule(m, f"lane{index}", kind(section.widths))
@@ -184,7 +198,7 @@ def multiply_elements(
 
 
 def count_negatives(m: Module, section: Any, signs: Iterable[Value]) -> None:
-    """`negatives`, of the signs of all products."""
+    """Write `negatives` from the signs of all products."""
     columns = Columns(m, "negative", len(section.o.negatives[0]))
     for sign in signs:
         columns.add([sign])
@@ -193,7 +207,7 @@ def count_negatives(m: Module, section: Any, signs: Iterable[Value]) -> None:
 
 
 def gather_specials(m: Module, section: Any, lanes: Sequence[ProductLane]) -> None:
-    """`special`, of the special values of all products and scales."""
+    """Write `special` from the special values of all products and scales."""
     widths: Widths = section.widths
     count = widths.config.lanes // widths.steps
     for step in range(widths.steps):
@@ -208,7 +222,7 @@ def gather_specials(m: Module, section: Any, lanes: Sequence[ProductLane]) -> No
 
 
 def _scale_nan(section: Any, start: int, count: int) -> Value:
-    """Whether a scale of so many lanes is NaN."""
+    """1 if a scale of these lanes is NaN."""
     nan, config = section.i.scale_nan, section.widths.config
     if config.scale_blocks == 1:
         return nan
@@ -217,7 +231,7 @@ def _scale_nan(section: Any, start: int, count: int) -> Value:
 
 
 class ProductRows(Section):
-    """The first part of `Multipliers`: all but the last addition of each product."""
+    """First part of `Multipliers`: all except the last addition of each product."""
 
     def __init__(self, widths: Widths) -> None:
         self.widths = widths
@@ -232,12 +246,12 @@ class ProductRows(Section):
 
 
 def product_rows_shape(widths: Widths) -> data.ArrayLayout:
-    """The value `product_rows`: one for each lane."""
+    """The value `product_rows`: one per lane."""
     return data.ArrayLayout(ProductRowsLayout(widths), widths.config.lanes)
 
 
 class ProductSums(Section):
-    """The second part: that addition, and how many products are negative."""
+    """Second part of `Multipliers`: the last additions, and the number of negative products."""
 
     def __init__(self, widths: Widths) -> None:
         super().__init__(
@@ -264,3 +278,52 @@ class ProductSums(Section):
 
 
 PRODUCTS = whole_or_parts(Multipliers, ProductRows, ProductSums)
+
+
+def partial_sums_shape(row_bits: int, words: int) -> data.ArrayLayout:
+    """The value `partial_sums`: words whose sum, modulo 2^row_bits, is the block's."""
+    return data.ArrayLayout(row_bits, words)
+
+
+class PartialProducts(Section):
+    """Two's-complement codes, one format per operand, to words of the sum of their products.
+
+    The only special value is a NaN scale.
+
+    scales: True for operands with scales. extra: further values to write; `top_exponent` among
+    them is the exponent of both scales plus `bias`.
+    """
+
+    def __init__(
+        self,
+        widths: Widths,
+        row_bits: int,
+        scales: bool = True,
+        extra: Mapping[str, ShapeLike] | None = None,
+        bias: int = 0,
+    ) -> None:
+        self.widths, self.row_bits, self.scales, self.bias = widths, row_bits, scales, bias
+        values = block_values(widths)
+        names = ("a", "b", "scale_a", "scale_b") if scales else ("a", "b")
+        extra = dict(extra or {})
+        if scales:
+            extra |= {**scale_values(widths), "special": special_shape(widths)}
+        super().__init__(
+            {name: values[name] for name in names},
+            {"partial_sums": partial_sums_shape(row_bits, PARTIAL_SUMS[0]), **extra},
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        columns = Columns(m, "column", self.row_bits)
+        for a, b in zip(self.i.a, self.i.b, strict=True):
+            add_signed_product(columns, a, b)
+        columns.add_constant(self.widths.config.lanes * signed_constant(*self.widths.code_bits))
+        words = columns.reduce(PARTIAL_SUMS[0])
+        for word, value in zip(self.o.partial_sums, words, strict=True):
+            m.d.comb += word.eq(value)
+        if self.scales:
+            multiply_scales(m, self, self.widths, self.o.special[0].nan)
+        if "top_exponent" in self.writes:
+            m.d.comb += self.o.top_exponent.eq(self.o.scale + self.bias)
+        return m

@@ -8,13 +8,13 @@ from ...model.requantize import SUM_BITS
 from ..arithmetic.floats import (
     EXPONENT_BITS,
     FLOAT32_FRACTION,
+    FloatRounder,
     RunningLayout,
     SpecialLayout,
     special_of_float,
     unpack_float,
 )
 from ..arithmetic.multiply import Multiplier
-from ..arithmetic.round import FloatRounder
 from ..hierarchy import submodule
 from ..pipeline import Section
 
@@ -24,8 +24,9 @@ ROUNDED, RESULT = "rounded", "result"
 
 
 class ProductLayout(data.StructLayout):
-    """value = (-1)^sign x significand x 2^(exponent - bits + 1), or what is special of the scale;
-    an infinite one is multiplied by a zero where `zero` is set."""
+    """value = (-1)^sign x significand x 2^(exponent - bits + 1), or the special value of the scale;
+    an infinite scale multiplies a zero if `zero` is set.
+    """
 
     def __init__(self) -> None:
         super().__init__(
@@ -40,7 +41,7 @@ class ProductLayout(data.StructLayout):
 
 
 class SumToFloat(Section):
-    """The INT32 sum as a float32, RNE; its flags beside it."""
+    """The INT32 sum as a float32, RNE, with its flags."""
 
     def __init__(self, running: data.StructLayout) -> None:
         super().__init__({"running": running}, {"sum": RunningLayout()})
@@ -63,7 +64,7 @@ class SumToFloat(Section):
 
 
 class RescaleFloat(Section):
-    """The exact product of the float32 sum and the scale."""
+    """Exact product of the float32 sum and the scale."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -80,7 +81,7 @@ class RescaleFloat(Section):
             multiplier.a.eq(total.significand),
             multiplier.b.eq(scale.significand),
             product.significand.eq(multiplier.product),
-            # Of two numbers in [1, 2) the product's top bit counts twos.
+            # The product of two numbers in [1, 2) has a top bit that counts twos.
             product.exponent.eq(total.exponent + scale.exponent + 1),
             product.sign.eq(total.sign ^ scale.sign),
             product.zero.eq(~self.i.sum.c[: FLOAT32.bits - 1].any()),
@@ -90,9 +91,9 @@ class RescaleFloat(Section):
 
 
 class RoundProduct(Section):
-    """The product as a float32, RNE, or what a special scale makes of it: no flags then.
+    """The product as a float32, RNE, or the result of a special scale, without flags.
 
-    result: the name of the value.
+    result: name of the value.
     """
 
     def __init__(self, result: str) -> None:

@@ -22,15 +22,16 @@ from ...model.formats import FloatFormat
 from ...model.outputs import IntegerOutput
 from ...model.pipeline.widths import Widths
 from ..pipeline import Section
-from . import aligned, exact, fixed, float_tree, floored, fused, groups, integer
-from .convert import Convert
+from . import aligned, fixed, float_loop, float_tree, floored, fused, groups, integer
+from .block import BLOCK, BlockFactor
+from .convert import Convert, Narrow
 from .multiply import PRODUCTS, Decode
-from .narrow import Narrow
 
+EXACT = {**BLOCK, "factor": BlockFactor, **float_loop.SECTIONS}
 FAMILIES: dict[type[Accumulator], Mapping[str, Callable[..., Section]]] = {
-    Exact: exact.SECTIONS,
-    ExactMachine: exact.SECTIONS,
-    Int32: exact.SECTIONS,
+    Exact: EXACT,
+    ExactMachine: EXACT,
+    Int32: EXACT,
     Aligned: aligned.SECTIONS,
     Fused: fused.SECTIONS,
     Preset: fused.SECTIONS,
@@ -60,7 +61,7 @@ SHARED: dict[str, Callable[..., Section]] = {
 
 
 def build(widths: Widths) -> list[Section]:
-    """The sections of a unit, one for each of its `DotConfig.pipeline.sections`."""
+    """Sections of a unit, in the order of `DotConfig.pipeline.sections`."""
     config = widths.config
     family: Mapping[str, Callable[..., Section]] = integer.SECTIONS
     if not isinstance(config.out, IntegerOutput):

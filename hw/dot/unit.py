@@ -1,4 +1,4 @@
-"""DotUnit: the MX dot-product unit."""
+"""DotUnit, the MX dot-product unit, and its top module."""
 
 from typing import Any
 
@@ -7,19 +7,22 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...model.outputs import IntegerOutput, result_float
+from ...model.pipeline.delays import DEFAULT_DELAYS
 from ...model.pipeline.widths import Widths
 from ...model.trace import FLAG_NAMES
 from ...model.units.dot import DotConfig
 from ..hierarchy import submodule, used
 from ..pipeline import Admission, SectionChain, Token
 from ..result_queue import MovingQueue, ResultQueue
+from ..top import Top
 from .multiply import block_values
 from .sections import build
 
 
 class InputLayout(data.StructLayout):
-    """One block: codes of a and b (lane 0 lowest), their scales, the mode; c with `first`; which
-    of several dot products in flight it belongs to."""
+    """One block: codes of a and b (lane 0 lowest), their scales, the mode; c with `first`; the slot
+    of its dot product among several in flight.
+    """
 
     def __init__(self, config: DotConfig) -> None:
         c = 32 if config.load_c else 0
@@ -36,7 +39,7 @@ class ResultLayout(data.StructLayout):
 
 
 def slot_value(config: DotConfig) -> dict[str, ShapeLike]:
-    """The number of a dot product in flight, where there are several."""
+    """Number of a dot product in flight, for units with several."""
     return {"slot": config.slot_bits} if config.slot_bits else {}
 
 
@@ -84,28 +87,28 @@ class DotUnit(wiring.Component):
                     exact; round: RNE; convert: to F
     ==============  ===========================================================================
 
-    With E4M3 scales factor multiplies by both significands, 8 bits: the sum of a block before its
+    With E4M3 scales, factor multiplies by both significands, 8 bits: the sum of a block before its
     loop, or each product before largest.
 
-    Integer codes whose products are summed as they are (INT8 with `exact`, `int32`, `fixed`) have
-    no decoders and no lanes: multiply and compress take their partial products to few words, and
+    Integer codes whose products are summed directly (INT8 with `exact`, `int32`, `fixed`) have no
+    decoders and no lanes: multiply and compress reduce their partial products to a few words, and
     sum adds these.
 
-    P, span and the other widths are those of `model.pipeline.widths.Widths`. A register may stand
-    after every section; `config.pipeline` says where they do.
+    `model.pipeline.widths.Widths` defines P, span and the other widths. A register may stand after
+    every section; `config.pipeline` tells where.
 
-    A dot product is the blocks from `first` to `last`; its result comes `config.latency` cycles
-    after its last block was accepted, when nothing stalls. Blocks are accepted one per cycle; one
-    that needs the running value of its own product enters the loop `config.interval` cycles after
-    the block before, and until then waits in the registers before the loop and, when these are
+    A dot product is the blocks from `first` to `last`. Its result comes `config.latency` cycles
+    after its last block was accepted, when nothing stalls. Blocks are accepted one per cycle. A
+    block that needs the running value of its product enters the loop `config.interval` cycles after
+    the previous block. Until then it waits in the registers before the loop and, when these are
     full, at the input. Reset, at any moment, empties the unit.
 
-    With `config.interleave` above 1 so many dot products may be in flight. `slot` of a block and of
-    a result says which it is of; each has a running value of its own, and waits for that alone.
-    Where `interval` of them take turns, a block is taken every cycle. No block waits inside then:
-    it waits at the input, for its running value and for room for a result, and results that are
-    not taken gather in a queue of `latency` + 1. So no net goes from the output's `ready` to every
-    register. With `stops` they wait inside all the same.
+    `config.interleave` is the number of dot products that may be in flight. With more than one,
+    `slot` of a block and of a result names the dot product; each has its own running value, and
+    waits for nothing else. If `interval` of them take turns, a block is taken every cycle. Blocks
+    then wait at the input only, for their running value and for room for a result, and results that
+    are not taken gather in a queue of `latency` + 1: no net goes from the output's `ready` to every
+    register. With `stops` they wait inside as with one dot product.
 
     Ports:
 
@@ -136,10 +139,11 @@ class DotUnit(wiring.Component):
         return m
 
     def _run_on(self, m: Module, token: Token) -> None:
-        """The row that never stops: a block enters when it needs to wait for nothing, and there is
-        room for another result."""
+        """Chain that never stops: a block enters when its running value and room for a result are
+        there.
+        """
         shape, signature = ResultLayout(self.config), stream.Signature(ResultLayout(self.config))
-        # Where sections are cut finer, so are what stands before and behind them.
+        # With sections cut finer, the logic before and after them must be as fast.
         finer = self.config.is_cut_finer
         kind = MovingQueue if finer else ResultQueue
         queue = submodule(m, "results", kind(shape, self.config.latency + 1))
@@ -158,8 +162,8 @@ class DotUnit(wiring.Component):
     def _accept(self, m: Module) -> Token:
         """The input stream as a token, with its place in the promotion group.
 
-        starts: the running sum of a loop starts here. promotes: a partial sum that is kept apart
-        is added to c after this block.
+        starts: the running sum of a loop starts here. promotes: a partial sum that is kept apart is
+        added to c after this block.
         """
         payload = self.i.payload
         values = {name: payload[name] for name, _ in payload.shape()}
@@ -178,7 +182,9 @@ class DotUnit(wiring.Component):
 
     @staticmethod
     def _count_group(m: Module, token: Token, blocks: int, slots: int) -> None:
-        """A partial sum starts with every group of `blocks` blocks and is promoted at its end."""
+        """Start a partial sum with every group of `blocks` blocks, and promote it at the group's
+        end.
+        """
         slot = Value.cast(token.values.get("slot", Const(0, 1)))
         places = data.ArrayLayout(range(blocks), slots)
         place = Signal(places, name="group_place")
@@ -195,7 +201,9 @@ class DotUnit(wiring.Component):
             m.d.sync += place[slot].eq(here + 1)  # wraps: groups are powers of two
 
     def _deliver(self, m: Module, token: Token, o: Any) -> None:
-        """Results leave with the last block to the stream `o`; the tokens of others end here."""
+        """Pass results to the stream `o` with the last block; end the tokens of other
+        blocks here.
+        """
         payload, out = o.payload, result_float(self.config.out)
         result, last = token.values[result_name(self.config)], Value.cast(token.values["last"])
         c, flags = Value.cast(result.c), result.flags
@@ -215,13 +223,13 @@ class DotUnit(wiring.Component):
 
 
 def input_values(config: DotConfig) -> dict[str, ShapeLike]:
-    """The values that the sections find: of the block, and where it stands in its dot product."""
+    """Values that the first section reads: the block, and its place in the dot product."""
     control = {"c": 32, "first": 1, "last": 1, "starts": 1, "promotes": 1}
     return {**block_values(Widths(config)), **control, **slot_value(config)}
 
 
 def result_name(config: DotConfig) -> str:
-    """The value that leaves the last section: as it runs, or converted or requantised."""
+    """Name of the value that leaves the last section: running, converted or requantised."""
     out = config.out
     running = config.accumulator.running
     plain = out.format is None if isinstance(out, IntegerOutput) else out == running
@@ -229,7 +237,7 @@ def result_name(config: DotConfig) -> str:
 
 
 def row_of(config: DotConfig, stops: bool = True) -> SectionChain:
-    """The sections of a unit with their registers. stops: whether blocks wait in them."""
+    """Sections of a unit with their registers. stops: True if blocks wait in them."""
     outputs = (result_name(config), "last", *slot_value(config))
     sections, inputs = build(Widths(config)), input_values(config)
     decodes = config.is_cut_finer  # the choice is a section of its own there
@@ -240,10 +248,103 @@ def row_of(config: DotConfig, stops: bool = True) -> SectionChain:
 
 
 def section_values(config: DotConfig) -> dict[str, dict[str, ShapeLike]]:
-    """The values that leave each section of a unit, by names of section and value."""
+    """Values that leave each section of a unit, by names of section and value."""
     sections = [used(section) for section in build(Widths(config))]
     names = [part.name for part in config.pipeline.sections]
     return {name: section.writes for name, section in zip(names, sections, strict=True)}
 
 
 __all__ = ["DotUnit", "InputLayout", "ResultLayout", "row_of", "section_values"]
+
+
+INTEGER_RULE = "exact block sums in a running value of 32 bits, which saturates"
+SIDE_INPUTS = {
+    "zero_a": "zero point of the block's a",
+    "zero_b": "zero point of the block's b",
+    "multiplier": "factor of the result, used with in_last",
+    "shift": "right shift of the result, used with in_last",
+    "zero_out": "zero point of the result, used with in_last",
+    "result_scale": "float32 by which the sum is multiplied, used with in_last",
+    "micro_a": "micro-exponents of pairs of a, lanes 0 and 1 lowest",
+    "micro_b": "micro-exponents of pairs of b, lanes 0 and 1 lowest",
+}
+
+
+class DotTop(Top):
+    """A `DotUnit` with plain ports."""
+
+    name = "mxdot_dot"
+
+    def __init__(self, config: DotConfig) -> None:
+        super().__init__(config)
+        lanes = config.lanes
+        self.port("in_valid", 1, "in", "a block is offered")
+        self.port("in_ready", 1, "out", "the block offered is taken at this clock edge")
+        self.port("in_a", lanes * config.bits_a, "in", f"{lanes} codes of a, lane 0 lowest")
+        self.port("in_b", lanes * config.bits_b, "in", f"{lanes} codes of b, lane 0 lowest")
+        if config.scale_bits:
+            kind = "integer" if config.has_integers else config.scales.upper()
+            kind += " scale" if config.scale_blocks == 1 else " scales"
+            lowest = "" if config.scale_blocks == 1 else ", that of lane 0 lowest"
+            for side in "ab":
+                bits = config.scale_blocks * config.scale_bits
+                self.port(f"in_scale_{side}", bits, "in", f"{kind} of {side}{lowest}")
+        for name, width in config.side_inputs.items():
+            self.port(f"in_{name}", width, "in", SIDE_INPUTS[name])
+        if config.load_c:
+            kind = "INT32" if config.has_integers else "float32"
+            self.port("in_c", 32, "in", f"{kind} value to start from, used with in_first")
+        self.port("in_first", 1, "in", "first block of a dot product")
+        self.port("in_last", 1, "in", "last block of a dot product")
+        if config.slot_bits:
+            products = f"0 to {config.interleave - 1}"
+            self.port("in_slot", config.slot_bits, "in", f"which dot product in flight: {products}")
+        if config.mode_bits:
+            modes = ", ".join(f"{i} {f}" for i, f in enumerate(config.formats_text.split(",")))
+            self.port("in_mode", config.mode_bits, "in", f"formats of a and b: {modes}")
+        self.port("out_valid", 1, "out", "a result is offered")
+        self.port("out_ready", 1, "in", "the result offered is taken at this clock edge")
+        self.port("out_result", config.out.bits, "out", f"result, {config.out.name}")
+        if config.slot_bits:
+            self.port("out_slot", config.slot_bits, "out", "which dot product it is of")
+        if config.status:
+            for name in FLAG_NAMES:
+                self.port(f"out_{name}", 1, "out", f"status flag: {name}")
+
+    def unit(self) -> DotUnit:
+        return DotUnit(self.config)
+
+    def connect(self, m: Module, unit: DotUnit, port: dict[str, Signal]) -> None:
+        block, result = unit.i.payload, unit.o.payload
+        for name, field in block.shape():
+            if field.width:
+                m.d.comb += block[name].eq(port[f"in_{name}"])
+        for name, _ in result.flags.shape():
+            m.d.comb += port[f"out_{name}"].eq(result.flags[name])
+        m.d.comb += [
+            unit.i.valid.eq(port["in_valid"]),
+            port["in_ready"].eq(unit.i.ready),
+            port["out_valid"].eq(unit.o.valid),
+            unit.o.ready.eq(port["out_ready"]),
+            port["out_result"].eq(result.result),
+        ]
+        if "out_slot" in port:
+            m.d.comb += port["out_slot"].eq(result.slot)
+
+    def facts(self) -> list[tuple[str, str]]:
+        config: DotConfig = self.config
+        rule = INTEGER_RULE if config.has_integers else config.accumulator.rule
+        chained = f"{config.interval} cycles between chained blocks of one dot product"
+        interleave = f"{config.interleave} dot products in flight, told apart by in_slot"
+        placed = f"those of {config.delays} place the registers"
+        return [
+            ("formats", config.formats_text),
+            ("accumulator", f"{config.accumulator}: {rule}"),
+            ("lanes", str(config.lanes)),
+            ("output", config.out.name),
+            ("latency", f"{config.latency} cycles from the last block to the result"),
+            ("interval", chained),
+            *([("interleave", interleave)] if config.interleave > 1 else []),
+            *([("delays", placed)] if config.delays != DEFAULT_DELAYS else []),
+            ("registers", config.pipeline.path),
+        ]

@@ -1,5 +1,6 @@
-"""The window through which the loop of one addition looks at c (float_loop.py): its places, and the
-values that pass between the sections."""
+"""The window that shows c to the loop of one addition (float_loop.py): its places, and the values
+between the sections.
+"""
 
 from amaranth.hdl import ShapeLike, signed
 from amaranth.lib import data
@@ -10,49 +11,49 @@ from ..arithmetic.floats import EXPONENT_BITS
 
 
 class Window:
-    """The places of the window of a unit; `sum_bits` of |S|, `running` the format of c."""
+    """Places of a unit's window. `sum_bits`: width of |S|. `running`: format of c."""
 
     def __init__(self, sum_bits: int, running: FloatFormat = FLOAT32) -> None:
         self.sum_bits, self.running = sum_bits, running
 
     @property
     def significand_bits(self) -> int:
-        """Of c."""
+        """Width of the significand of c."""
         return self.running.significand_bits
 
     @property
     def below(self) -> int:
-        """Places below the grid."""
+        """Number of places below the grid."""
         return self.significand_bits + 1
 
     @property
     def row_bits(self) -> int:
-        """Of the rows that are added: S, c below place n + 1, and a sign."""
+        """Width of the rows to add: S, c below place n + 1, and a sign."""
         return self.sum_bits + 3
 
     @property
     def cut(self) -> int:
-        """The first place above the addition."""
+        """First place above the addition."""
         return self.sum_bits + 1
 
     @property
     def top(self) -> int:
-        """The highest place."""
+        """Highest place."""
         return self.sum_bits + self.significand_bits
 
     @property
     def bits(self) -> int:
-        """Of the whole window."""
+        """Width of the whole window."""
         return self.top + 1 + self.below
 
     @property
     def count_bits(self) -> int:
-        """Of the number of leading zeros."""
+        """Width of the number of leading zeros."""
         return self.bits.bit_length()
 
     @property
     def distance_bits(self) -> int:
-        """Of the distance of a c in the window from its top."""
+        """Width of the distance of a c in the window from its top."""
         return (self.bits - 1).bit_length()
 
     @property
@@ -62,19 +63,19 @@ class Window:
 
 
 def window_of(widths: Widths) -> Window:
-    """That of a unit, for sums times the significands of their scales."""
+    """Window of a unit, for sums times the significands of their scales."""
     return Window(widths.sum_bits + widths.factor_bits, widths.running)
 
 
 class ReachLayout(data.StructLayout):
-    """Where c lies: `above` the window, `below` place -3, or even `outside` at the window's end."""
+    """Place of c: `above` the window, `below` place -3, or `outside` past the window's end."""
 
     def __init__(self) -> None:
         super().__init__({"above": 1, "below": 1, "outside": 1})
 
 
 class TotalLayout(data.StructLayout):
-    """The digits of c + S in the window, two's complement with the sign `negative`."""
+    """Digits of c + S in the window, two's complement with the sign `negative`."""
 
     def __init__(self, window: Window) -> None:
         super().__init__({"digits": window.bits, "negative": 1})
@@ -88,32 +89,38 @@ class BlocksLayout(data.StructLayout):
 
 
 class RangeLayout(data.StructLayout):
-    """A block's sum beside the range of a float32: too large, and on which side; digits that went
-    below its last one, or with them, from a sum that is subnormal or zero."""
+    """A block's sum against a float32's range.
+
+    overflow, negative: it is too large, and its sign. underflow: a subnormal or zero sum lost
+    digits below the last place, or with them.
+    """
 
     def __init__(self) -> None:
         super().__init__({"overflow": 1, "negative": 1, "underflow": 1})
 
 
 def range_value(widths: Widths) -> dict[str, ShapeLike]:
-    """The value `range`, where a block's sum may leave that of a float32."""
+    """The value `range`, for a block's sum that may leave the range of a float32."""
     leaves = widths.config.accumulator.alignment_bits is not None and widths.sum_leaves_float32
     return {"range": RangeLayout()} if leaves else {}
 
 
 STICKY_LANES = 8
-"""Of which the finer sections of an alignment say together whether a digit was lost."""
+"""Lanes that share a bit of `sticky` in the finer sections of an alignment."""
 
 
 def sticky_bits(widths: Widths) -> int:
-    """Of the value `sticky` that the loop reads: whether digits were lost before the sum."""
+    """Width of `sticky`, which the loop reads: digits were lost before the sum."""
     parted = widths.config.is_cut_finer and not widths.sum_is_cut
     return max(1, widths.config.lanes // STICKY_LANES) if parted else 1
 
 
 class SignificandLayout(data.StructLayout):
-    """A total normalised: significand, guard and sticky of what is discarded, of its magnitude less
-    one digit where it is negative; exponent: the biased field, 1 at least. zero: it is 0."""
+    """A normalised total: significand, guard and sticky of its magnitude, less one digit if
+    negative.
+
+    exponent: biased field, at least 1. zero: the total is 0.
+    """
 
     def __init__(self, window: Window) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""mxdot.hw.matmul: a matrix unit, an array of dot units behind AXI4-Stream and AXI4-Lite."""
+"""mxdot.hw.matmul: a matrix unit, an array of dot units with AXI4-Stream and AXI4-Lite."""
 
 from .unit import MatmulUnit
 

@@ -15,9 +15,9 @@ from ..hierarchy import submodule
 
 
 class RecordLayout(data.StructLayout):
-    """A block as it is in the stream: its codes, element 0 lowest, then its scales.
+    """A block in the stream: its codes, element 0 lowest, then its scales.
 
-    padding: bits that nobody reads, up to a whole byte; absent where there are none.
+    padding: unused bits up to a whole byte; absent if there are none.
     """
 
     def __init__(self, dot: DotConfig, bits: int) -> None:
@@ -28,9 +28,9 @@ class RecordLayout(data.StructLayout):
 
 
 class StepLayout(data.StructLayout):
-    """A block of A for each row, a block of B for each column; initial values with `first`.
+    """A block of A per row, a block of B per column; initial values with `first`.
 
-    slot: which of the tiles that take turns it is of.
+    slot: number of the step's tile among tiles that take turns.
     """
 
     def __init__(self, config: MatmulConfig) -> None:
@@ -49,7 +49,7 @@ class StepLayout(data.StructLayout):
 
 
 class TileLayout(data.StructLayout):
-    """The results of a tile, row by row, and the flags that any of them raised."""
+    """Results of a tile, row by row, and the flags that any of them raised."""
 
     def __init__(self, config: MatmulConfig) -> None:
         units = config.rows * config.columns
@@ -58,10 +58,10 @@ class TileLayout(data.StructLayout):
 
 
 class DotArray(wiring.Component):
-    """`rows` x `columns` dot units; the one in row r and column s multiplies a[r] and b[s].
+    """`rows` x `columns` dot units; the unit in row r and column s multiplies a[r] and b[s].
 
-    The units are in step: what they do in a cycle depends on the handshakes alone, which all of
-    them share, so one of them speaks for all.
+    The units share their handshakes, and nothing else decides what they do in a cycle: they are in
+    step, and one unit's `ready` and `valid` speak for all.
 
     Ports:
 
@@ -115,5 +115,5 @@ class DotArray(wiring.Component):
             m.d.comb += block.c.eq(step.c[r * self.config.columns + s])
 
     def _scales(self, record: data.View) -> Value:
-        """Those of a block, as a dot unit takes them: without the zeros above."""
+        """Scales of a block as a dot unit takes them: without the zeros above."""
         return Cat(scale[: self.config.dot.scale_bits] for scale in record.scale)

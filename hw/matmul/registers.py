@@ -1,4 +1,4 @@
-"""The registers behind AXI4-Lite, made from the map in `model.units.matmul.registers`."""
+"""The registers on AXI4-Lite, from the map in `model.units.matmul.registers`, and the counters."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -8,6 +8,7 @@ from ...model.trace import FLAG_NAMES
 from ...model.units.matmul.config import MatmulConfig
 from ...model.units.matmul.registers import (
     CONFIGURED,
+    COUNTER_BITS,
     COUNTERS,
     REGISTERS,
     WRITE_ERRORS,
@@ -15,31 +16,91 @@ from ...model.units.matmul.registers import (
     word,
 )
 from .axi import OKAY, SLVERR, WORD_BITS, AxiLite
-from .counters import CountersLayout
-from .loop import TilesLayout
+from .control import TilesLayout
 
-NO_ERRORS = {"busy", "done", *WRITE_ERRORS}  # none that others tell the registers of
+
+class CountersLayout(data.StructLayout):
+    """Counters of the registers, by name."""
+
+    def __init__(self) -> None:
+        super().__init__(dict.fromkeys(COUNTERS, COUNTER_BITS))
+
+
+class Counters(wiring.Component):
+    """Counts each cycle under exactly one name; the register map describes the names.
+
+    Ports:
+
+    - `clear` in, 1 bit: all counters to 0
+    - `running` in, 1 bit: the cycle belongs to a job, which the next six describe
+    - `step` in, 1 bit: the array takes a step
+    - `tail` in, 1 bit: the array has taken the last step
+    - `held` in, 1 bit: a step is offered and not taken
+    - `blocked` in, 1 bit: results at the array's output wait
+    - `no_a` in, 1 bit: no step of A is there
+    - `no_b` in, 1 bit: no step of B is there
+    - `discarded_a`, `discarded_b`, `discarded_d` in, `discarded_bits`: bytes of each stream
+      discarded in this cycle
+    - `values` out, `CountersLayout`: the counters
+    """
+
+    clocked = True
+
+    def __init__(self, discarded_bits: int) -> None:
+        self.discarded_bits = discarded_bits
+        events = ("clear", "running", "step", "tail", "held", "blocked", "no_a", "no_b")
+        sides = ("discarded_a", "discarded_b", "discarded_d")
+        super().__init__(
+            {name: In(1) for name in events}
+            | {name: In(discarded_bits) for name in sides}
+            | {"values": Out(CountersLayout())}
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        values = self.values
+        with m.If(self.running):
+            m.d.sync += values.CYCLES.eq(values.CYCLES + 1)
+            for chosen, name in (
+                (m.If(self.step), "STEPS"),
+                (m.Elif(self.tail), "TAIL"),
+                (m.Elif(self.held & self.blocked), "WAIT_DRAIN"),
+                (m.Elif(self.held), "WAIT_UNIT"),
+                (m.Elif(self.no_a), "WAIT_A"),
+                (m.Elif(self.no_b), "WAIT_B"),
+                (m.Else(), "WAIT_D"),
+            ):
+                with chosen:
+                    m.d.sync += values[name].eq(values[name] + 1)
+        for side in ("a", "b", "d"):
+            total = values[f"DISCARDED_{side.upper()}"]
+            m.d.sync += total.eq(total + getattr(self, f"discarded_{side}"))
+        with m.If(self.clear):
+            m.d.sync += values.eq(0)
+        return m
+
+
+NO_ERRORS = {"busy", "done", *WRITE_ERRORS}  # bits of STATUS that are no input
 ERRORS = tuple(f.name for f in REGISTERS["STATUS"].fields if f.name not in NO_ERRORS)
 STATUS_BITS = max(f.low for f in REGISTERS["STATUS"].fields) + 1
 DONE = REGISTERS["STATUS"].field("done").low  # errors lie above it, busy below
 
 
 class Registers(wiring.Component):
-    """What software writes and reads, each in the cycle before its response.
+    """Registers that software writes and reads, each in the cycle before its response.
 
     Ports:
 
     - `bus` in, AXI4-Lite: its `ready` and `valid` come from registers
-    - `tiles` out, `TilesLayout`: the tiles that software chose
-    - `mode` out, 8 bits: the format pair that it chose
-    - `use_d` out, 1 bit: it wants initial values
-    - `start` out, 1 bit: its command to start, for a cycle; a reset wins
-    - `reset` out, 1 bit: its command to reset, for a cycle
+    - `tiles` out, `TilesLayout`: tiles of the job
+    - `mode` out, 8 bits: format pair of the job
+    - `use_d` out, 1 bit: the job has initial values
+    - `start` out, 1 bit: command to start, for a cycle; a reset wins
+    - `reset` out, 1 bit: command to reset, for a cycle
     - `busy` in, 1 bit: a job is under way
     - `done` in, 1 bit: a job has ended, for a cycle
-    - `errors` in, a bit for each of `ERRORS`: what happened, for a cycle; those of
-      writes are found here
-    - `flags` in, a bit for each of `FLAG_NAMES`: flags of the results
+    - `errors` in, a bit per name in `ERRORS`: errors, for a cycle, without errors of writes
+    - `flags` in, a bit per name in `FLAG_NAMES`: flags of the results
     - `counters` in, `CountersLayout`: the counters
     - `irq` out, 1 bit: interrupt
     """
@@ -103,7 +164,7 @@ class Registers(wiring.Component):
         return m
 
     def _keep_status(self, m: Module, status: Signal, cleared: Value, refused: dict) -> None:
-        """The sticky bits: what is raised in the cycle of its clearing stays."""
+        """Update the sticky bits. A bit raised in the cycle of its clearing stays."""
         raised = Signal(STATUS_BITS)
         for name, source in [*((name, self.errors[name]) for name in ERRORS), *refused.items()]:
             m.d.comb += raised[REGISTERS["STATUS"].field(name).low].eq(source)
@@ -111,7 +172,7 @@ class Registers(wiring.Component):
         m.d.sync += status.eq((status & ~cleared) | raised)
 
     def _read(self, m: Module, words: dict[str, Value]) -> None:
-        """Reads: one at a time, the word in a register."""
+        """Answer reads one at a time, with the word in a register."""
         bus = self.bus
         m.d.comb += bus.arready.eq(~bus.rvalid)
         with m.If(bus.rready):
@@ -128,7 +189,7 @@ class Registers(wiring.Component):
     def _write(
         self, m: Module, stored: dict[str, Value]
     ) -> tuple[Value, Value, dict[str, Value], dict[str, Value]]:
-        """(word, mask of its bits, which register is written in this cycle, which error it has)."""
+        """(word, mask of its bits, write strobe per register, error bits of the write)."""
         bus = self.bus
         address = Signal(len(bus.awaddr) - 2)
         value_in = Signal(WORD_BITS)

@@ -1,4 +1,4 @@
-"""A ring of steps in a memory, out of which a panel can be read again."""
+"""A ring of steps in a memory, which can give a panel again."""
 
 from typing import Any
 
@@ -10,17 +10,17 @@ from ..hierarchy import submodule
 
 
 class StepMemory(wiring.Component):
-    """`capacity` words: one write port, one read port with a register behind it.
+    """`capacity` words with one write port and one read port, which has an output register.
 
-    A module of its own, for a compiled memory to take its place.
+    A module of its own, so that a compiled memory can replace it.
 
     Ports:
 
     - `write` in, 1 bit: write at this clock edge
-    - `write_address` in, bits of an index below `capacity`: where
-    - `write_data` in, `word_bits`: what
+    - `write_address` in, bits of an index below `capacity`
+    - `write_data` in, `word_bits`
     - `read` in, 1 bit: read at this clock edge
-    - `read_address` in, bits of an index below `capacity`: where
+    - `read_address` in, bits of an index below `capacity`
     - `read_data` out, `word_bits`: the word, after the clock edge at which `read` was set
     """
 
@@ -57,7 +57,8 @@ class StepMemory(wiring.Component):
 
 
 class StepBuffer(wiring.Component):
-    """First in, first out, `capacity` (a power of two) words; or out repeatedly.
+    """First-in-first-out buffer of `capacity` (a power of two) words that can give words
+    repeatedly.
 
     ::
 
@@ -72,7 +73,7 @@ class StepBuffer(wiring.Component):
     - `o` out, stream of `word_bits`: words
     - `fetch` out, 1 bit: a word leaves the memory for `o` at this clock edge
     - `keep` in, 1 bit: this word stays, to be read again
-    - `rewind` in, 1 bit: the next word fetched is the oldest that stayed; with `keep`
+    - `rewind` in, 1 bit: the next word to fetch is the oldest that stayed; with `keep`
     """
 
     clocked = True
@@ -122,10 +123,10 @@ class StepBuffer(wiring.Component):
 
 
 def tile_buffer(m: Module, tiles: Any, capacity: int, idle: Value) -> Any:
-    """The stream `tiles` behind a buffer of so many; as it is of none.
+    """The stream `tiles` through a buffer of this size; unchanged for size 0.
 
-    Tiles that take turns begin together and end together: their initial values are wanted, and
-    their results come, cycle after cycle, and travel row by row while other steps are multiplied.
+    Tiles that take turns begin together and end together. Their initial values are wanted, and
+    their results come, cycle after cycle; both travel row by row while other steps are multiplied.
     """
     if not capacity:
         return tiles

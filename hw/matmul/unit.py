@@ -1,21 +1,22 @@
-"""MatmulUnit: an array of dot units that multiplies matrices in tiles."""
+"""MatmulUnit, an array of dot units that multiplies matrices in tiles, and its top module."""
+
+import textwrap
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ...model.pipeline.delays import DEFAULT_DELAYS
 from ...model.trace import FLAG_NAMES
 from ...model.units.matmul.config import MatmulConfig
-from ...model.units.matmul.registers import START_ERRORS, STREAM_ERRORS
-from ..hierarchy import submodule
+from ...model.units.matmul.registers import REGISTERS, SCALE_FIELDS, START_ERRORS, STREAM_ERRORS
+from ..hierarchy import submodule, used
+from ..top import Top
 from .array import DotArray
 from .axi import AxiLite, AxiStream
-from .control import Control
-from .counters import Counters
-from .initial import Initial
-from .loop import JobLayout
-from .operand import Operand
-from .registers import Registers
+from .control import Control, JobLayout
+from .operand import Initial, Operand
+from .registers import Counters, Registers
 from .results import Results
 
 
@@ -42,17 +43,17 @@ class MatmulUnit(wiring.Component):
                                   | c_bytes
                               m_axis_c            s_axil -> Registers -> Control, Counters; irq
 
-    n are the scales of a block, of a byte each; lanes x bits is rounded up to whole bytes.
+    n is the number of scales of a block, a byte each; lanes x bits is rounded up to whole bytes.
 
     Each box goes on as soon as it can: panels are loaded while others are multiplied, a tile is
-    sent while the next one is computed. Two cycles after its words were taken a step is at the
-    array, which takes one every cycle (`dot.interval` cycles within a tile, if that is more).
+    sent while the next one is computed. A step is at the array two cycles after its words were
+    taken. The array takes a step every cycle (every `dot.interval` cycles within a tile).
 
-    With `dot.interleave` above 1 tiles of a row take turns, so that the loop of a deep accumulator
+    With `dot.interleave` above 1, tiles of a row take turns, so that the loop of a deep accumulator
     is busy: a step of A is held for all tiles of a group, each has a slot of the dot units, and
-    buffers of tiles stand before Drain and behind Collect.
+    buffers of tiles stand before Drain and after Collect.
 
-    Ports (docs/matmul.md says what travels over them):
+    Ports (docs/matmul.md describes their packets):
 
     - `s_axil` in, AXI4-Lite: the registers
     - `s_axis_a` in, AXI4-Stream of `a_bytes`: steps of A
@@ -101,7 +102,7 @@ class MatmulUnit(wiring.Component):
         return m
 
     def _job(self, m: Module, registers: Registers, control: Control) -> Value:
-        """What the other parts hear of bus, registers and control."""
+        """Job for the other parts, from bus, registers and control."""
         job = Signal(JobLayout())
         wiring.connect(m, wiring.flipped(self.s_axil), registers.bus)
         m.d.comb += [
@@ -119,7 +120,7 @@ class MatmulUnit(wiring.Component):
         return job
 
     def _source(self, m: Module, side: str, job: Value, registers: Registers) -> Operand | Initial:
-        """The part behind an operand's stream."""
+        """Part that receives an operand's stream."""
         config = self.config
         if side == "d":
             widths = config.stream_bytes("d"), config.unit_bytes("d")
@@ -136,7 +137,7 @@ class MatmulUnit(wiring.Component):
     def _join(
         self, m: Module, sources: dict, array: DotArray, registers: Registers, job: Value
     ) -> Value:
-        """Offer a step when all it needs is there; whether the array takes one."""
+        """Offer a step when all its parts are there; return 1 if the array takes one."""
         a, b = sources["a"], sources["b"]
         step, takes = array.i.payload, Signal(name="step")
         m.d.comb += [
@@ -164,7 +165,7 @@ class MatmulUnit(wiring.Component):
         return takes
 
     def _take_turns(self, m: Module, a: Operand, step: Value, takes: Value, job: Value) -> None:
-        """A step of A stays for all tiles of a group, each of which has its turn."""
+        """Hold a step of A for all tiles of a group, one after the other."""
         turn = Signal(range(self.config.dot.interleave), name="turn")
         last = Signal(name="last_turn")
         m.d.comb += [
@@ -181,7 +182,7 @@ class MatmulUnit(wiring.Component):
     def _give(
         m: Module, array: DotArray, results: Results, registers: Registers, job: Value
     ) -> None:
-        """Tiles leave; the register FLAGS gathers what they raised."""
+        """Pass tiles on; the register FLAGS gathers the flags that they raised."""
         tile, flags = array.o.payload, Signal(len(FLAG_NAMES), name="flags")
         m.d.comb += [
             results.i.payload.eq(tile.result),
@@ -196,7 +197,7 @@ class MatmulUnit(wiring.Component):
 
     @staticmethod
     def _report(m: Module, sources: dict, registers: Registers, control: Control) -> None:
-        """Errors to STATUS; those of a stream end the job."""
+        """Report errors in STATUS; an error of a stream ends the job."""
         m.d.comb += registers.errors.eq(0)
         for name in START_ERRORS:
             m.d.comb += registers.errors[name].eq(control.refused[name])
@@ -212,7 +213,7 @@ class MatmulUnit(wiring.Component):
     def _count(
         m: Module, sources: dict, array: DotArray, step: Value, registers: Registers, job: Value
     ) -> None:
-        """What this cycle goes to."""
+        """Count this cycle."""
         widest = max(len(source.discarded) for source in sources.values())
         counters = submodule(m, "counters", Counters(widest))
         all_taken = Signal()
@@ -233,3 +234,100 @@ class MatmulUnit(wiring.Component):
         ]
         for side, source in sources.items():
             m.d.comb += getattr(counters, f"discarded_{side}").eq(source.discarded)
+
+
+STREAMS = {
+    "s_axis_a": "blocks of A",
+    "s_axis_b": "blocks of B",
+    "s_axis_d": "initial values of C",
+    "m_axis_c": "results",
+}
+SIGNALS = {
+    "tdata": "lowest byte first",
+    "tkeep": "bytes that are there; all but in the packet's last beat",
+    "tlast": "last beat of a job's packet",
+    "tvalid": "a beat is offered",
+    "tready": "the beat offered is taken at this clock edge",
+}
+CHANNELS = {
+    "aw": "write address",
+    "w": "write data",
+    "b": "write response",
+    "ar": "read address",
+    "r": "read data",
+}
+
+
+def meaning(port: str) -> str:
+    """Meaning of a port, by the names of AXI."""
+    if port == "irq":
+        return "interrupt, active high: an enabled bit of STATUS is set"
+    interface, _, signal = port.rpartition("_")
+    if interface == "s_axil":
+        channel = max((c for c in CHANNELS if signal.startswith(c)), key=len)
+        return f"AXI4-Lite, {CHANNELS[channel]}"
+    return f"{STREAMS[interface]}: {SIGNALS[signal]}"
+
+
+class MatmulTop(Top):
+    """A `MatmulUnit` with ports in AXI's names."""
+
+    name = "mxdot_matmul"
+    clock = "aclk"
+    reset = "aresetn"
+
+    def __init__(self, config: MatmulConfig) -> None:
+        super().__init__(config)
+        unit = used(self.unit())
+        for path, member, value in unit.signature.flatten(unit):
+            name = "_".join(map(str, path))
+            self.port(name, len(value), "in" if member.flow is In else "out", meaning(name))
+
+    def unit(self) -> MatmulUnit:
+        return MatmulUnit(self.config)
+
+    def connect(self, m: Module, unit: MatmulUnit, port: dict[str, Signal]) -> None:
+        for path, member, value in unit.signature.flatten(unit):
+            outside = port["_".join(map(str, path))]
+            m.d.comb += value.eq(outside) if member.flow is In else outside.eq(value)
+
+    def facts(self) -> list[tuple[str, str]]:
+        config: MatmulConfig = self.config
+        dot = config.dot
+        streams = ", ".join(
+            f"{side.upper()} {config.stream_bytes(side)}" for side in (*config.inputs, "c")
+        )
+        turns = f"up to {dot.interleave} tiles of a row take turns, in groups of {config.group}"
+        scales = (
+            f"{dot.scales.upper()}, {dot.scale_blocks} of a block: for {dot.scale_block} elements"
+        )
+        placed = f"those of {dot.delays} place the dot units' registers"
+        return [
+            ("array", f"{config.rows} rows x {config.columns} columns of dot units"),
+            ("formats", dot.formats_text),
+            ("accumulator", f"{dot.accumulator}: {dot.accumulator.rule}"),
+            ("lanes", f"{dot.lanes}, the block size"),
+            *([("scales", scales)] if dot.has_own_scales else []),
+            ("output", config.out.name),
+            ("depth", f"{config.depth} blocks of K up to which a panel of A is sent once"),
+            ("streams", f"{streams} bytes a beat"),
+            ("latency", f"{dot.latency} cycles from a tile's last step to its results"),
+            ("interval", f"{dot.interval} cycles between the steps of a tile"),
+            *([("interleave", turns)] if dot.interleave > 1 else []),
+            *([("delays", placed)] if dot.delays != DEFAULT_DELAYS else []),
+            *_register_map(config),
+        ]
+
+
+def _register_map(config: MatmulConfig) -> list[tuple[str, str]]:
+    """A line per register."""
+    absent = () if config.dot.has_own_scales else SCALE_FIELDS
+    lines = [("", ""), ("registers", "offset, name, fields, meaning; counters' high words follow")]
+    for register in REGISTERS.values():
+        if register.name.endswith("_HIGH"):
+            continue
+        there = [field for field in register.fields if field.name not in absent]
+        fields = ", ".join(f"{field.name} [{field.bits}]" for field in there)
+        text = f"0x{register.offset:02X} {register.name}: {fields}"
+        lines += [("", line) for line in textwrap.wrap(text, 100, subsequent_indent="     ")]
+    return lines

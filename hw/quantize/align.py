@@ -1,4 +1,7 @@
-"""A value moved onto the grid of its element, with the bits that decide its rounding."""
+"""A value moved onto the grid of its element, with the bits that decide its rounding.
+
+With micro-exponents, every two elements are aligned as one and then halved or not.
+"""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike, signed
 from amaranth.lib import data, wiring
@@ -8,10 +11,76 @@ from ...model.units.quantize import PAIR, QuantizeConfig
 from ..arithmetic.shift import ShiftRight
 from ..hierarchy import submodule
 from ..pipeline import Section
-from .aligned import AlignedLayout
-from .micro import MicroExponent
 from .scale import base_shape
 from .widths import LaneWidths, select
+
+
+class AlignedLayout(data.StructLayout):
+    """magnitude = (significand + discarded) x 2^field in units of the element format's last place.
+
+    significand: hidden one included; at the low end for a format with fewer mantissa bits than
+    others. discarded: the fraction below, in 32 places, or a guard bit above a sticky bit.
+    """
+
+    def __init__(self, config: QuantizeConfig) -> None:
+        widths = LaneWidths(config)
+        super().__init__(
+            {
+                "significand": widths.significand_bits,
+                "discarded": widths.discarded_bits,
+                "field": widths.field_bits,
+                "sign": 1,
+                "nan": 1,
+                "infinite": 1,
+            }
+        )
+
+
+class MicroExponent(wiring.Component):
+    """Halves two elements, or leaves them on the finer of two grids; combinational.
+
+    An integer that reaches the block's grid has a field of one on the grid that is half as wide. If
+    the largest magnitude of the two has a smaller exponent than the block's scale, neither reaches
+    it, and the micro-exponent is one. NaN and infinities count as zero.
+
+    Ports:
+
+    - `i` in, `AlignedLayout` for both: aligned one place below the block's scale
+    - `micro` out, 1 bit: the code of the micro-exponent
+    - `o` out, `AlignedLayout` for both: under scale and micro-exponent
+    """
+
+    def __init__(self, config: QuantizeConfig) -> None:
+        self.config = config
+        pair = data.ArrayLayout(AlignedLayout(config), PAIR)
+        super().__init__({"i": In(pair), "micro": Out(1), "o": Out(pair)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        reaches = [one.field.any() & ~one.nan & ~one.infinite for one in self.i]
+        m.d.comb += self.micro.eq(~Cat(reaches).any())
+        for index in range(PAIR):
+            one, out = self.i[index], self.o[index]
+            m.d.comb += out.eq(one)
+            with m.If(~self.micro):
+                self._halve(m, one, out)
+        return m
+
+    def _halve(self, m: Module, one: data.View, out: data.View) -> None:
+        """Halve `one`: a normal element lowers its field, others move right."""
+        digits = Cat(one["discarded"], one["significand"])
+        halved = Signal(len(digits))
+        m.d.comb += halved.eq(digits >> 1)
+        if self.config.rounding == "nearest_even":  # the last digit is sticky
+            m.d.comb += halved[0].eq(digits[:2].any())
+        discarded = len(Value.cast(one["discarded"]))
+        with m.If(Value.cast(one["field"]).any()):
+            m.d.comb += out["field"].eq(one["field"] - 1)
+        with m.Else():
+            m.d.comb += [
+                Value.cast(out["discarded"]).eq(halved[:discarded]),
+                out["significand"].eq(halved[discarded:]),
+            ]
 
 
 class ElementAligner(wiring.Component):
@@ -20,12 +89,11 @@ class ElementAligner(wiring.Component):
     Ports:
 
     - `value` in, bits of `LaneWidths.aligned`: a float
-    - `base` in, as `SharedScale` makes it: the block's exponent field
-    - `mode` in, `config.mode_bits`: which format
-    - `o` out, `AlignedLayout`: of NaN and infinities only sign, nan and infinite are
-      meaningful
+    - `base` in, `base_shape`: the block's exponent field, from `SharedScale`
+    - `mode` in, `config.mode_bits`: number of the format
+    - `o` out, `AlignedLayout`: NaN and infinities set only sign, nan and infinite
 
-    of: the format by name, where a unit has aligners of each.
+    of: name of the format, in a unit with an aligner per format.
     """
 
     def __init__(self, config: QuantizeConfig, of: str | None = None) -> None:
@@ -61,7 +129,7 @@ class ElementAligner(wiring.Component):
     def _normalize(
         self, m: Module, value: Value, distance: Value, inside: Value
     ) -> tuple[Value, Value]:
-        """(`value` shifted left until its top bit is one, at most by `distance`; the amount)."""
+        """(`value` shifted left until its top bit is one, at most by `distance`; shift amount)."""
         levels = LaneWidths(self.config).left_bits
         most = 2**levels - 1
         limit = Signal(levels, name="limit")
@@ -107,18 +175,20 @@ class ElementAligner(wiring.Component):
 
 
 def elements_shape(config: QuantizeConfig) -> data.ArrayLayout:
-    """The value `elements`: one for each lane."""
+    """The value `elements`: one per lane."""
     return data.ArrayLayout(AlignedLayout(config), config.lanes)
 
 
 def quotient_base(config: QuantizeConfig, mode: Value) -> ValueLike:
-    """The base of quotients: the exponent field of the element format's smallest exponent."""
+    """Base of quotients: the exponent field of the element format's smallest exponent."""
     bias = LaneWidths(config).quotient.bias
     return select(config.formats, mode, lambda fmt: fmt.emin + bias)
 
 
 class AlignElements(Section):
-    """An aligner for each lane; with micro-exponents what makes one of every two. of: as there."""
+    """An aligner per lane; with micro-exponents a `MicroExponent` per two lanes. of: see
+    `ElementAligner`.
+    """
 
     def __init__(self, config: QuantizeConfig, of: str | None = None) -> None:
         self.config, self.of = config, of

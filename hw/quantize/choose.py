@@ -1,30 +1,235 @@
-"""The format of a block: errors of each, their squares and sums, and the least."""
+"""A unit that chooses a block's format: what it makes per format, and the least error.
 
-from amaranth.hdl import Cat, Const, Module, Mux, ShapeLike, Signal
+Values of one format carry its number: `scale0`, `elements0` and `codes0` belong to the first.
+"""
+
+from collections.abc import Mapping
+
+from amaranth.hdl import Cat, Const, Module, Mux, ShapeLike, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...model.formats import E8M0, ElementFormat, IntegerFormat
+from ...model.lfsr import WORD_BITS
 from ...model.units.quantize import QuantizeConfig
+from ..arithmetic.multiply import Square
 from ..arithmetic.shift import ShiftRight
-from ..arithmetic.square import Square
 from ..hierarchy import submodule
 from ..pipeline import Section
-from .each import alike, at_top, given_shape, numbered, skip_bits
-from .encode import codes_shape
-from .errors import largest_error
-from .widths import ErrorWidths
+from .align import AlignElements, elements_shape
+from .encode import EncodeElements, codes_shape
+from .scale import SharedScale, base_shape, largest_values, leading
+from .widths import ErrorWidths, LaneWidths, largest_error
 
 
-class ElementError(wiring.Component):
-    """How far an element is from its value, in steps that both are cut to; combinational.
+def numbered(
+    config: QuantizeConfig, name: str, shapes: Mapping[int, ShapeLike]
+) -> dict[str, ShapeLike]:
+    """A value per format, numbered by format."""
+    return {f"{name}{index}": shapes[index] for index in range(len(config.formats))}
+
+
+def alike(config: QuantizeConfig, name: str, shape: ShapeLike) -> dict[str, ShapeLike]:
+    """A value per format, all with one shape."""
+    return numbered(config, name, dict.fromkeys(range(len(config.formats)), shape))
+
+
+def given_shape(config: QuantizeConfig) -> data.ArrayLayout:
+    """The value `given`: the cut magnitude per lane."""
+    return data.ArrayLayout(ErrorWidths(config).given_bits, config.lanes)
+
+
+class ScaleEach(Section):
+    """Scale of each format, and values that errors are measured by.
+
+    exponent: the E8M0 code of 2^e; e is the exponent of the largest magnitude, at least -127.
+    above: distance of the exponent of a format's scale below e + 1. poisoned: for every format.
+    """
+
+    def __init__(self, config: QuantizeConfig) -> None:
+        self.config = config
+        above = [ErrorWidths(config).above_bits(fmt) for fmt in config.formats]
+        super().__init__(
+            {**largest_values(config, 1), "rule": config.rule_bits},
+            {
+                **alike(config, "scale", E8M0.bits),
+                **alike(config, "base", base_shape(config)),
+                **numbered(config, "above", dict(enumerate(above))),
+                "exponent": E8M0.bits,
+                "poisoned": 1,
+            },
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        config = self.config
+        exponent, *_ = leading(m, config, self.i.largest[0])
+        parts = []
+        for index in range(len(config.formats)):
+            part = submodule(m, f"format{index}", SharedScale(config.with_mode))
+            m.d.comb += [
+                *(part.i[name].eq(self.i[name]) for name in self.reads),
+                part.i.mode.eq(index),
+                self.o[f"base{index}"].eq(part.o.base),
+                self.o[f"above{index}"].eq(exponent + 1 - part.o.scale),
+            ]
+            parts.append(part)
+        m.d.comb += [
+            self.o.exponent.eq(exponent),
+            self.o.poisoned.eq(Cat(part.o.poisoned for part in parts).any()),
+        ]
+        for index, part in enumerate(parts):
+            scale = Mux(self.o.poisoned, E8M0.nan_code, part.o.scale)
+            m.d.comb += self.o[f"scale{index}"].eq(scale)
+        return m
+
+
+class CutMagnitude(wiring.Component):
+    """A value in steps of the block's errors, cut toward zero; combinational.
 
     Ports:
 
-    - `code` in, the element's
-    - `above` in, `ErrorWidths.above_bits`: of the block's scale
+    - `value` in, bits of the source: a float
+    - `exponent` in, 8 bits: the E8M0 code of the block's exponent
+    - `poisoned` in, 1 bit: the block's values count as zero
+    - `special` out, 1 bit: NaN or an infinity
+    - `magnitude` out, `ErrorWidths.given_bits`: 0 with `special`
+    """
+
+    def __init__(self, config: QuantizeConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "value": In(config.source.bits),
+                "exponent": In(E8M0.bits),
+                "poisoned": In(1),
+                "special": Out(1),
+                "magnitude": Out(ErrorWidths(config).given_bits),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        lane, widths = LaneWidths(self.config), ErrorWidths(self.config)
+        fraction = self.value[: lane.fraction_bits]
+        field = self.value[lane.fraction_bits : -1]
+        normal = field.any()
+        # A subnormal value is one place up, so that its exponent field of 0 counts as it stands.
+        significand = Mux(normal, Cat(fraction, normal), Cat(Const(0, 1), fraction))
+        # The E8M0 code of the exponent of a value whose field is 0, less the places that are kept
+        # for a block whose largest value is subnormal.
+        lowest = E8M0.bias - lane.bias - widths.subnormal_places
+        amount = Signal(signed(lane.distance_bits))
+        shift = submodule(m, "shift", ShiftRight(widths.given_width, len(amount) - 1))
+        m.d.comb += [
+            self.special.eq(field.all()),
+            amount.eq(self.exponent - field - lowest),
+            shift.value.eq(at_top(significand, widths.given_width)),
+            shift.amount.eq(amount[:-1]),
+            self.magnitude.eq(Mux(self.special | self.poisoned, 0, shift.result)),
+        ]
+        return m
+
+
+def at_top(significand: Value, width: int) -> Value:
+    """A significand at the upper end of a word of this width, its excess digits cut."""
+    below = width - len(significand)
+    return significand[-below:] if below < 0 else Cat(Const(0, below), significand)
+
+
+class AlignEach(Section):
+    """Every value on the grid of each format, and cut to the steps of errors.
+
+    skip: a lane has no error, because it holds a NaN or an infinity that passes.
+    """
+
+    def __init__(self, config: QuantizeConfig) -> None:
+        self.config = config
+        values = data.ArrayLayout(config.source.bits, config.lanes)
+        elements = [elements_shape(one) for one in config.alternatives]
+        super().__init__(
+            {
+                "values": values,
+                **alike(config, "base", base_shape(config)),
+                "exponent": E8M0.bits,
+                "poisoned": 1,
+            },
+            {
+                **numbered(config, "elements", dict(enumerate(elements))),
+                "given": given_shape(config),
+                "skip": skip_bits(config),
+            },
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        config = self.config
+        for index, one in enumerate(config.alternatives):
+            part = submodule(m, f"format{index}", AlignElements(one, one.formats_text))
+            m.d.comb += [
+                part.i["values"].eq(self.i["values"]),
+                part.i.base.eq(self.i[f"base{index}"]),
+                self.o[f"elements{index}"].eq(part.o.elements),
+            ]
+        special = []
+        for index in range(config.lanes):
+            lane = submodule(m, f"given{index}", CutMagnitude(config))
+            m.d.comb += [
+                lane.value.eq(self.i["values"][index]),
+                lane.exponent.eq(self.i.exponent),
+                lane.poisoned.eq(self.i.poisoned),
+                self.o.given[index].eq(lane.magnitude),
+            ]
+            special.append(lane.special)
+        if skip_bits(config):
+            m.d.comb += self.o.skip.eq(Cat(special))
+        return m
+
+
+def skip_bits(config: QuantizeConfig) -> int:
+    """Width of `skip`: one bit per lane if NaN and infinities pass."""
+    return config.lanes if config.nonfinite == "element" else 0
+
+
+class EncodeEach(Section):
+    """Codes of each format, rounded by the same random words if there are any."""
+
+    def __init__(self, config: QuantizeConfig) -> None:
+        self.config = config
+        word_bits = WORD_BITS if config.is_stochastic else 0
+        elements = [elements_shape(one) for one in config.alternatives]
+        super().__init__(
+            {
+                **numbered(config, "elements", dict(enumerate(elements))),
+                "random": data.ArrayLayout(word_bits, config.lanes),
+                "poisoned": 1,
+            },
+            alike(config, "codes", codes_shape(config)),
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        for index, one in enumerate(self.config.alternatives):
+            part = submodule(m, f"format{index}", EncodeElements(one, one.formats_text))
+            m.d.comb += [
+                part.i.elements.eq(self.i[f"elements{index}"]),
+                part.i.poisoned.eq(self.i.poisoned),
+                self.o[f"codes{index}"].eq(part.o.codes),
+            ]
+            if self.config.is_stochastic:
+                m.d.comb += part.i.random.eq(self.i.random)
+        return m
+
+
+class ElementError(wiring.Component):
+    """Distance of an element from its value, both cut to steps; combinational.
+
+    Ports:
+
+    - `code` in, bits of the format: the element
+    - `above` in, `ErrorWidths.above_bits`: distance of the exponent of the scale below e + 1
     - `given` in, `ErrorWidths.given_bits`: the magnitude of the value
-    - `skip` in, 1 bit: there is no error; where NaN and infinities pass
+    - `skip` in, 1 bit: the error is zero; no such port unless NaN and infinities pass
     - `error` out, `ErrorWidths.error_bits`
     """
 
@@ -69,7 +274,9 @@ class ElementError(wiring.Component):
 
 
 class FormatErrors(Section):
-    """An error for each lane and format."""
+    """An error per lane and format."""
+
+    verilog_name = "errors"
 
     def __init__(self, config: QuantizeConfig) -> None:
         self.config = config
@@ -103,7 +310,7 @@ class FormatErrors(Section):
 
 
 def errors(config: QuantizeConfig) -> dict[str, ShapeLike]:
-    """The values `errors0`, ...: those of a format in each lane."""
+    """Values `errors0`, ...: errors of a format in each lane."""
     widths = ErrorWidths(config)
     shapes = {
         i: data.ArrayLayout(widths.error_bits(fmt), config.lanes)
@@ -113,7 +320,7 @@ def errors(config: QuantizeConfig) -> dict[str, ShapeLike]:
 
 
 def sums(config: QuantizeConfig, count: int) -> dict[str, ShapeLike]:
-    """The values `sums0`, ...: squares of a format's errors, added up in `count` equal parts."""
+    """Values `sums0`, ...: squares of a format's errors, added up in `count` equal parts."""
     widths = ErrorWidths(config)
     shapes = {
         i: data.ArrayLayout(widths.sum_bits(fmt, config.lanes // count), count)
@@ -143,7 +350,7 @@ class Squares(Section):
 
 
 class SumOfPairs(Section):
-    """Level `number` of the adder tree of each format: sums to half as many."""
+    """Level `number` of the adder tree of each format: sums to half as many sums."""
 
     def __init__(self, config: QuantizeConfig, number: int) -> None:
         self.config, self.count = config, config.lanes >> number
@@ -159,7 +366,7 @@ class SumOfPairs(Section):
 
 
 class ChooseFormat(Section):
-    """The format of the least sum, the first of equals: its number, codes and scale."""
+    """Format of the least sum, the first among equals: its number, codes and scale."""
 
     def __init__(self, config: QuantizeConfig) -> None:
         self.config = config

@@ -1,18 +1,49 @@
-"""Rounding, saturation and encoding of aligned elements."""
+"""Rounding, saturation and encoding of aligned elements; random words for stochastic rounding."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...model.formats import ElementFormat, IntegerFormat, Specials
-from ...model.lfsr import WORD_BITS
+from ...model.lfsr import SHIFTS, WORD_BITS, lane_seeds
 from ...model.units.quantize import QuantizeConfig
-from ..arithmetic.round import rounds_up
+from ..arithmetic.floats import rounds_up
 from ..hierarchy import submodule
 from ..pipeline import Section
-from .align import elements_shape
-from .aligned import AlignedLayout
+from .align import AlignedLayout, elements_shape
 from .widths import select
+
+
+class LaneWords(wiring.Component):
+    """A random word per lane, from shift registers. `model/lfsr.py` defines the sequence.
+
+    Ports:
+
+    - `step` in, 1 bit: the words are used; give the next ones
+    - `words` out, `lanes` x 32 bits: one per lane
+    """
+
+    clocked = True
+
+    def __init__(self, seed: int, lanes: int) -> None:
+        self.seed, self.lanes = seed, lanes
+        super().__init__({"step": In(1), "words": Out(data.ArrayLayout(WORD_BITS, lanes))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        for index, seed in enumerate(lane_seeds(self.seed, self.lanes)):
+            state = Signal(WORD_BITS, init=seed, name=f"state{index}")
+            with m.If(self.step):
+                m.d.sync += state.eq(_next(state))
+            m.d.comb += self.words[index].eq(state)
+        return m
+
+
+def _next(state: Value) -> Value:
+    left, right, last = SHIFTS
+    value = state ^ (state << left)[:WORD_BITS]
+    value = value ^ (value >> right)
+    return value ^ (value << last)[:WORD_BITS]
 
 
 class ElementEncoder(wiring.Component):
@@ -21,12 +52,12 @@ class ElementEncoder(wiring.Component):
     Ports:
 
     - `i` in, `AlignedLayout`: the element
-    - `mode` in, `config.mode_bits`: which format
+    - `mode` in, `config.mode_bits`: number of the format
     - `word` in, 32 bits: random; no such port without stochastic rounding
     - `poisoned` in, 1 bit: the block's scale is NaN
     - `code` out, the widest format's bits: a narrower code in the low bits
 
-    of: the format by name, where a unit has encoders of each.
+    of: name of the format, in a unit with an encoder per format.
     """
 
     def __init__(self, config: QuantizeConfig, of: str | None = None) -> None:
@@ -76,7 +107,7 @@ class ElementEncoder(wiring.Component):
         return chance[-1]
 
     def _signed(self, fmt: ElementFormat, magnitude: Value) -> Value:
-        """The code in format `fmt`."""
+        """Code in format `fmt`."""
         low = magnitude[: fmt.bits - 1]
         if isinstance(fmt, IntegerFormat) and not fmt.sign_magnitude:
             return Mux(self.i.sign, -low, low)[: fmt.bits]
@@ -89,12 +120,12 @@ class ElementEncoder(wiring.Component):
 
 
 def codes_shape(config: QuantizeConfig) -> data.ArrayLayout:
-    """The value `codes`: one for each lane, lane 0 lowest."""
+    """The value `codes`: one per lane, lane 0 lowest."""
     return data.ArrayLayout(config.bits, config.lanes)
 
 
 class EncodeElements(Section):
-    """An encoder for each lane. of: as there."""
+    """An encoder per lane. of: see `ElementEncoder`."""
 
     def __init__(self, config: QuantizeConfig, of: str | None = None) -> None:
         self.config, self.of = config, of

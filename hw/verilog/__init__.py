@@ -6,23 +6,30 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from amaranth.hdl import Elaboratable, Signal
+from amaranth.hdl import ClockDomain, Elaboratable, Module, ShapeLike, Signal, Value
+from amaranth.lib import wiring
 
 from ...model.errors import identifier
 from ...model.units.dot import DotConfig
 from ...model.units.dot_quantize import DotQuantizeConfig
 from ...model.units.matmul.config import MatmulConfig
 from ...model.units.quantize import QuantizeConfig
-from ..dot.top import DotTop
-from ..hierarchy import Library, collecting, module_ports, module_shapes, own_names
-from ..matmul.top import MatmulTop
-from ..quantize.chain import DotQuantizeTop
-from ..quantize.top import QuantizeTop
+from ..dot.unit import DotTop
+from ..hierarchy import (
+    Library,
+    collecting,
+    is_clocked,
+    module_ports,
+    module_shapes,
+    own_names,
+    submodule,
+)
+from ..matmul.unit import MatmulTop
+from ..quantize.dot_quantize import DotQuantizeTop
+from ..quantize.unit import QuantizeTop
 from ..top import Top
-from .fields import Field, fields
-from .keywords import KEYWORDS
-from .live import Live
-from .netlist import module_text, read
+from .netlist import Field, Live, fields, module_text, read
+from .plan import KEYWORDS
 from .writer import write_module
 
 TOPS: dict[type, type[Top]] = {
@@ -55,15 +62,16 @@ def generate(config: Any, top: str | None = None) -> str:
 
 
 def modules_of(text: str) -> dict[str, str]:
-    """The text of each module in Verilog that `generate` made, by name, the top first."""
-    found = re.findall(r"^(module (\w+) \(\n.*?^endmodule\n)", text, flags=re.M | re.S)
-    return {name: module for module, name in found}
+    """Text of each module in Verilog from `generate`, by name, the top first."""
+    modules = re.findall(r"^(module (\w+) \(\n.*?^endmodule\n)", text, flags=re.M | re.S)
+    return {name: module for module, name in modules}
 
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Without garbage collection: of the many objects that a design is made of none is garbage, and
-    to find that out again and again takes a fifth of the time."""
+    """Switch garbage collection off: searching the design's objects again and again, all of them in
+    use, takes a fifth of the time.
+    """
     was = gc.isenabled()
     gc.disable()
     try:
@@ -95,3 +103,42 @@ def modules_text(design: Elaboratable, top: str, signals: dict[str, Signal]) -> 
     modules = read("".join(texts))
     live = Live(modules, ports, top)
     return "\n".join(write_module(modules[name], ports[name], live) for name in live.reached)
+
+
+class Around(Elaboratable):
+    """A component with plain ports, named with the prefix `p_`, which no keyword has.
+
+    inputs, outputs: widths by name; a component with registers has the input `rst`. shapes: shapes
+    of the component's ports, by these names. signals: all ports, and clk.
+    """
+
+    def __init__(self, dut: wiring.Component) -> None:
+        self.dut, self.ports = dut, module_ports(dut)
+        flat = dut.signature.flatten(dut)
+        flows = {"_".join(map(str, path)): member.flow for path, member, _ in flat}
+        widths = {flow: {} for flow in (wiring.In, wiring.Out)}
+        for name, value in self.ports.items():
+            widths[flows[name]][f"p_{name}"] = len(value)
+        self.clock = ["clk"] if is_clocked(dut) else []
+        self.inputs = dict.fromkeys(["rst"] if self.clock else [], 1) | widths[wiring.In]
+        self.outputs = widths[wiring.Out]
+        shapes = module_shapes(dut)
+        self.shapes: dict[str, ShapeLike] = {f"p_{name}": shapes[name] for name in self.ports}
+        every = dict.fromkeys(self.clock, 1) | self.inputs | self.outputs
+        self.signals = {name: Signal(width, name=name) for name, width in every.items()}
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        if self.clock:
+            m.domains.sync = sync = ClockDomain()
+            sync.clk, sync.rst = self.signals["clk"], self.signals["rst"]
+        submodule(m, "dut", self.dut)
+        for name, value in self.ports.items():
+            inside, outside = Value.cast(value), self.signals[f"p_{name}"]
+            given = f"p_{name}" in self.inputs
+            m.d.comb += inside.eq(outside) if given else outside.eq(inside)
+        return m
+
+    def verilog(self, top: str) -> str:
+        """Verilog text of the module and its components."""
+        return modules_text(self, top, self.signals)

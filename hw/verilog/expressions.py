@@ -1,14 +1,13 @@
 """Operators of a netlist as Verilog expressions.
 
-Verilog widens an operand to what is around it. Here every operand is written with as many bits as
-its operator works on, so that an expression means the same wherever it stands.
+Verilog widens an operand to its context. Here every operand is written with as many bits as its
+operator works on, so that an expression means the same in every context.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
 
-from .live import BITWISE
-from .netlist import Bit, Bits, Cell
+from .netlist import BITWISE, Bit, Bits, Cell
 
 # How tightly an expression holds together; a looser one is put in parentheses.
 NAME, UNARY, PRODUCT, SUM, SHIFT, ORDER, EQUAL, AND, XOR, OR, CHOICE = range(11)
@@ -49,13 +48,13 @@ CUT_ABOVE = frozenset({"$add", "$sub", "$mul", "$neg", "$shl"})  # low digits su
 
 @dataclass(frozen=True)
 class Text:
-    """An expression and how tightly it holds together."""
+    """An expression and its binding strength."""
 
     text: str
     level: int
 
     def inside(self, level: int) -> str:
-        """The text as an operand of an operator of this level."""
+        """Text as an operand of an operator of this level."""
         logic = (AND, XOR, OR)
         mixed = self.level in logic and level != self.level and level != CHOICE
         within = level in logic and (
@@ -68,7 +67,7 @@ class Text:
 class Operation:
     """An operator with the bits of its operands, all as wide as it works, and of its result.
 
-    choices: for a choice of several values the bits that select them.
+    choices: bits that select among several values.
     """
 
     kind: str
@@ -84,7 +83,7 @@ class Operation:
 
 
 def operation(cell: Cell, live: set[Bit]) -> Operation:
-    """The operation of a cell, without the digits of the result that do not matter."""
+    """Operation of a cell, without the digits of the result that do not matter."""
     kind, y = cell.kind, cell.outputs["Y"]
     signed = bool(cell.parameters.get("A_SIGNED"))
     if kind in BITWISE:
@@ -114,7 +113,7 @@ def _extended(bits: Bits, width: int, signed: bool) -> Bits:
 
 
 def _bitwise(cell: Cell, wanted: list[int], signed: bool) -> Operation:
-    """An operation whose digits are independent: those wanted."""
+    """An operation with independent digits, reduced to the wanted ones."""
     y, inputs = cell.outputs["Y"], cell.inputs
     parts = [inputs[name] for name in ("A", "B") if name in inputs]
     if cell.kind == "$pmux":
@@ -125,20 +124,18 @@ def _bitwise(cell: Cell, wanted: list[int], signed: bool) -> Operation:
     return Operation(cell.kind, operands, tuple(y[i] for i in wanted), inputs.get("S", ()))
 
 
-def own_width(found: Operation) -> int:
-    """The width of the expression by itself; 0 where it depends on what is around it."""
-    if found.kind == "$mul" or found.signed:
+def own_width(op: Operation) -> int:
+    """Width of the expression by itself; 0 if it depends on the context."""
+    if op.kind == "$mul" or op.signed:
         return 0
     return (
-        1
-        if found.kind in ORDERS or found.kind.startswith(("$reduce", "$logic"))
-        else len(found.operands[0])
+        1 if op.kind in ORDERS or op.kind.startswith(("$reduce", "$logic")) else len(op.operands[0])
     )
 
 
-def text_of(found: Operation, operands: list[Text], choices: list[Text]) -> Text:
-    """The expression, of the texts of its operands and of the bits that choose."""
-    kind = found.kind
+def text_of(op: Operation, operands: list[Text], choices: list[Text]) -> Text:
+    """Expression from the texts of its operands and of its selecting bits."""
+    kind = op.kind
     if kind == "$mux":
         unless, when = operands
         return _choice(choices, [when], unless)
@@ -147,7 +144,7 @@ def text_of(found: Operation, operands: list[Text], choices: list[Text]) -> Text
         return _choice(choices, when, unless)
     if kind in ONE_OPERAND:
         sign = ONE_OPERAND[kind]
-        if kind.startswith(("$reduce", "$logic")) and len(found.operands[0]) == 1:
+        if kind.startswith(("$reduce", "$logic")) and len(op.operands[0]) == 1:
             sign = "~" if kind == "$logic_not" else ""
         inner = operands[0]
         return Text(sign + inner.inside(NAME), UNARY) if sign else inner
@@ -157,14 +154,14 @@ def text_of(found: Operation, operands: list[Text], choices: list[Text]) -> Text
         texts = [operand.inside(level) for operand in operands]
     if kind == "$mul":  # in braces an operand stays as wide as it is
         texts = [o.text if o.level == NAME else f"{{{o.text}}}" for o in operands]
-    if found.signed:
+    if op.signed:
         sides = operands[:1] if kind in SHIFTS else operands
         texts[: len(sides)] = [f"$signed({operand.text})" for operand in sides]
     return Text(f" {symbol} ".join(texts), level)
 
 
 def _choice(choices: list[Text], when: list[Text], unless: Text) -> Text:
-    """The first of the values that is chosen."""
+    """First value whose bit is set."""
     pairs = zip(choices, when, strict=True)
     parts = [f"{choice.inside(UNARY)} ? {value.inside(OR)}" for choice, value in pairs]
     return Text(" : ".join([*parts, unless.inside(CHOICE)]), CHOICE)

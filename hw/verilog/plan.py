@@ -1,15 +1,116 @@
-"""What a module's Verilog is made of: a name for every bit, and which operators stand in others."""
+"""Contents of a module's Verilog: a name for every bit, and operators that stand inside others."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 from .expressions import Operation, operation, own_width
-from .fields import Field, split_nets
-from .live import Live, cut
-from .names import Names
-from .netlist import Bit, Bits, Cell, Net, NetlistModule
+from .netlist import Bit, Bits, Cell, Field, Live, Net, NetlistModule, cut, split_nets
+
+_WORDS = """
+accept_on alias always always_comb always_ff always_latch and assert assign assume automatic
+before begin bind bins binsof bit break buf bufif0 bufif1 byte case casex casez cell chandle
+checker class clocking cmos config const constraint context continue cover covergroup coverpoint
+cross deassign default defparam design disable dist do edge else end endcase endchecker endclass
+endclocking endconfig endfunction endgenerate endgroup endinterface endmodule endpackage
+endprimitive endprogram endproperty endsequence endspecify endtable endtask enum event eventually
+expect export extends extern final first_match for force foreach forever fork forkjoin function
+generate genvar global highz0 highz1 if iff ifnone ignore_bins illegal_bins implements implies
+import incdir include initial inout input inside instance int integer interconnect interface
+intersect join join_any join_none large let liblist library local localparam logic longint
+macromodule matches medium modport module nand negedge nettype new nexttime nmos nor
+noshowcancelled not notif0 notif1 null or output package packed parameter pmos posedge primitive
+priority program property protected pull0 pull1 pulldown pullup pulsestyle_ondetect
+pulsestyle_onevent pure rand randc randcase randsequence rcmos real realtime ref reg reject_on
+release repeat restrict return rnmos rpmos rtran rtranif0 rtranif1 s_always s_eventually
+s_nexttime s_until s_until_with scalared sequence shortint shortreal showcancelled signed small
+soft solve specify specparam static string strong strong0 strong1 struct super supply0 supply1
+sync_accept_on sync_reject_on table tagged task this throughout time timeprecision timeunit tran
+tranif0 tranif1 tri tri0 tri1 triand trior trireg type typedef union unique unique0 unsigned until
+until_with untyped use uwire var vectored virtual void wait wait_order wand weak weak0 weak1 while
+wildcard wire with within wor xnor xor
+"""
+KEYWORDS = frozenset(_WORDS.split())
+
+
+class Names:
+    """Vector of each bit, and ranges of the vectors.
+
+    The first net that shows a bit names it. Nets that only repeat others have no bits left and do
+    not appear.
+    """
+
+    def __init__(self, reserved: Iterable[str]) -> None:
+        self.of: dict[Bit, tuple[str, int]] = {}
+        self.ranges: dict[str, tuple[int, int]] = {}
+        self._taken = set(KEYWORDS) | set(reserved)
+
+    def port(self, name: str, bits: Bits, own: bool) -> None:
+        """Add a port with all its bits; with `own`, unnamed bits become its own."""
+        self._taken.add(name)
+        self.ranges[name] = (0, len(bits) - 1)
+        for index, bit in enumerate(bits) if own else ():
+            if isinstance(bit, int):
+                self.of.setdefault(bit, (name, index))
+
+    def net(self, net: Net, live: set[Bit]) -> None:
+        """Add a net; only bits that are `live` and unnamed become its own."""
+        new = [i for i, bit in enumerate(net.bits) if bit in live and bit not in self.of]
+        new = [i for i in new if isinstance(net.bits[i], int)]
+        first: dict[Bit, int] = {}
+        for i in new:
+            first.setdefault(net.bits[i], i)
+        new = list(first.values())
+        if not new:
+            return
+        name = self.unique(net.name)
+        whole = new == list(range(new[0], new[-1] + 1))
+        places = new if whole and len(new) > 1 else range(len(new))
+        self.ranges[name] = (places[0], places[-1])
+        for index, place in zip(new, places, strict=True):
+            self.of[net.bits[index]] = (name, place)
+
+    def rest(self, name: str, bits: Iterable[Bit]) -> None:
+        """Vector of the unnamed ones among `bits`."""
+        new = [b for b in dict.fromkeys(bits) if isinstance(b, int) and b not in self.of]
+        if new:
+            self.move(name, tuple(new))
+
+    def move(self, name: str, bits: Bits) -> None:
+        """Vector of all these bits, regardless of their earlier names."""
+        name = self.unique(name)
+        self.ranges[name] = (0, len(bits) - 1)
+        for index, bit in enumerate(bits):
+            self.of[bit] = (name, index)
+
+    def is_part(self, bits: Bits) -> bool:
+        """True if the bits follow each other in one vector."""
+        name, low = self.of.get(bits[0], ("", 0))
+        return all(self.of.get(bit) == (name, low + i) for i, bit in enumerate(bits))
+
+    def unique(self, name: str) -> str:
+        """Legal unused name, close to this one."""
+        base = name = re.sub(r"\W", "_", re.sub(r"\$\d+$", "", name))
+        number = 1
+        while name in self._taken:
+            number += 1
+            name = f"{base}_{number}"
+        self._taken.add(name)
+        return name
+
+    def range(self, name: str) -> str:
+        """Range of a vector in its declaration: empty, or followed by a space."""
+        low, high = self.ranges[name]
+        return "" if (low, high) == (0, 0) else f"[{high}:{low}] "
+
+    def part(self, name: str, low: int, high: int) -> str:
+        """Bits `low` to `high` of a vector."""
+        if self.ranges[name] == (low, high):
+            return name
+        return f"{name}[{low}]" if low == high else f"{name}[{high}:{low}]"
+
 
 LARGEST_INSIDE = 5  # names in an expression inside another
 T = TypeVar("T")
@@ -17,7 +118,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Port:
-    """A field of a port, which is a port of its own in the Verilog."""
+    """Field of a port, which is a port of its own in the Verilog."""
 
     field: Field
     is_input: bool
@@ -25,10 +126,10 @@ class Port:
 
 
 class Plan:
-    """The live parts of a module and their names.
+    """Live parts of a module and their names.
 
-    ports, operations, registers, instances, reads and writes (of memories): what is written.
-    inside: the results of operators that are written where they are read, by their first bit.
+    ports, operations, registers, instances, reads and writes (of memories): parts to write. inside:
+    operators whose results stand in the expression that reads them, by their first bit.
     """
 
     def __init__(self, module: NetlistModule, ports: dict[str, list[Field]], live: Live) -> None:
@@ -42,7 +143,7 @@ class Plan:
         memories = {cell.memory for cell in self.reads}
         self.writes = [c for c in module.cells if c.memory in memories and not c.outputs]
         self.instances = [cell for cell in cells if cell.is_instance]
-        self.writers = {bit: found for found in self.operations for bit in found.out}
+        self.writers = {bit: op for op in self.operations for bit in op.out}
         self.names = Names([*(cell.name for cell in self.instances), *memories])
         self.inside: dict[Bit, Operation] = {}
         self._name_what_the_design_names()
@@ -59,24 +160,24 @@ class Plan:
         return any(self.bits.intersection(bits) for bits in cell.outputs.values())
 
     def kept(self, cell: Cell) -> list[tuple[Bit, Bit]]:
-        """(Q, D) of the bits of a register that matter."""
+        """(Q, D) bits of a register that matter."""
         pairs = zip(cell.outputs["Q"], cell.inputs["D"], strict=True)
         return [(q, d) for q, d in pairs if q in self.bits]
 
     def connections(self, cell: Cell) -> list[Port]:
-        """The ports of an instance with the bits that they are connected to."""
-        found = {
+        """Ports of an instance with the bits connected to them."""
+        ports = {
             field.name: Port(field, is_input, cut(bits, field))
             for side, is_input in ((cell.inputs, True), (cell.outputs, False))
             for name, bits in side.items()
             for field in self.live.ports[cell.kind][name]
         }
-        return [found[field.name] for field in self.live.in_order(cell.kind)]
+        return [ports[field.name] for field in self.live.in_order(cell.kind)]
 
     # Names ------------------------------------------------------------------------------------
 
     def _name_what_the_design_names(self) -> None:
-        """Inputs, registers, outputs, signals; last the wires between instances."""
+        """Name inputs, registers, outputs and signals; last the wires between instances."""
         names = self.names
         for port in self.ports:
             names.port(port.field.name, port.bits, own=port.is_input)
@@ -103,15 +204,15 @@ class Plan:
             names.net(net, self.bits)
 
     def _final(self, port: Port) -> Bits:
-        """The bits of an output of which operators make no other of its bits; "x" for those.
+        """Bits of an output that no operator reads to make another of its bits; "x" for the others.
 
-        A vector that is read where parts of it are written is a loop to a simulator.
+        A vector that is read in the expression that writes parts of it is a loop to a simulator.
         """
         own = {bit for bit in port.bits if bit not in self.names.of}
         if port.is_input or len(own) == 1:
             return port.bits
         read: set[Bit] = set()
-        met: set[int] = set()  # operations, of which each bit of the result leads to the same ones
+        met: set[int] = set()  # every bit of an operation's result leads to the same bits
         waiting = [*own]
         while waiting:
             writer = self.writers.get(waiting.pop())
@@ -123,7 +224,9 @@ class Plan:
         return tuple("x" if bit in read else bit for bit in port.bits)
 
     def _name_the_rest(self) -> None:
-        """What is left: registers, outputs of instances, operators that stand by themselves."""
+        """Name the remaining registers, outputs of instances, and operators that stand by
+        themselves.
+        """
         names = self.names
         for cell in self.registers:
             names.rest("register", [q for q, _ in self.kept(cell)])
@@ -138,27 +241,29 @@ class Plan:
         order = {name: number for number, name in enumerate(names.ranges)}
         self.registers.sort(key=lambda cell: min(order[names.of[q][0]] for q, _ in self.kept(cell)))
         self._choose_inside()
-        for found in self.operations:
-            if found.out[0] in self.inside:
+        for op in self.operations:
+            if op.out[0] in self.inside:
                 continue
-            if not names.is_part(found.out):
-                names.move(self._stem(found), found.out)
+            if not names.is_part(op.out):
+                names.move(self._stem(op), op.out)
 
     def _readers(self) -> list[Bits]:
-        """Everything that is read, as it is read."""
-        found: list[Bits] = []
+        """Everything that is read, as one item per read."""
+        operands: list[Bits] = []
         for op in self.operations:
-            found += [*op.operands, *((bit,) for bit in op.choices)]
+            operands += [*op.operands, *((bit,) for bit in op.choices)]
         for cell in (*self.registers, *self.reads, *self.writes):
-            found += [bits for name, bits in cell.inputs.items() if name != "D"]
+            operands += [bits for name, bits in cell.inputs.items() if name != "D"]
         for cell in self.registers:
-            found.append(tuple(d for _, d in self.kept(cell)))
+            operands.append(tuple(d for _, d in self.kept(cell)))
         for cell in self.instances:
-            found += [port.bits for port in self.connections(cell) if port.is_input]
-        return found + [port.bits for port in self.ports if not port.is_input]
+            operands += [port.bits for port in self.connections(cell) if port.is_input]
+        return operands + [port.bits for port in self.ports if not port.is_input]
 
     def _choose_inside(self) -> None:
-        """Operators without a name, read in one place as a whole, stand there if they are small."""
+        """Put small unnamed operators that are read once, as a whole, into the expression that
+        reads them.
+        """
         readers = self._readers()
         uses = Counter(bit for bits in readers for bit in bits)
         places: dict[Bit, list[tuple[Bits, int]]] = {}
@@ -167,22 +272,22 @@ class Plan:
                 if isinstance(bit, int):
                     places.setdefault(bit, []).append((bits, place))
         sizes: dict[Bit, int] = {}
-        for found in in_order(self.operations, self.writers, lambda op: op.bits):
-            out = found.out
-            size = sum(self._size(operand, sizes) for operand in found.operands)
-            size += len(found.choices)
-            if any(bit in self.names.of for bit in out) or own_width(found) != len(out):
+        for op in in_order(self.operations, self.writers, lambda op: op.bits):
+            out = op.out
+            size = sum(self._size(operand, sizes) for operand in op.operands)
+            size += len(op.choices)
+            if any(bit in self.names.of for bit in out) or own_width(op) != len(out):
                 continue
             reads = places.get(out[0], [])
             whole = all(bits[at : at + len(out)] == out for bits, at in reads)
             whole &= all(uses[bit] == len(reads) for bit in out)
             small = size == 1 or (len(reads) == 1 and size <= LARGEST_INSIDE)
             if reads and whole and small:
-                self.inside[out[0]] = found
+                self.inside[out[0]] = op
                 sizes[out[0]] = size
 
     def _size(self, operand: Bits, sizes: dict[Bit, int]) -> int:
-        """How many names an operand is written with: runs of one vector or of constants."""
+        """Number of names in an operand: runs of one vector or of constants."""
         size, place = 0, 0
         while place < len(operand):
             inside = self.inside.get(operand[place])
@@ -196,46 +301,46 @@ class Plan:
         return size
 
     def _vector(self, bit: Bit) -> str | None:
-        """The vector that a bit is a part of; None for constants, "" for what stands inside."""
+        """Vector of a bit; None for constants, "" for a bit inside an expression."""
         if isinstance(bit, str):
             return None
         return self.names.of[bit][0] if bit in self.names.of else ""
 
-    def _stem(self, found: Operation) -> str:
-        """A name for the result of an operator: after what it is a part of."""
-        owners = [self.names.of[bit][0] for bit in found.out if bit in self.names.of]
+    def _stem(self, op: Operation) -> str:
+        """Name for the result of an operator, after the vector that it becomes part of."""
+        owners = [self.names.of[bit][0] for bit in op.out if bit in self.names.of]
         if not owners:
-            return self._reader_of(found)
-        return f"{owners[0]}_{'wide' if self.bits.issuperset(found.out) else 'and_unused'}"
+            return self._reader_of(op)
+        return f"{owners[0]}_{'wide' if self.bits.issuperset(op.out) else 'and_unused'}"
 
-    def _reader_of(self, found: Operation) -> str:
-        """A name after the register that takes the result, or the first net made of it."""
+    def _reader_of(self, op: Operation) -> str:
+        """Name after the register that takes the result, or the first net made of it."""
         for cell in self.registers:
             kept, controls = self.kept(cell), cell.inputs
-            takers = [q for q, d in kept if d in found.out]
+            takers = [q for q, d in kept if d in op.out]
             if takers:
                 return f"{self.names.of[takers[0]][0]}_next"
             for port, role in (("EN", "enable"), ("SRST", "reset")):
-                if found.out == controls.get(port):
+                if op.out == controls.get(port):
                     return f"{self.names.of[kept[0][0]][0]}_{role}"
-        seen, waiting = set(found.out), [*found.out]
+        seen, waiting = set(op.out), [*op.out]
         while waiting:
             bits = set(waiting)
             waiting = []
-            for op in self.operations:
-                if bits.intersection(op.bits) and not seen.issuperset(op.out):
-                    owner = self.names.of.get(op.out[-1])
+            for reader in self.operations:
+                if bits.intersection(reader.bits) and not seen.issuperset(reader.out):
+                    owner = self.names.of.get(reader.out[-1])
                     if owner is not None:
                         return f"{owner[0]}_part"
-                    seen.update(op.out)
-                    waiting += op.out
+                    seen.update(reader.out)
+                    waiting += reader.out
         return "part"
 
 
 def in_order(
     items: Iterable[T], writers: Mapping[Bit, T], reads: Callable[[T], Iterable[Bit]]
 ) -> list[T]:
-    """Items, each after the writers of what it reads, but where two read each other."""
+    """Items, each after the writers of its inputs; items that read each other come in any order."""
     done: list[T] = []
     begun: set[int] = set()
     for first in items:
@@ -243,8 +348,8 @@ def in_order(
         begun.add(id(first))
         while path:
             item, bits = path[-1]
-            found = (writers[bit] for bit in bits if bit in writers)
-            before = next((writer for writer in found if id(writer) not in begun), None)
+            before_it = (writers[bit] for bit in bits if bit in writers)
+            before = next((writer for writer in before_it if id(writer) not in begun), None)
             if before is None:
                 done.append(item)
                 path.pop()

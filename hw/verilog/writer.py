@@ -5,18 +5,16 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from .expressions import NAME, Operation, Text, text_of
-from .fields import Field
-from .live import Live
-from .netlist import Bit, Bits, Cell, NetlistModule
+from .netlist import Bit, Bits, Cell, Field, Live, NetlistModule
 from .plan import Plan, in_order
 
 WIDTH = 100
 
 
 def write_module(module: NetlistModule, ports: dict[str, list[Field]], live: Live) -> str:
-    """The text of `module` without what does not matter.
+    """Text of `module` without the parts that do not matter.
 
-    ports: the fields of each port of the design, in order.
+    ports: fields of each port of the design, in order.
     """
     return _Writer(Plan(module, ports, live)).text()
 
@@ -27,7 +25,7 @@ class _Writer:
         self.declared = {port.field.name for port in plan.ports}
 
     def text(self) -> str:
-        """The whole module."""
+        """Text of the whole module."""
         plan = self.plan
         lines = [f"module {plan.module.name} (", *self._ports(), ");"]
         lines += self._registers_declared()
@@ -76,17 +74,18 @@ class _Writer:
                 yield f"  {kind} {self.names.range(name)}{name};"
 
     def _whole(self, bits: Bits) -> bool:
-        """Whether the bits are one vector from end to end."""
+        """True if the bits are one vector from end to end."""
         name, low = self.names.of[bits[0]]
         return self.names.ranges[name] == (low, low + len(bits) - 1)
 
     # Combinational logic ----------------------------------------------------------------------
 
     def _logic(self) -> Iterator[str]:
-        """Instances in the order of the design, each after the operators that it reads; the others.
+        """Instances in the order of the design, each after the operators that it reads; other
+        operators.
 
-        Instances read one another, as a handshake goes back: what is read before it is written is
-        declared before all.
+        Instances may read one another (a handshake goes back): values that are read before they are
+        written are declared first.
         """
         plan = self.plan
         writers: dict[Bit, Operation | Cell] = {}
@@ -107,18 +106,18 @@ class _Writer:
             yield from self._instance(item) if isinstance(item, Cell) else self._assignment(item)
 
     def _read_by(self, item: Operation | Cell) -> Bits:
-        """What an operator or an instance reads: operators inside others looked through."""
+        """Inputs of an operator or an instance, through operators inside expressions."""
         if isinstance(item, Operation):
             return self._through(item.bits)
         ports = self.plan.connections(item)
         return self._through(tuple(bit for port in ports if port.is_input for bit in port.bits))
 
     def _through(self, bits: Bits) -> Bits:
-        found: list[Bit] = []
+        sources: list[Bit] = []
         for bit in dict.fromkeys(bits):
             inside = self.plan.inside.get(bit)
-            found += (bit,) if inside is None else self._through(inside.bits)
-        return tuple(found)
+            sources += (bit,) if inside is None else self._through(inside.bits)
+        return tuple(sources)
 
     def _assignment(self, op: Operation) -> list[str]:
         name, low = self.names.of[op.out[0]]
@@ -132,14 +131,14 @@ class _Writer:
         return text_of(op, [self._operand(operand) for operand in op.operands], choices)
 
     def _operand(self, bits: Bits) -> Text:
-        """Bits as a name, a constant, an expression, or several of them side by side."""
+        """Bits as a name, a constant, an expression, or a concatenation."""
         pieces = list(self._pieces(bits))
         if len(pieces) == 1:
             return pieces[0]
         return Text(f"{{{', '.join(piece.text for piece in reversed(pieces))}}}", NAME)
 
     def _pieces(self, bits: Bits) -> Iterator[Text]:
-        """Runs of bits that one text stands for, from the least significant on."""
+        """Runs of bits with one text each, the least significant first."""
         place = 0
         while place < len(bits):
             inside = self.plan.inside.get(bits[place])
@@ -152,7 +151,7 @@ class _Writer:
             place = end
 
     def _run(self, bits: Bits, place: int) -> int:
-        """Where a run that begins at `place` ends: of constants, of one bit, or of a vector."""
+        """End of the run that begins at `place`: constants, one bit, or a vector."""
         bit, end = bits[place], place + 1
         if isinstance(bit, str):
             while end < len(bits) and isinstance(bits[end], str):
@@ -182,7 +181,7 @@ class _Writer:
         return wrapped(f"{cell.kind} {cell.name} ({', '.join(texts)});")
 
     def _outputs(self) -> Iterator[str]:
-        """Outputs, or parts of them, that show bits of other names, or constants."""
+        """Assignments of outputs, or their parts, from other names or constants."""
         for port in self.plan.ports:
             name, bits = port.field.name, port.bits
             places = [i for i, b in enumerate(bits) if self.names.of.get(b) != (name, i)]
@@ -195,7 +194,7 @@ class _Writer:
     # Registers --------------------------------------------------------------------------------
 
     def _clocked(self) -> Iterator[str]:
-        """A block for each clock, reset and enable."""
+        """A block per clock, reset and enable."""
         blocks: dict[tuple[str, str, str], list[tuple[str, tuple[str, str]]]] = {}
         for cell in self.plan.registers:
             for key, assignment in self._assignments(cell):
@@ -233,16 +232,16 @@ class _Writer:
             yield (edge, reset, enable), (target, (constant("".join(start)), value))
 
     def _place(self, pair: tuple[Bit, Bit]) -> tuple[int, int]:
-        """Registers in the order of their names' ranges."""
+        """Order of registers: by their names' ranges."""
         name, index = self.names.of[pair[0]]
         return list(self.names.ranges).index(name), index
 
     def _condition(self, bits: Bits, polarity: int) -> str:
-        found = self._operand(bits)
-        return found.text if polarity else f"!{found.inside(NAME)}"
+        operand = self._operand(bits)
+        return operand.text if polarity else f"!{operand.inside(NAME)}"
 
     def _memory_ports(self) -> Iterator[str]:
-        """Clocked ports of memories; a read beside a write of the same word gives the old one."""
+        """Clocked ports of memories. A read gives the old word if the same cycle writes it."""
         for cell in (*self.plan.writes, *self.plan.reads):
             if cell.kind.startswith("$meminit"):
                 raise ValueError(f"memories must start with zeros, not as {cell.memory}")
@@ -271,7 +270,7 @@ def _branch(head: str, statements: list[str]) -> Iterator[str]:
 
 
 def constant(digits: str) -> str:
-    """A constant of these binary digits, the least significant first."""
+    """Constant from these binary digits, the least significant first."""
     size, value = len(digits), digits[::-1]
     if set(value) - {"0", "1"} or size <= 2:
         return f"{size}'b{value}"
@@ -279,7 +278,7 @@ def constant(digits: str) -> str:
 
 
 def wrapped(text: str, indent: str = "  ") -> list[str]:
-    """A statement in lines of at most WIDTH characters, where it can be cut."""
+    """A statement in lines of at most WIDTH characters, if it can be cut."""
     return textwrap.wrap(
         text,
         WIDTH,

@@ -43,6 +43,11 @@ class Pins:
         self.edge = RisingEdge(dut.clk)
 
 
+def any_alias(number: int, count: int, rng: Random) -> int:
+    """A number that selects entry `number` of `count`: each one past the last selects the last."""
+    return rng.randrange(number, 1 << (count - 1).bit_length()) if number == count - 1 else number
+
+
 LONG_AGO = -(10**9)
 """A cycle before all others."""
 

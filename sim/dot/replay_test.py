@@ -15,7 +15,7 @@ import cocotb
 from cocotb.clock import Clock
 
 from ...hw.dot.unit import section_values
-from ...hw.verilog.fields import fields
+from ...hw.verilog.netlist import fields
 from ...model import DotConfig
 from ...model.pipeline.placement import Pipeline
 from ..engine.job import UnitJob

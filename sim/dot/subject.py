@@ -12,7 +12,7 @@ from ...model import DotConfig
 from ...model.trace import FLAG_NAMES
 from ..bench import subject
 from ..bench.reach import MORE, reaching
-from ..bench.subject import LONG_AGO, Assembler, Subject, Watcher
+from ..bench.subject import LONG_AGO, Assembler, Subject, Watcher, any_alias
 from ..engine.job import UnitJob
 from . import features, item, slots
 from .item import Batch, Bundle, DotResults, Product, bundles, products
@@ -50,9 +50,9 @@ class DotPins(subject.Pins):
             # Used with the first block only: others carry noise.
             self.in_c.value = rng.getrandbits(32) if index else product.c
         if self.in_mode is not None:
-            self.in_mode.value = _any_name(product.mode, self.modes, rng)
+            self.in_mode.value = any_alias(product.mode, self.modes, rng)
         if self.slots:
-            self.slots["in_slot"].value = _any_name(product.slot, self.count, rng)
+            self.slots["in_slot"].value = any_alias(product.slot, self.count, rng)
 
     def marks(self) -> tuple[bool, bool]:
         """in_first and in_last."""
@@ -73,12 +73,6 @@ class DotPins(subject.Pins):
             flags |= int(pin.value) << bit
         slot = [int(self.slots["out_slot"].value)] if self.slots else []
         return int(self.out_result.value), flags, *slot
-
-
-def _any_name(number: int, count: int, rng: Random) -> int:
-    """The number, or for the last of so many any one past it that the pin has bits for."""
-    past = 1 << (count - 1).bit_length()
-    return rng.randrange(number, past) if number == count - 1 else number
 
 
 def capacity(config: DotConfig) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 from ...model import QuantizeConfig
 from ..bench import subject
 from ..bench.reach import MORE, reaching
-from ..bench.subject import Assembler, Subject
+from ..bench.subject import Assembler, Subject, any_alias
 from ..engine.job import UnitJob
 from . import features, item
 from .item import Batch, Beat, Block, CodesBeat, QuantizeResults, blocks, result
@@ -73,6 +73,7 @@ class Sent(Assembler):
 
     def __init__(self, pins: QuantizePins, config: QuantizeConfig) -> None:
         self.pins, self.count = pins, config.beats
+        self.modes, self.rules = config.modes, len(config.scale_rules)
         self.reset()
 
     def reset(self) -> None:
@@ -87,8 +88,8 @@ class Sent(Assembler):
         self.beats.append((int(pins.in_values.value), word))
         if len(self.beats) < self.count:
             return None
-        mode = 0 if pins.in_mode is None else int(pins.in_mode.value)
-        rule = 0 if pins.in_rule is None else int(pins.in_rule.value)
+        mode = 0 if pins.in_mode is None else min(int(pins.in_mode.value), self.modes - 1)
+        rule = 0 if pins.in_rule is None else min(int(pins.in_rule.value), self.rules - 1)
         outer = 0 if pins.in_outer is None else int(pins.in_outer.value)
         block = Block(mode, rule, tuple(self.beats), self.number, outer)
         self.beats, self.number = [], self.number + 1
@@ -165,13 +166,13 @@ class QuantizeSubject(Subject):
         pins.in_values.value, word = item.beats[index]
         if pins.in_random is not None:
             pins.in_random.value = word
-        for pin, choice, count in (
-            (pins.in_mode, item.mode, len(self.config.formats)),
-            (pins.in_rule, item.rule, len(self.config.scale_rules)),
-            (pins.in_outer, item.outer, 1 << self.config.outer_bits),
+        for pin, choice in (
+            (pins.in_mode, any_alias(item.mode, self.config.modes, rng)),
+            (pins.in_rule, any_alias(item.rule, len(self.config.scale_rules), rng)),
+            (pins.in_outer, item.outer),
         ):
             if pin is not None:
-                pin.value = choice if last else rng.randrange(count)
+                pin.value = choice if last else rng.getrandbits(len(pin))
 
     def marks(self) -> tuple[bool, bool]:
         """Beats are counted from the reset."""

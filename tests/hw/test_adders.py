@@ -14,18 +14,18 @@ from amaranth.lib.wiring import In, Out
 
 from compare import generator
 from hw_bench import Evaluator, assert_same
-from mxdot.hw.arithmetic.adder_tree import rows_of, total_of
 from mxdot.hw.arithmetic.adders import (
     carry_increment,
     even_blocks,
     increment,
     increment_groups,
     ripple,
+    rows_of,
     runs_of_groups,
     skips,
+    total_of,
 )
-from mxdot.hw.arithmetic.columns import Bit, Columns
-from mxdot.hw.arithmetic.full_adder import FullAdder, HalfAdder
+from mxdot.hw.arithmetic.columns import Bit, Columns, FullAdder, HalfAdder
 from mxdot.hw.arithmetic.multiply import Multiplier, add_signed_product, signed_constant
 
 
@@ -43,7 +43,7 @@ class Around(wiring.Component):
 
 
 def every(*bits: int) -> list[np.ndarray]:
-    """Every combination of words of so many bits."""
+    """Every combination of words of these widths."""
     return [grid.ravel() for grid in np.meshgrid(*(np.arange(2**n) for n in bits), indexing="ij")]
 
 
@@ -197,7 +197,7 @@ def test_a_tree_of_ragged_words(width, constant, end):
 
 @pytest.mark.parametrize(("count", "height"), [(9, 3), (40, 10), (2, 5)])
 def test_fewer_words_of_the_same_sum(count, height):
-    """As sections of a tree hand them on; words that are not needed are 0."""
+    """Sections of a tree pass such words on; unused words are 0."""
 
     def body(m: Module, *words: Value) -> Value:
         columns = Columns(m, "part", 12)

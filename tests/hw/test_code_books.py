@@ -20,7 +20,7 @@ FEW = [("mixed8", "aligned:3"), ("mixed6", "fused:13"), ("mixed4", "exact")]
 
 
 def operand(rng, name):
-    """Rows whose blocks are such that every format of the code book is somebody's best."""
+    """Rows in which every format of the code book is the best for some block."""
     shape = ROWS, LENGTH // LANES, LANES
     spread = rng.choice([0, 2, 4, 20], (*shape[:2], 1))
     x = rng.standard_normal(shape) * 2.0 ** rng.integers(-spread, 1, shape)

@@ -1,7 +1,10 @@
-"""Corners of dot units that few random operands meet, one by one: a block of zeros beside c, and a
-product that c cancels but for some digits, under every scale; a product that alone loses its
-last digits, at every distance in every lane; and a running value that is next to nothing, and
-decides the rounding of a result of 16 bits."""
+"""Corners of dot units that few random operands meet:
+
+- a block of zeros next to c, and a product that c cancels except for a few digits, under every
+  scale;
+- a product that is the only one to lose its last digits, at every distance in every lane;
+- a tiny running value that decides the rounding of a 16-bit result.
+"""
 
 import itertools
 
@@ -11,9 +14,9 @@ from amaranth.hdl import Cat, Const, Mux, Value
 
 from cases import Cases
 from compare import generator
-from mxdot.hw.arithmetic.normalize import Normalizer
+from mxdot.hw.arithmetic.shift import Normalizer
 from mxdot.hw.dot import float_round
-from mxdot.hw.dot.alignment_shifter import AlignShifter
+from mxdot.hw.dot.lane import AlignShifter
 from mxdot.model import E2M1, DotConfig, MXArray
 from mxdot.sim.bench.operands import split_scale
 from unit_bench import drive, evaluate, evaluator_of, join, products
@@ -28,8 +31,9 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 def check(config, a, b, s, c):
-    """Products of codes (n, blocks x lanes), under scales 2^s (n, blocks), or (n,) of one block,
-    beside c, bits of a float32."""
+    """Compare products of codes (n, blocks x lanes), under scales 2^s (n, blocks) or, for one
+    block, (n,), plus c, bits of a float32.
+    """
     rng = generator("corners", str(config))
     scales = split_scale(rng, np.reshape(s, (len(a), -1)))
     left, right = (
@@ -66,7 +70,9 @@ def cancelled():
 
 
 def single_products():
-    """Eight beside products of any significands, 3 to 15 digits below: nothing else is inexact."""
+    """Eight next to products of any significands, 3 to 15 digits below: no other product is
+    inexact.
+    """
     exponents = [0x38, 0x30, 0x20, 0x10, 0x08, 0x00]
     significands = np.arange(8)
     rows = list(
@@ -81,7 +87,8 @@ def single_products():
 
 def decided():
     """A first block from far below to far above the least float32, then half of the least bfloat16:
-    a tie, but for the running value."""
+    a tie except for the running value.
+    """
     rows = list(itertools.product(range(-158, -134), range(8), (0, MINUS), (0, MINUS)))
     least, fraction, sign, other = (np.array(column) for column in zip(*rows, strict=True))
     a, b = np.zeros((2, len(rows), 2 * NARROW.lanes), np.uint8)
@@ -118,7 +125,7 @@ def test_a_block_of_zeros_finds_a_wrong_stop(place, stuck, monkeypatch):
 
 
 def _wrong_range(start, count):
-    """Places of so many exponents of the block are those of others, 16 above."""
+    """Give places of 16 exponents of the block those of the exponents 16 above."""
     right = float_round.stop_of
 
     def wrong(m, exponent, window):
@@ -132,7 +139,7 @@ def _wrong_range(start, count):
 
 @pytest.mark.parametrize(("start", "count"), [(48, 0), (64, 1)])
 def test_a_cancelled_sum_finds_wrong_stops(start, count, monkeypatch):
-    """Those of 16 exponents are missing, and at times those of the next 16 have them."""
+    """Stops of 16 exponents are missing; sometimes the next 16 exponents have them."""
     monkeypatch.setattr(float_round, "stop_of", _wrong_range(start, count))
     evaluator_of.cache_clear()
     with pytest.raises(AssertionError):
@@ -148,7 +155,7 @@ def deaf_to_a_digit(shifter, m):
 
 
 def test_a_single_product_finds_a_lost_sticky_bit(monkeypatch):
-    """Of which nothing but a flag tells."""
+    """Only a flag shows this error."""
     deaf_to_a_digit(monkeypatch)
     evaluator_of.cache_clear()
     with pytest.raises(AssertionError):

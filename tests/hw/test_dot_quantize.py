@@ -1,4 +1,4 @@
-"""A dot unit with a quantiser behind it, in RTL against the model's dot and then quantize."""
+"""A dot unit followed by a quantiser, in RTL, against the model's dot and then quantize."""
 
 import re
 
@@ -9,7 +9,7 @@ from compare import some
 from hw_bench import Evaluator, assert_same
 from mxdot.cli import main
 from mxdot.hw import generate
-from mxdot.hw.quantize.chain import DotQuantizeUnit
+from mxdot.hw.quantize.dot_quantize import DotQuantizeUnit
 from mxdot.model import DotConfig, DotQuantizeConfig, quantize
 from unit_bench import Work, random_work
 from verilog_text import check_lint, check_names, header_ports, modules, ports

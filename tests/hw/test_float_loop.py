@@ -175,7 +175,7 @@ def test_the_oracle_knows_the_carry_that_overflows():
 
 @pytest.mark.parametrize("c", [ONE, INF, MINUS_INF, NAN, 0xFFFFFFFF])
 def test_every_special(loop, c):
-    """c beside every set of special terms, as the caller's and as the running value."""
+    """c with every set of special terms, as the caller's and as the running value."""
     kinds = np.arange(8)
     flags = {"nan": kinds & 1, "pos_inf": kinds >> 1 & 1, "neg_inf": kinds >> 2 & 1}
     special = {name: flag[:, None] for name, flag in flags.items()}  # of one step

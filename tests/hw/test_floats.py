@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 import rational_formats
 from compare import generator
 from hw_bench import Evaluator, assert_same
-from mxdot.hw.arithmetic.float_sum import FloatSum
-from mxdot.hw.arithmetic.round import FloatRounder
+from mxdot.hw.arithmetic.floats import FloatRounder, FloatSum
 from mxdot.hw.dot.convert import Convert
 from mxdot.hw.dot.float_tree import SIGNIFICAND, ProductToFloat, TreeAdder
 from mxdot.model import DotConfig
@@ -95,7 +94,7 @@ class Adder:
 
 @pytest.mark.parametrize("zero", [False, True])
 def test_float_sum_and_rounder_add_like_numpy(zero):
-    """With zeros marked as such or only by their significand."""
+    """Zeros are marked, or have only a zero significand."""
     a, b = operand_pairs(generator("float sum"))
     with np.errstate(over="ignore"):
         want = a + b + np.float32(0)

@@ -13,11 +13,17 @@ from amaranth.lib.wiring import In, Out
 
 from compare import generator, some
 from hw_bench import Evaluator, assert_same
-from mxdot.hw.arithmetic.adder_tree import AdderTree, signed_sum
-from mxdot.hw.arithmetic.largest import LargestExponent
-from mxdot.hw.arithmetic.normalize import Normalizer, leading_zeros
-from mxdot.hw.arithmetic.shift import ShiftRight, place_left, place_right, shift_left
-from mxdot.hw.dot.alignment_shifter import AlignShifter
+from mxdot.hw.arithmetic.adders import AdderTree, signed_sum
+from mxdot.hw.arithmetic.select import LargestExponent
+from mxdot.hw.arithmetic.shift import (
+    Normalizer,
+    ShiftRight,
+    leading_zeros,
+    place_left,
+    place_right,
+    shift_left,
+)
+from mxdot.hw.dot.lane import AlignShifter
 from mxdot.model import DotConfig
 from mxdot.model.pipeline.widths import Widths
 
@@ -87,7 +93,7 @@ def test_shift_right_by_every_amount(width, amount_bits):
 
 
 class ShiftLeft(wiring.Component):
-    """`shift_left` behind ports."""
+    """`shift_left` with ports."""
 
     def __init__(self, width, amount_bits):
         super().__init__({"value": In(width), "amount": In(amount_bits), "o": Out(width)})
@@ -107,7 +113,7 @@ def test_shift_left_by_every_amount(width, amount_bits):
 
 
 class Place(wiring.Component):
-    """`place_left` and `place_right` behind ports."""
+    """`place_left` and `place_right` with ports."""
 
     def __init__(self, width, amounts):
         self.amounts = amounts
@@ -186,7 +192,7 @@ def test_adder_tree_of_every_case_of_three_terms():
 
 
 class SignedSum(wiring.Component):
-    """`signed_sum` behind ports."""
+    """`signed_sum` with ports."""
 
     def __init__(self, count, width):
         total = width + (count - 1).bit_length()
@@ -214,7 +220,7 @@ def test_signed_sum(count, width):
 
 
 class LeadingZeros(wiring.Component):
-    """`leading_zeros` behind ports."""
+    """`leading_zeros` with ports."""
 
     def __init__(self, width):
         super().__init__({"value": In(width), "o": Out(width.bit_length())})

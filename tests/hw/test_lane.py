@@ -14,8 +14,7 @@ from amaranth.lib.wiring import In, Out
 from hw_bench import Evaluator, assert_same
 from mxdot.hw.arithmetic.floats import SpecialLayout
 from mxdot.hw.arithmetic.scale import ScaleAdder, ScaleMultiplier
-from mxdot.hw.dot.decode import ElementDecoder
-from mxdot.hw.dot.lane import ProductLane, ProductLayout
+from mxdot.hw.dot.lane import ElementDecoder, ProductLane, ProductLayout
 from mxdot.model import E4M3, E8M0, FORMATS, MX_FORMATS, DotConfig, ElementFormat, format_pairs
 from mxdot.model.pipeline.widths import Widths
 from mxdot.model.products import product_table
@@ -79,6 +78,14 @@ def test_every_code_of_a_decoder_in_every_mode(formats):
             check_decoder(evaluator, widths, pair[side], mode)
 
 
+def test_a_mode_past_the_last_selects_the_last_pair():
+    """The last pair takes one operand's format from the first, the other's from the second."""
+    formats = "e4m3,e5m2,e4m3xe5m2"
+    for side, widths in enumerate((widths_of(formats).a, widths_of(formats).b)):
+        last = format_pairs(formats)[-1][side]
+        check_decoder(Evaluator(ElementDecoder(widths)), widths, last, mode=3)
+
+
 def test_a_decoded_element_is_its_value():
     """The decoder's own reading of its outputs, against the values themselves."""
     fmt, widths = MX_FORMATS["e5m2"], widths_of("e4m3,e5m2,int8").a
@@ -90,7 +97,7 @@ def test_a_decoded_element_is_its_value():
 
 
 class Lane(wiring.Component):
-    """A product lane behind its decoders. Ports: codes a and b, mode, o and special."""
+    """A product lane after its decoders. Ports: codes a and b, mode, o and special."""
 
     def __init__(self, widths: Widths) -> None:
         self.lane = ProductLane(widths)

@@ -1,5 +1,6 @@
-"""What AMD's machines do at the ends of their rules (docs/numerics.md), on the RTL, in literal
-numbers: results and flags."""
+"""AMD's machines at the ends of their rules (docs/numerics.md): results and flags of the RTL, in
+literal numbers.
+"""
 
 import numpy as np
 import pytest

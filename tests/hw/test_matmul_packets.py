@@ -23,7 +23,7 @@ def cut_in_beat(beats, where):
 
 
 def run_on(beats, where):
-    """No TLAST with the last byte: so many more beats come before it."""
+    """No TLAST with the last byte: `where` more beats come before it."""
     *most, last = beats
     full = Beat(last.data, 2 ** len(last.data) - 1, False)
     more = [full] * where + [Beat(last.data, 1, True)]

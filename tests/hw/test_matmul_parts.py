@@ -10,8 +10,8 @@ from amaranth.sim import Simulator
 
 from compare import FULL
 from hw_bench import Evaluator
-from mxdot.hw.matmul.gearbox import Gearbox
-from mxdot.hw.matmul.loop import Loop
+from mxdot.hw.matmul.axi import Gearbox
+from mxdot.hw.matmul.control import Loop
 from mxdot.hw.matmul.results import Drain
 from mxdot.hw.matmul.step_buffer import StepBuffer
 
@@ -19,7 +19,7 @@ STREAMS = 24  # side by side, each into a unit of its own
 
 
 class Packets:
-    """Random packets of each stream in words of `width` bytes, and where each stream is in them.
+    """Random packets per stream in words of `width` bytes, and the place of each stream in them.
 
     A packet is a row of `words`: (data, units, last), the last word short.
     """
@@ -218,7 +218,9 @@ def test_ring(panel, repeats, gap, stall):
 
 
 def test_ring_takes_what_it_can_hold():
-    """With nothing taken: one word at the output, `capacity` in the memory; all come out."""
+    """If nothing is taken, it holds one word at the output and `capacity` in the memory; all come
+    out.
+    """
     ring: Any = StepBuffer(16, 8)
     taken, got = [], []
 

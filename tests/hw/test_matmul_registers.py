@@ -58,7 +58,7 @@ def test_values_beyond_a_register_are_refused(name):
 
 
 def test_a_refused_start_clears_done_too():
-    """What a refused start leaves never looks as if its job had ended."""
+    """The state after a refused start never looks like that of a job that ended."""
 
     async def software(bench):
         await Job(SMALL, 2, 2, 2).run(bench)

@@ -134,7 +134,7 @@ def test_two_tiles_or_more_take_a_step_every_cycle(n_tiles):
 
 
 def test_a_group_smaller_than_the_loop_waits():
-    """One tile alone: but for what waits before the loop when the last step is taken."""
+    """One tile alone, except for what waits before the loop when the last step is taken."""
     one, row = Job(THREE, 2, 1, 9), Job(THREE, 2, 4, 9)
     for counts, job in zip(run_jobs(THREE, [one, row]), (one, row), strict=True):
         before = THREE.latency - THREE.dot.interval

@@ -66,7 +66,7 @@ def test_micro_exponents_of_nothing_change_nothing(rule):
 
 @pytest.mark.parametrize("rule", ["exact", "fused:25", "float32"])
 def test_all_set_is_a_scale_of_a_quarter(rule):
-    """Where nothing is cut that the quarter moves, and no exponent of c takes part."""
+    """True if no digit is cut that the quarter moves, and no exponent of c takes part."""
     rng = np.random.default_rng(3)
     codes = rng.integers(0, 256, (2, 50, 16), dtype=np.uint8)
     one = np.full((50, 1), 127, np.uint8)

@@ -14,8 +14,8 @@ from amaranth.sim import Simulator
 from compare import generator
 from hw_bench import Evaluator, assert_same, from_planes, to_planes
 from hw_netlist_cases import OPERATORS, Counter, Statements
-from mxdot.hw.arithmetic.float_sum import FloatSum
-from mxdot.hw.arithmetic.normalize import Normalizer
+from mxdot.hw.arithmetic.floats import FloatSum
+from mxdot.hw.arithmetic.shift import Normalizer
 from mxdot.hw.dot.convert import Convert
 from mxdot.hw.dot.lane import ProductLane
 from mxdot.model import DotConfig

@@ -31,7 +31,7 @@ def one_block(
 
 
 def results(unit: str, blocks: list[tuple[list[float], list[float], float]]) -> list[str]:
-    """Result bits, in hex, of products of one block: a, b and c of each."""
+    """Result bits, in hex, of products of one block, from a, b and c of each."""
     config, mode = UNITS[unit]
     cases = [one_block(*config.formats[mode], *block) for block in blocks]
     parts = [p for case in cases for p in products(config, case, mode)]

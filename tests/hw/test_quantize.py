@@ -8,8 +8,8 @@ import pytest
 
 from compare import FULL, some
 from hw_bench import Evaluator
-from mxdot.hw.quantize.largest import Classify
-from mxdot.hw.quantize.lfsr import LaneWords
+from mxdot.hw.quantize.encode import LaneWords
+from mxdot.hw.quantize.scale import Classify
 from mxdot.model import E4M3, QuantizeConfig, lfsr
 from quantize_bench import (
     EVERY_FORMAT,
@@ -34,6 +34,21 @@ ROUNDINGS = ("nearest_even", "toward_zero", "stochastic")
 def test_every_format_and_rule(source, rounding, nonfinite):
     config = QuantizeConfig(EVERY_FORMAT, 4, source, EVERY_RULE, rounding, nonfinite)
     check_blocks(config, random_blocks(config, np.random.default_rng(1), 6000))
+
+
+@pytest.mark.parametrize(
+    ("formats", "options"),
+    [
+        ("e3m2,e2m3,e5m2", {}),
+        ("e4m3,e5m2,e2m3", {"nonfinite": "element"}),
+        ("e2m1,int8,int4", {"scales": "e4m3"}),
+        ("sm8,sm4,int8", {"micro": True}),
+    ],
+)
+def test_a_mode_past_the_last_selects_the_last_format(formats, options):
+    config = QuantizeConfig(formats, 4, "bfloat16", **options)
+    blocks = random_blocks(config, np.random.default_rng(15), 1000)
+    check_blocks(config, replace(blocks, mode=np.full(1000, 3)))
 
 
 @pytest.mark.parametrize(("fmt", "source"), some(product(EVERY_FORMAT.split(","), SOURCES), 2))
@@ -83,7 +98,8 @@ def test_every_format_under_an_outer_scale(rounding):
 @pytest.mark.parametrize(("fmt", "rounding"), [("e2m1", "nearest_even"), ("e4m3", "toward_zero")])
 def test_ties_under_every_scale(fmt, rounding):
     """Every E4M3 scale, under outer scales of many digits and subnormal ones: elements and their
-    midpoints, exact, and the floats beside them."""
+    midpoints, exact, and the adjacent floats.
+    """
     config = QuantizeConfig(fmt, 4, rounding=rounding, scales="e4m3")
     rng, (element,) = np.random.default_rng(8), config.formats
     values = np.unique(np.abs(element.values[np.isfinite(element.values)]))
@@ -123,7 +139,7 @@ def test_a_nan_of_one_digit_is_seen(source):
 
 
 def test_a_lane_that_does_not_see_a_digit_is_found(monkeypatch):
-    """Of which blocks drawn at random hold few."""
+    """Random blocks hold few of these digits."""
 
     @breaks(Classify)
     def blind(classify, m):
@@ -139,8 +155,9 @@ def test_a_lane_that_does_not_see_a_digit_is_found(monkeypatch):
 
 
 def test_every_boundary_of_e4m3_scales():
-    """amax where the scale changes, exactly and beside it: ties between all scales, subnormal ones
-    too, both ends and beyond, and no value but zero."""
+    """amax where the scale changes, and its adjacent floats: ties between all scales, subnormal
+    ones too, both ends and beyond, and zeros only.
+    """
     config = QuantizeConfig("e2m1", 4, scales="e4m3")
     rng = np.random.default_rng(9)
     scales = E4M3.values[: E4M3.nan_code]
@@ -167,7 +184,7 @@ def test_micro_exponents(source, nonfinite, rounding):
 
 
 def test_micro_exponents_of_every_pair():
-    """Every bfloat16 beside an amax of any exponent: the pair's exponent, and E8M0's lower end."""
+    """Every bfloat16 with an amax of any exponent: the pair's exponent, and E8M0's lower end."""
     config = QuantizeConfig("sm5", 4, "bfloat16", "floor", micro=True)
     rng = np.random.default_rng(11)
     bits = np.zeros((65536, 4), np.uint32)

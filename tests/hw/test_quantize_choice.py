@@ -7,8 +7,8 @@ import pytest
 
 from compare import some
 from hw_bench import Evaluator
-from mxdot.hw.arithmetic.square import Square
-from mxdot.hw.quantize.errors import largest_error
+from mxdot.hw.arithmetic.multiply import Square
+from mxdot.hw.quantize.widths import largest_error
 from mxdot.model import E8M0, QuantizeConfig
 from mxdot.sim.quantize import choice, item, stimulus
 from quantize_bench import (
@@ -62,7 +62,7 @@ def test_small_values(digits):
 
 
 def test_every_bfloat16_beside_others():
-    """Each of them as the one value that decides, beside a largest one of any exponent."""
+    """Each bfloat16 as the one value that decides, with a largest value of any exponent."""
     config = QuantizeConfig(MIXED, 4, "bfloat16", "even", nonfinite="element", select=6)
     rng = np.random.default_rng(3)
     bits = np.zeros((65536, 4), np.uint32)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hw_bench import Evaluator, assert_same
-from mxdot.hw.arithmetic.requantize import RoundingShift
+from mxdot.hw.arithmetic.shift import RoundingShift
 from mxdot.model.requantize import INTEGERS, FixedRescale, ShiftRescale, requantize_traced
 
 LOW, HIGH = -(2**31), 2**31 - 1
@@ -35,7 +35,7 @@ def test_every_small_value_by_every_shift(fmt):
 
 @pytest.mark.parametrize("fmt", INTEGERS.values(), ids=str)
 def test_ties_and_limits_of_every_shift(fmt):
-    """Sums at and beside every tie, and at both ends of the output's range and of INT32."""
+    """Sums at and next to every tie, and at both ends of the output's range and of INT32."""
     shift = np.arange(32)[:, None, None]
     near = np.array([-1, 0, 1])
     wanted = np.arange(fmt.lowest - 3, fmt.highest + 4)[:, None]

@@ -35,8 +35,9 @@ def test_resets_at_random(config):
 
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
 def test_a_reset_at_every_phase(config):
-    """Each stream is reset one cycle later: before, inside and behind a chain of four blocks, and
-    with its result waiting."""
+    """Each stream is reset one cycle later: before, inside and after a chain of four blocks, and
+    with its result waiting.
+    """
     rng = generator("phase", str(config))
     phases = config.latency + 4 * config.interval + 6
     lengths = [4, 1, 3, 2]

@@ -11,7 +11,7 @@ from hw_bench import Evaluator, assert_same
 from mxdot.hw.arithmetic.floats import FLOAT32_FRACTION
 from mxdot.hw.dot import fixed
 from mxdot.hw.dot.block import row_bits
-from mxdot.hw.dot.float_tree_end import FloatAccumulate
+from mxdot.hw.dot.float_tree import FloatAccumulate
 from mxdot.hw.dot.sections import build
 from mxdot.hw.dot.window import Window
 from mxdot.model import DotConfig
@@ -21,10 +21,10 @@ from mxdot.model.products import NO_EXPONENT
 
 
 class Datapath:
-    """One block of each of n dot products through the sections, registers left out.
+    """One block of each of n dot products through the sections, without registers.
 
-    `out` holds what each section writes; `stages` the model's stages of the block's first step.
-    `finite` marks the cases without special values, in which both mean something.
+    `out`: values that each section writes. `stages`: the model's stages of the block's first step.
+    `finite`: cases without special values; the other two are meaningful only there.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ def test_sections_of_aligned(formats, fraction_bits):
     ],
 )
 def test_sections_cut_in_parts(formats, accumulator, options):
-    """They write what whole ones do, under the same names where these are values of both."""
+    """Parts write the same values as whole sections, under the same names where both have them."""
     whole = DotConfig(formats, 4, accumulator, **options)
     finer = DotConfig(formats, 4, accumulator, whole.stage_limits[1], **options)
     assert finer.is_cut_finer
@@ -347,7 +347,7 @@ ONE, INF, MINUS_INF, NAN = 0x3F800000, 0x7F800000, 0xFF800000, 0x7FC12345
 
 @pytest.mark.parametrize("c", [ONE, INF, MINUS_INF, NAN, 0xFFFFFFFF])
 def test_accumulate_of_every_special(c):
-    """c beside every set of special terms, as the caller's and as the running value."""
+    """c with every set of special terms, as the caller's and as the running value."""
     kinds = np.arange(8)
     flags = {"nan": kinds & 1, "pos_inf": kinds >> 1 & 1, "neg_inf": kinds >> 2 & 1}
     special = {name: flag[:, None] for name, flag in flags.items()}  # of one step

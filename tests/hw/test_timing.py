@@ -76,9 +76,10 @@ MOST = [c for c in EVERY if c.stages == c.stage_limits[1]]
 
 @pytest.mark.parametrize("config", dict.fromkeys([*MOST, *some(EVERY, 41)]), ids=str)
 def test_every_number_of_stages(config):
-    """The most of each accumulator and every forty-first, with FULL=1 all.
+    """The most stages of each accumulator and every forty-first number; with FULL=1 all.
 
-    Latency exact when nothing waits, the schedule exact when nothing pauses, results right."""
+    Latency is exact when nothing waits, the schedule when nothing pauses, and results are right.
+    """
     lengths = [1, 1, 4, 1, 3, 2, 1] + [35, 1] * (str(config.accumulator) == "hopper-promoted")
     work, rng = short_work(config, 2 * lengths)
     pace = np.array([config.interval, 1])

@@ -157,7 +157,7 @@ SMALL = list({type(config.accumulator): config for config in reversed(SMALL)}.va
 
 @pytest.mark.parametrize("config", some(SMALL, 6), ids=str)
 def test_results_and_flags_in_the_simulator(config):
-    """The same in Amaranth's own simulator, which is slower."""
+    """The cases of the netlist tests in Amaranth's own simulator, which is slower."""
     work, rng = sides(config, 12)
     run: Run = simulate(config, drive(work, rng, gap=0.3, stall=0.4))
     run.check()

@@ -16,9 +16,8 @@ from amaranth.lib.wiring import In, Out
 
 from compare import FULL
 from mxdot.hw import generate
-from mxdot.hw.arithmetic.normalize import Normalizer
-from mxdot.hw.arithmetic.round import FloatRounder
-from mxdot.hw.arithmetic.shift import ShiftRight
+from mxdot.hw.arithmetic.floats import FloatRounder
+from mxdot.hw.arithmetic.shift import Normalizer, ShiftRight
 from mxdot.hw.dot.fused import Promote
 from mxdot.hw.dot.lane import ProductLane
 from mxdot.hw.dot.unit import DotUnit, InputLayout, ResultLayout
@@ -53,7 +52,7 @@ def text() -> str:
 
 
 def test_the_same_bytes_whatever_the_hash_seed():
-    """For a unit of each kind, from a process and from this one, with full tests from two."""
+    """A unit of each kind, from a process and from this one; full tests compare two processes."""
     script = (
         "import sys; from mxdot.hw import generate; from verilog_text import KINDS\n"
         "for config in KINDS.values(): sys.stdout.write(generate(config))"
@@ -197,7 +196,7 @@ def test_a_top_that_is_no_identifier(top):
 
 
 def test_a_top_of_every_character_that_a_name_may_have(tmp_path):
-    """As other people's modules have them; all else of the text is as under any other name."""
+    """Modules of other people have such names; the rest of the text does not change."""
     text = generate(QUICK, "Top_1$")
     assert text == generated(QUICK, "Top_12").replace("Top_12", "Top_1$")
     check_lint(text, "Top_1$", tmp_path)

@@ -53,7 +53,7 @@ NAMED = [
 
 
 def other_registers(rng: random.Random, dot: DotConfig) -> DotConfig:
-    """The same dot unit with other registers, and with products in flight if it may have them."""
+    """The dot unit with other registers, and with products in flight if it may have them."""
     turns = rng.choice([1, 2, 4, rng.randint(2, 16)])
     arguments = dot.arguments | {"delays": rng.choice([*DELAYS]), "interleave": turns}
     low, high = DotConfig(**{**arguments, "stages": None}).stage_limits
@@ -75,7 +75,7 @@ def drawn(number: int) -> UnitConfig:
 
 
 def small(config: Any) -> bool:
-    """Whether the unit's Verilog is soon there."""
+    """True if the unit's Verilog is generated quickly."""
     if isinstance(config, QuantizeConfig):
         return config.block <= MOST_LANES
     if isinstance(config, DotQuantizeConfig) and not small(config.quantizer):
@@ -88,7 +88,7 @@ def small(config: Any) -> bool:
 
 
 def options(config: UnitConfig) -> set[tuple[str, object]]:
-    """What the Verilog of a unit depends on; lists by their items, accumulators by their class."""
+    """Options that decide a unit's Verilog; lists by their items, accumulators by their class."""
     arguments = config.arguments
     found: set[tuple[str, object]] = {("kind", config.kind)}
     if "dot" in arguments:
@@ -108,7 +108,7 @@ def options(config: UnitConfig) -> set[tuple[str, object]]:
 
 
 def covering(units: Iterable[UnitConfig], together: int) -> list[UnitConfig]:
-    """Units that add a choice of so many options together, first those that add the most."""
+    """Units that cover every choice of `together` options; the first add the most."""
     left = {unit: {*combinations(sorted(options(unit), key=str), together)} for unit in units}
     chosen: list[UnitConfig] = []
     while left:
@@ -133,7 +133,7 @@ def test_clean_under_lint(config, tmp_path):
 
 
 def lint_as_documented(text: str, directory: Path) -> str:
-    """What the commands of docs/dot-unit.md print of a unit's Verilog, under `directory`."""
+    """Output of the commands of docs/dot-unit.md for a unit's Verilog, under `directory`."""
     block = re.search(r"```sh\n([^`]*--lint-only[^`]*)```", CHAPTER)
     assert block is not None
     commands = block[1].replace(".venv/bin/python", sys.executable)

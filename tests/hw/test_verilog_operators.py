@@ -41,7 +41,7 @@ def test_verilog_does_what_the_simulator_does_and_is_clean(tmp_path):
 
 
 def test_a_wrong_operator_is_noticed(tmp_path, monkeypatch):
-    """The same comparison, with `<` written for `<=`."""
+    """`<` instead of `<=` in one design."""
     right = Around.verilog
     wrong = lambda self, top: right(self, top).replace(" <= ", " < ", 1)  # noqa: E731
     monkeypatch.setattr(Around, "verilog", wrong)

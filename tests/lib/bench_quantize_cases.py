@@ -1,6 +1,6 @@
 """Operands and checks that tests of bench quantize share with other tests."""
 
-from mxdot.hw.quantize.lfsr import LaneWords
+from mxdot.hw.quantize.encode import LaneWords
 from wrong_units import breaks
 
 

@@ -1,4 +1,4 @@
-"""What the tests of the RTL share: values of many cases in and out of components.
+"""Values of many cases in and out of components, for the tests of the RTL.
 
 Ports are arrays whose first axis is the case. A structure is a dict of its fields' arrays; an
 array in a port adds an axis: the field `sign` of a port `lanes` of 4 structures is (cases, 4).
@@ -110,7 +110,7 @@ def _stack(values: list) -> Any:
 def to_planes(values: NDArray, width: int) -> Planes:
     """The low `width` bits of integer `values`, in two's complement; any width.
 
-    Of an array of two axes those of each column, one column after the other.
+    An array with two axes gives the planes of one column after the other.
     """
     values = values if values.dtype == object else values.astype(np.int64)
     columns = values.T.reshape(-1, len(values))

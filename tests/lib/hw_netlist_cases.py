@@ -22,7 +22,9 @@ OPERATORS = {
 
 
 class Statements(wiring.Component):
-    """What a Module makes of conditions: priorities, partial assignments, patterns, defaults."""
+    """Statements that a Module makes of conditions: priorities, partial assignments, patterns,
+    defaults.
+    """
 
     i: In(6)
     o: Out(data.ArrayLayout(4, 2))

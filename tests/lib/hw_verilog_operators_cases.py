@@ -56,7 +56,7 @@ class Functions(wiring.Component):
 
 
 class Shared(wiring.Component):
-    """Operators whose results several others read: whole, in part, beside other bits."""
+    """Operators whose results several others read: whole, in part, next to other bits."""
 
     a: In(5)
     b: In(5)
@@ -115,7 +115,7 @@ class Registers(wiring.Component):
 
 
 class Words(wiring.Component):
-    """A memory with a register behind its read port."""
+    """A memory with a register after its read port."""
 
     clocked = True
     write: In(1)

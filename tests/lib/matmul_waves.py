@@ -93,7 +93,7 @@ HANDSHAKE = ("tvalid", "tready", "tlast")
 
 
 def observe(ctx, unit, at: dict[str, int]) -> dict[str, Any]:
-    """The pins in this cycle; `at` is how many beats of each stream were taken before."""
+    """Pins in this cycle; `at`: number of beats taken so far per stream."""
     bus = unit.s_axil
     now: dict[str, Any] = {
         "valid": ctx.get(bus.awvalid),

@@ -29,7 +29,7 @@ Parts = dict[str, wiring.Component]
 
 
 def wiring_value(port: object) -> Value:
-    """The signal behind a port of a component, a view's included."""
+    """Signal of a component's port, or of a view."""
     return Value.cast(port)  # type: ignore[arg-type]
 
 
@@ -109,9 +109,9 @@ def _part(name: str, part: wiring.Component) -> tuple[list[nir.Cell], Parts]:
 def _own_cells(
     component: wiring.Component, ports: Mapping[str, Value]
 ) -> tuple[list[nir.Cell], Parts]:
-    """As Amaranth's `build_netlist`, without what only its writers of netlists need.
+    """Cells from Amaranth's `build_netlist`, without the steps that only its netlist writers need.
 
-    Cycles, which it looks for in the half of its time, `_body` refuses.
+    `_body` refuses cycles; Amaranth's search for them takes half of its time.
     """
     directed = {name: (value, None) for name, value in ports.items()}
     library, netlist = Library(""), nir.Netlist()
@@ -165,7 +165,7 @@ class Scope:
         return top
 
     def scopes(self) -> "Iterator[Scope]":
-        """This one and those inside it."""
+        """This occurrence and those inside it."""
         yield self
         for scope in self.inside.values():
             yield from scope.scopes()

@@ -1,4 +1,4 @@
-"""What computes a net of a netlist: Python expressions of one integer per bit, as netlist.py says.
+"""Python expressions that compute the nets of a netlist, with one integer per bit (netlist.py).
 
 An expression is in brackets unless it is a name or a constant.
 """
@@ -180,13 +180,13 @@ def _mux(select: str, yes: str, no: str) -> str:
 
 
 def _match(value: Bits, pattern: str) -> str:
-    """Whether `value` fits `pattern`, which has its highest bit first."""
+    """True if `value` fits `pattern`, which has its highest bit first."""
     pairs = zip(value, reversed(pattern), strict=True)
     return _of_all(_and, [x if p == "1" else _not(x) for x, p in pairs if p != "-"]) or "ones"
 
 
 def _of_all(operator: Callable[[str, str], str], terms: Bits) -> str:
-    """Halves, each in brackets: Python takes only so many within each other. "" of no terms."""
+    """Nested halves, each in brackets, because Python limits the depth; "" for no terms."""
     if len(terms) < 2:
         return "".join(terms)
     half = len(terms) // 2

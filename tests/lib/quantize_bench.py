@@ -32,7 +32,7 @@ def evaluator_of(config: QuantizeConfig) -> Evaluator:
 @dataclass(frozen=True)
 class Blocks:
     """n blocks: bits of the values (n, block), mode and rule (n,), words (n, block), outer scales
-    (n,), None where the unit takes none."""
+    (n,), None where the unit takes none. A mode or rule past the last stands for the last."""
 
     bits: NDArray[np.uint32]
     mode: NDArray[np.int64]
@@ -72,8 +72,8 @@ def random_blocks(config: QuantizeConfig, rng: np.random.Generator, n: int) -> B
 def with_choices(config: QuantizeConfig, rng: np.random.Generator, bits: NDArray) -> Blocks:
     """These values with random modes, rules and words."""
     n = len(bits)
-    mode = rng.integers(0, config.modes, n)
-    rule = rng.integers(0, len(config.scale_rules), n)
+    mode = rng.integers(0, 1 << config.mode_bits, n)
+    rule = rng.integers(0, 1 << config.rule_bits, n)
     words = rng.integers(0, 2**32, bits.shape, dtype=np.uint32)
     # The ends of their range decide more than the middle.
     ends = rng.choice(np.array([0, 1, 2**31, 2**32 - 1], np.uint32), bits.shape)
@@ -96,9 +96,11 @@ def wanted(config: QuantizeConfig, blocks: Blocks) -> dict[str, NDArray]:
     scales = np.zeros(len(blocks), np.int64)
     micro = np.zeros((len(blocks), config.block // 2), np.int64)
     chosen = np.zeros(len(blocks), np.int64)
+    modes = np.minimum(blocks.mode, config.modes - 1)
+    rules = np.minimum(blocks.rule, len(config.scale_rules) - 1)
     for mode in range(config.modes):
         for rule in range(len(config.scale_rules)):
-            rows = (blocks.mode == mode) & (blocks.rule == rule)
+            rows = (modes == mode) & (rules == rule)
             x = values_of(config, blocks.bits[rows])
             with np.errstate(invalid="ignore"):  # signalling NaN
                 outer = None
@@ -189,7 +191,7 @@ def run_streams(
     """Blocks cut into equal streams, each into a unit of its own; compares, and returns the times.
 
     After a reset in cycle `reset_at` every stream starts afresh. Checks that codes that wait do not
-    change, that `last` marks the last beat, and that nothing comes beside what is due.
+    change, that `last` marks the last beat, and that no other codes come.
     """
     unit = evaluator_of(config)
     each = len(blocks) // streams

@@ -31,8 +31,8 @@ Driver = Generator[dict[str, Any], dict[str, Any], Any]
 class Work:
     """Dot products in order. `blocks`: the fields of the unit's payload, (blocks, ...) each.
 
-    `start`: each product's first block, and the number of blocks at the end. `want`: what the
-    model says, result bits and flags of each product.
+    `start`: each product's first block, and the number of blocks at the end. `want`: the model's
+    result bits and flags of each product.
     """
 
     config: DotConfig
@@ -67,7 +67,7 @@ def random_work(
 
 
 def products(config: DotConfig, cases: Cases, mode: int = 0) -> list[Product]:
-    """The blocks of each dot product, and what the model says of it."""
+    """The blocks of each dot product, and the model's result and flags."""
     a, scale_a = cases.a.blocks_last()
     b, scale_b = cases.b.blocks_last()
     n, count = len(a), a.shape[1] // config.scale_blocks
@@ -108,7 +108,9 @@ def join(config: DotConfig, parts: list[Product]) -> Work:
 
 @dataclass
 class Run:
-    """What happened: `got` as `Work.want`; the cycle in which each block and result passed."""
+    """Outcome of `Work`: `got` in the form of `Work.want`; the cycle in which each block and result
+    passed.
+    """
 
     work: Work
     got: dict[str, NDArray]
@@ -210,7 +212,7 @@ def evaluator_of(config: DotConfig) -> Evaluator:
 
 
 def evaluate(config: DotConfig, driver: Driver) -> Any:
-    """What the driver returns, run on the netlist of the unit."""
+    """Result of the driver, run on the netlist of the unit."""
     evaluator = evaluator_of(config)
     evaluator.registers = None
     inputs = next(driver)
@@ -224,7 +226,7 @@ def evaluate(config: DotConfig, driver: Driver) -> Any:
 
 @uncollected()
 def simulate(config: DotConfig, driver: Driver) -> Any:
-    """What the driver, of one stream, returns, run in Amaranth's simulator."""
+    """Result of the driver, of one stream, run in Amaranth's simulator."""
     unit, sync = DotUnit(config), ClockDomain("sync")
     m = Module()
     m.domains.sync = sync  # type: ignore[attr-defined]

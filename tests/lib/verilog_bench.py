@@ -7,7 +7,7 @@ from pathlib import Path
 
 from amaranth.sim import Simulator
 
-from mxdot.hw.verilog.around import Around
+from mxdot.hw.verilog import Around
 from mxdot.sim.engine import precompiled
 from mxdot.sim.engine.toolchain import CFLAGS, Tools, execute, find_tools
 
@@ -84,7 +84,9 @@ def bench_text(designs: Mapping[str, tuple[Around, int]]) -> str:
 
 
 def differences(designs: Mapping[str, tuple[Around, Rows]], directory: Path) -> list[str]:
-    """Where the Verilog of designs, by name and with inputs, is not what Amaranth simulates."""
+    """Differences between the Verilog of designs, by name and with inputs, and Amaranth's
+    simulation.
+    """
     for name, (design, inputs) in designs.items():
         (directory / f"{name}.v").write_text(design.verilog(name))
         sides = {"in": inputs, "out": simulated(design, inputs)}
@@ -114,14 +116,14 @@ def compile_bench(directory: Path, top: str, sources: Sequence[str]) -> Path:
 
 
 def runtime(directory: Path) -> Path:
-    """Verilator's own runtime as an archive, which all such programs share."""
+    """Verilator's own runtime as an archive, which all these programs share."""
     (directory / "nothing.v").write_text("module nothing; initial #1 $finish; endmodule\n")
     made = _translate(directory, "nothing", ["nothing.v"])
     return precompiled.runtime(*made, precompiled.headers(*made))
 
 
 def linked(archive: Path) -> str:
-    """What links that archive."""
+    """Options that link this archive."""
     return f"-Wl,--whole-archive {archive} -Wl,--no-whole-archive -pthread"
 
 

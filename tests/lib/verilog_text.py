@@ -1,4 +1,4 @@
-"""What the tests of the generated Verilog share: modules, ports and names of its text."""
+"""Modules, ports and names in the text of the generated Verilog."""
 
 import re
 from functools import cache
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mxdot import hw
 from mxdot.hw.verilog import generate, modules_of
-from mxdot.hw.verilog.keywords import KEYWORDS
+from mxdot.hw.verilog.plan import KEYWORDS
 from mxdot.model import DotConfig, DotQuantizeConfig, QuantizeConfig
 from mxdot.model.units.matmul.config import MatmulConfig
 from mxdot.sim.engine.toolchain import BuildError
@@ -60,7 +60,7 @@ def header_ports(text: str) -> Ports:
 
 
 def body(module: str) -> str:
-    """What stands between the ports of a module and its end."""
+    """Text between the ports of a module and its end."""
     return module[module.index("\n);\n") + 4 : -len("endmodule\n")]
 
 

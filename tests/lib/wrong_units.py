@@ -18,7 +18,7 @@ from amaranth.hdl import Const, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
-from mxdot.hw.dot.alignment_shifter import AlignShifter, places_around
+from mxdot.hw.dot.lane import AlignShifter, places_around
 from mxdot.hw.dot.unit import DotUnit
 from mxdot.hw.hierarchy import submodule
 from mxdot.hw.quantize.unit import QuantizeUnit

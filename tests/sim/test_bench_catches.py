@@ -8,9 +8,8 @@ from amaranth.hdl import Cat, Mux, Signal, Value
 
 from compare import FULL
 from mxdot.hw.arithmetic.scale import ScaleAdder
-from mxdot.hw.dot.decode import ElementDecoder
-from mxdot.hw.dot.lane import ProductLane
-from mxdot.hw.dot.narrow import Narrow
+from mxdot.hw.dot.convert import Narrow
+from mxdot.hw.dot.lane import ElementDecoder, ProductLane
 from mxdot.hw.dot.unit import DotUnit
 from mxdot.hw.pipeline import Admission, SectionChain, Token
 from mxdot.hw.result_queue import ResultQueue

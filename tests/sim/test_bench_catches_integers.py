@@ -4,7 +4,7 @@ import pytest
 from amaranth.hdl import Mux, Value
 
 from compare import FULL
-from mxdot.hw.arithmetic.requantize import RoundingShift
+from mxdot.hw.arithmetic.shift import RoundingShift
 from mxdot.hw.dot.integer import Correct, IntegerAccumulate, Multiply
 from mxdot.model import DotConfig
 from wrong_units import breaks, run_one_of

@@ -10,7 +10,7 @@ from bench_quantize_cases import frozen_words
 from compare import FULL
 from matrices import every_unit
 from mxdot.cli import main
-from mxdot.hw.quantize import chain
+from mxdot.hw.quantize import dot_quantize
 from mxdot.model import DotConfig, DotQuantizeConfig
 from mxdot.sim.dot_quantize import item, stimulus
 from mxdot.sim.dot_quantize.subject import Timeline
@@ -41,9 +41,11 @@ def between(patch, when, override) -> None:
         parts[name] = component
         return right(m, name, component)
 
-    right = chain.submodule
-    patch.setattr(chain, "submodule", submodule)
-    overridden(patch, chain.DotQuantizeUnit, lambda unit, m: override(m, unit, **parts), when)
+    right = dot_quantize.submodule
+    patch.setattr(dot_quantize, "submodule", submodule)
+    overridden(
+        patch, dot_quantize.DotQuantizeUnit, lambda unit, m: override(m, unit, **parts), when
+    )
 
 
 def late_scale(patch, when):

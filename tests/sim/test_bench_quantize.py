@@ -7,15 +7,11 @@ from amaranth.hdl import Mux, Signal
 from bench_quantize_cases import frozen_words
 from compare import FULL
 from matrices import every_unit
-from mxdot.hw.quantize.align import ElementAligner
-from mxdot.hw.quantize.choose import ChooseFormat, SumOfPairs
-from mxdot.hw.quantize.collect import Collector
-from mxdot.hw.quantize.divide import NextDigit
-from mxdot.hw.quantize.each import CutMagnitude
+from mxdot.hw.quantize.align import ElementAligner, MicroExponent
+from mxdot.hw.quantize.choose import ChooseFormat, CutMagnitude, SumOfPairs
 from mxdot.hw.quantize.encode import ElementEncoder
-from mxdot.hw.quantize.largest import LargerOfPairs
-from mxdot.hw.quantize.micro import MicroExponent
-from mxdot.hw.quantize.scale import SharedScale
+from mxdot.hw.quantize.outer import NextDigit
+from mxdot.hw.quantize.scale import Collector, LargerOfPairs, SharedScale
 from mxdot.model import FORMATS, MX_FORMATS, QuantizeConfig
 from mxdot.model.lfsr import WORD_BITS
 from mxdot.sim.engine.job import UnitJob
@@ -132,6 +128,23 @@ def mode_alone(choose, m):
     m.d.comb += choose.o.codes.eq(choose.i.codes0)
 
 
+THREE = QuantizeConfig("e3m2,e2m3,e5m2", 4, "bfloat16", "floor,ceil,even", stages=2)
+
+
+@breaks(ElementEncoder)
+def fourth_mode(encoder, m):
+    """A mode past the last selects no format."""
+    with m.If(encoder.mode == 3):
+        m.d.comb += encoder.code.eq(0)
+
+
+@breaks(SharedScale)
+def fourth_rule(scale, m):
+    """A rule past the last gives another scale."""
+    with m.If(scale.i.rule == 3):
+        m.d.comb += scale.o.scale.eq(1)
+
+
 WORDS = QuantizeConfig("e5m2,int8", 4, "bfloat16", rounding="stochastic", stages=2)
 
 
@@ -164,6 +177,7 @@ MORE_WRONG = {
     SCALED: [small_remainders],
     MICRO: [first_of_a_pair],
     CHOICE: [last_of_equals, lost_carry, rounded_up, mode_alone],
+    THREE: [fourth_mode, fourth_rule],
 }
 
 
@@ -207,11 +221,15 @@ def test_wrong_units_are_caught(wrong, simulation_dir, tmp_path):
         (forgotten_beat, RANDOM, "words  "),
         (small_remainders, SCALED, "outer scale "),
         (first_of_a_pair, MICRO, ", micro-exponents "),
+        (fourth_mode, THREE, "format e5m2 (mode 2)"),
+        (fourth_rule, THREE, "scale rule even (rule 2)"),
     ],
 )
 def test_more_wrong_units_are_caught(wrong, config, text, simulation_dir, tmp_path):
     wrongs = MORE_WRONG[config]
-    result = run_one_of(wrongs, wrong, config, tmp_path, simulation_dir, **BULK)
+    # Only the bench of cycles sends numbers past the last.
+    options = TRAFFIC if config is THREE else BULK
+    result = run_one_of(wrongs, wrong, config, tmp_path, simulation_dir, **options)
     assert result.mismatches > 0
     for line in ("got  scale 0x", "want scale 0x"):
         assert line in result.report

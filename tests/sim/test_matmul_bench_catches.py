@@ -7,13 +7,10 @@ from amaranth.hdl import Mux, Value
 
 from compare import FULL
 from mxdot.hw.matmul.array import DotArray
-from mxdot.hw.matmul.control import Control
-from mxdot.hw.matmul.counters import Counters
-from mxdot.hw.matmul.initial import Initial
-from mxdot.hw.matmul.loop import GroupLoop
-from mxdot.hw.matmul.operand import Operand
-from mxdot.hw.matmul.registers import Registers
-from mxdot.hw.matmul.send import Sender
+from mxdot.hw.matmul.control import Control, GroupLoop
+from mxdot.hw.matmul.operand import Initial, Operand
+from mxdot.hw.matmul.registers import Counters, Registers
+from mxdot.hw.matmul.results import Sender
 from mxdot.hw.matmul.unit import MatmulUnit
 from mxdot.hw.pipeline import SectionChain
 from mxdot.model import DotConfig

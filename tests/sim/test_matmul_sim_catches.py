@@ -3,9 +3,8 @@
 import pytest
 
 from compare import FULL
-from mxdot.hw.matmul.counters import Counters
-from mxdot.hw.matmul.receive import Receiver
-from mxdot.hw.matmul.registers import Registers
+from mxdot.hw.matmul.axi import Receiver
+from mxdot.hw.matmul.registers import Counters, Registers
 from mxdot.hw.matmul.results import Drain
 from mxdot.hw.verilog import generate
 from mxdot.model import DotConfig

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mxdot.cli import main
-from mxdot.hw.matmul.counters import Counters
+from mxdot.hw.matmul.registers import Counters
 from mxdot.hw.verilog import default_top, generate
 from mxdot.model import QuantizeConfig
 from mxdot.sim.engine.unit import UnitResult

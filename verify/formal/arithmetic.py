@@ -7,8 +7,8 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...hw.arithmetic.adder_tree import AdderTree
 from ...hw.arithmetic.adders import (
+    AdderTree,
     add_in_blocks,
     carry_increment,
     even_blocks,
@@ -16,16 +16,13 @@ from ...hw.arithmetic.adders import (
     pass_carries_at_once,
     ripple,
 )
-from ...hw.arithmetic.columns import Bit
-from ...hw.arithmetic.full_adder import FullAdder
-from ...hw.arithmetic.largest import LargestExponent
+from ...hw.arithmetic.columns import Bit, FullAdder
+from ...hw.arithmetic.floats import FloatRounder
 from ...hw.arithmetic.multiply import Multiplier
-from ...hw.arithmetic.normalize import Normalizer
-from ...hw.arithmetic.requantize import RoundingShift
-from ...hw.arithmetic.round import FloatRounder
 from ...hw.arithmetic.scale import ScaleAdder, ScaleMultiplier
-from ...hw.arithmetic.shift import ShiftRight
-from ...hw.dot.alignment_shifter import AlignShifter
+from ...hw.arithmetic.select import LargestExponent
+from ...hw.arithmetic.shift import Normalizer, RoundingShift, ShiftRight
+from ...hw.dot.lane import AlignShifter
 from ...model import DotConfig
 from ...model.formats import (
     BFLOAT16,

@@ -11,7 +11,7 @@ from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
-from ...hw.quantize.lfsr import LaneWords
+from ...hw.quantize.encode import LaneWords
 from ...model import QuantizeConfig
 from .claim import Claim
 from .facts import exposed

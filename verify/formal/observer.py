@@ -10,8 +10,7 @@ from amaranth.hdl import ClockDomain, Elaboratable, Module, Shape, ShapeLike, Si
 from amaranth.lib import wiring
 
 from ...hw.hierarchy import used
-from ...hw.verilog import TOPS, generate
-from ...hw.verilog.around import Around
+from ...hw.verilog import TOPS, Around, generate
 
 SUBJECT, OBSERVER, CASE = "subject", "observer", "case_number"
 

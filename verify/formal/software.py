@@ -8,9 +8,8 @@ from amaranth.hdl import Array, C, Cat, Module, Mux, Signal, Value
 from amaranth.utils import bits_for
 
 from ...hw.hierarchy import used
-from ...hw.matmul.counters import Counters
-from ...hw.matmul.registers import ERRORS, Registers
-from ...hw.verilog.around import Around
+from ...hw.matmul.registers import ERRORS, Counters, Registers
+from ...hw.verilog import Around
 from ...model import DotConfig
 from ...model.units.matmul.config import MatmulConfig
 from ...model.units.matmul.registers import (

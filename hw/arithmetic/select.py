@@ -1,10 +1,31 @@
-"""Largest-exponent tree."""
+"""Selection of a value by a mode, and of the largest exponent."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import TypeVar
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def select_by_mode(
+    mode: Value, keys: Sequence[Key], value: Callable[[Key], ValueLike]
+) -> ValueLike:
+    """`value(keys[mode])`, or that of the last key for a larger `mode`.
+
+    A chain of two-way choices with one branch per distinct key.
+    """
+    distinct = list(dict.fromkeys(keys))
+    # With a key for every number, any branch can be the default.
+    default = distinct[-1] if len(keys) == 1 << len(mode) else keys[-1]
+    chosen = value(default)
+    for key in distinct:
+        if key != default:
+            modes = [number for number, selected in enumerate(keys) if selected == key]
+            chosen = Mux(mode.matches(*modes), value(key), chosen)
+    return chosen
 
 
 class LargestExponent(wiring.Component):
@@ -12,10 +33,10 @@ class LargestExponent(wiring.Component):
 
     Ports:
 
-    - `exponent` in, `count` x `bits`, unsigned: one for each term
-    - `nonzero` in, `count` bits: which terms are not zero
+    - `exponent` in, `count` x `bits`, unsigned: an exponent per term
+    - `nonzero` in, `count` bits: terms that are not zero
     - `largest` out, `bits`: their largest exponent, 0 when every term is zero
-    - `any` out, 1 bit: some term is not zero
+    - `any` out, 1 bit: a term is not zero
     """
 
     def __init__(self, count: int, bits: int) -> None:
@@ -44,7 +65,7 @@ class LargestExponent(wiring.Component):
 
 
 def larger_of_pairs(m: Module, name: str, values: Sequence[Value]) -> list[Value]:
-    """The larger one of each pair of unsigned values; one that is left over stays."""
+    """Larger value of each pair of unsigned values; an odd last value stays."""
     larger: list[Value] = []
     for index in range(0, len(values) - 1, 2):
         a, b = values[index : index + 2]

@@ -1,4 +1,4 @@
-"""A dot unit with a quantiser behind it."""
+"""A dot unit followed by a quantiser, and its top module."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
@@ -6,20 +6,19 @@ from amaranth.lib.wiring import In, Out
 
 from ...model.formats import E8M0
 from ...model.units.dot_quantize import DotQuantizeConfig
-from ..dot.top import DotTop
-from ..dot.unit import DotUnit, InputLayout
+from ..dot.unit import DotTop, DotUnit, InputLayout
 from ..hierarchy import submodule, used
 from ..top import Top
 from .unit import CodesOutLayout, QuantizeUnit
 
 
 class DotQuantizeUnit(wiring.Component):
-    """Results of a `DotUnit`, gathered block by block by a `QuantizeUnit` with beats of one.
+    """A `DotUnit` whose results a `QuantizeUnit` gathers block by block, one result per beat.
 
     Ports:
 
     - `i` in, stream of the dot unit's `InputLayout`: blocks of dot products
-    - `o` out, stream of the quantiser's `CodesOutLayout`: one code a beat, with its block's scale
+    - `o` out, stream of the quantiser's `CodesOutLayout`: one code per beat, with its block's scale
     """
 
     clocked = True
@@ -52,7 +51,7 @@ class DotQuantizeUnit(wiring.Component):
 
 
 class DotQuantizeTop(Top):
-    """A `DotQuantizeUnit` behind plain ports: those of the dot unit, and one code."""
+    """A `DotQuantizeUnit` with plain ports: the dot unit's inputs, and one code."""
 
     name = "mxdot_dot_quantize"
 

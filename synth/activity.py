@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import SynthesisError
-from .function import Function
 from .liberty import Library, LibraryCell
+from .liberty_syntax import Function
 from .netlist import Bit, Cell, Netlist, clocks, in_order
 
 Cells = list[tuple[Cell, LibraryCell]]

@@ -6,10 +6,9 @@ from pathlib import Path
 from . import gates
 from .adders import with_cells
 from .errors import SynthesisError, TargetMissedError
-from .flow import Cost, Flow
-from .function import Function
+from .flow import Cost, Flow, files_of, library_of
 from .liberty import Library, LibraryCell
-from .library_files import files_of, library_of
+from .liberty_syntax import Function
 from .netlist import Count, Netlist, count, depth, load, sections
 from .opensta import RESET, abc_delay, sta_delay
 from .processes import PROCESSES

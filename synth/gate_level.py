@@ -11,10 +11,9 @@ from typing import Any
 
 from . import SYNTHESES
 from .errors import SynthesisError
-from .flow import Flow
-from .function import Function
+from .flow import Flow, library_of
 from .liberty import Library
-from .library_files import library_of
+from .liberty_syntax import Function
 from .measure import measure_netlist
 from .netlist import Bit, Cell, Netlist, in_order
 

@@ -1,6 +1,6 @@
 """Liberty files: the cells of a library as far as costs need them.
 
-Timing tables (`nldm.py`) are read when a cell is timed.
+Timing tables (`delay_tables.py`) are read when a cell is first timed.
 """
 
 import re
@@ -9,11 +9,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil, inf, log2
 
+from .delay_tables import CellTiming, WireLoad, cell_timing, default_wire_load
 from .errors import SynthesisError
-from .function import Function
-from .groups import Group, finite, parse_groups
-from .nldm import CellTiming, cell_timing
-from .wire_load import WireLoad, default_wire_load
+from .liberty_syntax import Function, Group, finite, parse_groups
 
 _NAME = re.compile(r"[A-Za-z_][\w.$+-]*(\[\d+(:\d+)?\])?", re.ASCII)
 """Of cells and pins: what every tool takes, and no tool takes for anything else."""

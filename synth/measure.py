@@ -1,25 +1,62 @@
-"""measure: what a design costs, from the cache or by synthesis."""
+"""measure: the cost of a design, from the cache or by synthesis."""
 
+import gzip
 import hashlib
+import json
 import time
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ..util.files import write_file
 from ..util.scratch import scratch
 from . import fpga
 from .adders import sample
 from .asic import Asic, adders_of, first_attempt, surroundings, timer
-from .cache import Cache
 from .errors import TargetMissedError, naming
-from .flow import Cost, Flow
-from .library_files import digest_of
+from .flow import Cost, Flow, digest_of
 from .netlist import Cell, Netlist
 from .scripts import Design, mapped
 from .scripts import fpga as fpga_script
 from .tools import nextpnr_version, yosys_version
+
+FORMAT = 1
+"""Of the entries; a change of what they mean makes all old ones unknown."""
+
+
+class Cache:
+    """A directory of JSON files that any number of processes may share.
+
+    An entry is written beside and renamed: it is whole, or it is not there. What cannot be read is
+    made again.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = Path(directory)
+
+    @staticmethod
+    def key(*parts: Any) -> str:
+        """The key of plain JSON values."""
+        return hashlib.sha256(json.dumps([FORMAT, *parts], sort_keys=True).encode()).hexdigest()
+
+    def read(self, key: str, kind: str) -> Any:
+        """The entry, None when there is none. `kind` tells several entries of a key apart."""
+        try:
+            return json.loads(gzip.decompress(self._path(key, kind).read_bytes()))
+        except (OSError, EOFError, RecursionError, ValueError, zlib.error):
+            return None
+
+    def write(self, key: str, kind: str, value: Any) -> None:
+        """Keep a value of plain JSON types."""
+        path = self._path(key, kind)
+        write_file(path, gzip.compress(json.dumps(value).encode(), mtime=0))
+
+    def _path(self, key: str, kind: str) -> Path:
+        return self.directory / key[:2] / f"{key}.{kind}.json.gz"
+
 
 TIME_LIMIT = 1800.0
 """Seconds for one run of one tool."""
@@ -148,7 +185,7 @@ def _made(
 def _own_timing() -> str:
     """A hash of the modules that find adders and time netlists: no tool with a version does."""
     digest = hashlib.sha256()
-    for name in ("adders.py", "nldm.py", "static_timing.py", "wire_load.py"):
+    for name in ("adders.py", "delay_tables.py", "static_timing.py"):
         digest.update(Path(__file__).with_name(name).read_bytes())
     return digest.hexdigest()
 

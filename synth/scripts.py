@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 
 from ..model.errors import identifier
-from .flow import Flow
+from .flow import Flow, library_names
 from .liberty import Library
 
 # Yosys's own script for ABC has `&fraig -x`, which does not finish on large units. `dc2` saves
@@ -69,11 +69,6 @@ def escaped(name: str) -> str:
 
 CONSTRAINTS = "around.constr"
 """What drives and loads a design, for ABC."""
-
-
-def library_names(flow: Flow) -> list[str]:
-    """The files of a library in a run's directory."""
-    return ["cells.lib", *(f"cells{i}.lib" for i in range(1, len(flow.liberty)))]
 
 
 def read(design: Design, keep: bool) -> list[str]:

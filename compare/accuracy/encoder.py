@@ -21,8 +21,7 @@ from ...model.accumulators import any_operands
 from ...model.errors import integer
 from ...util.data.encoder import F32, Layer, load_encoder
 from ...util.data.sentences import SENTENCES
-from .blocks import in_blocks
-from .evaluation import Pair, one_pair, pair_name
+from .evaluation import Pair, in_blocks, one_pair, pair_name
 
 Progress = Callable[[int, int], None]
 WIDTHS = (384, 1536)  # the lengths of the encoder's dot products

@@ -7,18 +7,26 @@ from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ...model import Accumulator, ElementFormat, MXArray, dot, format_pairs
+from ...model import Accumulator, ElementFormat, MXArray, dot, format_pairs, quantize, unscaled
 from ...model import accumulator as as_accumulator
 from ...model.accumulators import any_operands
 from ...model.errors import integer
 from ...util.data.sets import DataSet, data_set
-from .blocks import in_blocks
-from .bounds import bound, can_overflow, can_saturate, has_bound
-from .metrics import LEAST, ErrorMetrics, errors, finite, sqnr_db
-from .reference import F32, F64, ExactSums, exact_sums
-from .terms import Terms, terms_of
+from .bounds import Terms, bound, can_overflow, can_saturate, has_bound, terms_of
+from .metrics import F32, F64, LEAST, ErrorMetrics, ExactSums, errors, exact_sums, finite, sqnr_db
+
+SCALED_BITS = 8
+"""Elements of so many bits or fewer are scaled: wider ones have exponents of their own."""
+
+
+def in_blocks(x: ArrayLike, fmt: ElementFormat, block_size: int, scale_rule: str) -> MXArray:
+    """`x` in blocks filled up with zeros; elements of more than 8 bits under scales of 1."""
+    if fmt.bits > SCALED_BITS:
+        return unscaled(x, fmt, block_size=block_size, pad=True)
+    return quantize(x, fmt, block_size=block_size, pad=True, scale_rule=scale_rule)
+
 
 Pair = tuple[ElementFormat, ElementFormat]
 Bound = Callable[..., F64]

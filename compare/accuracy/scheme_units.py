@@ -47,7 +47,7 @@ from ...model.schemes import (
 )
 from ...util.data.sets import data_set
 from .evaluation import LENGTHS, Accuracy, compared
-from .reference import F32, F64, ExactSums, exact_sums
+from .metrics import F32, F64, ExactSums, exact_sums
 
 SYMMETRIC = {4: INT4_SYMMETRIC, 8: INT8_SYMMETRIC}
 FULL = {4: INT4_FULL, 8: INT8_FULL}

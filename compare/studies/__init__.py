@@ -11,11 +11,10 @@ outcomes and shown as tables, files, plots and a report.
 
 from ...util.workers import dask, processes
 from .extra import load_extra
-from .narrowest import Found, Target
+from .narrowest import Found, Target, search
 from .outputs import Files, write
 from .points import Point, Sampling, Sweep, points_of, units_of
 from .rows import Row
-from .searches import search
 from .session import Comparison, compare
 from .study import DEFAULT, Study, load_study
 from .units import Foreign, Generated

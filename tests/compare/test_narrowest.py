@@ -13,8 +13,13 @@ from compare_fakes import FAKES, broken
 from compare_sample import Quiet
 from mxdot.compare.accuracy import evaluate
 from mxdot.compare.studies import Sampling, Study, Sweep, Target, processes, search
-from mxdot.compare.studies.narrowest import AS_GOOD_DB, Search, SearchTask, smallest
-from mxdot.compare.studies.searches import measure_command
+from mxdot.compare.studies.narrowest import (
+    AS_GOOD_DB,
+    Search,
+    SearchTask,
+    measure_command,
+    smallest,
+)
 from mxdot.compare.studies.table import show_found
 from mxdot.compare.studies.tasks import instruments
 

@@ -14,9 +14,9 @@ from compare_fakes import FAKES, broken, full_disk, missing, too_slow
 from compare_sample import Quiet, sample
 from mxdot.compare.accuracy.scheme_units import evaluate_unit
 from mxdot.compare.studies import Comparison, Row, Sampling, Study, Sweep, compare, processes
-from mxdot.compare.studies.export import lengths
 from mxdot.compare.studies.flows import Synthesis
 from mxdot.compare.studies.narrowest import SearchTask, Target
+from mxdot.compare.studies.outputs import lengths
 from mxdot.compare.studies.points import Point, units_of
 from mxdot.compare.studies.rows import accuracy_columns
 from mxdot.compare.studies.table import show

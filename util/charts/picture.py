@@ -1,14 +1,16 @@
-"""Pictures: what a chart makes, whether a file or a part of the report."""
+"""Pictures: the description that a chart makes, for a part of the report or a file."""
 
 import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
+from ..files import write_file
 from .layers import legend_panel
-from .theme import LIGHT, config
+from .palette import LIGHT, config
 
 LONGEST = 120  # characters of a file's name
 WIDTH, HEIGHT = 330, 250
@@ -82,8 +84,6 @@ class Picture:
 
     def _repr_svg_(self) -> str:
         """The picture in a notebook."""
-        from .files import svg
-
         return svg(self)
 
     def parts(self) -> dict[str, Any]:
@@ -98,3 +98,28 @@ class Picture:
             "columns": self.columns,
             "legend": [vars(entry) for entry in self.legend],
         }
+
+
+VEGALITE = "6.4"
+"""The version of Vega-Lite that files and report are made with."""
+SCALE = 2.0  # pixels of a PNG for each unit of the description
+
+
+def svg(picture: Picture) -> str:
+    """The picture as the text of an SVG."""
+    import vl_convert
+
+    return vl_convert.vegalite_to_svg(picture.whole(), vl_version=VEGALITE)
+
+
+def save(picture: Picture, stem: Path, kinds: Sequence[str] = ("png", "svg")) -> list[Path]:
+    """Write `stem`.png and `stem`.svg, or one of them."""
+    import vl_convert
+
+    text = svg(picture)
+    written = []
+    for kind in kinds:
+        written.append(stem.with_name(f"{stem.name}.{kind}"))
+        content = text if kind == "svg" else vl_convert.svg_to_png(text, scale=SCALE)
+        write_file(written[-1], content)
+    return written

@@ -9,12 +9,16 @@ import importlib.util
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ...model.errors import choice
+from .sentences import SENTENCES
 
 F32 = NDArray[np.float32]
 Layer = Callable[[str, F32, F32], F32]
@@ -112,3 +116,39 @@ def load_encoder() -> Encoder:
         raise _missing(error.name) from error
     torch.set_num_threads(1)  # one order of summation: the same bits on every run
     return Encoder(torch, package.load_model(device="cpu"))
+
+
+QUERY = "encoder.layer.3.attention.self.query"  # 384 to 384
+MLP_UP = "encoder.layer.3.intermediate.dense"  # 384 to 1536
+
+
+@dataclass(frozen=True, eq=False)
+class LinearLayer:
+    """A layer computes activations x weight^T (+ bias).
+
+    activations: float32 (tokens, K), those of all sentences, one after the other. weight: float32
+    (outputs, K).
+    """
+
+    name: str
+    activations: NDArray[np.float32]
+    weight: NDArray[np.float32]
+
+
+def linear_layers(
+    names: Sequence[str] = (QUERY, MLP_UP), sentences: Sequence[str] = SENTENCES
+) -> list[LinearLayer]:
+    """The encoder's linear layers of these names, fed with `sentences`.
+
+    ImportError without the extra `real`; ValueError for an unknown name or no sentence.
+    """
+    if not sentences:
+        raise ValueError("sentences must hold at least one sentence, not none")
+    encoder = load_encoder()
+    for name in names:
+        choice("layer", name, encoder.linear)
+    inputs = encoder.inputs(names, sentences)
+    return [
+        LinearLayer(name, inputs[name], encoder.linear[name].weight.detach().numpy().copy())
+        for name in names
+    ]

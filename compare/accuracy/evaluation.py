@@ -59,7 +59,7 @@ class Accuracy:
     against the unrounded exact product and relative to the sum of the terms' absolute values;
     saturated and overflowed results have no bound and are left out. bound_ratio: the largest
     quotient of an error and its own bound. bound_ok: no error exceeds its bound, and nothing
-    overflowed or saturated that could not. None where there is no bound (`units.evaluate_unit`).
+    overflowed or saturated that could not. None without a bound (`scheme_units.evaluate_unit`).
     """
 
     accumulator: str

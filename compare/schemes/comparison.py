@@ -23,7 +23,6 @@ from ..studies.tasks import (
     ENCODER_TOOLS,
     CostTask,
     Instruments,
-    instruments,
 )
 from ..studies.units import Generated
 from .layers import effect_on, end_to_end, network, stored_layers
@@ -155,7 +154,7 @@ def compare_schemes(
     """
     if layers.sentences:
         check_installed()
-    tools = tools or instruments()
+    tools = tools or Instruments()
     cache = (cache_dir or directory / "cache").resolve()
     units = [_unit(pair, rule) for pair in pairs]
     needs = [

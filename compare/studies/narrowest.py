@@ -19,7 +19,7 @@ from ...util.store import Outcome
 from ...util.tables import records, write_csv, write_json
 from .points import Sampling
 from .study import Study
-from .tasks import Instruments, instruments
+from .tasks import Instruments
 
 FAMILIES = ("aligned", "fused", "fixed")
 LARGEST_F = 64
@@ -261,7 +261,7 @@ def search(
     Results are kept in `directory` as they come, and written there as `narrowest.json` and
     `narrowest.csv`. A search that fails has its `error` set.
     """
-    tools = tools or instruments()
+    tools = tools or Instruments()
     if study.sampling.encoder:
         raise ValueError(f"encoder must be 0 with find narrowest, not {study.sampling.encoder}")
     points = [p for p in study.points() if p.data is not None and p.unit.rule is not None]

@@ -16,7 +16,7 @@ from .pareto import marked
 from .points import Point, Sampling, listed
 from .rows import Row, accuracy_columns, cost_columns, encoder_columns, status_of
 from .study import Study
-from .tasks import Instruments, accuracy_task, cost_task, encoder_task, instruments
+from .tasks import Instruments, accuracy_task, cost_task, encoder_task
 from .units import Foreign, Generated
 
 FORMAT = 1
@@ -85,7 +85,7 @@ def compare(
     """
     notes: list[str] = []
     points = study.points(notes.append)
-    tools = tools or instruments()
+    tools = tools or Instruments()
     if study.sampling.encoder:
         tools.check_encoder()
     cache_dir = (cache_dir or directory / "cache").resolve()

@@ -5,12 +5,11 @@ unit synthesised again for other data.
 """
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ...model import DotConfig, accumulator, format_pairs
+from ...model import Accumulator, DotConfig, accumulator, format_pairs
 from ...model.accumulators.fixed import FLOAT64_WIDTH
 from ...model.datapath import dot_sections
 from ...model.delays import DEFAULT_DELAYS
@@ -51,75 +50,59 @@ WITH_ENERGY = ("gates", "cells")
 """Flows whose netlists tell the energy proxy."""
 
 
-def _evaluate_unit(*args: Any, **options: Any) -> Any:
-    from ..accuracy.scheme_units import evaluate_unit
-
-    return evaluate_unit(*args, **options)
-
-
 @dataclass(frozen=True)
 class Instruments:
-    """What generates and measures; every field can be replaced, for tests or other tools."""
+    """Generation and measurement of units. Tests override methods.
 
-    generate: Callable[..., str]
-    """(config, top) to Verilog."""
-    measure: Callable[..., Any]
-    """`synth.measure`."""
-    evaluate: Callable[..., Any]
-    """`compare.accuracy.evaluate`."""
-    energy: Callable[..., Any]
-    """`synth.energy`."""
-    encode: Callable[..., Any]
-    """`compare.accuracy.encoder.evaluate_encoder`."""
-    check_encoder: Callable[[], None]
-    """ImportError where `encode` cannot run."""
-    cost_sources: tuple[str, ...] = ("model", "hw", "sim", "synth")
-    """The packages whose code decides a cost."""
+    A method imports its code when it is called: kept results are read without it.
+    """
+
+    cost_sources: tuple[str, ...] = ("model", "util", "hw", "sim", "synth")
+    """Packages whose code decides a cost."""
     accuracy_sources: tuple[str, ...] = ("model", "compare/accuracy")
-    """The packages whose code decides an accuracy."""
-    evaluate_unit: Callable[..., Any] = _evaluate_unit
-    """`compare.accuracy.scheme_units.evaluate_unit`."""
+    """Packages whose code decides an accuracy."""
 
+    def generate(self, config: DotConfig, top: str) -> str:
+        """Verilog, by `hw.generate`."""
+        from ...hw import generate
 
-def instruments() -> Instruments:
-    """Those of this project. What they import is imported when they are used."""
-    return Instruments(_generate, _measure, _evaluate, _energy, _encode, _check_encoder)
+        return generate(config, top)
 
+    def measure(self, *arguments: Any, **options: Any) -> Any:
+        """A `Cost`, by `synth.measure`."""
+        from ...synth import measure
 
-def _generate(*args: Any) -> str:
-    from ...hw import generate
+        return measure(*arguments, **options)
 
-    return generate(*args)
+    def energy(self, *arguments: Any, **options: Any) -> Any:
+        """An `Energy`, by `synth.energy`."""
+        from ...synth import energy
 
+        return energy(*arguments, **options)
 
-def _measure(*args: Any, **options: Any) -> Any:
-    from ...synth import measure
+    def evaluate(self, *arguments: Any, **options: Any) -> Any:
+        """The `Accuracy` of a rule at each length, by `compare.accuracy.evaluate`."""
+        from ..accuracy import evaluate
 
-    return measure(*args, **options)
+        return evaluate(*arguments, **options)
 
+    def evaluate_unit(self, *arguments: Any, **options: Any) -> Any:
+        """The `Accuracy` of a unit at each length, by `scheme_units.evaluate_unit`."""
+        from ..accuracy.scheme_units import evaluate_unit
 
-def _evaluate(*args: Any, **options: Any) -> Any:
-    from ..accuracy import evaluate
+        return evaluate_unit(*arguments, **options)
 
-    return evaluate(*args, **options)
+    def encode(self, *arguments: Any, **options: Any) -> Any:
+        """An `EncoderAccuracy`, by `accuracy.encoder.evaluate_encoder`."""
+        from ..accuracy.encoder import evaluate_encoder
 
+        return evaluate_encoder(*arguments, **options)
 
-def _energy(*args: Any, **options: Any) -> Any:
-    from ...synth import energy
+    def check_encoder(self) -> None:
+        """Raise ImportError where the packages of `encode` are missing."""
+        from ...util.data.encoder import check_installed
 
-    return energy(*args, **options)
-
-
-def _encode(*args: Any, **options: Any) -> Any:
-    from ..accuracy.encoder import evaluate_encoder
-
-    return evaluate_encoder(*args, **options)
-
-
-def _check_encoder() -> None:
-    from ...util.data.encoder import check_installed
-
-    check_installed()
+        check_installed()
 
 
 @dataclass(frozen=True)
@@ -194,11 +177,12 @@ class CostTask:
 
 @dataclass(frozen=True)
 class AccuracyTask:
-    """Accuracy of one rule on one data set; the value is a list of `Accuracy`, one per length."""
+    """Accuracy of a unit on one data set; the value is a list of `Accuracy`, one per length.
 
-    format: str
-    accumulator: str
-    lanes: int
+    A unit without a `rule` takes the operands of a scheme and is evaluated whole.
+    """
+
+    unit: Unit
     data: str
     sampling: Sampling
     tools: Instruments = field(repr=False)
@@ -207,76 +191,42 @@ class AccuracyTask:
 
     @property
     def key(self) -> str:
-        code = fingerprint(self.tools.accuracy_sources)
         digest = data_digest(located(self.data, self.folder))
         how = [self.sampling.lengths, self.sampling.count, self.sampling.seed]
-        rule = [self.format, self.accumulator, self.lanes]
-        return task_key("accuracy", rule, self.data, digest, how, code)
+        what = self._arguments if self.unit.rule is None else list(rule_texts(self.unit))
+        code = fingerprint(self.tools.accuracy_sources)
+        return task_key("accuracy", what, self.data, digest, how, code)
+
+    @property
+    def _arguments(self) -> dict[str, Any]:
+        """Arguments of the configuration, with defaults for all that change no result."""
+        assert isinstance(self.unit, Generated)
+        defaults = {"stages": None, "interleave": 1, "delays": DEFAULT_DELAYS}
+        return self.unit.config.arguments | defaults | {"status": True, "load_c": True}
 
     @property
     def label(self) -> str:
-        return f"{self.format} {self.accumulator} x{self.lanes}: {self.data}"
+        if self.unit.rule is None:
+            return f"{DotConfig(**self._arguments)}: {self.data}"
+        formats, rule, lanes = rule_texts(self.unit)
+        return f"{formats} {rule} x{lanes}: {self.data}"
 
     @property
     def weight(self) -> float:
         """Seconds, roughly."""
         products = sum(self.sampling.lengths) * self.sampling.count
-        return 0.1 + products * _slowness(self.accumulator) / 5e6
+        if self.unit.rule is None:
+            return 0.1 + products / 2e6
+        return 0.1 + products * _slowness(self.unit.rule[1]) / 5e6
 
     def run(self) -> Any:
-        results = self.tools.evaluate(
-            accumulator(self.accumulator),
-            format_pairs(self.format)[0],
-            located(self.data, self.folder),
-            self.sampling.lengths,
-            lanes=self.lanes,
-            seed=self.sampling.seed,
-            count=self.sampling.count,
-        )
-        return [result.to_dict() for result in results]
-
-
-@dataclass(frozen=True)
-class UnitAccuracyTask:
-    """Accuracy of one unit of a scheme's operands, as `AccuracyTask`'s."""
-
-    unit: Generated
-    data: str
-    sampling: Sampling
-    tools: Instruments = field(repr=False)
-    folder: Path = field(default_factory=Path.cwd)
-    """Where a file of `data` is: a worker may have another directory."""
-
-    @property
-    def key(self) -> str:
-        digest = data_digest(located(self.data, self.folder))
-        how = [self.sampling.lengths, self.sampling.count, self.sampling.seed]
-        code = fingerprint(self.tools.accuracy_sources)
-        return task_key("accuracy", self._arguments, self.data, digest, how, code)
-
-    @property
-    def _arguments(self) -> dict[str, Any]:
-        """Those of the unit, but for what changes no result: equal for units of equal results."""
-        none = {"stages": None, "interleave": 1, "delays": DEFAULT_DELAYS}
-        return self.unit.config.arguments | none | {"status": True, "load_c": True}
-
-    @property
-    def label(self) -> str:
-        return f"{DotConfig(**self._arguments)}: {self.data}"
-
-    @property
-    def weight(self) -> float:
-        """Seconds, roughly."""
-        return 0.1 + sum(self.sampling.lengths) * self.sampling.count / 2e6
-
-    def run(self) -> Any:
-        results = self.tools.evaluate_unit(
-            DotConfig(**self._arguments),
-            located(self.data, self.folder),
-            self.sampling.lengths,
-            seed=self.sampling.seed,
-            count=self.sampling.count,
-        )
+        data = located(self.data, self.folder), self.sampling.lengths
+        options = {"seed": self.sampling.seed, "count": self.sampling.count}
+        if self.unit.rule is None:
+            results = self.tools.evaluate_unit(DotConfig(**self._arguments), *data, **options)
+        else:
+            pair, rule = self.unit.rule
+            results = self.tools.evaluate(rule, pair, *data, lanes=self.unit.lanes, **options)
         return [result.to_dict() for result in results]
 
 
@@ -305,7 +255,7 @@ class EncoderTask:
     @property
     def weight(self) -> float:
         """Seconds, roughly."""
-        return 5 + 6 * self.sentences * _slowness(self.accumulator)
+        return 5 + 6 * self.sentences * _slowness(accumulator(self.accumulator))
 
     def run(self) -> Any:
         result = self.tools.encode(
@@ -317,9 +267,9 @@ class EncoderTask:
         return result.to_dict()
 
 
-def _slowness(rule: str) -> int:
-    """How many times longer a rule takes than most."""
-    register = accumulator(rule).register
+def _slowness(rule: Accumulator) -> int:
+    """Time of a rule relative to most rules."""
+    register = rule.register
     return 10 if register is not None and register.width > FLOAT64_WIDTH else 1
 
 
@@ -333,24 +283,22 @@ def cost_task(point: Point, cache_dir: Path, tools: Instruments) -> CostTask | N
     return CostTask(point.unit, flow, point.energy, cache_dir, tools)
 
 
-def accuracy_task(point: Point, tools: Instruments) -> AccuracyTask | UnitAccuracyTask | None:
+def accuracy_task(point: Point, tools: Instruments) -> AccuracyTask | None:
     """The evaluation that `point` needs, if any."""
     if point.data is None or not point.unit.has_accuracy:
         return None
-    if isinstance(point.unit, Generated) and point.unit.rule is None:
-        return UnitAccuracyTask(point.unit, point.data, point.sampling, tools)
-    return AccuracyTask(*_rule(point.unit), point.data, point.sampling, tools)
+    return AccuracyTask(point.unit, point.data, point.sampling, tools)
 
 
 def encoder_task(point: Point, tools: Instruments) -> EncoderTask | None:
     """The run of the encoder that `point` needs, if any."""
     if not point.sampling.encoder or point.unit.rule is None:
         return None
-    return EncoderTask(*_rule(point.unit), point.sampling.encoder, tools)
+    return EncoderTask(*rule_texts(point.unit), point.sampling.encoder, tools)
 
 
-def _rule(unit: Unit) -> tuple[str, str, int]:
-    """Texts of formats and accumulator, and the lanes, of a unit whose rule is known."""
+def rule_texts(unit: Unit) -> tuple[str, str, int]:
+    """Texts of formats and accumulator, and the lanes, of a unit with a rule."""
     assert unit.rule is not None
     (a, b), rule = unit.rule
     text = a.name if a is b else f"{a.name}x{b.name}"

@@ -21,13 +21,13 @@ from mxdot.compare.studies.narrowest import (
     smallest,
 )
 from mxdot.compare.studies.table import show_found
-from mxdot.compare.studies.tasks import instruments
+from mxdot.compare.studies.tasks import Instruments
 
 SAMPLING = Sampling((32, 256), 64)
 
 
 def task(family, target, fmt="e4m3", data="normal", **more) -> SearchTask:
-    return SearchTask(family, fmt, 32, data, target, SAMPLING, instruments(), **more)
+    return SearchTask(family, fmt, 32, data, target, SAMPLING, Instruments(), **more)
 
 
 @given(st.integers(-50, 50), st.integers(0, 100), st.integers(-60, 160))

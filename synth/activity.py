@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from ..util.yosys import Bit, Cell, Netlist
 from .errors import SynthesisError
 from .liberty import Library, LibraryCell
 from .liberty_syntax import Function
-from .netlist import Bit, Cell, Netlist, clocks, in_order
+from .netlist import clocks, in_order
 
 Cells = list[tuple[Cell, LibraryCell]]
 Words = dict[str, list[int]]

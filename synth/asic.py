@@ -3,13 +3,14 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ..util.yosys import Netlist
 from . import gates
 from .adders import with_cells
 from .errors import SynthesisError, TargetMissedError
 from .flow import Cost, Flow, files_of, library_of
 from .liberty import Library, LibraryCell
 from .liberty_syntax import Function
-from .netlist import Count, Netlist, count, depth, load, sections
+from .netlist import Count, count, depth, load, sections
 from .opensta import RESET, abc_delay, sta_delay
 from .processes import PROCESSES
 from .scripts import CONSTRAINTS, Design, latches, mapped

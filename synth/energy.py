@@ -24,11 +24,12 @@ from ..sim.dot.item import Batch, concatenate
 from ..sim.dot.tensors import quantized
 from ..sim.dot.turns import Ints, Turns
 from ..util.data.sets import data_set
+from ..util.yosys import Bit
 from .activity import Activity, Words, pack, unpack
 from .flow import Flow, digest_of, library_of
 from .liberty import Library
 from .measure import TIME_LIMIT, Cache, measure_netlist
-from .netlist import Bit, fanouts
+from .netlist import fanouts
 
 NORMAL = "normal"
 REGRESSION = "regression"

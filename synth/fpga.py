@@ -5,9 +5,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..util.yosys import Netlist
 from .errors import SynthesisError, TargetMissedError
 from .flow import Cost, Flow
-from .netlist import IGNORED, Netlist, count, load, sections
+from .netlist import IGNORED, count, load, sections
 from .scripts import Design, fpga
 from .tools import nextpnr_version, run_nextpnr, run_yosys, yosys_version
 

@@ -9,13 +9,14 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from ..util.yosys import Bit, Cell, Netlist
 from . import SYNTHESES
 from .errors import SynthesisError
 from .flow import Flow, library_of
 from .liberty import Library
 from .liberty_syntax import Function
 from .measure import measure_netlist
-from .netlist import Bit, Cell, Netlist, in_order
+from .netlist import in_order
 
 
 def unit_netlist(config: Any, process: str) -> str:

@@ -13,12 +13,12 @@ from typing import Any
 
 from ..util.files import write_file
 from ..util.scratch import scratch
+from ..util.yosys import Cell, Netlist
 from . import fpga
 from .adders import sample
 from .asic import Asic, adders_of, first_attempt, surroundings, timer
 from .errors import TargetMissedError, naming
 from .flow import Cost, Flow, digest_of
-from .netlist import Cell, Netlist
 from .scripts import Design, mapped
 from .scripts import fpga as fpga_script
 from .tools import nextpnr_version, yosys_version

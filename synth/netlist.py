@@ -1,55 +1,16 @@
-"""Netlists that Yosys wrote as JSON: cells, areas, depth and clocks."""
+"""Netlists of a synthesis: areas, depth, clocks, and the order of their gates."""
 
-import json
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
+from ..util.yosys import Bit, Cell, Netlist, read_modules
 from .errors import SynthesisError
 from .liberty import Library, LibraryCell
 
-Bit = int | str  # the number of a net, or "0", "1", "x"
 IGNORED = ("$scopeinfo", "$print", "$check", "$assert", "$assume", "$cover", "$specify")
 """Cells of Yosys that are not hardware."""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One cell or instance: its name, its type, the bits at its pins, and its parameters."""
-
-    name: str
-    type: str
-    pins: dict[str, list[Bit]]
-    parameters: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Netlist:
-    """One module."""
-
-    name: str
-    ports: dict[str, tuple[str, list[Bit]]]
-    """Direction (`input`, `output`, `inout`) and bits, lowest first."""
-    cells: list[Cell]
-
-    @cached_property
-    def types(self) -> Counter[str]:
-        """How many cells there are of each type."""
-        return Counter(cell.type for cell in self.cells)
-
-    def inputs(self) -> Iterator[tuple[str, int, Bit]]:
-        """Name, place and net of each input bit."""
-        for name, (direction, bits) in self.ports.items():
-            if direction != "output":
-                yield from ((name, place, bit) for place, bit in enumerate(bits))
-
-    def outputs(self) -> Iterator[tuple[str, int, Bit]]:
-        """Name, place and net of each output bit."""
-        for name, (direction, bits) in self.ports.items():
-            if direction == "output":
-                yield from ((name, place, bit) for place, bit in enumerate(bits))
 
 
 def load(path: Path) -> dict[str, Netlist]:
@@ -58,26 +19,17 @@ def load(path: Path) -> dict[str, Netlist]:
     SynthesisError where the file breaks off: Yosys does not tell that the disk was full.
     """
     try:
-        content = json.loads(path.read_bytes())
+        content = read_modules(path.read_bytes())
     except ValueError:
         raise SynthesisError(f"the netlist {path} breaks off: is the disk full?") from None
     modules = {}
-    for name, module in content["modules"].items():
-        attributes = module.get("attributes", {})
-        if "blackbox" in attributes or "whitebox" in attributes:
+    for name, module in content.items():
+        if "blackbox" in module.attributes or "whitebox" in module.attributes:
             continue  # a cell of the library
-        netlist = Netlist(
-            name,
-            {port: (p["direction"], p["bits"]) for port, p in module.get("ports", {}).items()},
-            [
-                Cell(key, cell["type"], cell["connections"], cell.get("parameters", {}))
-                for key, cell in module.get("cells", {}).items()
-                if not cell["type"].startswith(IGNORED)
-            ],
-        )
-        modules[name] = netlist
-        if int(attributes.get("top", "0"), 2):
-            modules[""] = netlist
+        hardware = [cell for cell in module.cells if not cell.type.startswith(IGNORED)]
+        modules[name] = Netlist(name, module.ports, hardware)
+        if int(module.attributes.get("top", "0"), 2):
+            modules[""] = modules[name]
     if "" not in modules:
         raise SynthesisError("the synthesised design has no top module")
     return modules

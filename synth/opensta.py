@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from ..util.yosys import Bit, Netlist
 from .liberty import Library
-from .netlist import Bit, Netlist, clocks, named_inputs
+from .netlist import clocks, named_inputs
 from .scripts import escaped
 from .static_timing import Surroundings
 from .tools import run_sta

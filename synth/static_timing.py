@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from ..util.yosys import Bit, Cell, Netlist
 from .delay_tables import Arc, Table
 from .errors import SynthesisError
 from .liberty import Library
-from .netlist import Bit, Cell, Netlist, fanouts, in_order, named_inputs
+from .netlist import fanouts, in_order, named_inputs
 
 NEVER = float("-inf")
 NO_LOAD = (0.0, 0.0)

@@ -20,10 +20,10 @@ TOP = "matmul"
 
 @dataclass(frozen=True)
 class ArrayCost:
-    """A matrix unit: `unit` is one of its dot units, `rest` all but dot units and memories.
+    """Cost of a matrix unit: `unit` is one dot unit, `rest` all except dot units and memories.
 
-    Boundaries stay: each dot unit is the same module, as in a layout that places one and repeats
-    it. memory_bits: of the buffers, which compiled memories or block RAMs hold.
+    Boundaries stay: each dot unit is the same module, as in a layout that repeats one.
+    memory_bits: bits of buffers, which compiled memories or block RAMs hold.
     """
 
     config: MatmulConfig
@@ -33,42 +33,41 @@ class ArrayCost:
 
     @property
     def units(self) -> int:
-        """How many dot units there are."""
         return self.config.rows * self.config.columns
 
     @property
     def area(self) -> float:
-        """The whole without its memories, in the unit of the costs."""
+        """Area without memories, in the unit of the costs."""
         return self.units * self.unit.area + self.rest.area
 
     @property
     def depth(self) -> int | None:
-        """The longest path of either part; None where the flow counts no levels."""
+        """Longest path of either part, in levels; None where the flow counts none."""
         depths = [part.depth for part in (self.unit, self.rest) if part.depth is not None]
         return max(depths, default=None)
 
     @property
     def delay_ps(self) -> float | None:
-        """The longest path of either part in picoseconds; None where the flow does not time."""
+        """Longest path of either part in picoseconds; None where the flow does not time."""
         delays = [part.delay_ps for part in (self.unit, self.rest) if part.delay_ps is not None]
         return max(delays, default=None)
 
     @property
     def products(self) -> float:
-        """Products of two elements in a cycle, at full utilisation."""
+        """Products of two elements per cycle, at full utilisation."""
         return self.units * self.config.dot.lanes / self.config.pace
 
 
 def resized(config: MatmulConfig, rows: int, columns: int) -> MatmulConfig:
-    """The unit with another array, its streams as wide as a step."""
+    """Resize the array of a unit; its streams become as wide as a step."""
     options = {name: getattr(config, name) for name in ("depth", "initial_c", "keep_b")}
     return MatmulConfig(config.dot, rows, columns, **options)
 
 
 def measure_array(config: MatmulConfig, flow: Flow, cache_dir: Path) -> ArrayCost:
-    """The cost of `config` by `flow`; its dot unit is synthesised once for all arrays of it.
+    """Measure the cost of `config`; its dot unit is synthesised once for all arrays.
 
-    SynthesisError or ModuleNotFoundError as `synth.measure`.
+    Raises SynthesisError or ModuleNotFoundError, as `synth.measure`.
     """
     text = generate(config, TOP)
     unit = f"{TOP}_dot_unit"
@@ -83,7 +82,7 @@ def measure_array(config: MatmulConfig, flow: Flow, cache_dir: Path) -> ArrayCos
 
 
 def _modules_below(text: str, top: str) -> str:
-    """The modules that `top` needs, so that its cost does not depend on what is around it."""
+    """Keep only modules that `top` needs, so that its cost does not depend on its surroundings."""
     bodies = modules_of(text)
     wanted, found = [top], {}
     while wanted:
@@ -114,12 +113,12 @@ class AreaModel:
 
     @classmethod
     def of(cls, costs: list[ArrayCost]) -> "AreaModel":
-        """The model of at least four arrays of one dot unit that differ in rows and in columns."""
+        """Fit the model to at least four arrays of one dot unit, of different rows and columns."""
         terms = [_terms(cost.config.rows, cost.config.columns) for cost in costs]
         if np.linalg.matrix_rank(np.array(terms)) < len(terms[0]):
             raise ValueError("costs must be of arrays that differ in rows, columns and both")
         rest = np.array([cost.rest.area for cost in costs])
-        # Relative to the whole: what is small beside the dot units may be off by more.
+        # Errors are relative to the whole: small parts may be off by more.
         weights = 1 / np.array([cost.area for cost in costs])
         factors, *_ = np.linalg.lstsq(np.array(terms) * weights[:, None], rest * weights)
         errors = np.abs(np.array(terms) @ factors - rest) * weights
@@ -128,7 +127,7 @@ class AreaModel:
         return cls(costs[0].unit.area, once, per_row, per_column, per_unit, error)
 
     def area(self, rows: int, columns: int) -> float:
-        """The whole of an array of any size, without memories."""
+        """Area of an array of any size, without memories."""
         factors = (self.once, self.per_row, self.per_column, self.per_unit)
         rest = np.dot(factors, _terms(rows, columns))
         return rows * columns * self.unit + float(rest)
@@ -139,9 +138,9 @@ def _terms(rows: int, columns: int) -> tuple[int, int, int, int]:
 
 
 def largest_array(config: MatmulConfig, model: AreaModel, luts: float) -> MatmulConfig | None:
-    """The array with the most dot units, at most twice as wide as high or as high as wide.
+    """The array with the most dot units whose sides differ by at most a factor of two, or None.
 
-    luts: what it may take by `model`. None when not even one fits.
+    luts: limit of its area by `model`.
     """
     fitting = [
         (rows * columns, -abs(rows - columns), rows, columns)
@@ -158,14 +157,14 @@ def largest_array(config: MatmulConfig, model: AreaModel, luts: float) -> Matmul
 DEVICE = "85k"
 COUNTED = Flow("ecp5", place=False, sections=False, dsp=False)
 ROUTABLE = 0.55
-"""The share of all LUTs up to which an array was placed and routed."""
+"""Largest share of all LUTs at which an array was placed and routed."""
 SAMPLES = ((1, 1), (1, 2), (2, 1), (2, 2))
-"""Arrays that are measured to know how large the largest is."""
+"""Arrays to measure before the largest is known."""
 
 
 @dataclass(frozen=True)
 class Fit:
-    """The largest array of a configuration on the device. placed: None when only counted."""
+    """The largest array of a configuration on the device. placed: None if only counted."""
 
     cost: ArrayCost
     model: AreaModel
@@ -173,12 +172,12 @@ class Fit:
 
     @property
     def luts(self) -> float:
-        """LUTs, placed or counted part by part."""
+        """LUTs after placement, or counted part by part."""
         return self.cost.area if self.placed is None else self.placed.area
 
     @property
     def products_per_second(self) -> float | None:
-        """Products of two elements a second at the clock that was reached."""
+        """Products of two elements per second at the clock of the placed design."""
         fmax = None if self.placed is None else self.placed.fmax_mhz
         return None if fmax is None else self.cost.products * fmax * 1e6
 
@@ -193,10 +192,9 @@ def fit(
 ) -> Fit:
     """The largest array of `config`'s dot units on an ECP5-85k, at most twice as long as wide.
 
-    Counted part by part, up to 85% of the LUTs; multiplier blocks are of no use, for products are
-    formed in the tree that adds them. With `place`, the largest of at most 55% of the LUTs, placed
-    and routed: what is fuller takes hours, or is never routed.
-    ValueError when not even one dot unit fits.
+    Parts are counted up to 85% of the LUTs. Multiplier blocks stay unused: products are formed in
+    the tree that adds them. With `place`, the array takes at most 55% of the LUTs and is placed and
+    routed: fuller devices take hours or fail. ValueError when not even one dot unit fits.
     """
     fill = ROUTABLE if place else FILL
     best = _largest(config, fill, cache_dir, progress)
@@ -217,7 +215,7 @@ def _largest(
     cache_dir: Path,
     progress: Callable[[str], None],
 ) -> Fit | None:
-    """The largest array of at most this share of the LUTs, if there is one."""
+    """The largest array of at most `fill` of the LUTs, or None."""
     costs = []
     for rows, columns in SAMPLES:
         progress(f"{rows} x {columns}")

@@ -29,14 +29,14 @@ class Table:
     """Values over one or two axes, linear between and beyond their points."""
 
     x: tuple[float, ...]
-    """The input's slew, of constraints that of the data."""
+    """Slew of the input; in constraints, slew of the data."""
     y: tuple[float, ...]
-    """The output's load, of constraints the slew of the clock."""
+    """Load of the output; in constraints, slew of the clock."""
     values: tuple[tuple[float, ...], ...]
-    """A row for each of `x`."""
+    """One row per entry of `x`."""
 
     def __call__(self, x: float, y: float) -> float:
-        """The value at a point."""
+        """Interpolate the value at a point."""
         i, u = _place(self.x, x)
         j, v = _place(self.y, y)
         values = self.values
@@ -48,7 +48,7 @@ class Table:
 
 
 def _place(axis: Sequence[float], at: float) -> tuple[int, float]:
-    """The step of an axis that `at` is on, and how far along; the outer ones go on for ever."""
+    """Index of the interval that holds `at`, and the fraction along it; the outer ones extend."""
     if len(axis) == 1:
         return 0, 0.0
     i = min(max(bisect_right(axis, at) - 1, 0), len(axis) - 2)
@@ -59,7 +59,7 @@ def _place(axis: Sequence[float], at: float) -> tuple[int, float]:
 class Arc:
     """Delays from one pin to another, in the library's units.
 
-    delays, slews: for the output's rise and fall, None where the arc has no such edge.
+    delays, slews: tables for the output's rise and fall; None where the arc has no such edge.
     """
 
     source: str
@@ -70,20 +70,20 @@ class Arc:
 
 @dataclass(frozen=True)
 class CellTiming:
-    """What a timer needs of one cell."""
+    """Timing data of one cell."""
 
     loads: dict[str, tuple[float, float]]
-    """Capacitance of each input when it rises and falls."""
+    """Capacitance of each input for its rise and its fall."""
     arcs: dict[str, list[Arc]]
-    """By output, those from inputs and, where a cell has such, from its other outputs."""
+    """Arcs to each output, from inputs or from other outputs."""
     launches: dict[str, list[Arc]]
-    """By output of a flip-flop or latch, those from its clock."""
+    """Arcs from the clock to each output of a flip-flop or latch."""
     setups: dict[str, list[tuple[Table | None, Table | None]]]
-    """By input, how long before the clock its rise and fall must be there."""
+    """Setup times of each input before the clock, for rise and fall."""
 
 
 def cell_timing(cell: Group, templates: Mapping[str, Group], source: str) -> CellTiming:
-    """The timing of a group `cell`; SynthesisError, which names `source`, for what is no number."""
+    """Read the timing of a group `cell`; SynthesisError, naming `source`, for malformed numbers."""
     loads, arcs, launches, setups = {}, {}, {}, {}
     for pin in cell.of("pin"):
         for name in pin.arguments:
@@ -109,7 +109,7 @@ def _load(pin: Group, source: str) -> tuple[float, float]:
 
 
 def _arcs(timing: Group, tables: Mapping[str, Table]) -> list[Arc]:
-    """An arc from each related pin; a sense that is not given may be either."""
+    """One arc per related pin; without a given sense both edges are possible."""
     senses = SENSES.get(timing.attributes.get("timing_sense", ""), SENSES["non_unate"])
     delays = tables.get("cell_rise"), tables.get("cell_fall")
     slews = tables.get("rise_transition"), tables.get("fall_transition")
@@ -146,7 +146,7 @@ def _table(table: Group, templates: Mapping[str, Group], source: str) -> Table:
 
 
 def _is_second(variable: str) -> bool:
-    """Whether a template's variable is a load, or of a constraint the slew of the clock."""
+    """True for a load, and for the slew of a constraint's clock."""
     return variable in ("total_output_net_capacitance", "related_pin_transition")
 
 
@@ -164,11 +164,11 @@ def _number(text: str, group: Group, source: str) -> float:
 
 
 MODES = ("top", "enclosed", "segmented")
-"""Which module's wire load a net takes: all the same in a flat netlist."""
+"""Modes that choose a net's wire load; all give the same in a flat netlist."""
 TREES = ("best_case_tree", "balanced_tree", "worst_case_tree")
-"""Where the wire's resistance is: nowhere, in a branch per pin, before all pins."""
+"""Place of the wire's resistance: nowhere, in a branch per pin, or before all pins."""
 _NAME = re.compile(r"\w[\w.+-]*", re.ASCII)
-"""Scripts of other tools hold the name."""
+"""Names that are safe in scripts of other tools."""
 
 
 @dataclass(frozen=True)
@@ -180,13 +180,13 @@ class WireLoad:
     resistance: float
     """Units of time per unit of capacitance."""
     slope: float
-    """Length of each pin beyond the last of `lengths`."""
+    """Additional length per pin after the last entry of `lengths`."""
     lengths: tuple[tuple[float, float], ...]
-    """Numbers of pins, ascending, and the length of a net that drives so many."""
+    """Pairs of a number of pins, ascending, and the length of a net with this number."""
     tree: str = "balanced_tree"
 
     def length(self, pins: int) -> float:
-        """Linear between the entries, and by the slope outside of them."""
+        """Interpolate linearly; outside of the entries, extrapolate by `slope`."""
         (first, shortest), (last, longest) = self.lengths[0], self.lengths[-1]
         if pins <= first:
             return max(shortest - (first - pins) * self.slope, 0.0)
@@ -208,7 +208,7 @@ class WireLoad:
 
 
 def default_wire_load(library: Group, source: str, time_per_ohm: float) -> WireLoad | None:
-    """The wire load that a library names; SynthesisError, with `source`, for a wrong one.
+    """The default wire load of a library; SynthesisError, with `source`, for a malformed one.
 
     time_per_ohm: units of time that one ohm takes with one unit of capacitance.
     """
@@ -236,7 +236,7 @@ def default_wire_load(library: Group, source: str, time_per_ohm: float) -> WireL
 
 
 def _wire_number(group: Group, name: str, library: Group, where: str) -> float:
-    """An attribute, which the library may give for all of its wire loads."""
+    """Attribute of a wire load, or the library's default for all wire loads."""
     common = library.attributes.get(f"default_wire_load_{name}", "0")
     return _at_least_0(group.attributes.get(name, common), f"{where}: {name}")
 
@@ -252,7 +252,7 @@ def _at_least_0(text: str, what: str) -> float:
 
 
 def _lengths(group: Group, where: str) -> tuple[tuple[float, float], ...]:
-    """The entries `fanout_length (pins, length, ...)`; statistics after the length do not count."""
+    """Entries `fanout_length (pins, length, ...)`; statistics after the length are ignored."""
     found = []
     for text in filter(None, group.attributes.get("fanout_length", "").split(";")):
         words = text.split(",")
@@ -278,7 +278,7 @@ def _ohms(library: Group, source: str) -> float:
 
 
 def _tree(library: Group, source: str) -> str:
-    """The tree of the conditions that are the default ones."""
+    """Tree type of the default operating conditions."""
     name = library.attributes.get("default_operating_conditions")
     for conditions in library.of("operating_conditions"):
         if name in conditions.arguments:
@@ -287,7 +287,7 @@ def _tree(library: Group, source: str) -> str:
 
 
 def _one_of(group: Group, name: str, allowed: tuple[str, ...], source: str) -> str:
-    """An attribute in lower case, empty where there is none; SynthesisError for other values."""
+    """Attribute in lower case, or empty; SynthesisError unless its value is allowed."""
     text = group.attributes.get(name, "")
     if text and text.lower() not in allowed:
         raise SynthesisError(

@@ -33,9 +33,9 @@ from .netlist import fanouts
 
 NORMAL = "normal"
 REGRESSION = "regression"
-"""The traffic of the regression; every other name is a data set of `compare.accuracy`."""
+"""Name of the regression's traffic; every other name is a data set."""
 BLOCKS = 8
-"""Blocks of one dot product of a data set."""
+"""Blocks per dot product of a data set."""
 
 
 def batches(config: DotConfig, data: str, seed: int, count: int) -> list[Batch]:
@@ -66,10 +66,9 @@ def batches(config: DotConfig, data: str, seed: int, count: int) -> list[Batch]:
 
 
 class Feed:
-    """Dot products shared out among streams, and the bits of the block that each offers next.
+    """Dot products dealt to streams, and the bits of the block that each stream offers next.
 
-    The products come in an order drawn from `seed`; every stream has whole ones, and begins again
-    when it has offered all of them.
+    Their order is drawn from `seed`. A stream holds whole products and starts again after its last.
     """
 
     def __init__(self, config: DotConfig, products: list[Batch], seed: int, streams: int) -> None:
@@ -78,7 +77,7 @@ class Feed:
         starts = ends - lengths
         order = np.random.default_rng(seed).permutation(len(lengths))
         self.products = [order[stream::streams] for stream in range(streams)]
-        """For each stream its products, as numbered through all batches."""
+        """Products of each stream, as indices into all batches."""
         if not self.products[-1].size:
             raise ValueError(f"streams must be at most {len(order)}, not {streams}")
         slots = np.zeros(len(lengths), np.int64)
@@ -115,24 +114,29 @@ class Feed:
             self._fields["in_mode"] = _bits(np.repeat(mode, lengths), config.mode_bits)
 
     def offer(self) -> dict[str, NDArray[np.bool_]]:
-        """For each port the bits (streams, width) of the blocks that are offered."""
+        """Bits (streams, width) of the offered blocks, by port."""
         index = np.take_along_axis(self._queues, self._place[:, None], axis=1)[:, 0]
         return {name: field[index] for name, field in self._fields.items()}
 
     def accept(self, taken: NDArray[np.bool_]) -> None:
-        """Go on to the next block in the streams whose block was taken."""
+        """Advance the streams whose block was taken."""
         self._place = (self._place + taken) % self._length
 
 
 def _shorter_first(lengths: Ints, slots: int) -> Ints:
-    """The order in which products of so many blocks are sent, as indices (n,): that of `lengths`
-    (n,), but in a group the shorter ones, whose results come first, come first."""
+    """Send order of products with these block counts, as indices (n,).
+
+    The order of `lengths` (n,) stays, except that shorter products of a group come first: their
+    results come first.
+    """
     return np.lexsort((lengths, np.arange(len(lengths)) // slots))
 
 
 def _in_turns(lengths: Ints, slots: int) -> tuple[Ints, Ints]:
-    """Groups of as many products as there are slots, which take turns. Of all blocks in the order
-    in which they are sent: the place of their product, and their own place in it."""
+    """Send order of blocks when groups of `slots` products take turns.
+
+    Returns each block's product and its place in the product, in send order.
+    """
     place, step, _ = Turns.one_by_one(lengths)
     turn = np.lexsort((place, step, place // slots))
     return place[turn], step[turn]
@@ -154,7 +158,7 @@ def _bits(values: NDArray, width: int) -> NDArray[np.bool_]:
 
 STREAMS, CYCLES = 256, 48
 CLOCK_PIN = 1.0
-"""NAND2 equivalents that the clock charges in a flip-flop of the flow `gates`."""
+"""NAND2 equivalents that the clock charges per flip-flop in the flow `gates`."""
 
 
 @dataclass(frozen=True)
@@ -162,22 +166,21 @@ class Energy:
     """The proxy for one block of a dot product (`lanes` products), averaged over the run."""
 
     per_block: float
-    """In `unit`: `NAND2` equivalents of area switched, or `fJ` at the library's supply."""
+    """Energy per block: `NAND2` equivalents of switched area, or `fJ` at the library's supply."""
     per_product: float
-    """The same for one product of two elements."""
+    """Energy per product of two elements, in `unit`."""
     unit: str
     gates: float
-    """The part of `per_block` that gates switch."""
+    """Part of `per_block` in gates."""
     registers: float
-    """The part that flip-flops' outputs switch."""
+    """Part of `per_block` at outputs of flip-flops."""
     clock: float
-    """The part that the clock switches in flip-flops, twice in every cycle."""
+    """Part of `per_block` in clock pins, which switch twice per cycle."""
     activity: float
-    """Changes for each net and cycle."""
+    """Changes per net and cycle."""
     blocks: int
-    """Blocks that were counted."""
     cycles: int
-    """Cycles that were counted, of all streams together."""
+    """Counted cycles, summed over streams."""
     data: str
     tool: str = ""
     seconds: float = 0.0
@@ -254,25 +257,25 @@ def energy(
 
 
 class Run:
-    """A dot unit's netlist that takes its streams of blocks as fast as it can."""
+    """A dot unit's netlist, fed with a stream of blocks as fast as it accepts them."""
 
     def __init__(self, config: DotConfig, activity: Activity, feed: Feed) -> None:
         self.config, self.activity, self.feed = config, activity, feed
         self.streams = activity.ones.bit_length()
         self.blocks = 0
-        """Blocks accepted since the last `clear`, in all streams."""
+        """Blocks accepted since the last `clear`, summed over streams."""
 
     def reset(self) -> None:
         """One cycle of reset."""
         self.activity.cycle({"rst": [self.activity.ones]})
 
     def clear(self) -> None:
-        """Begin to count."""
+        """Start counting from 0."""
         self.activity.clear()
         self.blocks = 0
 
     def cycle(self) -> Words:
-        """One cycle in which every stream offers a block and takes a result; the outputs."""
+        """Run one cycle: every stream offers a block and takes a result. Return the outputs."""
         ones = self.activity.ones
         inputs = {name: pack(bits) for name, bits in self.feed.offer().items()}
         outputs = self.activity.cycle(inputs | {"in_valid": [ones], "out_ready": [ones]})
@@ -306,7 +309,7 @@ def _result(config: DotConfig, flow: Flow, run: Run, library: Library, data: str
 def weights(
     flow: Flow, activity: Activity, library: Library
 ) -> tuple[NDArray[np.float64], float, str]:
-    """What a change of each net takes, what a cycle of the clock takes, and the unit of both."""
+    """Weight of a change of each net, weight of a clock cycle, and their unit."""
     cells = [library.cells[cell.type] for cell in activity.netlist.cells]
     if flow.kind == "gates":
         areas = [library.cells[name].area for name in activity.drivers]

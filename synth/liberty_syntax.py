@@ -19,9 +19,9 @@ _TOKEN = re.compile(
 )
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 REPEATED = ("fanout_length",)
-"""Attributes that a group has several of: each counts, divided by `;`."""
+"""Attributes that a group may repeat; all values count, separated by `;`."""
 GROUP_NESTING = 50
-"""Groups in one another; real libraries have six or so."""
+"""Limit for nested groups; real libraries have about six levels."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Group:
         return [group for group in self.groups if group.kind in kinds]
 
     def add(self, name: str, value: str) -> None:
-        """Set an attribute; one of REPEATED keeps its other values."""
+        """Set an attribute; one of REPEATED keeps earlier values."""
         earlier = self.attributes.get(name) if name in REPEATED else None
         self.attributes[name] = value if earlier is None else f"{earlier};{value}"
 
@@ -59,7 +59,7 @@ def parse_groups(text: str, source: str) -> Group:
 
 
 def finite(text: str) -> float:
-    """The number that `text` is; ValueError for none, as for `nan`, and for one beyond a float."""
+    """Parse a number; ValueError for other text, for `nan`, and beyond the range of float64."""
     value = float(text) if _NUMBER.fullmatch(text) else math.nan
     if not math.isfinite(value):
         raise ValueError(f"{text!r} is no finite number")
@@ -67,7 +67,7 @@ def finite(text: str) -> float:
 
 
 class _Tokens:
-    """The tokens of a text one after the other, newlines only where they are asked for."""
+    """Tokens of a text in order; newlines only on request."""
 
     def __init__(self, text: str) -> None:
         self._tokens: Iterator[re.Match] = _TOKEN.finditer(text)
@@ -75,7 +75,7 @@ class _Tokens:
         self.line = 1
 
     def back(self, token: str) -> None:
-        """Make `token` the next one."""
+        """Return `token` again at the next call of `next`."""
         self._back = token
 
     def next(self, newlines: bool = False) -> str:
@@ -92,7 +92,7 @@ class _Tokens:
 
 
 def _statements(tokens: _Tokens, group: Group, depth: int) -> None:
-    """Read statements into `group`, which is in so many others, up to its closing brace."""
+    """Read statements into `group`, at nesting `depth`, up to its closing brace."""
     if depth > GROUP_NESTING:
         raise ValueError(f"groups must be at most {GROUP_NESTING} deep in one another")
     closing = depth > 0
@@ -144,7 +144,7 @@ def _statement(tokens: _Tokens, group: Group, name: str, depth: int) -> None:
 _FUNCTION_TOKEN = re.compile(r"\s*([A-Za-z_]\w*(?:\[\d+\])?|[01]|[!'&*|+^()])", re.ASCII)
 
 FUNCTION_NESTING = 100
-"""Parentheses in one another that an expression may have; Python reads 200."""
+"""Limit for nested parentheses in an expression; Python reads 200."""
 
 
 @dataclass(frozen=True)
@@ -160,10 +160,10 @@ class Function:
 
     @classmethod
     def parse(cls, text: str) -> "Function":
-        """The function of Liberty's notation.
+        """Parse Liberty's notation.
 
-        `!a` or `a'` is NOT; then, from the strongest, `^` XOR, `&` `*` or a space AND, `|` `+` OR.
-        ValueError when `text` is no such function.
+        `!a` or `a'` is NOT. Binary operators from the strongest: `^` XOR; `&`, `*` or a space AND;
+        `|` or `+` OR. ValueError when `text` is not a Boolean function.
         """
         parser = _Parser(text)
         expression = parser.either()
@@ -174,7 +174,7 @@ class Function:
 
     @property
     def pin(self) -> str | None:
-        """The name that it is, without any operation; None for another function."""
+        """Its name if it is a single pin without operation, else None."""
         name = "".join(self.names)
         return name if self.expression == f"{{{name}}}" else None
 
@@ -183,7 +183,7 @@ class Function:
         return re.sub(r"\{(.*?)\}", lambda found: values[found[1]], self.expression)
 
     def evaluate(self, values: Mapping[str, int], ones: int) -> int:
-        """The value where each name has the one given."""
+        """Evaluate with these values; each is an integer whose bits are separate cases."""
         texts = {name: str(values[name]) for name in self.names}
         return eval(self.substitute(texts), {"ones": ones})
 
@@ -259,7 +259,7 @@ class _Parser:
 
 
 def _depth(expression: str) -> int:
-    """Parentheses in one another, at the deepest place."""
+    """Greatest nesting of parentheses."""
     steps = ({"(": 1, ")": -1}.get(character, 0) for character in expression)
     return max(accumulate(steps))
 

@@ -37,21 +37,21 @@ def load(path: Path) -> dict[str, Netlist]:
 
 @dataclass(frozen=True)
 class Count:
-    """The cells of a module and of everything below it."""
+    """Cells of a module and of everything below it."""
 
     area: float
     sequential: float
-    """Area of the flip-flops and latches in it."""
+    """Area of flip-flops and latches."""
     flipflops: int
     latches: int
 
 
 Measure = Callable[[str], tuple[float, str]]
-"""The area of a type of cell and its kind: `gate`, `flipflop`, `latch`."""
+"""Function from a cell type to its area and kind: `gate`, `flipflop` or `latch`."""
 
 
 def count(modules: dict[str, Netlist], name: str, measure: Measure) -> Count:
-    """What `measure` says of the cells of module `name`, instances included."""
+    """Count the cells of module `name`, instances included; `measure` gives area and kind."""
     area = sequential = 0.0
     flipflops = latches = 0
     for kind, number in modules[name].types.items():
@@ -69,7 +69,7 @@ def count(modules: dict[str, Netlist], name: str, measure: Measure) -> Count:
 
 
 def sections(modules: dict[str, Netlist], measure: Measure) -> dict[str, Count]:
-    """The count of each instance in the top module, and of its own cells under `(top)`."""
+    """Count of each instance in the top module; `(top)` holds the top's own cells."""
     top = modules[""]
     found = {}
     for cell in top.cells:
@@ -87,7 +87,7 @@ def sections(modules: dict[str, Netlist], measure: Measure) -> dict[str, Count]:
 
 
 def in_order(netlist: Netlist, library: Library) -> list[tuple[Cell, LibraryCell]]:
-    """The combinational cells, each after those that drive it; SynthesisError for a loop."""
+    """Sort combinational cells so that drivers come first; SynthesisError for a loop."""
     drivers: dict[Bit, int] = {}
     gates = [(cell, library.cells[cell.type]) for cell in netlist.cells]
     gates = [(cell, kind) for cell, kind in gates if kind.clock is None]
@@ -116,7 +116,7 @@ def in_order(netlist: Netlist, library: Library) -> list[tuple[Cell, LibraryCell
 
 
 def fanouts(netlist: Netlist, library: Library) -> Counter[Bit]:
-    """How many inputs of cells, and outputs of the design, each net drives."""
+    """Number of pins that each net drives, outputs of the design included."""
     found = Counter(bit for _, _, bit in netlist.outputs())
     for cell in netlist.cells:
         for pin in library.cells[cell.type].inputs:
@@ -136,7 +136,7 @@ def depth(netlist: Netlist, library: Library) -> int:
 
 
 def clocks(netlist: Netlist, library: Library) -> set[str]:
-    """Names of the input bits, as `clk` or `clks[1]`, that clock flip-flops.
+    """Names of input bits that clock flip-flops, such as `clk` or `clks[1]`.
 
     A clock may pass inverters and buffers; SynthesisError when it comes from other logic.
     """
@@ -164,8 +164,15 @@ def clocks(netlist: Netlist, library: Library) -> set[str]:
 
 
 def named_inputs(netlist: Netlist) -> dict[str, Bit]:
-    """The net of each input bit, called as in the Verilog: `clk`, `data[3]`."""
+    """Net of each input bit, by its name in Verilog: `clk`, `data[3]`."""
     return {
         name if len(netlist.ports[name][1]) == 1 else f"{name}[{place}]": bit
         for name, place, bit in netlist.inputs()
     }
+
+
+def verilog_net(bit: Bit) -> str:
+    """A net's name in Verilog of single-bit wires; an undefined one is 0."""
+    if isinstance(bit, int):
+        return f"n{bit}"
+    return "1'b1" if bit == "1" else "1'b0"

@@ -1,7 +1,7 @@
-"""The roofline of a matrix unit: what its dot units can do, and what its streams can feed.
+"""Roofline of a matrix unit: what its dot units compute, and what its streams can feed.
 
 Williams, Waterman and Patterson, Roofline (CACM 52(4), 2009), with products of two elements for
-operations and the packets of a job for memory traffic.
+operations and the packets of a job for memory traffic. Charts of roofline and area.
 """
 
 from collections.abc import Sequence
@@ -25,25 +25,25 @@ SHAPES: tuple[Shape, ...] = (
     (128, 384, 1536),
     (1024, 1024, 1024),
 )
-"""M, N, K: layers of the real encoder for some and many rows, and a large square."""
+"""M, N, K: layers of the real encoder for few and many rows, and a large square."""
 BANDWIDTHS = (16, 64, 256)
-"""Bytes a cycle: streams of 128, 512 and 2048 bits in all."""
+"""Bytes per cycle: streams of 128, 512 and 2048 bits in all."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A product on a matrix unit. products: of two elements, those that fill tiles left out."""
+    """A product on a matrix unit. products: pairs of elements, without padding of tiles."""
 
     shape: Shape
     products: int
     bytes: int
     steps: float
     peak: float
-    """Products in a cycle of the whole array."""
+    """Products per cycle of the whole array."""
 
     @classmethod
     def of(cls, config: MatmulConfig, shape: Shape) -> "Job":
-        """The product (M, K) x (K, N); ValueError where `config` cannot compute it."""
+        """Job of the product (M, K) x (K, N); ValueError where `config` cannot compute it."""
         m, n, k = shape
         tiles = config.tiles(m, n, k)
         moved = sum(config.bytes_of(side, tiles) for side in (*config.inputs, "c"))
@@ -52,26 +52,26 @@ class Job:
 
     @property
     def intensity(self) -> float:
-        """Products for each byte that a stream moves."""
+        """Products per byte that a stream moves."""
         return self.products / self.bytes
 
     @property
     def filled(self) -> float:
-        """The share of the dot units' work that is not filling up tiles."""
+        """Share of the dot units' work that is not padding."""
         return self.products / (self.steps * self.peak)
 
     def attainable(self, bandwidth: float) -> float:
-        """Products in a cycle, with `bandwidth` bytes in a cycle for all streams together."""
+        """Products per cycle at `bandwidth` bytes per cycle for all streams together."""
         return min(self.peak * self.filled, bandwidth * self.intensity)
 
 
 def peak(config: MatmulConfig) -> float:
-    """Products in a cycle: dot units x lanes, over the cycles of a step."""
+    """Products per cycle: dot units x lanes, over the cycles of a step."""
     return config.rows * config.columns * config.dot.lanes / config.pace
 
 
 def full_width(config: MatmulConfig) -> int:
-    """Bytes in a cycle that all streams of the unit move together at most."""
+    """Greatest number of bytes per cycle over all streams."""
     return sum(config.stream_bytes(side) for side in (*config.inputs, "c"))
 
 
@@ -79,7 +79,7 @@ LARGEST = 64
 
 
 def area(costs: Sequence[ArrayCost], model: AreaModel, title: str) -> Picture:
-    """Area against dot units: measured arrays, and the model up to 64 x 64."""
+    """Chart area against dot units: measured arrays, and the model up to 64 x 64."""
     sides = [2**i for i in range(LARGEST.bit_length())]
     whole = {side * side: model.area(side, side) for side in sides}
     curves = [
@@ -117,10 +117,10 @@ def roofline(
     caption: str = "",
     formats: Sequence[str] = (),
 ) -> Picture:
-    """Products a cycle against products a byte, a panel a unit: roof, streams, and jobs.
+    """Chart products per cycle against products per byte: a panel per unit with roof and jobs.
 
-    units: names, configurations and colours. bandwidths: bytes a cycle, dotted; the full width of
-    a unit's streams is solid. Each job is marked at every bandwidth. formats: of the units, by
+    units: names, configurations and colours. bandwidths: bytes per cycle, dotted; a unit's full
+    stream width is solid. Each job has a mark at every bandwidth. formats: formats of the units, by
     which the report hides panels.
     """
     jobs = [[Job.of(config, shape) for shape in shapes] for _, config, _ in units]

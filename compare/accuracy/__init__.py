@@ -1,4 +1,4 @@
-"""mxdot.compare.accuracy: what an accumulator does to dot products, beside what it may do."""
+"""mxdot.compare.accuracy: errors of accumulators in dot products, and their a priori bounds."""
 
 from .bounds import bound
 from .evaluation import COUNT, LENGTHS, Accuracy, evaluate

@@ -58,7 +58,7 @@ NEVER = 2**13  # beyond every exponent: a zero product has no digits
 
 
 def unit_exponents(fmt: ElementFormat) -> I16:
-    """Exponent of the unit digit of every code: that of the value, at least emin."""
+    """Exponent of the unit digit of every code: the value's exponent, at least emin."""
     _, significand, exponent = fmt.triples
     return np.where(significand == 0, fmt.emin, exponent + fmt.mantissa_bits).astype(np.int16)
 
@@ -77,22 +77,22 @@ class Terms:
 
     @cached_property
     def magnitudes(self) -> F64:
-        """Absolute values."""
+        """Absolute values of `values`."""
         return np.abs(self.values)
 
     @cached_property
     def sums(self) -> F64:
-        """The sum of each step (n, steps), to float64's precision."""
+        """Sum of each step (n, steps), in float64."""
         return self.values.sum(axis=-1)
 
     @cached_property
     def absolute_sums(self) -> F64:
-        """The sum of each step's absolute values (n, steps)."""
+        """Sum of absolute values of each step (n, steps)."""
         return self.magnitudes.sum(axis=-1)
 
     @cached_property
     def totals(self) -> F64:
-        """The sum of all absolute values (n,): the scale on which errors are small or large."""
+        """Sum of all absolute values (n,): the scale of errors."""
         return self.absolute_sums.sum(axis=-1)
 
     def running(self, first: int = 0, stop: int | None = None) -> F64:
@@ -102,7 +102,7 @@ class Terms:
         return np.abs(np.cumsum(self.sums[:, first:stop], axis=1)) + rounding * absolute
 
     def in_steps(self, size: int) -> "Terms":
-        """The same terms with each step cut into steps of `size` or fewer, zeros appended."""
+        """Cut each step into steps of `size` or fewer terms, with zeros appended."""
         n, steps, t = self.values.shape
         if size >= t:
             return self
@@ -116,9 +116,9 @@ class Terms:
 
 
 def terms_of(a: MXArray, b: MXArray) -> Terms:
-    """The terms of the dot products of the rows of `a` and `b` (n, K), a step for each block.
+    """Terms of the dot products of the rows of `a` and `b` (n, K), one step per block.
 
-    ValueError when one of them is not finite.
+    ValueError when a term is not finite.
     """
     codes_a, scale_a = a.blocks_last()
     codes_b, scale_b = b.blocks_last()
@@ -144,30 +144,30 @@ SLACK = 1 + 2.0**-30  # the bounds are themselves computed in float64
 
 
 def bound(rule: Accumulator, terms: Terms) -> F64:
-    """The bounds on |result - exact| of the dot products of `terms` (n,), c starting at 0."""
+    """Bounds on |result - exact| of the dot products of `terms` (n,), c starting at 0."""
     return by_kind(_BOUNDS, rule, "_BOUNDS of compare/accuracy/bounds.py")(rule, terms) * SLACK
 
 
 def has_bound(rule: Accumulator) -> bool:
-    """Whether there is a bound: of machines, for those of `fused:F` in steps of neighbours."""
+    """True where there is a bound; of machines, for `fused:F` in steps of neighbours."""
     if isinstance(rule, Preset) and (rule.permuted or rule.least is not None):
         return False
     return type(rule) in _BOUNDS
 
 
 def can_overflow(rule: Accumulator, limit: F64, terms: Terms) -> Bools:
-    """Which results may be infinite, given their bounds `limit`: a necessary condition, (n,)."""
+    """True for results that may be infinite, given bounds `limit` (n,): a necessary condition."""
     return terms.totals + limit >= rule.running.largest_finite
 
 
 def can_saturate(rule: Fixed, terms: Terms) -> Bools:
-    """Which registers may leave their range: a necessary condition, (n,)."""
+    """True for registers that may leave their range (n,): a necessary condition."""
     lost = terms.values.shape[1] * 2.0**rule.lsb
     return (terms.totals + lost) * SLACK >= (2.0 ** (rule.width - 1) - 1) * 2.0**rule.lsb
 
 
 def _nearest(error: F64, running: F64, fmt: FloatFormat = FLOAT32) -> F64:
-    """The error after c = RNE(a value that is `error` away from the exact `running`)."""
+    """Error after c = RNE(a value that is `error` away from the exact `running`)."""
     return error + 2.0**-fmt.significand_bits * (running + error) + fmt.smallest / 2
 
 
@@ -235,7 +235,7 @@ def _fused(rule: Fused, terms: Terms) -> F64:
 
 
 def _promotions(block: int, terms: int, promote: int, steps: int) -> list[int]:
-    """The numbers of steps after which a partial sum is promoted; the last is `steps`."""
+    """Numbers of steps after which a partial sum is promoted; the last is `steps`."""
     lengths = [min(terms, block - i) for i in range(0, block, terms)]
     stops, taken = [], 0
     for j in range(steps):

@@ -1,9 +1,10 @@
-"""Exact dot products, to which results are compared.
+"""Exact dot products as references, and error measures of results.
 
 `math.fsum` returns the float64 nearest to the exact sum of float64 terms. Every term of a dot
 product of MX arrays is a float64 exactly (at most 16 significant bits, an exponent between -290 and
-290), so that is the exact dot product rounded once; a second call with that value taken away gives
-what the first one rounded off. The pair is all that an exact comparison with a float32 needs.
+290). The sum is therefore the exact dot product rounded once. A second call, with this value
+subtracted, gives the part that the first rounded off. An exact comparison with a float32 needs only
+this pair.
 """
 
 import math
@@ -56,7 +57,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True)
 class ErrorMetrics:
-    """How far results are from a reference, over n dot products.
+    """Errors of results against a reference, over n dot products.
 
     sqnr_db: 10 log10(sum reference^2 / sum error^2); infinite without error. max_relative,
     mean_relative: |error / reference|. ulp_max, ulp_mean: |error| in float32 ulps of the reference.
@@ -111,5 +112,5 @@ def ulp(values: F64) -> F64:
 
 
 def finite(values: F64) -> F64:
-    """Infinities as float32's largest finite number, NaN as 0: errors stay numbers."""
+    """Replace infinities by float32's largest finite number and NaN by 0."""
     return np.nan_to_num(values, nan=0.0, posinf=LARGEST, neginf=-LARGEST)

@@ -1,4 +1,7 @@
-"""What each scheme does to tensors and their products, beside the bits that it takes."""
+"""Errors of each scheme in tensors and products, next to its bits; and errors of clipping.
+
+Clipping limits come from the even rows of activations and are judged on the odd rows.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -31,10 +34,9 @@ class Measured:
     """One scheme for both operands of one pair of matrices.
 
     bits: per element of `a`, everything counted. sqnr_a_db, sqnr_b_db: of the dequantised operands.
-    sqnr_product_db: of all products of their rows, computed in float64, with those of the
-    originals: what the scheme does, without any accumulator. sqnr_unit_db: the same of products
-    by the accumulator. Infinite without error. None, and `reason` says why, where the scheme does
-    not take the matrices, or the accumulator not the scheme.
+    sqnr_product_db: of all products of rows in float64 against the originals, without accumulator.
+    sqnr_unit_db: the same with products by the accumulator. Infinite without error. None, with a
+    `reason`, where the scheme does not take the matrices, or the accumulator not the scheme.
     """
 
     scheme: str
@@ -54,7 +56,7 @@ def measure(
     schemes: Sequence[Scheme | str] = tuple(SCHEMES),
     rule: Accumulator | str | None = None,
 ) -> list[Measured]:
-    """Every scheme on every pair, pair by pair, with one accumulator or none.
+    """Measure every scheme on every pair, pair by pair, with one accumulator or none.
 
     ValueError lists the known names of schemes or accumulators.
     """
@@ -92,7 +94,7 @@ def _one(scheme: Scheme, pair: Pair, rule: Accumulator | None) -> Measured:
 
 
 def family(scheme: Scheme) -> str:
-    """The kind of scheme, for colours: told by its data."""
+    """Kind of a scheme, for colours."""
     element, level = scheme.elements[0], scheme.levels[-1]
     powers = isinstance(level.format, PowerFormat)
     if len(scheme.elements) > 1:
@@ -105,7 +107,7 @@ def family(scheme: Scheme) -> str:
 
 
 def on_front(rows: Sequence[Measured]) -> set[str]:
-    """Schemes of rows of one pair that none beats: as few bits, and a better product."""
+    """Names of Pareto-optimal schemes, by bits and SQNR of products; rows are of one pair."""
     measured = [row for row in rows if row.bits is not None and row.sqnr_product_db is not None]
     front: set[str] = set()
     best = -np.inf
@@ -141,7 +143,7 @@ class Clipped:
 
 
 def clip(pairs: Iterable[Pair], schemes: Sequence[Scheme | str] = DEFAULT_SCHEMES) -> list[Clipped]:
-    """Every limit for the activations of every pair, for schemes with one scale for the tensor.
+    """Measure every limit for the activations of every pair, for schemes with one scale per tensor.
 
     Raises ValueError for other schemes.
     """
@@ -183,7 +185,7 @@ def _curves(scheme: Scheme, pair: Pair) -> list[Clipped]:
 
 
 def _takes(calibrator: str, scheme: Scheme) -> bool:
-    """Percentiles have rows of their own; two calibrators are for integers."""
+    """True for calibrators of this scheme; percentiles have rows of their own."""
     return calibrator != "percentile" and (
         has_integers(scheme) or calibrator not in ("kl", "octav")
     )

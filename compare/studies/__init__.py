@@ -1,12 +1,12 @@
-"""mxdot.compare.studies: units side by side, by what they cost and how accurate they are.
+"""mxdot.compare.studies: units side by side, by cost and accuracy.
 
     study = load_study(Path("study.toml"))
     comparison = compare(study, Path("build/compare"), processes(), observer)
     write(comparison, Path("build/compare"))
 
-A study names points (`points.py`: a unit, a flow, data); the tasks behind them (`tasks.py`) run
-in the engine room (`util/`) and are kept as they come; rows (`rows.py`) are made of their
-outcomes and shown as tables, files, plots and a report.
+A study names points (`points.py`: a unit, a flow, data). Tasks (`tasks.py`) measure them; `util/`
+runs the tasks and keeps each result. Rows (`rows.py`) hold the results of a point. They are shown
+as tables, files, plots and a report.
 """
 
 from ...util.workers import dask, processes

@@ -1,8 +1,8 @@
 """The narrowest accumulators that meet a target, found by bisection.
 
-Error falls with every bit of F, and of a register's two ends, so that "meets the target" turns
-from no to yes once; the neighbours of what is found are measured too, because data is finite and
-the turn need not be sharp.
+Error falls with every bit of F, and of either end of a register, so that a target is met from one
+width on. Data is finite and the change need not be sharp; neighbours of the result are measured
+too. `search` runs the searches of a study as tasks.
 """
 
 import shlex
@@ -24,7 +24,7 @@ from .tasks import Instruments
 FAMILIES = ("aligned", "fused", "fixed")
 LARGEST_F = 64
 AS_GOOD_DB = 1.0
-"""An accumulator that is less than this worse than another is as good."""
+"""Difference in dB below which an accumulator is as good as another."""
 FLOAT32_DB = 150.0
 """Rounding results to float32 leaves about 152 dB: more than this is as good as infinite."""
 REGISTER = 600
@@ -57,7 +57,7 @@ def smallest(low: int, high: int, meets: Meets) -> int | None:
 
 @dataclass(frozen=True)
 class Target:
-    """What must be met at every length: an SQNR in dB, or that of another accumulator."""
+    """Target at every length: an SQNR in dB, or the SQNR of another accumulator."""
 
     sqnr_db: float | None = None
     match: str | None = None
@@ -100,7 +100,7 @@ class Found:
     seed: int
     accumulator: str | None = None
     sqnr_db: float | None = None
-    """That of `accumulator`, or of the widest when there is none, at `length`."""
+    """SQNR of `accumulator`, or of the widest rule without one, at `length`."""
     length: int | None = None
     """The length at which it is worst compared with the target."""
     next_narrower: str | None = None
@@ -110,7 +110,7 @@ class Found:
     error: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types, but for infinite floats."""
+        """Plain JSON types, except infinite floats."""
         return asdict(self)
 
 
@@ -126,7 +126,7 @@ class SearchTask:
     sampling: Sampling
     tools: Instruments = field(repr=False)
     folder: Path = field(default_factory=Path.cwd)
-    """As in `AccuracyTask`."""
+    """Folder of a file of `data`: a worker may have another directory."""
 
     @property
     def key(self) -> str:
@@ -256,10 +256,10 @@ def search(
     observer: Observer,
     tools: Instruments | None = None,
 ) -> list[Found]:
-    """The narrowest accumulator of each family for the formats, lanes and data of `study`.
+    """Find the narrowest accumulator of each family for the formats, lanes and data of `study`.
 
-    Results are kept in `directory` as they come, and written there as `narrowest.json` and
-    `narrowest.csv`. A search that fails has its `error` set.
+    Results are kept in `directory`, and written there as `narrowest.json` and `narrowest.csv`.
+    A failed search has its `error` set.
     """
     tools = tools or Instruments()
     if study.sampling.encoder:

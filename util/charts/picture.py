@@ -18,7 +18,7 @@ WIDTH, HEIGHT = 330, 250
 
 @dataclass(frozen=True)
 class Entry:
-    """What a colour or symbol stands for."""
+    """Meaning of a colour or symbol."""
 
     label: str
     colour: str
@@ -46,20 +46,19 @@ class Picture:
 
     @property
     def file_name(self) -> str:
-        """Of a long one, as of a deep path, the end is its hash."""
+        """Name of its files; a long name ends in a hash."""
         text = "-".join(filter(None, (self.name, self.flow, self.data)))
         name = re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-")
         return name if len(name) <= LONGEST else f"{name[:LONGEST]}-{zlib.crc32(text.encode()):08x}"
 
     @property
     def heights(self) -> list[int]:
-        """The height of each panel."""
         if isinstance(self.height, int):
             return [self.height] * len(self.panels)
         return list(self.height)
 
     def whole(self) -> dict[str, Any]:
-        """The description of the picture as a file."""
+        """Vega-Lite description of the picture as a file."""
         sized = [
             panel | {"width": WIDTH, "height": height}
             for panel, height in zip(self.panels, self.heights, strict=True)
@@ -87,7 +86,7 @@ class Picture:
         return svg(self)
 
     def parts(self) -> dict[str, Any]:
-        """The picture for the report: plain JSON types."""
+        """Plain JSON types for the report."""
         return {
             "title": self.title,
             "caption": self.caption,
@@ -101,12 +100,12 @@ class Picture:
 
 
 VEGALITE = "6.4"
-"""The version of Vega-Lite that files and report are made with."""
+"""Version of Vega-Lite for files and report."""
 SCALE = 2.0  # pixels of a PNG for each unit of the description
 
 
 def svg(picture: Picture) -> str:
-    """The picture as the text of an SVG."""
+    """Text of the picture's SVG."""
     import vl_convert
 
     return vl_convert.vegalite_to_svg(picture.whole(), vl_version=VEGALITE)

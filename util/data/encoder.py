@@ -43,7 +43,7 @@ class Encoder:
         }
 
     def tokens(self, sentence: str) -> Any:
-        """What the transformer takes by name: tensors (1, tokens)."""
+        """Inputs of the transformer by name: tensors (1, tokens)."""
         return self._tokenizer([sentence], return_tensors="pt")
 
     def embed(self, sentence: str) -> F32:
@@ -54,7 +54,7 @@ class Encoder:
             )
 
     def inputs(self, names: Sequence[str], sentences: Sequence[str]) -> dict[str, F32]:
-        """What comes into linear layers for these sentences: (tokens of all of them, K) of each."""
+        """Inputs of linear layers for these sentences: (tokens of all sentences, K) each."""
         rows: dict[str, list[F32]] = {name: [] for name in names}
 
         def keep(name: str) -> Callable:
@@ -124,10 +124,9 @@ MLP_UP = "encoder.layer.3.intermediate.dense"  # 384 to 1536
 
 @dataclass(frozen=True, eq=False)
 class LinearLayer:
-    """A layer computes activations x weight^T (+ bias).
+    """A linear layer: activations x weight^T (+ bias).
 
-    activations: float32 (tokens, K), those of all sentences, one after the other. weight: float32
-    (outputs, K).
+    activations: float32 (tokens, K), all sentences one after another. weight: float32 (outputs, K).
     """
 
     name: str

@@ -19,7 +19,7 @@ CHARTS: tuple[Callable[[Sequence[Row]], Iterable[Picture]], ...] = (
     sections,
     rooflines,
 )
-"""In the order of the report."""
+"""Charts in the order of the report."""
 
 
 def pictures(rows: Sequence[Row]) -> list[Picture]:

@@ -41,11 +41,14 @@ AREA_SQNR = (
     "the accumulator alone; of units with equal lanes and stages."
 )
 SPREAD = 20
-"""Ratio of areas from which on their axis is logarithmic."""
+"""Ratio of areas from which the axis is logarithmic."""
 
 
 def area_sqnr(rows: Sequence[Row]) -> Iterator[Picture]:
-    """One for each flow and data set."""
+    """Area against accuracy: one picture per flow and data set.
+
+    One panel shows all units with the format's error, the others each format's accumulators.
+    """
     colours = colours_of(rows)
     for flow in distinct(rows, "flow"):
         for data in distinct(rows, "data"):
@@ -114,7 +117,12 @@ HEIGHT = 330
 
 
 def clock_area(rows: Sequence[Row]) -> Iterator[Picture]:
-    """One for each flow that tells a delay."""
+    """Area against clock or depth: one picture per flow with delays, one panel per format.
+
+    A curve joins an accumulator's Pareto-optimal units, in any number of stages and products in
+    flight. Where there are curves, colours separate accumulators, and formats without one are
+    omitted.
+    """
     colours = colours_of(rows)
     for flow in distinct(rows, "flow"):
         known = [r for r in each_unit([r for r in rows if r.flow == flow]) if r.delay and r.area]
@@ -136,7 +144,7 @@ def clock_area(rows: Sequence[Row]) -> Iterator[Picture]:
 
 
 def _looks(rows: Sequence[Row]) -> dict[str, str]:
-    """A colour for each accumulator that has a curve."""
+    """Colour of each accumulator with a curve."""
     units = Counter(map(_curve, rows))
     names = dict.fromkeys(name for (_, name, _), count in units.items() if count > 1)
     return {name: MANY[i % len(MANY)] for i, name in enumerate(names)}
@@ -149,7 +157,7 @@ def _keys(rows: Sequence[Row], looks: Mapping[str, str]) -> list[Entry]:
 
 
 def _axes(rows: Sequence[Row], timed: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The same for every panel, so that formats compare."""
+    """Axes shared by every panel, so that formats compare."""
     _, right, top = _room(rows, timed)
     title = "clock (MHz)" if timed else "longest path (gates)"
     left = 0 if timed else min(_place(row, timed) for row in rows) * 0.8
@@ -157,7 +165,7 @@ def _axes(rows: Sequence[Row], timed: bool) -> tuple[dict[str, Any], dict[str, A
 
 
 def _room(rows: Sequence[Row], timed: bool) -> tuple[float, float, float]:
-    """(width of a name, right end, upper end) of panels of these rows."""
+    """Width of a name, right end and upper end of panels of these rows."""
     furthest = max(_place(row, timed) for row in rows)
     return furthest * 0.3, furthest * 1.2, max(row.area or 0.0 for row in rows) * 1.08
 
@@ -194,12 +202,12 @@ def _layers(
 
 
 def _curve(row: Row) -> tuple[str | None, str, int | None]:
-    """What the units of one curve have in common: all but stages and products in flight."""
+    """Key of a curve: everything except stages and products in flight."""
     return row.format, re.sub(r" interleave \d+", "", row.short_name), row.lanes
 
 
 def fastest(rows: Sequence[Row]) -> list[Row]:
-    """Those that no other one of their curve beats in area or delay without losing in the other."""
+    """Pareto-optimal rows of each curve, by area and delay."""
     found: list[Row] = []
     least: dict[Any, float] = {}
     for row in sorted(rows, key=lambda row: (row.delay or 0.0, row.area or 0.0)):
@@ -213,7 +221,7 @@ BAR = 19
 
 
 def sections(rows: Sequence[Row]) -> Iterator[Picture]:
-    """One for each flow that keeps sections apart."""
+    """Areas of sections: one picture per flow that keeps sections apart."""
     for flow in distinct(rows, "flow"):
         known = [row for row in each_unit([r for r in rows if r.flow == flow]) if row.sections]
         if known:
@@ -248,7 +256,7 @@ def _sections_panel(name: str, rows: Sequence[Row], widest: float) -> dict[str, 
 
 
 def _variant(row: Row) -> str:
-    """What tells units of the same name apart."""
+    """Text that separates units of the same name."""
     known = (("x", row.lanes), ("s", row.stages), ("", row.target))
     return " ".join(f"{letter}{value}" for letter, value in known if value)
 
@@ -272,7 +280,7 @@ class Array(NamedTuple):
 
 
 def arrays(rows: Sequence[Row]) -> list[Array]:
-    """One for each format, number of lanes and interval; units with integer results have none."""
+    """One matrix unit per format, lanes and interval; units with integer results have none."""
     found: dict[tuple[str, int, int], Array] = {}
     for row in rows:
         if row.generated and not row.options and row.accumulator and row.format and row.lanes:
@@ -285,7 +293,7 @@ def arrays(rows: Sequence[Row]) -> list[Array]:
 
 
 def rooflines(rows: Sequence[Row]) -> Iterator[Picture]:
-    """One, a panel a matrix unit; none without any."""
+    """Roofline of matrix units: one panel per unit; no picture without units."""
     found = arrays(rows)
     if found:
         colours = format_colours(row.format for row in rows)
@@ -296,7 +304,7 @@ def rooflines(rows: Sequence[Row]) -> Iterator[Picture]:
 
 
 def _shapes(found: list[Array]) -> list[Shape]:
-    """Those of whole blocks in every unit."""
+    """Shapes that consist of whole blocks in every unit."""
     return [
         shape for shape in SHAPES if all(shape[2] % array.config.dot.lanes == 0 for array in found)
     ]

@@ -28,7 +28,7 @@ FRACTION_BITS = (
 
 
 def error_fraction_bits(rows: Sequence[Row]) -> Iterator[Picture]:
-    """One for each data set."""
+    """SQNR of aligned and fused accumulators against F: one picture per data set."""
     colours = colours_of(rows)
     for data in distinct(rows, "data"):
         known = [
@@ -91,11 +91,11 @@ LENGTHS = (
     "accuracy with length; one that rounds loses little."
 )
 NAMES = 24
-"""Names that stand one above the other in a panel."""
+"""Number of names that fit above each other in a panel."""
 
 
 def error_length(rows: Sequence[Row]) -> Iterator[Picture]:
-    """One for each data set with several lengths."""
+    """SQNR against length: one picture per data set with several lengths."""
     colours = colours_of(rows)
     for data in distinct(rows, "data"):
         known = each_unit([row for row in rows if row.data == data and len(row.lengths) > 1])

@@ -3,7 +3,7 @@
 import gzip
 import hashlib
 import zlib
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
@@ -106,10 +106,6 @@ class Flow:
         """The flow of a name of `processes.NAMES`."""
         choice("process", name, NAMES)
         return cls(**options) if name == GATES else cls("cells", process=name, **options)
-
-    def without_target(self) -> "Flow":
-        """The flow without target, as fast as possible."""
-        return replace(self, effort="speed", target_levels=None, target_ps=None)
 
 
 def paths(value: Any) -> tuple[Path, ...]:

@@ -1,7 +1,7 @@
 """Static timing of a mapped netlist by OpenSTA, and what ABC printed of it."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..util.yosys import Bit, Netlist
@@ -41,7 +41,7 @@ def sta_delay(
     """
     period = max(4 * guess_ps, 1000.0) / library.time_ps
     names = {name: verilog_net(bit) for name, bit in named_inputs(netlist).items()}
-    clocked = sorted(clocks(netlist, library)) if any(_held(netlist, library)) else []
+    clocked = sorted(clocks(netlist, library))
     clock = f"-clock {names[clocked[0]] if clocked else 'none'}"
     script = [f"read_liberty {name}" for name in libraries]
     script += ["read_verilog mapped.v", "link_design mapped"]
@@ -101,7 +101,3 @@ def _ends(netlist: Netlist) -> list[tuple[int, Bit]]:
     """Outputs that are not constant, numbered."""
     bits = [bit for _, _, bit in netlist.outputs() if isinstance(bit, int)]
     return list(enumerate(dict.fromkeys(bits)))
-
-
-def _held(netlist: Netlist, library: Library) -> Iterator[bool]:
-    return (library.cells[kind].clock is not None for kind in netlist.types)

@@ -58,14 +58,13 @@ def show(console: Console, rows: Sequence[Measured], clipped: Sequence[Clipped])
             found = {r.data: r for r in some if (r.kind, r.setting) == ("calibrator", setting)}
             table.add_row(setting, *(_limit(found[name]) for name in data))
         best = {
-            n: max((r for r in some if r.data == n and r.kind == "clip"), key=_sqnr) for n in data
+            n: max(
+                (r for r in some if r.data == n and r.kind == "clip"), key=lambda row: row.sqnr_db
+            )
+            for n in data
         }
         table.add_row("best of clip", *(_limit(best[name]) for name in data))
         console.print(table)
-
-
-def _sqnr(row: Clipped) -> float:
-    return row.sqnr_db
 
 
 def _table(console: Console, title: str, columns: Sequence[str]) -> Table:

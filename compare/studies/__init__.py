@@ -11,9 +11,9 @@ as tables, files, plots and a report.
 
 from ...util.workers import dask, processes
 from .extra import load_extra
-from .narrowest import Found, Target, search
-from .outputs import Files, write
-from .points import Point, Sampling, Sweep, points_of, units_of
+from .narrowest import Target, search
+from .outputs import write
+from .points import Sampling, Sweep, points_of, units_of
 from .rows import Row
 from .session import Comparison, compare
 from .study import DEFAULT, Study, load_study
@@ -22,11 +22,8 @@ from .units import Foreign, Generated
 __all__ = [
     "DEFAULT",
     "Comparison",
-    "Files",
     "Foreign",
-    "Found",
     "Generated",
-    "Point",
     "Row",
     "Sampling",
     "Study",

@@ -6,7 +6,7 @@ too. `search` runs the searches of a study as tasks.
 """
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -235,17 +235,17 @@ class Search:
         if width is None:
             return None, None
         # Overflow and truncation share the error allowed: less of one leaves more for the other.
-        while better := [n for n in _around(lsb) if width > 2 and self.meets(_fixed(width - 1, n))]:
+        while better := [
+            n
+            for n in (lsb, lsb + 1, lsb - 1, lsb - 2)
+            if width > 2 and self.meets(_fixed(width - 1, n))
+        ]:
             width, lsb = width - 1, better[0]
         return _fixed(width, lsb), _fixed(width - 1, lsb) if width > 2 else None
 
 
 def _fixed(width: int, lsb: int) -> str:
     return f"fixed:{width}:{lsb}"
-
-
-def _around(lsb: int) -> Sequence[int]:
-    return lsb, lsb + 1, lsb - 1, lsb - 2
 
 
 def search(

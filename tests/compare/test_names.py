@@ -94,7 +94,7 @@ def test_the_terminal_shows_names_as_they_are(name, comparison, capsys):
     show(console(400), found)
     shown = capsys.readouterr().out
     assert f" {name} " in shown
-    assert f"cells {name} " in shown
+    assert f"cells {name}\n" in shown
     assert f"note: {name}\n" in shown
     assert f"{name}.npz" in shown
 
